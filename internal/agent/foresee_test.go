@@ -26,6 +26,9 @@ func TestForesee(t *testing.T) {
 		{"no collector", strings.NewReplacer("EXTENSIONS", "flow-id", "MATCH", "").Replace(dex), []health.Code{health.CollectorsUnknown}},
 		{"shadowed", strings.NewReplacer("EXTENSIONS", "flow-id", "MATCH", "").Replace(dex[:len(dex)-2]) + ", {name: b, interface: eth9, mode: inline, match: {flow-label: 7}, options: [{dex: {namespace: 7, trace-type: 0x800000}}]}]\n",
 			[]health.Code{health.CollectorsUnknown, health.EncapShadowed}},
+		{"flows without sessions", "interfaces: [{name: eth9}]\nresponders: [{protocol: twamp-light, allow: [\"::/0\"]}]\n" +
+			`flows: [{name: a, direction: in, source: 2001:db8::1, segments: ["fc00:2::e"]}, {name: b, direction: in, source: 2001:db8::2, segments: ["fc00:2::e"]}]`,
+			[]health.Code{health.SessionMissing}},
 		{"perhaps own packets", strings.NewReplacer("EXTENSIONS", "flow-id", "MATCH", "match: {source: 2001:db8::1}, ").Replace(dex), nil},
 		{"sequences alone", strings.NewReplacer("EXTENSIONS", "sequence", "MATCH", "match: {source: 2001:db8::1}, ").Replace(dex), []health.Code{health.SequenceUnjoined}},
 	} {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,8 +16,8 @@ import (
 
 // Responder answers other nodes in protocols other than STAMP.
 type Responder struct {
-	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. They have no assigned port, and each needs its own."`
-	Listen   ListenAddress     `key:"listen" absent:"with protocol: twamp-light, [::]:1205; else it is required" doc:"Address and UDP port, such as [::]:1205."`
+	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. Each needs its own port."`
+	Listen   ListenAddress     `key:"listen" absent:"[::]:1205 with protocol: twamp-light, [::]:6374 with rfc6374-loss, [::]:6375 with rfc6374-delay" doc:"Address and UDP port, such as [::]:1205. No port is assigned to the messages of RFC 6374; 6374 and 6375 are agreed among agents alone."`
 	Allow    []netip.Prefix    `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64. These protocols have no authentication."`
 	Rate     PacketRate        `key:"rate" default:"10000" doc:"The most queries per second that are answered."`
 	Short    bool              `key:"short-queries" default:"false" doc:"With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs."`
@@ -32,13 +33,24 @@ const (
 	ResponderRFC6374Delay ResponderProtocol = "rfc6374-delay"
 )
 
-// At is where the responder listens; the zero AddrPort if nothing says it.
+// Ports of RFC 6374 messages between agents: none are assigned, and only the port tells the
+// two apart (RFC 7876 §4.1).
+const (
+	lossPort  = 6374
+	delayPort = 6375
+)
+
+// responderPorts are where responders listen by default.
+var responderPorts = map[ResponderProtocol]uint16{
+	ResponderTWAMPLight: lossquery.ReflectorPort, ResponderRFC6374Loss: lossPort, ResponderRFC6374Delay: delayPort,
+}
+
+// At is where the responder listens.
 func (r *Responder) At() netip.AddrPort {
-	at := netip.AddrPort(r.Listen)
-	if !at.IsValid() && r.Protocol == ResponderTWAMPLight {
-		at = netip.AddrPortFrom(netip.IPv6Unspecified(), lossquery.ReflectorPort)
+	if at := netip.AddrPort(r.Listen); at.IsValid() {
+		return at
 	}
-	return at
+	return netip.AddrPortFrom(netip.IPv6Unspecified(), responderPorts[r.Protocol])
 }
 
 // ListenAddress is an address with a port.
@@ -82,15 +94,16 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 			add("measurement.clock-error", fmt.Sprintf("messages of exchange: %v do not say how good a clock is", exchange), "set how far the clocks of all nodes may be from UTC, or use exchange: stamp")
 		}
 	}
-	asked, probed, sessions := 0, 0, make(map[SessionID]int)
+	asked, probed, sessions, unnamed := 0, 0, make(map[SessionID]int), c.unnamedSession()
+	encapsulated := slices.ContainsFunc(c.Flows, func(f Flow) bool { return f.Probes == model.ProbesInBandEncap })
 	for i, f := range c.Flows {
 		at := fmt.Sprintf("flows[%d].", i)
-		session := c.sessionOf(&f)
+		session := cmp.Or(f.Session, unnamed)
 		if j, dup := sessions[session]; dup && session != 0 {
 			add(at+"session", fmt.Sprintf("%d is also the session of flows[%d]", session, j), "give each flow its own number")
 		}
 		sessions[session] = i
-		if encapsulated := slices.ContainsFunc(c.Flows, func(f Flow) bool { return f.Probes == model.ProbesInBandEncap }); f.Source == from && (encapsulated || f.Mode == srv6.ModeInline) {
+		if f.Source == from && (encapsulated || f.Mode == srv6.ModeInline) {
 			add("measurement.probe-source", fmt.Sprintf("%v is the source of flows[%d], in which test packets would count", from, i), "use another address of this node")
 		}
 		c.probeRules(&f, at, exchange, add)
@@ -100,7 +113,7 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 		}
 		if len(f.Points) > 0 {
 			asked++
-			if exchange != model.ExchangeStamp && c.sessionOf(&f) == 0 {
+			if exchange != model.ExchangeStamp && session == 0 {
 				add(at+"session", fmt.Sprintf("messages of exchange: %v carry no name of a flow", exchange), "give the flow a number here and at its points")
 			}
 		}
@@ -121,21 +134,65 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	c.responderRules(add)
 }
 
-// sessionOf is the session of a flow. Queries of TWAMP Light come from its port: without
-// another one, the only flow of a node has that of the published senders.
-func (c *Config) sessionOf(f *Flow) SessionID {
-	speaks := c.Measurement != nil && c.Measurement.Exchange == model.ExchangeTWAMPLight ||
-		slices.ContainsFunc(c.Responders, func(r Responder) bool { return r.Protocol == ResponderTWAMPLight })
-	if f.Session == 0 && speaks && len(c.Flows) == 1 {
+// unnamedSession is the session of flows without one. Queries of TWAMP Light come from its
+// port: the only such flow of a node has that of the published senders, unless another has it.
+func (c *Config) unnamedSession() SessionID {
+	speaks := c.Measurement != nil && c.Measurement.Exchange == model.ExchangeTWAMPLight || c.answersTWAMPLight()
+	without := 0
+	for i := range c.Flows {
+		switch c.Flows[i].Session {
+		case 0:
+			without++
+		case lossquery.SenderPort:
+			return 0
+		}
+	}
+	if speaks && without == 1 {
 		return lossquery.SenderPort
 	}
-	return f.Session
+	return 0
+}
+
+func (c *Config) answersTWAMPLight() bool {
+	return slices.ContainsFunc(c.Responders, func(r Responder) bool { return r.Protocol == ResponderTWAMPLight })
+}
+
+// IndistinctFlows are the flows of a node that answers loss queries of TWAMP Light, if none
+// has a session that such a query could mean.
+func (c *Config) IndistinctFlows() (names []string) {
+	if len(c.Flows) < 2 || !c.answersTWAMPLight() || slices.ContainsFunc(c.Flows, func(f Flow) bool { return f.Session != 0 }) {
+		return nil
+	}
+	for i := range c.Flows {
+		names = append(names, c.Flows[i].Name)
+	}
+	return names
+}
+
+// checkSession refuses a flow that would end the session of another one, which has that of the
+// published senders because no other flow is without one.
+func (c *Config) checkSession(f *Flow) error {
+	const sender = lossquery.SenderPort
+	if f.Session != 0 && f.Session != sender || !c.answersTWAMPLight() || c.unnamedSession() == 0 {
+		return nil
+	}
+	other := c.Flows[slices.IndexFunc(c.Flows, func(f Flow) bool { return f.Session == 0 })].Name
+	if f.Session == sender {
+		return refuse("flows", fmt.Sprintf("session %d is that of flow %q, which has no other", sender, other), "give the new flow another number, or the other flow its own in the file")
+	}
+	return refuse("flows", fmt.Sprintf("flow %q has no session, and neither has flow %q: nothing would say which of them loss queries from port %d mean", f.Name, other, sender),
+		fmt.Sprintf("add it with: session N; or give session: %d in the file to the flow that they mean", sender))
 }
 
 // pointPort is the port of points that are given without one.
 func (c *Config) pointPort() uint16 {
-	if c.Measurement != nil && c.Measurement.Exchange == model.ExchangeTWAMPLight {
-		return lossquery.ReflectorPort
+	if c.Measurement != nil {
+		switch c.Measurement.Exchange {
+		case model.ExchangeTWAMPLight:
+			return lossquery.ReflectorPort
+		case model.ExchangeRFC6374:
+			return lossPort
+		}
 	}
 	return stampPort
 }
@@ -231,12 +288,8 @@ func (c *Config) responderRules(add func(path, problem, cure string)) {
 		if n := len(r.Allow); n == 0 || n > 64 {
 			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask")
 		}
-		if !r.At().IsValid() {
-			add(fmt.Sprintf("responders[%d].listen", i), fmt.Sprintf("protocol: %s has no assigned port", r.Protocol), "give an address and a port, such as [::]:6374")
-			continue
-		}
 		for j, other := range c.Responders[:i] {
-			if r.At().Port() == other.At().Port() {
+			if port := r.At().Port(); port != 0 && port == other.At().Port() { // 0: the protocol is none
 				add(fmt.Sprintf("responders[%d].listen", i), fmt.Sprintf("responders[%d] has the same port", j), "give each its own port: only the port tells their messages apart")
 			}
 		}

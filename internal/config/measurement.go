@@ -54,11 +54,11 @@ type Flow struct {
 	Destination  netip.Addr      `key:"destination" absent:"any" doc:"Destination address as packets have it when they leave, or arrive, here. Of mode inline: their own destination."`
 	TrafficClass *TrafficClass   `key:"traffic-class" absent:"any" doc:"Outer traffic class, of which the DSCP is compared, without bits that carry the mark."`
 	FlowLabel    *FlowLabel      `key:"flow-label" absent:"any" doc:"Outer flow label."`
-	Session      SessionID       `key:"session" default:"0" doc:"Number by which messages mean this flow that do not carry its name, 1 to 65535, the same at all nodes of its path and another one for each flow: the SSID of STAMP packets with a Direct Measurement TLV (RFC 8972 §4.5), the Session Identifier of RFC 6374, the UDP port from which loss queries of TWAMP Light come. 0: there is none; but the only flow of a node with exchange: twamp-light, or with such a responder, then has 1206."`
+	Session      SessionID       `key:"session" default:"0" doc:"Number by which messages mean this flow that do not carry its name, 1 to 65535, the same at all nodes of its path and another one for each flow: the SSID of STAMP packets with a Direct Measurement TLV (RFC 8972 §4.5), the Session Identifier of RFC 6374, the UDP port from which loss queries of TWAMP Light come. 0: there is none; but with exchange: twamp-light, or such a responder, the only flow without one has 1206, if no other has."`
 	Probes       model.Probes    `key:"probes" default:"none" doc:"With points: whether the delay to the last point is measured with test packets, too, and their way: with those of STAMP if exchange is stamp, or with Delay Measurement messages if it is rfc6374 and there is a delay-port. out-of-band: as they are routed. in-band: through the flow's SIDs, but the last one's place is taken by the point's address (mode inline: after all SIDs). in-band-encap: encapsulated as the flow's packets, through all SIDs; the routing table in which the last SID looks inner packets up must deliver those to the point's address. Questions to the last point travel in the same way; those to other points through the SIDs before them (points-after). Their flow label is the flow's flow-label, or 0, which Linux gives to packets that it encapsulates. Test packets have the flow's traffic-class, or 0, without a mark; questions have 0. None of them is counted in the flow."`
 	Return       []netip.Addr    `key:"return-segments" absent:"answers travel as they are routed" doc:"SIDs of the way back of answers to in-band packets, the first to visit first, 1 to 16. At the ingress, they are asked for by STAMP (Return Path TLV, RFC 9503 §4.1.3), which stamp.return-segments permits at the other end; with another exchange, only that answers travel in-band. At other nodes they are the way of responses to in-band queries (responders)."`
 	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name" doc:"Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With direction: in or transit, packets are then of the flow by their source and this number alone, whatever their segments."`
-	Points       []Point         `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the nodes that count the flow after this one, in the order of its path, the last one at its egress, and where they answer: an address, with port 862 (stamp), or 1205 with exchange: twamp-light, or [ADDRESS]:PORT. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
+	Points       []Point         `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the nodes that count the flow after this one, in the order of its path, the last one at its egress, and where they answer: an address, whose port is then 862 (stamp), 1205 with exchange: twamp-light, or 6374 with exchange: rfc6374, or [ADDRESS]:PORT. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
 	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed" doc:"With probes: in-band or in-band-encap, for each of points but the last: how many of segments packets visit before they reach it, its own SID not included. Questions to the point travel through as many SIDs."`
 	Point        PointNumber     `key:"point" default:"0" doc:"With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, 1 to 15; the ingress is 0."`
 	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point" doc:"With exchange: ipfix: the number of the flow's egress, the same at all nodes."`
@@ -217,8 +217,9 @@ func (c *Config) measurement() model.Measurement {
 	if c.Measurement != nil {
 		out = c.Measurement.node()
 	}
+	unnamed := c.unnamedSession()
 	for _, f := range c.Flows {
-		flow := f.node(c.pointPort(), c.sessionOf(&f))
+		flow := f.node(c.pointPort(), cmp.Or(f.Session, unnamed))
 		if len(f.Points) > 0 {
 			flow.Thresholds = f.thresholds(c.Measurement)
 		}
@@ -320,6 +321,9 @@ func (c *Config) AddFlow(f Flow) (*Config, error) {
 	if c.flow(f.Name) >= 0 {
 		return nil, refuse("flows", fmt.Sprintf("flow %q exists already", f.Name),
 			fmt.Sprintf("remove it first with: waymark flow del %s, or give the new one another name", f.Name))
+	}
+	if err := c.checkSession(&f); err != nil {
+		return nil, err
 	}
 	return c.edit(func(next *Config) { next.Flows = append(next.Flows, f) })
 }

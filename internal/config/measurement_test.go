@@ -100,7 +100,8 @@ func TestExchanges(t *testing.T) {
 		{"rfc6374", "session: 7, probes: in-band", ""},
 		{"rfc6374", "session: 7, probes: out-of-band", "flows[0].probes: test packets are STAMP's, and the points are asked by rfc6374; give the port of Delay Measurement as measurement.delay-port"},
 		{"rfc6374, delay-port: 6375", "session: 7, probes: out-of-band", ""},
-		{"rfc6374, delay-port: 862", "session: 7, probes: out-of-band", "measurement.delay-port: the last of flows[0].points answers Loss Measurement there"},
+		{"rfc6374, delay-port: 862", "session: 7, probes: out-of-band", ""},
+		{"rfc6374, delay-port: 6374", "session: 7, probes: out-of-band", "measurement.delay-port: the last of flows[0].points answers Loss Measurement there"},
 		{"rfc6374, delay-port: 65536", "session: 7", "measurement.delay-port"},
 		{"stamp, delay-port: 6375", "", "measurement.delay-port: with exchange: stamp, nothing is sent there"},
 		{"twamp-light, delay-port: 6375", "session: 7, probes: out-of-band", "flows[0].probes: test packets are STAMP's, and the points are asked by twamp-light; use exchange: stamp"},
@@ -118,13 +119,15 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// Without ports, loss queries of TWAMP Light go from 1206 to 1205, and other questions to 862.
+// Without ports, loss queries of TWAMP Light go from 1206 to 1205, Loss Measurement of RFC 6374
+// to 6374, and test packets of STAMP to 862. Responders listen there.
 func TestDefaultPorts(t *testing.T) {
 	const point, other = `, points: ["2001:db8::7", "[2001:db8::8]:7777"]`, `, {name: blue, direction: in, source: 2001:db8::2, segments: ["fc00:2::e"]}`
 	flows := func(direction, more, others string) string {
 		return `flows: [{name: red, direction: ` + direction + `, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::e"]` + more + "}" + others + "]\n"
 	}
 	const light, responder = "measurement: {clock-error: 1ms, exchange: twamp-light}\n", "responders: [{protocol: twamp-light, allow: [\"::/0\"]}]\n"
+	const messages = "measurement: {clock-error: 1ms, exchange: rfc6374}\n"
 	for _, tt := range []struct {
 		name, text string
 		port       uint16
@@ -137,10 +140,20 @@ func TestDefaultPorts(t *testing.T) {
 		{"a flow that is not asked about", light + flows("out", point+", session: 9", other), 1205, 9, ""},
 		{"a responder", responder + flows("in", "", ""), 0, 1206, "[::]:1205"},
 		{"a responder, two flows", responder + flows("in", "", other), 0, 0, "[::]:1205"},
+		{"RFC 6374", messages + flows("out", point+", session: 9", ""), 6374, 9, ""},
+		{"RFC 6374 and a port of delays", strings.Replace(messages, "rfc6374}", "rfc6374, delay-port: 6375}", 1) + flows("out", point+", session: 9, probes: out-of-band", ""), 6374, 9, ""},
+		{"a responder, and a flow with a session", responder + flows("in", "", strings.Replace(other, "name: blue", "name: blue, session: 9", 1)), 0, 1206, "[::]:1205"},
+		{"a responder, and a flow with this session", responder + flows("in", "", strings.Replace(other, "name: blue", "name: blue, session: 1206", 1)), 0, 0, "[::]:1205"},
+		{"a responder, two flows, and one with this session", responder + flows("in", ", session: 1206", other+strings.Replace(strings.Replace(other, "blue", "green", 1), "db8::2", "db8::3", 1)), 0, 1206, "[::]:1205"},
+		{"a responder of losses", "responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}]\n" + flows("in", "", other), 0, 0, "[::]:6374"},
+		{"a responder of delays", "responders: [{protocol: rfc6374-delay, allow: [\"::/0\"]}]\n", 0, 0, "[::]:6375"},
 		{"a responder elsewhere", strings.Replace(responder, "allow", `listen: "[::1]:5", allow`, 1) + flows("in", "", ""), 0, 1206, "[::1]:5"},
 	} {
 		c := mustParse(t, served+tt.text)
-		f := c.Anywhere().Measurement.Flows[0]
+		f := model.MeasuredFlow{}
+		if all := c.Anywhere().Measurement.Flows; len(all) > 0 {
+			f = all[0]
+		}
 		if f.Session != tt.session {
 			t.Errorf("%s: session %d", tt.name, f.Session)
 		}
@@ -158,12 +171,52 @@ func TestDefaultPorts(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		light + flows("out", point, other+strings.Replace(other, "blue, direction: in", `green, direction: out, points: ["2001:db8::7"]`, 1)): "flows[0].session: messages of exchange: twamp-light carry no name",
-		"responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}]\n":                                                                         "responders[0].listen: protocol: rfc6374-loss has no assigned port; give an address and a port",
+		"responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}, {protocol: twamp-light, listen: \"[::1]:6374\", allow: [\"::/0\"]}]\n":     "responders[1].listen: responders[0] has the same port; give each its own port",
 		responder + "trace: {allow: [\"::/0\"], listen: \"[::]:1205\"}\n":                                                                     "trace.listen: responders[0].listen has the same port",
 		strings.Replace(responder, "}]", "}, {protocol: rfc6374-loss, listen: \"[::1]:1205\", allow: [\"::/0\"]}]", 1):                        "responders[0] has the same port",
 	} {
 		if _, err := Parse("F", []byte(served+text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A second flow without a session does not silently end that of the first one, which is there
+// by default: at run time it is refused, and in a file IndistinctFlows has both.
+func TestSecondFlowWithoutSession(t *testing.T) {
+	const responder = "responders: [{protocol: twamp-light, allow: [\"::/0\"]}]\n"
+	const red = `flows: [{name: red, direction: in, source: 2001:db8::1, segments: ["fc00:2::e"]`
+	second := Flow{Name: "blue", Direction: model.DirectionIn, Source: netip.MustParseAddr("2001:db8::2"), Segments: []netip.Addr{netip.MustParseAddr("fc00:2::e")}}
+	for _, tt := range []struct {
+		name, text string
+		session    SessionID // of the second flow
+		refused    string
+		indistinct int // flows, afterwards
+	}{
+		{"no responder", red + "}]", 0, "", 0},
+		{"another responder", "responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}]\n" + red + "}]", 0, "", 0},
+		{"no session", responder + red + "}]", 0, `flow "blue" has no session, and neither has flow "red": nothing would say which of them loss queries from port 1206 mean; add it with: session N; or give session: 1206 in the file to the flow that they mean`, 0},
+		{"the same session", responder + red + "}]", 1206, `session 1206 is that of flow "red", which has no other; give the new flow another number, or the other flow its own in the file`, 0},
+		{"a session", responder + red + "}]", 9, "", 0},
+		{"the first has one", responder + red + ", session: 1206}]", 0, "", 0},
+		{"the first has another", responder + red + ", session: 9}]", 0, "", 0},
+		{"the first flow", responder, 0, "", 0},
+		{"two of a file", responder + red + `}, {name: green, direction: in, source: 2001:db8::3, segments: ["fc00:2::e"]}]`, 0, "", 3},
+		{"two of a file, and one with a session", responder + red + `}, {name: green, direction: in, source: 2001:db8::3, segments: ["fc00:2::e"]}]`, 9, "", 0},
+	} {
+		f := second
+		f.Session = tt.session
+		c, err := mustParse(t, served+tt.text).AddFlow(f)
+		if tt.refused != "" {
+			if err == nil || !strings.HasSuffix(err.Error(), tt.refused) {
+				t.Errorf("%s: %v\nwant %s", tt.name, err, tt.refused)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		} else if got := c.IndistinctFlows(); len(got) != tt.indistinct {
+			t.Errorf("%s: %q cannot be told apart", tt.name, got)
 		}
 	}
 }

@@ -79,6 +79,7 @@ const (
 	RoutesUnwatched     Code = "routes_unwatched"
 	RuntimeChanges      Code = "runtime_changes"
 	SequenceUnjoined    Code = "sequence_unjoined"
+	SessionMissing      Code = "session_missing"
 	TAIOffsetZero       Code = "tai_offset_zero"
 	TAIUnsupported      Code = "tai_unsupported"
 	TCXMissing          Code = "tcx_missing"
@@ -149,6 +150,7 @@ var kinds = []Kind{
 	{RoutesUnwatched, Degraded, "route watch failed; forwarding falls back to the kernel stack"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
 	{SequenceUnjoined, Degraded, "Sequence Numbers are sent without their Flow-ID"},
+	{SessionMissing, Degraded, "a responder cannot answer about any flow"},
 	{TAIOffsetZero, Degraded, "the kernel's TAI offset is 0"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
 	{TCXMissing, Info, "the kernel has no tcx"},

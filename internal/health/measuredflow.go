@@ -36,6 +36,13 @@ func FlowDelay(b FlowBlock, delay, clocks time.Duration, limit string) Warning {
 		fmt.Sprintf("look for full queues and longer ways (%s), or raise max-delay", b.Results))
 }
 
+// indistinct warns of flows that the responder of TWAMP Light cannot tell apart.
+func indistinct(flows []string) Warning {
+	return New(SessionMissing, "",
+		fmt.Sprintf("the responder of twamp-light answers about none of the %d flows, such as %s: none has a session, and loss queries carry no name", len(flows), flows[0]),
+		"give session: 1206 to the flow that queries from port 1206 mean, and others their own number; or remove the responder")
+}
+
 // unmeasuredCures are for the reasons of uncertain blocks, the likeliest first.
 var unmeasuredCures = []struct{ reason, cure string }{
 	{"missing", "ping that node; if it answers, check there whether the agent runs, has a flow of this name and block length, and allows this node's address (stamp.allow, key-file)"},

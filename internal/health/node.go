@@ -69,6 +69,7 @@ type Node struct {
 	Ends            []string           // tunnels and namespaces that should end here
 	NoIngress       bool               // no interface has the ingress role
 	Unsecured       []string           // collectors on other hosts that get records without TLS
+	Indistinct      []string           // flows that loss queries of TWAMP Light may mean, if none has a session
 	NoCollectors    bool               // none is configured, and the configuration does not say that there is none
 	Forwards        bool               // it forwards packets
 	OneClock        bool               // all nodes of the domain read this machine's clock
@@ -104,6 +105,9 @@ func CheckNode(n Node) []Warning {
 	}
 	if n.NoCollectors && slices.ContainsFunc(n.Encapsulations, func(e Encapsulation) bool { return e.Exporting }) {
 		ws = append(ws, collectorsUnknown())
+	}
+	if len(n.Indistinct) > 0 {
+		ws = append(ws, indistinct(n.Indistinct))
 	}
 	ws = append(ws, checkClock(n)...)
 	if n.PrivatePins {
