@@ -19,9 +19,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// MaxFileSize bounds a file in bytes, far above what the largest permitted
-// configuration needs.
-const MaxFileSize = 1 << 20
+// MaxFileSize bounds a file in bytes: 65,536 measured flows with 16 segments each need 25 MB.
+const MaxFileSize = 32 << 20
 
 const (
 	maxNesting = 32  // brackets within brackets

@@ -4,11 +4,14 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // full uses every key.
@@ -228,6 +231,29 @@ func TestLoadErrors(t *testing.T) {
 	}
 	if _, err := load(dir); err == nil {
 		t.Error("a directory was loaded")
+	}
+}
+
+// A file has room for as many measured flows as a node has by default, with the longest lists.
+func TestRoomForFlows(t *testing.T) {
+	flow := func(i, segments int) string {
+		list := make([]string, segments)
+		for s := range list {
+			list[s] = fmt.Sprintf(`"fc00:%x:%x::1234"`, s, i)
+		}
+		return fmt.Sprintf("  - {name: flow%d, direction: transit, source: 2001:db8:ff::1, segments: [%s]}\n", i, strings.Join(list, ", "))
+	}
+	if longest := len(flow(model.DefaultMeasuredFlows, model.MaxSegments)); longest*model.DefaultMeasuredFlows > MaxFileSize {
+		t.Errorf("%d flows of %d bytes do not fit %d", model.DefaultMeasuredFlows, longest, MaxFileSize)
+	}
+	var text strings.Builder
+	text.WriteString("interfaces: [{name: eth0}]\nflows:\n")
+	const many = 10_000
+	for i := range many {
+		text.WriteString(flow(i, 2))
+	}
+	if c := mustParse(t, text.String()); text.Len() < 1<<20 || len(c.Flows) != many {
+		t.Errorf("%d flows in %d bytes", len(c.Flows), text.Len())
 	}
 }
 
