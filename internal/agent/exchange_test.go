@@ -57,6 +57,9 @@ func TestSessions(t *testing.T) {
 			t.Errorf("Direct Measurement: %d, %d, %v", received, transmitted, ok)
 		}
 	}
+	if n := m.missed.Load(); n != 4 { // nobody compares them
+		t.Errorf("%d blocks were missed", n)
+	}
 	if _, ok := m.flowOf(0); ok {
 		t.Error("flows without a session have the session 0")
 	}

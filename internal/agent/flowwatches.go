@@ -30,6 +30,7 @@ type flowWatches struct {
 type watchedFlow struct {
 	model.MeasuredFlow
 	watch *loss.Watch
+	blind string // why no node could be asked about the last block
 }
 
 // mostFlowWarnings is how many flows have a warning and a line in the log of their own,
@@ -45,17 +46,18 @@ func (w *flowWatches) begin(flows []model.MeasuredFlow) {
 	for i, f := range flows {
 		known := before[f.Name]
 		if known == nil || !reflect.DeepEqual(known.MeasuredFlow, f) {
-			known = &watchedFlow{f, loss.NewWatch(f.Thresholds)}
+			known = &watchedFlow{MeasuredFlow: f, watch: loss.NewWatch(f.Thresholds)}
 		}
 		w.flows[i], w.named[f.Name] = known, known
 	}
 }
 
-// blind notes a block in which no other node could be asked.
-func (w *flowWatches) blind(r loss.Result) {
+// blind notes a block in which no other node could be asked, and why.
+func (w *flowWatches) blind(r loss.Result, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.flows {
+		f.blind = why.Error()
 		w.take(f, &r)
 	}
 }
@@ -69,6 +71,7 @@ func (w *flowWatches) result(name string, r *loss.Result) (ofLoss, ofDelay healt
 	if f == nil {
 		return "", ""
 	}
+	f.blind = ""
 	c := w.take(f, r)
 	switch {
 	case c.NoData:
@@ -165,7 +168,7 @@ func (f *watchedFlow) unmeasuredWarning() health.Warning {
 			ends = append(ends, f.point(loss.PointID(i))+": "+strings.Join(why.Names(), ", "))
 		}
 	}
-	return health.FlowNotMeasured(f.about(r), blocks, ends, all.Names())
+	return health.FlowNotMeasured(f.about(r), blocks, ends, all.Names(), f.blind)
 }
 
 // warnings are those of the first flows beyond each threshold, and the number of the rest.

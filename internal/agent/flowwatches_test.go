@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -130,8 +131,8 @@ func TestManyFlowsBeyondThresholds(t *testing.T) {
 	if ws := w.warnings(); len(ws) != 4 {
 		t.Errorf("a flow with another threshold is as before: %+v", ws)
 	}
-	w.blind(loss.Result{Block: 2})
-	if ws := w.warnings(); len(ws) != 9 || !strings.Contains(ws[8].Text, "other nodes cannot be asked") {
+	w.blind(loss.Result{Block: 2}, errors.New("port 1206 is taken; choose another port"))
+	if ws := w.warnings(); len(ws) != 9 || !strings.HasSuffix(ws[8].Text, "other nodes cannot be asked: port 1206 is taken") || ws[8].Cure != "choose another port" {
 		t.Errorf("%d warnings: %+v", len(ws), ws)
 	}
 	if code, _ := w.result("gone", &lossy); code != "" {

@@ -142,7 +142,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 			m.logged = text
 			m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
 		}
-		m.watches.blind(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block})
+		m.watches.blind(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block}, err)
 		m.how = model.Measurement{} // tries again after the next block
 		return false
 	}

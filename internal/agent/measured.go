@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
@@ -27,6 +28,7 @@ type measured struct {
 	edit func(func(*config.Config) (*config.Config, error)) error
 
 	closed chan<- closedBlock // for who compares them with other nodes
+	missed atomic.Uint64      // blocks that were not
 
 	mu        sync.Mutex
 	last      map[string]datapath.BlockCounts // by flow, of the last closed block
@@ -137,6 +139,7 @@ func (m *measured) read(block uint64, late bool, now model.Measurement) {
 	select {
 	case m.closed <- closedBlock{block, late, last, sums, now}:
 	default: // who compares needs too long; the block has no result
+		m.missed.Add(1)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,6 +282,7 @@ var (
 	descMeasuredLate     = desc("measured_late_packets_total", "Packets that arrived farther after their block than the guard.", "direction")
 	descMeasuredEarly    = desc("measured_early_packets_total", "Packets that arrived farther before their block than the guard.", "direction")
 	descBlockQuestions   = desc("block_questions_total", "Flows that other nodes asked about by STAMP, by what they were told.", "answer")
+	descBlocksMissed     = desc("measured_blocks_missed_total", "Closed blocks that were not compared with other nodes, because those before them took too long.")
 	descMeasuredUnmarked = desc("measured_unmarked_packets_total", "Packets of measured flows that arrived without a colour.", "direction")
 )
 
@@ -295,6 +299,7 @@ func (m *measured) collect(g *metrics.Gatherer) {
 		g.Add(descBlockQuestions, float64(m.asked[s]), s.String())
 	}
 	g.Add(descBlockQuestions, float64(m.malformed), "malformed")
+	g.Add(descBlocksMissed, float64(m.missed.Load()))
 	for _, d := range []model.Direction{model.DirectionOut, model.DirectionIn, model.DirectionTransit} {
 		sum, name := m.totals[d], d.String()
 		g.Add(descMeasuredFlows, float64(flows[d]), name)

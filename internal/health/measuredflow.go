@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,16 +50,20 @@ var unmeasuredCures = []struct{ reason, cure string }{
 	{"restarted", "wait for a block without a restart; if there is none, see that node's log"},
 	{"clock_worse", "synchronise that node's clock, or set measurement.clock-error if you know better"},
 	{"guard_violated", "set a longer measurement.guard, and block, at all nodes"},
+	{"contradicting", "look whether two nodes answer at that address"},
+	{"colour_out_of_turn", "compare the clocks of both nodes, and the values of the mark at both (measurement.mask, even, odd)"},
 	{"colour_missing", "find the node before it that changes the marked bits, or mark others (measurement.mask)"},
 	{"other_path", "list the nodes that the flow passes in points, and no others"},
 }
 
 // FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are
-// the nodes at fault, each with its reasons, and reasons are all of them.
-func FlowNotMeasured(b FlowBlock, blocks uint, ends, reasons []string) Warning {
+// the nodes at fault, each with its reasons, and reasons are all of them. Without any, blind is
+// why no node can be asked.
+func FlowNotMeasured(b FlowBlock, blocks uint, ends, reasons []string, blind string) Warning {
 	why, cure := strings.Join(ends, "; "), fmt.Sprintf("see 'waymark loss --flow %s', and the log", b.Flow)
 	if why == "" {
-		why = "other nodes cannot be asked"
+		problem, own, _ := strings.Cut(blind, "; ")
+		why, cure = strings.TrimSuffix("other nodes cannot be asked: "+problem, ": "), cmp.Or(own, cure)
 	}
 	at := slices.IndexFunc(unmeasuredCures, func(c struct{ reason, cure string }) bool { return slices.Contains(reasons, c.reason) })
 	if at >= 0 {
