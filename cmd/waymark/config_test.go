@@ -26,7 +26,7 @@ const wrongConfig = "node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n"
 func TestConfigCheck(t *testing.T) {
 	good := write(t, "good.yaml", "node: {id: 5}\ninterfaces: [{name: eth0}]\n")
 	code, stdout, stderr := runCLI(t, "", "config", "check", good)
-	if code != commandline.ExitOK || stderr != "" || stdout != good+": no errors; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations\n" {
+	if code != commandline.ExitOK || stderr != "" || stdout != good+": no errors; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations, 0 measured flows\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	bad := write(t, "bad.yaml", wrongConfig)
