@@ -48,9 +48,8 @@ to tundst, and the rule follows changes of addresses and routes. flows 1/N selec
 all packets of one flow in N. budget limits the packets that get the header, and
 the octets that it adds, to shares of what leaves by IF. nested also takes packets
 that arrive with IOAM, of another domain. loopback 1/N asks the
-nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000,
-and the trace pre-allocated. An incremental trace grows up to size; its namespace
-has incremental: true.
+nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000.
+An incremental trace grows up to size; its namespace has incremental: true.
 dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
 Number, 0xc0 both; the namespace of each node sets what it exports. If the node
 knows no collector, a warning on standard error says that exports of others may

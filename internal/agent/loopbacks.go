@@ -99,8 +99,10 @@ func (l *loopbacks) answer(r datapath.Record, now time.Time) copyResult {
 		return copyNoSource
 	}
 	node := l.state.Load().resolved.Node
-	packet, err := loopback.Node{ID: node.ID, Returns: func(id ioam.NamespaceID) bool {
-		return slices.ContainsFunc(node.Namespaces, func(ns model.Namespace) bool { return ns.ID == id && ns.Loopback })
+	packet, err := loopback.Node{ID: node.ID, Returns: func(id ioam.NamespaceID, incremental bool) bool {
+		return slices.ContainsFunc(node.Namespaces, func(ns model.Namespace) bool {
+			return ns.ID == id && ns.Loopback && (ns.Incremental || !incremental)
+		})
 	}}.Copy(r.Packet, r.Header, from)
 	switch {
 	case errors.Is(err, loopback.ErrSource):

@@ -29,7 +29,7 @@ func askingPacket(t *testing.T, from string) datapath.Record {
 // A copy goes to the packet's source, from the address that the kernel chooses, with this
 // node's data; what cannot be returned is counted by cause.
 func TestLoopbackCopies(t *testing.T) {
-	h := newHarness(t, "node: {id: 77}\nnamespaces: [{id: 123, loopback: true}, {id: 9}]\n")
+	h := newHarness(t, "node: {id: 77}\nnamespaces: [{id: 123, loopback: true}, {id: 9}, {id: 8, loopback: true, incremental: true}]\n")
 	h.start()
 	l := only[*loopbacks](h)
 	l.take(askingPacket(t, "2001:db8:1::2"))
@@ -48,16 +48,27 @@ func TestLoopbackCopies(t *testing.T) {
 	if !bytes.Equal(got, want.With(header)) {
 		t.Errorf("the copy is\n%x, want\n%x", got, want.With(header))
 	}
+	grows, not := askingPacket(t, "2001:db8:1::2"), askingPacket(t, "2001:db8:1::2")
+	grows.Header[7], grows.Header[9], not.Header[7] = 1, 8, 1 // incremental, where packets may grow and where not
+	l.take(grows)
+	select {
+	case got = <-h.system.sent:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no copy")
+	}
+	if len(got) != 40+len(header)+8 {
+		t.Errorf("the copy of an incremental trace is\n%x", got)
+	}
 	late, other, broken := askingPacket(t, "2001:db8:1::2"), askingPacket(t, "2001:db8:1::2"), askingPacket(t, "2001:db8:1::2")
 	late.Time = late.Time.Add(-time.Minute)
 	other.Header[9] = 9 // a namespace without loopback
 	broken.Packet = broken.Packet[:8]
-	for _, r := range []datapath.Record{late, other, broken, askingPacket(t, "2001:db8::99"), askingPacket(t, "ff02::1")} {
+	for _, r := range []datapath.Record{late, other, broken, not, askingPacket(t, "2001:db8::99"), askingPacket(t, "ff02::1")} {
 		l.take(r)
 	}
 	eventually(t, "all are counted", func() bool {
 		n := h.status().LoopbackCopies
-		return n["sent"] == 1 && n["late"] == 1 && n["malformed"] == 2 && n["no_source"] == 2 && len(n) == 4
+		return n["sent"] == 2 && n["late"] == 1 && n["malformed"] == 3 && n["no_source"] == 2 && len(n) == 4
 	})
 	h.system.setSource(netip.Addr{}, errors.New("no route"))
 	l.take(askingPacket(t, "2001:db8:1::2"))

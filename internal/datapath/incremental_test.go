@@ -26,6 +26,9 @@ func (g generator) incremental() []byte {
 	}
 	remaining := []int{0, nodeLen, 127, g.IntN(128)}[g.IntN(4)]
 	flags := []int{0, 0, 0, 0, 0, 8, 4, 2}[g.IntN(8)]
+	if g.IntN(6) == 0 { // asks for a copy
+		kind, nodeLen, flags = model.LoopbackType, 1, 4
+	}
 	if g.IntN(30) == 0 {
 		nodeLen = g.IntN(32)
 	}

@@ -26,7 +26,7 @@ func (g generator) returnedCopy() []byte {
 		remaining = size
 	}
 	flags := []uint16{0, 0, 0, 8, 4, 2}[g.IntN(6)]
-	option := []byte{0x31, byte(10 + 4*size), 0, byte(g.IntN(8) / 7)} // mostly pre-allocated
+	option := []byte{0x31, byte(10 + 4*size), 0, byte(g.IntN(4) / 3)} // mostly pre-allocated
 	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
 	option = binary.BigEndian.AppendUint16(option, 1<<11|flags<<7|uint16(remaining))
 	option = binary.BigEndian.AppendUint32(option, uint32(model.LoopbackType)<<8)
@@ -66,10 +66,9 @@ func (g generator) insertedTrace(cfg model.NodeConfig, largest int, looped *bool
 	}
 	namespace := cfg.Namespaces[g.IntN(len(cfg.Namespaces))]
 	trace := g.option(namespace, kind, largest)
-	if namespace.Incremental && g.IntN(3) == 0 {
-		return g.growing(trace)
-	}
 	switch rare := g.IntN(16); {
+	case namespace.Incremental && g.IntN(3) == 0:
+		trace = g.growing(trace)
 	case rare == 0: // not one of this node's
 		trace.Namespace = ioam.NamespaceID(namespaceIDs[4])
 	case rare <= 2 && cfg.Compatibility == model.CompatibilityMainline:
@@ -130,7 +129,10 @@ var loopbackMutations = []struct {
 		outcome: model.OutcomeTraceFilled, want: func(f []byte) []byte { return set(atTrace+2, 0x11)(filled(f)) }}, 0},
 	{mutation{name: "incremental with the flag", config: looping, change: then(asking, set(atOption+3, 1)), outcome: model.OutcomeOptionUnsupported}, 0},
 	{mutation{name: "incremental that may grow, with the flag", config: func(c *model.NodeConfig) { looping(c); growing(c) }, change: then(asking, set(atOption+3, 1)),
+		outcome: model.OutcomeIncrementalTrace}, 1},
+	{mutation{name: "incremental that may grow, without room", config: func(c *model.NodeConfig) { looping(c); growing(c) }, change: then(asking, set(atOption+3, 1), set(atTrace+3, 0)),
 		outcome: model.OutcomeIncrementalTrace}, 0},
+	{mutation{name: "incremental that may grow, without loopback", config: growing, change: then(asking, set(atOption+3, 1)), outcome: model.OutcomeIncrementalTrace}, 0},
 	{mutation{name: "asked for, and in vain by an incremental trace", config: looping, change: askingTwice(0x400000), outcome: model.OutcomeTraceFilled, also: model.OutcomeOptionUnsupported,
 		want: answeredTwice}, 0},
 	{mutation{name: "asked for, and by an incremental trace", config: looping, change: askingTwice(model.LoopbackType), outcome: model.OutcomeTraceFilled, also: model.OutcomeOptionUnsupported,
@@ -139,7 +141,8 @@ var loopbackMutations = []struct {
 		also: model.OutcomeOptionUnsupported, drop: true, want: stripped, records: 1}, 0},
 	{mutation{name: "an incremental probe, not allowed", config: func(c *model.NodeConfig) { c.Namespaces[0].Remove = true }, change: then(set(atTrace+2, 0x11), set(atOption+3, 1)),
 		outcome: model.OutcomeInlineRemoved, also: model.OutcomeOptionUnsupported, want: stripped, records: 1}, 0},
-	{mutation{name: "a copy with an incremental trace", config: sending, change: then(ownCopy, set(atOption+3, 1)), outcome: model.OutcomeOptionUnsupported}, 0},
+	{mutation{name: "an own copy with an incremental trace", config: sending, change: then(ownCopy, set(atOption+3, 1)), outcome: model.OutcomeLoopbackReceived, drop: true, records: 1}, 0},
+	{mutation{name: "another node's copy with an incremental trace", config: sending, change: then(ownCopy, set(atOption+3, 1), set(atData+23, 3)), outcome: model.OutcomeOptionUnsupported}, 0},
 	{mutation{name: "an own copy", config: sending, change: ownCopy, outcome: model.OutcomeLoopbackReceived, drop: true, records: 1}, 0},
 	{mutation{name: "an own copy of a node that asks for none", change: ownCopy, outcome: model.OutcomeTraceFilled, want: answeredCopy}, 0},
 	{mutation{name: "another node's copy", config: sending, change: then(ownCopy, set(atData+23, 3)), outcome: model.OutcomeTraceFilled, want: answeredCopy}, 0},
@@ -336,9 +339,19 @@ func TestAskLoopbackChanged(t *testing.T) {
 // The flag is set on the first of every N packets, within the rate, and on none that has a
 // header already, is a tunnel, or has the address of another node.
 func TestAskLoopback(t *testing.T) {
+	for _, incremental := range []bool{false, true} {
+		t.Run(map[bool]string{false: "pre-allocated", true: "incremental"}[incremental], func(t *testing.T) { testAskLoopback(t, incremental) })
+	}
+}
+
+func testAskLoopback(t *testing.T, incremental bool) {
 	onOneCPU(t)
 	cfg := rightConfig()
 	sending(&cfg)
+	if incremental {
+		growing(&cfg)
+		cfg.Encapsulations[0].Options[0].Trace.Incremental = true
+	}
 	cfg.LoopbackRate = 10
 	p := loadPrograms(t, cfg, 2, fixedTime, hookEgressTC)
 	inner := craft.IPv6{Next: craft.UDP, HopLimit: 9, Source: addresses[2], Destination: addresses[0]}

@@ -261,9 +261,16 @@ var configMutations = []struct {
 	{"node.loopback-limit", "too large", func(c *NodeConfig) { c.LoopbackLimit = MaxFrequency + 1 }},
 	{"node.loopback-rate", "too large", func(c *NodeConfig) { c.LoopbackRate = MaxLoopbackRate + 1 }},
 	{"encapsulations[0].options[0].incremental", "its namespace does not allow it", func(c *NodeConfig) { c.Encapsulations[0].Options[0].Trace.Incremental = true }},
-	{"encapsulations[0].options[0].loopback", "incremental", func(c *NodeConfig) {
+	{"encapsulations[0].options[0].loopback", "incremental, of another type", func(c *NodeConfig) {
 		c.Namespaces[0].Incremental = true
-		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: c.Namespaces[0].ID, Type: LoopbackType, Size: 40, Incremental: true, Loopback: 100})
+		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: c.Namespaces[0].ID, Type: 0xc00000, Size: 40, Incremental: true, Loopback: 100})
+	}},
+	{"encapsulations[0].options[1].loopback", "incremental, the second of a header", func(c *NodeConfig) {
+		c.Namespaces[0].Incremental = true
+		o := TraceOption{Namespace: c.Namespaces[0].ID, Type: LoopbackType, Size: 40, Loopback: 100}
+		again := o
+		again.Incremental = true
+		c.Encapsulations[0].Options = Traces(o, again)
 	}},
 	{"encapsulations[0].options[0].type", "incremental with a snapshot", func(c *NodeConfig) {
 		c.Namespaces[0].Incremental = true

@@ -31,7 +31,8 @@ func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
 			c.validateTrace(at, *o.Trace)
 			if o.Trace.Incremental {
 				c.validateIncremental(at, *o.Trace)
-			} else if o.Trace.Loopback > 0 {
+			}
+			if o.Trace.Loopback > 0 {
 				if looped++; looped == 2 {
 					at.add("loopback", "remove it from the others", "several traces of the header have it")
 				}
@@ -92,9 +93,6 @@ func (c NodeConfig) validateIncremental(f faults, o TraceOption) {
 	if !slices.ContainsFunc(c.Namespaces, func(ns Namespace) bool { return ns.ID == o.Namespace && ns.Incremental }) {
 		f.add("incremental", fmt.Sprintf("set incremental: true for %d in namespaces, or remove it here", o.Namespace),
 			"packets with traces of namespace %d may not grow", o.Namespace)
-	}
-	if o.Loopback > 0 {
-		f.add("loopback", "use a pre-allocated trace, or remove loopback", "the trace of a copy must not grow, and the trace is incremental")
 	}
 	if o.Type.HasSnapshot() {
 		f.add("type", "use a pre-allocated trace, or remove bit 22", "an incremental trace has no room for the opaque state snapshot")

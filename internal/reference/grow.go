@@ -66,10 +66,15 @@ func (incrementalModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam
 	h := v.hop
 	h.complement = ioam.DataUnavailable
 	own := n.appendNodeData(nil, t.Type, n.namespaces[t.Namespace], h)
+	flags := ioam.TraceFlags(0)
+	if v.asks && t.Loopback > 0 {
+		flags = ioam.FlagLoopback
+	}
 	return ioam.Trace{
 		Incremental:  true,
 		Namespace:    t.Namespace,
 		NodeLen:      uint8(t.Type.NodeLen()),
+		Flags:        flags,
 		RemainingLen: uint8(min(t.Size-len(own), v.room) / 4),
 		Type:         t.Type,
 		Data:         own,

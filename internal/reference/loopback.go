@@ -36,11 +36,14 @@ func (n *Node) isOwnCopy(p packet) (is bool) {
 		return false
 	}
 	n.soundTraces(p, func(t ioam.Trace, incremental bool, namespace *model.Namespace) {
-		if incremental || namespace == nil || !n.config.AsksLoopback(namespace.ID) || t.Type != model.LoopbackType || t.Flags&ioam.FlagLoopback != 0 {
+		if namespace == nil || !n.config.AsksLoopback(namespace.ID) || t.Type != model.LoopbackType || t.Flags&ioam.FlagLoopback != 0 {
 			return
 		}
-		words := len(t.Data) / 4
-		if int(t.RemainingLen) < words {
+		words, free := len(t.Data)/4, int(t.RemainingLen)
+		if incremental {
+			free = 0 // the space that is left is not in the packet
+		}
+		if free < words {
 			first := binary.BigEndian.Uint32(t.Data[4*(words-1):])
 			is = is || ioam.NodeID(first&0xffffff) == n.config.ID
 		}
@@ -57,14 +60,14 @@ func (n *Node) asksInVain(p packet) (vain bool) {
 	return vain
 }
 
-// isCopyDue reports whether a copy of a packet is due: a pre-allocated trace with the flag,
-// of a namespace with loopback, has room for the node's data.
+// isCopyDue reports whether a copy of a packet is due: a trace with the flag, of a namespace
+// with loopback, has room for the node's data. An incremental one may grow here.
 func (n *Node) isCopyDue(p packet) (due bool) {
 	if isLocal(p.source()) || isLocal(p.destination()) || n.asksInVain(p) {
 		return false
 	}
 	n.soundTraces(p, func(t ioam.Trace, incremental bool, namespace *model.Namespace) {
-		due = due || !incremental && namespace != nil && namespace.Loopback && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback && t.RemainingLen > 0
+		due = due || namespace != nil && namespace.Loopback && (namespace.Incremental || !incremental) && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback && t.RemainingLen > 0
 	})
 	return due
 }

@@ -15,6 +15,10 @@ import (
 const (
 	askingHeader = "3b030100 31160000 007b0a02 80000000 00000000 00000000 40000002 01020000"
 	copyHeader   = "3b030100 31160000 007b0801 80000000 00000000 3f000003 40000002 01020000"
+
+	// The same with incremental traces.
+	askingGrowth = "3b020100 310e0001 007b0a02 80000000 40000002 01020000"
+	grownCopy    = "3b030104 00000000 31120001 007b0801 80000000 3f000003 40000002 01020000"
 )
 
 func TestLoopbackAndActive(t *testing.T) {
@@ -35,6 +39,12 @@ func TestLoopbackAndActive(t *testing.T) {
 		{name: "an own copy", header: copyHeader, config: asking, outcome: model.OutcomeLoopbackReceived, drop: true},
 		{name: "an own copy where none are asked for", header: copyHeader, outcome: model.OutcomeTraceFilled},
 		{name: "an own packet", header: copyHeader, config: asking, payload: []byte{1}, outcome: model.OutcomeTraceFilled},
+		{name: "incremental, a copy is due", header: askingGrowth, config: func(c *model.NodeConfig) { returning(c); c.Namespaces[0].Incremental = true }, outcome: model.OutcomeIncrementalTrace, copied: true},
+		{name: "incremental, may not grow", header: askingGrowth, config: returning, outcome: model.OutcomeOptionUnsupported},
+		{name: "incremental, no room", header: "3b020100 310e0001 007b0a00 80000000 40000002 01020000",
+			config: func(c *model.NodeConfig) { returning(c); c.Namespaces[0].Incremental = true }, outcome: model.OutcomeIncrementalTrace},
+		{name: "an own copy with an incremental trace", header: grownCopy, config: asking, outcome: model.OutcomeLoopbackReceived, drop: true},
+		{name: "an incremental trace without data is no copy", header: "3b010100 310a0001 007b0801 80000000", config: asking, outcome: model.OutcomeOptionUnsupported},
 		{name: "another node's copy", header: "3b030100 31160000 007b0801 80000000 00000000 3f000002 40000003 01020000", config: asking, outcome: model.OutcomeTraceFilled},
 		{name: "a probe ends", header: "3b030100 31160000 007b0902 80000000 00000000 00000000 40000009 01020000", config: ending, outcome: model.OutcomeActiveTerminated, drop: true},
 		{name: "a probe goes on", header: "3b030100 31160000 007b0902 80000000 00000000 00000000 40000009 01020000",
@@ -74,6 +84,14 @@ func asking(c *model.NodeConfig) {
 func TestAsks(t *testing.T) {
 	config := testConfig()
 	asking(&config)
+	checkAsks(t, config)
+	config.Namespaces[0].Incremental = true
+	config.Encapsulations[0].Options[0].Trace.Incremental = true
+	checkAsks(t, config)
+}
+
+func checkAsks(t *testing.T, config model.NodeConfig) {
+	t.Helper()
 	node := mustNode(t, config)
 	for i := range 9 {
 		tunnel := egressFrame(ipv6Packet(ioam.NextHeaderIPv6, inner()))

@@ -85,11 +85,13 @@ static __always_inline int is_loopback_type(const struct option *option)
 /* Whether a trace is that of a copy which this node asked for: the first hop is this node (RFC 9322 §4.4). */
 static __always_inline int is_own_copy(const struct packet *p, const struct option *option)
 {
-	__u32 words = option->words;
+	__u32 words = option->words, left = TRACE_REMAINING(option->header);
 	const __be32 *first;
 
-	if (!is_loopback_type(option) || option->header & TRACE_LOOPBACK ||
-	    TRACE_REMAINING(option->header) >= words || NODE.node_id == NO_NODE_ID)
+	if (option->kind == KIND_INCREMENTAL)
+		left = 0; /* the space that is left is not in the packet */
+	if (!is_loopback_type(option) || option->header & TRACE_LOOPBACK || left >= words ||
+	    NODE.node_id == NO_NODE_ID)
 		return 0;
 	first = at(p, option->offset + TRACE_OFFSET + ((words - 1 & 0xff) << 2), 4);
 	return first && (bpf_ntohl(*first) & 0xffffff) == NODE.node_id;
@@ -119,13 +121,13 @@ static __always_inline enum copy_kind copy_kind_of(const struct packet *p, const
 			continue;
 		if (option->header & TRACE_LOOPBACK && !is_loopback_type(option))
 			return COPY_NONE; /* "MUST NOT loop back a copy" (RFC 9322 §4.1) */
-		if (option->kind == KIND_INCREMENTAL)
-			continue; /* what is returned does not grow */
 		ns = namespace_of(o, option);
 		if (!ns)
 			continue;
 		if (bare && ns->probing & PROBING_ASKS && is_own_copy(p, option))
 			kind = COPY_OWN;
+		if (option->kind == KIND_INCREMENTAL && !ns->incremental)
+			continue; /* this node adds nothing to it */
 		if (ns->probing & PROBING_RETURNS && option->header & TRACE_LOOPBACK &&
 		    !(option->header & TRACE_OVERFLOW) && TRACE_REMAINING(option->header))
 			kind = kind > COPY_DUE ? kind : COPY_DUE;

@@ -33,22 +33,22 @@ nodes:
     agent:
       node: {id: 1}
       interfaces: [{name: eth0}, {name: eth1, role: [ingress, egress], attach: ATTACH}]
-      namespaces: [{id: 7}]
+      namespaces: [{id: 7GROWS}]
       encapsulations:
-        - {name: all, interface: eth1, match: {destination: "2001:db8:2::/64"}, mode: auto, tunnel: {source: 2001:db8:ff::1, destination: 2001:db8:ff::3}, options: [{trace: {namespace: 7, type: 0x800000, size: 40, loopback: 1/1}}]}
+        - {name: all, interface: eth1, match: {destination: "2001:db8:2::/64"}, mode: auto, tunnel: {source: 2001:db8:ff::1, destination: 2001:db8:ff::3}, options: [{trace: {namespace: 7, type: 0x800000, size: 40, loopback: 1/1GROWS}}]}
   - name: porthos
     routes: [{to: 2001:db8:1::/64, via: 2001:db8:12::1}, {to: 2001:db8:ff::1/128, via: 2001:db8:12::1}, {to: 2001:db8:2::/64, via: 2001:db8:23::2}, {to: 2001:db8:ff::3/128, via: 2001:db8:23::2}]
     agent:
       node: {id: 2}
       interfaces: [{name: eth0, role: [ingress, egress], attach: ATTACH, forwarding: FORWARDING}, {name: eth1, role: [ingress, egress], attach: ATTACH, forwarding: FORWARDING}]
-      namespaces: [{id: 7, loopback: true}, {id: 8}, {id: 9, loopback: true}]
+      namespaces: [{id: 7, loopback: trueGROWS}, {id: 8}, {id: 9, loopback: true}]
   - name: aramis
     addresses: 2001:db8:ff::3/128
     routes: [{to: 2001:db8:1::/64, via: 2001:db8:23::1}, {to: 2001:db8:12::/64, via: 2001:db8:23::1}, {to: 2001:db8:ff::1/128, via: 2001:db8:23::1}]
     agent:
       node: {id: 3}
       interfaces: [{name: eth0, role: [ingress, egress], attach: ATTACH}, {name: eth1}]
-      namespaces: [{id: 7, loopback: true, terminate-active: true}, {id: 8, remove: true, terminate-active: true}, {id: 9, loopback: true}]
+      namespaces: [{id: 7, loopback: true, terminate-active: trueGROWS}, {id: 8, remove: true, terminate-active: true}, {id: 9, loopback: true}]
       decapsulations: [{tunnel-destination: 2001:db8:ff::3}]
       trace: {allow: ["2001:db8:12::/64"]}
   - name: beta
@@ -64,31 +64,36 @@ links:
 // copies says where packets are lost.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, attach, forwarding string }{
-		{"tc", string(e2e.TCModes()[0]), "stack"}, {"fast", "xdp", "fast"},
+	for _, test := range []struct{ name, attach, forwarding, option string }{
+		{"tc", string(e2e.TCModes()[0]), "stack", "pre-allocated"}, {"fast", "xdp", "fast", "pre-allocated"},
+		{"tc, incremental", string(e2e.TCModes()[0]), "stack", "incremental"}, {"fast, incremental", "xdp", "fast", "incremental"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := e2e.RaiseText(t, "loopback", strings.NewReplacer("ATTACH", test.attach, "FORWARDING", test.forwarding).Replace(topology))
+			l := e2e.RaiseText(t, "loopback", strings.NewReplacer("ATTACH", test.attach, "FORWARDING", test.forwarding,
+				"GROWS", map[string]string{"incremental": ", incremental: true"}[test.option]).Replace(topology))
 			if test.forwarding == "fast" {
 				e2e.AwaitRouting(t, l)
 			}
 			if test.forwarding == "fast" { // no capture sees what XDP redirects
-				checkCopies(t, l)
+				checkCopies(t, l, test.option)
 				checkProbes(t, l)
 			} else {
 				wire := e2e.StartWire(t, l, "porthos", "eth0")
-				checkCopies(t, l)
+				checkCopies(t, l, test.option)
 				checkProbes(t, l)
 				wire.Stop(t)
-				checkDissected(t, wire.Path)
+				checkDissected(t, wire.Path, test.option)
+			}
+			if test.option == "incremental" { // probes have a pre-allocated trace
+				return
 			}
 			checkTrace(t, l)
 		})
 	}
 }
 
-func checkCopies(t *testing.T, l *lab.Lab) {
+func checkCopies(t *testing.T, l *lab.Lab, option string) {
 	t.Helper()
 	const packets = 20
 	journal := e2e.Keep(t, l, "athos")
@@ -102,9 +107,9 @@ func checkCopies(t *testing.T, l *lab.Lab) {
 		for _, n := range one.Nodes {
 			ids = append(ids, fmt.Sprint(n.NodeID.Value))
 		}
-		ways[fmt.Sprintf("%v %v %s", one.Copy, one.Packet.Source, strings.Join(ids, " "))]++
+		ways[fmt.Sprintf("%v %s %v %s", one.Copy, one.Option, one.Packet.Source, strings.Join(ids, " "))]++
 	}
-	porthos, aramis := "true 2001:db8:12::2 1 2", "true 2001:db8:23::2 1 2 3 2"
+	porthos, aramis := "true "+option+" 2001:db8:12::2 1 2", "true "+option+" 2001:db8:23::2 1 2 3 2"
 	if len(ways) != 2 || ways[porthos] != packets || ways[aramis] != packets {
 		t.Errorf("copies: %v", ways)
 	}
@@ -146,14 +151,21 @@ func checkProbes(t *testing.T, l *lab.Lab) {
 
 // checkDissected reads the flags of the traces on the link between athos and porthos: packets
 // ask for copies, copies do not, and probes are active. Wireshark itself knows these flags in
-// pre-allocated traces; our dissector leaves them to it.
-func checkDissected(t *testing.T, path string) {
+// pre-allocated traces; our dissector leaves them to it, and reads the incremental ones.
+func checkDissected(t *testing.T, path, option string) {
 	t.Helper()
-	got := map[string]int{}
+	got, flags := map[string]int{}, strings.NewReplacer("True", "1", "False", "0")
 	for _, p := range e2e.Dissect(t, path, "ipv6.opt.ioam.opt_type == 0", "ipv6.opt.ioam.trace.ns", "ipv6.opt.ioam.trace.flag.l", "ipv6.opt.ioam.trace.flag.a", "ioam.type") {
-		got[strings.NewReplacer("True", "1", "False", "0").Replace(strings.Join(p, " "))]++
+		got[flags.Replace(strings.Join(p, " "))]++
 	}
-	if want := map[string]int{"7 1 0 ": 20, "7 0 0 ": 40, "8 0 1 ": 3}; !maps.Equal(got, want) {
+	for _, p := range e2e.Dissect(t, path, "ioam.type == 1", "ioam.namespace", "ioam.trace.loopback", "ioam.trace.active", "ioam.trace.remaining", "_ws.malformed") {
+		got["incremental "+flags.Replace(strings.Join(p, " "))]++
+	}
+	want := map[string]int{"7 1 0 ": 20, "7 0 0 ": 40, "8 0 1 ": 3}
+	if option == "incremental" { // aramis and porthos have written on the way back; porthos sees its own copy, too
+		want = map[string]int{"incremental 7 1 0 9 ": 20, "incremental 7 0 0 8 ": 20, "incremental 7 0 0 6 ": 20, "8 0 1 ": 3}
+	}
+	if !maps.Equal(got, want) {
 		t.Errorf("the dissector reads %v, want %v", got, want)
 	}
 }
