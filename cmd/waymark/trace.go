@@ -53,7 +53,11 @@ clocks.
 
 The agent of the destination returns the traces, if its configuration has "trace".
 Without it, ICMPv6 errors of the destination return them: its kernel limits their
-rate, so more probes seem lost. With --icmp, replies have no trace.
+rate, so more probes seem lost. With --icmp, echo replies have no trace: ids and
+times are of the few probes whose hop limits end on the way; there are none of the
+destination, nor of how long the node before it held the probes.
+
+"no data" is a hop that passed the probes and wrote nothing of the namespace.
 
 At the end, hop limits show the addresses of the nodes on each path, also of those
 without IOAM, and where the probes of a flow were seen last if none was answered.

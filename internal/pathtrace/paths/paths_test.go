@@ -126,7 +126,7 @@ func sample() *Paths {
 
 func TestReport(t *testing.T) {
 	r := sample().Report(name)
-	r.Protocol = "UDP"
+	r.Protocol, r.Namespace = "UDP", 123
 	r.Ignored["foreign"] = 2
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -250,6 +250,57 @@ func TestUntraced(t *testing.T) {
 	}
 	if h := r.Paths[0].Hops[2]; h.Silent || h.name() != "-" {
 		t.Errorf("of the destination nothing is known, and it is %q", h.name())
+	}
+}
+
+// Of replies without a trace, the errors about probes whose hop limits ended on the way have
+// the times: of each node when it was reached, and of all but the last how long it took.
+func TestUntracedTimes(t *testing.T) {
+	last := func(s step) step { s.out, s.held = 0xffff, 1<<31; return s }
+	p := New(destination, 3, ioam.TimestampPOSIX, 0)
+	for i := range 3 {
+		p.Sent(i)
+		p.Received(i, Reply{Kind: Echoed, From: destination, SentHops: 255, RoundTrip: time.Millisecond})
+		p.Walked(i, Reply{Kind: Echoed, From: destination, SentHops: 3})
+	}
+	p.Walked(0, reply(Exceeded, 1, address(1), last(first)))
+	p.Walked(0, reply(Exceeded, 2, address(2), first, last(north)))
+	p.Walked(1, reply(Exceeded, 2, address(2), first, last(north)))
+	p.Walked(2, reply(Exceeded, 1, address(1), last(step{id: 9}))) // another path
+	r := p.Report(name)
+	if len(r.Paths) != 2 || len(r.Paths[0].Flows) != 2 {
+		t.Fatalf("%s", r.Text())
+	}
+	for i, want := range []struct{ arrivals, since, stays, held int64 }{{3, 10_000, 2, 3000}, {2, 20_000, 0, 0}, {}} {
+		h := r.Paths[0].Hops[i]
+		if (h.Since == nil) != (want.arrivals == 0) || h.Since != nil && (h.Since.Count != uint64(want.arrivals) || h.Since.Min != want.since || h.Since.Max != want.since) {
+			t.Errorf("hop %d: since %+v, want %+v", h.Position, h.Since, want)
+		}
+		if (h.Held == nil) != (want.stays == 0) || h.Held != nil && (h.Held.Count != uint64(want.stays) || h.Held.Max != want.held) {
+			t.Errorf("hop %d: held %+v, want %+v", h.Position, h.Held, want)
+		}
+	}
+}
+
+// Hops that wrote nothing may run IOAM of another namespace.
+func TestWithoutData(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		way  []step
+		want string
+	}{
+		{"all wrote", []step{first, target}, ""},
+		{"one did not", []step{first, south, target}, "no data: the hop passed the probes and wrote nothing of namespace 77"},
+		{"none did", []step{south, south}, "no node wrote data of namespace 77, though probes passed: check the number"},
+	} {
+		p := New(destination, 2, ioam.TimestampPOSIX, 0)
+		p.Received(0, reply(Answered, 255, destination, tt.way...))
+		p.Walked(0, reply(Exceeded, 2, address(7), tt.way[:2]...))
+		r := p.Report(name)
+		r.Namespace = 77
+		if text := r.Text(); strings.Contains(text, "no IOAM\n") || strings.Count(text, "namespace 77") != min(1, len(tt.want)) || !strings.Contains(text, tt.want) {
+			t.Errorf("%s:\n%s", tt.name, text)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ type Report struct {
 	Kind        string            `json:"kind"` // always "path_trace"
 	Destination netip.Addr        `json:"destination"`
 	Protocol    string            `json:"protocol"`
+	Namespace   ioam.NamespaceID  `json:"namespace"` // of the probes' trace
 	Flows       int               `json:"flows"`
 	Sent        uint64            `json:"sent"`
 	Lost        uint64            `json:"lost"`
@@ -193,11 +194,15 @@ func (p *Paths) walked(f *flow) (hops []Hop) {
 			nodes, _ = p.read(r)
 		}
 	}
+	one := path{hops: make([]hop, last)}
 	for at := 1; at <= last; at++ {
-		h := hop{node: unknown(at)}
-		if at <= len(nodes) {
-			h.node = nodes[at-1]
+		if one.hops[at-1].node = unknown(at); at <= len(nodes) {
+			one.hops[at-1].node = nodes[at-1]
 		}
+	}
+	p.timed(f, &one)
+	for at := 1; at <= last; at++ {
+		h := &one.hops[at-1]
 		var address netip.Addr
 		if r := f.walk[at]; r != nil && p.mayBe(r, h.node) {
 			address = r.From
@@ -205,6 +210,25 @@ func (p *Paths) walked(f *flow) (hops []Hop) {
 		hops = append(hops, h.report(address))
 	}
 	return hops
+}
+
+// timed adds the times of the probes that came to the hops of a way, as the traces that errors
+// quote have them: when each node was reached, and how long those before the last one took.
+func (p *Paths) timed(f *flow, one *path) {
+	for at := 1; at <= len(one.hops); at++ {
+		r := f.walk[at]
+		if r == nil || r.Trace == nil {
+			continue
+		}
+		nodes, when := p.read(r)
+		same := len(nodes) <= len(one.hops)
+		for i := 0; same && i < len(nodes); i++ {
+			same = p.mayBe(r, one.hops[i].node)
+		}
+		if same {
+			one.add(when, r.Sent)
+		}
+	}
 }
 
 // untraced adds the paths of flows whose probes arrived without a trace: only hop limits
@@ -222,22 +246,33 @@ func (p *Paths) untraced(r *Report, name func(int) Flow) {
 		if at < 0 {
 			at = len(r.Paths) - first
 			r.Paths = append(r.Paths, Path{Hops: hops})
+		} else {
+			r.Paths[first+at].complete(hops)
 		}
 		one := &r.Paths[first+at]
-		for j, h := range hops { // what one flow did not show, another may
-			if one.Hops[j].hidden() {
-				one.Hops[j] = h
-			}
-			if one.Hops[j].Address == nil {
-				one.Hops[j].Address = h.Address
-			}
-		}
 		one.Flows = append(one.Flows, name(i))
 		one.Sent += f.received + f.early
 		one.Lost += f.early
 		one.Endpoint = one.Endpoint || f.endpoint
 		one.roundTrip.Merge(&f.roundTrip)
 		one.RoundTrip = one.roundTrip.Summary()
+	}
+}
+
+// complete adds what another flow showed of the same hops, and its times.
+func (p *Path) complete(hops []Hop) {
+	for i, h := range hops {
+		one := &p.Hops[i]
+		if one.hidden() {
+			*one = h
+			continue
+		}
+		if one.Address == nil {
+			one.Address = h.Address
+		}
+		one.since.Merge(&h.since)
+		one.held.Merge(&h.held)
+		one.Since, one.Held = one.since.Summary(), one.held.Summary()
 	}
 }
 

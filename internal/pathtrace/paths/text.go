@@ -113,7 +113,7 @@ func (h *Hop) name() string {
 	case !h.Silent:
 		return "-"
 	case h.Address != nil:
-		return "no IOAM"
+		return "no data"
 	}
 	return "silent"
 }
@@ -162,7 +162,7 @@ func duration(ns int64) string {
 func (h *Hop) label() string {
 	switch name := h.name(); {
 	case h.Silent && h.Address != nil:
-		return h.Address.String() + " (no IOAM)"
+		return h.Address.String() + " (no data)"
 	case h.Silent:
 		return fmt.Sprintf("hop %d (silent)", h.Position)
 	case h.Address != nil && name == "-":
@@ -264,12 +264,42 @@ func copies(n uint64) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
+// withoutData says what it means that hops wrote nothing: probes passed them, which says
+// nothing of other namespaces there.
+func (r *Report) withoutData() string {
+	silent, shown, wrote := false, false, false
+	look := func(hops []Hop) {
+		for i := range hops {
+			h := &hops[i]
+			silent = silent || h.Silent
+			shown = shown || h.Silent && h.Address != nil
+			wrote = wrote || !h.Silent && h.node != unknown(h.Position)
+		}
+	}
+	for i := range r.Paths {
+		look(r.Paths[i].Hops)
+	}
+	for i := range r.Broken {
+		look(r.Broken[i].Hops)
+	}
+	switch {
+	case silent && !wrote:
+		return fmt.Sprintf("no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these nodes (--namespace), and that their interfaces have both roles", r.Namespace)
+	case shown:
+		return fmt.Sprintf("no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or lacks a role at an interface", r.Namespace)
+	}
+	return ""
+}
+
 // notes say what the report cannot show, and what to do.
 func (r *Report) notes() (list []string) {
 	overflow, limited := false, false
 	for _, one := range r.Paths {
 		overflow = overflow || one.Overflow
 		limited = limited || !one.Endpoint && one.Lost > 0
+	}
+	if note := r.withoutData(); note != "" {
+		list = append(list, note)
 	}
 	if overflow {
 		list = append(list, "a trace had no room for all nodes, so the last hops have no data; raise --hops, or ask for less with --type")

@@ -345,7 +345,7 @@ func (p *Prober) Report() *paths.Report {
 	r := p.paths.Report(func(i int) paths.Flow {
 		return paths.Flow{Number: i, SourcePort: p.flows[i].port, FlowLabel: p.flows[i].label}
 	})
-	r.Protocol, r.Live, r.Copies = "UDP", p.live, p.copied
+	r.Protocol, r.Namespace, r.Live, r.Copies = "UDP", p.config.Namespace, p.live, p.copied
 	if p.config.Echo {
 		r.Protocol = "ICMPv6 echo"
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
@@ -202,8 +203,29 @@ func TestEcho(t *testing.T) {
 	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 || r.Sent != 2*enough {
 		t.Errorf("%v: %v\n%s", err, ways(r), r.Text())
 	}
+	// Errors about probes whose hop limits ended at hop 1 quote when they came there.
+	for _, p := range r.Paths {
+		h, end := p.Hops[0], p.Hops[1]
+		if h.Since == nil || h.Since.Count > uint64(len(p.Flows)) || h.Since.Min < -1000 || h.Since.Max > int64(time.Second) || h.Held != nil || end.Since != nil || p.RoundTrip == nil {
+			t.Errorf("%+v, since %+v; then %+v", h, h.Since, end)
+		}
+	}
 	if r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1"); err != nil || !slices.Equal(ways(r), []string{north, south}) {
 		t.Errorf("UDP: %v: %v\n%s", err, ways(r), r.Text())
+	}
+}
+
+// Probes of a namespace that no node has are answered without data, which says nothing of the
+// nodes' other namespaces.
+func TestUnknownNamespace(t *testing.T) {
+	t.Parallel()
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
+	for _, more := range [][]string{nil, {"--icmp"}} {
+		args := append([]string{"trace", far, "--source", source, "--namespace", "77", "--interval", "2ms", "--count", "1"}, more...)
+		text := e2e.MustIn(t, l, "athos", args...)
+		if !strings.Contains(text, "─ 1 no data ") || !strings.Contains(text, "no node wrote data of namespace 77") || strings.Contains(text, "no IOAM") {
+			t.Errorf("%v:\n%s", more, text)
+		}
 	}
 }
 
