@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -249,8 +250,11 @@ func count(list ...bool) (n int) {
 // run traces, and prints the result.
 func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
 	terminal, live := terminalOf(cmd.OutOrStdout())
+	silent := new(atomic.Bool)
+	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
 	if live = live && f.live; !live {
 		c.Unanswered = func(r *paths.Report) { fmt.Fprint(cmd.ErrOrStderr(), r.Unanswered()) }
+		c.Silent = func(r *paths.Report) { fmt.Fprintln(cmd.ErrOrStderr(), notYet(c, r)) }
 	}
 	p, err := prober.New(c)
 	if err != nil {
@@ -262,7 +266,7 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	out := cmd.OutOrStdout()
 	quit := false
 	if live {
-		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string { return p.Report().Text() })
+		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string { return screenOf(c, p.Report(), silent.Load()) })
 	} else {
 		err = p.Run(cmd.Context())
 	}
@@ -291,15 +295,43 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	return nil
 }
 
+// screenOf is what --live shows.
+func screenOf(c prober.Config, r *paths.Report, silent bool) string {
+	text := r.Text()
+	if silent && len(r.Paths) == 0 && r.Live {
+		text += "\n" + notYet(c, r) + "\n"
+	}
+	return text
+}
+
 // noPath says what to do when no probe was answered.
 func noPath(c prober.Config, r *paths.Report) string {
+	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r))
+}
+
+// notYet says so while the run goes on.
+func notYet(c prober.Config, r *paths.Report) string {
+	return fmt.Sprintf("no probe to %v was answered within %v, and more follow; %s", c.Destination, prober.Silence, unansweredCure(c, r))
+}
+
+// unansweredCure says what to check when no probe was answered. A destination says nothing to
+// probes without its key.
+func unansweredCure(c prober.Config, r *paths.Report) string {
 	source := "the source of the probes"
 	if c.Source.IsValid() {
 		source = c.Source.String()
 	}
-	cure := fmt.Sprintf("check the route to %v and the route back to %s, `trace.allow` and the key at the destination, and that nodes on the way pass Hop-by-Hop headers of namespace %d; the metric waymark_trace_probes_total at the destination says which probes came there", c.Destination, source, c.Namespace)
-	if r.Ignored["mac_wrong"] > 0 {
-		cure = "answers have a wrong MAC: give both ends the same key"
+	ways := fmt.Sprintf("the route to %v and the route back to %s", c.Destination, source)
+	pass := fmt.Sprintf("that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Namespace)
+	key := "the key (if trace.key-file is set there, give --key-file)"
+	if len(c.Key) > 0 {
+		key = "the key (trace.key-file there and --key-file must hold the same)"
 	}
-	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, cure)
+	switch {
+	case r.Ignored["mac_wrong"] > 0:
+		return "answers have a wrong MAC: give both ends the same key (trace.key-file there, --key-file here)"
+	case c.Echo:
+		return fmt.Sprintf("check %s, and %s", ways, pass)
+	}
+	return fmt.Sprintf("check at the destination trace.allow and %s, %s, and %s; the metric waymark_trace_probes_total at the destination says which probes came there", key, ways, pass)
 }

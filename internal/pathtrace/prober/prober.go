@@ -55,6 +55,7 @@ type Config struct {
 	Key         []byte
 	Loopback    bool                 // first ask all nodes for copies (RFC 9322 §4)
 	Unanswered  func(*paths.Report)  // is told of flows whose probe for copies was not answered; may be nil
+	Silent      func(*paths.Report)  // is told once that no probe was answered for a while; may be nil
 	Format      ioam.TimestampFormat // of the nodes' timestamps
 	TAIOffset   time.Duration
 }
@@ -102,6 +103,7 @@ type Prober struct {
 	failed  error // the last failure to send
 	sent    uint64
 	live    bool
+	arrived bool             // some probe reached the destination
 	asked   map[uint32]asked // probes that asked for copies, by number
 	copied  uint64
 	longest time.Duration // round trip of these probes and of their copies
@@ -213,6 +215,9 @@ func (p *Prober) Run(ctx context.Context) error {
 		p.mu.Unlock()
 	}()
 	readers.Go(func() { _ = p.replies.Read(ctx, p.heard) }) // without errors there are still answers
+	if p.config.Silent != nil {
+		readers.Go(func() { p.notice(ctx) })
+	}
 	for i := range p.flows {
 		if f := &p.flows[i]; f.socket != nil {
 			readers.Go(func() { p.read(f.socket) })
@@ -232,6 +237,25 @@ func (p *Prober) Run(ctx context.Context) error {
 		return fmt.Errorf("no probe could be sent to %v: %w; check the address and 'ip -6 route get %v'", p.config.Destination, p.failed, p.config.Destination)
 	}
 	return nil
+}
+
+// Silence is after which time without an answer the run says what to check: long enough for
+// round trips of this planet, and for neighbour discovery.
+const Silence = 1500 * time.Millisecond
+
+// notice says early that nothing is answered: all the probes and hop limits take much longer.
+func (p *Prober) notice(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(Silence):
+	}
+	p.mu.Lock()
+	silent := !p.arrived && p.sent > 0
+	p.mu.Unlock()
+	if silent {
+		p.config.Silent(p.Report())
+	}
 }
 
 // probe sends the probes that are to arrive, one of each flow in turn, and waits for the

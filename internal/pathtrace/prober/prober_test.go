@@ -11,6 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/pathtrace/endpoint"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
+	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/ioam"
@@ -197,6 +198,47 @@ func TestRun(t *testing.T) {
 	}
 	if n := e.Counts(); n[endpoint.Answered] != 12 || n[endpoint.Forged] < 12 {
 		t.Errorf("the endpoint counted %v", n)
+	}
+}
+
+// A run that nothing answers says so long before it ends; one that is answered does not.
+func TestSilence(t *testing.T) {
+	local := netip.AddrPortFrom(netip.IPv6Loopback(), 0)
+	e := endpoint.New(endpoint.Config{Local: local, Allowed: []netip.Prefix{netip.MustParsePrefix("::1/128")}, Rate: 100_000, Key: key})
+	if err := e.Open(); err != nil {
+		t.Fatal(err)
+	}
+	go e.Run(t.Context())
+	for name, right := range map[string]bool{"right key": true, "wrong key": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := make(chan *paths.Report, 2)
+			c := Config{
+				Destination: netip.IPv6Loopback(), Port: e.Local().Port(), Namespace: 123, Type: 0xf80000, Nodes: 12, Flows: 2, Count: 2,
+				Interval: Silence, Timeout: 500 * time.Millisecond, Key: key, Silent: func(r *paths.Report) { told <- r },
+			}
+			if !right {
+				c.Key = []byte("another key of 16")
+			}
+			p, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Open(); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(told); (n == 0) != right || n > 1 {
+				t.Fatalf("told %d times", n)
+			}
+			if !right {
+				if r := <-told; len(r.Paths) != 0 || !r.Live {
+					t.Errorf("%s", r.Text())
+				}
+			}
+		})
 	}
 }
 

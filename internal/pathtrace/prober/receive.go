@@ -95,7 +95,9 @@ func (p *Prober) take(id message.ID, r paths.Reply, now time.Time) {
 	}
 	delete(p.waiting, id.Number)
 	r.RoundTrip, r.Sent, r.SentHops = now.Sub(w.sent), w.sent.Round(0), w.hops
-	if w.asks && (r.Kind == paths.Answered || r.Kind == paths.Echoed || r.Kind == paths.Refused) {
+	reached := r.Kind == paths.Answered || r.Kind == paths.Echoed || r.Kind == paths.Refused
+	p.arrived = p.arrived || reached
+	if w.asks && reached {
 		p.flows[w.flow].answered = true
 		p.longest = max(p.longest, r.RoundTrip)
 	}

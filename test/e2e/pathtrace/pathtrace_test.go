@@ -3,6 +3,7 @@
 package pathtrace
 
 import (
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -325,6 +327,32 @@ func TestKey(t *testing.T) {
 	}
 	if r, err := trace(t, l, "--paths", "8", "--count", "1", "--timeout", "300ms"); e2e.ExitCode(err) != 1 || len(r.Paths) != 0 || r.Lost != 8 {
 		t.Errorf("without the key: %v\n%s", err, r.Text())
+	}
+	checkSilence(t, l)
+}
+
+// checkSilence traces without the key, with the defaults: what to check is said long before the
+// end.
+func checkSilence(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	const bound = 5 * time.Second
+	cmd := l.Node("athos").Command(t.Context(), e2e.Program, "trace", far, "--source", source)
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(errs).ReadString('\n')
+	took := time.Since(began)
+	if ended := cmd.Process.Signal(os.Interrupt); ended != nil {
+		t.Errorf("the run ended already: %v", ended)
+	}
+	_ = cmd.Wait() // it was interrupted
+	if err != nil || !strings.Contains(line, "was answered within 1.5s") || !strings.Contains(line, "--key-file") || took > patience.Of(bound) {
+		t.Errorf("after %v: %q, %v", took, line, err)
 	}
 }
 
