@@ -59,7 +59,7 @@ func (h *nodeHealth) facts(s *state) health.Node {
 		fact.Fills = i.Roles&model.RoleIngress != 0 && len(s.resolved.Node.Namespaces) > 0
 		fact.Removes = i.Roles&model.RoleIngress != 0 && s.resolved.Node.Removes()
 		fact.Keeps = fact.Removes && keepsTraces(s.resolved.Node)
-		fact.Differs = headersDiffer(s.resolved.Node, i.Index, isOwn)
+		fact.Differs = s.config.Node.ReceiveOffload && headersDiffer(s.resolved.Node, i.Index, isOwn)
 		n.Interfaces = append(n.Interfaces, fact)
 	}
 	for _, status := range h.datapath.Interfaces() {

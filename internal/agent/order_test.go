@@ -4,8 +4,10 @@ package agent
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -49,6 +51,24 @@ func TestHeadersThatDiffer(t *testing.T) {
 	} {
 		if keepsTraces(node) != want {
 			t.Errorf("%+v keeps traces: %v", node, !want)
+		}
+	}
+}
+
+// Without receive offload at the nodes after this one, segments keep their order, whatever
+// their headers; the operator says so.
+func TestOrderWithoutOffloadAfter(t *testing.T) {
+	const file = `node: {id: 2RECEIVE}
+interfaces: [{name: eth0, role: [ingress]}, {name: eth1, role: [egress]}]
+namespaces: [{id: 123}]
+encapsulations: [{name: a, interface: eth1, mode: inline, options: [{trace: {namespace: 123, type: 0xf00000, size: 60}}]}]
+metrics: {listen: none}
+`
+	for setting, want := range map[string]bool{"": true, ", receive-offload: true": true, ", receive-offload: false": false} {
+		h := newHarness(t, strings.Replace(file, "RECEIVE", setting, 1))
+		h.start() // its interfaces have GRO off
+		if got := h.warned(health.OrderAtRisk); got != want {
+			t.Errorf("%q: warned %v", setting, got)
 		}
 	}
 }

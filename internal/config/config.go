@@ -59,6 +59,7 @@ type Node struct {
 	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100" doc:"1/N: each interface returns at most one copy of a packet with the Loopback flag for every N packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are suppressed and counted."`
 	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100" doc:"Maximum number of copies per second that the node returns, and of packets per second on which it sets the Loopback flag. Both are counted apart. Those beyond it are suppressed and counted."`
 	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Also make records of the traces that the kernel's own IOAM fills, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the packet."`
+	ReceiveOffload  bool                 `key:"receive-offload" default:"true" doc:"Whether a node after this one may join received packets (GRO) while they have IOAM of this one, which reorders segments of TCP whose headers differ. False says that none does: all forward fast in XDP, or have GRO off. Then waymark doctor leaves out the hint order_at_risk about them; nothing else depends on it."`
 	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values where it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
 

@@ -97,6 +97,7 @@ func TestDefaults(t *testing.T) {
   loopback-limit: 1/100
   loopback-rate: 100
   kernel-events: false
+  receive-offload: true
   compatibility: default
 interfaces:
   - name: eth0

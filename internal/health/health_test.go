@@ -83,6 +83,7 @@ func TestCheckNode(t *testing.T) {
 		{"segments one by one, GRO off", func(n *Node) { n.Interfaces[1].Differs = true }, OrderAtRisk, "eth1", "get headers that differ one by one", "ethtool -K eth1 gro on"},
 		{"segments one by one, fast", func(n *Node) {
 			n.Interfaces[1].GRO, n.Interfaces[1].Forwards, n.Interfaces[1].Differs = true, true, true
+			n.Interfaces[1].Hook = "xdp"
 		}, OrderAtRisk, "eth1", "forwards fast", "flows: 1/n"},
 		{"removed after GRO", func(n *Node) { n.Interfaces[1].GRO, n.Interfaces[1].Removes = true, true }, OrderAtRisk, "eth1", "removes headers in tc, after receive offload", "ethtool -K eth1 gro off"},
 		{"xdp refused", func(n *Node) { n.Interfaces[1].XDPRefused = "EOPNOTSUPP" }, XDPFallback, "eth1", "served by tcx, because native XDP was refused: EOPNOTSUPP", "attach: tcx"},
@@ -158,6 +159,7 @@ func TestOrderIsKept(t *testing.T) {
 		{Name: "eth0", Hook: "xdp", GRO: true, Fills: true, Removes: true}, {Name: "eth0", Hook: "xdp", GRO: true},
 		{Name: "eth0", Hook: "tcx", GRO: true, Fills: true}, {Name: "eth0", Hook: "clsact", GRO: true},
 		{Name: "eth0", Hook: "tcx", GRO: true, Differs: true}, {Name: "eth0", Hook: "tcx", Whole: true, Differs: true}, {Name: "eth0", Hook: "xdp", Forwards: true},
+		{Name: "eth0", Hook: "tcx", GRO: true, Forwards: true, Differs: true},
 	} {
 		if ws := order(i); len(ws) != 0 {
 			t.Errorf("%+v: %+v", i, ws)

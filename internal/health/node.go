@@ -28,7 +28,7 @@ type Interface struct {
 	Keeps       bool   // though Removes, some of the traces that are filled stay in their packets
 	Whole       bool   // it gets large packets whole, without GRO (veth)
 	Forwards    bool   // it forwards fast
-	Differs     bool   // packets that arrive there get headers that differ within a TCP flow
+	Differs     bool   // packets that arrive there get headers that differ within a TCP flow, and nodes after this one may have GRO
 }
 
 // Encapsulation describes one encapsulation rule.

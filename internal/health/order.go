@@ -23,9 +23,9 @@ func order(i Interface) (ws []Warning) {
 	const after = "receive offload (GRO) of nodes after this one, if any has it on, reorders them"
 	switch {
 	case !i.Differs:
-	case i.Forwards:
+	case i.Forwards && i.Hook == "xdp": // in tc, GRO has joined them before
 		add(fmt.Sprintf("%s forwards fast: segments of a TCP flow get headers that differ one by one; %s", i.Name, after),
-			"forward fast at all nodes of the domain, or switch GRO off inside it; or trace whole flows (flows: 1/n), with ids alone (type: 0xc00000)")
+			"if all of those forward fast in XDP or have GRO off, say so with node: {receive-offload: false}; otherwise trace whole flows (flows: 1/n), with ids alone (type: 0xc00000)")
 	case !i.GRO && !i.Whole:
 		add(fmt.Sprintf("%s has receive offload (GRO) off: segments of a TCP flow get headers that differ one by one; %s", i.Name, after),
 			fmt.Sprintf("ethtool -K %s gro on, unless proofs or Edge-to-Edge options are inserted, which need single segments", i.Name))
