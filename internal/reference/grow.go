@@ -188,11 +188,26 @@ func (n *Node) takeRoom(f *Frame, p packet, more int) bool {
 		return true
 	}
 	limits := mtus{link: n.interfaces[f.Interface].MTU, route: f.PathMTU, learned: n.pathMTU(p.destination(), f.Time)}
-	gsoSize, _, ok := fits(*f, p, ipv6.FindUpperLayer(p.ip), more, limits)
+	gsoSize, _, ok := fits(*f, p, cutLayer(p.ip), more, limits)
 	if ok {
 		f.GSOSize = gsoSize
 	}
 	return ok
+}
+
+// cutLayer is the upper layer of a packet that may have to be cut. In a tunnel, only TCP can
+// be cut after the packet has grown.
+func cutLayer(ip []byte) ipv6.UpperLayer {
+	upper := ipv6.FindUpperLayer(ip)
+	if !upper.Known || upper.Next != ioam.NextHeaderIPv6 {
+		return upper
+	}
+	if len(ip) < upper.Offset+ipv6.HeaderLen {
+		return ipv6.UpperLayer{}
+	}
+	inner := ipv6.Walk(ip, ioam.NextHeader(ip[upper.Offset+6]), upper.Offset+ipv6.HeaderLen)
+	inner.Known = inner.Known && inner.Next == ioam.NextHeaderTCP
+	return inner
 }
 
 // Receive adds this node's data to an incremental trace whose header it has removed, as the

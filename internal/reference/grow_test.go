@@ -154,6 +154,33 @@ func TestGrowthOfSegments(t *testing.T) {
 	}
 }
 
+// TestGrowthOfSegmentsInTunnels checks that TCP in a tunnel is no exception, and that all else
+// in one is.
+func TestGrowthOfSegmentsInTunnels(t *testing.T) {
+	tcp := make([]byte, 20+3000)
+	tcp[12] = 5 << 4
+	segment := ipv6Packet(ioam.NextHeaderTCP, tcp)
+	for _, test := range []struct {
+		name  string
+		inner []byte
+		size  uint32
+		want  string
+	}{
+		{"TCP", segment, 1000, "992 trace_grown"},
+		{"TCP after another header", ipv6Packet(ioam.NextHeaderDestination, append(craft.Hex(t, "06000104 00000000"), tcp...)), 1000, "992 trace_grown"},
+		{"TCP, small segments", segment, 16, "16 trace_overflow"},
+		{"UDP", ipv6Packet(ioam.NextHeaderUDP, udp(3000)), 1000, "1000 trace_overflow"},
+		{"another tunnel", ipv6Packet(ioam.NextHeaderIPv6, segment), 1000, "1000 trace_overflow"},
+		{"cut", segment[:39], 1000, "1000 trace_overflow"},
+	} {
+		packet := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, "29020100 310e0001 007b0809 80000000 40000003 01020000"), test.inner...))
+		result := mustNode(t, growingConfig()).Egress(Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, GSOSize: test.size})
+		if got := fmt.Sprint(result.GSOSize, result.Outcome); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
 // TestInsertedRoom checks that an inserted trace may grow to its size, or as far as the path
 // allows.
 func TestInsertedRoom(t *testing.T) {

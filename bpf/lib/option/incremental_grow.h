@@ -70,27 +70,49 @@ static __always_inline int plan_growth(const struct packet *p, const struct opti
 	return o->length + g->room > MAX_HBH;
 }
 
+/*
+ * The upper layer of a packet that is to be cut. The kernel cuts TCP in a tunnel as it does TCP alone: where
+ * the headers end, it finds anew. Other layers of a tunnel are not reached, so they do not grow.
+ */
+static __always_inline void find_cut_layer(context *ctx, struct packet *p, struct headers *h)
+{
+	__u32 length = packet_length(ctx, p), inner;
+	const struct ipv6 *ip6;
+
+	packet_pull(ctx, p, length < UPPER_LAYER_REACH ? length : UPPER_LAYER_REACH);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return;
+	find_headers(ctx, p, ip6->next_header, IPV6_HEADER, h);
+	if (h->next_header != NEXT_IPV6 || !h->upper)
+		return;
+	inner = h->upper & 0xfff;
+	h->upper = 0;
+	ip6 = at(p, inner, IPV6_HEADER);
+	if (!ip6)
+		return;
+	find_headers(ctx, p, ip6->next_header, inner + IPV6_HEADER, h);
+	if (h->next_header != NEXT_TCP)
+		h->upper = 0;
+}
+
 /* Makes the room after the IPv6 header; nonzero: the path, or the kernel, does not allow it. */
 static __always_inline int make_room(context *ctx, struct packet *p, const struct growing *g,
 				     struct growth *growth)
 {
-	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct headers h = {};
-	__u32 length;
+	struct ipv6 *ip6;
 
 	if (!g->room)
 		return 0;
 	growth->bytes = g->room;
-	if (!ip6 || (COMPLETES && (bytes_at_hand(p) + g->room > p->mtu)))
+	if (COMPLETES && (bytes_at_hand(p) + g->room > p->mtu))
 		return -1;
-	if (packet_is_to_be_cut(ctx)) {
-		length = packet_length(ctx, p);
-		packet_pull(ctx, p, length < UPPER_LAYER_REACH ? length : UPPER_LAYER_REACH);
-		ip6 = at(p, 0, IPV6_HEADER);
-		if (!ip6)
-			return -1;
-		find_headers(ctx, p, ip6->next_header, IPV6_HEADER, &h);
-	}
+	if (packet_is_to_be_cut(ctx))
+		find_cut_layer(ctx, p, &h);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return -1;
 	if (may_grow(ctx, p, ip6, &h, growth) != OUTCOME_NO_IOAM ||
 	    packet_grow(ctx, p, growth, &h) != OUTCOME_NO_IOAM)
 		return -1;
