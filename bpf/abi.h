@@ -250,13 +250,15 @@ struct node_config {
 	__u8 nests;	      /* some encapsulation takes packets that carry IOAM already */
 	__u8 grows;	      /* some namespace lets incremental traces grow */
 	__u8 inserts_growing; /* some encapsulation has an incremental trace */
+	__u8 strips;	      /* some interface strips IOAM */
+	__u8 pad[7];
 	__u32 loopback_limit; /* packets that pay for a copy */
 	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
 	__u64 table_keys[14]; /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 360, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 368, "node_config has holes");
 
 /* An interface of the node: of a hook, of arrival, or of departure. */
 struct interface {

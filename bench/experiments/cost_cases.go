@@ -217,7 +217,7 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 		make1("", model.OutcomeOverflowSet, "transit", harness.With(ids, atNodeLen, ids[atNodeLen]|1<<overflowShift), 0),
 		make1("", model.OutcomeBoundaryIgnored, "edge ignore", ids, 0),
 		make1("", model.OutcomeBoundaryStripped, "edge strip", ids, 0),
-		make1("", model.OutcomeBoundaryStripPartial, "edge strip", traced(routerAlert, trace(namespace, typeIDs)), 0),
+		make1("", model.OutcomeBoundaryStripPartial, "edge strip", harness.With(traced(routerAlert, trace(namespace, typeIDs)), harness.EthernetHeader+4, 0, 0), 0), // a jumbogram
 		make1("", model.OutcomeBoundaryDropped, "edge drop", ids, 0),
 		make1("", model.OutcomeBoundaryUnprovenDropped, "edge drop", harness.With(ids, harness.EthernetHeader+harness.IPv6Header+1, 200), 0),
 		make1("", model.OutcomeMalformedIPv6, "transit", harness.With(ids, harness.EthernetHeader, 0x50), 0),

@@ -3,6 +3,7 @@
 #ifndef WAYMARK_BOUNDARY_H
 #define WAYMARK_BOUNDARY_H
 
+#include "boundary_strip.h"
 #include "hbh.h"
 #include "headers.h"
 #include "hook.h"
@@ -30,6 +31,26 @@ static __always_inline struct result dropped(enum outcome outcome)
 	return result;
 }
 
+/* Removes IOAM from a header that stays. */
+static __always_inline struct result strip_shared(context *ctx, struct packet *p,
+						  const struct options *o)
+{
+	struct result result = {.reason = STACK_BOUNDARY,
+				.outcome = OUTCOME_BOUNDARY_STRIP_PARTIAL};
+	int done;
+
+	if (!NODE.strips)
+		return result;
+	done = strip_options(ctx, o, p->on);
+	p->l3 = done >> 8;
+	p->broken = done >> 16;
+	packet_load(ctx, p);
+	result.outcome = done & 0xff;
+	if (result.outcome == OUTCOME_BOUNDARY_STRIPPED)
+		result.reason = STACK_HEADERS;
+	return result;
+}
+
 /* IOAM where it must not pass (RFC 9197 §4.1: no leak from the domain). */
 static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 						 const struct options *o)
@@ -44,7 +65,7 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 	} else if (is_followed(ctx, p, o)) {
 		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 	} else if (o->foreign) {
-		result.outcome = OUTCOME_BOUNDARY_STRIP_PARTIAL;
+		return strip_shared(ctx, p, o);
 	} else {
 		hbh = at(p, IPV6_HEADER, 8);
 		result.outcome = OUTCOME_DECAP_FAILED;

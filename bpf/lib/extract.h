@@ -204,8 +204,9 @@ static __always_inline int replace_header(context *ctx, struct packet *p,
 {
 	__u32 length = x->end;
 
-	if (x->length - length > EXTRACTED_HEADER ||
-	    remove_header(ctx, p, x->length - length, type))
+	if (x->length - length > EXTRACTED_HEADER)
+		return -1;
+	if (x->length != length && remove_header(ctx, p, x->length - length, type))
 		return -1;
 	opaque(length);
 	length = ((length - 1) & EXTRACTED_MASK) + 1;

@@ -590,6 +590,8 @@ type abiNodeConfig struct {
 	Nests             uint8
 	Grows             uint8
 	InsertsGrowing    uint8
+	Strips            uint8
+	Pad               [7]uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
 	FlowKeys          [11]uint64

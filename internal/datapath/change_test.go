@@ -79,7 +79,8 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 		}
 		defer d.Remove()
 		last := cfg.Node.Interfaces[number-1]
-		cfg.Node.Interfaces[0].Roles = model.RoleIngress // so that edges are compiled in
+		cfg.Node.Interfaces[0].Roles = model.RoleIngress // so that edges are compiled in, of both kinds
+		cfg.Node.Interfaces[2].Roles, cfg.Node.Interfaces[2].Boundary = model.RoleIngress, model.BoundaryStrip
 		cfg.Node.Interfaces, cfg.Node.Encapsulations = cfg.Node.Interfaces[:number-1], cfg.Node.Encapsulations[:number-1]
 		if err := d.Apply(cfg); err != nil {
 			return err

@@ -127,6 +127,9 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		if in.entry.Roles>>abiEdgeEDGE_SHIFT != 0 {
 			g.node.HasEdges = 1
 		}
+		if i.Boundary == model.BoundaryStrip && i.Roles != model.RoleIngress|model.RoleEgress {
+			g.node.Strips = 1
+		}
 		if in.device.fast {
 			g.node.NextHopSets = nextHopSets(nextHops)
 		}

@@ -29,6 +29,7 @@ const (
 	egressTCMapE2eNumbers         = "e2e_numbers"
 	egressTCMapE2ePackets         = "e2e_packets"
 	egressTCMapEncapsulations     = "encapsulations"
+	egressTCMapExtractionAtHand   = "extraction_at_hand"
 	egressTCMapFlowClock          = "flow_clock"
 	egressTCMapFlows              = "flows"
 	egressTCMapForwarding         = "forwarding"
@@ -131,6 +132,7 @@ type egressTCMapSpecs struct {
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
 	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
@@ -209,6 +211,7 @@ type egressTCMaps struct {
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
+	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
 	Forwarding         *ebpf.Map `ebpf:"forwarding"`
@@ -261,6 +264,7 @@ func (m *egressTCMaps) Close() error {
 		m.E2eNumbers,
 		m.E2ePackets,
 		m.Encapsulations,
+		m.ExtractionAtHand,
 		m.FlowClock,
 		m.Flows,
 		m.Forwarding,

@@ -101,6 +101,14 @@ func stripped(f []byte) []byte {
 	return set(atLength, 0, 16, 17)(f)
 }
 
+// sharedOptions are a trace and an option of others, which fill the header; sharedStripped is
+// the packet without the trace.
+var sharedOptions = []byte{0x31, 26, 0, 0, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 1, 2, 3, 4, 5, 6}
+
+func sharedStripped(f []byte) []byte {
+	return set(atLength, 0, 32)(slices.Concat(f[:atHBH], []byte{17, 1, 1, 4, 0, 0, 0, 0, 0x3e, 6, 1, 2, 3, 4, 5, 6}, f[atUDP:]))
+}
+
 func mainline(c *model.NodeConfig) { c.Compatibility = model.CompatibilityMainline }
 
 // fragmentHeader is the Fragment header of an unfragmented packet, before a
@@ -256,8 +264,18 @@ var ingressMutations = []mutation{
 	{name: "edge, drop", on: 3, outcome: model.OutcomeBoundaryDropped, drop: true},
 	{name: "edge, ignore", on: 3, config: boundary(model.BoundaryIgnore), outcome: model.OutcomeBoundaryIgnored},
 	{name: "edge, strip", on: 3, config: boundary(model.BoundaryStrip), outcome: model.OutcomeBoundaryStripped, want: stripped},
-	{name: "edge, strip, another option too", on: 3, config: boundary(model.BoundaryStrip),
-		change: set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 0, 0, 0, 0, 0, 0), outcome: model.OutcomeBoundaryStripPartial},
+	{name: "edge, strip, another option too", on: 3, config: boundary(model.BoundaryStrip), change: set(atOption, sharedOptions...),
+		outcome: model.OutcomeBoundaryStripped, want: sharedStripped},
+	{name: "edge, strip, another option too, not aligned", on: 3, config: boundary(model.BoundaryStrip),
+		change: then(set(atOption, sharedOptions...), set(atHBH+2, 0, 0x31, 27)), outcome: model.OutcomeBoundaryStripped, want: sharedStripped},
+	{name: "edge, strip, another option too, no length", on: 3, config: boundary(model.BoundaryStrip),
+		change: then(set(atOption, sharedOptions...), set(atLength, 0, 0)), outcome: model.OutcomeBoundaryStripPartial},
+	{name: "edge, strip, another option between three of IOAM", on: 3, config: boundary(model.BoundaryStrip),
+		change:  set(atOption, 0x31, 2, 0, 9, 0x1e, 2, 7, 8, 0x11, 10, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0x31, 2, 0, 2, 1, 6, 0, 0, 0, 0, 0, 0),
+		outcome: model.OutcomeBoundaryStripped,
+		want: func(f []byte) []byte {
+			return set(atLength, 0, 32)(slices.Concat(f[:atHBH], []byte{17, 1, 1, 4, 0, 0, 0, 0, 0x1e, 2, 7, 8, 1, 2, 0, 0}, f[atUDP:]))
+		}},
 	{name: "edge, 36 options", on: 3, change: func(f []byte) []byte { clear(f[atHBH+2 : atUDP]); return f }, outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
 	{name: "edge, trace and 34 options", on: 3, change: traceBefore(34), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
 	{name: "edge, strip, trace and 34 options", on: 3, config: boundary(model.BoundaryStrip), change: traceBefore(34), outcome: model.OutcomeMalformedTooManyOptions},

@@ -75,7 +75,7 @@ type Boundary uint8
 const (
 	// BoundaryDrop drops the packet.
 	BoundaryDrop Boundary = iota
-	// BoundaryStrip removes the Hop-by-Hop header when IOAM is all it holds.
+	// BoundaryStrip removes IOAM, and the Hop-by-Hop header when IOAM is all it holds.
 	BoundaryStrip
 	// BoundaryIgnore forwards the packet untouched.
 	BoundaryIgnore

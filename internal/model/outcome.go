@@ -62,8 +62,8 @@ const (
 
 	// The domain's edge.
 	OutcomeBoundaryIgnored         // passed unchanged, by policy
-	OutcomeBoundaryStripPartial    // policy strip, but something else shares the header: unchanged
-	OutcomeBoundaryStripped        // Hop-by-Hop header removed, by policy
+	OutcomeBoundaryStripPartial    // policy strip, but something else shares a header that cannot be taken apart: unchanged
+	OutcomeBoundaryStripped        // IOAM removed, by policy, and the Hop-by-Hop header if it held nothing else
 	OutcomeBoundaryDropped         // IOAM: dropped, by policy
 	OutcomeBoundaryUnprovenDropped // not proven to be free of IOAM: dropped, by policy
 	OutcomeBoundaryTunnelDropped   // an outsider's tunnel to one of the domain's tunnel destinations: dropped, by policy

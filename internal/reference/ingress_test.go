@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/model"
@@ -335,7 +336,15 @@ func TestIngressBoundary(t *testing.T) {
 		{"drop", model.BoundaryDrop, rightPacket(t), model.OutcomeBoundaryDropped, Drop, unchangedBytes},
 		{"ignore", model.BoundaryIgnore, rightPacket(t), model.OutcomeBoundaryIgnored, Pass, unchangedBytes},
 		{"strip", model.BoundaryStrip, rightPacket(t), model.OutcomeBoundaryStripped, Pass, withoutHeader},
-		{"strip shared", model.BoundaryStrip, foreign, model.OutcomeBoundaryStripPartial, Pass, unchangedBytes},
+		{"strip shared", model.BoundaryStrip, foreign, model.OutcomeBoundaryStripped, Pass, func(t testing.TB, p []byte) []byte {
+			return replaceHeader(t, p, "3b000100 05020000")
+		}},
+		{"strip shared, not aligned", model.BoundaryStrip, replaceHeader(t, rightPacket(t), "3b030000 00310e00 00007b08 01800000 00000000 00010100 1e020000 01020000"),
+			model.OutcomeBoundaryStripped, Pass, func(t testing.TB, p []byte) []byte { return replaceHeader(t, p, "3b010104 00000000 1e020000 01020000") }},
+		{"strip shared, too long", model.BoundaryStrip, replaceHeader(t, rightPacket(t), "3b400100 310e0000 007b0801 80000000 00000000 1ef9"+strings.Repeat("00", 249)+"1ef1"+strings.Repeat("00", 241)+"0104 00000000"),
+			model.OutcomeBoundaryStripPartial, Pass, unchangedBytes},
+		{"strip shared, jumbogram", model.BoundaryStrip, set(5, 0)(replaceHeader(t, rightPacket(t), "3b030100 310e0000 007b0801 80000000 00000000 c2040001 00010100 00000000")),
+			model.OutcomeBoundaryStripPartial, Pass, unchangedBytes},
 		{"strip malformed", model.BoundaryStrip, set(50, 0x18)(rightPacket(t)), model.OutcomeBoundaryStripped, Pass, withoutHeader},
 		{"no IOAM", model.BoundaryDrop, inner(), model.OutcomeNoIOAM, Pass, unchangedBytes},
 		{"tunnel elsewhere", model.BoundaryDrop, ipv6Packet(ioam.NextHeaderIPv6, inner()), model.OutcomeNoIOAM, Pass, unchangedBytes},

@@ -147,8 +147,10 @@ func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 		checkFits(t, config, f, result)
 	}
 	switch result.Outcome {
-	case model.OutcomeInlineRemoved, model.OutcomeBoundaryStripped, model.OutcomeTunnelDecapsulated:
+	case model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated:
 		checkRemoved(t, f, result)
+	case model.OutcomeBoundaryStripped:
+		checkStripped(t, f, result)
 	case model.OutcomeOptionsRemoved:
 		checkExtracted(t, config, f, result)
 	case model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow:

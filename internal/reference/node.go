@@ -209,7 +209,7 @@ func atBoundary(f Frame, p packet, policy model.Boundary) Result {
 			return dropUnproven(f)
 		}
 		if !p.pure {
-			return unchanged(f, model.OutcomeBoundaryStripPartial)
+			return stripShared(f, p)
 		}
 		result := unchanged(f, model.OutcomeBoundaryStripped)
 		result.Data = p.removeHeaders()
@@ -217,6 +217,16 @@ func atBoundary(f Frame, p packet, policy model.Boundary) Result {
 	}
 	result := unchanged(f, model.OutcomeBoundaryDropped)
 	result.Verdict = Drop
+	return result
+}
+
+// stripShared removes all IOAM options from a Hop-by-Hop header that holds others, too.
+func stripShared(f Frame, p packet) Result {
+	if len(p.header) > maxExtracted || p.payloadLength() == 0 {
+		return unchanged(f, model.OutcomeBoundaryStripPartial)
+	}
+	result := withoutSome(f, p, p.header, ioam.Option.IsIOAM)
+	result.Outcome = model.OutcomeBoundaryStripped
 	return result
 }
 
