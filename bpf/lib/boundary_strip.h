@@ -16,6 +16,7 @@ __noinline int strip_options(context *ctx, const struct options *o, const struct
 	enum outcome outcome = OUTCOME_BOUNDARY_STRIP_PARTIAL;
 	const struct ipv6 *ip6;
 	struct extraction *x;
+	int type;
 
 	if (!o || !on)
 		return outcome;
@@ -32,9 +33,9 @@ __noinline int strip_options(context *ctx, const struct options *o, const struct
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++)
 		x->header.bytes[(o->options[i].offset - IPV6_HEADER) & EXTRACTED_MASK] =
 			OPTION_PADN;
-	arrange_kept();
+	type = arrange_kept(x, o->length, 0);
 	outcome = OUTCOME_BOUNDARY_STRIPPED;
-	if (replace_header(ctx, p, x, NEXT_HBH))
+	if (replace_headers(ctx, p, x, type))
 		outcome = OUTCOME_DECAP_FAILED;
 	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
 }

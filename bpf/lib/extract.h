@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Removal of options from a Hop-by-Hop or Destination Options header that holds others, too
- * (docs/data-plane.md, "Removing options"). The header is put together anew beside the packet: an option that stays moves by a
- * multiple of 8, so whole words can be copied.
+ * Removal of options from a Hop-by-Hop header, a Destination Options header, or both, in which others
+ * stay (docs/data-plane.md, "Removing options"). The headers are put together anew beside the packet: an
+ * option that stays moves by a multiple of 8, so whole words can be copied.
  */
 #ifndef WAYMARK_EXTRACT_H
 #define WAYMARK_EXTRACT_H
@@ -12,11 +12,11 @@
 #include "modules.h"
 #include "record.h"
 
-/* The longest header that is taken apart. */
+/* The longest headers that are taken apart. */
 #define EXTRACTED_HEADER 512
 #define EXTRACTED_MASK	 (EXTRACTED_HEADER - 1)
 
-/* A header as it was found, and without the options. */
+/* The headers as they were found, and without the options. */
 struct extraction {
 	struct record record; /* header[] is after it, as user space expects */
 	union {
@@ -28,10 +28,12 @@ struct extraction {
 		__u64 words[EXTRACTED_HEADER / 8];
 	} kept;
 	__u64 removed[EXTRACTED_HEADER / 256]; /* bit n: the option at offset 4n */
-	__u32 cursor;			       /* the next option, from the start of the header */
-	__u32 end;			       /* of what is kept so far */
-	__u32 length;			       /* of the header */
-	__u32 has_trace;		       /* among those that are removed */
+	__u32 cursor;	 /* the next option, from the start of the first header */
+	__u32 last;	 /* where the header with it ends */
+	__u32 end;	 /* of what is kept so far */
+	__u32 length;	 /* of all headers */
+	__u32 has_trace; /* among those that are removed */
+	__u32 pad;
 };
 
 /* One entry for each CPU: the packet at hand. */
@@ -50,15 +52,18 @@ static __always_inline struct extraction *extraction_here(void)
 }
 
 /*
- * Whether a packet that loses options, and not its whole header, can be taken apart: a jumbogram says
- * its length in an option (RFC 2675).
+ * Whether a packet that loses options, and not all of its headers, can be taken apart: a jumbogram says
+ * its length in an option (RFC 2675). A Destination Options header counts if it is among them.
  */
-static __always_inline int is_extractable(const struct packet *p, const struct options *o)
+static __always_inline int is_extractable(const struct packet *p, const struct options *o,
+					  int found)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 
-	return NODE.has_removals && o->removable && o->length <= EXTRACTED_HEADER &&
-	       (o->foreign || o->removable != o->count) && ip6 && ip6->payload_length;
+	return NODE.has_removals && (o->removable || found & E2E_MARKED) &&
+	       o->length + E2E_LENGTH(found) <= EXTRACTED_HEADER &&
+	       (o->foreign || o->removable != o->count || found & E2E_SHARED) && ip6 &&
+	       ip6->payload_length;
 }
 
 /* Copies an option to a place that is a multiple of 8 before its own. Not inlined: see scan_options(). */
@@ -163,21 +168,43 @@ __noinline int note_marked_e2e(void)
 	return 0;
 }
 
-/* Puts the header together without the options. Not inlined: see scan_options(). */
-__noinline int arrange_kept(void)
+/*
+ * Puts the header between two offsets together without the options, after what is kept already. The
+ * first begins at 0, and may stay as it is. If only padding would stay, nothing is kept. Not inlined:
+ * see scan_options().
+ */
+__noinline int arrange_header(__u32 begin, __u32 end, __u32 as_it_is)
 {
 	struct extraction *x = extraction_here();
+	__u32 start;
 
 	if (!x)
 		return -1;
-	__builtin_memset(&x->kept, 0, sizeof(x->kept));
-	x->cursor = 2;
-	x->end = 2;
+	if (!begin) {
+		__builtin_memset(&x->kept, 0, sizeof(x->kept));
+		x->end = 0;
+	}
+	if (as_it_is) {
+#pragma clang loop unroll(disable)
+		for (__u32 i = 0; i < EXTRACTED_HEADER / 8; i++) {
+			if (i >= end >> 3)
+				break;
+			x->kept.words[i] = x->header.words[i];
+		}
+		x->end = end;
+		return 0;
+	}
+	start = x->end;
+	x->cursor = begin + 2;
+	x->last = end;
+	x->end = start + 2;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_OPTIONS; i++) {
-		__u32 offset = x->cursor, type, size;
+		__u32 offset, type, size;
 
-		if (offset >= x->length)
+		forget_memory();
+		offset = x->cursor;
+		if (offset >= x->last)
 			break;
 		type = x->header.bytes[offset & EXTRACTED_MASK];
 		if (type == OPTION_PAD1) {
@@ -192,15 +219,42 @@ __noinline int arrange_kept(void)
 		keep_words(offset, x->end, size);
 		x->end += size;
 	}
+	if (x->end == start + 2) {
+		x->end = start;
+		return 0;
+	}
 	pad_kept(x, (x->end + 7) & ~7U);
-	x->kept.bytes[0] = x->header.bytes[0];
-	x->kept.bytes[1] = (x->end >> 3) - 1;
+	x->kept.bytes[start & EXTRACTED_MASK] = x->header.bytes[begin & EXTRACTED_MASK];
+	x->kept.bytes[(start + 1) & EXTRACTED_MASK] = ((x->end - start) >> 3) - 1;
 	return 0;
 }
 
-/* Writes the header that was put together, of some type, into the packet, which gets shorter. */
-static __always_inline int replace_header(context *ctx, struct packet *p,
-					  const struct extraction *x, __u32 type)
+/*
+ * Puts the headers together without the options: a Hop-by-Hop header of `before` bytes, as it is if
+ * nothing of it is removed, and a Destination Options header after it. Either may not be there, or no
+ * longer. The type of the first one that is left.
+ */
+static __always_inline int arrange_kept(struct extraction *x, __u32 before, __u32 as_it_is)
+{
+	__u32 first = 0;
+
+	if (before) {
+		arrange_header(0, before, as_it_is);
+		if (before >= x->length)
+			return NEXT_HBH;
+		first = x->end;
+	}
+	arrange_header(before, x->length, 0);
+	if (!first)
+		return NEXT_DESTINATION;
+	x->kept.bytes[0] =
+		x->end > first ? NEXT_DESTINATION : x->header.bytes[before & EXTRACTED_MASK];
+	return NEXT_HBH;
+}
+
+/* Writes the headers that were put together, the first of some type, into the packet, which gets shorter. */
+static __always_inline int replace_headers(context *ctx, struct packet *p,
+					   const struct extraction *x, __u32 type)
 {
 	__u32 length = x->end;
 
@@ -249,7 +303,7 @@ __noinline int record_extraction(context *ctx, const struct options *o, const st
 	r->ifindex = on->ifindex;
 	r->time = tai;
 	r->length = packet_length(ctx, p);
-	r->header_length = x->length;
+	r->header_length = o->length;
 	r->outcome = OUTCOME_OPTIONS_REMOVED;
 	head = r->length;
 	if (head > RECORD_PACKET)
@@ -260,7 +314,7 @@ __noinline int record_extraction(context *ctx, const struct options *o, const st
 	ring = bpf_map_lookup_elem(&records, &cpu);
 	if (!ring)
 		return count(on->slot, COUNTER_RECORDS_LOST);
-	room = x->length <= ROOM_SMALL ? ROOM_SMALL : ROOM_LARGE;
+	room = o->length <= ROOM_SMALL ? ROOM_SMALL : ROOM_LARGE;
 	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) + sizeof(*r) + room;
 	if (room == ROOM_SMALL)
 		err = bpf_ringbuf_output(ring, x, sizeof(*r) + ROOM_SMALL, wake_by(waiting, room));
@@ -269,7 +323,7 @@ __noinline int record_extraction(context *ctx, const struct options *o, const st
 	return count(on->slot, err ? COUNTER_RECORDS_LOST : COUNTER_RECORDS_WRITTEN);
 }
 
-/* Reads the header after the IPv6 header, to be put together anew; zero if it cannot. */
+/* Reads the headers after the IPv6 header, to be put together anew; zero if it cannot. */
 static __always_inline struct extraction *begin_extraction(context *ctx, const struct packet *p,
 							   __u32 length)
 {
@@ -297,16 +351,15 @@ static __always_inline void report_extracted(context *ctx, const struct packet *
 
 /*
  * Treats the options of a packet, and removes those whose namespace is to be removed here, where others
- * stay. Bytes before the IPv6 header are from bit 8 of the result on, packet.broken is bit 16. Not
- * inlined: the stack is small.
+ * stay; also from a Destination Options header that was found to hold some. Bytes before the IPv6 header
+ * are from bit 8 of the result on, packet.broken is bit 16. Not inlined: the stack is small.
  */
 __noinline int extract_options(context *ctx, struct options *o, const struct interface *on,
-			       struct hop *hop)
+			       struct hop *hop, int found)
 {
 	struct packet packet = {.on = on}, *p = &packet;
-	enum outcome outcome = OUTCOME_OPTIONS_REMOVED;
 	struct extraction *x;
-	int wanted;
+	int wanted, type;
 
 	if (!o || !on || !hop)
 		return OUTCOME_REMOVAL_PARTIAL;
@@ -318,27 +371,32 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 	trace_ingress(ctx, o, hop);
 	sum_up(o, on->slot, COUNTER_INGRESS_OPTIONS);
 	packet_load(ctx, p);
-	x = begin_extraction(ctx, p, o->length); /* with this node's data */
+	/* with this node's data */
+	x = begin_extraction(ctx, p, o->length + E2E_LENGTH(found));
 	if (!x)
 		return OUTCOME_REMOVAL_PARTIAL | (__u32)p->l3 << 8;
 	note_marked(o);
-	arrange_kept();
+	if (found & E2E_MARKED)
+		note_marked_e2e();
+	type = arrange_kept(x, o->length, !o->removable);
 	if (wanted && dex_reports(o)) {
 		report_extracted(ctx, p, o, hop);
 		packet_load(ctx, p);
 	}
-	if (replace_header(ctx, p, x, NEXT_HBH))
-		outcome = OUTCOME_DECAP_FAILED;
-	else if (wanted && x->has_trace)
+	if (replace_headers(ctx, p, x, type))
+		return OUTCOME_DECAP_FAILED | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+	if (wanted && x->has_trace)
 		record_extraction(ctx, o, on, p->l3, hop->tai);
-	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+	if (found & E2E_MARKED)
+		measure_e2e(ctx, p->l3, on->slot, 0);
+	return OUTCOME_OPTIONS_REMOVED | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
 }
 
 /* The same of a packet that is loaded. */
 static __always_inline enum outcome extract(context *ctx, struct packet *p, struct options *o,
-					    struct hop *hop)
+					    struct hop *hop, int found)
 {
-	int done = extract_options(ctx, o, p->on, hop);
+	int done = extract_options(ctx, o, p->on, hop, found);
 
 	p->l3 = done >> 8;
 	p->broken = done >> 16;
@@ -347,10 +405,11 @@ static __always_inline enum outcome extract(context *ctx, struct packet *p, stru
 }
 
 /*
- * Removes the options that read_destination() found from the first header, where others stay. The result
- * is that of extract_options(). Not inlined: the stack is small.
+ * Removes the options that read_destination() found in a header of some length, after a Hop-by-Hop header
+ * of `before` bytes, if there is one, which stays as it is. The result is that of extract_options(). Not
+ * inlined: the stack is small.
  */
-__noinline int extract_e2e(context *ctx, __u32 l3, __u32 length)
+__noinline int extract_e2e(context *ctx, __u32 l3, __u32 before, __u32 length)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	enum outcome outcome = OUTCOME_REMOVAL_PARTIAL;
@@ -359,15 +418,14 @@ __noinline int extract_e2e(context *ctx, __u32 l3, __u32 length)
 
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
-	if (!ip6 || !ip6->payload_length)
+	if (!ip6 || !ip6->payload_length || before + length > EXTRACTED_HEADER)
 		return outcome | (__u32)p->l3 << 8;
-	x = begin_extraction(ctx, p, length);
+	x = begin_extraction(ctx, p, before + length);
 	if (!x)
 		return outcome | (__u32)p->l3 << 8;
 	note_marked_e2e();
-	arrange_kept();
 	outcome = OUTCOME_OPTIONS_REMOVED;
-	if (replace_header(ctx, p, x, NEXT_DESTINATION))
+	if (replace_headers(ctx, p, x, arrange_kept(x, before, 1)))
 		outcome = OUTCOME_DECAP_FAILED;
 	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
 }

@@ -279,8 +279,8 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 			result.reason = STACK_NONE;
 		return result;
 	}
-	if (disposition == LOSES_HEADER && !(found & E2E_MARKED) && is_extractable(p, o)) {
-		result.outcome = extract(ctx, p, o, &hop);
+	if (disposition == LOSES_HEADER && is_extractable(p, o, found)) {
+		result.outcome = extract(ctx, p, o, &hop, found);
 		return result;
 	}
 	ingress_options(ctx, p, o, &hop, path);
@@ -331,10 +331,8 @@ static __always_inline enum outcome end_destination(context *ctx, struct packet 
 	}
 	if (outcome != OUTCOME_NO_IOAM || !(found & E2E_MARKED))
 		return outcome;
-	if (length)
-		return OUTCOME_REMOVAL_PARTIAL;
-	if (found & E2E_SHARED) {
-		removed = extract_e2e(ctx, p->l3, whole);
+	if (length || found & E2E_SHARED) {
+		removed = extract_e2e(ctx, p->l3, length, E2E_LENGTH(found));
 		p->l3 = removed >> 8;
 		p->broken = removed >> 16;
 		return removed & 0xff;

@@ -96,6 +96,19 @@ func (g generator) destinationOptions(next byte) []byte {
 	return craft.Options(next, pad, options)
 }
 
+// edgesBehind is a packet with a Destination Options header after a Hop-by-Hop header, which
+// mostly holds options of others.
+func (g generator) edgesBehind() []byte {
+	next := []byte{6, 17, 44, 0}[max(g.IntN(12)-8, 0)]
+	body := append(g.destinationOptions(next), g.upper(next, 0)...)
+	first := g.otherOptions
+	if g.IntN(3) == 0 {
+		first = g.hopByHop
+	}
+	header := craft.IPv6{Label: uint32(g.IntN(3)), HopLimit: 64, Source: addresses[g.IntN(4)], Destination: addresses[g.IntN(4)]}
+	return header.With(first(60), body)
+}
+
 // forgetEdges makes the numbers of all flows begin again, and forgets those that came.
 func (p *programs) forgetEdges(t testing.TB) {
 	t.Helper()

@@ -59,6 +59,30 @@ func edgeLeft(header ...byte) func([]byte) []byte {
 	}
 }
 
+// edgeAfter is a packet with options in its Hop-by-Hop header, and an Edge-to-Edge option of
+// namespace 123 before others in the Destination Options header after it.
+func edgeAfter(first []byte, others ...byte) func([]byte) []byte {
+	return func([]byte) []byte {
+		edge := []byte{0x11, 10, 0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}
+		return frameOf(0, craft.Options(60, 0, first), craft.Options(craft.UDP, 2, edge, others), craft.Datagram(4242, 9, []byte("waymark.")...))
+	}
+}
+
+// skipped are n octets of options that nodes skip.
+func skipped(n int) (options []byte) {
+	for ; n > 0; n -= min(n, 200) {
+		options = append(append(options, 0x1e, byte(min(n, 200)-2)), bytes.Repeat([]byte{7}, min(n, 200)-2)...)
+	}
+	return options
+}
+
+// edgeAfterLeft is the packet with what is left of its headers.
+func edgeAfterLeft(headers ...byte) func([]byte) []byte {
+	return func([]byte) []byte {
+		return frameOf(0, headers, craft.Datagram(4242, 9, []byte("waymark.")...))
+	}
+}
+
 // edgeMutations are changes of a packet with an Edge-to-Edge option.
 var edgeMutations = []mutation{
 	{name: "edge to edge, measured and removed", config: measuringEdges, change: edged(0x4000, 0, 0, 0, 7), outcome: model.OutcomeInlineRemoved, also: model.OutcomeE2EMeasured, want: unedged},
@@ -78,6 +102,16 @@ var edgeMutations = []mutation{
 	{name: "edge to edge, behind one that stays", config: measuringEdges, change: edgeBetween(124, 123), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
 		want: edgeLeft(17, 3, 0x1e, 1, 9, 1, 1, 0, 0x11, 10, 0, 3, 0, 124, 0x40, 0, 0, 0, 0, 7, 1, 3, 0, 0, 0, 0x3e, 4, 1, 2, 3, 4, 0)},
 	{name: "edge to edge, one that stays, an unknown length", config: measuringEdges, change: then(edgeBetween(123, 124), set(atLength, 0, 0)), outcome: model.OutcomeRemovalPartial},
+	{name: "edge to edge, alone after other options", config: measuringEdges, change: edgeAfter([]byte{0x1e, 4, 1, 2, 3, 4}), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeAfterLeft(17, 0, 0x1e, 4, 1, 2, 3, 4)},
+	{name: "edge to edge, alone after much padding", config: measuringEdges, change: edgeAfter(make([]byte, 14)), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeAfterLeft(17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)},
+	{name: "edge to edge, before others, after other options", config: measuringEdges, change: edgeAfter([]byte{0x1e, 4, 1, 2, 3, 4}, 0x1e, 2, 5, 6), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeAfterLeft(60, 0, 0x1e, 4, 1, 2, 3, 4, 17, 1, 1, 4, 0, 0, 0, 0, 0x1e, 2, 5, 6, 1, 2, 0, 0)},
+	{name: "edge to edge, after 496 bytes of others", config: measuringEdges, change: edgeAfter(skipped(494)), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeAfterLeft(append([]byte{17, 61}, skipped(494)...)...)},
+	{name: "edge to edge, after 504 bytes of others", config: measuringEdges, change: edgeAfter(skipped(502)), outcome: model.OutcomeRemovalPartial},
+	{name: "edge to edge, after other options, an unknown length", config: measuringEdges, change: then(edgeAfter([]byte{0x1e, 4, 1, 2, 3, 4}), set(atLength, 0, 0)), outcome: model.OutcomeRemovalPartial},
 	{name: "no IOAM, an option beyond the header", config: measuringEdges, change: then(edged(0x4000, 0, 0, 0, 7), set(atOption, 5, 99)), outcome: model.OutcomeNoIOAM},
 }
 

@@ -198,6 +198,9 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	if more := mostGrowth(cfg, ip); next == 0 && !completes && len(ip)+more > longest(routing) {
 		return false // the same
 	}
+	if next != 0 && arrived[14+6] == 0 && after.Outcome == model.OutcomeOptionsRemoved {
+		return false // what is put together anew after a Hop-by-Hop header is left to the stack
+	}
 	if next != 0 {
 		return (after.Outcome < model.OutcomeRemovalPartial || after.Outcome > model.OutcomeDecapRefusedInner) && !after.Outcome.Malformed()
 	}

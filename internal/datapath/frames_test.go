@@ -65,6 +65,9 @@ func (g generator) frame() []byte {
 	if g.IntN(20) == 0 {
 		return g.damage(append(frame, g.returnedCopy()...))
 	}
+	if g.IntN(12) == 0 {
+		return g.damage(append(frame, g.edgesBehind()...))
+	}
 	frame = append(frame, g.packet(0)...)
 	if g.IntN(20) == 0 {
 		frame = append(frame, g.bytes(g.IntN(20))...) // Ethernet's padding

@@ -54,7 +54,7 @@ const (
 	OutcomeDecapRefusedSource // a tunnel that ends here, from a source that it does not accept: unchanged
 	OutcomeDecapRefusedBare   // a tunnel that ends here, without IOAM of a namespace of this node: unchanged
 	OutcomeDecapRefusedInner  // a tunnel that ends here, with a link-local packet inside: unchanged
-	OutcomeOptionsRemoved     // options removed from a header that holds others, too
+	OutcomeOptionsRemoved     // options removed from headers of which something stays
 	OutcomeInlineRemoved      // Hop-by-Hop header removed
 	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
 	OutcomeActiveTerminated   // one of these, and the packet was a probe: dropped, by policy (RFC 9322 §5)

@@ -11,50 +11,66 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// maxExtracted is the longest Hop-by-Hop header that single options are removed from.
+// maxExtracted is the length of the longest headers that single options are removed from.
 const maxExtracted = 512
 
-// isExtractable reports whether some options are removed from the packet's Hop-by-Hop header, and
+// removesWhole reports whether all headers that were read are removed: they hold nothing
+// else. Without IOAM, a Hop-by-Hop header is not this node's to remove.
+func (n *Node) removesWhole(p packet) bool {
+	return !n.keepsHopByHop(p) && !p.behind.shared && !p.isFollowed()
+}
+
+// keepsHopByHop reports whether something stays in the Hop-by-Hop header, if there is one.
+func (n *Node) keepsHopByHop(p packet) bool {
+	return p.header != nil && (!p.pure || len(p.options) == 0) || slices.ContainsFunc(p.options, func(o ioam.Option) bool { return !n.removable(o) })
+}
+
+// isExtractable reports whether some options are removed from the headers that were read, and
 // others stay (data-plane.md, "Removing options"). A jumbogram says its length in an option
 // (RFC 2675 §2).
 func (n *Node) isExtractable(p packet) bool {
-	shared := slices.ContainsFunc(p.options, func(o ioam.Option) bool { return !n.removable(o) }) || !p.pure
-	return shared && slices.ContainsFunc(p.options, n.removable) && !p.behind.marked &&
-		len(p.header) <= maxExtracted && p.payloadLength() != 0
+	return (n.keepsHopByHop(p) || p.behind.shared) && p.headersLen() <= maxExtracted && p.payloadLength() != 0
 }
 
-// extract removes the options whose namespace is to be removed here from the Hop-by-Hop
-// header.
+// extract removes the options whose namespace is to be removed here from the headers that
+// were read. A header that loses none stays as it is, and one that would hold only padding
+// is removed.
 func (n *Node) extract(f Frame, p packet) Result {
-	result := withoutSome(f, p, p.header, func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) })
+	hopByHop := bytes.Clone(p.header)
+	if slices.ContainsFunc(p.options, n.removable) {
+		hopByHop = without(p.header, func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) })
+	}
+	gone := destination{options: slices.DeleteFunc(slices.Clone(p.behind.options), func(o edgeOption) bool { return !o.marked })}
+	behind := without(p.behind.header, func(option ioam.Option) bool {
+		return slices.ContainsFunc(gone.options, func(o edgeOption) bool { return o.offset == option.Offset })
+	})
+	first := ioam.NextHeaderHopByHop
+	switch {
+	case len(hopByHop) == 0:
+		first = ioam.NextHeaderDestination
+	case len(behind) == 0:
+		hopByHop[0] = byte(p.nextAfter())
+	}
+
+	result := unchanged(f, model.OutcomeOptionsRemoved)
+	result.Data = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], hopByHop, behind, p.ip[ipv6.HeaderLen+p.headersLen():])
+	ip := result.Data[len(p.link):]
+	ip[6] = byte(first)
+	setPayloadLength(ip, p.payloadLength()-p.headersLen()+len(hopByHop)+len(behind))
+	result.Edges = n.measure(f, gone, ip, nil)
 	n.reportExtracted(f, p, &result)
 	return result
 }
 
-// extractEdges removes the Edge-to-Edge options that are to be removed here from the
-// packet's first header, in which something else stays.
-func (n *Node) extractEdges(f Frame, p packet) Result {
-	var gone destination
-	for _, o := range p.behind.options {
-		if o.marked {
-			gone.options = append(gone.options, o)
-		}
+// without is a header that has lost some options. Each other one moves to the first place
+// where it is aligned as before; if there is none, nothing is left of the header.
+func without(from []byte, gone func(ioam.Option) bool) []byte {
+	kept := slices.DeleteFunc(others(from), gone)
+	if len(kept) == 0 {
+		return nil
 	}
-	result := withoutSome(f, p, p.behind.header, func(option ioam.Option) bool {
-		return slices.ContainsFunc(gone.options, func(o edgeOption) bool { return o.offset == option.Offset })
-	})
-	result.Edges = n.measure(f, gone, result.Data[len(p.link):], nil)
-	return result
-}
-
-// withoutSome is a packet whose first header has lost some options. Each other one moves to
-// the first place where it is aligned as before.
-func withoutSome(f Frame, p packet, from []byte, gone func(ioam.Option) bool) Result {
 	header := []byte{from[0], 0}
-	for _, option := range others(from) {
-		if gone(option) {
-			continue
-		}
+	for _, option := range kept {
 		to := len(header)
 		for to%8 != option.Offset%8 {
 			to++
@@ -64,11 +80,7 @@ func withoutSome(f Frame, p packet, from []byte, gone func(ioam.Option) bool) Re
 	}
 	header = padded(header, (len(header)+7)&^7)
 	header[1] = byte(len(header)/8 - 1)
-
-	result := unchanged(f, model.OutcomeOptionsRemoved)
-	result.Data = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], header, p.ip[ipv6.HeaderLen+len(from):])
-	setPayloadLength(result.Data[len(p.link):], p.payloadLength()-len(from)+len(header))
-	return result
+	return header
 }
 
 // reportExtracted adds the record and the postcards of removed options to the packet's

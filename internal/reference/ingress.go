@@ -158,8 +158,6 @@ func (n *Node) withoutOptions(f Frame, p packet) Result {
 		return n.endTunnel(f, p)
 	case outcome != model.OutcomeNoIOAM || !p.behind.marked:
 		return unchanged(f, outcome)
-	case p.header != nil: // which would have to be moved
-		return unchanged(f, model.OutcomeRemovalPartial)
 	}
 	return n.removeInline(f, p)
 }
@@ -194,27 +192,20 @@ func (n *Node) decapsulate(f Frame, p packet) Result {
 	return result
 }
 
-// removeInline removes the headers that were read, if all of them may be removed.
+// removeInline removes what is to be removed of the headers that were read.
 func (n *Node) removeInline(f Frame, p packet) Result {
-	whole := (p.pure || p.header == nil) && !p.behind.shared && !p.isFollowed()
-	for _, option := range p.options {
-		whole = whole && n.removable(option)
-	}
-	switch {
-	case !whole && p.header == nil && p.behind.shared && p.payloadLength() != 0:
-		return n.extractEdges(f, p)
-	case !whole && n.isExtractable(p):
-		return n.extract(f, p)
-	}
-	if !whole {
-		result := unchanged(f, model.OutcomeRemovalPartial)
-		result.Data = p.frame
+	if n.removesWhole(p) {
+		result := unchanged(f, model.OutcomeInlineRemoved)
+		result.Data = p.removeHeaders()
+		result.Edges = n.measure(f, p.behind, result.Data[len(p.link):], nil)
+		n.report(f, p, &result)
 		return result
 	}
-	result := unchanged(f, model.OutcomeInlineRemoved)
-	result.Data = p.removeHeaders()
-	result.Edges = n.measure(f, p.behind, result.Data[len(p.link):], nil)
-	n.report(f, p, &result)
+	if n.isExtractable(p) {
+		return n.extract(f, p)
+	}
+	result := unchanged(f, model.OutcomeRemovalPartial)
+	result.Data = p.frame
 	return result
 }
 

@@ -4,7 +4,6 @@ package reference
 
 import (
 	"bytes"
-	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -212,52 +211,67 @@ func checkPadding(t *testing.T, header []byte, options []ioam.Option) {
 	}
 }
 
-// checkExtracted checks that nothing but options of namespaces to be removed is missing.
+// checkExtracted checks that nothing but options of namespaces to be removed is missing in the
+// headers of options, that others are in order and aligned, and that what follows is the same.
 func checkExtracted(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	t.Helper()
 	was, is := mustParse(t, bytes.Clone(f.Data), f.Link), mustParse(t, result.Data, f.Link)
-	n := mustNode(t, config)
-	from, to := was.header, is.header
-	gone := func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) }
-	if from == nil { // the first header is one with Destination Options
-		from, to = firstHeader(t, was), firstHeader(t, is)
-		gone = func(o ioam.Option) bool {
-			if !o.IsIOAM() || ioam.IOAMType(o.Data[1]) != ioam.IOAMEdgeToEdge {
-				return false
-			}
-			namespace := n.namespaces[ioam.NamespaceID(binary.BigEndian.Uint16(o.Data[2:]))]
-			return namespace != nil && namespace.Remove
-		}
-	}
-	kept, left := slices.DeleteFunc(others(from), gone), others(to)
-	if len(left) != len(kept) || len(left) == len(others(from)) || len(left) == 0 {
-		t.Fatalf("%d of %d options stay, not %d", len(left), len(others(from)), len(kept))
-	}
-	for i, option := range kept {
-		if left[i].Type != option.Type || len(left[i].Data) != len(option.Data) || left[i].Offset%8 != option.Offset%8 ||
-			!option.IsIOAM() && !bytes.Equal(left[i].Data, option.Data) {
-			t.Fatalf("option %+v became %+v", option, left[i])
-		}
-	}
 	if fault, sound := is.check(config.Compatibility); !sound {
 		t.Fatalf("what is left is %v", fault)
 	}
-	checkPadding(t, to, left)
-	shorter := len(from) - len(to)
-	if is.payloadLength() != was.payloadLength()-shorter || to[0] != from[0] ||
-		!bytes.Equal(is.ip[ipv6.HeaderLen+len(to):], was.ip[ipv6.HeaderLen+len(from):]) {
-		t.Fatalf("packet\n%x became\n%x", was.ip, is.ip)
+	n := mustNode(t, config)
+	behind, _, ok := n.readDestination(was)
+	if !ok || !behind.marked {
+		behind = destination{}
+	}
+	next, rest, removed := is.nextHeader(), is.ip[ipv6.HeaderLen:], 0
+	for _, h := range []struct {
+		kind ioam.NextHeader
+		was  []byte
+		gone func(ioam.Option) bool
+	}{
+		{ioam.NextHeaderHopByHop, was.header, func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) }},
+		{ioam.NextHeaderDestination, behind.header, func(o ioam.Option) bool {
+			return slices.ContainsFunc(behind.options, func(e edgeOption) bool { return e.marked && e.offset == o.Offset })
+		}},
+	} {
+		kept := slices.DeleteFunc(others(h.was), h.gone)
+		lost := len(others(h.was)) - len(kept)
+		removed += lost
+		if h.was == nil || len(kept) == 0 && lost > 0 {
+			continue
+		}
+		header, err := ioam.DecodeExtensionHeader(rest)
+		if err != nil || next != h.kind {
+			t.Fatalf("header %x became %x, of type %d: %v", h.was, rest, next, err)
+		}
+		checkKept(t, h.was, header.Bytes, kept, lost)
+		next, rest = header.NextHeader, rest[len(header.Bytes):]
+	}
+	was.behind = behind
+	if after := was.ip[ipv6.HeaderLen+was.headersLen():]; removed == 0 || next != was.nextAfter() || !bytes.Equal(rest, after) ||
+		is.payloadLength()-was.payloadLength() != len(is.ip)-len(was.ip) {
+		t.Fatalf("%d options removed, packet\n%x became\n%x", removed, was.ip, is.ip)
 	}
 }
 
-// firstHeader is the extension header right after the IPv6 header.
-func firstHeader(t *testing.T, p packet) []byte {
+// checkKept checks what became of a header that lost some options, and kept others. The data
+// of traces may have changed.
+func checkKept(t *testing.T, was, is []byte, kept []ioam.Option, lost int) {
 	t.Helper()
-	header, err := ioam.DecodeExtensionHeader(p.ip[ipv6.HeaderLen:])
-	if err != nil {
-		t.Fatal(err)
+	left := others(is)
+	if len(left) != len(kept) || lost == 0 && len(was) != len(is) {
+		t.Fatalf("%d options stay, not %d: %x became %x", len(left), len(kept), was, is)
 	}
-	return header.Bytes
+	for i, option := range kept {
+		if left[i].Type != option.Type || len(left[i].Data) != len(option.Data) || left[i].Offset%8 != option.Offset%8 ||
+			!option.IsIOAM() && !bytes.Equal(left[i].Data, option.Data) || lost == 0 && left[i].Offset != option.Offset {
+			t.Fatalf("option %+v became %+v", option, left[i])
+		}
+	}
+	if lost > 0 {
+		checkPadding(t, is, left)
+	}
 }
 
 // TestNested encapsulates packets that arrived with IOAM by rules that say so, and completes

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -225,8 +226,10 @@ func stripShared(f Frame, p packet) Result {
 	if len(p.header) > maxExtracted || p.payloadLength() == 0 {
 		return unchanged(f, model.OutcomeBoundaryStripPartial)
 	}
-	result := withoutSome(f, p, p.header, ioam.Option.IsIOAM)
-	result.Outcome = model.OutcomeBoundaryStripped
+	header := without(p.header, ioam.Option.IsIOAM)
+	result := unchanged(f, model.OutcomeBoundaryStripped)
+	result.Data = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], header, p.ip[ipv6.HeaderLen+len(p.header):])
+	setPayloadLength(result.Data[len(p.link):], p.payloadLength()-len(p.header)+len(header))
 	return result
 }
 
