@@ -142,7 +142,7 @@ struct draft {
 	__u32 granted;	/* postcards that this CPU may still send in it */
 	__u32 placed;	/* enum placement, of the header that was inserted last */
 	__u32 room;	/* bytes that the path carries besides */
-	__u32 pad;
+	__u32 shift; /* PLACED_IN_HEADER: of Edge-to-Edge options, from their place in what is prebuilt */
 };
 
 _Static_assert(sizeof(struct draft) == 168, "draft has holes");

@@ -14,11 +14,13 @@ import (
 // numberingBeside inserts a trace, and an Edge-to-Edge option that needs another header.
 const numberingBeside = "edge to edge: beside a trace"
 
-// Options of other protocols, 4 and 8 bytes long.
+// Options of other protocols, most of them 4 and 8 bytes long.
 var (
 	routerAlertOption = []byte{5, 2, 0, 0}
 	jumboOption       = []byte{0xc2, 6, 0, 1, 0, 0, 0, 0}
 	unknownOption     = []byte{0x1e, 2, 0, 0}
+	filledOption      = []byte{0x1e, 2, 0xbe, 0xef} // other octets than those that come to its place
+	longOption        = append([]byte{0x1e, 248}, make([]byte, 248)...)
 )
 
 // mergeConfigs are the nodes that insert into a header which is there.
@@ -43,7 +45,8 @@ func mergeCases() []costCase {
 	cases := []costCase{
 		egress("into a header, one option of type 0xc00000", model.OutcomeEncapInserted, one, shared, 150),
 		egress("into a header, one option with timestamps, type 0xf00000", model.OutcomeEncapInserted, times, shared, 0),
-		egress("beside Edge-to-Edge", model.OutcomeEncapSkippedHBH, numberingBeside, shared, 0),
+		egress("into a header, and edge to edge after it", model.OutcomeEncapInserted, numberingBeside, padded(102, filledOption), 0),
+		egress("", model.OutcomeEncapSkippedHBH, numberingBeside, padded(0, longOption, longOption), 0),
 		egress("", model.OutcomeEncapSkippedAH, one, ah, 0),
 		egress("", model.OutcomeEncapSkippedRouterAlert, one, padded(78, routerAlertOption), 0),
 		egress("", model.OutcomeEncapSkippedJumbo, one, padded(78, jumboOption), 0),

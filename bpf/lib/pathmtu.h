@@ -55,6 +55,35 @@ struct too_big {
 	__be32 mtu;
 };
 
+/* Whether a header begins as one that a node inserts, or into which it did. */
+static __always_inline int begins_as_inserted(const __u8 *header)
+{
+	if (header[2] != OPTION_PADN)
+		return 0;
+	if (header[3] == 4 && !*(const __be32 *)(header + 4))
+		return 1; /* an incremental trace has grown */
+	return !header[3] && (header[4] == OPTION_IOAM || header[4] == OPTION_IOAM_IMMUTABLE);
+}
+
+/* Whether the quoted packet, at an offset, has grown: in its first header, or in one after its own Hop-by-Hop header. */
+static __always_inline int has_grown_inline(context *ctx, struct packet *p, __u32 offset)
+{
+	const struct ipv6 *quoted = at(p, offset, IPV6_HEADER);
+	const __u8 *header = at(p, offset + IPV6_HEADER, 8);
+
+	if (!quoted || !header ||
+	    (quoted->next_header != NEXT_HBH && quoted->next_header != NEXT_DESTINATION))
+		return 0;
+	if (begins_as_inserted(header))
+		return 1;
+	if (quoted->next_header != NEXT_HBH || header[0] != NEXT_DESTINATION)
+		return 0;
+	offset += IPV6_HEADER + (((__u32)header[1] + 1) << 3);
+	packet_pull(ctx, p, offset + 8);
+	header = at(p, offset, 8);
+	return header && begins_as_inserted(header);
+}
+
 /*
  * Learns from an ICMPv6 message that says what a path carries, if the packet that it quotes has a
  * header as this node inserts it. What it is about may be another node's packet, if this one
@@ -65,26 +94,20 @@ __noinline int learn_too_big(context *ctx, __u32 l3)
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct ipv6 *ip6, *quoted;
 	const struct too_big *message;
-	const __u8 *header;
 	struct path_mtu learned = {}, *known;
 	__u64 destination[2];
-	int grown;
 
 	packet_load(ctx, p);
 	packet_pull(ctx, p, 2 * IPV6_HEADER + sizeof(*message) + 8);
+	message = at(p, IPV6_HEADER, sizeof(*message));
+	if (!message || message->type != ICMPV6_TOO_BIG ||
+	    !has_grown_inline(ctx, p, IPV6_HEADER + sizeof(*message)))
+		return 0;
 	ip6 = at(p, 0, IPV6_HEADER);
 	message = at(p, IPV6_HEADER, sizeof(*message));
 	quoted = at(p, IPV6_HEADER + sizeof(*message), IPV6_HEADER);
-	header = at(p, 2 * IPV6_HEADER + sizeof(*message), 8);
-	if (!ip6 || !message || !quoted || !header || message->type != ICMPV6_TOO_BIG)
-		return 0;
-	if (bpf_ntohl(quoted->class_label) >> 28 != 6 ||
-	    (quoted->next_header != NEXT_HBH && quoted->next_header != NEXT_DESTINATION) ||
+	if (!ip6 || !message || !quoted || bpf_ntohl(quoted->class_label) >> 28 != 6 ||
 	    quoted->source[0] != ip6->destination[0] || quoted->source[1] != ip6->destination[1])
-		return 0;
-	grown = header[3] == 4 && !*(const __be32 *)(header + 4); /* by an incremental trace */
-	if (header[2] != OPTION_PADN || (header[3] && !grown) ||
-	    (!grown && header[4] != OPTION_IOAM && header[4] != OPTION_IOAM_IMMUTABLE))
 		return 0;
 	learned.mtu = bpf_ntohl(message->mtu);
 	learned.learned = path_clock();

@@ -102,7 +102,10 @@ func (g generator) edgesBehind() []byte {
 	next := []byte{6, 17, 44, 0}[max(g.IntN(12)-8, 0)]
 	body := append(g.destinationOptions(next), g.upper(next, 0)...)
 	first := g.otherOptions
-	if g.IntN(3) == 0 {
+	switch g.IntN(8) {
+	case 0, 1: // with the other header, up to what can be taken apart, or longer
+		first = func(next byte) []byte { return craft.Options(next, 0, skipped(440+g.IntN(70))) }
+	case 2, 3:
 		first = g.hopByHop
 	}
 	header := craft.IPv6{Label: uint32(g.IntN(3)), HopLimit: 64, Source: addresses[g.IntN(4)], Destination: addresses[g.IntN(4)]}

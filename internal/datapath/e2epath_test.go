@@ -151,6 +151,18 @@ func (p edgePair) flows(t testing.TB) map[e2e.Key]e2e.Totals {
 	return all
 }
 
+// optionsPacket is a packet with options of others in a Hop-by-Hop header, and in a Destination
+// Options header after it, if wanted.
+func optionsPacket(destination bool) func(label uint32) []byte {
+	return func(label uint32) []byte {
+		next, behind := byte(craft.UDP), []byte(nil)
+		if destination {
+			next, behind = 60, craft.Options(craft.UDP, 0, []byte{0x3e, 1, 3, 0x3e, 1, 4})
+		}
+		return labelled(label, frameOf(0, craft.Options(next, 0, []byte{0x1e, 4, 1, 2, 3, 4}), behind, craft.Datagram(4242, 9, []byte("waymark.")...)))
+	}
+}
+
 // TestEdgeToEdgeOfPath numbers the packets of two flows, loses, doubles and delays some, and
 // compares what the last node has measured with what was done.
 func TestEdgeToEdgeOfPath(t *testing.T) {
@@ -159,9 +171,12 @@ func TestEdgeToEdgeOfPath(t *testing.T) {
 		name          string
 		kind          ioam.EdgeToEdgeType
 		tunnel, trace bool
+		packet        func(label uint32) []byte
 	}{
-		{"inline, 32 bits", 0x4000, false, false}, {"tunnel, 64 bits and time", 0xb000, true, false},
-		{"inline behind a trace, 32 bits and time", 0x7000, false, true}, {"tunnel behind a trace, 64 bits", 0x8000, true, true},
+		{"inline, 32 bits", 0x4000, false, false, plainPacket}, {"tunnel, 64 bits and time", 0xb000, true, false, plainPacket},
+		{"inline behind a trace, 32 bits and time", 0x7000, false, true, plainPacket}, {"tunnel behind a trace, 64 bits", 0x8000, true, true, plainPacket},
+		{"after other options, 32 bits", 0x4000, false, false, optionsPacket(false)}, {"between other options, 64 bits and time", 0xb000, false, false, optionsPacket(true)},
+		{"after other options and a trace, 32 bits and time", 0x7000, false, true, optionsPacket(false)}, {"between other options, after a trace, 64 bits", 0x8000, false, true, optionsPacket(true)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := pairOf(t, c.kind, c.tunnel, c.trace)
@@ -172,7 +187,7 @@ func TestEdgeToEdgeOfPath(t *testing.T) {
 				var sent [2][][]byte
 				for range packets {
 					for flow := range sent {
-						_, frame := run(t, p.first.tcOut, plainPacket(uint32(7+flow)), 0)
+						_, frame := run(t, p.first.tcOut, c.packet(uint32(7+flow)), 0)
 						sent[flow] = append(sent[flow], frame)
 					}
 				}
@@ -182,7 +197,7 @@ func TestEdgeToEdgeOfPath(t *testing.T) {
 					last := len(arriving) - 1
 					arriving[last-5], arriving[last-4] = arriving[last-4], arriving[last-5]
 					for _, frame := range arriving {
-						if _, out := run(t, program, frame, 0); !bytes.Equal(out, plainPacket(uint32(7+flow))) {
+						if _, out := run(t, program, frame, 0); !bytes.Equal(out, c.packet(uint32(7+flow))) {
 							t.Fatalf("%v: went on as %x", program.Type(), out)
 						}
 					}

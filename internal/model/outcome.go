@@ -35,7 +35,7 @@ const (
 	OutcomeEncapNotSelected        // its flow is not selected, or it is not among the first k of n, or beyond the budget
 	OutcomeEncapSkippedControl     // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
 	OutcomeEncapSkippedExport      // addressed to a collector that this node knows
-	OutcomeEncapSkippedHBH         // inline: a Hop-by-Hop header is there already, and an Edge-to-Edge option is to be inserted
+	OutcomeEncapSkippedHBH         // inline: an Edge-to-Edge option is to be inserted after a Hop-by-Hop header that is too long for that
 	OutcomeEncapSkippedAH          // inline: the packet has an Authentication header
 	OutcomeEncapSkippedRouterAlert // inline: the Hop-by-Hop header has a Router Alert
 	OutcomeEncapSkippedJumbo       // inline: the Hop-by-Hop header has a Jumbo Payload option

@@ -28,7 +28,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeEncapNotSelected:         {"encap_not_selected", "matched an encapsulation, but is not of a selected flow, is not among the first k of n, or is beyond the budget"},
 	OutcomeEncapSkippedControl:      {"encap_skipped_control", "not encapsulated: ICMPv6 error, neighbour discovery, MLD, link-local or multicast"},
 	OutcomeEncapSkippedExport:       {"encap_skipped_export", "not encapsulated: addressed to a collector that this node knows"},
-	OutcomeEncapSkippedHBH:          {"encap_skipped_hbh", "not encapsulated: already has a Hop-by-Hop header, and an Edge-to-Edge option was to be inserted (inline)"},
+	OutcomeEncapSkippedHBH:          {"encap_skipped_hbh", "not encapsulated: an Edge-to-Edge option was to be inserted after its Hop-by-Hop header, which is too long for that (inline)"},
 	OutcomeEncapSkippedAH:           {"encap_skipped_ah", "not encapsulated: has an Authentication header (inline)"},
 	OutcomeEncapSkippedRouterAlert:  {"encap_skipped_router_alert", "not encapsulated: has a Router Alert option (inline)"},
 	OutcomeEncapSkippedJumbo:        {"encap_skipped_jumbo", "not encapsulated: has a Jumbo Payload option (inline)"},

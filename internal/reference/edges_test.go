@@ -164,3 +164,68 @@ func TestMergeEdges(t *testing.T) {
 		})
 	}
 }
+
+// TestMergeEdgesBehind inserts an Edge-to-Edge option into packets that have a Hop-by-Hop
+// header.
+func TestMergeEdgesBehind(t *testing.T) {
+	const (
+		own   = "1e04 00000000"
+		edge  = "0100 110a0003 007b4000 00000000"
+		trace = "0100 310e0000 007b0800 80000000 40000002"
+	)
+	option := func(n int) string { return fmt.Sprintf("1e%02x", n) + strings.Repeat("00", n) }
+	for _, test := range []struct {
+		name           string
+		traced         bool
+		header, merged string
+		outcome        model.Outcome
+	}{
+		{"in a header of its own", false, "3b00" + own, "3c00" + own + "3b01" + edge, 0},
+		{"into the header there", false, "3c00" + own + "3b00" + own, "3c00" + own + "3b02" + edge + "0100" + own, 0},
+		{"into padding there", false, "3c00" + own + "3b00 0104 00000000", "3c00" + own + "3b01" + edge, 0},
+		{"a trace before it", true, "3b00" + own, "3c03" + trace + "0104 00000000" + own + "3b01" + edge, 0},
+		{"a trace before it, into both headers", true, "3c01 0104 00000000 1e06 000000000000" + "3b01 0104 00000000 1e06 000000000000",
+			"3c03" + trace + "0102 0000 1e06 000000000000" + "3b02" + edge + "1e06 000000000000", 0},
+		{"a trace before it, into padding", true, "3b00 0104 00000000", "3c02" + trace + "0102 0000" + "3b01" + edge, 0},
+		{"padding stays as it is", false, "3b01 0106 000000000000" + own, "3c01 0106 000000000000" + own + "3b01" + edge, 0},
+		{"a trace before it, after eight octets of padding", true, "3b01 0106 000000000000" + own, "", model.OutcomeEncapSkippedOptions},
+		{"nine options in the first header", false, "3b02" + strings.Repeat("1e00", 9) + "0102 0000", "3c02" + strings.Repeat("1e00", 9) + "0102 0000" + "3b01" + edge, 0},
+		{"eight options in the second", false, "3c00" + own + "3b01" + strings.Repeat("1e00", 7), "3c00" + own + "3b03" + edge + "0100" + strings.Repeat("1e00", 7), 0},
+		{"nine options in the second", false, "3c00" + own + "3b02" + strings.Repeat("1e00", 8) + "0104 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"eight octets of padding in the second", false, "3c00" + own + "3b01 0106 000000000000" + own, "", model.OutcomeEncapSkippedOptions},
+		{"an option beyond the second header", false, "3c00" + own + "3b00 1e05 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"a second header beyond the packet", false, "3c00" + own + "3b01" + own, "", model.OutcomeEncapSkippedOptions},
+		{"router alert", false, "3b00 0502 0000 0100", "", model.OutcomeEncapSkippedRouterAlert},
+		{"jumbo payload", false, "3b00 c204 00010000", "", model.OutcomeEncapSkippedJumbo},
+		{"before a Routing header", false, "2b00" + own + "3b000000 00000000", "3c00" + own + "2b01" + edge + "3b000000 00000000", 0},
+		{"before a Fragment header", false, "2c00" + own + "3b000008 00000001", "3c00" + own + "2c01" + edge + "3b000008 00000001", 0},
+		{"an Authentication header", false, "3300" + own + "3b010000 00000000 00000000", "", model.OutcomeEncapSkippedAH},
+		{"512 bytes in all", false, "3b3d" + option(250) + option(240), "3c3d" + option(250) + option(240) + "3b01" + edge, 0},
+		{"520 bytes in all", false, "3b3e" + option(254) + option(244), "", model.OutcomeEncapSkippedHBH},
+		{"520 bytes in all with the second header", false, "3c00" + own + "3b3d" + option(254) + "0104 00000000" + option(230), "", model.OutcomeEncapSkippedHBH},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := encapConfig(model.ModeInline)
+			cfg.Encapsulations[0].Options = []model.InsertedOption{{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: 0x4000}}}
+			if test.traced {
+				cfg.Encapsulations[0].Options = append(cfg.Encapsulations[0].Options, model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
+			}
+			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
+			result := mustNode(t, cfg).Egress(egressFrame(packet))
+			want, outcome := packet, test.outcome
+			if outcome == 0 {
+				want, outcome = ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.merged)), model.OutcomeEncapInserted
+			}
+			if result.Outcome != outcome || !bytes.Equal(result.Data, want) {
+				t.Errorf("%v %x, want %v %x", result.Outcome, result.Data[40:], outcome, want[40:])
+			}
+			// exactly as large as the MTU, and one octet larger
+			for over := range 2 {
+				cfg.Interfaces[1].MTU = len(want) - over
+				if fits := mustNode(t, cfg).Egress(egressFrame(packet)).Outcome == model.OutcomeEncapInserted; fits != (test.outcome == 0 && over == 0) {
+					t.Errorf("%d over the MTU: inserted %v", over, fits)
+				}
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ package reference
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
@@ -37,7 +38,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	if !ok {
 		return unchanged(f, outcome)
 	}
-	insertion := into.growth(rule)
+	insertion := into.growth()
 	limits := mtus{link: iface.MTU, route: f.PathMTU}
 	if inline {
 		limits.learned = n.pathMTU(p.destination(), f.Time)
@@ -74,14 +75,10 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	v.asks = n.asks(index, f, p, inline, into)
 	headers, lacking := n.buildHeaders(rule, &v)
 	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards, Asks: v.asks}
-	switch {
-	case into.header != nil:
+	if inline {
 		result.Outcome = model.OutcomeEncapInserted
-		result.Data = merge(p, headers, into, payload)
-	case inline:
-		result.Outcome = model.OutcomeEncapInserted
-		result.Data = insertInline(p, headers, payload)
-	default:
+		result.Data = insertInline(p, headers, into, payload)
+	} else {
 		result.Outcome = model.OutcomeEncapTunneled
 		result.Data = insertTunnel(p, headers, payload, rule)
 	}
@@ -180,17 +177,20 @@ func (n *Node) departing(f Frame, p packet, iface *model.Interface) hop {
 	}
 }
 
-// headers are the extension headers to insert.
-type headers struct {
-	bytes []byte
-	first ioam.NextHeader // their first one
-	last  int             // where their last one begins
-}
+// headers are the extension headers after an IPv6 header, in the order in which they are there
+// (RFC 8200 §4.1); nil where there is none.
+type headers struct{ hopByHop, destination []byte }
 
-// finish makes the headers announce what follows them.
-func (h headers) finish(next ioam.NextHeader) []byte {
-	h.bytes[h.last] = byte(next)
-	return h.bytes
+// before makes the headers announce each other and what follows them. It returns them, and
+// the type of the first.
+func (h headers) before(next ioam.NextHeader) (octets []byte, first ioam.NextHeader) {
+	if h.destination != nil {
+		h.destination[0], next = byte(next), ioam.NextHeaderDestination
+	}
+	if h.hopByHop != nil {
+		h.hopByHop[0], next = byte(next), ioam.NextHeaderHopByHop
+	}
+	return append(slices.Clip(h.hopByHop), h.destination...), next
 }
 
 // buildHeaders returns the rule's extension headers with this node's data. It uses up
@@ -207,14 +207,11 @@ func (n *Node) buildHeaders(rule *model.Encapsulation, v *visit) (h headers, lac
 		hopByHop = append(hopByHop, option)
 		lacking = max(lacking, outcome)
 	}
-	h.first = ioam.NextHeaderDestination
 	if len(hopByHop) > 0 {
-		h.first = ioam.NextHeaderHopByHop
-		h.bytes, _ = ioam.AppendExtensionHeader(nil, ioam.NextHeaderDestination, hopByHop...) // Validate checked the sizes
+		h.hopByHop, _ = ioam.AppendExtensionHeader(nil, 0, hopByHop...) // Validate checked the sizes
 	}
 	if len(destination) > 0 {
-		h.last = len(h.bytes)
-		h.bytes, _ = ioam.AppendExtensionHeader(h.bytes, 0, destination...)
+		h.destination, _ = ioam.AppendExtensionHeader(nil, 0, destination...)
 	}
 	return h, lacking
 }
@@ -285,15 +282,15 @@ func tcpHeaderLen(p packet, upper ipv6.UpperLayer) int {
 	return int(p.ip[upper.Offset+dataOffsetAt]>>4) * 4
 }
 
-// insertInline puts the headers directly after the IPv6 header (RFC 8200 §4.1).
-func insertInline(p packet, h headers, payload int) []byte {
-	frame := append([]byte{}, p.link...)
-	frame = append(frame, p.ip[:ipv6.HeaderLen]...)
-	frame = append(frame, h.finish(p.nextHeader())...)
-	frame = append(frame, p.ip[ipv6.HeaderLen:]...)
-
+// insertInline puts the headers directly after the IPv6 header (RFC 8200 §4.1), or their options
+// into those that are there.
+func insertInline(p packet, h headers, into merging, payload int) []byte {
+	p.behind.header = into.destination.header
+	h = headers{into.hopByHop.merge(h.hopByHop), into.destination.merge(h.destination)}
+	extension, first := h.before(p.nextAfter())
+	frame := slices.Concat(p.link, p.ip[:ipv6.HeaderLen], extension, p.ip[ipv6.HeaderLen+p.headersLen():])
 	ip := frame[len(p.link):]
-	ip[6] = byte(h.first)
+	ip[6] = byte(first)
 	setPayloadLength(ip, payload)
 	return frame
 }
@@ -302,12 +299,13 @@ func insertInline(p packet, h headers, payload int) []byte {
 // a forwarded packet is not allowed (RFC 8200 §4).
 func insertTunnel(p packet, h headers, payload int, rule *model.Encapsulation) []byte {
 	source, destination := rule.TunnelSource.As16(), rule.TunnelDestination.As16()
+	extension, first := h.before(ioam.NextHeaderIPv6)
 	frame := append([]byte{}, p.link...)
 	frame = append(frame, p.ip[:4]...) // version, traffic class, flow label
-	frame = append(frame, 0, 0, byte(h.first), p.hopLimit())
+	frame = append(frame, 0, 0, byte(first), p.hopLimit())
 	frame = append(frame, source[:]...)
 	frame = append(frame, destination[:]...)
-	frame = append(frame, h.finish(ioam.NextHeaderIPv6)...)
+	frame = append(frame, extension...)
 	frame = append(frame, p.ip...)
 
 	setPayloadLength(frame[len(p.link):], payload)

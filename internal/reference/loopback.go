@@ -102,8 +102,8 @@ func (n *Node) asks(index int, f Frame, p packet, inline bool, into merging) boo
 		}
 	}
 	next := p.nextHeader()
-	if next == ioam.NextHeaderDestination && into.header != nil {
-		next = ioam.NextHeader(into.header[0])
+	if next == ioam.NextHeaderDestination && into.destination.header != nil {
+		next = ioam.NextHeader(into.destination.header[0])
 	}
 	if nth == 0 || !n.config.Recognises() || f.GSOSize != 0 || inline && f.Ingress != 0 || next == ioam.NextHeaderHopByHop || next == ioam.NextHeaderIPv6 {
 		return false

@@ -4,7 +4,6 @@ package reference
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
@@ -33,16 +32,19 @@ func others(header []byte) (list []ioam.Option) {
 	return list
 }
 
-// merging is a header of a packet that gets options in front of its own; without header,
-// there is none.
+// merging is how a rule's options get into a packet.
 type merging struct {
-	header   []byte // as it was
-	front    int    // the length of the headers that are inserted before it
+	hopByHop, destination taking
+}
+
+// taking is a header that gets options in front of its own.
+type taking struct {
+	header   []byte // as it is in the packet; nil: it will be one of their own
 	inserted int    // the length of the options
 }
 
-// mergingOf finds the packet's header that takes the rule's options, if there is one;
-// when ok is false, the outcome says why it does not (data-plane.md, egress step 4).
+// mergingOf finds the headers that take the rule's options; when ok is false, the outcome
+// says why they do not (data-plane.md, egress step 4).
 func mergingOf(rule *model.Encapsulation, p packet, inline bool) (m merging, outcome model.Outcome, ok bool) {
 	edges := 0
 	for _, o := range rule.Options {
@@ -50,27 +52,32 @@ func mergingOf(rule *model.Encapsulation, p packet, inline bool) (m merging, out
 			edges++
 		}
 	}
-	switch {
-	case !inline:
-	case p.header != nil && edges > 0: // at most one per packet (RFC 8200 §4.1)
-		return merging{}, model.OutcomeEncapSkippedHBH, false
-	case p.header != nil:
-		m.header = p.header // it was parsed, and has no error
-		if outcome, ok := isForRouters(p.header); ok {
-			return merging{}, outcome, false
-		}
-		m.inserted = optionsLen(rule, false)
-		return m, model.OutcomeEncapSkippedOptions, m.hasRoom(len(rule.Options), maxHopByHop)
-	case edges > 0 && p.nextHeader() == ioam.NextHeaderDestination:
-		header, err := ioam.DecodeExtensionHeader(p.ip[ipv6.HeaderLen:])
-		if payload := p.payloadLength(); err != nil || !isWhole(header) || payload != 0 && payload < len(header.Bytes) {
-			return merging{}, model.OutcomeEncapSkippedOptions, false
-		}
-		m.header, m.inserted = header.Bytes, optionsLen(rule, true)
-		m.front = rule.HopByHopLen()
-		return m, model.OutcomeEncapSkippedOptions, m.hasRoom(edges, maxDestinationHeader)
+	m.hopByHop.inserted, m.destination.inserted = optionsLen(rule, false), optionsLen(rule, true)
+	if !inline {
+		return m, 0, true
 	}
-	return merging{}, 0, true
+	if outcome, ok := isForRouters(p.header); ok {
+		return m, outcome, false
+	}
+	m.hopByHop.header = p.header // it was parsed, and has no error
+	if !m.hopByHop.hasRoom(len(rule.Options)-edges, maxHopByHop) {
+		return m, model.OutcomeEncapSkippedOptions, false
+	}
+	if edges > 0 && p.nextAfter() == ioam.NextHeaderDestination {
+		header, err := ioam.DecodeExtensionHeader(p.ip[ipv6.HeaderLen+len(p.header):])
+		if payload := p.payloadLength(); err != nil || !isWhole(header) || payload != 0 && payload < len(p.header)+len(header.Bytes) {
+			return m, model.OutcomeEncapSkippedOptions, false
+		}
+		m.destination.header = header.Bytes
+		if !m.destination.hasRoom(edges, maxDestinationHeader) {
+			return m, model.OutcomeEncapSkippedOptions, false
+		}
+	}
+	// what is longer could not be taken apart again
+	if edges > 0 && p.header != nil && m.hopByHop.length()+m.destination.length() > maxExtracted {
+		return m, model.OutcomeEncapSkippedHBH, false
+	}
+	return m, 0, true
 }
 
 // isForRouters reports whether a Hop-by-Hop header has an option for which the packet is
@@ -114,59 +121,62 @@ func optionsLen(rule *model.Encapsulation, edges bool) (length int) {
 }
 
 // hasRoom reports whether the header can take some options, and be at most so long.
-func (m merging) hasRoom(options, longest int) bool {
-	return len(others(m.header))+options <= maxStackOptions && m.firstOption()-2 <= maxStackPadding &&
-		len(m.header)+m.moved() <= longest
+func (t taking) hasRoom(options, longest int) bool {
+	if t.header == nil || t.inserted == 0 {
+		return true
+	}
+	return len(others(t.header))+options <= maxStackOptions && t.firstOption()-2 <= maxStackPadding && t.length() <= longest
 }
 
 // firstOption is the offset of the header's first option that is no padding, or its
 // length.
-func (m merging) firstOption() int {
-	if own := others(m.header); len(own) > 0 {
+func (t taking) firstOption() int {
+	if own := others(t.header); len(own) > 0 {
 		return own[0].Offset
 	}
-	return len(m.header)
+	return len(t.header)
 }
 
-// moved is by how much the first option moves in its header: by the least multiple of 8
-// that makes room.
-func (m merging) moved() (by int) {
+// growth is by how much the header gets longer: its first option moves by the least
+// multiple of 8 that makes room.
+func (t taking) growth() (by int) {
+	if t.inserted == 0 {
+		return 0
+	}
 	const before = 4 // next header, length, padding
-	for m.firstOption()+by < before+m.inserted {
+	for t.firstOption()+by < before+t.inserted {
 		by += 8
 	}
 	return by
 }
 
-// growth is by how much the rule's options make the packet grow.
-func (m merging) growth(rule *model.Encapsulation) int {
-	if m.header == nil {
-		return rule.HeaderLen()
-	}
-	return m.front + m.moved()
-}
+// length is the header's, with the options.
+func (t taking) length() int { return len(t.header) + t.growth() }
 
-// merge puts the options of the last of some headers in front of those of the packet's own,
-// and the others before them. Everything behind is moved by a multiple of 8, so that the
-// alignment of options stays.
-func merge(p packet, h headers, m merging, payload int) []byte {
-	first, last := m.firstOption(), h.bytes[h.last:]
-	header := bytes.Clone(last[:2])
-	for option := range (ioam.ExtensionHeader{Bytes: last}).Options() {
+// growth is by how much the rule's options make the packet grow.
+func (m merging) growth() int { return m.hopByHop.growth() + m.destination.growth() }
+
+// merge puts the options of a header that was built for them in front of those of the
+// packet's own. Everything behind is moved by a multiple of 8, so that the alignment of
+// options stays.
+func (t taking) merge(built []byte) []byte {
+	switch {
+	case t.inserted == 0:
+		return bytes.Clone(t.header)
+	case t.header == nil:
+		return built
+	}
+	first, header := t.firstOption(), bytes.Clone(built[:2])
+	for option := range (ioam.ExtensionHeader{Bytes: built}).Options() {
 		if !isPadding(option) {
 			header = padded(header, option.Offset)
 			header = append(append(header, byte(option.Type), byte(len(option.Data))), option.Data...)
 		}
 	}
-	header = padded(header, first+m.moved())
-	header = append(header, m.header[first:]...)
-	header[0], header[1] = m.header[0], byte(len(header)/8-1)
-
-	frame := slices.Concat(p.link, p.ip[:ipv6.HeaderLen], h.bytes[:h.last], header, p.ip[ipv6.HeaderLen+len(m.header):])
-	ip := frame[len(p.link):]
-	ip[6] = byte(h.first)
-	setPayloadLength(ip, payload)
-	return frame
+	header = padded(header, first+t.growth())
+	header = append(header, t.header[first:]...)
+	header[0], header[1] = t.header[0], byte(len(header)/8-1)
+	return header
 }
 
 // padded is a header with padding up to an offset (RFC 8200 §4.2).

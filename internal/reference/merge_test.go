@@ -109,17 +109,6 @@ func TestMergeUpToTheLongestHeader(t *testing.T) {
 	}
 }
 
-// TestNoMergeOfEdgeToEdge leaves packets alone where a Destination Options header would be
-// needed after their Hop-by-Hop header.
-func TestNoMergeOfEdgeToEdge(t *testing.T) {
-	cfg := encapConfig(model.ModeInline)
-	cfg.Encapsulations[0].Options = append(cfg.Encapsulations[0].Options, model.InsertedOption{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: 0x8000}})
-	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b00 1e04 00000000"))
-	if result := mustNode(t, cfg).Egress(egressFrame(packet)); result.Outcome != model.OutcomeEncapSkippedHBH || !bytes.Equal(result.Data, packet) {
-		t.Errorf("%v %x", result.Outcome, result.Data)
-	}
-}
-
 // TestExtract removes namespace 300 from headers that hold other options.
 func TestExtract(t *testing.T) {
 	const (
@@ -193,8 +182,8 @@ func checkMerged(t *testing.T, was, is packet) {
 	if is.header[0] != was.header[0] || !bytes.Equal(is.ip[ipv6.HeaderLen+len(is.header):], was.ip[ipv6.HeaderLen+len(was.header):]) {
 		t.Fatal("what follows the header changed")
 	}
-	if (merging{header: was.header}).firstOption()-2 <= maxStackPadding && (merging{header: is.header}).firstOption() != 4 {
-		t.Fatalf("the first option is at %d", (merging{header: is.header}).firstOption())
+	if (taking{header: was.header}).firstOption()-2 <= maxStackPadding && (taking{header: is.header}).firstOption() != 4 {
+		t.Fatalf("the first option is at %d", (taking{header: is.header}).firstOption())
 	}
 	checkPadding(t, is.header[:after[len(after)-1].Offset], after[:inserted+min(1, len(before))])
 }

@@ -46,12 +46,7 @@ func (n *Node) hear(p packet, now int64) {
 	}
 	mtu := int64(binary.BigEndian.Uint32(p.ip[ipv6.HeaderLen+4:]))
 	quoted := packet{ip: p.ip[quotedAt:]}
-	header := quoted.ip[ipv6.HeaderLen:]
-	grown := header[3] == 4 && binary.BigEndian.Uint32(header[4:]) == 0 // by an incremental trace
-	begins := header[2] == byte(ioam.OptionPadN) && (grown || header[3] == 0) &&
-		(grown || header[4] == byte(ioam.OptionIOAM) || header[4] == byte(ioam.OptionIOAMStatic))
-	inserted := quoted.nextHeader() == ioam.NextHeaderHopByHop || quoted.nextHeader() == ioam.NextHeaderDestination
-	if quoted.ip[0]>>4 != 6 || !inserted || quoted.source() != p.destination() || !begins {
+	if quoted.ip[0]>>4 != 6 || quoted.source() != p.destination() || !hasGrown(quoted) {
 		return
 	}
 	if mtu < minimumMTU || mtu >= int64(quoted.payloadLength()+ipv6.HeaderLen) {
@@ -61,6 +56,30 @@ func (n *Node) hear(p packet, now int64) {
 	if known := n.pathMTU(destination, now); known == 0 || int(mtu) <= known {
 		n.learned[destination] = learnedMTU{int(mtu), now}
 	}
+}
+
+// hasGrown reports whether a quoted packet, of which 48 bytes are there, begins with a header
+// into which a node inserts, or has one after its own Hop-by-Hop header.
+func hasGrown(quoted packet) bool {
+	header := quoted.ip[ipv6.HeaderLen:]
+	switch quoted.nextHeader() {
+	case ioam.NextHeaderDestination:
+		return beginsAsInserted(header)
+	case ioam.NextHeaderHopByHop:
+		if beginsAsInserted(header) {
+			return true
+		}
+		length := 8 * (int(header[1]) + 1)
+		return ioam.NextHeader(header[0]) == ioam.NextHeaderDestination && len(header) >= length+8 && beginsAsInserted(header[length:])
+	}
+	return false
+}
+
+// beginsAsInserted reports whether a header begins as one that a node inserts.
+func beginsAsInserted(header []byte) bool {
+	grown := header[3] == 4 && binary.BigEndian.Uint32(header[4:]) == 0 // by an incremental trace
+	return header[2] == byte(ioam.OptionPadN) &&
+		(grown || header[3] == 0 && (header[4] == byte(ioam.OptionIOAM) || header[4] == byte(ioam.OptionIOAMStatic)))
 }
 
 // pathMTU is what was reported about the path to a destination within the last

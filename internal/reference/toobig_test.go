@@ -54,6 +54,18 @@ func TestLearnedPathMTU(t *testing.T) {
 			packet[54] = 60
 			return change(92, 0x11)(packet)
 		}, 0, true},
+		{"Edge-to-Edge after a Hop-by-Hop header", model.ModeInline, narrow, 1480, func(packet []byte) []byte {
+			return append(packet[:88:88], 60, 1, 0x1e, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 17, 2, 1, 0, 0x11, 10, 0, 3)
+		}, 0, true},
+		{"Edge-to-Edge after a Hop-by-Hop header, quoted in part", model.ModeInline, narrow, 1480, func(packet []byte) []byte {
+			return append(packet[:88:88], 60, 1, 0x1e, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 17, 2, 1, 0, 0x11, 10, 0)
+		}, 0, false},
+		{"other options after a Hop-by-Hop header", model.ModeInline, narrow, 1480, func(packet []byte) []byte {
+			return append(packet[:88:88], 60, 0, 0x1e, 4, 0, 0, 0, 0, 17, 0, 1, 0, 0x1e, 2, 0, 0)
+		}, 0, false},
+		{"another header after a Hop-by-Hop header", model.ModeInline, narrow, 1480, func(packet []byte) []byte {
+			return append(packet[:88:88], 43, 0, 0x1e, 4, 0, 0, 0, 0, 17, 2, 1, 0, 0x11, 10, 0, 3)
+		}, 0, false},
 		{"quoted without a header of options", model.ModeInline, narrow, 1480, change(54, 17), 0, false},
 		{"quoted with a Routing header", model.ModeInline, narrow, 1480, change(54, 43), 0, false},
 		{"quoted with another option first", model.ModeInline, narrow, 1480, change(92, 5), 0, false},

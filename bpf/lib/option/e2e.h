@@ -201,6 +201,8 @@ __noinline int e2e_insert(context *ctx, __u32 l3, __u32 slot)
 	if (!outer || !inner)
 		return -1;
 	note_e2e_flow(n, inner, d->placed == PLACED_IN_TUNNEL ? tunnel_hash(outer) : 0);
+	if (d->placed == PLACED_IN_HEADER) /* and a header is after that one */
+		p->ip6 += d->shift & (E2E_HEADER - 1);
 	if (e->wants_e2e_time)
 		time = timestamp_of(tai_now());
 #pragma clang loop unroll(disable)
