@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -113,17 +114,20 @@ func open[C io.Closer](t *testing.T, l *lab.Lab, node string, network func() (C,
 // dialer makes sockets that send options in a header of a kind (a socket option), if there
 // are any.
 func dialer(kind int, options []byte) *net.Dialer {
+	return dialerWith(map[int][]byte{kind: options})
+}
+
+// dialerWith is the same for headers of several kinds.
+func dialerWith(headers map[int][]byte) *net.Dialer {
 	return &net.Dialer{Timeout: patience.Of(10 * time.Second), Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		if options == nil {
-			return nil
-		}
 		err2 := raw.Control(func(fd uintptr) {
-			err = unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, kind, string(options))
+			for kind, options := range headers {
+				if options != nil {
+					err = errors.Join(err, unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, kind, string(options)))
+				}
+			}
 		})
-		if err == nil {
-			err = err2
-		}
-		return err
+		return errors.Join(err, err2)
 	}}
 }
 
