@@ -142,7 +142,7 @@ func (p *programs) reconfigure(t *testing.T, cfg model.NodeConfig, g generator) 
 	if sizes == nil {
 		sizes = p.site.set.filled[1]
 	}
-	for range 30 {
+	for range 100 {
 		second := g.config()
 		second.TimestampFormat, second.Compatibility, second.FlowSeed = cfg.TimestampFormat, cfg.Compatibility, cfg.FlowSeed
 		for i := range second.Encapsulations { // frequencies continue by name

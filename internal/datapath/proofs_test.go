@@ -58,7 +58,7 @@ func (g generator) proving(id ioam.NamespaceID) *model.Proof {
 // proof is a Proof of Transit option, mostly as it arrives at some node of the path.
 func (g generator) proof() []byte {
 	p := ioam.ProofOfTransit{Namespace: ioam.NamespaceID(namespaceIDs[g.IntN(len(namespaceIDs))]), Flags: byte(g.IntN(2))}
-	p.PktID = firstNumber + g.Uint64N(24)
+	p.PktID = firstNumber + g.Uint64N(8)
 	switch g.IntN(12) {
 	case 0, 2, 3:
 		p.PktID -= 65400 + g.Uint64N(512)
