@@ -23,7 +23,7 @@ test)
 	# libc6-dev and gcc are for the race detector, linux-libc-dev for the
 	# kernel's header files that BPF programs include.
 	packages=(
-		iproute2 ethtool iputils-ping tshark nfdump softflowd openssl ca-certificates git
+		iproute2 ethtool iputils-ping tshark nfdump softflowd python3-scapy openssl ca-certificates git
 		clang-19 llvm-19 clang-format-19 libbpf-dev linux-libc-dev gcc libc6-dev
 	)
 	;;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stamp tests `waymark stamp` as users run it, and next to an implementation
-// that others have written, stamp-suite.
+// Package stamp tests `waymark stamp` as users run it, and next to implementations
+// that others have written, stamp-suite and Scapy.
 package stamp
 
 import (
