@@ -20,18 +20,25 @@ type lossQueries struct {
 	clients map[uint16]*query.Client
 }
 
-func openLossQueries(m *lossMeter, how model.Measurement) (exchange, error) {
-	l := &lossQueries{m, make(map[uint16]*query.Client)}
-	for i := range how.Flows {
-		session := how.Flows[i].Session
-		client, err := query.Open(new(query.LossQueries), session, &m.replies)
-		if err != nil {
-			l.close()
-			return nil, fmt.Errorf("flow %q: %w", how.Flows[i].Name, err)
-		}
-		l.clients[session] = client
+func newLossQueries(m *lossMeter) exchange {
+	return &lossQueries{m, make(map[uint16]*query.Client)}
+}
+
+// client opens the port of a flow's session once. Without it, no node can be asked about this
+// flow; the next block tries again.
+func (l *lossQueries) client(f *model.MeasuredFlow) *query.Client {
+	c := l.clients[f.Session]
+	if c != nil {
+		return c
 	}
-	return l, nil
+	c, err := query.Open(new(query.LossQueries), f.Session, &l.meter.replies)
+	if err != nil {
+		l.meter.unasked[f.Name] = fmt.Errorf("queries come from port %d, the flow's session: %w", f.Session, err)
+		return nil
+	}
+	delete(l.meter.unasked, f.Name)
+	l.clients[f.Session] = c
+	return c
 }
 
 func (l *lossQueries) close() {
@@ -45,7 +52,9 @@ func (l *lossQueries) names(block uint64) bool { return uint8(block) > 1 }
 
 func (l *lossQueries) questions(b *closedBlock) []*asked {
 	return l.meter.each(b, func(f *model.MeasuredFlow, q *asked) {
-		q.client = l.clients[f.Session]
+		if q.client = l.client(f); q.client == nil {
+			return
+		}
 		sent := lossquery.Count{Value: b.counts[f.Name].Packets, Extended: true, Block: uint8(b.number)}
 		control := lossquery.OutOfBand
 		if asksInBand(f, q) {
@@ -158,15 +167,16 @@ func asksInBand(f *model.MeasuredFlow, q *asked) bool {
 	return q.Path != nil && len(f.Return) > 0 && q.isToLast()
 }
 
-// each makes a question for each flow and point.
+// each makes a question for each flow and point, if it can be asked: set gives it a client.
 func (m *lossMeter) each(b *closedBlock, set func(*model.MeasuredFlow, *asked)) (list []*asked) {
 	for i := range b.how.Flows {
 		f := &b.how.Flows[i]
 		for point, peer := range f.Points {
 			q := &asked{Question: query.Question{Peer: peer, Session: f.Session}, block: b, flows: []*model.MeasuredFlow{f}, points: []int{point + 1}}
 			m.way(q, f, point)
-			set(f, q)
-			list = append(list, q)
+			if set(f, q); q.client != nil {
+				list = append(list, q)
+			}
 		}
 	}
 	return list

@@ -62,9 +62,10 @@ func (w *flowWatches) blind(r loss.Result, why error) {
 	}
 }
 
-// result takes the result of a flow's block, and returns the codes of the thresholds for
-// loss (or its being unknown) and for delay that the block is beyond.
-func (w *flowWatches) result(name string, r *loss.Result) (ofLoss, ofDelay health.Code) {
+// result takes the result of a flow's block, and why no node can be asked about it, if that is
+// so. It returns the codes of the thresholds for loss (or its being unknown) and for delay that
+// the block is beyond.
+func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss, ofDelay health.Code) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.named[name]
@@ -72,6 +73,9 @@ func (w *flowWatches) result(name string, r *loss.Result) (ofLoss, ofDelay healt
 		return "", ""
 	}
 	f.blind = ""
+	if unasked != nil {
+		f.blind = unasked.Error()
+	}
 	c := w.take(f, r)
 	switch {
 	case c.NoData:

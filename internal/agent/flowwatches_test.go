@@ -110,7 +110,7 @@ func TestManyFlowsBeyondThresholds(t *testing.T) {
 	known := func(n uint64) loss.Number { return loss.Number{Value: n, Known: true} }
 	lossy := loss.Result{Block: 1, Whole: loss.Segment{Verdict: loss.Measured, Packets: loss.Tally{Sent: known(2), Received: known(1), Lost: known(1)}}}
 	for _, f := range flows {
-		if code, _ := w.result(f.Name, &lossy); code != health.FlowLossHigh {
+		if code, _ := w.result(f.Name, &lossy, nil); code != health.FlowLossHigh {
 			t.Fatalf("%s: %q", f.Name, code)
 		}
 	}
@@ -135,7 +135,7 @@ func TestManyFlowsBeyondThresholds(t *testing.T) {
 	if ws := w.warnings(); len(ws) != 9 || !strings.HasSuffix(ws[8].Text, "other nodes cannot be asked: port 1206 is taken") || ws[8].Cure != "choose another port" {
 		t.Errorf("%d warnings: %+v", len(ws), ws)
 	}
-	if code, _ := w.result("gone", &lossy); code != "" {
+	if code, _ := w.result("gone", &lossy, nil); code != "" {
 		t.Errorf("a flow that is gone: %q", code)
 	}
 }

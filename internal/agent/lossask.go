@@ -43,7 +43,7 @@ func (m *lossMeter) connect(how model.Measurement) (err error) {
 	}
 	switch how.Exchange {
 	case model.ExchangeTWAMPLight:
-		m.exchange, err = openLossQueries(m, how)
+		m.exchange = newLossQueries(m)
 	case model.ExchangeRFC6374:
 		m.exchange, err = openLossMessages(m)
 	default:

@@ -39,8 +39,9 @@ type lossMeter struct {
 	how       model.Measurement // for which the assembler was made
 	paths     *paths            // of in-band questions
 	noPath    complaints
-	logged    string        // why other nodes cannot be asked, in the log
-	ended     loss.Counters // of earlier assemblers
+	unasked   map[string]error // of flows about which no node can be asked, although others can
+	logged    string           // why other nodes cannot be asked, in the log
+	ended     loss.Counters    // of earlier assemblers
 	replies   query.Counters
 
 	mu        sync.Mutex
@@ -124,7 +125,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 		m.ended, m.assembler = m.ended.Plus(m.assembler.Counters()), nil
 		m.countAssembled()
 	}
-	m.pending = nil
+	m.pending, m.unasked = nil, make(map[string]error)
 	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), flowIDs(how.Flows)
 	m.noPath.clear()
 	m.mu.Lock()
@@ -235,7 +236,7 @@ func (m *lossMeter) result(r *loss.Result) {
 	}
 	about := record.Measurement{Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
 	list := record.NewResults(about, r)
-	ofLoss, ofDelay := m.watches.result(f.Name, r)
+	ofLoss, ofDelay := m.watches.result(f.Name, r, m.unasked[f.Name])
 	record.SetWarnings(list, string(ofLoss), string(ofDelay))
 	m.records.offer(list...)
 	m.datapath.BlockReported(f.Name, uint64(r.Block))

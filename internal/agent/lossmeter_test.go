@@ -371,3 +371,34 @@ func freePort(t *testing.T) string {
 	_, port, _ := net.SplitHostPort(conn.LocalAddr().String())
 	return port
 }
+
+// Where a loss query's port is taken, that flow alone is not measured: the warning names the
+// port, and what to do. Once the port is free, the flow is measured.
+func TestTakenQueryPort(t *testing.T) {
+	taken, err := net.ListenPacket("udp6", "[::]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port, own, busy := freePort(t), freePort(t), fmt.Sprint(taken.LocalAddr().(*net.UDPAddr).Port)
+	flow := "flows: [{name: blue, direction: %[1]s, source: 2001:db8::2, segments: [\"fc00:2::e\"], session: " + busy + "%[2]s}, " +
+		"{name: red, direction: %[1]s, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: " + own + "%[2]s}]\n" +
+		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: twamp-light}\n"
+	far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", "")+"responders: [{protocol: twamp-light, listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}]\n")
+	far.start()
+	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"]"))
+	near.start()
+	awaitMeasured(t, near) // red
+	e2e.Await(t, "the warning", 10*time.Second, func() bool {
+		w := warned(t, near)
+		return strings.Contains(w, "flow_unmeasured: the loss of flow blue") && strings.Contains(w, "queries come from port "+busy)
+	})
+	if !strings.Contains(near.log.String(), "another program uses port "+busy+": stop it, or choose another port") {
+		t.Errorf("the log has no cure: %s", near.log)
+	}
+	if w := warned(t, near); strings.Contains(w, "flow red") {
+		t.Error(w)
+	}
+	taken.Close()
+	e2e.Await(t, "the warning's end", 10*time.Second, func() bool { return warned(t, near) == "" })
+}

@@ -57,16 +57,16 @@ var unmeasuredCures = []struct{ reason, cure string }{
 }
 
 // FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are
-// the nodes at fault, each with its reasons, and reasons are all of them. Without any, blind is
-// why no node can be asked.
+// the nodes at fault, each with its reasons, and reasons are all of them. blind, if
+// there is any, is why no node can be asked, and then the cause of it all.
 func FlowNotMeasured(b FlowBlock, blocks uint, ends, reasons []string, blind string) Warning {
 	why, cure := strings.Join(ends, "; "), fmt.Sprintf("see 'waymark loss --flow %s', and the log", b.Flow)
-	if why == "" {
+	if why == "" || blind != "" {
 		problem, own, _ := strings.Cut(blind, "; ")
 		why, cure = strings.TrimSuffix("other nodes cannot be asked: "+problem, ": "), cmp.Or(own, cure)
 	}
 	at := slices.IndexFunc(unmeasuredCures, func(c struct{ reason, cure string }) bool { return slices.Contains(reasons, c.reason) })
-	if at >= 0 {
+	if at >= 0 && blind == "" {
 		cure = unmeasuredCures[at].cure
 	}
 	return New(FlowUnmeasured, "", fmt.Sprintf("the loss of flow %s has not been known for %d blocks; %s: %s", b.Flow, blocks, b.from(), why), cure)
