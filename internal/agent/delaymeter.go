@@ -3,13 +3,17 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -30,7 +34,6 @@ type delayMeter struct {
 	by     protocol // of the prober
 	block  uint64
 	length time.Duration // of the block
-	logged string        // the last error in the log
 
 	replies query.Counters
 
@@ -41,6 +44,7 @@ type delayMeter struct {
 	last           map[string][]record.Record
 	sent, answered uint64
 	diverted       uint64 // replies that did not take the way that was asked for
+	failed         string // why there is no prober, as in the log
 }
 
 func newDelayMeter(c *core, records *records) *delayMeter {
@@ -77,6 +81,7 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 	if len(flows) == 0 {
 		m.end()
 		m.begin(nil, nil)
+		m.note(nil)
 		return false
 	}
 	same := func(a, b model.MeasuredFlow) bool { return a.Name == b.Name }
@@ -88,19 +93,46 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 	if by := m.protocol(how); m.prober == nil || m.by != by {
 		m.end()
 		m.by = by
-		if err := m.connect(); err != nil {
-			if text := err.Error(); text != m.logged {
-				m.logged = text
-				m.log.Warn("delays cannot be measured with test packets", "error", err)
-			}
+		err := m.connect()
+		if m.note(err); err != nil {
 			return false
 		}
-		m.logged = ""
 	}
 	m.mu.Lock()
 	m.flows = flows
 	m.mu.Unlock()
 	return true
+}
+
+// note notes why there is no prober; nil: there is one, or none is needed. Each cause is logged
+// once until there is another one.
+func (m *delayMeter) note(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	m.mu.Lock()
+	known := text == m.failed
+	m.failed = text
+	m.mu.Unlock()
+	if !known && err != nil {
+		m.log.Warn("delays cannot be measured with test packets", "error", err)
+	}
+}
+
+// warnings is one while flows have no test packets.
+func (m *delayMeter) warnings(*state) []health.Warning {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed == "" || len(m.flows) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("test packets do not measure the delay of flow %q", m.flows[0].Name)
+	if n := len(m.flows); n > 1 {
+		text = fmt.Sprintf("test packets do not measure the delay of %d flows, such as %q", n, m.flows[0].Name)
+	}
+	problem, cure, _ := strings.Cut(m.failed, "; ")
+	return []health.Warning{health.New(health.ProbesUnsent, "", text+": "+problem, cmp.Or(cure, "correct it; the agent tries again every few seconds"))}
 }
 
 // hasProbes reports whether the points of flows answer test packets: those of other exchanges

@@ -9,12 +9,15 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
@@ -401,4 +404,44 @@ func TestTakenQueryPort(t *testing.T) {
 	}
 	taken.Close()
 	e2e.Await(t, "the warning's end", 10*time.Second, func() bool { return warned(t, near) == "" })
+}
+
+// While no prober can be opened, there is a warning.
+func TestNoProber(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stamp.key")
+	write := func() {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	h := newHarness(t, baseConfig+"stamp: {listen: \"[::1]:"+freePort(t)+"\", allow: [\"::1/128\"], key-file: "+file+"}\n")
+	h.start()
+	m := newDelayMeter(only[*delayMeter](h).core, nil)
+	t.Cleanup(m.end)
+	how := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{{Name: "red", Probes: model.ProbesOutOfBand, Points: make([]netip.AddrPort, 1)}}}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if m.prepareFlows(how) {
+			t.Fatal("there is a prober without its key")
+		}
+	}
+	ws := m.warnings(nil)
+	if len(ws) != 1 || ws[0].Code != health.ProbesUnsent || !strings.Contains(ws[0].Text, "do not measure the delay of flow \"red\": ") || !strings.Contains(ws[0].Text, file) || ws[0].Cure == "" {
+		t.Errorf("%+v", ws)
+	}
+	if n := strings.Count(h.log.String(), "delays cannot be measured"); n != 1 {
+		t.Errorf("%d lines in the log", n)
+	}
+	if m.prepareFlows(model.Measurement{Block: time.Second}); len(m.warnings(nil)) != 0 {
+		t.Error("a warning without flows")
+	}
+	m.prepareFlows(how)
+	write()
+	if !m.prepareFlows(how) || len(m.warnings(nil)) != 0 {
+		t.Errorf("with the key: %+v", m.warnings(nil))
+	}
 }

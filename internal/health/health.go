@@ -68,6 +68,7 @@ const (
 	NamespaceUnfilled   Code = "namespace_unfilled"
 	NotAnswering        Code = "not_answering"
 	ProbesNotInBand     Code = "probes_not_in_band"
+	ProbesUnsent        Code = "probes_unsent"
 	ProofsRejected      Code = "proofs_rejected"
 	OptionsOverLimit    Code = "options_over_limit"
 	OrderAtRisk         Code = "order_at_risk"
@@ -138,6 +139,7 @@ var kinds = []Kind{
 	{NamespaceUnfilled, Info, "this node inserts traces that it does not fill"},
 	{NotAnswering, Degraded, "this node does not answer others as configured"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
+	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},
 	{DroppedAtEdge, Degraded, "packets are dropped at an interface without a role"},
