@@ -28,8 +28,17 @@ func newDecoder(file string) *decoder {
 	}
 }
 
+// mostFaults is how many errors of a file are listed.
+const mostFaults = 1000
+
 // fault reports an error at a place in the file.
 func (d *decoder) fault(at position, path, problem, cure string) {
+	switch {
+	case len(d.faults) > mostFaults:
+		return
+	case len(d.faults) == mostFaults:
+		problem, cure = fmt.Sprintf("there are more errors than these %d", mostFaults), "correct these first"
+	}
 	d.bad[path] = true
 	d.faults = append(d.faults, &Fault{
 		File: d.source.file, Line: at.line, Column: at.column,

@@ -184,6 +184,18 @@ func (c *Config) checkSession(f *Flow) error {
 		fmt.Sprintf("add it with: session N; or give session: %d in the file to the flow that they mean", sender))
 }
 
+// keepsSession refuses to remove the flow that queries from the port of the published senders
+// mean, if they would then mean another one, whose counters its ingress would take for its own.
+func (c *Config) keepsSession(removed int, next *Config) error {
+	const sender = lossquery.SenderPort
+	if c.Flows[removed].Session != sender || !c.answersTWAMPLight() || next.unnamedSession() == 0 {
+		return nil
+	}
+	other := next.Flows[slices.IndexFunc(next.Flows, func(f Flow) bool { return f.Session == 0 })].Name
+	return refuse("flows", fmt.Sprintf("loss queries from port %d, which mean flow %q, would then mean flow %q, which has no session", sender, c.Flows[removed].Name, other),
+		fmt.Sprintf("give flow %q a session in the file, and load it with: waymark agent reload", other))
+}
+
 // pointPort is the port of points that are given without one.
 func (c *Config) pointPort() uint16 {
 	if c.Measurement != nil {

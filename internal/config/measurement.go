@@ -334,7 +334,14 @@ func (c *Config) RemoveFlow(name string) (*Config, error) {
 	if i < 0 {
 		return nil, refuse("flows", fmt.Sprintf("there is no flow %q", name), "list them with: waymark flow show")
 	}
-	return c.edit(func(next *Config) { next.Flows = slices.Delete(next.Flows, i, i+1) })
+	next, err := c.edit(func(next *Config) { next.Flows = slices.Delete(next.Flows, i, i+1) })
+	if err == nil {
+		err = c.keepsSession(i, next)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return next, nil
 }
 
 func (c *Config) flow(name string) int {

@@ -221,6 +221,26 @@ func TestSecondFlowWithoutSession(t *testing.T) {
 	}
 }
 
+// The flow that queries from the default port mean is not removed while they would then mean
+// another one.
+func TestRemoveDefaultSession(t *testing.T) {
+	const flows = `flows: [{name: red, direction: in, source: 2001:db8::1, segments: ["fc00:2::e"], session: %d}, {name: blue, direction: in, source: 2001:db8::2, segments: ["fc00:2::e"]%s}]`
+	const responder = "responders: [{protocol: twamp-light, allow: [\"::/0\"]}]\n"
+	for _, tt := range []struct {
+		name, text, refused string
+	}{
+		{"no responder", fmt.Sprintf(flows, 1206, ""), ""},
+		{"another session", responder + fmt.Sprintf(flows, 9, ""), ""},
+		{"the other has one", responder + fmt.Sprintf(flows, 1206, ", session: 9"), ""},
+		{"the other would get it", responder + fmt.Sprintf(flows, 1206, ""), `loss queries from port 1206, which mean flow "red", would then mean flow "blue", which has no session; give flow "blue" a session in the file, and load it with: waymark agent reload`},
+	} {
+		_, err := mustParse(t, served+tt.text).RemoveFlow("red")
+		if tt.refused == "" && err != nil || tt.refused != "" && (err == nil || !strings.HasSuffix(err.Error(), tt.refused)) {
+			t.Errorf("%s: %v\nwant %s", tt.name, err, tt.refused)
+		}
+	}
+}
+
 // With IPFIX, nodes are numbered instead of asked.
 func TestExchangeByIPFIX(t *testing.T) {
 	const export = "export: [{kind: ipfix, address: \"udp://[2001:db8::9]:4739\"}]\n"

@@ -89,6 +89,9 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 	default:
 		d.value(node, "", reflect.ValueOf(c).Elem())
 		c.source = &d.source
+		if len(d.faults) > mostFaults {
+			break
+		}
 		d.semantics(c)
 		if look != nil {
 			look(d, c)

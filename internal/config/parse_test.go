@@ -308,3 +308,12 @@ decapsulations:
 		`19:25: decapsulations[0].tunnel-destination: 192.0.2.1 is an IPv4 address; write an IPv6 address such as 2001:db8::1`,
 	}}})
 }
+
+// A file with very many errors has a bounded list of them.
+func TestFaultsAreBounded(t *testing.T) {
+	_, err := Parse("f.yaml", []byte("flows: ["+strings.Repeat("{}, ", 10*mostFaults)+"{}]\n"))
+	var faults Faults
+	if !errors.As(err, &faults) || len(faults) != mostFaults+1 || !strings.Contains(err.Error(), "there are more errors than these 1000; correct these first") {
+		t.Errorf("%d errors: %.200v", len(faults), err)
+	}
+}
