@@ -3,8 +3,10 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/model"
@@ -18,10 +20,11 @@ import (
 type lossQueries struct {
 	meter   *lossMeter
 	clients map[uint16]*query.Client
+	failed  error // why no port can be opened for questions about this block
 }
 
 func newLossQueries(m *lossMeter) exchange {
-	return &lossQueries{m, make(map[uint16]*query.Client)}
+	return &lossQueries{meter: m, clients: make(map[uint16]*query.Client)}
 }
 
 // client opens the port of a flow's session once. Without it, no node can be asked about this
@@ -31,9 +34,18 @@ func (l *lossQueries) client(f *model.MeasuredFlow) *query.Client {
 	if c != nil {
 		return c
 	}
+	if l.failed != nil {
+		l.meter.unasked[f.Name] = l.failed
+		return nil
+	}
 	c, err := query.Open(new(query.LossQueries), f.Session, &l.meter.replies)
 	if err != nil {
-		l.meter.unasked[f.Name] = fmt.Errorf("queries come from port %d, the flow's session: %w", f.Session, err)
+		err = fmt.Errorf("queries come from port %d, the flow's session: %w", f.Session, err)
+		l.meter.unasked[f.Name] = err
+		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES) {
+			l.failed = err
+			l.close() // as without descriptors: leaves them to the rest of the agent
+		}
 		return nil
 	}
 	delete(l.meter.unasked, f.Name)
@@ -45,12 +57,14 @@ func (l *lossQueries) close() {
 	for _, c := range l.clients {
 		c.Close()
 	}
+	clear(l.clients)
 }
 
 // names: by eight bits, of which 0 and 1 mean the latest block of a colour.
 func (l *lossQueries) names(block uint64) bool { return uint8(block) > 1 }
 
 func (l *lossQueries) questions(b *closedBlock) []*asked {
+	l.failed = nil
 	return l.meter.each(b, func(f *model.MeasuredFlow, q *asked) {
 		if q.client = l.client(f); q.client == nil {
 			return

@@ -104,7 +104,7 @@ func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, er
 func (p *Prober) Close() { p.close(p.done) }
 
 // Send sends probes, and forgets those whose replies would come too late. It returns how many
-// it sent; the others are counted.
+// it sent; the others are counted while the socket is open.
 func (p *Prober) Send(list []Probe) (n int) {
 	p.mu.Lock()
 	clock := p.protocol.clock()
