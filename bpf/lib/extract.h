@@ -264,7 +264,10 @@ static __always_inline int replace_headers(context *ctx, struct packet *p,
 		return -1;
 	opaque(length);
 	length = ((length - 1) & EXTRACTED_MASK) + 1;
-	rewrite_bytes(ctx, p->l3 + IPV6_HEADER, x->kept.bytes, length);
+	if (rewrite_bytes(ctx, p->l3 + IPV6_HEADER, x->kept.bytes, length)) {
+		p->broken = x->length != x->end;
+		return -1;
+	}
 	packet_load(ctx, p);
 	return 0;
 }
