@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -253,8 +254,14 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	silent := new(atomic.Bool)
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
 	if live = live && f.live; !live {
-		c.Unanswered = func(r *paths.Report) { fmt.Fprint(cmd.ErrOrStderr(), r.Unanswered()) }
-		c.Silent = func(r *paths.Report) { fmt.Fprintln(cmd.ErrOrStderr(), notYet(c, r)) }
+		var mu sync.Mutex // of the standard error
+		say := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprint(cmd.ErrOrStderr(), text)
+		}
+		c.Unanswered = func(r *paths.Report) { say(r.Unanswered()) }
+		c.Silent = func(r *paths.Report) { say(notYet(c, r) + "\n") }
 	}
 	p, err := prober.New(c)
 	if err != nil {
