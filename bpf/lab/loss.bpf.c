@@ -205,22 +205,27 @@ int lose(struct __sk_buff *ctx)
 
 	if (read_addresses(ctx, &a))
 		return TC_ACT_UNSPEC;
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_RULES; i++) {
-		struct rule *rule = bpf_map_lookup_elem(&rules, &i);
+		__u32 key = i;
 		struct counts *counts;
+		struct rule *rule;
 		int lost;
 
+		/* i stays in a register: Linux 6.12 does not know the values of 32 bits on the stack */
+		asm volatile("" : "+r"(key));
+		rule = bpf_map_lookup_elem(&rules, &key);
 		if (!rule)
 			break;
 		if (rule->pattern == PATTERN_NONE || !in_prefix(a.source, &rule->source) ||
 		    !in_prefix(a.destination, &rule->destination) ||
 		    !in_prefix(a.first, &rule->first) || !in_prefix(a.last, &rule->last))
 			continue;
-		counts = bpf_map_lookup_elem(&counters, &i);
+		counts = bpf_map_lookup_elem(&counters, &key);
 		if (!counts)
 			break;
 		lost = is_lost(rule, count_seen(counts, packets));
-		count_in_block(ctx, i, packets, lost);
+		count_in_block(ctx, key, packets, lost);
 		if (!lost)
 			continue;
 		count_lost(counts, packets);
