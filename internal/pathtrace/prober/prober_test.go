@@ -178,16 +178,7 @@ func TestRun(t *testing.T) {
 			Destination: netip.IPv6Loopback(), Port: e.Local().Port(), Namespace: 123, Type: 0xf80000, Nodes: 12, Flows: 4, Count: 3,
 			Interval: time.Millisecond, Timeout: patience.Of(200 * time.Millisecond), MaxHops: 2, Key: tt.key, Echo: tt.echo,
 		}
-		p, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Open(); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		p := run(t, c)
 		r := p.Report()
 		if r.Sent != 12 || r.Lost != tt.lost || r.Live || len(p.waiting) != 0 || (tt.lost == 0) != (len(r.Paths) == 1) {
 			t.Errorf("%s: %s", tt.name, r.Text())
@@ -199,6 +190,22 @@ func TestRun(t *testing.T) {
 	if n := e.Counts(); n[endpoint.Answered] != 12 || n[endpoint.Forged] < 12 {
 		t.Errorf("the endpoint counted %v", n)
 	}
+}
+
+// run traces to the end.
+func run(t *testing.T, c Config) *Prober {
+	t.Helper()
+	p, err := New(c)
+	if err == nil {
+		err = p.Open()
+	}
+	if err == nil {
+		err = p.Run(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // A run that nothing answers says so long before it ends; one that is answered does not.
@@ -220,16 +227,7 @@ func TestSilence(t *testing.T) {
 			if !right {
 				c.Key = []byte("another key of 16")
 			}
-			p, err := New(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Open(); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			run(t, c)
 			if n := len(told); (n == 0) != right || n > 1 {
 				t.Fatalf("told %d times", n)
 			}

@@ -14,33 +14,10 @@ import (
 
 // destined is two hosts. athos merges Edge-to-Edge options of two namespaces, with a trace or
 // without, by the port; porthos removes those of namespace 123.
-const destined = `
-name: destined
-permanent-neighbours: true
-nodes:
-  - {name: alpha, routes: [{to: "::/0", via: 2001:db8:1::1}]}
-  - name: athos
-    routes: [{to: "::/0", via: 2001:db8:12::2}]
-    agent:
-      node: {id: 7}
-      interfaces: [{name: eth0}, {name: eth1, role: [ingress, egress]}]
-      namespaces: [{id: 123}, {id: 456}]
-      encapsulations:
+var destined = removing("destined", `
         - {name: removed, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9000}, mode: inline, options: [{e2e: {namespace: 123, type: 0x7000}}]}
         - {name: traced, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9001}, mode: inline, options: [{trace: {namespace: 456, type: 0x800000, size: 12}}, {e2e: {namespace: 456, type: 0x4000}}]}
-        - {name: both, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9002}, mode: inline, options: [{e2e: {namespace: 123, type: 0x8000}}, {e2e: {namespace: 456, type: 0x4000}}]}
-  - name: porthos
-    routes: [{to: 2001:db8:1::/64, via: 2001:db8:12::1}]
-    agent:
-      node: {id: 8}
-      interfaces: [{name: eth0, role: [ingress, egress]}, {name: eth1, role: [ingress, egress]}]
-      namespaces: [{id: 123, remove: true, e2e: true}, {id: 456}]
-  - {name: beta, routes: [{to: "::/0", via: 2001:db8:4::1}]}
-links:
-  - ends: [{node: alpha, interface: eth0, addresses: 2001:db8:1::2/64}, {node: athos, interface: eth0, addresses: 2001:db8:1::1/64}]
-  - {mtu: 2000, ends: [{node: athos, interface: eth1, addresses: 2001:db8:12::1/64}, {node: porthos, interface: eth0, addresses: 2001:db8:12::2/64}]}
-  - {mtu: 2000, ends: [{node: porthos, interface: eth1, addresses: 2001:db8:4::1/64}, {node: beta, interface: eth0, addresses: 2001:db8:4::2/64}]}
-`
+        - {name: both, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9002}, mode: inline, options: [{e2e: {namespace: 123, type: 0x8000}}, {e2e: {namespace: 456, type: 0x4000}}]}`)
 
 // A socket's own Destination Options header takes Edge-to-Edge options in front, and gives
 // them back: the receiver's kernel accepts it, and finds the socket's options, aligned.

@@ -23,37 +23,14 @@ import (
 
 // mixed is two hosts. athos inserts options of two namespaces into the headers of packets, as
 // their port says; porthos removes those of namespace 123.
-const mixed = `
-name: mixed
-permanent-neighbours: true
-nodes:
-  - {name: alpha, routes: [{to: "::/0", via: 2001:db8:1::1}]}
-  - name: athos
-    routes: [{to: "::/0", via: 2001:db8:12::2}]
-    agent:
-      node: {id: 7}
-      interfaces: [{name: eth0}, {name: eth1, role: [ingress, egress]}]
-      namespaces: [{id: 123}, {id: 456}]
-      encapsulations:
+var mixed = removing("mixed", `
         - {name: edge, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9000}, mode: inline, options: [{e2e: {namespace: 123, type: 0x4000}}]}
         - {name: left, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9001}, mode: inline, options: [{e2e: {namespace: 456, type: 0xb000}}]}
         - {name: edges, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9002}, mode: inline, options: [{e2e: {namespace: 123, type: 0x7000}}, {e2e: {namespace: 456, type: 0x4000}}]}
         - {name: gone, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9003}, mode: inline, options: [{trace: {namespace: 123, type: 0x800000, size: 12}}, {e2e: {namespace: 123, type: 0x8000}}]}
         - {name: traced, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9004}, mode: inline, options: [{trace: {namespace: 456, type: 0x800000, size: 12}}, {e2e: {namespace: 123, type: 0x4000}}]}
         - {name: numbered, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9005}, mode: inline, options: [{trace: {namespace: 123, type: 0x800000, size: 8}}, {e2e: {namespace: 456, type: 0x4000}}]}
-        - {name: four, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9006}, mode: inline, options: [{trace: {namespace: 456, type: 0xc00000, size: 16}}, {trace: {namespace: 123, type: 0x800000, size: 4}}, {e2e: {namespace: 123, type: 0x8000}}, {e2e: {namespace: 456, type: 0x4000}}]}
-  - name: porthos
-    routes: [{to: 2001:db8:1::/64, via: 2001:db8:12::1}]
-    agent:
-      node: {id: 8}
-      interfaces: [{name: eth0, role: [ingress, egress]}, {name: eth1, role: [ingress, egress]}]
-      namespaces: [{id: 123, remove: true, e2e: true}, {id: 456}]
-  - {name: beta, routes: [{to: "::/0", via: 2001:db8:4::1}]}
-links:
-  - ends: [{node: alpha, interface: eth0, addresses: 2001:db8:1::2/64}, {node: athos, interface: eth0, addresses: 2001:db8:1::1/64}]
-  - {mtu: 2000, ends: [{node: athos, interface: eth1, addresses: 2001:db8:12::1/64}, {node: porthos, interface: eth0, addresses: 2001:db8:12::2/64}]}
-  - {mtu: 2000, ends: [{node: porthos, interface: eth1, addresses: 2001:db8:4::1/64}, {node: beta, interface: eth0, addresses: 2001:db8:4::2/64}]}
-`
+        - {name: four, interface: eth1, match: {destination: 2001:db8:4::/64, destination-port: 9006}, mode: inline, options: [{trace: {namespace: 456, type: 0xc00000, size: 16}}, {trace: {namespace: 123, type: 0x800000, size: 4}}, {e2e: {namespace: 123, type: 0x8000}}, {e2e: {namespace: 456, type: 0x4000}}]}`)
 
 // carried are the IOAM options of namespace 456 that arrive, by port: in the Hop-by-Hop header,
 // and in the Destination Options header.
