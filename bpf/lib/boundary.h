@@ -42,8 +42,7 @@ static __always_inline struct result strip_shared(context *ctx, struct packet *p
 	if (!NODE.strips)
 		return result;
 	done = strip_options(ctx, o, p->on);
-	p->l3 = done >> 8;
-	p->broken = done >> 16;
+	take_place(p, done);
 	packet_load(ctx, p);
 	result.outcome = done & 0xff;
 	if (result.outcome == OUTCOME_BOUNDARY_STRIPPED)

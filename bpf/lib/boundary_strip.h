@@ -37,7 +37,7 @@ __noinline int strip_options(context *ctx, const struct options *o, const struct
 	outcome = OUTCOME_BOUNDARY_STRIPPED;
 	if (replace_headers(ctx, p, x, type))
 		outcome = OUTCOME_DECAP_FAILED;
-	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+	return with_place(p, outcome);
 }
 
 #endif

@@ -265,7 +265,7 @@ static __always_inline int replace_headers(context *ctx, struct packet *p,
 	opaque(length);
 	length = ((length - 1) & EXTRACTED_MASK) + 1;
 	if (rewrite_bytes(ctx, p->l3 + IPV6_HEADER, x->kept.bytes, length)) {
-		p->broken = x->length != x->end;
+		p->broken |= x->length != x->end;
 		return -1;
 	}
 	packet_load(ctx, p);
@@ -387,12 +387,12 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 		packet_load(ctx, p);
 	}
 	if (replace_headers(ctx, p, x, type))
-		return OUTCOME_DECAP_FAILED | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+		return with_place(p, OUTCOME_DECAP_FAILED);
 	if (wanted && x->has_trace)
 		record_extraction(ctx, o, on, p->l3, hop->tai);
 	if (found & E2E_MARKED)
 		measure_e2e(ctx, p->l3, on->slot, 0);
-	return OUTCOME_OPTIONS_REMOVED | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+	return with_place(p, OUTCOME_OPTIONS_REMOVED);
 }
 
 /* The same of a packet that is loaded. */
@@ -401,8 +401,7 @@ static __always_inline enum outcome extract(context *ctx, struct packet *p, stru
 {
 	int done = extract_options(ctx, o, p->on, hop, found);
 
-	p->l3 = done >> 8;
-	p->broken = done >> 16;
+	take_place(p, done);
 	packet_load(ctx, p);
 	return done & 0xff;
 }
@@ -430,7 +429,7 @@ __noinline int extract_e2e(context *ctx, __u32 l3, __u32 before, __u32 length)
 	outcome = OUTCOME_OPTIONS_REMOVED;
 	if (replace_headers(ctx, p, x, arrange_kept(x, before, 1)))
 		outcome = OUTCOME_DECAP_FAILED;
-	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+	return with_place(p, outcome);
 }
 
 #endif

@@ -333,8 +333,7 @@ static __always_inline enum outcome end_destination(context *ctx, struct packet 
 		return outcome;
 	if (length || found & E2E_SHARED) {
 		removed = extract_e2e(ctx, p->l3, length, E2E_LENGTH(found));
-		p->l3 = removed >> 8;
-		p->broken = removed >> 16;
+		take_place(p, removed);
 		return removed & 0xff;
 	}
 	if (E2E_NEXT(found) == NEXT_HBH)
@@ -357,7 +356,7 @@ __noinline int remove_destination(context *ctx, const struct interface *on, __u3
 		return OUTCOME_NO_IOAM;
 	packet_load(ctx, p);
 	outcome = end_destination(ctx, p, length, found);
-	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+	return with_place(p, outcome);
 }
 
 /*
@@ -390,8 +389,7 @@ without_options(context *ctx, struct packet *p, const struct options *o, __u32 l
 		found |= E2E_DISCARDS;
 	removed = remove_destination(ctx, p->on, p->l3, length, found);
 	outcome = removed & 0xff;
-	p->l3 = removed >> 8;
-	p->broken = removed >> 16;
+	take_place(p, removed);
 	packet_load(ctx, p);
 	if (is_removed(outcome) || outcome == OUTCOME_OPTIONS_REMOVED)
 		measure_removed(ctx, p, outcome == OUTCOME_TUNNEL_DECAPSULATED);

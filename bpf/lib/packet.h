@@ -20,13 +20,29 @@ struct packet {
 	__u32 arrived; /* interface of arrival, 0 = generated here; egress only */
 	__u16 mtu;     /* of the path, if the packet is forwarded here */
 	__u8 l3;       /* bytes before the IPv6 header */
-	__u8 broken;   /* its VLAN tag could not be put back: it must not go to another VLAN */
-	__u8 left;     /* only the stack can do, or refuse, the insertion */
-	__u8 nested;   /* it carries IOAM already, and was forwarded; egress only */
+	/* its VLAN tag could not be put back, or its headers are not whole: it must not go on */
+	__u8 broken;
+	__u8 left;   /* only the stack can do, or refuse, the insertion */
+	__u8 nested; /* it carries IOAM already, and was forwarded; egress only */
 	__u8 treated; /* its options have outcomes, the greatest of which is its own so far; egress only */
 	const struct interface *on;  /* the hook's own */
 	const struct interface *out; /* where it will leave, if that is known here */
 };
+
+/*
+ * What a function that is not inlined says of a packet: the outcome, from bit 8 on the bytes before the
+ * IPv6 header, and in bit 16 whether the packet is broken.
+ */
+static __always_inline int with_place(const struct packet *p, __u32 outcome)
+{
+	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+}
+
+static __always_inline void take_place(struct packet *p, int said)
+{
+	p->l3 = said >> 8;
+	p->broken = said >> 16;
+}
 
 /* A one's complement sum of words, in 32 bits. */
 static __always_inline __u32 fold32(__u64 sum)

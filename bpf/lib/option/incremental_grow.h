@@ -263,13 +263,13 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 		if (word)
 			put32(p, word, bpf_htonl(option->header | TRACE_OVERFLOW));
 		packet_commit_sum(ctx, p);
-		return OUTCOME_TRACE_OVERFLOW | p->l3 << 8 | p->broken << 16;
+		return with_place(p, OUTCOME_TRACE_OVERFLOW);
 	}
 	o->made = g.room;
 	o->shift = g.shift;
 	if (g.room)
 		packet_grown(ctx, p, &growth);
-	return OUTCOME_TRACE_GROWN | p->l3 << 8 | p->broken << 16;
+	return with_place(p, OUTCOME_TRACE_GROWN);
 }
 
 /*
