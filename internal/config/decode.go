@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -90,8 +91,20 @@ func (f field) differsEmpty(node ast.Node) bool {
 }
 
 // fields lists the keys of a struct type in the file's order, including those of inner
-// structs that belong to one value of the key kind.
+// structs that belong to one value of the key kind. A list of 65,536 flows asks for them
+// as often, so each type's tags are read once; callers must not change the list.
 func fields(t reflect.Type) []field {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]field)
+	}
+	list := taggedFields(t)
+	knownFields.Store(t, list)
+	return list
+}
+
+var knownFields sync.Map // reflect.Type: []field
+
+func taggedFields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -195,15 +208,15 @@ func (d *decoder) sequence(node ast.Node, at position, path string, dst reflect.
 		return
 	}
 	list := reflect.MakeSlice(dst.Type(), len(seq.Values), len(seq.Values))
-	var seen []any
+	seen := map[any]bool{}
 	for i, item := range seq.Values {
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
 		d.value(item, itemPath, list.Index(i))
 		if v := list.Index(i); hasCodec(v.Type()) && !d.bad[itemPath] {
-			if slices.Contains(seen, v.Interface()) {
+			if seen[v.Interface()] {
 				d.fault(nodePosition(item), itemPath, fmt.Sprintf("%s lists %s twice", path, codecs[v.Type()].text(v.Interface())), "remove one")
 			}
-			seen = append(seen, v.Interface())
+			seen[v.Interface()] = true
 		}
 	}
 	dst.Set(list)
