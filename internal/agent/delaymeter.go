@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
@@ -43,9 +45,20 @@ type delayMeter struct {
 	periods        []loss.Period // of flows, since the block began
 	last           map[string][]record.Record
 	sent, answered uint64
-	diverted       uint64 // replies that did not take the way that was asked for
-	failed         string // why there is no prober, as in the log
+	diverted       uint64               // replies that did not take the way that was asked for
+	failed         string               // why there is no prober, as in the log
+	refusals       map[int]probeRefusal // by the number of the flow
 }
+
+// probeRefusal is an error of RFC 6374 in response to a flow's test packet.
+type probeRefusal struct {
+	why   rfc6374.ControlCode
+	until time.Time // no test packets before
+}
+
+// refusalPause is how long a flow has no test packets after an error, which ends the
+// measurement (RFC 6374 §4.3.4). Then another one begins: the other node may know the flow.
+const refusalPause = time.Minute
 
 func newDelayMeter(c *core, records *records) *delayMeter {
 	return &delayMeter{core: c, records: records, last: make(map[string][]record.Record)}
@@ -120,19 +133,31 @@ func (m *delayMeter) note(err error) {
 	}
 }
 
-// warnings is one while flows have no test packets.
-func (m *delayMeter) warnings(*state) []health.Warning {
+// warnings is one while flows have no test packets, and one for those that are refused.
+func (m *delayMeter) warnings(*state) (ws []health.Warning) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failed == "" || len(m.flows) == 0 {
-		return nil
+	if m.failed != "" && len(m.flows) > 0 {
+		problem, cure, _ := strings.Cut(m.failed, "; ")
+		ws = append(ws, health.New(health.ProbesUnsent, "", notDelayed(&m.flows[0], len(m.flows))+": "+problem,
+			cmp.Or(cure, "correct it; the agent tries again every few seconds")))
 	}
-	text := fmt.Sprintf("test packets do not measure the delay of flow %q", m.flows[0].Name)
-	if n := len(m.flows); n > 1 {
-		text = fmt.Sprintf("test packets do not measure the delay of %d flows, such as %q", n, m.flows[0].Name)
+	if len(m.refusals) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(m.refusals)))
+		f := &m.flows[first]
+		ws = append(ws, health.New(health.ProbesUnsent, "",
+			fmt.Sprintf("%s: %s refuses: %s", notDelayed(f, len(m.refusals)), f.Points[len(f.Points)-1].Addr(), m.refusals[first].why.ErrorName()),
+			fmt.Sprintf("configure the flow there, with session: %d and a responder of rfc6374-delay; it is asked again after %v", f.Session, refusalPause)))
 	}
-	problem, cure, _ := strings.Cut(m.failed, "; ")
-	return []health.Warning{health.New(health.ProbesUnsent, "", text+": "+problem, cmp.Or(cure, "correct it; the agent tries again every few seconds"))}
+	return ws
+}
+
+// notDelayed says that n flows, of which f is one, have no delays.
+func notDelayed(f *model.MeasuredFlow, n int) string {
+	if n > 1 {
+		return fmt.Sprintf("test packets do not measure the delay of %d flows, such as %q", n, f.Name)
+	}
+	return fmt.Sprintf("test packets do not measure the delay of flow %q", f.Name)
 }
 
 // hasProbes reports whether the points of flows answer test packets: those of other exchanges
@@ -180,14 +205,18 @@ func (m *delayMeter) end() {
 func (m *delayMeter) begin(flows []model.MeasuredFlow, ids map[string]loss.FlowID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.flows, m.ids, m.periods = flows, ids, make([]loss.Period, len(flows))
+	m.flows, m.ids, m.periods, m.refusals = flows, ids, make([]loss.Period, len(flows)), make(map[int]probeRefusal)
 	clear(m.last)
 }
 
 // send sends a test packet of each flow.
 func (m *delayMeter) send(how model.Measurement) {
 	ways, list := newPaths(m.core, how, how.Flows), []query.Probe(nil)
+	now := time.Now()
 	for i := range m.flows {
+		if m.refuses(i, now) {
+			continue
+		}
 		f := &m.flows[i]
 		p := query.Probe{Flow: i, Peer: f.Points[len(f.Points)-1], Session: f.Session, Class: probeClass(f, how.Marking)}
 		if m.by.messages {
@@ -209,6 +238,13 @@ func (m *delayMeter) send(how model.Measurement) {
 	m.mu.Unlock()
 }
 
+// refuses reports whether a flow has no test packets now, because of an error.
+func (m *delayMeter) refuses(flow int, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return now.Before(m.refusals[flow].until)
+}
+
 // probeClass is the traffic class of a flow's test packets: the flow's, if it has only one, so
 // that they wait in the same queues. Bits of the mark have the value for unmarked packets,
 // and the bits of ECN are 0 (RFC 3168).
@@ -223,10 +259,17 @@ func probeClass(f *model.MeasuredFlow, marking model.Marking) uint8 {
 	return class &^ 3
 }
 
-// heard takes the delay of a test packet and its reply.
+// heard takes the delay of a test packet and its reply, or that the other node refuses.
 func (m *delayMeter) heard(s query.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if s.Refusal != 0 {
+		if s.Flow < len(m.periods) {
+			m.refusals[s.Flow] = probeRefusal{why: s.Refusal, until: time.Now().Add(refusalPause)}
+		}
+		return
+	}
+	delete(m.refusals, s.Flow)
 	m.answered++
 	if s.Diverted {
 		m.diverted++

@@ -41,7 +41,7 @@ const (
 	NoneRequested      ControlCode = 0x2
 )
 
-// Control codes of responses. From 0x10 on they are errors.
+// Control codes of responses. From errorCodes on they are errors.
 const (
 	Success                ControlCode = 0x1
 	DataFormatInvalid      ControlCode = 0x2
@@ -56,7 +56,27 @@ const (
 	UnsupportedTLV         ControlCode = 0x17
 	ResourceUnavailable    ControlCode = 0x1a
 	InvalidMessage         ControlCode = 0x1c
+
+	errorCodes ControlCode = 0x10
 )
+
+// IsError reports whether the code of a response ends what the query asked for (RFC 6374
+// §4.2.8, §4.3.4).
+func (c ControlCode) IsError() bool { return c >= errorCodes }
+
+var responseNames = map[ControlCode]string{
+	UnspecifiedError: "unspecified error", UnsupportedVersion: "unsupported version", UnsupportedControlCode: "unsupported control code",
+	UnsupportedDataFormat: "unsupported data format", ConnectionMismatch: "connection mismatch", UnsupportedTLV: "unsupported mandatory TLV object",
+	ResourceUnavailable: "resource unavailable", InvalidMessage: "invalid message",
+}
+
+// ErrorName names the code of a response that is an error, as RFC 6374 §3.1 does.
+func (c ControlCode) ErrorName() string {
+	if name, ok := responseNames[c]; ok {
+		return fmt.Sprintf("%s (0x%02x)", name, uint8(c))
+	}
+	return fmt.Sprintf("error 0x%02x", uint8(c))
+}
 
 // TimestampFormat says how to read a timestamp (RFC 6374 §3.4).
 type TimestampFormat uint8

@@ -70,6 +70,8 @@ func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome
 		return t, Malformed
 	case r.Session != rfc6374.SessionID(p.Session):
 		return t, WrongSession
+	case r.Control.IsError():
+		return turn{refusal: r.Control}, Refused
 	case r.Control != rfc6374.Success: // its timestamps mean nothing
 		return t, Refused
 	}

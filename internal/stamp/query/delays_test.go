@@ -125,6 +125,7 @@ func TestDelayResponses(t *testing.T) {
 		{"an error, and the query as it was", func(r *rfc6374.Delay) {
 			r.Control, r.Timestamps = rfc6374.UnsupportedVersion, [4]stamp.Timestamp{0: r.Timestamps[2]}
 		}, peer, Refused, false, false},
+		{"not now", func(r *rfc6374.Delay) { r.Control = rfc6374.TemporarilyUnavailable }, peer, Refused, false, false},
 		{"a success, and the query as it was", func(r *rfc6374.Delay) { r.Timestamps = [4]stamp.Timestamp{0: r.Timestamps[2]} }, peer, Unexpected, false, false},
 		{"another session", func(r *rfc6374.Delay) { r.Session++ }, peer, WrongSession, false, false},
 		{"another query", func(r *rfc6374.Delay) { r.Timestamps[2]++ }, peer, Unexpected, false, false},
@@ -149,6 +150,9 @@ func TestDelayResponses(t *testing.T) {
 		s, outcome := p.sample(&udp.Datagram{Data: r.Append(nil), Peer: tt.from})
 		if outcome != tt.want || s.OneWayKnown != tt.one || s.TwoWayKnown != tt.two || outcome == Accepted && s.RoundTrip < ago {
 			t.Errorf("%s: %+v, %v, want %v", tt.name, s, outcome, tt.want)
+		}
+		if failed := outcome == Refused && r.Control.IsError(); s.Refusal != 0 != failed || failed && (s.Refusal != r.Control || p.waiting[id] != nil) {
+			t.Errorf("%s: %+v ends the measurement: %v", tt.name, s, failed)
 		}
 		near := func(got, want int64) bool { return got > want-1000 && got < want+1000 }
 		if tt.one && !near(int64(s.OneWay), int64(oneWay)) || tt.two && !near(int64(s.TwoWay), int64(s.RoundTrip-held)) {

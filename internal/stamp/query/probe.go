@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
@@ -23,15 +24,16 @@ type Probe struct {
 	Class   uint8        // traffic class of the probe, and of the reply
 }
 
-// Sample is the delay of a probe and its reply.
+// Sample is the delay of a probe and its reply; with Refusal, it has none.
 type Sample struct {
 	Flow, Number             int // of the probe: it numbers those of a flow
 	RoundTrip                time.Duration
 	TwoWay                   time.Duration // without the time at the other node (RFC 8762 §4, RFC 6374 §2.4)
 	OneWay                   time.Duration // the difference of two clocks
 	TwoWayKnown, OneWayKnown bool
-	ClockError, RemoteClock  int64 // ns; negative: not known
-	Diverted                 bool  // the reply did not take the way back that was asked for, and says so
+	ClockError, RemoteClock  int64               // ns; negative: not known
+	Diverted                 bool                // the reply did not take the way back that was asked for, and says so
+	Refusal                  rfc6374.ControlCode // not 0: the error that ends the flow's measurement (RFC 6374 §4.3.4)
 }
 
 // sent is a probe that has left.
@@ -67,6 +69,7 @@ type turn struct {
 	hasArrived, hasLeft bool
 	clockError          int64 // ns; negative: not known
 	diverted            bool  // the reply says that it did not take the way that was asked for
+	refusal             rfc6374.ControlCode
 }
 
 // Prober measures delays with test packets. One goroutine may use it.
@@ -82,8 +85,8 @@ type Prober struct {
 }
 
 // OpenProber opens a socket in the network namespace of the calling thread. heard is called
-// for each reply that is accepted, by another goroutine; all are counted, and probes that
-// were not sent.
+// for each reply that is accepted or ends the flow's measurement, by another goroutine; all
+// are counted, and probes that were not sent.
 func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, error) {
 	l, err := open(0, counters)
 	if err != nil {
@@ -150,7 +153,7 @@ func (p *Prober) reply(d *udp.Datagram) {
 	sample, outcome := p.sample(d)
 	p.mu.Unlock()
 	p.counters.add(outcome)
-	if outcome == Accepted {
+	if outcome == Accepted || sample.Refusal != 0 {
 		p.heard(sample)
 	}
 }
@@ -168,10 +171,13 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 		return s, Foreign
 	}
 	t, outcome := p.protocol.read(d, &from.Probe)
-	if outcome != Accepted {
+	if outcome != Accepted && t.refusal == 0 {
 		return s, outcome
 	}
 	delete(p.waiting, id)
+	if outcome != Accepted {
+		return Sample{Flow: from.Flow, Number: from.number, Refusal: t.refusal}, outcome
+	}
 	clock := p.protocol.clock()
 	now := clock.Now()
 	steady := now.Steady
