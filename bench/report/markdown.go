@@ -98,20 +98,28 @@ func writeHeadlines(b *strings.Builder, results []Result) {
 "Against the baseline" compares with the baseline that the benchmark's JSON names:
 usually the kernel's forwarding of the same packets without programs. "Against plain
 packets" compares with plain packets of the same length. Times are the additional time
-of a packet, or the duration of an operation.
+of a packet, or the duration of an operation. Figures of two machines cannot be compared.
+Links have a queue for each CPU unless the variant says one: the kernel then forwards more
+slowly, so fast forwarding in `dex-*`, `cores` and `scale` compares with less than in `fast`.
 
-| benchmark | variant | x | figure | against the baseline | against plain packets |
-|---|---|---|---|---|---|
+| benchmark | variant | x | figure | against the baseline | against plain packets | machine |
+|---|---|---|---|---|---|---|
 `)
 	for _, h := range headlines() {
 		for _, r := range results {
 			for _, p := range r.Points {
 				if r.Name == h.benchmark && p.Dimensions == h.variant && p.X == h.x {
-					fmt.Fprintf(b, "| %s | %s | %s: %s | %s |\n", r.Name, p.Variant, r.xName(), strconv.FormatFloat(p.X, 'g', -1, 64), p.summary())
+					fmt.Fprintf(b, "| %s | %s | %s: %s | %s | %s |\n", r.Name, p.Variant, r.xName(), strconv.FormatFloat(p.X, 'g', -1, 64), p.summary(), r.processor())
 				}
 			}
 		}
 	}
+}
+
+// processor is the machine's processor, without trade marks.
+func (r Result) processor() string {
+	name, _, _ := strings.Cut(r.Machine, ",")
+	return strings.TrimSuffix(strings.ReplaceAll(name, "(R)", ""), " Processor")
 }
 
 // summary is a point's figure and ratios as table cells.
