@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -38,7 +38,7 @@ func (s *state) with(c *config.Config) *state {
 
 // equals reports whether two states have the same configuration and schemas.
 func (s *state) equals(other *state) bool {
-	return s.config.Equal(other.config) && maps.Equal(s.schemas, other.schemas)
+	return bytes.Equal(s.config.Marshal(), other.config.Marshal()) && maps.Equal(s.schemas, other.schemas)
 }
 
 // loadFile reads and checks the configuration file, also against the host.
@@ -47,29 +47,12 @@ func loadFile(path string, h config.Host) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > largeFile {
-		defer collectOften()()
-	}
 	c, err := config.ParseFor(h, path, data)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
 	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), keySum: keySum(c), loaded: time.Now()}, nil
-}
-
-// largeFile is the size in bytes from which what reading a file leaves behind is worth
-// returning to the system at once: its YAML tree takes a hundred times its size.
-const largeFile = 1 << 20
-
-// collectOften collects garbage more often until the function that it returns is called,
-// which gives unused memory back to the system.
-func collectOften() (end func()) {
-	percent := debug.SetGCPercent(50)
-	return func() {
-		debug.SetGCPercent(percent)
-		debug.FreeOSMemory()
-	}
 }
 
 // keySum tells the contents of key files apart that services read for themselves. A file

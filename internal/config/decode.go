@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -91,20 +90,8 @@ func (f field) differsEmpty(node ast.Node) bool {
 }
 
 // fields lists the keys of a struct type in the file's order, including those of inner
-// structs that belong to one value of the key kind. A list of 65,536 flows asks for them
-// as often, so each type's tags are read once; callers must not change the list.
+// structs that belong to one value of the key kind.
 func fields(t reflect.Type) []field {
-	if known, ok := knownFields.Load(t); ok {
-		return known.([]field)
-	}
-	list := taggedFields(t)
-	knownFields.Store(t, list)
-	return list
-}
-
-var knownFields sync.Map // reflect.Type: []field
-
-func taggedFields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag

@@ -5,7 +5,6 @@ package config
 import (
 	"fmt"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/model"
@@ -28,13 +27,6 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 		return nil, err
 	}
 	return &next, nil
-}
-
-// Equal reports whether two configurations say the same, wherever they were read.
-func (c *Config) Equal(other *Config) bool {
-	a, b := *c, *other
-	a.source, b.source = nil, nil
-	return reflect.DeepEqual(a, b)
 }
 
 // AddNamespace adds a namespace.

@@ -194,25 +194,3 @@ func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
 		t.Run(tt.name, tt.check)
 	}
 }
-
-// TestEqual compares configurations by what they say, not by where they were read.
-func TestEqual(t *testing.T) {
-	const text = "node: {id: 1}\ninterfaces: [{name: eth0}]\nflows:\n- {name: red, direction: out, source: '2001:db8::1', segments: ['fc00::1', 'fc00::2']}\n"
-	parse := func(text string) *Config {
-		t.Helper()
-		c, err := Parse("a.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	one := parse(text)
-	if other := parse("\n\n" + text); !one.Equal(other) || !other.Equal(one) {
-		t.Error("the same text two lines below is not equal")
-	}
-	for _, change := range [][2]string{{"fc00::2", "fc00::3"}, {"red", "blue"}, {"id: 1", "id: 2"}, {"name: eth0", "name: eth0, id: 7"}} {
-		if one.Equal(parse(strings.Replace(text, change[0], change[1], 1))) {
-			t.Errorf("%s instead of %s is equal", change[1], change[0])
-		}
-	}
-}
