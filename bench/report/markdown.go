@@ -100,7 +100,8 @@ usually the kernel's forwarding of the same packets without programs. "Against p
 packets" compares with plain packets of the same length. Times are the additional time
 of a packet, or the duration of an operation. Figures of two machines cannot be compared.
 Links have a queue for each CPU unless the variant says one: the kernel then forwards more
-slowly, so fast forwarding in `dex-*`, `cores` and `scale` compares with less than in `fast`.
+slowly, so fast forwarding in the benchmarks dex-encap, dex-transit, dex-decap, cores and scale
+compares with less than in fast.
 
 | benchmark | variant | x | figure | against the baseline | against plain packets | machine |
 |---|---|---|---|---|---|---|

@@ -416,7 +416,11 @@ static __always_inline int find_selected(const struct packet *p, const struct ma
 	if (selection & SELECT_SEGMENTS &&
 	    mix_segments(p, m, s, ip6, selection & SELECT_INLINE ? 1 : 0, &k))
 		return 0;
-	k.head = mix(k.head, k.tail);
+	/*
+	 * Octets at the end of a word, as of the SIDs fc00:2:3:N::, reach only high bits of both hashes: the
+	 * tail's halves change places, so that its high bits reach all of the sum.
+	 */
+	k.head = mix(k.head, k.tail << 32 | k.tail >> 32);
 	return find_place(m, &k, flow);
 }
 

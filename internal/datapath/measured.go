@@ -136,9 +136,11 @@ func (g *generation) measuredSizes(t *tables, shared mapSet, cpus int) (sizes ma
 		return nil, false, err
 	}
 	m.hash(seeds)
-	places, room := m.places(), m.room()
+	places, room := uint32(0), m.room()
 	if t.measured.takes(m) {
 		places, room, keep = t.measured.places(), t.measured.room(), true
+	} else if places, err = m.places(); err != nil {
+		return nil, false, err
 	}
 	slots := uint32(abiMarkingBoundMARKING_SLOTS) * uint32(cpus)
 	return map[string]uint32{

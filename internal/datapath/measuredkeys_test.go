@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,6 +111,52 @@ func TestMeasuredKeysCrowd(t *testing.T) {
 	checkKeys(t, table, want)
 	if place, ok := table.vacancy(keysOfGroups(random, 1)); ok {
 		t.Errorf("place %d is where programs do not look", place)
+	}
+}
+
+// TestMeasuredKeysSpread checks that the keys of flows whose SIDs differ in any one place are
+// spread like random ones: of 65,536, some eight share 32 bits.
+func TestMeasuredKeysSpread(t *testing.T) {
+	const flows = 1 << 16
+	random := rand.New(rand.NewPCG(7, 8))
+	for _, layout := range []string{
+		"fc00:%x::", "fc00:2:%x::", "fc00:2:3:%x::", "fc00:2:3:%x::1", "fc00:2:3:4:%x::", "fc00:2::%x:0", "fc00:2::%x",
+		"fc00:2:3:%[2]x:%[3]x::", "fc00:%[2]x:3:%[3]x::", "fc00:2:%[2]x:%[3]x::e", "fc00:2:3:%[2]x::%[3]x", "fc00:2:3:%[4]x::",
+	} {
+		for where := range 4 {
+			seeds := [2]uint64{random.Uint64(), random.Uint64() | 1}
+			groups := make(map[uint32]int)
+			for i := range flows {
+				varies := addressWords(netip.MustParseAddr(strings.Split(fmt.Sprintf(layout+" %[2]x %[3]x %[4]x", i, i>>8, i&255, i>>8|i<<8&0xff00), " ")[0]))
+				fixed := addressWords(netip.MustParseAddr("fc00:2:3:4::e"))
+				f := selectedFlow{source: addressWords(netip.MustParseAddr("2001:db8::1"))}
+				form := [][2]uint64{varies}
+				switch where {
+				case 1:
+					form = [][2]uint64{varies, fixed, fixed}
+				case 2:
+					form = [][2]uint64{fixed, fixed, varies}
+				case 3:
+					f.source, form = varies, nil
+				}
+				groups[f.key(seeds, 0, form).group()]++
+			}
+			if len(groups) < flows-64 {
+				t.Errorf("%s in place %d: %d flows share %d groups", layout, where, flows, len(groups))
+			}
+		}
+	}
+}
+
+// TestMeasuredPlaces checks that keys which no table can hold are refused.
+func TestMeasuredPlaces(t *testing.T) {
+	m := &measuring{seeds: [2]uint64{1, 2}}
+	for i := range keyProbes*keyGroup + 1 {
+		m.flows = append(m.flows, selectedFlow{keys: []segmentKey{{head: 1 << 40, tail: i}}})
+		places, err := m.places()
+		if fits := i < keyProbes*keyGroup; fits && (err != nil || places < 2*uint32(len(m.flows))) || !fits && err == nil {
+			t.Errorf("%d keys of one group: %d places, %v", len(m.flows), places, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"math/bits"
 	"net/netip"
@@ -88,14 +89,20 @@ func (m *measuring) keys() uint32 {
 	return uint32(n + len(sources))
 }
 
+// mostPlaces is how many times as large as usual a table of keys may get. Keys that spread
+// like random ones fit at once, or in the next size.
+const mostPlaces = 16
+
 // places is the size of a table of keys that has room for them, and is at most half
 // full.
-func (m *measuring) places() uint32 {
-	for n := 2 * max(powerOfTwo(uint(m.keys())), fewestFlows); ; n *= 2 {
+func (m *measuring) places() (uint32, error) {
+	usual := 2 * max(powerOfTwo(uint(m.keys())), fewestFlows)
+	for n := usual; n <= mostPlaces*usual; n *= 2 {
 		if m.fits(emptyKeyTable(n)) {
-			return n
+			return n, nil
 		}
 	}
+	return 0, fmt.Errorf("the hashes of %d measured flows collide too often for any table; remove some of the flows", len(m.flows))
 }
 
 // fits reports whether every key finds a place.
@@ -241,7 +248,7 @@ func (s *selectedFlow) key(seeds [2]uint64, selection uint8, form [][2]uint64) s
 	for _, sid := range form {
 		add(sid)
 	}
-	return segmentKey{head: mix(head, tail), tail: uint32(tail >> 32)}
+	return segmentKey{head: mix(head, bits.RotateLeft64(tail, 32)), tail: uint32(tail >> 32)}
 }
 
 // hash makes the keys of all flows.

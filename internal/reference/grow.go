@@ -110,7 +110,8 @@ func (n *Node) grow(f *Frame, p *packet, index int, h hop) model.Outcome {
 		return model.OutcomeUntouched
 	}
 	grown, ok := p.growHeader(option, own)
-	if trace.RemainingLen == 0 || 4*int(trace.RemainingLen) < len(own) || !ok || !n.takeRoom(f, *p, len(grown)-len(p.header)) {
+	summed := ipv6.FindUpperLayer(p.ip).AH // its sum covers the length (RFC 4302 §3.3.3.1.2)
+	if summed || trace.RemainingLen == 0 || 4*int(trace.RemainingLen) < len(own) || !ok || !n.takeRoom(f, *p, len(grown)-len(p.header)) {
 		trace.Flags |= ioam.FlagOverflow
 		copy(option.Data[2:], trace.AppendHeader(nil))
 		return model.OutcomeTraceOverflow

@@ -96,6 +96,31 @@ static __always_inline void find_cut_layer(context *ctx, struct packet *p, struc
 		h->upper = 0;
 }
 
+/*
+ * Whether an Authentication header follows: its sum covers the trace's length (RFC 4302 §3.3.3.1.2). Not
+ * inlined: the stack is small.
+ */
+__noinline int is_summed(context *ctx, const struct options *o)
+{
+	struct packet packet = {}, *p = &packet;
+	__u32 whole, reach;
+	const __u8 *next;
+	struct headers h;
+
+	if (!o)
+		return 0;
+	p->l3 = o->l3;
+	packet_load(ctx, p);
+	next = at(p, IPV6_HEADER, 1);
+	if (!next || !is_extension(*next))
+		return 0;
+	whole = packet_length(ctx, p);
+	reach = IPV6_HEADER + o->length + UPPER_LAYER_REACH;
+	packet_pull(ctx, p, whole < reach ? whole : reach);
+	find_headers(ctx, p, NEXT_HBH, IPV6_HEADER, &h);
+	return is_authenticated(&h);
+}
+
 /* Makes the room after the IPv6 header; nonzero: the path, or the kernel, does not allow it. */
 static __always_inline int make_room(context *ctx, struct packet *p, const struct growing *g,
 				     struct growth *growth)
@@ -237,7 +262,7 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 			     const struct interface *on, __u32 which)
 {
 	struct packet packet = {.on = on, .mtu = which >> 8}, *p = &packet;
-	__u32 index = which & 0xff, left;
+	__u32 index = which & 0xff, left, summed;
 	const struct ioam_namespace *ns;
 	struct growth growth = {};
 	struct growing g = {};
@@ -251,12 +276,13 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 	ns = namespace_of(o, option);
 	if (!ns)
 		return OUTCOME_UNTOUCHED | p->l3 << 8;
+	summed = is_summed(ctx, o);
 	packet_load(ctx, p);
 	if (has_grown(p, option, hop))
 		return OUTCOME_UNTOUCHED | p->l3 << 8;
 	left = TRACE_REMAINING(option->header);
 	g.length = data_length(option, ns) << 2;
-	if (!left || left << 2 < g.length || plan_growth(p, o, option, &g) ||
+	if (summed || !left || left << 2 < g.length || plan_growth(p, o, option, &g) ||
 	    make_room(ctx, p, &g, &growth)) {
 		packet_load(ctx, p);
 		word = at(p, option->offset + 4, 4);
