@@ -57,6 +57,7 @@ func (a *Agent) carryOut(p *plan) error {
 func (a *Agent) start(file *state) error {
 	a.change.Lock()
 	defer a.change.Unlock()
+	defer file.returnMemory()
 	path := a.options.Place.RunningFile()
 	kept, err := restore(path, file)
 	if err != nil {
@@ -103,6 +104,7 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	before := a.state.Load()
 	file, err := loadFile(a.options.ConfigFile, a.system)
 	if err == nil {
+		defer file.returnMemory()
 		err = a.apply(file, true)
 	}
 	if err != nil {

@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -23,6 +23,7 @@ type state struct {
 	schemas  map[ioam.SchemaID]string // that the API added, bound or not
 	resolved config.Resolved
 	fileSum  string // of the file when it was loaded
+	fileSize int
 	keySum   string // of the files with keys of messages, then
 	loaded   time.Time
 	modified bool // by the API since then
@@ -38,7 +39,7 @@ func (s *state) with(c *config.Config) *state {
 
 // equals reports whether two states have the same configuration and schemas.
 func (s *state) equals(other *state) bool {
-	return bytes.Equal(s.config.Marshal(), other.config.Marshal()) && maps.Equal(s.schemas, other.schemas)
+	return s.config.Equal(other.config) && maps.Equal(s.schemas, other.schemas)
 }
 
 // loadFile reads and checks the configuration file, also against the host.
@@ -52,7 +53,18 @@ func loadFile(path string, h config.Host) (*state, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), keySum: keySum(c), loaded: time.Now()}, nil
+	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), fileSize: len(data), keySum: keySum(c), loaded: time.Now()}, nil
+}
+
+// largeFile is the size of a file, in octets, of which the memory is worth returning.
+const largeFile = 1 << 20
+
+// returnMemory gives the kernel back what reading a large file took: its tree is a hundred
+// times as large, and the runtime would keep the memory for minutes.
+func (s *state) returnMemory() {
+	if s.fileSize >= largeFile {
+		debug.FreeOSMemory()
+	}
 }
 
 // keySum tells the contents of key files apart that services read for themselves. A file

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -89,9 +90,21 @@ func (f field) differsEmpty(node ast.Node) bool {
 	}
 }
 
+// fieldsOf has the fields of each type, because reading tags takes long where there are many flows.
+var fieldsOf sync.Map // of []field, by reflect.Type
+
 // fields lists the keys of a struct type in the file's order, including those of inner
-// structs that belong to one value of the key kind.
+// structs that belong to one value of the key kind. The caller must not change them.
 func fields(t reflect.Type) []field {
+	if list, ok := fieldsOf.Load(t); ok {
+		return list.([]field)
+	}
+	list := readFields(t)
+	fieldsOf.Store(t, list)
+	return list
+}
+
+func readFields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag

@@ -194,3 +194,23 @@ func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
 		t.Run(tt.name, tt.check)
 	}
 }
+
+// Equal agrees with the text of configurations, for each value that a configuration may have.
+func TestEqual(t *testing.T) {
+	const node = "node: {id: 7}\n"
+	list := []string{
+		node, "node: {id: 8}\n", "node: {}\n",
+		node + "interfaces: [{name: eth0}]\n", node + "interfaces: [{name: eth0, role: [ingress, egress]}]\n", node + "interfaces: [{name: eth0}, {name: eth1}]\n",
+		node + "decapsulations: [{tunnel-destination: 2001:db8::1}]\n", node + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [\"2001:db8::/32\"]}]\n",
+		node + "decapsulations: [{tunnel-destination: 2001:db8::1, bare: true}]\n", node + "decapsulations: [{tunnel-destination: 2001:db8::1, bare: false}]\n",
+		node + "namespaces: [{id: 1, schema: {id: 2, data: \"0102\"}}]\n", node + "namespaces: [{id: 1, schema: {id: 2, data: \"0103\"}}]\n",
+	}
+	for i := range list {
+		for j := range list {
+			a, b := mustParse(t, list[i]), mustParse(t, list[j])
+			if want := string(a.Marshal()) == string(b.Marshal()); want != (i == j) || a.Equal(b) != want {
+				t.Errorf("%q and %q: equal %v, want %v", list[i], list[j], a.Equal(b), want)
+			}
+		}
+	}
+}

@@ -58,6 +58,39 @@ func (c *Config) Marshal() []byte {
 	return []byte(b.String())
 }
 
+// Equal reports whether two configurations say the same.
+func (c *Config) Equal(other *Config) bool {
+	return alike(reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem())
+}
+
+// alike compares values key by key, and ends at the first difference: of two lists that is
+// mostly their length. An absent value differs from one that is empty.
+func alike(a, b reflect.Value) bool {
+	if c, ok := codecs[a.Type()]; ok {
+		return a.Comparable() && b.Comparable() && a.Equal(b) || c.text(a.Interface()) == c.text(b.Interface())
+	}
+	switch a.Kind() {
+	case reflect.Pointer:
+		return a.IsNil() && b.IsNil() || !a.IsNil() && !b.IsNil() && alike(a.Elem(), b.Elem())
+	case reflect.Slice:
+		if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
+			return false
+		}
+		for i := range a.Len() {
+			if !alike(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, f := range fields(a.Type()) {
+		if !alike(a.FieldByIndex(f.index), b.FieldByIndex(f.index)) {
+			return false
+		}
+	}
+	return true
+}
+
 // writeBlock writes a mapping, one key per line.
 func writeBlock(b *strings.Builder, t *tree, indent int) {
 	for i, key := range t.keys {
@@ -101,9 +134,25 @@ func writeList(b *strings.Builder, list []any, indent int) {
 	}
 }
 
-// plainText is text that needs no quotes in YAML. An address that ends in a colon needs
-// them: it would be a key.
-var plainText = regexp.MustCompile(`^[a-z][a-z0-9-]*$|^[0-9]+/[0-9]+$|^([0-9]+[hms])+$|^[0-9a-f]+:[0-9a-f:]+/[0-9]+$|^[0-9a-f]+:[0-9a-f:]*[0-9a-f]$`)
+// plainText is text that needs no quotes in YAML, besides words and addresses.
+var plainText = regexp.MustCompile(`^[0-9]+/[0-9]+$|^([0-9]+[hms])+$|^[0-9a-f]+:[0-9a-f:]+/[0-9]+$`)
+
+// isPlain reports whether text needs no quotes in YAML. An address that ends in a colon needs
+// them: it would be a key. Nearly all text is a word or an address, so these take no regexp.
+func isPlain(s string) bool {
+	if s == "" {
+		return false
+	}
+	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
+	isHex := func(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'f' }
+	word := 'a' <= s[0] && s[0] <= 'z'
+	address := isHex(s[0]) && isHex(s[len(s)-1]) && strings.Contains(s, ":")
+	for i := range len(s) {
+		word = word && ('a' <= s[i] && s[i] <= 'z' || isDigit(s[i]) || s[i] == '-')
+		address = address && (isHex(s[i]) || s[i] == ':')
+	}
+	return word || address || plainText.MatchString(s)
+}
 
 // yamlWords are the plain words that some YAML parsers do not read as text.
 var yamlWords = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
@@ -111,7 +160,7 @@ var yamlWords = map[string]bool{"true": true, "false": true, "null": true, "yes"
 func (s scalar) yaml() string {
 	switch s.form {
 	case formText:
-		if !plainText.MatchString(s.text) || yamlWords[s.text] {
+		if !isPlain(s.text) || yamlWords[s.text] {
 			return strconv.QuoteToGraphic(s.text)
 		}
 	case formNumber:

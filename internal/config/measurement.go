@@ -218,6 +218,7 @@ func (c *Config) measurement() model.Measurement {
 		out = c.Measurement.node()
 	}
 	unnamed := c.unnamedSession()
+	out.Flows = make([]model.MeasuredFlow, 0, len(c.Flows))
 	for _, f := range c.Flows {
 		flow := f.node(c.pointPort(), cmp.Or(f.Session, unnamed))
 		if len(f.Points) > 0 {

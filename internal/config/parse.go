@@ -25,6 +25,10 @@ const MaxFileSize = 32 << 20
 const (
 	maxNesting = 32  // brackets within brackets
 	maxIndent  = 128 // columns before the first word of a line
+
+	// maxValues bounds the tree, of which each value takes some hundred octets: 65,536 flows
+	// with 16 segments each have about half as many.
+	maxValues = 4 << 20
 )
 
 // Read returns the text of the file at path, or as much as [Parse] needs to refuse it.
@@ -48,8 +52,11 @@ func Parse(name string, data []byte) (*Config, error) { return parse(name, data,
 // ParseFor is Parse for a given host. It also reports interfaces that a strict file
 // names and the host lacks, errors in files for TLS and of keys and, when the file itself is valid,
 // what does not suit the host.
+//
+// The result does not know where in the file its values are: of many flows, that is more than
+// their configuration, and the host has been asked.
 func ParseFor(h Host, name string, data []byte) (*Config, error) {
-	return parse(name, data, func(d *decoder, c *Config) {
+	c, err := parse(name, data, func(d *decoder, c *Config) {
 		if len(d.faults) == 0 {
 			d.unsuited(c, h)
 		} else {
@@ -59,6 +66,10 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 			d.faults = append(d.faults, f.fault)
 		}
 	})
+	if err == nil {
+		c.source = &source{file: name}
+	}
+	return c, err
 }
 
 // Check is Parse that also checks the files for TLS and of keys, as an agent does that starts.
@@ -142,8 +153,12 @@ func (d *decoder) document(data []byte) ast.Node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
-	if at, deep := nestsTooDeep(data); deep {
+	switch at, deep, many := exceeds(data); {
+	case deep:
 		d.fault(at, "", "values are nested too deep", "close the brackets that are open, or indent less")
+		return nil
+	case many:
+		d.fault(at, "", fmt.Sprintf("the file has more than %d values", maxValues), "remove what the node does not need")
 		return nil
 	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
@@ -194,13 +209,27 @@ func bareAddress(data []byte, line int) bool {
 	return line >= 1 && line <= len(lines) && addressInRow.MatchString(quoted.ReplaceAllString(lines[line-1], "''"))
 }
 
-// nestsTooDeep finds nesting deeper than any configuration needs, before a recursive
-// parser sees it. Brackets in quotes and comments count too; no configuration has that
-// many.
-func nestsTooDeep(data []byte) (position, bool) {
-	at, depth, indenting := position{1, 0}, 0, true
+// exceeds finds nesting deeper, and values more than any configuration needs, before a
+// recursive parser makes a tree of them. Brackets and commas in quotes and comments count too;
+// no configuration has that many.
+func exceeds(data []byte) (at position, deep, many bool) {
+	depth, indenting, values := 0, true, 0
+	at = position{1, 0}
+	before := ' '
 	for _, r := range string(data) {
 		at.column++
+		switch r { // what a value may begin after
+		case '\n', ',', '[', '{':
+			values++
+		case ' ':
+			if before == ':' || before == '-' || before == '?' {
+				values++
+			}
+		}
+		before = r
+		if values > maxValues {
+			return at, false, true
+		}
 		switch r {
 		case '\n':
 			at, indenting = position{at.line + 1, 0}, true
@@ -212,10 +241,10 @@ func nestsTooDeep(data []byte) (position, bool) {
 		}
 		indenting = indenting && strings.ContainsRune(" \t-?:", r)
 		if depth > maxNesting || indenting && at.column > maxIndent {
-			return at, true
+			return at, true, false
 		}
 	}
-	return position{}, false
+	return position{}, false, false
 }
 
 // invalidUTF8 is the place of the first byte that is not UTF-8.

@@ -227,6 +227,9 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {
 		t.Errorf("a file that is too large: %v", err)
 	}
+	if _, err := Parse("F", []byte("flows: ["+strings.Repeat("1,", maxValues)+"]")); err == nil || err.Error() != "F:1:8388614: the file has more than 4194304 values; remove what the node does not need" {
+		t.Errorf("a file with too many values: %v", err)
+	}
 	if _, err := load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that does not exist: %v", err)
 	}
@@ -244,7 +247,11 @@ func TestRoomForFlows(t *testing.T) {
 		}
 		return fmt.Sprintf("  - {name: flow%d, direction: transit, source: 2001:db8:ff::1, segments: [%s]}\n", i, strings.Join(list, ", "))
 	}
-	if longest := len(flow(model.DefaultMeasuredFlows, model.MaxSegments)); longest*model.DefaultMeasuredFlows > MaxFileSize {
+	longest := flow(model.DefaultMeasuredFlows, model.MaxSegments)
+	if _, _, many := exceeds([]byte(strings.Repeat(longest, model.DefaultMeasuredFlows))); many {
+		t.Errorf("%d flows have too many values", model.DefaultMeasuredFlows)
+	}
+	if longest := len(longest); longest*model.DefaultMeasuredFlows > MaxFileSize {
 		t.Errorf("%d flows of %d bytes do not fit %d", model.DefaultMeasuredFlows, longest, MaxFileSize)
 	}
 	var text strings.Builder
