@@ -3,6 +3,7 @@
 // Package responder answers what other nodes ask about measured flows, by loss queries of
 // TWAMP Light or by messages of RFC 6374 over UDP. A response goes to where its query came
 // from. It is at most as long as the query, unless shorter loss queries are to be answered.
+// Only in-band responses have a routing header besides, with the SIDs that are configured here.
 package responder
 
 import (

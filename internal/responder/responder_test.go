@@ -299,6 +299,34 @@ func TestDelayMessages(t *testing.T) {
 	}
 }
 
+// Only the SIDs that this node has for a flow make a response longer on the wire: none for
+// sessions that it does not know, and flows without a way.
+func TestSegmentsAreOwn(t *testing.T) {
+	back := closed
+	back.Return = []netip.Addr{way}
+	for _, tt := range []struct {
+		name    string
+		flow    Flow
+		session rfc6374.SessionID
+		want    string
+	}{
+		{"a flow with a way", back, session, string(way.AsSlice())},
+		{"a flow without a way", closed, session, ""},
+		{"another session", back, session + 1, ""},
+	} {
+		loss := lossMessage()
+		loss.Control, loss.Session, loss.TLVs = rfc6374.InBandRequested, tt.session, nil
+		delay := rfc6374.Delay{Header: rfc6374.Header{Class: true, Session: tt.session}, Querier: rfc6374.FormatNTP}
+		for protocol, query := range map[Protocol][]byte{LossMessages: loss.Append(nil), DelayMessages: delay.Append(nil)} {
+			r, d := answers(protocol, tt.flow), datagram(query)
+			b, outcome := r.answer(d, r.clock.Now())
+			if string(d.Segments) != tt.want || (outcome == Answered) != (tt.want != "") || len(b) > len(query) {
+				t.Errorf("%s, protocol %d: %v, %d octets to %d, through %x", tt.name, protocol, outcome, len(b), len(query), d.Segments)
+			}
+		}
+	}
+}
+
 // FuzzAnswer checks that no datagram makes a responder fail, and that no response is longer
 // than its datagram, but those to queries that are not padded.
 func FuzzAnswer(f *testing.F) {
