@@ -432,6 +432,7 @@ func TestThresholds(t *testing.T) {
 		{"measurement: {max-loss: 0.0001%}\n", "", "3 0.0001%"},
 		{"measurement: {max-loss: 0.1%, max-delay: 1ms, mean-delay: true, no-data-after: 0}\n", "", "0 0.1% 1ms"},
 		{"measurement: {max-loss: 0.1%, max-delay: 1ms, mean-delay: true, no-data-after: 7}\n", ", max-loss: 100%, max-delay: 99ms, no-data-after: 2", "2 100% 99ms"},
+		{"measurement: {carrier: option, max-delay: 1ms}\n", "", "3 1ms"},
 	} {
 		c := mustParse(t, served+tt.node+fmt.Sprintf(flow, tt.flow))
 		if got := text(c.Anywhere().Measurement.Flows[0].Thresholds); got != tt.want {

@@ -103,9 +103,10 @@ func (c *Config) delayRules(path string, limit *DelayLimit, add func(path, probl
 	if c.Measurement != nil {
 		m = *c.Measurement
 	}
-	guard := m.node().WithDefaults().Guard
+	node := m.node().WithDefaults()
+	guard := node.Guard
 	switch path += ".max-delay"; {
-	case !m.MeanDelay && m.DelayEven == nil:
+	case !m.MeanDelay && m.DelayEven == nil && node.Marking.Delay == nil: // the option has bits for delay marks
 		add(path, "no delay is measured", "set mean-delay: true, or delay-even and delay-odd, under measurement, or remove it")
 	case time.Duration(*limit) >= guard:
 		add(path, fmt.Sprintf("packets with a delay of %s make blocks uncertain: guard is %v", formatDelayLimit(*limit), guard), "use less than guard, or a longer guard under measurement")

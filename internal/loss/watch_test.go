@@ -60,6 +60,15 @@ func TestWatch(t *testing.T) {
 			}
 		}
 	}
+	// The mean of all packets is judged where it is known, else that of the marked ones.
+	both, marked := watched(Measured, 1000, 0, 6), watched(Measured, 1000, 1, 0)
+	both.Whole.DoubleMarked = Sample{Delay: time.Millisecond, Packets: 1}
+	marked.Whole.DoubleMarked = Sample{Delay: 6 * time.Millisecond, Packets: 1}
+	for _, r := range []*Result{both, marked} {
+		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(r); got != delay {
+			t.Errorf("mean %v, marked %v: %+v", r.Whole.Mean, r.Whole.DoubleMarked, got)
+		}
+	}
 	w := NewWatch(Thresholds{})
 	for _, r := range []*Result{lossy, slow, none, none, none, none} {
 		if got := w.Take(r); got != (Crossings{}) || w.Beyond() != (Crossings{}) {
