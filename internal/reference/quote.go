@@ -206,10 +206,14 @@ func isWritten(o model.InsertedOption, option ioam.Option) bool {
 		if t.Incremental {
 			kind = ioam.IOAMIncrementalTrace
 		}
+		changed := ioam.FlagOverflow
+		if t.Loopback > 0 {
+			changed |= ioam.FlagLoopback // one in N packets has it
+		}
 		trace, err := ioam.DecodeTrace(option.Data[2:])
 		return err == nil && option.Type == ioam.OptionIOAM && ioam.IOAMType(option.Data[1]) == kind &&
 			trace.Namespace == t.Namespace && trace.Type == t.Type && int(trace.NodeLen) == t.Type.NodeLen() &&
-			trace.Flags&^ioam.FlagOverflow == 0 && trace.Reserved == 0 &&
+			trace.Flags&^changed == 0 && trace.Reserved == 0 &&
 			int(trace.RemainingLen) <= t.Size/4
 	}
 	if o.Proof != nil {

@@ -224,6 +224,33 @@ func TestQuotedOfOthers(t *testing.T) {
 	}
 }
 
+// A trace may have the Loopback flag only if its encapsulation asks for copies, which it does in
+// one of N packets (RFC 9322 §4.1.1).
+func TestQuotedThatAsksForCopies(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		loopback uint32
+		flags    byte
+		err      error
+	}{
+		{"it asks", 100, 0x4, nil},
+		{"it asks, and found no room", 100, 0xc, nil},
+		{"this one does not ask", 100, 0, nil},
+		{"none asks", 0, 0x4, ErrQuoteForeign},
+		{"a probe", 100, 0x6, ErrQuoteForeign},
+	} {
+		config := quotedConfig(model.ModeEncap)
+		config.Encapsulations[0].Options[0].Trace.Type, config.Encapsulations[0].Options[0].Trace.Size = model.LoopbackType, 24
+		quote := quotedPacket(t, config)
+		quote[quotedTrace+6] = quote[quotedTrace+6]&0xf8 | test.flags>>1
+		quote[quotedTrace+7] = quote[quotedTrace+7]&0x7f | test.flags<<7
+		config.Encapsulations[0].Options[0].Trace.Loopback = test.loopback
+		if _, err := mustNode(t, config).Quoted(quote); !errors.Is(err, test.err) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
 func TestQuotedInControl(t *testing.T) {
 	config := quotedConfig(model.ModeAuto)
 	config.Encapsulations[0].Match.NextHeader = nil

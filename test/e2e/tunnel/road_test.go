@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,11 +59,12 @@ func (tt treatment) agent(k int) string {
 	return text
 }
 
-// raiseRoad raises the line. Routers answer without a rate limit.
-func raiseRoad(t *testing.T, tt treatment) *lab.Lab {
+// raiseRoad raises the line, with pairs of changes to the agents' configurations. Routers answer
+// without a rate limit.
+func raiseRoad(t *testing.T, tt treatment, changes ...string) *lab.Lab {
 	t.Helper()
 	text := "name: road\npermanent-neighbours: true\nnodes:\n"
-	links := "links:\n"
+	links, change := "links:\n", strings.NewReplacer(changes...)
 	for k, name := range road {
 		text += fmt.Sprintf("  - name: %s\n    addresses: 2001:db8:ff::%d/128\n    routes:\n", name, k)
 		for other := range road {
@@ -77,7 +79,7 @@ func raiseRoad(t *testing.T, tt treatment) *lab.Lab {
 				text += fmt.Sprintf("      - {to: \"2001:db8:%d::/64\", via: \"%s\"}\n", other+1, via)
 			}
 		}
-		text += tt.agent(k)
+		text += change.Replace(tt.agent(k))
 		if k+1 < len(road) {
 			from := "eth1"
 			if k == 0 {
