@@ -38,7 +38,7 @@ func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outco
 func TestEdgeMutations(t *testing.T) {
 	testnet.NeedRoot(t)
 	all, loaded := t, make(map[string]*programs)
-	for _, m := range ingressMutations {
+	for _, m := range slices.Concat(ingressMutations, authenticatedMutations) {
 		frame := rightPacket()
 		if m.change != nil {
 			frame = m.change(frame)

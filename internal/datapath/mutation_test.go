@@ -399,7 +399,7 @@ func TestIngressMutations(t *testing.T) {
 	testnet.NeedRoot(t)
 	all := t                             // programs stay loaded as long as it runs
 	loaded := make(map[string]*programs) // by configuration, because loading takes longest
-	for _, m := range slices.Concat(ingressMutations, edgeMutations) {
+	for _, m := range slices.Concat(ingressMutations, edgeMutations, authenticatedMutations) {
 		t.Run(m.name, func(t *testing.T) {
 			cfg := rightConfig()
 			if m.config != nil {
