@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -34,6 +35,7 @@ func TestGrowthOfLargePackets(t *testing.T) {
 				t.Fatalf("the longest packet to porthos has %d bytes; want large ones", n)
 			}
 			e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_overflow": 0})
+			checkGrowthOfLargeUDP(t, l, tt)
 			e2e.CheckCounters(t, l, "aramis", map[string]uint64{"decap_failed": 0, "removal_partial": 0})
 			segments, cut := 0, 0
 			for _, line := range tshark.Run(t, wire.Path, data, "-X", "lua_script:../../../packaging/wireshark/ioam.lua", "-o", "tcp.check_checksum:TRUE",
@@ -52,4 +54,16 @@ func TestGrowthOfLargePackets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// checkGrowthOfLargeUDP checks that large packets of UDP grow inline, and get the overflow flag in a tunnel.
+func checkGrowthOfLargeUDP(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
+	sent, grown := segmented{from: "alpha", size: 1200, each: 20, calls: 10}, e2e.Settled(t, l, "porthos", "trace_grown")
+	want := map[string]uint64{"trace_grown": grown + uint64(sent.calls), "trace_overflow": 0}
+	if tt.Mode == "encap" {
+		want = map[string]uint64{"trace_grown": grown, "trace_overflow": uint64(sent.calls)}
+	}
+	sent.run(t, l)
+	e2e.CheckCounters(t, l, "porthos", want)
 }
