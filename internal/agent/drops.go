@@ -12,8 +12,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// drops warns of packets that the policy of this node recently dropped, and of proofs of
-// transit that it recently rejected.
+// drops warns of packets that the policy of this node recently dropped, of proofs of transit
+// that it recently rejected, and of headers that could not be removed.
 type drops struct {
 	idle
 	*core
@@ -26,13 +26,14 @@ func newDrops(c *core) *drops {
 	return &drops{core: c, recent: make(map[model.IfIndex]*[numDropCounters]recently)}
 }
 
-// The counters of an interface that are watched: of packets dropped by the edge, and of
-// proofs of transit.
+// The counters of an interface that are watched: of packets dropped by the edge, of proofs of
+// transit, and of removals that failed.
 const (
 	dropEdge        = iota // three, as in edgeDrops
 	dropEdgeOut     = dropEdge + 3
-	dropProofs      = dropEdgeOut + 3 // six, as in the end of dropCounters
-	numDropCounters = dropProofs + 6
+	dropProofs      = dropEdgeOut + 3 // six, as in dropCounters
+	dropRemovals    = dropProofs + 6  // two: on arrival and on departure
+	numDropCounters = dropRemovals + 2
 )
 
 func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
@@ -41,6 +42,7 @@ func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
 		c.Egress[model.OutcomeBoundaryDropped], c.Egress[model.OutcomeBoundaryUnprovenDropped], c.Egress[model.OutcomeBoundaryTunnelDropped],
 		c.IngressOptions[model.OutcomePotAccepted], c.IngressOptions[model.OutcomePotRejected], c.IngressOptions[model.OutcomePotInvalid],
 		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.Ingress[model.OutcomePotDropped],
+		c.Ingress[model.OutcomeDecapFailed], c.Egress[model.OutcomeDecapFailed],
 	}
 }
 
@@ -120,6 +122,7 @@ func (d *drops) warnings(s *state) (ws []health.Warning) {
 		}
 		p := n[dropProofs:]
 		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Dropped: p[5]})...)
+		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
 	}
 	return ws
 }

@@ -21,7 +21,8 @@ func TestDropsAreWarnedOf(t *testing.T) {
 	in[model.OutcomeBoundaryDropped], out[model.OutcomeBoundaryTunnelDropped] = 50, 50
 	dropped, rejected := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
 	dropped[model.OutcomePotDropped], rejected[model.OutcomePotRejected] = 20, 20
-	none := &[model.NumOutcomes]uint64{}
+	none, failed := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	failed[model.OutcomeDecapFailed] = 1
 	for _, tt := range []struct {
 		name, role               string
 		ingress, egress, options *[model.NumOutcomes]uint64
@@ -34,6 +35,8 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		{"the roles by now", "ingress, egress", in, out, none, health.DroppedAtEdge, ""},
 		{"rejected proofs", "ingress", none, none, rejected, health.ProofsRejected, "their packets went on"},
 		{"dropped for their proofs", "ingress", dropped, none, rejected, health.ProofsRejected, "20 packets were dropped (pot_dropped)"},
+		{"a removal that failed on arrival", "ingress", failed, none, none, health.RemovalFailed, "the header of 1 packets at eth0 in the last minute (decap_failed)"},
+		{"a removal that failed on departure", "", none, failed, none, health.RemovalFailed, "the header of 1 packets at eth0"},
 		{"right proofs", "ingress", none, none, none, health.ProofsRejected, ""},
 	} {
 		h := newHarness(t, config(tt.role))
@@ -45,7 +48,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		}
 		h.datapath.setCounters(c)
 		h.start()
-		if h.warned(health.DroppedAtEdge) || h.warned(health.ProofsRejected) {
+		if h.warned(health.DroppedAtEdge) || h.warned(health.ProofsRejected) || h.warned(health.RemovalFailed) {
 			t.Errorf("%s: warned of what came before the agent", tt.name)
 		}
 		for o := range model.NumOutcomes {
@@ -56,7 +59,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		h.datapath.setCounters(c)
 		found := 0
 		for _, w := range h.agent.warnings() {
-			if w.Code != health.DroppedAtEdge && w.Code != health.ProofsRejected {
+			if w.Code != health.DroppedAtEdge && w.Code != health.ProofsRejected && w.Code != health.RemovalFailed {
 				continue
 			}
 			found++

@@ -58,6 +58,17 @@ func DroppedOnDeparture(iface string, d EdgeDrops) []Warning {
 		fmt.Sprintf("if %s leads into the domain: waymark interface set %s role ingress,egress (or in the file); else end tunnels and traces here (decapsulations, remove)", iface, iface))}
 }
 
+// FailedRemovals warns if the kernel recently refused to remove headers that an interface should
+// remove. One packet is enough: what it carries may leave the domain.
+func FailedRemovals(iface string, packets uint64) []Warning {
+	if packets == 0 {
+		return nil
+	}
+	return []Warning{New(RemovalFailed, iface,
+		fmt.Sprintf("the kernel refused to remove the header of %d packets at %s in the last minute (decap_failed): inline ones went on with their IOAM; tunnels were discarded", packets, iface),
+		"if 'dmesg' shows a lack of memory, give the machine more; if no IOAM may leave the domain, use boundary: drop where it ends")}
+}
+
 // Proofs counts the proofs of transit that a node recently verified at an interface, and
 // the packets that it dropped for them.
 type Proofs struct {

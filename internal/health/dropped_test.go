@@ -63,3 +63,15 @@ func TestRejectedProofs(t *testing.T) {
 		}
 	}
 }
+
+func TestFailedRemovals(t *testing.T) {
+	if ws := FailedRemovals("eth0", 0); len(ws) != 0 {
+		t.Errorf("%+v", ws)
+	}
+	ws := FailedRemovals("eth0", 3)
+	checkLength(t, ws)
+	if len(ws) != 1 || ws[0].Code != RemovalFailed || ws[0].Severity != Degraded || ws[0].Interface != "eth0" ||
+		!strings.Contains(ws[0].Text, "3 packets at eth0 in the last minute (decap_failed)") || !strings.Contains(ws[0].Cure, "boundary: drop") {
+		t.Errorf("%+v", ws)
+	}
+}

@@ -76,6 +76,7 @@ const (
 	PathMTUUnwatched    Code = "path_mtu_unwatched"
 	RecordsLost         Code = "records_lost"
 	ReloadFailed        Code = "reload_failed"
+	RemovalFailed       Code = "removal_failed"
 	RingBufferMissing   Code = "ring_buffer_missing"
 	RoutesUnwatched     Code = "routes_unwatched"
 	RuntimeChanges      Code = "runtime_changes"
@@ -148,6 +149,7 @@ var kinds = []Kind{
 	{ProofsRejected, Degraded, "few proofs of transit are accepted"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{ReloadFailed, Degraded, "the last reload failed"},
+	{RemovalFailed, Degraded, "headers could not be removed from packets"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
 	{RoutesUnwatched, Degraded, "route watch failed; forwarding falls back to the kernel stack"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},

@@ -41,7 +41,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeEncapUnfilled:            {"encap_unfilled", "header added, with a trace whose namespace is not configured: others fill it"},
 	OutcomeEncapOverflow:            {"encap_overflow", "header added, with a trace too small for this node's own data: overflow flag set"},
 	OutcomeRemovalPartial:           {"removal_partial", "another option shares the headers that should be removed: they stay"},
-	OutcomeDecapFailed:              {"decap_failed", "the kernel refused to shrink the packet: the header stays"},
+	OutcomeDecapFailed:              {"decap_failed", "the kernel refused to shrink the packet, for lack of memory or its offload state: the header stays, and an inline one goes on"},
 	OutcomeDecapRefusedSource:       {"decap_refused_source", "tunnel that ends here, from a source that is not in its sources: left to the kernel, which discards it unless it has a tunnel of its own"},
 	OutcomeDecapRefusedBare:         {"decap_refused_bare", "tunnel that ends here, without IOAM of a namespace of this node: left to the kernel, which discards it unless it has a tunnel of its own"},
 	OutcomeDecapRefusedInner:        {"decap_refused_inner", "tunnel that ends here, with a packet that belongs to a link only (neighbour discovery, MLD, addresses that are not forwarded): left to the kernel, which discards it unless it has a tunnel of its own"},
