@@ -74,11 +74,6 @@ func TestErrorsAboutPacketsThatAskForCopies(t *testing.T) {
 				}
 				// Four probes for each number of hops, from alpha and from athos, and four for each of
 				// three ends of the route at planchet.
-				for _, node := range []string{"athos", "milady"} {
-					if n := e2e.StatusOf(t, l, node).TunnelErrors; n["relayed"] == 0 || n["limited"]+n["unsent"]+n["malformed"]+n["too_short"] > 0 {
-						t.Errorf("%s counted %v", node, n)
-					}
-				}
 				const probes, ends = 4, 2 * 3 * 4
 				const athos, milady = (7+7)*probes + ends, (4+4)*probes + ends
 				checkCopies(t, l, map[string]copies{
@@ -94,9 +89,10 @@ func TestErrorsAboutPacketsThatAskForCopies(t *testing.T) {
 	}
 }
 
-// Where both ends of a domain ask for copies of whatever they send, no error asks for one. Copies may
-// be put into the other end's tunnel; they do not ask there, so each packet has one copy from each node.
-func TestErrorsThatAskForCopies(t *testing.T) {
+// Where both ends of the domain ask for copies of whatever they send, errors on their way back ask
+// for none: they get no trace. Nor do copies, although they go into the tunnel back, where the node
+// that asked does not recognise them. So the number of copies is bounded by that of nodes.
+func TestErrorsAskForNoCopies(t *testing.T) {
 	t.Parallel()
 	const count = 20
 	for name, nested := range map[string]string{"": "", "nested, ": ", nested: true"} {
@@ -115,9 +111,11 @@ func TestErrorsThatAskForCopies(t *testing.T) {
 					}
 				}
 				checkCopies(t, l, map[string]copies{
-					"athos": {asked: count, from: []string{"porthos"}}, "porthos": {returned: count}, "aramis": {returned: count},
+					"athos":   {asked: count, from: []string{"porthos"}},
+					"porthos": {returned: count},
+					"aramis":  {returned: count},
 				})
-				e2e.CheckCounters(t, l, "aramis", map[string]uint64{"encap_skipped_control": count, "encap_tunneled": count})
+				e2e.CheckCounters(t, l, "aramis", map[string]uint64{"encap_skipped_control": count, "encap_tunneled": e2e.StatusOf(t, l, "aramis").LoopbackCopies["sent"]})
 			})
 		}
 	}
