@@ -19,7 +19,7 @@ const measuring = served + `
 measurement:
   block: 500ms
   guard: 50ms
-  carrier: argument
+  carrier: traffic-class
   octet: 14
   mask: 0xf0
   unmarked: 0x00
@@ -66,7 +66,7 @@ func TestMeasurement(t *testing.T) {
 	want := model.Measurement{
 		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, ClockError: &clockError, Capacity: 100000,
 		ProbeEvery: 20 * time.Millisecond, ProbeFrom: address("2001:db8::9"),
-		Marking: model.Marking{Carrier: model.CarrierArgument, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
+		Marking: model.Marking{Carrier: model.CarrierClass, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
 		Flows: []model.MeasuredFlow{
 			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}, Thresholds: loss.Thresholds{MaxLoss: &none, MaxDelay: &delay, NoDataAfter: 5},
 				Session: 1206, Probes: model.ProbesInBand, After: []int{1}, Return: []netip.Addr{address("fc00:2::e")}},
@@ -442,49 +442,5 @@ func TestThresholds(t *testing.T) {
 	_, err := Parse("F", []byte(served+fmt.Sprintf(flow, ", max-delay: 1ms")))
 	if err == nil || !strings.Contains(err.Error(), "flows[0].max-delay: no delay is measured; set mean-delay: true") {
 		t.Error(err)
-	}
-}
-
-const byOption = `
-node: {id: 1}
-interfaces: [{name: eth0, boundary: ignore}]
-measurement: {carrier: option, header: hop-by-hop}
-flows:
-  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], flow-mon-id: 0x12345}
-  - {name: blue, direction: in, source: 2001:db8::1, segments: ["fc00:2::e"], flow-mon-id: 0x12345}
-  - {name: green, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], flow-label: 7}
-`
-
-// TestOption reads what the AltMark option needs, and breaks one key at a time.
-func TestOption(t *testing.T) {
-	c := mustParse(t, byOption)
-	m := c.Anywhere().Measurement
-	if want := model.OptionMarking(true); !reflect.DeepEqual(m.Marking, want) {
-		t.Errorf("%+v, want %+v", m.Marking, want)
-	}
-	red, blue, green := m.Flows[0], m.Flows[1], m.Flows[2]
-	if red.FlowMonID() != 0x12345 || red.SelectedByFlowMonID() || !blue.SelectedByFlowMonID() || green.FlowMonID() != 0x788b2 {
-		t.Errorf("%+v, green %#x", m.Flows, green.FlowMonID())
-	}
-	if again := mustParse(t, string(c.Marshal())); !same(c, again) {
-		t.Errorf("written otherwise than read:\n%s", again.Marshal())
-	}
-	for _, tt := range []struct{ from, to, want string }{
-		{"header: hop-by-hop", "header: routing", `measurement.header`},
-		{"carrier: option", "carrier: option, mask: 0x1c", "measurement.carrier: the option has bits of its own for the mark; remove mask"},
-		{"carrier: option", "carrier: option, delay-even: 4, delay-odd: 8", "the option has bits of its own"},
-		{"carrier: option", "carrier: option, unmonitored: clear", "measurement.unmonitored: packets of no flow keep an option"},
-		{"{carrier: option, header: hop-by-hop}", "{block: 1s}", "flows[0].flow-mon-id: packets carry it in the option alone; remove it, or set measurement: {carrier: option}"},
-		{"0x12345}", "0x100000}", "flow-mon-id"},
-		{"flow-label: 7", "flow-label: 7, flow-mon-id: 0x12345", `flows[2].flow-mon-id: the flow has the FlowMonID 0x12345 of flow "red", which has the same source; set flow-mon-id: 0x12346 at all nodes of the path`},
-		{"flow-label: 7", "mode: inline", "flows[2].mode: nothing would remove the option's header from an inline packet"},
-	} {
-		text := strings.Replace(byOption, tt.from, tt.to, 1)
-		if text == byOption {
-			t.Fatalf("%q is not in the file", tt.from)
-		}
-		if _, err := Parse("F", []byte(text)); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", tt.to, err, tt.want)
-		}
 	}
 }

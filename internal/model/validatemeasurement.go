@@ -26,7 +26,7 @@ func (c NodeConfig) validateMeasurement(root faults) {
 		f.add("capacity", fmt.Sprintf("set capacity: %d", len(m.Flows)), "there are %d flows, and room for %d", len(m.Flows), m.Capacity)
 	}
 	m.Marking.validate(f)
-	m.validateOption(f)
+	m.validateUnmonitored(f)
 	names, selections, monitors := make(map[string]int), make(map[criteria]bool), make(map[monitored]string)
 	for i, flow := range m.Flows {
 		in := root.in("flows[%d]", i)
@@ -36,6 +36,9 @@ func (c NodeConfig) validateMeasurement(root faults) {
 			in.add("name", "give each flow its own name", "%q is also the name of flows[%d]", flow.Name, j)
 		}
 		flow.validate(in)
+		if m.Marking.Carrier == CarrierArgument {
+			flow.validateArgument(in)
+		}
 		flow.validateMonitor(in, m.Marking.Carrier == CarrierOption, monitors)
 		if selections[flow.criteria()] = true; len(selections) > MaxSelections {
 			in.add("segments", "select flows by the same criteria as others", "flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup", MaxSelections)
@@ -54,10 +57,24 @@ func (flow MeasuredFlow) criteria() criteria {
 	}
 }
 
-// validateOption checks what only the AltMark option does not allow.
-func (m Measurement) validateOption(f faults) {
-	if m.Marking.Carrier == CarrierOption && m.Clear {
+// validateUnmonitored checks that packets of no flow may lose their mark.
+func (m Measurement) validateUnmonitored(f faults) {
+	switch {
+	case !m.Clear:
+	case m.Marking.Carrier == CarrierOption:
 		f.add("unmonitored", "use unmonitored: keep", "packets of no flow keep an option that they have: only the node that inserted it may change it (RFC 9343 §2)")
+	case m.Marking.Carrier == CarrierArgument:
+		f.add("unmonitored", "use unmonitored: keep", "the last address of a packet of no flow may be no SID: without some of its bits, the packet would go elsewhere")
+	}
+}
+
+// validateArgument checks that the last SID of a flow's packets has an argument.
+func (flow MeasuredFlow) validateArgument(f faults) {
+	if flow.Path.Mode == srv6.ModeInline {
+		f.add("mode", "use encap or encap.red, or carrier: traffic-class", "the last address of an inline packet is its receiver's: with a mark in it, the packet would go elsewhere")
+	}
+	if flow.Path.Compression != (srv6.Compression{}) {
+		f.add("container", "use carrier: traffic-class or option", "nodes of the path move the mark within the container, so the next ones would not find it")
 	}
 }
 
