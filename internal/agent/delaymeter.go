@@ -54,6 +54,7 @@ type delayMeter struct {
 type probeRefusal struct {
 	why   rfc6374.ControlCode
 	until time.Time // no test packets before
+	to    refused
 }
 
 // refusalPause is how long a flow has no test packets after an error, which ends the
@@ -98,6 +99,7 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 		return false
 	}
 	same := func(a, b model.MeasuredFlow) bool { return a.Name == b.Name }
+	m.forgetRefusals(flows, how)
 	if !slices.EqualFunc(flows, m.flows, same) || m.length != how.Block {
 		m.end() // replies to the packets of others would come
 		m.length = how.Block
@@ -238,6 +240,28 @@ func (m *delayMeter) send(how model.Measurement) {
 	m.mu.Unlock()
 }
 
+// forgetRefusals forgets those that are old, or about what is configured otherwise now.
+func (m *delayMeter) forgetRefusals(flows []model.MeasuredFlow, how model.Measurement) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(m.refusals, func(i int, r probeRefusal) bool {
+		return i >= len(flows) || r.to != refusing(&flows[i], how) || now.After(r.until.Add(refusalPause))
+	})
+}
+
+// refused is what a refusal is about.
+type refused struct {
+	exchange model.Exchange
+	point    netip.AddrPort
+	port     uint16
+	session  uint16
+}
+
+func refusing(f *model.MeasuredFlow, how model.Measurement) refused {
+	return refused{how.Exchange, f.Points[len(f.Points)-1], how.DelayPort, f.Session}
+}
+
 // refuses reports whether a flow has no test packets now, because of an error.
 func (m *delayMeter) refuses(flow int, now time.Time) bool {
 	m.mu.Lock()
@@ -265,7 +289,7 @@ func (m *delayMeter) heard(s query.Sample) {
 	defer m.mu.Unlock()
 	if s.Refusal != 0 {
 		if s.Flow < len(m.periods) {
-			m.refusals[s.Flow] = probeRefusal{why: s.Refusal, until: time.Now().Add(refusalPause)}
+			m.refusals[s.Flow] = probeRefusal{why: s.Refusal, until: time.Now().Add(refusalPause), to: refusing(&m.flows[s.Flow], m.state.Load().resolved.Node.Measurement.WithDefaults())}
 		}
 		return
 	}

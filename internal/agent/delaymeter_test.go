@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -110,6 +111,30 @@ func TestDelayRefused(t *testing.T) {
 	}
 	if n := near.status().Measurement.ProbeReplies["refused"]; n == 0 || n > uint64(before) {
 		t.Errorf("%d are counted as refused", n)
+	}
+	how := near.agent.state.Load().resolved.Node.Measurement.WithDefaults()
+	if meter.forgetRefusals(how.Flows, how); !meter.refuses(0, time.Now()) {
+		t.Error("the error is forgotten without a change")
+	}
+	meter.mu.Lock()
+	refusal := meter.refusals[0]
+	meter.mu.Unlock()
+	for name, change := range map[string]func(*model.MeasuredFlow, *model.Measurement){
+		"session": func(f *model.MeasuredFlow, _ *model.Measurement) { f.Session++ },
+		"point": func(f *model.MeasuredFlow, _ *model.Measurement) {
+			f.Points = []netip.AddrPort{netip.MustParseAddrPort("[::2]:1")}
+		},
+		"exchange": func(_ *model.MeasuredFlow, how *model.Measurement) { how.Exchange = model.ExchangeStamp },
+	} {
+		changed := how
+		changed.Flows = slices.Clone(how.Flows)
+		change(&changed.Flows[0], &changed)
+		meter.mu.Lock()
+		meter.refusals[0] = refusal
+		meter.mu.Unlock()
+		if meter.forgetRefusals(changed.Flows, changed); meter.refuses(0, time.Now()) {
+			t.Errorf("%s: the error of before is not forgotten", name)
+		}
 	}
 	meter.heard(query.Sample{RoundTrip: 1}) // of a later measurement
 	if ws := meter.warnings(nil); len(ws) != 0 || meter.refuses(0, time.Now()) {

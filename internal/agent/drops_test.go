@@ -35,8 +35,8 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		{"the roles by now", "ingress, egress", in, out, none, health.DroppedAtEdge, ""},
 		{"rejected proofs", "ingress", none, none, rejected, health.ProofsRejected, "their packets went on"},
 		{"dropped for their proofs", "ingress", dropped, none, rejected, health.ProofsRejected, "20 packets were dropped (pot_dropped)"},
-		{"a removal that failed on arrival", "ingress", failed, none, none, health.RemovalFailed, "the header of 1 packets at eth0 in the last minute (decap_failed)"},
-		{"a removal that failed on departure", "", none, failed, none, health.RemovalFailed, "the header of 1 packets at eth0"},
+		{"a removal that failed on arrival", "ingress", failed, none, none, health.RemovalFailed, "the header of a packet at eth0 in the last minute (decap_failed)"},
+		{"a removal that failed on departure", "", none, failed, none, health.RemovalFailed, "the header of a packet at eth0"},
 		{"right proofs", "ingress", none, none, none, health.ProofsRejected, ""},
 	} {
 		h := newHarness(t, config(tt.role))

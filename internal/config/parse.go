@@ -26,9 +26,9 @@ const (
 	maxNesting = 32  // brackets within brackets
 	maxIndent  = 128 // columns before the first word of a line
 
-	// maxValues bounds the tree, of which each value takes some hundred octets: 65,536 flows
-	// with 16 segments each have about half as many.
-	maxValues = 4 << 20
+	// maxValues bounds the tree, of which each value takes some hundred octets. 65,536 flows
+	// with 16 segments and four points each have half as many, a line each, which count twice.
+	maxValues = 8 << 20
 )
 
 // Read returns the text of the file at path, or as much as [Parse] needs to refuse it.

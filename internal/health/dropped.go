@@ -64,8 +64,12 @@ func FailedRemovals(iface string, packets uint64) []Warning {
 	if packets == 0 {
 		return nil
 	}
+	of := "a packet"
+	if packets > 1 {
+		of = fmt.Sprintf("%d packets", packets)
+	}
 	return []Warning{New(RemovalFailed, iface,
-		fmt.Sprintf("the kernel refused to remove the header of %d packets at %s in the last minute (decap_failed): inline ones went on with their IOAM; tunnels were discarded", packets, iface),
+		fmt.Sprintf("the kernel refused to remove the header of %s at %s in the last minute (decap_failed): inline ones went on with their IOAM; tunnels were discarded", of, iface),
 		"if 'dmesg' shows a lack of memory, give the machine more; if no IOAM may leave the domain, use boundary: drop where it ends")}
 }
 

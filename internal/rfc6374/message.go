@@ -61,13 +61,14 @@ const (
 )
 
 // IsError reports whether the code of a response ends what the query asked for (RFC 6374
-// §4.2.8, §4.3.4).
+// §4.2.5, §4.3.4).
 func (c ControlCode) IsError() bool { return c >= errorCodes }
 
 var responseNames = map[ControlCode]string{
 	UnspecifiedError: "unspecified error", UnsupportedVersion: "unsupported version", UnsupportedControlCode: "unsupported control code",
-	UnsupportedDataFormat: "unsupported data format", ConnectionMismatch: "connection mismatch", UnsupportedTLV: "unsupported mandatory TLV object",
-	ResourceUnavailable: "resource unavailable", InvalidMessage: "invalid message",
+	UnsupportedDataFormat: "unsupported data format", 0x14: "authentication failure", 0x15: "invalid destination node identifier",
+	ConnectionMismatch: "connection mismatch", UnsupportedTLV: "unsupported mandatory TLV object", 0x18: "unsupported query interval",
+	0x19: "administrative block", ResourceUnavailable: "resource unavailable", 0x1b: "resource released", InvalidMessage: "invalid message", 0x1d: "protocol error",
 }
 
 // ErrorName names the code of a response that is an error, as RFC 6374 §3.1 does.

@@ -30,7 +30,7 @@ var outcomes = [NumOutcomes]struct{ name, meaning string }{
 	NotAllowed:     {"not_allowed", "Packets from outside the allowed prefixes."},
 	Unanswerable:   {"unanswerable", "Packets whose source address or port cannot be replied to."},
 	Oversized:      {"oversized", "Packets longer than 9000 octets."},
-	Truncated:      {"truncated", "Packets shorter than the base packet; a reply would be longer."},
+	Truncated:      {"truncated", "Packets shorter than the base packet, with a key also those of senders without one; a reply would be longer."},
 	Looped:         {"looped", "Replies of other reflectors; an answer would be answered again."},
 	RateLimited:    {"rate_limited", "Packets beyond the rate."},
 	WrongHMAC:      {"hmac_wrong", "Packets whose HMAC is wrong."},
