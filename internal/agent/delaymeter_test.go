@@ -148,7 +148,7 @@ func TestNoSourceOfMessages(t *testing.T) {
 		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"2001:db8::7\"]}]\n")
 	near.system.setSource(netip.Addr{}, errors.New("network is unreachable"))
 	near.start()
-	eventually(t, "what is not sent", func() bool {
+	eventually(t, "the agent counts packets that it did not send", func() bool {
 		m := near.status().Measurement
 		return m.ProbesUnsent["no_source"] > 0 && m.QuestionsUnsent["no_source"] > 0 && len(m.ProbesUnsent) == 1 && len(m.QuestionsUnsent) == 1
 	})
@@ -165,7 +165,7 @@ func TestNoSourceOfMessages(t *testing.T) {
 	}
 }
 
-// awaitDelays waits for the delays of the flow by so many methods.
+// awaitDelays waits until the flow has delays by that many methods.
 func awaitDelays(t *testing.T, h *harness, methods int) map[loss.Method]*record.Delay {
 	t.Helper()
 	byMethod := make(map[loss.Method]*record.Delay)

@@ -95,11 +95,6 @@ func (w *twins) holdTo(t *testing.T, c custom) {
 	if c.fast { // after a previous configuration, the agent may have to look, too
 		e2e.Await(t, "forwarding past the stack", looked+3*time.Second, func() bool { return !w.byStack(t) })
 	}
-	if !c.fast { // where the agent has to stop it, a busy machine takes a moment
-		for deadline := time.Now().Add(300 * time.Millisecond); !w.byStack(t) && time.Now().Before(deadline); {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
 	trials := w.someTrials()
 	_, n := w.compare(t, trials)
 	if c.fast != (n >= len(trials)/6) || !c.fast && n > 0 {
