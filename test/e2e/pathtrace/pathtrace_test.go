@@ -159,7 +159,7 @@ func checkFormats(t *testing.T, l *lab.Lab) {
 func checkStrangers(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	const stranger, refused = "fd00::1", `waymark_trace_probes_total{outcome="not_allowed"}`
-	e2e.Must(t, l.Node("athos"), "ip", "address", "add", stranger+"/128", "dev", "lo")
+	e2e.Must(t, l.Node("athos"), "ip", "address", "add", stranger+"/128", "dev", "lo", "nodad")
 	e2e.Must(t, l.Node("porthos"), "ip", "route", "add", stranger, "via", "2001:db8:12::1")
 	e2e.Must(t, l.Node("aramis"), "ip", "route", "add", stranger, "via", "2001:db8:23::1")
 	before := metric(t, l, refused)
