@@ -212,6 +212,7 @@ func TestForwardLeavesToStack(t *testing.T) {
 	e2e.NeedRedirection(t)
 	l := raiseExits(t)
 	w := watchExits(t, l)
+	e2e.AwaitSegments(t, l, "router")
 	rows := leftovers(t, l)
 	came := make([]string, len(rows))
 	for i, r := range rows {
