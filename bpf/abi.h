@@ -88,9 +88,9 @@ enum counter {
 	COUNTER_EGRESS = 64,   /* + outcome of a packet */
 	COUNTER_FORWARD = 128, /* + outcome at egress of a packet that was forwarded at ingress */
 	COUNTER_STACK = 192,   /* + why fast forwarding left a packet to the stack */
-	COUNTER_INGRESS_OPTIONS = 208, /* + outcome of an option, unless it is the packet's */
-	COUNTER_EGRESS_OPTIONS = 240,
-	COUNTER_RECORDS_WRITTEN = 272,
+	COUNTER_INGRESS_OPTIONS = 224, /* + outcome of an option, unless it is the packet's */
+	COUNTER_EGRESS_OPTIONS = 256,
+	COUNTER_RECORDS_WRITTEN = 288,
 	COUNTER_RECORDS_LOST,
 	COUNTER_POSTCARDS,
 	COUNTER_POSTCARDS_SUPPRESSED, /* by their limits */
@@ -123,8 +123,22 @@ enum stack_reason {
 	STACK_MTU,
 	STACK_HEADROOM,
 	STACK_BOUNDARY, /* leaves the domain, or by an interface that is not served */
-	STACK_SEGMENT,	/* is to be encapsulated, or is for a segment here, as only the stack can */
+	STACK_MARKING,	/* may get a header that marks it, and IOAM as well */
+	/* The route has `encap`, and: */
+	STACK_ENCAP,		 /* it is neither seg6 nor seg6local */
+	STACK_SEGMENT_TC,	 /* only XDP carries out behaviours */
+	STACK_SEGMENT_SUSPENDED, /* the agent does not say that behaviours are as programs know them */
+	STACK_SEGMENT_AMBIGUOUS, /* the kernel may choose another route, or way */
+	STACK_SEGMENT_SETTING,	 /* a setting leaves it to the kernel what packets get in front */
+	STACK_SEGMENT_BEHAVIOUR, /* programs do not have its behaviour, */
+	STACK_SEGMENT_FLAVOUR,	 /* or that in its flavour */
+	STACK_SEGMENT_HMAC,	 /* it adds an HMAC, or the packet has one */
+	STACK_SEGMENT_TLV,	 /* the packet's SRH has other TLVs */
+	STACK_SEGMENT_MALFORMED, /* the packet's SRH is malformed */
+	STACK_SEGMENT_MISMATCH,	 /* the packet is not as the behaviour needs it */
+	STACK_SEGMENT_CHAINED,	 /* so has the route of what the packet becomes */
 	NUM_STACK_REASONS,
+	STACK_LWTUNNEL = NUM_STACK_REASONS, /* of a route, never counted: it has `encap` */
 };
 
 _Static_assert((int)NUM_OUTCOMES <= (int)COUNTER_EGRESS, "the counters of the hooks overlap");

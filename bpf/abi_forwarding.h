@@ -56,7 +56,7 @@ struct next_hop {
 	__u32 tag;     /* generation and interface of arrival, see next_hop_tag() */
 	__u32 checked; /* when, in units of 2^20 ns */
 	__u32 ifindex;
-	__u32 macs[3];	  /* destination and source, as in a frame; STACK_SEGMENT: behaviour + 1 */
+	__u32 macs[3];	  /* destination and source, as in a frame; STACK_LWTUNNEL: behaviour + 1 */
 	__u16 mtu;	  /* of the path as far as this node knows */
 	__u8 next_header; /* compared if KEY_FLOW */
 	__u8 reason;	  /* enum stack_reason: why the stack has to forward */

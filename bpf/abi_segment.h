@@ -14,7 +14,7 @@ enum segment_bound {
 };
 
 enum behaviour_kind {
-	BEHAVIOUR_NONE, /* only the stack has it */
+	BEHAVIOUR_NONE, /* only the stack has it, by `reason` */
 	BEHAVIOUR_END,	/* End and End.X (RFC 8986 §4.1, 4.2), with NEXT-CSID (RFC 9800 §4.1) too */
 	BEHAVIOUR_DECAPSULATE, /* End.DT6 (RFC 8986 §4.6) */
 	BEHAVIOUR_ENCAPSULATE, /* H.Encaps and H.Encaps.Red (RFC 8986 §5.1, 5.2) */
@@ -31,7 +31,8 @@ struct behaviour {
 	__u64 block[2];	   /* END with NEXT-CSID: the bits of the locator block */
 	__u64 argument[2]; /* and those after this node's SID */
 	__u16 length;	   /* ENCAPSULATE: bytes of header[], a multiple of 8 */
-	__u16 pad;
+	__u8 reason;	   /* NONE: enum stack_reason */
+	__u8 pad;
 	__be32 inherited; /* what of the first word comes from the packet itself */
 	__u64 header[BEHAVIOUR_HEADER / 8];
 };

@@ -112,7 +112,7 @@ static __always_inline enum stack_reason find_segment_path(context *ctx, struct 
 	if (may_be_held(ctx, p, out, next, offset))
 		return STACK_BOUNDARY;
 	if (must_meet_egress(p, next))
-		return STACK_SEGMENT;
+		return STACK_MARKING;
 	if (may_be_merged(p, next))
 		return STACK_HEADERS;
 	if (may_lack_room(ctx, p, path, may_get_mark(next)))
@@ -135,7 +135,7 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 		return STACK_HEADERS;
 	next = ip6->next_header;
 	reason = find_path(ctx, p, path, 1);
-	if (COMPLETES && reason == STACK_SEGMENT)
+	if (reason == STACK_LWTUNNEL)
 		return find_segment_path(ctx, p, path);
 	if (!reason)
 		reason = find_out(p, path, &out);
@@ -145,7 +145,7 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	if (!ip6 || may_be_held(ctx, p, out, ip6->next_header, IPV6_HEADER))
 		return STACK_BOUNDARY;
 	if (must_meet_egress(p, next))
-		return STACK_SEGMENT;
+		return STACK_MARKING;
 	if (may_be_merged(p, next))
 		return STACK_HEADERS;
 	return NODE.measures && may_lack_room(ctx, p, path, may_get_mark(next)) ? STACK_HEADROOM

@@ -432,7 +432,7 @@ static __always_inline int find_flow_of(context *ctx, struct segments *s, __u32 
 	__u32 found = reach_segments(ctx, s), fault = found - BAD_SEGMENTS;
 
 	if (found == SEGMENTS_FOUND && !s->ip6 && s->count &&
-	    s->upper - s->list > s->count * SEGMENT && tlvs_overrun(ctx, s))
+	    s->upper - s->list > s->count * SEGMENT && look_at_tlvs(ctx, s) & TLVS_OVERRUN)
 		fault = SRH_TLV; /* the list is sound, so the packet counts in its flow */
 	/* in XDP, a packet that leaves is the one that arrived */
 	if (fault < NUM_SRH_FAULTS && !s->ip6 &&

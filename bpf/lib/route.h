@@ -93,7 +93,7 @@ static __always_inline enum stack_reason reason_of(long result)
 	if (result == BPF_FIB_LKUP_RET_NO_NEIGH)
 		return STACK_NEIGHBOUR;
 	if (result == BPF_FIB_LKUP_RET_UNSUPP_LWT)
-		return STACK_SEGMENT;
+		return STACK_LWTUNNEL;
 	return result == BPF_FIB_LKUP_RET_FRAG_NEEDED ? STACK_MTU : STACK_ROUTE;
 }
 

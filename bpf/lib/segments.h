@@ -191,14 +191,18 @@ static __always_inline __u32 reach_segments(context *ctx, struct segments *s)
 /* TLVs of an SRH that are looked at. */
 #define TLV_REACH 16
 
-/*
- * Whether the TLVs after a list reach beyond their header, or that beyond the packet (RFC 8754 §2.1).
- * Not inlined: the stack is small.
- */
-__noinline int tlvs_overrun(context *ctx, const struct segments *s)
+#define TLV_HMAC 5 /* RFC 8754 §2.1.2 */
+
+enum tlvs {
+	TLVS_OVERRUN = 1, /* they reach beyond their header, or that beyond the packet */
+	TLVS_HMAC = 2,
+};
+
+/* Looks at the TLVs after a list (RFC 8754 §2.1). Not inlined: the stack is small. */
+__noinline int look_at_tlvs(context *ctx, const struct segments *s)
 {
 	struct packet packet = {}, *p = &packet;
-	__u32 offset, end;
+	__u32 offset, end, found = 0;
 	const __u8 *tlv;
 
 	if (!s)
@@ -207,28 +211,30 @@ __noinline int tlvs_overrun(context *ctx, const struct segments *s)
 	packet_load(ctx, p);
 	end = s->upper;
 	if (end > packet_length(ctx, p))
-		return 1;
+		return TLVS_OVERRUN;
 	packet_pull(ctx, p, end);
 	offset = s->list + s->count * SEGMENT;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < TLV_REACH; i++) {
 		if (offset >= end || offset > 0xfff)
-			return offset > end;
+			break;
 		opaque(offset);
 		offset &= 0xfff; /* as in find_mark() */
 		tlv = at(p, offset, 1);
 		if (!tlv)
-			return 0;
+			return found;
 		if (!tlv[0]) { /* Pad1 has no length */
 			offset++;
 			continue;
 		}
 		tlv = at(p, offset, 2);
 		if (!tlv || offset + 2 > end)
-			return offset + 2 > end;
+			return offset + 2 > end ? TLVS_OVERRUN : found;
+		if (tlv[0] == TLV_HMAC)
+			found |= TLVS_HMAC;
 		offset += tlv[1] + 2;
 	}
-	return offset > end;
+	return offset > end ? TLVS_OVERRUN : found;
 }
 
 /*

@@ -32,6 +32,8 @@ static __always_inline enum stack_reason find_transit_path(context *ctx, struct 
 {
 	enum stack_reason reason = find_path(ctx, p, path, hot);
 
+	if (reason == STACK_LWTUNNEL)
+		return COMPLETES ? STACK_HEADERS : STACK_SEGMENT_TC;
 	if (!reason)
 		reason = find_out(p, path, out);
 	if (!reason && COMPLETES && (!*out || !((*out)->roles & ROLE_EGRESS)))

@@ -31,7 +31,8 @@ type abiBehaviour struct {
 	Block     [2]uint64
 	Argument  [2]uint64
 	Length    uint16
-	Pad       uint16
+	Reason    uint8
+	Pad       uint8
 	Inherited uint32
 	Header    [26]uint64
 }
@@ -115,23 +116,23 @@ const (
 	abiCounterCOUNTER_EGRESS               abiCounter = 64
 	abiCounterCOUNTER_FORWARD              abiCounter = 128
 	abiCounterCOUNTER_STACK                abiCounter = 192
-	abiCounterCOUNTER_INGRESS_OPTIONS      abiCounter = 208
-	abiCounterCOUNTER_EGRESS_OPTIONS       abiCounter = 240
-	abiCounterCOUNTER_RECORDS_WRITTEN      abiCounter = 272
-	abiCounterCOUNTER_RECORDS_LOST         abiCounter = 273
-	abiCounterCOUNTER_POSTCARDS            abiCounter = 274
-	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 275
-	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 276
-	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 277
-	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 278
-	abiCounterCOUNTER_SRH_MALFORMED_END    abiCounter = 281
-	abiCounterCOUNTER_E2E_NUMBERS_EVICTED  abiCounter = 282
-	abiCounterCOUNTER_E2E_FLOWS_EVICTED    abiCounter = 283
-	abiCounterCOUNTER_UNMARKED             abiCounter = 284
-	abiCounterCOUNTER_UNMARKED_END         abiCounter = 287
-	abiCounterCOUNTER_LOOPBACK             abiCounter = 288
-	abiCounterCOUNTER_LOOPBACK_END         abiCounter = 290
-	abiCounterNUM_COUNTERS                 abiCounter = 291
+	abiCounterCOUNTER_INGRESS_OPTIONS      abiCounter = 224
+	abiCounterCOUNTER_EGRESS_OPTIONS       abiCounter = 256
+	abiCounterCOUNTER_RECORDS_WRITTEN      abiCounter = 288
+	abiCounterCOUNTER_RECORDS_LOST         abiCounter = 289
+	abiCounterCOUNTER_POSTCARDS            abiCounter = 290
+	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 291
+	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 292
+	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 293
+	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 294
+	abiCounterCOUNTER_SRH_MALFORMED_END    abiCounter = 297
+	abiCounterCOUNTER_E2E_NUMBERS_EVICTED  abiCounter = 298
+	abiCounterCOUNTER_E2E_FLOWS_EVICTED    abiCounter = 299
+	abiCounterCOUNTER_UNMARKED             abiCounter = 300
+	abiCounterCOUNTER_UNMARKED_END         abiCounter = 303
+	abiCounterCOUNTER_LOOPBACK             abiCounter = 304
+	abiCounterCOUNTER_LOOPBACK_END         abiCounter = 306
+	abiCounterNUM_COUNTERS                 abiCounter = 307
 )
 
 type abiDestinationKey struct {
@@ -916,22 +917,35 @@ const (
 type abiStackReason uint32
 
 const (
-	abiStackReasonSTACK_NONE        abiStackReason = 0
-	abiStackReasonSTACK_AGENT       abiStackReason = 1
-	abiStackReasonSTACK_LINK        abiStackReason = 2
-	abiStackReasonSTACK_PACKET      abiStackReason = 3
-	abiStackReasonSTACK_HEADERS     abiStackReason = 4
-	abiStackReasonSTACK_CONTROL     abiStackReason = 5
-	abiStackReasonSTACK_HOP_LIMIT   abiStackReason = 6
-	abiStackReasonSTACK_CHECKSUM    abiStackReason = 7
-	abiStackReasonSTACK_ROUTE       abiStackReason = 8
-	abiStackReasonSTACK_NEIGHBOUR   abiStackReason = 9
-	abiStackReasonSTACK_DEVICE      abiStackReason = 10
-	abiStackReasonSTACK_MTU         abiStackReason = 11
-	abiStackReasonSTACK_HEADROOM    abiStackReason = 12
-	abiStackReasonSTACK_BOUNDARY    abiStackReason = 13
-	abiStackReasonSTACK_SEGMENT     abiStackReason = 14
-	abiStackReasonNUM_STACK_REASONS abiStackReason = 15
+	abiStackReasonSTACK_NONE              abiStackReason = 0
+	abiStackReasonSTACK_AGENT             abiStackReason = 1
+	abiStackReasonSTACK_LINK              abiStackReason = 2
+	abiStackReasonSTACK_PACKET            abiStackReason = 3
+	abiStackReasonSTACK_HEADERS           abiStackReason = 4
+	abiStackReasonSTACK_CONTROL           abiStackReason = 5
+	abiStackReasonSTACK_HOP_LIMIT         abiStackReason = 6
+	abiStackReasonSTACK_CHECKSUM          abiStackReason = 7
+	abiStackReasonSTACK_ROUTE             abiStackReason = 8
+	abiStackReasonSTACK_NEIGHBOUR         abiStackReason = 9
+	abiStackReasonSTACK_DEVICE            abiStackReason = 10
+	abiStackReasonSTACK_MTU               abiStackReason = 11
+	abiStackReasonSTACK_HEADROOM          abiStackReason = 12
+	abiStackReasonSTACK_BOUNDARY          abiStackReason = 13
+	abiStackReasonSTACK_MARKING           abiStackReason = 14
+	abiStackReasonSTACK_ENCAP             abiStackReason = 15
+	abiStackReasonSTACK_SEGMENT_TC        abiStackReason = 16
+	abiStackReasonSTACK_SEGMENT_SUSPENDED abiStackReason = 17
+	abiStackReasonSTACK_SEGMENT_AMBIGUOUS abiStackReason = 18
+	abiStackReasonSTACK_SEGMENT_SETTING   abiStackReason = 19
+	abiStackReasonSTACK_SEGMENT_BEHAVIOUR abiStackReason = 20
+	abiStackReasonSTACK_SEGMENT_FLAVOUR   abiStackReason = 21
+	abiStackReasonSTACK_SEGMENT_HMAC      abiStackReason = 22
+	abiStackReasonSTACK_SEGMENT_TLV       abiStackReason = 23
+	abiStackReasonSTACK_SEGMENT_MALFORMED abiStackReason = 24
+	abiStackReasonSTACK_SEGMENT_MISMATCH  abiStackReason = 25
+	abiStackReasonSTACK_SEGMENT_CHAINED   abiStackReason = 26
+	abiStackReasonNUM_STACK_REASONS       abiStackReason = 27
+	abiStackReasonSTACK_LWTUNNEL          abiStackReason = 27
 )
 
 type abiState struct {
@@ -960,7 +974,7 @@ type abiTables struct {
 
 type abiTally struct {
 	_            structs.HostLayout
-	Counters     [291]uint64
+	Counters     [307]uint64
 	Debt         int64
 	SentPackets  uint64
 	SentOctets   uint64

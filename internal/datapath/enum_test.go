@@ -29,6 +29,23 @@ func enumNames(spec *ebpf.CollectionSpec, name string) (map[uint64]string, error
 
 func upper(s string) string { return strings.ToUpper(s) }
 
+// TestStackReasons compares the programs' reasons with the public ones.
+func TestStackReasons(t *testing.T) {
+	spec, err := loadAbi()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := enumNames(spec, "stack_reason")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range NumStackReasons {
+		if got := names[uint64(r)]; got != "STACK_"+upper(r.String()) {
+			t.Errorf("reason %d is %s in the programs, %s in Go", r, got, r)
+		}
+	}
+}
+
 // TestLimits checks that the programs' limits match the limits of validation: a
 // valid configuration must fit their tables and loops.
 func TestLimits(t *testing.T) {

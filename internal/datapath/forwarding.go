@@ -33,40 +33,64 @@ type StackReason uint8
 
 // The reasons; docs/how-to/forward-fast.md says what they mean.
 const (
-	StackNone       = StackReason(abiStackReasonSTACK_NONE)
-	StackAgent      = StackReason(abiStackReasonSTACK_AGENT)
-	StackLink       = StackReason(abiStackReasonSTACK_LINK)
-	StackPacket     = StackReason(abiStackReasonSTACK_PACKET)
-	StackHeaders    = StackReason(abiStackReasonSTACK_HEADERS)
-	StackControl    = StackReason(abiStackReasonSTACK_CONTROL)
-	StackHopLimit   = StackReason(abiStackReasonSTACK_HOP_LIMIT)
-	StackChecksum   = StackReason(abiStackReasonSTACK_CHECKSUM)
-	StackRoute      = StackReason(abiStackReasonSTACK_ROUTE)
-	StackNeighbour  = StackReason(abiStackReasonSTACK_NEIGHBOUR)
-	StackDevice     = StackReason(abiStackReasonSTACK_DEVICE)
-	StackMTU        = StackReason(abiStackReasonSTACK_MTU)
-	StackHeadroom   = StackReason(abiStackReasonSTACK_HEADROOM)
-	StackBoundary   = StackReason(abiStackReasonSTACK_BOUNDARY)
-	StackSegment    = StackReason(abiStackReasonSTACK_SEGMENT)
-	NumStackReasons = StackReason(abiStackReasonNUM_STACK_REASONS)
+	StackNone             = StackReason(abiStackReasonSTACK_NONE)
+	StackAgent            = StackReason(abiStackReasonSTACK_AGENT)
+	StackLink             = StackReason(abiStackReasonSTACK_LINK)
+	StackPacket           = StackReason(abiStackReasonSTACK_PACKET)
+	StackHeaders          = StackReason(abiStackReasonSTACK_HEADERS)
+	StackControl          = StackReason(abiStackReasonSTACK_CONTROL)
+	StackHopLimit         = StackReason(abiStackReasonSTACK_HOP_LIMIT)
+	StackChecksum         = StackReason(abiStackReasonSTACK_CHECKSUM)
+	StackRoute            = StackReason(abiStackReasonSTACK_ROUTE)
+	StackNeighbour        = StackReason(abiStackReasonSTACK_NEIGHBOUR)
+	StackDevice           = StackReason(abiStackReasonSTACK_DEVICE)
+	StackMTU              = StackReason(abiStackReasonSTACK_MTU)
+	StackHeadroom         = StackReason(abiStackReasonSTACK_HEADROOM)
+	StackBoundary         = StackReason(abiStackReasonSTACK_BOUNDARY)
+	StackMarking          = StackReason(abiStackReasonSTACK_MARKING)
+	StackEncap            = StackReason(abiStackReasonSTACK_ENCAP)
+	StackSegmentTC        = StackReason(abiStackReasonSTACK_SEGMENT_TC)
+	StackSegmentSuspended = StackReason(abiStackReasonSTACK_SEGMENT_SUSPENDED)
+	StackSegmentAmbiguous = StackReason(abiStackReasonSTACK_SEGMENT_AMBIGUOUS)
+	StackSegmentSetting   = StackReason(abiStackReasonSTACK_SEGMENT_SETTING)
+	StackSegmentBehaviour = StackReason(abiStackReasonSTACK_SEGMENT_BEHAVIOUR)
+	StackSegmentFlavour   = StackReason(abiStackReasonSTACK_SEGMENT_FLAVOUR)
+	StackSegmentHMAC      = StackReason(abiStackReasonSTACK_SEGMENT_HMAC)
+	StackSegmentTLV       = StackReason(abiStackReasonSTACK_SEGMENT_TLV)
+	StackSegmentMalformed = StackReason(abiStackReasonSTACK_SEGMENT_MALFORMED)
+	StackSegmentMismatch  = StackReason(abiStackReasonSTACK_SEGMENT_MISMATCH)
+	StackSegmentChained   = StackReason(abiStackReasonSTACK_SEGMENT_CHAINED)
+	NumStackReasons       = StackReason(abiStackReasonNUM_STACK_REASONS)
 )
 
 var stackReasons = [NumStackReasons]string{
-	StackNone:      "none",
-	StackAgent:     "agent",
-	StackLink:      "link",
-	StackPacket:    "packet",
-	StackHeaders:   "headers",
-	StackControl:   "control",
-	StackHopLimit:  "hop_limit",
-	StackChecksum:  "checksum",
-	StackRoute:     "route",
-	StackNeighbour: "neighbour",
-	StackDevice:    "device",
-	StackMTU:       "mtu",
-	StackHeadroom:  "headroom",
-	StackBoundary:  "boundary",
-	StackSegment:   "segment",
+	StackNone:             "none",
+	StackAgent:            "agent",
+	StackLink:             "link",
+	StackPacket:           "packet",
+	StackHeaders:          "headers",
+	StackControl:          "control",
+	StackHopLimit:         "hop_limit",
+	StackChecksum:         "checksum",
+	StackRoute:            "route",
+	StackNeighbour:        "neighbour",
+	StackDevice:           "device",
+	StackMTU:              "mtu",
+	StackHeadroom:         "headroom",
+	StackBoundary:         "boundary",
+	StackMarking:          "marking",
+	StackEncap:            "encap",
+	StackSegmentTC:        "segment_tc",
+	StackSegmentSuspended: "segment_suspended",
+	StackSegmentAmbiguous: "segment_ambiguous",
+	StackSegmentSetting:   "segment_setting",
+	StackSegmentBehaviour: "segment_behaviour",
+	StackSegmentFlavour:   "segment_flavour",
+	StackSegmentHMAC:      "segment_hmac",
+	StackSegmentTLV:       "segment_tlv",
+	StackSegmentMalformed: "segment_malformed",
+	StackSegmentMismatch:  "segment_mismatch",
+	StackSegmentChained:   "segment_chained",
 }
 
 // String returns the reason's name in metrics and JSON.

@@ -16,7 +16,7 @@ type BehaviourKind uint8
 
 // The kinds.
 const (
-	// BehaviourStack leaves the packets to the stack.
+	// BehaviourStack leaves the packets to the stack, for a reason.
 	BehaviourStack = BehaviourKind(abiBehaviourKindBEHAVIOUR_NONE)
 	// BehaviourEnd is End, End.X (RFC 8986 §4.1, 4.2) or their NEXT-CSID flavour
 	// (RFC 9800 §4.1).
@@ -31,6 +31,8 @@ const (
 // compared.
 type Behaviour struct {
 	Kind BehaviourKind
+	// Reason is why the stack has the packets.
+	Reason StackReason
 	// NextHop is where End.X sends packets; invalid: to their destination.
 	NextHop netip.Addr
 	// BlockBits and SIDBits are the lengths of the locator block and of this node's
@@ -147,6 +149,11 @@ func compileBehaviours(list []SegmentRoute) (behaviours []abiBehaviour, numbers 
 func (b Behaviour) compile(tables map[uint32]uint8) (c abiBehaviour, err error) {
 	c.Kind = uint8(b.Kind)
 	switch b.Kind {
+	case BehaviourStack:
+		if b.Reason == StackNone || b.Reason >= NumStackReasons {
+			return c, fmt.Errorf("left to the stack for %v, which is no reason", b.Reason)
+		}
+		c.Reason = uint8(b.Reason)
 	case BehaviourEnd:
 		if b.NextHop.IsValid() {
 			c.Crosses, c.NextHop = 1, addressWords(b.NextHop)
@@ -159,7 +166,7 @@ func (b Behaviour) compile(tables map[uint32]uint8) (c abiBehaviour, err error) 
 	case BehaviourDecapsulate:
 		number, ok := tables[b.Table]
 		if !ok && len(tables) == int(abiSegmentBoundSEGMENT_TABLES) {
-			c.Kind = uint8(BehaviourStack)
+			c.Kind, c.Reason = uint8(BehaviourStack), uint8(StackSegmentBehaviour)
 			break
 		} else if !ok {
 			number = uint8(len(tables) + 1)

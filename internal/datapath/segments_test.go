@@ -149,8 +149,13 @@ func TestSegmentBounds(t *testing.T) {
 	}
 	for i := range tables {
 		b, _ := find(fmt.Sprintf("fc00:%x::", i))
-		if fast := i < int(abiSegmentBoundSEGMENT_TABLES); (BehaviourKind(b.Kind) == BehaviourDecapsulate) != fast || fast && (int(b.Table) != i+1 || int(b.TableId) != 100+i) {
+		if fast := i < int(abiSegmentBoundSEGMENT_TABLES); (BehaviourKind(b.Kind) == BehaviourDecapsulate) != fast || fast && (int(b.Table) != i+1 || int(b.TableId) != 100+i) || !fast && StackReason(b.Reason) != StackSegmentBehaviour {
 			t.Errorf("table %d: %+v", i, b)
+		}
+	}
+	for _, reason := range []StackReason{StackNone, NumStackReasons} { // a packet would be counted as one that is forwarded, or elsewhere
+		if err := f.SetSegments([]SegmentRoute{segmentRoute("fc00::/64", Behaviour{Kind: BehaviourStack, Reason: reason})}); err == nil {
+			t.Errorf("the stack has packets for the reason %v", reason)
 		}
 	}
 	for _, header := range []string{"", strings.Repeat("x", 39), strings.Repeat("x", 44), strings.Repeat("x", MaxBehaviourHeader+8)} {

@@ -87,6 +87,7 @@ const (
 	nextIPv6, nextRouting = 41, 43
 	routingSegments       = 4
 	srhFixed, sidLength   = 8, 16
+	srhHasHMAC            = 1 << 3 // SR6_FLAG1_HMAC
 	ipv6Header            = 40
 )
 
@@ -103,7 +104,7 @@ func compileEncaps(routes []encapRoute, c conditions) (list []datapath.SegmentRo
 	at := make(map[netip.Prefix]int)
 	for _, r := range routes {
 		if i, twice := at[r.prefix]; twice { // the kernel chooses
-			list[i].Behaviour = datapath.Behaviour{Kind: datapath.BehaviourStack}
+			list[i].Behaviour = left(datapath.StackSegmentAmbiguous)
 			continue
 		}
 		at[r.prefix] = len(list)
@@ -112,25 +113,39 @@ func compileEncaps(routes []encapRoute, c conditions) (list []datapath.SegmentRo
 	return list
 }
 
+// left leaves packets to the stack.
+func left(reason datapath.StackReason) datapath.Behaviour {
+	return datapath.Behaviour{Kind: datapath.BehaviourStack, Reason: reason}
+}
+
 func (e *encapRoute) behaviour(c conditions) datapath.Behaviour {
-	b, ok := datapath.Behaviour{}, false
+	b, reason := datapath.Behaviour{}, datapath.StackEncap
 	switch {
 	case e.odd:
+		reason = datapath.StackSegmentAmbiguous
 	case e.kind == unix.LWTUNNEL_ENCAP_SEG6_LOCAL:
-		b, ok = localBehaviour([]byte(e.encap), c)
-	case e.kind == unix.LWTUNNEL_ENCAP_SEG6 && !c.spread: // the kernel keeps the first packet's way
-		b, ok = tunnelBehaviour([]byte(e.encap), c)
+		b, reason = localBehaviour([]byte(e.encap), c)
+	case e.kind == unix.LWTUNNEL_ENCAP_SEG6:
+		b, reason = tunnelBehaviour([]byte(e.encap), c)
 	}
-	if !ok {
-		return datapath.Behaviour{Kind: datapath.BehaviourStack}
+	if reason != datapath.StackNone {
+		return left(reason)
 	}
 	return b
 }
 
-// localBehaviour reads what is done with the packets of a segment (RFC 8986 §4).
-func localBehaviour(encap []byte, c conditions) (b datapath.Behaviour, ok bool) {
+// isForwardable reports whether programs forward packets to an address, and from it, as the
+// programs' has_local_address() does.
+func isForwardable(a netip.Addr) bool {
+	b := a.As16()
+	return !a.IsLinkLocalUnicast() && !a.IsMulticast() && binary.NativeEndian.Uint64(b[:]) != 0
+}
+
+// localBehaviour reads what is done with the packets of a segment (RFC 8986 §4); or why the
+// stack alone does it.
+func localBehaviour(encap []byte, c conditions) (b datapath.Behaviour, reason datapath.StackReason) {
 	var action, table uint32
-	known, seen := true, make(map[uint16]bool)
+	known, flavoured, seen := true, true, make(map[uint16]bool)
 	whole := netlinkattr.Each(encap, func(kind uint16, value []byte) {
 		seen[kind] = true
 		switch {
@@ -141,7 +156,7 @@ func localBehaviour(encap []byte, c conditions) (b datapath.Behaviour, ok bool) 
 		case kind == localNextHop && len(value) == 16:
 			b.NextHop = netip.AddrFrom16([16]byte(value))
 		case kind == localFlavours:
-			known = known && readFlavours(value, &b)
+			flavoured = flavoured && readFlavours(value, &b)
 		default:
 			known = false
 		}
@@ -150,16 +165,25 @@ func localBehaviour(encap []byte, c conditions) (b datapath.Behaviour, ok bool) 
 	case actionEnd:
 		known = known && !seen[localTable] && !seen[localNextHop]
 		b.Kind = datapath.BehaviourEnd
-	case actionEndX: // the stack hashes the packet's destination, programs the next hop
-		known = known && !seen[localTable] && seen[localNextHop] && !c.spread
+	case actionEndX:
+		known = known && !seen[localTable] && seen[localNextHop] && isForwardable(b.NextHop)
 		b.Kind = datapath.BehaviourEnd
 	case actionEndDT6:
-		known = known && seen[localTable] && !seen[localNextHop] && !seen[localFlavours] && table != 0
+		known = known && seen[localTable] && !seen[localNextHop] && table != 0
+		flavoured = flavoured && !seen[localFlavours]
 		b.Kind, b.Table = datapath.BehaviourDecapsulate, table
 	default:
 		known = false
 	}
-	return b, whole && known
+	switch {
+	case !whole, !known:
+		return b, datapath.StackSegmentBehaviour
+	case !flavoured:
+		return b, datapath.StackSegmentFlavour
+	case action == actionEndX && c.spread: // the stack hashes the packet's destination, programs the next hop
+		return b, datapath.StackSegmentAmbiguous
+	}
+	return b, datapath.StackNone
 }
 
 // readFlavours reads a segment's flavours; false: the stack alone has them.
@@ -181,8 +205,9 @@ func readFlavours(flavours []byte, b *datapath.Behaviour) bool {
 		int(b.BlockBits)+int(b.SIDBits) <= 128
 }
 
-// tunnelBehaviour reads what packets get in front (RFC 8986 §5.1, 5.2).
-func tunnelBehaviour(encap []byte, c conditions) (b datapath.Behaviour, ok bool) {
+// tunnelBehaviour reads what packets get in front (RFC 8986 §5.1, 5.2); or why the stack alone
+// knows that.
+func tunnelBehaviour(encap []byte, c conditions) (b datapath.Behaviour, reason datapath.StackReason) {
 	var mode uint32
 	var srh []byte
 	known := true
@@ -193,15 +218,18 @@ func tunnelBehaviour(encap []byte, c conditions) (b datapath.Behaviour, ok bool)
 			known = false
 		}
 	})
-	if !whole || !known || srh == nil || !c.source.Is6() || c.source.IsUnspecified() || c.label > 0 {
-		return b, false
+	if !whole || !known || srh == nil {
+		return b, datapath.StackSegmentBehaviour
 	}
 	last := int(srh[4])
-	// flags and TLVs are the stack's
-	if srh[2] != routingSegments || int(srh[3]) != last || srh[5] != 0 || int(srh[1]) != 2*(last+1) || len(srh) != srhFixed+sidLength*(last+1) {
-		return b, false
+	if srh[5]&srhHasHMAC != 0 {
+		return b, datapath.StackSegmentHMAC
 	}
-	first := srh[srhFixed+sidLength*last:]
+	// other flags and TLVs are the stack's
+	if srh[2] != routingSegments || int(srh[3]) != last || srh[5] != 0 || int(srh[1]) != 2*(last+1) || len(srh) != srhFixed+sidLength*(last+1) {
+		return b, datapath.StackSegmentBehaviour
+	}
+	first := srh[srhFixed+sidLength*last:][:sidLength]
 	next := byte(nextRouting)
 	switch {
 	case mode == modeEncapReduced && last == 0:
@@ -211,15 +239,23 @@ func tunnelBehaviour(encap []byte, c conditions) (b datapath.Behaviour, ok bool)
 		srh[1] -= 2
 		srh[4]--
 	case mode != modeEncap:
-		return b, false
+		return b, datapath.StackSegmentBehaviour
+	}
+	if ipv6Header+len(srh) > datapath.MaxBehaviourHeader || !isForwardable(netip.AddrFrom16([16]byte(first))) {
+		return b, datapath.StackSegmentBehaviour
+	}
+	switch {
+	case !c.source.Is6() || !isForwardable(c.source) || c.label > 0:
+		return b, datapath.StackSegmentSetting
+	case c.spread: // the kernel keeps the first packet's way
+		return b, datapath.StackSegmentAmbiguous
 	}
 	if srh != nil {
 		srh[0] = nextIPv6
 	}
 	header := append(make([]byte, 0, datapath.MaxBehaviourHeader), 6<<4, 0, 0, 0, 0, 0, next, 0)
 	header = append(header, c.source.AsSlice()...)
-	header = append(header, first[:sidLength]...)
+	header = append(header, first...)
 	header = append(header, srh...)
-	b = datapath.Behaviour{Kind: datapath.BehaviourEncapsulate, Header: string(header), KeepsLabel: c.label == 0}
-	return b, len(header) <= datapath.MaxBehaviourHeader
+	return datapath.Behaviour{Kind: datapath.BehaviourEncapsulate, Header: string(header), KeepsLabel: c.label == 0}, datapath.StackNone
 }

@@ -289,7 +289,7 @@ func FuzzRoute(f *testing.F) {
 	for _, tt := range routes {
 		f.Add(craft.Hex(f, tt.message))
 	}
-	srh := slices.Concat(number(modeEncapReduced), []byte{0, 4, routingSegments, 1, 1, 0, 0, 0}, make([]byte, 2*sidLength))
+	srh := slices.Concat(number(modeEncapReduced), []byte{0, 4, routingSegments, 1, 1, 0, 0, 0}, bytes.Repeat([]byte{0xfc}, 2*sidLength))
 	for kind, encap := range map[byte][]byte{
 		unix.LWTUNNEL_ENCAP_SEG6:       attribute(tunnelSRH, srh),
 		unix.LWTUNNEL_ENCAP_SEG6_LOCAL: append(attribute(localAction, number(actionEndDT6)), attribute(localTable, number(254))...),
@@ -302,7 +302,7 @@ func FuzzRoute(f *testing.F) {
 		for _, r := range compileEncaps(shapeOfRoute(route).encaps, conditions{source: netip.MustParseAddr("2001:db8::1")}) {
 			b := r.Behaviour
 			if n := len(b.Header); b.Kind == datapath.BehaviourEncapsulate && (n < ipv6Header || n%8 != 0 || n > datapath.MaxBehaviourHeader) ||
-				int(b.BlockBits)+int(b.SIDBits) > 128 || !r.Prefix.IsValid() {
+				int(b.BlockBits)+int(b.SIDBits) > 128 || !r.Prefix.IsValid() || (b.Kind == datapath.BehaviourStack) != (b.Reason != datapath.StackNone) {
 				t.Errorf("%+v", r)
 			}
 		}

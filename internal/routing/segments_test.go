@@ -25,7 +25,7 @@ func describe(b datapath.Behaviour) string {
 	case datapath.BehaviourEncapsulate:
 		return fmt.Sprintf("encaps %v %s", b.KeepsLabel, hex.EncodeToString([]byte(b.Header)))
 	}
-	return "stack"
+	return b.Reason.String()
 }
 
 // sids is some segments, separated by commas.
@@ -59,16 +59,22 @@ func TestSegments(t *testing.T) {
 		{"encap seg6 mode encap segs fc00::1 dev v0", "encaps true 6000000000002b00" + sourceHex + sid1 + "2902040000000000" + sid1},
 		{"encap seg6 mode encap.red segs fc00::1,fc00::2 dev v0", "encaps true 6000000000002b00" + sourceHex + sid1 + "2902040100000000" + sid2},
 		{"encap seg6 mode encap.red segs fc00::1 dev v0", "encaps true 6000000000002900" + sourceHex + sid1},
-		{"encap seg6 mode encap segs " + sids(11) + " dev v0", "stack"},
-		{"encap seg6 mode inline segs fc00::1 dev v0", "stack"},
-		{"encap seg6 mode l2encap segs fc00::1 dev v0", "stack"},
-		{local + "End flavors psp dev v0", "stack"},
-		{local + "End count dev v0", "stack"},
-		{local + "End.T table 77 dev v0", "stack"},
-		{local + "End.DX6 nh6 2001:db8:1::2 dev v0", "stack"},
-		{local + "End.B6.Encaps srh segs fc00::1 dev v0", "stack"},
-		{"expires 600 " + local + "End dev v0", "stack"},
-		{"from 2001:db8:5::/64 " + local + "End dev v0", "stack"},
+		{"encap seg6 mode encap segs " + sids(11) + " dev v0", "segment_behaviour"},
+		{"encap seg6 mode inline segs fc00::1 dev v0", "segment_behaviour"},
+		{"encap seg6 mode l2encap segs fc00::1 dev v0", "segment_behaviour"},
+		{"encap seg6 mode encap segs fe80::1 dev v0", "segment_behaviour"},
+		{"encap seg6 mode encap segs fc00::1,fc00::2 hmac 7 dev v0", "segment_hmac"},
+		{"encap ip6 id 1 dst 2001:db8:9::1 dev v0", "encap"},
+		{local + "End flavors psp dev v0", "segment_flavour"},
+		{local + "End flavors psp,next-csid lblen 32 nflen 16 dev v0", "segment_flavour"},
+		{local + "End.X nh6 fe80::2 dev v0", "segment_behaviour"},
+		{local + "End count dev v0", "segment_behaviour"},
+		{local + "End.T table 77 dev v0", "segment_behaviour"},
+		{local + "End.DX6 nh6 2001:db8:1::2 dev v0", "segment_behaviour"},
+		{local + "End.B6.Encaps srh segs fc00::1 dev v0", "segment_behaviour"},
+		{"expires 600 " + local + "End dev v0", "segment_ambiguous"},
+		{"from 2001:db8:5::/64 " + local + "End dev v0", "segment_ambiguous"},
+		{"nexthop encap seg6local action End via 2001:db8:1::2 dev v0 nexthop via 2001:db8:1::3 dev v0", "segment_ambiguous"},
 	} {
 		testnet.Run(t, "ip -6 route add fc01::/48 "+tt.route)
 		list, err := Segments()
@@ -94,11 +100,11 @@ func TestSegmentsBesides(t *testing.T) {
 	testnet.Run(t, "ip -6 route add fc01::3 encap seg6 mode encap.red segs fc00::1 dev v0")
 	for _, tt := range []struct{ do, undo, want string }{
 		{"", "", "End, End, encaps"},
-		{"ip sr tunsrc set ::", "ip sr tunsrc set 2001:db8:ff::1", "End, End, stack"},
-		{"sysctl -qw net.ipv6.seg6_flowlabel=1", "sysctl -qw net.ipv6.seg6_flowlabel=0", "End, End, stack"},
+		{"ip sr tunsrc set ::", "ip sr tunsrc set 2001:db8:ff::1", "End, End, segment_setting"},
+		{"sysctl -qw net.ipv6.seg6_flowlabel=1", "sysctl -qw net.ipv6.seg6_flowlabel=0", "End, End, segment_setting"},
 		{"sysctl -qw net.ipv6.seg6_flowlabel=-1", "sysctl -qw net.ipv6.seg6_flowlabel=0", "End, End, encaps"},
-		{"ip -6 route add 2001:db8:9::/64 nexthop via 2001:db8:1::2 nexthop via 2001:db8:1::3", "ip -6 route del 2001:db8:9::/64", "End, stack, stack"},
-		{"ip -6 route add fc01::1 encap seg6local action End dev v0 metric 7", "ip -6 route del fc01::1 metric 7", "stack, End, encaps"},
+		{"ip -6 route add 2001:db8:9::/64 nexthop via 2001:db8:1::2 nexthop via 2001:db8:1::3", "ip -6 route del 2001:db8:9::/64", "End, segment_ambiguous, segment_ambiguous"},
+		{"ip -6 route add fc01::1 encap seg6local action End dev v0 metric 7", "ip -6 route del fc01::1 metric 7", "segment_ambiguous, End, encaps"},
 		{"ip -6 route add fc01::9 encap seg6local action End dev v0 table 77", "ip -6 route del fc01::9 table 77", "End, End, encaps"},
 		{"ip -6 route add fc01::9 encap seg6local action End dev v0 table local", "ip -6 route del fc01::9 table local", ""},
 		{"ip -6 nexthop add id 7 encap seg6local action End dev v0", "ip -6 nexthop del id 7", ""},
@@ -136,7 +142,7 @@ func TestSegmentsLinkDown(t *testing.T) {
 	testnet.Run(t, "ip link set v1 down")
 	await(t, "the stack's", 3*time.Second, func() bool {
 		list, err := Segments()
-		return err == nil && len(list) == 1 && list[0].Behaviour.Kind == datapath.BehaviourStack
+		return err == nil && len(list) == 1 && list[0].Behaviour.Kind == datapath.BehaviourStack && list[0].Behaviour.Reason == datapath.StackSegmentAmbiguous
 	})
 }
 

@@ -11,7 +11,7 @@ static __always_inline enum stack_reason find_behaviour_path(context *ctx, const
 	(void)ctx;
 	(void)p;
 	(void)path;
-	return STACK_SEGMENT;
+	return STACK_SEGMENT_TC;
 }
 
 static __always_inline int carry_out(context *ctx, const struct path *path)

@@ -37,7 +37,8 @@ static __always_inline __u32 segments_begin(const struct packet *p, const struct
 }
 
 /*
- * An SRH as the kernel takes it, whole and without TLVs; else NULL: the stack checks TLVs, and an HMAC.
+ * An SRH as the kernel takes it, whole and without TLVs; else NULL: the stack checks TLVs, and an HMAC;
+ * see why_not_plain().
  */
 static __always_inline const __u8 *plain_srh(const struct packet *p, __u32 offset)
 {
@@ -47,6 +48,46 @@ static __always_inline const __u8 *plain_srh(const struct packet *p, __u32 offse
 	    srh[3] > srh[4] + 1 || !at(p, offset + SRH_FIXED + srh[4] * SEGMENT, SEGMENT))
 		return 0;
 	return srh;
+}
+
+/* Why a packet's routing header is no plain SRH. Not inlined: the stack is small. */
+__noinline int why_not_plain(context *ctx)
+{
+	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
+	struct segments s = {.l3 = ETHERNET_HEADER};
+	__u32 offset, length, entries;
+	const struct ipv6 *ip6;
+	const __u8 *srh;
+	int tlvs;
+	__u8 next;
+
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return STACK_PACKET;
+	offset = segments_begin(p, ip6, &next);
+	srh = at(p, offset, SRH_FIXED);
+	if (!srh)
+		return STACK_SEGMENT_MALFORMED;
+	if (srh[2] != ROUTING_SEGMENTS)
+		return STACK_SEGMENT_MISMATCH;
+	length = (srh[1] + 1) << 3;
+	entries = srh[4] + 1;
+	if (SRH_FIXED + entries * SEGMENT > length || srh[3] > entries)
+		return STACK_SEGMENT_MALFORMED;
+	s.list = offset + SRH_FIXED;
+	s.count = entries;
+	s.upper = offset + length;
+	tlvs = look_at_tlvs(ctx, &s);
+	if (tlvs & TLVS_OVERRUN)
+		return STACK_SEGMENT_MALFORMED;
+	return tlvs & TLVS_HMAC ? STACK_SEGMENT_HMAC : STACK_SEGMENT_TLV;
+}
+
+/* Why a behaviour does not find what it needs where a header of this type is. */
+static __always_inline enum stack_reason not_for_behaviour(__u8 next)
+{
+	return is_extension(next) ? STACK_HEADERS : STACK_SEGMENT_MISMATCH;
 }
 
 /* Drops this node's compressed SID: those after it move up (RFC 9800 §4.1). */
@@ -92,19 +133,23 @@ static __always_inline enum stack_reason plan_end(const struct packet *p, const 
 		shift_segments(b, ip6, r->destination);
 	} else {
 		offset = segments_begin(p, ip6, &next);
-		srh = next == NEXT_ROUTING ? plain_srh(p, offset) : 0;
-		if (!srh || !srh[3])
-			return STACK_SEGMENT;
+		if (next != NEXT_ROUTING)
+			return not_for_behaviour(next);
+		srh = plain_srh(p, offset);
+		if (!srh)
+			return STACK_SEGMENT_MALFORMED;
+		if (!srh[3])
+			return STACK_SEGMENT_MISMATCH;
 		segment = at(p, offset + SRH_FIXED + (srh[3] - 1) * SEGMENT, SEGMENT);
 		if (!segment)
-			return STACK_SEGMENT;
+			return STACK_SEGMENT_MALFORMED;
 		r->destination[0] = segment[0];
 		r->destination[1] = segment[1];
 		r->advances = 1;
 	}
 	r->header[3] = b->crosses ? b->next_hop[0] : r->destination[0];
 	r->header[4] = b->crosses ? b->next_hop[1] : r->destination[1];
-	return !r->destination[0] || is_scoped_word((__be32)r->destination[0]) ? STACK_SEGMENT
+	return !r->destination[0] || is_scoped_word((__be32)r->destination[0]) ? STACK_PACKET
 									       : STACK_NONE;
 }
 
@@ -121,15 +166,19 @@ static __always_inline enum stack_reason plan_decapsulation(const struct packet 
 
 	if (next == NEXT_ROUTING) {
 		srh = plain_srh(p, length);
-		if (!srh || srh[3])
-			return STACK_SEGMENT;
+		if (!srh)
+			return STACK_SEGMENT_MALFORMED;
+		if (srh[3])
+			return STACK_SEGMENT_MISMATCH;
 		next = srh[0];
 		length += (srh[1] + 1) << 3;
 	}
-	inner = next == NEXT_IPV6 ? at(p, length, IPV6_HEADER) : 0;
+	if (next != NEXT_IPV6)
+		return not_for_behaviour(next);
+	inner = at(p, length, IPV6_HEADER);
 	if (!inner || bpf_ntohl(inner->class_label) >> 28 != 6 || !inner->payload_length ||
 	    bytes_at_hand(p) != length + IPV6_HEADER + bpf_ntohs(inner->payload_length))
-		return STACK_SEGMENT;
+		return STACK_PACKET;
 	if (inner->next_header == NEXT_HBH)
 		return STACK_HEADERS;
 	if (inner->hop_limit <= 1)
@@ -147,7 +196,8 @@ static __always_inline enum stack_reason plan_decapsulation(const struct packet 
 }
 
 /*
- * Finds the packet as it will be routed, and leaves it as it is. Not inlined: the stack is small.
+ * Finds the packet as it will be routed, and leaves it as it is. STACK_SEGMENT_MALFORMED: why_not_plain()
+ * knows why not. Not inlined: the stack is small.
  */
 __noinline int plan_behaviour(context *ctx, struct path *path)
 {
@@ -159,13 +209,13 @@ __noinline int plan_behaviour(context *ctx, struct path *path)
 	__u32 number;
 
 	if (!path || !r || !path->macs[0])
-		return STACK_SEGMENT;
+		return STACK_SEGMENT_SUSPENDED;
 	number = path->macs[0] - 1;
 	b = bpf_map_lookup_elem(&behaviours, &number);
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!b || !ip6)
-		return STACK_SEGMENT;
+		return STACK_SEGMENT_SUSPENDED;
 	path->behaviour = number + 1;
 	path->growth = 0;
 	r->table_id = 0;
@@ -184,10 +234,10 @@ __noinline int plan_behaviour(context *ctx, struct path *path)
 		path->growth = b->length;
 		break;
 	default:
-		reason = STACK_SEGMENT;
+		return b->reason ? b->reason : STACK_SEGMENT_BEHAVIOUR;
 	}
 	if (!reason && has_local_address((const struct ipv6 *)r->header))
-		reason = STACK_SEGMENT;
+		reason = STACK_PACKET;
 	return reason;
 }
 
@@ -202,14 +252,14 @@ __noinline int find_routed_hop(context *ctx, struct path *path, __u32 from)
 	struct wanted w = {};
 
 	if (!path || !r)
-		return STACK_SEGMENT;
+		return STACK_SEGMENT_SUSPENDED;
 	ip6 = (const struct ipv6 *)r->header;
 	w.table_id = r->table_id;
 	reason = find_wanted(ip6, from, r->table, &w, &set);
 	if (reason)
 		return reason;
 	if (!set) /* no agent says that the behaviour is still true */
-		return STACK_SEGMENT;
+		return STACK_SEGMENT_SUSPENDED;
 	if (is_remembered(set, ip6, &w, path))
 		return STACK_NONE;
 	forget_memory();
@@ -222,12 +272,14 @@ static __always_inline enum stack_reason find_behaviour_path(context *ctx, const
 {
 	enum stack_reason reason = plan_behaviour(ctx, path);
 
+	if (reason == STACK_SEGMENT_MALFORMED)
+		return why_not_plain(ctx);
 	if (!reason)
 		reason = find_routed_hop(ctx, path, p->on->ifindex);
 	if (reason)
 		return reason;
 	if (path->reason)
-		return path->reason;
+		return path->reason == STACK_LWTUNNEL ? STACK_SEGMENT_CHAINED : path->reason;
 	if ((__s64)bytes_at_hand(p) + path->growth > path->mtu)
 		return STACK_MTU;
 	return path->ifindex != p->on->ifindex && choose_device(path->ifindex) ? STACK_NONE
@@ -245,7 +297,7 @@ static __always_inline enum stack_reason put_segments(context *ctx, struct packe
 	__u8 hop_limit;
 
 	if (!ip6)
-		return STACK_SEGMENT;
+		return STACK_PACKET;
 	class_label = ip6->class_label & b->inherited;
 	hop_limit = ip6->hop_limit;
 	if (bpf_xdp_adjust_head(ctx, -(int)b->length))
@@ -260,7 +312,7 @@ static __always_inline enum stack_reason put_segments(context *ctx, struct packe
 	}
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
-		return STACK_SEGMENT;
+		return STACK_PACKET;
 	ip6->class_label |= class_label;
 	ip6->payload_length = bpf_htons(length);
 	ip6->hop_limit = hop_limit;
@@ -279,30 +331,30 @@ __noinline int carry_out(context *ctx, const struct path *path)
 	__u8 *srh, next;
 
 	if (!path || !r)
-		return STACK_SEGMENT;
+		return STACK_SEGMENT_SUSPENDED;
 	number = path->behaviour - 1;
 	b = bpf_map_lookup_elem(&behaviours, &number);
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!b || !ip6)
-		return STACK_SEGMENT;
+		return STACK_SEGMENT_SUSPENDED;
 	switch (b->kind) {
 	case BEHAVIOUR_END:
 		if (r->advances) {
 			srh = at(p, segments_begin(p, ip6, &next), SRH_FIXED);
 			if (!srh)
-				return STACK_SEGMENT;
+				return STACK_PACKET;
 			srh[3]--;
 		}
 		ip6->destination[0] = r->destination[0];
 		ip6->destination[1] = r->destination[1];
 		return STACK_NONE;
 	case BEHAVIOUR_DECAPSULATE:
-		return move_head(ctx, ETHERNET_HEADER, -path->growth) ? STACK_SEGMENT : STACK_NONE;
+		return move_head(ctx, ETHERNET_HEADER, -path->growth) ? STACK_HEADROOM : STACK_NONE;
 	case BEHAVIOUR_ENCAPSULATE:
 		return put_segments(ctx, p, b);
 	}
-	return STACK_SEGMENT;
+	return STACK_SEGMENT_SUSPENDED;
 }
 
 /*

@@ -99,7 +99,7 @@ func leftovers(t *testing.T, l *lab.Lab) []leftover {
 		{name: "no route", packet: from("2001:db8:99::1", 59, 64, some), reason: "route", answer: &icmp{1, 0, 0}},
 		{name: "prohibited", packet: from("2001:db8:66::1", 59, 64, some), reason: "route", answer: &icmp{1, 1, 0}},
 		{name: "black hole", packet: from("2001:db8:67::1", 59, 64, some), reason: "route"},
-		{name: "a route that encapsulates", packet: from("2001:db8:68::1", 59, 64, some), reason: "segment", at: "beta eth0", grown: 40 + 24},
+		{name: "a route that encapsulates", packet: from("2001:db8:68::1", 59, 64, some), reason: "segment_setting", at: "beta eth0", grown: 40 + 24},
 
 		{name: "a neighbour to be asked", packet: from("2001:db8:2::77", 59, 64, some), reason: "neighbour", at: "beta eth0", count: 1,
 			before: "ip -6 neigh flush to 2001:db8:2::77 dev eth1"},
@@ -212,6 +212,7 @@ func TestForwardLeavesToStack(t *testing.T) {
 	e2e.NeedRedirection(t)
 	l := raiseExits(t)
 	w := watchExits(t, l)
+	e2e.AwaitSegments(t, l, "router")
 	rows := leftovers(t, l)
 	came := make([]string, len(rows))
 	for i, r := range rows {

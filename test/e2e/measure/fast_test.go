@@ -237,6 +237,34 @@ func checkMarkedWhereForwarded(t *testing.T, marking string) {
 	}
 }
 
+// TestMarkedWithIOAM leaves packets to the stack that may get the option and IOAM: the egress hook
+// marks them, each exactly once.
+func TestMarkedWithIOAM(t *testing.T) {
+	t.Parallel()
+	const ioam = `{name: other, interface: eth1, match: {destination: "2001:db8:99::/64"}, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 64}}]}`
+	flow := fmt.Sprintf("source: 2001:db8:1::2, segments: [%q, %q]", endSID, lastSID)
+	topology := fmt.Sprintf(routers, agentOf(1, "out", fast, asking{ioam: ioam}, flow), agentOf(2, "transit", fast, asking{}, flow), agentOf(3, "in", fast, asking{}, flow))
+	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true, carrier: option"))
+	open(t, l)
+	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
+	for _, r := range readers {
+		r.awaitComplete(t)
+	}
+	header, err := srv6.SRH{NextHeader: 41, SegmentsLeft: 1, Segments: []netip.Addr{netip.MustParseAddr(lastSID), netip.MustParseAddr(endSID)}}.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := craft.Between("2001:db8:1::2", "2001:db8:2::2", craft.UDP).With(craft.Datagram(9, 9, make([]byte, 100)...))
+	packet := craft.Between("2001:db8:1::2", endSID, srv6.NextHeaderRouting).With(header, inner)
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
+	const count = 500
+	inject(t, l, packet, count)
+	checkCounts(t, readers, count, uint64(count*(len(packet)+8)))
+	if f := e2e.ForwardsOf(t, l, "ingress"); f.ToStack["marking"] != count || f.Fast["no_ioam"] > 0 {
+		t.Errorf("fast %v, left to the stack %v; want %d by marking", f.Fast, f.ToStack, count)
+	}
+}
+
 // inject sends copies of a packet from alpha to the ingress.
 func inject(t *testing.T, l *lab.Lab, packet []byte, count int) {
 	t.Helper()
