@@ -35,7 +35,8 @@ type scalar struct {
 // codec reads and writes the scalars of one type.
 type codec struct {
 	form  form
-	wants string // what the value must be; the cure of a wrong one
+	wants string   // what the value must be; the cure of a wrong one
+	names []string // all values, where they are a few words
 	parse func(text string) (any, error)
 	text  func(v any) string
 }
@@ -208,7 +209,9 @@ func words[T comparable](list ...word[T]) codec {
 	if len(names) > 1 {
 		wants = "one of " + strings.Join(names, ", ")
 	}
-	return newCodec(formText, wants, parse, text)
+	c := newCodec(formText, wants, parse, text)
+	c.names = names
+	return c
 }
 
 // parseUint reads a decimal or 0x number of at most bits bits. Leading zeros are
