@@ -21,16 +21,16 @@ func newFlowCommand(opts *options) *cobra.Command {
 next reload; to keep them, write them into the file.
 
 DIRECTION is out at the ingress of the path, where packets are counted and marked,
-in at its egress, and transit at endpoints between them. At the ingress, points are
-the addresses of the nodes after it that count the flow, too, the egress last. It
-asks them after each block, and waymark loss shows what was lost; without points,
-the flow is only counted. Each word stands for the key of flows that is like it:
+in at its egress, and transit at endpoints between them. src and segs are needed.
+At the ingress, points are the nodes after it that count the flow, too, the egress
+last. After each block, it asks them what they counted, and waymark loss shows
+what was lost; without points, the flow is only counted.
 
 ` + iproute2.FlowHelp() + `
 
 show adds the counters of the last closed block.`,
 		Example: `  waymark flow add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6 \
-      points 2001:db8:ff::3 max-loss 0.1%
+      points 2001:db8:ff::2,egress=2001:db8:ff::3 max-loss 0.1%
   waymark flow add red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6
   waymark flow show
   waymark flow del red`,

@@ -135,7 +135,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[SegmentCount]():      unsigned[SegmentCount](4),
 	reflect.TypeFor[PointNumber]():       unsigned[PointNumber](4),
 	reflect.TypeFor[FlowCapacity]():      newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxMeasuredFlows), parseFrom1[FlowCapacity](model.MaxMeasuredFlows), func(n FlowCapacity) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Point]():             newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parsePoint, formatPoint),
+	reflect.TypeFor[Point]():             newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862, both also with a name: north1=2001:db8::1", parsePoint, formatPoint),
 	reflect.TypeFor[Reflector]():         newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parseReflector, formatReflector),
 	reflect.TypeFor[PacketRate]():        newCodec(formNumber, "a number from 1 to 10000000", parseFrom1[PacketRate](10_000_000), func(n PacketRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Container]():         newCodec(formText, "none, or bits of the locator block / bits of a SID, such as 32/16", parseContainer, formatContainer),

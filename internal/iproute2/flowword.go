@@ -35,11 +35,11 @@ var flowWords = []flowWord{
 	flowOptional("flowlabel", "N", "outer flow label", func(f *config.Flow) **config.FlowLabel { return &f.FlowLabel }),
 	flowValue("session", "N", "number of the flow in messages without its name", func(f *config.Flow) *config.SessionID { return &f.Session }),
 	flowOptional("flowmonid", "N", "FlowMonID, with carrier: option", func(f *config.Flow) **config.MonitorID { return &f.MonitorID }),
-	flowList("points", "ADDR,ADDR", "nodes that count the flow after this one", func(f *config.Flow) *[]config.Point { return &f.Points }),
-	flowValue("probes", "WAY", "out-of-band, in-band or in-band-encap test packets", func(f *config.Flow) *model.Probes { return &f.Probes }),
-	flowList("points-after", "N,N", "SIDs that packets visit before points but the last", func(f *config.Flow) *[]config.SegmentCount { return &f.PointsAfter }),
-	flowList("return-segments", "SID,SID", "the way back of answers to in-band packets", func(f *config.Flow) *[]netip.Addr { return &f.Return }),
-	flowValue("point", "N", "number of this node on the way, with exchange: ipfix", func(f *config.Flow) *config.PointNumber { return &f.Point }),
+	flowList("points", "NODE,NODE", "nodes after this one that count it: [NAME=]ADDR", func(f *config.Flow) *[]config.Point { return &f.Points }),
+	flowValue("probes", "WAY", "test packets: out-of-band, in-band, in-band-encap", func(f *config.Flow) *model.Probes { return &f.Probes }),
+	flowList("points-after", "N,N", "SIDs before each point but the last", func(f *config.Flow) *[]config.SegmentCount { return &f.PointsAfter }),
+	flowList("return-segments", "SIDS", "the way back of answers to in-band packets", func(f *config.Flow) *[]netip.Addr { return &f.Return }),
+	flowValue("point", "N", "number of this node, with exchange: ipfix", func(f *config.Flow) *config.PointNumber { return &f.Point }),
 	flowValue("lastpoint", "N", "that of its egress", func(f *config.Flow) *config.PointNumber { return &f.LastPoint }),
 	flowFlag("metrics", "the flow has metrics of its own", func(f *config.Flow) *bool { return &f.Metrics }),
 	flowOptional("max-loss", "SHARE", "warn of a larger loss in a block, such as 0.1%", func(f *config.Flow) **config.LossShare { return &f.MaxLoss }),
@@ -73,7 +73,7 @@ func flowWordList() string {
 func FlowHelp() string {
 	var lines []string
 	for i := range flowWords {
-		lines = append(lines, fmt.Sprintf("  %-24s%s", flowWords[i].form(), flowWords[i].help))
+		lines = append(lines, fmt.Sprintf("  %-21s%s", flowWords[i].form(), flowWords[i].help))
 	}
 	return strings.Join(lines, "\n")
 }
