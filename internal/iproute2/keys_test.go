@@ -119,6 +119,70 @@ func TestKeysOfFlows(t *testing.T) {
 	}, FormatFlow)
 }
 
+func TestKeysOfNamespaces(t *testing.T) {
+	keysHaveWords(t, map[string]string{
+		"id": "add 5", "data": "add 5 data 1", "data-wide": "add 5 wide 1", "remove": "add 5 remove on", "export": "add 5 export every",
+		"sample": "add 5 export sample 7", "pot.key-file": "add 5 pot a.key", "pot.drop-rejected": "add 5 drop-rejected on pot a.key",
+		"e2e": "add 5 e2e on", "loopback": "add 5 loopback on", "terminate-active": "add 5 terminate-active on", "incremental": "add 5 incremental on",
+	}, map[string]string{
+		"schema.id":   "schema add ID DATA, and namespace set ID schema ID, as in iproute2",
+		"schema.data": "the same",
+	}, func(words []string) (config.Namespace, error) {
+		c, err := ParseNamespace(words)
+		return c.Namespace, err
+	}, nil)
+	keysHaveWords(t, map[string]string{"id": "add 5 x", "data": "add 5 x"}, nil, func(words []string) (config.Schema, error) {
+		c, err := ParseSchema(words)
+		return c.Schema, err
+	}, nil)
+}
+
+func TestKeysOfEncapsulations(t *testing.T) {
+	with := func(words string) string {
+		return "add 2001:db8::/32 dev eth0 encap ioam6 " + words + " trace prealloc type 0x800000 ns 1 size 12"
+	}
+	option := func(words string) string { return "add default dev eth0 encap ioam6 mode inline " + words }
+	keysHaveWords(t, map[string]string{
+		"name": with("") + " name n", "interface": with(""), "flows": with("flows 1/7"), "frequency": with("freq 1/7"), "mode": with("mode encap tundst ::1"),
+		"budget.packets": with("budget packets 1%"), "budget.octets": with("budget octets 1%"), "nested": with("nested"),
+		"tunnel.source": with("mode encap tunsrc ::2 tundst ::1"), "tunnel.destination": with("mode encap tundst ::1"),
+		"match.destination": with(""), "match.source": with("") + " from ::/1", "match.next-header": with("") + " ipproto tcp", "match.source-port": with("") + " sport 7",
+		"match.destination-port": with("") + " dport 7-8", "match.traffic-class": with("") + " tos 0", "match.flow-label": with("") + " flowlabel 0",
+		"options.trace.namespace": with(""), "options.trace.type": with(""), "options.trace.size": with(""), "options.trace.loopback": with("") + " loopback 1/100",
+		"options.trace.incremental": option("trace incremental type 0x800000 ns 1 size 12"),
+		"options.dex.namespace":     option("dex ns 1 trace-type 0x800000"), "options.dex.trace-type": option("dex ns 1 trace-type 0x800000"),
+		"options.dex.extension-flags": option("dex ns 1 trace-type 0x800000 ext-flags 0xc0"), "options.dex.flow-id": option("dex ns 1 trace-type 0x800000 ext-flags 0x80 flow-id 7"),
+		"options.dex.option-type": option("dex ns 1 trace-type 0x800000 option-type 0x31"), "options.pot.namespace": option("pot ns 1"),
+		"options.e2e.namespace": option("e2e ns 1 type 0x4000"), "options.e2e.type": option("e2e ns 1 type 0x4000"),
+	}, nil, func(words []string) (config.Encapsulation, error) {
+		c, err := ParseRoute(words)
+		return c.Rule, err
+	}, FormatRoute)
+}
+
+func TestKeysOfTunnelEndsAndInterfaces(t *testing.T) {
+	keysHaveWords(t, map[string]string{"tunnel-destination": "add ::1", "sources": "add ::1 source ::/16", "bare": "add ::1 nobare"}, nil,
+		func(words []string) (config.Decapsulation, error) {
+			c, err := ParseDecapsulation(words)
+			return c.Decapsulation, err
+		}, FormatDecapsulation)
+	const programs = "it decides which programs are attached: a change is made by loading the file, as a whole or not at all"
+	const kernels = "ids are the kernel's, which sysctl sets at run time and the agent follows"
+	keysHaveWords(t, map[string]string{"name": "set eth0 role ingress", "role": "set eth0 role ingress", "boundary": "set eth0 boundary strip"},
+		map[string]string{"id": kernels, "id-wide": kernels, "attach": programs, "forwarding": programs},
+		func(words []string) (in config.Interface, err error) {
+			c, err := ParseInterface(words)
+			in.Name = c.Name
+			if c.Role != nil {
+				in.Role = append(in.Role, *c.Role)
+			}
+			if c.Boundary != nil {
+				in.Boundary = *c.Boundary
+			}
+			return in, err
+		}, nil)
+}
+
 // A port of a point needs quotes in a shell.
 func TestPointsWithPorts(t *testing.T) {
 	c, err := ParseFlow([]string{"add", "red", "out", "src", "::1", "segs", "::2", "points", "[::3]:6374,::4"})
