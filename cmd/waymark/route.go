@@ -58,8 +58,8 @@ get the option, too. pot is a proof of transit, for which the namespace has a ke
 0x4000 numbers the packets of each flow with 32 bits, 0x8000 with 64 bits, and
 0x3000 adds a timestamp; 0x7000 does both. dev is the interface by which packets
 leave. via, metric, proto, pref, onlink and table main are accepted, so that lines
-for 'ip -6 route' can be pasted; they belong to the kernel's route, a hint says so,
-and the rule acts on all packets that leave by IF.
+for 'ip -6 route' can be pasted; they belong to the kernel's route, a hint says
+so, and the rule acts on all packets that leave by IF.
 
 NAME is the encapsulation's name, by default made of its criteria.
 
