@@ -236,3 +236,23 @@ func TestEqual(t *testing.T) {
 		}
 	}
 }
+
+// Errors in a flow that is added name the flow and its keys, and other flows by their names.
+func TestRefusedFlows(t *testing.T) {
+	for text, want := range map[string]string{
+		`"direction":"out","source":"2001:db8::9","segments":["ff02::1"]`:                                                              `flow "new": segments: ff02::1 is no SID`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"session":1206`:                                               `flow "new": session: 1206 is also the session of flow "red"; give`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"points":["::2"],"probes":"in-band","points_after":[1]`:       `flow "new": points-after: 1 numbers for 1 points`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"points":["::2"],"max_delay":"1s"`:                            `flow "new": max-delay: packets with a delay of 1s make blocks uncertain`,
+		`"direction":"in","source":"2001:db8::9","segments":["fc00::1"],"max_loss":"1%"`:                                               `flow "new": max-loss: loss and delay of the flow are not computed here`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"points":["one=::2"],"return_segments":["fc00::9"],"point":1`: `flow "new": return-segments: only in-band packets ask for a way back`,
+	} {
+		var f Flow
+		if err := f.UnmarshalJSON([]byte(`{"name":"new",` + text + "}")); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if _, err := mustParse(t, measuring).AddFlow(f); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
