@@ -94,16 +94,6 @@ const rules = `[
  {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":"9"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
  {"name":"other","interface":"eth2","match":{"destination":"2001:db8:2::/64"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}]`
 
-// here is where commands run.
-func here(t *testing.T) string {
-	t.Helper()
-	directory, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return directory
-}
-
 // TestRequests checks the request that each command line makes.
 func TestRequests(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules, "POST /v1/stop": `{"warnings":[]}`})
@@ -116,10 +106,6 @@ func TestRequests(t *testing.T) {
 		{"ioam namespace set 124 export sample 9", `PUT /v1/namespaces/124/export {"export":"sample","sample":9}`},
 		{"ioam namespace set 124 remove on loopback off", `PATCH /v1/namespaces/124 {"remove":true,"loopback":false}`},
 		{"ioam ns set 124 e2e on incremental on terminate-active off", `PATCH /v1/namespaces/124 {"e2e":true,"incremental":true,"terminate_active":false}`},
-		{"ioam namespace set 124 pot /etc/../etc/a.key drop-rejected off", `PATCH /v1/namespaces/124 {"pot_key_file":"/etc/a.key","pot_drop_rejected":false}`},
-		{"ioam namespace set 124 pot none", `PATCH /v1/namespaces/124 {"pot_key_file":""}`},
-		{"ioam namespace set 124 pot a.key", `PATCH /v1/namespaces/124 {"pot_key_file":"` + here(t) + `/a.key"}`},
-		{"ioam namespace add 124 pot a.key", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","pot":{"key_file":"` + here(t) + `/a.key","drop_rejected":false},"e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
 		{"ioam namespace add 124 remove on", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":true,"export":"none","e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
 		{"ioam namespace set 124 schema none", `PUT /v1/namespaces/124/schema {"schema":null}`},
 		{"ioam schema add 777 rack", `POST /v1/schemas {"id":777,"data":"rack"}`},
