@@ -44,24 +44,30 @@ func TestCompletionOfWords(t *testing.T) {
 func TestCompletionOfNamespaces(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                          "show\nadd\ndel\nset\n",
-		"set 1":                     "remove\ne2e\nincremental\nloopback\nterminate-active\nschema\nexport\n",
+		"set 1":                     "remove\ne2e\nincremental\nloopback\nterminate-active\ndrop-rejected\npot\nschema\nexport\n",
 		"set 1 remove":              "on\noff\n",
-		"set 1 remove on":           "remove\ne2e\nincremental\nloopback\nterminate-active\n",
+		"set 1 remove on":           "remove\ne2e\nincremental\nloopback\nterminate-active\ndrop-rejected\npot\n",
 		"set 1 schema":              "none\n",
 		"set 1 schema none":         "",
 		"set 1 export":              "none\nevery\naggregate\nsample\n",
 		"set 1 export every":        "",
-		"add 1 data 5":              "remove\ne2e\nincremental\nloopback\nterminate-active\ndata\nwide\nexport\n",
+		"add 1 data 5":              "remove\ne2e\nincremental\nloopback\nterminate-active\ndrop-rejected\npot\ndata\nwide\nexport\n",
 		"add 1 data 5 loopback":     "on\noff\n",
 		"add 1 data":                "",
+		"add 1 pot":                 "none\n",
+		"set 1 pot":                 "none\n",
+		"set 1 pot /etc/key":        "remove\ne2e\nincremental\nloopback\nterminate-active\ndrop-rejected\npot\n",
 		"add 1 export sample":       "",
 		"del 1":                     "",
 		"add":                       "",
-		"add 1 terminate-active on": "remove\ne2e\nincremental\nloopback\nterminate-active\ndata\nwide\nexport\n",
+		"add 1 terminate-active on": "remove\ne2e\nincremental\nloopback\nterminate-active\ndrop-rejected\npot\ndata\nwide\nexport\n",
 	} {
 		_, stdout, _ := runCLI(t, "", append(append([]string{"__complete", "ioam", "namespace"}, strings.Fields(args)...), "")...)
 		if got, _, _ := strings.Cut(stdout, ":"); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+		if files := strings.HasSuffix(stdout, ":0\n"); files != strings.HasSuffix(args, " pot") {
+			t.Errorf("%s: completes files: %v, %q", args, files, stdout)
 		}
 	}
 }

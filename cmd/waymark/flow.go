@@ -21,23 +21,16 @@ func newFlowCommand(opts *options) *cobra.Command {
 next reload; to keep them, write them into the file.
 
 DIRECTION is out at the ingress of the path, where packets are counted and marked,
-in at its egress, and transit at endpoints between them. src is the source of the
-outer header, and segs the policy's SIDs, the first to visit first.
+in at its egress, and transit at endpoints between them. src and segs are needed.
+At the ingress, points are the nodes after it that count the flow, too, the egress
+last. After each block, it asks them what they counted, and waymark loss shows
+what was lost; without points, the flow is only counted.
 
-More words:
-  mode MODE      encap (default), encap.red or inline, as in seg6
-  psp            the last endpoint but one removes the SRH
-  container B/S  SIDs hold compressed SIDs: bits of block and SID
-  dst ADDR       destination of the outer header, as at this node
-  tclass N       outer traffic class, of which the DSCP is compared
-  flowlabel N    outer flow label
-  session N      number of the flow in messages without its name
-  flowmonid N    FlowMonID, with carrier: option
-  point N        number of this node on the way, with exchange: ipfix
-  lastpoint N    that of its egress
+` + iproute2.FlowHelp() + `
 
 show adds the counters of the last closed block.`,
-		Example: `  waymark flow add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6
+		Example: `  waymark flow add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6 \
+      points 2001:db8:ff::2,egress=2001:db8:ff::3 max-loss 0.1%
   waymark flow add red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6
   waymark flow show
   waymark flow del red`,
@@ -92,18 +85,9 @@ func formatMeasuredFlow(f api.MeasuredFlow) string {
 // remove.
 func completeFlowWords(opts *options) cobra.CompletionFunc {
 	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
-		switch {
-		case len(args) == 0:
-			return []cobra.Completion{"show", "add", "del"}
-		case len(args) == 1 && (args[0] == "del" || args[0] == "show"):
+		if len(args) == 1 && (args[0] == "del" || args[0] == "show") {
 			return named(opts, cmd, (*api.Client).MeasuredFlows, func(f api.MeasuredFlow) string { return f.Flow.Name })
-		case len(args) == 2 && args[0] == "add":
-			return []cobra.Completion{"out", "in", "transit"}
-		case len(args) > 2 && args[0] == "add" && args[len(args)-1] == "mode":
-			return []cobra.Completion{"encap", "encap.red", "inline"}
-		case len(args) > 2 && args[0] == "add":
-			return []cobra.Completion{"src", "segs", "mode", "psp", "container", "dst", "tclass", "flowlabel", "session", "flowmonid", "point", "lastpoint"}
 		}
-		return nil
+		return iproute2.CompleteFlow(args)
 	})
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ and last until the next reload; to keep them, write them into the file.`
 
 func newNamespaceCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] [SETTING {on|off}]... | del ID | set ID schema {ID|none} | set ID export WAY | set ID {SETTING {on|off}}...]",
+		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] [pot FILE] [SETTING {on|off}]... | del ID | set ID schema {ID|none} | set ID export WAY | set ID [pot {FILE|none}] [SETTING {on|off}]...]",
 		Aliases: append(abbreviations("namespace"), "ns"),
 		Short:   "Show, add and remove IOAM namespaces, and change their settings",
 		Long: `Show, add and remove IOAM namespaces, and set their schema and export, in the
@@ -41,17 +42,24 @@ default), every (a postcard for every packet), aggregate (flows), or sample N
 
 SETTING, which iproute2 does not have either, is a key of the configuration that
 says what this node does with the options of the namespace: remove, e2e,
-incremental, loopback or terminate-active. All are off by default. Proofs of
-transit need keys, which come from files: set pot in the configuration.`,
+incremental, loopback, terminate-active or drop-rejected. All are off by default.
+
+pot names the file with this node's key for proofs of transit, which 'waymark pot
+generate' makes; none ends them. The agent reads the file. With drop-rejected, the
+verifying node drops packets whose proof is wrong.`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace add 124 export sample 100
   waymark ioam namespace add 125 remove on terminate-active on
   waymark ioam namespace set 123 schema 777
   waymark ioam namespace set 123 loopback on incremental off
+  waymark ioam namespace set 123 pot /etc/waymark/pot-node-3.key
   waymark ioam namespace show`,
-		ValidArgsFunction: completing(namespaceWords),
+		ValidArgsFunction: completeNamespace,
 	}
 	return inWords(opts, cmd, "ioam namespace", iproute2.ParseNamespace, func(cmd *cobra.Command, c *api.Client, words iproute2.NamespaceCommand) error {
+		if err := absoluteKeyFile(&words); err != nil {
+			return err
+		}
 		switch ctx := cmd.Context(); words.Verb {
 		case iproute2.Add:
 			return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
@@ -77,9 +85,37 @@ transit need keys, which come from files: set pot in the configuration.`,
 	})
 }
 
+// absoluteKeyFile makes the path of a key absolute: the agent, which reads the file, has another
+// working directory.
+func absoluteKeyFile(words *iproute2.NamespaceCommand) (err error) {
+	var file *string
+	switch {
+	case words.Namespace.Proof != nil:
+		file = &words.Namespace.Proof.KeyFile
+	case words.Change != nil && words.Change.KeyFile != nil && *words.Change.KeyFile != "":
+		file = words.Change.KeyFile
+	default:
+		return nil
+	}
+	if *file, err = filepath.Abs(*file); err != nil {
+		return fmt.Errorf("pot: %w; give an absolute path", err)
+	}
+	return nil
+}
+
+// completeNamespace completes the words after "namespace", and the file of a key.
+func completeNamespace(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	words, directive := completing(namespaceWords)(cmd, args, typed)
+	if n := len(args); n > 2 && args[n-1] == "pot" {
+		directive = cobra.ShellCompDirectiveDefault
+	}
+	return words, directive
+}
+
 // namespaceWords completes the words after "namespace".
 func namespaceWords(_ *cobra.Command, args []string) []cobra.Completion {
-	settings := []cobra.Completion{"remove", "e2e", "incremental", "loopback", "terminate-active"}
+	settings := iproute2.NamespaceSettings
+	some := append(slices.Clip(settings), "pot")
 	switch n := len(args); {
 	case n == 0:
 		return []cobra.Completion{"show", "add", "del", "set"}
@@ -89,16 +125,18 @@ func namespaceWords(_ *cobra.Command, args []string) []cobra.Completion {
 		return []cobra.Completion{"on", "off"}
 	case args[n-1] == "data" || args[n-1] == "wide" || args[n-1] == "sample":
 		return nil
+	case args[n-1] == "pot":
+		return []cobra.Completion{iproute2.NoProof}
 	case args[n-1] == "export":
 		return []cobra.Completion{"none", "every", "aggregate", "sample"}
 	case args[0] == "add":
-		return append(settings, "data", "wide", "export")
+		return append(some, "data", "wide", "export")
 	case n == 2:
-		return append(settings, "schema", "export")
+		return append(some, "schema", "export")
 	case args[2] == "schema" && n == 3:
 		return []cobra.Completion{"none"}
-	case slices.Contains(settings, args[2]):
-		return settings
+	case slices.Contains(some, args[2]):
+		return some
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -27,12 +28,13 @@ func newLossCommand(opts *options) *cobra.Command {
 		Short: "Show the loss and delay of measured SRv6 flows",
 		Long: `Show the loss and delay of the SRv6 flows whose ingress is the node of the running
 agent, in the last block: from ingress to egress, and between neighbouring nodes
-that count. Nodes are numbered along the path; 0 is this one. "-" is what is not
-known: a loss is only known if the verdict is measured, or idle (no packet was
-sent). uncertain gives its reasons. A one-way delay is the difference of two
-clocks, and may be wrong by as much as they differ, which is at most clocks. A
-block that is beyond a threshold of its flow (max-loss, max-delay, no-data-after)
-has the code of the warning.
+that count. The ingress has its own name, the others have those of the flow's
+points, or their addresses; --json and --csv also number them along the path, from
+0. "-" is what is not known: a loss is only known if the verdict is measured, or
+idle (no packet was sent). uncertain gives its reasons. A one-way delay is the
+difference of two clocks, and may be wrong by as much as they differ, which is at
+most clocks. A block that is beyond a threshold of its flow (max-loss, max-delay,
+no-data-after) has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
@@ -160,7 +162,7 @@ func (l *lossList) flush() error {
 }
 
 func about(m *record.Measurement) []string {
-	return []string{m.Flow, numberText(m.Block), m.Start.UTC().Format("15:04:05.000Z"), strconv.Itoa(int(m.From)), strconv.Itoa(int(m.To))}
+	return []string{m.Flow, numberText(m.Block), m.Start.UTC().Format("15:04:05.000Z"), cmp.Or(m.FromNode, strconv.Itoa(int(m.From))), cmp.Or(m.ToNode, strconv.Itoa(int(m.To)))}
 }
 
 func lossRow(r *record.Loss) []string {

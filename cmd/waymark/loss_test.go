@@ -15,14 +15,14 @@ import (
 // lossLines are records as the agent gives them: of a flow's way, of its delay there, and
 // of another flow.
 var lossLines = []string{
-	`{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"measured","sent":1000,"received":990,"lost":10,"duplicated":0,"ratio":0.01,"sent_bytes":96000,"received_bytes":95040,"lost_bytes":960,"duplicated_bytes":0,"warning":"flow_loss_high"}`,
-	`{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"method":"mean-of-sums","samples":1,"min_ns":18400,"mean_ns":18400,"p95_ns":18400,"jitter_ns":null,"from_clock_error_ns":5000,"to_clock_error_ns":null,"warning":"flow_delay_high"}`,
+	`{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"measured","sent":1000,"received":990,"lost":10,"duplicated":0,"ratio":0.01,"sent_bytes":96000,"received_bytes":95040,"lost_bytes":960,"duplicated_bytes":0,"warning":"flow_loss_high","from_node":"ingress","to_node":"2001:db8:ff::3"}`,
+	`{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"method":"mean-of-sums","samples":1,"min_ns":18400,"mean_ns":18400,"p95_ns":18400,"jitter_ns":null,"from_clock_error_ns":5000,"to_clock_error_ns":null,"warning":"flow_delay_high","from_node":"ingress","to_node":"2001:db8:ff::3"}`,
 	`{"kind":"loss","flow":"blue","flow_id":8,"scope":"whole","from":0,"to":1,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"uncertain","to_reasons":["missing"],"sent":7,"received":null,"lost":null,"duplicated":null,"ratio":null}`,
 	`{"kind":"trace"}`,
 }
 
 const csvHead = "kind,flow,block,start,length_ns,from,to,verdict,sent,received,lost,duplicated,ratio,sent_bytes,received_bytes,lost_bytes,duplicated_bytes," +
-	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning\n"
+	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning,from_node,to_node\n"
 
 func TestLossList(t *testing.T) {
 	for _, tt := range []struct {
@@ -32,17 +32,17 @@ func TestLossList(t *testing.T) {
 		want      string
 	}{
 		{"table", false, false, "", "" +
-			"FLOW  BLOCK  START          FROM  TO  VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   CLOCKS   REASONS       WARNING\n" +
-			"red   5      12:00:05.000Z  0     2   measured   1000  990       10    0.01   -       -        -             flow_loss_high\n" +
-			"red   5      12:00:05.000Z  0     2   delay      -     -         -     -      18.4us  unknown  mean-of-sums  flow_delay_high\n" +
-			"blue  5      12:00:05.000Z  0     1   uncertain  7     -         -     -      -       -        missing       -\n"},
+			"FLOW  BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   CLOCKS   REASONS       WARNING\n" +
+			"red   5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   -       -        -             flow_loss_high\n" +
+			"red   5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      18.4us  unknown  mean-of-sums  flow_delay_high\n" +
+			"blue  5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -       -        missing       -\n"},
 		{"values", false, true, "red", "" +
 			csvHead +
-			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high\n" +
-			"delay,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,,,,,,,,,,,mean-of-sums,1,18400,18400,18400,,5000,,,,flow_delay_high\n"},
+			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high,ingress,2001:db8:ff::3\n" +
+			"delay,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,,,,,,,,,,,mean-of-sums,1,18400,18400,18400,,5000,,,,flow_delay_high,ingress,2001:db8:ff::3\n"},
 		{"values that are not known", false, true, "blue", "" +
 			csvHead +
-			"loss,blue,5,2026-11-23T12:00:05.000000000Z,1000000000,0,1,uncertain,7,,,,,,,,,,,,,,,,,,missing,\n"},
+			"loss,blue,5,2026-11-23T12:00:05.000000000Z,1000000000,0,1,uncertain,7,,,,,,,,,,,,,,,,,,missing,,,\n"},
 		{"records", true, false, "blue", lossLines[2] + "\n"},
 	} {
 		var out bytes.Buffer
@@ -74,16 +74,16 @@ func TestLossFollows(t *testing.T) {
 		}
 	}
 	const want = `
-FLOW      BLOCK        START          FROM  TO  VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
-red       5            12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               flow_loss_high
-red       5            12:00:05.000Z  0     2   delay      -         -         -         -          18.4us       unknown   mean-of-sums    flow_delay_high
-blue      5            12:00:05.000Z  0     1   uncertain  7         -         -         -          -            -         missing         -
-red       179543746    12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               flow_loss_high
-FLOW           BLOCK        START          FROM  TO  VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
-rouge-et-bleu  6            12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               -
-café-au-lait   7            12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               -
-red            5            12:00:05.000Z  0     2   delay      -         -         -         -          18.4us       1.505ms   mean-of-sums    flow_delay_high
-red            5            12:00:05.000Z  0     2   delay      -         -         -         -          18.4us       -         two-way         flow_delay_high
+FLOW      BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
+red       5            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               flow_loss_high
+red       5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          18.4us       unknown   mean-of-sums    flow_delay_high
+blue      5            12:00:05.000Z  0         1               uncertain  7         -         -         -          -            -         missing         -
+red       179543746    12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               flow_loss_high
+FLOW           BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
+rouge-et-bleu  6            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               -
+café-au-lait   7            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               -
+red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          18.4us       1.505ms   mean-of-sums    flow_delay_high
+red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          18.4us       -         two-way         flow_delay_high
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("got%swant%s", got, want)

@@ -46,6 +46,8 @@ var lossValues = []lossColumn{
 	{"from_reasons", func(r *record.Loss) string { return r.FromReasons.String() }, nil},
 	{"to_reasons", func(r *record.Loss) string { return r.ToReasons.String() }, nil},
 	{"warning", func(r *record.Loss) string { return r.Warning }, func(r *record.Delay) string { return r.Warning }},
+	both("from_node", func(m *record.Measurement) string { return m.FromNode }),
+	both("to_node", func(m *record.Measurement) string { return m.ToNode }),
 }
 
 // both is a column that records of loss and of delay have.

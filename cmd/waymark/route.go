@@ -53,13 +53,13 @@ An incremental trace grows up to size; its namespace has incremental: true.
 dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
 Number, 0xc0 both; the namespace of each node sets what it exports. If the node
 knows no collector, a warning on standard error says that exports of others may
-get the option, too. pot is a proof of transit, for which the configuration file
-gives the namespace a key. e2e is Edge-to-Edge (RFC 9197): type 0x4000 numbers the
-packets of each flow with 32 bits, 0x8000 with 64 bits, and 0x3000 adds a
-timestamp; 0x7000 does both. dev is the interface by which packets leave. via,
-metric, proto, pref, onlink and table main are accepted, so that lines for 'ip -6
-route' can be pasted; they belong to the kernel's route, a hint says so, and the
-rule acts on all packets that leave by IF.
+get the option, too. pot is a proof of transit, for which the namespace has a key
+(waymark ioam namespace set ID pot FILE). e2e is Edge-to-Edge (RFC 9197): type
+0x4000 numbers the packets of each flow with 32 bits, 0x8000 with 64 bits, and
+0x3000 adds a timestamp; 0x7000 does both. dev is the interface by which packets
+leave. via, metric, proto, pref, onlink and table main are accepted, so that lines
+for 'ip -6 route' can be pasted; they belong to the kernel's route, a hint says
+so, and the rule acts on all packets that leave by IF.
 
 NAME is the encapsulation's name, by default made of its criteria.
 

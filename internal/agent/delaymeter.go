@@ -327,6 +327,7 @@ func (m *delayMeter) conclude(how model.Measurement) {
 				list = append(list, d)
 			}
 		}
+		record.NamePoints(list, m.nodesOf(f))
 		m.last[f.Name], m.periods[i] = list, loss.Period{}
 		all = append(all, list...)
 	}

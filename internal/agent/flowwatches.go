@@ -4,7 +4,9 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +52,22 @@ func (w *flowWatches) begin(flows []model.MeasuredFlow) {
 		}
 		w.flows[i], w.named[f.Name] = known, known
 	}
+}
+
+// keep forgets the flows that are not measured any more. Those that are new follow with their
+// first block.
+func (w *flowWatches) keep(flows []model.MeasuredFlow) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.flows) == 0 {
+		return
+	}
+	measured := make(map[string]bool, len(flows))
+	for i := range flows {
+		measured[flows[i].Name] = len(flows[i].Points) > 0
+	}
+	w.flows = slices.DeleteFunc(w.flows, func(f *watchedFlow) bool { return !measured[f.Name] })
+	maps.DeleteFunc(w.named, func(name string, _ *watchedFlow) bool { return !measured[name] })
 }
 
 // blind notes a block in which no other node could be asked, and why.
@@ -134,6 +152,9 @@ func (f *watchedFlow) about(r *loss.Result) health.FlowBlock {
 func (f *watchedFlow) point(id loss.PointID) string {
 	if id < 1 || int(id) > len(f.Points) {
 		return "this node"
+	}
+	if name, address := f.PointName(int(id)-1), f.Points[id-1].Addr().String(); name != address {
+		return fmt.Sprintf("%s (%s)", name, address)
 	}
 	return fmt.Sprintf("node %d (%v)", id, f.Points[id-1].Addr())
 }

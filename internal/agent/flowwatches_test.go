@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestFlowThresholds(t *testing.T) {
 	const flow = "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 100ms, guard: 20ms, clock-error: 1ms}\n"
 	far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.start()
-	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"], max-loss: 33%, no-data-after: 5"))
+	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"far=[::1]:"+port+"\"], max-loss: 33%, no-data-after: 5"))
 	near.start()
 	await := func(what string, holds func() bool) {
 		t.Helper()
@@ -78,11 +79,12 @@ func TestFlowThresholds(t *testing.T) {
 		return strings.Contains(warned(t, near), "flow_loss_high: flow red lost 1 of 3 packets (33.33%)")
 	})
 	await("a marked record", func() bool { return marked(t, near) == "flow_loss_high" })
-	if w := warned(t, near); !strings.Contains(w, "more than max-loss: 33%; 1 of them between this node and node 1 (::1)") {
+	if w := warned(t, near); !strings.Contains(w, "more than max-loss: 33%; 1 of them between this node and far (::1)") {
 		t.Error(w)
 	}
 	far.datapath.lost.Store(0)
 	await("its end", func() bool { return warned(t, near) == "" && marked(t, near) == "" })
+	checkRemoved(t, near, far)
 	for _, want := range []string{"warning=flow_loss_high", "the flow is within its threshold again"} {
 		if !strings.Contains(near.log.String(), want) {
 			t.Errorf("the log has no %q: %s", want, near.log)
@@ -93,9 +95,50 @@ func TestFlowThresholds(t *testing.T) {
 	}
 	await("no data", func() bool {
 		w := warned(t, near)
-		return strings.Contains(w, "flow_unmeasured: the loss of flow red has not been known for ") && strings.Contains(w, ": node 1 (::1): missing")
+		return strings.Contains(w, "flow_unmeasured: the loss of flow red has not been known for ") && strings.Contains(w, ": far (::1): missing")
 	})
 	await("a marked record", func() bool { return marked(t, near) == "flow_unmeasured" })
+}
+
+// checkRemoved removes a flow that is beyond its threshold, and adds it again: the warning ends at
+// once.
+func checkRemoved(t *testing.T, near, far *harness) {
+	t.Helper()
+	far.datapath.lost.Store(1)
+	e2e.Await(t, "the warning", 10*time.Second, func() bool { return strings.Contains(warned(t, near), "flow_loss_high") })
+	flows, err := near.client.MeasuredFlows(context.Background())
+	if err != nil || len(flows) != 1 {
+		t.Fatalf("%+v, %v", flows, err)
+	}
+	if err := near.client.RemoveFlow(context.Background(), "red"); err != nil {
+		t.Fatal(err)
+	}
+	if w := warned(t, near); w != "" {
+		t.Errorf("a flow that was removed: %s", w)
+	}
+	far.datapath.lost.Store(0)
+	compares := func() bool {
+		meter := only[*lossMeter](near)
+		meter.mu.Lock()
+		defer meter.mu.Unlock()
+		return len(meter.last) > 0
+	}
+	e2e.Await(t, "the end of the comparison", 10*time.Second, func() bool { return !compares() })
+	if err := near.client.AddFlow(context.Background(), flows[0].Flow); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Await(t, "the comparison", 10*time.Second, compares)
+}
+
+// Warnings name points as the operator does, and by their place in the path without a name.
+func TestPointsInWarnings(t *testing.T) {
+	at := netip.MustParseAddrPort("[2001:db8::7]:862")
+	f := watchedFlow{MeasuredFlow: model.MeasuredFlow{Points: []netip.AddrPort{at, at}, PointNames: []string{"north", ""}}}
+	for id, want := range []string{"this node", "north (2001:db8::7)", "node 2 (2001:db8::7)"} {
+		if got := f.point(loss.PointID(id)); got != want {
+			t.Errorf("%d: %s, want %s", id, got, want)
+		}
+	}
 }
 
 // With many flows, warnings and lines in the log are few, and the metrics exact.

@@ -58,6 +58,12 @@ func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays f
 	return &lossMeter{core: c, records: records, watches: &flowWatches{core: c}, closed: closed, delays: delays, last: make(map[string][]record.Record)}
 }
 
+// prepare ends the warnings of flows that are removed: their last block may be long.
+func (m *lossMeter) prepare(p *plan) error {
+	p.commit(func() { m.watches.keep(p.next.resolved.Node.Measurement.Flows) })
+	return nil
+}
+
 func (m *lossMeter) run(ctx context.Context) error {
 	for {
 		select {
@@ -236,6 +242,7 @@ func (m *lossMeter) result(r *loss.Result) {
 	}
 	about := record.Measurement{Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
 	list := record.NewResults(about, r)
+	record.NamePoints(list, m.nodesOf(f))
 	ofLoss, ofDelay := m.watches.result(f.Name, r, m.unasked[f.Name])
 	record.SetWarnings(list, string(ofLoss), string(ofDelay))
 	m.records.offer(list...)
@@ -250,6 +257,16 @@ func (m *lossMeter) result(r *loss.Result) {
 		n.verdicts[r.Whole.Verdict]++
 		n.packets.Add(&r.Whole.Packets)
 		m.named[f.Name] = n
+	}
+}
+
+// nodesOf names the points of a flow whose ingress is this node.
+func (c *core) nodesOf(f *model.MeasuredFlow) func(loss.PointID) string {
+	return func(id loss.PointID) string {
+		if id == 0 || int(id) > len(f.Points) {
+			return c.options.NodeName
+		}
+		return f.PointName(int(id) - 1)
 	}
 }
 

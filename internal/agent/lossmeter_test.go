@@ -210,6 +210,9 @@ func awaitMeasured(t *testing.T, h *harness) {
 				t.Fatal(err)
 			}
 			if l, ok := r.(*record.Loss); ok && l.Verdict == loss.Measured && l.Flow == "red" && l.Sent.Value == flowPackets && l.Lost.Valid && l.Lost.Value == 0 {
+				if l.FromNode != "gamma" || l.ToNode != "::1" {
+					t.Errorf("from %q to %q", l.FromNode, l.ToNode)
+				}
 				return true
 			}
 		}

@@ -70,16 +70,19 @@ func newMeasured(c *core, edit func(func(*config.Config) (*config.Config, error)
 const idlePeriod = time.Second
 
 func (m *measured) run(ctx context.Context) error {
-	for read := uint64(0); ; {
+	for read, some := uint64(0), false; ; {
 		now := m.state.Load().resolved.Node.Measurement
 		if len(now.Flows) == 0 {
+			if some {
+				some = !m.tell(closedBlock{}) // who compares forgets its flows, too
+			}
 			m.forget()
 			if !sleep(ctx, idlePeriod) {
 				return nil
 			}
 			continue
 		}
-		now = now.WithDefaults()
+		now, some = now.WithDefaults(), true
 		block, wait := lastClosed(time.Now(), now.Block)
 		for _, each := range unread(read, block) {
 			m.read(each, each < block, now)
@@ -136,9 +139,7 @@ func (m *measured) read(block uint64, late bool, now model.Measurement) {
 	m.mu.Lock()
 	sums := m.addSessions(&a, now, last)
 	m.mu.Unlock()
-	select {
-	case m.closed <- closedBlock{block, late, last, sums, now}:
-	default: // who compares needs too long; the block has no result
+	if !m.tell(closedBlock{block, late, last, sums, now}) {
 		m.missed.Add(1)
 	}
 	m.mu.Lock()
@@ -158,6 +159,17 @@ func (m *measured) read(block uint64, late bool, now model.Measurement) {
 		sum.Unmarked += c.Unmarked
 		sum.Unsized += c.Unsized
 		m.totals[f.Direction] = sum
+	}
+}
+
+// tell hands a block to who compares it with other nodes; false: that needs too long, and the
+// block has no result.
+func (m *measured) tell(b closedBlock) bool {
+	select {
+	case m.closed <- b:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -77,6 +77,9 @@ type NamespaceChange struct {
 	Incremental     *bool `json:"incremental,omitempty"`
 	Loopback        *bool `json:"loopback,omitempty"`
 	TerminateActive *bool `json:"terminate_active,omitempty"`
+	// KeyFile is the file with this node's key for proofs of transit; "" ends them.
+	KeyFile      *string `json:"pot_key_file,omitempty"`
+	DropRejected *bool   `json:"pot_drop_rejected,omitempty"`
 }
 
 // SetNamespace changes settings of a namespace.
@@ -85,11 +88,15 @@ func (c *Config) SetNamespace(id ioam.NamespaceID, change NamespaceChange) (*Con
 	if i < 0 {
 		return nil, noNamespace(id, fmt.Sprintf("add it with: waymark ioam namespace add %d", id))
 	}
-	return c.edit(func(next *Config) { change.Apply(&next.Namespaces[i]) })
+	ns := c.Namespaces[i]
+	if err := change.Apply(&ns); err != nil {
+		return nil, err
+	}
+	return c.edit(func(next *Config) { next.Namespaces[i] = ns })
 }
 
 // Apply changes a namespace.
-func (change NamespaceChange) Apply(ns *Namespace) {
+func (change NamespaceChange) Apply(ns *Namespace) error {
 	for _, one := range []struct {
 		is     *bool
 		wanted *bool
@@ -101,6 +108,34 @@ func (change NamespaceChange) Apply(ns *Namespace) {
 			*one.is = *one.wanted
 		}
 	}
+	return change.applyProof(ns)
+}
+
+// applyProof changes the proof of transit, which other copies of the namespace may share.
+func (change NamespaceChange) applyProof(ns *Namespace) error {
+	if change.KeyFile == nil && change.DropRejected == nil {
+		return nil
+	}
+	var proof Proof
+	if ns.Proof != nil {
+		proof = *ns.Proof
+	}
+	if change.KeyFile != nil {
+		proof.KeyFile = *change.KeyFile
+	}
+	if change.DropRejected != nil {
+		proof.DropRejected = *change.DropRejected
+	}
+	switch {
+	case proof.KeyFile != "":
+		ns.Proof = &proof
+	case change.DropRejected != nil && *change.DropRejected:
+		return refuse("namespaces", fmt.Sprintf("namespace %d has no proof of transit whose packets could be dropped", ns.ID),
+			"name the file with this node's key, too: pot FILE drop-rejected on")
+	default:
+		ns.Proof = nil
+	}
+	return nil
 }
 
 // AddEncapsulation adds a rule after the others.

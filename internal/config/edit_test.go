@@ -51,6 +51,28 @@ var namespaceEdits = []edit{
 	{name: "set what is done with options", edit: func(c *Config) (*Config, error) {
 		return c.SetNamespace(123, NamespaceChange{Remove: new(true), TerminateActive: new(true), Loopback: new(false)})
 	}, has: "remove: true\n", lacks: "terminate-active: false"},
+	{name: "drop what has no proof", edit: func(c *Config) (*Config, error) {
+		return c.SetNamespace(123, NamespaceChange{DropRejected: new(true)})
+	}, wantErr: "namespace 123 has no proof of transit whose packets could be dropped; name the file with this node's key, too: pot FILE drop-rejected on"},
+	{name: "end a proof", edit: func(c *Config) (*Config, error) {
+		c, err := c.SetNamespace(123, NamespaceChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)})
+		if err != nil || c.Namespaces[0].Proof == nil || *c.Namespaces[0].Proof != (Proof{KeyFile: "/etc/a.key", DropRejected: true}) {
+			return c, errors.Join(err, fmt.Errorf("%+v", c.Namespaces[0].Proof))
+		}
+		next, err := c.SetNamespace(123, NamespaceChange{KeyFile: new("")})
+		if err == nil && next.Namespaces[0].Proof != nil {
+			err = fmt.Errorf("still %+v", next.Namespaces[0].Proof)
+		}
+		return next, err
+	}},
+	{name: "another key", edit: func(c *Config) (*Config, error) {
+		c, _ = c.SetNamespace(123, NamespaceChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)})
+		next, err := c.SetNamespace(123, NamespaceChange{KeyFile: new("/etc/b.key")})
+		if c.Namespaces[0].Proof.KeyFile != "/etc/a.key" {
+			err = errors.Join(err, errors.New("the earlier configuration has changed"))
+		}
+		return next, err
+	}, has: "key-file: \"/etc/b.key\"\n      drop-rejected: true\n"},
 	{name: "set it for no namespace", edit: func(c *Config) (*Config, error) { return c.SetNamespace(5, NamespaceChange{}) },
 		wantErr: `there is no namespace 5; add it with: waymark ioam namespace add 5`},
 	{name: "export of no namespace", edit: func(c *Config) (*Config, error) { return c.SetExport(5, model.ExportEvery, 0) },
@@ -211,6 +233,26 @@ func TestEqual(t *testing.T) {
 			if want := string(a.Marshal()) == string(b.Marshal()); want != (i == j) || a.Equal(b) != want {
 				t.Errorf("%q and %q: equal %v, want %v", list[i], list[j], a.Equal(b), want)
 			}
+		}
+	}
+}
+
+// Errors in a flow that is added name the flow and its keys, and other flows by their names.
+func TestRefusedFlows(t *testing.T) {
+	for text, want := range map[string]string{
+		`"direction":"out","source":"2001:db8::9","segments":["ff02::1"]`:                                                              `flow "new": segments: ff02::1 is no SID`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"session":1206`:                                               `flow "new": session: 1206 is also the session of flow "red"; give`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"points":["::2"],"probes":"in-band","points_after":[1]`:       `flow "new": points-after: 1 numbers for 1 points`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"points":["::2"],"max_delay":"1s"`:                            `flow "new": max-delay: packets with a delay of 1s make blocks uncertain`,
+		`"direction":"in","source":"2001:db8::9","segments":["fc00::1"],"max_loss":"1%"`:                                               `flow "new": max-loss: loss and delay of the flow are not computed here`,
+		`"direction":"out","source":"2001:db8::9","segments":["fc00::1"],"points":["one=::2"],"return_segments":["fc00::9"],"point":1`: `flow "new": return-segments: only in-band packets ask for a way back`,
+	} {
+		var f Flow
+		if err := f.UnmarshalJSON([]byte(`{"name":"new",` + text + "}")); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if _, err := mustParse(t, measuring).AddFlow(f); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ type Flow struct {
 	Probes       model.Probes    `key:"probes" default:"none" doc:"With points: whether the delay to the last point is measured with test packets, too, and their way: with those of STAMP if exchange is stamp, or with Delay Measurement messages if it is rfc6374 and there is a delay-port. out-of-band: as they are routed. in-band: through the flow's SIDs, but the last one's place is taken by the point's address (mode inline: after all SIDs). in-band-encap: encapsulated as the flow's packets, through all SIDs; the routing table in which the last SID looks inner packets up must deliver those to the point's address. Questions to the last point travel in the same way; those to other points through the SIDs before them (points-after). Their flow label is the flow's flow-label, or 0, which Linux gives to packets that it encapsulates. Test packets have the flow's traffic-class, or 0, without a mark; questions have 0. None of them is counted in the flow."`
 	Return       []netip.Addr    `key:"return-segments" absent:"answers travel as they are routed" doc:"SIDs of the way back of answers to in-band packets, the first to visit first, 1 to 16. At the ingress, they are asked for by STAMP (Return Path TLV, RFC 9503 §4.1.3), which stamp.return-segments permits at the other end; with another exchange, only that answers travel in-band. At other nodes they are the way of responses to in-band queries (responders)."`
 	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name" doc:"Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With direction: in or transit, packets are then of the flow by their source and this number alone, whatever their segments."`
-	Points       []Point         `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the nodes that count the flow after this one, in the order of its path, the last one at its egress, and where they answer: an address, whose port is then 862 (stamp), 1205 with exchange: twamp-light, or 6374 with exchange: rfc6374, or [ADDRESS]:PORT. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
+	Points       []Point         `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the nodes that count the flow after this one, in the order of its path, the last one at its egress, and where they answer: an address, whose port is then 862 (stamp), 1205 with exchange: twamp-light, or 6374 with exchange: rfc6374, or [ADDRESS]:PORT. NAME= before it names the node in results and warnings, which otherwise have its address. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
 	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed" doc:"With probes: in-band or in-band-encap, for each of points but the last: how many of segments packets visit before they reach it, its own SID not included. Questions to the point travel through as many SIDs."`
 	Point        PointNumber     `key:"point" default:"0" doc:"With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, 1 to 15; the ingress is 0."`
 	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point" doc:"With exchange: ipfix: the number of the flow's egress, the same at all nodes."`
@@ -102,30 +102,54 @@ func formatReflector(r Reflector) string {
 	return at.String()
 }
 
-// Point is where a node answers questions about a flow. Port 0 is that of the exchange.
-type Point netip.AddrPort
+// Point is a node that counts a flow, and where it answers questions about it. Port 0 is that
+// of the exchange.
+type Point struct {
+	Name    string // "" without one
+	Address netip.AddrPort
+}
+
+// maxPointName is the most octets of a point's name.
+const maxPointName = 64
 
 func parsePoint(s string) (Point, error) {
-	if at, err := netip.ParseAddrPort(s); err == nil && at.Port() > 0 {
-		_, err := parseAddr(at.Addr().String())
-		return Point(at), err
+	name, address, named := strings.Cut(s, "=")
+	if !named {
+		name, address = "", s
+	} else if err := checkPointName(name); err != nil {
+		return Point{}, err
 	}
-	a, err := parseAddr(s)
-	return Point(netip.AddrPortFrom(a, 0)), err
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Port() > 0 {
+		_, err := parseAddr(at.Addr().String())
+		return Point{name, at}, err
+	}
+	a, err := parseAddr(address)
+	return Point{name, netip.AddrPortFrom(a, 0)}, err
+}
+
+// checkPointName refuses names that would not be one word in a table or a command.
+func checkPointName(name string) error {
+	word := func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != ',' }
+	if name == "" || len(name) > maxPointName || strings.ContainsFunc(name, func(r rune) bool { return !word(r) }) {
+		return fmt.Errorf("%q is not a name of 1 to %d octets without spaces and commas", name, maxPointName)
+	}
+	return nil
 }
 
 func formatPoint(p Point) string {
-	at := netip.AddrPort(p)
-	if at.Port() == 0 {
-		return at.Addr().String()
+	text := p.Address.String()
+	if p.Address.Port() == 0 {
+		text = p.Address.Addr().String()
 	}
-	return at.String()
+	if p.Name != "" {
+		text = p.Name + "=" + text
+	}
+	return text
 }
 
 // at is the address with its port, or with a default one.
 func (p Point) at(port uint16) netip.AddrPort {
-	at := netip.AddrPort(p)
-	return netip.AddrPortFrom(at.Addr(), cmp.Or(at.Port(), port))
+	return netip.AddrPortFrom(p.Address.Addr(), cmp.Or(p.Address.Port(), port))
 }
 
 // OptionHeader is a header that carries the AltMark option.
@@ -302,15 +326,16 @@ func (m *Measurement) usesOptionBits() bool {
 
 func (f Flow) node(port uint16, session SessionID) model.MeasuredFlow {
 	var points []netip.AddrPort
+	var names []string
 	for _, p := range f.Points {
-		points = append(points, p.at(port))
+		points, names = append(points, p.at(port)), append(names, p.Name)
 	}
 	var after []int
 	for _, n := range f.PointsAfter {
 		after = append(after, int(n))
 	}
 	return model.MeasuredFlow{
-		Points: points, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(session), Probes: f.Probes, Return: f.Return, Metrics: f.Metrics,
+		Points: points, PointNames: names, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(session), Probes: f.Probes, Return: f.Return, Metrics: f.Metrics,
 		Name: f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
 		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel), MonitorID: (*uint32)(f.MonitorID),
 		Path: srv6.Path{Segments: f.Segments, Mode: f.Mode, Popped: f.PSP, Compression: srv6.Compression(f.Container)},

@@ -43,7 +43,7 @@ responders:
   - {protocol: rfc6374-loss, listen: "[2001:db8::9]:6374", allow: ["2001:db8::/32"]}
 trace: {allow: ["2001:db8:0::/48"], rate: 10}
 flows:
-  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1], return-segments: ["fc00:2::e"], max-loss: 0%, max-delay: 1500us}
+  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "egress=[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1], return-segments: ["fc00:2::e"], max-loss: 0%, max-delay: 1500us}
   - name: blue
     direction: transit
     source: 2001:db8::2
@@ -68,7 +68,7 @@ func TestMeasurement(t *testing.T) {
 		ProbeEvery: 20 * time.Millisecond, ProbeFrom: address("2001:db8::9"),
 		Marking: model.Marking{Carrier: model.CarrierClass, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
 		Flows: []model.MeasuredFlow{
-			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}, Thresholds: loss.Thresholds{MaxLoss: &none, MaxDelay: &delay, NoDataAfter: 5},
+			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}, PointNames: []string{"", "egress"}, Thresholds: loss.Thresholds{MaxLoss: &none, MaxDelay: &delay, NoDataAfter: 5},
 				Session: 1206, Probes: model.ProbesInBand, After: []int{1}, Return: []netip.Addr{address("fc00:2::e")}},
 			{
 				Name: "blue", Direction: model.DirectionTransit, Source: address("2001:db8::2"), Destination: address("fcbb:bb00:2:3::1"), TrafficClass: &class, FlowLabel: &label,
@@ -334,6 +334,10 @@ func TestMeasurementFaults(t *testing.T) {
 		{"direction: in", "direction: out", ""},
 		{"direction: out", "direction: in", "flows[0].points: only the ingress of a path asks the others"},
 		{`"2001:db8::7"`, `"192.0.2.1"`, "flows[0].points[0]"},
+		{`"egress=`, `"=`, `flows[0].points[1]: "" is not a name of 1 to 64 octets`},
+		{`"egress=`, `"the egress=`, `flows[0].points[1]: "the egress" is not a name`},
+		{`"egress=`, `"in,out=`, `flows[0].points[1]: "in,out" is not a name`},
+		{`"egress=`, `"egress==`, `flows[0].points[1]: "=[2001:db8::8]:8620" is not an address`},
 		{"source: 2001:db8::3", "source: fe80::3", "fe80::3 is no source of forwarded packets"},
 		{`segments: ["fc00:2::e"], mode`, "segments: [], mode", "0 segments; list 1 to 16 SIDs"},
 		{`segments: ["fc00:2::e"], mode`, `segments: ["ff02::1"], mode`, "ff02::1 is no SID"},
@@ -407,7 +411,7 @@ func TestPlacesOfPoints(t *testing.T) {
 		{"points-after: [1]", "points-after: [2]", "flows[0].points-after: [2] does not follow the path; give numbers from 0 to 1"},
 		{"points-after: [1]", "points-after: [2], mode: inline", ""},
 		{`points: ["2001:db8::7",`, `points: ["2001:db8::6", "2001:db8::7",`, "flows[0].points-after: 1 numbers for 3 points"},
-		{`points: ["2001:db8::7", "[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1]`, `points: ["2001:db8::6", "2001:db8::7", "2001:db8::8"], probes: in-band, points-after: [1, 0]`, "[1 0] does not follow the path"},
+		{`points: ["2001:db8::7", "egress=[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1]`, `points: ["2001:db8::6", "2001:db8::7", "2001:db8::8"], probes: in-band, points-after: [1, 0]`, "[1 0] does not follow the path"},
 	} {
 		replaceAndParse(t, tt.from, tt.to, tt.want)
 	}

@@ -123,6 +123,9 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	}
 	node.Collectors, out.Unspared = c.collectors(h)
 	known, unusable := c.readKeys(h)
+	if c.source == nil {
+		unusable = c.atRuntime(unusable)
+	}
 	faults = append(faults, unusable...)
 	b := c.build(node, links, out.Derived, known, false)
 	faults = append(faults, b.validate(c.source)...)

@@ -17,12 +17,25 @@ import (
 
 var entryPath = regexp.MustCompile(`^(interfaces|namespaces|encapsulations|decapsulations)\[(\d+)\]`)
 
+// A flow has many keys, and most are words of "flow add" under another or the same name: an
+// error names the key, too.
+var (
+	flowIndex = regexp.MustCompile(`flows\[(\d+)\]`)
+	flowKey   = regexp.MustCompile(`^flows\[(\d+)\]\.(.+)`)
+)
+
 // atRuntime rewords errors of c for the author of a runtime change.
 func (c *Config) atRuntime(faults Faults) Faults {
 	for _, f := range faults {
 		f.Problem = strings.TrimPrefix(f.Problem, f.Path+": ")
 		if cure := c.command(f.Path, f.Problem); cure != "" {
 			f.Cure = cure
+		}
+		f.Problem = flowIndex.ReplaceAllStringFunc(f.Problem, func(s string) string {
+			return c.entryName("flows", flowIndex.FindStringSubmatch(s)[1])
+		})
+		if m := flowKey.FindStringSubmatch(f.Path); m != nil {
+			f.Problem = c.entryName("flows", m[1]) + ": " + m[2] + ": " + f.Problem
 		}
 		if m := entryPath.FindStringSubmatch(f.Path); m != nil {
 			f.Problem = strings.TrimPrefix(f.Problem, m[0]+" ")
@@ -63,6 +76,8 @@ func (c *Config) entryName(list, index string) string {
 		return fmt.Sprintf("interface %s", c.Interfaces[i].Name)
 	case err == nil && list == "decapsulations" && i < len(c.Decapsulations):
 		return fmt.Sprintf("decapsulation %s", c.Decapsulations[i].TunnelDestination)
+	case err == nil && list == "flows" && i < len(c.Flows):
+		return fmt.Sprintf("flow %q", c.Flows[i].Name)
 	case err == nil && list == "namespaces" && i < len(c.Namespaces):
 		return fmt.Sprintf("namespace %d", c.Namespaces[i].ID)
 	}

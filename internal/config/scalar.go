@@ -35,7 +35,8 @@ type scalar struct {
 // codec reads and writes the scalars of one type.
 type codec struct {
 	form  form
-	wants string // what the value must be; the cure of a wrong one
+	wants string   // what the value must be; the cure of a wrong one
+	names []string // all values, where they are a few words
 	parse func(text string) (any, error)
 	text  func(v any) string
 }
@@ -134,7 +135,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[SegmentCount]():      unsigned[SegmentCount](4),
 	reflect.TypeFor[PointNumber]():       unsigned[PointNumber](4),
 	reflect.TypeFor[FlowCapacity]():      newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxMeasuredFlows), parseFrom1[FlowCapacity](model.MaxMeasuredFlows), func(n FlowCapacity) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Point]():             newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parsePoint, formatPoint),
+	reflect.TypeFor[Point]():             newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862, both also with a name: north1=2001:db8::1", parsePoint, formatPoint),
 	reflect.TypeFor[Reflector]():         newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parseReflector, formatReflector),
 	reflect.TypeFor[PacketRate]():        newCodec(formNumber, "a number from 1 to 10000000", parseFrom1[PacketRate](10_000_000), func(n PacketRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Container]():         newCodec(formText, "none, or bits of the locator block / bits of a SID, such as 32/16", parseContainer, formatContainer),
@@ -208,7 +209,9 @@ func words[T comparable](list ...word[T]) codec {
 	if len(names) > 1 {
 		wants = "one of " + strings.Join(names, ", ")
 	}
-	return newCodec(formText, wants, parse, text)
+	c := newCodec(formText, wants, parse, text)
+	c.names = names
+	return c
 }
 
 // parseUint reads a decimal or 0x number of at most bits bits. Leading zeros are

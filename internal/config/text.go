@@ -21,3 +21,6 @@ func ParseText[T any](text string) (T, error) {
 	}
 	return v.(T), nil
 }
+
+// WordsOf lists the words that values of a type can be, or nothing if they can be others.
+func WordsOf[T any]() []string { return codecs[reflect.TypeFor[T]()].names }

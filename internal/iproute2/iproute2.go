@@ -140,7 +140,7 @@ func ParseNamespace(args []string) (NamespaceCommand, error) {
 		if c.SetExport = w.more() && w.peek() == "export"; c.SetExport {
 			w.next++
 			err = w.export(&c.Namespace)
-		} else if w.more() && settingOf(new(config.NamespaceChange), w.peek()) != nil {
+		} else if w.more() && isSetting(w.peek()) {
 			c.Change, err = w.settings()
 		} else {
 			c.Schema, err = w.schemaBinding()
@@ -163,12 +163,10 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 			return fmt.Errorf("%s: given twice", word)
 		}
 		seen[word] = true
-		if setting := settingOf(&change, word); setting != nil {
-			var err error
-			if *setting, err = w.onOff(word); err != nil {
+		if isSetting(word) {
+			if err := w.setting(&change, word); err != nil {
 				return err
 			}
-			change.Apply(ns)
 			continue
 		}
 		switch word {
@@ -189,53 +187,10 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%q: want data DATA32, wide DATA64, export WAY, or one of %s with on or off", word, settingWords)
+			return fmt.Errorf("%q: want data DATA32, wide DATA64, export WAY, pot FILE, or one of %s with on or off", word, settingWords)
 		}
 	}
-	return nil
-}
-
-// settingWords are the settings of a namespace that are on or off.
-const settingWords = "remove, e2e, incremental, loopback, terminate-active"
-
-// settingOf is the setting that a word names, nil without one.
-func settingOf(change *config.NamespaceChange, word string) **bool {
-	return map[string]**bool{
-		"remove": &change.Remove, "e2e": &change.EdgeToEdge, "incremental": &change.Incremental,
-		"loopback": &change.Loopback, "terminate-active": &change.TerminateActive,
-	}[word]
-}
-
-// settings reads words of settings, each with on or off.
-func (w *words) settings() (*config.NamespaceChange, error) {
-	change := &config.NamespaceChange{}
-	for w.more() {
-		word, _ := w.take("")
-		setting := settingOf(change, word)
-		switch {
-		case setting == nil:
-			return nil, fmt.Errorf("%q: want one of %s", word, settingWords)
-		case *setting != nil:
-			return nil, fmt.Errorf("%s: given twice", word)
-		}
-		var err error
-		if *setting, err = w.onOff(word); err != nil {
-			return nil, err
-		}
-	}
-	return change, nil
-}
-
-func (w *words) onOff(name string) (*bool, error) {
-	word, err := w.take(name)
-	if err != nil {
-		return nil, err
-	}
-	if word != "on" && word != "off" {
-		return nil, fmt.Errorf("%s %q: want on or off", name, word)
-	}
-	on := word == "on"
-	return &on, nil
+	return change.Apply(ns)
 }
 
 // export reads none, every, aggregate, or sample with its n.
@@ -260,7 +215,7 @@ func (w *words) export(ns *config.Namespace) error {
 
 func (w *words) schemaBinding() (*ioam.SchemaID, error) {
 	if word, err := w.take("namespace set ID"); err != nil || word != "schema" {
-		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}, export WAY, or some of %s with on or off", settingWords)
+		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}, export WAY, pot {FILE|none}, or some of %s with on or off", settingWords)
 	}
 	if w.more() && w.peek() == "none" {
 		w.next++

@@ -104,6 +104,7 @@ type MeasuredFlow struct {
 	MonitorID *uint32
 
 	Points     []netip.AddrPort // reflectors of the nodes that count the flow after this one; of DirectionOut
+	PointNames []string         // of each point, "" without one; of any length
 	After      []int            // for each point but the last: how many of the segments packets visit before it; nil: not said
 	Thresholds loss.Thresholds  // of the flow from here to the last point
 	Point      int              // of ExchangeIPFIX: this node's number among those that count the flow; 0 is the ingress
@@ -112,6 +113,14 @@ type MeasuredFlow struct {
 	Metrics    bool             // has metrics of its own, with its name as a label
 	Probes     Probes           // how test packets travel; of DirectionOut
 	Return     []netip.Addr     // SIDs of the way back of in-band packets, the first to visit first; none: as routed
+}
+
+// PointName is the name of the point with an index, or its address if it has none.
+func (f MeasuredFlow) PointName(i int) string {
+	if i < len(f.PointNames) && f.PointNames[i] != "" {
+		return f.PointNames[i]
+	}
+	return f.Points[i].Addr().String()
 }
 
 // SegmentsTo is how many of the flow's segments an in-band packet to a point, numbered from 0,

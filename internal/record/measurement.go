@@ -27,9 +27,11 @@ type Measurement struct {
 	SIDs     []netip.Addr // of an SRv6 flow, in the order of the way
 	Scope    Scope
 	From, To loss.PointID
-	Block    Field[uint64] // the first one; absent for test packets
-	Start    instant.Time  // of the block or the period
-	Length   uint64        // nanoseconds
+	// FromNode and ToNode are names or addresses of the two points; "" if not known.
+	FromNode, ToNode string
+	Block            Field[uint64] // the first one; absent for test packets
+	Start            instant.Time  // of the block or the period
+	Length           uint64        // nanoseconds
 }
 
 // Scope is which part of a flow's way was measured, with the numbers of IPFIX element
@@ -73,6 +75,9 @@ var measurements = table[Measurement]{
 		ipfix(sectionPlace, "pmFromPointId"),
 	field("to", "", "Number of the point at which packets leave the segment.", func(m *Measurement) *loss.PointID { return &m.To }, number[loss.PointID]()).
 		ipfix(sectionPlace, "pmToPointId"),
+	field("from_node", "", "The node that is point `from`, as the ingress knows it: its own name, and the names or addresses of the `points` of its flow. Absent if it is not known. Not in IPFIX.",
+		func(m *Measurement) *string { return &m.FromNode }, present(textual())),
+	field("to_node", "", "The same of point `to`.", func(m *Measurement) *string { return &m.ToNode }, present(textual())),
 	field("block", "", "Number of the block of alternate marking (RFC 9341 §4.3), of several blocks the first: `start` since 1970, divided by the length of a block. Absent for test packets.",
 		func(m *Measurement) *Field[uint64] { return &m.Block }, optional(number[uint64]())).
 		ipfix(sectionHeader, "pmBlockNumber").when(blockNumbered),
@@ -130,7 +135,7 @@ func (m *Measurement) heading(kind string) string {
 	for i, sid := range m.SIDs {
 		b.WriteString([]string{" by ", ", "}[min(i, 1)] + sid.String())
 	}
-	fmt.Fprintf(&b, ", points %d to %d", m.From, m.To)
+	fmt.Fprintf(&b, ", points %d%s to %d%s", m.From, inBrackets(m.FromNode), m.To, inBrackets(m.ToNode))
 	if m.Scope == WholeWay {
 		b.WriteString(" (whole way)")
 	}
@@ -141,6 +146,26 @@ func (m *Measurement) heading(kind string) string {
 		fmt.Fprintf(&b, ", %s from %v", nanoseconds(m.Length), m.Start)
 	}
 	return b.String()
+}
+
+// inBrackets is a node after its number; nothing if it is not known.
+func inBrackets(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " (" + Printable(node) + ")"
+}
+
+// NamePoints sets the nodes of points in records of loss and delay.
+func NamePoints(list []Record, node func(loss.PointID) string) {
+	for _, each := range list {
+		switch each := each.(type) {
+		case *Loss:
+			each.FromNode, each.ToNode = node(each.From), node(each.To)
+		case *Delay:
+			each.FromNode, each.ToNode = node(each.From), node(each.To)
+		}
+	}
 }
 
 // nanoseconds is a time as text.

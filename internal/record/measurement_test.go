@@ -144,6 +144,25 @@ func TestBlockDelays(t *testing.T) {
 	}
 }
 
+// Points have names in JSON, which are read again, and in text, besides their numbers.
+func TestNamesOfPoints(t *testing.T) {
+	list := []Record{&Loss{Measurement: Measurement{Flow: "red", FlowID: 7, From: 0, To: 2}}, &Delay{Measurement: Measurement{FlowID: 7, From: 1, To: 2}}}
+	NamePoints(list, func(id loss.PointID) string { return []string{"athos", "", "2001:db8::3"}[id] })
+	for i, want := range []struct{ text, json string }{
+		{"loss of flow 7 red, points 0 (athos) to 2 (2001:db8::3)", `"from":0,"to":2,"from_node":"athos","to_node":"2001:db8::3"`},
+		{"delay of flow 7, points 1 to 2 (2001:db8::3)", `"from":1,"to":2,"to_node":"2001:db8::3"`},
+	} {
+		line := list[i].AppendJSON(nil)
+		if !strings.Contains(list[i].Text(), want.text) || !strings.Contains(string(line), want.json) {
+			t.Errorf("%s\n%s", list[i].Text(), line)
+		}
+		again, err := Parse(line)
+		if err != nil || again.Text() != list[i].Text() {
+			t.Errorf("%+v, %v", again, err)
+		}
+	}
+}
+
 // Reasons of later versions are skipped; words that are no verdict are errors.
 func TestMeasurementWords(t *testing.T) {
 	line := goldenLosses()[0].record.AppendJSON(nil)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -17,26 +18,56 @@ import (
 // lab and file and its waiting times, shows every time of every packet.
 func TestCaptureRecipe(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/lab.md")
+	l := e2e.Raise(t, e2e.Builtin(t, "line"))
+	out := follow(t, l, "docs/lab.md", "capture", "sleep 2", "sleep 5", "duration:5", "duration:12") // other tests use the machine, too
+	const packet = `(?m)^\S+Z  eth1  2001:db8:1::2 > 2001:db8:2::2, ICMPv6, 104 bytes, .* to here\n` +
+		` +node 1  101 > 102  hop limit 63  at [\d:.]+ +held -\n` +
+		` +node 2  201 > 202  hop limit 62  \+[\d.]+[um]s +held [\d.]+[um]s\n`
+	whole := len(regexp.MustCompile(packet).FindAllString(out, -1))
+	if sent := l.Topology().Traffic[0].Count; whole != sent || strings.Count(out, "node 1") != sent {
+		t.Errorf("%d packets have all their times, want %d, in\n%s", whole, sent, out)
+	}
+}
+
+// The recipe of docs/how-to/measure-srv6.md measures a flow that running agents did not know. Its
+// traffic is repeated, so that a busy machine has some in the last block.
+func TestRuntimeRecipe(t *testing.T) {
+	t.Parallel()
+	l := e2e.Raise(t, e2e.Builtin(t, "srv6"))
+	out := follow(t, l, "docs/how-to/measure-srv6.md", "runtime",
+		"waymark lab traffic south &", "(for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) &", "sleep 3", "sleep 6")
+	rows := regexp.MustCompile(`(?m)^web +\d+ +\S+Z +(\S+) +(\S+) +measured +\d+ +\d+ +(\d+) .*?(\S+)$`).FindAllStringSubmatch(out, -1)
+	if len(rows) != 3 {
+		t.Fatalf("%d rows are measured, want 3:\n%s", len(rows), out)
+	}
+	for i, want := range [][2]string{{"ingress", "egress"}, {"ingress", "south"}, {"south", "egress"}} {
+		if row := rows[i]; row[1] != want[0] || row[2] != want[1] || (row[3] == "0") != (i == 1) || (row[4] == "flow_loss_high") != (i == 0) {
+			t.Errorf("row %d is %q, want %q with loss but in the second, and a warning in the first", i, row[1:], want)
+		}
+	}
+}
+
+// follow runs the commands of a page in a lab, with changes in pairs, and returns what they print.
+func follow(t *testing.T, l *lab.Lab, page, block string, changes ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(text), "```sh capture\n")
+	_, rest, ok := strings.Cut(string(text), "```sh "+block+"\n")
 	recipe, _, ok2 := strings.Cut(rest, "```")
 	if !ok || !ok2 {
-		t.Fatal("docs/lab.md has no capture recipe")
+		t.Fatalf("%s has no recipe %q", page, block)
 	}
-	l := e2e.Raise(t, e2e.Builtin(t, "line"))
 	directory := t.TempDir()
 	if err := os.Symlink(e2e.Program, filepath.Join(directory, "waymark")); err != nil {
 		t.Fatal(err)
 	}
-	script := strings.NewReplacer(
-		"waymark lab exec ", "waymark lab exec --name "+l.Name()+" ",
-		"waymark lab traffic ", "waymark lab traffic --name "+l.Name()+" ",
-		"sleep 2", "sleep 5", "duration:5", "duration:12", // other tests use the machine, too
-		"/tmp/", directory+"/").Replace(recipe)
-	cmd := exec.Command("bash", "-euc", script)
+	changes = append(changes, "/tmp/", directory+"/", "waymark lab loss add ", "waymark lab loss add --name "+l.Name()+" ")
+	for _, command := range []string{"exec", "traffic"} {
+		changes = append(changes, "waymark lab "+command+" ", "waymark lab "+command+" --name "+l.Name()+" ")
+	}
+	cmd := exec.Command("bash", "-euc", strings.NewReplacer(changes...).Replace(recipe)+"\nwait\n")
 	cmd.Env = append(os.Environ(), "PATH="+directory+":"+os.Getenv("PATH"))
 	var diagnostics e2e.Transcript
 	cmd.Stderr = &diagnostics
@@ -44,11 +75,5 @@ func TestCaptureRecipe(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, &diagnostics)
 	}
-	const packet = `(?m)^\S+Z  eth1  2001:db8:1::2 > 2001:db8:2::2, ICMPv6, 104 bytes, .* to here\n` +
-		` +node 1  101 > 102  hop limit 63  at [\d:.]+ +held -\n` +
-		` +node 2  201 > 202  hop limit 62  \+[\d.]+[um]s +held [\d.]+[um]s\n`
-	whole := len(regexp.MustCompile(packet).FindAll(out, -1))
-	if sent := l.Topology().Traffic[0].Count; whole != sent || strings.Count(string(out), "node 1") != sent {
-		t.Errorf("%d packets have all their times, want %d, in\n%s", whole, sent, out)
-	}
+	return string(out)
 }

@@ -198,7 +198,7 @@ func TestExchangeByIPFIX(t *testing.T) {
 // first endpoint, which is asked as packets to it are routed, the second one is not reached.
 func TestInBandQuestions(t *testing.T) {
 	top := e2e.Builtin(t, "srv6")
-	e2e.Reconfigure(t, top, "ingress", `points: ["2001:db8:12::2",`, `probes: in-band, points: ["2001:db8:12::2",`)
+	e2e.Reconfigure(t, top, "ingress", `points: ["north1=2001:db8:12::2",`, `probes: in-band, points: ["north1=2001:db8:12::2",`)
 	l := e2e.Raise(t, top)
 	unanswered := func() (points []loss.PointID) {
 		for _, r := range lastBlock(t, l) {

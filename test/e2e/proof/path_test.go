@@ -245,9 +245,7 @@ func TestKeysStaySecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := string(l.Topology().Node("aramis").Agent.Config)
-	_, rest, _ := strings.Cut(config, "key-file: ")
-	key, _, _ := strings.Cut(strings.Trim(strings.Fields(rest)[0], `",}`), ",")
+	key := keyOf(l, "aramis")
 	content, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +277,49 @@ func TestKeysStaySecret(t *testing.T) {
 		if len(value) == 16 && name != "profile" && strings.Contains(out, value) {
 			t.Errorf("%s of the key was printed or logged", name)
 		}
+	}
+}
+
+// keyOf is the file with a node's key.
+func keyOf(l *lab.Lab, node string) string {
+	_, rest, _ := strings.Cut(string(l.Topology().Node(node).Agent.Config), "key-file: ")
+	return strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune(" ,}\"", r) })[0]
+}
+
+// Running agents get keys, and lose them, by commands that name the files; a path may be relative
+// to where the command runs.
+func TestKeysAtRuntime(t *testing.T) {
+	t.Parallel()
+	l := raise(t, "auto", "stack")
+	set := func(node string, words ...string) {
+		t.Helper()
+		e2e.MustIn(t, l, node, append([]string{"ioam", "namespace", "set", "7"}, words...)...)
+	}
+	expect(t, l, "the path", "pot_accepted", true)
+	set("porthos", "pot", "none")
+	expect(t, l, "without porthos' key", "pot_rejected", true)
+	set("aramis", "drop-rejected", "on")
+	expect(t, l, "without porthos' key, dropped", "pot_rejected", false)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := filepath.Rel(here, keyOf(l, "porthos"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set("porthos", "pot", key)
+	expect(t, l, "with porthos' key again", "pot_accepted", true)
+	if err := os.Chmod(keyOf(l, "dartagnan"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e2e.MustIn(t, l, "dartagnan", "ioam", "namespace", "set", "7", "pot", "none")
+	out, err := e2e.In(t, l, "dartagnan", "ioam", "namespace", "set", "7", "pot", keyOf(l, "dartagnan"))
+	if err == nil || !strings.HasPrefix(out, "waymark: namespace 7: ") || !strings.Contains(out, "chmod 600 "+keyOf(l, "dartagnan")) {
+		t.Errorf("a key that others can read: %v, %q", err, out)
+	}
+	if shown := e2e.MustIn(t, l, "aramis", "ioam", "namespace", "show"); !strings.Contains(shown, ", pot "+keyOf(l, "aramis")+" drop-rejected") {
+		t.Errorf("shown: %s", shown)
 	}
 }
 
