@@ -70,6 +70,7 @@ const (
 	ProbesNotInBand     Code = "probes_not_in_band"
 	ProbesUnsent        Code = "probes_unsent"
 	ProofsRejected      Code = "proofs_rejected"
+	OffloadUnnumbered   Code = "offload_unnumbered"
 	OptionsOverLimit    Code = "options_over_limit"
 	OrderAtRisk         Code = "order_at_risk"
 	PathMTULowered      Code = "path_mtu_lowered"
@@ -141,6 +142,7 @@ var kinds = []Kind{
 	{NotAnswering, Degraded, "this node does not answer others as configured"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
+	{OffloadUnnumbered, Hint, "offloaded packets leave without proofs of transit and Edge-to-Edge options"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},
 	{DroppedAtEdge, Degraded, "packets are dropped at an interface without a role"},
