@@ -44,6 +44,7 @@ const (
 	DecapRefused        Code = "decapsulation_refused"
 	DecapUnreached      Code = "decapsulation_unreached"
 	DroppedAtEdge       Code = "packets_dropped_at_edge"
+	EdgeFlowsLeft       Code = "edge_flows_left"
 	EncapShadowed       Code = "encapsulation_shadowed"
 	ExporterFailing     Code = "exporter_failing"
 	ExportsSuppressed   Code = "exports_suppressed"
@@ -117,6 +118,7 @@ var kinds = []Kind{
 	{DecapsulationOpen, Hint, "a tunnel that ends here accepts packets from any sender"},
 	{DecapRefused, Degraded, "packets of a tunnel that ends here are refused"},
 	{DecapUnreached, Degraded, "no tunnel or trace can end at this node"},
+	{EdgeFlowsLeft, Degraded, "flows measured from edge to edge have given way to others before their record"},
 	{EncapShadowed, Degraded, "no packet gets the header of an encapsulation"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
