@@ -73,9 +73,9 @@ TLVs ask the reflector for more: --location, --timestamp-information,
 result, and the TLVs that it did not process. --size adds padding.
 
 --segments sends the packets through SRv6 segments (RFC 8754), which needs root or
-CAP_NET_RAW. With --mode inline, the reflector is where they go after the last SID;
-it receives them with the header, so its net.ipv6.conf.*.seg6_enabled must be 1.
-With encap and encap.red, the last SID is that of a node that takes the outer
+CAP_NET_RAW. With --mode inline, the reflector is where they go after the last
+SID; it receives them with the header, so its net.ipv6.conf.*.seg6_enabled must be
+1. With encap and encap.red, the last SID is that of a node that takes the outer
 headers off, such as End.DT6, and passes the packet on to the reflector. Replies
 travel as they are routed, unless --return-path asks for segments.
 

@@ -94,7 +94,7 @@ func (s *Sender) refused(r udp.Refusal) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard.errors[icmpv6.ErrorName(r.Type, r.Code)]++
+	s.heard.errors[icmpv6.ErrorName(icmpv6.Type(r.Type), r.Code)]++
 	s.heard.lastError = r
 }
 

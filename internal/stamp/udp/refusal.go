@@ -9,17 +9,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/waymark-net/waymark/internal/icmpv6"
 )
 
 // Refusal is an ICMPv6 error about a datagram that was sent. Anybody who knows the socket's
 // port can forge one, so it explains a loss, and is no measurement.
 type Refusal struct {
-	Type icmpv6.Type
-	Code uint8
-	From netip.Addr     // the node that says so
-	Peer netip.AddrPort // where the datagram was sent
+	Type, Code uint8
+	From       netip.Addr     // the node that says so
+	Peer       netip.AddrPort // where the datagram was sent
 }
 
 // mostRefusals are read at a time, so that a flood of them does not keep datagrams waiting.
@@ -77,7 +74,7 @@ func readRefusal(control []byte) (r Refusal, ok bool) {
 		if about.Origin != unix.SO_EE_ORIGIN_ICMP6 || binary.NativeEndian.Uint16(node) != unix.AF_INET6 {
 			continue
 		}
-		return Refusal{Type: icmpv6.Type(about.Type), Code: about.Code, From: netip.AddrFrom16([16]byte(node[8:24]))}, true
+		return Refusal{Type: about.Type, Code: about.Code, From: netip.AddrFrom16([16]byte(node[8:24]))}, true
 	}
 	return r, false
 }

@@ -44,7 +44,7 @@ func TestRefusals(t *testing.T) {
 		_, err := a.Receive() // nothing arrives until the deadline
 		ended <- err
 	}()
-	want := Refusal{Type: icmpv6.Unreachable, Code: icmpv6.PortUnreachable, From: loopback, Peer: closed}
+	want := Refusal{Type: uint8(icmpv6.Unreachable), Code: icmpv6.PortUnreachable, From: loopback, Peer: closed}
 	for range n {
 		if got := <-heard; got != want {
 			t.Errorf("%+v, want %+v", got, want)
