@@ -88,10 +88,26 @@ struct e2e_flow {
 
 _Static_assert(sizeof(struct e2e_flow) == 488, "e2e_flow has holes");
 
+/* What an interval has counted of flows that have left the table since. */
+struct e2e_left {
+	__u64 packets;
+	__u64 expected;
+	__u64 unique;
+	__u64 duplicates;
+	__u64 reordered;
+	__u64 late;
+	__u64 restarts;
+	__u32 epoch;
+	__u32 pad;
+};
+
+_Static_assert(sizeof(struct e2e_left) == 64, "e2e_left has holes");
+
 struct e2e_flow_set {
 	struct bpf_spin_lock lock;
 	__u32 pad;
 	struct e2e_flow ways[E2E_WAYS];
+	struct e2e_left left[2]; /* of even and of odd intervals */
 };
 
 /* An option as it was read. */

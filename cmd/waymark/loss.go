@@ -38,8 +38,10 @@ no-data-after) has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
-With --follow, each block is shown as soon as it is known; the names of columns
-come again when a value needs a wider one. With --json, each record is one line.
+With --follow, each block is shown as soon as it is known: those of one flow are
+in order, those of different flows are not, because one whose nodes are slow to
+answer would delay all others. The names of columns come again when a value needs
+a wider one. With --json, each record is one line.
 With --csv, too, with a first line of names: times are in RFC 3339, delays in
 nanoseconds, and what is not known is empty.`,
 		Example: "  waymark loss\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
 	"github.com/waymark-net/waymark/internal/stamp/sender"
 	"github.com/waymark-net/waymark/test/testnet"
@@ -26,59 +27,65 @@ import (
 
 func TestStampUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"reflector --listen 0.0.0.0:862":                   "want an IPv6 address and a port, such as [::]:862",
-		"reflector --listen [::1]":                         "want an IPv6 address and a port",
-		"reflector --listen [ff02::1]:9":                   "want an IPv6 address and a port",
-		"reflector --listen [fe80::1]:9":                   "the address is valid on one link only; name its interface: [fe80::1%eth0]:9",
-		"reflector --listen [::1%lo]:9":                    "want an IPv6 address and a port",
-		"reflector --sync-source gps":                      `--sync-source "gps": want bits, ntp, ptp, satellite, unknown`,
-		"sender ::1 --need-ssid --ssid 0":                  "--need-ssid needs an SSID; remove --ssid 0",
-		"sender ::1 --return-path fc00::1%lo":              "want same-link, or 1 to 16 SRv6 SIDs",
-		"sender ::1 --return-path ff02::1":                 "want same-link, or 1 to 16 SRv6 SIDs",
-		"reflector --allow 192.0.2.0/24":                   "want an IPv6 prefix",
-		"reflector --ssid 65536":                           "--ssid 65536: want a number from 0 to 65535",
-		"reflector --dscp 64":                              `--dscp "64": want numbers from 0 to 63`,
-		"reflector --rate -1":                              "--rate -1: want a number from 0",
-		"reflector --sessions 0":                           "--sessions 0: want a number from 1",
-		"reflector --session-timeout 10ms":                 "want a time from 1s to 24h",
-		"reflector --stats -1s":                            "--stats -1s: want a time",
-		"reflector --timestamps posix":                     `"posix" is not a timestamp format; use ntp or ptp`,
-		"reflector --protect tlvs":                         "--protect needs a key; add --key-file FILE",
-		"reflector --protect all --key-file x":             `--protect "all": want packets or tlvs`,
-		"reflector x":                                      "takes no argument",
-		"sender":                                           "ADDRESS",
-		"sender 192.0.2.1":                                 "is no IPv6 address; want one such as 2001:db8::1",
-		"sender example.org":                               "is no IPv6 address",
-		"sender [2001:db8::1]:0":                           "is no IPv6 address",
-		"sender fe80::1":                                   "name its interface: fe80::1%eth0",
-		"sender ::1 --interval 0s":                         "--interval 0s: want a time from 1µs to 1h",
-		"sender ::1 --interval 1us --timeout 1m":           "too many packets would wait for replies; want at most 524.288ms",
-		"sender ::1 --timeout 2h":                          "want a time from 1ms to 1h",
-		"sender ::1 --dscp 64":                             "--dscp 64: want a number from 0 to 63",
-		"sender ::1 --reply-dscp 64":                       "--reply-dscp 64: want a number from 0 to 63",
-		"sender ::1 --ssid 70000":                          "--ssid 70000: want a number from 0 to 65535; 0 means none",
-		"sender ::1 --reflector other":                     `--reflector "other": want auto, stateful, stateless`,
-		"sender ::1 --padding ones":                        `--padding "ones": want random or zero`,
-		"sender ::1 --size 45":                             "a size of 45 octets: these packets can have 44, or 48 to 9000",
-		"sender ::1 --access-report 3:1":                   "want ID:CODE, with the id 1 or 2",
-		"sender ::1 --micro-session 0":                     "want ID or ID:ID, from 1 to 65535",
-		"sender ::1 --destination-node x":                  "want an IPv6 address",
-		"sender ::1 --destination-node ::1 --ssid 0":       "--destination-node needs an SSID",
-		"sender ::1 --return-path there":                   "want same-link, or 1 to 16 SRv6 SIDs",
-		"sender ::1 --source 192.0.2.1":                    `--source "192.0.2.1": want an IPv6 address`,
-		"sender ::1 --source ff02::1":                      `--source "ff02::1": want an IPv6 address of this machine`,
-		"sender ::1 --source ::1%lo":                       `--source "::1%lo": want an IPv6 address of this machine`,
-		"sender ::1 --source fe80::1":                      "--source fe80::1 is valid on one link only; name its interface: fe80::1%eth0",
-		"sender ff02::1%lo":                                "is the address of a group; measure to one node at a time",
-		"sender ::1 --count -1":                            "--count",
-		"sender ::1 --stats -1s":                           "--stats -1s: want a time",
-		"sender ::1 ::2":                                   "ADDRESS",
-		"sender ::1 --key-file x --protect packets,tlvs":   `want packets or tlvs`,
-		"sender ::1 --return-path fc00::1,,fc00::2":        "want same-link",
-		"sender ::1 --access-report 1":                     "want ID:CODE",
-		"sender ::1 --micro-session 1:x":                   "want ID or ID:ID",
-		"reflector --key-file x --timestamps ntp,ptp":      "is not a timestamp format",
-		"reflector --allow 2001:db8::1/64 --allow nowhere": `--allow "nowhere"`,
+		"reflector --listen 0.0.0.0:862":                    "want an IPv6 address and a port, such as [::]:862",
+		"reflector --listen [::1]":                          "want an IPv6 address and a port",
+		"reflector --listen [ff02::1]:9":                    "want an IPv6 address and a port",
+		"reflector --listen [fe80::1]:9":                    "the address is valid on one link only; name its interface: [fe80::1%eth0]:9",
+		"reflector --listen [::1%lo]:9":                     "want an IPv6 address and a port",
+		"reflector --sync-source gps":                       `--sync-source "gps": want bits, ntp, ptp, satellite, unknown`,
+		"sender ::1 --need-ssid --ssid 0":                   "--need-ssid needs an SSID; remove --ssid 0",
+		"sender ::1 --return-path fc00::1%lo":               "want same-link, or 1 to 16 SRv6 SIDs",
+		"sender ::1 --return-path ff02::1":                  "want same-link, or 1 to 16 SRv6 SIDs",
+		"reflector --allow 192.0.2.0/24":                    "want an IPv6 prefix",
+		"reflector --ssid 65536":                            "--ssid 65536: want a number from 0 to 65535",
+		"reflector --dscp 64":                               `--dscp "64": want numbers from 0 to 63`,
+		"reflector --rate -1":                               "--rate -1: want a number from 0",
+		"reflector --sessions 0":                            "--sessions 0: want a number from 1",
+		"reflector --session-timeout 10ms":                  "want a time from 1s to 24h",
+		"reflector --stats -1s":                             "--stats -1s: want a time",
+		"reflector --timestamps posix":                      `"posix" is not a timestamp format; use ntp or ptp`,
+		"reflector --protect tlvs":                          "--protect needs a key; add --key-file FILE",
+		"reflector --protect all --key-file x":              `--protect "all": want packets or tlvs`,
+		"reflector x":                                       "takes no argument",
+		"sender":                                            "ADDRESS",
+		"sender 192.0.2.1":                                  "is no IPv6 address; want one such as 2001:db8::1",
+		"sender example.org":                                "is no IPv6 address",
+		"sender [2001:db8::1]:0":                            "is no IPv6 address",
+		"sender fe80::1":                                    "name its interface: fe80::1%eth0",
+		"sender ::1 --interval 0s":                          "--interval 0s: want a time from 1µs to 1h",
+		"sender ::1 --interval 1us --timeout 1m":            "too many packets would wait for replies; want at most 524.288ms",
+		"sender ::1 --timeout 2h":                           "want a time from 1ms to 1h",
+		"sender ::1 --dscp 64":                              "--dscp 64: want a number from 0 to 63",
+		"sender ::1 --reply-dscp 64":                        "--reply-dscp 64: want a number from 0 to 63",
+		"sender ::1 --ssid 70000":                           "--ssid 70000: want a number from 0 to 65535; 0 means none",
+		"sender ::1 --reflector other":                      `--reflector "other": want auto, stateful, stateless`,
+		"sender ::1 --padding ones":                         `--padding "ones": want random or zero`,
+		"sender ::1 --size 45":                              "a size of 45 octets: these packets can have 44, or 48 to 9000",
+		"sender ::1 --access-report 3:1":                    "want ID:CODE, with the id 1 or 2",
+		"sender ::1 --micro-session 0":                      "want ID or ID:ID, from 1 to 65535",
+		"sender ::1 --destination-node x":                   "want an IPv6 address",
+		"sender ::1 --destination-node ::1 --ssid 0":        "--destination-node needs an SSID",
+		"sender ::1 --return-path there":                    "want same-link, or 1 to 16 SRv6 SIDs",
+		"sender ::1 --source 192.0.2.1":                     `--source "192.0.2.1": want an IPv6 address`,
+		"sender ::1 --source ff02::1":                       `--source "ff02::1": want an IPv6 address of this machine`,
+		"sender ::1 --source ::1%lo":                        `--source "::1%lo": want an IPv6 address of this machine`,
+		"sender ::1 --source fe80::1":                       "--source fe80::1 is valid on one link only; name its interface: fe80::1%eth0",
+		"sender ff02::1%lo":                                 "is the address of a group; measure to one node at a time",
+		"sender ::1 --segments fc00::1,":                    `--segments "fc00::1,": want 1 to 16 SRv6 SIDs`,
+		"sender ::1 --segments same-link":                   "want 1 to 16 SRv6 SIDs",
+		"sender ::1 --segments fc00::1 --mode l2encap":      `"l2encap" is no mode; choose encap, encap.red or inline`,
+		"sender ::1 --mode encap":                           "add --segments SID,SID",
+		"sender fe80::1%lo --segments fc00::1":              "--segments lead beyond the link",
+		"sender ::1 --source fe80::1%lo --segments fc00::1": "--segments lead beyond the link",
+		"sender ::1 --count -1":                             "--count",
+		"sender ::1 --stats -1s":                            "--stats -1s: want a time",
+		"sender ::1 ::2":                                    "ADDRESS",
+		"sender ::1 --key-file x --protect packets,tlvs":    `want packets or tlvs`,
+		"sender ::1 --return-path fc00::1,,fc00::2":         "want same-link",
+		"sender ::1 --access-report 1":                      "want ID:CODE",
+		"sender ::1 --micro-session 1:x":                    "want ID or ID:ID",
+		"reflector --key-file x --timestamps ntp,ptp":       "is not a timestamp format",
+		"reflector --allow 2001:db8::1/64 --allow nowhere":  `--allow "nowhere"`,
 	} {
 		if code, stdout, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
@@ -194,12 +201,30 @@ func TestStampSession(t *testing.T) {
 // Without a reply, the error says what to change.
 func TestStampNoReply(t *testing.T) {
 	c := sender.Config{Remote: netip.MustParseAddrPort("[2001:db8::1]:862"), Timeout: time.Second}
-	for why, want := range map[string]string{
-		"hmac_wrong": "give both ends the same key and the same --protect",
-		"":           "firewalls pass UDP port 862, and that both ends have the same key and mode",
+	path := c
+	path.Segments = []netip.Addr{netip.MustParseAddr("fc00::1")}
+	reflector, router := c.Remote.Addr(), netip.MustParseAddr("2001:db8::7")
+	for _, tt := range []struct {
+		config sender.Config
+		report sender.Report
+		want   string
+	}{
+		{c, sender.Report{Refused: map[string]uint64{"hmac_wrong": 1}}, "replies have a wrong HMAC: give both ends the same key and the same --protect"},
+		{c, sender.Report{Refused: map[string]uint64{"truncated": 1}}, "replies are shorter than those of this mode"},
+		{c, sender.Report{Refused: map[string]uint64{"other_source": 1}}, "replies come from another address or port"},
+		{c, sender.Report{Result: measure.Result{Late: 1}}, "replies came too late: raise --timeout 1s"},
+		{c, sender.Report{ICMPErrors: map[string]uint64{"port unreachable": 3}, ICMPErrorFrom: &reflector}, "the node answers that UDP port 862 is closed (ICMPv6 port unreachable): start"},
+		{c, sender.Report{ICMPErrors: map[string]uint64{"port unreachable": 3}, ICMPErrorFrom: &router}, "2001:db8::7 answers with an ICMPv6 error (port unreachable): check the route to 2001:db8::1 from there, its firewalls"},
+		{path, sender.Report{ICMPErrors: map[string]uint64{"no route": 1, "hop limit exceeded": 1}, ICMPErrorFrom: &router}, "2001:db8::7 answers with an ICMPv6 error (hop limit exceeded, no route): check the SIDs of --segments"},
+		{c, sender.Report{}, "nothing answers at all, so check for: another key or mode at the reflector (--key-file, --protect); a reflector that"},
+		{path, sender.Report{}, "a segment that does not pass packets on"},
 	} {
-		if got := noReply(c, &sender.Report{Refused: map[string]uint64{why: 1}}); !strings.HasPrefix(got, "no reply from [2001:db8::1]:862 in time; ") || !strings.HasSuffix(got, want) {
-			t.Errorf("%s: %s", why, got)
+		got := noReply(tt.config, &tt.report)
+		if begin := "no reply from [2001:db8::1]:862 in time; "; !strings.HasPrefix(got, begin) || !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %s, want %s", tt.report, got, tt.want)
+		}
+		if segments := strings.Contains(got, "segment"); segments != (len(tt.config.Segments) > 0) {
+			t.Errorf("%+v: %s", tt.config.Segments, got)
 		}
 	}
 }
@@ -232,7 +257,7 @@ func TestStampFailures(t *testing.T) {
 		"reflector --listen [2001:db8::77]:9":                      "this machine does not have the address",
 		"reflector --listen [fe80::1%nosuch]:9":                    "--listen fe80::1%nosuch: no interface nosuch",
 		"reflector --listen [::1]:0 --metrics [::1]:x":             "set --metrics to an address and a free port of this machine",
-		"sender [::1]:9 --count 2 --interval 1ms --timeout 20ms":   "no reply from [::1]:9 in time; check that a reflector listens there",
+		"sender [::1]:9 --count 2 --interval 1ms --timeout 20ms":   "no reply from [::1]:9 in time; the node answers that UDP port 9 is closed (ICMPv6 port unreachable): start 'waymark stamp reflector'",
 		"sender fe80::1%nosuch":                                    "no interface nosuch; 'ip link' lists them",
 		"sender fe80::1%999999999":                                 "no interface 999999999",
 		"sender fe80::1%lo --source fe80::2%nosuch":                "--source fe80::2%nosuch: no interface nosuch",

@@ -22,6 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/internal/stamp/sender"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/stamp"
 )
 
@@ -35,6 +36,7 @@ type senderFlags struct {
 	needSSID, location, clocks          bool
 	direct, followUp                    bool
 	access, node, returnPath, microLink string
+	segments, mode                      string
 }
 
 // Values of --padding.
@@ -47,7 +49,7 @@ const (
 var reflectorKinds = map[string]measure.Knowledge{"auto": measure.Guess, "stateful": measure.Stateful, "stateless": measure.Stateless}
 
 func newStampSenderCommand(opts *options) *cobra.Command {
-	f := senderFlags{count: 10, interval: 100 * time.Millisecond, timeout: time.Second, padding: paddingRandom, reflector: "auto", replyDSCP: -1, ssid: -1}
+	f := senderFlags{count: 10, interval: 100 * time.Millisecond, timeout: time.Second, padding: paddingRandom, mode: srv6.ModeInline.String(), reflector: "auto", replyDSCP: -1, ssid: -1}
 	cmd := &cobra.Command{
 		Use:   "sender ADDRESS",
 		Short: "Send STAMP test packets and measure",
@@ -70,11 +72,19 @@ TLVs ask the reflector for more: --location, --timestamp-information,
 --destination-node, --return-path and --micro-session. Its last answers are in the
 result, and the TLVs that it did not process. --size adds padding.
 
+--segments sends the packets through SRv6 segments (RFC 8754), which needs root or
+CAP_NET_RAW. With --mode inline, the reflector is where they go after the last
+SID; it receives them with the header, so its net.ipv6.conf.*.seg6_enabled must be
+1. With encap and encap.red, the last SID is that of a node that takes the outer
+headers off, such as End.DT6, and passes the packet on to the reflector. Replies
+travel as they are routed, unless --return-path asks for segments.
+
 Exit codes: 0 a reply came; 1 none came, or the session failed; 130 interrupted
 before --count packets were sent and answered.`,
 		Example: `  waymark stamp sender 2001:db8::1
   waymark stamp sender 2001:db8::1 --count 1000 --interval 10ms --json
   waymark stamp sender [2001:db8::1]:8620 --key-file key
+  waymark stamp sender 2001:db8::1 --segments fc00:1::e,fc00:2::e
   waymark stamp sender 2001:db8::1 --dscp 46 --reply-dscp 46 --location`,
 		Args: commandline.OneArgument("ADDRESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,6 +106,8 @@ func (f *senderFlags) addFlags(cmd *cobra.Command) {
 	flags.DurationVar(&f.interval, "interval", f.interval, "`TIME` between two packets")
 	flags.DurationVar(&f.timeout, "timeout", f.timeout, "`TIME` after which a packet is lost")
 	flags.StringVar(&f.source, "source", "", "send from this `ADDRESS` (default: the kernel's choice)")
+	flags.StringVar(&f.segments, "segments", "", "SRv6 `SIDS` to send the packets through, separated by commas, the first to visit first")
+	flags.StringVar(&f.mode, "mode", f.mode, "`MODE` of --segments as in 'ip -6 route': inline, encap or encap.red")
 	flags.IntVar(&f.size, "size", 0, "`OCTETS` of a packet, without the headers of UDP and IPv6 (default: what it needs)")
 	flags.StringVar(&f.padding, "padding", f.padding, "`CONTENT` of the padding: random or zero")
 	flags.IntVar(&f.dscp, "dscp", 0, "`DSCP` of the packets")
@@ -114,6 +126,7 @@ func (f *senderFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.microLink, "micro-session", "", "`ID` of this end's member link of an aggregated link, or ID:ID with that of the reflector")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the result every `TIME`")
 	completeWords(cmd, "padding", paddingRandom, paddingZero)
+	completeWords(cmd, "mode", srv6.ModeInline.String(), srv6.ModeEncap.String(), srv6.ModeReduced.String())
 	completeWords(cmd, "reflector", "auto", "stateful", "stateless")
 	completeWords(cmd, "return-path", "same-link")
 }
@@ -128,6 +141,9 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 		return c, err
 	}
 	if c.Local, err = parseSource(f.source, c.Scope); err != nil {
+		return c, err
+	}
+	if err = f.path(&c, cmd.Flags().Changed("mode")); err != nil {
 		return c, err
 	}
 	switch {
@@ -289,23 +305,46 @@ func (f *senderFlags) tlvs(ssid stamp.SSID) (t sender.TLVs, err error) {
 			return t, commandline.Usagef("--destination-node needs an SSID; remove --ssid 0")
 		}
 	}
-	t.ReturnSegments, err = f.segments()
-	return t, err
+	if f.returnPath != "" && !t.ReturnSameLink {
+		var ok bool
+		if t.ReturnSegments, ok = parseSegments(f.returnPath); !ok {
+			return t, commandline.Usagef("--return-path %q: want same-link, or 1 to %d SRv6 SIDs separated by commas", f.returnPath, udp.MaxSegments)
+		}
+	}
+	return t, nil
 }
 
-// segments reads the SIDs of a return path.
-func (f *senderFlags) segments() (list []netip.Addr, err error) {
-	if f.returnPath == "" || f.returnPath == "same-link" {
-		return nil, nil
-	}
-	for part := range strings.SplitSeq(f.returnPath, ",") {
+// parseSegments reads SIDs; false: there are none, too many, or one cannot be one.
+func parseSegments(text string) (list []netip.Addr, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
 		sid, err := netip.ParseAddr(part)
 		if err != nil || !sid.Is6() || sid.Is4In6() || sid.Zone() != "" || !sid.IsGlobalUnicast() || len(list) == udp.MaxSegments {
-			return nil, commandline.Usagef("--return-path %q: want same-link, or 1 to %d SRv6 SIDs separated by commas", f.returnPath, udp.MaxSegments)
+			return nil, false
 		}
 		list = append(list, sid)
 	}
-	return list, nil
+	return list, true
+}
+
+// path reads how packets travel.
+func (f *senderFlags) path(c *sender.Config, modeGiven bool) (err error) {
+	if f.segments == "" {
+		if modeGiven {
+			return commandline.Usagef("--mode says how packets have segments; add --segments SID,SID")
+		}
+		return nil
+	}
+	var ok bool
+	if c.Segments, ok = parseSegments(f.segments); !ok {
+		return commandline.Usagef("--segments %q: want 1 to %d SRv6 SIDs separated by commas", f.segments, udp.MaxSegments)
+	}
+	if c.Mode, err = srv6.ParseMode(f.mode); err != nil {
+		return commandline.Usagef("--mode: %w", err)
+	}
+	if c.Scope != 0 || c.Local.Zone() != "" {
+		return commandline.Usagef("--segments lead beyond the link: give addresses that are valid there, of the reflector and with --source")
+	}
+	return nil
 }
 
 // twoNumbers reads two numbers with a colon between them.
@@ -348,16 +387,4 @@ func (f *senderFlags) run(cmd *cobra.Command, c sender.Config, asJSON bool) erro
 		return errors.New(noReply(c, r))
 	}
 	return nil
-}
-
-// noReply says what to do when a session had no reply.
-func noReply(c sender.Config, r *sender.Report) string {
-	cure := fmt.Sprintf("check that a reflector listens there, that firewalls pass UDP port %d, and that both ends have the same key and mode", c.Remote.Port())
-	switch {
-	case r.Refused["hmac_wrong"] > 0:
-		cure = "replies have a wrong HMAC: give both ends the same key and the same --protect"
-	case r.Late > 0:
-		cure = fmt.Sprintf("replies came too late: raise --timeout %v", c.Timeout)
-	}
-	return fmt.Sprintf("no reply from %v in time; %s", c.Remote, cure)
 }

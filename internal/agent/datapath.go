@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -32,7 +33,7 @@ type Datapath interface {
 	ReadSamples(context.Context, datapath.Samples) error
 	ReadWaiting(datapath.Samples) error
 	CollectFlows(func(datapath.Flow)) error
-	CollectEdges(func(datapath.EdgeFlow)) error
+	CollectEdges(func(datapath.EdgeFlow)) (left e2e.Totals, err error)
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
 	SetTAIOffset(time.Duration) error

@@ -50,15 +50,28 @@ type delayMeter struct {
 	refusals       map[int]probeRefusal // by the number of the flow
 }
 
-// probeRefusal is an error of RFC 6374 in response to a flow's test packet.
+// probeRefusal is an error of RFC 6374, or an invalid message, in response to a flow's test packet.
 type probeRefusal struct {
-	why   rfc6374.ControlCode
-	until time.Time // no test packets before
-	to    refused
+	why     rfc6374.ControlCode
+	invalid string    // not "": what is wrong with the message
+	until   time.Time // no test packets before
+	to      refused
 }
 
-// refusalPause is how long a flow has no test packets after an error, which ends the
-// measurement (RFC 6374 §4.3.4). Then another one begins: the other node may know the flow.
+// problem says what is wrong with the responses of a flow's last point, and what to do.
+func (r *probeRefusal) problem(f *model.MeasuredFlow) (text, cure string) {
+	point := f.Points[len(f.Points)-1].Addr()
+	if r.invalid != "" {
+		return fmt.Sprintf("%s answers with an invalid message: %s", point, r.invalid),
+			fmt.Sprintf("update or correct what answers there, or set probes: none; it is asked again after %v", refusalPause)
+	}
+	return fmt.Sprintf("%s refuses: %s", point, r.why.ErrorName()),
+		fmt.Sprintf("configure the flow there, with session: %d and a responder of rfc6374-delay; it is asked again after %v", f.Session, refusalPause)
+}
+
+// refusalPause is how long a flow has no test packets after an error or an invalid response,
+// which end the measurement (RFC 6374 §4.3.4). Then another one begins: the other node may know
+// the flow.
 const refusalPause = time.Minute
 
 func newDelayMeter(c *core, records *records) *delayMeter {
@@ -146,10 +159,9 @@ func (m *delayMeter) warnings(*state) (ws []health.Warning) {
 	}
 	if len(m.refusals) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(m.refusals)))
-		f := &m.flows[first]
-		ws = append(ws, health.New(health.ProbesUnsent, "",
-			fmt.Sprintf("%s: %s refuses: %s", notDelayed(f, len(m.refusals)), f.Points[len(f.Points)-1].Addr(), m.refusals[first].why.ErrorName()),
-			fmt.Sprintf("configure the flow there, with session: %d and a responder of rfc6374-delay; it is asked again after %v", f.Session, refusalPause)))
+		f, refusal := &m.flows[first], m.refusals[first]
+		text, cure := refusal.problem(f)
+		ws = append(ws, health.New(health.ProbesUnsent, "", notDelayed(f, len(m.refusals))+": "+text, cure))
 	}
 	return ws
 }
@@ -287,9 +299,9 @@ func probeClass(f *model.MeasuredFlow, marking model.Marking) uint8 {
 func (m *delayMeter) heard(s query.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s.Refusal != 0 {
+	if s.Ends() {
 		if s.Flow < len(m.periods) {
-			m.refusals[s.Flow] = probeRefusal{why: s.Refusal, until: time.Now().Add(refusalPause), to: refusing(&m.flows[s.Flow], m.state.Load().resolved.Node.Measurement.WithDefaults())}
+			m.refusals[s.Flow] = probeRefusal{why: s.Refusal, invalid: s.Invalid, until: time.Now().Add(refusalPause), to: refusing(&m.flows[s.Flow], m.state.Load().resolved.Node.Measurement.WithDefaults())}
 		}
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/query"
+	"github.com/waymark-net/waymark/stamp"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -73,14 +74,16 @@ func TestDelayByMessages(t *testing.T) {
 	}
 }
 
-// An error ends the measurement of a delay (RFC 6374 §4.3.4) for a while, and is warned of.
-func TestDelayRefused(t *testing.T) {
+// answerDelays is a node that answers Delay Measurement queries as a test says: the response
+// is right until it is changed. It counts the queries.
+func answerDelays(t *testing.T, answer func(r *rfc6374.Delay, send func(rfc6374.Delay))) (port string, queries *atomic.Int64) {
+	t.Helper()
 	socket, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
-	var queries atomic.Int64
+	t.Cleanup(func() { socket.Close() })
+	queries = new(atomic.Int64)
 	go func() {
 		for b := make([]byte, 1500); ; {
 			n, from, err := socket.ReadFromUDPAddrPort(b)
@@ -89,11 +92,70 @@ func TestDelayRefused(t *testing.T) {
 			}
 			queries.Add(1)
 			r, _ := rfc6374.DecodeDelay(b[:n])
-			r.Response, r.Control = true, rfc6374.ConnectionMismatch
-			_, _ = socket.WriteToUDPAddrPort(r.Append(nil), from)
+			r.Response, r.Control, r.Responder, r.TLVs = true, rfc6374.Success, r.Querier, nil
+			r.Timestamps = [4]stamp.Timestamp{2: r.Timestamps[0], 3: r.Timestamps[0]}
+			answer(&r, func(r rfc6374.Delay) { _, _ = socket.WriteToUDPAddrPort(r.Append(nil), from) })
 		}
 	}()
-	_, port, _ := net.SplitHostPort(socket.LocalAddr().String())
+	_, port, _ = net.SplitHostPort(socket.LocalAddr().String())
+	return port, queries
+}
+
+// A response that is none ends the measurement of a delay, too (RFC 6374 §4.3.4). One that only
+// has the right source, as somebody could forge it who does not see the queries, does not.
+func TestInvalidDelayResponse(t *testing.T) {
+	var forged, invalid atomic.Bool
+	port, queries := answerDelays(t, func(r *rfc6374.Delay, send func(rfc6374.Delay)) {
+		switch {
+		case forged.Load():
+			bad := *r
+			bad.Timestamps[2]++ // of no query
+			for range 10 {
+				bad.Session++
+				send(bad)
+			}
+		case invalid.Load():
+			r.Session++
+		}
+		send(*r)
+	})
+	forged.Store(true)
+	near := newHarness(t, baseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
+		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n")
+	near.system.setSource(netip.IPv6Loopback(), nil)
+	near.start()
+	meter := only[*delayMeter](near)
+	eventually(t, "measuring in spite of forged responses", func() bool {
+		replies := near.status().Measurement.ProbeReplies
+		return replies["accepted"] > 10 && replies["unexpected"] > 100
+	})
+	if ws := meter.warnings(nil); len(ws) != 0 || near.status().Measurement.ProbeReplies["session_wrong"] != 0 {
+		t.Errorf("%+v", ws)
+	}
+	forged.Store(false)
+	invalid.Store(true)
+	eventually(t, "the warning", func() bool { return len(meter.warnings(nil)) == 1 })
+	w := meter.warnings(nil)[0]
+	if w.Code != health.ProbesUnsent || !strings.Contains(w.Text, `flow "red": ::1 answers with an invalid message: the Session Identifier is 8 instead of 7`) || !strings.Contains(w.Cure, "it is asked again after 1m0s") {
+		t.Errorf("%+v", w)
+	}
+	before := queries.Load()
+	time.Sleep(200 * time.Millisecond) // ten test packets without the pause
+	if n := queries.Load(); n != before {
+		t.Errorf("%d queries after the invalid response", n-before)
+	}
+	meter.heard(query.Sample{RoundTrip: 1}) // of a later measurement
+	if ws := meter.warnings(nil); len(ws) != 0 || meter.refuses(0, time.Now()) {
+		t.Errorf("it answers: %+v", ws)
+	}
+}
+
+// An error ends the measurement of a delay (RFC 6374 §4.3.4) for a while, and is warned of.
+func TestDelayRefused(t *testing.T) {
+	port, queries := answerDelays(t, func(r *rfc6374.Delay, send func(rfc6374.Delay)) {
+		r.Control = rfc6374.ConnectionMismatch
+		send(*r)
+	})
 	near := newHarness(t, baseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
 		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n")
 	near.system.setSource(netip.IPv6Loopback(), nil)

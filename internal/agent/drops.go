@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // drops warns of packets that the policy of this node recently dropped, of proofs of transit
-// that it recently rejected, and of headers that could not be removed.
+// that it recently rejected, of headers that could not be removed, and of offloaded packets that
+// got no number.
 type drops struct {
 	idle
 	*core
@@ -27,13 +29,14 @@ func newDrops(c *core) *drops {
 }
 
 // The counters of an interface that are watched: of packets dropped by the edge, of proofs of
-// transit, and of removals that failed.
+// transit, of removals that failed, and of offloaded packets without a header.
 const (
 	dropEdge        = iota // three, as in edgeDrops
 	dropEdgeOut     = dropEdge + 3
 	dropProofs      = dropEdgeOut + 3 // six, as in dropCounters
 	dropRemovals    = dropProofs + 6  // two: on arrival and on departure
-	numDropCounters = dropRemovals + 2
+	dropOffloaded   = dropRemovals + 2
+	numDropCounters = dropOffloaded + 1
 )
 
 func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
@@ -43,6 +46,7 @@ func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
 		c.IngressOptions[model.OutcomePotAccepted], c.IngressOptions[model.OutcomePotRejected], c.IngressOptions[model.OutcomePotInvalid],
 		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.Ingress[model.OutcomePotDropped],
 		c.Ingress[model.OutcomeDecapFailed], c.Egress[model.OutcomeDecapFailed],
+		c.Egress[model.OutcomeEncapSkippedGSO],
 	}
 }
 
@@ -123,14 +127,29 @@ func (d *drops) warnings(s *state) (ws []health.Warning) {
 		p := n[dropProofs:]
 		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Dropped: p[5]})...)
 		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
+		if e := numbering(s.resolved.Node, in.Index); e != "" {
+			ws = append(ws, health.SkippedOffloaded(in.Name, e, n[dropOffloaded])...)
+		}
 	}
 	return ws
+}
+
+// numbering is the first encapsulation of an interface that needs a number for each segment; "" if
+// none does.
+func numbering(node model.NodeConfig, at model.IfIndex) string {
+	i := slices.IndexFunc(node.Encapsulations, func(e model.Encapsulation) bool {
+		return e.Interface == at && slices.ContainsFunc(e.Options, func(o model.InsertedOption) bool { return o.Proof != nil || o.EdgeToEdge != nil })
+	})
+	if i < 0 {
+		return ""
+	}
+	return node.Encapsulations[i].Name
 }
 
 // logBegin logs when packets begin to be dropped, because no reload does.
 func (d *drops) logBegin() {
 	now := make(map[health.Warning]bool)
-	for _, w := range d.warnings(d.state.Load()) {
+	for _, w := range health.WithoutHints(d.warnings(d.state.Load())) {
 		which := health.Warning{Code: w.Code, Interface: w.Interface}
 		if !d.logged[which] && !now[which] {
 			d.logWarning(w)

@@ -85,3 +85,34 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// Offloaded packets without a header are hinted at where an encapsulation needs a number for each
+// segment, and not in the log.
+func TestOffloadedPacketsAreHintedAt(t *testing.T) {
+	for option, want := range map[string]bool{
+		"{e2e: {namespace: 123, type: 0x7000}}":              true,
+		"{trace: {namespace: 123, type: 0xc00000, size: 8}}": false,
+	} {
+		h := newHarness(t, baseConfig+"encapsulations: [{name: numbered, interface: eth1, mode: inline, options: ["+option+"]}]\n")
+		c := []datapath.Counters{{Index: 2, Name: "eth0"}, {Index: 3, Name: "eth1"}}
+		h.datapath.setCounters(c...)
+		h.start()
+		for i := range c {
+			c[i].Egress[model.OutcomeEncapSkippedGSO] = 40
+		}
+		h.datapath.setCounters(c...)
+		var found []health.Warning
+		for _, w := range h.agent.diagnosis() {
+			if w.Code == health.OffloadUnnumbered {
+				found = append(found, w)
+			}
+		}
+		if (len(found) == 1) != want || want && (found[0].Interface != "eth1" || !strings.Contains(found[0].Text, "40 large packets") || !strings.Contains(found[0].Text, "encapsulation numbered")) {
+			t.Errorf("%s: %+v", option, found)
+		}
+		only[*drops](h).logBegin()
+		if strings.Contains(h.log.String(), string(health.OffloadUnnumbered)) {
+			t.Errorf("%s", h.log)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
@@ -27,6 +28,8 @@ type edges struct {
 	losses e2e.Losses
 	sums   e2e.Totals
 	lost   uint64
+	left   e2e.Totals // of flows that had given way to others when the last interval ended
+	leftIn uint64     // packets of all such flows
 }
 
 func (e *edges) run(ctx context.Context) error {
@@ -46,7 +49,8 @@ func (e *edges) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := instant.Of(time.Now())
-	err := e.datapath.CollectEdges(func(f datapath.EdgeFlow) {
+	var err error
+	e.left, err = e.datapath.CollectEdges(func(f datapath.EdgeFlow) {
 		lost := e.losses.Settle(f.Key, f.Totals)
 		e.add(f.Totals, lost)
 		if f.Packets > 0 {
@@ -54,6 +58,8 @@ func (e *edges) end() {
 		}
 	})
 	e.losses.EndInterval()
+	e.add(e.left, uint64(max(int64(e.left.Expected-e.left.Unique), 0)))
+	e.leftIn += e.left.Packets
 	if err != nil {
 		e.log.Warn("flows measured from edge to edge could not be read", "error", err)
 	}
@@ -66,6 +72,13 @@ func (e *edges) add(t e2e.Totals, lost uint64) {
 	e.sums.Late += t.Late
 	e.sums.Restarts += t.Restarts
 	e.lost += lost
+}
+
+// warnings is one if packets of the last interval are in no record.
+func (e *edges) warnings(*state) []health.Warning {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return health.LeftEdgeFlows(e.left.Packets)
 }
 
 // newEdgeFlow is the record of what a node measured of a flow.
@@ -95,6 +108,7 @@ var (
 	descEdgeDuplicates = desc("e2e_duplicates_total", "Packets whose Edge-to-Edge Sequence Number had come before.")
 	descEdgeReordered  = desc("e2e_reordered_total", "Packets that came after one with a higher Edge-to-Edge Sequence Number.")
 	descEdgeLate       = desc("e2e_late_total", "Packets with an Edge-to-Edge Sequence Number outside the window.")
+	descEdgeUnrecorded = desc("e2e_unrecorded_packets_total", "Packets that are in the sums of Edge-to-Edge measurements, and in no record: their flow had given way to another one when the interval ended.")
 	descEdgeRestarts   = desc("e2e_restarts_total", "How often the Edge-to-Edge Sequence Numbers of a flow began again.")
 )
 
@@ -107,4 +121,5 @@ func (e *edges) collect(g *metrics.Gatherer) {
 	g.Add(descEdgeReordered, float64(e.sums.Reordered))
 	g.Add(descEdgeLate, float64(e.sums.Late))
 	g.Add(descEdgeRestarts, float64(e.sums.Restarts))
+	g.Add(descEdgeUnrecorded, float64(e.leftIn))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
@@ -39,7 +40,14 @@ func TestEdgesOfAnInterval(t *testing.T) {
 	collect(edgeFlow(1, e2e.Totals{Packets: 12, Expected: 10, Unique: 9, Duplicates: 2, Reordered: 3, Late: 1, Restarts: 1}),
 		edgeFlow(2, e2e.Totals{Packets: 5, Expected: 5, Unique: 5}))
 	collect(edgeFlow(1, e2e.Totals{Packets: 1, Expected: 0, Unique: 1}), edgeFlow(2, e2e.Totals{})) // it was late
+	if h.warned(health.EdgeFlowsLeft) {
+		t.Error("a warning before a flow has left")
+	}
+	h.datapath.edgesLeft.Store(&e2e.Totals{Packets: 20, Expected: 18, Unique: 15, Duplicates: 5, Reordered: 1})
 	collect(edgeFlow(1, e2e.Totals{}), edgeFlow(2, e2e.Totals{}))
+	if !h.warned(health.EdgeFlowsLeft) {
+		t.Error("no warning of flows that have left")
+	}
 	collect(edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, e2e.Totals{}))
 	for i, want := range [][3]uint64{{1, 12, 1}, {2, 5, 0}, {1, 1, 0}, {1, 8, 1}} { // flow, packets, lost
 		r := receiveEdgeFlow(t, lines)
@@ -47,14 +55,17 @@ func TestEdgesOfAnInterval(t *testing.T) {
 			t.Errorf("record %d: %v, want %v", i, got, want)
 		}
 	}
+	if h.warned(health.EdgeFlowsLeft) {
+		t.Error("a warning after an interval in which none has left")
+	}
 	b, err := h.client.Metrics(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(b)
 	for _, want := range []string{
-		"waymark_e2e_packets_total 26", "waymark_e2e_lost_total 2", "waymark_e2e_duplicates_total 2",
-		"waymark_e2e_reordered_total 3", "waymark_e2e_late_total 1", "waymark_e2e_restarts_total 1",
+		"waymark_e2e_packets_total 46", "waymark_e2e_lost_total 5", "waymark_e2e_duplicates_total 7", "waymark_e2e_unrecorded_packets_total 20",
+		"waymark_e2e_reordered_total 4", "waymark_e2e_late_total 1", "waymark_e2e_restarts_total 1",
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("metrics lack %q", want)

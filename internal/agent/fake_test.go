@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/model"
@@ -26,24 +27,25 @@ import (
 
 // fakeDatapath records its calls, and can refuse them.
 type fakeDatapath struct {
-	wanted   atomic.Bool // records
-	mu       sync.Mutex
-	applied  []datapath.Config
-	refuse   error
-	counters []datapath.Counters
-	offsets  []time.Duration
-	behind   int            // profiles whose numbers are behind the clock
-	pathMTUs map[string]int // by encapsulation
-	reported map[string][]uint64
-	closed   int
-	removed  int
-	records  chan datapath.Record
-	waiting  []datapath.Record // not read yet
-	broken   chan error
-	flows    atomic.Int64                        // of each interval
-	edges    atomic.Pointer[[]datapath.EdgeFlow] // of the next interval alone
-	lost     atomic.Uint64                       // of each measured flow's flowPackets
-	since    atomic.Uint64                       // the first block that measured flows were counted in as a whole
+	wanted    atomic.Bool // records
+	mu        sync.Mutex
+	applied   []datapath.Config
+	refuse    error
+	counters  []datapath.Counters
+	offsets   []time.Duration
+	behind    int            // profiles whose numbers are behind the clock
+	pathMTUs  map[string]int // by encapsulation
+	reported  map[string][]uint64
+	closed    int
+	removed   int
+	records   chan datapath.Record
+	waiting   []datapath.Record // not read yet
+	broken    chan error
+	flows     atomic.Int64                        // of each interval
+	edges     atomic.Pointer[[]datapath.EdgeFlow] // of the next interval alone
+	edgesLeft atomic.Pointer[e2e.Totals]          // the same
+	lost      atomic.Uint64                       // of each measured flow's flowPackets
+	since     atomic.Uint64                       // the first block that measured flows were counted in as a whole
 }
 
 func newFakeDatapath() *fakeDatapath {
@@ -117,13 +119,16 @@ func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
 	return nil
 }
 
-func (d *fakeDatapath) CollectEdges(each func(datapath.EdgeFlow)) error {
+func (d *fakeDatapath) CollectEdges(each func(datapath.EdgeFlow)) (left e2e.Totals, err error) {
+	if t := d.edgesLeft.Swap(nil); t != nil {
+		left = *t
+	}
 	if list := d.edges.Swap(nil); list != nil {
 		for _, f := range *list {
 			each(f)
 		}
 	}
-	return nil
+	return left, nil
 }
 
 func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {

@@ -31,7 +31,7 @@ var (
 	descLoopback       = desc("loopback_total", "Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), suppressed (either, beyond a limit).", "interface", "what")
 	descSequences      = desc("sequences_evicted_total", "Flows whose Sequence Numbers restart, because others replaced them.", "interface")
 	descEdgeNumbers    = desc("e2e_numbers_evicted_total", "Flows whose Edge-to-Edge Sequence Numbers restart, because others replaced them.", "interface")
-	descEdgeEvicted    = desc("e2e_flows_evicted_total", "Flows measured from edge to edge that were replaced by others: what the interval had counted is lost.", "interface")
+	descEdgeEvicted    = desc("e2e_flows_evicted_total", "Flows measured from edge to edge that were replaced by others. What the interval had counted of them is in the sums.", "interface")
 	descInterface      = desc("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
 	descWarnings       = desc("health_warnings", "Health warnings in force.", "code", "severity")
 	descBuild          = desc("build_info", "Version of the agent; the value is 1.", "version", "go")

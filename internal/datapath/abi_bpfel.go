@@ -198,6 +198,7 @@ type abiE2eFlowSet struct {
 	}
 	Pad  uint32
 	Ways [4]abiE2eFlow
+	Left [2]abiE2eLeft
 }
 
 type abiE2eKey struct {
@@ -207,6 +208,19 @@ type abiE2eKey struct {
 	Tunnel      uint64
 	FlowLabel   uint32
 	Header      uint32
+}
+
+type abiE2eLeft struct {
+	_          structs.HostLayout
+	Packets    uint64
+	Expected   uint64
+	Unique     uint64
+	Duplicates uint64
+	Reordered  uint64
+	Late       uint64
+	Restarts   uint64
+	Epoch      uint32
+	Pad        uint32
 }
 
 type abiE2eNumberSet struct {

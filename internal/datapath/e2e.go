@@ -97,26 +97,27 @@ func keyEdges(clock *ebpf.Map) error {
 
 // CollectEdges ends the interval of the flows that are measured from edge to edge, starts
 // the next, and passes on what was counted in the one that ended: of each flow that the
-// table holds, also of those without packets. Without a table there are none.
-func (d *Datapath) CollectEdges(each func(EdgeFlow)) error {
+// table holds, also of those without packets. It returns the sum of what was counted of flows
+// that had given way to others by then. Without a table there are none.
+func (d *Datapath) CollectEdges(each func(EdgeFlow)) (left e2e.Totals, err error) {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
 	table := d.tables.maps[mapE2EFlows]
 	if table == nil {
-		return nil
+		return left, nil
 	}
 	return collectEdges(table, d.shared[mapE2EClock], each)
 }
 
-func collectEdges(table, clock *ebpf.Map, each func(EdgeFlow)) error {
+func collectEdges(table, clock *ebpf.Map, each func(EdgeFlow)) (left e2e.Totals, err error) {
 	var interval abiE2eClock
 	if err := clock.Lookup(uint32(0), &interval); err != nil {
-		return fmt.Errorf("read the interval of measured flows: %w", err)
+		return left, fmt.Errorf("read the interval of measured flows: %w", err)
 	}
 	ended := interval.Epoch
 	interval.Epoch++
 	if err := clock.Put(uint32(0), interval); err != nil {
-		return fmt.Errorf("begin an interval of measured flows: %w", err)
+		return left, fmt.Errorf("begin an interval of measured flows: %w", err)
 	}
 	time.Sleep(flowSettling)
 	return readEdges(table, ended, each)
@@ -125,8 +126,9 @@ func collectEdges(table, clock *ebpf.Map, each func(EdgeFlow)) error {
 // edgeBatch is how many sets are read at once.
 const edgeBatch = 128
 
-// readEdges passes on what an interval has counted. Each set is read under its lock.
-func readEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) error {
+// readEdges passes on what an interval has counted, and adds up what it has of flows that have
+// left. Each set is read under its lock.
+func readEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) (left e2e.Totals, err error) {
 	keys, sets := make([]uint32, edgeBatch), make([]abiE2eFlowSet, edgeBatch)
 	now := newFlowTime()
 	var cursor ebpf.MapBatchCursor
@@ -138,14 +140,28 @@ func readEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) error {
 					each(decodeEdge(flow, epoch, now))
 				}
 			}
+			addLeft(&left, &sets[i].Left[epoch&1], epoch)
 		}
 		switch {
 		case errors.Is(err, ebpf.ErrKeyNotExist): // these were the last
-			return nil
+			return left, nil
 		case err != nil:
-			return fmt.Errorf("read the table of measured flows: %w", err)
+			return left, fmt.Errorf("read the table of measured flows: %w", err)
 		}
 	}
+}
+
+func addLeft(sum *e2e.Totals, l *abiE2eLeft, epoch uint32) {
+	if l.Epoch != epoch {
+		return
+	}
+	sum.Packets += l.Packets
+	sum.Expected += l.Expected
+	sum.Unique += l.Unique
+	sum.Duplicates += l.Duplicates
+	sum.Reordered += l.Reordered
+	sum.Late += l.Late
+	sum.Restarts += l.Restarts
 }
 
 func decodeEdge(flow *abiE2eFlow, epoch uint32, now flowTime) EdgeFlow {

@@ -145,8 +145,9 @@ func (p *programs) compareEdges(t testing.TB, want map[e2e.Key]*e2e.Flow) {
 	}
 	got := make(map[e2e.Key]e2e.Totals)
 	if m, ok := p.maps[mapE2EFlows]; ok && m.MaxEntries() > 1 {
-		if err := readEdges(m, 0, func(f EdgeFlow) { got[f.Key] = f.Totals }); err != nil {
-			t.Fatal(err)
+		left, err := readEdges(m, 0, func(f EdgeFlow) { got[f.Key] = f.Totals })
+		if err != nil || left != (e2e.Totals{}) {
+			t.Fatalf("%+v is left of other flows, %v", left, err)
 		}
 	}
 	if !maps.Equal(got, expected) {

@@ -145,7 +145,7 @@ func pairOf(t testing.TB, kind ioam.EdgeToEdgeType, tunnel, trace bool) edgePair
 func (p edgePair) flows(t testing.TB) map[e2e.Key]e2e.Totals {
 	t.Helper()
 	all := make(map[e2e.Key]e2e.Totals)
-	if err := readEdges(p.last.maps[mapE2EFlows], 0, func(f EdgeFlow) { all[f.Key] = f.Totals }); err != nil {
+	if _, err := readEdges(p.last.maps[mapE2EFlows], 0, func(f EdgeFlow) { all[f.Key] = f.Totals }); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -296,6 +296,80 @@ func TestEdgesEvicted(t *testing.T) {
 		if totals != (e2e.Totals{Packets: 2, Expected: 2, Unique: 2}) {
 			t.Fatalf("%+v: %+v", key, totals)
 		}
+	}
+}
+
+// TestEdgesLeft evicts flows in the interval in which they were counted, before it is read and
+// after: each packet is in one flow's interval, or in what is left, once.
+func TestEdgesLeft(t *testing.T) {
+	onOneCPU(t)
+	p := pairOf(t, 0x4000, false, false)
+	table, clock := p.last.maps[mapE2EFlows], p.last.maps[mapE2EClock]
+	flows := uint32(abiE2eBoundE2E_FLOW_SETS) * uint32(abiE2eBoundE2E_WAYS)
+	send := func(from, to uint32) {
+		for label := from; label < to; label++ {
+			for range 2 { // and the second one again
+				_, frame := run(t, p.first.tcOut, plainPacket(label), 0)
+				run(t, p.last.xdp, frame, 0)
+				run(t, p.last.xdp, frame, 0)
+			}
+		}
+	}
+	begin := func(epoch uint32) {
+		t.Helper()
+		var c abiE2eClock
+		if err := clock.Lookup(uint32(0), &c); err != nil {
+			t.Fatal(err)
+		}
+		c.Epoch = epoch
+		if err := clock.Put(uint32(0), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(epoch uint32, sent uint32) (left e2e.Totals) {
+		t.Helper()
+		var sum e2e.Totals
+		left, err := readEdges(table, epoch, func(f EdgeFlow) {
+			sum.Packets, sum.Expected, sum.Unique, sum.Duplicates = sum.Packets+f.Packets, sum.Expected+f.Expected, sum.Unique+f.Unique, sum.Duplicates+f.Duplicates
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := uint64(sent)
+		want := e2e.Totals{Packets: 4 * n, Expected: 2 * n, Unique: 2 * n, Duplicates: 2 * n}
+		if sum.Packets += left.Packets; sum.Packets != want.Packets || sum.Expected+left.Expected != want.Expected || sum.Unique+left.Unique != want.Unique || sum.Duplicates+left.Duplicates != want.Duplicates {
+			t.Errorf("interval %d: %+v, of these left %+v; want %+v", epoch, sum, left, want)
+		}
+		return left
+	}
+	send(0, flows) // 63% of them fit if the hash is as good as chance
+	begin(1)
+	if left := check(0, flows); left.Packets == 0 {
+		t.Error("no flow has left")
+	}
+	send(flows, 3*flows/2) // flows leave that were read
+	begin(2)
+	send(3*flows/2, 2*flows) // and some that were not
+	if left := check(1, flows/2); left.Packets == 0 {
+		t.Error("no flow of the interval before has left")
+	}
+	begin(3)
+	check(2, flows/2)
+	begin(4)
+	if left := check(3, 0); left != (e2e.Totals{}) {
+		t.Errorf("an interval without packets: %+v", left)
+	}
+	// Flows of the interval before leave, and after them others, with counts of older intervals.
+	p.first.forgetEdges(t)
+	p.last.forgetEdges(t)
+	send(0, flows/4)
+	begin(6)
+	send(flows/4, flows/2)
+	begin(7)
+	send(0, flows/4)
+	send(flows/2, 3*flows/2)
+	if left := check(6, flows/4); left.Packets == 0 {
+		t.Error("no flow of the interval before has left")
 	}
 }
 

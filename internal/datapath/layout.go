@@ -28,7 +28,7 @@ var layouts = map[string][]string{
 	mapSequences:      {"sequence_slot"},
 	mapProofs:         {"proof"},
 	mapE2ENumbers:     {"e2e_entry", "e2e_number"},
-	mapE2EFlows:       {"e2e_entry", "e2e_flow"},
+	mapE2EFlows:       {"e2e_entry", "e2e_flow", "e2e_left"},
 	mapBehaviours:     {"behaviour", "behaviour_kind"},
 	mapMarkings:       {"marking"},
 	mapBlockClocks:    {"block_clock", "cut_packet"},

@@ -73,6 +73,28 @@ func FailedRemovals(iface string, packets uint64) []Warning {
 		"if 'dmesg' shows a lack of memory, give the machine more; if no IOAM may leave the domain, use boundary: drop where it ends")}
 }
 
+// LeftEdgeFlows warns of packets that are measured from edge to edge and in no record, in the last
+// interval.
+func LeftEdgeFlows(packets uint64) []Warning {
+	if packets < enough {
+		return nil
+	}
+	return []Warning{New(EdgeFlowsLeft, "",
+		fmt.Sprintf("%d packets of the last interval with Edge-to-Edge options are in no record, only in the sums: their flows gave way to others before it ended, and what was lost until they came again is not known", packets),
+		"measure fewer flows at a time: select some of them at encapsulating nodes (flows: 1/n), or narrow match; or shorten node.export-interval")}
+}
+
+// SkippedOffloaded hints at offloaded packets (GSO) that recently left without a proof of transit or
+// an Edge-to-Edge option of an encapsulation.
+func SkippedOffloaded(iface, encapsulation string, packets uint64) []Warning {
+	if packets < enough {
+		return nil
+	}
+	return []Warning{New(OffloadUnnumbered, iface,
+		fmt.Sprintf("%d large packets still to be segmented (GSO) left %s in the last minute without a header (encap_skipped_gso): proofs of transit and Edge-to-Edge options, as of encapsulation %s, need a number for each segment", packets, iface, encapsulation),
+		fmt.Sprintf("ethtool -K IF gro off where they arrive, or -K %s tso off gso off if this machine sends them; or forwarding: fast in native XDP", iface))}
+}
+
 // Proofs counts the proofs of transit that a node recently verified at an interface, and
 // the packets that it dropped for them.
 type Proofs struct {

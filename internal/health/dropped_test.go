@@ -75,3 +75,15 @@ func TestFailedRemovals(t *testing.T) {
 		t.Errorf("%+v", ws)
 	}
 }
+
+func TestSkippedOffloaded(t *testing.T) {
+	if ws := SkippedOffloaded("eth0", "a", enough-1); len(ws) != 0 {
+		t.Errorf("%+v", ws)
+	}
+	ws := SkippedOffloaded("eth0", "a", enough)
+	checkLength(t, ws)
+	if len(ws) != 1 || ws[0].Code != OffloadUnnumbered || ws[0].Severity != Hint || ws[0].Interface != "eth0" ||
+		!strings.Contains(ws[0].Text, "(encap_skipped_gso)") || !strings.Contains(ws[0].Cure, "gro off") {
+		t.Errorf("%+v", ws)
+	}
+}

@@ -44,6 +44,7 @@ const (
 	DecapRefused        Code = "decapsulation_refused"
 	DecapUnreached      Code = "decapsulation_unreached"
 	DroppedAtEdge       Code = "packets_dropped_at_edge"
+	EdgeFlowsLeft       Code = "edge_flows_left"
 	EncapShadowed       Code = "encapsulation_shadowed"
 	ExporterFailing     Code = "exporter_failing"
 	ExportsSuppressed   Code = "exports_suppressed"
@@ -70,6 +71,7 @@ const (
 	ProbesNotInBand     Code = "probes_not_in_band"
 	ProbesUnsent        Code = "probes_unsent"
 	ProofsRejected      Code = "proofs_rejected"
+	OffloadUnnumbered   Code = "offload_unnumbered"
 	OptionsOverLimit    Code = "options_over_limit"
 	OrderAtRisk         Code = "order_at_risk"
 	PathMTULowered      Code = "path_mtu_lowered"
@@ -116,6 +118,7 @@ var kinds = []Kind{
 	{DecapsulationOpen, Hint, "a tunnel that ends here accepts packets from any sender"},
 	{DecapRefused, Degraded, "packets of a tunnel that ends here are refused"},
 	{DecapUnreached, Degraded, "no tunnel or trace can end at this node"},
+	{EdgeFlowsLeft, Degraded, "flows measured from edge to edge have given way to others before their record"},
 	{EncapShadowed, Degraded, "no packet gets the header of an encapsulation"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
@@ -141,6 +144,7 @@ var kinds = []Kind{
 	{NotAnswering, Degraded, "this node does not answer others as configured"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
+	{OffloadUnnumbered, Hint, "offloaded packets leave without proofs of transit and Edge-to-Edge options"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},
 	{DroppedAtEdge, Degraded, "packets are dropped at an interface without a role"},

@@ -59,7 +59,7 @@ var layers = map[string]string{
 	"internal/stamp/query":     "stamp internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
 	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/keyfile":   "internal/secretfile",
-	"internal/stamp/sender":    "stamp internal/delay internal/stamp/clock internal/stamp/measure internal/stamp/udp",
+	"internal/stamp/sender":    "srv6 stamp internal/delay internal/icmpv6 internal/stamp/clock internal/stamp/inband internal/stamp/measure internal/stamp/udp",
 
 	// Other protocols that ask for counters: their messages, and who answers.
 	"internal/lossquery": "",
@@ -106,7 +106,7 @@ var layers = map[string]string{
 	// benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/docgen",
-	"cmd/waymark":          "ioam ipfix stamp internal/...",
+	"cmd/waymark":          "ioam ipfix srv6 stamp internal/...",
 	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

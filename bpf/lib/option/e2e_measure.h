@@ -139,6 +139,26 @@ static __always_inline void add_e2e_delay(struct e2e_totals *t, __s64 delay)
 }
 
 /*
+ * Keeps what was counted of a flow that leaves in this interval or the one before, which the reader may
+ * not have read yet: it reads a set once for each interval, so what it has read is not read again.
+ */
+static __always_inline void keep_left(struct e2e_left *left, const struct e2e_totals *t,
+				      __u32 epoch)
+{
+	if (!t->packets || (__s32)(epoch - t->epoch) > 1)
+		return;
+	if (left->epoch != t->epoch)
+		*left = (struct e2e_left){.epoch = t->epoch};
+	left->packets += t->packets;
+	left->expected += t->expected;
+	left->unique += t->unique;
+	left->duplicates += t->duplicates;
+	left->reordered += t->reordered;
+	left->late += t->late;
+	left->restarts += t->restarts;
+}
+
+/*
  * Counts an option of the packet at hand in its flow; whether the flow took the place of another. Not
  * inlined: see scan_options().
  */
@@ -168,6 +188,10 @@ __noinline int count_e2e(__u32 index)
 	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key);
 	f = &set->ways[place.way & (E2E_WAYS - 1)];
 	if (!place.own) {
+		if (place.evicted) {
+			keep_left(&set->left[0], &f->totals[0], epoch);
+			keep_left(&set->left[1], &f->totals[1], epoch);
+		}
 		f->entry.key = n->key;
 		f->entry.taken = 1;
 		f->numbered = 0;

@@ -125,8 +125,8 @@ func TestErrors(t *testing.T) {
 		paths  int
 		broken string
 	}{
-		{"the port is closed", icmpv6.Unreachable, portUnreachable, netip.MustParseAddr("2001:db8::2"), nil, 1, ""},
-		{"a firewall says so", icmpv6.Unreachable, portUnreachable, router, nil, 0, "port unreachable from 2001:db8::7"},
+		{"the port is closed", icmpv6.Unreachable, icmpv6.PortUnreachable, netip.MustParseAddr("2001:db8::2"), nil, 1, ""},
+		{"a firewall says so", icmpv6.Unreachable, icmpv6.PortUnreachable, router, nil, 0, "port unreachable from 2001:db8::7"},
 		{"no route", icmpv6.Unreachable, 0, router, nil, 0, "no route from 2001:db8::7"},
 		{"too big", icmpv6.TooBig, 0, router, nil, 0, "packet too big from 2001:db8::7"},
 		{"a loop", icmpv6.TimeExceeded, 0, router, nil, 0, "hop limit exceeded from 2001:db8::7"},

@@ -23,10 +23,9 @@ import (
 )
 
 const (
-	// Types of ICMPv6 messages (RFC 4443 §4), and the code of an unreachable port (§3.1).
-	echoRequest     = 128
-	echoReply       = icmpv6.Type(129)
-	portUnreachable = 4
+	// Types of ICMPv6 messages (RFC 4443 §4).
+	echoRequest = 128
+	echoReply   = icmpv6.Type(129)
 
 	longestError = 1280 // octets of an error (RFC 4443 §2.4)
 	mostErrors   = 20_000
@@ -135,7 +134,7 @@ func (p *Prober) heard(m icmpv6.Message) {
 	switch {
 	case kind == icmpv6.TimeExceeded && code == 0:
 		r.Kind = paths.Exceeded
-	case kind == icmpv6.Unreachable && code == portUnreachable && m.Source == p.config.Destination:
+	case kind == icmpv6.Unreachable && code == icmpv6.PortUnreachable && m.Source == p.config.Destination:
 		r.Kind = paths.Refused
 	}
 	if b := message.TraceOf(header); b != nil {
@@ -170,21 +169,13 @@ func (p *Prober) quoted(ip []byte) (id message.ID, arrived uint8, header []byte,
 	return id, ip[7], header, true
 }
 
-// describe names an error as RFC 4443 does.
+// describe names an error.
 func describe(kind icmpv6.Type, code uint8) string {
-	switch kind {
-	case icmpv6.Unreachable:
-		if names := [...]string{"no route", "prohibited", "beyond the scope of the source", "address unreachable", "port unreachable", "refused by policy", "route rejected"}; int(code) < len(names) {
-			return names[code]
-		}
-	case icmpv6.TooBig:
-		return "packet too big"
-	case icmpv6.TimeExceeded:
-		return "hop limit exceeded"
-	case icmpv6.ParameterProblem:
-		return "parameter problem: a node does not take the Hop-by-Hop header"
+	name := icmpv6.ErrorName(kind, code)
+	if kind == icmpv6.ParameterProblem {
+		name += ": a node does not take the Hop-by-Hop header"
 	}
-	return fmt.Sprintf("ICMPv6 error %d, code %d", kind, code)
+	return name
 }
 
 // findSource finds the address from which the kernel sends to the destination.

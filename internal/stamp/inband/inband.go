@@ -113,7 +113,7 @@ type Sender struct{ raw *icmpv6.Sender }
 func NewSender() (*Sender, error) {
 	raw, err := icmpv6.NewSender()
 	if err != nil {
-		return nil, fmt.Errorf("%w; in-band packets need CAP_NET_RAW, or set probes: out-of-band", err)
+		return nil, fmt.Errorf("%w; packets through segments need root or CAP_NET_RAW", err)
 	}
 	return &Sender{raw}, nil
 }

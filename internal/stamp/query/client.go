@@ -9,6 +9,7 @@ package query
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -213,7 +214,9 @@ func (l *link) close(done chan struct{}) {
 // way.
 func (l *link) through(path *inband.Path, packet []byte, peer netip.AddrPort, class uint8) (sent int) {
 	if l.along == nil {
-		l.along, l.failed = inband.NewSender()
+		if l.along, l.failed = inband.NewSender(); l.failed != nil {
+			l.failed = fmt.Errorf("%w, or set probes: out-of-band", l.failed)
+		}
 	}
 	if l.along == nil {
 		l.counters.NotSent(NoPath)

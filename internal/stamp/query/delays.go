@@ -3,6 +3,8 @@
 package query
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/rfc6374"
@@ -60,19 +62,27 @@ func (*DelayMessages) number(d *udp.Datagram) (uint64, bool) {
 	if number == 0 && r.Control != rfc6374.Success {
 		number = r.Timestamps[0]
 	}
-	return uint64(number), err == nil && r.Response
+	return uint64(number), !errors.Is(err, rfc6374.ErrTruncated) && r.Response
 }
 
+// read reads a response. An error, and what is no valid response to the probe, end the flow's
+// measurement (RFC 6374 §4.3.4). The messages have no authentication, so this is for those
+// alone that the caller has matched with a probe: with its Timestamp 1, in nanoseconds, at its
+// port, from its peer, while it waits. Who is not on the way would have to guess some 2^30
+// possibilities; who is could as well drop the packets. All else is counted only, or one forged
+// packet would stop the measurement.
 func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
 	r, err := rfc6374.DecodeDelay(d.Data)
 	switch {
-	case err != nil:
-		return t, Malformed
-	case r.Session != rfc6374.SessionID(p.Session):
-		return t, WrongSession
 	case r.Control.IsError():
 		return turn{refusal: r.Control}, Refused
-	case r.Control != rfc6374.Success: // its timestamps mean nothing
+	case r.Session != rfc6374.SessionID(p.Session):
+		return turn{invalid: fmt.Sprintf("the Session Identifier is %d instead of %d", r.Session, p.Session)}, WrongSession
+	}
+	if why := invalid(&r, err); why != "" {
+		return turn{invalid: why}, Malformed
+	}
+	if r.Control != rfc6374.Success { // its timestamps mean nothing
 		return t, Refused
 	}
 	t.clockError = m.remote
@@ -86,4 +96,27 @@ func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome
 	t.left, t.hasLeft = format.Nanoseconds(r.Timestamps[0], offset)
 	t.hasLeft = t.hasLeft && r.Timestamps[0] != 0
 	return t, Accepted // whether it came in-band, nothing in it says
+}
+
+// invalid is why a message is no response to a query of ours (RFC 6374 §4.3.3); "" if it is one.
+func invalid(r *rfc6374.Delay, decoding error) string {
+	switch {
+	case decoding != nil:
+		return decoding.Error()
+	case r.Version != 0:
+		return fmt.Sprintf("the version is %d instead of 0", r.Version)
+	}
+	for _, err := range rfc6374.All(r.TLVs) {
+		if err != nil {
+			return err.Error()
+		}
+	}
+	switch {
+	case r.Control != rfc6374.Success: // formats may differ then (§4.3.5)
+	case r.Querier != rfc6374.FormatNTP:
+		return fmt.Sprintf("the Querier Timestamp Format is %d instead of %d", r.Querier, rfc6374.FormatNTP)
+	case r.Responder != r.Querier && r.Responder != r.Preferred:
+		return fmt.Sprintf("the Responder Timestamp Format %d is neither that of the query nor the preferred one", r.Responder)
+	}
+	return ""
 }

@@ -115,22 +115,33 @@ func TestDelayResponses(t *testing.T) {
 		from     netip.AddrPort
 		want     Outcome
 		one, two bool
+		invalid  string // why it ends the measurement as an invalid response
 	}{
-		{"in-band", func(*rfc6374.Delay) {}, peer, Accepted, true, true},
-		{"out-of-band", func(r *rfc6374.Delay) { r.Timestamps[0] = 0 }, peer, Accepted, true, false},
-		{"without times", func(r *rfc6374.Delay) { r.Timestamps[0], r.Timestamps[3] = 0, 0 }, peer, Accepted, false, false},
-		{"times of no clock", func(r *rfc6374.Delay) { r.Responder = rfc6374.FormatSequence }, peer, Accepted, false, false},
-		{"left before it came", func(r *rfc6374.Delay) { r.Timestamps[0] = r.Timestamps[3] - 1<<32 }, peer, Accepted, false, false},
-		{"an error", func(r *rfc6374.Delay) { r.Control = rfc6374.ConnectionMismatch }, peer, Refused, false, false},
+		{"in-band", func(*rfc6374.Delay) {}, peer, Accepted, true, true, ""},
+		{"out-of-band", func(r *rfc6374.Delay) { r.Timestamps[0] = 0 }, peer, Accepted, true, false, ""},
+		{"without times", func(r *rfc6374.Delay) { r.Timestamps[0], r.Timestamps[3] = 0, 0 }, peer, Accepted, false, false, ""},
+		{"times of no clock", func(r *rfc6374.Delay) { r.Responder, r.Preferred = rfc6374.FormatSequence, rfc6374.FormatSequence }, peer, Accepted, false, false, ""},
+		{"left before it came", func(r *rfc6374.Delay) { r.Timestamps[0] = r.Timestamps[3] - 1<<32 }, peer, Accepted, false, false, ""},
+		{"an error", func(r *rfc6374.Delay) { r.Control = rfc6374.ConnectionMismatch }, peer, Refused, false, false, ""},
 		{"an error, and the query as it was", func(r *rfc6374.Delay) {
 			r.Control, r.Timestamps = rfc6374.UnsupportedVersion, [4]stamp.Timestamp{0: r.Timestamps[2]}
-		}, peer, Refused, false, false},
-		{"not now", func(r *rfc6374.Delay) { r.Control = rfc6374.TemporarilyUnavailable }, peer, Refused, false, false},
-		{"a success, and the query as it was", func(r *rfc6374.Delay) { r.Timestamps = [4]stamp.Timestamp{0: r.Timestamps[2]} }, peer, Unexpected, false, false},
-		{"another session", func(r *rfc6374.Delay) { r.Session++ }, peer, WrongSession, false, false},
-		{"another query", func(r *rfc6374.Delay) { r.Timestamps[2]++ }, peer, Unexpected, false, false},
-		{"a query", func(r *rfc6374.Delay) { r.Response = false }, peer, Malformed, false, false},
-		{"another port", func(*rfc6374.Delay) {}, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false, false},
+		}, peer, Refused, false, false, ""},
+		{"not now", func(r *rfc6374.Delay) { r.Control = rfc6374.TemporarilyUnavailable }, peer, Refused, false, false, ""},
+		{"a success, and the query as it was", func(r *rfc6374.Delay) { r.Timestamps = [4]stamp.Timestamp{0: r.Timestamps[2]} }, peer, Unexpected, false, false, ""},
+		{"not now, in another format", func(r *rfc6374.Delay) {
+			r.Control, r.Responder = rfc6374.DataFormatInvalid, rfc6374.FormatPTP
+		}, peer, Refused, false, false, ""},
+		{"another session", func(r *rfc6374.Delay) { r.Session++ }, peer, WrongSession, false, false, "the Session Identifier is 10 instead of 9"},
+		{"an error about another session", func(r *rfc6374.Delay) { r.Session, r.Control = 10, rfc6374.ConnectionMismatch }, peer, Refused, false, false, ""},
+		{"another version", func(r *rfc6374.Delay) { r.Version = 1 }, peer, Malformed, false, false, "the version is 1 instead of 0"},
+		{"another querier format", func(r *rfc6374.Delay) { r.Querier = rfc6374.FormatPTP }, peer, Malformed, false, false, "the Querier Timestamp Format is 3 instead of 2"},
+		{"a format of its own", func(r *rfc6374.Delay) { r.Responder = rfc6374.FormatPTP }, peer, Malformed, false, false, "the Responder Timestamp Format 3 is neither that of the query nor the preferred one"},
+		{"a TLV beyond the end", func(r *rfc6374.Delay) { r.TLVs = []byte{128, 9} }, peer, Malformed, false, false, rfc6374.ErrTLV.Error()},
+		{"another session, forged elsewhere", func(r *rfc6374.Delay) { r.Session++ }, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false, false, ""},
+		{"another session, forged without the time of the query", func(r *rfc6374.Delay) { r.Session++; r.Timestamps[2]++ }, peer, Unexpected, false, false, ""},
+		{"another query", func(r *rfc6374.Delay) { r.Timestamps[2]++ }, peer, Unexpected, false, false, ""},
+		{"a query", func(r *rfc6374.Delay) { r.Response = false }, peer, Malformed, false, false, ""},
+		{"another port", func(*rfc6374.Delay) {}, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false, false, ""},
 	} {
 		probe := Probe{Peer: peer, Session: 9, Return: []netip.Addr{peer.Addr()}}
 		b, id, at, err := m.query(&probe)
@@ -154,6 +165,12 @@ func TestDelayResponses(t *testing.T) {
 		if failed := outcome == Refused && r.Control.IsError(); s.Refusal != 0 != failed || failed && (s.Refusal != r.Control || p.waiting[id] != nil) {
 			t.Errorf("%s: %+v ends the measurement: %v", tt.name, s, failed)
 		}
+		if s.Invalid != tt.invalid || s.Ends() != (s.Refusal != 0 || tt.invalid != "") {
+			t.Errorf("%s: %q, want %q", tt.name, s.Invalid, tt.invalid)
+		}
+		if waits := p.waiting[id] != nil; waits != (outcome != Accepted && !s.Ends()) {
+			t.Errorf("%s: the probe waits on: %v", tt.name, waits)
+		}
 		near := func(got, want int64) bool { return got > want-1000 && got < want+1000 }
 		if tt.one && !near(int64(s.OneWay), int64(oneWay)) || tt.two && !near(int64(s.TwoWay), int64(s.RoundTrip-held)) {
 			t.Errorf("%s: %+v", tt.name, s)
@@ -162,7 +179,31 @@ func TestDelayResponses(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, s)
 		}
 	}
-	if _, outcome := p.sample(&udp.Datagram{Data: make([]byte, rfc6374.DelayLen-1), Peer: peer}); outcome != Malformed {
-		t.Errorf("cut: %v", outcome)
+	if s, outcome := p.sample(&udp.Datagram{Data: make([]byte, rfc6374.DelayLen-1), Peer: peer}); outcome != Malformed || s.Ends() {
+		t.Errorf("cut: %v, %+v", outcome, s)
+	}
+}
+
+// A response whose length is another one than it says ends the measurement, too: it names its
+// query.
+func TestDelayResponseLength(t *testing.T) {
+	m := NewDelayMessages(own, 0)
+	p := &Prober{protocol: m, waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	probe := Probe{Peer: netip.MustParseAddrPort("[2001:db8::7]:6375"), Session: 9}
+	b, id, at, err := m.query(&probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.waiting[id] = &sent{probe, 1, at}
+	r, err := rfc6374.DecodeDelay(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Response, r.Control, r.Responder, r.TLVs = true, rfc6374.Success, rfc6374.FormatNTP, nil
+	r.Timestamps = [4]stamp.Timestamp{2: r.Timestamps[0], 3: r.Timestamps[0]}
+	b = r.Append(nil)
+	b[3]++ // Message Length
+	if s, outcome := p.sample(&udp.Datagram{Data: b, Peer: probe.Peer}); outcome != Malformed || !s.Ends() || len(p.waiting) != 0 {
+		t.Errorf("%v, %+v", outcome, s)
 	}
 }

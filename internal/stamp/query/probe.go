@@ -24,7 +24,7 @@ type Probe struct {
 	Class   uint8        // traffic class of the probe, and of the reply
 }
 
-// Sample is the delay of a probe and its reply; with Refusal, it has none.
+// Sample is the delay of a probe and its reply; if it ends the measurement, it has none.
 type Sample struct {
 	Flow, Number             int // of the probe: it numbers those of a flow
 	RoundTrip                time.Duration
@@ -34,7 +34,11 @@ type Sample struct {
 	ClockError, RemoteClock  int64               // ns; negative: not known
 	Diverted                 bool                // the reply did not take the way back that was asked for, and says so
 	Refusal                  rfc6374.ControlCode // not 0: the error that ends the flow's measurement (RFC 6374 §4.3.4)
+	Invalid                  string              // not "": why the response is none, which ends it, too
 }
+
+// Ends reports whether the response ends the flow's measurement.
+func (s *Sample) Ends() bool { return s.Refusal != 0 || s.Invalid != "" }
 
 // sent is a probe that has left.
 type sent struct {
@@ -70,6 +74,7 @@ type turn struct {
 	clockError          int64 // ns; negative: not known
 	diverted            bool  // the reply says that it did not take the way that was asked for
 	refusal             rfc6374.ControlCode
+	invalid             string
 }
 
 // Prober measures delays with test packets. One goroutine may use it.
@@ -153,7 +158,7 @@ func (p *Prober) reply(d *udp.Datagram) {
 	sample, outcome := p.sample(d)
 	p.mu.Unlock()
 	p.counters.add(outcome)
-	if outcome == Accepted || sample.Refusal != 0 {
+	if outcome == Accepted || sample.Ends() {
 		p.heard(sample)
 	}
 }
@@ -171,12 +176,12 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 		return s, Foreign
 	}
 	t, outcome := p.protocol.read(d, &from.Probe)
-	if outcome != Accepted && t.refusal == 0 {
-		return s, outcome
+	s = Sample{Flow: from.Flow, Number: from.number, Refusal: t.refusal, Invalid: t.invalid}
+	if outcome == Accepted || s.Ends() {
+		delete(p.waiting, id)
 	}
-	delete(p.waiting, id)
 	if outcome != Accepted {
-		return Sample{Flow: from.Flow, Number: from.number, Refusal: t.refusal}, outcome
+		return s, outcome
 	}
 	clock := p.protocol.clock()
 	now := clock.Now()

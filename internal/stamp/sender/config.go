@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/stamp/measure"
+	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/stamp"
 )
 
@@ -23,7 +24,9 @@ const (
 type Config struct {
 	Remote     netip.AddrPort // of the reflector; a link-local address has its interface's number in Scope
 	Scope      uint32
-	Local      netip.Addr // zero: the kernel chooses
+	Local      netip.Addr   // zero: the kernel chooses
+	Segments   []netip.Addr // SIDs that packets are sent through, the first to visit first; none: as routed
+	Mode       srv6.Mode    // how they have the segments
 	Format     stamp.TimestampFormat
 	Key        []byte // of the HMACs; none: unauthenticated
 	KeyForTLVs bool   // the mode is unauthenticated, the key is for an HMAC TLV

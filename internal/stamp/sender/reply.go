@@ -38,6 +38,9 @@ type heard struct {
 	class    uint8 // of the reply
 	answers  Answers
 	micro    uint16 // the reflector's member link, once it is known
+
+	errors    map[string]uint64 // ICMPv6 errors about packets, by name
+	lastError udp.Refusal
 }
 
 func (h *heard) refuse(why refusal) { h.refused[why]++ }

@@ -4,6 +4,9 @@ package sender
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,14 +17,18 @@ import (
 
 // Report is the result of a session. Null is what is not known.
 type Report struct {
-	Kind          string `json:"kind"` // always "stamp"
-	Reflector     string `json:"reflector"`
-	SSID          uint16 `json:"ssid"`
-	Authenticated bool   `json:"authenticated"`
-	Size          int    `json:"size"`
+	Kind          string       `json:"kind"` // always "stamp"
+	Reflector     string       `json:"reflector"`
+	Segments      []netip.Addr `json:"segments"` // that packets were sent through
+	Mode          *string      `json:"mode"`     // how they had the segments
+	SSID          uint16       `json:"ssid"`
+	Authenticated bool         `json:"authenticated"`
+	Size          int          `json:"size"`
 	measure.Result
 	SendFailed    uint64            `json:"send_failed"`
-	Refused       map[string]uint64 `json:"refused"` // datagrams and TLVs that were not used, by cause
+	ICMPErrors    map[string]uint64 `json:"icmp_errors"`     // about packets, by name
+	ICMPErrorFrom *netip.Addr       `json:"icmp_error_from"` // the node that sent the last one
+	Refused       map[string]uint64 `json:"refused"`         // datagrams and TLVs that were not used, by cause
 	HopsForward   *int              `json:"hops_forward"`
 	HopsBackward  *int              `json:"hops_backward"`
 	SenderClock   ClockQuality      `json:"sender_clock"`
@@ -54,10 +61,17 @@ func (s *Sender) Report() *Report {
 	r := &Report{
 		Kind: "stamp", Reflector: s.config.Remote.String(), SSID: uint16(s.config.SSID), Authenticated: s.mode == stamp.Authenticated,
 		Size: len(s.packets[0]), Result: s.session.Result(s.now().Steady), SendFailed: s.failed,
-		Refused: make(map[string]uint64, numRefusals), SenderClock: quality(s.clock.Estimate()),
+		Segments: []netip.Addr{}, ICMPErrors: maps.Clone(s.heard.errors), Refused: make(map[string]uint64, numRefusals), SenderClock: quality(s.clock.Estimate()),
 	}
 	for i, n := range s.heard.refused {
 		r.Refused[refusalNames[i]] = n
+	}
+	if len(s.config.Segments) > 0 {
+		mode := s.config.Mode.String()
+		r.Segments, r.Mode = s.config.Segments, &mode
+	}
+	if from := s.heard.lastError.From; from.IsValid() {
+		r.ICMPErrorFrom = &from
 	}
 	if h := &s.heard; h.any {
 		clock := quality(h.estimate)
@@ -93,6 +107,9 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, ": %d forward, %d backward, %d in an unknown direction", *r.LostForward, *r.LostBackward, r.LostUndirected)
 	}
 	b.WriteString("\n")
+	if r.Mode != nil {
+		fmt.Fprintf(&b, "  through %s (%s)\n", joined(r.Segments), *r.Mode)
+	}
 	if r.Waiting+r.Late+r.Duplicates+r.Reordered+r.SendFailed > 0 {
 		fmt.Fprintf(&b, "  %d late, %d duplicates, %d reordered, %d waiting, %d not sent\n", r.Late, r.Duplicates, r.Reordered, r.Waiting, r.SendFailed)
 	}
@@ -103,6 +120,9 @@ func (r *Report) Text() string {
 		if n := r.Refused[refusalNames[i]]; n > 0 {
 			fmt.Fprintf(&b, "  %d %s\n", n, name)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.ICMPErrors)) {
+		fmt.Fprintf(&b, "  %d ICMPv6 errors: %s\n", r.ICMPErrors[name], name)
 	}
 	r.writeDelays(&b)
 	if r.ReflectorTime != nil {
@@ -115,6 +135,14 @@ func (r *Report) Text() string {
 		r.Answers.write(&b)
 	}
 	return b.String()
+}
+
+func joined(list []netip.Addr) string {
+	var text []string
+	for _, a := range list {
+		text = append(text, a.String())
+	}
+	return strings.Join(text, ", ")
 }
 
 func share(part, whole uint64) string {

@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
@@ -27,6 +29,8 @@ type Sender struct {
 	config Config
 	mode   stamp.Mode
 	socket *udp.Socket
+	path   inband.Path
+	along  *inband.Sender // through the path; nil without segments
 
 	packets  [batch][]byte // each with the template's TLVs
 	asked    uint16        // the types of its TLVs
@@ -50,7 +54,7 @@ func New(c Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), outgoing: make([]udp.Datagram, 0, batch)}
+	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), heard: heard{errors: make(map[string]uint64)}, outgoing: make([]udp.Datagram, 0, batch)}
 	s.now = s.clock.Now
 	for i := range s.packets {
 		s.packets[i] = append([]byte(nil), template...)
@@ -72,9 +76,26 @@ func New(c Config) (*Sender, error) {
 
 // Open opens the socket.
 func (s *Sender) Open() error {
-	socket, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(s.config.Local, 0), Batch: batch, Size: longest})
+	socket, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(s.config.Local, 0), Batch: batch, Size: longest, Refused: s.refused})
+	if err != nil {
+		return err
+	}
 	s.socket = socket
-	return err
+	if err := s.openPath(); err != nil {
+		return errors.Join(err, s.socket.Close())
+	}
+	return nil
+}
+
+// refused notes an ICMPv6 error about a packet.
+func (s *Sender) refused(r udp.Refusal) {
+	if r.Peer.Port() != s.config.Remote.Port() {
+		return // about a packet that this socket did not send
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard.errors[icmpv6.ErrorName(icmpv6.Type(r.Type), r.Code)]++
+	s.heard.lastError = r
 }
 
 // Run sends all packets and waits for their replies, or until the context ends.
@@ -94,7 +115,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	if fault := <-received; err == nil {
 		err = fault
 	}
-	return errors.Join(err, s.socket.Close())
+	return errors.Join(err, s.close())
 }
 
 // farBehind is how late packets may be and still be sent, all at once: this process may
@@ -166,7 +187,7 @@ func (s *Sender) send(n int) error {
 		s.fill(s.packets[i], p, s.session.Sent())
 		s.outgoing = append(s.outgoing, udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2})
 	}
-	if err := s.socket.Send(s.outgoing); err != nil {
+	if err := s.transmit(); err != nil {
 		return err
 	}
 	for i, d := range slices.Backward(s.outgoing) { // so that the last numbers are used again

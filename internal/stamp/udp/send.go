@@ -73,12 +73,12 @@ func (s *Socket) sendBatch(list []Datagram) error {
 
 // sendmmsg is called by the runtime when the socket may have room; false waits for it.
 func (s *Socket) sendmmsg(fd uintptr) bool {
-	for {
+	for tries := 1; ; tries++ {
 		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&s.sending[0])), uintptr(len(s.sending)), unix.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case unix.EAGAIN:
+		switch {
+		case errno == unix.EAGAIN:
 			return false
-		case unix.EINTR:
+		case errno == unix.EINTR || s.refused != nil && tries < sendTries && isRefusal(errno):
 			continue
 		}
 		s.written, s.sendErrno = int(n), errno

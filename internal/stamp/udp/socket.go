@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -47,6 +48,9 @@ type Config struct {
 	// HopByHop is the Hop-by-Hop header of all datagrams that are sent (RFC 3542 §6); its
 	// Next Header is the kernel's to set.
 	HopByHop []byte
+	// Refused is called for each ICMPv6 error about what was sent, by the goroutine that
+	// receives; nil: the kernel does not report them.
+	Refused func(Refusal)
 }
 
 // Datagram is a datagram with fields of its IPv6 header. The sender and the receiver
@@ -82,6 +86,7 @@ type Socket struct {
 	written         int
 	sendErrno       syscall.Errno
 	sending         []message
+	refused         func(Refusal)
 }
 
 // message is struct mmsghdr, which x/sys does not have.
@@ -135,7 +140,7 @@ func Listen(c Config) (*Socket, error) {
 	if c.HopByHop != nil {
 		sent += headerLen
 	}
-	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, receive: newBatch(c.Batch, received), send: newBatch(c.Batch, sent), datagrams: make([]Datagram, c.Batch)}
+	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, refused: c.Refused, receive: newBatch(c.Batch, received), send: newBatch(c.Batch, sent), datagrams: make([]Datagram, c.Batch)}
 	s.receiving, s.sent = s.recvmmsg, s.sendmmsg
 	buffers := make([]byte, c.Batch*c.Size)
 	for i := range s.receive.vectors {
@@ -175,6 +180,11 @@ func prepare(fd int, c *Config) error {
 			return fmt.Errorf("set a Hop-by-Hop header: %w; it needs root or CAP_NET_RAW", err)
 		}
 	}
+	if c.Refused != nil {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1); err != nil {
+			return fmt.Errorf("ask for ICMPv6 errors: %w", err)
+		}
+	}
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferLen) != nil {
 		// Without the privilege, the kernel's limit applies; it is no error.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferLen)
@@ -201,10 +211,20 @@ func (s *Socket) Dropped() (uint32, error) { return socketdrops.Total(s.raw) }
 
 // Receive waits for datagrams. They are valid until the next call.
 func (s *Socket) Receive() ([]Datagram, error) {
-	if err := s.raw.Read(s.receiving); err != nil {
-		return nil, err
+	for {
+		err := s.raw.Read(s.receiving)
+		switch {
+		case err == nil:
+			return s.received()
+		case s.refused == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed):
+			return nil, err
+		}
+		// The runtime does not wait for a socket that has an ICMPv6 error and no room to send.
+		if fault := s.raw.Control(func(fd uintptr) { s.drainRefusals(int(fd)) }); fault != nil {
+			return nil, fault
+		}
+		time.Sleep(time.Millisecond)
 	}
-	return s.received()
 }
 
 // Take gives datagrams that came already, none if there are none. It does not wait, and
@@ -245,25 +265,16 @@ func (s *Socket) recvmmsg(fd uintptr) bool {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.messages[0])), uintptr(len(b.messages)), unix.MSG_DONTWAIT, 0, 0)
 		switch {
 		case errno == unix.EAGAIN:
+			s.drainRefusals(int(fd))
 			return false
 		case errno == unix.EINTR:
 			continue
-		case errno != 0 && refusal(errno): // an ICMP error about what was sent; the next call reads on
+		case isRefusal(errno): // an ICMP error about what was sent; the next call reads on
 			continue
 		}
 		s.count, s.errno = int(n), errno
 		return true
 	}
-}
-
-// refusal reports whether an error is about one datagram that was sent, which the
-// kernel reports at the next call, whichever that is.
-func refusal(errno syscall.Errno) bool {
-	switch errno {
-	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE, unix.EPROTO, unix.ENOPROTOOPT, unix.EACCES:
-		return true
-	}
-	return false
 }
 
 // decode fills a datagram from its message.

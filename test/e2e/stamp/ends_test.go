@@ -240,7 +240,7 @@ func thirdNode(t *testing.T, sid string) {
 	testnet.Set(t, "ipv6/conf/near2/seg6_enabled", "1")
 	in("-far", func() {
 		testnet.Run(t, "ip link add far2 type veth peer name right netns "+testnet.Other("-mid"))
-		testnet.SetUp(t, "far2", "2001:db8:3::1/64")
+		testnet.SetUp(t, "far2", far2+"/64")
 		testnet.Run(t, "ip -6 route add "+sid+"/128 via 2001:db8:3::2")
 	})
 	in("-mid", func() {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/stamp/sender"
+)
+
+// noReply says why a session may have had no reply, and what to do.
+func noReply(c sender.Config, r *sender.Report) string {
+	return fmt.Sprintf("no reply from %v in time; %s", c.Remote, noReplyCure(c, r))
+}
+
+func noReplyCure(c sender.Config, r *sender.Report) string {
+	closed := icmpv6.ErrorName(icmpv6.Unreachable, icmpv6.PortUnreachable)
+	switch {
+	case r.Refused["hmac_wrong"] > 0:
+		return "replies have a wrong HMAC: give both ends the same key and the same --protect"
+	case r.Refused["truncated"] > 0:
+		return "replies are shorter than those of this mode: give both ends the same key and the same --protect"
+	case r.Refused["other_source"] > 0:
+		return "replies come from another address or port: send to the reflector's own address, or ask with --destination-node for replies from there"
+	case r.Late > 0:
+		return fmt.Sprintf("replies came too late: raise --timeout %v", c.Timeout)
+	case r.ICMPErrors[closed] > 0 && *r.ICMPErrorFrom == c.Remote.Addr():
+		return fmt.Sprintf("the node answers that UDP port %d is closed (ICMPv6 port unreachable): start 'waymark stamp reflector' or the agent's 'stamp' there, or give the port at which it listens, such as [%v]:8620; if one listens, a firewall there rejects the packets", c.Remote.Port(), c.Remote.Addr())
+	case len(r.ICMPErrors) > 0:
+		return fmt.Sprintf("%v answers with an ICMPv6 error (%s): %s", *r.ICMPErrorFrom, strings.Join(names(r.ICMPErrors), ", "), errorCure(c))
+	}
+	return silentCure(c)
+}
+
+// errorCure is what to do about an error from the way.
+func errorCure(c sender.Config) string {
+	if len(c.Segments) > 0 {
+		return "check the SIDs of --segments and their routes, and at the nodes that have them net.ipv6.conf.*.seg6_enabled and firewalls"
+	}
+	return fmt.Sprintf("check the route to %v from there, its firewalls, and with --size the MTU", c.Remote.Addr())
+}
+
+// silentCure lists why there is neither a reply nor an error. A reflector tells nobody whom it
+// does not answer.
+func silentCure(c sender.Config) string {
+	causes := []string{
+		"another key or mode at the reflector (--key-file, --protect)",
+		"a reflector that does not answer this address (--allow) or session (--ssid), which it counts ('waymark stamp reflector --stats 10s')",
+		fmt.Sprintf("a firewall that drops UDP port %d or the replies", c.Remote.Port()),
+		fmt.Sprintf("no route back, or none to %v", c.Remote.Addr()),
+	}
+	if len(c.Segments) > 0 {
+		causes = append(causes, "a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment routing header, the reflector of --mode inline included")
+	}
+	return "nothing answers at all, so check for: " + strings.Join(causes, "; ")
+}
+
+func names(of map[string]uint64) (list []string) {
+	for name := range of {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
