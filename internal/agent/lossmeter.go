@@ -125,7 +125,7 @@ type answered struct {
 
 // begin makes an assembler for other flows, or another plan, from a block on.
 func (m *lossMeter) begin(b closedBlock) bool {
-	how, block := b.how, b.number
+	how, block, before := b.how, b.number, m.how
 	if m.assembler != nil {
 		m.assembler.Flush()
 		m.ended, m.assembler = m.ended.Plus(m.assembler.Counters()), nil
@@ -135,7 +135,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), flowIDs(how.Flows)
 	m.noPath.clear()
 	m.mu.Lock()
-	clear(m.last)
+	m.last = keepLast(m.last, before, how)
 	m.named = keepNamed(m.named, how.Flows)
 	m.mu.Unlock()
 	m.watches.begin(how.Flows)
@@ -232,6 +232,25 @@ func reading(id loss.FlowID, point int, block int64, a answered) loss.Reading {
 		r.Flags |= loss.OutsideWindow
 	}
 	return r
+}
+
+// keepLast forgets the last results of flows that are no longer measured as they were.
+func keepLast(last map[string][]record.Record, before, how model.Measurement) map[string][]record.Record {
+	next := make(map[string][]record.Record)
+	if before.Block != how.Block {
+		return next
+	}
+	old := make(map[string]*model.MeasuredFlow)
+	for i := range before.Flows {
+		old[before.Flows[i].Name] = &before.Flows[i]
+	}
+	for i := range how.Flows {
+		f := &how.Flows[i]
+		if list := last[f.Name]; list != nil && reflect.DeepEqual(old[f.Name], f) {
+			next[f.Name] = list
+		}
+	}
+	return next
 }
 
 // result reports a block's loss and delay.

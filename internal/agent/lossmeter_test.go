@@ -308,3 +308,20 @@ func TestTakenQueryPort(t *testing.T) {
 	taken.Close()
 	e2e.Await(t, "the warning's end", 10*time.Second, func() bool { return warned(t, near) == "" })
 }
+
+// A change of one flow leaves the last results of the others.
+func TestLastResultsKept(t *testing.T) {
+	flow := func(name, source string) model.MeasuredFlow {
+		return model.MeasuredFlow{Name: name, Source: netip.MustParseAddr(source)}
+	}
+	before := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{flow("red", "fd00::1"), flow("blue", "fd00::2"), flow("gone", "fd00::3")}}
+	last := map[string][]record.Record{"red": {&record.Warning{}}, "blue": {&record.Warning{}}, "gone": {&record.Warning{}}}
+	how := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{flow("new", "fd00::4"), flow("red", "fd00::1"), flow("blue", "fd00::5")}}
+	if kept := keepLast(last, before, how); len(kept) != 1 || kept["red"] == nil {
+		t.Errorf("kept %v", kept)
+	}
+	how.Block *= 2
+	if kept := keepLast(last, before, how); len(kept) != 0 {
+		t.Errorf("kept %v of blocks of another length", kept)
+	}
+}
