@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// verdict says whether a point reaches its aims.
+type verdict string
+
+const (
+	met     verdict = "met"
+	missed  verdict = "missed"
+	inNoise verdict = "within noise" // the run cannot tell
+)
+
+// verdict is that of all of a point's aims; a point without an aim meets it.
+func (r Result) verdict(p Point) verdict {
+	switch {
+	case !p.metPlain():
+		return missed
+	case r.cannotTell(p):
+		return inNoise
+	case p.Met():
+		return met
+	}
+	return missed
+}
+
+// verdictOnAim is that of the aim against the baseline alone.
+func (r Result) verdictOnAim(p Point) verdict {
+	p.PlainAim = 0
+	return r.verdict(p)
+}
+
+// cannotTell reports whether the loss that an aim allows is smaller than the noise of
+// the run, and the measured one is no further from it than that.
+func (r Result) cannotTell(p Point) bool {
+	if p.Aim == 0 || p.PPS == nil || p.Lossless {
+		return false
+	}
+	noise := max(p.ownNoise(), r.lineNoise(p))
+	return noise > math.Abs(1-p.Aim) && math.Abs(p.Ratio-p.Aim) <= noise
+}
+
+// ownNoise is the distance between the quartiles of the rounds.
+func (p Point) ownNoise() float64 {
+	if p.Spread == nil {
+		return 0
+	}
+	return *p.Spread
+}
+
+// lineNoise is how much a twin of the point's baseline differs from it: the same node
+// and packets, on another line. 0 where there is none.
+func (r Result) lineNoise(p Point) (noise float64) {
+	for _, other := range r.Points {
+		d := other.Dimensions
+		if d.By == ByTwin && other.X == p.X && d.Size == p.Dimensions.Size && d.Way == p.Dimensions.Way {
+			noise = max(noise, math.Abs(1-other.Ratio))
+		}
+	}
+	return noise
+}
+
+// writeUndecided lists the aims that lie within the noise.
+func writeUndecided(b *strings.Builder, results []Result) {
+	begun := false
+	for _, r := range results {
+		for _, p := range r.Points {
+			if r.verdict(p) != inNoise {
+				continue
+			}
+			if !begun {
+				b.WriteString(`
+## Aims within noise
+
+The loss that these aims allow is smaller than what differs between rounds of the run (the distance
+between the quartiles), or between two lines with the same node, where the run has a twin of the
+baseline. The loss that was measured is no further from the aim than that: the run cannot tell
+whether it is reached.
+
+| benchmark | variant | x | loss | aim | between rounds | between lines |
+|---|---|---|---|---|---|---|
+`)
+				begun = true
+			}
+			lines := none
+			if noise := r.lineNoise(p); noise > 0 {
+				lines = fmt.Sprintf("%.1f%%", 100*noise)
+			}
+			fmt.Fprintf(b, "| %s | %s | %v %s | %s | %s | %.1f%% | %s |\n", r.Name, p.Variant, p.X, r.xName(), percent(p.Ratio), lossText(p.Aim), 100*p.ownNoise(), lines)
+		}
+	}
+}
