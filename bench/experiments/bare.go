@@ -13,7 +13,7 @@ import (
 // configuration, and nothing else. What it takes is the floor of that treatment.
 const (
 	barePrototype = "bare prototype"
-	whyBare       = "a bare prototype of the same treatment, which validates little, counts nothing and has no configuration"
+	whyBare       = "a bare prototype of the same treatment"
 )
 
 // bareOf are the dimensions of the prototype of a treatment.

@@ -190,7 +190,7 @@ func writeMissed(b *strings.Builder, results []Result) {
 			continue
 		}
 		if !begun {
-			b.WriteString("\n## Missed aims\n\nEach line names what sets the limit, and the distance from it. Where all that was measured lies within the\naim, nothing is known that sets a limit, and the line says how many nanoseconds remain unexplained.\n")
+			b.WriteString("\n## Missed aims\n\nEach line names what sets the limit, and the distance from it. Where all that was measured lies within the\naim, nothing is known that sets a limit, and the line says how many nanoseconds remain unexplained. A bare prototype does one treatment to all packets and\nnothing else: [the method](benchmarks/method.md).\n")
 		}
 		begun = true
 		fmt.Fprintf(b, "\n%s:\n\n", r.Name)

@@ -59,6 +59,10 @@ func TestVerdicts(t *testing.T) {
 		if within := strings.Contains(summary, "## Aims within noise"); within != (test.want == inNoise) || strings.Contains(summary, "0 of 1, 1 within noise") != within {
 			t.Errorf("%s: the summary is\n%s", name, summary)
 		}
+		lines := len(test.twins) > 0
+		if test.want == inNoise && (!strings.Contains(summary, "- dex: *"+test.point.Variant+"* (1 bytes): ") || strings.Contains(summary, "% between lines.") != lines) {
+			t.Errorf("%s: the summary is\n%s", name, summary)
+		}
 	}
 }
 
