@@ -188,6 +188,25 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
+// Each bare prototype does to packets what the node does that it stands for.
+func TestPrototypes(t *testing.T) {
+	testnet.NeedRoot(t)
+	for _, name := range []string{"fast", "forwarding", "namespaces"} {
+		b, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := b.Table()
+		e.Variants = slices.DeleteFunc(ofOneSize(e), func(v *harness.Variant) bool { return v.Is.By != report.ByBareProgram })
+		b.Measure = func(ctx context.Context, o harness.Options) (report.Result, error) {
+			return harness.RunExperiment(ctx, o, e)
+		}
+		if r := quick(t, b, "pps"); len(r.Points) < 3 || len(r.Points) != len(e.Variants) {
+			t.Errorf("%s: %d points of %d prototypes", name, len(r.Points), len(e.Variants))
+		}
+	}
+}
+
 func TestFootprint(t *testing.T) {
 	testnet.NeedRoot(t)
 	program := built(t, "waymark")
