@@ -45,8 +45,8 @@ type Changed struct {
 	Figure     Figure     `json:"figure"`
 	Before     float64    `json:"before"`
 	After      float64    `json:"after"`
-	// Change is the median of After divided by Before in each round, and Spread the
-	// distance between the quartiles of that.
+	// Change is the median of After divided by Before in each round where both are more
+	// than 0, and Spread the distance between the quartiles of that.
 	Change float64  `json:"change"`
 	Spread *float64 `json:"spread,omitempty"`
 }
@@ -133,7 +133,10 @@ func (r Result) plainKernel(p Point) (pps float64) {
 func (r Result) value(p Point, f Figure) float64 {
 	switch f {
 	case OfKernel:
-		return *p.PPS / r.plainKernel(p)
+		if kernel := r.plainKernel(p); kernel > 0 {
+			return *p.PPS / kernel
+		}
+		return 0
 	case OfBaseline:
 		return p.Ratio
 	case InBytes:
@@ -177,7 +180,7 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 		}
 		delete(old, at)
 		f := figureOf(before[0], last, was, p)
-		if f == "" || p.isBaseline() && f == OfBaseline {
+		if f == "" || p.isBaseline() && was.isBaseline() && f == OfBaseline {
 			continue
 		}
 		changed := Changed{Variant: p.Variant, Dimensions: p.Dimensions, X: p.X, Figure: f}
@@ -189,7 +192,12 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 				return BeforeAfter{}, fmt.Errorf("%s at %v: not measured in round %d", p.Variant, p.X, i+1)
 			}
 			b, a = append(b, before[i].value(one, f)), append(a, after[i].value(other, f))
-			change = append(change, a[i]/b[i])
+			if b[i] > 0 && a[i] > 0 { // differences of times may be 0, or less
+				change = append(change, a[i]/b[i])
+			}
+		}
+		if len(change) == 0 {
+			continue
 		}
 		changed.Before, changed.After = Round(median(b), 4), Round(median(a), 4)
 		changed.Change, changed.Spread = Round(median(change), 4), spread(change, 4)

@@ -113,6 +113,13 @@ func TestCompareWithoutKernel(t *testing.T) {
 	if err != nil || len(c.Points) != 1 || c.Points[0].Figure != InNS || c.Points[0].Change != 0.6 {
 		t.Errorf("%+v, %v", c, err)
 	}
+	c, err = Compare([]Result{cost(0), cost(50), cost(50)}, []Result{cost(60), cost(-1), cost(25)}, middle, range1)
+	if err != nil || len(c.Points) != 1 || c.Points[0].Change != 0.5 || c.Points[0].Before != 50 || c.Points[0].After != 25 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err = Compare([]Result{cost(0)}, []Result{cost(60)}, middle, range1); err != nil || len(c.Points) != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
 	rate := func(ratio float64) Result {
 		p := NewPoint(Dimensions{Treatment: "transit", Comparison: AgainstOneCPU, Size: 78}, 2)
 		p.PPS, p.Ratio, p.Reference = ns(1e6), ratio, 5e5
@@ -120,6 +127,15 @@ func TestCompareWithoutKernel(t *testing.T) {
 	}
 	c, err = Compare([]Result{rate(1.6)}, []Result{rate(2)}, middle, range1)
 	if err != nil || len(c.Points) != 1 || c.Points[0].Figure != OfBaseline || c.Points[0].Before != 1.6 || c.Points[0].Change != 1.25 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	// A rate that is kept now and was not before is a change, although it is its own baseline.
+	kept := rate(1)
+	kept.Points[0].Reference = 1e6
+	if c, err = Compare([]Result{rate(0.8)}, []Result{kept}, middle, range1); err != nil || len(c.Points) != 1 || c.Points[0].Change != 1.25 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err = Compare([]Result{kept}, []Result{kept}, middle, range1); err != nil || len(c.Points) != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := Compare([]Result{rate(1)}, nil, middle, range1); err == nil {

@@ -43,8 +43,9 @@ func writePrototype(b *strings.Builder, results []Result) {
 ## Fast forwarding and a bare prototype
 
 Links with one queue, frames of %d bytes, a sink in XDP, one CPU, all in one run on %s. The bare
-prototype parses packets, fills traces and forwards by a cache of next hops. It validates little,
-counts nothing and has no configuration: no node can be expected to be faster.
+prototype parses packets, fills traces and forwards by a cache of next hops, a hash table of the
+kernel. It validates little, counts nothing and has no configuration: what lies between it and Waymark
+is the price of these.
 
 | | Mpps | against the kernel's plain packets |
 |---|---|---|
