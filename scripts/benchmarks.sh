@@ -8,6 +8,7 @@
 # After a failure the others still run; an interruption keeps the finished
 # results.
 set -euo pipefail
+shopt -s nullglob
 cd "$(dirname "$0")/.."
 
 # Results name the version, so it must be that of this tree.
@@ -34,7 +35,7 @@ report() {
 	trap '' INT TERM
 	if ! compgen -G 'bench/results/*.json' >/dev/null; then
 		echo "benchmarks: there are no results to report" >&2
-	elif bin/waymark-bench report --figures docs/benchmarks bench/results/*.json >"$new"; then
+	elif bin/waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json >"$new"; then
 		cp "$new" docs/benchmarks.md
 	else
 		status=1

@@ -188,6 +188,25 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
+// Each bare prototype does to packets what the node does that it stands for.
+func TestPrototypes(t *testing.T) {
+	testnet.NeedRoot(t)
+	for _, name := range []string{"fast", "forwarding", "namespaces"} {
+		b, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := b.Table()
+		e.Variants = slices.DeleteFunc(ofOneSize(e), func(v *harness.Variant) bool { return v.Is.By != report.ByBareProgram })
+		b.Measure = func(ctx context.Context, o harness.Options) (report.Result, error) {
+			return harness.RunExperiment(ctx, o, e)
+		}
+		if r := quick(t, b, "pps"); len(r.Points) < 3 || len(r.Points) != len(e.Variants) {
+			t.Errorf("%s: %d points of %d prototypes", name, len(r.Points), len(e.Variants))
+		}
+	}
+}
+
 func TestFootprint(t *testing.T) {
 	testnet.NeedRoot(t)
 	program := built(t, "waymark")
@@ -374,27 +393,29 @@ func TestCancellation(t *testing.T) {
 }
 
 func TestDocumentIsCurrent(t *testing.T) {
-	names, err := filepath.Glob("../results/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var results []report.Result
-	for _, name := range names {
-		content, err := os.ReadFile(name)
+	var names []string
+	for _, pattern := range []string{"../results/*.json", "../comparisons/*.json"} {
+		list, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r report.Result
-		if err := json.Unmarshal(content, &r); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		results = append(results, r)
+		names = append(names, list...)
 	}
-	want := report.Markdown(Ordered(results))
+	results, comparisons, err := report.Read(names)
+	if err != nil || len(results) == 0 {
+		t.Fatalf("%d results: %v", len(results), err)
+	}
+	want := report.Markdown(Ordered(results), comparisons...)
 	got, err := os.ReadFile("../../docs/benchmarks.md")
-	const cure = "run: bin/waymark-bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md"
+	const cure = "run: bin/waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json > docs/benchmarks.md"
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("docs/benchmarks.md is not current (%v); %s", err, cure)
+	}
+	if len(comparisons) > 0 {
+		got, err := os.ReadFile("../../docs/benchmarks/before-after.md")
+		if err != nil || !bytes.Equal(got, report.BeforeAfterPage(comparisons)) {
+			t.Errorf("docs/benchmarks/before-after.md is not current (%v); %s", err, cure)
+		}
 	}
 	for _, r := range results {
 		want, err := r.Plot()

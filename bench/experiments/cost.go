@@ -321,6 +321,9 @@ func (p *costPoint) result() (report.Point, error) {
 	point := report.NewPoint(p.is(), float64(len(p.frame)))
 	point.NS, point.Ratio, point.Spread = &ns, report.Round(harness.Median(p.ratio), 3), harness.Spread(p.over, 1)
 	point.Reference, point.Instructions, point.Aim = report.Round(harness.Median(p.reference), 1), instructions, p.aim
+	if p.aim != 0 {
+		point.Limit = costLimit(p.costCase)
+	}
 	if p.what.Length != len(p.frame) {
 		point.Restore = report.Round(harness.Median(p.restoring), 1)
 	}

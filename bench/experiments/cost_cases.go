@@ -37,6 +37,15 @@ const (
 	mostOptions                = model.MaxOptionsPerPacket
 )
 
+// Aims, in ns: a trace with ids, and one with timestamps.
+const (
+	filledAim = 30
+	timedAim  = 75
+)
+
+// oneTrace is insertion of the smallest common header.
+const oneTrace = "one option, type 0xc00000"
+
 // costCase is one packet with one outcome at one hook.
 type costCase struct {
 	hook    datapath.Hook
@@ -203,12 +212,11 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 	make1 := func(detail string, outcome model.Outcome, config string, frame []byte, aim float64) costCase {
 		return costCase{hook, detail, outcome, config, frame, in, aim}
 	}
-	fillAim, timeAim := 30.0, 75.0
 	return []costCase{
 		make1("", model.OutcomeNotIPv6, "transit", harness.With(harness.Plain(harness.Destination, 78), 12, 0x08, 0x06), 0),
 		make1("Hop-by-Hop header with a router alert", model.OutcomeNoIOAM, "transit", padded(78, routerAlert), 0),
-		make1("node and interface ids, type 0xc00000", model.OutcomeTraceFilled, "transit", ids, fillAim),
-		make1("with timestamps, type 0xf00000", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeTimes)), timeAim),
+		make1("node and interface ids, type 0xc00000", model.OutcomeTraceFilled, "transit", ids, filledAim),
+		make1("with timestamps, type 0xf00000", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeTimes)), timedAim),
 		make1("with timestamps and delay, type 0xf80000", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeDelay)), 0),
 		make1("every bit, type 0xfff002", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeAll)), 0),
 		make1("9 options of type 0xc00000", model.OutcomeTraceFilled, "transit", traced(repeat(trace(namespace, typeIDs), mostOptions)...), 0),
@@ -285,7 +293,7 @@ func egressCases() []costCase {
 			kind    ioam.TraceType
 			options int
 		}{
-			{"one option, type 0xc00000", typeIDs, 1},
+			{oneTrace, typeIDs, 1},
 			{"one option with timestamps, type 0xf00000", typeTimes, 1},
 			{"one option of every bit, type 0xfff002", typeAll, 1},
 			{"9 options of type 0xc00000", typeIDs, mostOptions},

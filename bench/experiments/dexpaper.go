@@ -26,9 +26,10 @@ var (
 // Export that must remain at least. With fast forwarding, fastAggregateAim is the
 // least multiple of the kernel's rate for plain packets.
 const (
-	rareExportAim = 0.995 // an option in 1% of the packets
-	aggregateAim  = 0.94  // in all of them, added up to flows
-	everyAim      = 0.80  // in all of them, each with a postcard that is exported
+	rareExportAim = 0.995 // an option in one of `rarely` packets
+	rarely        = 100
+	aggregateAim  = 0.94 // in all of them, added up to flows
+	everyAim      = 0.80 // in all of them, each with a postcard that is exported
 )
 
 // paperTypes are the trace types of the paper, which finds that they make no
@@ -105,13 +106,43 @@ func (d *directExports) bare(x directExport, is report.Dimensions, t harness.Tre
 	return d.shared[key]
 }
 
+// kernelForwarding is the kernel, which the nodes are compared with. Nodes that forward
+// fast are compared with the faster of two: on links with a queue for each CPU, as the
+// node's are, and on links with one, where the kernel does not hash packets.
 func (d *directExports) kernelForwarding(x directExport, size, n int) *harness.Variant {
-	return d.bare(x, kernelForwards(""), untreated, size, n)
+	v := d.bare(x, kernelForwards(""), untreated, size, n)
+	if !x.fast || v.Rival != nil {
+		return v
+	}
+	is := kernelForwards(plainPackets)
+	is.Way, is.Size = report.WayFast, size
+	one := *v
+	one.Queues, one.Rival, v.Rival = 1, v, &one
+	for _, each := range []*harness.Variant{v, &one} {
+		is.Queues = each.Queues
+		each.Thorough = true
+		d.Variants = append(d.Variants, each.At(is, 100/float64(n), nil))
+	}
+	return v
 }
 
 func (d *directExports) sameNode(x directExport, size, n int) *harness.Variant {
 	return d.bare(x, report.Dimensions{Treatment: "the same node without Direct Export"}, x.without().node(1), size, n)
 }
+
+// twin adds the node without Direct Export a second time, on another line: it differs
+// from what it is compared with by noise alone.
+func (d *directExports) twin(x directExport, size, n int) {
+	base := d.sameNode(x, size, n)
+	again := base.Line[0]
+	again.Name += ", again"
+	is := report.Dimensions{Treatment: sameNodeAgain, By: report.ByTwin, Way: wayOf(x.fast), Size: size}
+	v := &harness.Variant{Line: []harness.Treatment{again}, Send: base.Send, SinkInXDP: x.fast, Arrives: unchanged, Thorough: true}
+	d.Variants = append(d.Variants, v.At(is, 100/float64(n), base))
+}
+
+// sameNodeAgain is what a twin is called.
+const sameNodeAgain = "the same node without Direct Export, on another line"
 
 // add adds the node with an option in a percentage of the packets, compared with
 // itself without Direct Export.
@@ -137,7 +168,7 @@ func (d *directExports) ways(x directExport, w exportWay, size int) {
 		case x.fast && w.way == model.ExportAggregate && percent == 100:
 			v.PlainAim = fastAggregateAim
 		case x.fast || w.read != harness.Exported:
-		case percent == 1:
+		case percent == 100./rarely:
 			v.Aim = rareExportAim
 		case percent == 100 && w.way == model.ExportAggregate:
 			v.Aim = aggregateAim
@@ -217,6 +248,7 @@ func dexExperiment(x directExport, parameters, published []parameter) harness.Ex
 				d.ways(each, w, size)
 			}
 		}
+		d.twin(x, size, rarely)
 		if x.role != model.RoleEncapsulating {
 			d.prices(x, size)
 		}
@@ -234,7 +266,8 @@ var dexNotes = []string{
 	"Limits of exports are set so that they are not met. Whoever reads is on another CPU than source, node and sink: postcards are thrown away (\"read\"), " +
 		"or encoded as IPFIX, sent over UDP in messages of 1452 octets, and received there, too. \"Aggregate\" and \"sample\" are exported like that, each second.",
 	"A postcard that finds no room in its ring costs the node less than one that does: see how many were lost.",
-	"Fast forwarding ends in a sink in XDP, and so does the kernel's forwarding beside it (\"against plain packets\").",
+	"Fast forwarding ends in a sink in XDP, and so does the kernel's forwarding beside it (\"against plain packets\"): the faster of the kernel's, on links with one queue and with one for each CPU.",
+	"\"On another line\" is the same node as the baseline, with the same packets: what it differs by is noise. Aims of less are within noise.",
 	"\"Against the kernel's plain forwarding\" has that of plain packets of the same length as its baseline.",
 }
 

@@ -27,6 +27,8 @@ func TestBrief(t *testing.T) {
 				want = percents[2:]
 			case name.Comparison == report.AsInPaper && len(full) != len(paperPercents):
 				t.Errorf("%s has %v", name, full)
+			case name.By == report.ByTwin, name.By == report.ByKernel && name.Way == report.WayFast:
+				want = nil // others are compared with them
 			case short[name] == nil && strings.Contains(name.Format, "trace type"):
 				want = nil
 			}
@@ -82,7 +84,28 @@ func TestDexAims(t *testing.T) {
 					if v.Against == nil || v.Against.Is.By != "" || v.Plain == nil || v.Plain.Is.By != report.ByKernel {
 						t.Errorf("%s at %v is compared with %+v and %+v", is, each.x, v.Against, v.Plain)
 					}
+					if r := v.Plain.Rival; (r != nil) != (each.way == report.WayFast) || r != nil && (r.Rival != v.Plain || r.Queues != 1 || v.Plain.Queues != 0) {
+						t.Errorf("%s at %v: the kernel has the rival %+v", is, each.x, r)
+					}
 				}
+			}
+		}
+	}
+}
+
+// What differs between two lines is measured where an aim is smaller than that may be:
+// with the same node and the same packets.
+func TestTwins(t *testing.T) {
+	for _, make1 := range []func() harness.Experiment{dexEncapsulationExperiment, dexTransitExperiment, dexDecapsulationExperiment} {
+		e := make1()
+		for _, size := range []int{shortPacket, longPacket} {
+			v := findRow(e, report.Dimensions{Treatment: sameNodeAgain, By: report.ByTwin, Way: report.WayStack, Size: size}, 1)
+			aimed := findRow(e, report.Dimensions{Treatment: everyExported.name, Way: report.WayStack, Size: size}, 1)
+			switch {
+			case v == nil:
+				t.Errorf("no twin with %d bytes", size)
+			case v.Against != aimed.Against || v.LineKey() == v.Against.LineKey() || !slices.Equal(v.Send.Frame, v.Against.Send.Frame):
+				t.Errorf("%s is compared with %+v", v.Is, v.Against)
 			}
 		}
 	}

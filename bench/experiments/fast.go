@@ -25,9 +25,11 @@ func fastExperiment() harness.Experiment {
 	e := harness.Experiment{
 		X: "bytes", Axis: "bytes of a frame without IOAM; packets with an option have as many where it fits",
 		Baseline: "the same packets forwarded by the kernel to the same sink: no program, ioam6_enabled off; of links with one queue and with one for each CPU, those with which the kernel is faster",
-		Apart:    true, Together: 5,
+		Apart:    true, Together: 10,
 		Notes: []string{"A sink in tc makes the kernel build an skb for each redirected frame, which is not the node's work; " +
 			"a sink in XDP takes it as it is: the aims are for that, and for the comparison with plain packets.",
+			"A bare prototype is an XDP program that does one treatment to all packets: it parses them, fills, adds or removes, and forwards by a cache of next hops. " +
+				"It validates little, counts nothing and has no configuration; what it takes is the floor of that treatment.",
 			"\"No cache\": as with rules by ports, the kernel is asked for the way of every packet.",
 			"Direct Export is in every packet. Postcards and flows are read, encoded as IPFIX, sent and received on another CPU. " +
 				"A postcard that finds no room in its ring costs the node less than one that does: see how many were lost."},
@@ -68,6 +70,7 @@ const (
 	transitTreatment = "transit"
 	inlineTreatment  = "encapsulation inline"
 	tunnelTreatment  = "encapsulation in a tunnel"
+	insertion        = "insertion"
 	decapsulating    = "decapsulation"
 	noReader         = "no reader of records"
 	nineNamespaces   = "a trace in each of 9 namespaces"
@@ -142,33 +145,34 @@ func fastVariants(size int, links harness.Links) []*harness.Variant {
 	is := func(treatment, format string) report.Dimensions {
 		return report.Dimensions{Treatment: treatment, Format: format}
 	}
-	limited := func(outcome model.Outcome, timed bool) func(report.Dimensions) *report.Limit {
-		return func(d report.Dimensions) *report.Limit { return fastLimit(d, outcome, timed) }
-	}
 	r.fast(is(plainPackets, ""), leaves(through, unchanged, model.OutcomeNoIOAM), r.bare, 0, nil)
-	r.fast(is(transitTreatment, withIDs), leaves(through, filled, model.OutcomeTraceFilled), ids, fastAim, limited(model.OutcomeTraceFilled, false))
-	r.fast(is(transitTreatment, withTimes), leaves(through, filled, model.OutcomeTraceFilled), times, fastTimedAim, limited(model.OutcomeTraceFilled, true))
-	r.fast(is(inlineTreatment, withIDs), leaves(inline, longer(24), model.OutcomeEncapInserted), r.bare, fastAim, limited(model.OutcomeEncapInserted, false))
-	r.fast(is(tunnelTreatment, withIDs), leaves(wrap, longer(64), model.OutcomeEncapTunneled), r.bare, fastAim, limited(model.OutcomeEncapTunneled, false))
-	r.fast(is(decapsulating, noReader), leaves(unwrap, longer(-64), model.OutcomeNoIOAM, removed), tunnel, fastAim, limited(model.OutcomeNoIOAM, false))
+	r.fast(is(transitTreatment, withIDs), leaves(through, filled, model.OutcomeTraceFilled), ids, fastAim, fastLimit)
+	r.fast(is(transitTreatment, withTimes), leaves(through, filled, model.OutcomeTraceFilled), times, fastTimedAim, fastLimit)
+	r.fast(is(inlineTreatment, withIDs), leaves(inline, longer(24), model.OutcomeEncapInserted), r.bare, fastAim, fastLimit)
+	r.fast(is(tunnelTreatment, withIDs), leaves(wrap, longer(64), model.OutcomeEncapTunneled), r.bare, fastAim, fastLimit)
+	r.fast(is(decapsulating, noReader), leaves(unwrap, longer(-64), model.OutcomeNoIOAM, removed), tunnel, fastAim, fastLimit)
 	if !links.SinkInXDP {
 		return r.list // with more work for each packet, the sink makes less of a difference
 	}
 	r.fast(is(plainPackets, ""), leaves(through.Asking(), unchanged, model.OutcomeNoIOAM), r.bare, 0, nil)
-	r.fast(is(transitTreatment, withIDs), leaves(through.Asking(), filled, model.OutcomeTraceFilled), ids, askingAim, askingLimit)
-	r.fast(is(tunnelTreatment, withIDs), leaves(wrap.Asking(), longer(64), model.OutcomeEncapTunneled), r.bare, askingAim, askingLimit)
-	r.fast(is(decapsulating, noReader), leaves(unwrap.Asking(), longer(-64), model.OutcomeNoIOAM, removed), tunnel, askingAim, askingLimit)
-	r.severalTraces(through)
+	r.fast(is(transitTreatment, withIDs), leaves(through.Asking(), filled, model.OutcomeTraceFilled), ids, askingAim, fastLimit)
+	r.fast(is(tunnelTreatment, withIDs), leaves(wrap.Asking(), longer(64), model.OutcomeEncapTunneled), r.bare, askingAim, fastLimit)
+	r.fast(is(decapsulating, noReader), leaves(unwrap.Asking(), longer(-64), model.OutcomeNoIOAM, removed), tunnel, askingAim, fastLimit)
+	nine := r.severalTraces(through)
 	r.directExport()
+	if links.Queues == 1 {
+		r.prototypes(ids, times, tunnel, nine)
+	}
 	return r.list
 }
 
 // severalTraces adds packets with a trace in each of as many namespaces as one header
-// may have.
-func (r *fastRows) severalTraces(through harness.Treatment) {
+// may have. It returns the kernel that forwards them.
+func (r *fastRows) severalTraces(through harness.Treatment) *harness.Variant {
 	nine := r.kernel(nineNamespaces, harness.Stream{Frame: filling(r.size, tracesInEach(mostOptions)...)})
 	r.own(nineNamespaces, nine)
-	r.fast(report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastNineLimit)
+	r.fast(report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastLimit)
+	return nine
 }
 
 // tracesInEach are traces with ids, one in each of n namespaces.
@@ -193,7 +197,7 @@ func (r *fastRows) directExport() {
 		mode    model.Mode
 		against *harness.Variant
 	}{
-		{"insertion", model.RoleEncapsulating, model.ModeInline, r.bare},
+		{insertion, model.RoleEncapsulating, model.ModeInline, r.bare},
 		{transitTreatment, model.RoleTransit, model.ModeInline, carrying},
 		{decapsulating, model.RoleDecapsulating, model.ModeEncap, tunnel},
 	} {
@@ -205,11 +209,14 @@ func (r *fastRows) directExport() {
 			{aggregated, fastAggregateAim},
 			{everyExported, fastEveryAim},
 		} {
-			d := report.Dimensions{Treatment: "Direct Export, " + role.name, Format: w.name}
-			r.fast(d, x.exporting(w.exportWay).inEach(), role.against, w.aim, fastExportLimit(role.is, w.way))
+			d := report.Dimensions{Treatment: exportAt(role.name), Format: w.name}
+			r.fast(d, x.exporting(w.exportWay).inEach(), role.against, w.aim, fastExportLimit(w.way))
 		}
 	}
 }
+
+// exportAt is what Direct Export at a node is called.
+func exportAt(node string) string { return "Direct Export, " + node }
 
 // numbered are frames with a Sequence Number.
 func numbered(frame []byte, at int) harness.Stream {

@@ -71,7 +71,7 @@ func forwardingExperiment() harness.Experiment {
 	e := harness.Experiment{
 		X: "bytes", Axis: "bytes of a frame without IOAM; packets with a trace have as many where it fits",
 		Baseline: "the same packets forwarded by the kernel over links with as many queues: no program, ioam6_enabled off",
-		Apart:    true, Together: 5,
+		Apart:    true, Together: 8,
 		Notes: []string{"Where the kernel has several queues, it hashes each packet to choose one: " +
 			"its own forwarding takes longer, and the same programs cost a smaller share of it."},
 	}
@@ -96,7 +96,9 @@ func latencyExperiment() harness.Experiment {
 	for _, size := range []int{128, 1236} {
 		e.Variants = append(e.Variants, forwardingVariants(size, 0)...)
 	}
-	e.Variants = slices.DeleteFunc(e.Variants, func(v *harness.Variant) bool { return v.Is.Format == nineNamespaces })
+	e.Variants = slices.DeleteFunc(e.Variants, func(v *harness.Variant) bool {
+		return v.Is.Format == nineNamespaces || v.Is.By == report.ByBareProgram
+	})
 	for _, v := range e.Variants {
 		v.Timed, v.Aim, v.PlainAim = true, 0, 0
 	}
@@ -157,19 +159,19 @@ func forwardingVariants(size, queues int) []*harness.Variant {
 	r.node(emptyAt(atDeparture, plainPackets), r.bare, emptyDeparture, unchanged)
 	r.node(emptyAt("xdp", tunnelledTrace), tunnel, emptyHooks(datapath.AttachXDP), unchanged)
 	for _, each := range []struct {
-		treatment, format, cost string
+		treatment, bare, format string
 		mode                    model.Mode
 		kind                    ioam.TraceType
 		by                      int
 		outcome                 model.Outcome
 	}{
-		{"our encapsulation inline", withIDs, "one option, type 0xc00000", model.ModeInline, typeIDs, 24, model.OutcomeEncapInserted},
-		{"our encapsulation in a tunnel", withIDs, "one option, type 0xc00000", model.ModeEncap, typeIDs, 64, model.OutcomeEncapTunneled},
-		{"our encapsulation in a tunnel", withTimes, "one option with timestamps, type 0xf00000", model.ModeEncap, typeTimes, 72, model.OutcomeEncapTunneled},
+		{"our encapsulation inline", inlineTreatment, withIDs, model.ModeInline, typeIDs, 24, model.OutcomeEncapInserted},
+		{"our encapsulation in a tunnel", tunnelTreatment, withIDs, model.ModeEncap, typeIDs, 64, model.OutcomeEncapTunneled},
+		{"our encapsulation in a tunnel", tunnelTreatment, withTimes, model.ModeEncap, typeTimes, 72, model.OutcomeEncapTunneled},
 	} {
 		d := report.Dimensions{Treatment: each.treatment, Format: each.format}
 		r.node(d, r.bare, encapsulate(each.mode, always, oneNode(each.kind)), longer(each.by), harness.Has(0, datapath.HookEgressTC, each.outcome)).
-			Aims(encapsulationAim, r.limited(encapsulationLimit(each.outcome, each.cost)))
+			Aims(encapsulationAim, r.limited(bareLimit(bareOf(each.bare, each.format))))
 	}
 	removed := harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)
 	for _, read := range []bool{false, true} {
@@ -179,6 +181,7 @@ func forwardingVariants(size, queues int) []*harness.Variant {
 		}
 		r.node(d, tunnel, decapsulate(model.ModeEncap, read), longer(-64), removed).Aims(transitAim, r.limited(decapsulationLimit(read)))
 	}
+	r.prototypes(tunnel)
 	return r.list
 }
 

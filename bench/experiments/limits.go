@@ -63,27 +63,26 @@ func filledByTC(detail string) []report.Reference {
 	return figuresOf("cost", costOf(datapath.HookIngressTC, filled, detail), costOf(datapath.HookEgressTC, filled, detail))
 }
 
-// fastPlain is fast forwarding of plain packets in the lines of another variant.
-func fastPlain(is report.Dimensions) report.Dimensions {
-	return report.Dimensions{Way: report.WayFast, Treatment: plainPackets, NoCache: is.NoCache, Sink: is.Sink, Queues: is.Queues}
+// namespacesLimit is for 9 traces added to plain frames.
+func namespacesLimit(is report.Dimensions, outcome model.Outcome) *report.Limit {
+	floor := bareOf(is.Treatment, "")
+	floor.Size = is.Size
+	l := bareLimit(floor)
+	if outcome == model.OutcomeTunnelDecapsulated {
+		makeRecord(l)
+	}
+	return l
 }
 
-// namespacesLimit is for 9 traces added to plain frames of a size.
-func namespacesLimit(outcome model.Outcome, size int) *report.Limit {
-	const nine = "9 options of type 0xc00000"
-	var l *report.Limit
-	switch outcome {
-	case model.OutcomeTraceFilled:
-		l = &report.Limit{Why: whyHooks, Floor: alone(datapath.AttachXDP, "ids")}
-		l.Ours = figuresOf("cost", costOf(datapath.HookIngressXDP, outcome, nine), costOf(datapath.HookEgressTC, outcome, nine))
-	case model.OutcomeEncapTunneled:
-		l = encapsulationLimit(outcome, nine)
-	default:
-		l = decapsulationLimit(true)
-		l.Ours = figuresOf("cost", costOf(datapath.HookIngressXDP, outcome, nine+", with a record"))
-	}
-	l.Floor.X = float64(size)
-	return l
+// bareLimit is for treatments with a bare prototype in the same benchmark.
+func bareLimit(floor report.Dimensions) *report.Limit {
+	return &report.Limit{Why: whyBare, Floor: report.Reference{Variant: floor}}
+}
+
+// makeRecord adds a record for each packet to the limit.
+func makeRecord(l *report.Limit) {
+	l.Why += ", and the record, without its reader"
+	l.Plus = figuresOf("parts", ofPart(partRecord))
 }
 
 // transitLimit is for traces with ids, or with ids and timestamps.
@@ -121,58 +120,31 @@ func readClock(l *report.Limit) {
 	l.Plus = figuresOf("parts", ofPart(partClock))
 }
 
-// encapsulationLimit is for an outcome at egress.
-func encapsulationLimit(outcome model.Outcome, format string) *report.Limit {
-	return &report.Limit{
-		Why:   whyDeparture + ", and the helper `bpf_skb_adjust_room`",
-		Floor: aloneAtDeparture,
-		Plus:  figuresOf("parts", ofPart(partEgressGrow)), Ours: figuresOf("cost", costOf(datapath.HookEgressTC, outcome, format)),
-	}
-}
-
 // decapsulationLimit is for decapsulation with or without a reader of its
 // records.
 func decapsulationLimit(read bool) *report.Limit {
-	l := &report.Limit{Why: whyHooks, Floor: alone(datapath.AttachXDP, "tunnelled with a trace"), Ours: figuresOf("parts", ofPart(partDecapsulate))}
+	l := bareLimit(bareOf(decapsulating, ""))
 	if read {
-		l.Why += ", and the record, without its reader"
-		l.Plus = figuresOf("parts", ofPart(partRecord))
+		makeRecord(l)
 	}
 	return l
 }
 
-// fastLimit is for packets whose next hop is in the cache.
-func fastLimit(is report.Dimensions, outcome model.Outcome, timed bool) *report.Limit {
-	parts := []string{partUnwrap}
-	switch outcome {
-	case model.OutcomeTraceFilled:
-		parts = []string{partTrace}
-	case model.OutcomeEncapInserted, model.OutcomeEncapTunneled:
-		parts = []string{partGrow, partInsert}
+// fastLimit is for nodes that forward without the stack. Their prototypes are on links
+// with one queue.
+func fastLimit(is report.Dimensions) *report.Limit {
+	format := is.Format
+	if is.Treatment == decapsulating {
+		format = ""
 	}
-	l := forwardingAlone(is, parts...)
-	if timed {
-		readClock(l)
-	}
-	return l
+	return fastBare(bareOf(is.Treatment, format), is.NoCache)
 }
 
-// askingLimit is for packets whose next hop the kernel looks up.
-func askingLimit(is report.Dimensions) *report.Limit {
-	return &report.Limit{
-		Why:   "forwarding alone, of a packet without IOAM and with the helper `bpf_fib_lookup`",
-		Floor: report.Reference{Variant: fastPlain(is)},
-	}
-}
-
-// fastNineLimit is for a trace in each of 9 namespaces.
-func fastNineLimit(is report.Dimensions) *report.Limit { return forwardingAlone(is, partNine) }
-
-// forwardingAlone is for packets that have these parts besides what forwarding takes.
-func forwardingAlone(is report.Dimensions, parts ...string) *report.Limit {
-	l := &report.Limit{Why: "forwarding alone, of a packet without IOAM", Floor: report.Reference{Variant: fastPlain(is)}}
-	for _, name := range parts {
-		l.Ours = append(l.Ours, figuresOf("parts", ofPart(name))...)
+func fastBare(floor report.Dimensions, noCache bool) *report.Limit {
+	floor.NoCache, floor.Sink, floor.Queues = noCache, sinkXDP, 1
+	l := bareLimit(floor)
+	if l.Why += ", on links with one queue"; noCache {
+		l.Why += " and with the helper `bpf_fib_lookup` for each packet"
 	}
 	return l
 }
@@ -190,19 +162,28 @@ func exportPart(way model.ExportMode) (list []string) {
 	return nil
 }
 
-// fastExportLimit is for packets with a Direct Export, each of which is exported.
-func fastExportLimit(role model.NodeRole, way model.ExportMode) func(report.Dimensions) *report.Limit {
-	var parts []string
-	switch role {
-	case model.RoleEncapsulating:
-		parts = []string{partGrow, partInsert}
-	case model.RoleDecapsulating:
-		parts = []string{partUnwrap}
-	default:
-		parts = []string{partDirectExport}
+// fastExportLimit is for packets with a Direct Export, each of which is exported. The
+// prototypes add or remove headers of the same length with a trace in them; on its way,
+// nothing is written into a Direct Export.
+func fastExportLimit(way model.ExportMode) func(report.Dimensions) *report.Limit {
+	return func(is report.Dimensions) *report.Limit {
+		floor := bareOf(plainPackets, "")
+		switch is.Treatment {
+		case exportAt(insertion):
+			floor = bareOf(inlineTreatment, withIDs)
+		case exportAt(decapsulating):
+			floor = bareOf(decapsulating, "")
+		}
+		l := fastBare(floor, false)
+		l.Why += ", which exports nothing"
+		if is.Treatment == exportAt(transitTreatment) {
+			l.Ours = figuresOf("parts", ofPart(partDirectExport))
+		}
+		for _, name := range exportPart(way) {
+			l.Ours = append(l.Ours, figuresOf("parts", ofPart(name))...)
+		}
+		return l
 	}
-	parts = append(parts, exportPart(way)...)
-	return func(is report.Dimensions) *report.Limit { return forwardingAlone(is, parts...) }
 }
 
 // exportLimit is for a node that exports, of which the same packets are measured

@@ -30,6 +30,21 @@ func TestLimits(t *testing.T) {
 	for _, hook := range segmentHooks {
 		times["srv6-parts"] = append(times["srv6-parts"], ofSegmentPart(packetsMeasured, hook))
 	}
+	for _, c := range costCases() {
+		if c.aim == 0 {
+			continue
+		}
+		l := costLimit(c)
+		if l == nil || l.Why == "" {
+			t.Errorf("cost: no limit of %q", c.is())
+			continue
+		}
+		for _, each := range append(slices.Concat(l.Plus, l.Ours), l.Floor) {
+			if !slices.Contains(times[each.Benchmark], each.Variant) {
+				t.Errorf("cost: %q refers to %+v", c.is(), each)
+			}
+		}
+	}
 	for _, b := range All() {
 		if b.Table == nil {
 			continue
@@ -63,38 +78,48 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The limits of fast forwarding name the parts that packets with an option have
-// besides those of plain packets, which do not use the kernel's ring buffer for
-// postcards.
+// The limits of fast forwarding are bare prototypes of the same treatment, on one queue
+// and measured in the same run. They export nothing: what that takes is a part.
 func TestLimitsOfFastForwarding(t *testing.T) {
 	e := fastExperiment()
-	insertion, way, removal := "Direct Export, insertion", "Direct Export, transit", "Direct Export, decapsulation"
 	for _, want := range []struct {
 		treatment, format string
+		noCache           bool
+		floor, filled     string
 		parts             []string
 	}{
-		{transitTreatment, withIDs, []string{partTrace}},
-		{tunnelTreatment, withIDs, []string{partGrow, partInsert}},
-		{decapsulating, noReader, []string{partUnwrap}},
-		{transitTreatment, nineNamespaces, []string{partNine}},
-		{insertion, aggregated.name, []string{partGrow, partInsert, partAggregate}},
-		{insertion, everyExported.name, []string{partGrow, partInsert, partPostcard}},
-		{way, aggregated.name, []string{partDirectExport, partAggregate}},
-		{way, everyExported.name, []string{partDirectExport, partPostcard}},
-		{removal, aggregated.name, []string{partUnwrap, partAggregate}},
-		{removal, everyExported.name, []string{partUnwrap, partPostcard}},
+		{transitTreatment, withIDs, false, transitTreatment, withIDs, nil},
+		{transitTreatment, withIDs, true, transitTreatment, withIDs, nil},
+		{transitTreatment, withTimes, false, transitTreatment, withTimes, nil},
+		{inlineTreatment, withIDs, false, inlineTreatment, withIDs, nil},
+		{tunnelTreatment, withIDs, false, tunnelTreatment, withIDs, nil},
+		{tunnelTreatment, withIDs, true, tunnelTreatment, withIDs, nil},
+		{decapsulating, noReader, false, decapsulating, "", nil},
+		{decapsulating, noReader, true, decapsulating, "", nil},
+		{transitTreatment, nineNamespaces, false, transitTreatment, nineNamespaces, nil},
+		{"Direct Export, insertion", aggregated.name, false, inlineTreatment, withIDs, []string{partAggregate}},
+		{"Direct Export, insertion", everyExported.name, false, inlineTreatment, withIDs, []string{partPostcard}},
+		{"Direct Export, transit", aggregated.name, false, plainPackets, "", []string{partDirectExport, partAggregate}},
+		{"Direct Export, transit", everyExported.name, false, plainPackets, "", []string{partDirectExport, partPostcard}},
+		{"Direct Export, decapsulation", aggregated.name, false, decapsulating, "", []string{partAggregate}},
+		{"Direct Export, decapsulation", everyExported.name, false, decapsulating, "", []string{partPostcard}},
 	} {
-		is := report.Dimensions{Way: report.WayFast, Treatment: want.treatment, Format: want.format, Sink: sinkXDP, Queues: 1}
-		v := findRow(e, is, float64(sizes[0]))
-		if v == nil || v.Limit == nil {
-			t.Errorf("%s has no limit", is)
-			continue
-		}
-		if difference := cmp.Diff(partReferences(want.parts...), v.Limit.Ours); difference != "" || v.Limit.Plus != nil {
-			t.Errorf("%s: %s, and %+v", is, difference, v.Limit.Plus)
-		}
-		if floor := v.Limit.Floor.Variant; floor.Treatment != plainPackets || floor.Queues != 1 {
-			t.Errorf("%s is held to %s", is, floor)
+		for _, queues := range []int{0, 1} {
+			is := report.Dimensions{Way: report.WayFast, Treatment: want.treatment, Format: want.format, NoCache: want.noCache, Sink: sinkXDP, Queues: queues}
+			v := findRow(e, is, float64(sizes[0]))
+			if v == nil || v.Limit == nil {
+				t.Errorf("%s has no limit", is)
+				continue
+			}
+			if difference := cmp.Diff(partReferences(want.parts...), v.Limit.Ours); difference != "" || v.Limit.Plus != nil {
+				t.Errorf("%s: %s, and %+v", is, difference, v.Limit.Plus)
+			}
+			floor := report.Dimensions{
+				Treatment: "bare prototype, " + want.floor, By: report.ByBareProgram, Format: want.filled, NoCache: want.noCache, Sink: sinkXDP, Queues: 1,
+			}
+			if difference := cmp.Diff(report.Reference{Variant: floor}, v.Limit.Floor); difference != "" {
+				t.Errorf("%s: %s", is, difference)
+			}
 		}
 	}
 	for way, part := range map[exportWay][]report.Reference{everyExported: partReferences(partPostcard), aggregated: partReferences(partAggregate), sampled: nil} {
@@ -124,6 +149,19 @@ func TestProfiledParts(t *testing.T) {
 	for _, r := range report.Profiled() {
 		if !slices.Contains(measured[r.Benchmark], r.Variant) {
 			t.Errorf("%s does not measure %q", r.Benchmark, r.Variant)
+		}
+	}
+}
+
+// The table with a bare prototype shows what is measured in one run.
+func TestBesidePrototype(t *testing.T) {
+	e := fastExperiment()
+	for _, r := range report.Beside() {
+		v := findRow(e, r.Variant, r.X)
+		if v == nil || r.Benchmark != "fast" {
+			t.Errorf("%s does not measure %q at %v", r.Benchmark, r.Variant, r.X)
+		} else if v.Thorough {
+			t.Errorf("%s is left out of short runs", v.Is)
 		}
 	}
 }

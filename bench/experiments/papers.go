@@ -3,6 +3,8 @@
 package experiments
 
 import (
+	"slices"
+
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -335,8 +337,12 @@ func namespacesExperiment() harness.Experiment {
 	})
 	for _, v := range e.Variants {
 		if node := v.Line[0]; len(v.Line) == 1 && node.Config != nil && v.X == mostOptions {
-			v.Aims(namespacesAim, namespacesLimit(v.Wants[0].Outcome, len(v.Against.Send.Frame)))
+			v.Aims(namespacesAim, namespacesLimit(v.Is, v.Wants[0].Outcome))
 		}
+	}
+	for _, size := range sizes {
+		i := slices.IndexFunc(e.Variants, func(v *harness.Variant) bool { return v.Is.Size == size })
+		addPrototypes(&e, carried{model.ModeEncap, always, pathInEach(mostOptions, fields(1))}, size, mostOptions, e.Variants[i].Against)
 	}
 	return e
 }
@@ -387,7 +393,7 @@ func delayExperiment() harness.Experiment {
 // kernelExperiment compares the kernel's own transit with ours, by what a node
 // writes.
 func kernelExperiment() harness.Experiment {
-	e := harness.Experiment{X: "bytes written", Axis: "bytes that the node writes", Baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
+	e := harness.Experiment{X: "bytes written", Axis: "bytes that the node writes", Together: 3, Baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
 	for _, size := range sizes {
 		forwards := func(format string) report.Dimensions {
 			return report.Dimensions{Treatment: kernelForwarding, Format: format, Size: size}

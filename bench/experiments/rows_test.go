@@ -171,7 +171,8 @@ func TestCoresRows(t *testing.T) {
 	}
 }
 
-// Each treatment that has an aim of its own, in nanoseconds, has a row with it.
+// Each treatment that has an aim of its own, in nanoseconds, has a row with it, and so has
+// insertion of two headers.
 func TestCostRows(t *testing.T) {
 	for _, want := range []struct {
 		hook    datapath.Hook
@@ -183,6 +184,7 @@ func TestCostRows(t *testing.T) {
 		{datapath.HookIngressXDP, model.OutcomePotUpdated, "proof of transit", 60},
 		{datapath.HookIngressTC, model.OutcomePotUpdated, "proof of transit", 60},
 		{datapath.HookEgressTC, model.OutcomeEncapInserted, "into a header, one option of type 0xc00000", 150},
+		{datapath.HookEgressTC, model.OutcomeEncapInserted, "into a header, and edge to edge after it", 0},
 		{datapath.HookEgressTC, model.OutcomeEncapTunneled, largestHeader, 250},
 		{datapath.HookIngressXDP, model.OutcomeTraceFilled, largestHeaderAtHook, 200},
 		{datapath.HookIngressTC, model.OutcomeTraceFilled, largestHeaderAtHook, 200},

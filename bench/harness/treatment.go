@@ -41,6 +41,7 @@ type Treatment struct {
 	// routing headers.
 	Commands []string
 	Search   *Search // a program to compare with
+	bare     *Bare   // another one
 }
 
 // namespaceRange is n namespaces, starting at first.
@@ -64,6 +65,8 @@ func (n *Node) treat(t Treatment, pins string) error {
 	switch {
 	case t.Search != nil:
 		return n.search(*t.Search)
+	case t.bare != nil:
+		return n.doBare(*t.bare)
 	case t.kernel != nil:
 		return n.kernelIOAM(*t.kernel)
 	case t.Hooks != nil:

@@ -38,6 +38,8 @@ const (
 	ByKernel       Worker = "kernel"         // no program, no IOAM
 	ByKernelIOAM   Worker = "kernel_ioam"    // the kernel's own IOAM
 	ByEmptyProgram Worker = "empty_programs" // programs that do nothing
+	ByBareProgram  Worker = "bare_program"   // a program that does one thing to all packets
+	ByTwin         Worker = "twin"           // what others are compared with, a second time
 )
 
 // Way is how a node forwards.

@@ -77,6 +77,9 @@ func (m measured) sum(from Result, list []Reference) (ns float64, ok bool) {
 	return ns, true
 }
 
+// unknown ends a sentence about an aim that was missed, where no limit was measured.
+const unknown = ": not reached; nothing that was measured sets a limit."
+
 // distances has a line for each variant among the points: a sentence for each x.
 func (r Result) distances(missed []Point, m measured) (lines []string) {
 	at := make(map[Dimensions]int)
@@ -109,12 +112,12 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 	base := own * ratio(p)
 	text := fmt.Sprintf("takes %.0f ns a packet where the aim allows %.0f", own, base/aim)
 	if l == nil {
-		return text + "."
+		return text + unknown
 	}
 	floor, ok := m.find(r, l.Floor, p.X)
 	plus, measuredToo := m.sum(r, l.Plus)
 	if !ok || !measuredToo || ratio(floor) <= 0 {
-		return text + "."
+		return text + unknown
 	}
 	return text + l.words(own, base/ratio(floor)+plus, base/aim, r, m)
 }
@@ -130,29 +133,42 @@ func (r Result) distanceOfValue(p Point, l *Limit, m measured) string {
 	}
 	text := fmt.Sprintf("takes %s, %.1f%% more than the aim of %s", figure, 100*(*value/p.Aim-1), p.aimFigure())
 	if l == nil || p.NS == nil {
-		return text + "."
+		return text + unknown
 	}
 	floor, ok := m.find(r, l.Floor, p.X)
 	plus, measuredToo := m.sum(r, l.Plus)
 	if !ok || !measuredToo || floor.NS == nil {
-		return text + "."
+		return text + unknown
 	}
 	return text + l.words(*value, *floor.NS+plus, p.Aim, r, m)
 }
 
-// words compare a time in ns with the limit's and the aim's.
+// words compare a time in ns with the limit's and the aim's. What lies within the aim
+// limits nothing: the rest is then unexplained, apart from parts that are measured.
 func (l *Limit) words(own, least, aim float64, r Result, m measured) string {
-	within := "which is within the aim"
-	if least > aim {
-		within = "which alone is beyond the aim"
+	beyond := max(own-least, 0)
+	ours, measuredToo := m.sum(r, l.Ours)
+	if measuredToo = measuredToo && len(l.Ours) > 0; !measuredToo {
+		ours = 0
 	}
-	text := fmt.Sprintf(": %s, makes it %.0f, %s", l.Why, least, within)
-	if own-least < 1 {
+	if least <= aim {
+		text := fmt.Sprintf(": not reached; %s, makes it %.0f, which is within the aim and so is no limit", l.Why, least)
+		if measuredToo {
+			text += fmt.Sprintf("; ours takes %.0f ns more, our programs alone %.0f with warm caches%s", beyond, ours, m.largest(r, l.Ours))
+		}
+		text += fmt.Sprintf("; %.0f ns remain unexplained", max(beyond-ours, 0))
+		if l.Rest != "" {
+			text += "; they are not measured one by one: " + l.Rest
+		}
+		return text + "."
+	}
+	text := fmt.Sprintf(": %s, makes it %.0f, which alone is beyond the aim", l.Why, least)
+	if beyond < 1 {
 		return text + "; ours is at that limit."
 	}
-	text += fmt.Sprintf("; ours is %.0f ns from that limit", own-least)
-	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
-		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ns) + m.largest(r, l.Ours)
+	text += fmt.Sprintf("; ours is %.0f ns from that limit", beyond)
+	if measuredToo {
+		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ours) + m.largest(r, l.Ours)
 	}
 	if l.Rest != "" {
 		text += ": " + l.Rest

@@ -32,15 +32,21 @@ func TestDistance(t *testing.T) {
 	}
 	elsewhere := times
 	elsewhere.Machine = "another"
-	const begin = "*our transit at xdp, ids* (78 bytes) takes 700 ns a packet where the aim allows 625: the hooks, makes it "
+	const takes = "*our transit at xdp, ids* (78 bytes) takes 700 ns a packet where the aim allows 625: "
+	const begin = takes + "the hooks, makes it "
 	for _, test := range []struct {
 		name   string
 		result Result
 		others []Result
 		want   string
 	}{
-		{"limit within the aim", of(700, 600), []Result{times}, begin +
-			"600, which is within the aim; ours is 100 ns from that limit, of which our programs take 50 with warm caches, the largest part: fill (30)."},
+		{"limit within the aim", of(700, 600), []Result{times}, takes + "not reached; the hooks, makes it 600, which is within the aim and so is no limit; " +
+			"ours takes 100 ns more, our programs alone 50 with warm caches, the largest part: fill (30); 50 ns remain unexplained."},
+		{"limit within the aim, nothing else measured", of(700, 600), nil, takes + "not reached; the hooks, makes it 600, which is within the aim and so is no limit; " +
+			"100 ns remain unexplained."},
+		{"parts that take more than the distance", of(640, 620), []Result{times}, "*our transit at xdp, ids* (78 bytes) takes 640 ns a packet where the aim allows 625: " +
+			"not reached; the hooks, makes it 620, which is within the aim and so is no limit; " +
+			"ours takes 20 ns more, our programs alone 50 with warm caches, the largest part: fill (30); 0 ns remain unexplained."},
 		{"limit beyond the aim", of(700, 650), nil, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
 		{"parts of another machine", of(700, 650), []Result{elsewhere}, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
 		{"at the limit", of(700, 700), nil, begin + "700, which alone is beyond the aim; ours is at that limit."},
@@ -128,7 +134,7 @@ func TestShortfall(t *testing.T) {
 		if test.elsewhere {
 			r.Machine = "another"
 		}
-		_, missed := r.aims()
+		_, missed, _ := r.aims()
 		if (len(missed) == 0) != test.met || p.Met() != test.met {
 			t.Errorf("%+v: met: %v, %d missed", test.exports, p.Met(), len(missed))
 		}
@@ -163,13 +169,13 @@ func TestDistanceOfTimes(t *testing.T) {
 		limit *Limit
 		want  string
 	}{
-		{1, nil, "takes 92.5 ns, 54.2% more than the aim of 60 ns."},
-		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: the walk, makes it 60, which is within the aim; ours is 33 ns from that limit."},
+		{1, nil, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; nothing that was measured sets a limit."},
+		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; the walk, makes it 60, which is within the aim and so is no limit; 33 ns remain unexplained."},
 		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 0), Plus: plus, Rest: "the key"}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: the walk, makes it 70, which alone is beyond the aim; ours is 23 ns from that limit: the key."},
 		{65536, &Limit{Why: "one flow", Floor: floor("of a flow", 1), Rest: "misses"}, "takes 286.0 ns, 376.7% more than the aim of 60 ns: one flow, makes it 92, which alone is beyond the aim; ours is 194 ns from that limit: misses."},
 		{65536, &Limit{Why: "the walk", Floor: floor("of no flow", 0)}, "takes 286.0 ns, 376.7% more than the aim of 60 ns: the walk, makes it 99, which alone is beyond the aim; ours is 187 ns from that limit."},
-		{1, &Limit{Why: "the walk", Floor: floor("not measured", 0)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns."},
-		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1), Plus: []Reference{floor("not measured", 0)}}, "takes 92.5 ns, 54.2% more than the aim of 60 ns."},
+		{1, &Limit{Why: "the walk", Floor: floor("not measured", 0)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; nothing that was measured sets a limit."},
+		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1), Plus: []Reference{floor("not measured", 0)}}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; nothing that was measured sets a limit."},
 	} {
 		p := r.Points[0]
 		if test.x != 1 {
@@ -207,8 +213,8 @@ func TestDistancesByVariant(t *testing.T) {
 	}
 	r := Result{Name: "forwarding", Points: []Point{rate(0.8, 1, 78, "a"), rate(0.8, 1, 78, "b"), rate(0.6, 1, 1236, "a")}}
 	want := []string{
-		"*a* (78 bytes) takes 500 ns a packet where the aim allows 400. With 1236 bytes, it takes 500 ns a packet where the aim allows 300.",
-		"*b* (78 bytes) takes 500 ns a packet where the aim allows 400.",
+		"*a* (78 bytes) takes 500 ns a packet where the aim allows 400: not reached; nothing that was measured sets a limit. With 1236 bytes, it takes 500 ns a packet where the aim allows 300: not reached; nothing that was measured sets a limit.",
+		"*b* (78 bytes) takes 500 ns a packet where the aim allows 400: not reached; nothing that was measured sets a limit.",
 	}
 	if got := r.distances(r.Points, nil); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -251,8 +257,8 @@ func TestAims(t *testing.T) {
 	}}
 	text := string(Markdown([]Result{r, f})) + shown(t, r) + shown(t, f)
 	for _, want := range []string{
-		"\ncost:\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns.\n",
-		"\nforwarding:\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000.\n",
+		"\ncost:\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns: not reached; nothing that was measured sets a limit.\n",
+		"\nforwarding:\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000: not reached; nothing that was measured sets a limit.\n",
 		"[JSON](../bench/results/cost.json) | 0 | 1 of 2 |", "| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
 	} {
 		if !strings.Contains(text, want) {

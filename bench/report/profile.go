@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,6 +72,21 @@ func Profiled() (list []Reference) {
 	return list
 }
 
+// profiledOn is the machine of the decisions' times.
+const profiledOn = "Intel Xeon"
+
+// nowOn is the title of the column with recorded values, which names their machines.
+func nowOn(results []Result) string {
+	title := "now"
+	for _, r := range results {
+		isShown := slices.ContainsFunc(Profiled(), func(shown Reference) bool { return shown.Benchmark == r.Name })
+		if isShown && !strings.Contains(title, r.processor()) {
+			title += ", " + r.processor()
+		}
+	}
+	return title
+}
+
 // writeProfile writes the parts of a packet's way before and after they were made
 // cheaper, and as they were measured last.
 func writeProfile(b *strings.Builder, results []Result) {
@@ -78,12 +94,12 @@ func writeProfile(b *strings.Builder, results []Result) {
 ## Profile: before and after
 
 Parts of a packet's way through our programs, in ns with warm caches, before and after the
-decisions that made them cheaper. Old and new programs took turns on one machine (Intel Xeon,
+decisions that made them cheaper. Old and new programs took turns on one machine (` + profiledOn + `,
 virtual, Linux 6.18); parts of decision 0021 are the differences of two of its packets. "Now" is
-the newest recorded value of ` + "`parts`" + `, or of ` + "`exporter`" + ` for what an agent does, on the machine that is
-named for it above; – stands where none is recorded.
+the newest recorded value of ` + "`parts`" + `, or of ` + "`exporter`" + ` for what an agent does; – stands where none is
+recorded. Times of two machines cannot be compared: each column says of which one it is.
 `)
-	b.WriteString("\n| part | before | after | now | decision |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(b, "\n| part | before, %s | after, %s | %s | decision |\n|---|---|---|---|---|\n", profiledOn, profiledOn, nowOn(results))
 	for _, p := range profile() {
 		number, _, _ := strings.Cut(p.decision, "-")
 		fmt.Fprintf(b, "| %s | %s | %s | %s | [%s](decisions/%s) |\n", p.name, nanoseconds(p.before.part()), nanoseconds(p.after.part()), p.newest(results), number, p.decision)

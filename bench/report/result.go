@@ -114,7 +114,8 @@ const offeredSlack = 0.01
 // kept reports whether the rate was offered that was asked for.
 func (p Point) kept() bool { return p.Offered >= (1-offeredSlack)*p.Reference }
 
-// Met reports whether a point reaches its aims; a point without an aim does.
+// Met reports whether a point reaches its aims, as measured; a point without an aim
+// does.
 func (p Point) Met() bool { return p.metPlain() && p.metAim() }
 
 func (p Point) metPlain() bool { return p.PlainAim == 0 || p.PlainRatio >= p.PlainAim }

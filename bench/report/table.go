@@ -35,7 +35,7 @@ func (r Result) columns() []column {
 		)
 		if aims {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.Aim, p.metAim(), "≥ "+lossText(p.Aim))
+				return aimText(p.Aim, r.verdictOnAim(p), "≥ "+lossText(p.Aim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.PlainRatio != 0 && p.PlainRatio != p.Ratio }) {
@@ -43,7 +43,11 @@ func (r Result) columns() []column {
 		}
 		if r.any(func(p Point) bool { return p.PlainAim != 0 }) {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.PlainAim, p.metPlain(), "≥ "+ratioText(p.PlainAim))
+				verdict := missed
+				if p.metPlain() {
+					verdict = met
+				}
+				return aimText(p.PlainAim, verdict, "≥ "+ratioText(p.PlainAim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.Exports != nil }) {
@@ -55,7 +59,7 @@ func (r Result) columns() []column {
 			column{"spread", Point.spreadFigure},
 		)
 		if aims {
-			list = append(list, column{"aim", func(p Point) string { return aim(p, "≤ "+p.aimFigure()) }})
+			list = append(list, column{"aim", func(p Point) string { return aimText(p.Aim, r.verdict(p), "≤ "+p.aimFigure()) }})
 		}
 		list = append(list,
 			column{"of the baseline", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
@@ -75,7 +79,7 @@ func (r Result) columns() []column {
 			column{"spread", func(p Point) string { return spreadText(p, "%.1f", 1) }},
 		)
 		if aims {
-			list = append(list, column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≤ %.0f", p.Aim)) }})
+			list = append(list, column{"aim", func(p Point) string { return aimText(p.Aim, r.verdict(p), fmt.Sprintf("≤ %.0f", p.Aim)) }})
 		}
 		list = append(list,
 			column{"baseline, ns", func(p Point) string { return fmt.Sprintf("%.1f", p.Reference) }},
@@ -160,16 +164,11 @@ func spreadText(p Point, format string, scale float64) string {
 	return fmt.Sprintf(format, scale*(*p.Spread))
 }
 
-func aim(p Point, text string) string { return aimText(p.Aim, p.Met(), text) }
-
-func aimText(aim float64, met bool, text string) string {
-	switch {
-	case aim == 0:
+func aimText(aim float64, v verdict, text string) string {
+	if aim == 0 {
 		return none
-	case !met:
-		return text + ", missed"
 	}
-	return text + ", met"
+	return text + ", " + string(v)
 }
 
 func lossText(aim float64) string {

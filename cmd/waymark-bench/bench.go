@@ -178,38 +178,44 @@ func draw(r report.Result, file string) error {
 func newReportCommand(opts *commandline.Options) *cobra.Command {
 	var figures string
 	cmd := &cobra.Command{
-		Use:     "report [FILE...]",
-		Short:   "Print results saved as JSON as a Markdown document",
-		Example: "  waymark-bench report bench/results/*.json > docs/benchmarks.md\n  waymark-bench report --figures docs/benchmarks bench/results/*.json",
+		Use:   "report [FILE...]",
+		Short: "Print results saved as JSON as a Markdown document",
+		Long: `Print results saved as JSON as a Markdown document. With --figures, also write the
+figures, and before-after.md with the tables of what compare saved.`,
+		Example: "  waymark-bench report bench/results/*.json > docs/benchmarks.md\n  waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := opts.WithoutJSON("the document in Markdown"); err != nil {
 				return err
 			}
-			var results []report.Result
-			for _, name := range args {
-				content, err := os.ReadFile(name)
-				if err != nil {
-					return err
+			results, comparisons, err := report.Read(args)
+			if err != nil {
+				return err
+			}
+			if figures != "" {
+				for _, r := range results {
+					if err := draw(r, filepath.Join(figures, r.Name+".svg")); err != nil {
+						return err
+					}
 				}
-				var r report.Result
-				if err := json.Unmarshal(content, &r); err != nil {
-					return fmt.Errorf("%s has no result: %w; make one with: waymark-bench run NAME --json", name, err)
-				}
-				results = append(results, r)
-				if figures == "" {
-					continue
-				}
-				if err := draw(r, filepath.Join(figures, r.Name+".svg")); err != nil {
+				if err := writeBeforeAfter(filepath.Join(figures, "before-after.md"), comparisons); err != nil {
 					return err
 				}
 			}
-			_, err := cmd.OutOrStdout().Write(report.Markdown(experiments.Ordered(results)))
+			_, err = cmd.OutOrStdout().Write(report.Markdown(experiments.Ordered(results), comparisons...))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` for the figures that the document shows")
 	return cmd
+}
+
+// writeBeforeAfter writes the page of comparisons, where there are any.
+func writeBeforeAfter(file string, list []report.BeforeAfter) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return os.WriteFile(file, report.BeforeAfterPage(list), 0o644)
 }
 
 // newInstructionsCommand is for the project's own build.

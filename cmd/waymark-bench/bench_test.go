@@ -48,6 +48,11 @@ func TestUsage(t *testing.T) {
 		{"run cost --rounds 0", "--rounds 0: use at least 1, or remove it for 25"},
 		{"run cost --rounds -1", "--rounds -1: use at least 1"},
 		{"run cost --rounds 9000000000000000000", "--duration 3m0s: too short"},
+		{"compare fast", "--old is missing; name the file of an older waymark-bench"},
+		{"compare --old /bin/false", "waymark-bench: NAME is missing"},
+		{"compare --old /bin/false nothing", "there are cost, parts, forwarding"},
+		{"compare --old /bin/false fast --rounds 0", "--rounds 0: use at least 1, or remove it for 9"},
+		{"compare --old /bin/false fast --duration 99ms", "--duration 99ms: use at least 100ms"},
 	} {
 		if code, _, stderr := runBench(strings.Fields(tt.args)...); code != commandline.ExitUsage || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%s: exit code %d, %q; want %q", tt.args, code, stderr, tt.want)
@@ -90,6 +95,39 @@ func TestReferenceIsCurrent(t *testing.T) {
 	got, err := os.ReadFile("../../docs/reference/waymark-bench.md")
 	if err != nil || !bytes.Equal(got, docgen.Commands(newRoot(&commandline.Options{}))) {
 		t.Errorf("docs/reference/waymark-bench.md is not current (%v); run: make docs", err)
+	}
+}
+
+// Programs run in the order old, new, new, old, each with one round, and the old one is
+// asked for links with one queue as well.
+func TestCompareTakesTurns(t *testing.T) {
+	directory := t.TempDir()
+	log := filepath.Join(directory, "log")
+	program := func(name, pps string) string {
+		file := filepath.Join(directory, name)
+		script := "#!/bin/sh\necho " + name + " $OLD_QUEUES $@ >>" + log + "\necho '" + `{"name":"fast","machine":"one","points":[` +
+			`{"x":78,"dimensions":{"treatment":"kernel forwarding","by":"kernel"},"pps":1000,"ratio":1,"reference":1000},` +
+			`{"variant":"transit","x":78,"dimensions":{"treatment":"transit"},"pps":` + pps + `,"ratio":1.5,"reference":1000}]}` + "'\n"
+		if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	code, out, stderr := runBench("compare", "--old", program("old", "1500"), "--new", program("new", "3000"), "--rounds", "2", "--duration", "2s", "fast", "--json")
+	var c report.BeforeAfter
+	if err := json.Unmarshal([]byte(out), &c); err != nil || code != commandline.ExitOK {
+		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+	}
+	if len(c.Points) != 1 || c.Rounds != 2 || c.Points[0].Before != 1.5 || c.Points[0].After != 3 || c.Points[0].Change != 2 {
+		t.Errorf("%+v", c)
+	}
+	const each = " 1 run fast --json --rounds 1 --duration 2s\n"
+	want := "old" + each + "new" + each + "new" + each + "old" + each
+	if got, err := os.ReadFile(log); err != nil || string(got) != want {
+		t.Errorf("%v: %s", err, got)
+	}
+	if code, _, stderr := runBench("compare", "--old", "/bin/false", "fast"); code != commandline.ExitFailure || !strings.Contains(stderr, "/bin/false run fast") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 

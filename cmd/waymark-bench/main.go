@@ -38,7 +38,7 @@ results are JSON, and an error is the last object on standard output:
 {"kind":"error","ok":false,"error":"a sentence; a cure"}.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM).`
-	root.AddCommand(newListCommand(opts), newRunCommand(opts), newReportCommand(opts),
+	root.AddCommand(newListCommand(opts), newRunCommand(opts), newCompareCommand(opts), newReportCommand(opts),
 		newInstructionsCommand(opts), newExporterCommand(), newDocsCommand(opts))
 	opts.Finish(root)
 	return root

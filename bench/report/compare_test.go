@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// middle and range1 are simple statistics for these tests.
+func middle(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
+
+func range1(v []float64, _ int) *float64 {
+	r := Round(slices.Max(v)-slices.Min(v), 4)
+	return &r
+}
+
+var (
+	stockOne     = Dimensions{Treatment: "kernel forwarding", By: ByKernel, Format: "plain packets", Sink: "XDP", Queues: 1}
+	stockSeveral = Dimensions{Treatment: "kernel forwarding", By: ByKernel, Format: "plain packets", Sink: "XDP"}
+	stockTraced  = Dimensions{Treatment: "kernel forwarding", By: ByKernel, Format: "trace with ids", Sink: "XDP", Queues: 1}
+	fastOne      = Dimensions{Treatment: "decapsulation", Way: WayFast, Format: "no reader of records", Sink: "XDP", Queues: 1}
+	fastSeveral  = Dimensions{Treatment: "decapsulation", Way: WayFast, Format: "no reader of records", Sink: "XDP"}
+)
+
+// run is a result with rates in Mpps, all at one x.
+func run(commit string, rates map[Dimensions]float64) Result {
+	r := Result{Name: "fast", Machine: "one", Versions: map[string]string{"commit": commit}}
+	for _, d := range []Dimensions{stockOne, stockSeveral, stockTraced, fastOne, fastSeveral, {Treatment: "against itself", Way: WayFast, Comparison: AgainstOneCPU, Size: 78}} {
+		rate, ok := rates[d]
+		if !ok {
+			continue
+		}
+		p := NewPoint(d, 78)
+		p.PPS, p.Ratio, p.Reference = &rate, 0.5, 1
+		if d.By == ByKernel {
+			p.Ratio, p.Reference = 1, rate
+		}
+		r.Points = append(r.Points, p)
+	}
+	return r
+}
+
+// Rates are divided by that of the kernel's plain packets, of the same run and on the same
+// links; figures are medians over rounds, and changes those of each round.
+func TestCompare(t *testing.T) {
+	own := Dimensions{Treatment: "against itself", Way: WayFast, Comparison: AgainstOneCPU, Size: 78}
+	was := fastOne
+	was.Format = "nobody wants records"
+	var before, after []Result
+	for _, rates := range [][2]map[Dimensions]float64{
+		{{stockOne: 2, stockSeveral: 1, stockTraced: 1, fastOne: 4, fastSeveral: 3}, {stockOne: 1, stockSeveral: 1, stockTraced: 0.8, fastOne: 3, fastSeveral: 3, own: 1}},
+		{{stockOne: 4, stockSeveral: 1, stockTraced: 2, fastOne: 8, fastSeveral: 3}, {stockOne: 2, stockSeveral: 1, stockTraced: 1.6, fastOne: 8, fastSeveral: 3, own: 1}},
+		{{stockOne: 1, stockSeveral: 1, stockTraced: 0.5, fastOne: 4, fastSeveral: 3}, {stockOne: 1, stockSeveral: 1, stockTraced: 0.8, fastOne: 5, fastSeveral: 3, own: 1}},
+	} {
+		old := run("2f9c85e0", rates[0])
+		for i, p := range old.Points {
+			if p.Dimensions == fastOne {
+				old.Points[i] = Point{Variant: was.String(), Dimensions: was, X: 78, PPS: p.PPS, Ratio: p.Ratio}
+			}
+		}
+		gone := NewPoint(Dimensions{Treatment: "gone"}, 78)
+		gone.PPS = old.Points[0].PPS
+		old.Points = append(old.Points, gone)
+		before, after = append(before, old), append(after, run("abcdef012345678", rates[1]))
+	}
+	c, err := Compare(before, after, middle, range1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spread := func(v float64) *float64 { return &v }
+	want := []Changed{
+		{stockTraced.String(), stockTraced, 78, OfKernel, 0.5, 0.8, 1.6, spread(0)},
+		{fastOne.String(), fastOne, 78, OfKernel, 2, 4, 1.5, spread(0.75)},
+		{fastSeveral.String(), fastSeveral, 78, OfKernel, 3, 3, 1, spread(0)},
+	}
+	if difference := cmp.Diff(want, c.Points); difference != "" {
+		t.Error(difference)
+	}
+	if difference := cmp.Diff([][]string{{"gone (78 bytes)"}, {own.String() + " (78 bytes)"}}, [][]string{c.OnlyBefore, c.OnlyAfter}); difference != "" {
+		t.Error(difference)
+	}
+	page, summary := string(BeforeAfterPage([]BeforeAfter{c})), string(Markdown(nil, c))
+	for _, want := range []string{
+		"## fast: 2f9c85e0 and abcdef012345\n", "| decapsulation, no reader of records, sink in XDP, one queue | 78 bytes | 2.00 × kernel | 4.00 × kernel | +50.0% | 75.0% |\n",
+		"1 variants were only measured before", "1 variants are new",
+	} {
+		if !strings.Contains(strings.ReplaceAll(page, "fast forwarding, ", ""), want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if want := "- `fast`, commits 2f9c85e0 and abcdef012345: 2 variants of ours, from +0.0% to +50.0%"; !strings.Contains(summary, want) {
+		t.Errorf("no %q in\n%s", want, summary)
+	}
+}
+
+// Without the kernel in both, rates are divided by the benchmark's own baseline; times are
+// compared as they are.
+func TestCompareWithoutKernel(t *testing.T) {
+	ns := func(v float64) *float64 { return &v }
+	cost := func(took float64) Result {
+		p := NewPoint(Dimensions{Hook: "tc egress", Outcome: "encap_inserted"}, 78)
+		p.NS = ns(took)
+		return Result{Name: "cost", Points: []Point{p}}
+	}
+	c, err := Compare([]Result{cost(100)}, []Result{cost(60)}, middle, range1)
+	if err != nil || len(c.Points) != 1 || c.Points[0].Figure != InNS || c.Points[0].Change != 0.6 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	c, err = Compare([]Result{cost(0), cost(50), cost(50)}, []Result{cost(60), cost(-1), cost(25)}, middle, range1)
+	if err != nil || len(c.Points) != 1 || c.Points[0].Change != 0.5 || c.Points[0].Before != 50 || c.Points[0].After != 25 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err = Compare([]Result{cost(0)}, []Result{cost(60)}, middle, range1); err != nil || len(c.Points) != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	rate := func(ratio float64) Result {
+		p := NewPoint(Dimensions{Treatment: "transit", Comparison: AgainstOneCPU, Size: 78}, 2)
+		p.PPS, p.Ratio, p.Reference = ns(1e6), ratio, 5e5
+		return Result{Name: "cores", Points: []Point{p}}
+	}
+	c, err = Compare([]Result{rate(1.6)}, []Result{rate(2)}, middle, range1)
+	if err != nil || len(c.Points) != 1 || c.Points[0].Figure != OfBaseline || c.Points[0].Before != 1.6 || c.Points[0].Change != 1.25 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	// A rate that is kept now and was not before is a change, although it is its own baseline.
+	kept := rate(1)
+	kept.Points[0].Reference = 1e6
+	if c, err = Compare([]Result{rate(0.8)}, []Result{kept}, middle, range1); err != nil || len(c.Points) != 1 || c.Points[0].Change != 1.25 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err = Compare([]Result{kept}, []Result{kept}, middle, range1); err != nil || len(c.Points) != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := Compare([]Result{rate(1)}, nil, middle, range1); err == nil {
+		t.Error("a result was compared with none")
+	}
+}
+
+// Results and comparisons are told apart by what they contain.
+func TestRead(t *testing.T) {
+	directory := t.TempDir()
+	save := func(name string, value any) string {
+		file := filepath.Join(directory, name)
+		content, err := json.Marshal(value)
+		if err == nil {
+			err = os.WriteFile(file, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	result, comparison := save("a.json", Result{Name: "fast"}), save("b.json", BeforeAfter{BeforeAfter: "cores", Points: []Changed{{Variant: "transit"}}})
+	results, comparisons, err := Read([]string{comparison, result})
+	if err != nil || len(results) != 1 || results[0].Name != "fast" || len(comparisons) != 1 || comparisons[0].BeforeAfter != "cores" || len(comparisons[0].Points) != 1 {
+		t.Errorf("%+v, %+v, %v", results, comparisons, err)
+	}
+	if _, _, err := Read([]string{save("c.json", "figures")}); err == nil || !strings.Contains(err.Error(), "waymark-bench run NAME --json") {
+		t.Errorf("%v", err)
+	}
+}
