@@ -37,6 +37,10 @@ func (incrementalModule) check(option ioam.Option) (fault model.Outcome, sound b
 	if int(trace.NodeLen) != trace.Type.NodeLen() {
 		return model.OutcomeMalformedNodeLength, false
 	}
+	trace.Incremental = true
+	if _, err := trace.Nodes(); err != nil {
+		return model.OutcomeMalformedNodeData, false
+	}
 	return 0, true
 }
 

@@ -12,8 +12,6 @@
 #include "option/dex.h"
 #include "option/incremental.h"
 
-#define MAX_OPTION 255 /* bytes of an option's data */
-
 /* A trace that is about to grow. */
 struct growing {
 	__u32 length; /* bytes of this node's data */
