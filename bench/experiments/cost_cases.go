@@ -235,6 +235,7 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 		make1("", model.OutcomeMalformedOptionLength, "transit", harness.With(ids, atOption+1, 1, 0, 1, 15), 0),
 		make1("", model.OutcomeMalformedNodeLength, "transit", harness.With(ids, atNodeLen, 3<<3), 0),
 		make1("", model.OutcomeMalformedRemainingLength, "transit", harness.With(ids, atRemaining, 50), 0),
+		make1("", model.OutcomeMalformedNodeData, "transit", harness.With(traced(traceOption(model.TraceOption{Namespace: namespace, Type: typeIDs, Size: 4}, 0)), atIOAMType, 1), 0),
 	}
 }
 

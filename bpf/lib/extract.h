@@ -300,7 +300,8 @@ __noinline int record_extraction(context *ctx, const struct options *o, const st
 	if (!o || !on || !x)
 		return -1;
 	packet_load(ctx, p);
-	hide_kept(x, o);
+	if (!may_be_probe(o) || !is_probe(o))
+		hide_kept(x, o);
 	r = &x->record;
 	r->kind = SAMPLE_RECORD;
 	r->ifindex = on->ifindex;
@@ -340,12 +341,17 @@ static __always_inline struct extraction *begin_extraction(context *ctx, const s
 	return x;
 }
 
-/* Reports the Direct Exports that were removed. The egress hook reports those that stay. */
+/*
+ * Reports the Direct Exports that were removed. The egress hook reports those that stay; of a probe, which
+ * does not get there, all are reported here.
+ */
 static __always_inline void report_extracted(context *ctx, const struct packet *p,
 					     struct options *o, const struct hop *hop)
 {
+	int ends = may_be_probe(o) && is_probe(o);
+
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count && !ends; i++) {
 		if (!is_marked(o, &o->options[i]))
 			o->options[i].kind = KIND_OTHER;
 	}

@@ -7,9 +7,8 @@
 #include "boundary.h"
 #include "common_removal.h"
 #include "common_transit.h"
-#include "extract.h"
 #include "pathmtu.h"
-#include "record.h"
+#include "probe.h"
 #include "segments.h"
 #include "tunnel_end.h"
 
@@ -214,7 +213,7 @@ static __always_inline int refuses_proofs(context *ctx, struct packet *p, struct
 }
 
 static __always_inline struct result with_options(context *ctx, struct packet *p, struct options *o,
-						  struct path *path)
+						  struct hop *hop, struct path *path)
 {
 	struct result result = {.reason = STACK_HEADERS};
 	enum disposition disposition = GOES_ON;
@@ -222,7 +221,6 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	enum outcome tunnel;
 	const __u8 *hbh;
 	__u8 next_header;
-	struct hop hop;
 	int found;
 
 	if (!(p->on->roles & ROLE_INGRESS))
@@ -252,42 +250,43 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		if (!ip6)
 			return result;
 	}
-	hop = hop_at_ingress(p->on, ip6);
+	*hop = hop_at_ingress(p->on, ip6);
 	tunnel = find_tunnel(ctx, p, E2E_NEXT(found), o->length + E2E_LENGTH(found), o,
 			     found & E2E_KNOWN);
 	if (is_refused(tunnel)) {
 		result.outcome = tunnel;
 		return result;
 	}
+	o->in_tunnel = tunnel == OUTCOME_TUNNEL_DECAPSULATED;
 	if (tunnel == OUTCOME_TUNNEL_DECAPSULATED)
 		disposition = LOSES_TUNNEL;
 	else if (o->removable || found & E2E_MARKED)
 		disposition = LOSES_HEADER;
 	else
-		hop.stays = 1;
+		hop->stays = 1;
 	if (READS_E2E && disposition == LOSES_HEADER && !(found & E2E_MARKED)) {
 		forget_e2e(); /* that header stays */
 		found = next_header;
 	}
 	if (refuses_proofs(ctx, p, o))
 		disposition = DROPPED; /* its options are counted as if it went on */
-	else if (NODE.fast && p->on->fast && hop.stays)
-		result.reason = find_way_on(ctx, p, o, &hop, path);
+	else if (NODE.fast && p->on->fast && hop->stays)
+		result.reason = find_way_on(ctx, p, o, hop, path);
 	if (disposition != GOES_ON && disposition != DROPPED && !is_shared(o, disposition, found)) {
-		result.outcome = remove(ctx, p, o, &hop, disposition, found);
+		result.outcome = remove(ctx, p, o, hop, disposition, found);
 		if (is_removed(result.outcome))
 			result.reason = STACK_NONE;
 		return result;
 	}
 	if (disposition == LOSES_HEADER && is_extractable(p, o, found)) {
-		result.outcome = extract(ctx, p, o, &hop, found);
+		result.outcome = extract(ctx, p, o, hop, found);
 		return result;
 	}
-	ingress_options(ctx, p, o, &hop, path);
+	ingress_options(ctx, p, o, hop, path);
 	if (disposition == DROPPED)
 		return dropped(OUTCOME_POT_DROPPED);
 	result.outcome = o->outcome;
-	if (hop.leaves)
+	if (hop->leaves)
 		result.completed = o->completed;
 	if (disposition != GOES_ON)
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
@@ -399,6 +398,7 @@ without_options(context *ctx, struct packet *p, const struct options *o, __u32 l
 static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
 {
 	struct result result = {.reason = STACK_HEADERS};
+	struct hop hop = {};
 	struct options *o;
 
 	if (p->on->roles & ROLE_INGRESS &&
@@ -418,9 +418,10 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 			result.disposition = DROPPED;
 			return result;
 		}
-		result = with_options(ctx, p, o, path);
+		result = with_options(ctx, p, o, &hop, path);
 		result.options = o->outcome;
-		if (may_be_probe(o) && is_removed(result.outcome) && is_probe(o)) {
+		if (may_be_probe(o) && ends_probe(o, result.outcome)) {
+			report_probe(ctx, o, p->on, &hop, result.outcome);
 			result.outcome = OUTCOME_ACTIVE_TERMINATED;
 			result.disposition = DROPPED;
 		}

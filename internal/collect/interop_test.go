@@ -157,10 +157,8 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 	case 4:
 		return randomBlock(r, at)
 	}
-	trace := ioam.Trace{Namespace: 123, RemainingLen: uint8(r.IntN(100))}
-	if r.IntN(2) == 0 {
-		trace.Flags = ioam.FlagOverflow
-	}
+	flags := ioam.FlagOverflow | ioam.FlagLoopback | ioam.FlagActive
+	trace := ioam.Trace{Namespace: 123, Flags: ioam.TraceFlags(r.IntN(16)) & flags, RemainingLen: uint8(r.IntN(100))}
 	trace.Type = randomData(r, at).Type
 	out, _ := record.NewTrace(at, trace, p, record.Clock{})
 	out.Node, out.Interface, out.IfIndex = "porthos", "eth0", 2

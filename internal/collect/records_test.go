@@ -267,7 +267,7 @@ func TestTrace(t *testing.T) {
 			{"observationTimeNanoseconds", start}, {"sourceIPv6Address", netip.MustParseAddr("2001:db8:1::2")}, {"destinationIPv6Address", netip.MustParseAddr("2001:db8:2::2")},
 			num("protocolIdentifier", 17), num("flowLabelIPv6", 1), num("ipTotalLength[4]", 100), num("ingressInterface", 2), num("ioamOptionType", 0), num("ioamNamespaceId", 123),
 			num("ioamTraceType", 0x800000), num("ioamReportId", report), num("ioamHopIndex", index), num("ioamHopCount", count),
-			num("ioamTraceFlags", 8), num("ioamRemainingLength", 3), num("ioamHopLimit", 63-index), num("ioamNodeId", index+1),
+			num("ioamTraceFlags", 0xe), num("ioamRemainingLength", 3), num("ioamHopLimit", 63-index), num("ioamNodeId", index+1),
 		}
 	}
 	for _, tt := range []struct {
@@ -297,7 +297,7 @@ func TestTrace(t *testing.T) {
 					ids = append(ids, fmt.Sprint(n.NodeID.Value))
 				}
 				got = append(got, "["+strings.Join(ids, " ")+"]")
-				if !r.Overflow.Value || r.Remaining.Value != 3 || r.Namespace != 123 || r.IfIndex != 2 || r.Packet.Length != 100 || r.Option != "pre-allocated" {
+				if !r.Overflow.Value || !r.Loopback || !r.Active || r.Remaining.Value != 3 || r.Namespace != 123 || r.IfIndex != 2 || r.Packet.Length != 100 || r.Option != "pre-allocated" {
 					t.Errorf("%+v", r)
 				}
 			}

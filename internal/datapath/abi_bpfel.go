@@ -686,7 +686,8 @@ const (
 	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 56
 	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 57
 	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 58
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 59
+	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 59
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 60
 )
 
 type abiPatch struct {

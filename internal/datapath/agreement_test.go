@@ -273,7 +273,7 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 	}
 	if !c.wanted {
 		expected.Record, expected.Postcards = nil, nil
-		if expected.Outcome.Removed() && !hasProved(expected.Options) {
+		if (expected.Outcome.Removed() || expected.Removal.Removed()) && !hasProved(expected.Options) {
 			expected.Options = nil // without a reader, nothing is written
 		}
 	}

@@ -14,15 +14,17 @@ import (
 func (g generator) incremental() []byte {
 	kind := g.traceType()
 	nodeLen := kind.NodeLen()
-	data := g.bytes(min(4*nodeLen*g.IntN(5), 244))
-	if g.IntN(8) == 0 {
-		data = g.bytes(4 * g.IntN(62))
-	}
-	if g.IntN(40) == 0 {
-		data = append(data, 0, 0)
-	}
-	if len(data) >= 4 && g.IntN(4) == 0 { // what this node may have written
+	data := g.nodesOf(kind)
+	if nodeLen > 0 && len(data) >= 4 && g.IntN(4) == 0 { // what this node may have written
 		copy(data, []byte{[]byte{63, 64, 255}[g.IntN(3)], 0, 0, 2})
+	}
+	switch g.IntN(30) { // ends within a node's data, mostly
+	case 0:
+		data = g.bytes(4 * g.IntN(62))
+	case 1:
+		data = data[:g.IntN(len(data)+1)]
+	case 2:
+		data = append(data, 0, 0)
 	}
 	remaining := []int{0, nodeLen, 127, g.IntN(128)}[g.IntN(4)]
 	flags := []int{0, 0, 0, 0, 0, 8, 4, 2}[g.IntN(8)]
@@ -37,6 +39,24 @@ func (g generator) incremental() []byte {
 	option = binary.BigEndian.AppendUint16(option, uint16(nodeLen<<11|flags<<7|remaining))
 	option = binary.BigEndian.AppendUint32(option, uint32(kind)<<8|uint32(g.IntN(2)))
 	return append(option, data...)
+}
+
+// nodesOf are the data of up to four nodes, as far as an option has room.
+func (g generator) nodesOf(kind ioam.TraceType) (data []byte) {
+	for range g.IntN(5) {
+		node := g.bytes(4 * kind.NodeLen())
+		if kind.HasSnapshot() {
+			words := g.IntN(4)
+			if g.IntN(8) == 0 {
+				words = g.IntN(60)
+			}
+			node = append(append(node, byte(words)), g.bytes(3+4*words)...)
+		}
+		if len(data)+len(node) <= 244 {
+			data = append(data, node...)
+		}
+	}
+	return data
 }
 
 // growing makes an inserted trace incremental.

@@ -123,10 +123,19 @@ var loopbackMutations = []struct {
 	{mutation{name: "a probe in a tunnel", config: func(c *model.NodeConfig) { terminating(c); c.Namespaces[0].Remove = false; decapsulating(c) },
 		change: then(tunnelled, set(atTrace+2, 0x11)), outcome: model.OutcomeActiveTerminated, also: model.OutcomeTraceFilled, drop: true,
 		want: func(f []byte) []byte { return append(f[:atIPv6:atIPv6], f[atInner:]...) }, records: 1}, 0},
+	{mutation{name: "a probe with another option", config: terminating, change: then(sharedWith(0x3e), set(atTrace+2, 0x11)), outcome: model.OutcomeActiveTerminated, also: model.OutcomeTraceFilled,
+		drop: true, want: func(f []byte) []byte { return set(atHBH+10, 0, 0, 0, 0, 0, 0)(sharedStripped(f)) }, records: 1}, 0},
+	{mutation{name: "a probe that is followed", config: terminating, change: then(set(atTrace+2, 0x11), set(atHBH, 0)), outcome: model.OutcomeActiveTerminated, also: model.OutcomeTraceFilled, drop: true,
+		want: filledProbe, records: 1}, 0},
+	{mutation{name: "a probe in a jumbogram", config: terminating, change: then(sharedWith(0x3e), set(atTrace+2, 0x11), set(atLength, 0, 0)), outcome: model.OutcomeActiveTerminated,
+		also: model.OutcomeTraceFilled, drop: true, want: func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }, records: 1}, 0},
+	{mutation{name: "a probe in a tunnel with an option that discards", config: func(c *model.NodeConfig) { terminating(c); c.Namespaces[0].Remove = false; decapsulating(c) },
+		change: then(tunnelled, sharedWith(0x5e), set(atTrace+2, 0x11)), outcome: model.OutcomeActiveTerminated, also: model.OutcomeTraceFilled, drop: true,
+		want: func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }, records: 1}, 0},
 	{mutation{name: "a probe, not allowed", config: func(c *model.NodeConfig) { c.Namespaces[0].Remove = true }, change: set(atTrace+2, 0x11),
 		outcome: model.OutcomeInlineRemoved, also: model.OutcomeTraceFilled, want: stripped, records: 1}, 0},
 	{mutation{name: "a probe that goes on", config: func(c *model.NodeConfig) { c.Namespaces[0].TerminateActive = true }, change: set(atTrace+2, 0x11),
-		outcome: model.OutcomeTraceFilled, want: func(f []byte) []byte { return set(atTrace+2, 0x11)(filled(f)) }}, 0},
+		outcome: model.OutcomeTraceFilled, want: filledProbe}, 0},
 	{mutation{name: "incremental with the flag", config: looping, change: then(asking, set(atOption+3, 1)), outcome: model.OutcomeOptionUnsupported}, 0},
 	{mutation{name: "incremental that may grow, with the flag", config: func(c *model.NodeConfig) { looping(c); growing(c) }, change: then(asking, set(atOption+3, 1)),
 		outcome: model.OutcomeIncrementalTrace}, 1},
@@ -151,6 +160,8 @@ var loopbackMutations = []struct {
 		outcome: model.OutcomeTraceFilled, want: answeredCopy}, 0},
 	{mutation{name: "an own copy with the flag", config: sending, change: then(ownCopy, set(atTrace+2, 0x0a)), outcome: model.OutcomeTraceFilled, want: answeredCopy}, 0},
 }
+
+func filledProbe(f []byte) []byte { return set(atTrace+2, 0x11)(filled(f)) }
 
 func terminating(c *model.NodeConfig) {
 	c.Namespaces[0].TerminateActive, c.Namespaces[0].Remove = true, true

@@ -186,6 +186,12 @@ func shortExport(nodeLen byte) func([]byte) []byte {
 	return set(atOption, 0x31, 6, 0, 4, 0, 123, 0, 0, 0x31, 26, 0, 0, 0, 123, nodeLen, 2, 0xc0, 0, 0, 0)
 }
 
+// snapshots is an incremental trace of two nodes with hop limit, id and a snapshot; that of the
+// second has some 4-byte units, and room for none.
+func snapshots(units byte) []byte {
+	return []byte{0x31, 34, 0, 1, 0, 123, 0x08, 4, 0x80, 0, 2, 0, 63, 0, 0, 3, 2, 0, 3, 9, 1, 2, 3, 4, 5, 6, 7, 8, 64, 0, 0, 4, units, 0, 3, 9}
+}
+
 // sharedWith gives the trace less room, and the header another option.
 func sharedWith(kind byte) func([]byte) []byte {
 	return set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind, 6, 0, 0, 0, 0, 0, 0)
@@ -234,6 +240,14 @@ var ingressMutations = []mutation{
 	{name: "incremental trace with the overflow flag", config: growing, change: then(set(atOption+3, 1), set(atTrace+2, 0x14)), outcome: model.OutcomeOverflowSet},
 	{name: "incremental trace of namespace 124", config: growing, change: then(set(atOption+3, 1), set(atTrace+1, 124)), outcome: model.OutcomeNamespaceUnknown},
 	{name: "incremental trace, NodeLen 3", config: growing, change: then(set(atOption+3, 1), set(atTrace+2, 0x18)), outcome: model.OutcomeMalformedNodeLength},
+	{name: "incremental trace, within a node's data", config: growing, change: set(atOption, 0x31, 22, 0, 1, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 10), outcome: model.OutcomeMalformedNodeData},
+	{name: "incremental trace of namespace 124, within 4 bytes", change: set(atOption, 0x31, 19, 0, 1, 0, 124, 0x10, 4, 0xc0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 13), outcome: model.OutcomeMalformedNodeData},
+	{name: "incremental trace, within a node's data, mainline", config: mainline, change: set(atOption, 0x31, 22, 0, 1, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 10), outcome: model.OutcomeOptionUnsupported},
+	{name: "incremental trace with snapshots", config: growing, change: set(atOption, snapshots(0)...), outcome: model.OutcomeIncrementalTrace},
+	{name: "incremental trace, within a snapshot", config: growing, change: set(atOption, snapshots(1)...), outcome: model.OutcomeMalformedNodeData},
+	{name: "incremental trace, before a snapshot", config: growing, change: set(atOption, 0x31, 14, 0, 1, 0, 123, 0x08, 4, 0x80, 0, 2, 0, 1, 2, 3, 4, 1, 18), outcome: model.OutcomeMalformedNodeData},
+	{name: "incremental trace, a snapshot far beyond the packet", config: growing, change: set(atOption, snapshots(255)...), outcome: model.OutcomeMalformedNodeData},
+	{name: "incremental trace without fields, and some data", config: growing, change: set(atOption, 0x31, 15, 0, 1, 0, 123, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4, 5, 1, 17), outcome: model.OutcomeIncrementalTrace},
 	{name: "incremental trace of nine bytes", change: set(atOption, 0x31, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 23), outcome: model.OutcomeMalformedOptionLength},
 	{name: "incremental trace of nine bytes, mainline", config: mainline, change: set(atOption, 0x31, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 23), outcome: model.OutcomeOptionUnsupported},
 	{name: "incremental trace, RemainingLen beyond the option", config: growing, change: then(set(atOption+3, 1), set(atTrace+3, 127)), outcome: model.OutcomeIncrementalTrace},

@@ -203,7 +203,7 @@ func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end
 	at(6, &p.Queue, 0)
 	put32(6, ioam.DataUnavailable)
 	mainline := cfg.Compatibility == model.CompatibilityMainline
-	if !mainline && !o.Incremental {
+	if !mainline {
 		at(7, &p.Complement, 0)
 	}
 	put32(7, ioam.DataUnavailable)
@@ -220,15 +220,20 @@ func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end
 	}
 	data = append(data, tail...)
 	if p.Complement != 0 {
-		p.Sum = prebuiltSum(data, start, p)
+		longer := 0
+		if o.Incremental {
+			longer = len(data)
+		}
+		p.Sum = prebuiltSum(data, start, longer, p)
 	}
 	return data, 0
 }
 
 // prebuiltSum is what the checksum complement of a packet's own data begins with: the
 // one's complement sum of the data without what differs per packet, less that of
-// RemainingLen, which the data reduce; as programs sum up words of the packet.
-func prebuiltSum(data []byte, start uint16, p *abiPatch) uint16 {
+// RemainingLen, which the data reduce, and with what the option is longer by; as programs
+// sum up words of the packet.
+func prebuiltSum(data []byte, start uint16, longer int, p *abiPatch) uint16 {
 	fixed := slices.Clone(data)
 	zero := func(offset uint16, length int) {
 		if offset != 0 {
@@ -242,8 +247,9 @@ func prebuiltSum(data []byte, start uint16, p *abiPatch) uint16 {
 	for _, offset := range []uint16{p.Seconds, p.Fraction, p.Queue, p.Complement, p.Buffer} {
 		zero(offset, 4)
 	}
-	remaining := binary.BigEndian.AppendUint16(nil, ^uint16(len(data)/4))
-	sum := uint64(binary.NativeEndian.Uint16(remaining))
+	lengths := binary.BigEndian.AppendUint16(nil, ^uint16(len(data)/4))
+	lengths = binary.BigEndian.AppendUint16(lengths, uint16(longer))
+	sum := uint64(binary.NativeEndian.Uint16(lengths)) + uint64(binary.NativeEndian.Uint16(lengths[2:]))
 	for i := 0; i < len(fixed); i += 2 {
 		sum += uint64(binary.NativeEndian.Uint16(fixed[i:]))
 	}

@@ -57,7 +57,7 @@ const (
 	OutcomeOptionsRemoved     // options removed from headers of which something stays
 	OutcomeInlineRemoved      // Hop-by-Hop header removed
 	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
-	OutcomeActiveTerminated   // one of these, and the packet was a probe: dropped, by policy (RFC 9322 §5)
+	OutcomeActiveTerminated   // a probe whose header, or trace, was to be removed: dropped, by policy (RFC 9322 §5)
 	OutcomeLoopbackReceived   // a copy of a packet that this node had sent with the Loopback flag: dropped (RFC 9322 §4.4)
 
 	// The domain's edge.
@@ -82,6 +82,7 @@ const (
 	OutcomeMalformedNodeLength      // NodeLen inconsistent with the trace type
 	OutcomeMalformedRemainingLength // RemainingLen beyond the option
 	OutcomeMalformedSequences       // Edge-to-Edge option with two Sequence Numbers
+	OutcomeMalformedNodeData        // incremental trace that ends within the data of a node
 
 	// NumOutcomes is the number of outcomes.
 	NumOutcomes

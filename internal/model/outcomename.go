@@ -48,7 +48,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeOptionsRemoved:           {"options_removed", "options removed from headers of which something stays; traces are recorded"},
 	OutcomeInlineRemoved:            {"inline_removed", "Hop-by-Hop header removed and recorded"},
 	OutcomeTunnelDecapsulated:       {"tunnel_decapsulated", "outer IPv6 header and Hop-by-Hop header removed and recorded"},
-	OutcomeActiveTerminated:         {"active_terminated", "probe with the Active flag, its header removed and recorded: dropped by policy"},
+	OutcomeActiveTerminated:         {"active_terminated", "probe with the Active flag, where its trace was to be removed: recorded, and dropped by policy"},
 	OutcomeLoopbackReceived:         {"loopback_received", "returned copy of a packet on which this node had set the Loopback flag: recorded and dropped"},
 	OutcomeBoundaryIgnored:          {"boundary_ignored", "IOAM at the domain's edge, passed unchanged by policy"},
 	OutcomeBoundaryStripPartial:     {"boundary_strip_partial", "IOAM at the domain's edge, not stripped: another option shares the header, which is too long, or that of a jumbogram"},
@@ -66,6 +66,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeMalformedNodeLength:      {"malformed_node_length", "NodeLen inconsistent with the trace type"},
 	OutcomeMalformedRemainingLength: {"malformed_remaining_length", "RemainingLen beyond the option"},
 	OutcomeMalformedSequences:       {"malformed_sequences", "Edge-to-Edge option with Sequence Numbers of 64 and of 32 bits"},
+	OutcomeMalformedNodeData:        {"malformed_node_data", "incremental trace that ends within the data of a node"},
 }
 
 // String returns the outcome's name, such as "trace_filled".
@@ -115,8 +116,7 @@ func Outcomes() []Outcome {
 	return all
 }
 
-// Removed reports whether the packet lost its header, or its tunnel, whether it went on or
-// not.
+// Removed reports whether the packet lost its header, or its tunnel.
 func (o Outcome) Removed() bool {
-	return o >= OutcomeInlineRemoved && o <= OutcomeActiveTerminated
+	return o == OutcomeInlineRemoved || o == OutcomeTunnelDecapsulated
 }

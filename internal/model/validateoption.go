@@ -95,7 +95,7 @@ func (c NodeConfig) validateIncremental(f faults, o TraceOption) {
 			"packets with traces of namespace %d may not grow", o.Namespace)
 	}
 	if o.Type.HasSnapshot() {
-		f.add("type", "use a pre-allocated trace, or remove bit 22", "an incremental trace has no room for the opaque state snapshot")
+		f.add("type", "use a pre-allocated trace, or remove bit 22", "an encapsulation inserts no incremental trace with the opaque state snapshot (bit 22)")
 	}
 }
 

@@ -122,7 +122,7 @@ func goldenTraces(t testing.TB) []specimen {
 	trace := func(typ ioam.TraceType, source Source, raw ...ioam.NodeData) *Trace {
 		r := &Trace{
 			Time: instant.Of(goldenAt), Node: "aramis", Interface: "eth0", IfIndex: 21, Source: source,
-			Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 123, TraceType: typ, Overflow: NewField(true, true), Remaining: NewField(3, true),
+			Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 123, TraceType: typ, TraceFlags: newTraceFlags(ioam.FlagOverflow), Remaining: NewField(3, true),
 			PathDelay: NewField[uint32](1234, true), Packet: goldenPacket(148), Nodes: []NodeData{}, Raw: raw,
 		}
 		if source == SourceKernel {
@@ -145,7 +145,7 @@ func goldenProbes(t testing.TB) []specimen {
 		d := ioam.NodeData{Type: 0x800000, Bytes: craft.Hex(t, fmt.Sprintf("400000%02x", n))}
 		return &Trace{
 			Time: instant.Of(goldenAt), Node: "athos", Interface: "eth1", IfIndex: 22, Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 7, TraceType: 0x800000,
-			Overflow: NewField(false, true), Remaining: NewField(5, true), Packet: goldenPacket(148), Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
+			TraceFlags: newTraceFlags(0), Remaining: NewField(5, true), Packet: goldenPacket(148), Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
 		}
 	}
 	probe, copied := trace(1), trace(2)

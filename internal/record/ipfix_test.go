@@ -166,12 +166,15 @@ func TestTraceElements(t *testing.T) {
 	delayed.PathDelay = NewField[uint32](31, true)
 	empty := pathOfTwo(t)
 	empty.Nodes, empty.Raw, empty.Overflow, empty.Remaining, empty.Option = nil, nil, NewField(false, true), NewField(4, true), "incremental"
+	probe := pathOfTwo(t)
+	probe.TraceFlags = newTraceFlags(ioam.FlagLoopback | ioam.FlagActive)
 	for _, tt := range []struct {
 		name  string
 		trace *Trace
 		index int
 		want  string
 	}{
+		{"of a probe", probe, 0, head + "ioamHopIndex=0 ioamHopCount=2 ioamTraceFlags=6 ioamRemainingLength=0 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=63 ioamNodeId=2 ioamTimestampSeconds=4294967295"},
 		{"first", pathOfTwo(t), 0, head + "ioamHopIndex=0 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=63 ioamNodeId=2 ioamTimestampSeconds=4294967295"},
 		{"second", pathOfTwo(t), 1, head + "ioamHopIndex=1 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=2026-07-21T14:17:32Z ioamHopLimit=62 ioamNodeId=3 ioamTimestampSeconds=1784643452"},
 		{"first of a path with a delay", delayed, 0, head + "ioamHopIndex=0 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=63 ioamNodeId=2 ioamTimestampSeconds=4294967295"},

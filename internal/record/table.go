@@ -154,6 +154,13 @@ func (c column[R]) listed() column[R] {
 	return c
 }
 
+// carriedBy notes, for the reference, an element that another field is written into, and
+// this one with it.
+func (c column[R]) carriedBy(name string) column[R] {
+	c.row.Elements = []string{name}
+	return c
+}
+
 // when says which records have the elements.
 func (c column[R]) when(w condition) column[R] {
 	for i := range c.names {

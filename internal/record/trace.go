@@ -23,9 +23,7 @@ type Trace struct {
 	Option    string        // IOAM option-type
 	Namespace ioam.NamespaceID
 	TraceType ioam.TraceType
-	Overflow  Field[bool]
-	Active    bool          // the flag: the packet is a probe (RFC 9322 §5)
-	Loopback  bool          // the flag: nodes return copies of the packet (RFC 9322 §4)
+	TraceFlags
 	Copy      bool          // the packet is such a copy, and this node had set the flag
 	Remaining Field[int]    // RemainingLen: free space in 4-byte units
 	PathDelay Field[uint32] // see MeasurePathDelay; absent when it is not known
@@ -34,6 +32,33 @@ type Trace struct {
 
 	// Raw is what Nodes was read from, node by node. IPFIX exports it unchanged.
 	Raw []ioam.NodeData
+}
+
+// TraceFlags are the flags of a trace. Without a valid Overflow, none of them is known.
+type TraceFlags struct {
+	Overflow Field[bool]
+	Loopback bool // nodes return copies of the packet (RFC 9322 §4)
+	Active   bool // the packet is a probe (RFC 9322 §5)
+}
+
+func newTraceFlags(flags ioam.TraceFlags) TraceFlags {
+	return TraceFlags{
+		Overflow: NewField(flags&ioam.FlagOverflow != 0, true),
+		Loopback: flags&ioam.FlagLoopback != 0,
+		Active:   flags&ioam.FlagActive != 0,
+	}
+}
+
+func (f *TraceFlags) octet() (flags byte) {
+	for _, one := range []struct {
+		set  bool
+		flag ioam.TraceFlags
+	}{{f.Overflow.Value, ioam.FlagOverflow}, {f.Loopback, ioam.FlagLoopback}, {f.Active, ioam.FlagActive}} {
+		if one.set {
+			flags |= byte(one.flag)
+		}
+	}
+	return flags
 }
 
 // NewTrace makes the record of a trace that packet carried at the time at. An
@@ -45,16 +70,14 @@ func NewTrace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (Trace
 		option = ioam.IOAMIncrementalTrace
 	}
 	r := Trace{
-		Option:    option.String(),
-		Namespace: trace.Namespace,
-		TraceType: trace.Type,
-		Overflow:  NewField(trace.Flags&ioam.FlagOverflow != 0, true),
-		Active:    trace.Flags&ioam.FlagActive != 0,
-		Loopback:  trace.Flags&ioam.FlagLoopback != 0,
-		Remaining: NewField(int(trace.RemainingLen), true),
-		Packet:    packet,
-		Nodes:     []NodeData{},
-		Time:      instant.Of(at),
+		Option:     option.String(),
+		Namespace:  trace.Namespace,
+		TraceType:  trace.Type,
+		TraceFlags: newTraceFlags(trace.Flags),
+		Remaining:  NewField(int(trace.RemainingLen), true),
+		Packet:     packet,
+		Nodes:      []NodeData{},
+		Time:       instant.Of(at),
 	}
 	nodes, err := trace.Nodes()
 	r.Raw = nodes
@@ -68,7 +91,7 @@ func NewTrace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (Trace
 // time at. The kernel reports neither the packet nor the flags nor the free space.
 func NewKernelTrace(at time.Time, trace ioam.Trace, clock Clock) (Trace, error) {
 	r, err := NewTrace(at, trace, Packet{}, clock)
-	r.Source, r.Overflow, r.Remaining = SourceKernel, Field[bool]{}, Field[int]{}
+	r.Source, r.TraceFlags, r.Remaining = SourceKernel, TraceFlags{}, Field[int]{}
 	return r, err
 }
 
@@ -92,11 +115,13 @@ var traces = table[Trace]{
 		ipfix(sectionHeader, "ioamNamespaceId"),
 	field("trace_type", "", meaningTraceType, func(r *Trace) *ioam.TraceType { return &r.TraceType }, word[ioam.TraceType]()).
 		ipfix(sectionHeader, "ioamTraceType"),
-	field("overflow", "", "A node found no room.", func(r *Trace) *Field[bool] { return &r.Overflow }, overflow()).
+	field("overflow", "", "A node found no room.", func(r *Trace) *TraceFlags { return &r.TraceFlags }, overflow()).
 		ipfix(sectionHop, "ioamTraceFlags").when(ownPrograms),
-	field("active", "", "The Active flag: the packet was a probe (RFC 9322 §5); absent otherwise.", func(r *Trace) *bool { return &r.Active }, present(truth())),
+	field("active", "", "The Active flag: the packet was a probe (RFC 9322 §5); absent otherwise.", func(r *Trace) *bool { return &r.Active }, present(truth())).
+		carriedBy("ioamTraceFlags"),
 	field("loopback", "", "The Loopback flag: nodes return copies of the packet to its source (RFC 9322 §4); absent otherwise.",
-		func(r *Trace) *bool { return &r.Loopback }, present(truth())),
+		func(r *Trace) *bool { return &r.Loopback }, present(truth())).
+		carriedBy("ioamTraceFlags"),
 	field("copy", "", "The packet is such a copy, and this node had set the flag: it says how far the packet came, and `packet.source` is the node that returned it; absent otherwise.",
 		func(r *Trace) *bool { return &r.Copy }, present(truth())),
 	field("remaining", "4 bytes", "RemainingLen: free space.", func(r *Trace) *Field[int] { return &r.Remaining }, optional(integer[int]())).
@@ -110,26 +135,26 @@ var traces = table[Trace]{
 	field("nodes", "", "The [data](#node-data) of each node, in the order of the path.", func(r *Trace) *[]NodeData { return &r.Nodes }, list(object(nodeTable))),
 }
 
-// overflow is a flag of the trace.
-func overflow() codec[Field[bool]] {
+// overflow is that flag in JSON, and all flags in IPFIX.
+func overflow() codec[TraceFlags] {
 	c := optional(truth())
-	c.put = func([]ipfix.Field) step[Field[bool]] {
-		return func(b []byte, f *Field[bool]) []byte {
-			flags := ioam.TraceFlags(0)
-			if f.Value {
-				flags = ioam.FlagOverflow
+	return codec[TraceFlags]{
+		form: c.form, null: c.null,
+		absent: func(f *TraceFlags) bool { return c.absent(&f.Overflow) },
+		append: func(b []byte, f *TraceFlags) []byte { return c.append(b, &f.Overflow) },
+		parse:  func(f *TraceFlags, raw []byte) error { return c.parse(&f.Overflow, raw) },
+		blank:  func(f *TraceFlags) { c.blank(&f.Overflow) },
+		put: func([]ipfix.Field) step[TraceFlags] {
+			return func(b []byte, f *TraceFlags) []byte { return append(b, f.octet()) }
+		},
+		take: func(f *TraceFlags, v ipfix.Value) bool {
+			n, ok := v.Uint()
+			if ok {
+				*f = newTraceFlags(ioam.TraceFlags(n))
 			}
-			return append(b, byte(flags))
-		}
+			return ok
+		},
 	}
-	c.take = func(f *Field[bool], v ipfix.Value) bool {
-		n, ok := v.Uint()
-		if ok {
-			*f = NewField(ioam.TraceFlags(n)&ioam.FlagOverflow != 0, true)
-		}
-		return ok
-	}
-	return c
 }
 
 // Hop is one IPFIX data record of a trace: one of its nodes.

@@ -58,7 +58,11 @@ func (n *Node) extract(f Frame, p packet) Result {
 	ip[6] = byte(first)
 	setPayloadLength(ip, p.payloadLength()-p.headersLen()+len(hopByHop)+len(behind))
 	result.Edges = n.measure(f, gone, ip, nil)
-	n.reportExtracted(f, p, &result)
+	reported := n.removable
+	if n.isProbe(p, removeInline) { // what stays goes no further
+		reported = func(ioam.Option) bool { return true }
+	}
+	n.reportOptions(f, p, reported, &result)
 	return result
 }
 
@@ -83,20 +87,20 @@ func without(from []byte, gone func(ioam.Option) bool) []byte {
 	return header
 }
 
-// reportExtracted adds the record and the postcards of removed options to the packet's
-// result. In the record, options that stay are padding.
-func (n *Node) reportExtracted(f Frame, p packet, result *Result) {
+// reportOptions adds the record and the postcards of some options of a header to the
+// packet's result. In the record, others are padding.
+func (n *Node) reportOptions(f Frame, p packet, reported func(ioam.Option) bool, result *Result) {
 	v := visit{packet: p, postcard: n.passing(f, p)}
 	v.postcard.Role, v.postcard.Ingress, v.postcard.Egress = model.RoleDecapsulating, f.Interface, 0
 	v.postcard.HopLimit = p.hopLimit() - 1
 	v.postcard.TransitDelay, v.postcard.QueueDepth, v.postcard.BufferOccupancy = ioam.DataUnavailable, ioam.DataUnavailable, ioam.DataUnavailable
 	header := bytes.Clone(p.header)
 	for _, option := range p.options {
-		if !n.removable(option) {
+		if !reported(option) {
 			header[option.Offset] = byte(ioam.OptionPadN)
-			continue
+		} else if m := soundModuleOf(option); m != nil {
+			m.remove(n, option, &v)
 		}
-		soundModuleOf(option).remove(n, option, &v)
 	}
 	result.Postcards = v.postcards
 	if v.recorded {

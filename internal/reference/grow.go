@@ -37,6 +37,10 @@ func (incrementalModule) check(option ioam.Option) (fault model.Outcome, sound b
 	if int(trace.NodeLen) != trace.Type.NodeLen() {
 		return model.OutcomeMalformedNodeLength, false
 	}
+	trace.Incremental = true
+	if _, err := trace.Nodes(); err != nil {
+		return model.OutcomeMalformedNodeData, false
+	}
 	return 0, true
 }
 
@@ -63,14 +67,12 @@ func (incrementalModule) remove(_ *Node, _ ioam.Option, v *visit) { v.recorded =
 // insert builds a trace with this node's data alone.
 func (incrementalModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam.Option, model.Outcome) {
 	t := o.Trace
-	h := v.hop
-	h.complement = ioam.DataUnavailable
-	own := n.appendNodeData(nil, t.Type, n.namespaces[t.Namespace], h)
+	own := n.appendNodeData(nil, t.Type, n.namespaces[t.Namespace], v.hop)
 	flags := ioam.TraceFlags(0)
 	if v.asks && t.Loopback > 0 {
 		flags = ioam.FlagLoopback
 	}
-	return ioam.Trace{
+	trace := ioam.Trace{
 		Incremental:  true,
 		Namespace:    t.Namespace,
 		NodeLen:      uint8(t.Type.NodeLen()),
@@ -78,14 +80,23 @@ func (incrementalModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam
 		RemainingLen: uint8(min(t.Size-len(own), v.room) / 4),
 		Type:         t.Type,
 		Data:         own,
-	}.Option(), 0
+	}
+	empty := trace
+	empty.Data, empty.RemainingLen = nil, trace.RemainingLen+uint8(len(own)/4)
+	n.neutralize(ioam.NodeData{Type: t.Type, Bytes: own}, octets(empty.Option()), octets(trace.Option()))
+	return trace.Option(), 0
+}
+
+// octets are all octets of an option.
+func octets(o ioam.Option) []byte {
+	return append([]byte{byte(o.Type), byte(len(o.Data))}, o.Data...)
 }
 
 // growAll lets the incremental traces grow that may do so, one after the other, and
 // changes their outcomes.
 func (n *Node) growAll(f Frame, p packet, h hop, outcomes []model.Outcome) (frame []byte, gsoSize uint32) {
 	h.ingress, _ = n.arrival(f)
-	h.complement = ioam.DataUnavailable
+	h.complement = n.complement()
 	h.delay = ioam.DataUnavailable
 	if f.Arrived != 0 {
 		if n.config.Compatibility == model.CompatibilityDefault {
@@ -109,7 +120,9 @@ func (n *Node) grow(f *Frame, p *packet, index int, h hop) model.Outcome {
 	if n.isNewest(trace, h) {
 		return model.OutcomeUntouched
 	}
-	grown, ok := p.growHeader(option, own)
+	whole := grownOption(option, own)
+	n.neutralize(ioam.NodeData{Type: trace.Type, Bytes: whole[4+ioam.TraceHeaderLen:][:len(own)]}, octets(option), whole)
+	grown, ok := p.growHeader(option, whole)
 	summed := ipv6.FindUpperLayer(p.ip).AH // its sum covers the length (RFC 4302 §3.3.3.1.2)
 	if summed || trace.RemainingLen == 0 || 4*int(trace.RemainingLen) < len(own) || !ok || !n.takeRoom(f, *p, len(grown)-len(p.header)) {
 		trace.Flags |= ioam.FlagOverflow
@@ -148,21 +161,24 @@ func (n *Node) isNewest(trace ioam.Trace, h hop) bool {
 	return false
 }
 
-// growHeader returns the Hop-by-Hop header with a node's data in front of the others, if it
-// can have them. Its length is a multiple of 8, so padding at its beginning becomes 4 bytes
-// longer or shorter.
-func (p *packet) growHeader(option ioam.Option, own []byte) (header []byte, ok bool) {
-	length := len(option.Data) + len(own)
-	if length > maxOptionLen {
+// grownOption is the option of a trace with a node's data in front of the others.
+func grownOption(option ioam.Option, own []byte) []byte {
+	whole := octets(option)
+	whole[1] += byte(len(own))
+	trace, _ := ioam.DecodeTrace(whole[4:])
+	trace.RemainingLen -= uint8(min(len(own)/4, int(trace.RemainingLen)))
+	copy(whole[4:], trace.AppendHeader(nil))
+	return slices.Insert(whole, 4+ioam.TraceHeaderLen, own...)
+}
+
+// growHeader returns the Hop-by-Hop header with a longer option in the place of one, if it can
+// have that. Its length is a multiple of 8, so padding at its beginning becomes 4 bytes longer
+// or shorter.
+func (p *packet) growHeader(option ioam.Option, grown []byte) (header []byte, ok bool) {
+	if len(grown) > 2+maxOptionLen {
 		return nil, false
 	}
-	header = slices.Clone(p.header)
-	at := option.Offset
-	header[at+1] = byte(length)
-	trace, _ := ioam.DecodeTrace(header[at+4:])
-	trace.RemainingLen -= uint8(min(len(own)/4, int(trace.RemainingLen)))
-	copy(header[at+4:], trace.AppendHeader(nil))
-	header = slices.Insert(header, at+4+ioam.TraceHeaderLen, own...)
+	header = slices.Concat(p.header[:option.Offset], grown, p.header[option.Offset+2+len(option.Data):])
 	if len(header)%8 != 0 {
 		switch {
 		case header[2] == byte(ioam.OptionPadN) && header[3] == 0:

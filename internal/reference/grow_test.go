@@ -116,7 +116,7 @@ func TestGrowth(t *testing.T) {
 			change: func(c *model.NodeConfig, f *Frame) { c.Interfaces[1].MTU = len(f.Data) + 7 }},
 		{name: "link, just", header: one, want: grown, outcome: model.OutcomeTraceGrown,
 			change: func(c *model.NodeConfig, f *Frame) { c.Interfaces[1].MTU = len(f.Data) + 8 }},
-		{name: "checksum complement and delay", header: "3b010100 310a0001 007b1004 09000000", want: "3b020100 31120001 007b1002 09000000 ffffffff ffffffff", outcome: model.OutcomeTraceGrown},
+		{name: "checksum complement and delay", header: "3b010100 310a0001 007b1004 09000000", want: "3b020100 31120001 007b1002 09000000 ffffffff 0000fff9", outcome: model.OutcomeTraceGrown},
 		{name: "snapshot", header: "3b010100 310a0001 00c8007f 00000200",
 			want: "3b030104 00000000 31160001 00c8007c 00000200 02000309 7261636b 20370000", outcome: model.OutcomeTraceGrown},
 	} {

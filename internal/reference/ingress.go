@@ -120,7 +120,7 @@ func (n *Node) treatOptions(f Frame, p packet, iface *model.Interface) Result {
 	if reported := result.Record != nil || result.Postcards != nil; reported || v.proved || !result.Outcome.Removed() {
 		result.Options = outcomes
 	}
-	n.terminate(p, &result)
+	n.terminate(f, p, remove, &result)
 	return result
 }
 

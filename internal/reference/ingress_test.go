@@ -127,6 +127,11 @@ var ingressCases = []packetCase{
 	{name: "second option malformed", mutate: header("3b040100 310e0000 007b0801 80000000 00000000 310e0000 007b1001 80000000 00000000 01020000"),
 		outcome: model.OutcomeMalformedNodeLength, want: unchangedBytes, kernel: true},
 
+	{name: "incremental, within a node's data", mutate: header("3b020100 310e0001 007b1002 c0000000 40000009 01020000"), outcome: model.OutcomeMalformedNodeData, want: unchangedBytes, unknown: true},
+	{name: "incremental, within 4 bytes", mutate: header("3b020100 310c0001 007b0802 80000000 4000 0104 00000000"), outcome: model.OutcomeMalformedNodeData, want: unchangedBytes, unknown: true},
+	{name: "incremental, within a snapshot", mutate: header("3b030100 31160001 007b0802 80000200 40000009 02000309 7261636b 01020000"), outcome: model.OutcomeMalformedNodeData, want: unchangedBytes, unknown: true},
+	{name: "incremental with a snapshot", mutate: header("3b030100 31160001 007b0802 80000200 40000009 01000309 7261636b 01020000"), outcome: model.OutcomeOptionUnsupported, want: unchangedBytes},
+
 	// Transit.
 	{name: "incremental", mutate: set(47, 1), outcome: model.OutcomeOptionUnsupported, want: unchangedBytes},
 	{name: "DEX of the namespace", mutate: header("3b010100 110a0004 007b0000 80000000"), outcome: model.OutcomeDirectExport, want: unchangedBytes},

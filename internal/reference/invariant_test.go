@@ -21,7 +21,7 @@ var (
 		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner,
 		model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripPartial, model.OutcomeBoundaryStripped, model.OutcomeBoundaryDropped, model.OutcomeBoundaryUnprovenDropped, model.OutcomeBoundaryTunnelDropped,
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedTunnel, model.OutcomeMalformedAlignment,
-		model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength,
+		model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength, model.OutcomeMalformedNodeData,
 		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomePotDropped,
 		model.OutcomeIncrementalTrace,
 	}
@@ -35,7 +35,7 @@ var (
 		model.OutcomeEncapSkippedGSO, model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow,
 		model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripPartial, model.OutcomeBoundaryStripped, model.OutcomeBoundaryDropped, model.OutcomeBoundaryUnprovenDropped,
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedAlignment,
-		model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength,
+		model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength, model.OutcomeMalformedNodeData,
 		model.OutcomeTraceGrown, model.OutcomeTraceOverflow,
 	}
 	added   = []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow}

@@ -80,16 +80,25 @@ func arrived(f Frame, p packet) *Record {
 	}
 }
 
-// terminate drops a packet that lost its header, if it is a probe (RFC 9322 §5).
-func (n *Node) terminate(p packet, result *Result) {
-	if !result.Outcome.Removed() {
+// isProbe reports whether a packet of which something is to be removed is a probe that ends
+// here: a trace with the Active flag is among that (RFC 9322 §5).
+func (n *Node) isProbe(p packet, remove removal) (is bool) {
+	n.soundTraces(p, func(t ioam.Trace, _ bool, namespace *model.Namespace) {
+		is = is || namespace != nil && namespace.TerminateActive && (remove == removeTunnel || namespace.Remove) && t.Flags&ioam.FlagActive != 0
+	})
+	return is
+}
+
+// terminate drops a packet whose removal has the given result, if it is a probe. It is
+// reported also where nothing could be removed.
+func (n *Node) terminate(f Frame, p packet, remove removal, result *Result) {
+	if remove == removeNothing || !n.isProbe(p, remove) {
 		return
 	}
-	n.soundTraces(p, func(t ioam.Trace, _ bool, namespace *model.Namespace) {
-		if namespace != nil && namespace.TerminateActive && t.Flags&ioam.FlagActive != 0 {
-			result.Verdict, result.Outcome = Drop, model.OutcomeActiveTerminated
-		}
-	})
+	if result.Outcome == model.OutcomeRemovalPartial {
+		n.reportOptions(f, p, func(ioam.Option) bool { return true }, result)
+	}
+	result.Verdict, result.Removal, result.Outcome = Drop, result.Outcome, model.OutcomeActiveTerminated
 }
 
 // asks reports whether the Loopback flag is set on the packet that an encapsulation with

@@ -21,6 +21,9 @@ const (
 	grownCopy    = "3b030104 00000000 31120001 007b0801 80000000 3f000003 40000002 01020000"
 )
 
+// twoProbes has the Active flag in traces of two namespaces, with room for a node each.
+const twoProbes = "3b040100 310e0000 007b0901 80000000 00000000 310e0000 00c80901 80000000 00000000 01020000"
+
 func TestLoopbackAndActive(t *testing.T) {
 	for _, test := range []struct {
 		name, header string
@@ -29,6 +32,7 @@ func TestLoopbackAndActive(t *testing.T) {
 		iface        model.IfIndex
 		outcome      model.Outcome
 		drop, copied bool
+		record       string // the recorded header; not compared without one
 	}{
 		{name: "a copy is due", header: askingHeader, config: returning, outcome: model.OutcomeTraceFilled, copied: true},
 		{name: "not allowed", header: askingHeader, outcome: model.OutcomeTraceFilled},
@@ -49,6 +53,17 @@ func TestLoopbackAndActive(t *testing.T) {
 		{name: "a probe ends", header: "3b030100 31160000 007b0902 80000000 00000000 00000000 40000009 01020000", config: ending, outcome: model.OutcomeActiveTerminated, drop: true},
 		{name: "a probe goes on", header: "3b030100 31160000 007b0902 80000000 00000000 00000000 40000009 01020000",
 			config: func(c *model.NodeConfig) { ending(c); c.Namespaces[0].Remove = false }, outcome: model.OutcomeTraceFilled},
+		{name: "a probe with another option", header: "3b040100 31160000 007b0902 80000000 00000000 00000000 40000009 1e06 000000000000 01020000", config: ending, outcome: model.OutcomeActiveTerminated, drop: true},
+		{name: "a probe with a trace that stays", header: twoProbes, config: ending, outcome: model.OutcomeActiveTerminated, drop: true,
+			record: "3b040100 310e0000 007b0900 80000000 3f000002 310e0000 00c80900 80000000 3f000002 01020000"},
+		{name: "a probe of a trace that stays", header: twoProbes, config: func(c *model.NodeConfig) {
+			c.Namespaces[0].Remove = true
+			for i := range c.Namespaces {
+				c.Namespaces[i].TerminateActive = !c.Namespaces[i].Remove
+			}
+		}, outcome: model.OutcomeOptionsRemoved, record: "3b040100 310e0000 007b0900 80000000 3f000002 010e0000 00c80900 80000000 3f000002 01020000"},
+		{name: "a probe that is followed", header: "00030100 31160000 007b0902 80000000 00000000 00000000 40000009 01020000", config: ending, outcome: model.OutcomeActiveTerminated, drop: true,
+			record: "00030100 31160000 007b0901 80000000 00000000 3f000002 40000009 01020000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := testConfig()
@@ -65,6 +80,9 @@ func TestLoopbackAndActive(t *testing.T) {
 			}
 			if recorded := test.drop && test.iface == 0; recorded && result.Record == nil {
 				t.Error("no record")
+			}
+			if test.record != "" && (result.Record == nil || !bytes.Equal(result.Record.Header, craft.Hex(t, test.record))) {
+				t.Errorf("record %+v", result.Record)
 			}
 		})
 	}

@@ -75,6 +75,7 @@ type Result struct {
 	Verdict Verdict
 	Data    []byte // the frame that goes on or is dropped; the input itself when nothing changed
 	Outcome model.Outcome
+	Removal model.Outcome // of a probe that was dropped: what was removed of it before, else 0
 	// Options are the outcomes of the options that were treated and reported, in
 	// their order. The packet's outcome is the greatest of them, unless something
 	// else happened to the packet.

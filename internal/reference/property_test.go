@@ -148,6 +148,9 @@ func randomTrace(s source) ioam.Option {
 	}
 	units := oneOf(s, t.NodeLen, 2*t.NodeLen, uint8(s.below(50)))
 	t.Data = randomBytes(s, 4*int(min(units, 40)))
+	if t.Incremental && s.below(8) > 0 {
+		t.Data = randomNodes(s, kind)
+	}
 	t.RemainingLen = uint8(oneOf(s, len(t.Data)/4, len(t.Data)/4, s.below(len(t.Data)/4+1)))
 	switch s.below(25) {
 	case 0:
@@ -156,10 +159,28 @@ func randomTrace(s source) ioam.Option {
 		t.RemainingLen = uint8(len(t.Data)/4 + 1)
 	}
 	// Sometimes the data are as this node's ingress would have left them.
-	if at := 4 * int(t.RemainingLen); s.below(2) == 0 && t.Type.Has(ioam.BitNode) && len(t.Data) >= at+4 {
+	at := 4 * int(t.RemainingLen)
+	if t.Incremental {
+		at = 0
+	}
+	if s.below(2) == 0 && t.Type.Has(ioam.BitNode) && len(t.Data) >= at+4 {
 		binary.BigEndian.PutUint32(t.Data[at:], 0x3f000002)
 	}
 	return t.Option()
+}
+
+// randomNodes are the data of up to three nodes.
+func randomNodes(s source, kind ioam.TraceType) (data []byte) {
+	for range s.below(4) {
+		node := randomBytes(s, 4*kind.NodeLen())
+		if words := s.below(4); kind.HasSnapshot() {
+			node = append(append(node, byte(words)), randomBytes(s, 3+4*words)...)
+		}
+		if len(data)+len(node) <= 240 {
+			data = append(data, node...)
+		}
+	}
+	return data
 }
 
 // randomDirectExport is mostly valid.

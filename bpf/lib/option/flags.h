@@ -213,7 +213,10 @@ static __always_inline int may_be_probe(const struct options *o)
 	return ACTS_ON(TRACE_ACTIVE) && o->trace_flags & TRACE_ACTIVE >> TRACE_FLAGS_AT;
 }
 
-/* Whether the packet is a probe that ends where its header is removed. Not inlined: see scan_options(). */
+/*
+ * Whether the packet is a probe that ends here: a trace with the flag is to be removed, with its tunnel or
+ * by its namespace. Not inlined: see scan_options().
+ */
 __noinline int is_probe(const struct options *o)
 {
 	if (!o)
@@ -226,7 +229,7 @@ __noinline int is_probe(const struct options *o)
 		if (!is_trace(option) || !(option->header & TRACE_ACTIVE))
 			continue;
 		ns = namespace_of(o, option);
-		if (ns && ns->probing & PROBING_TERMINATES)
+		if (ns && ns->probing & PROBING_TERMINATES && (o->in_tunnel || ns->remove))
 			return 1;
 	}
 	return 0;

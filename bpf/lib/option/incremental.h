@@ -11,6 +11,45 @@
 #include "option/option.h"
 #include "option/trace.h"
 
+#define MAX_OPTION 255 /* bytes of an option's data */
+
+/*
+ * Whether a trace whose nodes have snapshots ends with the data of a node: each says how long its snapshot
+ * is (RFC 9197 §4.4.2.13). Not inlined: see scan_options().
+ */
+__noinline int ends_with_snapshot(context *ctx, __u32 l3, const struct option *o, __u32 length)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 end, next, fields;
+
+	if (!o)
+		return 0;
+	packet_load(ctx, p);
+	end = o->offset + 2 + (length & MAX_OPTION);
+	next = o->offset + TRACE_OFFSET;
+	fields = TRACE_NODELEN(o->header) << 2;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_OPTION / 4 && next < end; i++) {
+		const __u8 *snapshot = at(p, next + fields, 4);
+
+		if (!snapshot)
+			return 0;
+		next += fields + 4 + ((__u32)snapshot[0] << 2);
+	}
+	return next == end;
+}
+
+/* Whether a trace ends with the data of a node. Where nodes have none, nothing is read. */
+static __always_inline int ends_with_node(context *ctx, __u32 l3, const struct option *o,
+					  __u32 length)
+{
+	__u32 fields = TRACE_NODELEN(o->header) << 2;
+
+	if (o->type & TRACE_BIT(22))
+		return ends_with_snapshot(ctx, l3, o, length);
+	return !fields || (length - TYPED_OPTION_MIN) % fields == 0;
+}
+
 /*
  * OUTCOME_UNTOUCHED if the trace in a slot is sound. RemainingLen is of no space that is in the packet. Not
  * inlined: see scan_options().
@@ -30,6 +69,8 @@ __noinline int incremental_check(context *ctx, struct options *o, __u32 slot, __
 		return NODE.mainline ? OUTCOME_OPTION_UNSUPPORTED : OUTCOME_MALFORMED_OPTION_LENGTH;
 	if (TRACE_NODELEN(option->header) != node_length(option->type))
 		return NODE.mainline ? OUTCOME_OPTION_UNSUPPORTED : OUTCOME_MALFORMED_NODE_LENGTH;
+	if (!ends_with_node(ctx, o->l3, option, length))
+		return NODE.mainline ? OUTCOME_OPTION_UNSUPPORTED : OUTCOME_MALFORMED_NODE_DATA;
 	option->words = (length - TYPED_OPTION_MIN) >> 2;
 	return OUTCOME_UNTOUCHED;
 }

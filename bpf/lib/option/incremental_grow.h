@@ -12,8 +12,6 @@
 #include "option/dex.h"
 #include "option/incremental.h"
 
-#define MAX_OPTION 255 /* bytes of an option's data */
-
 /* A trace that is about to grow. */
 struct growing {
 	__u32 length; /* bytes of this node's data */
@@ -206,12 +204,44 @@ __noinline int move_options(struct options *o, __u32 index)
 	return 0;
 }
 
+/*
+ * Gives field 7 of this node's data, the first `length` bytes of a trace, the value that makes up for them,
+ * for RemainingLen and for the option's length. Returns the change to the sum of the packet's words. Not
+ * inlined: see scan_options().
+ */
+__noinline int complement_growth(context *ctx, __u32 l3, const struct option *o, __u32 length)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u64 sum = (__u64)bpf_htonl(length << 16) + (__u32)~bpf_htonl(length >> 2);
+	__u32 begin;
+	__be32 *word;
+
+	if (!o)
+		return 0;
+	packet_load(ctx, p);
+	begin = o->offset + TRACE_OFFSET;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_OPTION / 4 && 4 * i < length; i++) {
+		word = at(p, begin + 4 * i, 4);
+		if (!word)
+			return 0;
+		sum += *word;
+	}
+	word = at(p, begin + (node_length(o->type & 0xfe000000) << 2), 4);
+	if (!word)
+		return 0;
+	put_data(p, word, complement_of(sum));
+	return fold32(p->sum);
+}
+
 /* Writes this node's data, and that the trace has them. */
 static __always_inline void put_growth(context *ctx, struct packet *p, struct option *option,
 				       const struct options *o, const struct hop *hop,
 				       const struct ioam_namespace *ns, __u32 length)
 {
-	struct values v = {.tai = hop->tai, .delay = UNAVAILABLE, .complement = UNAVAILABLE};
+	struct values v = {.tai = hop->tai,
+			   .delay = UNAVAILABLE,
+			   .complement = NODE.mainline ? UNAVAILABLE : 0};
 	const volatile __u32 *type = &option->type;
 	__be32 *words = at(p, option->offset, 8);
 
@@ -230,6 +260,8 @@ static __always_inline void put_growth(context *ctx, struct packet *p, struct op
 			v.delay = o->delay;
 	}
 	put_values(ctx, p, hop, option, ns, option->offset + TRACE_OFFSET, &v);
+	if (*type & TRACE_BIT(7) && !NODE.mainline)
+		p->sum += (__u32)complement_growth(ctx, p->l3, option, length);
 }
 
 /* Fills the room that was made for a trace. Not inlined: see scan_options(). */

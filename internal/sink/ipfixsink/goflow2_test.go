@@ -79,9 +79,9 @@ func TestGoflow2(t *testing.T) {
 			"packetDeltaCount=0000000000000064 octetDeltaCount=0000000000003200 flowStartMilliseconds=000001a1fc8cf678 flowEndMilliseconds=000001a1fc8cfa5f " +
 			"flowStartNanoseconds=eeaba8bb00000000 flowEndNanoseconds=eeaba8bbffbe76c9 32473/9=00001388 32473/10=00004e20 32473/11=00000000000f1b30 " +
 			"32473/12=0000000000000063 32473/13=0000000000000002 32473/14=0000000000000001 minimumTTL=3e maximumTTL=3f flowEndReason=02",
-		"data " + rawSeen + rawPacket + rawPorts + rawTrace + "32473/5=00 32473/20=02 32473/3=08 32473/4=00 32473/19=" + rawNothing +
+		"data " + rawSeen + rawPacket + rawPorts + rawTrace + "32473/5=00 32473/20=02 32473/3=0e 32473/4=00 32473/19=" + rawNothing +
 			" 10383/1=3f 10383/2=000002 10383/5=ffffffff",
-		"data " + rawSeen + rawPacket + rawPorts + rawTrace + "32473/5=01 32473/20=02 32473/3=08 32473/4=00 0/530=0000001f 0/531=0000001f 0/532=0000001f " +
+		"data " + rawSeen + rawPacket + rawPorts + rawTrace + "32473/5=01 32473/20=02 32473/3=0e 32473/4=00 0/530=0000001f 0/531=0000001f 0/532=0000001f " +
 			"32473/19=ee09fdfc00000000 10383/1=3e 10383/2=000003 10383/5=6a5f7f7c",
 		"data " + rawSeen + strings.Replace(rawPacket, "=11 ", "=3a ", 1) + "ipTotalLength=00000080 " + rawLinks + rawOption + "10383/16=00000007 " + rawData,
 		"data observationTimeNanoseconds=eeaba8bc00000000 sourceIPv6Address=20010db8000100000000000000000002 destinationIPv6Address=20010db8000200000000000000000002 " +
