@@ -302,9 +302,12 @@ _Static_assert(sizeof(struct interface) == 32, "interface has holes");
 struct tally {
 	__u64 counters[NUM_COUNTERS]; /* by enum counter */
 	__s64 debt;		      /* packets that are still to pay for postcards */
-	__u64 sent_packets;	      /* that left by it; only where budgets ask */
-	__u64 sent_octets;	      /* of their frames */
 	__s64 loopback_debt;	      /* packets that are still to pay for copies */
+	struct traffic sent;	      /* what left by it; only where budgets ask */
+	struct traffic added;	      /* of that, to the total */
+	__u64 apart[7];		      /* the total has a cache line of its own */
+	struct total total;	      /* of all CPUs, in the tally of CPU 0 */
+	__u64 apart_too[5];
 };
 
 /*
@@ -431,11 +434,13 @@ struct encapsulation {
 	__u8 content; /* its Hop-by-Hop header without padding at the end, in units of 4 bytes */
 	__u64 packet_share; /* of the interface's packets, in 2^-32; 0 = no limit */
 	__u64 octet_share;
+	__u32 packet_price; /* packets of the interface that earn one, rounded up */
+	__u32 octet_price;
 	struct patch patches[MAX_IOAM_OPTIONS];
 	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */
 };
 
-_Static_assert(sizeof(struct encapsulation) == 104 + 40 * 9 + 512, "encapsulation has holes");
+_Static_assert(sizeof(struct encapsulation) == 112 + 40 * 9 + 512, "encapsulation has holes");
 
 struct rule_key {
 	__u32 prefix_length; /* 32 + that of the address */

@@ -303,6 +303,8 @@ type abiEncapsulation struct {
 	Content        uint8
 	PacketShare    uint64
 	OctetShare     uint64
+	PacketPrice    uint32
+	OctetPrice     uint32
 	Patches        [9]abiPatch
 	Header         [64]uint64
 }
@@ -411,20 +413,19 @@ const (
 )
 
 type abiFrequency struct {
-	_    structs.HostLayout
-	Next uint64
-	Name [56]uint8
+	_      structs.HostLayout
+	Next   uint64
+	Earned abiTotal
+	Name   [56]uint8
 }
 
 type abiFrequencyBlock struct {
 	_             structs.HostLayout
 	Next          uint64
 	End           uint64
-	Packets       uint64
-	Octets        uint64
-	SeenPackets   uint64
-	SeenOctets    uint64
 	UntilLoopback uint64
+	Packets       abiPurse
+	Octets        abiPurse
 }
 
 type abiFrequencyBound uint32
@@ -432,6 +433,7 @@ type abiFrequencyBound uint32
 const (
 	abiFrequencyBoundFREQUENCY_BLOCK abiFrequencyBound = 64
 	abiFrequencyBoundBUDGET_BURST    abiFrequencyBound = 256
+	abiFrequencyBoundBUDGET_BATCH    abiFrequencyBound = 32
 )
 
 type abiInterface struct {
@@ -818,6 +820,14 @@ const (
 	abiProofRolePROOF_VERIFIES abiProofRole = 2
 )
 
+type abiPurse struct {
+	_      structs.HostLayout
+	Credit uint64
+	Seen   uint64
+	Added  uint64
+	More   uint64
+}
+
 type abiRecord struct {
 	_            structs.HostLayout
 	Kind         uint32
@@ -991,9 +1001,24 @@ type abiTally struct {
 	_            structs.HostLayout
 	Counters     [307]uint64
 	Debt         int64
-	SentPackets  uint64
-	SentOctets   uint64
 	LoopbackDebt int64
+	Sent         abiTraffic
+	Added        abiTraffic
+	Apart        [7]uint64
+	Total        abiTotal
+	ApartToo     [5]uint64
+}
+
+type abiTotal struct {
+	_       structs.HostLayout
+	Since   uint64
+	Traffic abiTraffic
+}
+
+type abiTraffic struct {
+	_       structs.HostLayout
+	Packets uint64
+	Octets  uint64
 }
 
 type abiTunnelEnd struct {

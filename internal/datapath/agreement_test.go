@@ -247,6 +247,7 @@ func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebp
 	node.TAIOffset = taiUTC.Nanoseconds()
 	p.wantRecords(t, wanted)
 	p.forgetArrivals(t)
+	p.forgetSent(t)
 	p.forgetFlows(t)
 	p.forgetPathMTUs(t)
 	p.forgetProofs(t, cfg, node)

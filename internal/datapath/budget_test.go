@@ -3,9 +3,11 @@
 package datapath
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/test/craft"
 )
 
@@ -71,4 +73,64 @@ func ofSize(payload int) []byte {
 	source, destination := addresses[0], addresses[1]
 	packet := craft.IPv6{Next: craft.NoNext, HopLimit: 64, Source: source, Destination: destination}.With(nil, make([]byte, payload))
 	return craft.Ethernet([]byte{2, 0, 0, 0, 0, 1}, []byte{2, 0, 0, 0, 0, 2}, packet)
+}
+
+// TestBudgetAgreement gives the same load to the programs and to the reference node: pauses
+// in which credit is saved up, and bursts of packets that match, offloaded or not. Each
+// packet must get the header from both or from none.
+func TestBudgetAgreement(t *testing.T) {
+	onOneCPU(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 4 {
+		budget := model.Budget{Packets: random.Uint32N(400_000), Octets: []uint32{0, 10_000, 100_000, model.MaxBudget}[random.IntN(4)]}
+		if budget == (model.Budget{}) {
+			budget.Packets = 1
+		}
+		cfg := budgetConfig(budget)
+		p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+		c := newComparison(t, cfg, p, p.tcOut, abiCounterCOUNTER_EGRESS, false)
+		afforded := 0
+		for range 30 {
+			matching, length := []float64{0, 0.01, 0.3, 1}[random.IntN(4)], random.IntN(400)
+			if matching == 0 {
+				length *= 5
+			}
+			var offload skb
+			if random.IntN(3) == 0 {
+				offload = skb{GSOSegs: 1 + random.Uint32N(60), GSOSize: 100}
+			}
+			for range length {
+				payload := random.IntN(1200)
+				frame := ofSize(payload)
+				if random.Float64() < matching {
+					frame = segment(payload)
+				}
+				if c.affordsAlike(t, frame, offload) {
+					afforded++
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("%+v, after %d insertions", budget, afforded)
+			}
+		}
+		p.close()
+	}
+}
+
+// affordsAlike reports whether the budget allows a frame to get a header, and fails unless
+// both say the same. The kernel refuses offloaded frames of the facility after that.
+func (c *comparison) affordsAlike(t *testing.T, frame []byte, offload skb) bool {
+	t.Helper()
+	want := c.node.Egress(reference.Frame{
+		Data: frame, Interface: 1, Time: fixedTime, GSOSize: offload.GSOSize, GSOSegments: offload.GSOSegs,
+	}).Outcome
+	if want == model.OutcomeEncapInserted && offload.GSOSize != 0 {
+		want = model.OutcomeEncapSkippedGSO
+	}
+	before := c.p.snapshotCounters(t)
+	sendOnce(t, c.program, frame, offload)
+	if got := moved(before, c.p.snapshotCounters(t)); got[c.base+abiCounter(want)] != 1 {
+		t.Errorf("counters moved by %v, and the reference node says %v", got, want)
+	}
+	return want == model.OutcomeEncapInserted || want == model.OutcomeEncapSkippedGSO
 }

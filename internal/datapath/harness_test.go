@@ -90,6 +90,21 @@ func (p *programs) setCredit(t testing.TB, packets int64) {
 	}
 }
 
+// forgetSent restarts what budgets are a share of, as in a new reference node.
+func (p *programs) forgetSent(t testing.TB) {
+	t.Helper()
+	tallies := make([]abiTally, ebpf.MustPossibleCPU())
+	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tallies {
+		tallies[i].Sent, tallies[i].Added, tallies[i].Total = abiTraffic{}, abiTraffic{}, abiTotal{}
+	}
+	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // forgetArrivals makes all delays unknown: runs share their buffers.
 func (p *programs) forgetArrivals(t testing.TB) {
 	t.Helper()

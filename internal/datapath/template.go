@@ -28,6 +28,8 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 		HasBudget:   boolean(e.Budget != model.Budget{}),
 		PacketShare: shareOf(e.Budget.Packets),
 		OctetShare:  shareOf(e.Budget.Octets),
+		PacketPrice: priceOf(e.Budget.Packets),
+		OctetPrice:  priceOf(e.Budget.Octets),
 		Source:      addressWords(e.TunnelSource),
 		Destination: addressWords(e.TunnelDestination),
 		Options:     uint8(len(e.Options)),
@@ -105,6 +107,15 @@ func shareOf(millionths uint32) uint64 {
 		return 0
 	}
 	return max(1, uint64(millionths)<<32/model.MaxBudget)
+}
+
+// priceOf is how many packets earn one of a share, or octets one octet, rounded up.
+func priceOf(millionths uint32) uint32 {
+	if millionths == 0 {
+		return 0
+	}
+	share := shareOf(millionths)
+	return uint32((1<<32 + share - 1) / share)
 }
 
 // appendTraceOption appends one option with this node's data at its tail. If it

@@ -24,12 +24,12 @@ func TestBudgetKeepsToItsShare(t *testing.T) {
 		"the smaller one: the packets": {model.Budget{Packets: 1000, Octets: 100_000}, packets / 1000},
 		"no limit":                     {model.Budget{}, packets},
 	} {
-		n := &Node{config: model.NodeConfig{Encapsulations: []model.Encapsulation{{Budget: test.limit}}}, sent: map[model.IfIndex]sent{}, budgets: make([]budget, 1)}
+		n := &Node{config: model.NodeConfig{Encapsulations: []model.Encapsulation{{Interface: 1, Budget: test.limit}}}, batches: map[model.IfIndex]uint64{}, budgets: make([]budget, 1)}
 		inserted := 0
 		for range packets {
 			f := Frame{Interface: 1, Data: make([]byte, 1000)}
 			n.countSent(f)
-			if n.affords(0, 1, f, 16) {
+			if n.affords(0, f, 16) {
 				inserted++
 			}
 		}
@@ -42,15 +42,15 @@ func TestBudgetKeepsToItsShare(t *testing.T) {
 // Packets that the encapsulation does not match earn credit, of which a burst is saved
 // up; offloaded packets count as what they will be cut into.
 func TestBudgetOfOtherPackets(t *testing.T) {
-	n := &Node{config: model.NodeConfig{Encapsulations: []model.Encapsulation{{Budget: model.Budget{Packets: 125_000}}}}, sent: map[model.IfIndex]sent{}, budgets: make([]budget, 1)}
+	n := &Node{config: model.NodeConfig{Encapsulations: []model.Encapsulation{{Interface: 1, Budget: model.Budget{Packets: 125_000}}}}, batches: map[model.IfIndex]uint64{}, budgets: make([]budget, 1)}
 	small, large := Frame{Interface: 1, Data: make([]byte, 100)}, Frame{Interface: 1, Data: make([]byte, 45_000), GSOSize: 1000, GSOSegments: 45}
 	n.countSent(small)
-	n.affords(0, 1, small, 16) // the first look
+	n.affords(0, small, 16) // the first look
 	for range 8 {
 		n.countSent(large) // 360 packets, of which 45 may get a header
 	}
 	spent := 0
-	for n.affords(0, 1, small, 16) {
+	for n.affords(0, small, 16) {
 		spent++
 	}
 	if spent != 45 {
@@ -59,7 +59,7 @@ func TestBudgetOfOtherPackets(t *testing.T) {
 	for range 1000 {
 		n.countSent(large)
 	}
-	for spent = 0; n.affords(0, 1, small, 16); {
+	for spent = 0; n.affords(0, small, 16); {
 		spent++
 	}
 	if spent != budgetBurst {
@@ -69,11 +69,11 @@ func TestBudgetOfOtherPackets(t *testing.T) {
 		n.countSent(large)
 	}
 	for range 2 {
-		if !n.affords(0, 1, large, 16) {
+		if !n.affords(0, large, 16) {
 			t.Error("an offloaded packet of 45 does not get 45 headers out of 256")
 		}
 	}
-	for spent = 0; n.affords(0, 1, small, 16); {
+	for spent = 0; n.affords(0, small, 16); {
 		spent++
 	}
 	if spent != budgetBurst-90 {

@@ -53,7 +53,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	if !ok {
 		return unchanged(f, outcome)
 	}
-	if !n.affords(index, iface.Index, f, insertion) {
+	if !n.affords(index, f, insertion) {
 		return unchanged(f, model.OutcomeEncapNotSelected)
 	}
 	payload := p.payloadLength()

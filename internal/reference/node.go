@@ -123,9 +123,9 @@ type Node struct {
 	// tunnelDestinations are all destinations that the node knows, wherever they
 	// are.
 	tunnelDestinations map[[16]byte]bool
-	matched            []uint64 // packets that matched each encapsulation, for its frequency
-	sent               map[model.IfIndex]sent
-	budgets            []budget // of each encapsulation
+	matched            []uint64                 // packets that matched each encapsulation, for its frequency
+	batches            map[model.IfIndex]uint64 // packets that left by each interface since the last batch was complete
+	budgets            []budget                 // of each encapsulation
 	flowKeys           [flowWords]uint64
 	sequences          map[numberedFlow]uint32     // the next Sequence Number of each flow
 	learned            map[[16]byte]learnedMTU     // by destination
@@ -155,7 +155,7 @@ func NewNode(config model.NodeConfig) (*Node, error) {
 		namespaces:     make(map[ioam.NamespaceID]*model.Namespace),
 		decapsulations: make(map[[16]byte]*model.Decapsulation),
 		matched:        make([]uint64, len(config.Encapsulations)),
-		sent:           make(map[model.IfIndex]sent),
+		batches:        make(map[model.IfIndex]uint64),
 		budgets:        make([]budget, len(config.Encapsulations)),
 		flowKeys:       flowKeys(config.FlowSeed),
 		sequences:      make(map[numberedFlow]uint32),
