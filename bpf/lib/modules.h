@@ -7,6 +7,7 @@
 #include "counters.h"
 #include "option/dex.h"
 #include "option/e2e.h"
+#include "option/e2e_insert.h"
 #include "option/e2e_measure.h"
 #include "option/e2e_read.h"
 #include "option/flags.h"
