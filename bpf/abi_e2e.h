@@ -40,6 +40,8 @@ struct e2e_entry {
 /* A flow that this node numbers. */
 struct e2e_number {
 	struct e2e_entry entry;
+	__u64 begin; /* what is added to `next` */
+	/* the next number; from bit 32 on how often `key` or `begin` has changed */
 	__u64 next;
 };
 

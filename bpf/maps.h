@@ -300,7 +300,7 @@ struct {
 	__type(value, struct proof_block);
 } proof_blocks SEC(".maps");
 
-/* Flow -> next number from edge to edge. Kept; 1 MiB where an encapsulation numbers flows. */
+/* Flow -> next number from edge to edge. Kept; 1.2 MiB where an encapsulation numbers flows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

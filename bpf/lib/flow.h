@@ -8,8 +8,7 @@
 #include "draft.h"
 #include "headers.h"
 
-#define UDP_HEADER	8
-#define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
+#define UDP_HEADER 8
 
 #define TCP_ENDS 0x05 /* FIN, RST */
 

@@ -12,6 +12,7 @@
 #define IPV6_HEADER	40
 #define ETHERNET_HEADER 14
 #define VLAN_TAG	4
+#define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
 
 enum next_header {
 	NEXT_HBH = 0,

@@ -7,6 +7,7 @@
 #include "counters.h"
 #include "option/dex.h"
 #include "option/e2e.h"
+#include "option/e2e_insert.h"
 #include "option/e2e_measure.h"
 #include "option/e2e_read.h"
 #include "option/flags.h"
@@ -102,17 +103,17 @@ static __always_inline int note_option(context *ctx, const struct packet *p,
 }
 
 /*
- * Notes the option at the cursor if it is a common trace (trace_common.h), aligned and within the
- * header, as note_option() would after its checks; else zero.
+ * Notes the option at an offset in a slot if it is a common trace (trace_common.h), aligned and within the
+ * header, as note_option() would after its checks: where the next option is; else zero.
  */
-static __always_inline int note_common_trace(const struct packet *p, struct options *options,
-					     __u32 end)
+static __always_inline __u32 note_common_trace(const struct packet *p, struct options *options,
+					       __u32 slot, __u32 offset, __u32 end)
 {
-	__u32 offset = options->cursor, slot = options->count, header, type, length, next;
+	__u32 header, type, length, next;
 	const __u8 *option = at(p, offset, TRACE_OFFSET);
 	struct option *o;
 
-	if (!option || offset & 3 || slot >= MAX_IOAM_OPTIONS || option[0] != OPTION_IOAM ||
+	if (!option || offset & 3 || option[0] != OPTION_IOAM ||
 	    option[3] != IOAM_PREALLOCATED_TRACE)
 		return 0;
 	length = option[1];
@@ -125,8 +126,6 @@ static __always_inline int note_common_trace(const struct packet *p, struct opti
 	    length < TYPED_OPTION_MIN + 4 * TRACE_REMAINING(header))
 		return 0;
 	o = &options->options[slot];
-	options->count = slot + 1;
-	options->cursor = next;
 	o->header = header;
 	o->type = type;
 	o->offset = offset;
@@ -134,7 +133,7 @@ static __always_inline int note_common_trace(const struct packet *p, struct opti
 	o->words = (length - TYPED_OPTION_MIN) >> 2;
 	o->outcome = OUTCOME_UNTOUCHED;
 	trace_note(options, o);
-	return 1;
+	return next;
 }
 
 /*

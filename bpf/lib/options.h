@@ -49,8 +49,9 @@ static __always_inline int is_tidy(const struct packet *p, const struct options 
 __noinline int scan_traces(context *ctx, __u32 l3, struct options *o)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	/* not in *o: the next option can only be found once this is known */
+	__u32 end, offset = IPV6_HEADER + 4, count, next;
 	const __be32 *padding;
-	__u32 end;
 
 	if (!o)
 		return 0;
@@ -59,16 +60,18 @@ __noinline int scan_traces(context *ctx, __u32 l3, struct options *o)
 	padding = at(p, IPV6_HEADER, 4);
 	if (!padding || (*padding & bpf_htonl(0xffff)) != PADN_2)
 		return 0;
-	o->cursor = IPV6_HEADER + 4;
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < MAX_IOAM_OPTIONS; i++) {
-		if (!note_common_trace(p, o, end))
+	for (count = 0; count < MAX_IOAM_OPTIONS; count++) {
+		next = note_common_trace(p, o, count, offset, end);
+		if (!next)
 			break;
+		offset = next;
 	}
-	if (o->cursor == end)
+	o->count = count;
+	if (offset == end)
 		return 1;
-	padding = at(p, o->cursor, 4);
-	return o->cursor + 4 == end && padding && *padding == PADN_4;
+	padding = at(p, offset, 4);
+	return offset + 4 == end && padding && *padding == PADN_4;
 }
 
 /*

@@ -409,7 +409,7 @@ static __always_inline int find_selected(const struct packet *p, const struct ma
 	if (selection & SELECT_CLASS)
 		word |= ip6->class_label & m->class_mask;
 	if (selection & SELECT_LABEL)
-		word |= ip6->class_label & bpf_htonl(0x000fffff);
+		word |= ip6->class_label & FLOW_LABEL_MASK;
 	if (selection & (SELECT_CLASS | SELECT_LABEL))
 		k.head = mix(k.head, word);
 	if (selection & SELECT_MONITOR) {

@@ -238,7 +238,8 @@ type abiE2eNumberSet struct {
 			Used  uint32
 			Taken uint32
 		}
-		Next uint64
+		Begin uint64
+		Next  uint64
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	egressTCMapE2eFlows           = "e2e_flows"
 	egressTCMapE2eNumbers         = "e2e_numbers"
 	egressTCMapE2ePackets         = "e2e_packets"
+	egressTCMapE2eRecentFlows     = "e2e_recent_flows"
 	egressTCMapEncapsulations     = "encapsulations"
 	egressTCMapExtractionAtHand   = "extraction_at_hand"
 	egressTCMapFlowClock          = "flow_clock"
@@ -131,6 +132,7 @@ type egressTCMapSpecs struct {
 	E2eFlows           *ebpf.MapSpec `ebpf:"e2e_flows"`
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
+	E2eRecentFlows     *ebpf.MapSpec `ebpf:"e2e_recent_flows"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
@@ -210,6 +212,7 @@ type egressTCMaps struct {
 	E2eFlows           *ebpf.Map `ebpf:"e2e_flows"`
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
+	E2eRecentFlows     *ebpf.Map `ebpf:"e2e_recent_flows"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
@@ -263,6 +266,7 @@ func (m *egressTCMaps) Close() error {
 		m.E2eFlows,
 		m.E2eNumbers,
 		m.E2ePackets,
+		m.E2eRecentFlows,
 		m.Encapsulations,
 		m.ExtractionAtHand,
 		m.FlowClock,

@@ -33,6 +33,8 @@ type programs struct {
 	tcOut *ebpf.Program
 	rings []*ring
 	hear  func() // a sign of life of the agent that watches routes; set by routes
+
+	forgotten uint64 // how often forgetEdges was called
 }
 
 func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock int64, hooks ...hookName) *programs {

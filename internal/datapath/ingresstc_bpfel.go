@@ -28,6 +28,7 @@ const (
 	ingressTCMapE2eFlows           = "e2e_flows"
 	ingressTCMapE2eNumbers         = "e2e_numbers"
 	ingressTCMapE2ePackets         = "e2e_packets"
+	ingressTCMapE2eRecentFlows     = "e2e_recent_flows"
 	ingressTCMapEncapsulations     = "encapsulations"
 	ingressTCMapExtractionAtHand   = "extraction_at_hand"
 	ingressTCMapFlowClock          = "flow_clock"
@@ -130,6 +131,7 @@ type ingressTCMapSpecs struct {
 	E2eFlows           *ebpf.MapSpec `ebpf:"e2e_flows"`
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
+	E2eRecentFlows     *ebpf.MapSpec `ebpf:"e2e_recent_flows"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
@@ -208,6 +210,7 @@ type ingressTCMaps struct {
 	E2eFlows           *ebpf.Map `ebpf:"e2e_flows"`
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
+	E2eRecentFlows     *ebpf.Map `ebpf:"e2e_recent_flows"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
@@ -260,6 +263,7 @@ func (m *ingressTCMaps) Close() error {
 		m.E2eFlows,
 		m.E2eNumbers,
 		m.E2ePackets,
+		m.E2eRecentFlows,
 		m.Encapsulations,
 		m.ExtractionAtHand,
 		m.FlowClock,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Module of Edge-to-Edge (RFC 9197 §4.6), whose options are in a Destination Options header: the
- * encapsulating node numbers packets, the decapsulating node (e2e_read.h, e2e_measure.h) measures with
- * the numbers what became of them (docs/data-plane.md, "Edge-to-Edge").
+ * encapsulating node (e2e_insert.h) numbers packets, the decapsulating node (e2e_read.h, e2e_measure.h)
+ * measures with the numbers what became of them (docs/data-plane.md, "Edge-to-Edge").
  *
  * A set of a table has a lock, so that CPUs count exactly. No function is called while it is held.
  */
@@ -64,15 +64,14 @@ static __always_inline __u64 tunnel_hash(const struct ipv6 *ip6)
 }
 
 /* Notes the packets that share numbers with one that has this IPv6 header. */
-static __always_inline void note_e2e_flow(struct e2e_packet *n, const struct ipv6 *ip6,
-					  __u64 tunnel)
+static __always_inline void note_e2e_flow(struct e2e_key *key, const struct ipv6 *ip6, __u64 tunnel)
 {
-	n->key.source[0] = ip6->source[0];
-	n->key.source[1] = ip6->source[1];
-	n->key.destination[0] = ip6->destination[0];
-	n->key.destination[1] = ip6->destination[1];
-	n->key.tunnel = tunnel;
-	n->key.flow_label = ip6->class_label & bpf_htonl(0x000fffff);
+	key->source[0] = ip6->source[0];
+	key->source[1] = ip6->source[1];
+	key->destination[0] = ip6->destination[0];
+	key->destination[1] = ip6->destination[1];
+	key->tunnel = tunnel;
+	key->flow_label = ip6->class_label & FLOW_LABEL_MASK;
 }
 
 static __always_inline struct e2e_clock *e2e_clock_here(void)
@@ -140,96 +139,6 @@ static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 s
 	}
 	place.evicted = oldest->taken;
 	return place;
-}
-
-/*
- * Takes the next number of the flow at hand. Not inlined: see scan_options().
- */
-__noinline __u64 take_e2e_number(__u32 slot)
-{
-	__u32 now = time_of_use(), index;
-	const struct e2e_clock *c = e2e_clock_here();
-	struct e2e_packet *n = e2e_packet_here();
-	struct e2e_number_set *set;
-	struct e2e_number *own;
-	struct e2e_place place;
-	__u64 number;
-
-	if (!n || !c)
-		return 0;
-	index = e2e_hash(c, &n->key) & (E2E_NUMBER_SETS - 1);
-	set = bpf_map_lookup_elem(&e2e_numbers, &index);
-	if (!set)
-		return 0;
-	bpf_spin_lock(&set->lock);
-	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key);
-	own = &set->ways[place.way & (E2E_WAYS - 1)];
-	if (!place.own) {
-		own->entry.key = n->key;
-		own->entry.taken = 1;
-		own->next = 0;
-	}
-	own->entry.used = now;
-	number = own->next++;
-	bpf_spin_unlock(&set->lock);
-	if (place.evicted)
-		count(slot, COUNTER_E2E_NUMBERS_EVICTED);
-	return number;
-}
-
-/*
- * Completes the options of the header that was inserted last. Not inlined: see scan_options().
- */
-__noinline int e2e_insert(context *ctx, __u32 l3, __u32 slot)
-{
-	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	struct e2e_packet *n = e2e_packet_here();
-	const struct draft *d = draft_here();
-	const struct encapsulation *e;
-	const struct ipv6 *outer, *inner;
-	struct timestamp time = {};
-
-	if (!d || !n)
-		return -1;
-	e = bpf_map_lookup_elem(&encapsulations, &d->inserted);
-	if (!e || !e->e2e_options)
-		return -1;
-	packet_load(ctx, p);
-	outer = at(p, 0, IPV6_HEADER);
-	inner = at(p, d->placed == PLACED_IN_TUNNEL ? IPV6_HEADER + (e->header_length & 0x3ff) : 0,
-		   IPV6_HEADER);
-	if (!outer || !inner)
-		return -1;
-	note_e2e_flow(n, inner, d->placed == PLACED_IN_TUNNEL ? tunnel_hash(outer) : 0);
-	if (d->placed == PLACED_IN_HEADER) /* and a header is after that one */
-		p->ip6 += d->shift & (E2E_HEADER - 1);
-	if (e->wants_e2e_time)
-		time = timestamp_of(tai_now());
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
-		const struct patch *patch = &e->patches[i];
-		const __be32 *word;
-		__u64 number;
-
-		if (patch->kind != KIND_E2E)
-			continue;
-		word = at(p, IPV6_HEADER + patch->proof, 4);
-		if (!word)
-			return -1;
-		n->key.header = bpf_ntohl(*word);
-		if (patch->sequence) {
-			number = take_e2e_number(slot);
-			if (n->key.header & E2E_SEQUENCE_64) {
-				patch32(p, patch->sequence, bpf_htonl(number >> 32));
-				patch32(p, patch->sequence + 4, bpf_htonl((__u32)number));
-			} else {
-				patch32(p, patch->sequence, bpf_htonl((__u32)number));
-			}
-		}
-		patch32(p, patch->seconds, bpf_htonl(time.seconds));
-		patch32(p, patch->fraction, bpf_htonl(time.fraction));
-	}
-	return 0;
 }
 
 #endif

@@ -235,7 +235,7 @@ __noinline int measure_e2e(context *ctx, __u32 l3, __u32 slot, __u32 tunneled)
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
 		return 0;
-	note_e2e_flow(n, ip6, tunneled ? n->tunnel : 0);
+	note_e2e_flow(&n->key, ip6, tunneled ? n->tunnel : 0);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < E2E_OPTIONS && i < n->count; i++) {
 		__u32 outcome = n->notes[i].outcome;

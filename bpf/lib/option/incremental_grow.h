@@ -285,16 +285,18 @@ __noinline int fill_room(context *ctx, struct options *o, const struct hop *hop,
 	return 0;
 }
 
+#define WHICH_SUMMED (1 << 24)
+
 /*
  * Makes room for this node's data in one trace: its outcome; from bit 8 on bytes before the IPv6 header,
  * bit 16 is packet.broken. `which` has the option's index in bits 0 to 7, and the path's MTU from bit 8
- * on, if that is known. Not inlined: see scan_options().
+ * on, if that is known; WHICH_SUMMED: no trace may grow. Not inlined: see scan_options().
  */
 __noinline int make_room_for(context *ctx, struct options *o, const struct hop *hop,
 			     const struct interface *on, __u32 which)
 {
 	struct packet packet = {.on = on, .mtu = which >> 8}, *p = &packet;
-	__u32 index = which & 0xff, left, summed;
+	__u32 index = which & 0xff, left;
 	const struct ioam_namespace *ns;
 	struct growth growth = {};
 	struct growing g = {};
@@ -308,14 +310,13 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 	ns = namespace_of(o, option);
 	if (!ns)
 		return OUTCOME_UNTOUCHED | p->l3 << 8;
-	summed = is_summed(ctx, o);
 	packet_load(ctx, p);
 	if (has_grown(p, option, hop))
 		return OUTCOME_UNTOUCHED | p->l3 << 8;
 	left = TRACE_REMAINING(option->header);
 	g.length = data_length(option, ns) << 2;
-	if (summed || !left || left << 2 < g.length || plan_growth(p, o, option, &g) ||
-	    make_room(ctx, p, &g, &growth)) {
+	if (which & WHICH_SUMMED || !left || left << 2 < g.length ||
+	    plan_growth(p, o, option, &g) || make_room(ctx, p, &g, &growth)) {
 		packet_load(ctx, p);
 		word = at(p, option->offset + 4, 4);
 		if (word)
@@ -337,10 +338,12 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 __noinline int grow_traces(context *ctx, struct options *o, const struct hop *hop,
 			   const struct interface *on, __u32 mtu)
 {
-	__u32 broken = 0;
+	__u32 broken = 0, further = (mtu & 0xffff) << 8;
 
 	if (!o || !hop || !on)
 		return 0;
+	if (is_summed(ctx, o))
+		further |= WHICH_SUMMED;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
 		struct option *option = &o->options[i];
@@ -349,7 +352,7 @@ __noinline int grow_traces(context *ctx, struct options *o, const struct hop *ho
 		if (option->kind != KIND_INCREMENTAL ||
 		    option->outcome != OUTCOME_INCREMENTAL_TRACE)
 			continue;
-		made = make_room_for(ctx, o, hop, on, i | (mtu & 0xffff) << 8);
+		made = make_room_for(ctx, o, hop, on, i | further);
 		set_outcome(o, option, made & 0xff);
 		o->l3 = made >> 8;
 		broken |= made >> 16;
