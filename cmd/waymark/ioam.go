@@ -92,8 +92,8 @@ func absoluteKeyFile(words *iproute2.NamespaceCommand) (err error) {
 	switch {
 	case words.Namespace.Proof != nil:
 		file = &words.Namespace.Proof.KeyFile
-	case words.Change != nil && words.Change.KeyFile != nil && *words.Change.KeyFile != "":
-		file = words.Change.KeyFile
+	case words.Change != nil && words.Change.Proof.KeyFile != nil && *words.Change.Proof.KeyFile != "":
+		file = words.Change.Proof.KeyFile
 	default:
 		return nil
 	}

@@ -18,9 +18,9 @@ func TestKeyFileOfNamespace(t *testing.T) {
 	}
 	f := newFakeAgent(t, nil)
 	for args, want := range map[string]string{
-		"set 124 pot /etc/../etc/a.key drop-rejected off": `PATCH /v1/namespaces/124 {"pot_key_file":"/etc/a.key","pot_drop_rejected":false}`,
-		"set 124 pot a.key": `PATCH /v1/namespaces/124 {"pot_key_file":"` + here + `/a.key"}`,
-		"set 124 pot none":  `PATCH /v1/namespaces/124 {"pot_key_file":""}`,
+		"set 124 pot /etc/../etc/a.key drop-rejected off": `PATCH /v1/namespaces/124 {"pot":{"key_file":"/etc/a.key","drop_rejected":false}}`,
+		"set 124 pot a.key": `PATCH /v1/namespaces/124 {"pot":{"key_file":"` + here + `/a.key"}}`,
+		"set 124 pot none":  `PATCH /v1/namespaces/124 {"pot":{"key_file":""}}`,
 		"add 124 drop-rejected on pot a.key": `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","pot":{"key_file":"` +
 			here + `/a.key","drop_rejected":true},"e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`,
 	} {

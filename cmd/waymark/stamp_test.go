@@ -216,6 +216,7 @@ func TestStampNoReply(t *testing.T) {
 		{c, sender.Report{ICMPErrors: map[string]uint64{"port unreachable": 3}, ICMPErrorFrom: &reflector}, "the node answers that UDP port 862 is closed (ICMPv6 port unreachable): start"},
 		{c, sender.Report{ICMPErrors: map[string]uint64{"port unreachable": 3}, ICMPErrorFrom: &router}, "2001:db8::7 answers with an ICMPv6 error (port unreachable): check the route to 2001:db8::1 from there, its firewalls"},
 		{path, sender.Report{ICMPErrors: map[string]uint64{"no route": 1, "hop limit exceeded": 1}, ICMPErrorFrom: &router}, "2001:db8::7 answers with an ICMPv6 error (hop limit exceeded, no route): check the SIDs of --segments"},
+		{path, sender.Report{ICMPErrors: map[string]uint64{"packet too big": 1}, ICMPErrorFrom: &router}, "and the MTU: segments make packets longer"},
 		{c, sender.Report{}, "nothing answers at all, so check for: another key or mode at the reflector (--key-file, --protect); a reflector that"},
 		{path, sender.Report{}, "a segment that does not pass packets on"},
 	} {
@@ -225,6 +226,11 @@ func TestStampNoReply(t *testing.T) {
 		}
 		if segments := strings.Contains(got, "segment"); segments != (len(tt.config.Segments) > 0) {
 			t.Errorf("%+v: %s", tt.config.Segments, got)
+		}
+	}
+	for want, config := range map[string]sender.Config{"'ip -6 route get 2001:db8::1', and with --size the MTU": c, "'ip -6 route get fc00::1', and the MTU: segments": path} {
+		if got := unsentCure(config); !strings.Contains(got, want) {
+			t.Errorf("not sent: %s, want %s", got, want)
 		}
 	}
 }

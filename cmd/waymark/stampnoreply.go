@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,15 +31,24 @@ func noReplyCure(c sender.Config, r *sender.Report) string {
 	case r.ICMPErrors[closed] > 0 && *r.ICMPErrorFrom == c.Remote.Addr():
 		return fmt.Sprintf("the node answers that UDP port %d is closed (ICMPv6 port unreachable): start 'waymark stamp reflector' or the agent's 'stamp' there, or give the port at which it listens, such as [%v]:8620; if one listens, a firewall there rejects the packets", c.Remote.Port(), c.Remote.Addr())
 	case len(r.ICMPErrors) > 0:
-		return fmt.Sprintf("%v answers with an ICMPv6 error (%s): %s", *r.ICMPErrorFrom, strings.Join(names(r.ICMPErrors), ", "), errorCure(c))
+		return fmt.Sprintf("%v answers with an ICMPv6 error (%s): %s", *r.ICMPErrorFrom, strings.Join(slices.Sorted(maps.Keys(r.ICMPErrors)), ", "), errorCure(c))
 	}
 	return silentCure(c)
+}
+
+// unsentCure is what to do when the kernel sends no packet.
+func unsentCure(c sender.Config) string {
+	to, cause := c.Remote.Addr(), "with --size the MTU"
+	if len(c.Segments) > 0 {
+		to, cause = c.Segments[0], "the MTU: segments make packets longer"
+	}
+	return fmt.Sprintf("check the address, 'ip -6 route get %v', and %s", to, cause)
 }
 
 // errorCure is what to do about an error from the way.
 func errorCure(c sender.Config) string {
 	if len(c.Segments) > 0 {
-		return "check the SIDs of --segments and their routes, and at the nodes that have them net.ipv6.conf.*.seg6_enabled and firewalls"
+		return "check the SIDs of --segments and their routes, and at the nodes that have them net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer"
 	}
 	return fmt.Sprintf("check the route to %v from there, its firewalls, and with --size the MTU", c.Remote.Addr())
 }
@@ -56,12 +66,4 @@ func silentCure(c sender.Config) string {
 		causes = append(causes, "a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment routing header, the reflector of --mode inline included")
 	}
 	return "nothing answers at all, so check for: " + strings.Join(causes, "; ")
-}
-
-func names(of map[string]uint64) (list []string) {
-	for name := range of {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
 }

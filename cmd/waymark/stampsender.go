@@ -382,7 +382,7 @@ func (f *senderFlags) run(cmd *cobra.Command, c sender.Config, asJSON bool) erro
 	case cmd.Context().Err() != nil && c.Count > 0: // without a count, an interruption is the normal end
 		return cmd.Context().Err()
 	case r.Sent == 0 && failure != nil:
-		return fmt.Errorf("no packet could be sent to %v: %w; check the address, 'ip -6 route get %v', and with --size the MTU", c.Remote, failure, c.Remote.Addr())
+		return fmt.Errorf("no packet could be sent to %v: %w; %s", c.Remote, failure, unsentCure(c))
 	case r.Sent > 0 && r.Received == 0:
 		return errors.New(noReply(c, r))
 	}

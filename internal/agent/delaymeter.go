@@ -232,10 +232,7 @@ func (m *delayMeter) send(how model.Measurement) {
 			continue
 		}
 		f := &m.flows[i]
-		p := query.Probe{Flow: i, Peer: f.Points[len(f.Points)-1], Session: f.Session, Class: probeClass(f, how.Marking)}
-		if m.by.messages {
-			p.Peer = netip.AddrPortFrom(p.Peer.Addr(), how.DelayPort)
-		}
+		p := query.Probe{Flow: i, Peer: probed(f, how), Session: f.Session, Class: probeClass(f, how.Marking)}
 		if f.Probes.InBand() {
 			var err error
 			if p.Path, err = ways.to(f, len(f.Points)-1); err != nil {
@@ -250,6 +247,15 @@ func (m *delayMeter) send(how model.Measurement) {
 	m.mu.Lock()
 	m.sent += uint64(sent)
 	m.mu.Unlock()
+}
+
+// probed is where a flow's test packets go.
+func probed(f *model.MeasuredFlow, how model.Measurement) netip.AddrPort {
+	last := f.Points[len(f.Points)-1]
+	if how.Exchange == model.ExchangeRFC6374 {
+		last = netip.AddrPortFrom(last.Addr(), how.DelayPort)
+	}
+	return last
 }
 
 // forgetRefusals forgets those that are old, or about what is configured otherwise now.
@@ -300,9 +306,14 @@ func (m *delayMeter) heard(s query.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s.Ends() {
-		if s.Flow < len(m.periods) {
-			m.refusals[s.Flow] = probeRefusal{why: s.Refusal, invalid: s.Invalid, until: time.Now().Add(refusalPause), to: refusing(&m.flows[s.Flow], m.state.Load().resolved.Node.Measurement.WithDefaults())}
+		if s.Flow >= len(m.periods) {
+			return
 		}
+		f, how := &m.flows[s.Flow], m.state.Load().resolved.Node.Measurement.WithDefaults()
+		if s.Session != f.Session || s.Peer != probed(f, how) {
+			return // to a test packet of before the configuration changed
+		}
+		m.refusals[s.Flow] = probeRefusal{why: s.Refusal, invalid: s.Invalid, until: time.Now().Add(refusalPause), to: refusing(f, how)}
 		return
 	}
 	delete(m.refusals, s.Flow)

@@ -202,6 +202,13 @@ func TestDelayRefused(t *testing.T) {
 	if ws := meter.warnings(nil); len(ws) != 0 || meter.refuses(0, time.Now()) {
 		t.Errorf("it answers: %+v", ws)
 	}
+	here := probed(&how.Flows[0], how)
+	for _, late := range []query.Sample{{Session: 6, Peer: here}, {Session: 7, Peer: netip.AddrPortFrom(here.Addr(), here.Port()+1)}} {
+		late.Refusal = rfc6374.ConnectionMismatch // to a test packet of an earlier configuration
+		if meter.heard(late); meter.refuses(0, time.Now()) {
+			t.Errorf("%+v is taken for a refusal of what is configured now", late)
+		}
+	}
 }
 
 // A node without a route to a point asks it nothing, and says why.

@@ -153,7 +153,7 @@ func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if change == (config.NamespaceChange{}) {
-		return badRequest{errors.New("nothing to set; give remove, e2e, incremental, loopback, terminate_active, pot_key_file or pot_drop_rejected")}
+		return badRequest{errors.New("nothing to set; give remove, e2e, incremental, loopback, terminate_active, or key_file or drop_rejected in pot")}
 	}
 	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetNamespace(ioam.NamespaceID(id), change)

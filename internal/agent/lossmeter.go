@@ -282,8 +282,11 @@ func (m *lossMeter) result(r *loss.Result) {
 // nodesOf names the points of a flow whose ingress is this node.
 func (c *core) nodesOf(f *model.MeasuredFlow) func(loss.PointID) string {
 	return func(id loss.PointID) string {
-		if id == 0 || int(id) > len(f.Points) {
+		switch {
+		case id == 0:
 			return c.options.NodeName
+		case int(id) > len(f.Points):
+			return ""
 		}
 		return f.PointName(int(id) - 1)
 	}

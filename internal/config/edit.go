@@ -77,9 +77,14 @@ type NamespaceChange struct {
 	Incremental     *bool `json:"incremental,omitempty"`
 	Loopback        *bool `json:"loopback,omitempty"`
 	TerminateActive *bool `json:"terminate_active,omitempty"`
-	// KeyFile is the file with this node's key for proofs of transit; "" ends them.
-	KeyFile      *string `json:"pot_key_file,omitempty"`
-	DropRejected *bool   `json:"pot_drop_rejected,omitempty"`
+
+	Proof ProofChange `json:"pot,omitzero"`
+}
+
+// ProofChange is what becomes of a namespace's proof of transit; nil leaves it.
+type ProofChange struct {
+	KeyFile      *string `json:"key_file,omitempty"` // "" ends it
+	DropRejected *bool   `json:"drop_rejected,omitempty"`
 }
 
 // SetNamespace changes settings of a namespace.
@@ -108,12 +113,12 @@ func (change NamespaceChange) Apply(ns *Namespace) error {
 			*one.is = *one.wanted
 		}
 	}
-	return change.applyProof(ns)
+	return change.Proof.apply(ns)
 }
 
-// applyProof changes the proof of transit, which other copies of the namespace may share.
-func (change NamespaceChange) applyProof(ns *Namespace) error {
-	if change.KeyFile == nil && change.DropRejected == nil {
+// apply changes the proof of transit, which other copies of the namespace may share.
+func (change ProofChange) apply(ns *Namespace) error {
+	if change == (ProofChange{}) {
 		return nil
 	}
 	var proof Proof

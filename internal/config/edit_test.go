@@ -52,22 +52,22 @@ var namespaceEdits = []edit{
 		return c.SetNamespace(123, NamespaceChange{Remove: new(true), TerminateActive: new(true), Loopback: new(false)})
 	}, has: "remove: true\n", lacks: "terminate-active: false"},
 	{name: "drop what has no proof", edit: func(c *Config) (*Config, error) {
-		return c.SetNamespace(123, NamespaceChange{DropRejected: new(true)})
+		return c.SetNamespace(123, NamespaceChange{Proof: ProofChange{DropRejected: new(true)}})
 	}, wantErr: "namespace 123 has no proof of transit whose packets could be dropped; name the file with this node's key, too: pot FILE drop-rejected on"},
 	{name: "end a proof", edit: func(c *Config) (*Config, error) {
-		c, err := c.SetNamespace(123, NamespaceChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)})
+		c, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)}})
 		if err != nil || c.Namespaces[0].Proof == nil || *c.Namespaces[0].Proof != (Proof{KeyFile: "/etc/a.key", DropRejected: true}) {
 			return c, errors.Join(err, fmt.Errorf("%+v", c.Namespaces[0].Proof))
 		}
-		next, err := c.SetNamespace(123, NamespaceChange{KeyFile: new("")})
+		next, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("")}})
 		if err == nil && next.Namespaces[0].Proof != nil {
 			err = fmt.Errorf("still %+v", next.Namespaces[0].Proof)
 		}
 		return next, err
 	}},
 	{name: "another key", edit: func(c *Config) (*Config, error) {
-		c, _ = c.SetNamespace(123, NamespaceChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)})
-		next, err := c.SetNamespace(123, NamespaceChange{KeyFile: new("/etc/b.key")})
+		c, _ = c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)}})
+		next, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("/etc/b.key")}})
 		if c.Namespaces[0].Proof.KeyFile != "/etc/a.key" {
 			err = errors.Join(err, errors.New("the earlier configuration has changed"))
 		}

@@ -133,7 +133,20 @@ func checkPointName(name string) error {
 	if name == "" || len(name) > maxPointName || strings.ContainsFunc(name, func(r rune) bool { return !word(r) }) {
 		return fmt.Errorf("%q is not a name of 1 to %d octets without spaces and commas", name, maxPointName)
 	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return fmt.Errorf("%q is an address, and no name of a node", name) // results would show it as that of a node without a name
+	}
 	return nil
+}
+
+// sharedName is a name that two points of the flow have, "" without one.
+func (f *Flow) sharedName() string {
+	for i, p := range f.Points {
+		if p.Name != "" && slices.ContainsFunc(f.Points[:i], func(other Point) bool { return other.Name == p.Name }) {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 func formatPoint(p Point) string {
@@ -310,6 +323,8 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 		}
 		if len(f.Points) > maxPoints {
 			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%d points", len(f.Points)), fmt.Sprintf("list at most %d", maxPoints))
+		} else if name := f.sharedName(); name != "" {
+			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%q names two points", name), "give each node its own name: results and warnings tell them apart by it")
 		}
 		if strings.ContainsFunc(f.Name, unicode.IsControl) {
 			add(fmt.Sprintf("flows[%d].name", i), fmt.Sprintf("%q has control characters", f.Name), "remove them: the name appears in records and metrics")

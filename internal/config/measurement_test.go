@@ -337,6 +337,8 @@ func TestMeasurementFaults(t *testing.T) {
 		{`"egress=`, `"=`, `flows[0].points[1]: "" is not a name of 1 to 64 octets`},
 		{`"egress=`, `"the egress=`, `flows[0].points[1]: "the egress" is not a name`},
 		{`"egress=`, `"in,out=`, `flows[0].points[1]: "in,out" is not a name`},
+		{`"egress=`, `"2001:db8::7=`, `flows[0].points[1]: "2001:db8::7" is an address, and no name of a node`},
+		{`"2001:db8::7", "egress=`, `"egress=2001:db8::7", "egress=`, `flows[0].points: "egress" names two points; give each node its own name`},
 		{`"egress=`, `"egress==`, `flows[0].points[1]: "=[2001:db8::8]:8620" is not an address`},
 		{"source: 2001:db8::3", "source: fe80::3", "fe80::3 is no source of forwarded packets"},
 		{`segments: ["fc00:2::e"], mode`, "segments: [], mode", "0 segments; list 1 to 16 SIDs"},

@@ -170,12 +170,15 @@ func (t *measuredTable) takes(m *measuring) bool {
 	if t == nil || m.keys() > t.places()/2 || uint32(len(m.flows)) > t.room() {
 		return false
 	}
-	known, numbers, fresh := t.known(), make(map[uint32]bool), 0
+	known, numbers, given, fresh := t.known(), make(map[uint32]bool), make(map[uint32]bool), 0
 	for _, place := range known {
 		numbers[t.keys.entries[place].Number] = true
 	}
 	for i := range m.flows {
-		if _, ok := known[m.flows[i].keys[0]]; !ok {
+		place, ok := known[m.flows[i].keys[0]]
+		if number := t.keys.entries[place].Number; ok && !given[number] {
+			given[number] = true
+		} else {
 			fresh++
 		}
 	}

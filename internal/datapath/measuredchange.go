@@ -63,18 +63,24 @@ func (c *measuredChange) mark(m abiMarking) error {
 // enter gives each flow its number and its keys.
 func (c *measuredChange) enter(m *measuring, anew bool) error {
 	known, keys := c.table.known(), c.table.keys.entries
-	taken := make([]bool, c.table.room())
+	taken, given := make([]bool, c.table.room()), make([]bool, c.table.room())
 	for _, place := range known {
 		taken[keys[place].Number] = true
 	}
-	entered := make(map[segmentKey]uint32) // keys of this generation -> number
+	entered := make(map[segmentKey]int) // keys of this generation -> flow
 	free := uint32(0)
 	anew = anew || competes(m, known)
 	for i := range m.flows {
 		f := &m.flows[i]
+		for _, k := range f.keys {
+			if other, taken := entered[k]; taken && other != i {
+				return fmt.Errorf("measured flow %q: flow %q has the same source and segments; give one of them a traffic-class, flow-label or destination", f.name, m.flows[other].name)
+			}
+			entered[k] = i
+		}
 		at, ok := known[f.keys[0]]
 		flow := counted{number: keys[at].Number}
-		if !ok {
+		if ok = ok && !given[flow.number]; !ok { // that is of another flow now, which had both keys
 			for free < c.table.room() && taken[free] {
 				free++
 			}
@@ -85,6 +91,7 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 			flow.number = free
 			c.table.clearNumber(free)
 		}
+		given[flow.number] = true
 		isNew := func(k segmentKey) bool { _, had := known[k]; return !had }
 		state := &c.table.flows.entries[flow.number]
 		if !ok || anew || state.Monitor != f.monitor || slices.ContainsFunc(f.keys, isNew) {
@@ -94,14 +101,10 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 		}
 		flow.since = state.Since
 		for _, k := range f.keys {
-			if other, dup := entered[k]; dup && other != flow.number {
-				return fmt.Errorf("measured flow %q: another flow has the same source and segments; give each a traffic-class, flow-label or destination", f.name)
-			}
 			place, err := c.put(k, flow.number, known)
 			if err != nil {
 				return err
 			}
-			entered[k] = flow.number
 			flow.places = append(flow.places, place)
 		}
 		c.numbers[f.name] = flow
@@ -111,7 +114,7 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 
 // enterSources enters the keys by which packets of no flow are found that are to lose
 // their mark, and notes the keys that go.
-func (c *measuredChange) enterSources(m *measuring, known, entered map[segmentKey]uint32) error {
+func (c *measuredChange) enterSources(m *measuring, known map[segmentKey]uint32, entered map[segmentKey]int) error {
 	for i := range m.flows {
 		f := &m.flows[i]
 		if _, ok := entered[f.bySource]; ok || !m.clears(f) {
@@ -121,7 +124,7 @@ func (c *measuredChange) enterSources(m *measuring, known, entered map[segmentKe
 		if _, err := c.put(f.bySource, number, known); err != nil {
 			return err
 		}
-		entered[f.bySource] = number
+		entered[f.bySource] = i
 	}
 	for k, place := range known {
 		if _, stays := entered[k]; !stays {

@@ -193,6 +193,58 @@ func TestMeasuredUndo(t *testing.T) {
 	}
 }
 
+// TestMeasuredApart gives each flow counters of its own where a flow's second form becomes another
+// flow, in either order.
+func TestMeasuredApart(t *testing.T) {
+	whole, rest := colouredFlow(1), colouredFlow(1)
+	rest.Name, rest.Path.Segments = "rest", rest.Path.Segments[1:]
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		both := whole
+		both.Path.Mode = srv6.ModeReduced
+		p := loadPrograms(t, measuringConfig(both), 1, fixedTime, hookIngressXDP)
+		list := []model.MeasuredFlow{whole, rest}
+		p.measure(t, measuringConfig(list[order[0]], list[order[1]]))
+		table := p.site.own.measured
+		if a, b := table.numbers[whole.Name], table.numbers[rest.Name]; a.number == b.number || len(a.places) != 1 || len(b.places) != 1 || a.places[0] == b.places[0] {
+			t.Errorf("order %v: counted at %+v and %+v", order, a, b)
+		}
+		for _, place := range table.known() {
+			if name := whole.Name; table.keys.entries[place].Number != table.numbers[name].number && table.keys.entries[place].Number != table.numbers[rest.Name].number {
+				t.Errorf("order %v: place %d is of flow %d", order, place, table.keys.entries[place].Number)
+			}
+		}
+	}
+}
+
+// TestMeasuredTwice refuses a flow that selects what another one does, whether that is counted
+// already or new, and leaves the other one as it was.
+func TestMeasuredTwice(t *testing.T) {
+	red, again, other := colouredFlow(1), colouredFlow(1), colouredFlow(2)
+	again.Name = "again"
+	class := uint8(0x20)
+	other.TrafficClass = &class // flows compete for packets, so each change begins the counting anew
+	counts := func(p *programs) (since uint64) {
+		for _, c := range p.site.own.measured.flows.entries {
+			since = max(since, c.Since)
+		}
+		return since
+	}
+	for _, first := range [][]model.MeasuredFlow{{red}, {other}} {
+		p := loadPrograms(t, measuringConfig(first...), 1, fixedTime, hookIngressXDP)
+		known, since := p.site.own.measured.known(), counts(p)
+		g, err := compile(measuringConfig(red, other, again), 0, ethernet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.measure(p.maps, p.site.own, p.site.own); err == nil || !strings.Contains(err.Error(), `measured flow "again": flow "1" has the same source and segments; give one of them a traffic-class`) {
+			t.Errorf("after %s: %v", first[0].Name, err)
+		}
+		if !maps.Equal(known, p.site.own.measured.known()) || counts(p) != since {
+			t.Errorf("after %s: flow %d is counted since %d, before since %d", first[0].Name, len(known), counts(p), since)
+		}
+	}
+}
+
 // colouredFlow are flows that differ by their second segment.
 func colouredFlow(i int) model.MeasuredFlow {
 	path := measuredPath(3)

@@ -21,6 +21,9 @@ func ErrorName(kind Type, code uint8) string {
 	case TooBig:
 		return "packet too big"
 	case TimeExceeded:
+		if code == 1 {
+			return "fragment reassembly time exceeded" // RFC 4443 §3.3
+		}
 		return "hop limit exceeded"
 	case ParameterProblem:
 		return "parameter problem"

@@ -3,6 +3,7 @@
 package iproute2
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -62,4 +63,32 @@ func TestFlowErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", words, err, want)
 		}
 	}
+}
+
+// FuzzParseFlow checks the parser against the printer, as FuzzParseRoute does.
+func FuzzParseFlow(f *testing.F) {
+	for _, seed := range []string{
+		"add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp container 32/16",
+		"add a'b in src ::2 segs fc00::1 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 10 point 1 lastpoint 2",
+		"add b out src ::2 segs ::1 points n'1=::2,[::3]:862,egress=::4 probes in-band points-after 0,1 return-segments ::5 metrics max-loss 0.1% max-delay 20ms no-data-after 0",
+		"show red", "del red",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		c, err := ParseFlow(strings.Fields(line))
+		if err != nil {
+			if strings.TrimSpace(err.Error()) == "" {
+				t.Error("an error without words")
+			}
+			return
+		}
+		if c.Verb != Add {
+			return
+		}
+		again, err := ParseFlow(append([]string{"add"}, splitShell(FormatFlow(c.Flow))...))
+		if err != nil || !reflect.DeepEqual(again, c) {
+			t.Fatalf("%q prints %q: %+v, %v", line, FormatFlow(c.Flow), again, err)
+		}
+	})
 }

@@ -440,12 +440,12 @@ func FuzzParseRoute(f *testing.F) {
 
 // FuzzParseIOAM looks for panics and for refusals without a reason.
 func FuzzParseIOAM(f *testing.F) {
-	for _, seed := range []string{"add 123 data 0xdeadbeef wide 1", "set 1 schema none", "add 777 rack", "del 1", ""} {
+	for _, seed := range []string{"add 123 data 0xdeadbeef wide 1", "set 1 schema none", "set 1 export sample 7", "set 1 pot none e2e on", "add 777 rack", "del 1", ""} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Fields(line)
-		if c, err := ParseNamespace(args); err == nil && c.Verb == Set && len(args) != 4 {
+		if c, err := ParseNamespace(args); err == nil && c.Verb == Set && !c.SetExport && c.Change == nil && len(args) != 4 {
 			t.Errorf("namespace %q accepted as %+v", line, c)
 		}
 		if c, err := ParseSchema(args); err == nil && c.Verb == Add && (len(args) != 3 || c.Schema.Data != args[2]) {

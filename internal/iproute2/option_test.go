@@ -146,8 +146,8 @@ func TestNamespaceSettings(t *testing.T) {
 		"remove on":                        {Remove: new(true)},
 		"e2e off incremental on":           {EdgeToEdge: new(false), Incremental: new(true)},
 		"loopback on terminate-active off": {Loopback: new(true), TerminateActive: new(false)},
-		"pot /etc/a.key drop-rejected on":  {KeyFile: new("/etc/a.key"), DropRejected: new(true)},
-		"pot none":                         {KeyFile: new("")},
+		"pot /etc/a.key drop-rejected on":  {Proof: config.ProofChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)}},
+		"pot none":                         {Proof: config.ProofChange{KeyFile: new("")}},
 	} {
 		c, err := ParseNamespace(strings.Fields("set 5 " + in))
 		if err != nil || c.Verb != Set || c.Namespace.ID != 5 || c.SetExport || c.Schema != nil || !cmp.Equal(c.Change, &want) {

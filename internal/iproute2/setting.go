@@ -52,7 +52,7 @@ func (w *words) setting(change *config.NamespaceChange, word string) error {
 		if file == NoProof {
 			file = ""
 		}
-		change.KeyFile = &file
+		change.Proof.KeyFile = &file
 		return nil
 	}
 	on, err := w.onOff(word)
@@ -61,7 +61,7 @@ func (w *words) setting(change *config.NamespaceChange, word string) error {
 	}
 	*map[string]**bool{
 		"remove": &change.Remove, "e2e": &change.EdgeToEdge, "incremental": &change.Incremental,
-		"loopback": &change.Loopback, "terminate-active": &change.TerminateActive, "drop-rejected": &change.DropRejected,
+		"loopback": &change.Loopback, "terminate-active": &change.TerminateActive, "drop-rejected": &change.Proof.DropRejected,
 	}[word] = on
 	return nil
 }

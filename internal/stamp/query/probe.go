@@ -26,7 +26,9 @@ type Probe struct {
 
 // Sample is the delay of a probe and its reply; if it ends the measurement, it has none.
 type Sample struct {
-	Flow, Number             int // of the probe: it numbers those of a flow
+	Flow, Number             int            // of the probe: it numbers those of a flow
+	Peer                     netip.AddrPort // the probe's, as when it was sent
+	Session                  uint16
 	RoundTrip                time.Duration
 	TwoWay                   time.Duration // without the time at the other node (RFC 8762 §4, RFC 6374 §2.4)
 	OneWay                   time.Duration // the difference of two clocks
@@ -176,7 +178,7 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 		return s, Foreign
 	}
 	t, outcome := p.protocol.read(d, &from.Probe)
-	s = Sample{Flow: from.Flow, Number: from.number, Refusal: t.refusal, Invalid: t.invalid}
+	s = Sample{Flow: from.Flow, Number: from.number, Peer: from.Peer, Session: from.Session, Refusal: t.refusal, Invalid: t.invalid}
 	if outcome == Accepted || s.Ends() {
 		delete(p.waiting, id)
 	}
@@ -190,7 +192,7 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 		steady -= max(now.Wall-d.Received, 0)
 	}
 	steady = max(steady, from.at.Steady)
-	s = Sample{Flow: from.Flow, Number: from.number, RoundTrip: time.Duration(steady - from.at.Steady), Diverted: t.diverted}
+	s.RoundTrip, s.Diverted = time.Duration(steady-from.at.Steady), t.diverted
 	if s.OneWayKnown = t.hasArrived && (!t.hasLeft || t.left >= t.arrived); s.OneWayKnown {
 		s.OneWay = time.Duration(t.arrived - from.at.Wall)
 	}
