@@ -395,18 +395,12 @@ without_options(context *ctx, struct packet *p, const struct options *o, __u32 l
 	return outcome;
 }
 
-static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
+static __always_inline struct result with_other_header(context *ctx, struct packet *p,
+						       struct options *o, struct path *path)
 {
 	struct result result = {.reason = STACK_HEADERS};
 	struct hop hop = {};
-	struct options *o;
 
-	if (p->on->roles & ROLE_INGRESS &&
-	    (common_transit(ctx, p, path, &result) || common_removal(ctx, p, &result)))
-		return result;
-	o = begin_options();
-	if (!o)
-		return result;
 	result.outcome = open_header(ctx, p, o);
 	if (drops_ioam(p, ROLE_INGRESS) && is_unproven(ctx, p, o, result.outcome))
 		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
@@ -430,6 +424,48 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	result.outcome = without_options(ctx, p, o, o->length, NEXT_HBH);
 	if (is_removed(result.outcome))
 		result.reason = STACK_NONE;
+	return result;
+}
+
+_Static_assert(NUM_OUTCOMES <= 256 && NUM_STACK_REASONS <= 256, "forget_way() has a byte for each");
+
+/*
+ * Takes what was found from the verifier, which would go through all that follows once for each way to
+ * find it: what is read from a map may have any value.
+ */
+static __always_inline void forget_way(context *ctx, struct packet *p, struct options *o,
+				       struct result *result)
+{
+	volatile __u64 *found = &o->found;
+	__u64 word;
+
+	*found = result->outcome | result->options << 8 | result->completed << 16 |
+		 (__u64)result->disposition << 24 | (__u64)result->reason << 32 |
+		 (__u64)p->l3 << 40 | (__u64)p->broken << 48;
+	word = *found;
+	result->outcome = word & 0xff;
+	result->options = word >> 8 & 0xff;
+	result->completed = word >> 16 & 0xff;
+	result->disposition = word >> 24 & 0xff;
+	result->reason = word >> 32 & 0xff;
+	p->l3 = word >> 40;
+	p->broken = word >> 48;
+	packet_load(ctx, p);
+}
+
+static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
+{
+	struct result result = {.reason = STACK_HEADERS};
+	struct options *o;
+
+	if (p->on->roles & ROLE_INGRESS &&
+	    (common_transit(ctx, p, path, &result) || common_removal(ctx, p, &result)))
+		return result;
+	o = begin_options();
+	if (!o)
+		return result;
+	result = with_other_header(ctx, p, o, path);
+	forget_way(ctx, p, o, &result);
 	return result;
 }
 

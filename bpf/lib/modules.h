@@ -154,8 +154,9 @@ static __always_inline enum outcome completed_outcome(enum outcome outcome)
  */
 __noinline int sum_up_several(struct options *o, __u32 slot, __u32 counter)
 {
-	__u32 greatest = 0, completed = 0;
+	volatile __u8 *greatest, *completed;
 	struct tally *tally;
+	int counted = 0;
 
 	if (!o)
 		return 0;
@@ -167,22 +168,31 @@ __noinline int sum_up_several(struct options *o, __u32 slot, __u32 counter)
 			add_several(tally, counter + o->outcome, o->count - 1);
 		return 0;
 	}
+	/* in memory: the verifier would tell apart all values that a register may have by then */
+	greatest = &o->outcome;
+	completed = &o->completed;
+	*greatest = 0;
+	*completed = 0;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
-		__u32 outcome = o->options[i].outcome, less = outcome, later;
+		__u32 outcome = o->options[i].outcome, later = completed_outcome(outcome);
 
-		if (outcome > greatest) {
-			less = greatest;
-			greatest = outcome;
-		}
-		later = completed_outcome(outcome);
-		if (later > completed)
-			completed = later;
-		if (i && tally)
-			add(tally, counter + less);
+		if (outcome > *greatest)
+			*greatest = outcome;
+		if (later > *completed)
+			*completed = later;
 	}
-	o->outcome = greatest;
-	o->completed = completed;
+	if (!tally)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		__u32 outcome = o->options[i].outcome;
+
+		if (outcome == *greatest && !counted)
+			counted = 1;
+		else
+			add(tally, counter + outcome);
+	}
 	return 0;
 }
 
@@ -222,13 +232,21 @@ __noinline int sum_up_grown(struct options *o)
 
 /*
  * Ingress of a packet that keeps its header, and leaves by an interface if that is known. What is dropped
- * for its proof is not reported.
+ * for its proof is not reported. Returns where the packet is, as with_place(). Not inlined: see
+ * scan_options().
  */
-static __always_inline void ingress_options(context *ctx, struct packet *p, struct options *o,
-					    struct hop *hop, const struct path *path)
+__noinline int treat_options(context *ctx, struct options *o, const struct interface *on,
+			     struct hop *hop, const struct path *path)
 {
-	int reports = dex_reports(o) && !o->refused && are_records_wanted();
+	struct packet packet = {}, *p = &packet;
+	int reports;
 
+	if (!o || !on || !hop || !path)
+		return 0;
+	p->l3 = o->l3;
+	p->on = on;
+	packet_load(ctx, p);
+	reports = dex_reports(o) && !o->refused && are_records_wanted();
 	/* one reading of the clock serves all options */
 	if (trace_needs_arrival(o) || (reports && dex_needs_delay(o)) ||
 	    incremental_needs_arrival(o))
@@ -247,6 +265,14 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 		incremental_egress(ctx, p, o, hop, path->mtu);
 		sum_up_grown(o);
 	}
+	return with_place(p, 0);
+}
+
+static __always_inline void ingress_options(context *ctx, struct packet *p, struct options *o,
+					    struct hop *hop, const struct path *path)
+{
+	take_place(p, treat_options(ctx, o, p->on, hop, path));
+	packet_load(ctx, p);
 }
 
 /*

@@ -143,6 +143,29 @@ static __always_inline int make_room(context *ctx, struct packet *p, const struc
 	return 0;
 }
 
+/* Moves words that begin in a range of offsets, after a header's beginning. Not inlined: see scan_options(). */
+__noinline int move_words(context *ctx, const struct options *o, __u32 from, __u32 end)
+{
+	struct packet packet = {}, *p = &packet;
+	const __be32 *word;
+	__be32 *to;
+
+	if (!o)
+		return -1;
+	p->l3 = o->l3;
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_HBH / 4 && from < end; i++, from += 4) {
+		word = at(p, from + o->made, 4);
+		to = at(p, from + o->shift, 4);
+		if (!word || !to)
+			return -1;
+		put32(p, to, *word);
+	}
+	packet_commit_sum(ctx, p);
+	return 0;
+}
+
 /*
  * Moves the header's beginning, up to an offset, to the front of the room. Not inlined: see
  * scan_options().
@@ -180,16 +203,8 @@ __noinline int move_beginning(context *ctx, const struct options *o, __u32 end)
 		put32(p, to,
 		      bpf_htonl((bpf_ntohl(*to) & 0xffff) | (payload > 0xffff ? 0 : payload)
 								    << 16));
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < MAX_HBH / 4 && from < end; i++, from += 4) {
-		word = at(p, from + o->made, 4);
-		to = at(p, from + o->shift, 4);
-		if (!word || !to)
-			return -1;
-		put32(p, to, *word);
-	}
 	packet_commit_sum(ctx, p);
-	return 0;
+	return move_words(ctx, o, from, end);
 }
 
 /* Notes where the options are now. Not inlined: see scan_options(). */

@@ -82,6 +82,7 @@ struct options {
 	__u8 refused : 1;   /* by its proof: the packet is to be dropped */
 	__u8 grows : 1;	    /* some incremental trace grows here */
 	__u8 trace_flags;   /* of sound traces, or-ed, below bits of NodeLen */
+	__u64 found;	    /* see forget_way() */
 	struct option options[MAX_IOAM_OPTIONS];
 };
 

@@ -283,10 +283,11 @@ __noinline int fill_trace(context *ctx, const struct options *o, const struct ho
 	return outcome;
 }
 
-static __always_inline void trace_ingress(context *ctx, struct options *o, const struct hop *hop)
+/* Fills all traces that are to be filled. Not inlined: see scan_options(). */
+__noinline int fill_traces(context *ctx, struct options *o, const struct hop *hop)
 {
-	if (!o->has_trace || !fill_common_traces(ctx, o, hop))
-		return;
+	if (!o || !hop)
+		return 0;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
 		struct option *option = &o->options[i];
@@ -294,6 +295,13 @@ static __always_inline void trace_ingress(context *ctx, struct options *o, const
 		if (option->kind == KIND_TRACE && option->outcome == OUTCOME_UNTOUCHED)
 			set_outcome(o, option, fill_trace(ctx, o, hop, i));
 	}
+	return 0;
+}
+
+static __always_inline void trace_ingress(context *ctx, struct options *o, const struct hop *hop)
+{
+	if (o->has_trace && fill_common_traces(ctx, o, hop))
+		fill_traces(ctx, o, hop);
 }
 
 /* Whether the data at `offset` carry this node's id; `otherwise` where they have no id. */
@@ -440,10 +448,11 @@ __noinline int complete_trace(context *ctx, const struct options *o, const struc
 	return OUTCOME_TRACE_FILLED;
 }
 
-static __always_inline void trace_egress(context *ctx, struct options *o, const struct hop *hop)
+/* Completes all traces that are to be completed. Not inlined: see scan_options(). */
+__noinline int complete_traces(context *ctx, struct options *o, const struct hop *hop)
 {
-	if (!o->has_trace || !complete_common_traces(ctx, o, hop))
-		return;
+	if (!o || !hop)
+		return 0;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
 		struct option *option = &o->options[i];
@@ -451,6 +460,13 @@ static __always_inline void trace_egress(context *ctx, struct options *o, const 
 		if (option->kind == KIND_TRACE && option->outcome == OUTCOME_UNTOUCHED)
 			set_outcome(o, option, complete_trace(ctx, o, hop, i));
 	}
+	return 0;
+}
+
+static __always_inline void trace_egress(context *ctx, struct options *o, const struct hop *hop)
+{
+	if (o->has_trace && complete_common_traces(ctx, o, hop))
+		complete_traces(ctx, o, hop);
 }
 
 #endif
