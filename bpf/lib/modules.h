@@ -293,7 +293,8 @@ static __always_inline int remove_options(context *ctx, struct packet *p, struct
 		dex_remove(ctx, p, o, hop, length, about);
 		packet_load(ctx, p);
 	}
-	trace_ingress(ctx, o, hop);
+	if (o->has_trace)
+		fill_traces(ctx, o, hop);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
 	return wanted && o->has_trace;
 }

@@ -283,11 +283,9 @@ __noinline int fill_trace(context *ctx, const struct options *o, const struct ho
 	return outcome;
 }
 
-/* Fills all traces that are to be filled. Not inlined: see scan_options(). */
-__noinline int fill_traces(context *ctx, struct options *o, const struct hop *hop)
+/* Fills all traces that are to be filled. */
+static __always_inline void fill_each(context *ctx, struct options *o, const struct hop *hop)
 {
-	if (!o || !hop)
-		return 0;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
 		struct option *option = &o->options[i];
@@ -295,13 +293,20 @@ __noinline int fill_traces(context *ctx, struct options *o, const struct hop *ho
 		if (option->kind == KIND_TRACE && option->outcome == OUTCOME_UNTOUCHED)
 			set_outcome(o, option, fill_trace(ctx, o, hop, i));
 	}
-	return 0;
 }
 
 static __always_inline void trace_ingress(context *ctx, struct options *o, const struct hop *hop)
 {
 	if (o->has_trace && fill_common_traces(ctx, o, hop))
-		fill_traces(ctx, o, hop);
+		fill_each(ctx, o, hop);
+}
+
+/* Not inlined: see scan_options(). */
+__noinline int fill_traces(context *ctx, struct options *o, const struct hop *hop)
+{
+	if (o && hop)
+		trace_ingress(ctx, o, hop);
+	return 0;
 }
 
 /* Whether the data at `offset` carry this node's id; `otherwise` where they have no id. */
