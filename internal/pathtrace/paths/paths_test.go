@@ -253,6 +253,26 @@ func TestUntraced(t *testing.T) {
 	}
 }
 
+// Flows that were not walked are no path of their own, and their replies are shown.
+func TestNotWalked(t *testing.T) {
+	p := New(destination, 3, ioam.TimestampPOSIX, 0)
+	for i := range 3 {
+		p.Sent(i)
+		p.Received(i, Reply{Kind: Echoed, From: destination, SentHops: 255, RoundTrip: time.Millisecond})
+	}
+	if text := p.Report(name).Text(); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "3 probes, 0 lost, round trip 1ms") {
+		t.Error(text)
+	}
+	p.Walked(0, reply(Exceeded, 1, address(1), step{id: 1}))
+	p.Walked(0, Reply{Kind: Echoed, From: destination, SentHops: 2})
+	text := p.Report(name).Text()
+	for _, want := range []string{": 1 path, 3 flows", " not known ", "2 probes, 0 lost, round trip 1ms", "the replies of 2 flows have no trace"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+}
+
 // Of replies without a trace, the errors about probes whose hop limits ended on the way have
 // the times: of each node when it was reached, and of all but the last how long it took.
 func TestUntracedTimes(t *testing.T) {

@@ -25,8 +25,13 @@ type branch struct {
 // tree joins the paths' common beginnings.
 func (r *Report) tree() *branch {
 	root := &branch{}
+	var last []*branch
 	for i := range r.Paths {
 		one := &r.Paths[i]
+		if len(one.Hops) == 0 { // no hop limit was tried for these flows
+			last = append(last, &branch{hop: Hop{Address: &r.Destination}, flows: len(one.Flows), leaf: one})
+			continue
+		}
 		at := root
 		for _, h := range one.Hops {
 			at = at.child(h)
@@ -34,6 +39,7 @@ func (r *Report) tree() *branch {
 		}
 		at.leaf = one
 	}
+	root.children = append(root.children, last...)
 	return root
 }
 
@@ -57,7 +63,7 @@ func (b *branch) child(h Hop) *branch {
 // Text is the report as a tree of hops: a line for each, and what is wrong.
 func (r *Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d lost\n", r.Destination, r.Protocol, count(len(r.Paths), "path"), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
+	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d lost\n", r.Destination, r.Protocol, r.ways(), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
 	if len(r.Paths) > 0 {
 		b.WriteString("times: minimum, median, 95th percentile\n\n")
 		var aligned strings.Builder
@@ -84,8 +90,12 @@ func (b *branch) lines(t *tabwriter.Writer, indent string) {
 		if i == len(b.children)-1 {
 			turn, below = "└─ ", "   "
 		}
+		name := fmt.Sprintf("%d %s", c.hop.Position, c.hop.name())
+		if c.hop.Position == 0 {
+			name = "not known"
+		}
 		cells := []string{
-			fmt.Sprintf("%s%s%d %s", indent, turn, c.hop.Position, c.hop.name()), c.hop.interfaces(), c.hop.address(), fmt.Sprint(c.flows),
+			indent + turn + name, c.hop.interfaces(), c.hop.address(), fmt.Sprint(c.flows),
 			three(c.hop.since.Summary()), three(c.hop.held.Summary()), "",
 		}
 		if one := c.leaf; one != nil {
@@ -94,6 +104,20 @@ func (b *branch) lines(t *tabwriter.Writer, indent string) {
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 		c.lines(t, indent+below)
 	}
+}
+
+// ways counts the paths whose hops are known.
+func (r *Report) ways() string {
+	known := len(r.Paths)
+	for _, one := range r.Paths {
+		if len(one.Hops) == 0 {
+			known--
+		}
+	}
+	if known == 0 && len(r.Paths) > 0 {
+		return "path not known"
+	}
+	return count(known, "path")
 }
 
 func count(n int, what string) string {
@@ -284,22 +308,28 @@ func (r *Report) withoutData() string {
 	}
 	switch {
 	case silent && !wrote:
-		return fmt.Sprintf("no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these nodes (--namespace), and that their interfaces have both roles", r.Namespace)
+		return fmt.Sprintf("no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these nodes (--namespace), and that their interfaces have both roles; equal paths that differ only in such hops are shown as one, with the addresses of one flow", r.Namespace)
 	case shown:
-		return fmt.Sprintf("no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or lacks a role at an interface", r.Namespace)
+		return fmt.Sprintf("no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or lacks a role at an interface; equal paths that differ only in such hops are shown as one, with the addresses of one flow", r.Namespace)
 	}
 	return ""
 }
 
 // notes say what the report cannot show, and what to do.
 func (r *Report) notes() (list []string) {
-	overflow, limited := false, false
+	overflow, limited, unknown := false, false, 0
 	for _, one := range r.Paths {
+		if len(one.Hops) == 0 {
+			unknown += len(one.Flows)
+		}
 		overflow = overflow || one.Overflow
 		limited = limited || !one.Endpoint && one.Lost > 0
 	}
 	if note := r.withoutData(); note != "" {
 		list = append(list, note)
+	}
+	if unknown > 0 {
+		list = append(list, fmt.Sprintf("not known: the replies of %s have no trace, and hop limits show no hop of them: they are tried for %d flows at most, and with --max-hops 0 for none", count(unknown, "flow"), MaxWalked))
 	}
 	if overflow {
 		list = append(list, "a trace had no room for all nodes, so the last hops have no data; raise --hops, or ask for less with --type")

@@ -2,6 +2,9 @@
 
 package paths
 
+// MaxWalked is how many flows are walked at most.
+const MaxWalked = 32
+
 // Forget takes back a probe of which it will not be known whether it arrived.
 func (p *Paths) Forget(flow int) { p.flows[flow].sent-- }
 

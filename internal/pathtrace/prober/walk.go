@@ -5,11 +5,11 @@ package prober
 import (
 	"context"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 )
 
 const (
-	// mostWalks is how many flows are walked.
-	mostWalks = 32
 	// tries is how often a hop that says nothing is tried: errors are limited in rate
 	// (RFC 4443 §2.4 (f)).
 	tries = 3
@@ -25,7 +25,7 @@ const (
 // path is not known.
 func (p *Prober) walk(ctx context.Context) {
 	p.mu.Lock()
-	flows := p.paths.ToWalk(mostWalks)
+	flows := p.paths.ToWalk(paths.MaxWalked)
 	p.mu.Unlock()
 	ticker := time.NewTicker(max(p.config.Interval, walkInterval))
 	defer ticker.Stop()
