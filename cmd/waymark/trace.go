@@ -329,7 +329,7 @@ func unansweredCure(c prober.Config, r *paths.Report) string {
 		source = c.Source.String()
 	}
 	ways := fmt.Sprintf("the route to %v and the route back to %s", c.Destination, source)
-	pass := fmt.Sprintf("that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Namespace)
+	pass := fmt.Sprintf("that nodes on the way pass Hop-by-Hop headers of namespace %d (the domain's edge drops them: the destination is a node inside)", c.Namespace)
 	key := "the key (if trace.key-file is set there, give --key-file)"
 	if len(c.Key) > 0 {
 		key = "the key (trace.key-file there and --key-file must hold the same)"
