@@ -219,6 +219,7 @@ func TestStampNoReply(t *testing.T) {
 		{path, sender.Report{ICMPErrors: map[string]uint64{"packet too big": 1}, ICMPErrorFrom: &router}, "and the MTU: segments make packets longer"},
 		{c, sender.Report{}, "nothing answers at all, so check for: another key or mode at the reflector (--key-file, --protect); a reflector that"},
 		{path, sender.Report{}, "a segment that does not pass packets on"},
+		{path, sender.Report{}, "a last segment that ends no tunnel (End.DT6)"},
 	} {
 		got := noReply(tt.config, &tt.report)
 		if begin := "no reply from [2001:db8::1]:862 in time; "; !strings.HasPrefix(got, begin) || !strings.Contains(got, tt.want) {

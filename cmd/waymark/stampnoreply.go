@@ -10,6 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/stamp/sender"
+	"github.com/waymark-net/waymark/srv6"
 )
 
 // noReply says why a session may have had no reply, and what to do.
@@ -48,7 +49,7 @@ func unsentCure(c sender.Config) string {
 // errorCure is what to do about an error from the way.
 func errorCure(c sender.Config) string {
 	if len(c.Segments) > 0 {
-		return "check the SIDs of --segments and their routes, and at the nodes that have them net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer"
+		return fmt.Sprintf("check the SIDs of --segments and their routes, the route from the last one's node to %v, and at the nodes that have them net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer", c.Remote.Addr())
 	}
 	return fmt.Sprintf("check the route to %v from there, its firewalls, and with --size the MTU", c.Remote.Addr())
 }
@@ -64,6 +65,9 @@ func silentCure(c sender.Config) string {
 	}
 	if len(c.Segments) > 0 {
 		causes = append(causes, "a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment routing header, the reflector of --mode inline included")
+		if c.Mode != srv6.ModeInline {
+			causes = append(causes, "a last segment that ends no tunnel (End.DT6), or looks for the reflector in a table that does not have its address: at the reflector's own node, table local")
+		}
 	}
 	return "nothing answers at all, so check for: " + strings.Join(causes, "; ")
 }

@@ -31,7 +31,7 @@ var outcomes = [NumOutcomes]struct{ name, meaning string }{
 	Unanswerable:   {"unanswerable", "Packets whose source address or port cannot be replied to."},
 	Oversized:      {"oversized", "Packets longer than 9000 octets."},
 	Truncated:      {"truncated", "Packets shorter than the base packet, with a key also those of senders without one; a reply would be longer."},
-	Looped:         {"looped", "Replies of other reflectors; an answer would be answered again."},
+	Looped:         {"looped", "Replies of other reflectors, which an answer would make answer again; without a key also packets of senders with one."},
 	RateLimited:    {"rate_limited", "Packets beyond the rate."},
 	WrongHMAC:      {"hmac_wrong", "Packets whose HMAC is wrong."},
 	UnknownSession: {"ssid_unknown", "Packets with an SSID that is not one of the configured ones."},
