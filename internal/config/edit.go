@@ -33,7 +33,7 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 func (c *Config) AddNamespace(ns Namespace) (*Config, error) {
 	if c.namespace(ns.ID) >= 0 {
 		return nil, refuse("namespaces", fmt.Sprintf("namespace %d exists already", ns.ID),
-			fmt.Sprintf("remove it first with: waymark ioam namespace del %d, or take another id", ns.ID))
+			fmt.Sprintf("remove it first with: waymark ioam namespace del %d, or change it with: waymark ioam namespace set %d, or take another id", ns.ID, ns.ID))
 	}
 	return c.edit(func(next *Config) { next.Namespaces = append(next.Namespaces, ns) })
 }

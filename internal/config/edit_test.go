@@ -31,7 +31,7 @@ type edit struct {
 var namespaceEdits = []edit{
 	{name: "add a namespace", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 5}) }, has: "id: 5\n"},
 	{name: "add it twice", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 123}) },
-		wantErr: "namespace 123 exists already; remove it first with: waymark ioam namespace del 123, or take another id"},
+		wantErr: "namespace 123 exists already; remove it first with: waymark ioam namespace del 123, or change it with: waymark ioam namespace set 123, or take another id"},
 	{name: "remove a namespace in use", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(123) },
 		wantErr: `namespace 123 is used by the encapsulations "a", "b"; first remove each with: waymark route del name NAME`},
 	{name: "remove one that a single rule uses", edit: func(c *Config) (*Config, error) {
