@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
@@ -182,7 +183,9 @@ func parseDSCPs(text string) (set uint64, err error) {
 // run reflects until it is interrupted.
 func (f *reflectorFlags) run(cmd *cobra.Command, c reflector.Config, asJSON bool) error {
 	r := reflector.New(c)
-	if err := r.Open(); err != nil {
+	if err := r.Open(); errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("%w; if it is the agent (stamp in its file, 'waymark status'), its reflector answers there already", err)
+	} else if err != nil {
 		return err
 	}
 	notes := cmd.ErrOrStderr()
