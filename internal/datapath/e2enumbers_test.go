@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // edgeNumberAt is where a frame with nothing but an Edge-to-Edge option has its number.
@@ -57,11 +58,20 @@ func (p *programs) takeNumbers(label uint32) (numbers []uint64, err error) {
 	const packets, option = 8, 16 // as many options as one header may have, and the padding of each
 	frame := plainPacket(label)
 	out := make([]byte, len(frame)+packets*option)
-	_, err = p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: out, Context: &skb{}, Repeat: packets})
+	again := false
+	_, err = p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: out, Context: &skb{}, Repeat: packets, Reset: func() { again = true }})
+	if again && err == nil {
+		err = errors.New("a signal interrupted the runs, so they began again, and the numbers until then are not known")
+	}
 	for i := range packets {
 		numbers = append(numbers, uint64(binary.BigEndian.Uint32(out[edgeNumberAt+(packets-1-i)*option:])))
 	}
 	return numbers, err
+}
+
+// blockPreemption keeps the signal by which Go preempts goroutines from the thread.
+func blockPreemption() error {
+	return unix.PthreadSigmask(unix.SIG_BLOCK, &unix.Sigset_t{Val: [16]uint64{1 << (unix.SIGURG - 1)}}, nil)
 }
 
 // TestNumbersOnAllCPUs takes numbers of the same flows on every CPU at once: each number is
@@ -77,6 +87,10 @@ func TestNumbersOnAllCPUs(t *testing.T) {
 		group.Go(func() {
 			runtime.LockOSThread() // and ends with the goroutine
 			if err := moveThread(cpu); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := blockPreemption(); err != nil {
 				t.Error(err)
 				return
 			}

@@ -408,3 +408,33 @@ func testAskLoopback(t *testing.T, incremental bool) {
 		t.Errorf("%d packets beyond the rate counted", n)
 	}
 }
+
+// The kernel refuses to cut headers off an offloaded packet that is not TCP. A probe ends
+// where it was to be decapsulated, and not at the domain's edge.
+func TestProbeThatIsNotRemoved(t *testing.T) {
+	onOneCPU(t)
+	for name, test := range map[string]struct {
+		on      model.IfIndex
+		outcome model.Outcome
+		records int
+	}{
+		"decapsulated": {1, model.OutcomeActiveTerminated, 1},
+		"at the edge":  {3, model.OutcomeDecapFailed, 0},
+	} {
+		cfg := rightConfig()
+		terminating(&cfg)
+		boundary(model.BoundaryStrip)(&cfg)
+		p := loadPrograms(t, cfg, test.on, fixedTime, hookIngressTC)
+		before := p.snapshotCounters(t)
+		frame := set(atTrace+2, 0x11)(rightPacket())
+		verdict, err := p.tcIn.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024), Context: &skb{GSOSize: 1000, GSOSegs: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted, drops := moved(before, p.snapshotCounters(t)), dropped(p.tcIn, verdict)
+		records := len(p.readSamples(t).records)
+		if counted[abiCounterCOUNTER_INGRESS+abiCounter(test.outcome)] != 1 || drops != (test.outcome == model.OutcomeActiveTerminated) || records != test.records {
+			t.Errorf("%s: dropped: %v, %d records, counted %v; want %d records and %s", name, drops, records, counted, test.records, test.outcome)
+		}
+	}
+}

@@ -13,8 +13,9 @@ import (
 // TestStackFitsEveryKernel adds up the stack frames along every chain of calls.
 // Linux 6.1 rounds each frame up to 32 bytes, an empty one too, and refuses a chain of
 // more than 512; newer kernels accept more. Programs that load here may not load there.
+// No kernel takes more than 8 frames.
 func TestStackFitsEveryKernel(t *testing.T) {
-	const most, rounding = 512, 32
+	const most, rounding, mostFrames = 512, 32, 8
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
 		"ingress_xdp": loadIngressXDP, "ingress_tc": loadIngressTC, "egress_tc": loadEgressTC,
 	} {
@@ -39,6 +40,16 @@ func TestStackFitsEveryKernel(t *testing.T) {
 			return (max(frames[function], 1)+rounding-1)/rounding*rounding + below
 		}
 		d := depth(name)
+		var longest func(string) int
+		longest = func(function string) (below int) {
+			for callee := range calls[function] {
+				below = max(below, longest(callee))
+			}
+			return 1 + below
+		}
+		if n := longest(name); n > mostFrames {
+			t.Errorf("%s: a chain of calls has %d frames, at most %d", name, n, mostFrames)
+		}
 		chain := ""
 		for f := name; f != ""; f = deepest[f] {
 			t.Logf("%s: %s has a frame of %d bytes", name, f, frames[f])
