@@ -170,7 +170,7 @@ func FuzzCopy(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if more := len(out) - 40 - len(header); more < 0 || more > 8*bytes.Count(header, []byte{0, 1}) || more%8 != 0 {
+		if more := len(out) - 40 - len(header); more < 0 || more > 8*bytes.Count(header, []byte{byte(ioam.IOAMIncrementalTrace)}) || more%8 != 0 {
 			t.Fatalf("%d octets of a header of %d", len(out), len(header))
 		}
 		if again, err := two.Copy(out, out[40:], source); err == nil {
