@@ -36,6 +36,10 @@ func (r Result) verdictOnAim(p Point) verdict {
 	return r.verdict(p)
 }
 
+// mostNoise is the noise beyond which a run is no excuse for a missed aim: it is to be
+// recorded again.
+const mostNoise = 0.1
+
 // cannotTell reports whether the loss that an aim allows is smaller than the noise of
 // the run, and the measured one is no further from it than that.
 func (r Result) cannotTell(p Point) bool {
@@ -43,7 +47,7 @@ func (r Result) cannotTell(p Point) bool {
 		return false
 	}
 	noise := max(p.ownNoise(), r.lineNoise(p))
-	return noise > math.Abs(1-p.Aim) && math.Abs(p.Ratio-p.Aim) <= noise
+	return noise <= mostNoise && noise > math.Abs(1-p.Aim) && math.Abs(p.Ratio-p.Aim) <= noise
 }
 
 // ownNoise is the distance between the quartiles of the rounds.

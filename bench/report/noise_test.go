@@ -43,6 +43,7 @@ func TestVerdicts(t *testing.T) {
 		"aim greater than noise":   {point(0.930, 0.94, 0.03), nil, missed},
 		"missed in another aim":    {plain, nil, missed},
 		"without an aim":           {point(0.5, 0, 0.1), nil, met},
+		"too noisy to be of use":   {point(0.5, 0.995, 0.6), nil, missed},
 		"a multiple of a baseline": {point(2.4, 2.5, 0.2), nil, missed},
 	} {
 		r := Result{Name: "dex", Machine: "one", Points: append(test.twins, test.point)}
