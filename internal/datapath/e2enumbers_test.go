@@ -59,7 +59,10 @@ func (p *programs) takeNumbers(label uint32) (numbers []uint64, err error) {
 	frame := plainPacket(label)
 	out := make([]byte, len(frame)+packets*option)
 	again := false
-	_, err = p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: out, Context: &skb{}, Repeat: packets, Reset: func() { again = true }})
+	run := &ebpf.RunOptions{Data: frame, DataOut: out, Context: &skb{}, Repeat: packets}
+	//lint:ignore SA1019 nothing else tells that a run began again
+	run.Reset = func() { again = true }
+	_, err = p.tcOut.Run(run)
 	if again && err == nil {
 		err = errors.New("a signal interrupted the runs, so they began again, and the numbers until then are not known")
 	}
