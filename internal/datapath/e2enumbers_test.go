@@ -5,7 +5,6 @@ package datapath
 import (
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -88,9 +87,7 @@ func TestNumbersOnAllCPUs(t *testing.T) {
 	var group sync.WaitGroup
 	for i, cpu := range cpus {
 		group.Go(func() {
-			runtime.LockOSThread() // and ends with the goroutine
-			if err := moveThread(cpu); err != nil {
-				t.Error(err)
+			if !stayOn(t, cpu) {
 				return
 			}
 			if err := blockPreemption(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/netip"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -250,9 +249,7 @@ func TestEdgesOnAllCPUs(t *testing.T) {
 		var group sync.WaitGroup
 		for i, cpu := range cpus {
 			group.Go(func() {
-				runtime.LockOSThread() // and ends with the goroutine
-				if err := moveThread(cpu); err != nil {
-					t.Error(err)
+				if !stayOn(t, cpu) {
 					return
 				}
 				program := []*ebpf.Program{p.last.xdp, p.last.tcIn}[i%2]

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -110,9 +109,7 @@ func TestBudgetAcrossCPUs(t *testing.T) {
 // stayOn keeps the goroutine's thread on a CPU; the thread ends with the goroutine.
 func stayOn(t *testing.T, cpu int) bool {
 	runtime.LockOSThread()
-	var set unix.CPUSet
-	set.Set(cpu)
-	err := unix.SchedSetaffinity(0, &set)
+	err := moveThread(cpu)
 	if err != nil {
 		t.Error(err)
 	}

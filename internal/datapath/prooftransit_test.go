@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -154,9 +153,7 @@ func TestNumbersOfProofs(t *testing.T) {
 	var group sync.WaitGroup
 	for i, cpu := range cpus {
 		group.Go(func() {
-			runtime.LockOSThread() // and ends with the goroutine
-			if err := moveThread(cpu); err != nil {
-				t.Error(err)
+			if !stayOn(t, cpu) {
 				return
 			}
 			for range each {
@@ -227,9 +224,7 @@ func TestAcceptedOnce(t *testing.T) {
 		var group sync.WaitGroup
 		for _, cpu := range cpus {
 			group.Go(func() {
-				runtime.LockOSThread() // and ends with the goroutine
-				if err := moveThread(cpu); err != nil {
-					t.Error(err)
+				if !stayOn(t, cpu) {
 					return
 				}
 				for i := next.Add(1) - 1; i < numbers; i = next.Add(1) - 1 {
