@@ -266,7 +266,7 @@ var dexNotes = []string{
 	"Limits of exports are set so that they are not met. Whoever reads is on another CPU than source, node and sink: postcards are thrown away (\"read\"), " +
 		"or encoded as IPFIX, sent over UDP in messages of 1452 octets, and received there, too. \"Aggregate\" and \"sample\" are exported like that, each second.",
 	"A postcard that finds no room in its ring costs the node less than one that does: see how many were lost.",
-	"Fast forwarding ends in a sink in XDP, and so does the kernel's forwarding beside it (\"against plain packets\"): the faster of the kernel's, on links with one queue and with one for each CPU.",
+	"In the rows \"against plain packets\", fast forwarding and the kernel's forwarding both send to a sink in XDP. The kernel was measured on links with one queue and on links with a queue for each CPU; the ratio is to the faster of the two.",
 	"\"On another line\" is the same node as the baseline, with the same packets: what it differs by is noise. Aims of less are within noise.",
 	"\"Against the kernel's plain forwarding\" has that of plain packets of the same length as its baseline.",
 }

@@ -22,7 +22,8 @@ func besidePrototype() []Dimensions {
 	return list
 }
 
-// Beside lists the figures of the table with a bare prototype.
+// Beside returns references to all figures of the table that compares Waymark with a bare
+// XDP prototype.
 func Beside() (list []Reference) {
 	for _, d := range besidePrototype() {
 		list = append(list, Reference{Benchmark: "fast", Variant: d, X: besideBytes})

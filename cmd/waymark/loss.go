@@ -30,8 +30,8 @@ func newLossCommand(opts *options) *cobra.Command {
 agent, in the last block: from ingress to egress, and between neighbouring nodes
 that count. The ingress has its own name, the others have those of the flow's
 points, or their addresses; --json and --csv also number them along the path, from
-0. "-" is what is not known: a loss is only known if the verdict is measured, or
-idle (no packet was sent). uncertain gives its reasons. A one-way delay is the
+0. A value that is not known is "-". A loss is known if the verdict is measured
+or idle (no packet was sent). uncertain gives its reasons. A one-way delay is the
 difference of two clocks, and may be wrong by as much as they differ, which is at
 most clocks. A block that is beyond a threshold of its flow (max-loss, max-delay,
 no-data-after) has the code of the warning.

@@ -54,8 +54,8 @@ func errorCure(c sender.Config) string {
 	return fmt.Sprintf("check the route to %v from there, its firewalls, and with --size the MTU", c.Remote.Addr())
 }
 
-// silentCure lists why there is neither a reply nor an error. A reflector tells nobody whom it
-// does not answer.
+// silentCure lists the possible causes if neither a reply nor an error comes. A reflector sends
+// no error to a sender that it refuses.
 func silentCure(c sender.Config) string {
 	causes := []string{
 		"another key or mode at the reflector (--key-file, --protect)",
