@@ -389,6 +389,45 @@ func TestMeasurementFaults(t *testing.T) {
 	}
 }
 
+// TestSameSelection has two flows that select the same packets, or not.
+func TestSameSelection(t *testing.T) {
+	const (
+		two  = `segments: ["fc00:2::e", "fc00:3::4"], direction: in`
+		last = `segments: ["fc00:3::4"], direction: in`
+		out  = `segments: ["fc00:2::e", "fc00:3::4"], direction: out`
+	)
+	for _, tt := range []struct {
+		settings, first, second string
+		same                    bool
+	}{
+		{"", two, two, true},
+		{"", two, `segments: ["fc00:2::e", "fc00:3::4"], direction: transit`, true},
+		{"", two, out, false},
+		{"", two, two + ", traffic-class: 0", false},
+		{"", two + ", traffic-class: 0x21", two + ", traffic-class: 0x2e", true}, // without the mark and ECN
+		{"", two + ", traffic-class: 0x21", two + ", traffic-class: 0x31", false},
+		{"", two + ", flow-label: 1", two + ", flow-label: 1", true},
+		{"", two + ", flow-label: 1", two + ", flow-label: 2", false},
+		{"", two + ", destination: 2001:db8::9", two + ", destination: 2001:db8::9", true},
+		{"", two + ", destination: 2001:db8::9", two, false},
+		{"", two + ", mode: encap.red", last, true}, // after the first segment
+		{"", two, last, false},
+		{"", two, `segments: ["fc00:2::e"], mode: inline, destination: "fc00:3::4", direction: in`, true},
+		{"", two, two + ", mode: inline", false},
+		{"carrier: argument", two, `segments: ["fc00:2::e", "fc00:3::8"], direction: in`, true}, // both are marked
+		{"carrier: argument", two, `segments: ["fc00:2::4", "fc00:3::4"], direction: in`, false},
+		{"carrier: option", two + ", flow-mon-id: 1", two + ", flow-mon-id: 2", false},
+		{"carrier: option", out + ", flow-mon-id: 1", out + ", flow-mon-id: 2", true},
+	} {
+		text := fmt.Sprintf("%smeasurement: {%s}\nflows:\n  - {name: first, source: 2001:db8::1, %s}\n  - {name: second, source: 2001:db8::1, %s}\n", served, tt.settings, tt.first, tt.second)
+		_, err := Parse("F", []byte(text))
+		const want = `flows[1].segments: flow "first" selects the same packets; give one of them another traffic-class, flow-label or destination`
+		if tt.same && (err == nil || !strings.Contains(err.Error(), want)) || !tt.same && err != nil {
+			t.Errorf("%s\n%v", text, err)
+		}
+	}
+}
+
 // replaceAndParse replaces a part of the file, which must then have an error; "": none.
 func replaceAndParse(t *testing.T, from, to, want string) {
 	t.Helper()

@@ -74,7 +74,7 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 		f := &m.flows[i]
 		for _, k := range f.keys {
 			if other, taken := entered[k]; taken && other != i {
-				return fmt.Errorf("measured flow %q: flow %q has the same source and segments; give one of them a traffic-class, flow-label or destination", f.name, m.flows[other].name)
+				return fmt.Errorf("measured flows %q and %q have one key", m.flows[other].name, f.name)
 			}
 			entered[k] = i
 		}

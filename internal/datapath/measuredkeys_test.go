@@ -216,8 +216,8 @@ func TestMeasuredApart(t *testing.T) {
 	}
 }
 
-// TestMeasuredTwice refuses a flow that selects what another one does, whether that is counted
-// already or new, and leaves the other one as it was.
+// TestMeasuredTwice gives two flows one key, which configurations do not: the second one is refused,
+// whether the first one is counted already or new, and that stays as it was.
 func TestMeasuredTwice(t *testing.T) {
 	red, again, other := colouredFlow(1), colouredFlow(1), colouredFlow(2)
 	again.Name = "again"
@@ -236,7 +236,7 @@ func TestMeasuredTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.measure(p.maps, p.site.own, p.site.own); err == nil || !strings.Contains(err.Error(), `measured flow "again": flow "1" has the same source and segments; give one of them a traffic-class`) {
+		if _, err := g.measure(p.maps, p.site.own, p.site.own); err == nil || !strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
 			t.Errorf("after %s: %v", first[0].Name, err)
 		}
 		if !maps.Equal(known, p.site.own.measured.known()) || counts(p) != since {

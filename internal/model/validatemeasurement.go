@@ -13,7 +13,7 @@ func (c NodeConfig) validateMeasurement(root faults) {
 	if len(c.Measurement.Flows) == 0 {
 		return
 	}
-	m, f := c.Measurement.WithDefaults(), root.in("measurement")
+	m, f, earlier := c.Measurement.WithDefaults(), root.in("measurement"), len(*root.list)
 	if m.Block < MinBlock || m.Block > MaxBlock {
 		f.add("block", "use 100ms to 10m", "%v is no length of a block", m.Block)
 	}
@@ -28,8 +28,9 @@ func (c NodeConfig) validateMeasurement(root faults) {
 	m.Marking.validate(f)
 	m.validateUnmonitored(f)
 	names, selections, monitors := make(map[string]int), make(map[criteria]bool), make(map[monitored]string)
+	selectors, marked := make(map[selector]string, len(m.Flows)), len(*root.list) == earlier
 	for i, flow := range m.Flows {
-		in := root.in("flows[%d]", i)
+		in, before := root.in("flows[%d]", i), len(*root.list)
 		if flow.Name == "" {
 			in.add("name", "give it a name", "the flow has none")
 		} else if j, dup := seen(names, flow.Name, i); dup {
@@ -40,6 +41,9 @@ func (c NodeConfig) validateMeasurement(root faults) {
 			flow.validateArgument(in)
 		}
 		flow.validateMonitor(in, m.Marking.Carrier == CarrierOption, monitors)
+		if marked && len(*root.list) == before {
+			flow.validateSelectors(in, m.Marking, selectors)
+		}
 		if selections[flow.criteria()] = true; len(selections) > MaxSelections {
 			in.add("segments", "select flows by the same criteria as others", "flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup", MaxSelections)
 			return

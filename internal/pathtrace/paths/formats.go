@@ -18,13 +18,17 @@ var columns = []string{
 	"since_previous_min_ns", "since_previous_median_ns", "since_previous_p95_ns", "transit_delay_min_ns", "transit_delay_median_ns", "transit_delay_p95_ns",
 }
 
-// WriteCSV writes a line for each hop of each path (RFC 4180). What is not known is empty.
-// Flows of which no probe arrived follow, each as a path whose lost is its sent.
+// WriteCSV writes a line for each hop of each path (RFC 4180), and one for a path of which no
+// hop is known. What is not known is empty. Flows of which no probe arrived follow, each as a
+// path whose lost is its sent.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{columns}
 	add := func(number, flows int, sent, lost uint64, roundTrip *delay.Summary, hops []Hop) {
 		path := append([]string{strconv.Itoa(number), strconv.Itoa(flows), strconv.FormatUint(sent, 10), strconv.FormatUint(lost, 10)}, nanoseconds(roundTrip)...)
+		if len(hops) == 0 {
+			lines = append(lines, append(path, make([]string, len(columns)-len(path))...))
+		}
 		for i := range hops {
 			h := &hops[i]
 			line := append(append([]string{}, path...), strconv.Itoa(h.Position), field(h.NodeID), field(h.NodeIDWide), field(h.Ingress), field(h.Egress), field(h.Address), strconv.FormatBool(h.Silent))
@@ -64,6 +68,10 @@ func (r *Report) DOT() string {
 	for i := range r.Paths {
 		one := &r.Paths[i]
 		at := start
+		if len(one.Hops) == 0 {
+			e := g.edge(start, g.node(r.Destination.String(), r.Destination.String(), "box"))
+			e.flows, e.unknown = e.flows+len(one.Flows), true
+		}
 		for j := range one.Hops {
 			next := g.hop(&one.Hops[j], j == len(one.Hops)-1)
 			e := g.edge(at, next)
@@ -93,8 +101,9 @@ type graph struct {
 }
 
 type edge struct {
-	flows int
-	since delay.Distribution
+	flows   int
+	unknown bool // what is between the two
+	since   delay.Distribution
 }
 
 func (g *graph) node(key, label, shape string) int {
@@ -143,7 +152,11 @@ func (g *graph) text() string {
 		if s := e.since.Summary(); s != nil {
 			label += "\n" + duration(s.Median)
 		}
-		fmt.Fprintf(&b, "  n%d -> n%d [label=%q];\n", at[0], at[1], label)
+		style := ""
+		if e.unknown {
+			label, style = label+"\npath not known", ", style=dashed"
+		}
+		fmt.Fprintf(&b, "  n%d -> n%d [label=%q%s];\n", at[0], at[1], label, style)
 	}
 	b.WriteString("}\n")
 	return b.String()

@@ -263,6 +263,13 @@ func TestNotWalked(t *testing.T) {
 	if text := p.Report(name).Text(); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "3 probes, 0 lost, round trip 1ms") {
 		t.Error(text)
 	}
+	var lines strings.Builder
+	if err := p.Report(name).WriteCSV(&lines); err != nil || !strings.HasSuffix(lines.String(), "\n1,3,3,0,1000000,1000000,1000000"+strings.Repeat(",", len(columns)-7)+"\n") {
+		t.Errorf("%v\n%s", err, lines.String())
+	}
+	if dot := p.Report(name).DOT(); !strings.Contains(dot, `n0 -> n1 [label="3 flows\npath not known", style=dashed];`) || !strings.Contains(dot, `n1 [label="`+destination.String()+`", shape=box];`) {
+		t.Error(dot)
+	}
 	p.Walked(0, reply(Exceeded, 1, address(1), step{id: 1}))
 	p.Walked(0, Reply{Kind: Echoed, From: destination, SentHops: 2})
 	text := p.Report(name).Text()
