@@ -57,6 +57,7 @@ for name in "$@"; do
 	if [ "$status" -eq 130 ]; then # 130 means interrupted
 		exit "$status"
 	elif [ "$status" -ne 0 ]; then
+		cat "$new" >&2 # with --json, the error is there
 		failed+=("$name")
 		continue
 	fi
