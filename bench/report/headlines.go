@@ -27,6 +27,7 @@ func headlines() []headline {
 		{"cost", Dimensions{Hook: "tc egress", Outcome: "encap_inserted", Format: "one option, type 0xc00000"}, 78},
 		{"cost", Dimensions{Hook: "xdp ingress", Outcome: "tunnel_decapsulated", Format: "node and interface ids, with a record"}, 142},
 		{"cost", Dimensions{Hook: "tc egress", Outcome: "encap_inserted", Format: "into a header, one option of type 0xc00000"}, 102},
+		{"cost", Dimensions{Hook: "tc egress", Outcome: "encap_inserted", Format: "into a header, and edge to edge after it"}, 102},
 		{"cost", Dimensions{Hook: "tc egress", Outcome: "trace_grown", Format: "node and interface ids, type 0xc00000"}, 78},
 		{"cost", Dimensions{Hook: "tc egress", Outcome: "encap_inserted", Format: "edge to edge, a number"}, 78},
 		{"cost", Dimensions{Hook: "xdp ingress", Outcome: "pot_updated", Format: "proof of transit"}, 110},
