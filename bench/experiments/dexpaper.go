@@ -121,7 +121,7 @@ func (d *directExports) kernelForwarding(x directExport, size, n int) *harness.V
 	for _, each := range []*harness.Variant{v, &one} {
 		is.Queues = each.Queues
 		each.Thorough = true
-		d.Variants = append(d.Variants, each.At(is, 100/float64(n), nil))
+		d.Variants = append(d.Variants, each.At(is, 100/float64(max(n, 1)), nil)) // 0: all packets are alike
 	}
 	return v
 }

@@ -19,6 +19,11 @@ import (
 func TestBrief(t *testing.T) {
 	for _, make1 := range []func() harness.Experiment{dexEncapsulationExperiment, dexTransitExperiment, dexDecapsulationExperiment} {
 		e := make1()
+		for _, v := range e.Variants {
+			if v.X <= 0 || v.X > 100 {
+				t.Errorf("%s has an option in %v%% of the packets", v.Is, v.X)
+			}
+		}
 		short := curvesOf(e.Brief())
 		for name, full := range curvesOf(e) {
 			want := percents

@@ -321,9 +321,6 @@ func (t *traffic) Rate(l *line, s Stream, duration time.Duration) (pps float64, 
 	if after, err = t.settled(); err != nil {
 		return 0, 0, err
 	}
-	if pps == 0 { // all came after the last was sent: a short burst
-		pps = float64(after-before) / took.Seconds()
-	}
 	return pps, after - before, nil
 }
 
