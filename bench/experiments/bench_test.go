@@ -405,16 +405,16 @@ func TestDocumentIsCurrent(t *testing.T) {
 	if err != nil || len(results) == 0 {
 		t.Fatalf("%d results: %v", len(results), err)
 	}
-	want := report.Markdown(Ordered(results), comparisons...)
+	results = Ordered(results)
+	want := report.Markdown(results, comparisons...)
 	got, err := os.ReadFile("../../docs/benchmarks.md")
 	const cure = "run: bin/waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json > docs/benchmarks.md"
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("docs/benchmarks.md is not current (%v); %s", err, cure)
 	}
-	if len(comparisons) > 0 {
-		got, err := os.ReadFile("../../docs/benchmarks/before-after.md")
-		if err != nil || !bytes.Equal(got, report.BeforeAfterPage(comparisons)) {
-			t.Errorf("docs/benchmarks/before-after.md is not current (%v); %s", err, cure)
+	for name, page := range report.Pages(results, comparisons) {
+		if got, err := os.ReadFile(filepath.Join("../../docs/benchmarks", name)); err != nil || !bytes.Equal(got, page) {
+			t.Errorf("docs/benchmarks/%s is not current (%v); %s", name, err, cure)
 		}
 	}
 	for _, r := range results {

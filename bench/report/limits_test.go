@@ -255,10 +255,11 @@ func TestAims(t *testing.T) {
 	f := Result{Name: "forwarding", Points: []Point{
 		{Variant: "fast", PPS: ns(1e6), Ratio: 0.96, Aim: 0.96}, {Variant: "lame", PPS: ns(1e6), Ratio: 0.9599, Aim: 0.96},
 	}}
-	text := string(Markdown([]Result{r, f})) + shown(t, r) + shown(t, f)
+	list := []Result{r, f}
+	text := string(Markdown(list)) + string(MissedPage(list)) + shown(t, r) + shown(t, f)
 	for _, want := range []string{
-		"\ncost:\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns: not reached; nothing that was measured sets a limit.\n",
-		"\nforwarding:\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000: not reached; nothing that was measured sets a limit.\n",
+		"\n## cost\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns: not reached; nothing that was measured sets a limit.\n",
+		"\n## forwarding\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000: not reached; nothing that was measured sets a limit.\n",
 		"[JSON](../bench/results/cost.json) | 0 | 1 of 2 |", "| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
 	} {
 		if !strings.Contains(text, want) {

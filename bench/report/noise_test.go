@@ -53,7 +53,7 @@ func TestVerdicts(t *testing.T) {
 		if test.point.Aim == 0 {
 			continue
 		}
-		text, summary := shown(t, r), string(Markdown([]Result{r}))
+		text, summary := shown(t, r), string(Markdown([]Result{r}))+string(MissedPage([]Result{r}))
 		if test.point.PlainAim == 0 && !strings.Contains(text, ", "+string(test.want)+" |") {
 			t.Errorf("%s: the table lacks %q: %s", name, test.want, text)
 		}

@@ -181,7 +181,8 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 		Use:   "report [FILE...]",
 		Short: "Print results saved as JSON as a Markdown document",
 		Long: `Print results saved as JSON as a Markdown document. With --figures, also write the
-figures, and before-after.md with the tables of what compare saved.`,
+figures, missed-aims.md with what limits missed aims, and before-after.md with the tables
+of what compare saved.`,
 		Example: "  waymark-bench report bench/results/*.json > docs/benchmarks.md\n  waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -192,30 +193,25 @@ figures, and before-after.md with the tables of what compare saved.`,
 			if err != nil {
 				return err
 			}
+			results = experiments.Ordered(results)
 			if figures != "" {
 				for _, r := range results {
 					if err := draw(r, filepath.Join(figures, r.Name+".svg")); err != nil {
 						return err
 					}
 				}
-				if err := writeBeforeAfter(filepath.Join(figures, "before-after.md"), comparisons); err != nil {
-					return err
+				for name, page := range report.Pages(results, comparisons) {
+					if err := os.WriteFile(filepath.Join(figures, name), page, 0o644); err != nil {
+						return err
+					}
 				}
 			}
-			_, err = cmd.OutOrStdout().Write(report.Markdown(experiments.Ordered(results), comparisons...))
+			_, err = cmd.OutOrStdout().Write(report.Markdown(results, comparisons...))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` for the figures that the document shows")
 	return cmd
-}
-
-// writeBeforeAfter writes the page of comparisons, where there are any.
-func writeBeforeAfter(file string, list []report.BeforeAfter) error {
-	if len(list) == 0 {
-		return nil
-	}
-	return os.WriteFile(file, report.BeforeAfterPage(list), 0o644)
 }
 
 // newInstructionsCommand is for the project's own build.
