@@ -29,7 +29,7 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 			t.Errorf("%s shows\n%s\nwant\n%s", node, shown, words)
 		}
 	}
-	if out, err := e2e.In(t, l, "ingress", append([]string{"flow", "add", "again", "out", "session", "9"}, strings.Fields(packets)...)...); err == nil || !strings.HasPrefix(out, `waymark: the data plane: measured flow "again": flow "green" has the same source and segments; give one of them`) {
+	if out, err := e2e.In(t, l, "ingress", append([]string{"flow", "add", "again", "out", "session", "9"}, strings.Fields(packets)...)...); err == nil || !strings.HasPrefix(out, `waymark: flow "again": segments: flow "green" selects the same packets; give one of them`) {
 		t.Errorf("the same packets as another flow: %v, %s", err, out)
 	}
 	r, whole, first, second := observe(t, l), part{"green", 0, 2}, part{"green", 0, 1}, part{"green", 1, 2}
