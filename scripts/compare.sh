@@ -5,9 +5,8 @@
 #
 # Compares an older commit with this tree: builds its waymark-bench, and runs each named
 # benchmark with both programs in turns (waymark-bench compare). Saves the comparisons in
-# bench/comparisons/NAME-COMMIT.json, and writes docs/benchmarks.md and
-# docs/benchmarks/before-after.md from all that is saved. Run it as root on an otherwise
-# idle machine.
+# bench/comparisons/NAME-COMMIT.json, and writes docs/benchmarks.md and its pages from all
+# that is saved. Run it as root on an otherwise idle machine.
 #
 # A commit may have a patch of its benchmarks, scripts/compare/COMMIT.patch: that of
 # 2f9c85e also measures fast and forwarding on links with one queue, which that commit
