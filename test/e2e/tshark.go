@@ -56,7 +56,7 @@ func (w *Wire) Stop(t *testing.T) {
 // dissector that we package.
 func Dissect(t *testing.T, path, filter string, fields ...string) [][]string {
 	t.Helper()
-	args := []string{"-X", "lua_script:../../../packaging/wireshark/ioam.lua"}
+	args := append([]string{"-X", "lua_script:../../../packaging/wireshark/ioam.lua"}, AsData...)
 	for _, name := range fields {
 		args = append(args, "-e", name)
 	}
