@@ -49,7 +49,7 @@ An aim is a limit that the project has set itself. Not every benchmark has one.
 `
 
 // Markdown is docs/benchmarks.md for the results, in their order. It links to the
-// figures that Plot draws, in benchmarks/NAME.svg, and to the pages.
+// figures that Plot draws, in benchmarks/NAME.svg, and to the Pages.
 func Markdown(results []Result, comparisons ...BeforeAfter) []byte {
 	var b strings.Builder
 	b.WriteString(intro)
@@ -72,9 +72,7 @@ func Markdown(results []Result, comparisons ...BeforeAfter) []byte {
 	}
 	writeProfile(&b, results)
 	writeComparisons(&b, comparisons)
-	if MissedPage(results) != nil {
-		b.WriteString("\n[Aims that were missed, what sets the limit, and aims within noise](benchmarks/missed-aims.md).\n")
-	}
+	b.WriteString("\n[Aims that were missed, what sets the limit, and aims within noise](benchmarks/missed-aims.md).\n")
 	b.WriteString(generated)
 	return []byte(b.String())
 }

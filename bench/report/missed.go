@@ -15,9 +15,10 @@ prototype does one treatment to all packets and nothing else: [the method](metho
 `
 
 // MissedPage is docs/benchmarks/missed-aims.md: the missed aims and by how much each was missed, and
-// those within noise; nil without any.
+// those within noise.
 func MissedPage(results []Result) []byte {
 	var b strings.Builder
+	b.WriteString(missedIntro)
 	for _, r := range results {
 		_, beyond, _ := r.aims()
 		if len(beyond) == 0 {
@@ -29,18 +30,13 @@ func MissedPage(results []Result) []byte {
 		}
 	}
 	writeUndecided(&b, results)
-	if b.Len() == 0 {
-		return nil
-	}
-	return []byte(missedIntro + b.String() + generated)
+	b.WriteString(generated)
+	return []byte(b.String())
 }
 
-// Pages are the documents beside the figures, by the names of their files.
+// Pages returns the documents that are written into the directory of the figures, by file name.
 func Pages(results []Result, comparisons []BeforeAfter) map[string][]byte {
-	pages := make(map[string][]byte)
-	if page := MissedPage(results); page != nil {
-		pages["missed-aims.md"] = page
-	}
+	pages := map[string][]byte{"missed-aims.md": MissedPage(results)}
 	if len(comparisons) > 0 {
 		pages["before-after.md"] = BeforeAfterPage(comparisons)
 	}

@@ -22,8 +22,7 @@ func besidePrototype() []Dimensions {
 	return list
 }
 
-// Beside returns references to all figures of the table that compares Waymark with a bare
-// XDP prototype.
+// Beside lists the figures in the table that compares Waymark with a bare XDP prototype.
 func Beside() (list []Reference) {
 	for _, d := range besidePrototype() {
 		list = append(list, Reference{Benchmark: "fast", Variant: d, X: besideBytes})

@@ -18,9 +18,9 @@ var columns = []string{
 	"since_previous_min_ns", "since_previous_median_ns", "since_previous_p95_ns", "transit_delay_min_ns", "transit_delay_median_ns", "transit_delay_p95_ns",
 }
 
-// WriteCSV writes a line for each hop of each path (RFC 4180), and one for a path of which no
-// hop is known. What is not known is empty. Flows of which no probe arrived follow, each as a
-// path whose lost is its sent.
+// WriteCSV writes a line for each hop of each path (RFC 4180). A path without a known hop has
+// one line. An unknown value is an empty cell. The paths are followed by the flows of which no
+// probe arrived: each is a path that lost all that was sent.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{columns}
