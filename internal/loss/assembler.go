@@ -152,37 +152,55 @@ func (a *Assembler) Add(r Reading, now int64) Fate {
 }
 
 func (a *Assembler) add(r Reading, now int64) Fate {
-	of := a.flows[r.Flow]
-	if of == nil {
-		return UnknownFlow
-	}
-	point := slices.Index(of.Points, r.Point)
-	switch {
-	case point < 0:
-		return UnknownPoint
-	case r.Block > of.Timing.Block(now):
-		return Future
-	}
-	if r.Block >= of.base+int64(len(of.ring)) {
-		a.advance(of, now) // makes room
-	}
-	if r.Block < of.base {
-		return Past
+	of, point, fate := a.find(r.Flow, r.Point, r.Block, now)
+	if fate != Taken {
+		return fate
 	}
 	return of.at(r.Block).take(r, point, len(of.Points))
+}
+
+// find finds the flow and the index of a point of which something is said about a block.
+func (a *Assembler) find(flow FlowID, id PointID, block, now int64) (of *assembly, point int, fate Fate) {
+	if of = a.flows[flow]; of == nil {
+		return nil, 0, UnknownFlow
+	}
+	point = slices.Index(of.Points, id)
+	switch {
+	case point < 0:
+		return nil, 0, UnknownPoint
+	case block > of.Timing.Block(now):
+		return nil, 0, Future
+	}
+	if block >= of.base+int64(len(of.ring)) {
+		a.advance(of, now) // makes room
+	}
+	if block < of.base {
+		return nil, 0, Past
+	}
+	return of, point, Taken
+}
+
+// Select takes what a point says of the packets that it selects for a flow in the whole of a
+// block. What comes too late, and about no flow, is ignored; two that differ contradict each
+// other.
+func (a *Assembler) Select(flow FlowID, id PointID, block int64, s Selection, now int64) {
+	of, point, fate := a.find(flow, id, block, max(now, 0))
+	if fate != Taken || !s.Known() {
+		return
+	}
+	at := of.at(block).report(point, len(of.Points))
+	at.Contradicting = at.Contradicting || at.Selection.Known() && at.Selection != s
+	at.Selection = s
 }
 
 func (f *assembly) at(block int64) *slot { return &f.ring[block%int64(len(f.ring))] }
 
 // take takes the reading of one of the points.
 func (s *slot) take(r Reading, point, points int) Fate {
-	if s.reports == nil {
-		s.reports = make([]Report, points)
-	}
-	at := &s.reports[point]
+	at := s.report(point, points)
 	switch {
 	case !at.Present:
-		*at = Report{Reading: r, Present: true}
+		at.Reading, at.Present = r, true
 		s.present++
 		return Taken
 	case at.Reading == r:
@@ -190,6 +208,14 @@ func (s *slot) take(r Reading, point, points int) Fate {
 	}
 	at.Contradicting = true
 	return Contradicted
+}
+
+// report is what is known of one of the points.
+func (s *slot) report(point, points int) *Report {
+	if s.reports == nil {
+		s.reports = make([]Report, points)
+	}
+	return &s.reports[point]
 }
 
 // Advance emits the results of the blocks that all points have reported, and of those

@@ -18,6 +18,9 @@ type Flow struct {
 	ID     FlowID
 	Points []PointID // two to MaxPoints, no point twice
 	Timing Timing
+	// Assumed: points that do not say which packets they select are taken to select those of
+	// the first point.
+	Assumed bool
 }
 
 // Validate reports why a flow cannot be measured.
@@ -41,17 +44,26 @@ type Report struct {
 	Reading       Reading
 	Present       bool // the point reported
 	Contradicting bool // and reported something else, too
+	Selection     Selection
+
+	unlike  string // how it differs from that of the flow's first point, in words
+	assumed bool   // that it does not
 }
 
 // own are the reasons that the report shows by itself.
-func (r *Report) own() Reasons {
+func (r *Report) own() (out Reasons) {
 	switch {
 	case !r.Present:
-		return Missing
+		out = Missing
 	case r.Contradicting:
-		return r.Reading.reasons() | Contradicting
+		out = r.Reading.reasons() | Contradicting
+	default:
+		out = r.Reading.reasons()
 	}
-	return r.Reading.reasons()
+	if r.unlike != "" {
+		out |= OtherSelection
+	}
+	return out
 }
 
 // Result is the result of one block of a flow.
@@ -68,6 +80,7 @@ type Result struct {
 type Segment struct {
 	From, To        End
 	Verdict         Verdict
+	Assumed         Assumptions // on which the verdict rests
 	Packets, Octets Tally
 
 	// Mean is the mean delay of all packets, from the sums of their times (RFC 9341
@@ -87,6 +100,9 @@ type End struct {
 	Point      PointID
 	Reasons    Reasons
 	ClockError int64 // as in a Reading; UnknownClock without one
+	// Difference says in words how the packets that the point selects differ from those of the
+	// flow; "" unless OtherSelection is among Reasons.
+	Difference string
 }
 
 // Number is a number that may be unknown.
@@ -136,6 +152,7 @@ func Compute(f *Flow, block int64, reports []Report) Result {
 	if last < 1 {
 		return out
 	}
+	compareSelections(all, f.Assumed)
 	out.Whole = f.segment(all, 0, last)
 	if last == 1 {
 		return out
@@ -163,6 +180,9 @@ func (f *Flow) segment(all []Report, from, to int) Segment {
 	if a.Present && b.Present {
 		compareClocks(&s.From, &s.To, int64(f.Timing.ClockDifference))
 	}
+	if a.assumed || b.assumed {
+		s.Assumed = AssumedSelection
+	}
 	switch {
 	case s.Reasons() != 0:
 		s.Verdict = Uncertain
@@ -185,7 +205,7 @@ func (f *Flow) segment(all []Report, from, to int) Segment {
 
 // end describes a point, without the comparison of its clock with another.
 func (f *Flow) end(all []Report, i int) End {
-	e := End{Point: f.Points[i], Reasons: all[i].own(), ClockError: UnknownClock}
+	e := End{Point: f.Points[i], Reasons: all[i].own(), ClockError: UnknownClock, Difference: all[i].unlike}
 	if all[i].Present {
 		e.ClockError = max(all[i].Reading.ClockError, UnknownClock)
 	}

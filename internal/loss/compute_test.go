@@ -18,6 +18,9 @@ func line(points int) *Flow {
 	return f
 }
 
+// usual is what points select.
+var usual = Selection{Block: 1000, Path: 1, Marking: 1}
+
 // counted are reports of a flow's points that counted so many packets, of 100 octets and
 // with a delay of 1 ms from point to point.
 func counted(packets ...uint64) (list []Report) {
@@ -25,7 +28,7 @@ func counted(packets ...uint64) (list []Report) {
 		list = append(list, Report{Present: true, Reading: Reading{
 			Flow: 7, Point: PointID(i + 1), Block: 4, Packets: n, Octets: 100 * n, Timed: true, TimeSum: int64(n) * int64(i) * int64(ms),
 			ClockError: int64(plan.ClockDifference / 2),
-		}})
+		}, Selection: usual})
 	}
 	return list
 }
@@ -52,6 +55,12 @@ func TestReasons(t *testing.T) {
 		{"one clock is worse, the other better", func(from, to *Report) { from.Reading.ClockError, to.Reading.ClockError = limit, 0 }, 0, 0},
 		{"both clocks are worse", func(from, to *Report) { from.Reading.ClockError, to.Reading.ClockError = math.MaxInt64, math.MaxInt64 }, ClockWorse, ClockWorse},
 		{"a clock is not known", func(from, _ *Report) { from.Reading.ClockError = math.MinInt64 }, ClockWorse, 0},
+		{"another selection", func(_, to *Report) { to.Selection.Criteria = NewCriteria(new(uint8), nil) }, 0, OtherSelection},
+		{"the second does not say what it selects", func(_, to *Report) { to.Selection = Selection{} }, 0, OtherSelection},
+		{"the first does not say what it selects", func(from, _ *Report) { from.Selection = Selection{} }, OtherSelection, 0},
+		{"neither says what it selects", func(from, to *Report) { from.Selection, to.Selection = Selection{}, Selection{} }, OtherSelection, OtherSelection},
+		{"packets are shared at some points only", func(from, to *Report) { from.Selection.Takers, to.Selection.Takers = Partial, Partial }, OtherSelection, OtherSelection},
+		{"another selection without counters", func(_, to *Report) { to.Present, to.Selection.Block = false, 2000 }, 0, Missing | OtherSelection},
 		{"several", func(from, to *Report) {
 			from.Contradicting, from.Reading.Flags, to.Reading.Unmarked, to.Reading.Late = true, Began|OutsideWindow, 3, 4
 		}, Contradicting | Restarted | GuardViolated, GuardViolated | ColourMissing},
@@ -68,7 +77,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s: %v, %q, %q, %+v", tt.name, s.Verdict, s.From.Reasons, s.To.Reasons, s.Packets)
 		}
 	}
-	if got := AllReasons.Names(); len(got) != 8 || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
+	if got := AllReasons.Names(); len(got) != 9 || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
 		t.Errorf("%v", got)
 	}
 }

@@ -131,8 +131,9 @@ var histories = []struct {
 	{"bleached", faults{bleach: 0.01, loss: 0.01}, ColourMissing | OtherPath},
 	{"other path", faults{bypass: 0.1}, OtherPath},
 	{"other path for all", faults{bypass: 1}, OtherPath},
+	{"a point selects fewer packets", faults{narrow: true, loss: 0.01}, OtherSelection | OtherPath},
 	{"octets unsure", faults{unsureOctets: true, loss: 0.01}, 0},
-	{"everything", faults{loss: 0.01, duplicates: 0.01, bleach: 0.002, missing: 0.02, repeats: 0.1, contradictions: 0.02, restart: true, unsureOctets: true}, AllReasons &^ (ClockWorse | GuardViolated | ColourOutOfTurn)},
+	{"everything", faults{loss: 0.01, duplicates: 0.01, narrow: true, bleach: 0.002, missing: 0.02, repeats: 0.1, contradictions: 0.02, restart: true, unsureOctets: true}, AllReasons &^ (ClockWorse | GuardViolated | ColourOutOfTurn)},
 }
 
 // Whatever happens, numbers that are called exact are the truth.
@@ -167,6 +168,7 @@ func TestExactOrUncertain(t *testing.T) {
 		{"measured blocks among late packets", all["late"].verdicts[Measured]}, {"wrong counters of late packets", all["late"].wrong},
 		{"wrong counters of clocks behind", all["clock behind"].wrong}, {"wrong counters of clocks ahead", all["clock ahead"].wrong},
 		{"wrong counters of restarts", all["restart"].wrong}, {"wrong counters of missing marks", all["bleached"].wrong},
+		{"wrong counters of narrow points", all["a point selects fewer packets"].wrong}, {"measured blocks before a point is narrow", all["a point selects fewer packets"].verdicts[Measured]},
 		{"no data", all["missing"].verdicts[NoData]}, {"idle", all["idle"].verdicts[Idle]}, {"mean delays", all["clean"].mean},
 		{"double marking", all["clean"].doubled}, {"octets", all["octets unsure"].octets}, {"unsure octets", all["octets unsure"].unsure},
 		{"exact blocks among everything", all["everything"].verdicts[Measured]},

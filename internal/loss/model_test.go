@@ -4,6 +4,7 @@ package loss
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -18,6 +19,7 @@ type faults struct {
 	slow, fast                               bool    // a point's clock is behind or ahead, beyond the guard
 	honest                                   bool    // and says so
 	restart, unsureOctets, strange, idleOnly bool
+	narrow                                   bool // from some block on, a point counts only a part of the packets
 }
 
 // packet is a copy of a packet on its way.
@@ -52,6 +54,8 @@ type history struct {
 	truth    []map[int64]*seen    // by point and block
 	readings []map[int64]*Reading // the same
 	restarts []int64              // by point: the time by its clock; 0: none
+	narrowed int                  // the point that is narrow
+	since    int64                // from this block on
 }
 
 func newHistory(r *rand.Rand, f faults) *history {
@@ -73,6 +77,9 @@ func newHistory(r *rand.Rand, f faults) *history {
 		}
 	}
 	h.spoilClocks()
+	if h.narrow {
+		h.narrowed, h.since = h.IntN(points), h.first+h.Int64N(h.blocks)
+	}
 	return h
 }
 
@@ -227,6 +234,9 @@ func (h *history) count(p packet, point int) {
 	if at < h.restarts[point] {
 		return // the counter was lost
 	}
+	if h.isNarrow(point, block) && p.id%2 == 1 {
+		return // another flow has it
+	}
 	r.Packets++
 	r.Octets += p.octets
 	r.TimeSum = Sum(r.TimeSum, at-t.Start(block))
@@ -238,6 +248,10 @@ func (h *history) count(p packet, point int) {
 		r.UnsureOctets++
 		r.Octets += h.Uint64N(100)
 	}
+}
+
+func (h *history) isNarrow(point int, block int64) bool {
+	return h.narrow && point == h.narrowed && block >= h.since
 }
 
 // interrupt flags the readings that a restart concerns.
@@ -279,9 +293,14 @@ func (h *history) results(t *testing.T) []*Result {
 			}
 		}
 	}
-	h.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	now := h.flow.Timing.Start(h.first + h.blocks + 3)
+	h.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, r := range all {
+		selected := usual
+		if h.isNarrow(slices.Index(h.flow.Points, r.Point), r.Block) {
+			selected.Takers = 7
+		}
+		a.Select(r.Flow, r.Point, r.Block, selected, now)
 		if fate := a.Add(r, now); fate != Taken && fate != Repeated && fate != Contradicted {
 			t.Fatalf("%+v: %v", r, fate)
 		}

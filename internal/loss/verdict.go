@@ -69,12 +69,15 @@ const (
 	// OtherPath: the flow took, or may have taken, a path without this point. Only a
 	// transit point has it whose counters show no other reason.
 	OtherPath
+	// OtherSelection: the point selects other packets than the flow's first point, or does not
+	// say which ones.
+	OtherSelection
 
 	// AllReasons has every reason.
-	AllReasons = OtherPath<<1 - 1
+	AllReasons = OtherSelection<<1 - 1
 )
 
-var reasonNames = [...]string{"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path"}
+var reasonNames = [...]string{"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path", "other_selection"}
 
 // Names are the reasons in words, in the order of their bits.
 func (r Reasons) Names() []string { return namesOf(uint16(r), reasonNames[:]) }
