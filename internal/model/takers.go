@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"net/netip"
+	"slices"
+
+	"github.com/waymark-net/waymark/internal/loss"
+)
+
+// takers finds the flows of one direction that take packets from others, because they select
+// them by more.
+type takers struct {
+	flows []selecting
+	out   bool
+	apart bool // with carrier: option, flows may take only the packets with their own FlowMonIDs
+	lists map[listKey]*sharers
+	known map[takenKey]*taken
+	seed  maphash.Seed
+}
+
+// listKey is what packets have in common that may be of several flows. Flows that do not compare
+// the last entry of the list have it with others by the entries before.
+type listKey struct {
+	source netip.Addr
+	list   string
+	tail   bool // without the last entry
+}
+
+// sharers are the flows with one list.
+type sharers struct {
+	by map[way][]int // flows
+	at map[projection][]int
+}
+
+// way is one way to select flows; its flows differ in values alone.
+type way struct{ compared, narrow fields }
+
+// projection is flows of one way that have the same values of some fields.
+type projection struct {
+	way
+	fields
+	values
+}
+
+// taken is what is taken from flows, and by which.
+type taken struct {
+	by     []int
+	sum    uint64 // of by
+	digest uint32
+}
+
+// takenKey names flows from which the same is taken.
+type takenKey struct {
+	*sharers
+	own   way
+	lists uint32
+	values
+}
+
+// newTakers finds the flows that select by several ways: only those can share packets.
+func newTakers(flows []selecting, out, option bool) *takers {
+	t := &takers{flows: flows, out: out, apart: option, lists: make(map[listKey]*sharers), known: make(map[takenKey]*taken), seed: maphash.MakeSeed()}
+	ways, toAny := make(map[fields]bool), false
+	for i := range flows {
+		if flows[i].out == out {
+			ways[flows[i].compared] = true
+			toAny = toAny || flows[i].compared&toAnyone != 0
+		}
+	}
+	if len(ways) < 2 {
+		return t
+	}
+	for i := range flows {
+		f := &flows[i]
+		if f.out != out {
+			continue
+		}
+		for _, form := range f.forms {
+			if f.compared&toAnyone == 0 {
+				t.add(listKey{f.source, form, false}, i)
+				form = form[min(addressLen, len(form)):]
+			}
+			if toAny {
+				t.add(listKey{f.source, form, true}, i)
+			}
+		}
+	}
+	return t
+}
+
+func (t *takers) add(k listKey, flow int) {
+	s := t.lists[k]
+	if s == nil {
+		s = &sharers{by: make(map[way][]int), at: make(map[projection][]int)}
+		t.lists[k] = s
+	}
+	w := t.flows[flow].way()
+	s.by[w] = append(s.by[w], flow)
+}
+
+func (s *selecting) way() way { return way{s.compared, s.narrow} }
+
+// note sets what is taken from each flow.
+func (t *takers) note(list []loss.Selection) {
+	if len(t.lists) == 0 {
+		return
+	}
+	for i := range t.flows {
+		f := &t.flows[i]
+		if f.out != t.out {
+			continue
+		}
+		var first *taken
+		for n, form := range f.forms {
+			each := t.takenFrom(i, form)
+			switch {
+			case n == 0:
+				first = each
+				if list[i].Takers == 0 {
+					list[i].Takers = each.digest
+				}
+			case each.sum != first.sum:
+				// Nodes of the way see different forms, so other flows have the packets here than there.
+				list[i].Takers = loss.Partial
+				for _, by := range [][]int{each.by, first.by} {
+					for _, taker := range by {
+						if !slices.Contains(each.by, taker) || !slices.Contains(first.by, taker) {
+							list[taker].Takers = loss.Partial
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// takenFrom is what other flows take from one that has a form.
+func (t *takers) takenFrom(flow int, form string) *taken {
+	f := &t.flows[flow]
+	at := []*sharers{t.lists[listKey{f.source, form, f.compared&toAnyone != 0}]}
+	if f.compared&toAnyone == 0 {
+		if tail := t.lists[listKey{f.source, form[min(addressLen, len(form)):], true}]; tail != nil {
+			at = append(at, tail)
+		}
+	}
+	key := takenKey{at[0], f.way(), f.lists, f.values.only(t.shared(f, at))}
+	if known := t.known[key]; known != nil {
+		return known
+	}
+	parts, found := make(map[part]bool), &taken{}
+	for n, s := range at {
+		for w := range s.by {
+			if n > 0 && w.compared&toAnyone == 0 {
+				continue // it compares the last entry, too, and was found by the whole list
+			}
+			other := selecting{compared: w.compared}
+			if !other.precedes(f) {
+				continue
+			}
+			for _, i := range t.overlapping(s, w, f) {
+				found.by = append(found.by, i)
+				parts[t.part(i, f, form)] = true
+			}
+		}
+	}
+	found.close(parts, t.apart, t.seed)
+	t.known[key] = found
+	return found
+}
+
+// shared are the fields that a flow has in common with any that may take packets from it.
+func (t *takers) shared(f *selecting, at []*sharers) (both fields) {
+	for _, s := range at {
+		for w := range s.by {
+			both |= w.narrow & f.narrow
+		}
+	}
+	return both
+}
+
+// overlapping are the flows of one way that may have packets of a flow: those with its values of
+// the fields that both have.
+func (t *takers) overlapping(s *sharers, w way, f *selecting) []int {
+	both := w.narrow & f.narrow
+	if both == 0 {
+		return s.by[w]
+	}
+	empty := projection{w, both, values{}}
+	if _, made := s.at[empty]; !made {
+		s.at[empty] = nil
+		for _, i := range s.by[w] {
+			p := projection{w, both, t.flows[i].values.only(both)}
+			s.at[p] = append(s.at[p], i)
+		}
+	}
+	return s.at[projection{w, both, f.values.only(both)}]
+}
+
+// part is the packets of a flow that another one takes: those with these values.
+type part struct {
+	fields
+	values
+	monitor uint32 // of flows that are apart
+}
+
+func (t *takers) part(taker int, f *selecting, form string) part {
+	other := &t.flows[taker]
+	p := part{fields: other.narrow &^ f.narrow, values: other.values}
+	if other.lists != f.lists { // what all packets of one have as destination here, those of the other need not have
+		p.fields |= other.compared & byDestination &^ f.narrow
+		if p.fields&byDestination&^other.narrow != 0 {
+			p.fields |= byOwn
+		}
+	}
+	if f.compared&toAnyone != 0 && other.compared&toAnyone == 0 {
+		for _, whole := range other.forms {
+			if len(whole) >= addressLen && whole[addressLen:] == form {
+				p.fields |= byLast
+				copy(p.last[:], whole)
+			}
+		}
+	}
+	p.values = p.values.only(p.fields)
+	if t.apart {
+		p.monitor = other.monitor
+	}
+	return p
+}
+
+// close makes the digest of the parts, without those that others contain unless they are apart.
+func (t *taken) close(parts map[part]bool, apart bool, seed maphash.Seed) {
+	var lines []string
+	for p := range parts {
+		if apart || !p.isWithin(parts) {
+			lines = append(lines, string(p.append(nil)))
+		}
+	}
+	if len(lines) > 0 {
+		slices.Sort(lines)
+		var b []byte
+		for _, line := range lines {
+			b = append(b, line...)
+		}
+		t.digest = digest(b)
+	}
+	slices.Sort(t.by)
+	t.by = slices.Compact(t.by)
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, i := range t.by {
+		_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(i)))
+	}
+	t.sum = h.Sum64()
+}
+
+// isWithin reports whether the part is in a greater one.
+func (p part) isWithin(parts map[part]bool) bool {
+	for less := (p.fields - 1) & p.fields; p.fields != 0; less = (less - 1) & p.fields {
+		if parts[part{fields: less, values: p.values.only(less)}] {
+			return true
+		}
+		if less == 0 {
+			return false
+		}
+	}
+	return false
+}
+
+func (p part) append(b []byte) []byte {
+	b = append(b, byte(p.fields), p.class)
+	b = binary.BigEndian.AppendUint32(b, p.label)
+	destination := netip.IPv6Unspecified()
+	if p.destination.IsValid() {
+		destination = p.destination
+	}
+	b = append(append(b, destination.AsSlice()...), p.last[:]...)
+	return binary.BigEndian.AppendUint32(b, p.monitor)
+}
