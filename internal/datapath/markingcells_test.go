@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/test/craft"
@@ -145,7 +146,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 	}
 	for _, want := range []BlockCounts{out, in} {
 		got := p.counts(t, want.Flow, blockOf(clock, time.Second))
-		got.Block, got.Complete = 0, false
+		got.Block, got.Complete, got.Selection = 0, false, loss.Selection{}
 		if got != want {
 			t.Errorf("counted %+v\nwant %+v", got, want)
 		}

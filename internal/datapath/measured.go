@@ -13,6 +13,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/loss"
 )
 
 // BlockCounts is what this node counted of a flow in one block.
@@ -32,6 +34,8 @@ type BlockCounts struct {
 	Unsized      uint64 // offloaded packets whose headers are unknown, so Octets is too small
 	Complete     bool   // the flow was counted from the block's start, and every packet
 	Reported     bool   // an agent has reported the block's loss, see [Datapath.BlockReported]
+	// Selection is what was counted in the flow; in the whole of the block if it is Complete.
+	Selection loss.Selection
 }
 
 // measuredMaps are the maps of measured flows, which are replaced together.
@@ -71,6 +75,7 @@ type measuredTable struct {
 
 	mu      sync.Mutex
 	length  uint64             // of a block, ns
+	guard   uint64             // how early a packet of a block may arrive, ns
 	numbers map[string]counted // by flow
 }
 
@@ -82,6 +87,9 @@ type counted struct {
 	number uint32
 	places []uint32 // of its keys
 	since  uint64   // ns of UTC
+	in     bool     // where packets arrive
+	// selection is what is counted, since then at least.
+	selection loss.Selection
 }
 
 // newMeasuredTable maps the memory of all maps.
@@ -255,7 +263,7 @@ func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
 	const kept = uint32(abiMarkingBoundMARKING_SLOTS)
 	slot := int(block % uint64(kept))
 	for name, at := range t.numbers {
-		sum := BlockCounts{Flow: name, Block: block, Complete: at.since <= block*t.length}
+		sum := BlockCounts{Flow: name, Block: block, Complete: t.isWhole(at, block), Selection: at.selection}
 		sum.Reported = t.isReported(at.number, block)
 		for i := slot; i < t.slots(); i += int(kept) {
 			for _, place := range at.places {
@@ -265,6 +273,16 @@ func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
 		}
 		visit(sum)
 	}
+}
+
+// isWhole reports whether a flow was counted since the first packets of a block could come: those
+// that arrive may be early by the guard.
+func (t *measuredTable) isWhole(at counted, block uint64) bool {
+	start := block * t.length
+	if at.in {
+		start -= min(t.guard, start)
+	}
+	return at.since <= start
 }
 
 // BlockReported notes for a later agent that the loss of a flow's block was reported.

@@ -230,7 +230,7 @@ func TestMeasuredSegments(t *testing.T) {
 	headers := len(packet) - 2500
 	want := BlockCounts{Flow: "red", Block: blockOf(fixedTime, time.Second), Packets: 3, Octets: uint64(len(packet) + 2*headers)}
 	got := p.counts(t, "red", want.Block)
-	want.TimeSum, want.Complete = got.TimeSum, got.Complete
+	want.TimeSum, want.Complete, want.Selection = got.TimeSum, got.Complete, got.Selection
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

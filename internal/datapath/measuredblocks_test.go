@@ -67,7 +67,7 @@ func checkBlocks(t *testing.T, length time.Duration) {
 			run(t, p.tcIn, frame, 0)
 			got := p.counts(t, "red", tt.block)
 			into := int64(tt.into) + int64(block-tt.block)*int64(length)
-			want := BlockCounts{Flow: "red", Block: tt.block, Packets: 1, Octets: uint64(len(frame) - 14), TimeSum: uint64(into), Late: tt.late, Early: tt.early, Complete: got.Complete}
+			want := BlockCounts{Flow: "red", Block: tt.block, Packets: 1, Octets: uint64(len(frame) - 14), TimeSum: uint64(into), Late: tt.late, Early: tt.early, Complete: got.Complete, Selection: got.Selection}
 			if delayed {
 				want.DelayPackets, want.DelayTimeSum = 1, uint64(into)
 			}

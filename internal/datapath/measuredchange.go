@@ -23,6 +23,7 @@ type measuredChange struct {
 	gone     []uint32                // places of keys that end with it
 	numbers  map[string]counted
 	length   uint64
+	guard    uint64
 }
 
 // measure makes programs count the flows of a generation, those of the previous one as
@@ -36,7 +37,7 @@ func (g *generation) measure(shared mapSet, next, before *tables) (*measuredChan
 		return nil, fmt.Errorf("read map %s: %w", mapMarkings, err)
 	}
 	m := g.measuring.marking
-	m.Seeds, c.length = c.before.Seeds, m.Length
+	m.Seeds, c.length, c.guard = c.before.Seeds, m.Length, m.Guard
 	if c.table == nil {
 		return c, c.mark(abiMarking{Seeds: m.Seeds})
 	}
@@ -79,7 +80,7 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 			entered[k] = i
 		}
 		at, ok := known[f.keys[0]]
-		flow := counted{number: keys[at].Number}
+		flow := counted{number: keys[at].Number, in: f.direction == uint32(abiDirectionDIRECTION_IN), selection: f.packets}
 		if ok = ok && !given[flow.number]; !ok { // that is of another flow now, which had both keys
 			for free < c.table.room() && taken[free] {
 				free++
@@ -155,10 +156,14 @@ func (c *measuredChange) put(k segmentKey, number uint32, known map[segmentKey]u
 	return place, nil
 }
 
-// finish ends the counting of flows that are gone.
+// finish ends the counting of flows that are gone, and only then says since when the others are
+// counted: what goes may have taken packets from them until then.
 func (c *measuredChange) finish() {
 	if c.table == nil {
 		return
+	}
+	for _, place := range c.gone {
+		c.table.table.remove(place)
 	}
 	now := uint64(time.Now().UnixNano())
 	for number := range c.begun {
@@ -171,11 +176,8 @@ func (c *measuredChange) finish() {
 		}
 	}
 	c.table.mu.Lock()
-	c.table.numbers, c.table.length = c.numbers, c.length
+	c.table.numbers, c.table.length, c.table.guard = c.numbers, c.length, c.guard
 	c.table.mu.Unlock()
-	for _, place := range c.gone {
-		c.table.table.remove(place)
-	}
 }
 
 // changes reports whether packets are marked or selected otherwise than before.
@@ -191,16 +193,14 @@ func competes(m *measuring, known map[segmentKey]uint32) bool {
 	if m.marking.Selected[0] < 2 && m.marking.Selected[1] < 2 {
 		return false
 	}
-	same := 0
-	for i := range m.flows {
-		for _, k := range m.flows[i].keys {
-			if _, had := known[k]; !had {
-				return true
-			}
-			same++
+	stays := make(map[segmentKey]bool)
+	for k := range m.each() {
+		if _, had := known[k]; !had {
+			return true
 		}
+		stays[k] = true
 	}
-	return m.marking.Clears == 0 && same != len(known)
+	return len(stays) != len(known)
 }
 
 // undo ends the counting of new flows, and leaves the others as they were.

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 )
@@ -29,7 +30,8 @@ type selectedFlow struct {
 	source      [2]uint64
 	destination [2]uint64
 	classLabel  uint32
-	monitor     uint32        // FlowMonID
+	monitor     uint32 // FlowMonID
+	packets     loss.Selection
 	forms       [][][2]uint64 // of its segment list, masked as programs do
 
 	keys     []segmentKey // by hash; a form has one
@@ -150,8 +152,10 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 	}
 	m.marking.ClassMask = be32(uint32(classMask) << 20)
 	var used [abiDirectionNUM_DIRECTIONS][]uint8
-	for _, f := range cfg.Flows {
+	selections := cfg.Selections()
+	for i, f := range cfg.Flows {
 		s := m.selected(f)
+		s.packets = selections[i]
 		m.flows = append(m.flows, s)
 		if !slices.Contains(used[s.direction], s.selection) {
 			used[s.direction] = append(used[s.direction], s.selection)

@@ -35,7 +35,7 @@ var layers = map[string]string{
 	"internal/secretfile": "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
-	"internal/datapath":     "ioam srv6 internal/e2e internal/model internal/pot",
+	"internal/datapath":     "ioam srv6 internal/e2e internal/loss internal/model internal/pot",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
