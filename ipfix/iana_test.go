@@ -143,5 +143,6 @@ func TestWaymarkElements(t *testing.T) {
 		{"pmPacketDeltaCount", 8}, {"pmOctetDeltaCount", 8},
 		{"ioamEdgeToEdgeType", 2}, {"ioamDuplicatedPacketDeltaCount", 8}, {"ioamLatePacketDeltaCount", 8}, {"ioamSequenceRestartDeltaCount", 8},
 		{"pmDelayMaxNanoseconds", 8}, {"pmDelaySumNanoseconds", 8},
+		{"pmSelection", 65535}, {"pmAssumptions", 1},
 	}.check(t, 1, Waymark(EnterpriseExample))
 }

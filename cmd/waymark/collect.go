@@ -27,7 +27,7 @@ type collectFlags struct {
 	certificate, key, clientCA string
 	output, metrics            string
 	maxLoss, maxDelay          string
-	records                    bool
+	records, assume            bool
 	wait, stats                time.Duration
 	keep, count                int
 	enterprise                 uint32
@@ -89,6 +89,7 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet, and, up to a minute, for what other nodes counted in a block")
 	flags.StringVar(&f.maxLoss, "max-loss", "", "warn on standard error when a flow loses more than this `SHARE` of a block's packets, such as 0.1%")
 	flags.StringVar(&f.maxDelay, "max-delay", "", "warn on standard error when the mean delay of a flow's block is more than this `TIME`, such as 20ms")
+	flags.BoolVar(&f.assume, "assume-selection", false, "take nodes that do not say which packets they select in a flow, as agents of before, to select those of the others")
 	flags.IntVar(&f.keep, "keep", f.keep, "maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
@@ -100,7 +101,7 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 // config checks the flags.
 func (f *collectFlags) config() (collect.Config, error) {
 	c := collect.Config{
-		Enterprise: ipfix.Enterprise(f.enterprise), Raw: f.records, Stats: f.stats, Metrics: f.metrics,
+		Enterprise: ipfix.Enterprise(f.enterprise), Raw: f.records, Stats: f.stats, Metrics: f.metrics, AssumeSelection: f.assume,
 		Join: join.Config{Wait: f.wait, Keep: f.keep},
 	}
 	var err error

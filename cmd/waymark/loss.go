@@ -31,7 +31,9 @@ agent, in the last block: from ingress to egress, and between neighbouring nodes
 that count. The ingress has its own name, the others have those of the flow's
 points, or their addresses; --json and --csv also number them along the path, from
 0. A value that is not known is "-". A loss is known if the verdict is measured
-or idle (no packet was sent). uncertain gives its reasons. A one-way delay is the
+or idle (no packet was sent). uncertain gives its reasons. Below the table is how
+the packets differ that a node selects (other_selection). selection_assumed is no
+reason: the result rests on the setting selection: assumed. A one-way delay is the
 difference of two clocks, and may be wrong by as much as they differ, which is at
 most clocks. A block that is beyond a threshold of its flow (max-loss, max-delay,
 no-data-after) has the code of the warning.
@@ -101,6 +103,7 @@ type lossList struct {
 	table lossTable
 	csv   *csv.Writer
 	begun bool
+	notes lossNotes
 }
 
 func newLossList(out io.Writer, json, asCSV bool, flow string) *lossList {
@@ -132,6 +135,7 @@ func (l *lossList) add(line []byte) error {
 			return nil
 		}
 		columns = lossRow(r)
+		l.notes.add(r)
 	case *record.Delay:
 		if l.flow != "" && r.Flow != l.flow {
 			return nil
@@ -160,7 +164,10 @@ func (l *lossList) flush() error {
 		l.csv.Flush()
 		return l.csv.Error()
 	}
-	return l.table.flush(l.out)
+	if l.json {
+		return nil
+	}
+	return errors.Join(l.table.flush(l.out), l.notes.flush(l.out))
 }
 
 func about(m *record.Measurement) []string {
@@ -168,8 +175,11 @@ func about(m *record.Measurement) []string {
 }
 
 func lossRow(r *record.Loss) []string {
-	reasons := r.FromReasons | r.ToReasons
-	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratioText(r, 4), "", "", reasons.String(), r.Warning)
+	reasons := (r.FromReasons | r.ToReasons).Names()
+	for _, name := range r.Assumed.Names() {
+		reasons = append(reasons, name+"_assumed")
+	}
+	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratioText(r, 4), "", "", strings.Join(reasons, ","), r.Warning)
 }
 
 // ratioText is the ratio with so many digits, -1 for all.

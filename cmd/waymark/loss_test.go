@@ -18,11 +18,13 @@ var lossLines = []string{
 	`{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"measured","sent":1000,"received":990,"lost":10,"duplicated":0,"ratio":0.01,"sent_bytes":96000,"received_bytes":95040,"lost_bytes":960,"duplicated_bytes":0,"warning":"flow_loss_high","from_node":"ingress","to_node":"2001:db8:ff::3"}`,
 	`{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"method":"mean-of-sums","samples":1,"min_ns":18400,"mean_ns":18400,"p95_ns":18400,"jitter_ns":null,"from_clock_error_ns":5000,"to_clock_error_ns":null,"warning":"flow_delay_high","from_node":"ingress","to_node":"2001:db8:ff::3"}`,
 	`{"kind":"loss","flow":"blue","flow_id":8,"scope":"whole","from":0,"to":1,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"uncertain","to_reasons":["missing"],"sent":7,"received":null,"lost":null,"duplicated":null,"ratio":null}`,
+	`{"kind":"loss","flow":"north","flow_id":9,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"uncertain","to_reasons":["other_selection"],"sent":7,"received":3,"lost":null,"duplicated":null,"ratio":null,"to_difference":"traffic class 0x00 instead of any","from_node":"ingress","to_node":"egress"}`,
+	`{"kind":"loss","flow":"north","flow_id":9,"scope":"segment","from":1,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"measured","sent":7,"received":7,"lost":0,"duplicated":0,"ratio":0,"assumed":["selection"],"from_node":"middle","to_node":"egress"}`,
 	`{"kind":"trace"}`,
 }
 
 const csvHead = "kind,flow,block,start,length_ns,from,to,verdict,sent,received,lost,duplicated,ratio,sent_bytes,received_bytes,lost_bytes,duplicated_bytes," +
-	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning,from_node,to_node\n"
+	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning,from_node,to_node,assumed,from_difference,to_difference\n"
 
 func TestLossList(t *testing.T) {
 	for _, tt := range []struct {
@@ -32,17 +34,20 @@ func TestLossList(t *testing.T) {
 		want      string
 	}{
 		{"table", false, false, "", "" +
-			"FLOW  BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   CLOCKS   REASONS       WARNING\n" +
-			"red   5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   -       -        -             flow_loss_high\n" +
-			"red   5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      18.4us  unknown  mean-of-sums  flow_delay_high\n" +
-			"blue  5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -       -        missing       -\n"},
+			"FLOW   BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   CLOCKS   REASONS            WARNING\n" +
+			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   -       -        -                  flow_loss_high\n" +
+			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      18.4us  unknown  mean-of-sums       flow_delay_high\n" +
+			"blue   5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -       -        missing            -\n" +
+			"north  5      12:00:05.000Z  ingress  egress          uncertain  7     3         -     -      -       -        other_selection    -\n" +
+			"north  5      12:00:05.000Z  middle   egress          measured   7     7         0     0      -       -        selection_assumed  -\n" +
+			"other_selection of flow north at egress: traffic class 0x00 instead of any\n"},
 		{"values", false, true, "red", "" +
 			csvHead +
-			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high,ingress,2001:db8:ff::3\n" +
-			"delay,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,,,,,,,,,,,mean-of-sums,1,18400,18400,18400,,5000,,,,flow_delay_high,ingress,2001:db8:ff::3\n"},
+			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high,ingress,2001:db8:ff::3,,,\n" +
+			"delay,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,,,,,,,,,,,mean-of-sums,1,18400,18400,18400,,5000,,,,flow_delay_high,ingress,2001:db8:ff::3,,,\n"},
 		{"values that are not known", false, true, "blue", "" +
 			csvHead +
-			"loss,blue,5,2026-11-23T12:00:05.000000000Z,1000000000,0,1,uncertain,7,,,,,,,,,,,,,,,,,,missing,,,\n"},
+			"loss,blue,5,2026-11-23T12:00:05.000000000Z,1000000000,0,1,uncertain,7,,,,,,,,,,,,,,,,,,missing,,,,,,\n"},
 		{"records", true, false, "blue", lossLines[2] + "\n"},
 	} {
 		var out bytes.Buffer
@@ -67,7 +72,7 @@ func TestLossFollows(t *testing.T) {
 	var out bytes.Buffer
 	l := newLossList(&out, false, false, "")
 	l.table.reserve()
-	lines := append(slices.Clone(lossLines), of("red", "179543746", "flow_loss_high"), of("rouge-et-bleu", "6", ""), of("café-au-lait", "7", ""), strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1), strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1))
+	lines := append(slices.Clone(lossLines[:3]), of("red", "179543746", "flow_loss_high"), of("rouge-et-bleu", "6", ""), of("café-au-lait", "7", ""), strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1), strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1))
 	for _, line := range lines {
 		if err := l.line([]byte(line)); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -48,6 +49,9 @@ var lossValues = []lossColumn{
 	{"warning", func(r *record.Loss) string { return r.Warning }, func(r *record.Delay) string { return r.Warning }},
 	both("from_node", func(m *record.Measurement) string { return m.FromNode }),
 	both("to_node", func(m *record.Measurement) string { return m.ToNode }),
+	{"assumed", func(r *record.Loss) string { return strings.Join(r.Assumed.Names(), ",") }, nil},
+	{"from_difference", func(r *record.Loss) string { return r.FromDifference }, nil},
+	{"to_difference", func(r *record.Loss) string { return r.ToDifference }, nil},
 }
 
 // both is a column that records of loss and of delay have.

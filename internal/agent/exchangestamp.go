@@ -54,7 +54,7 @@ func (s *stampExchange) questions(b *closedBlock) (list []*asked) {
 		for point, peer := range f.Points {
 			q := open[peer]
 			alone := f.Session != 0 || f.Probes.InBand()
-			if alone || q == nil || len(q.flows) == blocks.MostFlows {
+			if alone || q == nil || len(q.flows) == blocks.MostTogether {
 				q = &asked{Question: query.Question{Peer: peer, Session: f.Session}, block: b, client: s.client}
 				list = append(list, q)
 				if alone {
@@ -86,6 +86,7 @@ func (s *stampExchange) tlvs(q *asked) (tlvs []byte) {
 		add(stamp.TypeDirectMeasurement, stamp.DirectMeasurement{SenderTransmitted: uint32(b.sums[q.flows[0].Name])}.Append(nil))
 	}
 	add(blocks.Type, message.Append(nil))
+	add(blocks.SelectionsType, selectionsOf(q))
 	if asksInBand(q.flows[0], q) {
 		tlvs = query.AppendReturn(tlvs, q.flows[0].Return)
 	}
@@ -93,8 +94,9 @@ func (s *stampExchange) tlvs(q *asked) (tlvs []byte) {
 }
 
 func (s *stampExchange) take(q *asked) (final bool) {
-	direct := false
+	direct, counters := false, []byte(nil)
 	var count stamp.DirectMeasurement
+	s.meter.takeSelections(q)
 	for t, err := range stamp.TLVs(q.Answer) {
 		switch {
 		case err != nil || t.Flags() != 0:
@@ -102,8 +104,11 @@ func (s *stampExchange) take(q *asked) (final bool) {
 			count, err = stamp.DecodeDirectMeasurement(t.Value())
 			direct = err == nil
 		case t.Type() == blocks.Type:
-			return s.takeBlocks(q, t.Value())
+			counters = t.Value()
 		}
+	}
+	if counters != nil {
+		return s.takeBlocks(q, counters)
 	}
 	if !direct || q.Session == 0 || q.again {
 		s.meter.note(toldNothing, len(q.flows))

@@ -132,8 +132,10 @@ func (d *fakeDatapath) CollectEdges(each func(datapath.EdgeFlow)) (left e2e.Tota
 }
 
 func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
-	for _, f := range d.running().Node.Measurement.Flows {
-		c := datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets - d.lost.Load(), Complete: block >= d.since.Load()}
+	how := d.running().Node.Measurement
+	selections := how.Selections()
+	for i, f := range how.Flows {
+		c := datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets - d.lost.Load(), Complete: block >= d.since.Load(), Selection: selections[i]}
 		for _, reported := range d.reportedBlocks(f.Name) {
 			c.Reported = c.Reported || reported >= block
 		}

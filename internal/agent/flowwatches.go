@@ -31,8 +31,9 @@ type flowWatches struct {
 
 type watchedFlow struct {
 	model.MeasuredFlow
-	watch *loss.Watch
-	blind string // why no node could be asked about the last block
+	watch  *loss.Watch
+	blind  string   // why no node could be asked about the last block
+	unlike []string // the nodes that did not select what this node selected in the last block, and how
 }
 
 // mostFlowWarnings is how many flows have a warning and a line in the log of their own,
@@ -95,6 +96,7 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 		f.blind = unasked.Error()
 	}
 	c := w.take(f, r)
+	w.takeSelections(f, r)
 	switch {
 	case c.NoData:
 		ofLoss = health.FlowUnmeasured
@@ -213,10 +215,10 @@ func (w *flowWatches) warnings() (ws []health.Warning) {
 			ws = append(ws, health.FurtherFlows(k.code, n-mostFlowWarnings))
 		}
 	}
-	return ws
+	return append(ws, w.selectionWarnings()...)
 }
 
-var descFlowsBeyond = desc("flows_beyond_threshold", "Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, by the code of the warning.", "code")
+var descFlowsBeyond = desc("flows_beyond_threshold", "Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, and those whose nodes select different packets, by the code of the warning.", "code")
 
 func (w *flowWatches) collect(g *metrics.Gatherer) {
 	w.mu.Lock()
@@ -230,4 +232,5 @@ func (w *flowWatches) collect(g *metrics.Gatherer) {
 		}
 		g.Add(descFlowsBeyond, float64(n), string(k.code))
 	}
+	g.Add(descFlowsBeyond, float64(w.unlike()), string(health.SelectionsDiffer))
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/stamp/query"
 )
@@ -31,6 +32,8 @@ type asked struct {
 	client *query.Client
 	flows  []*model.MeasuredFlow
 	points []int // of the flows, numbered along the path
+	// selections: it asks what the node selects, and not what it counted; optional: once.
+	selections, optional bool
 }
 
 // connect opens the exchange anew: the key or the protocol may have changed.
@@ -48,6 +51,13 @@ func (m *lossMeter) connect(how model.Measurement) (err error) {
 		m.exchange, err = openLossMessages(m)
 	default:
 		m.exchange, err = openStamp(m, key)
+		return err
+	}
+	if err == nil {
+		m.apart, err = openSelectionQuestions(m, key)
+	}
+	if err != nil {
+		m.disconnect()
 	}
 	return err
 }
@@ -56,6 +66,10 @@ func (m *lossMeter) disconnect() {
 	if m.exchange != nil {
 		m.exchange.close()
 		m.exchange = nil
+	}
+	if m.apart != nil {
+		m.apart.close()
+		m.apart = nil
 	}
 }
 
@@ -70,6 +84,9 @@ const askAgain = time.Second
 func (m *lossMeter) ask(ctx context.Context, b closedBlock) {
 	end := time.Unix(0, int64(b.number+2)*int64(b.how.Block)) // one block's time
 	open := m.exchange.questions(&b)
+	if m.apart != nil {
+		open = append(open, m.apart.questions(&b)...)
+	}
 	if m.exchange.names(b.number) {
 		if soon := time.Now().Add(b.how.Block / 4); end.Before(soon) { // this agent has just begun
 			end = soon
@@ -81,9 +98,17 @@ func (m *lossMeter) ask(ctx context.Context, b closedBlock) {
 	// The other nodes read their counters when this one does, by their own clocks.
 	for len(open) > 0 && sleep(ctx, min(b.how.Guard, b.how.Block/8)) {
 		m.askOnce(ctx, open)
-		open = slices.DeleteFunc(open, func(q *asked) bool { return q.Answer != nil && m.exchange.take(q) })
+		open = slices.DeleteFunc(open, func(q *asked) bool { return q.Answer != nil && m.take(q) || q.optional })
 	}
 	m.pending = open
+}
+
+// take takes an answer over. False: it must be asked again.
+func (m *lossMeter) take(q *asked) (final bool) {
+	if q.selections {
+		return m.apart.take(q)
+	}
+	return m.exchange.take(q)
 }
 
 // earlier are the open questions about the block before one.
@@ -138,6 +163,11 @@ func (m *lossMeter) way(q *asked, f *model.MeasuredFlow, point int) {
 // add adds what a point counted of a flow's block.
 func (m *lossMeter) add(b *closedBlock, f *model.MeasuredFlow, point int, a answered) {
 	m.assembler.Add(reading(m.ids[f.Name], point, int64(b.number), a), time.Now().UnixNano())
+}
+
+// selects notes which packets a point counts in a flow's block.
+func (m *lossMeter) selects(b *closedBlock, f *model.MeasuredFlow, point int, s loss.Selection) {
+	m.assembler.Select(m.ids[f.Name], loss.PointID(point), int64(b.number), s, time.Now().UnixNano())
 }
 
 // assumedClock is how good the clock of a node is that does not say it: as configured for

@@ -28,7 +28,7 @@ func (m *lossMeter) export(b *closedBlock) {
 		list = append(list, record.NewBlock(record.Measurement{
 			Time: now, Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments,
 			To: loss.PointID(f.LastPoint), Length: uint64(b.how.Block),
-		}, b.how.Guard, &r))
+		}, b.how.Guard, &r, c.Selection))
 		m.datapath.BlockReported(f.Name, b.number)
 		if len(list) == exportBatch {
 			m.records.offer(list...)

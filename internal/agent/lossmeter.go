@@ -31,8 +31,9 @@ type lossMeter struct {
 
 	// Of the goroutine that runs.
 	exchange  exchange
-	pending   []*asked  // questions about the previous block that have no answer yet
-	key       keySource // of the exchange
+	apart     *selectionQuestions // nil if the exchange asks what other nodes select
+	pending   []*asked            // questions about the previous block that have no answer yet
+	key       keySource           // of the exchange
 	assembler *loss.Assembler
 	flows     map[loss.FlowID]*model.MeasuredFlow
 	ids       map[string]loss.FlowID
@@ -95,6 +96,7 @@ func (m *lossMeter) block(ctx context.Context, b closedBlock) {
 	now := time.Now().UnixNano()
 	for i := range flows {
 		m.assembler.Add(reading(m.ids[flows[i].Name], 0, int64(b.number), m.own(b, flows[i].Name)), now)
+		m.selects(&b, &flows[i], 0, b.counts[flows[i].Name].Selection)
 	}
 	m.paths = newPaths(m.core, b.how, all)
 	m.ask(ctx, b)
@@ -207,7 +209,7 @@ func compared(flows []model.MeasuredFlow) []model.MeasuredFlow {
 // planned is a flow as its loss is computed: points are numbered along the path, this node
 // is 0.
 func planned(id loss.FlowID, f *model.MeasuredFlow, how model.Measurement) loss.Flow {
-	out := loss.Flow{ID: id, Timing: loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}}
+	out := loss.Flow{ID: id, Assumed: f.AssumeSelection, Timing: loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}}
 	for i := range len(f.Points) + 1 {
 		out.Points = append(out.Points, loss.PointID(i))
 	}

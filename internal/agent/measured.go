@@ -38,7 +38,8 @@ type measured struct {
 	named     map[string]datapath.BlockCounts // of flows that have metrics
 	recent    [2]answers                      // of the last closed blocks, the latest first
 	asked     [blocks.NumStates]uint64
-	malformed uint64 // questions
+	selected  [blocks.NumStates]uint64 // questions about selections
+	malformed uint64                   // questions
 	sums      map[string]*sum
 }
 
@@ -187,7 +188,11 @@ func clockError(c *core, now model.Measurement) int64 {
 
 // answer fills another node's question about a block in place. False: it is none.
 func (m *measured) answer(t stamp.TLV) bool {
-	if t.Type() != blocks.Type {
+	switch t.Type() {
+	case blocks.SelectionsType:
+		return m.answerSelections(t.Value())
+	case blocks.Type:
+	default:
 		return false
 	}
 	q, err := blocks.Decode(t.Value())
@@ -208,28 +213,34 @@ func (m *measured) answer(t stamp.TLV) bool {
 
 func (m *measured) fill(q *blocks.Message, e *blocks.Entry) {
 	e.Counters = blocks.Counters{}
-	newest := &m.recent[0]
-	for i := range m.recent {
-		a := &m.recent[i]
-		if a.flows == nil || a.block != q.Block || a.length != q.Length {
-			continue
-		}
-		c, ok := a.flows[e.Flow]
-		if !ok {
-			e.State = blocks.UnknownFlow
-			return
-		}
-		e.State, e.Counters, q.ClockError = blocks.Answered, countersOf(c, a.timed), a.clock
+	a, state := m.of(q.Block, q.Length)
+	e.State = state
+	if state != blocks.Answered {
 		return
 	}
-	switch {
-	case newest.flows == nil || newest.length == q.Length && q.Block > newest.block:
-		e.State = blocks.NotYet
-	case newest.length != q.Length:
-		e.State = blocks.OtherLength
-	default:
-		e.State = blocks.Gone
+	c, ok := a.flows[e.Flow]
+	if !ok {
+		e.State = blocks.UnknownFlow
+		return
 	}
+	e.Counters, q.ClockError = countersOf(c, a.timed), a.clock
+}
+
+// of is what may be asked about a block; Answered: there is something. The caller holds m.mu.
+func (m *measured) of(block uint64, length time.Duration) (*answers, blocks.State) {
+	newest := &m.recent[0]
+	for i := range m.recent {
+		if a := &m.recent[i]; a.flows != nil && a.block == block && a.length == length {
+			return a, blocks.Answered
+		}
+	}
+	switch {
+	case newest.flows == nil || newest.length == length && block > newest.block:
+		return nil, blocks.NotYet
+	case newest.length != length:
+		return nil, blocks.OtherLength
+	}
+	return nil, blocks.Gone
 }
 
 // countersOf is what another node is told. Numbers beyond 32 bits say that there are
@@ -311,6 +322,7 @@ func (m *measured) collect(g *metrics.Gatherer) {
 		g.Add(descBlockQuestions, float64(m.asked[s]), s.String())
 	}
 	g.Add(descBlockQuestions, float64(m.malformed), "malformed")
+	m.collectSelections(g)
 	g.Add(descBlocksMissed, float64(m.missed.Load()))
 	for _, d := range []model.Direction{model.DirectionOut, model.DirectionIn, model.DirectionTransit} {
 		sum, name := m.totals[d], d.String()

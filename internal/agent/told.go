@@ -25,13 +25,15 @@ const (
 	toldNothing          // neither counters nor a reason
 	toldOther            // about another block or other flows than was asked
 	toldMalformed
+	toldSelection   // which packets it selects
+	toldNoSelection // counters, but not which packets it selects
 
 	numTold = iota
 )
 
 // String is the name in metrics.
 func (t told) String() string {
-	return [numTold]string{"answered", "direct", "not_yet", "gone", "unknown_flow", "other_length", "refused", "nothing", "other_block", "malformed"}[t]
+	return [numTold]string{"answered", "direct", "not_yet", "gone", "unknown_flow", "other_length", "refused", "nothing", "other_block", "malformed", "selection", "no_selection"}[t]
 }
 
 // toldBy are the states of our own TLV.

@@ -24,7 +24,7 @@ const (
 
 	// About what is kept, in octets.
 	sizeOfFlow, sizeOfSlot, sizeOfReport = 512, 48, 144
-	sizeOfWatch, sizeOfSegment           = 1024, 256
+	sizeOfWatch, sizeOfSegment           = 1024, 320
 )
 
 // flowKey identifies a flow. Records that disagree about its blocks or its points are
@@ -45,6 +45,7 @@ type comparedFlow struct {
 	sids   []netip.Addr
 	guard  uint64
 	watch  *loss.Watch // nil without thresholds
+	unlike string      // what the points select, if not the same; of the last block
 	size   int
 	heard  time.Time
 	place  *list.Element
@@ -67,12 +68,13 @@ type blocks struct {
 	counters  comparison
 
 	accepted loss.Thresholds
+	assume   bool                 // that points which do not say what they select select the same
 	beyond   [len(thresholds)]int // flows, by threshold
 	emit     func(record.Record)
 }
 
-func newBlocks(wait time.Duration, accepted loss.Thresholds, emit func(record.Record)) (*blocks, error) {
-	b := &blocks{accepted: accepted, emit: emit, wait: min(cmp.Or(wait, join.DefaultWait), maxBlockWait), flows: map[flowKey]*comparedFlow{}, byID: map[loss.FlowID]*comparedFlow{}, order: list.New(), room: blocksRoom}
+func newBlocks(wait time.Duration, accepted loss.Thresholds, assume bool, emit func(record.Record)) (*blocks, error) {
+	b := &blocks{accepted: accepted, assume: assume, emit: emit, wait: min(cmp.Or(wait, join.DefaultWait), maxBlockWait), flows: map[flowKey]*comparedFlow{}, byID: map[loss.FlowID]*comparedFlow{}, order: list.New(), room: blocksRoom}
 	limits := loss.Limits{Flows: blocksRoom / sizeOfFlow, Blocks: int(maxBlockWait/loss.MinBlock) + 3, Wait: b.wait}
 	var err error
 	b.assembler, err = loss.NewAssembler(limits, func(r *loss.Result) {
@@ -110,6 +112,7 @@ func (b *blocks) add(r *record.Block, now time.Time) {
 	reading := r.Reading()
 	reading.Flow = f.id
 	b.assembler.Add(reading, now.UnixNano())
+	b.assembler.Select(f.id, r.Point, int64(r.Number), r.Selection, now.UnixNano())
 }
 
 // begin adds a flow with the block of a record; nil if that is not the present.
@@ -137,7 +140,7 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 		b.remove(b.order.Front().Value.(*comparedFlow), evicted)
 		b.counters.evicted++
 	}
-	of := loss.Flow{ID: f.id, Timing: plan}
+	of := loss.Flow{ID: f.id, Timing: plan, Assumed: b.assume}
 	for point := range key.last + 1 {
 		of.Points = append(of.Points, point)
 	}

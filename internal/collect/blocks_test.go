@@ -63,7 +63,7 @@ func counted(flow string, block int64, point, last loss.PointID, packets uint64)
 		Time: instant.Of(time.Now()), Flow: flow, Source: netip.MustParseAddr("2001:db8::1"), SIDs: []netip.Addr{netip.MustParseAddr("fc00:2::e")},
 		To: last, Length: uint64(blockLength),
 	}
-	return record.NewBlock(m, blockGuard, &loss.Reading{Flow: 7, Point: point, Block: block, Packets: packets, Octets: 100 * packets})
+	return record.NewBlock(m, blockGuard, &loss.Reading{Flow: 7, Point: point, Block: block, Packets: packets, Octets: 100 * packets}, loss.Selection{Path: 1, Marking: 1})
 }
 
 // history is what became of the packets of a flow in a block.

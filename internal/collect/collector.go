@@ -42,10 +42,13 @@ type Config struct {
 	Join       join.Config
 	Raw        bool            // write records as they come, unjoined
 	Thresholds loss.Thresholds // of all flows whose points are compared, for loss and delay
-	Stats      time.Duration   // how often statistics go to the output; 0: never
-	Metrics    string          // address and port at which counters are served to Prometheus; "": nowhere
-	Output     Output
-	Note       func(text string) // receives messages for the operator
+	// AssumeSelection: points that do not say which packets they select, as exporters of before,
+	// are taken to select the same as the others.
+	AssumeSelection bool
+	Stats           time.Duration // how often statistics go to the output; 0: never
+	Metrics         string        // address and port at which counters are served to Prometheus; "": nowhere
+	Output          Output
+	Note            func(text string) // receives messages for the operator
 
 	Connections     int           // at one time: 256
 	AddressLimit    int           // connections from one address: 32
@@ -128,7 +131,7 @@ func New(config Config) (*Collector, error) {
 	}
 	c.decoder = ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
 	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPath(p)) })
-	if c.blocks, err = newBlocks(c.config.Join.Wait, c.config.Thresholds, c.emit); err != nil {
+	if c.blocks, err = newBlocks(c.config.Join.Wait, c.config.Thresholds, c.config.AssumeSelection, c.emit); err != nil {
 		return nil, err
 	}
 	for _, e := range config.Listen {

@@ -29,6 +29,9 @@ var thresholds = [...]threshold{
 // beyond a threshold.
 func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 	list := record.NewResults(record.Measurement{Time: instant.Of(time.Now()), Flow: f.key.name, Source: f.source, SIDs: f.sids}, r)
+	if w := f.selects(r); w != nil {
+		list = append(list, w)
+	}
 	if f.watch != nil {
 		before := f.watch.Beyond()
 		block := f.watch.Take(r)
@@ -65,6 +68,9 @@ var (
 
 // end takes back the warnings of a flow that is no longer compared.
 func (b *blocks) end(f *comparedFlow, why farewell) {
+	if f.unlike != "" {
+		b.emit(f.warns(health.SelectionsDiffer, false, "it is not known whether the nodes of flow "+f.name()+" still select different packets: it "+why.facts, why.cure))
+	}
 	if f.watch == nil {
 		return
 	}

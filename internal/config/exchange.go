@@ -131,6 +131,9 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	if m := c.Measurement; m != nil && m.DelayPort != 0 && exchange != model.ExchangeRFC6374 {
 		add("measurement.delay-port", fmt.Sprintf("with exchange: %v, nothing is sent there", exchange), "remove it, or set exchange: rfc6374")
 	}
+	if m := c.Measurement; m != nil && m.SelectionPort != stampPort && exchange != model.ExchangeTWAMPLight && exchange != model.ExchangeRFC6374 {
+		add("measurement.selection-port", fmt.Sprintf("with exchange: %v, nothing is asked there", exchange), "remove it: points say what they select where they say what they counted")
+	}
 	c.responderRules(add)
 }
 

@@ -65,7 +65,7 @@ func TestMeasurement(t *testing.T) {
 	none, delay := loss.Share(0), 1500*time.Microsecond
 	want := model.Measurement{
 		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, ClockError: &clockError, Capacity: 100000,
-		ProbeEvery: 20 * time.Millisecond, ProbeFrom: address("2001:db8::9"),
+		ProbeEvery: 20 * time.Millisecond, SelectionPort: 862, ProbeFrom: address("2001:db8::9"),
 		Marking: model.Marking{Carrier: model.CarrierClass, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
 		Flows: []model.MeasuredFlow{
 			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}, PointNames: []string{"", "egress"}, Thresholds: loss.Thresholds{MaxLoss: &none, MaxDelay: &delay, NoDataAfter: 5},
@@ -358,6 +358,8 @@ func TestMeasurementFaults(t *testing.T) {
 		{"max-delay: 1500us", "max-delay: 1.5us", "1.5us is not whole microseconds"},
 		{"max-delay: 1500us", "max-delay: 51000us", "flows[0].max-delay: packets with a delay of 51ms"},
 		{"no-data-after: 5", "no-data-after: 1001", "1001 is too large"},
+		{"probe-interval: 20ms", "probe-interval: 20ms\n  selection-port: 8620", "measurement.selection-port: with exchange: stamp, nothing is asked there; remove it"},
+		{"direction: transit", "direction: transit\n    selection: assumed", "flows[1].selection: only the ingress of a path that asks others compares what they select; remove selection"},
 		{"probe-interval: 20ms", "probe-interval: 9ms", "measurement.probe-interval: 9ms is too short; use 10ms or more"},
 		{"probe-source: 2001:db8::9", "probe-source: 2001:db8::3", "2001:db8::3 is the source of flows[2], in which test packets would count"},
 		{"clock-error: 5ms", "exchange: twamp-light", "messages of exchange: twamp-light do not say how good a clock is; set how far"},

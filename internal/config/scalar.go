@@ -154,8 +154,9 @@ var codecs = map[reflect.Type]codec{
 		word[srv6.Mode]{"encap", srv6.ModeEncap}, word[srv6.Mode]{"encap.red", srv6.ModeReduced}, word[srv6.Mode]{"inline", srv6.ModeInline}),
 	reflect.TypeFor[model.Carrier](): words(
 		word[model.Carrier]{"traffic-class", model.CarrierClass}, word[model.Carrier]{"argument", model.CarrierArgument}, word[model.Carrier]{"option", model.CarrierOption}),
-	reflect.TypeFor[OptionHeader](): words(word[OptionHeader]{"destination", HeaderDestination}, word[OptionHeader]{"hop-by-hop", HeaderHopByHop}),
-	reflect.TypeFor[MonitorID]():    hexadecimal[MonitorID](20),
+	reflect.TypeFor[SelectionCheck](): words(word[SelectionCheck]{"compared", SelectionCompared}, word[SelectionCheck]{"assumed", SelectionAssumed}),
+	reflect.TypeFor[OptionHeader]():   words(word[OptionHeader]{"destination", HeaderDestination}, word[OptionHeader]{"hop-by-hop", HeaderHopByHop}),
+	reflect.TypeFor[MonitorID]():      hexadecimal[MonitorID](20),
 	reflect.TypeFor[model.Direction](): words(
 		word[model.Direction]{"out", model.DirectionOut}, word[model.Direction]{"in", model.DirectionIn}, word[model.Direction]{"transit", model.DirectionTransit}),
 }

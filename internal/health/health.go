@@ -82,6 +82,8 @@ const (
 	RingBufferMissing   Code = "ring_buffer_missing"
 	RoutesUnwatched     Code = "routes_unwatched"
 	RuntimeChanges      Code = "runtime_changes"
+	SelectionAssumed    Code = "selection_assumed"
+	SelectionsDiffer    Code = "selections_differ"
 	SequenceUnjoined    Code = "sequence_unjoined"
 	SessionMissing      Code = "session_missing"
 	TAIOffsetZero       Code = "tai_offset_zero"
@@ -157,6 +159,8 @@ var kinds = []Kind{
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
 	{RoutesUnwatched, Degraded, "route watch failed; forwarding falls back to the kernel stack"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
+	{SelectionAssumed, Hint, "it is not checked that all nodes select the same packets"},
+	{SelectionsDiffer, Degraded, "nodes of a flow select different packets"},
 	{SequenceUnjoined, Degraded, "Sequence Numbers are sent without their Flow-ID"},
 	{SessionMissing, Degraded, "a responder cannot answer about any flow"},
 	{TAIOffsetZero, Degraded, "the kernel's TAI offset is 0"},

@@ -47,6 +47,7 @@ func indistinct(flows []string) Warning {
 // unmeasuredCures are for the reasons of uncertain blocks, the likeliest first.
 var unmeasuredCures = []struct{ reason, cure string }{
 	{"missing", "ping that node; if it answers, check there whether the agent runs, has a flow of this name and block length, and allows this node's address (stamp.allow, key-file)"},
+	{"other_selection", "compare 'waymark flow show' of that node and this one, and the flows that take packets from it; the warning selections_differ says how they differ"},
 	{"restarted", "wait for a block without a restart; if there is none, see that node's log"},
 	{"clock_worse", "synchronise that node's clock, or set measurement.clock-error if you know better"},
 	{"guard_violated", "set a longer measurement.guard, and block, at all nodes"},

@@ -41,6 +41,7 @@ var flowWords = []flowWord{
 	flowList("return-segments", "SIDS", "the way back of answers to in-band packets", func(f *config.Flow) *[]netip.Addr { return &f.Return }),
 	flowValue("point", "N", "number of this node, with exchange: ipfix", func(f *config.Flow) *config.PointNumber { return &f.Point }),
 	flowValue("lastpoint", "N", "that of its egress", func(f *config.Flow) *config.PointNumber { return &f.LastPoint }),
+	flowOptional("selection", "CHECK", "compared (default), or assumed of silent points", func(f *config.Flow) **config.SelectionCheck { return &f.Selection }),
 	flowFlag("metrics", "the flow has metrics of its own", func(f *config.Flow) *bool { return &f.Metrics }),
 	flowOptional("max-loss", "SHARE", "warn of a larger loss in a block, such as 0.1%", func(f *config.Flow) **config.LossShare { return &f.MaxLoss }),
 	flowOptional("max-delay", "TIME", "warn of a larger mean delay, such as 20ms", func(f *config.Flow) **config.DelayLimit { return &f.MaxDelay }),

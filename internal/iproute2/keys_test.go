@@ -112,7 +112,7 @@ func TestKeysOfFlows(t *testing.T) {
 		"traffic-class": with("tclass 0"), "flow-label": with("flowlabel 0x12"), "session": with("session 7"),
 		"probes": with("probes in-band-encap"), "return-segments": with("return-segments ::4,::5"), "flow-mon-id": with("flowmonid 0"),
 		"points": with("points ::6,::7"), "points-after": with("points-after 0,1"), "point": with("point 1"), "last-point": with("lastpoint 2"),
-		"metrics": with("metrics"), "max-loss": with("max-loss 0%"), "max-delay": with("max-delay 20ms"), "no-data-after": with("no-data-after 0"),
+		"selection": with("selection assumed"), "metrics": with("metrics"), "max-loss": with("max-loss 0%"), "max-delay": with("max-delay 20ms"), "no-data-after": with("no-data-after 0"),
 	}, nil, func(words []string) (config.Flow, error) {
 		c, err := ParseFlow(words)
 		return c.Flow, err

@@ -45,13 +45,17 @@ type Report struct {
 	Present       bool // the point reported
 	Contradicting bool // and reported something else, too
 	Selection     Selection
+}
 
-	unlike  string // how it differs from that of the flow's first point, in words
+// judged is a report that was compared with those of the other points.
+type judged struct {
+	Report
+	unlike  string // how its selection differs from that of the flow's first point, in words
 	assumed bool   // that it does not
 }
 
 // own are the reasons that the report shows by itself.
-func (r *Report) own() (out Reasons) {
+func (r *judged) own() (out Reasons) {
 	switch {
 	case !r.Present:
 		out = Missing
@@ -145,8 +149,10 @@ type Sample struct {
 // Compute compares the reports of a block, which are in the order of the flow's points.
 // Points without a report are missing.
 func Compute(f *Flow, block int64, reports []Report) Result {
-	all := make([]Report, len(f.Points))
-	copy(all, reports)
+	all := make([]judged, len(f.Points))
+	for i := range min(len(all), len(reports)) {
+		all[i].Report = reports[i]
+	}
 	out := Result{Flow: f.ID, Block: block, Start: f.Timing.Start(block), Length: f.Timing.Length}
 	last := len(all) - 1
 	if last < 1 {
@@ -165,7 +171,7 @@ func Compute(f *Flow, block int64, reports []Report) Result {
 }
 
 // segment compares two points.
-func (f *Flow) segment(all []Report, from, to int) Segment {
+func (f *Flow) segment(all []judged, from, to int) Segment {
 	a, b := &all[from], &all[to]
 	s := Segment{From: f.end(all, from), To: f.end(all, to)}
 	if !a.Present && !b.Present {
@@ -204,7 +210,7 @@ func (f *Flow) segment(all []Report, from, to int) Segment {
 }
 
 // end describes a point, without the comparison of its clock with another.
-func (f *Flow) end(all []Report, i int) End {
+func (f *Flow) end(all []judged, i int) End {
 	e := End{Point: f.Points[i], Reasons: all[i].own(), ClockError: UnknownClock, Difference: all[i].unlike}
 	if all[i].Present {
 		e.ClockError = max(all[i].Reading.ClockError, UnknownClock)
@@ -232,11 +238,11 @@ func compareClocks(from, to *End, allowed int64) {
 // counted fewer than a point before it and a point after it. An end that cannot be
 // trusted may have counted more. The point itself must be trusted: one that began to
 // count in the block counted fewer for that reason.
-func bypassed(all []Report, i int) bool {
+func bypassed(all []judged, i int) bool {
 	if i == 0 || i == len(all)-1 {
 		return false
 	}
-	fewer := func(end *Report, points []Report) bool {
+	fewer := func(end *judged, points []judged) bool {
 		if end.own() != 0 {
 			return true
 		}

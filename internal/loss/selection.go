@@ -125,7 +125,7 @@ func (s Selection) label() string {
 
 // compareSelections notes the points that do not select the packets of the flow, which are those
 // that its first point selects, or the first one that says it.
-func compareSelections(all []Report, assumed bool) {
+func compareSelections(all []judged, assumed bool) {
 	reference := 0
 	for reference < len(all)-1 && !all[reference].Selection.Known() {
 		reference++

@@ -35,10 +35,13 @@ type Measurement struct {
 	ClockError *time.Duration // of this node's clock; nil: as the kernel says
 	Exchange   Exchange       // how the ingress asks other nodes what they counted
 	ProbeEvery time.Duration  // how often delay is measured with test packets, 0 for DefaultProbeInterval
-	DelayPort  uint16         // of ExchangeRFC6374: UDP port of Delay Measurement at the last points; 0: delay is not asked for
-	ProbeFrom  netip.Addr     // the source of in-band packets; invalid: as the kernel chooses
-	Capacity   int            // the most flows, 0 for DefaultMeasuredFlows
-	Flows      []MeasuredFlow
+	// SelectionPort is where reflectors of STAMP are asked which packets their nodes select, if
+	// the exchange cannot say it; 0 for that of STAMP.
+	SelectionPort uint16
+	DelayPort     uint16     // of ExchangeRFC6374: UDP port of Delay Measurement at the last points; 0: delay is not asked for
+	ProbeFrom     netip.Addr // the source of in-band packets; invalid: as the kernel chooses
+	Capacity      int        // the most flows, 0 for DefaultMeasuredFlows
+	Flows         []MeasuredFlow
 }
 
 // Carrier is where packets carry the mark.
@@ -110,9 +113,12 @@ type MeasuredFlow struct {
 	Point      int              // of ExchangeIPFIX: this node's number among those that count the flow; 0 is the ingress
 	LastPoint  int              // of ExchangeIPFIX: the number of the egress
 	Session    uint16           // by which messages without a flow's name mean this flow; 0: none
-	Metrics    bool             // has metrics of its own, with its name as a label
-	Probes     Probes           // how test packets travel; of DirectionOut
-	Return     []netip.Addr     // SIDs of the way back of in-band packets, the first to visit first; none: as routed
+	// AssumeSelection: points that do not say which packets they select are taken to select the
+	// same as this node.
+	AssumeSelection bool
+	Metrics         bool         // has metrics of its own, with its name as a label
+	Probes          Probes       // how test packets travel; of DirectionOut
+	Return          []netip.Addr // SIDs of the way back of in-band packets, the first to visit first; none: as routed
 }
 
 // PointName is the name of the point with an index, or its address if it has none.

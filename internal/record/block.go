@@ -33,18 +33,19 @@ type Block struct {
 	DelayTimeSum      int64
 	ClockError        Field[uint64] // nanoseconds
 	Flags             loss.Flags
+	Selection         loss.Selection // which packets are counted
 }
 
 // NewBlock makes the record of what a point of a flow read. m has the time, the node,
 // what is known of the flow besides its number, its last point, and the length of blocks.
-func NewBlock(m Measurement, guard time.Duration, r *loss.Reading) *Block {
+func NewBlock(m Measurement, guard time.Duration, r *loss.Reading, selected loss.Selection) *Block {
 	return &Block{
 		Time: m.Time, Node: m.Node, Flow: m.Flow, FlowID: r.Flow, Source: m.Source, SIDs: m.SIDs,
 		Point: r.Point, LastPoint: m.To, Number: uint64(r.Block),
 		Start: instant.Of(time.Unix(0, r.Block*int64(m.Length))), Length: m.Length, Guard: uint64(guard),
 		Packets: r.Packets, Bytes: r.Octets, Late: r.Late, OutOfTurn: r.OutOfTurn, Unmarked: r.Unmarked, Unsized: r.UnsureOctets,
 		TimeSum: Field[int64]{Value: r.TimeSum, Present: r.Timed, Valid: r.Timed}, DelayPackets: r.DoubleMarked.Packets, DelayTimeSum: r.DoubleMarked.TimeSum,
-		ClockError: NewField(uint64(max(r.ClockError, 0)), r.ClockError >= 0), Flags: r.Flags,
+		ClockError: NewField(uint64(max(r.ClockError, 0)), r.ClockError >= 0), Flags: r.Flags, Selection: selected,
 	}
 }
 
@@ -115,6 +116,9 @@ var blocks = table[Block]{
 	field("flags", "", "Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, `outside_window` (they were read at a wrong time). Absent when they are.",
 		func(c *Block) *loss.Flags { return &c.Flags }, wordSet(loss.FlagsNamed)).
 		ipfix(sectionHeader, "pmCountingFlags"),
+	field("selection", "", "Which packets the point counts in the flow: points with equal values select the same ones, in blocks of the same length. Four numbers of 8 digits: a hash of source and segment lists, traffic class and flow label, a hash of what narrower flows take, a hash of the mark. Absent if it is not known.",
+		func(c *Block) *loss.Selection { return &c.Selection }, selection()).
+		ipfix(sectionHeader, "pmSelection").atMost(loss.SelectionLen),
 }
 
 // conditions are those of the flow, and whether there are times.
@@ -128,6 +132,7 @@ func (c *Block) settle() {
 	if c.Source.IsUnspecified() {
 		c.Source = netip.Addr{}
 	}
+	c.settleSelection()
 }
 
 // Text is the record as a line of readable text.

@@ -169,11 +169,12 @@ func goldenLosses() []specimen {
 	full := &Loss{
 		Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.Contradicting | loss.ClockWorse, ToReasons: loss.AllReasons &^ loss.ClockWorse,
 		Sent: known(1000), Received: known(890), SentBytes: known(128_000), ReceivedBytes: known(113_920),
+		Assumed: loss.AssumedSelection, FromDifference: "traffic class 0x00 instead of any", ToDifference: "it does not say which packets it selects",
 		Lost: unknown, Duplicated: unknown, Ratio: Field[float64]{Present: true}, LostBytes: unknown, DuplicateBytes: unknown,
 	}
 	flow := loss.Flow{ID: 7, Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second}}
 	report := func(i int, packets, octets, unsure uint64) loss.Report {
-		return loss.Report{Present: true, Reading: loss.Reading{Flow: 7, Point: flow.Points[i], Block: 1_763_702_459, Packets: packets, Octets: octets, UnsureOctets: unsure}}
+		return loss.Report{Present: true, Selection: loss.Selection{Marking: 1}, Reading: loss.Reading{Flow: 7, Point: flow.Points[i], Block: 1_763_702_459, Packets: packets, Octets: octets, UnsureOctets: unsure}}
 	}
 	bare := Measurement{Time: instant.Of(goldenAt), Node: "aramis"}
 	of := func(segment int, reports ...loss.Report) *Loss {
@@ -213,8 +214,8 @@ func goldenBlocks() []specimen {
 	full := NewBlock(m, 100*time.Millisecond, &loss.Reading{
 		Flow: 0xabcde, Point: 11, Block: 176_370_246, Packets: 1000, Octets: 128_000, TimeSum: -55_000_000, Timed: true, DoubleMarked: loss.Marked{Packets: 3, TimeSum: 77_000},
 		Late: 21, OutOfTurn: 22, Unmarked: 23, UnsureOctets: 24, Flags: loss.Interrupted | loss.OutsideWindow, ClockError: 5000,
-	})
-	bare := NewBlock(Measurement{Time: instant.Of(goldenAt), To: 1, Length: 1e9}, 0, &loss.Reading{Flow: 7, Block: 1_763_702_459, Packets: 5, Octets: 500, ClockError: loss.UnknownClock})
+	}, loss.Selection{Block: uint32(m.Length / 1e6), Path: 0x01020304, Criteria: 0x05060708, Takers: 0x090a0b0c, Marking: 0x0d0e0f10})
+	bare := NewBlock(Measurement{Time: instant.Of(goldenAt), To: 1, Length: 1e9}, 0, &loss.Reading{Flow: 7, Block: 1_763_702_459, Packets: 5, Octets: 500, ClockError: loss.UnknownClock}, loss.Selection{})
 	return []specimen{{"block of an SRv6 flow", full}, {"block, without times", bare}}
 }
 

@@ -19,14 +19,16 @@ type Loss struct {
 	Sent, Received, Lost, Duplicated                    Field[uint64]
 	Ratio                                               Field[float64]
 	SentBytes, ReceivedBytes, LostBytes, DuplicateBytes Field[uint64]
-	Warning                                             string // code of the threshold that the block is beyond, or ""
+	Assumed                                             loss.Assumptions // on which the verdict rests
+	FromDifference, ToDifference                        string           // with OtherSelection: how the point's packets differ
+	Warning                                             string           // code of the threshold that the block is beyond, or ""
 }
 
 // NewLoss makes the record of a segment of a result, or of its whole way. m has the time,
 // the node, and what is known of the flow besides its number.
 func NewLoss(m Measurement, r *loss.Result, s *loss.Segment) *Loss {
 	m.of(r, s)
-	l := &Loss{Measurement: m, Verdict: s.Verdict, FromReasons: s.From.Reasons, ToReasons: s.To.Reasons}
+	l := &Loss{Measurement: m, Verdict: s.Verdict, FromReasons: s.From.Reasons, ToReasons: s.To.Reasons, Assumed: s.Assumed, FromDifference: s.From.Difference, ToDifference: s.To.Difference}
 	l.Sent, l.Received, l.Lost, l.Duplicated = counters4(&s.Packets)
 	l.SentBytes, l.ReceivedBytes, l.LostBytes, l.DuplicateBytes = counters4(&s.Octets)
 	l.settle()
@@ -56,7 +58,7 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field("from_reasons", "", "Why the counters are uncertain because of the first point: `missing` (it did not report in time), `contradicting` (it reported two different counts), "+
 		"`restarted` (it began or stopped to count in the block), `guard_violated` (packets were later than planned, or counters were read at a wrong time), "+
 		"`clock_worse` (the clocks may differ by more than planned), `colour_missing` (packets had no mark), `colour_out_of_turn` (packets had a mark that did not fit their time), "+
-		"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason). Absent when there are none.",
+		"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), `other_selection` (the point selects other packets than the flow's first one, or does not say which ones). Absent when there are none.",
 		func(l *Loss) *loss.Reasons { return &l.FromReasons }, reasons()).
 		ipfix(sectionHeader, "pmFromReasons"),
 	field("to_reasons", "", "The same because of the second point.", func(l *Loss) *loss.Reasons { return &l.ToReasons }, reasons()).
@@ -79,6 +81,12 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 		ipfix(sectionHeader, "pmLostOctetDeltaCount"),
 	field("duplicated_bytes", "bytes", "Bytes by which the second point counted more than the first.", func(l *Loss) *Field[uint64] { return &l.DuplicateBytes }, counter()).
 		ipfix(sectionHeader, "pmDuplicatedOctetDeltaCount"),
+	field("assumed", "", "What the verdict rests on without a check, because the configuration says that it is so: `selection`, that a point which does not say it selects the same packets. Absent when there is nothing.",
+		func(l *Loss) *loss.Assumptions { return &l.Assumed }, wordSet(loss.AssumptionsNamed)).
+		ipfix(sectionHeader, "pmAssumptions"),
+	field("from_difference", "", "With `other_selection` of the first point: how the packets that it selects differ, in words that may change. Absent without it. Not in IPFIX.",
+		func(l *Loss) *string { return &l.FromDifference }, present(textual())),
+	field("to_difference", "", "The same of the second point.", func(l *Loss) *string { return &l.ToDifference }, present(textual())),
 	field("warning", "", "Code of the [warning](warnings.md) of the threshold that the block is beyond: `flow_loss_high`, or `flow_unmeasured`. Absent without one. Not in IPFIX.",
 		func(l *Loss) *string { return &l.Warning }, present(textual())),
 }...)
@@ -89,12 +97,16 @@ func (l *Loss) Text() string {
 	var b strings.Builder
 	b.WriteString(l.heading("loss") + "\n    " + l.Verdict.String())
 	for _, end := range []struct {
-		point   loss.PointID
-		reasons loss.Reasons
-	}{{l.From, l.FromReasons}, {l.To, l.ToReasons}} {
+		point      loss.PointID
+		reasons    loss.Reasons
+		difference string
+	}{{l.From, l.FromReasons, l.FromDifference}, {l.To, l.ToReasons, l.ToDifference}} {
 		if end.reasons != 0 {
-			fmt.Fprintf(&b, ", point %d: %s", end.point, strings.ReplaceAll(strings.Join(end.reasons.Names(), " and "), "_", " "))
+			fmt.Fprintf(&b, ", point %d: %s%s", end.point, strings.ReplaceAll(strings.Join(end.reasons.Names(), " and "), "_", " "), inBrackets(end.difference))
 		}
+	}
+	if l.Assumed != 0 {
+		b.WriteString(", assumed: " + strings.Join(l.Assumed.Names(), " and "))
 	}
 	fmt.Fprintf(&b, "  %s sent  %s received  %s lost", amount(l.Sent), amount(l.Received), amount(l.Lost))
 	if l.Ratio.Valid {

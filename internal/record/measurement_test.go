@@ -31,7 +31,7 @@ func TestMeasurementsAreRead(t *testing.T) {
 			if !reading.Loss || reading.Delay || reading.Flow || !reading.IOAM {
 				t.Errorf("%+v", reading)
 			}
-			r.Node = ""
+			r.Node, r.FromDifference, r.ToDifference = "", "", ""
 			got, want = reading.LossOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none), r
 		case *Delay:
 			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
@@ -117,7 +117,7 @@ func TestOnPathDelay(t *testing.T) {
 }
 
 func TestBlockDelays(t *testing.T) {
-	flow := loss.Flow{ID: 7, Points: []loss.PointID{1, 2}, Timing: loss.Timing{Length: loss.MinBlock}}
+	flow := loss.Flow{ID: 7, Assumed: true, Points: []loss.PointID{1, 2}, Timing: loss.Timing{Length: loss.MinBlock}}
 	report := func(packets uint64, sum int64, doubled loss.Marked) loss.Report {
 		return loss.Report{Present: true, Reading: loss.Reading{Packets: packets, TimeSum: sum, Timed: true, DoubleMarked: doubled}}
 	}

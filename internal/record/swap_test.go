@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -119,6 +120,7 @@ func TestSwappedFieldsAreNoticed(t *testing.T) {
 	lost, delayed := goldenLosses()[0].record.(*Loss), goldenDelays()[0].record.(*Delay)
 	lost.Lost, lost.Duplicated, lost.Ratio = NewField[uint64](110, true), NewField[uint64](11, true), NewField(0.11, true)
 	lost.LostBytes, lost.DuplicateBytes = NewField[uint64](14_080, true), NewField[uint64](1408, true)
+	lost.Verdict = loss.Idle // Assumed is 1
 	t.Run("loss", func(t *testing.T) { noticed(t, blockLosses.rows(), (*Loss).conditions, []*Loss{lost}) })
 	t.Run("delay", func(t *testing.T) { noticed(t, pathDelays.rows(), (*Delay).conditions, []*Delay{delayed}) })
 	counted := goldenBlocks()[0].record.(*Block)

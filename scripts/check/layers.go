@@ -55,7 +55,7 @@ var layers = map[string]string{
 	"internal/stamp/admit":     "internal/stamp/udp",
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
-	"internal/stamp/blocks":    "stamp",
+	"internal/stamp/blocks":    "stamp internal/loss",
 	"internal/stamp/query":     "stamp internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
 	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/keyfile":   "internal/secretfile",

@@ -28,8 +28,8 @@ const (
 	entryLen  = 80
 )
 
-// MostFlows is how many flows one packet asks for: it then fits 1280 octets with its
-// IPv6, UDP and STAMP headers and an HMAC.
+// MostFlows is how many flows one packet may ask for: it then fits 1280 octets with its
+// IPv6, UDP and STAMP headers and an HMAC, if it has no other TLV.
 const MostFlows = 13
 
 // FlowKey is a flow's name, as nodes exchange it.
