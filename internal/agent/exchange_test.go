@@ -214,7 +214,7 @@ func judge(t *testing.T) (m *lossMeter, verdict func(block uint64, add func(*clo
 	h.start()
 	m = newLossMeter(only[*lossMeter](h).core, only[*records](h), nil, nil)
 	clock := time.Millisecond
-	f := model.MeasuredFlow{Name: "red", Session: 9, Points: []netip.AddrPort{netip.MustParseAddrPort("[::1]:1")}}
+	f := model.MeasuredFlow{Name: "red", Session: 9, Points: []netip.AddrPort{netip.MustParseAddrPort("[::1]:1")}, AssumeSelection: true}
 	how := model.Measurement{Block: time.Second, Guard: 100 * time.Millisecond, ClockError: &clock, Flows: []model.MeasuredFlow{f}}.WithDefaults()
 	m.ids = flowIDs(how.Flows)
 	return m, func(block uint64, add func(*closedBlock)) (last loss.Result) {
@@ -363,9 +363,9 @@ func TestQuestionsOfSessions(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		"2 flows, session 0, in-band false, type-252 <nil>",
-		"1 flows, session 9, in-band true, direct-measurement <nil> {8 0 0}, type-252 <nil>",
-		"1 flows, session 9, in-band true, direct-measurement <nil> {8 0 0}, type-252 <nil>, return-path <nil>",
+		"2 flows, session 0, in-band false, type-252 <nil>, type-253 <nil>",
+		"1 flows, session 9, in-band true, direct-measurement <nil> {8 0 0}, type-252 <nil>, type-253 <nil>",
+		"1 flows, session 9, in-band true, direct-measurement <nil> {8 0 0}, type-252 <nil>, type-253 <nil>, return-path <nil>",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)

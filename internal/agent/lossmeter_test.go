@@ -108,18 +108,19 @@ func TestLossBetweenAgents(t *testing.T) {
 		{"rfc6374", "rfc6374-loss", ", session: 7"},
 	} {
 		t.Run(tt.exchange+tt.more, func(t *testing.T) {
-			port, more := freePort(t), tt.more
+			port, reflector, more := freePort(t), freePort(t), tt.more
 			if tt.exchange == "twamp-light" {
 				more += freePort(t) // from which it asks
 			}
-			flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + tt.exchange + "}\n"
-			answers := "stamp: {listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}\n"
+			flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + tt.exchange + "%s}\n"
+			answers, selections := "stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n", ""
 			if tt.responder != "" {
-				answers = "responders: [{protocol: " + tt.responder + ", listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}]\n"
+				selections = ", selection-port: " + reflector
+				answers = "stamp: {listen: \"[::1]:" + reflector + "\", allow: [\"::1/128\"]}\nresponders: [{protocol: " + tt.responder + ", listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}]\n"
 			}
-			far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", more)+answers)
+			far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", more, "")+answers)
 			far.start()
-			near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", more+", points: [\"[::1]:"+port+"\"]"))
+			near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", more+", points: [\"[::1]:"+port+"\"]", selections))
 			near.system.setSource(netip.IPv6Loopback(), nil)
 			near.start()
 			awaitMeasured(t, near)
@@ -292,7 +293,7 @@ func TestTakenQueryPort(t *testing.T) {
 		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: twamp-light}\n"
 	far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", "")+"responders: [{protocol: twamp-light, listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}]\n")
 	far.start()
-	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"]"))
+	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"], selection: assumed"))
 	near.start()
 	awaitMeasured(t, near) // red
 	e2e.Await(t, "the warning", 10*time.Second, func() bool {

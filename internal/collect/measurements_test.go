@@ -96,7 +96,7 @@ func randomMeasurement(r *rand.Rand, at time.Time) record.Record {
 			m.SIDs = append(m.SIDs, netip.AddrFrom16([16]byte{0x20, 1, 15: byte(r.Uint32())}))
 		}
 	}
-	flow := loss.Flow{ID: loss.FlowID(r.Uint32()), Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second, ClockDifference: 20 * time.Millisecond, MaxDelay: time.Millisecond}}
+	flow := loss.Flow{ID: loss.FlowID(r.Uint32()), Assumed: true, Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second, ClockDifference: 20 * time.Millisecond, MaxDelay: time.Millisecond}}
 	reports := make([]loss.Report, 3)
 	for i := range reports {
 		reports[i].Present, reports[i].Contradicting = r.IntN(4) > 0, r.IntN(10) == 0

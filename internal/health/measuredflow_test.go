@@ -20,6 +20,7 @@ func TestFlowNotMeasured(t *testing.T) {
 		{[]string{"colour_missing"}, "measurement.mask"},
 		{[]string{"guard_violated", "other_path"}, "measurement.guard"},
 		{[]string{"clock_worse"}, "clock-error"},
+		{[]string{"other_selection", "restarted"}, "waymark flow show"},
 		{[]string{"restarted"}, "without a restart"},
 		{[]string{"contradicting"}, "two nodes"},
 		{[]string{"colour_out_of_turn"}, "compare the clocks"},
