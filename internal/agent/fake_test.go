@@ -343,6 +343,8 @@ func (s *fakeSystem) setSource(source netip.Addr, err error) {
 	s.source, s.sourceError = source, err
 }
 
+func (s *fakeSystem) Peers() []model.Collector { return nil }
+
 func (s *fakeSystem) Addresses(string) []netip.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
