@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // peers are the collectors to which sinks send now. A name may mean other addresses by
@@ -32,8 +34,11 @@ type peer struct {
 func newPeers(c *core) *peers { return &peers{core: c} }
 
 // Spare implements sink.Peers.
-func (p *peers) Spare(ctx context.Context, host string, to model.Collector) (left <-chan struct{}, release func(), err error) {
-	to.Address = to.Address.Unmap().WithZone("")
+func (p *peers) Spare(ctx context.Context, network, host string, at netip.AddrPort) (left <-chan struct{}, release func(), err error) {
+	to := model.Collector{Address: at.Addr().Unmap().WithZone(""), Port: at.Port(), Protocol: ioam.NextHeaderTCP}
+	if strings.HasPrefix(network, "udp") {
+		to.Protocol = ioam.NextHeaderUDP
+	}
 	one := &peer{host: host, to: to, left: make(chan struct{})}
 	p.mu.Lock()
 	p.used = append(p.used, one)

@@ -28,7 +28,7 @@ func TestPeersInUse(t *testing.T) {
 	}
 	spare := func(a string) (left <-chan struct{}, release func()) {
 		t.Helper()
-		left, release, err := names.peers.Spare(t.Context(), "collector.invalid", model.Collector{Address: mustAddr(a), Port: 4739, Protocol: ioam.NextHeaderTCP})
+		left, release, err := names.peers.Spare(t.Context(), "tcp6", "collector.invalid", netip.AddrPortFrom(mustAddr(a), 4739))
 		if err != nil || !known(a) {
 			t.Fatalf("%s: %v; the data plane knows it: %v", a, err, known(a))
 		}
@@ -65,13 +65,13 @@ func TestPeersInUse(t *testing.T) {
 	defer cancel()
 	var full []func()
 	for i := range model.MaxCollectors {
-		_, release, err := names.peers.Spare(t.Context(), "many", model.Collector{Address: netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i + 1)}), Port: 1, Protocol: ioam.NextHeaderUDP})
+		_, release, err := names.peers.Spare(t.Context(), "udp6", "many", netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i + 1)}), 1))
 		if err != nil {
 			t.Fatalf("collector %d: %v", i, err)
 		}
 		full = append(full, release)
 	}
-	_, _, err := names.peers.Spare(ctx, "many", model.Collector{Address: mustAddr("2001:db8::99"), Port: 1, Protocol: ioam.NextHeaderUDP})
+	_, _, err := names.peers.Spare(ctx, "udp6", "many", netip.AddrPortFrom(mustAddr("2001:db8::99"), 1))
 	if err == nil || !strings.Contains(err.Error(), "2001:db8::99 cannot be kept out") || slices.ContainsFunc(names.peers.all(), func(c model.Collector) bool { return c.Address == mustAddr("2001:db8::99") }) {
 		t.Errorf("beyond the limit: %v", err)
 	}

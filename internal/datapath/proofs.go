@@ -171,7 +171,7 @@ func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
 }
 
 // FollowClock lets the numbers of proofs follow the time: else those of a node that booted
-// with its clock behind, and of one whose proofs somebody forged with numbers ahead, would be
+// with its clock behind, and of one whose proofs an attacker forged with numbers ahead, would be
 // too old to verifying nodes for good. Call it every second.
 func (d *Datapath) FollowClock() error {
 	now, err := readTAI()

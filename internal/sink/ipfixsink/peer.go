@@ -11,9 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/sink"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // sparing keeps the addresses that one attempt to reach a collector sends to out of this
@@ -48,11 +46,7 @@ func (s *sparing) control(ctx context.Context, network, address string, _ syscal
 	if s.peers == nil {
 		return nil
 	}
-	protocol := ioam.NextHeaderTCP
-	if network[:3] == "udp" {
-		protocol = ioam.NextHeaderUDP
-	}
-	left, release, err := s.peers.Spare(ctx, s.host, model.Collector{Address: to.Addr(), Port: to.Port(), Protocol: protocol})
+	left, release, err := s.peers.Spare(ctx, network, s.host, to)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // fakePeers spares an address when the test says so.
@@ -19,15 +16,14 @@ type fakePeers struct {
 	allowed chan error // a nil for each address that may be used
 
 	mu       sync.Mutex
-	asked    []model.Collector
-	hosts    []string
+	asked    []string
 	released int
 	left     chan struct{} // of the last one
 }
 
-func (p *fakePeers) Spare(ctx context.Context, host string, to model.Collector) (<-chan struct{}, func(), error) {
+func (p *fakePeers) Spare(ctx context.Context, network, host string, to netip.AddrPort) (<-chan struct{}, func(), error) {
 	p.mu.Lock()
-	p.asked, p.hosts = append(p.asked, to), append(p.hosts, host)
+	p.asked = append(p.asked, network+" "+host+" "+to.String())
 	left := make(chan struct{})
 	p.left = left
 	p.mu.Unlock()
@@ -59,7 +55,7 @@ func (p *fakePeers) asks(n int) func() bool {
 // Nothing is sent to an address before the node spares it; a name that has moved gets a
 // new session over UDP; an address is released when its session has ended.
 func TestPeersAreSpared(t *testing.T) {
-	for transport, protocol := range map[Transport]ioam.NextHeader{UDP: ioam.NextHeaderUDP, TCP: ioam.NextHeaderTCP} {
+	for _, transport := range []Transport{UDP, TCP} {
 		t.Run(string(transport), func(t *testing.T) {
 			r, x := newReceiver(t), newEncoder(t)
 			address := r.listen(transport, "[::1]:0")
@@ -73,9 +69,8 @@ func TestPeersAreSpared(t *testing.T) {
 			if n := r.records(); n != 0 || c.Stats().Messages != 0 {
 				t.Errorf("%d records were sent before the address is spared", n)
 			}
-			at := netip.MustParseAddrPort(address)
-			if want := (model.Collector{Address: at.Addr(), Port: at.Port(), Protocol: protocol}); peers.asked[0] != want || peers.hosts[0] != "::1" {
-				t.Errorf("asked for %+v of %q, want %+v", peers.asked[0], peers.hosts[0], want)
+			if want := string(transport) + "6 ::1 " + address; peers.asked[0] != want {
+				t.Errorf("asked for %q, want %q", peers.asked[0], want)
 			}
 			peers.allowed <- errors.New("no room")
 			waitFor(t, "it says why it does not send", func() bool { return c.Stats().Error == "dial "+string(transport)+" "+address+": no room" })
