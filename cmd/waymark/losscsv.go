@@ -48,6 +48,7 @@ var lossValues = []lossColumn{
 	{"warning", func(r *record.Loss) string { return r.Warning }, func(r *record.Delay) string { return r.Warning }},
 	both("from_node", func(m *record.Measurement) string { return m.FromNode }),
 	both("to_node", func(m *record.Measurement) string { return m.ToNode }),
+	{"lost_min", func(r *record.Loss) string { return numberText(r.LostMin) }, nil},
 }
 
 // both is a column that records of loss and of delay have.

@@ -18,6 +18,7 @@ type faults struct {
 	slow, fast                               bool    // a point's clock is behind or ahead, beyond the guard
 	honest                                   bool    // and says so
 	restart, unsureOctets, strange, idleOnly bool
+	bypassAndMore                            bool // packets that bypass a point may also be lost or duplicated
 }
 
 // packet is a copy of a packet on its way.
@@ -162,11 +163,11 @@ func (h *history) travel(p packet, point int) {
 		return
 	}
 	// What is lost after a bypassed point hides that it was bypassed.
-	if h.Float64() < h.loss && h.bypass == 0 {
+	if h.Float64() < h.loss && (h.bypass == 0 || h.bypassAndMore) {
 		return
 	}
 	copies := 1
-	if h.Float64() < h.duplicates && h.bypass == 0 {
+	if h.Float64() < h.duplicates && (h.bypass == 0 || h.bypassAndMore) {
 		copies += 1 + h.IntN(2)
 	}
 	for range copies {
