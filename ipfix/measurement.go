@@ -20,7 +20,7 @@ var measurementElements = []Element{
 	{ID: 37, Name: "pmSentPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets counted at the first point."},
 	{ID: 38, Name: "pmReceivedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets counted at the second point."},
 	{ID: 39, Name: "pmLostPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets lost between the points; not available unless the verdict is exact."},
-	{ID: 40, Name: "pmDuplicatedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets by which the second point, or one between, counted more than the first: at least so many were duplicated. Not available unless the counters are exact."},
+	{ID: 40, Name: "pmDuplicatedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets by which the second point, or one between, counted more than the first, which is the least number that was duplicated. Not available unless the counters are exact."},
 	{ID: 41, Name: "pmSentOctetDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Octets, Description: "Octets counted at the first point."},
 	{ID: 42, Name: "pmReceivedOctetDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Octets, Description: "Octets counted at the second point."},
 	{ID: 43, Name: "pmLostOctetDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Octets, Description: "Octets lost between the points; not available unless the verdict is exact."},
@@ -53,5 +53,5 @@ var measurementElements = []Element{
 	{ID: 70, Name: "ioamSequenceRestartDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Description: "How often the sequence numbers began again, since the last report."},
 	{ID: 71, Name: "pmDelayMaxNanoseconds", Type: Signed64, Units: Nanoseconds, Description: "Maximum delay."},
 	{ID: 72, Name: "pmDelaySumNanoseconds", Type: Signed64, Units: Nanoseconds, Description: "Sum of the delays."},
-	{ID: 82, Name: "pmLostMinPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets that did not come to one of the points at least, where duplicates leave the number of lost packets unknown."},
+	{ID: 82, Name: "pmLostMinPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Least number of packets that did not come to one of the points, where duplicates leave the number of lost packets unknown."},
 }

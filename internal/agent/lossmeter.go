@@ -358,7 +358,7 @@ func (m *lossMeter) getLoss(w http.ResponseWriter, _ *http.Request) error {
 
 var (
 	descLossBlocks  = desc("loss_blocks_total", "Blocks of measured flows that were compared with other nodes, by verdict.", "verdict")
-	descLossPackets = desc("loss_packets_total", "Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, of which it is not known, at least so many came twice, and did not come to a point.", "kind")
+	descLossPackets = desc("loss_packets_total", "Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, of which it is not known, the least number that came twice, and the least number that did not come to a point.", "kind")
 )
 
 func (m *lossMeter) collect(g *metrics.Gatherer) {

@@ -107,8 +107,8 @@ type Number struct {
 type Tally struct {
 	Sent, Received Number // counted at the first and at the second point
 	Lost           Number // missing at the second point
-	Duplicated     Number // at least so many were: 0 if the verdict is exact; known also if it is Duplicated
-	LostMin        Number // if it is Duplicated: at least so many did not arrive at one of the points
+	Duplicated     Number // the least number: 0 if the verdict is exact; known also if it is Duplicated
+	LostMin        Number // if it is Duplicated: the least number that did not arrive at one of the points
 }
 
 // Ratio is the share of packets that were lost, 0 to 1; false if it is unknown, or no
@@ -244,7 +244,7 @@ func (t Timing) meanDelay(from, to Marked) Sample {
 	return Sample{Delay: time.Duration(sum / int64(n)), Packets: n}
 }
 
-// Range is what a mean delay is between, of so many packets; 0: unknown.
+// Range is what a mean delay is between, and of how many packets; 0: unknown.
 type Range struct {
 	Least, Most time.Duration
 	Packets     uint64

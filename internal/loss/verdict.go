@@ -74,9 +74,9 @@ const (
 	OtherPath
 )
 
-// PathUnknown: packets are missing at this point, or too many came after it, and the other
-// points do not tell whether they were lost or duplicated, or took a path without it. Only a
-// transit point has it. (Bits 8 to 11 are reserved.)
+// PathUnknown means that packets are missing at this point, or too many came after it, and the
+// other points do not tell whether they were lost or duplicated, or took a path without it.
+// Only a transit point has it. (Bits 8 to 11 are reserved.)
 const PathUnknown Reasons = 1 << 12
 
 // AllReasons has every reason.

@@ -125,12 +125,17 @@ func (w *Watch) Beyond() Crossings {
 	}
 }
 
-// Loss, Delay, Duplicated and NoData are the blocks since the flow has been beyond each
-// threshold.
-func (w *Watch) Loss() *Stretch       { return &w.loss.Stretch }
-func (w *Watch) Delay() *Stretch      { return &w.delay.Stretch }
+// Loss is the blocks since the flow has been beyond its threshold for loss.
+func (w *Watch) Loss() *Stretch { return &w.loss.Stretch }
+
+// Delay is the same for delay.
+func (w *Watch) Delay() *Stretch { return &w.delay.Stretch }
+
+// Duplicated is the blocks since more packets have come than were sent.
 func (w *Watch) Duplicated() *Stretch { return &w.duplicated.Stretch }
-func (w *Watch) NoData() *Stretch     { return &w.noData }
+
+// NoData is the last blocks in a row whose loss is not known.
+func (w *Watch) NoData() *Stretch { return &w.noData }
 
 // LostMoreThan reports whether it is known that more than a share of the packets were
 // lost. It is exact.

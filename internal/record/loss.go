@@ -79,10 +79,10 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 		ipfix(sectionHeader, "pmReceivedPacketDeltaCount"),
 	field("lost", "packets", "Packets that are missing at the second point; `null` unless the verdict is `measured` or `idle`.", func(l *Loss) *Field[uint64] { return &l.Lost }, counter()).
 		ipfix(sectionHeader, "pmLostPacketDeltaCount"),
-	field("lost_min", "packets", "With the verdict `duplicated`: at least so many packets did not come to one of the points; they were lost, or took a path without it. Absent with other verdicts.",
+	field("lost_min", "packets", "With the verdict `duplicated`: the least number of packets that did not come to one of the points: they were lost, or took a path without it. Absent with other verdicts.",
 		func(l *Loss) *Field[uint64] { return &l.LostMin }, optional(number[uint64]())).
 		ipfix(sectionHeader, "pmLostMinPacketDeltaCount").when(lossBounded),
-	field("duplicated", "packets", "Packets by which the second point, or one between, counted more than the first: at least so many were duplicated. `null` with the verdicts `uncertain` and `no-data`. A duplicate hides a lost packet.",
+	field("duplicated", "packets", "Packets by which the second point, or one between, counted more than the first, which is the least number that was duplicated. `null` with the verdicts `uncertain` and `no-data`. A duplicate hides a lost packet.",
 		func(l *Loss) *Field[uint64] { return &l.Duplicated }, counter()).
 		ipfix(sectionHeader, "pmDuplicatedPacketDeltaCount"),
 	field("ratio", "", "`lost` divided by `sent`; `null` if one is not known, or nothing was sent.", func(l *Loss) *Field[float64] { return &l.Ratio }, optional(plain[float64]("number"))),
