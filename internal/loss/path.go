@@ -24,7 +24,8 @@ func doubtPath(s *Segment, all []Report, from, to int) {
 	}
 }
 
-// doubt is the reason not to trust a difference: other points counted more packets, or the last one of them cannot tell.
+// doubt is the reason not to trust a difference: other points counted more packets, or the
+// last one of them cannot tell.
 func doubt(all, others []Report, end *Report, packets uint64) Reasons {
 	more := false
 	for i := range others {
