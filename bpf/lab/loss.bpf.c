@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Loses packets on a link of a lab: a clsact filter at the egress of the sending interface, after
- * all other programs there. Each rule chooses packets and counts what it saw and what it lost. What
- * is not lost may go to a device, from which a process reads it and sends it on later.
+ * all other programs there. Each rule chooses packets and counts what it saw and what it lost, or
+ * sent twice. What is not lost may go to a device, from which a process reads it and sends it on
+ * later.
  *
  * A frame is what the device is given. An offloaded one is many packets: it is lost whole or not at
  * all, because the link's far end gets it whole, too.
@@ -20,6 +21,8 @@
 #define EXTENSION_HEADERS 4
 #define MAX_RULES	  128 /* of one interface */
 #define SEGMENT_ROUTING	  4   /* RFC 8754 §2 */
+/* Of a copy, on its way through this filter once more. */
+#define MARK_COPY 0x574d6370
 
 enum pattern {
 	PATTERN_NONE,	  /* the rule does not exist */
@@ -42,7 +45,7 @@ struct rule {
 	enum pattern pattern;
 	__u32 burst;
 	__u32 period;
-	__u32 pad;
+	__u32 twice; /* what is chosen is sent twice, instead of lost */
 };
 
 /* Which frames go to a device instead of the link. */
@@ -197,6 +200,16 @@ static __always_inline int send_on(const struct addresses *a, __u64 packets)
 	return bpf_redirect(detour->device, 0);
 }
 
+/* Sends a copy first. It passes this interface's programs again, as a packet of its own. */
+static __always_inline void send_copy(struct __sk_buff *ctx)
+{
+	__u32 mark = ctx->mark;
+
+	ctx->mark = MARK_COPY;
+	bpf_clone_redirect(ctx, ctx->ifindex, 0);
+	ctx->mark = mark;
+}
+
 SEC("tc")
 int lose(struct __sk_buff *ctx)
 {
@@ -205,6 +218,10 @@ int lose(struct __sk_buff *ctx)
 
 	if (read_addresses(ctx, &a))
 		return TC_ACT_UNSPEC;
+	if (ctx->mark == MARK_COPY) {
+		ctx->mark = 0;
+		return send_on(&a, packets);
+	}
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_RULES; i++) {
 		__u32 key = i;
@@ -229,6 +246,10 @@ int lose(struct __sk_buff *ctx)
 		if (!lost)
 			continue;
 		count_lost(counts, packets);
+		if (rule->twice) {
+			send_copy(ctx);
+			return send_on(&a, packets);
+		}
 		/* not SHOT: a sender on this node would learn of it, and of a link's loss it does not */
 		return TC_ACT_STOLEN;
 	}

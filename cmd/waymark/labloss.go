@@ -35,6 +35,7 @@ left. Frames that XDP forwards (forwarding: fast) pass by them.`
 type lossFlags struct {
 	every, burst, random string
 	seed                 uint64
+	twice                bool
 	selectionFlags
 }
 
@@ -46,14 +47,17 @@ func newLabLossAddCommand(opts *options, name *string) *cobra.Command {
 		Long: `Lose packets that a node sends by an interface: the last of every N frames, the
 last B of every N, or each with a probability P, by a sequence of random numbers
 that the seed decides. The numbers count only the frames that the rule is about:
-all IPv6 frames, or those with the addresses and SIDs that are given.
+all IPv6 frames, or those with the addresses and SIDs that are given. With
+--twice, these frames are sent twice instead of lost, as on a link that
+duplicates.
 
 Without a segment routing header, the destination is the first and the last SID.
 Mode encap.red leaves the first SID out of the header: name it as the destination,
 or name the second one.`,
 		Example: `  waymark lab loss add north1 eth1 --every 100
   waymark lab loss add ingress eth2 --random 0.01 --last-sid fc00:3::d6
-  waymark lab loss add south eth1 --burst 5/1000 --source 2001:db8:ff::1`,
+  waymark lab loss add south eth1 --burst 5/1000 --source 2001:db8:ff::1
+  waymark lab loss add north2 eth1 --every 500 --twice`,
 		Args:              exactly("NODE", "INTERFACE"),
 		ValidArgsFunction: completeEnds(name),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +80,7 @@ or name the second one.`,
 	cmd.Flags().StringVar(&flags.burst, "burst", "", "lose the last B of every N frames: `B/N`")
 	cmd.Flags().StringVar(&flags.random, "random", "", "lose each frame with the probability `P`, such as 0.01")
 	cmd.Flags().Uint64Var(&flags.seed, "seed", 1, "of --random: the seed `S`")
+	cmd.Flags().BoolVar(&flags.twice, "twice", false, "send these frames twice, instead of losing them")
 	flags.selectionFlags.add(cmd)
 	return cmd
 }
@@ -114,6 +119,7 @@ func (f lossFlags) rule() (linkloss.Rule, error) {
 	if err != nil {
 		return r, err
 	}
+	r.Twice = f.twice
 	r.Source, r.Destination, r.FirstSID, r.LastSID = selected.Source, selected.Destination, selected.FirstSID, selected.LastSID
 	return r, r.Validate()
 }
@@ -173,7 +179,11 @@ func formatLoss(s lab.Loss) string {
 		text += fmt.Sprintf("burst %d/%d", s.Burst, s.Every)
 	}
 	text += formatSelection(linkloss.Selection{Source: s.Source, Destination: s.Destination, FirstSID: s.FirstSID, LastSID: s.LastSID})
-	return text + fmt.Sprintf("\n    lost %d of %d packets, in %d of %d frames", s.LostPackets, s.Packets, s.LostFrames, s.Frames)
+	done := "lost"
+	if s.Twice {
+		text, done = text+" twice", "sent twice"
+	}
+	return text + fmt.Sprintf("\n    %s %d of %d packets, in %d of %d frames", done, s.LostPackets, s.Packets, s.LostFrames, s.Frames)
 }
 
 // exactly wants arguments of these names.

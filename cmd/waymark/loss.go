@@ -14,14 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
 func newLossCommand(opts *options) *cobra.Command {
-	var flow string
+	var flow, last string
 	var follow, asCSV bool
 	cmd := &cobra.Command{
 		Use:   "loss",
@@ -33,20 +32,29 @@ points, or their addresses; --json and --csv also number them along the path, fr
 0. A value that is not known is "-". A loss is known if the verdict is measured
 or idle (no packet was sent). uncertain gives its reasons. Below the table is how
 the packets differ that a node selects (other_selection). selection_assumed is no
-reason: the result rests on the setting selection: assumed. A one-way delay is the
-difference of two clocks, and may be wrong by as much as they differ, which is at
-most clocks. A block that is beyond a threshold of its flow (max-loss, max-delay,
-no-data-after) has the code of the warning.
+reason: the result rests on the setting selection: assumed. duplicated means that
+more packets came than were sent: some came twice, and may hide lost ones, so
+there is only a least number of each (>=5). A one-way delay is the difference of
+two clocks, and may be wrong by as much as they differ, which is at most clocks.
+Where packets were lost, there may be a lower bound of the mean delay (>=20ms). A
+block that is beyond a threshold of its flow (max-loss, max-delay, no-data-after)
+has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
+
+With --last, the blocks of the last time are shown, up to an hour: as far as the
+agent has run for so long, and their results have fitted into its memory (64 MB).
+The first line on standard error says if that is not so.
 
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to
 answer would delay all others. The names of columns come again when a value needs
-a wider one. With --json, each record is one line.
+a wider one. When the agent ends, the command waits for the next one. It says on
+standard error when it does, and how many results came faster than it could write
+them. With --json, each record is one line.
 With --csv, too, with a first line of names: times are in RFC 3339, delays in
 nanoseconds, and what is not known is empty.`,
-		Example: "  waymark loss\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
+		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.JSON && asCSV {
@@ -56,23 +64,20 @@ nanoseconds, and what is not known is empty.`,
 			if err != nil {
 				return err
 			}
-			l := newLossList(cmd.OutOrStdout(), opts.JSON, asCSV, flow)
-			if follow {
+			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
+			switch {
+			case follow && last != "":
+				return commandline.Usagef("choose --follow or --last")
+			case follow:
 				l.table.reserve()
-				err := c.Observe(cmd.Context(), api.RecordFilter{}, nil, l.line)
-				if cmd.Context().Err() != nil {
-					return cmd.Context().Err()
-				}
-				return errors.Join(err, errors.New("the agent has ended"))
+				return l.follow(cmd.Context(), c)
+			case last != "":
+				err = l.past(cmd.Context(), c, last)
+			default:
+				err = l.latest(cmd.Context(), c)
 			}
-			lines, err := c.Loss(cmd.Context())
 			if err != nil {
 				return err
-			}
-			for _, line := range lines {
-				if err := l.add(line); err != nil {
-					return err
-				}
 			}
 			if !l.begun {
 				fmt.Fprintln(cmd.ErrOrStderr(), noLoss(flow))
@@ -81,6 +86,7 @@ nanoseconds, and what is not known is empty.`,
 		},
 	}
 	cmd.Flags().StringVar(&flow, "flow", "", "only the flow of this `NAME`")
+	cmd.Flags().StringVar(&last, "last", "", "show the blocks of the last `TIME`, such as 30m; at most 1h")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
 	return cmd
@@ -98,16 +104,17 @@ func noLoss(flow string) string {
 // lossList writes records of loss and delay.
 type lossList struct {
 	out   io.Writer
+	notes io.Writer // for what is missing
 	json  bool
 	flow  string
 	table lossTable
 	csv   *csv.Writer
 	begun bool
-	notes lossNotes
+	below lossNotes
 }
 
-func newLossList(out io.Writer, json, asCSV bool, flow string) *lossList {
-	l := &lossList{out: out, json: json, flow: flow}
+func newLossList(out, notes io.Writer, json, asCSV bool, flow string) *lossList {
+	l := &lossList{out: out, notes: notes, json: json, flow: flow}
 	if asCSV {
 		l.csv = csv.NewWriter(out)
 	}
@@ -135,12 +142,14 @@ func (l *lossList) add(line []byte) error {
 			return nil
 		}
 		columns = lossRow(r)
-		l.notes.add(r)
+		l.below.add(r)
 	case *record.Delay:
 		if l.flow != "" && r.Flow != l.flow {
 			return nil
 		}
 		columns = delayRow(r)
+	case *record.Lost:
+		return l.lost(line, r)
 	default:
 		return nil
 	}
@@ -167,11 +176,23 @@ func (l *lossList) flush() error {
 	if l.json {
 		return nil
 	}
-	return errors.Join(l.table.flush(l.out), l.notes.flush(l.out))
+	return errors.Join(l.table.flush(l.out), l.below.flush(l.out))
 }
 
 func about(m *record.Measurement) []string {
-	return []string{m.Flow, numberText(m.Block), m.Start.UTC().Format("15:04:05.000Z"), cmp.Or(m.FromNode, strconv.Itoa(int(m.From))), cmp.Or(m.ToNode, strconv.Itoa(int(m.To)))}
+	return []string{m.Flow, blocksText(m), m.Start.UTC().Format("15:04:05.000Z"), cmp.Or(m.FromNode, strconv.Itoa(int(m.From))), cmp.Or(m.ToNode, strconv.Itoa(int(m.To)))}
+}
+
+// blocksText is the number of the block, or of the first and the last one.
+func blocksText(m *record.Measurement) string {
+	if !m.Block.Valid || m.Block.Value == 0 || m.Length == 0 {
+		return numberText(m.Block)
+	}
+	length := uint64(max(m.Start.UnixNano(), 0)) / m.Block.Value
+	if blocks := m.Length / max(length, 1); blocks > 1 {
+		return fmt.Sprintf("%d-%d", m.Block.Value, m.Block.Value+blocks-1)
+	}
+	return numberText(m.Block)
 }
 
 func lossRow(r *record.Loss) []string {
@@ -179,8 +200,15 @@ func lossRow(r *record.Loss) []string {
 	for _, name := range r.Assumed.Names() {
 		reasons = append(reasons, name+"_assumed")
 	}
-	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratioText(r, 4), "", "", strings.Join(reasons, ","), r.Warning)
+	lost, duplicated := numberText(r.Lost), numberText(r.Duplicated)
+	if r.LostMin.Valid {
+		lost, duplicated = atLeast+numberText(r.LostMin), atLeast+duplicated
+	}
+	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), lost, ratioText(r, 4), duplicated, "", "", strings.Join(reasons, ","), r.Warning)
 }
+
+// atLeast is before a lower bound.
+const atLeast = ">="
 
 // ratioText is the ratio with so many digits, -1 for all.
 func ratioText(r *record.Loss, digits int) string {
@@ -191,7 +219,11 @@ func ratioText(r *record.Loss, digits int) string {
 }
 
 func delayRow(r *record.Delay) []string {
-	return append(about(&r.Measurement), "delay", "", "", "", "", record.Duration(time.Duration(r.Mean)), clocksText(r), r.Method.String(), r.Warning)
+	mean := record.Duration(time.Duration(r.Mean))
+	if r.Method == loss.MeanAtLeast {
+		mean = atLeast + mean
+	}
+	return append(about(&r.Measurement), "delay", "", "", "", "", "", mean, clocksText(r), r.Method.String(), r.Warning)
 }
 
 // clocksText is how far the two clocks may be apart that a delay is the difference of; "" of a

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ var lossLines = []string{
 }
 
 const csvHead = "kind,flow,block,start,length_ns,from,to,verdict,sent,received,lost,duplicated,ratio,sent_bytes,received_bytes,lost_bytes,duplicated_bytes," +
-	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning,from_node,to_node,assumed,from_difference,to_difference\n"
+	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning,from_node,to_node,assumed,from_difference,to_difference,lost_min\n"
 
 func TestLossList(t *testing.T) {
 	for _, tt := range []struct {
@@ -34,24 +35,24 @@ func TestLossList(t *testing.T) {
 		want      string
 	}{
 		{"table", false, false, "", "" +
-			"FLOW   BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   CLOCKS   REASONS            WARNING\n" +
-			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   -       -        -                  flow_loss_high\n" +
-			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      18.4us  unknown  mean-of-sums       flow_delay_high\n" +
-			"blue   5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -       -        missing            -\n" +
-			"north  5      12:00:05.000Z  ingress  egress          uncertain  7     3         -     -      -       -        other_selection    -\n" +
-			"north  5      12:00:05.000Z  middle   egress          measured   7     7         0     0      -       -        selection_assumed  -\n" +
+			"FLOW   BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY   CLOCKS   REASONS            WARNING\n" +
+			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   0           -       -        -                  flow_loss_high\n" +
+			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      -           18.4us  unknown  mean-of-sums       flow_delay_high\n" +
+			"blue   5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -           -       -        missing            -\n" +
+			"north  5      12:00:05.000Z  ingress  egress          uncertain  7     3         -     -      -           -       -        other_selection    -\n" +
+			"north  5      12:00:05.000Z  middle   egress          measured   7     7         0     0      0           -       -        selection_assumed  -\n" +
 			"other_selection of flow north at egress: traffic class 0x00 instead of any\n"},
 		{"values", false, true, "red", "" +
 			csvHead +
-			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high,ingress,2001:db8:ff::3,,,\n" +
-			"delay,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,,,,,,,,,,,mean-of-sums,1,18400,18400,18400,,5000,,,,flow_delay_high,ingress,2001:db8:ff::3,,,\n"},
+			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high,ingress,2001:db8:ff::3,,,,\n" +
+			"delay,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,,,,,,,,,,,mean-of-sums,1,18400,18400,18400,,5000,,,,flow_delay_high,ingress,2001:db8:ff::3,,,,\n"},
 		{"values that are not known", false, true, "blue", "" +
 			csvHead +
-			"loss,blue,5,2026-11-23T12:00:05.000000000Z,1000000000,0,1,uncertain,7,,,,,,,,,,,,,,,,,,missing,,,,,,\n"},
+			"loss,blue,5,2026-11-23T12:00:05.000000000Z,1000000000,0,1,uncertain,7,,,,,,,,,,,,,,,,,,missing,,,,,,,\n"},
 		{"records", true, false, "blue", lossLines[2] + "\n"},
 	} {
-		var out bytes.Buffer
-		l := newLossList(&out, tt.json, tt.csv, tt.flow)
+		var out, notes bytes.Buffer
+		l := newLossList(&out, &notes, tt.json, tt.csv, tt.flow)
 		for _, line := range lossLines {
 			if err := l.add([]byte(line)); err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
@@ -70,7 +71,7 @@ func TestLossFollows(t *testing.T) {
 		return strings.NewReplacer(`"red"`, strconv.Quote(flow), `"block":5`, `"block":`+block, "flow_loss_high", warning).Replace(lossLines[0])
 	}
 	var out bytes.Buffer
-	l := newLossList(&out, false, false, "")
+	l := newLossList(&out, io.Discard, false, false, "")
 	l.table.reserve()
 	lines := append(slices.Clone(lossLines[:3]), of("red", "179543746", "flow_loss_high"), of("rouge-et-bleu", "6", ""), of("café-au-lait", "7", ""), strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1), strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1))
 	for _, line := range lines {
@@ -79,19 +80,50 @@ func TestLossFollows(t *testing.T) {
 		}
 	}
 	const want = `
-FLOW      BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
-red       5            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               flow_loss_high
-red       5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          18.4us       unknown   mean-of-sums    flow_delay_high
-blue      5            12:00:05.000Z  0         1               uncertain  7         -         -         -          -            -         missing         -
-red       179543746    12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               flow_loss_high
-FLOW           BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
-rouge-et-bleu  6            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               -
-café-au-lait   7            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       -            -         -               -
-red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          18.4us       1.505ms   mean-of-sums    flow_delay_high
-red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          18.4us       -         two-way         flow_delay_high
+FLOW      BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DUPLICATED  DELAY        CLOCKS    REASONS         WARNING
+red       5            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               flow_loss_high
+red       5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          -           18.4us       unknown   mean-of-sums    flow_delay_high
+blue      5            12:00:05.000Z  0         1               uncertain  7         -         -         -          -           -            -         missing         -
+red       179543746    12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               flow_loss_high
+FLOW           BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DUPLICATED  DELAY        CLOCKS    REASONS         WARNING
+rouge-et-bleu  6            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               -
+café-au-lait   7            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               -
+red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          -           18.4us       1.505ms   mean-of-sums    flow_delay_high
+red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          -           18.4us       -         two-way         flow_delay_high
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("got%swant%s", got, want)
+	}
+}
+
+// What is known only at least is shown as such, and several blocks in one record as such.
+func TestLossBounds(t *testing.T) {
+	const duplicated = `{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000005,"start":"2025-11-24T16:00:05.000000000Z","length_ns":1000000000,"verdict":"duplicated","sent":1000,"received":1005,"lost":null,"lost_min":3,"duplicated":5,"ratio":null,"sent_bytes":96000,"received_bytes":95040,"lost_bytes":null,"duplicated_bytes":0,"warning":"flow_duplicated"}`
+	const bound = `{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000006,"start":"2025-11-24T16:00:06.000000000Z","length_ns":1000000000,"method":"mean-at-least","samples":1,"min_ns":18400,"mean_ns":18400,"p95_ns":18400,"jitter_ns":null,"from_clock_error_ns":5000,"to_clock_error_ns":5000}`
+	const gap = `{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000007,"start":"2025-11-24T16:00:07.000000000Z","length_ns":90000000000,"verdict":"no-data","from_reasons":["missing"],"to_reasons":["missing"],"sent":null,"received":null,"lost":null,"duplicated":null,"ratio":null}`
+	const want = `
+FLOW  BLOCK                  START          FROM  TO  VERDICT     SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY     CLOCKS  REASONS        WARNING
+red   1764000005             16:00:05.000Z  0     2   duplicated  1000  1005      >=3   -      >=5         -         -       -              flow_duplicated
+red   1764000006             16:00:06.000Z  0     2   delay       -     -         -     -      -           >=18.4us  10us    mean-at-least  -
+red   1764000007-1764000096  16:00:07.000Z  0     2   no-data     -     -         -     -      -           -         -       missing        -
+`
+	var out, notes bytes.Buffer
+	l := newLossList(&out, &notes, false, false, "")
+	for _, line := range []string{duplicated, bound, gap, `{"kind":"lost","count":7}`} {
+		if err := l.add([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.flush(); err != nil || "\n"+out.String() != want {
+		t.Errorf("%v: got\n%swant%s", err, out.String(), want)
+	}
+	if want := "waymark: 7 records are missing here: "; !strings.HasPrefix(notes.String(), want) {
+		t.Errorf("notes %q", notes.String())
+	}
+	out.Reset()
+	l = newLossList(&out, &notes, true, false, "red")
+	if err := l.add([]byte(`{"kind":"lost","count":7}`)); err != nil || out.String() != "{\"kind\":\"lost\",\"count\":7}\n" {
+		t.Errorf("%v: %q", err, out.String())
 	}
 }
 

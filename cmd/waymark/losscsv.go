@@ -52,6 +52,7 @@ var lossValues = []lossColumn{
 	{"assumed", func(r *record.Loss) string { return strings.Join(r.Assumed.Names(), ",") }, nil},
 	{"from_difference", func(r *record.Loss) string { return r.FromDifference }, nil},
 	{"to_difference", func(r *record.Loss) string { return r.ToDifference }, nil},
+	{"lost_min", func(r *record.Loss) string { return numberText(r.LostMin) }, nil},
 }
 
 // both is a column that records of loss and of delay have.

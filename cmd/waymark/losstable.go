@@ -14,7 +14,7 @@ var lossColumns = [...]struct {
 	name    string
 	reserve int
 }{
-	{"flow", 8}, {"block", 11}, {"start", 13}, {"from", 8}, {"to", 8}, {"verdict", 9}, {"sent", 8}, {"received", 8}, {"lost", 8}, {"ratio", 9}, {"delay", 11},
+	{"flow", 8}, {"block", 11}, {"start", 13}, {"from", 8}, {"to", 8}, {"verdict", 9}, {"sent", 8}, {"received", 8}, {"lost", 8}, {"ratio", 9}, {"duplicated", 10}, {"delay", 11},
 	{"clocks", 8}, {"reasons", 14}, {"warning", 0},
 }
 

@@ -179,7 +179,7 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	r := removed(t, "2001:db8:2::2")
 	for sent := 0; only[*records](h).stream.Dropped() == 0; sent++ {
 		h.datapath.records <- r // the observer does not read, but nothing waits for it
-		if sent > 100*observerRoom {
+		if sent > 100*4096 {
 			t.Fatal("the queue of an observer that does not read is not bounded")
 		}
 	}
@@ -198,7 +198,7 @@ func TestObserversAreBounded(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	for range maxObservers {
-		defer only[*records](h).stream.Observe(record.Filter{}, 1).Close()
+		defer only[*records](h).stream.Observe(record.Filter{}, nil).Close()
 	}
 	if status, body := request(t, h, "GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observers are connected") {
 		t.Errorf("one too many: %d %s", status, body)

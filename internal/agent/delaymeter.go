@@ -44,6 +44,7 @@ type delayMeter struct {
 	ids            map[string]loss.FlowID
 	periods        []loss.Period // of flows, since the block began
 	last           map[string][]record.Record
+	means          map[string][]blockMean // of flows whose test packets take their way, the latest last
 	sent, answered uint64
 	diverted       uint64               // replies that did not take the way that was asked for
 	failed         string               // why there is no prober, as in the log
@@ -75,7 +76,7 @@ func (r *probeRefusal) problem(f *model.MeasuredFlow) (text, cure string) {
 const refusalPause = time.Minute
 
 func newDelayMeter(c *core, records *records) *delayMeter {
-	return &delayMeter{core: c, records: records, last: make(map[string][]record.Record)}
+	return &delayMeter{core: c, records: records, last: make(map[string][]record.Record), means: make(map[string][]blockMean)}
 }
 
 func (m *delayMeter) run(ctx context.Context) error {
@@ -221,6 +222,7 @@ func (m *delayMeter) begin(flows []model.MeasuredFlow, ids map[string]loss.FlowI
 	defer m.mu.Unlock()
 	m.flows, m.ids, m.periods, m.refusals = flows, ids, make([]loss.Period, len(flows)), make(map[int]probeRefusal)
 	clear(m.last)
+	clear(m.means)
 }
 
 // send sends a test packet of each flow.
@@ -351,6 +353,7 @@ func (m *delayMeter) conclude(how model.Measurement) {
 			}
 		}
 		record.NamePoints(list, m.nodesOf(f))
+		m.noteMean(f, &m.periods[i])
 		m.last[f.Name], m.periods[i] = list, loss.Period{}
 		all = append(all, list...)
 	}

@@ -138,6 +138,7 @@ func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
 		c := datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets - d.lost.Load(), Complete: block >= d.since.Load(), Selection: selections[i]}
 		for _, reported := range d.reportedBlocks(f.Name) {
 			c.Reported = c.Reported || reported >= block
+			c.LastReported = max(c.LastReported, reported)
 		}
 		visit(c)
 	}

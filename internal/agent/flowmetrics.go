@@ -17,15 +17,37 @@ import (
 var (
 	descFlowPackets     = desc("flow_packets_total", "Packets of a flow that this node counted, in closed blocks, if the flow has metrics: true.", "flow", "direction")
 	descFlowOctets      = desc("flow_octets_total", "Octets of these IPv6 packets.", "flow", "direction")
-	descFlowLossBlocks  = desc("flow_loss_blocks_total", "Blocks of a flow that were compared with other nodes, by verdict, if the flow has metrics: true.", "flow", "verdict")
-	descFlowLossPackets = desc("flow_loss_packets_total", "Packets of a flow in blocks whose counters are exact, from ingress to egress, by what became of them, if the flow has metrics: true.", "flow", "kind")
-	descFlowDelay       = desc("flow_delay_seconds", "Mean delay of a flow from ingress to egress in the last block with a result, by method, if the flow has metrics: true.", "flow", "method")
+	descFlowLossBlocks  = desc("flow_loss_blocks_total", "Blocks of a flow that were compared with other nodes, by verdict and segment, as below, if the flow has metrics: true.", "flow", "segment", "verdict")
+	descFlowLossPackets = desc("flow_loss_packets_total", "Packets of a flow in blocks whose counters are exact, by what became of them (kind, as in waymark_loss_packets_total) and where: segment is whole, from ingress to egress, or its two nodes, such as ingress>north1. If the flow has metrics: true.", "flow", "kind", "segment")
+	descFlowDelay       = desc("flow_delay_seconds", "Mean delay of a flow in the last block with a result, by method and segment, as above, if the flow has metrics: true.", "flow", "method", "segment")
 )
 
-// flowResults are what became of a flow's blocks.
+// flowResults are what became of a flow's blocks: on the whole way, and on each segment.
 type flowResults struct {
+	resultCounts
+	segments []resultCounts
+}
+
+type resultCounts struct {
 	verdicts [loss.NumVerdicts]uint64
 	packets  loss.Totals
+}
+
+func (c *resultCounts) add(s *loss.Segment) {
+	c.verdicts[s.Verdict]++
+	c.packets.Add(&s.Packets)
+}
+
+// plus is the sum with a block's result.
+func (f flowResults) plus(r *loss.Result) flowResults {
+	f.add(&r.Whole)
+	if len(f.segments) != len(r.Segments) { // the flow has other points
+		f.segments = make([]resultCounts, len(r.Segments))
+	}
+	for i := range r.Segments {
+		f.segments[i].add(&r.Segments[i])
+	}
+	return f
 }
 
 // withMetrics are the flows that have metrics of their own.
@@ -75,24 +97,47 @@ func (m *lossMeter) collectNamed(g *metrics.Gatherer) {
 			continue
 		}
 		r := m.named[f.Name]
-		for v, n := range r.verdicts {
-			g.Add(descFlowLossBlocks, float64(n), f.Name, loss.Verdict(v).String())
+		m.collectSegment(g, f.Name, wholeWay, &r.resultCounts)
+		name := m.nodesOf(f)
+		for i := range r.segments {
+			m.collectSegment(g, f.Name, segmentLabel(name(loss.PointID(i)), name(loss.PointID(i+1))), &r.segments[i])
 		}
-		addTotals(g, descFlowLossPackets, &r.packets, f.Name)
-		for _, each := range append(m.last[f.Name][:len(m.last[f.Name]):len(m.last[f.Name])], m.delays(f.Name)...) {
-			if d, ok := each.(*record.Delay); ok && d.Scope == record.WholeWay {
-				g.Add(descFlowDelay, time.Duration(d.Mean).Seconds(), f.Name, d.Method.String())
+		for _, each := range append(m.last[f.Name][:len(m.last[f.Name]):len(m.last[f.Name])], m.delays.lastOf(f.Name)...) {
+			if d, ok := each.(*record.Delay); ok {
+				segment := wholeWay
+				if d.Scope != record.WholeWay {
+					segment = segmentLabel(d.FromNode, d.ToNode)
+				}
+				g.Add(descFlowDelay, time.Duration(d.Mean).Seconds(), f.Name, d.Method.String(), segment)
 			}
 		}
 	}
 }
 
-// addTotals adds packets by what became of them.
-func addTotals(g *metrics.Gatherer, d *metrics.Desc, t *loss.Totals, labels ...string) {
-	for _, p := range []struct {
-		kind string
-		n    uint64
-	}{{"sent", t.Sent}, {"received", t.Received}, {"lost", t.Lost}, {"duplicated", t.Duplicated}} {
-		g.Add(d, float64(p.n), append(labels[:len(labels):len(labels)], p.kind)...)
+// wholeWay is the label of a flow's whole way, and segmentLabel that of a segment.
+const wholeWay = "whole"
+
+func segmentLabel(from, to string) string { return from + ">" + to }
+
+func (m *lossMeter) collectSegment(g *metrics.Gatherer, flow, segment string, r *resultCounts) {
+	for v, n := range r.verdicts {
+		g.Add(descFlowLossBlocks, float64(n), flow, segment, loss.Verdict(v).String())
+	}
+	for kind, n := range becameOf(&r.packets) {
+		g.Add(descFlowLossPackets, float64(n), flow, kind, segment)
+	}
+}
+
+// becameOf are numbers of packets by what became of them.
+func becameOf(t *loss.Totals) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for _, p := range []struct {
+			kind string
+			n    uint64
+		}{{"sent", t.Sent}, {"received", t.Received}, {"lost", t.Lost}, {"duplicated", t.Duplicated}, {"lost_min", t.LostMin}} {
+			if !yield(p.kind, p.n) {
+				return
+			}
+		}
 	}
 }

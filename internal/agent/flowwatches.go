@@ -102,6 +102,8 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 		ofLoss = health.FlowUnmeasured
 	case c.Loss:
 		ofLoss = health.FlowLossHigh
+	case c.Duplicated:
+		ofLoss = health.FlowDuplicated
 	}
 	if c.Delay {
 		ofDelay = health.FlowDelayHigh
@@ -125,7 +127,11 @@ func (w *flowWatches) take(f *watchedFlow, r *loss.Result) loss.Crossings {
 			w.logWarning(k.warning(f))
 			w.logged++
 		default:
-			w.log.Info("the flow is within its threshold again", "warning", k.code, "flow", f.Name)
+			text := "the flow is within its threshold again"
+			if r.Whole.Verdict == loss.Idle {
+				text = "the flow has no packets any more"
+			}
+			w.log.Info(text, "warning", k.code, "flow", f.Name)
 			w.logged++
 		}
 	}
@@ -142,12 +148,17 @@ type flowKind struct {
 var flowKinds = []flowKind{
 	{health.FlowLossHigh, func(c loss.Crossings) bool { return c.Loss }, (*watchedFlow).lossWarning},
 	{health.FlowDelayHigh, func(c loss.Crossings) bool { return c.Delay }, (*watchedFlow).delayWarning},
+	{health.FlowDuplicated, func(c loss.Crossings) bool { return c.Duplicated }, (*watchedFlow).duplicatesWarning},
 	{health.FlowUnmeasured, func(c loss.Crossings) bool { return c.NoData }, (*watchedFlow).unmeasuredWarning},
 }
 
-func (f *watchedFlow) about(r *loss.Result) health.FlowBlock {
-	const results = "'waymark loss --flow %s' shows each segment in the last block, --follow also the next ones; a sink has all"
-	return health.FlowBlock{Flow: f.Name, Start: time.Unix(0, r.Start), Results: fmt.Sprintf(results, f.Name)}
+func (f *watchedFlow) about(s *loss.Stretch) health.FlowBlocks {
+	first := time.Unix(0, s.First)
+	since := min(max(time.Since(first)+2*time.Minute, 0).Truncate(time.Minute), lossHistory)
+	return health.FlowBlocks{
+		Flow: f.Name, First: first, Last: time.Unix(0, s.Last.Start), Count: s.Blocks,
+		Results: fmt.Sprintf("'waymark loss --flow %s --last %dm' shows each segment in each block", f.Name, int(since.Minutes())),
+	}
 }
 
 // point names a node of the flow's path.
@@ -161,25 +172,44 @@ func (f *watchedFlow) point(id loss.PointID) string {
 	return fmt.Sprintf("node %d (%v)", id, f.Points[id-1].Addr())
 }
 
+// between names a part of the flow's way.
+func (f *watchedFlow) between(from, to loss.PointID) string {
+	return fmt.Sprintf("between %s and %s", f.point(from), f.point(to))
+}
+
 func (f *watchedFlow) lossWarning() health.Warning {
-	r, _, _, _ := f.watch.Worst()
+	s := f.watch.Loss()
 	where := "the nodes between do not say where"
-	if worst := r.WorstSegment(); worst != nil {
-		where = fmt.Sprintf("%d of them between %s and %s", worst.Packets.Lost.Value, f.point(worst.From.Point), f.point(worst.To.Point))
+	if worst, n := s.Last.WorstSegment(); worst != nil {
+		where = fmt.Sprintf("%d of them %s", n, f.between(worst.From.Point, worst.To.Point))
 	}
-	p := &r.Whole.Packets
-	return health.FlowLoss(f.about(r), p.Lost.Value, p.Sent.Value, config.FormatText(config.LossShare(*f.Thresholds.MaxLoss)), where)
+	p := &s.Last.Whole.Packets
+	return health.FlowLoss(f.about(s), p.LeastLost().Value, p.Sent.Value, !p.Lost.Known, config.FormatText(config.LossShare(*f.Thresholds.MaxLoss)), where)
+}
+
+func (f *watchedFlow) duplicatesWarning() health.Warning {
+	s := f.watch.Duplicated()
+	where := "the nodes between do not say where"
+	if worst, n := s.Last.MostDuplicates(); worst != nil {
+		where = fmt.Sprintf("%d more came than were sent %s", n, f.between(worst.From.Point, worst.To.Point))
+	}
+	p := &s.Last.Whole.Packets
+	return health.FlowDuplicates(f.about(s), p.Sent.Value, p.Duplicated.Value, where)
 }
 
 func (f *watchedFlow) delayWarning() health.Warning {
-	_, r, _, _ := f.watch.Worst()
-	s := &r.Whole
-	clocks := time.Duration(s.From.ClockError) + time.Duration(s.To.ClockError) // known, because the block is exact
-	return health.FlowDelay(f.about(r), s.Delay().Delay, clocks, config.FormatText(config.DelayLimit(*f.Thresholds.MaxDelay)))
+	s := f.watch.Delay()
+	slow, _ := s.Last.Slowness()
+	out := health.Slowness{Delay: slow.Delay, AtLeast: slow.AtLeast, Tested: slow.Tested, Clocks: s.Last.ClocksOf(slow)}
+	if slow.From != s.Last.Whole.From.Point || slow.To != s.Last.Whole.To.Point {
+		out.Part = f.between(slow.From, slow.To)
+	}
+	return health.FlowDelay(f.about(s), out, config.FormatText(config.DelayLimit(*f.Thresholds.MaxDelay)))
 }
 
 func (f *watchedFlow) unmeasuredWarning() health.Warning {
-	_, _, r, blocks := f.watch.Worst()
+	s := f.watch.NoData()
+	r := s.Last
 	reasons := make([]loss.Reasons, len(f.Points)+1)
 	for _, s := range append([]loss.Segment{r.Whole}, r.Segments...) {
 		for _, e := range []loss.End{s.From, s.To} {
@@ -195,7 +225,7 @@ func (f *watchedFlow) unmeasuredWarning() health.Warning {
 			ends = append(ends, f.point(loss.PointID(i))+": "+strings.Join(why.Names(), ", "))
 		}
 	}
-	return health.FlowNotMeasured(f.about(r), blocks, ends, all.Names(), f.blind)
+	return health.FlowNotMeasured(f.about(s), ends, all.Names(), f.blind)
 }
 
 // warnings are those of the first flows beyond each threshold, and the number of the rest.

@@ -27,6 +27,7 @@ type lossMeter struct {
 	*core
 	records *records
 	watches *flowWatches
+	past    *pastResults
 	closed  <-chan closedBlock
 
 	// Of the goroutine that runs.
@@ -38,6 +39,9 @@ type lossMeter struct {
 	flows     map[loss.FlowID]*model.MeasuredFlow
 	ids       map[string]loss.FlowID
 	how       model.Measurement // for which the assembler was made
+	reported  map[string]int64  // by flow, the last block with a result
+	results   []flowResult      // that are not released yet
+	pacer     *pacer            // of them
 	paths     *paths            // of in-band questions
 	noPath    complaints
 	unasked   map[string]error // of flows about which no node can be asked, although others can
@@ -47,16 +51,43 @@ type lossMeter struct {
 
 	mu        sync.Mutex
 	last      map[string][]record.Record // by flow, of the last block with a result
-	results   [loss.NumVerdicts]uint64
-	delays    func(flow string) []record.Record // of test packets
-	packets   loss.Totals                       // of blocks that were exact
-	named     map[string]flowResults            // of flows that have metrics
-	told      [numTold]uint64                   // flows about which others were asked
-	assembled loss.Counters                     // of all assemblers
+	verdicts  [loss.NumVerdicts]uint64
+	delays    testDelays             // of test packets
+	packets   loss.Totals            // of blocks that were exact
+	named     map[string]flowResults // of flows that have metrics
+	told      [numTold]uint64        // flows about which others were asked
+	assembled loss.Counters          // of all assemblers
 }
 
-func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays func(flow string) []record.Record) *lossMeter {
-	return &lossMeter{core: c, records: records, watches: &flowWatches{core: c}, closed: closed, delays: delays, last: make(map[string][]record.Record)}
+// testDelays are the delays of flows by test packets.
+type testDelays interface {
+	// lastOf are the records of the last block of a flow.
+	lastOf(flow string) []record.Record
+	// through is the mean one-way delay of test packets that took the flow's way in a block.
+	through(flow string, block int64) loss.Sample
+}
+
+func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays testDelays) *lossMeter {
+	m := &lossMeter{
+		core: c, records: records, watches: &flowWatches{core: c}, past: newPastResults(), closed: closed, delays: delays,
+		reported: make(map[string]int64), last: make(map[string][]record.Record),
+	}
+	m.pacer = newPacer(m.give)
+	return m
+}
+
+// give passes on the records of a result, and notes for a later agent that this one has.
+func (m *lossMeter) give(r flowResult) {
+	m.records.offer(r.list...)
+	if r.block != 0 {
+		m.datapath.BlockReported(r.flow, r.block)
+	}
+}
+
+// release gives the results that were computed meanwhile, spread over a quarter of a block.
+func (m *lossMeter) release(length time.Duration) {
+	m.pacer.release(m.results, length/4)
+	m.results = nil
 }
 
 // prepare ends the warnings of flows that are removed: their last block may be long.
@@ -66,10 +97,12 @@ func (m *lossMeter) prepare(p *plan) error {
 }
 
 func (m *lossMeter) run(ctx context.Context) error {
+	go m.pacer.run()
 	for {
 		select {
 		case <-ctx.Done():
 			m.disconnect()
+			m.pacer.end()
 			return nil
 		case b := <-m.closed:
 			m.block(ctx, b)
@@ -101,6 +134,7 @@ func (m *lossMeter) block(ctx context.Context, b closedBlock) {
 	m.paths = newPaths(m.core, b.how, all)
 	m.ask(ctx, b)
 	m.assembler.Advance(time.Now().UnixNano())
+	m.release(b.how.Block)
 	m.countAssembled()
 }
 
@@ -130,6 +164,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	how, block, before := b.how, b.number, m.how
 	if m.assembler != nil {
 		m.assembler.Flush()
+		m.release(before.Block)
 		m.ended, m.assembler = m.ended.Plus(m.assembler.Counters()), nil
 		m.countAssembled()
 	}
@@ -140,7 +175,9 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	m.last = keepLast(m.last, before, how)
 	m.named = keepNamed(m.named, how.Flows)
 	m.mu.Unlock()
+	m.continueAfter(before, &b)
 	m.watches.begin(how.Flows)
+	m.past.begin(how.Flows, m.ids)
 	if len(how.Flows) == 0 {
 		m.disconnect()
 		return true
@@ -261,24 +298,29 @@ func (m *lossMeter) result(r *loss.Result) {
 	if f == nil {
 		return
 	}
-	about := record.Measurement{Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
-	list := record.NewResults(about, r)
-	record.NamePoints(list, m.nodesOf(f))
+	m.fillGap(f, r)
+	r.Tested = m.delays.through(f.Name, r.Block)
+	list := m.recordsOfResult(f, r, instant.Of(time.Now()))
 	ofLoss, ofDelay := m.watches.result(f.Name, r, m.unasked[f.Name])
 	record.SetWarnings(list, string(ofLoss), string(ofDelay))
-	m.records.offer(list...)
-	m.datapath.BlockReported(f.Name, uint64(r.Block))
+	m.past.add(r, f.Name, ofLoss, ofDelay)
+	m.results = append(m.results, flowResult{f.Name, uint64(r.Block), list})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last[f.Name] = list
-	m.results[r.Whole.Verdict]++
+	m.verdicts[r.Whole.Verdict]++
 	m.packets.Add(&r.Whole.Packets)
 	if f.Metrics {
-		n := m.named[f.Name]
-		n.verdicts[r.Whole.Verdict]++
-		n.packets.Add(&r.Whole.Packets)
-		m.named[f.Name] = n
+		m.named[f.Name] = m.named[f.Name].plus(r)
 	}
+}
+
+// recordsOfResult makes the records of a result, without warnings.
+func (c *core) recordsOfResult(f *model.MeasuredFlow, r *loss.Result, now instant.Time) []record.Record {
+	about := record.Measurement{Time: now, Node: c.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
+	list := record.NewResults(about, r)
+	record.NamePoints(list, c.nodesOf(f))
+	return list
 }
 
 // nodesOf names the points of a flow whose ingress is this node.
@@ -298,7 +340,9 @@ func (m *lossMeter) warnings(*state) []health.Warning {
 	return append(m.watches.warnings(), m.noPath.warnings()...)
 }
 
-func (m *lossMeter) routes() []route { return []route{{"GET /v1/loss", m.getLoss}} }
+func (m *lossMeter) routes() []route {
+	return []route{{"GET /v1/loss", m.getLoss}, {"GET /v1/loss/history", m.getLossHistory}}
+}
 
 // getLoss answers with the records of the last block of each flow, in the order of the
 // configuration.
@@ -308,7 +352,7 @@ func (m *lossMeter) getLoss(w http.ResponseWriter, _ *http.Request) error {
 	list := []record.Record{}
 	for _, f := range m.state.Load().config.Flows {
 		list = append(list, m.last[f.Name]...)
-		list = append(list, m.delays(f.Name)...)
+		list = append(list, m.delays.lastOf(f.Name)...)
 	}
 	answer(w, http.StatusOK, list)
 	return nil
@@ -316,17 +360,20 @@ func (m *lossMeter) getLoss(w http.ResponseWriter, _ *http.Request) error {
 
 var (
 	descLossBlocks  = desc("loss_blocks_total", "Blocks of measured flows that were compared with other nodes, by verdict.", "verdict")
-	descLossPackets = desc("loss_packets_total", "Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them.", "kind")
+	descLossPackets = desc("loss_packets_total", "Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, of which it is not known, the least number that came twice, and the least number that did not come to a point.", "kind")
 )
 
 func (m *lossMeter) collect(g *metrics.Gatherer) {
 	m.watches.collect(g)
+	m.past.collect(g)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for v, n := range m.results {
+	for v, n := range m.verdicts {
 		g.Add(descLossBlocks, float64(n), loss.Verdict(v).String())
 	}
-	addTotals(g, descLossPackets, &m.packets)
+	for kind, n := range becameOf(&m.packets) {
+		g.Add(descLossPackets, float64(n), kind)
+	}
 	m.collectTold(g)
 	m.collectNamed(g)
 }

@@ -176,8 +176,8 @@ func TestMetricsOfFlows(t *testing.T) {
 		}
 		return n
 	}
-	if sent, lost, blocks := of(near, `waymark_flow_loss_packets_total{flow="red",kind="sent"}`), of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost"}`),
-		of(near, `waymark_flow_loss_blocks_total{flow="red",verdict="measured"}`); sent == 0 || lost != 0 || sent > flowPackets*(blocks+1) {
+	if sent, lost, blocks := of(near, `waymark_flow_loss_packets_total{flow="red",kind="sent",segment="whole"}`), of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost",segment="whole"}`),
+		of(near, `waymark_flow_loss_blocks_total{flow="red",segment="whole",verdict="measured"}`); sent == 0 || lost != 0 || sent > flowPackets*(blocks+1) {
 		t.Errorf("%v sent, %v lost in %v blocks", sent, lost, blocks)
 	}
 	for h, direction := range map[*harness]string{near: "out", far: "in"} {

@@ -22,10 +22,6 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// observerRoom is how many records wait for an observer: at 100,000 a second,
-// for 40 ms.
-const observerRoom = 4096
-
 // maxObservers bounds the cost of observers: each has a queue and a copy of every line.
 const maxObservers = 64
 
@@ -143,13 +139,14 @@ func (x *records) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if x.stream.Observers() >= maxObservers {
 		return refusef("%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers", maxObservers)
 	}
-	o := x.stream.Observe(filter, observerRoom)
+	o := x.stream.Observe(filter, x.sinks.environment.Room)
 	x.ask()
 	defer x.ask()
 	defer o.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w)
+	var taken []record.Record
 	for {
 		if err := control.Flush(); err != nil {
 			return nil // the client has gone
@@ -159,31 +156,27 @@ func (x *records) getRecords(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		case <-x.closing:
 			return nil
-		case next := <-o.Records():
-			if !writeRecords(w, o, next) {
+		case <-o.Queue().Ready():
+			if taken = o.Queue().Take(taken); !writeRecords(w, taken, o.TakeLost()) {
 				return nil
 			}
 		}
 	}
 }
 
-// writeRecords writes a record and those queued after it, then how many were lost
-// meanwhile.
-func writeRecords(w io.Writer, o *sink.Observer, first record.Record) bool {
-	write := func(r record.Record) bool {
-		_, err := w.Write(record.AppendLine(nil, r))
-		return err == nil
-	}
-	if !write(first) {
-		return false
-	}
-	for range len(o.Records()) {
-		if !write(<-o.Records()) {
+// writeRecords writes records, then how many were lost after them, which has a line of its own
+// whatever became of the queue.
+func writeRecords(w io.Writer, list []record.Record, lost uint64) bool {
+	var line []byte
+	for _, r := range list {
+		line = record.AppendLine(line[:0], r)
+		if _, err := w.Write(line); err != nil {
 			return false
 		}
 	}
-	if n := o.TakeLost(); n > 0 {
-		return write(&record.Lost{Count: n})
+	if lost > 0 {
+		_, err := w.Write(record.AppendLine(nil, &record.Lost{Count: lost}))
+		return err == nil
 	}
 	return true
 }
@@ -206,8 +199,12 @@ func recordFilter(r *http.Request) (record.Filter, error) {
 			f.Source, err = netip.ParsePrefix(value)
 		case "destination":
 			f.Destination, err = netip.ParsePrefix(value)
+		case "kinds":
+			f.Kinds = value
+		case "flow":
+			f.Flow = value
 		default:
-			err = errors.New("unknown; filter by namespace, source or destination")
+			err = errors.New("unknown; filter by namespace, source, destination, kinds or flow")
 		}
 		switch {
 		case err == nil:

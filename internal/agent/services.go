@@ -20,7 +20,7 @@ func (a *Agent) assemble() {
 	sinks.environment.Facts = losses.facts
 	closed := make(chan closedBlock, 2)
 	measured, delays := newMeasured(c, a.editConfig, closed), newDelayMeter(c, records)
-	meter := newLossMeter(c, records, closed, delays.lastOf)
+	meter := newLossMeter(c, records, closed, delays)
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 

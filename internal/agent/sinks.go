@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
@@ -40,7 +41,7 @@ type sinks struct {
 }
 
 func newSinks(c *core, peers sink.Peers) *sinks {
-	return &sinks{core: c, environment: sink.Environment{Stdout: c.options.Stdout, Log: c.log, Changes: &sink.Changes{}, Shared: &sync.Map{}, Peers: peers}}
+	return &sinks{core: c, environment: sink.Environment{Stdout: c.options.Stdout, Log: c.log, Changes: &sink.Changes{}, Room: &sink.Room{}, Shared: &sync.Map{}, Peers: peers}}
 }
 
 func (x *sinks) open() error {
@@ -70,10 +71,27 @@ func (x *sinks) prepare(p *plan) error {
 	}
 	p.abandon(r.abandon)
 	p.commit(func() {
+		x.environment.Room.SetBurst(burstOf(p.next.resolved.Node.Measurement.Flows))
 		r.commit()
 		x.environment.Changes.Announce()
 	})
 	return nil
+}
+
+// burstOf is how many records of measured flows come at a time, at most.
+func burstOf(flows []model.MeasuredFlow) (records int) {
+	const kinds = 4 // a loss, and delays of up to three methods
+	for i := range flows {
+		switch points := len(flows[i].Points); points {
+		case 0:
+			records++ // what this node counted
+		case 1:
+			records += 2 * kinds // of the way, and of test packets
+		default:
+			records += (points + 2) * kinds
+		}
+	}
+	return records
 }
 
 // run notes how many records sinks miss, to warn when they grow.

@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -81,6 +82,15 @@ func (c *Client) change(ctx context.Context, method, path string, in any) (Chang
 
 // open sends one request and returns the body of a successful answer.
 func (c *Client) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+	resp, err := c.request(ctx, method, path, in)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// request sends one request and returns a successful answer.
+func (c *Client) request(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -103,7 +113,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 		return nil, fmt.Errorf("ask the agent at %s: %w", c.socket, err)
 	}
 	if resp.StatusCode/100 == 2 {
-		return resp.Body, nil
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	answer := &Error{Status: resp.StatusCode}
@@ -312,11 +322,36 @@ func (c *Client) Loss(ctx context.Context) ([]json.RawMessage, error) {
 	return list, err
 }
 
+// CompleteSince is the header of a history that does not reach back as far as was asked: the
+// time after which it is complete.
+const CompleteSince = "Waymark-Complete-Since"
+
+// LossHistory calls fn for the records of loss and delay of a flow, or of all if flow is "",
+// in the blocks of the last time. incomplete is called before, with the time after which there
+// are all, if that is later.
+func (c *Client) LossHistory(ctx context.Context, last time.Duration, flow string, incomplete func(since string), fn func(line []byte) error) error {
+	q := url.Values{"last": {last.String()}}
+	if flow != "" {
+		q.Set("flow", flow)
+	}
+	resp, err := c.request(ctx, http.MethodGet, "/v1/loss/history?"+q.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if since := resp.Header.Get(CompleteSince); since != "" {
+		incomplete(since)
+	}
+	return eachLine(ctx, resp.Body, fn)
+}
+
 // RecordFilter selects records; the zero value selects all.
 type RecordFilter struct {
 	Namespace   *ioam.NamespaceID
 	Source      netip.Prefix
 	Destination netip.Prefix
+	Kinds       string // with commas between them
+	Flow        string // name of a measured flow
 }
 
 func (f RecordFilter) query() string {
@@ -329,6 +364,12 @@ func (f RecordFilter) query() string {
 	}
 	if f.Destination.IsValid() {
 		q.Set("destination", f.Destination.String())
+	}
+	if f.Kinds != "" {
+		q.Set("kinds", f.Kinds)
+	}
+	if f.Flow != "" {
+		q.Set("flow", f.Flow)
 	}
 	if len(q) == 0 {
 		return ""
@@ -348,6 +389,11 @@ func (c *Client) Observe(ctx context.Context, f RecordFilter, ready func(), fn f
 	if ready != nil {
 		ready()
 	}
+	return eachLine(ctx, body, fn)
+}
+
+// eachLine calls fn for every line of an answer.
+func eachLine(ctx context.Context, body io.Reader, fn func(line []byte) error) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 64<<10), maxRecordLine)
 	for lines.Scan() {

@@ -133,7 +133,7 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 	f := &comparedFlow{key: key, id: b.next, number: r.FlowID, source: r.Source, sids: r.SIDs, guard: r.Guard}
 	if b.accepted != (loss.Thresholds{}) {
 		f.watch = loss.NewWatch(b.accepted)
-		f.size = sizeOfWatch + 3*sizeOfSegment*int(key.last) // a watch keeps three results
+		f.size = sizeOfWatch + 4*sizeOfSegment*int(key.last) // a watch keeps four results
 	}
 	f.size += sizeOfFlow + len(key.name) + 16*len(f.sids) + slots*(sizeOfSlot+sizeOfReport*(int(key.last)+1))
 	for b.size+f.size > b.room && b.order.Len() > 0 {

@@ -59,6 +59,32 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
+// duplicatedLoss is of a block of which more packets came than were sent.
+func duplicatedLoss() fields {
+	return append(measuredLoss().with(num("pmVerdict", 4), num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", math.MaxUint64), num("pmDuplicatedPacketDeltaCount", 5)),
+		num("pmLostMinPacketDeltaCount", 3))
+}
+
+// What an earlier version called measured is not, if more came than were sent: how many were
+// lost is not known.
+func TestDuplicatesOfEarlierVersions(t *testing.T) {
+	for name, r := range map[string]fields{
+		"now":     duplicatedLoss(),
+		"earlier": measuredLoss().with(num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", 0), num("pmDuplicatedPacketDeltaCount", 5)),
+	} {
+		_, out, send := offline(t, Config{}, ipfix.UDP)
+		send(newExporter(t, ipfix.UDP, 1).message(start, 0, r))
+		list := out.all()
+		if len(list) != 1 {
+			t.Fatalf("%s: %d records", name, len(list))
+		}
+		l := list[0].(*record.Loss)
+		if l.Verdict != loss.Duplicated || l.Lost.Valid || l.Ratio.Valid || l.Duplicated.Value != 5 || !l.LostMin.Valid || l.LostMin.Value > 3 || l.Received.Value != 105 {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
 func TestImpossibleMeasurements(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record fields
@@ -70,11 +96,16 @@ func TestImpossibleMeasurements(t *testing.T) {
 		"exact without the lost":         {measuredLoss().without("pmLostPacketDeltaCount"), FaultMeasurement},
 		"exact without the sent":         {measuredLoss().with(num("pmSentPacketDeltaCount", math.MaxUint64)), FaultMeasurement},
 		"uncertain with a loss":          {measuredLoss().with(num("pmVerdict", 1)), FaultMeasurement},
-		"no verdict of ours":             {measuredLoss().with(num("pmVerdict", 4)), FaultValue},
+		"duplicates with a loss":         {measuredLoss().with(num("pmVerdict", 4)), FaultMeasurement},
+		"duplicates without a bound":     {duplicatedLoss().without("pmLostMinPacketDeltaCount"), FaultMeasurement},
+		"no duplicates":                  {duplicatedLoss().with(num("pmDuplicatedPacketDeltaCount", 0)), FaultMeasurement},
+		"too few duplicates":             {duplicatedLoss().with(num("pmDuplicatedPacketDeltaCount", 4)), FaultMeasurement},
+		"more lost at least than sent":   {duplicatedLoss().with(num("pmLostMinPacketDeltaCount", 101)), FaultMeasurement},
+		"no verdict of ours":             {measuredLoss().with(num("pmVerdict", 5)), FaultValue},
 		"no scope of ours":               {measuredLoss().with(num("pmScope", 3)), FaultValue},
 		"loss a day from its message":    {measuredLoss().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), FaultTime},
 		"delay of nothing":               {measuredDelay().without("pmDelaySampleDeltaCount"), FaultMeasurement},
-		"no method of ours":              {measuredDelay().with(num("pmDelayMethod", 5)), FaultValue},
+		"no method of ours":              {measuredDelay().with(num("pmDelayMethod", 6)), FaultValue},
 		"delay two days before it":       {measuredDelay().with(field{"observationTimeNanoseconds", start.Add(-48 * time.Hour)}), FaultTime},
 		"minimum greater than the mean":  {append(measuredDelay(), field{"pmDelayMinNanoseconds", int64(2)}, field{"pmDelayMeanNanoseconds", int64(1)}, field{"pmDelayP95Nanoseconds", int64(3)}), FaultMeasurement},
 		"minimum greater than the share": {append(measuredDelay(), field{"pmDelayMinNanoseconds", int64(2)}, field{"pmDelayMeanNanoseconds", int64(3)}, field{"pmDelayP95Nanoseconds", int64(1)}), FaultMeasurement},

@@ -162,9 +162,18 @@ func (c *checking) flow(r *record.Reading, f *record.Flow) {
 
 // loss checks that the numbers agree with each other and with the verdict.
 func (c *checking) loss(l *record.Loss) {
-	exact := l.Verdict.Exact()
-	if beyond(l.Start) || l.Lost.Valid != exact || l.Duplicated.Valid != exact || exact && (!l.Sent.Valid || !l.Received.Valid ||
-		l.Sent.Value-l.Lost.Value != l.Received.Value-l.Duplicated.Value || l.Lost.Value > l.Sent.Value || l.Lost.Value > 0 && l.Duplicated.Value > 0) {
+	exact, duplicated := l.Verdict.Exact(), l.Verdict == loss.Duplicated
+	wrong := beyond(l.Start) || l.Lost.Valid != exact || l.Duplicated.Valid != (exact || duplicated) || l.LostMin.Valid != duplicated
+	if exact || duplicated {
+		wrong = wrong || !l.Sent.Valid || !l.Received.Valid
+	}
+	if exact {
+		wrong = wrong || l.Sent.Value-l.Lost.Value != l.Received.Value-l.Duplicated.Value || l.Lost.Value > l.Sent.Value || l.Lost.Value > 0 && l.Duplicated.Value > 0
+	}
+	if duplicated {
+		wrong = wrong || l.Duplicated.Value == 0 || l.LostMin.Value > l.Sent.Value || l.Received.Value > l.Sent.Value && l.Received.Value-l.Sent.Value > l.Duplicated.Value
+	}
+	if wrong {
 		c.note(FaultMeasurement)
 	}
 }

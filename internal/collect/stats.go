@@ -80,6 +80,7 @@ func (s *Stats) Counts() []record.Count {
 		count("blocks_early", "Those of blocks that have not ended by the collector's clock.", s.Assembled.Readings[loss.Future]+s.Compared.future),
 		count("compared", "Blocks of flows whose loss was computed from the records of their points.", sum(s.Assembled.Results[:])),
 		count("compared_uncertain", "Those of them that are uncertain or without data.", s.Assembled.Results[loss.Uncertain]+s.Assembled.Results[loss.NoData]),
+		count("compared_duplicated", "Those of which more packets came to a point than were sent, so that it is not known how many were lost.", s.Assembled.Results[loss.Duplicated]),
 		count("compared_skipped", "Blocks without a result, because the clock leapt.", s.Assembled.Skipped),
 		count("flows_evicted", "Measured flows that were given up for newer ones.", s.Compared.evicted),
 		count("flows_ended", "Measured flows of which no point reported any more.", s.Compared.ended),

@@ -23,6 +23,7 @@ type threshold struct {
 var thresholds = [...]threshold{
 	{health.FlowLossHigh, func(c loss.Crossings) bool { return c.Loss }, (*comparedFlow).lossWarning},
 	{health.FlowDelayHigh, func(c loss.Crossings) bool { return c.Delay }, (*comparedFlow).delayWarning},
+	{health.FlowDuplicated, func(c loss.Crossings) bool { return c.Duplicated }, (*comparedFlow).duplicatesWarning},
 }
 
 // result gives out the records of a block, and after them what changed: whether the flow is
@@ -46,11 +47,15 @@ func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 				list = append(list, f.warns(t.code, true, w.Text, w.Cure))
 				b.beyond[i]++
 			case was && !is:
-				list = append(list, f.warns(t.code, false, "flow "+f.name()+" is within its threshold again", ""))
+				now := " is within its threshold again"
+				if r.Whole.Verdict == loss.Idle {
+					now = " has no packets any more"
+				}
+				list = append(list, f.warns(t.code, false, "flow "+f.name()+now, ""))
 				b.beyond[i]--
 			}
 		}
-		record.SetWarnings(list, codes[0], codes[1])
+		record.SetWarnings(list, cmp.Or(codes[0], codes[2]), codes[1])
 	}
 	for _, each := range list {
 		b.emit(each)
@@ -92,23 +97,41 @@ func (f *comparedFlow) name() string {
 	return cmp.Or(record.Printable(f.key.name), fmt.Sprint(f.number))
 }
 
-func (f *comparedFlow) about(r *loss.Result) health.FlowBlock {
-	return health.FlowBlock{Flow: f.name(), Start: time.Unix(0, r.Start), Results: "the records of each block show each segment"}
+func (f *comparedFlow) about(s *loss.Stretch) health.FlowBlocks {
+	return health.FlowBlocks{Flow: f.name(), First: time.Unix(0, s.First), Last: time.Unix(0, s.Last.Start), Count: s.Blocks, Results: "the records of each block show each segment"}
+}
+
+// between names a part of a way.
+func between(from, to loss.PointID) string {
+	return fmt.Sprintf("between points %d and %d", from, to)
 }
 
 func (f *comparedFlow) lossWarning(accepted loss.Thresholds) health.Warning {
-	r, _, _, _ := f.watch.Worst()
+	s := f.watch.Loss()
 	where := "the points between do not say where"
-	if worst := r.WorstSegment(); worst != nil {
-		where = fmt.Sprintf("%d of them between points %d and %d", worst.Packets.Lost.Value, worst.From.Point, worst.To.Point)
+	if worst, n := s.Last.WorstSegment(); worst != nil {
+		where = fmt.Sprintf("%d of them %s", n, between(worst.From.Point, worst.To.Point))
 	}
-	p := &r.Whole.Packets
-	return health.FlowLoss(f.about(r), p.Lost.Value, p.Sent.Value, accepted.MaxLoss.String(), where)
+	p := &s.Last.Whole.Packets
+	return health.FlowLoss(f.about(s), p.LeastLost().Value, p.Sent.Value, !p.Lost.Known, accepted.MaxLoss.String(), where)
+}
+
+func (f *comparedFlow) duplicatesWarning(loss.Thresholds) health.Warning {
+	s := f.watch.Duplicated()
+	where := "the points between do not say where"
+	if worst, n := s.Last.MostDuplicates(); worst != nil {
+		where = fmt.Sprintf("%d more came than were sent %s", n, between(worst.From.Point, worst.To.Point))
+	}
+	p := &s.Last.Whole.Packets
+	return health.FlowDuplicates(f.about(s), p.Sent.Value, p.Duplicated.Value, where)
 }
 
 func (f *comparedFlow) delayWarning(accepted loss.Thresholds) health.Warning {
-	_, r, _, _ := f.watch.Worst()
-	s := &r.Whole
-	clocks := time.Duration(s.From.ClockError) + time.Duration(s.To.ClockError) // known, because the block is exact
-	return health.FlowDelay(f.about(r), s.Delay().Delay, clocks, accepted.MaxDelay.String())
+	s := f.watch.Delay()
+	slow, _ := s.Last.Slowness()
+	out := health.Slowness{Delay: slow.Delay, AtLeast: slow.AtLeast, Clocks: s.Last.ClocksOf(slow)}
+	if slow.From != s.Last.Whole.From.Point || slow.To != s.Last.Whole.To.Point {
+		out.Part = between(slow.From, slow.To)
+	}
+	return health.FlowDelay(f.about(s), out, accepted.MaxDelay.String())
 }

@@ -77,8 +77,13 @@ func TestThresholds(t *testing.T) {
 		block("red", [3]uint64{1000, 1000, 1000}, 10*time.Millisecond)
 	}
 	block("slow", [3]uint64{10, 10, 10}, 30*time.Millisecond)
+	block("twice", [3]uint64{1000, 1000, 1005}, 10*time.Millisecond)
+	block("twice", [3]uint64{1000, 990, 1005}, 10*time.Millisecond)
+	for range loss.CalmBlocks {
+		block("twice", [3]uint64{0, 0, 0}, 0)
+	}
 	warnings, codes := said(out)
-	if want := []string{"", "flow_loss_high", "flow_loss_high", "", "", "", "", "flow_delay_high"}; !slices.Equal(codes, want) {
+	if want := []string{"", "flow_loss_high", "flow_loss_high", "", "", "", "", "flow_delay_high", "flow_duplicated", "flow_loss_high", "", "", ""}; !slices.Equal(codes, want) {
 		t.Errorf("records have the codes %q, want %q", codes, want)
 	}
 	want := []string{
@@ -87,6 +92,12 @@ func TestThresholds(t *testing.T) {
 		"flow_loss_high has ended: flow red is within its threshold again\n",
 		"flow_delay_high: packets of flow slow took 30ms on average in the block from TIME, more than max-delay: 20ms; the clocks of both ends differ by up to 2ms; " +
 			"look for full queues and longer ways (the records of each block show each segment), or raise max-delay\n",
+		"flow_duplicated: at least 5 packets of flow twice came twice in the block from TIME, in which 1000 were sent, so it is not known how many of these were lost; " +
+			"5 more came than were sent between points 1 and 2; look there for what sends packets twice, such as a loop of bridges or a mirrored port (the records of each block show each segment)\n",
+		"flow_loss_high: flow twice lost at least 10 of 1000 packets (1%) in the block from TIME, more than max-loss: 0.1%; 10 of them between points 0 and 1; " +
+			"look for the cause there (the records of each block show each segment), or raise max-loss\n",
+		"flow_loss_high has ended: flow twice has no packets any more\n",
+		"flow_duplicated has ended: flow twice has no packets any more\n",
 	}
 	var got []string
 	for _, w := range warnings {
@@ -106,7 +117,7 @@ func TestThresholds(t *testing.T) {
 	checkBeyond(t, c, 0, 1)
 	c.blocks.expire(time.Now().Add(time.Hour))
 	warnings, _ = said(out)
-	if last := warnings[len(warnings)-1]; len(warnings) != 4 || last.Beyond ||
+	if last := warnings[len(warnings)-1]; len(warnings) != 8 || last.Beyond ||
 		last.Text() != "flow_delay_high: it is not known whether flow slow is still beyond its threshold: it has not been reported by any of its nodes for 10 blocks; if it was not removed there, look whether these nodes run and export\n" {
 		t.Errorf("%d warnings, the last is %s", len(warnings), last.Text())
 	}

@@ -38,5 +38,5 @@ func (j *JSONL) depends() bool { return false }
 func (j *JSONL) open(_ ioam.NodeID, env sink.Environment) (sink.Sink, error) {
 	written := *j
 	written.setDefaults(nil)
-	return jsonl.Open(written.Path, env.Stdout)
+	return jsonl.Open(written.Path, env.Stdout, env.Room)
 }

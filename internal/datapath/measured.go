@@ -33,6 +33,7 @@ type BlockCounts struct {
 	Unmarked     uint64 // packets without a colour, not in Packets
 	Unsized      uint64 // offloaded packets whose headers are unknown, so Octets is too small
 	Complete     bool   // the flow was counted from the block's start, and every packet
+	LastReported uint64 // the last block, as of this agent or an earlier one; 0: none
 	Reported     bool   // an agent has reported the block's loss, see [Datapath.BlockReported]
 	// Selection is what was counted in the flow; in the whole of the block if it is Complete.
 	Selection loss.Selection
@@ -265,6 +266,9 @@ func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
 	for name, at := range t.numbers {
 		sum := BlockCounts{Flow: name, Block: block, Complete: t.isWhole(at, block), Selection: at.selection}
 		sum.Reported = t.isReported(at.number, block)
+		if last := t.flows.entries[at.number].Reported; last != 0 {
+			sum.LastReported = block + uint64(int32(last-uint32(block)))
+		}
 		for i := slot; i < t.slots(); i += int(kept) {
 			for _, place := range at.places {
 				sum.add(&t.counts.entries[uint32(i)*t.places()+place])

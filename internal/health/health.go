@@ -54,6 +54,7 @@ const (
 	FastRefused         Code = "fast_refused"
 	FastSuspended       Code = "fast_suspended"
 	FlowDelayHigh       Code = "flow_delay_high"
+	FlowDuplicated      Code = "flow_duplicated"
 	FlowLossHigh        Code = "flow_loss_high"
 	FlowUnmeasured      Code = "flow_unmeasured"
 	InlineForwarded     Code = "inline_forwarded"
@@ -129,6 +130,7 @@ var kinds = []Kind{
 	{ExportsUnselective, Hint, "every packet to a prefix makes a postcard"},
 	{ExportsUnsent, Degraded, "this node exports, but has no sink"},
 	{FlowDelayHigh, Degraded, "a measured flow is slower than it may be"},
+	{FlowDuplicated, Degraded, "packets of a measured flow come more than once, so its loss is not known"},
 	{FlowLossHigh, Degraded, "a measured flow loses more than it may"},
 	{FlowUnmeasured, Degraded, "the loss of a measured flow is not known"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},

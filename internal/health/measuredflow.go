@@ -10,30 +10,70 @@ import (
 	"time"
 )
 
-// FlowBlock is the block of a measured flow that a warning is about.
-type FlowBlock struct {
-	Flow    string
-	Start   time.Time
-	Results string // where the results of segments are, a clause
+// FlowBlocks are the blocks of a measured flow that a warning is about.
+type FlowBlocks struct {
+	Flow        string
+	First, Last time.Time // start of the first and of the last block that are beyond the threshold
+	Count       uint      // of these blocks
+	Results     string    // where the results of segments are, a clause
 }
 
-func (b FlowBlock) from() string {
-	return "in the block from " + b.Start.UTC().Format("2006-01-02T15:04:05.000Z")
+const blockTime = "2006-01-02T15:04:05.000Z"
+
+// last is the block that the numbers are of.
+func (b FlowBlocks) last() string { return "in the block from " + b.Last.UTC().Format(blockTime) }
+
+// since is when it began, as the end of a text; "" if the block is the first one.
+func (b FlowBlocks) since() string {
+	if b.Count < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; so were %d blocks since the one from %s", b.Count, b.First.UTC().Format(blockTime))
 }
 
 // FlowLoss warns of a flow that loses more than its threshold allows; where is the
-// segment that loses most.
-func FlowLoss(b FlowBlock, lost, sent uint64, limit, where string) Warning {
+// segment that loses most. With duplicates, lost is how many packets are missing at least.
+func FlowLoss(b FlowBlocks, lost, sent uint64, duplicates bool, limit, where string) Warning {
+	atLeast := ""
+	if duplicates {
+		atLeast = "at least "
+	}
 	return New(FlowLossHigh, "",
-		fmt.Sprintf("flow %s lost %d of %d packets (%.4g%%) %s, more than max-loss: %s; %s", b.Flow, lost, sent, 100*float64(lost)/float64(max(sent, 1)), b.from(), limit, where),
+		fmt.Sprintf("flow %s lost %s%d of %d packets (%.4g%%) %s, more than max-loss: %s; %s%s", b.Flow, atLeast, lost, sent, 100*float64(lost)/float64(max(sent, 1)), b.last(), limit, where, b.since()),
 		fmt.Sprintf("look for the cause there (%s), or raise max-loss", b.Results))
 }
 
-// FlowDelay warns of a flow that takes longer than its threshold allows; clocks is how far
-// the clocks of both ends may be apart.
-func FlowDelay(b FlowBlock, delay, clocks time.Duration, limit string) Warning {
+// FlowDuplicates warns of a flow of which more packets came than were sent; where is the
+// segment with most of them.
+func FlowDuplicates(b FlowBlocks, sent, duplicated uint64, where string) Warning {
+	return New(FlowDuplicated, "",
+		fmt.Sprintf("at least %d packets of flow %s came twice %s, in which %d were sent, so it is not known how many of these were lost; %s%s", duplicated, b.Flow, b.last(), sent, where, b.since()),
+		fmt.Sprintf("look there for what sends packets twice, such as a loop of bridges or a mirrored port (%s)", b.Results))
+}
+
+// Slowness is how long packets took on a part of a flow's way.
+type Slowness struct {
+	Delay   time.Duration
+	AtLeast bool          // the mean is not known, but it is no less
+	Tested  bool          // of test packets
+	Part    string        // such as "between A and B"; "" is the whole way
+	Clocks  time.Duration // how far the clocks of both ends may be apart
+}
+
+// FlowDelay warns of a flow that takes longer than its threshold allows.
+func FlowDelay(b FlowBlocks, s Slowness, limit string) Warning {
+	what, took := "packets", fmt.Sprint(s.Delay)
+	if s.Tested {
+		what = "test packets"
+	}
+	if s.AtLeast {
+		took = "at least " + took
+	}
+	if s.Part != "" {
+		took += " " + s.Part + " alone"
+	}
 	return New(FlowDelayHigh, "",
-		fmt.Sprintf("packets of flow %s took %v on average %s, more than max-delay: %s; the clocks of both ends differ by up to %v", b.Flow, delay, b.from(), limit, clocks),
+		fmt.Sprintf("%s of flow %s took %s on average %s, more than max-delay: %s; the clocks of both ends differ by up to %v%s", what, b.Flow, took, b.last(), limit, s.Clocks, b.since()),
 		fmt.Sprintf("look for full queues and longer ways (%s), or raise max-delay", b.Results))
 }
 
@@ -55,12 +95,13 @@ var unmeasuredCures = []struct{ reason, cure string }{
 	{"colour_out_of_turn", "compare the clocks of both nodes, and the values of the mark at both (measurement.mask, even, odd)"},
 	{"colour_missing", "find the node before it that changes the marked bits, or mark others (measurement.mask)"},
 	{"other_path", "list the nodes that the flow passes in points, and no others"},
+	{"path_unknown", "correct first what is wrong with other nodes' counters, or what sends packets twice"},
 }
 
 // FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are
 // the nodes at fault, each with its reasons, and reasons are all of them. blind, if
 // there is any, is why no node can be asked, and then the cause of it all.
-func FlowNotMeasured(b FlowBlock, blocks uint, ends, reasons []string, blind string) Warning {
+func FlowNotMeasured(b FlowBlocks, ends, reasons []string, blind string) Warning {
 	why, cure := strings.Join(ends, "; "), fmt.Sprintf("see 'waymark loss --flow %s', and the log", b.Flow)
 	if why == "" || blind != "" {
 		problem, own, _ := strings.Cut(blind, "; ")
@@ -70,7 +111,7 @@ func FlowNotMeasured(b FlowBlock, blocks uint, ends, reasons []string, blind str
 	if at >= 0 && blind == "" {
 		cure = unmeasuredCures[at].cure
 	}
-	return New(FlowUnmeasured, "", fmt.Sprintf("the loss of flow %s has not been known for %d blocks; %s: %s", b.Flow, blocks, b.from(), why), cure)
+	return New(FlowUnmeasured, "", fmt.Sprintf("the loss of flow %s has not been known for %d blocks, since the one from %s; %s: %s", b.Flow, b.Count, b.First.UTC().Format(blockTime), b.last(), why), cure)
 }
 
 // FurtherFlows warns of flows for which there is no warning of their own.

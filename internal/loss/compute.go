@@ -78,6 +78,10 @@ type Result struct {
 	Length   time.Duration
 	Whole    Segment   // from the ingress to the egress
 	Segments []Segment // between neighbours; empty unless there are transit points
+
+	// Tested is the mean one-way delay of test packets that took the flow's way in this
+	// block. Compute does not set it.
+	Tested Sample
 }
 
 // Segment is the result for a part of a flow's way.
@@ -94,6 +98,8 @@ type Segment struct {
 	// and the delay of the packet if there is one. It is known only if the ends counted
 	// as many.
 	DoubleMarked Sample
+	// MeanRange bounds the mean delay of the packets that came, where others were lost.
+	MeanRange Range
 }
 
 // Reasons are the reasons of both ends.
@@ -115,12 +121,22 @@ type Number struct {
 	Known bool
 }
 
-// Tally compares the counters of two points. Lost and Duplicated are known only if the
-// verdict is exact, and one of them is 0 then. Of octets, they are unknown also if a
-// point could not count octets exactly.
+// octets are those that a point counted, if it knows them.
+func (r *Reading) octets() Number {
+	if r.UnsureOctets > 0 {
+		return Number{}
+	}
+	return Number{r.Octets, true}
+}
+
+// Tally compares the counters of two points. Lost is known only if the verdict is exact.
+// Of octets, they are unknown also if a point could not count octets exactly, or the
+// second one counted more.
 type Tally struct {
-	Sent, Received   Number // counted at the first and at the second point
-	Lost, Duplicated Number // missing at the second point, or too many there
+	Sent, Received Number // counted at the first and at the second point
+	Lost           Number // missing at the second point
+	Duplicated     Number // the least number: 0 if the verdict is exact; known also if it is Duplicated
+	LostMin        Number // if it is Duplicated: the least number that did not arrive at one of the points
 }
 
 // Ratio is the share of packets that were lost, 0 to 1; false if it is unknown, or no
@@ -132,10 +148,13 @@ func (t *Tally) Ratio() (float64, bool) {
 	return float64(t.Lost.Value) / float64(t.Sent.Value), true
 }
 
-// compare sets what follows from the counters.
+// compare sets what follows from the counters: how many were lost is not known if more
+// were received than sent.
 func (t *Tally) compare() {
 	sent, received := t.Sent.Value, t.Received.Value
-	t.Lost = Number{sent - min(sent, received), true}
+	if t.Lost = (Number{}); received <= sent {
+		t.Lost = Number{sent - received, true}
+	}
 	t.Duplicated = Number{received - min(sent, received), true}
 }
 
@@ -167,6 +186,7 @@ func Compute(f *Flow, block int64, reports []Report) Result {
 	for i := range out.Segments {
 		out.Segments[i] = f.segment(all, i, i+1)
 	}
+	out.Whole.boundBy(all)
 	return out
 }
 
@@ -178,13 +198,14 @@ func (f *Flow) segment(all []judged, from, to int) Segment {
 		return s
 	}
 	if a.Present {
-		s.Packets.Sent, s.Octets.Sent = Number{a.Reading.Packets, true}, Number{a.Reading.Octets, a.Reading.UnsureOctets == 0}
+		s.Packets.Sent, s.Octets.Sent = Number{a.Reading.Packets, true}, a.Reading.octets()
 	}
 	if b.Present {
-		s.Packets.Received, s.Octets.Received = Number{b.Reading.Packets, true}, Number{b.Reading.Octets, b.Reading.UnsureOctets == 0}
+		s.Packets.Received, s.Octets.Received = Number{b.Reading.Packets, true}, b.Reading.octets()
 	}
 	if a.Present && b.Present {
 		compareClocks(&s.From, &s.To, int64(f.Timing.ClockDifference))
+		doubtPath(&s, all, from, to)
 	}
 	if a.assumed || b.assumed {
 		s.Assumed = AssumedSelection
@@ -193,20 +214,35 @@ func (f *Flow) segment(all []judged, from, to int) Segment {
 	case s.Reasons() != 0:
 		s.Verdict = Uncertain
 		return s
-	case a.Reading.Packets == 0 && b.Reading.Packets == 0:
+	case b.Reading.Packets > a.Reading.Packets:
+		s.Verdict = Duplicated
+	case a.Reading.Packets == 0:
 		s.Verdict = Idle
 	default:
 		s.Verdict = Measured
+	}
+	s.settle()
+	if a.Reading.Timed && b.Reading.Timed {
+		sent, came := Marked{a.Reading.Packets, a.Reading.TimeSum}, Marked{b.Reading.Packets, b.Reading.TimeSum}
+		s.Mean, s.MeanRange = f.Timing.meanDelay(sent, came), f.Timing.meanRange(sent, came)
+	}
+	s.DoubleMarked = f.Timing.meanDelay(a.Reading.DoubleMarked, b.Reading.DoubleMarked)
+	return s
+}
+
+// settle sets what follows from the verdict and the counters.
+func (s *Segment) settle() {
+	if !s.Verdict.Exact() && s.Verdict != Duplicated {
+		return
 	}
 	s.Packets.compare()
 	if s.Octets.Sent.Known && s.Octets.Received.Known {
 		s.Octets.compare()
 	}
-	if a.Reading.Timed && b.Reading.Timed {
-		s.Mean = f.Timing.meanDelay(Marked{a.Reading.Packets, a.Reading.TimeSum}, Marked{b.Reading.Packets, b.Reading.TimeSum})
+	if s.Verdict == Duplicated {
+		s.Packets.Lost, s.Octets.Lost = Number{}, Number{}
+		s.Packets.LostMin.Known = true
 	}
-	s.DoubleMarked = f.Timing.meanDelay(a.Reading.DoubleMarked, b.Reading.DoubleMarked)
-	return s
 }
 
 // end describes a point, without the comparison of its clock with another.
@@ -214,9 +250,6 @@ func (f *Flow) end(all []judged, i int) End {
 	e := End{Point: f.Points[i], Reasons: all[i].own(), ClockError: UnknownClock, Difference: all[i].unlike}
 	if all[i].Present {
 		e.ClockError = max(all[i].Reading.ClockError, UnknownClock)
-	}
-	if e.Reasons == 0 && bypassed(all, i) {
-		e.Reasons |= OtherPath
 	}
 	return e
 }
@@ -234,28 +267,6 @@ func compareClocks(from, to *End, allowed int64) {
 	}
 }
 
-// bypassed reports whether packets may have taken a path without a transit point: it
-// counted fewer than a point before it and a point after it. An end that cannot be
-// trusted may have counted more. The point itself must be trusted: one that began to
-// count in the block counted fewer for that reason.
-func bypassed(all []judged, i int) bool {
-	if i == 0 || i == len(all)-1 {
-		return false
-	}
-	fewer := func(end *judged, points []judged) bool {
-		if end.own() != 0 {
-			return true
-		}
-		for _, p := range points {
-			if p.Present && p.Reading.Packets > all[i].Reading.Packets {
-				return true
-			}
-		}
-		return false
-	}
-	return fewer(&all[0], all[:i]) && fewer(&all[len(all)-1], all[i+1:])
-}
-
 // meanDelay is the mean delay of packets, rounded toward zero. It is unknown when counts
 // differ, and when there are so many packets that sums may have wrapped unnoticed.
 func (t Timing) meanDelay(from, to Marked) Sample {
@@ -265,4 +276,26 @@ func (t Timing) meanDelay(from, to Marked) Sample {
 	}
 	sum := int64(uint64(to.TimeSum) - uint64(from.TimeSum))
 	return Sample{Delay: time.Duration(sum / int64(n)), Packets: n}
+}
+
+// Range is what a mean delay is between, and of how many packets; 0: unknown.
+type Range struct {
+	Least, Most time.Duration
+	Packets     uint64
+}
+
+// meanRange bounds the mean delay of the packets that came, where some were lost. The sum of
+// the departures has those of lost packets, too. These lie in the block, at most a guard
+// before or after it by the first point's clock, or they would not have been counted in it:
+//
+//	sum of delays = arrivals − departures of all + departures of the lost
+func (t Timing) meanRange(from, to Marked) Range {
+	n := to.Packets
+	if n == 0 || from.Packets <= n || from.Packets > math.MaxInt64/uint64(4*t.Length) {
+		return Range{}
+	}
+	lost := int64(from.Packets - n)
+	sum := int64(uint64(to.TimeSum) - uint64(from.TimeSum))
+	least, most := sum-lost*int64(t.Guard()), sum+lost*int64(t.Length+t.MinDelay+t.Guard())
+	return Range{Least: time.Duration(floor(least, int64(n))), Most: time.Duration(-floor(-most, int64(n))), Packets: n}
 }

@@ -77,34 +77,47 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s: %v, %q, %q, %+v", tt.name, s.Verdict, s.From.Reasons, s.To.Reasons, s.Packets)
 		}
 	}
-	if got := AllReasons.Names(); len(got) != 9 || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
+	if got := AllReasons.Names(); len(got) != 10 || got[8] != "other_selection" || got[9] != "path_unknown" || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
 		t.Errorf("%v", got)
 	}
 }
 
-// A path without a transit point is no loss, and an uncertain end may hide one.
+// A path without a transit point is no loss, and neither a loss nor a duplicate is certain
+// where packets may have passed a point by.
 func TestOtherPath(t *testing.T) {
 	const missing = math.MaxUint64
 	for _, tt := range []struct {
 		packets []uint64
-		want    string // for each segment: m measured, i idle, u uncertain without another path, o another path, n no data
+		want    string // of the whole way and each segment: m measured, d duplicated, i idle, n no data; uncertain: o another path, p path unknown, u neither
 	}{
-		{[]uint64{100, 0, 100}, "oo"},
-		{[]uint64{100, 60, 90}, "oo"},
-		{[]uint64{100, 90, 90}, "mm"},
-		{[]uint64{100, 90, 80}, "mm"},
-		{[]uint64{100, 0, 0}, "mi"},
-		{[]uint64{100, 100, 101}, "mm"}, // a duplicate
-		{[]uint64{100, 101, 101}, "mm"},
-		{[]uint64{0, 0, 0}, "ii"},
-		{[]uint64{100, 99, missing}, "oo"}, // the missing one may have counted 100
-		{[]uint64{100, 100, missing}, "mu"},
-		{[]uint64{missing, 90, 100}, "oo"},
-		{[]uint64{missing, 100, 100}, "um"},
-		{[]uint64{100, missing, 100}, "uu"},
-		{[]uint64{missing, missing, 100}, "nu"},
-		{[]uint64{100, 90, 0, 90, 90}, "moom"},
-		{[]uint64{100, 50, 60, 40}, "oom"},
+		{[]uint64{100, 0, 100}, "moo"},
+		{[]uint64{100, 60, 90}, "moo"},
+		{[]uint64{100, 90, 90}, "mmm"},
+		{[]uint64{100, 90, 80}, "mmm"},
+		{[]uint64{100, 0, 0}, "mmi"},
+		{[]uint64{0, 0, 0}, "iii"},
+		{[]uint64{100, 90, 0, 90, 90}, "mmoom"},
+		{[]uint64{100, 50, 60, 40}, "moom"},
+		{[]uint64{100, 90, 90, 95}, "momo"}, // between two that the same packets bypass
+		// Duplicates.
+		{[]uint64{100, 100, 101}, "dmd"},
+		{[]uint64{100, 101, 101}, "ddm"},
+		{[]uint64{5000, 5000, 4995, 5005}, "dmpp"},
+		{[]uint64{100, 110, 97}, "ddm"}, // as many fewer came than were sent as are lost at least
+		{[]uint64{100, 110, 90, 95}, "ddpp"},
+		{[]uint64{100, 0, 101}, "dpp"},
+		// A missing end does not make the other segments doubtful; only what it would tell is not known.
+		{[]uint64{100, 99, missing}, "upu"},
+		{[]uint64{100, 100, missing}, "umu"},
+		{[]uint64{100, 99, 99, missing}, "upmu"},
+		{[]uint64{100, 90, 95, missing}, "uoou"},
+		{[]uint64{missing, 90, 100}, "uup"},
+		{[]uint64{missing, 100, 100}, "uum"},
+		{[]uint64{missing, 100, 90}, "uum"},
+		{[]uint64{missing, 100, 90, 95}, "uuoo"},
+		{[]uint64{100, missing, 100}, "muu"},
+		{[]uint64{100, missing, 101}, "duu"},
+		{[]uint64{missing, missing, 100}, "unu"},
 	} {
 		reports := counted(tt.packets...)
 		for i, n := range tt.packets {
@@ -114,12 +127,14 @@ func TestOtherPath(t *testing.T) {
 		}
 		r := Compute(line(len(reports)), 4, reports)
 		got := ""
-		for _, s := range r.Segments {
-			switch {
-			case s.Reasons()&OtherPath != 0 && s.Verdict == Uncertain:
+		for _, s := range append([]Segment{r.Whole}, r.Segments...) {
+			switch why := s.Reasons(); {
+			case why&OtherPath != 0 && s.Verdict == Uncertain:
 				got += "o"
+			case why&PathUnknown != 0 && s.Verdict == Uncertain:
+				got += "p"
 			default:
-				got += map[Verdict]string{NoData: "n", Uncertain: "u", Measured: "m", Idle: "i"}[s.Verdict]
+				got += map[Verdict]string{NoData: "n", Uncertain: "u", Measured: "m", Idle: "i", Duplicated: "d"}[s.Verdict]
 			}
 			if !s.Verdict.Exact() && (s.Packets.Lost.Known || s.Octets.Lost.Known || s.Mean.Packets > 0) {
 				t.Errorf("%v: %+v", tt.packets, s)
@@ -128,9 +143,38 @@ func TestOtherPath(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%v: %s, want %s", tt.packets, got, tt.want)
 		}
-		first, last := tt.packets[0], tt.packets[len(tt.packets)-1]
-		if exact := first != missing && last != missing; exact != r.Whole.Verdict.Exact() || r.Whole.Reasons()&OtherPath != 0 {
-			t.Errorf("%v: from end to end %v", tt.packets, r.Whole.Verdict)
+	}
+}
+
+// With more received than sent, at the end or on the way, what was lost is not known; what is
+// missing at a point is.
+func TestBoundsWithDuplicates(t *testing.T) {
+	share := func(s Share) *Share { return &s }
+	for _, tt := range []struct {
+		packets         []uint64
+		lost, duplicate uint64 // at least
+		worst           PointID
+	}{
+		{[]uint64{1000, 1001}, 0, 1, 0},
+		{[]uint64{0, 3}, 0, 3, 0},
+		{[]uint64{5000, 5000, 4995, 5005}, 5, 5, 3},
+		{[]uint64{1000, 1010, 997}, 3, 10, 3},
+		{[]uint64{1000, 990, 1010, 1002}, 10, 10, 2},
+	} {
+		r := Compute(line(len(tt.packets)), 4, counted(tt.packets...))
+		p := &r.Whole.Packets
+		if r.Whole.Verdict != Duplicated || p.Lost.Known || p.LostMin != (Number{tt.lost, true}) || p.Duplicated != (Number{tt.duplicate, true}) {
+			t.Errorf("%v: %v, %+v", tt.packets, r.Whole.Verdict, p)
+		}
+		if _, ok := p.Ratio(); ok || r.Whole.Octets.Lost.Known || r.Whole.Mean.Packets > 0 || r.Whole.MeanRange.Packets > 0 {
+			t.Errorf("%v: %+v", tt.packets, r.Whole)
+		}
+		if got := NewWatch(Thresholds{MaxLoss: share(0)}).Take(&r); got != (Crossings{Loss: tt.lost > 0, Duplicated: true}) {
+			t.Errorf("%v: %+v", tt.packets, got)
+		}
+		worst, _ := r.WorstSegment()
+		if (worst == nil) != (tt.worst == 0) || worst != nil && worst.To.Point != tt.worst {
+			t.Errorf("%v: worst %+v", tt.packets, worst)
 		}
 	}
 }
@@ -142,23 +186,30 @@ func TestNoOtherPathOfIncompleteCounters(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		packets []uint64
-		began   []int
-		want    []Reasons // of each point
+		began   []int        // points; negative: read outside the window
+		want    [][2]Reasons // of each segment
 	}{
-		{"start, no packets", []uint64{0, 0, 0, 0}, all, []Reasons{Restarted, Restarted, Restarted, Restarted}},
-		{"start, each at its own time", []uint64{90, 60, 70, 80}, all, []Reasons{Restarted, Restarted, Restarted, Restarted}},
-		{"a transit point starts", []uint64{100, 60, 100, 100}, []int{1}, []Reasons{0, Restarted, 0, 0}},
-		{"both ends start", []uint64{90, 90, 90, 90}, []int{0, 3}, []Reasons{Restarted, OtherPath, OtherPath, Restarted}},
-		{"a transit point starts, the flow bypasses the other", []uint64{100, 60, 50, 100}, []int{1}, []Reasons{0, Restarted, OtherPath, 0}},
+		{"start, no packets", []uint64{0, 0, 0, 0}, all, [][2]Reasons{{Restarted, Restarted}, {Restarted, Restarted}, {Restarted, Restarted}}},
+		{"start, each at its own time", []uint64{90, 60, 70, 80}, all, [][2]Reasons{{Restarted, Restarted}, {Restarted, Restarted}, {Restarted, Restarted}}},
+		{"a transit point starts", []uint64{100, 60, 100, 100}, []int{1}, [][2]Reasons{{0, Restarted}, {Restarted, 0}, {}}},
+		{"both ends start", []uint64{90, 90, 90, 90}, []int{0, 3}, [][2]Reasons{{Restarted, 0}, {}, {0, Restarted}}},
+		{"the egress starts, one is missing before", []uint64{90, 90, 89, 80}, []int{3}, [][2]Reasons{{}, {0, PathUnknown}, {0, Restarted}}},
+		{"the egress starts, and counted more", []uint64{90, 90, 70, 80}, []int{3}, [][2]Reasons{{}, {0, OtherPath}, {0, Restarted}}},
+		{"the egress is read late, and counted more", []uint64{90, 90, 70, 80}, []int{-3}, [][2]Reasons{{}, {0, PathUnknown}, {0, GuardViolated}}},
+		{"a transit point starts, the flow bypasses the other", []uint64{100, 60, 50, 100}, []int{1}, [][2]Reasons{{0, Restarted}, {Restarted, 0}, {OtherPath, 0}}},
 	} {
 		reports := counted(tt.packets...)
 		for _, i := range tt.began {
+			if i < 0 {
+				reports[-i].Reading.Flags |= OutsideWindow // its counters may have packets of other blocks
+				continue
+			}
 			reports[i].Reading.Flags |= Began
 		}
 		r := Compute(line(len(reports)), 4, reports)
 		for i, s := range r.Segments {
-			if s.From.Reasons != tt.want[i] || s.To.Reasons != tt.want[i+1] {
-				t.Errorf("%s: points %d and %d have %q and %q, want %q and %q", tt.name, i, i+1, s.From.Reasons, s.To.Reasons, tt.want[i], tt.want[i+1])
+			if got := [2]Reasons{s.From.Reasons, s.To.Reasons}; got != tt.want[i] {
+				t.Errorf("%s: segment %d has %q, want %q", tt.name, i, got, tt.want[i])
 			}
 		}
 	}
@@ -171,15 +222,15 @@ func TestNumbers(t *testing.T) {
 		ratio                            float64
 		verdict                          Verdict
 	}{
-		{100, 90, 10, 0, 0.1, Measured}, {100, 103, 0, 3, 0, Measured}, {100, 0, 100, 0, 1, Measured}, {0, 0, 0, 0, none, Idle},
-		{0, 2, 0, 2, none, Measured}, {math.MaxUint64, 0, math.MaxUint64, 0, 1, Measured},
+		{100, 90, 10, 0, 0.1, Measured}, {100, 103, 0, 3, none, Duplicated}, {100, 0, 100, 0, 1, Measured}, {0, 0, 0, 0, none, Idle},
+		{0, 2, 0, 2, none, Duplicated}, {math.MaxUint64, 0, math.MaxUint64, 0, 1, Measured},
 	} {
 		s := Compute(line(2), 4, counted(tt.sent, tt.received)).Whole
 		ratio, ok := s.Packets.Ratio()
 		if !ok {
 			ratio = none
 		}
-		if s.Packets.Lost != (Number{tt.lost, true}) || s.Packets.Duplicated != (Number{tt.duplicated, true}) || ratio != tt.ratio || s.Verdict != tt.verdict {
+		if s.Packets.Lost != (Number{tt.lost, tt.verdict != Duplicated}) || s.Packets.Duplicated != (Number{tt.duplicated, true}) || ratio != tt.ratio || s.Verdict != tt.verdict {
 			t.Errorf("%d, %d: %v, %+v, %v", tt.sent, tt.received, s.Verdict, s.Packets, ratio)
 		}
 		if known := tt.sent == tt.received && tt.sent > 0; (s.Mean.Packets > 0) != known {
@@ -266,10 +317,10 @@ func TestPeriod(t *testing.T) {
 		p.Add(9, &r.Whole)
 	}
 	p.Add(9, &Segment{Verdict: 99})
-	if p.Blocks != [NumVerdicts]uint64{1, 1, 4, 2} || p.Packets != (Totals{130, 111, 22, 3}) || p.Octets != (Totals{13000, 11100, 2200, 300}) || p.Reasons != Missing {
+	if p.Blocks != [NumVerdicts]uint64{1, 1, 3, 1, 2} || p.Packets != (Totals{120, 98, 22, 3, 0}) || p.Octets != (Totals{12000, 9800, 2200, 300, 0}) || p.Reasons != Missing {
 		t.Errorf("%+v", p)
 	}
-	if ratio, ok := p.Packets.Ratio(); !ok || ratio != 22.0/130 {
+	if ratio, ok := p.Packets.Ratio(); !ok || ratio != 22.0/120 {
 		t.Errorf("ratio %v", ratio)
 	}
 	s, from, to := p.Delay(MeanOfSums)

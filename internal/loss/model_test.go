@@ -20,6 +20,7 @@ type faults struct {
 	honest                                   bool    // and says so
 	restart, unsureOctets, strange, idleOnly bool
 	narrow                                   bool // from some block on, a point counts only a part of the packets
+	bypassAndMore                            bool // packets that bypass a point may also be lost or duplicated
 }
 
 // packet is a copy of a packet on its way.
@@ -169,11 +170,11 @@ func (h *history) travel(p packet, point int) {
 		return
 	}
 	// What is lost after a bypassed point hides that it was bypassed.
-	if h.Float64() < h.loss && h.bypass == 0 {
+	if h.Float64() < h.loss && (h.bypass == 0 || h.bypassAndMore) {
 		return
 	}
 	copies := 1
-	if h.Float64() < h.duplicates && h.bypass == 0 {
+	if h.Float64() < h.duplicates && (h.bypass == 0 || h.bypassAndMore) {
 		copies += 1 + h.IntN(2)
 	}
 	for range copies {

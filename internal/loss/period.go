@@ -20,12 +20,13 @@ const (
 	OneWay                      // of STAMP's test packets (RFC 8762)
 	TwoWay                      // of test packets, without the time at the reflector
 	RoundTrip                   // of test packets, with it
+	MeanAtLeast                 // one-way, lower bound of the mean of a block's packets, some of which were lost
 
 	// NumMethods is the number of methods.
 	NumMethods
 )
 
-var methodNames = [NumMethods]string{"mean-of-sums", "double-marking", "one-way", "two-way", "round-trip"}
+var methodNames = [NumMethods]string{"mean-of-sums", "double-marking", "one-way", "two-way", "round-trip", "mean-at-least"}
 
 // String is the method's name.
 func (m Method) String() string {
@@ -46,19 +47,26 @@ func (m *Method) UnmarshalText(text []byte) error {
 }
 
 // Totals add up the packets, or the octets, of blocks.
-type Totals struct{ Sent, Received, Lost, Duplicated uint64 }
+type Totals struct {
+	Sent, Received, Lost uint64 // where it is known what was lost
+	Duplicated, LostMin  uint64 // at least, where it is not because there were duplicates
+}
 
-// Add adds a tally of which it is known what was lost.
+// Add adds a tally.
 func (t *Totals) Add(of *Tally) {
 	if of.Lost.Known {
 		t.Sent += of.Sent.Value
 		t.Received += of.Received.Value
 		t.Lost += of.Lost.Value
+		return
+	}
+	if of.Duplicated.Known {
 		t.Duplicated += of.Duplicated.Value
+		t.LostMin += of.LostMin.Value
 	}
 }
 
-// Ratio is the share that was lost, 0 to 1; false if nothing was sent.
+// Ratio is the share that was lost, 0 to 1, where that is known; false if nothing was sent.
 func (t *Totals) Ratio() (float64, bool) {
 	if t.Sent == 0 {
 		return 0, false
@@ -70,7 +78,7 @@ func (t *Totals) Ratio() (float64, bool) {
 // of test packets between the same points. The zero value is empty.
 type Period struct {
 	Blocks          [NumVerdicts]uint64
-	Packets, Octets Totals  // of exact blocks
+	Packets, Octets Totals
 	Reasons         Reasons // of all blocks
 
 	delays [NumMethods]delays
@@ -88,7 +96,11 @@ func (p *Period) Add(block int64, s *Segment) {
 	p.Reasons |= s.Reasons()
 	p.Packets.Add(&s.Packets)
 	p.Octets.Add(&s.Octets)
-	for method, sample := range map[Method]Sample{MeanOfSums: s.Mean, DoubleMarking: s.DoubleMarked} {
+	bound := Sample{s.MeanRange.Least, s.MeanRange.Packets}
+	if bound.Delay <= 0 {
+		bound.Packets = 0 // says nothing
+	}
+	for method, sample := range map[Method]Sample{MeanOfSums: s.Mean, DoubleMarking: s.DoubleMarked, MeanAtLeast: bound} {
 		if sample.Packets > 0 {
 			p.AddDelay(method, uint32(block), sample.Delay, s.From.ClockError, s.To.ClockError)
 		}

@@ -10,7 +10,7 @@
 // [Assembler] brings readings together.
 //
 // Three things cannot be seen in counters. A packet that is duplicated hides one that is
-// lost. A packet that arrives half a block or more too early, or a block less the guard
+// lost, unless more come to a point than were sent. A packet that arrives half a block or more too early, or a block less the guard
 // too late, counts in another block of its colour. And packets that bypass a transit
 // point look lost before it if at least as many are lost after it.
 package loss

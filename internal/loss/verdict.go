@@ -17,12 +17,15 @@ const (
 	Uncertain                // there are reasons not to trust the numbers
 	Measured                 // the numbers are exact
 	Idle                     // exact, and there was no packet
+	// Duplicated: the counters are exact, and more packets came to a point than were sent.
+	// So some came more than once, and how many were lost is not known.
+	Duplicated
 
 	// NumVerdicts is the number of verdicts.
 	NumVerdicts
 )
 
-var verdictNames = [NumVerdicts]string{"no-data", "uncertain", "measured", "idle"}
+var verdictNames = [NumVerdicts]string{"no-data", "uncertain", "measured", "idle", "duplicated"}
 
 // String is the verdict in a word.
 func (v Verdict) String() string {
@@ -72,12 +75,20 @@ const (
 	// OtherSelection: the point selects other packets than the flow's first point, or does not
 	// say which ones.
 	OtherSelection
-
-	// AllReasons has every reason.
-	AllReasons = OtherSelection<<1 - 1
 )
 
-var reasonNames = [...]string{"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path", "other_selection"}
+// PathUnknown means that packets are missing at this point, or too many came after it, and the
+// other points do not tell whether they were lost or duplicated, or took a path without it.
+// Only a transit point has it. (Bits 9 to 11 are reserved.)
+const PathUnknown Reasons = 1 << 12
+
+// AllReasons has every reason.
+const AllReasons = OtherSelection<<1 - 1 | PathUnknown
+
+var reasonNames = [...]string{
+	"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path", "other_selection",
+	12: "path_unknown",
+}
 
 // Names are the reasons in words, in the order of their bits.
 func (r Reasons) Names() []string { return namesOf(uint16(r), reasonNames[:]) }
@@ -89,7 +100,7 @@ func ReasonsNamed(names []string) Reasons { return Reasons(bitsNamed(names, reas
 // namesOf are the names of the bits of a set.
 func namesOf(set uint16, all []string) (list []string) {
 	for i, name := range all {
-		if set>>i&1 != 0 {
+		if set>>i&1 != 0 && name != "" {
 			list = append(list, name)
 		}
 	}
@@ -99,7 +110,7 @@ func namesOf(set uint16, all []string) (list []string) {
 // bitsNamed is the inverse of namesOf.
 func bitsNamed(names, all []string) (set uint16) {
 	for i, name := range all {
-		if slices.Contains(names, name) {
+		if name != "" && slices.Contains(names, name) {
 			set |= 1 << i
 		}
 	}

@@ -25,6 +25,13 @@ func watched(verdict Verdict, sent, lost, delay uint64) *Result {
 	return &Result{Flow: 7, Whole: s}
 }
 
+// duplicated is a block in which more packets came than were sent, and at least so many were
+// lost.
+func duplicated(sent, lost uint64) *Result {
+	return &Result{Flow: 7, Whole: Segment{Verdict: Duplicated,
+		Packets: Tally{Sent: Number{sent, true}, Received: Number{sent + 5, true}, Duplicated: Number{5, true}, LostMin: Number{lost, true}}}}
+}
+
 func thresholds(loss Share, delay time.Duration, blocks uint) Thresholds {
 	return Thresholds{MaxLoss: &loss, MaxDelay: &delay, NoDataAfter: blocks}
 }
@@ -39,6 +46,8 @@ func TestWatch(t *testing.T) {
 		fine, uncertain, idle, none = watched(Measured, 1000, 1, 5), watched(Uncertain, 0, 0, 0), watched(Idle, 0, 0, 0), watched(NoData, 0, 0, 0)
 		lossy, slow                 = watched(Measured, 1000, 2, 0), watched(Measured, 1000, 0, 6)
 		loss, delay, noData, not    = Crossings{Loss: true}, Crossings{Delay: true}, Crossings{NoData: true}, Crossings{}
+		dup, dupLossy               = duplicated(1000, 1), duplicated(1000, 2)
+		dups, both                  = Crossings{Duplicated: true}, Crossings{Duplicated: true, Loss: true}
 	)
 	began := watched(Uncertain, 0, 0, 0)
 	began.Whole.From.Reasons = Restarted | ClockWorse
@@ -48,7 +57,12 @@ func TestWatch(t *testing.T) {
 		"the ingress began":              {{began, not, not}, {began, not, not}, {began, not, not}, {began, not, not}, {none, not, not}, {began, not, not}, {none, not, not}, {none, noData, noData}},
 		"loss, and calm blocks":          {{lossy, loss, loss}, {fine, not, loss}, {fine, not, loss}, {fine, not, not}},
 		"loss again":                     {{lossy, loss, loss}, {fine, not, loss}, {fine, not, loss}, {lossy, loss, loss}, {fine, not, loss}, {fine, not, loss}, {fine, not, not}},
-		"silence is not calm":            {{lossy, loss, loss}, {idle, not, loss}, {idle, not, loss}, {idle, not, loss}, {idle, not, loss}},
+		"loss, and silence":              {{lossy, loss, loss}, {idle, not, loss}, {fine, not, loss}, {idle, not, not}},
+		"delay, and silence":             {{slow, delay, delay}, {idle, not, delay}, {idle, not, delay}, {idle, not, not}},
+		"duplicates hide losses":         {{dup, dups, dups}, {fine, not, dups}, {idle, not, dups}, {dup, dups, dups}, {fine, not, dups}, {fine, not, dups}, {fine, not, not}},
+		"duplicates are not calm":        {{lossy, loss, loss}, {dup, dups, both}, {dup, dups, both}, {dup, dups, both}, {dup, dups, both}, {fine, not, both}, {fine, not, both}, {fine, not, not}},
+		"duplicates, and losses":         {{dupLossy, both, both}, {dup, dups, both}},
+		"duplicates are known":           {{none, not, not}, {none, not, not}, {dup, dups, dups}, {none, not, dups}, {none, not, dups}, {none, noData, Crossings{Duplicated: true, NoData: true}}},
 		"uncertain is not calm":          {{lossy, loss, loss}, {uncertain, not, loss}, {uncertain, not, loss}, {uncertain, noData, Crossings{Loss: true, NoData: true}}, {fine, not, loss}},
 		"delay, not known with loss":     {{slow, delay, delay}, {watched(Measured, 1000, 1, 0), not, delay}, {watched(Measured, 1000, 1, 0), not, delay}, {watched(Measured, 1000, 1, 0), not, delay}, {fine, not, delay}, {fine, not, delay}, {fine, not, not}},
 		"no data":                        {{none, not, not}, {uncertain, not, not}, {none, noData, noData}, {none, noData, noData}, {idle, not, not}, {none, not, not}},
@@ -61,10 +75,10 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	// The mean of all packets is judged where it is known, else that of the marked ones.
-	both, marked := watched(Measured, 1000, 0, 6), watched(Measured, 1000, 1, 0)
-	both.Whole.DoubleMarked = Sample{Delay: time.Millisecond, Packets: 1}
+	mean, marked := watched(Measured, 1000, 0, 6), watched(Measured, 1000, 1, 0)
+	mean.Whole.DoubleMarked = Sample{Delay: time.Millisecond, Packets: 1}
 	marked.Whole.DoubleMarked = Sample{Delay: 6 * time.Millisecond, Packets: 1}
-	for _, r := range []*Result{both, marked} {
+	for _, r := range []*Result{mean, marked} {
 		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(r); got != delay {
 			t.Errorf("mean %v, marked %v: %+v", r.Whole.Mean, r.Whole.DoubleMarked, got)
 		}
@@ -74,6 +88,99 @@ func TestWatch(t *testing.T) {
 		if got := w.Take(r); got != (Crossings{}) || w.Beyond() != (Crossings{}) {
 			t.Errorf("without thresholds: %+v, %+v", got, w.Beyond())
 		}
+	}
+}
+
+// A stretch names its first block and its last, whatever is between, and begins anew after
+// calm blocks.
+func TestStretch(t *testing.T) {
+	w := NewWatch(thresholds(1000, time.Second, 1))
+	at := func(block int64, r *Result) {
+		own := *r
+		own.Block, own.Start = block, 10*block
+		w.Take(&own)
+	}
+	lossy, fine := watched(Measured, 1000, 2, 0), watched(Measured, 1000, 0, 0)
+	at(1, fine)
+	at(2, lossy)
+	at(3, fine)
+	at(4, watched(NoData, 0, 0, 0))
+	at(5, watched(NoData, 0, 0, 0))
+	at(6, lossy)
+	if s := w.Loss(); s.First != 20 || s.Last.Block != 6 || s.Blocks != 2 {
+		t.Errorf("%+v", s)
+	}
+	if s := w.NoData(); s.Blocks != 0 {
+		t.Errorf("%+v", s)
+	}
+	for block := range int64(3) {
+		at(7+block, fine)
+	}
+	if s := w.Loss(); s.Blocks != 0 {
+		t.Errorf("after calm blocks: %+v", s)
+	}
+	at(10, lossy)
+	if s := w.Loss(); s.First != 100 || s.Last.Block != 10 || s.Blocks != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// With losses, the mean delay of the whole way is not known; what is certain shows whether it
+// is beyond a threshold.
+func TestSlowness(t *testing.T) {
+	whole := func(lost uint64, bound Range, segments ...Segment) *Result {
+		r := watched(Measured, 1000, lost, 0)
+		r.Whole.MeanRange, r.Segments = bound, segments
+		r.Whole.From.Point, r.Whole.To.Point = 0, PointID(max(1, len(segments)))
+		for i := range r.Segments {
+			r.Segments[i].From.Point, r.Segments[i].To.Point = PointID(i), PointID(i+1)
+		}
+		return r
+	}
+	mean := func(d time.Duration, packets uint64) Segment {
+		return Segment{Mean: Sample{d * time.Millisecond, packets}}
+	}
+	within := func(least, most time.Duration) Range {
+		return Range{least * time.Millisecond, most * time.Millisecond, 900}
+	}
+	tested := whole(1, Range{})
+	tested.Tested = Sample{6 * time.Millisecond, 5}
+	fast := whole(1, Range{})
+	fast.Tested = Sample{4 * time.Millisecond, 5}
+	exact := watched(Measured, 1000, 0, 4) // the mean decides
+	exact.Tested, exact.Segments = tested.Tested, []Segment{mean(7, 1000), mean(-3, 1000)}
+	for name, tt := range map[string]struct {
+		r            *Result
+		slow, known  bool
+		of           Slowness
+		nothingKnown bool
+	}{
+		"nothing":               {r: whole(1, Range{}), nothingKnown: true},
+		"certainly slow":        {whole(1, within(6, 90)), true, true, Slowness{0, 1, 6 * time.Millisecond, true, false}, false},
+		"certainly fast":        {whole(1, within(-3, 5)), false, true, Slowness{0, 1, -3 * time.Millisecond, true, false}, false},
+		"not known":             {whole(1, within(4, 6)), false, false, Slowness{0, 1, 4 * time.Millisecond, true, false}, false},
+		"a segment":             {whole(1, within(-9, 9), mean(6, 1000), Segment{}), true, true, Slowness{0, 1, 6 * time.Millisecond, false, false}, false},
+		"a lossy segment":       {whole(1, Range{}, Segment{}, Segment{MeanRange: within(7, 9)}), true, true, Slowness{1, 2, 7 * time.Millisecond, true, false}, false},
+		"a fast segment":        {whole(1, Range{}, mean(4, 1000), Segment{}), false, false, Slowness{0, 1, 4 * time.Millisecond, false, false}, false},
+		"two segments in a row": {whole(1, Range{}, Segment{}, mean(3, 999), mean(3, 999)), true, true, Slowness{1, 3, 6 * time.Millisecond, false, false}, false},
+		"of other packets":      {whole(1, Range{}, mean(3, 1000), Segment{}, mean(3, 998)), false, false, Slowness{0, 1, 3 * time.Millisecond, false, false}, false},
+		"slow test packets":     {tested, true, true, Slowness{0, 1, 6 * time.Millisecond, false, true}, false},
+		"fast test packets":     {fast, false, false, Slowness{0, 1, 4 * time.Millisecond, false, true}, false},
+		"the mean":              {exact, false, true, Slowness{0, 0, 4 * time.Millisecond, false, false}, false},
+	} {
+		slow, known := tt.r.SlowerThan(5 * time.Millisecond)
+		of, ok := tt.r.Slowness()
+		if slow != tt.slow || known != tt.known || of != tt.of || ok == tt.nothingKnown {
+			t.Errorf("%s: %v, %v, %+v, %v", name, slow, known, of, ok)
+		}
+		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(tt.r); got.Delay != tt.slow {
+			t.Errorf("%s: block %+v", name, got)
+		}
+	}
+	uncertain := whole(1, Range{}, mean(6, 1000), Segment{})
+	uncertain.Whole.Verdict = Uncertain
+	if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(uncertain); got != (Crossings{Delay: true}) {
+		t.Errorf("an uncertain block with a slow segment: %+v", got)
 	}
 }
 
@@ -121,8 +228,10 @@ func TestWorstSegment(t *testing.T) {
 		{Result{Whole: segment(2, 9, true), Segments: []Segment{segment(1, 9, false), segment(2, 0, true)}}, 0},
 	} {
 		got := PointID(0)
-		if worst := tt.r.WorstSegment(); worst != nil {
-			got = worst.To.Point
+		if worst, n := tt.r.WorstSegment(); worst != nil {
+			if got = worst.To.Point; n != worst.Packets.Lost.Value {
+				t.Errorf("%d missing", n)
+			}
 		}
 		if got != tt.want {
 			t.Errorf("%+v: to point %d, want %d", tt.r, got, tt.want)

@@ -31,6 +31,7 @@ const (
 	onPathDelay                          // a delay since the encapsulating node
 	blockTimed                           // of a block: the packets' times were summed
 	delaysKnown                          // of a flow from edge to edge: delays of packets
+	lossBounded                          // of a loss: duplicates leave only a bound of it
 )
 
 // bit is the condition that the trace type has a bit.
@@ -50,6 +51,7 @@ var conditionTexts = map[condition]string{
 	blockNumbered:  "measured by alternate marking",
 	blockTimed:     "times of packets are measured (`mean-delay`)",
 	delaysKnown:    "delays of packets are known",
+	lossBounded:    "the verdict is `duplicated`",
 	onPathDelay:    "one-way, of the whole way, and not negative",
 }
 

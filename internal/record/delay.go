@@ -39,13 +39,13 @@ func NewDelay(m Measurement, p *loss.Period, method loss.Method) *Delay {
 	return d
 }
 
-// NewBlockDelays makes the records of the delays in one block: of all packets, and of
-// those with a second mark, where they are known.
+// NewBlockDelays makes the records of the delays in one block: of all packets, or its lower
+// bound, and of those with a second mark, where they are known.
 func NewBlockDelays(m Measurement, r *loss.Result, s *loss.Segment) (list []*Delay) {
 	m.of(r, s)
 	var p loss.Period
 	p.Add(r.Block, s)
-	for _, method := range []loss.Method{loss.MeanOfSums, loss.DoubleMarking} {
+	for _, method := range []loss.Method{loss.MeanOfSums, loss.MeanAtLeast, loss.DoubleMarking} {
 		if d := NewDelay(m, &p, method); d != nil {
 			list = append(list, d)
 		}
@@ -67,19 +67,31 @@ func NewResults(m Measurement, r *loss.Result) (list []Record) {
 }
 
 // SetWarnings sets the codes of the thresholds that a block is beyond in the records of its
-// whole way; "" are none. list is as NewResults makes it.
+// whole way; "" are none. Where the delay of the whole way is not known, the greatest one of
+// a segment has the code. list is as NewResults makes it.
 func SetWarnings(list []Record, ofLoss, ofDelay string) {
+	var whole *Loss
+	var slowest *Delay
 	for _, each := range list {
 		switch each := each.(type) {
 		case *Loss:
 			if each.Scope == WholeWay {
-				each.Warning = ofLoss
+				whole = each
 			}
 		case *Delay:
-			if each.Scope == WholeWay {
-				each.Warning, ofDelay = ofDelay, "" // the others are by other methods
+			if slowest == nil || slowest.Scope != WholeWay && each.Mean > slowest.Mean { // further ones of the whole way are by other methods
+				slowest = each
 			}
 		}
+	}
+	switch {
+	case slowest != nil:
+		slowest.Warning = ofDelay
+	case ofLoss == "":
+		ofLoss = ofDelay
+	}
+	if whole != nil {
+		whole.Warning = ofLoss
 	}
 }
 
@@ -89,6 +101,7 @@ func (d *Delay) Kind() string { return KindDelay }
 // pathDelays declares the fields of a Delay.
 var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return &d.Measurement }), table[Delay]{
 	field("method", "", "`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, of packets with a second mark, RFC 9341 §3.2.2); "+
+		"`mean-at-least` (one-way, lower bound of the mean of a block's packets, some of which were lost), "+
 		"with test packets (RFC 8762): `one-way`, `two-way` (without the time at the reflector), `round-trip` (with it).",
 		func(d *Delay) *loss.Method { return &d.Method }, word[loss.Method]()).
 		ipfix(sectionHeader, "pmDelayMethod"),
@@ -130,7 +143,7 @@ func inMicroseconds() codec[int64] {
 // conditions of a delay: RFC 9951 has elements for one-way delays from the encapsulating
 // node, which are not negative.
 func (d *Delay) conditions() conditions {
-	oneWay := d.Method <= loss.OneWay
+	oneWay := d.Method <= loss.OneWay // a bound is no mean
 	return d.Measurement.conditions().with(onPathDelay, oneWay && d.Scope == WholeWay && onPath(d.Min) && onPath(d.Mean))
 }
 

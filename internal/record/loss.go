@@ -16,7 +16,7 @@ type Loss struct {
 	Measurement
 	Verdict                                             loss.Verdict
 	FromReasons, ToReasons                              loss.Reasons
-	Sent, Received, Lost, Duplicated                    Field[uint64]
+	Sent, Received, Lost, Duplicated, LostMin           Field[uint64]
 	Ratio                                               Field[float64]
 	SentBytes, ReceivedBytes, LostBytes, DuplicateBytes Field[uint64]
 	Assumed                                             loss.Assumptions // on which the verdict rests
@@ -30,6 +30,9 @@ func NewLoss(m Measurement, r *loss.Result, s *loss.Segment) *Loss {
 	m.of(r, s)
 	l := &Loss{Measurement: m, Verdict: s.Verdict, FromReasons: s.From.Reasons, ToReasons: s.To.Reasons, Assumed: s.Assumed, FromDifference: s.From.Difference, ToDifference: s.To.Difference}
 	l.Sent, l.Received, l.Lost, l.Duplicated = counters4(&s.Packets)
+	if s.Packets.LostMin.Known {
+		l.LostMin = NewField(s.Packets.LostMin.Value, true)
+	}
 	l.SentBytes, l.ReceivedBytes, l.LostBytes, l.DuplicateBytes = counters4(&s.Octets)
 	l.settle()
 	return l
@@ -43,8 +46,17 @@ func counters4(t *loss.Tally) (sent, received, lost, duplicated Field[uint64]) {
 // settle sets what follows from other fields.
 func (l *Loss) settle() {
 	l.Measurement.settle()
+	if l.Verdict == loss.Measured && l.Received.Value > l.Sent.Value && l.Lost.Valid && l.Lost.Value == 0 { // by an earlier version
+		l.Verdict, l.Lost, l.LostMin = loss.Duplicated, Field[uint64]{Present: true}, NewField(uint64(0), true)
+		l.LostBytes = Field[uint64]{Present: true}
+	}
 	tally := loss.Tally{Sent: loss.Number{Value: l.Sent.Value, Known: l.Sent.Valid}, Lost: loss.Number{Value: l.Lost.Value, Known: l.Lost.Valid}}
 	l.Ratio = NewField(tally.Ratio())
+}
+
+// conditions are those of the flow, and whether there is a bound of the loss.
+func (l *Loss) conditions() conditions {
+	return l.Measurement.conditions().with(lossBounded, l.LostMin.Valid)
 }
 
 // Kind is "loss".
@@ -52,13 +64,13 @@ func (l *Loss) Kind() string { return KindLoss }
 
 // blockLosses declares the fields of a Loss.
 var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return &l.Measurement }), table[Loss]{
-	field("verdict", "", "`measured`: the counters are exact. `idle`: they are, and there was no packet. `uncertain`: there are reasons not to trust them. `no-data`: neither point reported.",
+	field("verdict", "", "`measured`: the counters are exact. `idle`: they are, and there was no packet. `duplicated`: they are, and more packets came to a point than were sent, so it is not known how many were lost. `uncertain`: there are reasons not to trust them. `no-data`: neither point reported.",
 		func(l *Loss) *loss.Verdict { return &l.Verdict }, word[loss.Verdict]()).
 		ipfix(sectionHeader, "pmVerdict"),
 	field("from_reasons", "", "Why the counters are uncertain because of the first point: `missing` (it did not report in time), `contradicting` (it reported two different counts), "+
 		"`restarted` (it began or stopped to count in the block), `guard_violated` (packets were later than planned, or counters were read at a wrong time), "+
 		"`clock_worse` (the clocks may differ by more than planned), `colour_missing` (packets had no mark), `colour_out_of_turn` (packets had a mark that did not fit their time), "+
-		"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), `other_selection` (the point selects other packets than the flow's first one, or does not say which ones). Absent when there are none.",
+		"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), `other_selection` (the point selects other packets than the flow's first one, or does not say which ones), `path_unknown` (packets are missing at the point, or too many came after it, and the other points do not tell whether they were lost or duplicated, or took a path without it). Absent when there are none.",
 		func(l *Loss) *loss.Reasons { return &l.FromReasons }, reasons()).
 		ipfix(sectionHeader, "pmFromReasons"),
 	field("to_reasons", "", "The same because of the second point.", func(l *Loss) *loss.Reasons { return &l.ToReasons }, reasons()).
@@ -69,7 +81,10 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 		ipfix(sectionHeader, "pmReceivedPacketDeltaCount"),
 	field("lost", "packets", "Packets that are missing at the second point; `null` unless the verdict is `measured` or `idle`.", func(l *Loss) *Field[uint64] { return &l.Lost }, counter()).
 		ipfix(sectionHeader, "pmLostPacketDeltaCount"),
-	field("duplicated", "packets", "Packets by which the second point counted more than the first; `null` as for `lost`. A duplicate hides a lost packet.",
+	field("lost_min", "packets", "With the verdict `duplicated`: the least number of packets that did not come to one of the points: they were lost, or took a path without it. Absent with other verdicts.",
+		func(l *Loss) *Field[uint64] { return &l.LostMin }, optional(number[uint64]())).
+		ipfix(sectionHeader, "pmLostMinPacketDeltaCount").when(lossBounded),
+	field("duplicated", "packets", "Packets by which the second point, or one between, counted more than the first, which is the least number that was duplicated. `null` with the verdicts `uncertain` and `no-data`. A duplicate hides a lost packet.",
 		func(l *Loss) *Field[uint64] { return &l.Duplicated }, counter()).
 		ipfix(sectionHeader, "pmDuplicatedPacketDeltaCount"),
 	field("ratio", "", "`lost` divided by `sent`; `null` if one is not known, or nothing was sent.", func(l *Loss) *Field[float64] { return &l.Ratio }, optional(plain[float64]("number"))),
@@ -77,9 +92,9 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 		ipfix(sectionHeader, "pmSentOctetDeltaCount"),
 	field("received_bytes", "bytes", "Bytes of the packets in `received`; `null` in the same cases.", func(l *Loss) *Field[uint64] { return &l.ReceivedBytes }, counter()).
 		ipfix(sectionHeader, "pmReceivedOctetDeltaCount"),
-	field("lost_bytes", "bytes", "Bytes that are missing at the second point; `null` if one of the two is.", func(l *Loss) *Field[uint64] { return &l.LostBytes }, counter()).
+	field("lost_bytes", "bytes", "Bytes that are missing at the second point; `null` if one of the two is, if it counted more, or if `lost` is.", func(l *Loss) *Field[uint64] { return &l.LostBytes }, counter()).
 		ipfix(sectionHeader, "pmLostOctetDeltaCount"),
-	field("duplicated_bytes", "bytes", "Bytes by which the second point counted more than the first.", func(l *Loss) *Field[uint64] { return &l.DuplicateBytes }, counter()).
+	field("duplicated_bytes", "bytes", "Bytes by which the second point counted more than the first; `null` if one of them is not known.", func(l *Loss) *Field[uint64] { return &l.DuplicateBytes }, counter()).
 		ipfix(sectionHeader, "pmDuplicatedOctetDeltaCount"),
 	field("assumed", "", "What the verdict rests on without a check, because the configuration says that it is so: `selection`, that a point which does not say it selects the same packets. Absent when there is nothing.",
 		func(l *Loss) *loss.Assumptions { return &l.Assumed }, wordSet(loss.AssumptionsNamed)).
@@ -87,7 +102,7 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field("from_difference", "", "With `other_selection` of the first point: how the packets that it selects differ, in words that may change. Absent without it. Not in IPFIX.",
 		func(l *Loss) *string { return &l.FromDifference }, present(textual())),
 	field("to_difference", "", "The same of the second point.", func(l *Loss) *string { return &l.ToDifference }, present(textual())),
-	field("warning", "", "Code of the [warning](warnings.md) of the threshold that the block is beyond: `flow_loss_high`, or `flow_unmeasured`. Absent without one. Not in IPFIX.",
+	field("warning", "", "Code of the [warning](warnings.md) of the threshold that the block is beyond: `flow_loss_high`, `flow_duplicated` or `flow_unmeasured`; `flow_delay_high` if no record of a delay shows it. Absent without one. Not in IPFIX.",
 		func(l *Loss) *string { return &l.Warning }, present(textual())),
 }...)
 
@@ -112,8 +127,11 @@ func (l *Loss) Text() string {
 	if l.Ratio.Valid {
 		fmt.Fprintf(&b, " (%.4g%%)", 100*l.Ratio.Value)
 	}
+	if l.LostMin.Valid {
+		fmt.Fprintf(&b, ", at least %d", l.LostMin.Value)
+	}
 	if l.Duplicated.Value > 0 {
-		fmt.Fprintf(&b, "  %d duplicated", l.Duplicated.Value)
+		fmt.Fprintf(&b, "  at least %d duplicated", l.Duplicated.Value)
 	}
 	fmt.Fprintf(&b, "  bytes %s, %s, %s", amount(l.SentBytes), amount(l.ReceivedBytes), amount(l.LostBytes))
 	b.WriteString(warningText(l.Warning) + "\n")

@@ -126,7 +126,9 @@ func TestBlockDelays(t *testing.T) {
 		want string
 	}{
 		{report(2, 60, loss.Marked{Packets: 1, TimeSum: 99}), "mean-of-sums 30, double-marking 88"},
-		{report(1, 60, loss.Marked{Packets: 1, TimeSum: 99}), "double-marking 88"},
+		{report(1, 60, loss.Marked{Packets: 1, TimeSum: 99}), "mean-at-least 60, double-marking 88"}, // the lost one left at the block's start, or later
+		{report(1, -60, loss.Marked{Packets: 1, TimeSum: 99}), "double-marking 88"},                  // a bound that says nothing
+		{report(3, 60, loss.Marked{Packets: 1, TimeSum: 99}), "double-marking 88"},
 		{report(2, 60, loss.Marked{}), "mean-of-sums 30"},
 		{loss.Report{}, ""},
 	} {

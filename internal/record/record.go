@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -125,6 +126,8 @@ type Filter struct {
 	Namespace   *ioam.NamespaceID
 	Source      netip.Prefix // invalid: any
 	Destination netip.Prefix // invalid: any
+	Kinds       string       // with commas between them; "": any
+	Flow        string       // name of a measured flow, of records of its loss and delay; "": any
 }
 
 // about is a record about packets of a namespace, whose addresses may be invalid.
@@ -143,9 +146,18 @@ func (f *EdgeFlow) about() (ioam.NamespaceID, *Packet) {
 }
 
 // Match reports whether the filter selects a record. One that is not about packets
-// is selected by the filter that selects all.
+// is not selected by a namespace or an address.
 func (f Filter) Match(r Record) bool {
-	if f == (Filter{}) {
+	if f.Kinds != "" && !strings.Contains(","+f.Kinds+",", ","+r.Kind()+",") {
+		return false
+	}
+	if f.Flow != "" {
+		of, ok := r.(interface{ measurement() *Measurement })
+		if !ok || of.measurement().Flow != f.Flow {
+			return false
+		}
+	}
+	if f.Namespace == nil && !f.Source.IsValid() && !f.Destination.IsValid() {
 		return true
 	}
 	of, ok := r.(about)

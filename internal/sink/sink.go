@@ -59,6 +59,7 @@ type Environment struct {
 	Log     *slog.Logger
 	Facts   func() Facts
 	Changes *Changes  // of the facts
+	Room    *Room     // of queues
 	Shared  *sync.Map // what sinks of a kind share, under keys that the kind chooses
 	Peers   Peers     // nil: no packet gets a header of this node
 }

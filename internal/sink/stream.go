@@ -21,13 +21,13 @@ type Stream struct {
 type Observer struct {
 	stream *Stream
 	filter record.Filter
-	queue  chan record.Record
+	queue  *Queue
 	lost   atomic.Uint64
 }
 
-// Observe adds an observer, with room for that many unread records.
-func (s *Stream) Observe(f record.Filter, room int) *Observer {
-	o := &Observer{stream: s, filter: f, queue: make(chan record.Record, room)}
+// Observe adds an observer, with room for unread records.
+func (s *Stream) Observe(f record.Filter, room *Room) *Observer {
+	o := &Observer{stream: s, filter: f, queue: NewQueue(room)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.observers == nil {
@@ -54,9 +54,7 @@ func (s *Stream) publish(r record.Record) {
 		if !o.filter.Match(r) {
 			continue
 		}
-		select {
-		case o.queue <- r:
-		default:
+		if !o.queue.Put(r) {
 			o.lost.Add(1)
 			s.dropped.Add(1)
 		}
@@ -74,8 +72,8 @@ func (s *Stream) Observers() int {
 // far.
 func (s *Stream) Dropped() uint64 { return s.dropped.Load() }
 
-// Records has the records that the observer has not read yet. It is never closed.
-func (o *Observer) Records() <-chan record.Record { return o.queue }
+// Queue has the records that the observer has not read yet.
+func (o *Observer) Queue() *Queue { return o.queue }
 
 // TakeLost is how many records have been lost since the last call.
 func (o *Observer) TakeLost() uint64 { return o.lost.Swap(0) }

@@ -17,31 +17,53 @@ func traceOf(namespace ioam.NamespaceID, source, destination string) *record.Tra
 
 func TestStreamNeverWaits(t *testing.T) {
 	var s Stream
-	slow, fast := s.Observe(record.Filter{}, 2), s.Observe(record.Filter{}, 10)
-	other := s.Observe(record.Filter{Destination: netip.MustParsePrefix("2001:db8:9::/48")}, 1)
-	for i := range 5 {
+	var usual, more Room
+	more.SetBurst(2)
+	slow, fast := s.Observe(record.Filter{}, &usual), s.Observe(record.Filter{}, &more)
+	other := s.Observe(record.Filter{Destination: netip.MustParsePrefix("2001:db8:9::/48")}, nil)
+	for i := range usualRoom + 3 {
 		s.Publish(traceOf(ioam.NamespaceID(i), "::1", "::2"))
 	}
-	if n, lost := len(slow.Records()), slow.TakeLost(); n != 2 || lost != 3 {
-		t.Errorf("slow observer has %d records and lost %d, want 2 and 3", n, lost)
+	if n, lost := slow.Queue().Len(), slow.TakeLost(); n != usualRoom || lost != 3 {
+		t.Errorf("slow observer has %d records and lost %d, want %d and 3", n, lost, usualRoom)
 	}
-	if n, lost := len(fast.Records()), fast.TakeLost(); n != 5 || lost != 0 {
-		t.Errorf("fast observer has %d records and lost %d, want 5 and 0", n, lost)
+	if n, lost := fast.Queue().Len(), fast.TakeLost(); n != usualRoom+3 || lost != 0 {
+		t.Errorf("fast observer has %d records and lost %d, want %d and 0", n, lost, usualRoom+3)
 	}
-	if n, lost := len(other.Records()), other.TakeLost(); n != 0 || lost != 0 {
+	if n, lost := other.Queue().Len(), other.TakeLost(); n != 0 || lost != 0 {
 		t.Errorf("filtered observer has %d records and lost %d", n, lost)
 	}
 	if slow.TakeLost() != 0 || s.Dropped() != 3 || s.Observers() != 3 {
 		t.Errorf("dropped %d of 3, observers %d of 3", s.Dropped(), s.Observers())
 	}
-	if first := <-slow.Records(); first.(*record.Trace).Namespace != 0 {
-		t.Errorf("the oldest record is %d, want 0", first.(*record.Trace).Namespace)
+	<-slow.Queue().Ready()
+	list := slow.Queue().Take(nil)
+	if first := list[0].(*record.Trace).Namespace; first != 0 || len(list) != usualRoom {
+		t.Errorf("the oldest record is %d, want 0; %d records", first, len(list))
+	}
+	s.Publish(traceOf(7, "::1", "::2"))
+	<-slow.Queue().Ready()
+	if list = slow.Queue().Take(list); len(list) != 1 || list[0].(*record.Trace).Namespace != 7 {
+		t.Errorf("%d records", len(list))
 	}
 	for _, o := range []*Observer{slow, fast, other} {
 		o.Close()
 	}
 	s.Publish(traceOf(1, "::1", "::2"))
-	if s.Observers() != 0 || s.Dropped() != 3 || len(fast.Records()) != 5 {
+	if s.Observers() != 0 || s.Dropped() != 3 || fast.Queue().Len() != usualRoom+4 {
 		t.Error("a closed observer still gets records")
+	}
+}
+
+// The room follows what comes at a time, within its bounds.
+func TestRoom(t *testing.T) {
+	var r Room
+	for burst, want := range map[int]int{0: usualRoom, -1: usualRoom, 5000: usualRoom + 10_000, 1 << 30: mostRoom} {
+		if r.SetBurst(burst); r.Records() != want {
+			t.Errorf("%d at a time: room for %d, want %d", burst, r.Records(), want)
+		}
+	}
+	if n := (*Room)(nil).Records(); n != usualRoom {
+		t.Errorf("no room: %d", n)
 	}
 }

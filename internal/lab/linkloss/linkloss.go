@@ -9,6 +9,9 @@
 // counted a packet that is lost, and no program of the receiving node sees it. Frames
 // that XDP forwards pass by all of tc, and are not lost.
 //
+// A rule may send what it chooses twice instead: the copy passes the programs of the sending
+// interface again, so an agent that counts what leaves there counts both.
+//
 // What is not lost may take a detour to another device; package linkrelay holds it there.
 //
 // The filter holds its program, which holds its rules and counters, so they last as long
@@ -38,10 +41,11 @@ type Rule struct {
 	Burst       uint32  `json:"burst,omitempty"`
 	Every       uint32  `json:"every,omitempty"`
 	Probability float64 `json:"probability,omitempty"`
-	Seed        uint64  `json:"seed,omitempty"` // of Probability: the same frames are lost with the same seed
+	Twice       bool    `json:"twice,omitempty"` // they are sent twice, instead of lost
+	Seed        uint64  `json:"seed,omitempty"`  // of Probability: the same frames are lost with the same seed
 }
 
-// Counts are what a rule chose from, and what it lost of that.
+// Counts are what a rule chose from, and what it lost, or sent twice, of that.
 type Counts struct {
 	Frames      uint64 `json:"frames"`
 	Packets     uint64 `json:"packets"`
@@ -79,6 +83,9 @@ func (r Rule) kernel() lossRule {
 		Source: kernelPrefix(r.Source), Destination: kernelPrefix(r.Destination), First: kernelPrefix(r.FirstSID), Last: kernelPrefix(r.LastSID),
 		Burst: r.Burst, Period: r.Every, Pattern: lossPatternPATTERN_PERIODIC,
 	}
+	if r.Twice {
+		k.Twice = 1
+	}
 	if r.Probability > 0 {
 		k.Pattern, k.Seed, k.Threshold = lossPatternPATTERN_RANDOM, r.Seed, threshold(r.Probability)
 	}
@@ -98,6 +105,7 @@ func (k lossRule) rule() Rule {
 	} else {
 		r.Burst, r.Every = k.Burst, k.Period
 	}
+	r.Twice = k.Twice != 0
 	return r
 }
 

@@ -17,7 +17,9 @@ import (
 
 // skb is the start of the kernel's struct __sk_buff.
 type skb struct {
-	_       [41]uint32
+	_       [2]uint32
+	Mark    uint32
+	_       [38]uint32
 	GSOSegs uint32
 	_       uint64
 	GSOSize uint32
@@ -237,5 +239,34 @@ func TestValidate(t *testing.T) {
 		if err := r.Validate(); err != nil || r.kernel().rule() != r {
 			t.Errorf("%+v: %v, comes back as %+v", r, err, r.kernel().rule())
 		}
+	}
+}
+
+// A rule that sends frames twice loses none, and counts those that it sent twice; a copy that
+// comes by is left alone.
+func TestTwice(t *testing.T) {
+	p := load(t)
+	rule := Rule{Burst: 1, Every: 5, Twice: true}
+	p.set(t, 1, rule)
+	p.set(t, 2, Rule{Burst: 1, Every: 1, LastSID: netip.MustParsePrefix("fc00:4::/32")})
+	for i := range 20 {
+		if p.loses(t, frame(), skb{}) {
+			t.Fatalf("frame %d is lost", i)
+		}
+	}
+	if got := p.total(t, 1); got != (Counts{Frames: 20, Packets: 20, LostFrames: 4, LostPackets: 4}) {
+		t.Errorf("%+v", got)
+	}
+	const copied = 0x574d6370
+	for range 5 {
+		if p.loses(t, frame(), skb{Mark: copied}) {
+			t.Fatal("a copy is lost")
+		}
+	}
+	if got := p.total(t, 1); got.Frames != 20 {
+		t.Errorf("copies are counted: %+v", got)
+	}
+	if back := rule.kernel().rule(); back != rule {
+		t.Errorf("%+v is read as %+v", rule, back)
 	}
 }

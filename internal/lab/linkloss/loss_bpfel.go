@@ -74,7 +74,7 @@ type lossRule struct {
 	Pattern     lossPattern
 	Burst       uint32
 	Period      uint32
-	Pad         uint32
+	Twice       uint32
 }
 
 type lossRuleBlock struct {

@@ -7,12 +7,17 @@ import (
 	"encoding/binary"
 	"sync"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/sink"
 )
 
 // A queue of encoded records has at most maxBlocks blocks, sent and not yet
 // acknowledged ones included: 8 MiB for each collector, at 100 octets a record
-// some 80,000 records.
+// some 80,000 records. Where many come at a time, as the results of measured flows,
+// there is room for two such bursts besides, with burstRecord octets each.
 const (
+	burstRecord = 256
+
 	blockLen  = 64 << 10
 	maxBlocks = 128
 )
@@ -49,6 +54,7 @@ func (b *block) next(at int) (layout uint16, record []byte, end int) {
 type queue struct {
 	wake  chan struct{} // wakes the waiting reader
 	forgo func(*block)  // gets blocks that are not sent
+	room  *sink.Room    // says how many records come at a time
 
 	mu      sync.Mutex
 	blocks  []*block // the oldest first; the last one is being filled
@@ -108,7 +114,7 @@ func (q *queue) add(layout uint16, record []byte) {
 // extend begins a block and wakes the reader: for the first record, and whenever a
 // block is full.
 func (q *queue) extend() {
-	for len(q.blocks) > 0 && len(q.blocks)+q.taken >= maxBlocks {
+	for len(q.blocks) > 0 && len(q.blocks)+q.taken >= maxBlocks+2*q.room.Burst()*burstRecord/blockLen {
 		oldest := q.blocks[0]
 		q.blocks = append(q.blocks[:0], q.blocks[1:]...)
 		q.dropped += uint64(oldest.records)

@@ -87,7 +87,7 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 			return nil, err
 		}
 	}
-	c.process, c.queue.forgo = processes.Add(1), c.forgo
+	c.process, c.queue.forgo, c.queue.room = processes.Add(1), c.forgo, env.Room
 	return c, nil
 }
 

@@ -14,16 +14,13 @@ import (
 	"github.com/waymark-net/waymark/internal/sink"
 )
 
-// queueLen is how many records wait for a slow disk: about 4 MB of them.
-const queueLen = 4096
-
 // Sink appends records to a File, one JSON object per line. It never makes the
 // caller of Offer wait.
 type Sink struct {
 	path  string
 	out   io.Writer
 	file  *File // nil for standard output
-	queue chan record.Record
+	queue *sink.Queue
 
 	lines    []byte // to be written, each with its end
 	buffered uint64 // number of lines
@@ -34,8 +31,10 @@ type Sink struct {
 
 // Open opens a file to append to, a relative path from the working
 // directory; "-" is stdout. Nothing is written before Run.
-func Open(path string, stdout io.Writer) (*Sink, error) {
-	j := &Sink{path: path, out: NewLines(stdout), queue: make(chan record.Record, queueLen)}
+//
+// room is of records that wait for a slow disk, about 1 kB each.
+func Open(path string, stdout io.Writer, room *sink.Room) (*Sink, error) {
+	j := &Sink{path: path, out: NewLines(stdout), queue: sink.NewQueue(room)}
 	if path == "-" {
 		return j, nil
 	}
@@ -54,9 +53,7 @@ func (j *Sink) Name() string { return "jsonl:" + j.path }
 func (j *Sink) Offer(records ...record.Record) {
 	j.offered.Add(uint64(len(records)))
 	for _, r := range records {
-		select {
-		case j.queue <- record.Retain(r):
-		default:
+		if !j.queue.Put(record.Retain(r)) {
 			j.dropped.Add(1)
 		}
 	}
@@ -67,21 +64,28 @@ func (j *Sink) Offer(records ...record.Record) {
 func (j *Sink) Run(ctx context.Context) {
 	for {
 		select {
-		case r := <-j.queue:
-			j.write(r)
-			for len(j.queue) > 0 {
-				j.write(<-j.queue)
-			}
-			j.flush()
+		case <-j.queue.Ready():
+			j.writeQueued()
 		case <-ctx.Done():
-			for len(j.queue) > 0 {
-				j.write(<-j.queue)
-			}
-			j.flush()
+			j.writeQueued()
 			j.Close()
 			return
 		}
 	}
+}
+
+// writeQueued writes the queued records.
+func (j *Sink) writeQueued() {
+	var list []record.Record
+	for {
+		if list = j.queue.Take(list); len(list) == 0 {
+			break
+		}
+		for _, r := range list {
+			j.write(r)
+		}
+	}
+	j.flush()
 }
 
 // buffer is how many bytes of lines are written at once.

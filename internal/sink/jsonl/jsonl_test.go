@@ -73,7 +73,7 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "traces.jsonl")
-	j, err := Open(path, nil)
+	j, err := Open(path, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 // A relative path starts from the working directory.
 func TestJSONLRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
-	j, err := Open("traces.jsonl", nil)
+	j, err := Open("traces.jsonl", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func (w *brokenWriter) repair() {
 
 func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
 	w := &brokenWriter{}
-	j, err := Open("-", w)
+	j, err := Open("-", w, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestJSONLTornLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &fullDisk{free: 2*(len(line)+1) + len(line)/2}
-	j, err := Open("-", w)
+	j, err := Open("-", w, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestJSONLTornFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j, err := Open(path, nil)
+		j, err := Open(path, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,24 +248,26 @@ func TestJSONLTornFile(t *testing.T) {
 	}
 }
 
+var queueRoom = (*sink.Room)(nil).Records()
+
 func TestJSONLQueueIsBounded(t *testing.T) {
 	var out bytes.Buffer
-	j, err := Open("-", &out)
+	j, err := Open("-", &out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := traceOf(1, "::1", "::2")
-	for range queueLen + 7 {
+	for range queueRoom + 7 {
 		j.Offer(r)
 	}
 	start(j)()
-	if s := j.Stats(); s != (sink.Stats{Offered: queueLen + 7, Written: queueLen, Dropped: 7}) || strings.Count(out.String(), "\n") != queueLen {
-		t.Errorf("stats %+v, want %d written and 7 dropped", s, queueLen)
+	if s := j.Stats(); s != (sink.Stats{Offered: uint64(queueRoom + 7), Written: uint64(queueRoom), Dropped: 7}) || strings.Count(out.String(), "\n") != queueRoom {
+		t.Errorf("stats %+v, want %d written and 7 dropped", s, queueRoom)
 	}
 }
 
 func TestJSONLRefusesAMissingDirectory(t *testing.T) {
-	_, err := Open(filepath.Join(t.TempDir(), "missing", "x"), nil)
+	_, err := Open(filepath.Join(t.TempDir(), "missing", "x"), nil, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "export jsonl: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
 		t.Errorf("error %v, want one with a cure", err)
 	}

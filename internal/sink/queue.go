@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sink
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+const (
+	// usualRoom is how many records wait in a queue: at 100,000 a second, for 40 ms.
+	usualRoom = 4096
+	// mostRoom bounds the room, whatever comes at a time.
+	mostRoom = 1 << 18
+)
+
+// Room is how many records a queue takes. Results of measured flows come many at a time, so
+// there is room for those of two blocks besides the usual. The nil value and the zero value
+// are the usual room.
+type Room struct{ burst atomic.Int64 }
+
+// SetBurst sets how many records come at a time.
+func (r *Room) SetBurst(records int) { r.burst.Store(int64(min(max(records, 0), mostRoom))) }
+
+// Burst is how many records come at a time.
+func (r *Room) Burst() int {
+	if r == nil {
+		return 0
+	}
+	return int(r.burst.Load())
+}
+
+// Records is how many records a queue takes.
+func (r *Room) Records() int { return min(usualRoom+2*r.Burst(), mostRoom) }
+
+// Queue is a bounded queue of records for one reader. It takes memory only for what waits.
+type Queue struct {
+	room    *Room
+	ready   chan struct{} // has one while there are records
+	mu      sync.Mutex
+	waiting []record.Record
+}
+
+// NewQueue makes a queue with a room, which may change.
+func NewQueue(room *Room) *Queue { return &Queue{room: room, ready: make(chan struct{}, 1)} }
+
+// Put queues a record; false: it has no room.
+func (q *Queue) Put(r record.Record) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= q.room.Records() {
+		return false
+	}
+	q.waiting = append(q.waiting, r)
+	if len(q.waiting) == 1 {
+		select {
+		case q.ready <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// Ready receives when there are records that were not taken. Nothing may be there after all.
+func (q *Queue) Ready() <-chan struct{} { return q.ready }
+
+// Take takes all records. used, which was taken before, is used again for others.
+func (q *Queue) Take(used []record.Record) []record.Record {
+	clear(used)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.waiting
+	q.waiting = used[:0]
+	return list
+}
+
+// Len is how many records wait.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
