@@ -205,6 +205,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	c.joiner.Flush()
 	c.blocks.assembler.Flush()
 	c.expireTraces(time.Now(), 0)
+	c.stats.Problems[ipfix.CauseSequenceGap] += c.decoder.Settle(time.Now().Add(time.Hour)) // nothing comes any more
 	if c.failed == nil {
 		c.failed = c.config.Output.Flush()
 	}
@@ -315,6 +316,7 @@ func (c *Collector) count(change func(*Stats)) {
 func (c *Collector) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stats.Problems[ipfix.CauseSequenceGap] += c.decoder.Settle(time.Now())
 	for _, l := range c.sockets {
 		if d, ok := l.(*datagrams); ok {
 			d.countDropped()
