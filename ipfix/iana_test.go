@@ -143,5 +143,9 @@ func TestWaymarkElements(t *testing.T) {
 		{"pmPacketDeltaCount", 8}, {"pmOctetDeltaCount", 8},
 		{"ioamEdgeToEdgeType", 2}, {"ioamDuplicatedPacketDeltaCount", 8}, {"ioamLatePacketDeltaCount", 8}, {"ioamSequenceRestartDeltaCount", 8},
 		{"pmDelayMaxNanoseconds", 8}, {"pmDelaySumNanoseconds", 8},
-	}.check(t, 1, Waymark(EnterpriseExample))
+	}.check(t, 1, slices.Concat(waymarkElements, measurementElements))
+	enterpriseElements{
+		{"ioamReportedUntilNanoseconds", 8}, {"ioamReportedSinceNanoseconds", 8}, {"ioamCountedUntilNanoseconds", 8}, {"ioamServedSinceNanoseconds", 8},
+		{"ioamPostcardSamplingInterval", 4},
+	}.check(t, 87, reportingElements)
 }

@@ -59,6 +59,7 @@ type Sink struct {
 
 	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
 
+	began     time.Time // what was offered since then went to no earlier session; only Run uses it
 	connected atomic.Bool
 	fault     atomic.Pointer[awayFault]
 
@@ -86,7 +87,7 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 			return nil, err
 		}
 	}
-	c.process, c.queue.forgo = processes.Add(1), c.forgo
+	c.process, c.queue.forgo, c.began = processes.Add(1), c.forgo, c.now()
 	return c, nil
 }
 
@@ -157,6 +158,7 @@ func (c *Sink) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() { c.began = c.now() }()
 	return s.run(ctx)
 }
 
