@@ -78,133 +78,139 @@ func (v Verdict) text() string {
 	return text
 }
 
-// A packet was last seen at r2 at 10 s. What is known of r3 decides.
-func TestLostAfter(t *testing.T) {
-	healthy := func(w *world) {
+// healthy is a world in which r3 has reported until 9 s.
+func healthy(w *world) {
+	w.message(r3, whole)
+	w.report(r3, 0, 1)
+	w.pass(2, r1, r2, r3)
+	w.report(r3, 0, 9)
+}
+
+// lostCases are what is known of r3, and what follows for a packet that was last seen at
+// r2 at 10 s.
+var lostCases = map[string]struct {
+	do   func(w *world)
+	want string
+}{
+	"r3 has reported":                         {func(w *world) { healthy(w); w.report(r3, 0, 11) }, "lost"},
+	"nothing is known":                        {func(*world) {}, "unknown 0:none_after"},
+	"only r2 was ever seen":                   {func(w *world) { w.pass(2, r1, r2) }, "unknown 0:none_after"},
+	"r3 does not say until when":              {func(w *world) { w.pass(2, r1, r2, r3) }, "unknown 3:unheard"},
+	"r3 has not reported since":               {healthy, "unknown 3:late"},
+	"r3 has reported until the packet itself": {func(w *world) { healthy(w); w.report(r3, 0, 10) }, "unknown 3:late"},
+	"r3 is known since a later time": {func(w *world) {
+		w.pass(2, r1, r2, r3)
+		w.message(r3, Arrived{Understood: true}) // not the first of its session
+		w.report(r3, 0, 10.2)
+		w.report(r3, 0, 12)
+	}, "unknown 3:began"},
+	"r3's session began later": {func(w *world) {
+		w.pass(2, r1, r2, r3)
+		w.message(r3, whole)
+		w.report(r3, 10.2, 12)
+	}, "unknown 3:began"},
+	"r3's queue overflowed": {func(w *world) { healthy(w); w.report(r3, 10.5, 11) }, "unknown 3:gap"},
+	"messages of r3 are missing": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 11)
+	}, "unknown 3:gap"},
+	"messages of r3 may still come": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{Gaps: 5, Awaited: 5, Understood: true})
+		w.report(r3, 0, 11)
+	}, "unknown 3:gap"},
+	"messages of r3 changed places": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{Gaps: 5, Awaited: 5, Understood: true})
+		w.report(r3, 0, 11)
+		w.message(r3, Arrived{Gaps: 5, Understood: true})
+	}, "lost"},
+	"two gaps, one filled": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{Gaps: 5, Awaited: 5, Understood: true})
+		w.message(r3, Arrived{Gaps: 7, Awaited: 2, Understood: true})
+		w.report(r3, 0, 11)
+		w.message(r3, Arrived{Gaps: 7, Missed: 2, Understood: true})
+	}, "unknown 3:gap"},
+	"messages were missing before": {func(w *world) {
+		w.pass(2, r1, r2, r3)
+		w.message(r3, whole)
+		w.report(r3, 0, 1)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 9)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 11)
+	}, "lost"},
+	"records of r3 were not understood": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{})
+		w.report(r3, 0, 11)
+	}, "unknown 3:not_understood"},
+	"a record of r3 was impossible": {func(w *world) { healthy(w); w.base.TroubleOf(Feed{r3, 3}); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
+	"a message of r3 was malformed": {func(w *world) { healthy(w); w.base.Trouble(r3); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
+	"one of another session was":    {func(w *world) { healthy(w); w.base.Trouble(r2); w.report(r3, 0, 11) }, "lost"},
+	"r3 suppressed postcards":       {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.Suppressed = 1 }) }, "unknown 3:suppressed"},
+	"r3 suppressed some before": {func(w *world) {
 		w.message(r3, whole)
 		w.report(r3, 0, 1)
 		w.pass(2, r1, r2, r3)
-		w.report(r3, 0, 9)
-	}
-	for name, c := range map[string]struct {
-		do   func(w *world)
-		want string
-	}{
-		"r3 has reported":                         {func(w *world) { healthy(w); w.report(r3, 0, 11) }, "lost"},
-		"nothing is known":                        {func(*world) {}, "unknown 0:none_after"},
-		"only r2 was ever seen":                   {func(w *world) { w.pass(2, r1, r2) }, "unknown 0:none_after"},
-		"r3 does not say until when":              {func(w *world) { w.pass(2, r1, r2, r3) }, "unknown 3:unheard"},
-		"r3 has not reported since":               {healthy, "unknown 3:late"},
-		"r3 has reported until the packet itself": {func(w *world) { healthy(w); w.report(r3, 0, 10) }, "unknown 3:late"},
-		"r3 is known since a later time": {func(w *world) {
-			w.pass(2, r1, r2, r3)
-			w.message(r3, Arrived{Understood: true}) // not the first of its session
-			w.report(r3, 0, 10.2)
-			w.report(r3, 0, 12)
-		}, "unknown 3:began"},
-		"r3's session began later": {func(w *world) {
-			w.pass(2, r1, r2, r3)
-			w.message(r3, whole)
-			w.report(r3, 10.2, 12)
-		}, "unknown 3:began"},
-		"r3's queue overflowed": {func(w *world) { healthy(w); w.report(r3, 10.5, 11) }, "unknown 3:gap"},
-		"messages of r3 are missing": {func(w *world) {
-			healthy(w)
-			w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
-			w.report(r3, 0, 11)
-		}, "unknown 3:gap"},
-		"messages of r3 may still come": {func(w *world) {
-			healthy(w)
-			w.message(r3, Arrived{Gaps: 5, Awaited: 5, Understood: true})
-			w.report(r3, 0, 11)
-		}, "unknown 3:gap"},
-		"messages of r3 changed places": {func(w *world) {
-			healthy(w)
-			w.message(r3, Arrived{Gaps: 5, Awaited: 5, Understood: true})
-			w.report(r3, 0, 11)
-			w.message(r3, Arrived{Gaps: 5, Understood: true})
-		}, "lost"},
-		"two gaps, one filled": {func(w *world) {
-			healthy(w)
-			w.message(r3, Arrived{Gaps: 5, Awaited: 5, Understood: true})
-			w.message(r3, Arrived{Gaps: 7, Awaited: 2, Understood: true})
-			w.report(r3, 0, 11)
-			w.message(r3, Arrived{Gaps: 7, Missed: 2, Understood: true})
-		}, "unknown 3:gap"},
-		"messages were missing before": {func(w *world) {
-			w.pass(2, r1, r2, r3)
-			w.message(r3, whole)
-			w.report(r3, 0, 1)
-			w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
-			w.report(r3, 0, 9)
-			w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
-			w.report(r3, 0, 11)
-		}, "lost"},
-		"records of r3 were not understood": {func(w *world) {
-			healthy(w)
-			w.message(r3, Arrived{})
-			w.report(r3, 0, 11)
-		}, "unknown 3:not_understood"},
-		"a record of r3 was impossible": {func(w *world) { healthy(w); w.base.TroubleOf(Feed{r3, 3}); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
-		"a message of r3 was malformed": {func(w *world) { healthy(w); w.base.Trouble(r3); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
-		"one of another session was":    {func(w *world) { healthy(w); w.base.Trouble(r2); w.report(r3, 0, 11) }, "lost"},
-		"r3 suppressed postcards":       {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.Suppressed = 1 }) }, "unknown 3:suppressed"},
-		"r3 suppressed some before": {func(w *world) {
-			w.message(r3, whole)
-			w.report(r3, 0, 1)
-			w.pass(2, r1, r2, r3)
-			some := func(r *Report) { r.Suppressed = 1 }
-			w.report(r3, 0, 9, some)
-			w.report(r3, 0, 11, some)
-		}, "lost"},
-		"r3 suppressed one while it counted": {func(w *world) {
-			w.message(r3, whole)
-			w.report(r3, 0, 1)
-			w.pass(2, r1, r2, r3)
-			some := func(r *Report) { r.Suppressed, r.Counted = 1, r.Until.Add(time.Second) }
-			w.report(r3, 0, 9.3, some)
-			w.report(r3, 0, 12, func(r *Report) { r.Suppressed = 1 })
-		}, "unknown 3:suppressed"},
-		"r3 lost records":      {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.Lost = 1 }) }, "unknown 3:dropped"},
-		"r3 sent not all":      {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.NotSent = 1 }) }, "unknown 3:dropped"},
-		"r3 counts from 0":     {func(w *world) { some(w, 5); w.report(r3, 0, 11) }, "unknown 3:dropped"},
-		"r3's clock went back": {func(w *world) { healthy(w); w.report(r3, 0, 8); w.report(r3, 0, 11) }, "lost"}, // 8 to 11 is known
-		"r3 began anew": {func(w *world) {
-			healthy(w)
-			anew := func(r *Report) { r.Served = at(9.2) }
-			w.report(r3, 9.2, 9.2, anew)
-			w.report(r3, 9.2, 11, anew)
-		}, "unknown 3:changed"},
-		"r3 began anew, and a packet came": {func(w *world) {
-			healthy(w)
-			anew := func(r *Report) { r.Served = at(9.2) }
-			w.report(r3, 9.2, 9.2, anew)
-			w.pass(9.4, r1, r2, r3)
-			w.report(r3, 9.2, 11, anew)
-		}, "lost"},
-		"r3 makes a postcard of every second": {func(w *world) {
-			w.message(r3, whole)
-			w.pass(2, r1, r2, r3)
-			w.report(r3, 0, 11, func(r *Report) { r.Sampling = 2 })
-		}, "unknown 3:sampled"},
-		"r3's session broke":       {func(w *world) { healthy(w); w.base.End(r3) }, "unknown 3:late"},
-		"r3's session broke later": {func(w *world) { healthy(w); w.report(r3, 0, 11); w.base.End(r3) }, "lost"},
-		"r3 reports twice, one breaks": {func(w *world) {
-			healthy(w)
-			second := Feed{"another session", r3.Domain}
-			w.base.Message(second, r3, whole, start)
-			w.base.Report(second, 123, Report{Since: at(0), Until: at(11), Counted: at(11), Served: at(0), Sampling: 1})
-		}, "lost"},
-		"a node between is silent": {func(w *world) {
-			healthy(w)
-			w.pass(3, r1, r2, node(4), r3)
-			w.report(r3, 0, 11)
-		}, "unknown 4:unheard"},
-		"a report of another namespace": {func(w *world) {
-			healthy(w)
-			w.base.Report(Feed{r3, 3}, 124, Report{Since: at(0), Until: at(11), Counted: at(11), Served: at(0), Sampling: 1})
-		}, "unknown 3:late"},
-	} {
+		some := func(r *Report) { r.Suppressed = 1 }
+		w.report(r3, 0, 9, some)
+		w.report(r3, 0, 11, some)
+	}, "lost"},
+	"r3 suppressed one while it counted": {func(w *world) {
+		w.message(r3, whole)
+		w.report(r3, 0, 1)
+		w.pass(2, r1, r2, r3)
+		some := func(r *Report) { r.Suppressed, r.Counted = 1, r.Until.Add(time.Second) }
+		w.report(r3, 0, 9.3, some)
+		w.report(r3, 0, 12, func(r *Report) { r.Suppressed = 1 })
+	}, "unknown 3:suppressed"},
+	"r3 lost records":      {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.Lost = 1 }) }, "unknown 3:dropped"},
+	"r3 sent not all":      {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.NotSent = 1 }) }, "unknown 3:dropped"},
+	"r3 counts from 0":     {func(w *world) { some(w, 5); w.report(r3, 0, 11) }, "unknown 3:dropped"},
+	"r3's clock went back": {func(w *world) { healthy(w); w.report(r3, 0, 8); w.report(r3, 0, 11) }, "lost"}, // 8 to 11 is known
+	"r3 began anew": {func(w *world) {
+		healthy(w)
+		anew := func(r *Report) { r.Served = at(9.2) }
+		w.report(r3, 9.2, 9.2, anew)
+		w.report(r3, 9.2, 11, anew)
+	}, "unknown 3:changed"},
+	"r3 began anew, and a packet came": {func(w *world) {
+		healthy(w)
+		anew := func(r *Report) { r.Served = at(9.2) }
+		w.report(r3, 9.2, 9.2, anew)
+		w.pass(9.4, r1, r2, r3)
+		w.report(r3, 9.2, 11, anew)
+	}, "lost"},
+	"r3 makes a postcard of every second": {func(w *world) {
+		w.message(r3, whole)
+		w.pass(2, r1, r2, r3)
+		w.report(r3, 0, 11, func(r *Report) { r.Sampling = 2 })
+	}, "unknown 3:sampled"},
+	"r3's session broke":       {func(w *world) { healthy(w); w.base.End(r3) }, "unknown 3:late"},
+	"r3's session broke later": {func(w *world) { healthy(w); w.report(r3, 0, 11); w.base.End(r3) }, "lost"},
+	"r3 reports twice, one breaks": {func(w *world) {
+		healthy(w)
+		second := Feed{"another session", r3.Domain}
+		w.base.Message(second, r3, whole, start)
+		w.base.Report(second, 123, Report{Since: at(0), Until: at(11), Counted: at(11), Served: at(0), Sampling: 1})
+	}, "lost"},
+	"a node between is silent": {func(w *world) {
+		healthy(w)
+		w.pass(3, r1, r2, node(4), r3)
+		w.report(r3, 0, 11)
+	}, "unknown 4:unheard"},
+	"a report of another namespace": {func(w *world) {
+		healthy(w)
+		w.base.Report(Feed{r3, 3}, 124, Report{Since: at(0), Until: at(11), Counted: at(11), Served: at(0), Sampling: 1})
+	}, "unknown 3:late"},
+}
+
+// A packet was last seen at r2 at 10 s. What is known of r3 decides.
+func TestLostAfter(t *testing.T) {
+	for name, c := range lostCases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			c.do(w)
