@@ -51,10 +51,11 @@ const (
 	DoubtTime                // the last node did not say when it saw the packet
 	DoubtEnded               // the path was printed before the wait was over
 
-	numDoubts
+	// NumDoubts is the number of doubts; 0 is none.
+	NumDoubts
 )
 
-var doubts = [numDoubts]struct{ name, text string }{
+var doubts = [NumDoubts]struct{ name, text string }{
 	DoubtNone:          {"none", ""},
 	DoubtNoneAfter:     {"none_after", "no node after it is known yet"},
 	DoubtNoEnd:         {"no_end", "no decapsulating node after it is known yet"},
@@ -73,7 +74,7 @@ var doubts = [numDoubts]struct{ name, text string }{
 
 // String is the doubt in a word.
 func (d Doubt) String() string {
-	if d >= numDoubts {
+	if d >= NumDoubts {
 		return "other"
 	}
 	return doubts[d].name
@@ -82,7 +83,7 @@ func (d Doubt) String() string {
 // UnmarshalText reads a doubt's word. An unknown one, as of a later version, is not an
 // error.
 func (d *Doubt) UnmarshalText(text []byte) error {
-	*d = numDoubts
+	*d = NumDoubts
 	for i, each := range doubts {
 		if each.name == string(text) {
 			*d = Doubt(i)
@@ -108,7 +109,7 @@ var doubtfulTable = table[Doubtful]{
 
 // text is the doubt as a part of a sentence.
 func (d *Doubtful) text() string {
-	if d.Doubt >= numDoubts {
+	if d.Doubt >= NumDoubts {
 		return ""
 	}
 	name := Printable(d.Node)
