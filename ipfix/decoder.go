@@ -68,6 +68,7 @@ type Decoder struct {
 	lifetime  time.Duration
 	idle      time.Duration
 	templates atomic.Int64
+	missed    atomic.Uint64 // records, of domains that ended since the last Settle
 
 	mu       sync.Mutex
 	sessions map[SessionKey]*Session
@@ -222,6 +223,9 @@ func (s *Session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.decoder.templates.Add(-int64(s.templates))
+	for _, d := range s.domains {
+		s.leave(d)
+	}
 	s.domains, s.templates, s.closed = nil, 0, true
 }
 
@@ -240,6 +244,7 @@ func (s *Session) expire(now time.Time) bool {
 			}
 		}
 		if idle {
+			s.leave(d)
 			delete(s.domains, id)
 		}
 	}
@@ -281,48 +286,4 @@ func (s *Session) forget(d *domain, id TemplateID) {
 		s.templates--
 		s.decoder.templates.Add(-1)
 	}
-}
-
-// restartLen is how many messages in a row with a lower number than expected mean that
-// the exporter has restarted; fewer are late or duplicate.
-const restartLen = 8
-
-// A number below restartNumber that seems to be more than restartGap ahead also means a
-// restart: numbers wrap, so half of all restarts would otherwise look like a gap of up
-// to 2³¹ records.
-const (
-	restartNumber = 1 << 16
-	restartGap    = 1 << 24
-)
-
-// sequence follows the sequence numbers of a domain.
-type sequence struct {
-	started bool
-	next    uint32 // expected in the next message
-	behind  int    // messages in a row that had a lower number
-	resume  uint32 // expected after them
-}
-
-// follow takes the sequence number and the number of records of a message, and returns
-// how many records are missing before it.
-func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, outOfOrder bool) {
-	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
-	switch {
-	case !q.started:
-	case ahead > restartGap && number < restartNumber:
-		outOfOrder = true
-	case ahead > 0:
-		missed = uint32(ahead)
-	case ahead < 0:
-		if number != q.resume {
-			q.behind = 0
-		}
-		q.behind, q.resume, outOfOrder = q.behind+1, number+records, true
-		if q.behind < restartLen {
-			return missed, outOfOrder
-		}
-	}
-	// If records could not be counted, the next message starts afresh.
-	q.started, q.next, q.behind = counted, number+records, 0
-	return missed, outOfOrder
 }

@@ -125,7 +125,7 @@ func TestIOAMElements(t *testing.T) {
 func TestWaymarkElements(t *testing.T) {
 	all := Waymark(EnterpriseExample)
 	gap := slices.IndexFunc(all, func(e Element) bool { return e.ID >= 82 }) // numbers before it are reserved
-	enterpriseElements{{"pmLostMinPacketDeltaCount", 8}}.check(t, 82, all[gap:])
+	enterpriseElements{{"pmLostMinPacketDeltaCount", 8}}.check(t, 82, all[gap:gap+1])
 	enterpriseElements{
 		{"ioamOptionType", 1}, {"ioamTraceType", 3}, {"ioamTraceFlags", 1}, {"ioamRemainingLength", 1}, {"ioamHopIndex", 1},
 		{"ioamTransitDelayNanoseconds", 4}, {"ioamChecksumComplement", 4}, {"ioamBufferOccupancy", 4},
@@ -148,4 +148,8 @@ func TestWaymarkElements(t *testing.T) {
 		{"pmDelayMaxNanoseconds", 8}, {"pmDelaySumNanoseconds", 8},
 		{"pmSelection", 65535}, {"pmAssumptions", 1},
 	}.check(t, 1, all[:gap])
+	enterpriseElements{
+		{"ioamReportedUntilNanoseconds", 8}, {"ioamReportedSinceNanoseconds", 8}, {"ioamCountedUntilNanoseconds", 8}, {"ioamServedSinceNanoseconds", 8},
+		{"ioamPostcardSamplingInterval", 4},
+	}.check(t, 87, reportingElements)
 }

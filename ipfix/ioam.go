@@ -18,7 +18,7 @@ func IOAM() []Element {
 // Waymark returns the elements that neither [IANA] nor [IOAM] has, under the number of
 // the enterprise that runs the exporter. The caller owns the slice.
 func Waymark(enterprise Enterprise) []Element {
-	list := slices.Concat(waymarkElements, measurementElements)
+	list := slices.Concat(waymarkElements, measurementElements, reportingElements)
 	for i := range list {
 		list[i].Enterprise = enterprise
 	}

@@ -16,8 +16,9 @@ type Message struct {
 	Length     int    // octets
 	Records    int    // data records in Sets
 	Sets       []DataSet
-	Templates  []*Template // new to the session
-	Problems   []Problem   // one for each cause
+	Templates  []*Template   // new to the session
+	Problems   []Problem     // one for each cause
+	Counted    SequenceState // of the domain, after the message
 }
 
 // parser reads one message.
@@ -41,7 +42,8 @@ type undo struct {
 
 // Decode reads a message: all of the datagram, or what [ReadMessage] cut from a stream.
 // Errors in parts are in the message's Problems; the rest is valid. A discarded message
-// has no effect at all; the error is then a [*Problem] with a cause that
+// has one effect: templates that it defines anew or withdraws end, because the exporter
+// no longer uses them; the error is then a [*Problem] with a cause that
 // [Cause.Discards].
 func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 	m, problem := decodeHeader(octets)
@@ -65,7 +67,8 @@ func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 		p.rollBack()
 		return nil, problem
 	}
-	missed, outOfOrder := d.sequence.follow(m.Sequence, p.records, p.counted)
+	missed, outOfOrder := d.sequence.follow(m.Sequence, p.records, p.counted, s.transport != UDP, now)
+	m.Counted = d.sequence.state
 	if missed > 0 {
 		m.Problems = append(m.Problems, Problem{Cause: CauseSequenceGap, Offset: 8, Count: missed})
 	}
@@ -209,12 +212,28 @@ func (p *parser) remember(id TemplateID) {
 	p.undo = append(p.undo, undo{id, p.domain.templates[id]})
 }
 
-// rollBack restores the templates as they were before the message.
+// end ends the use of a template.
+func (p *parser) end(id TemplateID) {
+	p.remember(id)
+	p.session.forget(p.domain, id)
+}
+
+// rollBack restores the templates as they were before the message, except those that it
+// changed: these end, because the exporter's next records no longer fit them (RFC 7011 §8).
 func (p *parser) rollBack() {
+	meant := map[TemplateID]*Template{}
+	for _, u := range p.undo {
+		meant[u.id] = p.domain.templates[u.id].Template
+	}
 	for _, u := range slices.Backward(p.undo) {
 		p.session.forget(p.domain, u.id)
 		if u.before.Template != nil {
 			p.session.put(p.domain, u.before)
+		}
+	}
+	for id, t := range meant {
+		if before := p.domain.templates[id]; before.Template != nil && (t == nil || !before.has(t.scope, t.fields)) {
+			p.session.forget(p.domain, id)
 		}
 	}
 }

@@ -22,6 +22,7 @@ func (p *parser) templates(body []byte, offset int, set uint16) *Problem {
 		}
 		n, scope, ok := p.specifiers(body[at+4:], count, set)
 		if !ok {
+			p.end(TemplateID(id))
 			return &Problem{CauseTruncatedTemplate, offset + at, id, 1}
 		}
 		p.template(TemplateID(id), scope, count, offset+at)
@@ -71,23 +72,25 @@ func (p *parser) specifiers(b []byte, count int, set uint16) (n, scope int, ok b
 	return n, scope, true
 }
 
-// template takes a template whose fields are in p.fields.
+// template takes a template whose fields are in p.fields. One that is refused ends
+// the template that had its number: the records to come have other fields (RFC 7011 §8).
 func (p *parser) template(id TemplateID, scope, count, offset int) {
 	switch {
 	case id < MinTemplateID || scope < 0:
 		p.note(CauseTemplateInvalid, offset, uint16(id))
+		p.end(id)
 		return
 	case count > len(p.fields):
 		p.note(CauseFieldLimit, offset, uint16(id))
+		p.end(id)
 		return
 	}
 	before, used := p.domain.templates[id]
 	if used && p.session.expired(before, p.now) {
-		p.remember(id)
-		p.session.forget(p.domain, id)
+		p.end(id)
 		used = false
 	}
-	if used && before.scope == scope && slices.EqualFunc(before.fields, p.fields, Field.same) {
+	if used && before.has(scope, p.fields) {
 		// A second copy: over UDP it extends the template's lifetime (§8.4).
 		p.remember(id)
 		p.domain.templates[id] = known{before.Template, p.now}
@@ -96,15 +99,16 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 	t := newTemplate(id, scope, p.interpreted(offset, id))
 	if t.minimum > maxMessage-headerLen-setHeaderLen {
 		p.note(CauseTemplateInvalid, offset, uint16(id)) // no message has room for a record
+		p.end(id)
 		return
 	}
-	p.remember(id)
 	if used && p.session.transport != UDP {
 		// Records under this number may now belong to either template (§8.1).
 		p.note(CauseTemplateRedefined, offset, uint16(id))
-		p.session.forget(p.domain, id)
+		p.end(id)
 		return
 	}
+	p.remember(id)
 	if !p.session.learn(p.domain, known{t, p.now}) {
 		p.note(CauseTemplateLimit, offset, uint16(id))
 		return
@@ -138,8 +142,7 @@ func (p *parser) withdraw(id TemplateID, offset int, set uint16) {
 	if uint16(id) == set {
 		for id, k := range p.domain.templates {
 			if k.setID() == set {
-				p.remember(id)
-				p.session.forget(p.domain, id)
+				p.end(id)
 			}
 		}
 		return
@@ -149,6 +152,5 @@ func (p *parser) withdraw(id TemplateID, offset int, set uint16) {
 		p.note(CauseWithdrawalUnknown, offset, uint16(id))
 		return
 	}
-	p.remember(id)
-	p.session.forget(p.domain, id)
+	p.end(id)
 }

@@ -252,7 +252,7 @@ func TestElements(t *testing.T) {
 			t.Errorf("%s: %q is no sentence", e.Name, e.Description)
 		}
 	}
-	if n := len(iana) + len(ioamElements) + len(waymarkElements) + len(measurementElements); len(registry(t).Elements()) != n {
+	if n := len(iana) + len(ioamElements) + len(waymarkElements) + len(measurementElements) + len(reportingElements); len(registry(t).Elements()) != n {
 		t.Errorf("%d elements, want %d", len(registry(t).Elements()), n)
 	}
 }

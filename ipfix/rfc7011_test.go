@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net/netip"
 	"testing"
 
@@ -230,25 +231,37 @@ func TestMalformedHasNoEffect(t *testing.T) {
 	}
 }
 
-// A message that changes templates in every way before its error has no effect either.
+// A message that changes templates in every way before its error has no effect but that
+// those templates end: an exporter that sent it no longer uses them.
 func TestDiscardedAfterChanges(t *testing.T) {
 	for _, transport := range []Transport{UDP, TCP} {
-		s := session(t, transport, Limits{SessionTemplates: 4})
-		decode(t, s, sets(t, 0, portTemplate, nameTemplate, aboutTemplate, portData))
-		before := snapshot(s)
-		for _, changes := range []string{
-			"0002 000c 0100 0001 0007 0002",                                  // redefined
-			"0002 0008 0100 0000",                                            // withdrawn
-			"0002 0008 0002 0000" + "0003 0008 0003 0000" + portTemplate,     // all withdrawn, one back
-			"0002 0008 0100 0000" + "0002 000c 0100 0001 0007 0002",          // withdrawn and another
-			"0002 0014 0103 0001 0007 0002 0104 0001 0007 0002" + "00050004", // new, and one too many
-			portData,
+		for _, c := range []struct {
+			changes string
+			end     map[Transport][]TemplateID
+		}{
+			{"0002 000c 0100 0001 0007 0002", map[Transport][]TemplateID{UDP: {256}, TCP: {256}}},                       // redefined
+			{"0002 0008 0100 0000", map[Transport][]TemplateID{TCP: {256}}},                                             // withdrawn
+			{"0002 0008 0002 0000" + "0003 0008 0003 0000" + portTemplate, map[Transport][]TemplateID{TCP: {257, 258}}}, // all withdrawn, one back
+			{"0002 0008 0100 0000" + "0002 000c 0100 0001 0007 0002", map[Transport][]TemplateID{UDP: {256}, TCP: {256}}},
+			{"0002 0014 0103 0001 0007 0002 0104 0001 0007 0002" + "00050004", nil}, // new, and one too many
+			{portTemplate, nil},
+			{portData, nil},
 		} {
-			if _, err := s.Decode(sets(t, 1, changes, "0100 0003"), exportTime); !errors.Is(err, CauseTruncatedSet) {
-				t.Fatalf("%v: %s: %v", transport, changes, err)
+			s := session(t, transport, Limits{SessionTemplates: 4})
+			decode(t, s, sets(t, 0, portTemplate, nameTemplate, aboutTemplate, portData))
+			before := maps.Clone(s.domains[7].templates)
+			if _, err := s.Decode(sets(t, 1, c.changes, "0100 0003"), exportTime); !errors.Is(err, CauseTruncatedSet) {
+				t.Fatalf("%v: %s: %v", transport, c.changes, err)
 			}
-			if after := snapshot(s); after != before {
-				t.Errorf("%v: %s changed\n%s to\n%s", transport, changes, before, after)
+			after := snapshot(s)
+			for _, k := range before {
+				s.put(s.domains[7], k)
+			}
+			for _, id := range c.end[transport] {
+				s.forget(s.domains[7], id)
+			}
+			if want := snapshot(s); after != want {
+				t.Errorf("%v: after %s\n%s, want\n%s", transport, c.changes, after, want)
 			}
 		}
 	}

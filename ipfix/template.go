@@ -154,3 +154,8 @@ func (t *Template) appendTo(dst []byte) []byte {
 
 // enterpriseBit is the first bit of a field specifier (RFC 7011 §3.2).
 const enterpriseBit = 0x8000
+
+// has reports whether the template has this scope and these fields.
+func (t *Template) has(scope int, fields []Field) bool {
+	return t.scope == scope && slices.EqualFunc(t.fields, fields, Field.same)
+}

@@ -56,7 +56,9 @@ be beyond the threshold, with --json as an object of the kind "warning".
 
 A path is printed when the encapsulating node, the decapsulating node and every
 hop limit between them have been reported; otherwise when --wait is over, with the
-reason: the last hop that reported the packet, or the missing hop limits.
+reason. A packet is lost after its last node only if all nodes known to come after
+that one have reported the time without a gap; else the exporters that leave it
+unknown are named.
 Postcards without Flow-ID or Sequence Number are printed unjoined.
 
 Only this machine can send to the collector, unless --listen names another

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -190,7 +191,7 @@ func waitForFile(t *testing.T, path string) {
 	t.Fatalf("nothing in %s", path)
 }
 
-// The how-to lists every reason and every fault.
+// The how-to lists every reason, verdict, doubt and fault.
 func TestCollectDocument(t *testing.T) {
 	b, err := os.ReadFile("../../docs/how-to/collect-postcards.md")
 	if err != nil {
@@ -203,8 +204,15 @@ func TestCollectDocument(t *testing.T) {
 	for _, c := range (&collect.Stats{}).Impossible() {
 		names[c.Name] = true
 	}
+	for v := record.PathArrived; v <= record.PathUnknown; v++ {
+		names[v.String()] = true
+	}
+	for d := record.DoubtNone + 1; d < record.NumDoubts; d++ {
+		names[d.String()] = true
+	}
+	known := maps.Clone(names)
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(b), -1) {
-		if !names[m[1]] {
+		if !known[m[1]] {
 			t.Errorf("%s is not known", m[1])
 		}
 		delete(names, m[1])

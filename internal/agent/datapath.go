@@ -32,6 +32,7 @@ type Datapath interface {
 	Counters() ([]datapath.Counters, error)
 	ReadSamples(context.Context, datapath.Samples) error
 	ReadWaiting(datapath.Samples) error
+	ReadThrough() bool
 	CollectFlows(func(datapath.Flow)) error
 	CollectEdges(func(datapath.EdgeFlow)) (left e2e.Totals, err error)
 	Blocks(block uint64, visit func(datapath.BlockCounts))

@@ -179,6 +179,8 @@ func (d *fakeDatapath) ReadWaiting(to datapath.Samples) error {
 	return nil
 }
 
+func (d *fakeDatapath) ReadThrough() bool { return true }
+
 func (d *fakeDatapath) SetRecordsWanted(wanted bool) error {
 	d.wanted.Store(wanted)
 	return nil

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,9 @@ func configFacts(c *config.Config, node model.NodeConfig) health.Node {
 	for _, ns := range node.Namespaces {
 		if ns.Export != model.ExportNone && len(c.Sinks) == 0 {
 			n.Unsent = append(n.Unsent, ns.ID)
+		}
+		if n.ExportLimit = cmp.Or(node.ExportLimit, model.DefaultExportLimit); ns.Export == model.ExportEvery && n.ExportLimit > 1 && len(c.Sinks) > 0 {
+			n.Limited = append(n.Limited, ns.ID)
 		}
 	}
 	names := map[model.IfIndex]string{}

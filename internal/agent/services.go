@@ -42,6 +42,7 @@ func (a *Agent) assemble() {
 		kernel,
 		newForwarding(c),
 		losses,
+		&reports{core: c, sinks: sinks, losses: losses},
 		&refusals{core: c},
 		newDrops(c),
 		measured,

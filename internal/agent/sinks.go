@@ -180,6 +180,17 @@ func (x *sinks) offer(records ...record.Record) {
 	}
 }
 
+// tell passes a report to the sinks that tell collectors.
+func (x *sinks) tell(r sink.Report) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, s := range x.running {
+		if to, ok := s.Sink.(sink.Reporter); ok {
+			to.Report(r)
+		}
+	}
+}
+
 // sinkStats counts the records that one sink was offered, by result.
 type sinkStats struct {
 	name string

@@ -102,6 +102,9 @@ func TestHintsAreForDoctor(t *testing.T) {
 		{"packets", every + strings.Replace(exportRule, "MATCH", "frequency: 1/2,", 1), health.ExportsUnselective, false},
 		{"one host", every + strings.Replace(exportRule, "MATCH", "match: {destination: 2001:db8::7},", 1), health.ExportsUnselective, false},
 		{"one port", every + strings.Replace(exportRule, "MATCH", "match: {destination-port: 53},", 1), health.ExportsUnselective, false},
+		{"every packet, by default 1 in 100", every + "export: [{kind: jsonl}]\n", health.ExportsLimited, true},
+		{"every packet, without a limit", strings.Replace(every, "node: {", "node: {export-limit: 1/1, ", 1) + "export: [{kind: jsonl}]\n", health.ExportsLimited, false},
+		{"sums, limited", strings.Replace(every, "every", "aggregate", 1) + "export: [{kind: jsonl}]\n", health.ExportsLimited, false},
 		{"flows are summed up", strings.Replace(every, "every", "aggregate", 1) + exportRule, health.ExportsUnselective, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/collect/known"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
@@ -106,6 +107,7 @@ type Collector struct {
 	traces   traces
 	blocks   *blocks
 	names    names
+	verdicts verdicts
 	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
 	stats    Stats
 	failed   error // of the output
@@ -124,13 +126,13 @@ type listener interface {
 
 // New makes a collector, which does nothing before Open.
 func New(config Config) (*Collector, error) {
-	c := &Collector{config: config.withDefaults(), traces: newTraces(), names: newNames(), readings: map[*ipfix.Template]*record.Reading{}, enough: func(error) {}}
+	c := &Collector{config: config.withDefaults(), traces: newTraces(), names: newNames(), verdicts: newVerdicts(config.Join.Wait), readings: map[*ipfix.Template]*record.Reading{}, enough: func(error) {}}
 	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(config.Enterprise))
 	if err != nil {
 		return nil, err
 	}
 	c.decoder = ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
-	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPath(p)) })
+	c.joiner = join.New(config.Join, c.path)
 	if c.blocks, err = newBlocks(c.config.Join.Wait, c.config.Thresholds, c.config.AssumeSelection, c.emit); err != nil {
 		return nil, err
 	}
@@ -208,6 +210,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	c.joiner.Flush()
 	c.blocks.assembler.Flush()
 	c.expireTraces(time.Now(), 0)
+	c.stats.Problems[ipfix.CauseSequenceGap] += c.decoder.Settle(time.Now().Add(time.Hour)) // nothing comes any more
 	if c.failed == nil {
 		c.failed = c.config.Output.Flush()
 	}
@@ -280,6 +283,7 @@ func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte)
 	c.stats.Octets += uint64(len(octets))
 	if err != nil {
 		c.problem(err)
+		c.verdicts.base.Trouble(s)
 		return false
 	}
 	c.stats.Messages++
@@ -287,7 +291,8 @@ func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte)
 		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
 	}
 	from.Domain = m.Domain
-	at := origin{from, m.ExportTime}
+	at := origin{from, m.ExportTime, known.Feed{Session: s, Domain: m.Domain}}
+	c.verdicts.message(&at, m, now)
 	for _, set := range m.Sets {
 		for data := range set.Records() {
 			c.record(at, data, now)
@@ -318,6 +323,7 @@ func (c *Collector) count(change func(*Stats)) {
 func (c *Collector) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stats.Problems[ipfix.CauseSequenceGap] += c.decoder.Settle(time.Now())
 	for _, l := range c.sockets {
 		if d, ok := l.(*datagrams); ok {
 			d.countDropped()
@@ -325,6 +331,7 @@ func (c *Collector) Stats() Stats {
 	}
 	s := c.stats
 	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
+	s.PathsLost, s.PathsUnknown, s.Pairs = c.verdicts.lost, c.verdicts.unknown, c.pairs()
 	s.Compared, s.Assembled, s.Beyond = c.blocks.counters, c.blocks.assembler.Counters(), c.blocks.beyond
 	return s
 }

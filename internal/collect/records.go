@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/collect/known"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
@@ -21,6 +22,7 @@ const timeSpan = 24 * time.Hour
 type origin struct {
 	exporter join.Exporter
 	at       time.Time // export time, by the exporter's clock
+	feed     known.Feed
 }
 
 // maxReadings bounds how many templates' readings are kept. Beyond it, all are dropped
@@ -48,6 +50,7 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 	case data.Template.Scope() > 0:
 		c.stats.Options++
 		c.names.learn(from.exporter, r, data)
+		c.verdicts.report(&from, r, data)
 		if c.config.Raw {
 			c.emit(newOther(from, c.names.node(from.exporter), data))
 		}
@@ -97,6 +100,7 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 	}
 	if check.fault != noFault {
 		c.stats.Faults[check.fault]++
+		c.verdicts.base.TroubleOf(from.feed)
 		return
 	}
 	take()

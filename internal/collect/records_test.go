@@ -43,7 +43,7 @@ func TestPath(t *testing.T) {
 		`{"node":"athos","exporter":"2001:db8::5","role":"encapsulating","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":63,"node_id":1,"timestamp":"2026-11-21T12:00:00.000000000Z","transit_delay_ns":null,"queue_depth":0},` +
 		`{"node":"porthos","exporter":"2001:db8::5","role":"transit","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":62,"node_id":2,"timestamp":"2026-11-21T12:00:00.000010000Z","transit_delay_ns":9876,"queue_depth":0,"since_previous_ns":10000},` +
 		`{"node":"aramis","exporter":"2001:db8::5","role":"decapsulating","ingress":"eth0","ingress_ifindex":2,"hop_limit":61,"node_id":3,"timestamp":"2026-11-21T12:00:00.000025000Z","transit_delay_ns":null,"queue_depth":0,"since_previous_ns":15000}],` +
-		`"delay_ns":25000}`
+		`"delay_ns":25000,"verdict":"arrived"}`
 	if lines := out.lines(t); len(lines) != 1 || lines[0] != want {
 		t.Fatalf("got  %s\nwant %s", strings.Join(lines, "\n"), want)
 	}
@@ -72,7 +72,7 @@ func TestIncompletePath(t *testing.T) {
 	}{
 		{"lost", packet(0)[:2],
 			[]string{`"complete":false,"reason":"not_seen_further","last_seen":{"exporter":"2001:db8::5","node_id":2,"hop_limit":62,"egress_ifindex":3},"nodes"`},
-			"    incomplete: not seen after node 2; no decapsulating node reported the packet\n"},
+			"    incomplete: not known after node 2; no node after it is known yet\n"},
 		{"hop missing", []fields{packet(0)[0], packet(0)[2]},
 			[]string{`"reason":"hop_missing","missing_hops":[62],"nodes"`, `"delay_ns":25000`},
 			"    incomplete: a node between two that reported did not; no node reported hop limit 62\n"},

@@ -43,6 +43,10 @@ type Stats struct {
 
 	Beyond [len(thresholds)]int // flows that are beyond each threshold
 
+	PathsLost    uint64 // by verdict
+	PathsUnknown uint64
+	Pairs        []record.Pair
+
 	Join    join.Stats
 	Waiting int // packets that wait for postcards
 }
@@ -69,6 +73,8 @@ func (s *Stats) Counts() []record.Count {
 		count("postcards_late", "Postcards that came after their path was printed.", s.Join.Late),
 		count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
 		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
+		count("paths_lost", "Paths of packets that are known to be lost.", s.PathsLost),
+		count("paths_unknown", "Paths of packets of which it is not known whether they are lost.", s.PathsUnknown),
 		count("flows", "Flow records.", s.Flows),
 		count("edge_flows", "Records of flows that are measured from edge to edge.", s.EdgeFlows),
 		count("losses", "Records of packet loss.", s.Losses),
@@ -130,5 +136,5 @@ func byCause[C cause](values []uint64, first C) []record.Count {
 
 // Record makes a record of the counters.
 func (s *Stats) Record() *record.Statistics {
-	return &record.Statistics{Counts: s.Counts(), Paths: s.Paths(), Malformed: s.Malformed(), Impossible: s.Impossible(), Waiting: s.Waiting}
+	return &record.Statistics{Counts: s.Counts(), Paths: s.Paths(), Malformed: s.Malformed(), Impossible: s.Impossible(), Waiting: s.Waiting, Pairs: s.Pairs}
 }

@@ -147,7 +147,12 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 		c.count(func(s *Stats) { s.SessionsRefused++ })
 		return
 	}
-	defer c.decoder.Close(key)
+	defer func() {
+		c.decoder.Close(key)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.verdicts.base.End(session)
+	}()
 	if err := c.stream(conn, session, join.Exporter{Addr: exporter.Addr()}); ctx.Err() == nil {
 		c.ended(err)
 	}

@@ -113,7 +113,7 @@ func (c *Collector) expireTraces(now time.Time, wait time.Duration) {
 func (c *Collector) trace(from origin, h *record.Hop) *record.Trace {
 	t := h.Trace
 	if t.Time.IsZero() {
-		t.Time.Time = from.at
+		t.Time.Time, t.Undated = from.at, true
 	}
 	t.Time, t.Node, t.Interface = instant.Of(t.Time.Time), c.names.node(from.exporter), c.names.iface(from.exporter, t.IfIndex)
 	return t

@@ -117,6 +117,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[Forwarding](): words(
 		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
 	reflect.TypeFor[SinkKind]():          words(namedWords(kindsOfSinks)...),
+	reflect.TypeFor[RecordKind]():        words(namedWords(recordKinds)...),
 	reflect.TypeFor[CollectorAddress]():  newCodec(formText, "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\"", parseCollector, formatCollector),
 	reflect.TypeFor[SourceAddress]():     newCodec(formText, "an IPv4 or IPv6 address of this node", parseSource, func(a SourceAddress) string { return netip.Addr(a).String() }),
 	reflect.TypeFor[ObservationDomain](): unsigned[ObservationDomain](32),

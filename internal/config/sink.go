@@ -9,16 +9,24 @@ import (
 	"os"
 	"reflect"
 
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Sink is one sink of records: the settings of its kind.
 type Sink struct {
-	Kind  SinkKind `key:"kind" required:"true" doc:"jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector."`
-	JSONL JSONL    `of:"jsonl"`
-	IPFIX IPFIX    `of:"ipfix"`
+	Kind    SinkKind     `key:"kind" required:"true" doc:"jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector."`
+	Records []RecordKind `key:"records" absent:"all" doc:"Only records of these kinds: trace, postcard, flow, loss, delay, block, edge-flow. Others count nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost."`
+	JSONL   JSONL        `of:"jsonl"`
+	IPFIX   IPFIX        `of:"ipfix"`
 }
+
+// RecordKind is a kind of records that an agent makes, by its name in JSON.
+type RecordKind string
+
+// recordKinds are all of them.
+var recordKinds = []RecordKind{record.KindTrace, record.KindPostcard, record.KindFlow, record.KindLoss, record.KindDelay, record.KindBlock, record.KindEdgeFlow}
 
 // SinkKind is a kind of sinks: jsonl or ipfix.
 type SinkKind string
@@ -77,7 +85,15 @@ func (e *Sink) settings() sinkSettings {
 
 // Open makes the sink for the node with that id. Nothing is written before it runs.
 func (e *Sink) Open(node ioam.NodeID, env sink.Environment) (sink.Sink, error) {
-	return e.settings().open(node, env)
+	opened, err := e.settings().open(node, env)
+	if err != nil || len(e.Records) == 0 {
+		return opened, err
+	}
+	kinds := make([]string, len(e.Records))
+	for i, kind := range e.Records {
+		kinds[i] = string(kind)
+	}
+	return sink.Only(opened, kinds...), nil
 }
 
 // Same reports whether the running sink e, made for node, is the one wanted for
@@ -99,6 +115,9 @@ func (c *Config) sinkRules(add func(path, problem, cure string)) {
 		e := &c.Sinks[i]
 		path := fmt.Sprintf("export[%d]", i)
 		e.foreignKeys(path, add)
+		if e.Records != nil && len(e.Records) == 0 {
+			add(path+".records", "no record is of no kind", "list kinds, or remove it for all")
+		}
 		s := e.settings()
 		s.rules(path, add)
 		text, key := s.place()

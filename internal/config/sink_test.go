@@ -99,6 +99,10 @@ func TestFaultsOfExport(t *testing.T) {
 			`2:28: export[0].address: jsonl does not have this key; remove it, or set kind: ipfix`,
 			`2:52: export[0].refresh: jsonl does not have this key; remove it, or set kind: ipfix`,
 			`3:49: export[1].path: ipfix does not have this key; remove it, or set kind: jsonl`}},
+		{"kinds of records", "export:\n  - {kind: jsonl, records: [loss, path]}\n  - {kind: jsonl, path: /x, records: []}\n  - {kind: jsonl, path: /y, records: [loss, loss]}", []string{
+			`2:35: export[0].records[1]: "path" is not a valid value; write one of trace, postcard, flow, loss, delay, block, edge-flow`,
+			`3:38: export[1].records: no record is of no kind; list kinds, or remove it for all`,
+			`4:45: export[2].records lists loss twice; remove one`}},
 		{"no collector", "export: [{kind: ipfix}]", []string{
 			`1:10: export[0].address: ipfix needs a collector; add it: an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
 		{"an address that cannot be read", "export: [{kind: ipfix, address: \"http://x\"}]", []string{

@@ -106,9 +106,9 @@ type emptied struct {
 	rings atomic.Pointer[[]*ring]
 }
 
-// readThrough waits until everything that programs have written is read; false
+// ReadThrough waits until everything that programs have written is read; false
 // means that there is no reader, or that it is too slow.
-func (d *Datapath) readThrough() bool {
+func (d *Datapath) ReadThrough() bool {
 	rings := d.reading.rings.Load()
 	if rings == nil {
 		return false

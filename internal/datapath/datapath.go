@@ -93,7 +93,7 @@ func Open(options Options) (*Datapath, error) {
 		return nil, err
 	}
 	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
-	d.gaps.read = d.readThrough
+	d.gaps.read = d.ReadThrough
 	d.gaps.distrust() // what an earlier agent read is unknown
 	if d.shared, err = d.openShared(); err != nil {
 		return nil, err

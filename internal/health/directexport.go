@@ -60,3 +60,18 @@ func exportsUnselective(encapsulation, iface string) Warning {
 		fmt.Sprintf("encapsulation %s inserts a Direct Export into every packet to a prefix, and this node makes a postcard for each (export: every), within its limits: RFC 9326 section 3.1.1 requires a subset, 1 in more than 100", encapsulation),
 		"set flows: 1/N or frequency: 1/N in the encapsulation, narrow the match, or set export: aggregate or sample in the namespace")
 }
+
+// exportsLimited says that a namespace that exports every packet does not.
+func exportsLimited(namespaces []ioam.NamespaceID, limit uint32) Warning {
+	list, which := make([]string, len(namespaces)), "namespace"
+	for i, ns := range namespaces {
+		list[i] = fmt.Sprint(ns)
+	}
+	if len(list) > 1 {
+		which = "namespaces"
+	}
+	return New(ExportsLimited, "",
+		fmt.Sprintf("%s %s has export: every, but node.export-limit: 1/%d allows each interface one postcard for %d packets that it sees (%.3g%%), after the first 64 of each CPU: "+
+			"where other packets are few, most packets make no postcard, and a collector cannot tell which are lost", which, strings.Join(list, " and "), limit, limit, 100/float64(limit)),
+		"set node.export-limit: 1/1 if links and collectors can take a postcard of each packet, or export: aggregate, or export: sample, or mark fewer packets at the encapsulating nodes (flows, frequency)")
+}

@@ -47,6 +47,7 @@ const (
 	EdgeFlowsLeft       Code = "edge_flows_left"
 	EncapShadowed       Code = "encapsulation_shadowed"
 	ExporterFailing     Code = "exporter_failing"
+	ExportsLimited      Code = "exports_limited"
 	ExportsSuppressed   Code = "exports_suppressed"
 	ExportsUnsecured    Code = "exports_unsecured"
 	ExportsUnselective  Code = "exports_unselective"
@@ -125,6 +126,7 @@ var kinds = []Kind{
 	{EdgeFlowsLeft, Degraded, "flows measured from edge to edge have given way to others before their record"},
 	{EncapShadowed, Degraded, "no packet gets the header of an encapsulation"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
+	{ExportsLimited, Hint, "not every packet with export: every makes a postcard"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
 	{ExportsUnsecured, Hint, "records cross the network without encryption"},
 	{ExportsUnselective, Hint, "every packet to a prefix makes a postcard"},

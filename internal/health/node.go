@@ -66,6 +66,8 @@ type Node struct {
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
 	Unsent          []ioam.NamespaceID // they export, but there is no exporter
+	Limited         []ioam.NamespaceID // they export every packet, as far as ExportLimit allows
+	ExportLimit     uint32             // packets for one postcard
 	Ends            []string           // tunnels and namespaces that should end here
 	NoIngress       bool               // no interface has the ingress role
 	Unsecured       []string           // collectors on other hosts that get records without TLS
@@ -99,6 +101,9 @@ func CheckNode(n Node) []Warning {
 	}
 	if len(n.Unsent) > 0 {
 		ws = append(ws, exportsUnsent(n.Unsent))
+	}
+	if len(n.Limited) > 0 {
+		ws = append(ws, exportsLimited(n.Limited, n.ExportLimit))
 	}
 	if len(n.Unsecured) > 0 {
 		ws = append(ws, exportsUnsecured(n.Unsecured))

@@ -86,7 +86,8 @@ var blocks = table[Block]{
 		func(c *Block) *uint64 { return &c.Number }, number[uint64]()).
 		ipfix(sectionHeader, "pmBlockNumber"),
 	field("start", "", "Start of the block.", func(c *Block) *instant.Time { return &c.Start }, moment()).
-		ipfix(sectionHeader, "pmStartNanoseconds"),
+		ipfix(sectionHeader, "pmStartNanoseconds", "flowStartMilliseconds").firstRead(),
+	hidden((*Block).end, moment()).ipfix(sectionHeader, "flowEndMilliseconds").unread(),
 	field("length_ns", "nanoseconds", "Length of the block.", func(c *Block) *uint64 { return &c.Length }, number[uint64]()).
 		ipfix(sectionHeader, "pmLengthNanoseconds"),
 	field("guard_ns", "nanoseconds", "How far from its block a packet may arrive.", func(c *Block) *uint64 { return &c.Guard }, number[uint64]()).
@@ -126,6 +127,8 @@ func (c *Block) conditions() conditions {
 	var has conditions
 	return has.with(sidsKnown, c.Source.IsValid() || len(c.SIDs) > 0).with(blockTimed, c.TimeSum.Valid)
 }
+
+func (c *Block) end() *instant.Time { return endOf(c.Start, c.Length) }
 
 // settle makes a source absent that an exporter did not know.
 func (c *Block) settle() {

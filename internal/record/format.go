@@ -70,6 +70,7 @@ func OptionsFormats() []DataFormat {
 		optionsFormat("Metering Process Statistics (RFC 7011 §4.1)", meterings.rows()),
 		optionsFormat("Metering Process Reliability Statistics (RFC 7011 §4.2)", ignoreds.rows()),
 		optionsFormat("Exporting Process Reliability Statistics (RFC 7011 §4.3)", unsents.rows()),
+		optionsFormat("Postcards of a namespace", reportings.rows()),
 	}
 }
 

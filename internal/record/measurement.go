@@ -82,7 +82,8 @@ var measurements = table[Measurement]{
 		func(m *Measurement) *Field[uint64] { return &m.Block }, optional(number[uint64]())).
 		ipfix(sectionHeader, "pmBlockNumber").when(blockNumbered),
 	field("start", "", "Start of the block or the period, by the clock of the ingress.", func(m *Measurement) *instant.Time { return &m.Start }, moment()).
-		ipfix(sectionHeader, "pmStartNanoseconds"),
+		ipfix(sectionHeader, "pmStartNanoseconds", "flowStartMilliseconds").firstRead(),
+	hidden((*Measurement).end, moment()).ipfix(sectionHeader, "flowEndMilliseconds").unread(),
 	field("length_ns", "nanoseconds", "Length of the block or the period.", func(m *Measurement) *uint64 { return &m.Length }, number[uint64]()).
 		ipfix(sectionHeader, "pmLengthNanoseconds"),
 }
@@ -100,6 +101,14 @@ func (m *Measurement) measurement() *Measurement { return m }
 func (m *Measurement) conditions() conditions {
 	var has conditions
 	return has.with(sidsKnown, m.Source.IsValid() || len(m.SIDs) > 0).with(blockNumbered, m.Block.Valid)
+}
+
+// end is the end of the block or the period: collectors without our elements read the
+// times of flows.
+func (m *Measurement) end() *instant.Time { return endOf(m.Start, m.Length) }
+
+func endOf(start instant.Time, length uint64) *instant.Time {
+	return &instant.Time{Time: start.Add(time.Duration(min(length, 1<<63-1)))}
 }
 
 // settle makes a source absent that an exporter did not know.

@@ -5,6 +5,7 @@ package record
 import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -97,6 +98,32 @@ var unsents = table[Unsent]{
 	hidden(func(u *Unsent) *uint64 { return &u.Unencodable }, number[uint64]()).ipfix(sectionHeader, "ioamUnencodableRecordTotalCount"),
 }
 
+// Reporting is what a node says of its postcards in a namespace: those about packets from
+// Since until Until came before it in the transport session, except as many as its
+// counters have grown since the record before.
+type Reporting struct {
+	Domain                    uint32
+	Namespace                 ioam.NamespaceID
+	Since, Until              instant.Time
+	Counted                   instant.Time // when the counters had been read
+	Served                    instant.Time // since when the node's configuration is as it is
+	Sampling                  uint32       // a postcard of one packet in this number
+	Suppressed, Lost, NotSent uint64       // records
+}
+
+var reportings = table[Reporting]{
+	hidden(func(r *Reporting) *uint32 { return &r.Domain }, number[uint32]()).ipfix(sectionHeader, "observationDomainId"),
+	hidden(func(r *Reporting) *ioam.NamespaceID { return &r.Namespace }, number[ioam.NamespaceID]()).ipfix(sectionHeader, "ioamNamespaceId"),
+	hidden(func(r *Reporting) *instant.Time { return &r.Since }, moment()).ipfix(sectionHeader, "ioamReportedSinceNanoseconds"),
+	hidden(func(r *Reporting) *instant.Time { return &r.Until }, moment()).ipfix(sectionHeader, "ioamReportedUntilNanoseconds"),
+	hidden(func(r *Reporting) *instant.Time { return &r.Counted }, moment()).ipfix(sectionHeader, "ioamCountedUntilNanoseconds"),
+	hidden(func(r *Reporting) *instant.Time { return &r.Served }, moment()).ipfix(sectionHeader, "ioamServedSinceNanoseconds"),
+	hidden(func(r *Reporting) *uint32 { return &r.Sampling }, number[uint32]()).ipfix(sectionHeader, "ioamPostcardSamplingInterval"),
+	hidden(func(r *Reporting) *uint64 { return &r.Suppressed }, number[uint64]()).ipfix(sectionHeader, "ioamSuppressedRecordTotalCount"),
+	hidden(func(r *Reporting) *uint64 { return &r.Lost }, number[uint64]()).ipfix(sectionHeader, "ioamLostRecordTotalCount"),
+	hidden(func(r *Reporting) *uint64 { return &r.NotSent }, number[uint64]()).ipfix(sectionHeader, "notSentFlowTotalCount"),
+}
+
 // Options writes the options records of a session (RFC 7011 §3.4.2.2).
 type Options struct {
 	DomainName    Option[DomainName]
@@ -104,6 +131,7 @@ type Options struct {
 	Metering      Option[Metering]
 	Ignored       Option[Ignored]
 	Unsent        Option[Unsent]
+	Reporting     Option[Reporting]
 }
 
 // Option writes one kind of options records.
@@ -129,6 +157,7 @@ func NewOptions(registry *ipfix.Registry) (*Options, error) {
 	failed = option(&o.Metering, registry, &id, meterings, failed)
 	failed = option(&o.Ignored, registry, &id, ignoreds, failed)
 	failed = option(&o.Unsent, registry, &id, unsents, failed)
+	failed = option(&o.Reporting, registry, &id, reportings, failed)
 	return o, failed
 }
 
@@ -150,5 +179,5 @@ func option[R any](o *Option[R], registry *ipfix.Registry, id *ipfix.TemplateID,
 
 // Templates are all options templates.
 func (o *Options) Templates() []*ipfix.Template {
-	return []*ipfix.Template{o.DomainName.Template, o.InterfaceName.Template, o.Metering.Template, o.Ignored.Template, o.Unsent.Template}
+	return []*ipfix.Template{o.DomainName.Template, o.InterfaceName.Template, o.Metering.Template, o.Ignored.Template, o.Unsent.Template, o.Reporting.Template}
 }

@@ -21,6 +21,8 @@ type Path struct {
 	Packet    Packet
 	Complete  bool
 	Reason    PathReason // why the path is incomplete
+	Verdict   PathVerdict
+	Unknown   []Doubtful // why it is not known whether the packet was lost
 	LastSeen  *LastSeen  // the last node that reported the packet
 	Missing   []int      // hop limits that no node reported
 	Nodes     []PathNode // in path order
@@ -72,6 +74,10 @@ var paths = table[Path]{
 	field("nodes", "", "In the order of the path.", func(p *Path) *[]PathNode { return &p.Nodes }, list(object(pathNodeTable))),
 	field("delay_ns", "nanoseconds", "From the encapsulating to the decapsulating node; absent when one of them did not report a time.",
 		func(p *Path) **int64 { return &p.Delay }, pointer(integer[int64]())),
+	field("verdict", "", "`arrived`: a decapsulating node reported the packet. `lost`: every node that is known to be after `last_seen` has reported that time without a gap, but not this packet. `unknown`: neither is known. Absent in records of earlier versions.",
+		func(p *Path) *PathVerdict { return &p.Verdict }, present(word[PathVerdict]())),
+	field("unknown", "", "Why it is not known whether the packet was lost; absent otherwise.",
+		func(p *Path) *[]Doubtful { return &p.Unknown }, filled(list(object(doubtfulTable)))),
 }
 
 var lastSeenTable = table[LastSeen]{

@@ -40,8 +40,25 @@ func (r *Path) Text() string {
 // explain says why the path is incomplete.
 func (r *Path) explain() string {
 	text := r.Reason.Meaning()
-	if r.LastSeen != nil {
-		text = "not seen after " + r.Nodes[len(r.Nodes)-1].name() + "; " + text
+	last := ""
+	if len(r.Nodes) > 0 {
+		last = r.Nodes[len(r.Nodes)-1].name()
+	}
+	switch {
+	case r.Verdict == PathLost:
+		text = "lost after " + last + "; " + text
+	case r.Verdict == PathUnknown:
+		text = "not known after " + last
+		for i := range r.Unknown {
+			if why := r.Unknown[i].text(); why != "" {
+				text += "; " + why
+			}
+		}
+		if r.Reason != PathNotSeenFurther {
+			text += "; " + r.Reason.Meaning()
+		}
+	case r.LastSeen != nil:
+		text = "not seen after " + last + "; " + text
 	}
 	if len(r.Missing) > 0 {
 		text += fmt.Sprintf("; no node reported hop limit %s", strings.Trim(fmt.Sprint(r.Missing), "[]"))

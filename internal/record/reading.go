@@ -20,12 +20,13 @@ type Reading struct {
 	// edge. Without any of these six they are postcards.
 	Loss, Delay, Block, EdgeFlow bool
 
+	Reporting bool // options records say until when postcards were reported
 	Namespace bool // there is a Namespace-ID
 	Packets   bool // there is a number of packets
 
 	traceType, extensions bool
 	data                  []taking // of a data record
-	domain, iface         []taking // of options records
+	domain, iface, report []taking // of options records
 }
 
 // Functions that read each kind of records, by element.
@@ -39,6 +40,7 @@ var (
 	takeEdgeFlow  = edgeFlows.rows().takes()
 	takeDomain    = domainNames.rows().takes()
 	takeInterface = interfaceNames.rows().takes()
+	takeReporting = reportings.rows().takes()
 )
 
 // NewReading makes the Reading of a template. enterprise is the number of our own
@@ -64,6 +66,9 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	switch {
 	case t.Scope() > 0:
 		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
+		if r.Reporting = has("ioamReportedUntilNanoseconds"); r.Reporting {
+			r.report = plan(t, enterprise, takeReporting)
+		}
 	case r.Hop:
 		r.data = plan(t, enterprise, takeHop)
 	case r.Flow:
@@ -196,6 +201,13 @@ func (r *Reading) Names(record ipfix.DataRecord) (domain DomainName, iface Inter
 	read(r.domain, record, blind(&domain), none)
 	read(r.iface, record, blind(&iface), none)
 	return domain, iface
+}
+
+// ReportingOf reads what an exporter says of its postcards; false means that it lacks a
+// part.
+func (r *Reading) ReportingOf(record ipfix.DataRecord) (p Reporting, ok bool) {
+	read(r.report, record, blind(&p), func(ipfix.Value) {})
+	return p, r.Namespace && !p.Since.IsZero() && !p.Until.IsZero() && !p.Counted.IsZero() && !p.Served.IsZero() && p.Sampling > 0
 }
 
 // settle sets fields that depend on several elements.

@@ -24,6 +24,7 @@ type Statistics struct {
 	Malformed  []Count // messages and their parts, by cause
 	Impossible []Count // records that were dropped, by cause
 	Waiting    int     // packets that wait for postcards
+	Pairs      []Pair
 }
 
 // Kind is "statistics".
@@ -36,6 +37,7 @@ var statistics = table[Statistics]{
 	field("malformed", "", "What was wrong with messages and their parts, by cause.", func(s *Statistics) *[]Count { return &s.Malformed }, counters()),
 	field("impossible", "", "Records that were dropped, by cause.", func(s *Statistics) *[]Count { return &s.Impossible }, counters()),
 	field("waiting", "packets", "Packets that wait for postcards.", func(s *Statistics) *int { return &s.Waiting }, integer[int]()),
+	field("pairs", "", "Packets with joined postcards, by the nodes that reported them one after the other.", func(s *Statistics) *[]Pair { return &s.Pairs }, filled(list(object(pairTable)))),
 }
 
 // counters are an object with a number for each name.
@@ -83,6 +85,9 @@ func (s *Statistics) Text() string {
 	write("path ", s.Paths)
 	write("malformed ", s.Malformed)
 	write("impossible ", s.Impossible)
+	for i := range s.Pairs {
+		b.WriteString(s.Pairs[i].text())
+	}
 	if b.Len() == 0 {
 		return "statistics: nothing has arrived\n"
 	}

@@ -5,6 +5,7 @@ package record
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -94,6 +95,9 @@ func (r Trace) PathText(names Names) string {
 	if r.Overflow.Value {
 		b.WriteString("    and further nodes, for which the trace had no room\n")
 	}
+	if d, ok := r.rest(); ok && !r.Copy {
+		fmt.Fprintf(&b, "    then %s to the node that removed the trace, which wrote no time\n", Duration(d))
+	}
 	return b.String()
 }
 
@@ -119,30 +123,62 @@ type Stretch string
 
 // The stretches that the times of a trace can cover.
 const (
-	EndToEnd    Stretch = "end to end"    // from the first node to the one that removed the trace
-	ToHere      Stretch = "to here"       // to the last node before the packet was observed
-	FirstToLast Stretch = "first to last" // of the known times: others are missing
+	EndToEnd     Stretch = "end to end"     // from the first node to the one that removed the trace
+	ToHere       Stretch = "to here"        // to the last node before the packet was observed
+	ThereAndBack Stretch = "there and back" // of a copy: from this node to the one that returned it, and back
+	FirstToLast  Stretch = "first to last"  // of the known times: others are missing
 )
 
-// Elapsed is the time from the first node with a timestamp to the last, and the stretch
-// it covers; ok is false with fewer than two timestamps.
+// Elapsed is how long the packet took, and the stretch that this covers; ok is false if no
+// two times are known. Where the trace ended, the end is when the packet was there, whether
+// or not that node could write into it.
 func (r Trace) Elapsed() (total time.Duration, over Stretch, ok bool) {
 	for _, h := range r.hops(nil) {
 		total += h.since
 		ok = ok || h.timed
 	}
-	if !ok {
-		return 0, "", false
+	if len(r.Nodes) == 0 || !r.Nodes[0].Timestamp.Valid {
+		return total, FirstToLast, ok
 	}
-	whole := r.Nodes[0].Timestamp.Valid && r.Nodes[len(r.Nodes)-1].Timestamp.Valid && !r.Overflow.Value
-	switch {
+	d, further := r.rest()
+	switch whole := r.Nodes[len(r.Nodes)-1].Timestamp.Valid && !r.Overflow.Value; {
+	case r.Copy && further:
+		return total + d, ThereAndBack, true
+	case further:
+		return total + d, EndToEnd, true
 	case !whole:
-		return total, FirstToLast, true
-	case r.Source == SourceKernel || r.OnItsWay:
-		return total, ToHere, true
+		return total, FirstToLast, ok
+	case r.Copy || r.Source == SourceKernel || r.OnItsWay || r.Undated:
+		return total, ToHere, ok
 	}
-	return total, EndToEnd, true
+	return total, EndToEnd, ok
 }
+
+// end is when the packet was where its trace ended. With one node in the trace, that may
+// be the one that reports it.
+func (r Trace) end() (at time.Time, known bool) {
+	ended := r.Source != SourceKernel && !r.OnItsWay && !r.Undated && !r.Time.IsZero()
+	return r.Time.Time, ended && (len(r.Nodes) > 1 || r.Overflow.Value)
+}
+
+// rest is how long after the last time in the trace the packet was where it ended, if the
+// node there wrote no time.
+func (r Trace) rest() (d time.Duration, ok bool) {
+	end, known := r.end()
+	if !known {
+		return 0, false
+	}
+	for _, n := range slices.Backward(r.Nodes) {
+		if n.Timestamp.Valid {
+			d = end.Sub(n.Timestamp.Value)
+			break
+		}
+	}
+	return d, d.Abs() > timestampStep
+}
+
+// timestampStep is more than any format of timestamps with a fraction rounds.
+const timestampStep = time.Microsecond
 
 // hop is what one node wrote, and what follows from the nodes before it.
 type hop struct {

@@ -24,7 +24,7 @@ func textRecord(t *testing.T, trace string) Trace {
 	t.Helper()
 	decoded := decodeTrace(t, trace)
 	decoded.NodeLen = uint8(decoded.Type.NodeLen())
-	record, err := NewTrace(time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), decoded, udpPacket(), Clock{})
+	record, err := NewTrace(time.Date(2026, 7, 21, 14, 17, 31, 125_000_001, time.UTC), decoded, udpPacket(), Clock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func (fewNames) Interface(node ioam.NodeID, id ioam.InterfaceID) string {
 }
 
 func TestText(t *testing.T) {
-	const head = "2026-11-21T05:21:00.000000001Z  gamma eth0  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 128 bytes, namespace 123, "
+	const head = "2026-07-21T14:17:31.125000001Z  gamma eth0  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 128 bytes, namespace 123, "
 	for _, tt := range []struct{ name, trace, want, line string }{
 		{
 			"two nodes, the second 1 ms later", twoNodes,
@@ -161,11 +161,20 @@ func TestElapsed(t *testing.T) {
 		{"overflow", func(r *Trace) { r.Overflow = NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
 		{"captured, overflow", func(r *Trace) { r.OnItsWay, r.Overflow = true, NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
 		{"first unknown", func(r *Trace) { r.Nodes[0].Timestamp.Valid = false }, FirstToLast, "; first-to-last=1us"},
+		{"the last node wrote it", func(r *Trace) { r.Time.Time = time.Unix(0, 2100) }, EndToEnd, "; end-to-end=2us"},
+		{"ended later", func(r *Trace) { r.Time.Time = time.UnixMicro(105_000) }, EndToEnd, "; end-to-end=105000us"},
+		{"ended later, overflow", func(r *Trace) { r.Time.Time, r.Overflow = time.UnixMicro(105_000), NewField(true, true) }, EndToEnd, "; end-to-end=105000us"},
+		{"ended later, the last unknown", func(r *Trace) { r.Time.Time, r.Nodes[2].Timestamp.Valid = time.UnixMicro(105_000), false }, EndToEnd, "; end-to-end=105000us"},
+		{"ended later, first unknown", func(r *Trace) { r.Time.Time, r.Nodes[0].Timestamp.Valid = time.UnixMicro(105_000), false }, FirstToLast, "; first-to-last=1us"},
+		{"ended at a message's time", func(r *Trace) { r.Time.Time, r.Undated = time.UnixMicro(105_000), true }, ToHere, "; to-here=2us"},
+		{"captured later", func(r *Trace) { r.Time.Time, r.OnItsWay = time.UnixMicro(105_000), true }, ToHere, "; to-here=2us"},
+		{"of the kernel, later", func(r *Trace) { r.Time.Time, r.Source = time.UnixMicro(105_000), SourceKernel }, ToHere, "; to-here=2us"},
+		{"a copy", func(r *Trace) { r.Time.Time, r.Copy = time.UnixMicro(105_000), true }, ThereAndBack, "; there-and-back=105000us"},
 	} {
 		r := timed()
 		tt.change(&r)
 		_, over, ok := r.Elapsed()
-		if !ok || over != tt.want || !strings.HasSuffix(r.PathLine(nil), tt.line) || !strings.Contains(r.Text(), "us "+string(tt.want)+"\n") {
+		if !ok || over != tt.want || !strings.HasSuffix(r.PathLine(nil), tt.line) || !strings.Contains(r.Text(), "s "+string(tt.want)+"\n") {
 			t.Errorf("%s: %q, %v; %s; %s", tt.name, over, ok, r.PathLine(nil), r.Text())
 		}
 	}

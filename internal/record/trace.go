@@ -19,6 +19,7 @@ type Trace struct {
 	Interface string        // where the packet was seen
 	IfIndex   model.IfIndex // of Interface
 	OnItsWay  bool          // the packet kept the trace, and other nodes may have written to it
+	Undated   bool          // Time is that of the message, not that of the packet
 	Source    Source        // absent when it is Waymark's programs
 	Option    string        // IOAM option-type
 	Namespace ioam.NamespaceID

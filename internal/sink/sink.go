@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Sink writes or sends records to one place.
@@ -38,6 +39,27 @@ type Grouped interface {
 	// Group finds its own kind among others, and returns a function that offers
 	// records to all of these and itself, and the rest.
 	Group(others []Sink) (offer func(...record.Record), rest []Sink)
+}
+
+// Reporter is a Sink that also tells collectors until when postcards were offered to it.
+type Reporter interface {
+	// Report says so of all that were offered before. It never waits.
+	Report(Report)
+}
+
+// Report says that postcards about packets from Since until Until were offered, except
+// as many as the counters have grown since the report before.
+type Report struct {
+	Since, Until     time.Time
+	Served           time.Time // since when the node's configuration is as it is
+	Suppressed, Lost uint64    // records; read after Until
+	Namespaces       []Reported
+}
+
+// Reported is a namespace in which the node makes a postcard of one packet in Sampling.
+type Reported struct {
+	Namespace ioam.NamespaceID
+	Sampling  uint32
 }
 
 // Offers returns functions that together offer records once to each sink.

@@ -77,12 +77,13 @@ var layers = map[string]string{
 
 	// Records and their sinks know nothing of the data plane.
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
-	"internal/sink":           "internal/model internal/record",
+	"internal/sink":           "ioam internal/model internal/record",
 	"internal/sink/jsonl":     "internal/record internal/sink",
-	"internal/sink/ipfixsink": "ipfix internal/instant internal/record internal/sink",
+	"internal/sink/ipfixsink": "ioam ipfix internal/instant internal/record internal/sink",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/health internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
+	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
 	// Configuration and control.
 	"internal/config":   "ioam ipfix srv6 internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",

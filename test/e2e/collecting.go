@@ -65,6 +65,16 @@ type Statistics struct {
 	Paths      map[string]uint64 `json:"paths"`
 	Malformed  map[string]uint64 `json:"malformed"`
 	Impossible map[string]uint64 `json:"impossible"`
+	Pairs      []Pair            `json:"pairs"`
+}
+
+// Pair counts the packets that one node reported, by the node that reported them next.
+type Pair struct {
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Packets uint64 `json:"packets"`
+	Lost    uint64 `json:"lost"`
+	Unknown uint64 `json:"unknown"`
 }
 
 // Stop interrupts it, as a user would, and returns its records and statistics.

@@ -20,7 +20,7 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-const udpRecord = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"aramis","interface":"eth0","option":"pre-allocated",
+const udpRecord = `{"kind":"trace","time":"2026-11-21T05:20:59.000048001Z","node":"aramis","interface":"eth0","option":"pre-allocated",
  "namespace":123,"trace_type":"0xf80000","overflow":false,"remaining":0,
  "packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9000,"flow_label":0,"length":148},
  "nodes":[

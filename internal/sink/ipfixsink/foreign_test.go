@@ -22,6 +22,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/tshark"
@@ -73,6 +75,19 @@ func everything(t *testing.T) []record.Record {
 	return []record.Record{postcard(t), flow(), path, odd, edgeFlow()}
 }
 
+// measured are a loss, a delay and a block of the second before 05:20:59.
+func measured() []record.Record {
+	m := record.Measurement{
+		Time: instant.Of(goldenAt), Node: "porthos", FlowID: 7, Scope: record.WholeWay, From: 1, To: 3,
+		Block: record.NewField[uint64](1795238458, true), Start: instant.Of(time.Date(2026, 11, 21, 5, 20, 58, 0, time.UTC)), Length: 1e9,
+	}
+	return []record.Record{
+		&record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField[uint64](3, true), Received: record.NewField[uint64](2, true), Lost: record.NewField[uint64](1, true)},
+		&record.Delay{Measurement: m, Samples: 2, Min: 10, Mean: 11, P95: 12},
+		&record.Block{Time: m.Time, FlowID: m.FlowID, Point: 1, LastPoint: 3, Number: m.Block.Value, Start: m.Start, Length: m.Length, Packets: 3},
+	}
+}
+
 // nfcapd reads times, addresses, ports, interfaces and counts.
 func TestNfdump(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t, "udp")
@@ -88,10 +103,10 @@ func TestNfdump(t *testing.T) {
 	c := newCollector(t, x, Config{Transport: UDP, Address: fmt.Sprint("[::1]:", port), Domain: 2})
 	waitFor(t, "nfcapd", func() bool { return strings.Contains(string(log.bytes()), "Startup nfcapd") })
 	stop := run(c)
-	for _, r := range everything(t) {
+	for _, r := range append(everything(t), measured()...) {
 		offer(x, c, r, 1)
 	}
-	waitFor(t, "sending all", func() bool { return c.Stats().Written == 6 })
+	waitFor(t, "sending all", func() bool { return c.Stats().Written == 9 })
 	stop()
 	time.Sleep(100 * time.Millisecond) // nfcapd does not report when it has read them
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -100,8 +115,8 @@ func TestNfdump(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	// The last options records are in two messages, and nfcapd does not count such records.
-	if want := "Flows: 6, Packets: 100, Bytes: 12800, Sequence Errors: 1, Bad Packets: 0"; !strings.Contains(string(log.bytes()), want) {
+	// nfcapd does not count options records, which are last.
+	if want := "Flows: 9, Packets: 100, Bytes: 12800, Sequence Errors: 0, Bad Packets: 0"; !strings.Contains(string(log.bytes()), want) {
 		t.Errorf("nfcapd does not say %q:\n%s", want, log.bytes())
 	}
 	b, err := exec.Command("nfdump", "-q", "-R", dir, "-o", "json").Output()
@@ -129,6 +144,8 @@ func TestNfdump(t *testing.T) {
 	hop.Egress = 0
 	odd.Proto, odd.SourcePort, odd.DestinationPort = 58, 0, 0
 	across := line{First: aggregate.First, Last: aggregate.Last, Source: seen.Source, Destination: seen.Destination} // no domain without a point
+	// Records of measurements have no packets that were not counted elsewhere, but their times.
+	block := line{First: "2026-11-21T05:20:58.000", Last: "2026-11-21T05:20:59.000"}
 	var got []line
 	for text := range strings.SplitSeq(strings.ReplaceAll(string(b), "},\n{", "}\x00{"), "\x00") {
 		var l line
@@ -137,7 +154,7 @@ func TestNfdump(t *testing.T) {
 		}
 		got = append(got, l)
 	}
-	if want := []line{seen, aggregate, hop, hop, odd, across}; !slices.Equal(got, want) {
+	if want := []line{seen, aggregate, hop, hop, odd, across, block, block, block}; !slices.Equal(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 }

@@ -25,21 +25,26 @@ const (
 // maxSpare is how many empty blocks are kept for a burst.
 const maxSpare = 8
 
-// block is a sequence of encoded records: layout, length, octets.
+// block is a sequence of encoded records and marks: layout, length, octets.
 type block struct {
 	data    []byte
 	records int // from start on
 	start   int // offset of the first record that is still needed
+	begun   time.Time
 }
 
 const entryHeader = 4
 
 func (b *block) append(layout uint16, record []byte) *block {
-	b.data = binary.NativeEndian.AppendUint16(b.data, layout)
-	b.data = binary.NativeEndian.AppendUint16(b.data, uint16(len(record)))
-	b.data = append(b.data, record...)
+	b.entry(layout, record)
 	b.records++
 	return b
+}
+
+func (b *block) entry(layout uint16, octets []byte) {
+	b.data = binary.NativeEndian.AppendUint16(b.data, layout)
+	b.data = binary.NativeEndian.AppendUint16(b.data, uint16(len(octets)))
+	b.data = append(b.data, octets...)
 }
 
 // next reads the record at an offset; end is the offset of the following one.
@@ -61,12 +66,15 @@ type queue struct {
 	spare   []*block
 	taken   int       // blocks that the reader holds
 	since   time.Time // when the last block was begun
+	whole   time.Time // no record that was offered since then was dropped
 	offered uint64
 	dropped uint64
 	closed  bool
 }
 
-func newQueue() *queue { return &queue{wake: make(chan struct{}, 1), forgo: func(*block) {}} }
+func newQueue() *queue {
+	return &queue{wake: make(chan struct{}, 1), forgo: func(*block) {}, whole: time.Now()}
+}
 
 // put copies the records of a block into the queue.
 func (q *queue) put(b *block) {
@@ -91,24 +99,48 @@ func (q *queue) again(b *block, to int) {
 func (q *queue) addAll(b *block, to int) {
 	for at := b.start; at < to; {
 		layout, record, end := b.next(at)
-		q.add(layout, record)
+		if layout != markLayout { // what it marks comes later now
+			q.add(layout, record)
+		}
 		at = end
 	}
+}
+
+// mark puts a mark behind what was offered before. It is no record.
+func (q *queue) mark(octets []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.roomFor(entryHeader+len(octets)).entry(markLayout, octets)
+	}
+}
+
+// wholeSince is since when no record was dropped.
+func (q *queue) wholeSince() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.whole
 }
 
 func (q *queue) add(layout uint16, record []byte) {
 	need := entryHeader + len(record)
 	if q.closed || need > blockLen {
 		q.dropped++
+		q.whole = time.Now()
 		q.forgo(new(block).append(layout, record))
 		return
 	}
+	q.roomFor(need).append(layout, record)
+}
+
+// roomFor is a block with room for so many octets more.
+func (q *queue) roomFor(need int) *block {
 	last := len(q.blocks) - 1
 	if last < 0 || len(q.blocks[last].data)+need > blockLen {
 		q.extend()
 		last = len(q.blocks) - 1
 	}
-	q.blocks[last].append(layout, record)
+	return q.blocks[last]
 }
 
 // extend begins a block and wakes the reader: for the first record, and whenever a
@@ -120,6 +152,9 @@ func (q *queue) extend() {
 		q.dropped += uint64(oldest.records)
 		q.forgo(oldest)
 		q.reuse(oldest)
+		if q.whole = time.Now(); len(q.blocks) > 0 {
+			q.whole = q.blocks[0].begun
+		}
 	}
 	if n := len(q.spare); n > 0 {
 		q.blocks = append(q.blocks, q.spare[n-1])
@@ -128,6 +163,7 @@ func (q *queue) extend() {
 		q.blocks = append(q.blocks, &block{data: make([]byte, 0, blockLen)})
 	}
 	q.since = time.Now()
+	q.blocks[len(q.blocks)-1].begun = q.since
 	select {
 	case q.wake <- struct{}{}:
 	default:

@@ -26,6 +26,7 @@ type receiver struct {
 	messages []*ipfix.Message
 	data     int // data records that are not options
 	missed   uint64
+	lacking  map[*ipfix.Session]uint64
 	seen     int // octets of template sets
 	closers  []io.Closer
 	conns    []*net.TCPConn
@@ -50,12 +51,15 @@ func (r *receiver) take(s *ipfix.Session, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range m.Problems {
-		if p.Cause == ipfix.CauseSequenceGap {
-			r.missed += uint64(p.Count)
-		} else {
+		if p.Cause != ipfix.CauseSequenceGap {
 			r.t.Errorf("message of %d octets: %v", len(b), &p)
 		}
 	}
+	if r.lacking == nil {
+		r.lacking = map[*ipfix.Session]uint64{}
+	}
+	lacking := m.Counted.Awaited() + m.Counted.Missed // nothing changes places here
+	r.missed, r.lacking[s] = r.missed+lacking-r.lacking[s], lacking
 	for _, set := range m.Sets {
 		if set.Template.Scope() == 0 {
 			for range set.Records() {

@@ -221,6 +221,13 @@ func (s *session) add(b *block) error {
 	s.message.consumed = 0
 	for at := b.start; at < len(b.data); {
 		index, record, end := b.next(at)
+		if index == markLayout {
+			if err := s.tellReported(record); err != nil {
+				return err
+			}
+			s.message.block, s.message.offset, at = b, end, end
+			continue
+		}
 		t := list[index].Template
 		err := s.encoder.Add(t, record)
 		if errors.Is(err, ipfix.ErrTemplateUndefined) {

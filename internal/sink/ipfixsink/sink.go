@@ -60,6 +60,7 @@ type Sink struct {
 
 	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
 
+	began     time.Time // what was offered since then went to no earlier session; only Run uses it
 	connected atomic.Bool
 	fault     atomic.Pointer[awayFault]
 
@@ -87,7 +88,8 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 			return nil, err
 		}
 	}
-	c.process, c.queue.forgo, c.queue.room = processes.Add(1), c.forgo, env.Room
+	c.process, c.began = processes.Add(1), c.now()
+	c.queue.forgo, c.queue.room = c.forgo, env.Room
 	return c, nil
 }
 
@@ -161,6 +163,7 @@ func (c *Sink) connect(ctx context.Context) error {
 		return err
 	}
 	s.left = spare.connected(l.peer())
+	defer func() { c.began = c.now() }()
 	return s.run(ctx)
 }
 

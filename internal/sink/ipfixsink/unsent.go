@@ -43,7 +43,9 @@ func (c *Sink) forgo(b *block) {
 	list, sum := c.templates.Layouts(), record.Weight{}
 	for at := b.start; at < len(b.data); {
 		index, encoded, end := b.next(at)
-		sum.Add(list[index].Weigh(encoded))
+		if index != markLayout {
+			sum.Add(list[index].Weigh(encoded))
+		}
 		at = end
 	}
 	c.unsent.add(sum)
