@@ -48,7 +48,8 @@ func newLabLossAddCommand(opts *options, name *string) *cobra.Command {
 last B of every N, or each with a probability P, by a sequence of random numbers
 that the seed decides. The numbers count only the frames that the rule is about:
 all IPv6 frames, or those with the addresses and SIDs that are given. With
---twice, these frames are sent twice instead of lost, as on a link that duplicates.
+--twice, these frames are sent twice instead of lost, as on a link that
+duplicates.
 
 Without a segment routing header, the destination is the first and the last SID.
 Mode encap.red leaves the first SID out of the header: name it as the destination,

@@ -31,18 +31,18 @@ that count. The ingress has its own name, the others have those of the flow's
 points, or their addresses; --json and --csv also number them along the path, from
 0. A value that is not known is "-". A loss is known if the verdict is measured
 or idle (no packet was sent). uncertain gives its reasons. duplicated means that
-more packets came than were sent: some came twice, and may hide lost ones, so there
-is only a least number of each (>=5). A one-way delay is the difference of two
-clocks, and may be wrong by as much as they differ, which is at most clocks. Where
-packets were lost, there may be a lower bound of the mean delay (>=20ms). A block
-that is beyond a threshold of its flow (max-loss, max-delay, no-data-after) has the
-code of the warning.
+more packets came than were sent: some came twice, and may hide lost ones, so
+there is only a least number of each (>=5). A one-way delay is the difference of
+two clocks, and may be wrong by as much as they differ, which is at most clocks.
+Where packets were lost, there may be a lower bound of the mean delay (>=20ms). A
+block that is beyond a threshold of its flow (max-loss, max-delay, no-data-after)
+has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
-With --last, the blocks of the last time are shown, up to an hour: as far as the
-agent has run for so long, and their results have fitted into its memory (64 MB). The
-first line on standard error says if that is not so.
+With --last, the blocks of the last time are shown, up to an hour, if the agent
+has run for that long, and their results fit into its memory for them (64 MB).
+The first line on standard error says if that is not so.
 
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to
