@@ -56,7 +56,7 @@ var layers = map[string]string{
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/blocks":    "stamp",
-	"internal/stamp/query":     "stamp internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
+	"internal/stamp/query":     "stamp internal/delay internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
 	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/keyfile":   "internal/secretfile",
 	"internal/stamp/sender":    "srv6 stamp internal/delay internal/icmpv6 internal/stamp/clock internal/stamp/inband internal/stamp/measure internal/stamp/udp",
