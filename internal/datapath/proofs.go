@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -152,16 +153,14 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 }
 
 // readClocks reads TAI, and by how much it is ahead of the time since the boot, in
-// nanoseconds.
+// nanoseconds. An agent in another time namespace compares both.
 func readClocks() (now, ahead int64, err error) {
-	var tai, boot unix.Timespec
-	if err = unix.ClockGettime(unix.CLOCK_TAI, &tai); err == nil {
-		err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
-	}
-	if err != nil {
+	var tai unix.Timespec
+	if err = unix.ClockGettime(unix.CLOCK_TAI, &tai); err != nil {
 		return 0, 0, fmt.Errorf("read the clock: %w", err)
 	}
-	return tai.Nano(), tai.Nano() - boot.Nano(), nil
+	boot, err := kernelclock.Boot()
+	return tai.Nano(), tai.Nano() - int64(boot), err
 }
 
 // beginProof gives a slot that no program uses to a profile.

@@ -35,7 +35,8 @@ var layers = map[string]string{
 	"internal/secretfile": "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
-	"internal/datapath":     "ioam srv6 internal/e2e internal/model internal/pot",
+	"internal/kernelclock":  "",
+	"internal/datapath":     "ioam srv6 internal/e2e internal/kernelclock internal/model internal/pot",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -97,7 +98,7 @@ var layers = map[string]string{
 	"internal/supervisor": "",
 
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor",
-	"internal/lab/linkloss":  "",
+	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
 	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
 	"internal/patience":      "",
@@ -126,7 +127,7 @@ var testPackages = []string{"internal/kmsgtest", "internal/pintest", "internal/t
 var outsiders = map[string]string{
 	// Benchmarks have BPF programs of their own (sources, sinks, empty hooks), and labs
 	// have one that loses packets.
-	"github.com/cilium/ebpf":              "internal/datapath internal/lab/linkloss bench/experiments bench/harness",
+	"github.com/cilium/ebpf":              "internal/datapath internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
 	"github.com/goccy/go-yaml":            "internal/config internal/lab",
