@@ -33,6 +33,7 @@ var layers = map[string]string{
 	"internal/model":      "ioam srv6 internal/ipv6 internal/loss internal/pot",
 	"internal/reference":  "ioam internal/e2e internal/ipv6 internal/model internal/pot",
 	"internal/secretfile": "",
+	"internal/inputfile":  "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
@@ -80,13 +81,13 @@ var layers = map[string]string{
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
 	"internal/sink":           "internal/model internal/record",
 	"internal/sink/jsonl":     "internal/record internal/sink",
-	"internal/sink/ipfixsink": "ipfix internal/instant internal/record internal/sink",
+	"internal/sink/ipfixsink": "ipfix internal/inputfile internal/instant internal/record internal/sink",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/health internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/health internal/inputfile internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix srv6 internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
+	"internal/config":   "ioam ipfix srv6 internal/inputfile internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
