@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernelclock reads the clocks that BPF programs read: bpf_ktime_get_ns and
-// bpf_ktime_get_boot_ns. In a time namespace (containers, restored checkpoints), the clocks of a
-// process differ from them by an offset, which may be days. So every time that is compared with
-// one of a program comes from here.
+// Package kernelclock reads the clock that BPF programs read, bpf_ktime_get_ns. In a time namespace
+// (containers, restored checkpoints), the monotonic clock of a process differs from it by an offset,
+// which may be days. So every time that is compared with one of a program comes from here.
 package kernelclock
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -22,46 +20,39 @@ import (
 // is restored on another machine.
 const fresh = 1_000_000_000
 
-// clock is how far the programs' clocks are ahead of this process's.
+// clock is how far the programs' clock is ahead of this process's.
 type clock struct {
 	mu      sync.Mutex // for program, while it runs
 	program *ebpf.Program
 
-	known           atomic.Bool
-	read            atomic.Int64 // when, by the monotonic clock of this process
-	monotonic, boot atomic.Int64
+	known atomic.Bool
+	read  atomic.Int64 // when, by the monotonic clock of this process
+	ahead atomic.Int64
 }
 
-var clocks clock
+var programs clock
 
 // Monotonic is the time of bpf_ktime_get_ns in ns. The first call loads a program.
 func Monotonic() (uint64, error) {
-	return clocks.now(unix.CLOCK_MONOTONIC, &clocks.monotonic)
-}
-
-// Boot is the time of bpf_ktime_get_boot_ns in ns.
-func Boot() (uint64, error) { return clocks.now(unix.CLOCK_BOOTTIME, &clocks.boot) }
-
-func (c *clock) now(id int32, ahead *atomic.Int64) (uint64, error) {
-	if err := c.refresh(); err != nil {
+	if err := programs.refresh(); err != nil {
 		return 0, err
 	}
-	at, err := own(id)
-	return uint64(at + ahead.Load()), err
+	at, err := own()
+	return uint64(at + programs.ahead.Load()), err
 }
 
-// own is a clock of this process.
-func own(id int32) (int64, error) {
+// own is the monotonic clock of this process.
+func own() (int64, error) {
 	var t unix.Timespec
-	if err := unix.ClockGettime(id, &t); err != nil {
-		return 0, fmt.Errorf("read a clock of the kernel: %w", err)
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0, fmt.Errorf("read the monotonic clock: %w", err)
 	}
 	return t.Nano(), nil
 }
 
-// refresh reads the offsets again if they are old. What was known is kept if that fails.
+// refresh reads the offset again if it is old. What was known is kept if that fails.
 func (c *clock) refresh() error {
-	now, err := own(unix.CLOCK_MONOTONIC)
+	now, err := own()
 	if err != nil {
 		return err
 	}
@@ -83,11 +74,11 @@ func (c *clock) refresh() error {
 	return nil
 }
 
-// runs is how often the program runs to find the offsets: this process may be interrupted in one.
+// runs is how often the program runs to find the offset: this process may be interrupted in one.
 const runs = 3
 
-// measure finds the offsets. Each run says between what an offset is. One that was right before and
-// still may be stays, so that none is off by the time that a run takes unless it must be.
+// measure finds the offset. Each run says between what it is. One that was right before and still
+// may be stays, so that it is not off by the time that a run takes unless it must be.
 func (c *clock) measure() error {
 	if c.program == nil {
 		var err error
@@ -95,34 +86,24 @@ func (c *clock) measure() error {
 			return err
 		}
 	}
-	monotonic, boot := within{}, within{}
+	ahead := within{}
 	for range runs {
-		before, err := both()
+		before, err := own()
 		if err != nil {
 			return err
 		}
-		programs, err := c.run()
+		at, err := c.run()
 		if err != nil {
 			return err
 		}
-		after, err := both()
+		after, err := own()
 		if err != nil {
 			return err
 		}
-		monotonic.narrow(programs[0]-after[0], programs[0]-before[0])
-		boot.narrow(programs[1]-after[1], programs[1]-before[1])
+		ahead.narrow(at-after, at-before)
 	}
-	c.monotonic.Store(monotonic.nearest(c.monotonic.Load()))
-	c.boot.Store(boot.nearest(c.boot.Load()))
+	c.ahead.Store(ahead.nearest(c.ahead.Load()))
 	return nil
-}
-
-// both are the clocks of this process.
-func both() (t [2]int64, err error) {
-	var fault error
-	t[0], err = own(unix.CLOCK_MONOTONIC)
-	t[1], fault = own(unix.CLOCK_BOOTTIME)
-	return t, errors.Join(err, fault)
 }
 
 // within are the bounds of an offset.
@@ -148,36 +129,34 @@ func (w *within) nearest(before int64) int64 {
 
 const (
 	packetLen = 32 // longer than an Ethernet header
-	timesLen  = 16
+	timeLen   = 8
 )
 
 // run runs the program.
-func (c *clock) run() (times [2]int64, err error) {
+func (c *clock) run() (int64, error) {
 	opts := ebpf.RunOptions{Data: make([]byte, packetLen), DataOut: make([]byte, packetLen)}
 	if _, err := c.program.Run(&opts); err != nil {
-		return times, err
+		return 0, err
 	}
-	if len(opts.DataOut) < timesLen {
-		return times, fmt.Errorf("the program gave %d octets, want %d", len(opts.DataOut), timesLen)
+	if len(opts.DataOut) < timeLen {
+		return 0, fmt.Errorf("the program gave %d octets, want %d", len(opts.DataOut), timeLen)
 	}
-	return [2]int64{int64(binary.NativeEndian.Uint64(opts.DataOut)), int64(binary.NativeEndian.Uint64(opts.DataOut[8:]))}, nil
+	return int64(binary.NativeEndian.Uint64(opts.DataOut)), nil
 }
 
-// load loads a program that writes both clocks to the start of its packet.
+// load loads a program that writes its clock to the start of its packet.
 func load() (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "waymark_clock", Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
 		Instructions: asm.Instructions{
 			asm.Mov.Reg(asm.R6, asm.R1),
 			asm.FnKtimeGetNs.Call(),
-			asm.StoreMem(asm.RFP, -timesLen, asm.R0, asm.DWord),
-			asm.FnKtimeGetBootNs.Call(),
-			asm.StoreMem(asm.RFP, -timesLen+8, asm.R0, asm.DWord),
+			asm.StoreMem(asm.RFP, -timeLen, asm.R0, asm.DWord),
 			asm.Mov.Reg(asm.R1, asm.R6),
 			asm.Mov.Imm(asm.R2, 0),
 			asm.Mov.Reg(asm.R3, asm.RFP),
-			asm.Add.Imm(asm.R3, -timesLen),
-			asm.Mov.Imm(asm.R4, timesLen),
+			asm.Add.Imm(asm.R3, -timeLen),
+			asm.Mov.Imm(asm.R4, timeLen),
 			asm.Mov.Imm(asm.R5, 0),
 			asm.FnSkbStoreBytes.Call(),
 			asm.Mov.Imm(asm.R0, 0),

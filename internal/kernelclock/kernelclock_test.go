@@ -3,66 +3,56 @@
 package kernelclock
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// days is the offset of the time namespace in the test.
-const days = 86_400
-
-// Outside of a time namespace, the clocks are the process's own; in one, they are not, and are those
-// of the programs.
-func TestClocks(t *testing.T) {
+// Outside of a time namespace, the clock is the process's own; in one, it is not, and is that of the
+// programs.
+func TestClock(t *testing.T) {
 	testnet.NeedRoot(t)
-	const child = "WAYMARK_TEST_TIME_NAMESPACE"
-	own := func(id int32) int64 {
-		at, err := own(id)
+	const (
+		child   = "WAYMARK_TEST_TIME_NAMESPACE"
+		inexact = int64(100 * time.Millisecond) // in a time namespace, as a run of the program is long
+	)
+	ahead, slack := int64(0), int64(0)
+	if text := os.Getenv(child); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return at
+		ahead, slack = -seconds*int64(time.Second), inexact
 	}
-	ahead := map[int32]int64{unix.CLOCK_MONOTONIC: 0, unix.CLOCK_BOOTTIME: 0} // of the programs' clocks
-	if os.Getenv(child) != "" {
-		ahead[unix.CLOCK_MONOTONIC], ahead[unix.CLOCK_BOOTTIME] = -days*1e9, 600*1e9
-	}
-	for id, read := range map[int32]func() (uint64, error){unix.CLOCK_MONOTONIC: Monotonic, unix.CLOCK_BOOTTIME: Boot} {
-		for range 1000 {
-			before := own(id)
-			got, err := read()
-			after := own(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// In a time namespace, the offset is known as exactly as a run of the program is short.
-			const inexact = 100_000_000
-			low, high := before+ahead[id], after+ahead[id]
-			if ahead[id] != 0 {
-				low, high = low-inexact, high+inexact
-			}
-			if int64(got) < low || int64(got) > high {
-				t.Fatalf("clock %d is %d, want %d to %d", id, got, low, high)
-			}
+	for i := range 1000 {
+		before, err := own()
+		got, fault := Monotonic()
+		after, failure := own()
+		if err := errors.Join(err, fault, failure); err != nil {
+			t.Fatal(err)
 		}
-		clocks.read.Store(0) // and when the offset is read again
-		if got, err := read(); err != nil || int64(got) < own(id)+ahead[id]-200_000_000 {
-			t.Errorf("clock %d, read again: %d, %v", id, got, err)
+		if int64(got) < before+ahead-slack || int64(got) > after+ahead+slack {
+			t.Fatalf("%d, want %d to %d", got, before+ahead, after+ahead)
+		}
+		if i%100 == 0 {
+			programs.read.Store(0) // the offset is read again
 		}
 	}
-	if os.Getenv(child) != "" {
+	if ahead != 0 {
 		return
 	}
-	cmd := exec.Command("unshare", "--time", "--monotonic", fmt.Sprint(days), "--boottime", "-600", "--fork", os.Args[0], "-test.run", "^TestClocks$", "-test.v")
-	cmd.Env = append(os.Environ(), child+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestClocks") {
-		t.Errorf("in a time namespace: %v\n%s", err, out)
+	for _, seconds := range []string{"86400", "-600"} {
+		cmd := exec.Command("unshare", "--time", "--monotonic", seconds, "--fork", os.Args[0], "-test.run", "^TestClock$", "-test.v")
+		cmd.Env = append(os.Environ(), child+"="+seconds)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestClock ") {
+			t.Errorf("in a time namespace of %s s: %v\n%s", seconds, err, out)
+		}
 	}
 }
 
