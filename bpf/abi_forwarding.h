@@ -41,7 +41,10 @@ struct tick {
 	__u32 flow;	/* its entry in the table, counted from the CPU's first one */
 };
 
-/* How long the agent's report is good for next hops found before, and for new ones; ns. */
+/*
+ * How long the agent's report is good for next hops found before, and for new ones; ns. It is not good
+ * either if it is ahead by more than the latter.
+ */
 #define FORWARDING_CACHED_FOR 100000000ULL
 #define FORWARDING_HELPED_FOR 5000000000ULL
 

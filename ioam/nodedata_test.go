@@ -128,6 +128,12 @@ func TestTimestamps(t *testing.T) {
 			t.Fatalf("%d ns became %v", ns, got)
 		}
 	}
+	// Zero is a time that the node does not know (RFC 5905 §6).
+	for _, f := range []TimestampFormat{TimestampPOSIX, TimestampPTP, TimestampNTP} {
+		if at, ok := f.Time(0, 0, offset); ok {
+			t.Errorf("%v: 0 is %v", f, at)
+		}
+	}
 	for _, bad := range []struct {
 		format   TimestampFormat
 		fraction uint32
@@ -154,6 +160,10 @@ func TestNodeTimestamp(t *testing.T) {
 		{0x300000, "00000005 000f4240", time.Time{}, false},
 		{0x300000, "ffffffff 00000007", time.Time{}, false},
 		{0x100000, "00000007", time.Time{}, false},
+		{0x300000, "00000000 00000000", time.Time{}, false},
+		{0x300000, "00000000 ffffffff", time.Time{}, false}, // the full second
+		{0x200000, "00000000", time.Time{}, false},
+		{0x300000, "00000000 00000001", time.Unix(0, 1000), true},
 	} {
 		got, ok := NodeData{Type: test.kind, Bytes: craft.Hex(t, test.hex)}.Timestamp(TimestampPOSIX, 0)
 		if ok != test.ok || !got.Equal(test.want) {

@@ -72,10 +72,14 @@ func (f TimestampFormat) Fields(tai, taiOffset int64) (seconds, fraction uint32)
 }
 
 // Time converts trace fields 2 and 3 to UTC (RFC 9197 §5); false when the
-// fraction is not one of the format. taiOffset is TAI − UTC and matters for
-// TimestampPTP only. NTP seconds below 2^31 are read as those after the
+// fraction is not one of the format, and when both fields are 0: a node writes
+// that if it does not know the time (RFC 5905 §6), and it is neither 1900 nor
+// 1970 nor 2036. taiOffset is TAI − UTC and matters for TimestampPTP only. NTP seconds below 2^31 are read as those after the
 // wraparound of 2036.
 func (f TimestampFormat) Time(seconds, fraction uint32, taiOffset time.Duration) (time.Time, bool) {
+	if seconds == 0 && fraction == 0 {
+		return time.Time{}, false
+	}
 	switch f {
 	case TimestampPTP:
 		if fraction >= second {

@@ -75,7 +75,8 @@ func (f TimestampFormat) Timestamp(utc int64, taiOffset time.Duration) Timestamp
 }
 
 // Nanoseconds converts a timestamp to nanoseconds of UTC since 1970-01-01; false
-// when the fraction is not one of the format. NTP seconds below 2^31 are read as
+// when the fraction is not one of the format, and for 0, which is a time that the node
+// does not know (RFC 5905 §6). NTP seconds below 2^31 are read as
 // those after the wraparound of 2036.
 func (f TimestampFormat) Nanoseconds(t Timestamp, taiOffset time.Duration) (int64, bool) {
 	at, ok := f.fields().Time(uint32(t>>32), uint32(t), taiOffset)

@@ -30,9 +30,13 @@ func TestTimestamps(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%v of %d: %#x, want %#x", tt.format, tt.utc, uint64(got), uint64(tt.want))
 		}
-		if back, ok := tt.format.Nanoseconds(got, offset); !ok || back != tt.utc && tt.utc != 0 {
-			t.Errorf("%v of %#x: %d, want %d", tt.format, uint64(got), back, tt.utc)
+		// 0 is a time that is not known (RFC 5905 §6), also where it could be one.
+		if back, ok := tt.format.Nanoseconds(got, offset); ok != (got != 0) || ok && back != tt.utc && tt.utc != 0 {
+			t.Errorf("%v of %#x: %d, %v; want %d", tt.format, uint64(got), back, ok, tt.utc)
 		}
+	}
+	if ns, ok := PTP.Nanoseconds(0, offset); ok {
+		t.Errorf("PTP of 0: %d", ns)
 	}
 	if _, ok := PTP.Nanoseconds(1_000_000_000, 0); ok {
 		t.Error("a second of 10^9 ns is accepted")

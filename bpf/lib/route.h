@@ -309,7 +309,9 @@ static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u
 	w->key = state >> 32;
 	w->mtu = state >> 48;
 	w->tag = next_hop_tag(state, from, table);
-	if (!f->alive || silent > (__s64)FORWARDING_HELPED_FOR || w->key & KEY_STACK)
+	/* a report that is far ahead is of another clock, and would never become old */
+	if (!f->alive || (__u64)silent + FORWARDING_HELPED_FOR > 2 * FORWARDING_HELPED_FOR ||
+	    w->key & KEY_STACK)
 		return STACK_AGENT;
 	/* what was found before is of use only while the agent sees changes */
 	if (silent > (__s64)FORWARDING_CACHED_FOR || w->key & KEY_UNCACHED)

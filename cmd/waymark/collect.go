@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -169,10 +170,11 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 	writer := collect.NewWriter(cmd.OutOrStdout(), asJSON)
 	if f.output != "" {
 		var err error
-		if writer, err = collect.OpenWriter(f.output, asJSON); err != nil {
+		if writer, err = collect.OpenWriter(f.output, asJSON, config.Note); err != nil {
 			return err
 		}
 	}
+	defer context.AfterFunc(cmd.Context(), writer.End)() // a reader that has stopped does not keep it from ending
 	output := &collectOutput{Writer: writer, notes: notes, json: asJSON, left: f.count}
 	config.Output = output
 	c, err := collect.New(config)

@@ -140,27 +140,27 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 	}
 }
 
-// readConfig reads a configuration file; - is standard input.
+// readConfig reads a configuration file; - is standard input. It ends with the command, because a
+// terminal or a named pipe may never send anything.
 func readConfig(cmd *cobra.Command, file string) ([]byte, error) {
-	if file != "-" {
-		return config.Read(file)
-	}
 	type input struct {
 		data []byte
 		err  error
 	}
 	read := make(chan input, 1)
 	go func() {
-		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileSize+1))
-		read <- input{data, err}
+		var in input
+		if file != "-" {
+			in.data, in.err = config.Read(file)
+		} else if in.data, in.err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileSize+1)); in.err != nil {
+			in.err = fmt.Errorf("read standard input: %w", in.err)
+		}
+		read <- in
 	}()
 	select {
 	case in := <-read:
-		if in.err != nil {
-			return nil, fmt.Errorf("read standard input: %w", in.err)
-		}
-		return in.data, nil
-	case <-cmd.Context().Done(): // a terminal may never send anything
+		return in.data, in.err
+	case <-cmd.Context().Done():
 		return nil, cmd.Context().Err()
 	}
 }

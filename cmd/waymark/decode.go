@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -128,8 +127,10 @@ func decodeFile(cmd *cobra.Command, file string, clock record.Clock, emit func(r
 	if file == "-" {
 		name, source = "standard input", cmd.InOrStdin()
 	} else {
-		f, err := os.Open(file)
-		if err != nil {
+		f, err := openInput(cmd.Context(), file)
+		if err != nil && err == cmd.Context().Err() {
+			return err
+		} else if err != nil {
 			notes.add("%v; name a capture that can be read", err)
 			return nil
 		}

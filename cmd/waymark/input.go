@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"time"
 )
 
@@ -27,6 +28,26 @@ type input struct {
 type chunk struct {
 	data []byte
 	err  error
+}
+
+// openInput opens a file to read. A named pipe waits for a program that writes into it, or for an
+// interruption.
+func openInput(ctx context.Context, name string) (*os.File, error) {
+	type opened struct {
+		file *os.File
+		err  error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(name)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		return o.file, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func newInput(ctx context.Context, in io.Reader) *input {

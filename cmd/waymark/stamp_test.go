@@ -173,7 +173,7 @@ func TestStampSession(t *testing.T) {
 		at := place.FindStringSubmatch(errs.String())[1]
 		send := []string{"stamp", "sender", at, "--count", "3", "--interval", "1ms", "--key-file", key, "--direct-measurement", "--timeout", patience.Of(5 * time.Second).String()}
 		code, text, stderr := runCLI(t, "", send...)
-		if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(text, at+": 3 sent, 3 received, 0 lost (0.00%)\ndelay ") || !strings.Contains(text, "\ndirect measurement: sender transmitted 3, reflector received 3, transmitted 3\n") {
+		if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(text, at+": 3 sent, 3 received, 0 lost (0.00%): 0 forward, 0 backward, 0 in an unknown direction\ndelay ") || !strings.Contains(text, "\ndirect measurement: sender transmitted 3, reflector received 3, transmitted 3\n") {
 			t.Errorf("code %d, stderr %q, stdout %s", code, stderr, text)
 		}
 		var report sender.Report

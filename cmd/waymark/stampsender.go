@@ -161,6 +161,7 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 	if c.SSID, err = f.session(); err != nil {
 		return c, err
 	}
+	c.First = firstNumber()
 	if f.needSSID && c.SSID == 0 {
 		return c, commandline.Usagef("--need-ssid needs an SSID; remove --ssid 0")
 	}
@@ -187,6 +188,14 @@ func (f *senderFlags) session() (stamp.SSID, error) {
 	var b [2]byte
 	rand.Read(b[:])
 	return stamp.SSID(max(1, binary.BigEndian.Uint16(b[:]))), nil // "a two-octet, non-zero unsigned integer" (RFC 8972 §3)
+}
+
+// firstNumber is the number of the first packet. RFC 8762 §4.2.1 begins at zero; a number that
+// nobody can foresee keeps replies out that were made up, or recorded in an earlier session.
+func firstNumber() uint32 {
+	var b [4]byte
+	rand.Read(b[:])
+	return binary.BigEndian.Uint32(b[:])
 }
 
 // parseReflector reads the address of a reflector.

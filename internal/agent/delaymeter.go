@@ -47,6 +47,7 @@ type delayMeter struct {
 	means          map[string][]blockMean // of flows whose test packets take their way, the latest last
 	sent, answered uint64
 	diverted       uint64               // replies that did not take the way that was asked for
+	impossible     uint64               // replies with times that cannot be
 	failed         string               // why there is no prober, as in the log
 	refusals       map[int]probeRefusal // by the number of the flow
 }
@@ -201,7 +202,7 @@ func (m *delayMeter) connect() error {
 	if err != nil {
 		return err
 	}
-	by := query.Probing(query.NewStamp(querySSID, key))
+	by := query.Probing(query.NewStamp(key))
 	if m.by.messages {
 		by = query.NewDelayMessages(m.sourceTo(), m.by.clock)
 	}
@@ -323,6 +324,9 @@ func (m *delayMeter) heard(s query.Sample) {
 	if s.Diverted {
 		m.diverted++
 	}
+	if s.Impossible {
+		m.impossible++
+	}
 	if s.Flow >= len(m.periods) { // of a flow that was removed
 		return
 	}
@@ -368,7 +372,7 @@ func (m *delayMeter) lastOf(flow string) []record.Record {
 	return m.last[flow]
 }
 
-var descProbes = desc("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, and answered by another way than was asked for (diverted). Replies of STAMP say that; responses of RFC 6374 do not, so there is no diverted with exchange: rfc6374.", "kind")
+var descProbes = desc("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, answered by another way than was asked for (diverted), and answered with times that cannot be (time_impossible): the other node held them for a negative time, or longer than the round trip, so only the round trip counts. Replies of STAMP say that; responses of RFC 6374 do not, so there is no diverted with exchange: rfc6374.", "kind")
 
 func (m *delayMeter) report(_ *state, out *api.Status) {
 	replies, unsent := m.replies.Counts(), m.replies.Unsent()
@@ -381,6 +385,7 @@ func (m *delayMeter) collect(g *metrics.Gatherer) {
 	defer m.mu.Unlock()
 	g.Add(descProbes, float64(m.sent), "sent")
 	g.Add(descProbes, float64(m.answered), "answered")
+	g.Add(descProbes, float64(m.impossible), "time_impossible")
 	if m.diverted > 0 || m.state.Load().resolved.Node.Measurement.Exchange != model.ExchangeRFC6374 {
 		g.Add(descProbes, float64(m.diverted), "diverted")
 	}

@@ -38,7 +38,7 @@ func (l *lossQueries) client(f *model.MeasuredFlow) *query.Client {
 		l.meter.unasked[f.Name] = l.failed
 		return nil
 	}
-	c, err := query.Open(new(query.LossQueries), f.Session, &l.meter.replies)
+	c, err := query.Open(query.NewLossQueries(), f.Session, &l.meter.replies)
 	if err != nil {
 		err = fmt.Errorf("queries come from port %d, the flow's session: %w", f.Session, err)
 		l.meter.unasked[f.Name] = err

@@ -11,9 +11,6 @@ import (
 	"github.com/waymark-net/waymark/stamp"
 )
 
-// querySSID tells our questions apart from other test sessions.
-const querySSID stamp.SSID = 0x574d
-
 // stampExchange asks by STAMP: many flows in a private TLV, or one flow with a session, for
 // which a Direct Measurement TLV says the same to other implementations.
 type stampExchange struct {
@@ -35,7 +32,7 @@ type runningCount struct {
 }
 
 func openStamp(m *lossMeter, key []byte) (exchange, error) {
-	client, err := query.Open(query.NewStamp(querySSID, key), 0, &m.replies)
+	client, err := query.Open(query.NewStamp(key), 0, &m.replies)
 	if err != nil {
 		return nil, err
 	}

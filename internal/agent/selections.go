@@ -108,7 +108,7 @@ type selectionQuestions struct {
 const stampPort = 862
 
 func openSelectionQuestions(m *lossMeter, key []byte) (*selectionQuestions, error) {
-	client, err := query.Open(query.NewStamp(querySSID, key), 0, &m.replies)
+	client, err := query.Open(query.NewStamp(key), 0, &m.replies)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -53,6 +54,9 @@ func plainValue(v ipfix.Value) any {
 		return s
 	}
 	if t, ok := v.Time(); ok && t.Year() <= 9999 {
+		if len(bytes.Trim(v.Octets, "\x00")) == 0 {
+			return nil // the exporter does not know it
+		}
 		return instant.Format(t)
 	}
 	return hex.EncodeToString(v.Octets)

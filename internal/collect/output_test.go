@@ -36,7 +36,7 @@ func TestWriterFollowsRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "paths.jsonl")
-	w, err := OpenWriter(path, true)
+	w, err := OpenWriter(path, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestWriterFollowsRotation(t *testing.T) {
 			t.Errorf("%s has %q, %v; want %q", name, got, err, want)
 		}
 	}
-	if _, err := OpenWriter(filepath.Join(dir, "missing", "x"), true); err == nil || !strings.HasPrefix(err.Error(), "write records: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
+	if _, err := OpenWriter(filepath.Join(dir, "missing", "x"), true, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), "write records: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
 		t.Errorf("a directory that is missing: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestStatisticsOfNothing(t *testing.T) {
 // one begins with one.
 func TestWriterKeepsLinesWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "paths.jsonl")
-	w, err := OpenWriter(path, true)
+	w, err := OpenWriter(path, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

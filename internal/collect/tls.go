@@ -8,14 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/inputfile"
 )
+
+// mostCredentials bounds a file in bytes: an authority's bundle has some hundred thousand.
+const mostCredentials = 16 << 20
 
 // LoadTLS reads the collector's certificate and key in PEM, and the authorities that
 // may sign exporters' certificates. Without clientCA, exporters need no certificate.
 func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(certificate, key)
+	chain, err := inputfile.Read(certificate, mostCredentials)
+	own, fault := inputfile.Read(key, mostCredentials)
+	var pair tls.Certificate
+	if err = errors.Join(err, fault); err == nil {
+		pair, err = tls.X509KeyPair(chain, own)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the collector's certificate: %w; use a certificate and its key, in PEM", err)
 	}
@@ -23,7 +32,7 @@ func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
 	if clientCA == "" {
 		return config, nil
 	}
-	pem, err := os.ReadFile(clientCA)
+	pem, err := inputfile.Read(clientCA, mostCredentials)
 	if err != nil {
 		return nil, fmt.Errorf("the authority of exporters' certificates: %w", err)
 	}

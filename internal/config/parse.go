@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,6 +15,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/waymark-net/waymark/internal/inputfile"
 )
 
 // MaxFileSize bounds a file in bytes: 65,536 measured flows with 16 segments each need 25 MB.
@@ -33,12 +33,7 @@ const (
 
 // Read returns the text of the file at path, or as much as [Parse] needs to refuse it.
 func Read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	data, err := inputfile.Read(path, MaxFileSize)
 	if err != nil {
 		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
 	}

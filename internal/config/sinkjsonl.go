@@ -12,7 +12,7 @@ import (
 
 // JSONL is a sink of kind jsonl.
 type JSONL struct {
-	Path string `key:"path" absent:"\"-\"" doc:"Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record creates it again, so rotation needs no signal."`
+	Path string `key:"path" absent:"\"-\"" doc:"Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record creates it again, so rotation needs no signal. It may be a named pipe: what no process reads is lost and counted."`
 }
 
 func (j *JSONL) setDefaults(*ioam.NodeID) {

@@ -30,6 +30,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -78,6 +79,9 @@ func Open(options Options) (*Datapath, error) {
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run it as root, or with CAP_SYS_RESOURCE", err)
+	}
+	if _, err := kernelclock.Monotonic(); err != nil { // then no time of a program could be told
+		return nil, fmt.Errorf("%w; run it as root, or with CAP_BPF and CAP_NET_ADMIN", err)
 	}
 	if err := os.MkdirAll(options.PinPath, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)

@@ -200,3 +200,27 @@ func TestNumbersGoOn(t *testing.T) {
 		}
 	}
 }
+
+// TestEdgesOfNoTime: a timestamp of zero is not known (RFC 5905 §6), also at a node whose clock is near
+// the beginning of the format's time.
+func TestEdgesOfNoTime(t *testing.T) {
+	onOneCPU(t)
+	first := pairOf(t, 0x7000, false, false).first
+	end := rightConfig()
+	measuringEdges(&end)
+	p := edgePair{first, loadPrograms(t, end, 1, int64(taiUTC+30*time.Second), hookIngressXDP, hookIngressTC)}
+	for _, program := range []*ebpf.Program{p.last.xdp, p.last.tcIn} {
+		for seconds, delays := range map[uint32]uint64{0: 0, 1: 1} {
+			p.last.forgetEdges(t)
+			_, frame := run(t, p.first.tcOut, plainPacket(7), 0)
+			binary.BigEndian.PutUint32(frame[edgeNumberAt+4:], seconds)
+			binary.BigEndian.PutUint32(frame[edgeNumberAt+8:], 0)
+			run(t, program, frame, 0)
+			for key, totals := range p.flows(t) {
+				if totals.Packets != 1 || totals.Delays != delays || delays > 0 && totals.DelaySum != 29*time.Second {
+					t.Errorf("%v, %d seconds: %+v: %+v", program.Type(), seconds, key, totals)
+				}
+			}
+		}
+	}
+}

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -325,18 +325,16 @@ type flowTime struct {
 	ticks flowTicks
 }
 
-// flowTicks is a time in units of 2^20 ns of CLOCK_MONOTONIC; it wraps in 52 days.
+// flowTicks is a time in units of 2^20 ns of the programs' clock; it wraps in 52 days.
 type flowTicks uint32
 
 // isSince reports whether a past time is not before another one.
 func (t flowTicks) isSince(since, now flowTicks) bool { return now-t <= now-since }
 
+// newFlowTime is now. The programs' clock can be read where programs can be loaded.
 func newFlowTime() flowTime {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return flowTime{wall: time.Now()}
-	}
-	return flowTime{wall: time.Now(), ticks: flowTicks(ts.Nano() / coarseUnit)}
+	now, _ := kernelclock.Monotonic()
+	return flowTime{wall: time.Now(), ticks: flowTicks(now / coarseUnit)}
 }
 
 func (t flowTime) of(ticks uint32) time.Time {

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -147,8 +147,6 @@ type Forwarding struct {
 	segments   segmentTables
 	generation uint32
 	routing    Routing
-	begin      time.Time // beginNS is the same time on the monotonic clock
-	beginNS    uint64
 }
 
 // Forwarding gives access to the state of fast forwarding.
@@ -166,13 +164,9 @@ func newForwarding(maps mapSet) (*Forwarding, error) {
 		segments: segmentTables{behaviours: maps[mapBehaviours], routes: maps[mapSegmentRoutes]},
 		routing:  Routing{Key: RouteByStack}, // until Renew sets the key
 	}
-	var err error
-	if f.beginNS, err = monotonic(); err != nil {
-		return nil, err
-	}
-	f.begin = time.Now() // a delay since beginNS makes beats seem older, which is safe
 	var held abiForwarding
-	if err = maps[mapForwarding].Lookup(uint32(0), &held); err == nil {
+	err := maps[mapForwarding].Lookup(uint32(0), &held)
+	if err == nil {
 		f.state, err = maps[mapForwarding].Memory()
 	}
 	if err != nil {
@@ -196,9 +190,13 @@ func (f *Forwarding) Renew(routing Routing) error {
 }
 
 // Beat tells the programs that changes are being watched. They use cached next
-// hops until 100 ms after the last beat. It makes no system call.
+// hops until 100 ms after the last beat.
 func (f *Forwarding) Beat() error {
-	return f.put(f.beginNS + uint64(time.Since(f.begin)))
+	now, err := kernelclock.Monotonic()
+	if err != nil {
+		return err
+	}
+	return f.put(now)
 }
 
 func (f *Forwarding) put(alive uint64) error {
@@ -210,14 +208,6 @@ func (f *Forwarding) put(alive uint64) error {
 		return fmt.Errorf("write the state of forwarding: %w", err)
 	}
 	return nil
-}
-
-func monotonic() (uint64, error) {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return 0, fmt.Errorf("read the monotonic clock: %w", err)
-	}
-	return uint64(t.Nano()), nil
 }
 
 // Entrances are the interfaces whose packets are forwarded without the stack
@@ -271,7 +261,7 @@ type Neighbour struct {
 // Neighbours lists the neighbours that were sent to within the given time, to the
 // precision of a second.
 func (f *Forwarding) Neighbours(within time.Duration) ([]Neighbour, error) {
-	now, err := monotonic()
+	now, err := kernelclock.Monotonic()
 	if err != nil {
 		return nil, err
 	}

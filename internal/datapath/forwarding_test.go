@@ -16,8 +16,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
@@ -79,7 +81,7 @@ func enterRouter(t *testing.T) {
 
 // routes does what an agent would: it sets the devices that can send, and keeps
 // routes watched until the test ends. With silent set, each call of hear sets the
-// last beat to that long ago, because seconds may pass between two packets.
+// last beat to that long ago, because seconds may pass between two packets; if negative, ahead.
 func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 	t.Helper()
 	f, err := newForwarding(p.maps)
@@ -89,12 +91,12 @@ func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 	f.routing, f.generation = routing, 1
 	p.hear = func() {
 		t.Helper()
-		now, err := monotonic()
+		now, err := kernelclock.Monotonic()
 		if err != nil {
 			t.Fatal(err)
 		}
-		alive := now + uint64(time.Hour)
-		if silent > 0 {
+		alive := now + uint64(4*time.Second) // beyond five, it would be another clock
+		if silent != 0 {
 			alive = now - uint64(silent)
 		}
 		if err := f.put(alive); err != nil {
@@ -131,7 +133,7 @@ func TestBeats(t *testing.T) {
 			if err := state.Lookup(uint32(0), &got); err != nil {
 				t.Fatal(err)
 			}
-			now, err := monotonic()
+			now, err := kernelclock.Monotonic()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +150,7 @@ func TestBeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds(abiForwarding{Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
-		begun, err := monotonic()
+		begun, err := kernelclock.Monotonic()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,6 +159,29 @@ func TestBeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds(abiForwarding{Alive: begun, Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
+	}
+}
+
+// A report of another clock, such as that of a time namespace, is none: it is far ahead, so it would
+// never become old, and packets would not go back to the stack when the agent dies.
+func TestReportOfAnotherClock(t *testing.T) {
+	enterRouter(t)
+	onOneCPU(t)
+	cfg := rightConfig()
+	cfg.Encapsulations, cfg.Decapsulations = nil, nil
+	cfg.Interfaces = cfg.Interfaces[:2]
+	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
+	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
+	defer p.close()
+	packet := craft.Ethernet(arrivalAddress, []byte{2, 0, 0, 0, 0, 9}, craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)))
+	for silent, fast := range map[time.Duration]bool{
+		-24 * time.Hour: false, -time.Minute: false, -6 * time.Second: false, -4 * time.Second: true, time.Second: true, 6 * time.Second: false, 24 * time.Hour: false,
+	} {
+		p.routes(t, Routing{MTU: AnyMTU}, silent)
+		verdict, _ := runOn(t, p.xdp, packet)
+		if redirected := verdict == 4; redirected != fast {
+			t.Errorf("heard of %v ago: verdict %d", silent, verdict)
+		}
 	}
 }
 

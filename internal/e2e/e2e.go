@@ -163,13 +163,13 @@ func (f *Flow) mark(n uint64) {
 func Delay(option ioam.EdgeToEdge, format ioam.TimestampFormat, tai, taiOffset int64) (delay time.Duration, known bool) {
 	const (
 		both      = ioam.EdgeToEdgeTimestampSeconds | ioam.EdgeToEdgeTimestampFraction
-		unknown   = 1<<32 - 1 // RFC 9197 §4.6
+		unknown   = 1<<32 - 1 // RFC 9197 §4.6; both 0: RFC 5905 §6
 		second    = uint64(time.Second)
 		ntpEpoch  = 2_208_988_800 // from 1900-01-01 to 1970-01-01, s (RFC 8877 §4.2.1)
 		era       = int64(second << 32)
 		mostDelay = int64(MostDelay)
 	)
-	if !option.Type.Has(both) || option.Seconds == unknown || option.Fraction == unknown {
+	if !option.Type.Has(both) || option.Seconds == unknown || option.Fraction == unknown || option.Seconds|option.Fraction == 0 {
 		return 0, false
 	}
 	now, fraction := uint64(tai), uint64(option.Fraction)

@@ -220,6 +220,23 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// Zero is a time that the encapsulating node does not know (RFC 5905 §6), also where it could be one.
+func TestDelayOfZero(t *testing.T) {
+	const second = int64(time.Second)
+	for format, beginning := range map[ioam.TimestampFormat]int64{
+		ioam.TimestampPTP: 0, ioam.TimestampPOSIX: 0, ioam.TimestampNTP: 1<<32 - 2_208_988_800,
+	} {
+		e := ioam.EdgeToEdge{Type: 0x3000}
+		if got, known := Delay(e, format, (beginning+30)*second, 0); known {
+			t.Errorf("%v: %v", format, got)
+		}
+		e.Seconds = 1
+		if got, known := Delay(e, format, (beginning+30)*second, 0); !known || got != 29*time.Second {
+			t.Errorf("%v, a second later: %v, %v", format, got, known)
+		}
+	}
+}
+
 // The seconds of a timestamp begin anew between encapsulation and decapsulation.
 func TestDelayAcrossEras(t *testing.T) {
 	const offset = int64(37 * time.Second)

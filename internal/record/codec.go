@@ -162,6 +162,9 @@ func moment() codec[instant.Time] {
 		put:    func(fields []ipfix.Field) step[instant.Time] { return putTime(fields) },
 		joint:  true,
 		take: func(v *instant.Time, from ipfix.Value) bool {
+			if len(from.Octets) > 0 && unset(from.Octets) {
+				return false // not known; as NTP's seconds, 0 would be 2036
+			}
 			at, ok := from.Time()
 			if ok = ok && at.Unix() != 0; ok {
 				v.Time = at

@@ -72,3 +72,18 @@ func names(takes map[string]taking) map[string]bool {
 	}
 	return m
 }
+
+// A time of zero is not known (RFC 5905 §6): it is neither 1970 nor 2036.
+func TestTimeOfZero(t *testing.T) {
+	x := newTemplates(t)
+	template, err := x.Registry.Template(256, "ioamNamespaceId", "observationTimeNanoseconds", "ioamTimestampNanoseconds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading := NewReading(template, ipfix.EnterpriseExample)
+	octets := append([]byte{0, 123}, make([]byte, 16)...)
+	p := reading.Postcard(ipfix.DataRecord{Template: template, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v is out of range", v) })
+	if !p.Time.IsZero() || p.Data.Timestamp.Valid {
+		t.Errorf("%+v, node %+v", p.Time, p.Data.Timestamp)
+	}
+}

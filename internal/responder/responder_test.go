@@ -183,7 +183,8 @@ func lossCases() []lossCase {
 		{"the next block", closed, shift(length), NotYet, rfc6374.TemporarilyUnavailable, 0},
 		{"no block yet", Flow{Length: length}, nil, NotYet, rfc6374.Initializing, 0},
 		{"a block of the past", closed, shift(-2 * length), Gone, rfc6374.ResourceUnavailable, 0},
-		{"a block of the far past", closed, func(m *rfc6374.Loss) { m.Origin = 0 }, NotYet, rfc6374.TemporarilyUnavailable, 0}, // of NTP's next era
+		{"a block of the far past", closed, func(m *rfc6374.Loss) { m.Origin = 1 }, NotYet, rfc6374.TemporarilyUnavailable, 0}, // of NTP's next era
+		{"a time that is not known", closed, func(m *rfc6374.Loss) { m.Origin = 0 }, Malformed, rfc6374.InvalidMessage, 0},
 		{"the year 1970", closed, func(m *rfc6374.Loss) { m.Origin = stamp.NTP.Timestamp(0, 0) }, Gone, rfc6374.ResourceUnavailable, 0},
 		{"doubtful", with(func(b *Block) { b.Doubtful = true }), nil, Doubtful, rfc6374.DataReset, 0},
 		{"counters that begin", with(func(b *Block) { b.Reset = true }), nil, Doubtful, rfc6374.DataReset, 0},

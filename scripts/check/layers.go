@@ -33,9 +33,11 @@ var layers = map[string]string{
 	"internal/model":      "ioam srv6 internal/ipv6 internal/loss internal/pot",
 	"internal/reference":  "ioam internal/e2e internal/ipv6 internal/model internal/pot",
 	"internal/secretfile": "",
+	"internal/inputfile":  "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
-	"internal/datapath":     "ioam srv6 internal/e2e internal/loss internal/model internal/pot",
+	"internal/kernelclock":  "",
+	"internal/datapath":     "ioam srv6 internal/e2e internal/kernelclock internal/loss internal/model internal/pot",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -56,7 +58,7 @@ var layers = map[string]string{
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/blocks":    "stamp internal/loss",
-	"internal/stamp/query":     "stamp internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
+	"internal/stamp/query":     "stamp internal/delay internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
 	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/keyfile":   "internal/secretfile",
 	"internal/stamp/sender":    "srv6 stamp internal/delay internal/icmpv6 internal/stamp/clock internal/stamp/inband internal/stamp/measure internal/stamp/udp",
@@ -79,14 +81,14 @@ var layers = map[string]string{
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
 	"internal/sink":           "ioam internal/model internal/record",
 	"internal/sink/jsonl":     "internal/record internal/sink",
-	"internal/sink/ipfixsink": "ioam ipfix internal/instant internal/record internal/sink",
+	"internal/sink/ipfixsink": "ioam ipfix internal/inputfile internal/instant internal/record internal/sink",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix srv6 internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
+	"internal/config":   "ioam ipfix srv6 internal/inputfile internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
@@ -98,7 +100,7 @@ var layers = map[string]string{
 	"internal/supervisor": "",
 
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor",
-	"internal/lab/linkloss":  "",
+	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
 	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
 	"internal/patience":      "",
@@ -127,7 +129,7 @@ var testPackages = []string{"internal/kmsgtest", "internal/pintest", "internal/t
 var outsiders = map[string]string{
 	// Benchmarks have BPF programs of their own (sources, sinks, empty hooks), and labs
 	// have one that loses packets.
-	"github.com/cilium/ebpf":              "internal/datapath internal/lab/linkloss bench/experiments bench/harness",
+	"github.com/cilium/ebpf":              "internal/datapath internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
 	"github.com/goccy/go-yaml":            "internal/config internal/lab",

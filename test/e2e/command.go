@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -120,4 +122,35 @@ func Rewrite(t *testing.T, l *lab.Lab, node string, change func(string) string) 
 	if err := os.WriteFile(filepath.Join(l.Directory(), node+".yaml"), []byte(after), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// RestartInTime ends the agent of a node and starts it in a time namespace whose clocks are ahead, as
+// in containers and restored checkpoints. The function that it returns ends it as SIGKILL does.
+func RestartInTime(t *testing.T, l *lab.Lab, node string, ahead time.Duration) (kill func()) {
+	t.Helper()
+	pid := AgentProcess(t, l, node)
+	SignalAgent(t, l, node, syscall.SIGTERM)
+	Await(t, "the agent's end", 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
+	seconds := strconv.Itoa(int(ahead / time.Second))
+	cmd := l.Node(node).Command(context.WithoutCancel(t.Context()), "unshare", "--time", "--monotonic", seconds, "--boottime", seconds, "--fork", "--kill-child",
+		Program, "agent", "run", "--config", filepath.Join(l.Directory(), node+".yaml"), "--node-name", node, "--one-clock")
+	log := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		if kill(); t.Failed() {
+			t.Logf("the agent of %s wrote:\n%s", node, log)
+		}
+	})
+	Await(t, "the agent in a time namespace", 20*time.Second, func() bool {
+		_, err := In(t, l, node, "status")
+		return err == nil
+	})
+	return kill
 }

@@ -21,7 +21,8 @@ static __always_inline __s64 e2e_delay(const struct e2e_note *note, __u64 tai)
 	struct clock_state *c = bpf_map_lookup_elem(&clock, &zero);
 	__s64 delay;
 
-	if (!c || note->seconds == UNAVAILABLE || note->fraction == UNAVAILABLE)
+	if (!c || note->seconds == UNAVAILABLE || note->fraction == UNAVAILABLE ||
+	    !(note->seconds | note->fraction))
 		return NO_E2E_DELAY;
 	then = note->fraction;
 	if (NODE.timestamp_format == TIMESTAMP_NTP)

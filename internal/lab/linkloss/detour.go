@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/kernelclock"
 )
 
 // Selection says which frames a detour is about: invalid prefixes are all.
@@ -51,8 +52,11 @@ func StartDetour(device string, s Selection, to int) (*Detour, error) {
 		Source: kernelPrefix(s.Source), Destination: kernelPrefix(s.Destination), First: kernelPrefix(s.FirstSID), Last: kernelPrefix(s.LastSID),
 		Device: uint32(to),
 	}}
-	before, now := lossDetour{}, monotonic()
-	err = f.detours.Lookup(uint32(0), &before)
+	before := lossDetour{}
+	now, err := kernelclock.Monotonic()
+	if err == nil {
+		err = f.detours.Lookup(uint32(0), &before)
+	}
 	switch {
 	case err != nil:
 	case before.Device != 0 && before.Until > now:
@@ -69,7 +73,11 @@ func StartDetour(device string, s Selection, to int) (*Detour, error) {
 
 // Renew says that the process reads.
 func (d *Detour) Renew() error {
-	d.value.Until = monotonic() + uint64(DetourLease)
+	now, err := kernelclock.Monotonic()
+	if err != nil {
+		return err
+	}
+	d.value.Until = now + uint64(DetourLease)
 	return d.filter.detours.Put(uint32(0), &d.value)
 }
 
@@ -90,15 +98,6 @@ func (d *Detour) Close() error {
 	return errors.Join(d.Stop(), d.filter.detachIfIdle())
 }
 
-// monotonic is the clock that the program reads.
-func monotonic() uint64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return 0
-	}
-	return uint64(t.Nano())
-}
-
 // findOrAttach opens the filter of an interface.
 func findOrAttach(device string) (*filter, error) {
 	f, err := find(device)
@@ -115,10 +114,11 @@ func (f *filter) detachIfIdle() error {
 		return err
 	}
 	var d lossDetour
-	if err := f.detours.Lookup(uint32(0), &d); err != nil {
+	now, err := kernelclock.Monotonic()
+	if err = errors.Join(err, f.detours.Lookup(uint32(0), &d)); err != nil {
 		return err
 	}
-	if len(rules) > 0 || d.Device != 0 && d.Until > monotonic() {
+	if len(rules) > 0 || d.Device != 0 && d.Until > now {
 		return nil
 	}
 	return netlink.FilterDel(f.filter)

@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/inputfile"
 )
 
 // TLSFiles are the credentials of a session over TLS, all in PEM. They are read
@@ -58,10 +59,13 @@ func (f *FileFault) Error() string { return "export ipfix: " + f.Problem + "; " 
 // Check reads the files as a session does.
 func (f TLSFiles) Check() []FileFault { return f.read(&tls.Config{}) }
 
+// mostCredentials bounds a file in bytes: an authority's bundle has some hundred thousand.
+const mostCredentials = 16 << 20
+
 // read puts the files' credentials into c.
 func (f TLSFiles) read(c *tls.Config) (faults []FileFault) {
 	open := func(file TLSFile, path, cure string) []byte {
-		content, err := os.ReadFile(path)
+		content, err := inputfile.Read(path, mostCredentials)
 		if err != nil {
 			faults = append(faults, FileFault{file, err, err.Error(), cure})
 			return nil

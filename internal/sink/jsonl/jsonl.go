@@ -18,8 +18,8 @@ import (
 // caller of Offer wait.
 type Sink struct {
 	path  string
-	out   io.Writer
-	file  *File // nil for standard output
+	out   *Stream
+	file  *following // nil for standard output
 	queue *sink.Queue
 
 	lines    []byte // to be written, each with its end
@@ -30,20 +30,37 @@ type Sink struct {
 }
 
 // Open opens a file to append to, a relative path from the working
-// directory; "-" is stdout. Nothing is written before Run.
+// directory; "-" is stdout. Nothing is written before Run. It does not wait for a reader of a
+// named pipe.
 //
 // room is of records that wait for a slow disk, about 1 kB each.
 func Open(path string, stdout io.Writer, room *sink.Room) (*Sink, error) {
-	j := &Sink{path: path, out: NewLines(stdout), queue: sink.NewQueue(room)}
+	j := &Sink{path: path, queue: sink.NewQueue(room)}
 	if path == "-" {
+		j.out = NewStream(NewLines(stdout))
 		return j, nil
 	}
 	file, err := OpenFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("export jsonl: %w", err)
 	}
-	j.file, j.out = file, file
+	j.file = &following{File: file}
+	j.out = NewStream(j.file)
+	if err := file.Fault(); err != nil {
+		j.setFault(err)
+	}
 	return j, nil
+}
+
+// following is a file that a Stream writes to. Each write follows the path before.
+type following struct {
+	*File
+	lost error // why the path could not be followed; of the stream while it writes
+}
+
+func (f *following) Write(b []byte) (n int, err error) {
+	n, f.lost, err = f.File.Append(b)
+	return n, err
 }
 
 // Name is the sink's name in status and metrics.
@@ -60,8 +77,9 @@ func (j *Sink) Offer(records ...record.Record) {
 }
 
 // Run writes until the context ends, then writes the queued records and closes the
-// file.
+// file. What is not written two seconds later, because a reader has stopped, is lost.
 func (j *Sink) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, j.out.End)()
 	for {
 		select {
 		case <-j.queue.Ready():
@@ -109,11 +127,11 @@ func (j *Sink) flush() {
 	if j.buffered == 0 {
 		return
 	}
-	var lost error
-	if j.file != nil {
-		lost = j.file.Follow()
-	}
 	n, err := j.out.Write(j.lines)
+	var lost error
+	if j.file != nil && err == nil {
+		lost = j.file.lost
+	}
 	whole := uint64(bytes.Count(j.lines[:n], newline))
 	j.written.Add(whole)
 	j.failed.Add(j.buffered - whole)

@@ -27,14 +27,14 @@ const (
 // Reply is what a reply says. Times are nanoseconds of UTC since 1970, by the clock
 // of the node that took them.
 type Reply struct {
-	Sequence  uint32 // of the test packet
+	Sequence  uint32 // of the test packet, as found by Packet
 	Reflected uint32 // of the reply
 	Sent      int64  // T1, by this node
 	Arrived   int64  // T2, by the reflector
 	Returned  int64  // T3, by the reflector
 	Received  int64  // T4, by this node
 	Steady    int64  // T4, by a clock of this node that is never set
-	Timed     bool   // T2 and T3 could be read
+	Timed     bool   // T2 and T3 could be read, and are times
 }
 
 // Verdict is what a reply is.
@@ -58,6 +58,7 @@ type slot struct {
 	replied  uint32
 	sent     int64  // by the wall clock, as in the packet
 	steady   int64  // by a clock that is never set
+	stamp    uint64 // the time of sending as the packet has it
 	place    uint64 // among the packets that left this node, counted from 1
 }
 
@@ -72,11 +73,11 @@ type Session struct {
 	knowledge Knowledge
 	timeout   int64
 	window    []slot
-	next      uint32 // the next packet's number
+	next      uint32 // the next packet's number; the first is the caller's choice
 	oldest    uint32 // the first packet that may be waiting
 
 	sent, received, lost, late, duplicates, foreign uint64
-	reordered                                       uint64
+	reordered, impossible                           uint64
 	highest                                         uint32 // of the replies that were received
 
 	direction
@@ -87,19 +88,21 @@ type Session struct {
 // MaxWindow is the most packets that a session remembers, about 40 MB.
 const MaxWindow = 1 << 20
 
-// NewSession makes a session that remembers at least `window` packets, MaxWindow at
-// the most, and counts a packet as lost after the timeout.
-func NewSession(k Knowledge, window int, timeout time.Duration) *Session {
+// NewSession makes a session whose packets have numbers from first on. It remembers at
+// least `window` packets, MaxWindow at the most, and counts a packet as lost after the
+// timeout.
+func NewSession(k Knowledge, first uint32, window int, timeout time.Duration) *Session {
 	size := 1
 	for size < min(window, MaxWindow) {
 		size *= 2
 	}
-	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size), direction: newDirection(size)}
+	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size), direction: newDirection(size), next: first, oldest: first}
 }
 
-// Send gives the next packet's number. The times are those of the wall clock, and of a
-// clock that is never set, for timeouts and the round trip.
-func (s *Session) Send(wall, steady int64) uint32 {
+// Send gives the next packet's number. The times are those of the wall clock, as they are
+// and as the packet has them, and of a clock that is never set, for timeouts and the round
+// trip.
+func (s *Session) Send(wall, steady int64, stamp uint64) uint32 {
 	n := s.next
 	at := &s.window[int(n)&(len(s.window)-1)]
 	if at.state == waiting { // the window is too small for the timeout
@@ -107,7 +110,7 @@ func (s *Session) Send(wall, steady int64) uint32 {
 	}
 	s.next++
 	s.sent++
-	*at = slot{sequence: n, state: waiting, sent: wall, steady: steady, place: s.sent}
+	*at = slot{sequence: n, state: waiting, sent: wall, steady: steady, stamp: stamp, place: s.sent}
 	return n
 }
 
@@ -152,6 +155,16 @@ func (s *Session) Waiting(steady int64) bool {
 	s.Expire(steady)
 	return s.oldest != s.next
 }
+
+// Packet is the time of sending that a packet has; false if none with this number was sent,
+// or too long ago. A reply must have it, too, before it is received.
+func (s *Session) Packet(sequence uint32) (stamp uint64, ok bool) {
+	at := &s.window[int(sequence)&(len(s.window)-1)]
+	return at.stamp, at.state != 0 && at.sequence == sequence
+}
+
+// Foreign counts a reply to no packet of this session.
+func (s *Session) Foreign() { s.foreign++ }
 
 // Receive counts a reply. Of a reply that is not Foreign it sets Sent.
 func (s *Session) Receive(r *Reply) Verdict {
@@ -198,9 +211,13 @@ func (s *Session) measure(r *Reply, round int64) {
 	if !r.Timed {
 		return
 	}
-	held := r.Returned - r.Arrived
-	s.residence.Add(time.Duration(held))
-	add(&s.twoWay, round-held)
+	held, possible := delay.Held(r.Arrived, r.Returned, time.Duration(round))
+	if !possible {
+		s.impossible++
+		return
+	}
+	s.residence.Add(held)
+	add(&s.twoWay, round-int64(held))
 	add(&s.forward, r.Arrived-r.Sent)
 	add(&s.backward, r.Received-r.Returned)
 }
@@ -215,6 +232,7 @@ type Result struct {
 	Duplicates uint64 `json:"duplicates"`
 	Reordered  uint64 `json:"reordered"`
 	Foreign    uint64 `json:"foreign"`
+	Impossible uint64 `json:"time_impossible"` // received, but the reflector's times cannot be: only the round trip is measured
 
 	Stateful       *bool   `json:"stateful"`
 	LostForward    *uint64 `json:"lost_forward"`
@@ -234,7 +252,7 @@ type Result struct {
 func (s *Session) Result(steady int64) Result {
 	s.Expire(steady)
 	r := Result{
-		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign,
+		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign, Impossible: s.impossible,
 		Waiting: s.sent - s.received - s.lost, LostUndirected: s.lost,
 		RoundTrip: s.round.Summary(), TwoWay: s.twoWay.Summary(), Residence: s.residence.Summary(), Forward: s.forward.Summary(), Backward: s.backward.Summary(),
 	}

@@ -23,7 +23,7 @@ func (n *network) exchange(t *testing.T, fates string) {
 	t.Helper()
 	for _, fate := range fates {
 		n.now += int64(time.Millisecond)
-		sequence := n.session.Send(n.now, n.now)
+		sequence := n.session.Send(n.now, n.now, 0)
 		reply := func() Reply {
 			number := sequence
 			if n.stateful {
@@ -85,7 +85,7 @@ func TestDirectionOfLoss(t *testing.T) {
 		{".u.", Guess, false, 0, 0, 0, 0, 0, false}, // a stateless reflector's number is still ours
 		{"u.ufu.ubu.u", Guess, true, 2, 1, 1, 0, 0, true},
 	} {
-		n := network{session: NewSession(tt.knowledge, 64, time.Second), stateful: tt.stateful, now: 1}
+		n := network{session: NewSession(tt.knowledge, 0, 64, time.Second), stateful: tt.stateful, now: 1}
 		n.exchange(t, tt.fates)
 		r := n.session.Result(n.now + int64(2*time.Second))
 		if r.Sent != uint64(len(tt.fates)-strings.Count(tt.fates, "u")) || r.Lost != tt.lost || r.Received != r.Sent-r.Lost || r.Waiting != 0 || r.LostUndirected != tt.neither || r.Duplicates != tt.extra {
@@ -100,16 +100,16 @@ func TestDirectionOfLoss(t *testing.T) {
 // Of packets that were handed to the kernel together, it refused some in the middle: they
 // are not lost, and the numbers of those at the end are used again.
 func TestUnsentInTheMiddle(t *testing.T) {
-	s := NewSession(Stateful, 64, time.Second)
+	s := NewSession(Stateful, 0, 64, time.Second)
 	for i := range uint32(6) {
-		if n := s.Send(0, 0); n != i {
+		if n := s.Send(0, 0, 0); n != i {
 			t.Fatalf("number %d, want %d", n, i)
 		}
 	}
 	for _, n := range []uint32{1, 2, 5, 4} {
 		s.Unsent(n)
 	}
-	if n := s.Send(0, 0); n != 4 || s.Sent() != 3 {
+	if n := s.Send(0, 0, 0); n != 4 || s.Sent() != 3 {
 		t.Errorf("number %d, want 4; %d sent", n, s.Sent())
 	}
 	s.Receive(&Reply{Sequence: 0, Reflected: 0})
@@ -133,7 +133,7 @@ func TestReflectorRestarts(t *testing.T) {
 		{".R.R.R.", 0, 0, 3, 3},
 		{"...fffR..", 0, 0, 4, 1},
 	} {
-		n := network{session: NewSession(Stateful, 64, time.Second), stateful: true, now: 1}
+		n := network{session: NewSession(Stateful, 0, 64, time.Second), stateful: true, now: 1}
 		n.exchange(t, tt.fates)
 		r := n.session.Result(n.now + int64(2*time.Second))
 		if *r.LostForward != tt.forward || *r.LostBackward != tt.backward || r.LostUndirected != tt.neither || *r.ReflectorRestarts != tt.restarts {
@@ -169,7 +169,7 @@ func TestReorderingAroundRestart(t *testing.T) {
 }
 
 func TestDelays(t *testing.T) {
-	n := network{session: NewSession(Guess, 64, time.Second), now: 1}
+	n := network{session: NewSession(Guess, 0, 64, time.Second), now: 1}
 	n.exchange(t, "..........")
 	r := n.session.Result(n.now)
 	for name, d := range map[string]struct {
@@ -184,15 +184,15 @@ func TestDelays(t *testing.T) {
 		t.Errorf("jitter %v", j)
 	}
 	// Duplicates count neither as replies nor in the jitter.
-	d := network{session: NewSession(Guess, 64, time.Second), now: 1}
+	d := network{session: NewSession(Guess, 0, 64, time.Second), now: 1}
 	d.exchange(t, ".dD.d.")
 	if r := d.session.Result(d.now); r.Duplicates != 3 || r.RoundTrip.Count != 6 || *r.RoundTrip.Jitter != 0 {
 		t.Errorf("%+v, %+v", r, r.RoundTrip)
 	}
 	// Clocks that differ: one way is negative, both together are right.
-	s := NewSession(Guess, 4, time.Second)
-	s.Receive(&Reply{Sequence: s.Send(1000, 1000), Arrived: 500, Returned: 600, Received: 1400, Steady: 1400, Timed: true})
-	s.Receive(&Reply{Sequence: s.Send(2000, 2000), Arrived: 1540, Returned: 1640, Received: 2440, Steady: 2440})
+	s := NewSession(Guess, 0, 4, time.Second)
+	s.Receive(&Reply{Sequence: s.Send(1000, 1000, 0), Arrived: 500, Returned: 600, Received: 1400, Steady: 1400, Timed: true})
+	s.Receive(&Reply{Sequence: s.Send(2000, 2000, 0), Arrived: 1540, Returned: 1640, Received: 2440, Steady: 2440})
 	r = s.Result(2440)
 	if r.Forward.Min != -500 || r.Backward.Max != 800 || r.TwoWay.Mean != 300 || r.Forward.Count != 1 || r.RoundTrip.Count != 2 || *r.RoundTrip.Jitter != 40 {
 		t.Errorf("%+v, %+v, %+v, %+v", r.Forward, r.Backward, r.TwoWay, r.RoundTrip)
@@ -200,10 +200,10 @@ func TestDelays(t *testing.T) {
 }
 
 func TestOrderAndStrangers(t *testing.T) {
-	s := NewSession(Guess, 4, time.Second)
+	s := NewSession(Guess, 0, 4, time.Second)
 	var replies []Reply
 	for i := range 3 {
-		replies = append(replies, Reply{Sequence: s.Send(int64(i), int64(i)), Received: 10, Steady: 10})
+		replies = append(replies, Reply{Sequence: s.Send(int64(i), int64(i), 0), Received: 10, Steady: 10})
 	}
 	for _, i := range []int{0, 2, 1} {
 		if v := s.Receive(&replies[i]); v != Answered {
@@ -224,8 +224,8 @@ func TestOrderAndStrangers(t *testing.T) {
 // way, and neither the timeout nor the round trip.
 func TestStepOfWallClock(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -time.Hour} {
-		s := NewSession(Guess, 4, time.Second)
-		r := Reply{Sequence: s.Send(1000, 1000), Arrived: 1100, Returned: 1200, Received: 1300 + int64(step), Steady: 1300, Timed: true}
+		s := NewSession(Guess, 0, 4, time.Second)
+		r := Reply{Sequence: s.Send(1000, 1000, 0), Arrived: 1100, Returned: 1200, Received: 1300 + int64(step), Steady: 1300, Timed: true}
 		if !s.Waiting(1250) || s.Receive(&r) != Answered {
 			t.Errorf("%v: the timeout ended", step)
 		}
@@ -237,9 +237,9 @@ func TestStepOfWallClock(t *testing.T) {
 
 // What decides is when the kernel received a reply, not when this process read it.
 func TestReplyReadAfterTimeout(t *testing.T) {
-	s := NewSession(Guess, 4, time.Second)
-	inTime := Reply{Sequence: s.Send(0, 0), Received: int64(time.Second) - 1, Steady: int64(time.Second) - 1}
-	late := Reply{Sequence: s.Send(0, 0), Received: int64(time.Second), Steady: int64(time.Second)}
+	s := NewSession(Guess, 0, 4, time.Second)
+	inTime := Reply{Sequence: s.Send(0, 0, 0), Received: int64(time.Second) - 1, Steady: int64(time.Second) - 1}
+	late := Reply{Sequence: s.Send(0, 0, 0), Received: int64(time.Second), Steady: int64(time.Second)}
 	if s.Waiting(int64(time.Minute)) {
 		t.Error("a packet waits after the timeout")
 	}
@@ -253,10 +253,10 @@ func TestReplyReadAfterTimeout(t *testing.T) {
 
 // A window that is too small for the timeout forgets packets, as lost.
 func TestWindowIsBounded(t *testing.T) {
-	s := NewSession(Guess, 4, time.Hour)
-	first := s.Send(0, 0)
+	s := NewSession(Guess, 0, 4, time.Hour)
+	first := s.Send(0, 0, 0)
 	for range 9 {
-		s.Send(0, 0)
+		s.Send(0, 0, 0)
 	}
 	if v := s.Receive(&Reply{Sequence: first}); v != Foreign {
 		t.Errorf("the first reply: %v", v)
@@ -264,12 +264,12 @@ func TestWindowIsBounded(t *testing.T) {
 	if r := s.Result(0); r.Sent != 10 || r.Lost != 6 || r.Waiting != 4 {
 		t.Errorf("%+v", r)
 	}
-	n := s.Send(0, 0)
+	n := s.Send(0, 0, 0)
 	s.Unsent(n)
 	if r := s.Result(0); r.Sent != 10 || r.Lost != 7 || r.Waiting != 3 {
 		t.Errorf("after a packet that was not sent: %+v", r)
 	}
-	if len(NewSession(Guess, math.MaxInt, time.Hour).window) != MaxWindow {
+	if len(NewSession(Guess, 0, math.MaxInt, time.Hour).window) != MaxWindow {
 		t.Error("the window has no bound")
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
 )
 
 const (
@@ -35,6 +36,8 @@ type Question struct {
 	Value   []byte       // what is asked, as the protocol says
 
 	Answer []byte // as the protocol says; nil until there is one
+
+	sent stamp.SenderPacket // that asked it last, by STAMP
 }
 
 // SourceTo finds the source of packets to an address, where their answers then go.

@@ -20,8 +20,6 @@ import (
 	"github.com/waymark-net/waymark/stamp"
 )
 
-const testSSID stamp.SSID = 0x574d
-
 var testKey = bytes.Repeat([]byte{7}, 32)
 
 // node is another node, on this machine: it answers each datagram with those that its function
@@ -121,7 +119,7 @@ func TestAsk(t *testing.T) {
 		return [][]byte{reflected(b, nil)}
 	})
 	keen := newNode(t, func(_ int, b []byte) [][]byte { return [][]byte{reflected(b, nil), b} })
-	c := opened(t, NewStamp(testSSID, nil))
+	c := opened(t, NewStamp(nil))
 	const many = 2*batch + 3
 	list := []*Question{{Peer: deaf.at(), Value: testTLV(t, 0xff)}}
 	for i := range many {
@@ -149,7 +147,7 @@ func enough() time.Duration { return wait.Of(10 * time.Second) }
 func TestAskEnds(t *testing.T) {
 	silent := newNode(t, func(int, []byte) [][]byte { return nil })
 	keen := newNode(t, func(_ int, b []byte) [][]byte { return [][]byte{reflected(b, nil)} })
-	c := opened(t, NewStamp(testSSID, nil))
+	c := opened(t, NewStamp(nil))
 	q := &Question{Peer: silent.at(), Value: testTLV(t, 1)}
 	ask(c, 2*patience+patience/2, q)
 	if q.Answer != nil || silent.heard() != 3 {
@@ -194,7 +192,14 @@ func TestWrongReplies(t *testing.T) {
 		{"another number", func(b []byte) []byte {
 			return signed(b, func(p *stamp.ReflectorPacket) { p.Sender.Sequence += 1000 })
 		}, Unexpected},
+		{"another time", func(b []byte) []byte {
+			return signed(b, func(p *stamp.ReflectorPacket) { p.Sender.Timestamp ^= 1 })
+		}, WrongTime},
+		{"no time", func(b []byte) []byte {
+			return signed(b, func(p *stamp.ReflectorPacket) { p.Sender.Timestamp = 0 })
+		}, WrongTime},
 		{"another session", func(b []byte) []byte { return signed(b, func(p *stamp.ReflectorPacket) { p.SSID++ }) }, WrongSession},
+		{"no session", func(b []byte) []byte { return signed(b, func(p *stamp.ReflectorPacket) { p.SSID = 0 }) }, WrongSession},
 		{"no TLV", func(b []byte) []byte { return signed(b, nil)[:mode.BaseLen()] }, Empty},
 		{"cut", func(b []byte) []byte { return signed(b, nil)[:mode.BaseLen()-1] }, Malformed},
 		{"nothing", func([]byte) []byte { return []byte{} }, Malformed},
@@ -219,7 +224,7 @@ func TestWrongReplies(t *testing.T) {
 			}
 			return [][]byte{signed(b, nil)}
 		})
-		c := opened(t, NewStamp(testSSID, testKey))
+		c := opened(t, NewStamp(testKey))
 		q := &Question{Peer: far.at(), Session: 5, Value: testTLV(t, 9)}
 		ask(c, enough(), q)
 		if !bytes.HasPrefix(q.Answer, q.Value) || len(sent) < 2 {
@@ -236,7 +241,7 @@ func TestWrongReplies(t *testing.T) {
 // A reply from another address than the asked one is no answer.
 func TestForeignReplies(t *testing.T) {
 	other := newNode(t, func(int, []byte) [][]byte { return nil })
-	c := opened(t, NewStamp(testSSID, nil))
+	c := opened(t, NewStamp(nil))
 	to := c.socket.Local().Port()
 	far := newNode(t, func(_ int, b []byte) [][]byte {
 		_, _ = other.WriteToUDPAddrPort(reflected(b, nil), netip.AddrPortFrom(netip.IPv6Loopback(), to))
@@ -258,7 +263,7 @@ func datagramOf(b []byte) *udp.Datagram { return &udp.Datagram{Data: b} }
 
 // With a key, replies without its HMACs are none, whichever octet was changed.
 func TestAuthenticatedReplies(t *testing.T) {
-	s := NewStamp(testSSID, testKey)
+	s := NewStamp(testKey)
 	q := &Question{Value: testTLV(t, 1, 2, 3, 4)}
 	packet, id, _ := s.Packet(q)
 	auth := stamp.NewAuthenticator(testKey)
@@ -296,7 +301,7 @@ func TestAuthenticatedReplies(t *testing.T) {
 // Loss queries are told apart by their numbers, and answered about what was asked.
 func TestLossQueries(t *testing.T) {
 	asked := lossquery.Query{Transmitted: lossquery.Count{Value: 100, Extended: true, Block: 42}, Control: lossquery.OutOfBand}
-	q, l := &Question{Value: asked.Append(nil)}, new(LossQueries)
+	q, l := &Question{Value: asked.Append(nil)}, NewLossQueries()
 	first, one, _ := l.Packet(q)
 	second, two, _ := l.Packet(q)
 	if one == two || bytes.Equal(first, second) || len(first) != lossquery.ResponseLen {
@@ -382,10 +387,10 @@ func TestRandomReplies(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 862))
 	message := rfc6374.Loss{Header: rfc6374.Header{Session: 9}}
 	questions := map[Protocol]*Question{
-		NewStamp(testSSID, nil):     {Value: testTLV(t, 1)},
-		NewStamp(testSSID, testKey): {Value: testTLV(t, 1)},
-		new(LossQueries):            {Value: lossquery.Query{}.Append(nil)},
-		NewLossMessages(own):        {Session: 9, Value: message.Append(nil)},
+		NewStamp(nil):        {Value: testTLV(t, 1)},
+		NewStamp(testKey):    {Value: testTLV(t, 1)},
+		NewLossQueries():     {Value: lossquery.Query{}.Append(nil)},
+		NewLossMessages(own): {Session: 9, Value: message.Append(nil)},
 	}
 	for p, q := range questions {
 		packet, _, err := p.Packet(q)

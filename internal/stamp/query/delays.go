@@ -92,9 +92,7 @@ func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome
 	}
 	offset := m.times.TAIOffset()
 	t.arrived, t.hasArrived = format.Nanoseconds(r.Timestamps[3], offset)
-	t.hasArrived = t.hasArrived && r.Timestamps[3] != 0
 	t.left, t.hasLeft = format.Nanoseconds(r.Timestamps[0], offset)
-	t.hasLeft = t.hasLeft && r.Timestamps[0] != 0
 	return t, Accepted // whether it came in-band, nothing in it says
 }
 

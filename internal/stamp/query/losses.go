@@ -16,8 +16,12 @@ import (
 
 // LossQueries asks by loss queries of TWAMP Light: a question is a query, whose sequence
 // number is set, and its answer the whole response. Queries name no flow, so each flow has
-// a client of its own, with its port.
+// a client of its own, with its port. Numbers begin at random, because nothing else of a
+// response is hard to guess.
 type LossQueries struct{ next uint32 }
+
+// NewLossQueries makes the protocol.
+func NewLossQueries() *LossQueries { return &LossQueries{next: unforeseen()} }
 
 // Packet is a packet of a question.
 func (l *LossQueries) Packet(q *Question) ([]byte, uint64, error) {

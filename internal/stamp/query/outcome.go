@@ -13,6 +13,7 @@ const (
 	Malformed            // cut short, or no reply
 	Unexpected           // nothing with its number waits for a reply: it came twice, or late, or is made up
 	Foreign              // it came from another address or port than was asked
+	WrongTime            // it does not repeat the time at which its packet was sent: it is made up, or of an earlier agent
 	WrongSession         // it is of another session, or about another block
 	WrongHMAC            // of the base packet
 	TLVIntegrity         // the TLVs have no HMAC, or a wrong one
@@ -22,7 +23,7 @@ const (
 	NumOutcomes int = iota // the number of outcomes
 )
 
-var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "foreign", "session_wrong", "hmac_wrong", "tlv_integrity_failed", "refused", "empty"}
+var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "foreign", "timestamp_wrong", "session_wrong", "hmac_wrong", "tlv_integrity_failed", "refused", "empty"}
 
 // String is the outcome's name in metrics.
 func (o Outcome) String() string { return outcomes[o] }

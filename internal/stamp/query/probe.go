@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/delay"
 	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/inband"
@@ -22,6 +23,8 @@ type Probe struct {
 	Path    *inband.Path // nil: as routed
 	Return  []netip.Addr // SIDs of the reply's way; none: as routed
 	Class   uint8        // traffic class of the probe, and of the reply
+
+	sent stamp.SenderPacket // by STAMP
 }
 
 // Sample is the delay of a probe and its reply; if it ends the measurement, it has none.
@@ -33,6 +36,7 @@ type Sample struct {
 	TwoWay                   time.Duration // without the time at the other node (RFC 8762 §4, RFC 6374 §2.4)
 	OneWay                   time.Duration // the difference of two clocks
 	TwoWayKnown, OneWayKnown bool
+	Impossible               bool                // the other node's times cannot be: they measure nothing
 	ClockError, RemoteClock  int64               // ns; negative: not known
 	Diverted                 bool                // the reply did not take the way back that was asked for, and says so
 	Refusal                  rfc6374.ControlCode // not 0: the error that ends the flow's measurement (RFC 6374 §4.3.4)
@@ -193,12 +197,14 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 	}
 	steady = max(steady, from.at.Steady)
 	s.RoundTrip, s.Diverted = time.Duration(steady-from.at.Steady), t.diverted
-	if s.OneWayKnown = t.hasArrived && (!t.hasLeft || t.left >= t.arrived); s.OneWayKnown {
+	held, possible := delay.Held(t.arrived, t.left, s.RoundTrip)
+	if s.OneWayKnown = t.hasArrived && (!t.hasLeft || possible); s.OneWayKnown {
 		s.OneWay = time.Duration(t.arrived - from.at.Wall)
 	}
 	if s.TwoWayKnown = s.OneWayKnown && t.hasLeft; s.TwoWayKnown {
-		s.TwoWay = s.RoundTrip - time.Duration(t.left-t.arrived)
+		s.TwoWay = s.RoundTrip - held
 	}
+	s.Impossible = t.hasArrived && t.hasLeft && !possible
 	s.ClockError, s.RemoteClock = errorOf(clock.Estimate()), t.clockError
 	return s, Accepted
 }

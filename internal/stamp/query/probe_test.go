@@ -45,7 +45,7 @@ func (s *samples) await(t *testing.T, n int) []Sample {
 func openProber(t *testing.T) (*Prober, *samples) {
 	t.Helper()
 	heard := &samples{}
-	p, err := OpenProber(NewStamp(testSSID, nil), new(Counters), heard.add)
+	p, err := OpenProber(NewStamp(nil), new(Counters), heard.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestProbesReturn(t *testing.T) {
 // times that are none give the round trip alone.
 func TestSamples(t *testing.T) {
 	peer := netip.MustParseAddrPort("[2001:db8::7]:862")
-	p := &Prober{protocol: NewStamp(testSSID, nil), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	p := &Prober{protocol: NewStamp(nil), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	send := func() []byte {
 		probe := Probe{Peer: peer}
 		packet, id, at, err := p.protocol.query(&probe)
@@ -156,12 +156,18 @@ func TestSamples(t *testing.T) {
 		{"a reply", nil, peer, Accepted, true},
 		{"another port", nil, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false},
 		{"another address", nil, netip.MustParseAddrPort("[2001:db8::8]:862"), Foreign, false},
+		{"another time", func(p *stamp.ReflectorPacket) { p.Sender.Timestamp++ }, peer, WrongTime, false},
 		{"another session", func(p *stamp.ReflectorPacket) { p.SSID++ }, peer, WrongSession, false},
 		{"another number", func(p *stamp.ReflectorPacket) { p.Sender.Sequence++ }, peer, Unexpected, false},
 		{"sent before it was received", func(p *stamp.ReflectorPacket) { p.Timestamp -= 1 << 32 }, peer, Accepted, false},
+		{"held longer than the round trip", func(p *stamp.ReflectorPacket) { p.Timestamp += 3600 << 32 }, peer, Accepted, false},
+		{"times that are not known", func(p *stamp.ReflectorPacket) { p.Received, p.Timestamp = 0, 0 }, peer, Accepted, false},
 	} {
 		d := &udp.Datagram{Data: reflected(send(), tt.change), Peer: tt.from}
 		s, outcome := p.sample(d)
+		if impossible := outcome == Accepted && !tt.timed && tt.name != "times that are not known"; s.Impossible != impossible {
+			t.Errorf("%s: impossible %v", tt.name, s.Impossible)
+		}
 		if outcome != tt.want || s.TwoWayKnown != tt.timed || s.OneWayKnown != tt.timed || s.RoundTrip < 0 {
 			t.Errorf("%s: %+v, %v, want %v", tt.name, s, outcome, tt.want)
 		}

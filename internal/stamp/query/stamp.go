@@ -22,10 +22,11 @@ type Stamp struct {
 	verify *stamp.Authenticator // of the goroutine that receives
 }
 
-// NewStamp makes the protocol. Questions of no session have this SSID. With a key, questions
-// and answers are authenticated.
-func NewStamp(ssid stamp.SSID, key []byte) *Stamp {
-	s := &Stamp{times: clock.New(stamp.NTP), ssid: ssid}
+// NewStamp makes the protocol. Numbers begin at random, and questions of no session have a random
+// SSID: an answer that was made up, or recorded before this began, has others. With a key,
+// questions and answers are authenticated.
+func NewStamp(key []byte) *Stamp {
+	s := &Stamp{times: clock.New(stamp.NTP), next: unforeseen(), ssid: stamp.SSID(max(1, unforeseen()>>16))}
 	if len(key) > 0 {
 		s.mode, s.sign, s.verify = stamp.Authenticated, stamp.NewAuthenticator(key), stamp.NewAuthenticator(key)
 	}
@@ -33,14 +34,15 @@ func NewStamp(ssid stamp.SSID, key []byte) *Stamp {
 }
 
 // Packet is a packet of a question.
-func (s *Stamp) Packet(q *Question) ([]byte, uint64, error) {
+func (s *Stamp) Packet(q *Question) (packet []byte, id uint64, err error) {
 	now := s.times.Now()
 	s.times.Look(now)
-	return s.packet(now.Wall, s.ssidOf(q.Session), q.Value), uint64(s.next), nil
+	packet, q.sent = s.packet(now.Wall, s.ssidOf(q.Session), q.Value)
+	return packet, uint64(q.sent.Sequence), nil
 }
 
 // packet numbers a packet, and puts TLVs into it.
-func (s *Stamp) packet(now int64, ssid stamp.SSID, tlvs []byte) []byte {
+func (s *Stamp) packet(now int64, ssid stamp.SSID, tlvs []byte) ([]byte, stamp.SenderPacket) {
 	s.next++
 	p := stamp.SenderPacket{Sequence: s.next, Timestamp: s.times.Timestamp(now), Error: s.times.Estimate(), SSID: ssid}
 	b := make([]byte, s.mode.BaseLen(), longest)
@@ -53,7 +55,7 @@ func (s *Stamp) packet(now int64, ssid stamp.SSID, tlvs []byte) []byte {
 		}
 		s.sign.Sign(b)
 	}
-	return b
+	return b, p
 }
 
 func (s *Stamp) ssidOf(session uint16) stamp.SSID { return cmp.Or(stamp.SSID(session), s.ssid) }
@@ -66,7 +68,7 @@ func (s *Stamp) ID(d *udp.Datagram) (uint64, bool) {
 
 // Answer is the TLVs of a reply.
 func (s *Stamp) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
-	_, tlvs, outcome := s.open(d, s.ssidOf(q.Session))
+	_, tlvs, outcome := s.open(d, q.sent)
 	if outcome == Accepted && len(tlvs) == 0 {
 		return nil, Empty
 	}
@@ -78,14 +80,14 @@ func (s *Stamp) clock() *clock.Clock { return s.times }
 func (s *Stamp) query(p *Probe) (packet []byte, id uint64, at clock.Instant, err error) {
 	tlvs := AppendReturn(nil, p.Return)
 	at = s.times.Now()
-	packet = s.packet(at.Wall, s.ssidOf(p.Session), tlvs)
-	return packet, uint64(s.next), at, nil
+	packet, p.sent = s.packet(at.Wall, s.ssidOf(p.Session), tlvs)
+	return packet, uint64(p.sent.Sequence), at, nil
 }
 
 func (s *Stamp) number(d *udp.Datagram) (uint64, bool) { return s.ID(d) }
 
 func (s *Stamp) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
-	r, tlvs, outcome := s.open(d, s.ssidOf(p.Session))
+	r, tlvs, outcome := s.open(d, p.sent)
 	if outcome != Accepted {
 		return t, outcome
 	}
@@ -101,13 +103,18 @@ func (s *Stamp) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
 	return t, Accepted
 }
 
-// open reads a reply of a session, and its TLVs if they are intact.
-func (s *Stamp) open(d *udp.Datagram, ssid stamp.SSID) (p stamp.ReflectorPacket, tlvs []byte, outcome Outcome) {
+// open reads the reply to a packet, and its TLVs if they are intact.
+func (s *Stamp) open(d *udp.Datagram, sent stamp.SenderPacket) (p stamp.ReflectorPacket, tlvs []byte, outcome Outcome) {
 	p, err := stamp.DecodeReflector(d.Data, s.mode)
-	switch {
-	case err != nil:
+	if err != nil {
 		return p, nil, Malformed
-	case p.SSID != ssid:
+	}
+	switch match := p.Match(sent); {
+	case match == stamp.OtherSequence:
+		return p, nil, Unexpected
+	case match == stamp.OtherTimestamp:
+		return p, nil, WrongTime
+	case match != stamp.Matches: // without an SSID, it says nothing about the flow that it is of
 		return p, nil, WrongSession
 	case s.verify != nil && !s.verify.Verify(d.Data):
 		return p, nil, WrongHMAC

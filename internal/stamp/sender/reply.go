@@ -17,6 +17,7 @@ const (
 	otherSource  refusal = iota // it is not from the reflector
 	truncated                   // shorter than a base packet
 	wrongHMAC                   // of the base packet
+	otherTime                   // it does not repeat the time at which its packet was sent
 	otherSSID                   // of another session
 	withoutSSID                 // 0 instead of ours: it counts, and the reflector does not know RFC 8972
 	wrongMicro                  // it came over another member link
@@ -26,7 +27,7 @@ const (
 	numRefusals  int     = iota
 )
 
-var refusalNames = [numRefusals]string{"other_source", "truncated", "hmac_wrong", "ssid_other", "ssid_missing", "micro_session_wrong", "tlv_malformed", "tlv_integrity_failed", "tlv_missing"}
+var refusalNames = [numRefusals]string{"other_source", "truncated", "hmac_wrong", "timestamp_other", "ssid_other", "ssid_missing", "micro_session_wrong", "tlv_malformed", "tlv_integrity_failed", "tlv_missing"}
 
 // heard is what the replies say besides times.
 type heard struct {
@@ -60,10 +61,7 @@ func (s *Sender) reply(d *udp.Datagram, steady int64) {
 	case s.mode == stamp.Authenticated && !s.verify.Verify(d.Data):
 		s.heard.refuse(wrongHMAC)
 		return
-	case p.SSID == 0 && s.config.SSID != 0:
-		s.heard.refuse(withoutSSID)
-	case p.SSID != s.config.SSID:
-		s.heard.refuse(otherSSID)
+	case !s.isOurs(&p):
 		return
 	}
 	answers, ok := s.readTLVs(d, p)
@@ -82,6 +80,29 @@ func (s *Sender) reply(d *udp.Datagram, steady int64) {
 	h := &s.heard
 	h.any, h.estimate, h.hopsTo, h.hopsFrom, h.class = true, p.Error, p.SenderTTL, d.HopLimit, d.TrafficClass
 	h.answers = answers
+}
+
+// isOurs reports whether a reply repeats what a packet of ours had. Nothing else in it is
+// looked at before.
+func (s *Sender) isOurs(p *stamp.ReflectorPacket) bool {
+	sent := stamp.SenderPacket{Sequence: p.Sender.Sequence, SSID: s.config.SSID}
+	at, ok := s.session.Packet(sent.Sequence)
+	if sent.Timestamp = stamp.Timestamp(at); !ok {
+		s.session.Foreign()
+		return false
+	}
+	switch p.Match(sent) {
+	case stamp.Matches:
+		return true
+	case stamp.NoSSID:
+		s.heard.refuse(withoutSSID)
+		return true
+	case stamp.OtherTimestamp:
+		s.heard.refuse(otherTime)
+	default: // the number is the one that was looked up
+		s.heard.refuse(otherSSID)
+	}
+	return false
 }
 
 // fromReflector reports whether a reply has the source that it must have: the address

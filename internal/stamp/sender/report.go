@@ -124,6 +124,12 @@ func (r *Report) Text() string {
 	for _, name := range slices.Sorted(maps.Keys(r.ICMPErrors)) {
 		fmt.Fprintf(&b, "  %d ICMPv6 errors: %s\n", r.ICMPErrors[name], name)
 	}
+	if r.Foreign > 0 {
+		fmt.Fprintf(&b, "  %d foreign: no packet of this session has their number\n", r.Foreign)
+	}
+	if r.Impossible > 0 {
+		fmt.Fprintf(&b, "  %d time_impossible: the reflector held them for a negative time, or longer than the round trip; its clock is set or wrong\n", r.Impossible)
+	}
 	r.writeDelays(&b)
 	if r.ReflectorTime != nil {
 		fmt.Fprintf(&b, "clocks: sender %s, reflector %s\n", r.SenderClock, *r.ReflectorTime)

@@ -70,7 +70,7 @@ func New(c Config) (*Sender, error) {
 	}
 	// Twice what can wait, so that replies after the timeout are known as late.
 	window := float64(2*c.Timeout)/float64(max(c.Interval, time.Microsecond)) + 2*batch
-	s.session = measure.NewSession(c.Knowledge, int(min(window, measure.MaxWindow)), c.Timeout)
+	s.session = measure.NewSession(c.Knowledge, c.First, int(min(window, measure.MaxWindow)), c.Timeout)
 	return s, nil
 }
 
@@ -182,8 +182,9 @@ func (s *Sender) send(n int) error {
 	numbers := [batch]uint32{}
 	for i := range n {
 		now := s.now()
-		numbers[i] = s.session.Send(now.Wall, now.Steady)
-		p := stamp.SenderPacket{Sequence: numbers[i], Timestamp: s.clock.Timestamp(now.Wall), Error: s.clock.Estimate(), SSID: s.config.SSID}
+		p := stamp.SenderPacket{Timestamp: s.clock.Timestamp(now.Wall), Error: s.clock.Estimate(), SSID: s.config.SSID}
+		p.Sequence = s.session.Send(now.Wall, now.Steady, uint64(p.Timestamp))
+		numbers[i] = p.Sequence
 		s.fill(s.packets[i], p, s.session.Sent())
 		s.outgoing = append(s.outgoing, udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2})
 	}

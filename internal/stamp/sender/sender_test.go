@@ -92,9 +92,12 @@ func TestRefusals(t *testing.T) {
 		change   func(*Config)
 		received uint64
 	}{
-		"":             {func(d udp.Datagram) []byte { return reply(d, 0, nil) }, nil, 3},
-		"truncated":    {func(d udp.Datagram) []byte { return reply(d, 0, nil)[:43] }, short, 0},
-		"hmac_wrong":   {func(d udp.Datagram) []byte { return reply(d, stamp.Authenticated, nil) }, func(c *Config) { short(c); c.Key = key }, 0},
+		"":           {func(d udp.Datagram) []byte { return reply(d, 0, nil) }, nil, 3},
+		"truncated":  {func(d udp.Datagram) []byte { return reply(d, 0, nil)[:43] }, short, 0},
+		"hmac_wrong": {func(d udp.Datagram) []byte { return reply(d, stamp.Authenticated, nil) }, func(c *Config) { short(c); c.Key = key }, 0},
+		"timestamp_other": {func(d udp.Datagram) []byte {
+			return reply(d, 0, func(p *stamp.ReflectorPacket) { p.Sender.Timestamp ^= 1 })
+		}, short, 0},
 		"ssid_other":   {func(d udp.Datagram) []byte { return reply(d, 0, func(p *stamp.ReflectorPacket) { p.SSID++ }) }, short, 0},
 		"ssid_missing": {func(d udp.Datagram) []byte { return reply(d, 0, func(p *stamp.ReflectorPacket) { p.SSID = 0 }) }, nil, 3},
 		"micro_session_wrong": {func(d udp.Datagram) []byte {
@@ -126,6 +129,58 @@ func TestRefusals(t *testing.T) {
 		}
 		if a := r.Answers; a != nil && (a.Direct != nil || a.MicroSession != nil) {
 			t.Errorf("%q: TLVs were used: %+v", name, a)
+		}
+	}
+}
+
+// What a reply says beyond its number is not believed before it repeats what its packet had: one
+// that is made up neither ends the session nor teaches it a link.
+func TestMadeUpReplies(t *testing.T) {
+	at := mirror(t, func(d udp.Datagram) [][]byte {
+		forged := func(change func(*stamp.ReflectorPacket)) []byte {
+			b := reply(d, 0, change)
+			b[44], b[51] = 0, 7 // flags; the reflector's link
+			return b
+		}
+		b := reply(d, 0, nil)
+		b[44], b[51] = 0, 4
+		return [][]byte{
+			forged(func(p *stamp.ReflectorPacket) { p.Sender.Sequence += 9999 }),
+			forged(func(p *stamp.ReflectorPacket) { p.Sender.Timestamp, p.SSID = 1, 0 }),
+			b,
+		}
+	})
+	r, err := run(t, newSender(t, at, func(c *Config) {
+		c.NeedSSID, c.First, c.TLVs.MicroSession = true, 1<<32-2, &stamp.MicroSession{Sender: 3} // the numbers wrap
+	}))
+	if err != nil || r.Received != 3 || r.Foreign != 3 || r.Refused["timestamp_other"] != 3 || r.Refused["ssid_missing"]+r.Refused["micro_session_wrong"] != 0 || r.Answers.MicroSession.Reflector != 4 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text := r.Text(); !strings.Contains(text, "\n  3 foreign: ") || !strings.Contains(text, "\n  3 timestamp_other\n") {
+		t.Error(text)
+	}
+}
+
+// Times of the reflector that cannot be, or that it does not know, measure nothing; the round trip
+// stays.
+func TestTimesThatCannotBe(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change     func(*stamp.ReflectorPacket)
+		impossible uint64
+	}{
+		"unknown":                      {func(p *stamp.ReflectorPacket) { p.Received, p.Timestamp = 0, 0 }, 0},
+		"arrival unknown":              {func(p *stamp.ReflectorPacket) { p.Received = 0 }, 0},
+		"unknown, PTP":                 {func(p *stamp.ReflectorPacket) { p.Received, p.Timestamp, p.Error = 0, 0, 0x4001 }, 0},
+		"left before it came":          {func(p *stamp.ReflectorPacket) { p.Timestamp -= 1 << 24 }, 3},
+		"a clock set while it held it": {func(p *stamp.ReflectorPacket) { p.Timestamp += 3600 << 32 }, 3},
+	} {
+		at := mirror(t, func(d udp.Datagram) [][]byte { return [][]byte{reply(d, 0, tt.change)} })
+		r, err := run(t, newSender(t, at, nil))
+		if err != nil || r.Received != 3 || r.RoundTrip == nil || r.TwoWay != nil || r.Residence != nil || r.Forward != nil || r.Backward != nil || r.Impossible != tt.impossible {
+			t.Errorf("%s: %+v, forward %+v, %v", name, r.Result, r.Forward, err)
+		}
+		if text := r.Text(); strings.Contains(text, " time_impossible: ") != (tt.impossible > 0) {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
@@ -380,7 +435,7 @@ func FuzzReply(f *testing.F) {
 	senders := []*Sender{newSender(f, remote, everything), newSender(f, remote, func(c *Config) { c.Key = key; everything(c) })}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, s := range senders {
-			s.session.Send(d.Received-1000, d.Received-1000)
+			s.session.Send(d.Received-1000, d.Received-1000, 0)
 			s.reply(&udp.Datagram{Data: b, Peer: remote, Received: d.Received}, d.Received)
 			if text := s.Report().Text(); !strings.Contains(text, " sent, ") {
 				t.Fatal(text)

@@ -38,7 +38,7 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 		port := 8620 + i
 		startFar(t, suite(t), append([]string{"-i", "-S", far, "-o", []string{"8620", "8621"}[i], "--stateful-reflector"}, tt.args...)...)
 		e2e.Await(t, "their reflector", 5*time.Second, func() bool { return listens(t, port) })
-		client, err := query.Open(query.NewStamp(0x574d, tt.key), 0, new(query.Counters))
+		client, err := query.Open(query.NewStamp(tt.key), 0, new(query.Counters))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 			}
 		}
 		samples := make(chan query.Sample, 8)
-		prober, err := query.OpenProber(query.NewStamp(0x574d, tt.key), new(query.Counters), func(s query.Sample) { samples <- s })
+		prober, err := query.OpenProber(query.NewStamp(tt.key), new(query.Counters), func(s query.Sample) { samples <- s })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -192,7 +192,7 @@ func TestScapyReflects(t *testing.T) {
 		}
 		for n, p := range packets {
 			f := format(t, tt.ours)
-			if s := p.sender(t); s.Sequence != uint32(n) || s.SSID != 4242 || s.Error.Format() != f || s.Error.Multiplier() == 0 {
+			if s := p.sender(t); s.Sequence != packets[0].sender(t).Sequence+uint32(n) || s.SSID != 4242 || s.Error.Format() != f || s.Error.Multiplier() == 0 {
 				t.Errorf("%s: packet %d: %+v", name, n, s)
 			}
 			ordered(t, []stamp.TimestampFormat{f}, p.Time)

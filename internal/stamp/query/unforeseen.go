@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+)
+
+// unforeseen is a number that nobody can foresee.
+func unforeseen() uint32 {
+	var b [4]byte
+	rand.Read(b[:]) // it never fails
+	return binary.BigEndian.Uint32(b[:])
+}
