@@ -24,7 +24,7 @@ const (
 
 	// About what is kept, in octets.
 	sizeOfFlow, sizeOfSlot, sizeOfReport = 512, 48, 144
-	sizeOfWatch, sizeOfSegment           = 1024, 320
+	sizeOfWatch, sizeOfSegment           = 1024, 576
 )
 
 // flowKey identifies a flow. Records that disagree about its blocks or its points are
@@ -45,7 +45,7 @@ type comparedFlow struct {
 	sids   []netip.Addr
 	guard  uint64
 	watch  *loss.Watch // nil without thresholds
-	unlike string      // what the points select, if not the same; of the last block
+	unlike uint64      // a hash of how the points differ in what they select, of the last block; 0: not
 	size   int
 	heard  time.Time
 	place  *list.Element

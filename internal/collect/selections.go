@@ -4,6 +4,7 @@ package collect
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -23,12 +24,17 @@ func (f *comparedFlow) selects(r *loss.Result) *record.Warning {
 			}
 		}
 	}
-	now := strings.Join(ends, "; ")
-	if now == "" && r.Whole.Verdict == loss.NoData || now == f.unlike {
+	now := uint64(0)
+	if len(ends) > 0 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(strings.Join(ends, "; ")))
+		now = h.Sum64() | 1
+	}
+	if now == 0 && r.Whole.Verdict == loss.NoData || now == f.unlike {
 		return nil // nothing is known, or new
 	}
 	f.unlike = now
-	if now == "" {
+	if now == 0 {
 		return f.warns(health.SelectionsDiffer, false, "the nodes of flow "+f.name()+" select the same packets again", "")
 	}
 	w := health.SelectionDiffers(f.name(), ends, health.AtCollector)

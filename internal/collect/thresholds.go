@@ -73,7 +73,7 @@ var (
 
 // end takes back the warnings of a flow that is no longer compared.
 func (b *blocks) end(f *comparedFlow, why farewell) {
-	if f.unlike != "" {
+	if f.unlike != 0 {
 		b.emit(f.warns(health.SelectionsDiffer, false, "it is not known whether the nodes of flow "+f.name()+" still select different packets: it "+why.facts, why.cure))
 	}
 	if f.watch == nil {

@@ -146,7 +146,7 @@ func compareSelections(all []judged, assumed bool) {
 // Assumptions are what was not checked, because the configuration says that it is so.
 type Assumptions uint8
 
-// AssumedSelection: that a point which does not say it selects the same packets.
+// AssumedSelection is that a point which does not say it selects the same packets.
 const AssumedSelection Assumptions = 1
 
 var assumptionNames = [...]string{"selection"}

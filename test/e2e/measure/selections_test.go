@@ -47,7 +47,7 @@ func TestNodesSelectDifferently(t *testing.T) {
 				for _, p := range places {
 					more := "session 5"
 					if how.exchange == "ipfix" {
-						more = p[2]
+						more += " " + p[2]
 					}
 					change(p[0], p[1], more)
 					time.Sleep(patience.Of(between))
@@ -154,7 +154,7 @@ func (s *sending) selectOneClass(how asking) {
 	s.t.Helper()
 	more := "session 77"
 	if how.exchange == "ipfix" {
-		more = "point 2"
+		more += " point 2"
 	} else if how.exchange == "twamp-light" {
 		more = "session 1206"
 	}
