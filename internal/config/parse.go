@@ -173,6 +173,9 @@ func (d *decoder) document(data []byte) ast.Node {
 			return nil
 		}
 		cure := "correct the text here or in the line above"
+		if address := colonAtEnd(data, at.line); address != "" {
+			cure = fmt.Sprintf("put the address in quotes: %q", address)
+		}
 		if bareAddress(data, at.line) {
 			cure += "; between brackets, put addresses with colons in quotes"
 		}
@@ -207,6 +210,21 @@ var (
 func bareAddress(data []byte, line int) bool {
 	lines := strings.Split(string(data), "\n")
 	return line >= 1 && line <= len(lines) && addressInRow.MatchString(quoted.ReplaceAllString(lines[line-1], "''"))
+}
+
+var addressBeforeEnd = regexp.MustCompile(`(?:^|[ \t])([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:)[ \t]*(?:#.*)?$`)
+
+// colonAtEnd is an unquoted IPv6 address that ends a line with a colon, where YAML takes it for
+// the key of a mapping; "" if the line ends otherwise.
+func colonAtEnd(data []byte, line int) string {
+	lines := strings.Split(string(data), "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	if m := addressBeforeEnd.FindStringSubmatch(strings.TrimRight(quoted.ReplaceAllString(lines[line-1], "''"), "\r")); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // exceeds finds nesting deeper, and values more than any configuration needs, before a
