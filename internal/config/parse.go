@@ -25,6 +25,9 @@ const MaxFileSize = 32 << 20
 const (
 	maxNesting = 32  // brackets within brackets
 	maxIndent  = 128 // columns before the first word of a line
+	// maxWord bounds what stands between two of the characters that separate values, in quotes and
+	// comments, too: a parser keeps several copies of a text.
+	maxWord = 64 << 10
 
 	// maxValues bounds the tree, of which each value takes some hundred octets. 65,536 flows
 	// with 16 segments and four points each have half as many, a line each, which count twice.
@@ -100,7 +103,7 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 	default:
 		d.value(node, "", reflect.ValueOf(c).Elem())
 		c.source = &d.source
-		if len(d.faults) > mostFaults {
+		if d.full() {
 			break
 		}
 		d.semantics(c)
@@ -153,6 +156,10 @@ func (d *decoder) document(data []byte) ast.Node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
+	if at, found := longWord(data); found {
+		d.fault(at, "", fmt.Sprintf("a text is longer than %d octets", maxWord), "no value of a configuration is that long: correct it")
+		return nil
+	}
 	switch at, deep, many := exceeds(data); {
 	case deep:
 		d.fault(at, "", "values are nested too deep", "close the brackets that are open, or indent less")
@@ -225,6 +232,24 @@ func colonAtEnd(data []byte, line int) string {
 		return m[1]
 	}
 	return ""
+}
+
+// longWord finds a text that is longer than any value.
+func longWord(data []byte) (position, bool) {
+	line, lineStart, start := 1, 0, 0
+	for i, b := range data {
+		switch b {
+		case '\n':
+			line, lineStart, start = line+1, i+1, i+1
+		case ' ', ',', '[', ']', '{', '}':
+			start = i + 1
+		default:
+			if i-start >= maxWord {
+				return position{line, utf8.RuneCount(data[lineStart:start]) + 1}, true
+			}
+		}
+	}
+	return position{}, false
 }
 
 // exceeds finds nesting deeper, and values more than any configuration needs, before a

@@ -104,10 +104,10 @@ func TestRecordFileIsChecked(t *testing.T) {
 // An unquoted address that ends with a colon gets the cure that helps.
 func TestAddressWithColonAtEnd(t *testing.T) {
 	for text, wants := range map[string]string{
-		"decapsulations:\n  - tunnel-destination: 2001:db8:ff::\n":              `put the address in quotes: "2001:db8:ff::"`,
-		"decapsulations:\n  - tunnel-destination: 2001:db8:ff:: # the exit\n":   `put the address in quotes: "2001:db8:ff::"`,
-		"tunnel-destinations:\n  - 2001:db8:ff::\n":                             "in quotes",
-		"decapsulations:\n  - tunnel-destination: \"2001:db8:ff::\"\n":          "",
+		"decapsulations:\n  - tunnel-destination: 2001:db8:ff::\n":               `put the address in quotes: "2001:db8:ff::"`,
+		"decapsulations:\n  - tunnel-destination: 2001:db8:ff:: # the exit\n":    `put the address in quotes: "2001:db8:ff::"`,
+		"tunnel-destinations:\n  - 2001:db8:ff::\n":                              "in quotes",
+		"decapsulations:\n  - tunnel-destination: \"2001:db8:ff::\"\n":           "",
 		"decapsulations:\n  - tunnel-destination: \"2001:db8:ff::\"\n   x: y:\n": "correct the text here",
 	} {
 		if got, _ := faultsOf(t, text, false); (got == "") != (wants == "") || !strings.Contains(got, wants) {
