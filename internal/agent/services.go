@@ -12,7 +12,8 @@ func (a *Agent) assemble() {
 	sinks := newSinks(c)
 	records := newRecords(c, clock, sinks)
 	copies := newLoopbacks(c)
-	reader := &reader{core: c, records: records, copies: copies}
+	shared := newSharedIDs(c)
+	reader := &reader{core: c, records: records, copies: copies, shared: shared}
 	flows := &flows{core: c, reader: reader}
 	kernel := newKernelEvents(c, records)
 	paths := newPathMTUs(c)
@@ -39,6 +40,7 @@ func (a *Agent) assemble() {
 		&edges{core: c, flows: flows, records: records},
 		copies,
 		reader,
+		shared,
 		kernel,
 		newForwarding(c),
 		losses,

@@ -46,3 +46,18 @@ func MalformedSRH(iface string, packets uint64, faults []string) []Warning {
 		fmt.Sprintf("%d packets with a malformed Segment Routing Header passed %s in the last minute (%s): they count for no measured flow", packets, iface, strings.Join(faults, ", ")),
 		fmt.Sprintf("find their sender: tcpdump -i %s 'ip6[6] == 43'", iface))}
 }
+
+// SharedNodeID warns of a node id that came twice in traces; hopLimits are those of both places, 0
+// where the trace has none.
+func SharedNodeID(id, traces uint64, hopLimits [2]uint8) []Warning {
+	if traces < enough {
+		return nil
+	}
+	where := ""
+	if hopLimits[0] != 0 && hopLimits[1] != 0 {
+		where = fmt.Sprintf(", last with the hop limits %d and %d", hopLimits[0], hopLimits[1])
+	}
+	return []Warning{New(NodeIDShared, "",
+		fmt.Sprintf("node id %d came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or packets pass a node twice", id, traces, where),
+		"give each node its own node.id (or net.ipv6.ioam6_id); set net.ipv6.conf.IF.ioam6_enabled to 0 where an agent serves IF; if the ids are right, look for a loop in the routes")}
+}
