@@ -20,6 +20,10 @@ type decoder struct {
 	source source
 	faults Faults
 	bad    map[string]bool // paths that have an error
+
+	split bool      // take long lists out of a large file
+	lists []section // that were
+	line  int       // of the file before the text that is being decoded
 }
 
 func newDecoder(file string) *decoder {
@@ -39,7 +43,7 @@ func (d *decoder) fault(at position, path, problem, cure string) {
 	}
 	d.bad[path] = true
 	f := newFault(d.source.file, path, problem, cure)
-	f.Line, f.Column = at.line, at.column
+	f.Line, f.Column = at.line+d.line, at.column
 	d.faults = append(d.faults, f)
 }
 
@@ -264,7 +268,7 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 		}
 		key = known[i].key
 		if before, ok := first[key]; ok {
-			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s is already in line %d", key, named(path), before.line), "remove one")
+			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s is already in line %d", key, named(path), before.line+d.line), "remove one")
 			continue
 		}
 		first[key] = keyAt

@@ -121,10 +121,17 @@ type position struct{ line, column int }
 type source struct {
 	file string
 	at   map[string]position
+
+	lists  []section // that were read in pieces, and are not in at
+	read   *piece    // that was read again to find a value
+	inRead *source   // where its values are, with lines from its first
 }
 
 // locate finds the place of the value at path, else of the innermost value around it.
 func (s *source) locate(path string) (position, bool) {
+	if at, ok := s.inPiece(path); ok {
+		return at, true
+	}
 	for {
 		if p, ok := s.at[path]; ok {
 			return p, true

@@ -94,6 +94,7 @@ func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, 
 // parse reads a configuration; look, unless nil, checks it against its surroundings.
 func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, error) {
 	d := newDecoder(name)
+	d.split = true
 	c := &Config{}
 	switch node := d.document(data); {
 	case node == nil:
@@ -102,6 +103,7 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 			fmt.Sprintf("start it with 'waymark lab up %s', which checks it, its agents' configurations included", name))
 	default:
 		d.value(node, "", reflect.ValueOf(c).Elem())
+		d.sections(d.lists, reflect.ValueOf(c).Elem())
 		c.source = &d.source
 		if d.full() {
 			break
@@ -168,25 +170,12 @@ func (d *decoder) document(data []byte) ast.Node {
 		d.fault(at, "", fmt.Sprintf("the file has more than %d values", maxValues), "remove what the node does not need")
 		return nil
 	}
+	if d.split && len(data) > largeFile {
+		data, d.lists = splitLists(data, longLists(reflect.TypeFor[Config]()))
+	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		at, message := start, err.Error()
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
-		}
-		if strings.Contains(message, "'\t'") {
-			d.fault(at, "", "this is not YAML: a tab is used where only spaces may be", "indent with spaces")
-			return nil
-		}
-		cure := "correct the text here or in the line above"
-		if address := colonAtEnd(data, at.line); address != "" {
-			cure = fmt.Sprintf("put the address in quotes: %q", address)
-		}
-		if bareAddress(data, at.line) {
-			cure += "; between brackets, put addresses with colons in quotes"
-		}
-		d.fault(at, "", "this is not YAML: "+message, cure)
+		d.syntax(err, data)
 		return nil
 	}
 	var docs []ast.Node
@@ -207,6 +196,40 @@ func (d *decoder) document(data []byte) ast.Node {
 	}
 }
 
+// syntax reports an error in the YAML of a text.
+func (d *decoder) syntax(err error, data []byte) {
+	at, message := position{1, 1}, err.Error()
+	var syntax yaml.Error
+	if errors.As(err, &syntax) {
+		at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
+	}
+	if strings.Contains(message, "'\t'") {
+		d.fault(at, "", "this is not YAML: a tab is used where only spaces may be", "indent with spaces")
+		return
+	}
+	cure := "correct the text here or in the line above"
+	if address := colonAtEnd(data, at.line); address != "" {
+		cure = fmt.Sprintf("put the address in quotes: %q", address)
+	}
+	if bareAddress(data, at.line) {
+		cure += "; between brackets, put addresses with colons in quotes"
+	}
+	d.fault(at, "", "this is not YAML: "+message, cure)
+}
+
+// lineOf is a line of a text without its end, "" if there is no such line.
+func lineOf(data []byte, line int) string {
+	for ; line > 1; line-- {
+		_, rest, ok := bytes.Cut(data, []byte("\n"))
+		if !ok {
+			return ""
+		}
+		data = rest
+	}
+	text, _, _ := bytes.Cut(data, []byte("\n"))
+	return strings.TrimRight(string(text), "\r")
+}
+
 var (
 	quoted       = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	addressInRow = regexp.MustCompile(`[\[{].*(\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]|::)`)
@@ -215,8 +238,7 @@ var (
 // bareAddress reports whether a line has an unquoted IPv6 address between brackets,
 // where YAML takes its colons and brackets for its own.
 func bareAddress(data []byte, line int) bool {
-	lines := strings.Split(string(data), "\n")
-	return line >= 1 && line <= len(lines) && addressInRow.MatchString(quoted.ReplaceAllString(lines[line-1], "''"))
+	return addressInRow.MatchString(quoted.ReplaceAllString(lineOf(data, line), "''"))
 }
 
 var addressBeforeEnd = regexp.MustCompile(`(?:^|[ \t])([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:)[ \t]*(?:#.*)?$`)
@@ -224,11 +246,7 @@ var addressBeforeEnd = regexp.MustCompile(`(?:^|[ \t])([0-9A-Fa-f:.]*:[0-9A-Fa-f
 // colonAtEnd is an unquoted IPv6 address that ends a line with a colon, where YAML takes it for
 // the key of a mapping; "" if the line ends otherwise.
 func colonAtEnd(data []byte, line int) string {
-	lines := strings.Split(string(data), "\n")
-	if line < 1 || line > len(lines) {
-		return ""
-	}
-	if m := addressBeforeEnd.FindStringSubmatch(strings.TrimRight(quoted.ReplaceAllString(lines[line-1], "''"), "\r")); m != nil {
+	if m := addressBeforeEnd.FindStringSubmatch(quoted.ReplaceAllString(lineOf(data, line), "''")); m != nil {
 		return m[1]
 	}
 	return ""
