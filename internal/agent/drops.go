@@ -34,8 +34,8 @@ func newDrops(c *core) *drops {
 const (
 	dropEdge         = iota // three, as in edgeDrops
 	dropEdgeOut      = dropEdge + 3
-	dropProofs       = dropEdgeOut + 3 // six, as in dropCounters
-	dropRemovals     = dropProofs + 6  // two: on arrival and on departure
+	dropProofs       = dropEdgeOut + 3 // seven, as in dropCounters
+	dropRemovals     = dropProofs + 7  // two: on arrival and on departure
 	dropOffloaded    = dropRemovals + 2
 	dropUnmarked     = dropOffloaded + 1 // packets of measured flows without their mark
 	dropRestarts     = dropUnmarked + 1  // numbers of flows that begin again
@@ -51,7 +51,7 @@ func dropCounters(c *datapath.Counters) []uint64 {
 		c.Ingress[model.OutcomeBoundaryDropped], c.Ingress[model.OutcomeBoundaryUnprovenDropped], c.Ingress[model.OutcomeBoundaryTunnelDropped],
 		c.Egress[model.OutcomeBoundaryDropped], c.Egress[model.OutcomeBoundaryUnprovenDropped], c.Egress[model.OutcomeBoundaryTunnelDropped],
 		c.IngressOptions[model.OutcomePotAccepted], c.IngressOptions[model.OutcomePotRejected], c.IngressOptions[model.OutcomePotInvalid],
-		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.Ingress[model.OutcomePotDropped],
+		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.IngressOptions[model.OutcomePotAhead], c.Ingress[model.OutcomePotDropped],
 		c.Ingress[model.OutcomeDecapFailed], c.Egress[model.OutcomeDecapFailed],
 		c.Egress[model.OutcomeEncapSkippedGSO] + c.Forwarded[model.OutcomeEncapSkippedGSO],
 		sumOf(c.Unmarked[:]),
@@ -158,7 +158,7 @@ func (d *drops) warnings(s *state) (ws []health.Warning) {
 			ws = append(ws, health.DroppedOnDeparture(in.Name, edgeDrops(n[dropEdgeOut:]))...)
 		}
 		p := n[dropProofs:]
-		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Dropped: p[5]})...)
+		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Ahead: p[5], Dropped: p[6]})...)
 		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
 		skipped := n[dropNoted:]
 		if e := numbering(s.resolved.Node, in.Index); e != "" {

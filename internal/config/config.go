@@ -70,7 +70,7 @@ type Interface struct {
 	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
 	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
 	Boundary   model.Boundary        `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the IOAM, and the header if it holds nothing else, ignore forwards the packet untouched."`
-	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, else of xdp, tcx, clsact."`
+	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, and of veths that do not forward fast, else of xdp, tcx, clsact."`
 	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
 }
 
@@ -102,7 +102,7 @@ type Encapsulation struct {
 	Interface string          `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
 	Match     Match           `key:"match" doc:"The packets that get the header; absent criteria match everything."`
 	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
-	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows."`
+	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ from K/N by at most 64 packets for each of them; what one CPU sees is exact."`
 	Budget    *Budget         `key:"budget" absent:"no limit" doc:"The most that the rule adds, as a share of what leaves the interface."`
 	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires."`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`

@@ -72,6 +72,7 @@ var meanings = [model.NumOutcomes]Meaning{
 	model.OutcomeTraceOverflow: {Missing, TraceOverflow, "without room for its data", enlarge},
 
 	model.OutcomePotTooOld:   {Missing, ProofsRejected, "", ""},
+	model.OutcomePotAhead:    {Missing, ProofsRejected, "", ""},
 	model.OutcomePotReplayed: {Missing, ProofsRejected, "", ""},
 	model.OutcomePotInvalid:  {Missing, ProofsRejected, "", ""},
 	model.OutcomePotRejected: {Missing, ProofsRejected, "", ""},
