@@ -83,7 +83,7 @@ func TestRecordFileIsChecked(t *testing.T) {
 		{file, "", ""},
 		{filepath.Join(dir, "new"), "", ""},
 		{dir, "is a directory; name a file in it", "is a directory"},
-		{filepath.Join(dir, "none", "new"), "create it: mkdir -p " + filepath.Join(dir, "none"), ""},
+		{filepath.Join(dir, "none", "new"), "or create it: mkdir -p " + filepath.Join(dir, "none"), ""},
 		{filepath.Join(file, "new"), "not a directory", "not a directory"},
 	} {
 		for elsewhere, wants := range map[bool]string{false: tt.wants, true: tt.elsewhere} {
