@@ -216,7 +216,8 @@ func newAgentStopCommand(opts *options) *cobra.Command {
 		Long: `Stop the agent. Packets keep their treatment, unless --remove is given: then the
 programs are removed from every interface, and counters are lost. --remove also
 works when no agent runs. It warns if tunnels ended at this node: nodes that still
-tunnel here lose their traced packets.`,
+tunnel here lose their traced packets. An agent that is starting is stopped when
+it has started.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			late := fmt.Errorf("the agent has not stopped within %v; its log says why", stopTimeout)
@@ -246,12 +247,16 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 		return err
 	}
 	result := stopResult{OK: true, Removed: remove}
-	answer, err := api.NewClient(socket).Stop(ctx, api.Stop{Remove: remove})
+	own := opts.socket == ""
+	answer, err := stopOrWait(ctx, socket, own, remove)
 	result.Warnings = answer.Warnings
 	switch {
-	case errors.Is(err, api.ErrNoAgent) && remove && opts.socket == "":
+	case errors.Is(err, api.ErrNoAgent) && remove && own:
 		result.Removed, result.Warnings, err = removeLeftovers(cmd.ErrOrStderr())
-	case errors.Is(err, api.ErrNoAgent) && opts.socket == "":
+		if held, _ := agent.Held(api.Place{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
+			return stopAgent(ctx, cmd, opts, remove)
+		}
+	case errors.Is(err, api.ErrNoAgent) && own:
 		err = nothingToStop(opts.left())
 	case err == nil:
 		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
@@ -265,6 +270,29 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	result.Warnings = append([]health.Warning{}, result.Warnings...) // [] instead of null
 	return commandline.PrintJSON(cmd.OutOrStdout(), result)
 }
+
+// stopOrWait asks the agent to stop. One that is starting does not answer yet, but holds the lock of its
+// place, if that is known: it is asked again until it answers.
+func stopOrWait(ctx context.Context, socket string, own, remove bool) (api.Stopped, error) {
+	client := api.NewClient(socket)
+	for {
+		answer, err := client.Stop(ctx, api.Stop{Remove: remove})
+		if !errors.Is(err, api.ErrNoAgent) || !own {
+			return answer, err
+		}
+		if held, unknown := agent.Held(api.Place{Dir: filepath.Dir(socket)}); unknown != nil || !held {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		case <-time.After(startPoll):
+		}
+	}
+}
+
+// startPoll is how often an agent that is starting is asked again.
+const startPoll = 50 * time.Millisecond
 
 // nothingToStop is the error that no agent runs, with the interfaces on which the last
 // one left its programs.

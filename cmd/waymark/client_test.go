@@ -120,15 +120,18 @@ func TestRequests(t *testing.T) {
 		{"r d 2001:db8:2::/64 dport 9", `DELETE /v1/encapsulations {"match":{"destination":"2001:db8:2::/64","destination_port":9}}`},
 		{"route del name core", `DELETE /v1/encapsulations {"name":"core","match":{}}`},
 		{"route replace 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations?inline=refuse {"name":"route-2001-db8-2--_64-eth1-dport-9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations?existing=true {"name":"route-2001-db8-2--_64-eth1-dport-9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations?existing=true&inline=refuse {"name":"route-2001-db8-2--_64-eth1-dport-9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route chg default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
-			`PUT /v1/encapsulations/core?existing=true {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations/core?existing=true&inline=refuse {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route append 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`POST /v1/encapsulations?inline=refuse {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
+			`PUT /v1/encapsulations/core?inline=refuse {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core force",
 			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"ioam namespace add 124 data 0x1 data 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data_wide":"0x0000000000000002","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
 		{"route del name port9", `DELETE /v1/encapsulations {"name":"port9","match":{}}`},
 		{"route del 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core",
 			`DELETE /v1/encapsulations {"name":"core","interface":"eth1","match":{"destination":"2001:db8:2::/64"},"insertion":{"flows":"1/1","frequency":"1/100","mode":"encap","tunnel":{"source":"2001:db8::1","destination":"2001:db8::3"},"nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}}`},
@@ -403,7 +406,7 @@ func TestDoctorWithoutAgent(t *testing.T) {
 	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent, &options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
 	told := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
 	var b strings.Builder
-	if err := printDiagnosis(&b, d); err != nil {
+	if err := printDiagnosis(&b, d, false); err != nil {
 		t.Fatal(err)
 	}
 	if d.Agent != "absent" || !told || !bad(d.Warnings, false) || !strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
@@ -451,7 +454,7 @@ func TestDoctor(t *testing.T) {
 	nothing := &options{}
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
 	var told strings.Builder
-	if err := printDiagnosis(&told, healthy); err != nil || !strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
+	if err := printDiagnosis(&told, healthy, false); err != nil || !strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
 		t.Errorf("%v, %s", err, told.String())
 	}
 	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
@@ -464,7 +467,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("a sick machine: %+v", sick)
 	}
 	var b strings.Builder
-	if err := printDiagnosis(&b, sick); err != nil {
+	if err := printDiagnosis(&b, sick, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"ring buffer   error", "agent         running", "cure: use Linux 5.8 or later", "info: tcx_missing: x\n  y\n  cure: z\n"} {

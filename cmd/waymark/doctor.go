@@ -28,12 +28,14 @@ type diagnosis struct {
 }
 
 func newDoctorCommand(opts *options) *cobra.Command {
-	strict := false
+	strict, verbose := false, false
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and the running agent, and say how to fix problems",
 		Long: `Check whether this machine has what Waymark needs, and ask the running agent, if
-there is one, for its warnings. Each has a code and a cure.
+there is one, for its warnings. Each has a code and a cure. A problem with several
+places is shown once, with their number, the worst problem first. With --verbose,
+and always with --json, each place has its warning.
 
 A missing agent is an error while the programs of the last one handle packets.
 
@@ -52,7 +54,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			if opts.JSON {
 				err = commandline.PrintJSON(cmd.OutOrStdout(), d)
 			} else {
-				err = printDiagnosis(cmd.OutOrStdout(), d)
+				err = printDiagnosis(cmd.OutOrStdout(), d, verbose)
 			}
 			if err == nil && !d.OK {
 				return commandline.ErrReported
@@ -60,6 +62,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "show each warning of a problem that has several places, not only the first")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
 	return cmd
 }
@@ -106,7 +109,7 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 
 func unsynced(w health.Warning) bool { return w.Code == health.ClockUnsynced }
 
-func printDiagnosis(w io.Writer, d diagnosis) error {
+func printDiagnosis(w io.Writer, d diagnosis, verbose bool) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tDETAIL")
 	for _, c := range d.Checks {
@@ -132,19 +135,62 @@ func printDiagnosis(w io.Writer, d diagnosis) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return printWarnings(w, d.Warnings)
+	if verbose {
+		return printWarnings(w, d.Warnings)
+	}
+	return printProblems(w, d.Warnings, "waymark doctor --verbose")
+}
+
+// mostPlaces is how many places a line names.
+const mostPlaces = 4
+
+// printProblems writes one entry for each problem, with the number of its places; all is the command
+// that shows the warning of each place.
+func printProblems(w io.Writer, ws []health.Warning, all string) error {
+	problems := health.Problems(ws)
+	for _, p := range problems {
+		first := p.Warnings[0]
+		if len(p.Warnings) == 1 {
+			if err := printWarnings(w, p.Warnings); err != nil {
+				return err
+			}
+			continue
+		}
+		places := fmt.Sprintf("%d times", len(p.Warnings))
+		if names := p.Interfaces(); len(names) > 0 {
+			places += ", on " + strings.Join(names[:min(len(names), mostPlaces)], ", ")
+			if more := len(names) - mostPlaces; more > 0 {
+				places += fmt.Sprintf(" and %d more", more)
+			}
+		}
+		first.Text = "such as: " + first.Text
+		if err := printWarning(w, first, places); err != nil {
+			return err
+		}
+	}
+	if len(problems) == len(ws) {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%d problems, %d warnings; each with its text and cure: %s\n", len(problems), len(ws), all)
+	return err
 }
 
 // printWarnings writes each warning with its cure below it.
 func printWarnings(w io.Writer, ws []health.Warning) error {
 	for _, v := range ws {
-		about := string(v.Code)
-		if v.Interface != "" {
-			about += " (" + v.Interface + ")"
-		}
-		if _, err := fmt.Fprintf(w, "%s: %s: %s\n  %s\n  cure: %s\n", v.Severity, about, v.Title, strings.ReplaceAll(v.Text, "\n", "\n  "), v.Cure); err != nil {
+		if err := printWarning(w, v, v.Interface); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printWarning writes a warning; places is where, "" without a place.
+func printWarning(w io.Writer, v health.Warning, places string) error {
+	about := string(v.Code)
+	if places != "" {
+		about += " (" + places + ")"
+	}
+	_, err := fmt.Fprintf(w, "%s: %s: %s\n  %s\n  cure: %s\n", v.Severity, about, v.Title, strings.ReplaceAll(v.Text, "\n", "\n  "), v.Cure)
+	return err
 }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,5 +72,33 @@ func TestDoctorStrict(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"jit_disabled","severity":"warning","title":"x","text":"y","cure":"z"}]`})
 	if code, _, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--strict"); code != commandline.ExitFailure {
 		t.Errorf("code %d with a warning and --strict", code)
+	}
+}
+
+// A problem with several places is shown once, with --verbose each place; JSON has all.
+func TestDoctorGroups(t *testing.T) {
+	var list []health.Warning
+	for i := range 8 {
+		list = append(list, health.New(health.MTUTooSmall, fmt.Sprintf("eth%d", i), fmt.Sprintf("text %d", i), "raise it"))
+	}
+	list = append(list, health.New(health.KernelIOAM6, "eth9", "twice", "off"), health.New(health.NamespaceUnknown, "eth9", "fifty", "add it"))
+	answer, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(answer)})
+	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor")
+	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more): the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
+	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) || !strings.Contains(short, "each with its text and cure: waymark doctor --verbose") ||
+		strings.Index(short, "kernel_ioam6_enabled (eth9)") > strings.Index(short, "mtu_too_small") || strings.Index(short, "mtu_too_small") > strings.Index(short, "namespace_unknown") {
+		t.Errorf("%s", short)
+	}
+	_, long, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--verbose")
+	if strings.Count(long, "mtu_too_small") != 8 || !strings.Contains(long, "text 7") || strings.Contains(long, "such as") {
+		t.Errorf("%s", long)
+	}
+	_, asJSON, _ := runCLI(t, "", "--json", "--socket", f.socket, "doctor")
+	if strings.Count(asJSON, `"mtu_too_small"`) != 8 {
+		t.Errorf("%s", asJSON)
 	}
 }

@@ -20,8 +20,8 @@ import (
 )
 
 func newIOAMCommand(opts *options) *cobra.Command {
-	cmd := commandline.Group("ioam", "Change namespaces and schemas of the running agent, in the words of 'ip ioam'",
-		newNamespaceCommand(opts), newSchemaCommand(opts))
+	cmd := commandline.Group("ioam", "Change namespaces and schemas of the running agent, and monitor traces, in the words of 'ip ioam'",
+		newNamespaceCommand(opts), newSchemaCommand(opts), newMonitorCommand(opts))
 	cmd.Long = `Change IOAM namespaces and schemas of the running agent. The words, their
 abbreviations and defaults are those of 'ip ioam'. Changes are in force at once
 and last until the next reload; to keep them, write them into the file.`
@@ -44,6 +44,12 @@ SETTING, which iproute2 does not have either, is a key of the configuration that
 says what this node does with the options of the namespace: remove, e2e,
 incremental, loopback, terminate-active or drop-rejected. All are off by default.
 
+A namespace can be removed while encapsulations insert it, as in the kernel: their
+traces then leave without this node's data, and a warning on standard error says
+so.
+
+In add, a second data is wide, as in the syntax of the Direct Export patches.
+
 pot names the file with this node's key for proofs of transit, which 'waymark pot
 generate' makes; none ends them. The agent reads the file. With drop-rejected, the
 verifying node drops packets whose proof is wrong.`,
@@ -64,7 +70,8 @@ verifying node drops packets whose proof is wrong.`,
 		case iproute2.Add:
 			return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
 		case iproute2.Del:
-			return opts.Done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
+			done, err := c.RemoveNamespace(ctx, words.Namespace.ID)
+			return opts.changed(cmd, done, err)
 		case iproute2.Set:
 			if words.Change != nil {
 				return opts.Done(cmd.OutOrStdout(), c.SetNamespace(ctx, words.Namespace.ID, *words.Change))

@@ -48,6 +48,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{"agent config", "--socket " + none, commandline.ExitFailure, 0},
 		{"status", "--socket " + none, commandline.ExitFailure, 0},
 		{"status", "now", commandline.ExitUsage, 0},
+		{"ioam monitor", "--socket " + none, commandline.ExitFailure, 0},
 		{"observe", "--socket " + none, commandline.ExitFailure, 0},
 		{"observe", "--count abc", commandline.ExitUsage, 0},
 		{"collect", "--listen udp://127.0.0.1:0 --output " + none + "/x", commandline.ExitFailure, 0},

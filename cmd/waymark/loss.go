@@ -4,16 +4,19 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
@@ -64,6 +67,11 @@ nanoseconds, and what is not known is empty.`,
 			if err != nil {
 				return err
 			}
+			if last == "" { // the history also has flows that are no longer measured
+				if err := checkFlow(cmd.Context(), c, flow); err != nil {
+					return err
+				}
+			}
 			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
 			switch {
 			case follow && last != "":
@@ -90,6 +98,18 @@ nanoseconds, and what is not known is empty.`,
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
 	return cmd
+}
+
+// checkFlow is the error that a flow is not configured, in which case there is never a result.
+func checkFlow(ctx context.Context, c *api.Client, name string) error {
+	if name == "" {
+		return nil
+	}
+	flows, err := c.MeasuredFlows(ctx)
+	if err != nil || slices.ContainsFunc(flows, func(f api.MeasuredFlow) bool { return f.Flow.Name == name }) {
+		return err
+	}
+	return fmt.Errorf("no flow %q is measured here; list the flows with: waymark flow show", name)
 }
 
 // noLoss says why there may be no result.

@@ -129,14 +129,19 @@ red   1764000007-1764000096  16:00:07.000Z  0     2   no-data     -     -       
 
 // Without a result, the command says whose results there are.
 func TestNoLoss(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[]"})
-	for args, want := range map[string]string{
-		"loss":                 "waymark: no result: a node has results of flows with direction: out",
-		"loss --flow red":      `waymark: no result of flow "red": a node`,
-		"loss --csv --flow -x": `waymark: no result of flow "-x": a node`,
+	f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[]", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"loss":                        {commandline.ExitOK, "waymark: no result: a node has results of flows with direction: out"},
+		"loss --flow red":             {commandline.ExitOK, `waymark: no result of flow "red": a node`},
+		"loss --flow nosuch":          {commandline.ExitFailure, `waymark: no flow "nosuch" is measured here; list the flows with: waymark flow show`},
+		"loss --follow --flow nosuch": {commandline.ExitFailure, `waymark: no flow "nosuch" is measured here`},
+		"loss --csv --flow -x":        {commandline.ExitFailure, `waymark: no flow "-x" is measured here`},
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
-		if code != commandline.ExitOK || stdout != "" || !strings.HasPrefix(stderr, want) {
+		if code != want.code || stdout != "" || !strings.HasPrefix(stderr, want.says) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}

@@ -3,16 +3,20 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -51,10 +55,7 @@ Without --count the command runs until it is interrupted.`,
 			if err != nil {
 				return err
 			}
-			// An error here occurs again below.
-			if s, err := c.Status(cmd.Context()); err == nil && s.Records.Advice != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+s.Records.Advice)
-			}
+			noteNothing(cmd, c, filter)
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			switch {
@@ -73,6 +74,36 @@ Without --count the command runs until it is interrupted.`,
 	cmd.Flags().StringVar(&destination, "destination", "", "only packets to this `PREFIX`")
 	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of records")
 	return cmd
+}
+
+// noteNothing says on standard error, at once, why nothing may ever be printed. What is configured may
+// change while the command runs, so it goes on. An error here occurs again when it observes.
+func noteNothing(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
+	s, err := c.Status(cmd.Context())
+	if err != nil {
+		return
+	}
+	for _, note := range nothingToObserve(s, filter) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	}
+}
+
+// nothingToObserve says why an observer with that filter gets no records.
+func nothingToObserve(s api.Status, filter api.RecordFilter) (notes []string) {
+	if s.Records.Advice != "" {
+		return []string{s.Records.Advice}
+	}
+	id := filter.Namespace
+	hears := s.Records.KernelEvents != nil // whose namespaces are the kernel's
+	if id == nil || hears || slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.ID == *id }) ||
+		slices.ContainsFunc(s.Encapsulations, func(e config.Encapsulation) bool { return e.Uses(*id) }) {
+		return nil
+	}
+	var known []string
+	for _, ns := range s.Namespaces {
+		known = append(known, fmt.Sprint(ns.ID))
+	}
+	return []string{fmt.Sprintf("namespace %d is not configured here, so no record has it; configured: %s", *id, cmp.Or(strings.Join(known, ", "), "none"))}
 }
 
 func observeFilter(namespace, source, destination string) (api.RecordFilter, error) {

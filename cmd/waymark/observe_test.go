@@ -77,3 +77,31 @@ func TestObserveWhereNothingEnds(t *testing.T) {
 		}
 	}
 }
+
+// A filter that no record can pass is named at once.
+func TestObserveWhatIsNotConfigured(t *testing.T) {
+	for _, tt := range []struct{ status, args, want string }{
+		{`{"namespaces":[{"id":123}]}`, "--namespace 123", ""},
+		{`{"namespaces":[{"id":123},{"id":5}]}`, "--namespace 7", "waymark: namespace 7 is not configured here, so no record has it; configured: 123, 5\n"},
+		{`{}`, "--namespace 7", "waymark: namespace 7 is not configured here, so no record has it; configured: none\n"},
+		{`{"records":{"kernel_events":{}}}`, "--namespace 7", ""}, // the kernel has namespaces of its own
+		{`{"encapsulations":[{"name":"a","interface":"eth0","mode":"inline","match":{"destination":"::/0"},"options":[{"trace":{"namespace":7,"type":"0x800000","size":12}}]}]}`, "--namespace 7", ""},
+		{`{"records":{"advice":"no way"}}`, "--namespace 7", "waymark: no way\n"},
+	} {
+		f := newFakeAgent(t, map[string]string{"GET /v1/status": tt.status, "GET /v1/records": traceLine + "\n"})
+		code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "observe", "--count", "1"}, strings.Fields(tt.args)...)...)
+		if code != commandline.ExitOK || stderr != tt.want {
+			t.Errorf("%s %s: code %d, stderr %q, want %q", tt.status, tt.args, code, stderr, tt.want)
+		}
+	}
+}
+
+// The monitor prints the agent's lines as they are, and what it has lost elsewhere.
+func TestMonitor(t *testing.T) {
+	const line = "[TRACE] Namespace=123 NodeLen=2 Type=0xc0000000 Data=3f00000200010002\n"
+	f := newFakeAgent(t, map[string]string{"GET /v1/status": "{}", "GET /v1/records": line + `{"kind":"lost","count":3}` + "\n" + line})
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "i", "mon")
+	if code != commandline.ExitFailure || stdout != line+line || !strings.Contains(stderr, "3 records") || !strings.Contains(stderr, "the agent has ended") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

@@ -14,8 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 const routeHelp = `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
@@ -27,7 +30,7 @@ until the next reload.
   route {add|append|change|replace} PREFIX [CRITERIA] encap ioam6
         [freq K/N] [flows 1/N] [budget SHARES] [mode inline|encap|auto]
         [nested] [tunsrc ADDR] [tundst ADDR]
-        OPTION... [via ADDR] [metric NUMBER] dev IF [name NAME]
+        OPTION... [via ADDR] [metric NUMBER] [dev IF] [name NAME] [force]
   route del {PREFIX|name NAME} [CRITERIA] [dev IF]
   route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
 
@@ -36,19 +39,20 @@ until the next reload.
   SHARES   := [packets PERCENT%] [octets PERCENT%]
   OPTION   := trace {prealloc|incremental} type 0xNNNNNN ns ID size BYTES
               [loopback 1/N]
-            | dex ns ID trace-type 0xNNNNNN [ext-flags 0x80|0x40|0xc0]
+            | dex ns ID type 0xNNNNNN [ext-flags 0x80|0x40|0xc0]
               [flow-id hash|flow-label|NUMBER] [option-type 0x11|0x31]
             | pot ns ID
             | e2e ns ID type 0xNNNN
 
 PREFIX may be an address, or default. Defaults are iproute2's: freq 1/1, mode
-inline, which is for hosts; on a node that forwards, a warning on standard error
-says so. Without tunsrc, the kernel chooses the address from which it would send
-to tundst, and the rule follows changes of addresses and routes. flows 1/N selects
-all packets of one flow in N. budget limits the packets that get the header, and
-the octets that it adds, to shares of what leaves by IF. nested also takes packets
-that arrive with IOAM, of another domain. loopback 1/N asks the
-nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000.
+inline, which is for hosts: a node that forwards refuses it, unless the rule is
+only for its own packets, or with force. Without tunsrc, the kernel chooses the
+address from which it would send to tundst, and the rule follows changes of
+addresses and routes. flows 1/N selects all packets of one flow in N. budget
+limits the packets that get the header, and the octets that it adds, to shares of
+what leaves by IF. nested also takes packets that arrive with IOAM, of another
+domain. loopback 1/N asks the nodes of the path for copies of one packet in N
+(RFC 9322); the type is 0x800000.
 An incremental trace grows up to size; its namespace has incremental: true.
 dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
 Number, 0xc0 both; the namespace of each node sets what it exports. If the node
@@ -57,9 +61,11 @@ get the option, too. pot is a proof of transit, for which the namespace has a ke
 (waymark ioam namespace set ID pot FILE). e2e is Edge-to-Edge (RFC 9197): type
 0x4000 numbers the packets of each flow with 32 bits, 0x8000 with 64 bits, and
 0x3000 adds a timestamp; 0x7000 does both. dev is the interface by which packets
-leave. via, metric, proto, pref, onlink and table main are accepted, so that lines
-for 'ip -6 route' can be pasted; they belong to the kernel's route, a hint says
-so, and the rule acts on all packets that leave by IF.
+leave; without it, that by which the kernel reaches the neighbour ADDR of via.
+type of dex may be written trace-type. via, metric, proto, pref, onlink and table
+main are accepted, so that lines for 'ip -6 route' can be pasted; they belong to
+the kernel's route, a hint says so, and the rule acts on all packets that leave
+by IF.
 
 NAME is the encapsulation's name, by default made of its criteria.
 
@@ -86,6 +92,16 @@ func newRouteCommand(opts *options) *cobra.Command {
 		ValidArgsFunction: completeFirst("show", "add", "append", "change", "replace", "del"),
 	}
 	return inWords(opts, cmd, "route", iproute2.ParseRoute, func(cmd *cobra.Command, c *api.Client, words iproute2.RouteCommand) error {
+		if words.Via.IsValid() && words.Verb != iproute2.Show && words.Verb != iproute2.Del {
+			if opts.socket != "" {
+				return commandline.Usagef("route: dev is missing: with --socket, the interface to %s is not known here; name it: dev IF", words.Via)
+			}
+			through, err := health.InterfaceTo(words.Via)
+			if err != nil {
+				return fmt.Errorf("route %s: %w", words.Verb, err)
+			}
+			words.Through(through)
+		}
 		if len(words.Kernels) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "waymark: hint: %s: the kernel's routes do not change and decide it; this rule acts on all packets that leave by %s\n",
 				strings.Join(words.Kernels, ", "), cmp.Or(words.Rule.Interface, "its interface"))
@@ -107,6 +123,9 @@ func newRouteCommand(opts *options) *cobra.Command {
 // changeRule sends the request of a command; the agent finds the rule that the words
 // select.
 func changeRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) (api.Changed, error) {
+	if words.Rule.Mode == model.ModeInline && !words.Force {
+		c = c.RefusingInline()
+	}
 	switch rule, existing := words.Rule, words.Verb == iproute2.Change; {
 	case words.Verb == iproute2.Del:
 		return c.RemoveSelectedEncapsulation(ctx, words.Selection())

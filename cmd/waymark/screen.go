@@ -181,8 +181,12 @@ func cut(line string, left, width int) string {
 	return string(runes[left:min(len(runes), left+width)])
 }
 
-// terminalOf is the terminal to which a command writes, if it does.
+// terminalOf is the terminal to which a command writes, if it does, and if that understands the
+// codes of a screen.
 func terminalOf(w io.Writer) (*os.File, bool) {
 	f, ok := w.(*os.File)
-	return f, ok && isTerminal(f)
+	return f, ok && isTerminal(f) && !isDumb(os.Getenv("TERM"))
 }
+
+// isDumb reports whether a terminal of that name shows text only.
+func isDumb(term string) bool { return term == "dumb" || term == "" }

@@ -75,7 +75,7 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 	printRecords(&b, s.Records)
 	if len(s.Warnings) > 0 {
 		b.WriteByte('\n')
-		if err := printWarnings(&b, s.Warnings); err != nil {
+		if err := printProblems(&b, s.Warnings, "waymark doctor --verbose"); err != nil {
 			return err
 		}
 	}

@@ -310,35 +310,3 @@ func screenOf(c prober.Config, r *paths.Report, silent bool) string {
 	}
 	return text
 }
-
-// noPath says what to do when no probe was answered.
-func noPath(c prober.Config, r *paths.Report) string {
-	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r))
-}
-
-// notYet says so while the run goes on.
-func notYet(c prober.Config, r *paths.Report) string {
-	return fmt.Sprintf("no probe to %v was answered within %v, and more follow; %s", c.Destination, prober.Silence, unansweredCure(c, r))
-}
-
-// unansweredCure says what to check when no probe was answered. A destination says nothing to
-// probes without its key.
-func unansweredCure(c prober.Config, r *paths.Report) string {
-	source := "the source of the probes"
-	if c.Source.IsValid() {
-		source = c.Source.String()
-	}
-	ways := fmt.Sprintf("the route to %v and the route back to %s", c.Destination, source)
-	pass := fmt.Sprintf("that nodes on the way pass Hop-by-Hop headers of namespace %d (the domain's edge drops them: the destination is a node inside)", c.Namespace)
-	key := "the key (if trace.key-file is set there, give --key-file)"
-	if len(c.Key) > 0 {
-		key = "the key (trace.key-file there and --key-file must hold the same)"
-	}
-	switch {
-	case r.Ignored["mac_wrong"] > 0:
-		return "answers have a wrong MAC: give both ends the same key (trace.key-file there, --key-file here)"
-	case c.Echo:
-		return fmt.Sprintf("check %s, and %s", ways, pass)
-	}
-	return fmt.Sprintf("check at the destination trace.allow and %s, %s, and %s; the metric waymark_trace_probes_total at the destination says which probes came there", key, ways, pass)
-}

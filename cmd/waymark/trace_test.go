@@ -3,10 +3,14 @@
 package main
 
 import (
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/pathtrace/paths"
+	"github.com/waymark-net/waymark/internal/pathtrace/prober"
 )
 
 // Each wrong flag by itself: what is wrong, and what to give.
@@ -38,6 +42,55 @@ func TestTraceUsage(t *testing.T) {
 		code, stdout, stderr := runCLI(t, "", append([]string{"trace"}, strings.Fields(args)...)...)
 		if code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("trace %s: code %d, stdout %q, stderr %q\nwant %q", args, code, stdout, stderr, want)
+		}
+	}
+}
+
+// The most likely cause comes first: what the probes show, then what they cannot.
+func TestUnansweredCure(t *testing.T) {
+	c := prober.Config{Destination: netip.MustParseAddr("2001:db8::9"), Source: netip.MustParseAddr("2001:db8::1"), Namespace: 123}
+	seen := func(hops int, said string) *paths.Report {
+		r := &paths.Report{Broken: []paths.Broken{{}, {Error: said}}}
+		for i := range hops {
+			at := netip.MustParseAddr(fmt.Sprintf("2001:db8:%d::1", i+1))
+			r.Broken[1].Hops = append(r.Broken[1].Hops, paths.Hop{Position: i + 1, Address: &at})
+		}
+		return r
+	}
+	echo, keyed := c, c
+	echo.Echo, keyed.Key = true, []byte("key")
+	for _, tt := range []struct {
+		name        string
+		config      prober.Config
+		report      *paths.Report
+		own         bool
+		first, more string
+		not         string
+	}{
+		{"an own address", c, seen(2, ""), true, "it is an address of this node", "trace another node", "trace.allow"},
+		{"behind the edge", c, seen(2, ""), false, "they were seen last at 2001:db8:2::1: what follows it drops them, most likely the edge of the domain", "trace a node inside", ""},
+		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, "2001:db8:2::1: no route to destination; check that the agent at the destination has trace", "", "seen last"},
+		{"nothing came back", c, seen(0, ""), false, "no node on the way replied", "has trace in its configuration, that trace.allow has 2001:db8::1", "seen last"},
+		{"not at the end yet", c, &paths.Report{Live: true}, false, "check that the agent at the destination has trace in its configuration", "", "no node on the way"},
+		{"with a key", keyed, seen(1, ""), false, "they were seen last", "--key-file must hold the same", ""},
+		{"echo requests", echo, seen(1, ""), false, "they were seen last", "the route back to 2001:db8::1", "trace.allow"},
+		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, "answers have a wrong MAC", "", "trace.allow"},
+	} {
+		got := unansweredCure(tt.config, tt.report, tt.own)
+		if !strings.HasPrefix(got, tt.first) || !strings.Contains(got, tt.more) || tt.not != "" && strings.Contains(got, tt.not) {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+	}
+	if !ownAddress(netip.MustParseAddr("::1")) || ownAddress(netip.MustParseAddr("2001:db8::9")) {
+		t.Error("which addresses are this machine's")
+	}
+}
+
+// A terminal without codes gets text.
+func TestDumbTerminal(t *testing.T) {
+	for term, dumb := range map[string]bool{"dumb": true, "": true, "xterm": false, "linux": false} {
+		if isDumb(term) != dumb {
+			t.Errorf("%q: dumb %v", term, !dumb)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 		want string
 	}{
 		{"namespace twice", func() error { return h.client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already; remove it first with: waymark ioam namespace del 123"},
-		{"no such namespace", func() error { return h.client.RemoveNamespace(ctx, 9) }, "there is no namespace 9"},
+		{"no such namespace", func() error { return failure(h.client.RemoveNamespace(ctx, 9)) }, "there is no namespace 9"},
 		{"export of no namespace", func() error { return h.client.SetExport(ctx, 9, api.NamespaceExport{Export: model.ExportEvery}) }, "add it with: waymark ioam namespace add 9"},
 		{"schema of no namespace", func() error { return h.client.SetSchema(ctx, 9, nil) }, "add it with: waymark ioam namespace add 9"},
 		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 already exists; remove it first with: waymark ioam schema del 777"},
@@ -269,7 +269,7 @@ func TestSchemas(t *testing.T) {
 	if bound() != nil {
 		t.Errorf("a removed schema is still bound: %+v", bound())
 	}
-	must(h.client.RemoveNamespace(ctx, 123))
+	must(failure(h.client.RemoveNamespace(ctx, 123)))
 	if ss, err := h.client.Schemas(ctx); err != nil || len(ss) != 1 || ss[0].ID != 777 {
 		t.Errorf("schemas %+v, %v; want 777", ss, err)
 	}

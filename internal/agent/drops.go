@@ -20,34 +20,65 @@ type drops struct {
 	idle
 	*core
 	mu     sync.Mutex
-	recent map[model.IfIndex]*[numDropCounters]recently // guarded by mu
-	logged map[health.Warning]bool                      // without texts: those in the log; only for the goroutine that notes
+	recent map[model.IfIndex][]recently // guarded by mu
+	logged map[health.Warning]bool      // without texts: those in the log; only for the goroutine that notes
 }
 
 func newDrops(c *core) *drops {
-	return &drops{core: c, recent: make(map[model.IfIndex]*[numDropCounters]recently)}
+	return &drops{core: c, recent: make(map[model.IfIndex][]recently)}
 }
 
 // The counters of an interface that are watched: of packets dropped by the edge, of proofs of
-// transit, of removals that failed, and of offloaded packets without a header.
+// transit, of removals that failed, of offloaded packets without a header, of what is missing in
+// measurements, and of the outcomes that health words itself.
 const (
-	dropEdge        = iota // three, as in edgeDrops
-	dropEdgeOut     = dropEdge + 3
-	dropProofs      = dropEdgeOut + 3 // seven, as in dropCounters
-	dropRemovals    = dropProofs + 7  // two: on arrival and on departure
-	dropOffloaded   = dropRemovals + 2
-	numDropCounters = dropOffloaded + 1
+	dropEdge         = iota // three, as in edgeDrops
+	dropEdgeOut      = dropEdge + 3
+	dropProofs       = dropEdgeOut + 3 // seven, as in dropCounters
+	dropRemovals     = dropProofs + 7  // two: on arrival and on departure
+	dropOffloaded    = dropRemovals + 2
+	dropUnmarked     = dropOffloaded + 1 // packets of measured flows without their mark
+	dropRestarts     = dropUnmarked + 1  // numbers of flows that begin again
+	dropCopies       = dropRestarts + 1  // of packets with the Loopback flag
+	dropMalformedSRH = dropCopies + 1
+	dropNoted        = dropMalformedSRH + 1 // as health.NotedOutcomes
 )
 
-func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
-	return [...]uint64{
+var notedOutcomes = health.NotedOutcomes()
+
+func dropCounters(c *datapath.Counters) []uint64 {
+	list := []uint64{
 		c.Ingress[model.OutcomeBoundaryDropped], c.Ingress[model.OutcomeBoundaryUnprovenDropped], c.Ingress[model.OutcomeBoundaryTunnelDropped],
 		c.Egress[model.OutcomeBoundaryDropped], c.Egress[model.OutcomeBoundaryUnprovenDropped], c.Egress[model.OutcomeBoundaryTunnelDropped],
 		c.IngressOptions[model.OutcomePotAccepted], c.IngressOptions[model.OutcomePotRejected], c.IngressOptions[model.OutcomePotInvalid],
 		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.IngressOptions[model.OutcomePotAhead], c.Ingress[model.OutcomePotDropped],
 		c.Ingress[model.OutcomeDecapFailed], c.Egress[model.OutcomeDecapFailed],
-		c.Egress[model.OutcomeEncapSkippedGSO],
+		c.Egress[model.OutcomeEncapSkippedGSO] + c.Forwarded[model.OutcomeEncapSkippedGSO],
+		sumOf(c.Unmarked[:]),
+		c.SequencesEvicted + c.EdgeNumbersEvicted,
+		c.Loopback.Suppressed,
+		sumOf(c.SRHMalformed[:]),
 	}
+	for _, o := range notedOutcomes {
+		list = append(list, countOf(c, o))
+	}
+	return list
+}
+
+// countOf is how often an outcome happened at an interface: to options, if it is one of theirs, else
+// to packets.
+func countOf(c *datapath.Counters, o model.Outcome) uint64 {
+	if o >= model.FirstOptionOutcome && o < model.NumOptionOutcomes {
+		return c.IngressOptions[o] + c.EgressOptions[o]
+	}
+	return c.Ingress[o] + c.Egress[o] + c.Forwarded[o]
+}
+
+func sumOf(counts []uint64) (sum uint64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
 }
 
 func edgeDrops(n []uint64) health.EdgeDrops {
@@ -78,24 +109,26 @@ func (d *drops) note() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, now := d.recent, time.Now()
-	d.recent = make(map[model.IfIndex]*[numDropCounters]recently, len(counters))
+	d.recent = make(map[model.IfIndex][]recently, len(counters))
 	for i := range counters {
-		at := counters[i].Index
+		at, totals := counters[i].Index, dropCounters(&counters[i])
 		if d.recent[at] = before[at]; d.recent[at] == nil {
-			d.recent[at] = new([numDropCounters]recently)
+			d.recent[at] = make([]recently, len(totals))
 		}
-		for k, total := range dropCounters(&counters[i]) {
+		for k, total := range totals {
 			d.recent[at][k].add(now, total)
 		}
 	}
 }
 
 // growth is how much the counters of an interface recently grew.
-func (d *drops) growth(c *datapath.Counters) (n [numDropCounters]uint64) {
+func (d *drops) growth(c *datapath.Counters) []uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if recent := d.recent[c.Index]; recent != nil {
-		for k, total := range dropCounters(c) {
+	n := dropCounters(c)
+	recent := d.recent[c.Index]
+	for k, total := range n {
+		if n[k] = 0; recent != nil {
 			n[k] = recent[k].growth(total)
 		}
 	}
@@ -127,11 +160,30 @@ func (d *drops) warnings(s *state) (ws []health.Warning) {
 		p := n[dropProofs:]
 		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Ahead: p[5], Dropped: p[6]})...)
 		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
+		skipped := n[dropNoted:]
 		if e := numbering(s.resolved.Node, in.Index); e != "" {
 			ws = append(ws, health.SkippedOffloaded(in.Name, e, n[dropOffloaded])...)
+			skipped[slices.Index(notedOutcomes, model.OutcomeEncapSkippedGSO)] = 0
 		}
+		ws = append(ws, health.Noted(in.Name, skipped)...)
+		if n := n[dropMalformedSRH]; n > 0 {
+			ws = append(ws, health.MalformedSRH(in.Name, n, srhFaults(&counters[i]))...)
+		}
+		ws = append(ws, health.Unmarked(in.Name, n[dropUnmarked])...)
+		ws = append(ws, health.NumbersRestarted(in.Name, n[dropRestarts])...)
+		ws = append(ws, health.CopiesSuppressed(in.Name, n[dropCopies])...)
 	}
 	return ws
+}
+
+// srhFaults names what was ever wrong with the Segment Routing Headers at an interface.
+func srhFaults(c *datapath.Counters) (list []string) {
+	for f := range datapath.NumSRHFaults {
+		if c.SRHMalformed[f] > 0 {
+			list = append(list, f.String())
+		}
+	}
+	return list
 }
 
 // numbering is the first encapsulation of an interface that needs a number for each segment; "" if

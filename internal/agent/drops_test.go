@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,9 @@ func TestDropsAreWarnedOf(t *testing.T) {
 	dropped[model.OutcomePotDropped], rejected[model.OutcomePotRejected] = 20, 20
 	none, failed := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
 	failed[model.OutcomeDecapFailed] = 1
+	unknown, full, skipped, few := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	unknown[model.OutcomeNamespaceUnknown], full[model.OutcomeTraceOverflow] = 50, 50
+	skipped[model.OutcomeEncapSkippedRouterAlert], few[model.OutcomeNamespaceUnknown] = 50, 9
 	for _, tt := range []struct {
 		name, role               string
 		ingress, egress, options *[model.NumOutcomes]uint64
@@ -37,6 +41,10 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		{"dropped for their proofs", "ingress", dropped, none, rejected, health.ProofsRejected, "20 packets were dropped (pot_dropped)"},
 		{"a removal that failed on arrival", "ingress", failed, none, none, health.RemovalFailed, "the header of a packet at eth0 in the last minute (decap_failed)"},
 		{"a removal that failed on departure", "", none, failed, none, health.RemovalFailed, "the header of a packet at eth0"},
+		{"an unknown namespace", "ingress", none, none, unknown, health.NamespaceUnknown, "50 IOAM options came to eth0 in the last minute"},
+		{"a few of an unknown namespace", "ingress", none, none, few, health.NamespaceUnknown, ""},
+		{"full traces", "ingress", none, none, full, health.TraceOverflow, "50 traces came to eth0"},
+		{"skipped packets", "egress", none, skipped, none, health.EncapSkipped, "they have a Router Alert (encap_skipped_router_alert 50)"},
 		{"right proofs", "ingress", none, none, none, health.ProofsRejected, ""},
 	} {
 		h := newHarness(t, config(tt.role))
@@ -59,7 +67,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		h.datapath.setCounters(c)
 		found := 0
 		for _, w := range h.agent.warnings() {
-			if w.Code != health.DroppedAtEdge && w.Code != health.ProofsRejected && w.Code != health.RemovalFailed {
+			if !slices.Contains([]health.Code{health.DroppedAtEdge, health.ProofsRejected, health.RemovalFailed, health.NamespaceUnknown, health.TraceOverflow, health.EncapSkipped}, w.Code) {
 				continue
 			}
 			found++

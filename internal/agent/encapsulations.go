@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func (a *Agent) getEncapsulations(w http.ResponseWriter, _ *http.Request) error {
@@ -21,7 +24,11 @@ func (a *Agent) postEncapsulation(w http.ResponseWriter, r *http.Request) error 
 	if err := decode(r, &e); err != nil {
 		return err
 	}
-	return a.setEncapsulation(w, e, (*config.Config).AddEncapsulation)
+	q, err := readRuleQuery(r)
+	if err != nil {
+		return err
+	}
+	return a.setEncapsulation(w, q, e, (*config.Config).AddEncapsulation)
 }
 
 func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
@@ -32,12 +39,12 @@ func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	if name := r.PathValue("name"); e.Name != name {
 		return badRequest{fmt.Errorf("the encapsulation is called %q in the path and %q in the body", name, e.Name)}
 	}
-	existing, err := existingOnly(r)
+	q, err := readRuleQuery(r)
 	if err != nil {
 		return err
 	}
-	return a.setEncapsulation(w, e, func(c *config.Config, e config.Encapsulation) (*config.Config, error) {
-		if existing && !c.HasEncapsulation(e.Name) {
+	return a.setEncapsulation(w, q, e, func(c *config.Config, e config.Encapsulation) (*config.Config, error) {
+		if q.existing && !c.HasEncapsulation(e.Name) {
 			return nil, notFound{fmt.Errorf("there is no encapsulation %q; list them with: waymark route show", e.Name)}
 		}
 		return c.ReplaceEncapsulation(e)
@@ -52,11 +59,11 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 	if err := decode(r, &e); err != nil {
 		return err
 	}
-	existing, err := existingOnly(r)
+	q, err := readRuleQuery(r)
 	if err != nil {
 		return err
 	}
-	if err := a.checkSource(e); err != nil {
+	if err := a.checkRule(q, e); err != nil {
 		return err
 	}
 	err = a.editConfig(func(c *config.Config) (*config.Config, error) {
@@ -67,7 +74,7 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 		case name != "":
 			e.Name = name
 			return c.ReplaceEncapsulation(e)
-		case existing:
+		case q.existing:
 			return nil, notFound{errors.New("no encapsulation selects the same packets on the same interface; list them with: waymark route show")}
 		}
 		return c.AddEncapsulation(e)
@@ -76,23 +83,53 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 }
 
 // setEncapsulation adds or replaces a rule.
-func (a *Agent) setEncapsulation(w http.ResponseWriter, e config.Encapsulation, set func(*config.Config, config.Encapsulation) (*config.Config, error)) error {
-	if err := a.checkSource(e); err != nil {
+func (a *Agent) setEncapsulation(w http.ResponseWriter, q ruleQuery, e config.Encapsulation, set func(*config.Config, config.Encapsulation) (*config.Config, error)) error {
+	if err := a.checkRule(q, e); err != nil {
 		return err
 	}
 	err := a.editConfig(func(c *config.Config) (*config.Config, error) { return set(c, e) })
 	return a.changed(w, err, e.Name, ofEncapsulation(e))
 }
 
-// existingOnly reports whether a request may only change an existing rule, not add one.
-func existingOnly(r *http.Request) (existing bool, err error) {
+// ruleQuery is how a rule may be put in force.
+type ruleQuery struct {
+	existing     bool // only in place of another one
+	refuseInline bool // not with mode inline on a node that forwards
+}
+
+func readRuleQuery(r *http.Request) (q ruleQuery, err error) {
 	for key, values := range r.URL.Query() {
-		if key != "existing" || len(values) != 1 || values[0] != "true" && values[0] != "false" {
-			return false, badRequest{fmt.Errorf("%s=%s is not valid; use existing=true or existing=false", key, strings.Join(values, ","))}
+		switch value := strings.Join(values, ","); {
+		case key == "existing" && (value == "true" || value == "false") && r.Method == http.MethodPut:
+			q.existing = value == "true"
+		case key == "inline" && (value == "refuse" || value == "warn"):
+			q.refuseInline = value == "refuse"
+		default:
+			return q, badRequest{fmt.Errorf("%s=%s is not valid; use existing=true or existing=false with PUT, or inline=refuse or inline=warn", key, value)}
 		}
-		existing = values[0] == "true"
 	}
-	return existing, nil
+	return q, nil
+}
+
+// checkRule refuses a rule that only this host shows to be wrong.
+func (a *Agent) checkRule(q ruleQuery, e config.Encapsulation) error {
+	if q.refuseInline && e.Mode == model.ModeInline && a.system.Forwards() {
+		if s := e.Match.Source; !s.IsSingleIP() || !a.system.OwnAddresses()(s.Addr()) {
+			return refusef("%s", health.InlineRefused(a.tunnelEnd(e.Interface)))
+		}
+	}
+	return a.checkSource(e)
+}
+
+// tunnelEnd is where another rule's tunnel ends, best one of the same interface; invalid if there is
+// none.
+func (a *Agent) tunnelEnd(iface string) (end netip.Addr) {
+	for _, e := range a.state.Load().config.Encapsulations {
+		if e.Tunnel != nil && (!end.IsValid() || e.Interface == iface) {
+			end = e.Tunnel.Destination
+		}
+	}
+	return end
 }
 
 func (a *Agent) deleteEncapsulation(w http.ResponseWriter, r *http.Request) error {

@@ -24,7 +24,7 @@ const endPoll = 20 * time.Millisecond
 // WaitEnded waits until no agent holds a place.
 func WaitEnded(ctx context.Context, place api.Place) error {
 	for {
-		held, err := isHeld(place)
+		held, err := Held(place)
 		if err != nil || !held {
 			return err
 		}
@@ -36,7 +36,8 @@ func WaitEnded(ctx context.Context, place api.Place) error {
 	}
 }
 
-func isHeld(place api.Place) (bool, error) {
+// Held reports whether an agent runs at a place, or is starting or ending there.
+func Held(place api.Place) (bool, error) {
 	f, err := os.Open(place.LockFile())
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -101,7 +102,7 @@ func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []
 // Left names the interfaces of this network namespace whose packets the programs of an
 // ended agent still process, none where that is unknown.
 func Left(place api.Place) []string {
-	if held, err := isHeld(place); held || err != nil {
+	if held, err := Held(place); held || err != nil {
 		return nil // an agent runs, or is about to
 	}
 	pins, ok, err := findPins(api.Root, place)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/waymark-net/waymark/internal/api"
@@ -140,7 +141,17 @@ func (a *Agent) deleteNamespace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return done(w, a.removeNamespace(ioam.NamespaceID(id)))
+	namespace := ioam.NamespaceID(id)
+	if err := a.removeNamespace(namespace); err != nil {
+		return err
+	}
+	if users := a.state.Load().config.Users(namespace); len(users) > 0 {
+		unfilled := func(w health.Warning) bool {
+			return slices.ContainsFunc(users, func(name string) bool { return w.Code == health.NamespaceUnfilled && health.IsUnfilled(w, name) })
+		}
+		return a.changed(w, nil, "", unfilled)
+	}
+	return done(w, nil)
 }
 
 func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {

@@ -117,6 +117,13 @@ func (r *recently) add(at time.Time, total uint64) {
 	}
 }
 
+// full reports whether the samples go back as far as they are kept.
+func (r *recently) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.samples) == recentSamples
+}
+
 // growth is how much the counter grew since the oldest sample.
 func (r *recently) growth(total uint64) uint64 {
 	r.mu.Lock()

@@ -253,16 +253,22 @@ func TestProbeClass(t *testing.T) {
 func TestFlowsMakeRecords(t *testing.T) {
 	const flow = "interfaces: [{name: eth0}]\nflows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\n"
 	for text, none := range map[string]bool{
-		"interfaces: [{name: eth0}]\n":                          true,
-		fmt.Sprintf(flow, "in", ""):                             true,
-		fmt.Sprintf(flow, "out", ""):                            true,
-		fmt.Sprintf(flow, "out", ", points: [\"2001:db8::7\"]"): false,
+		"interfaces: [{name: eth0}]\n":                                                                          true,
+		"namespaces: [{id: 1, remove: true}]\n":                                                                 true, // nothing arrives
+		"interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 1, export: every}]\n":                    true,
+		"interfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 1, remove: true}]\n":                    false,
+		"interfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 1, export: aggregate}]\n":               false,
+		"interfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 1, e2e: true}]\n":                       false,
+		"interfaces: [{name: eth0, role: [egress]}]\ndecapsulations: [{tunnel-destination: \"2001:db8::1\"}]\n": true,
+		fmt.Sprintf(flow, "in", ""):                                                                             true,
+		fmt.Sprintf(flow, "out", ""):                                                                            true,
+		fmt.Sprintf(flow, "out", ", points: [\"2001:db8::7\"]"):                                                 false,
 	} {
 		c, err := config.Parse("F", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if makesNone(c) != none {
+		if (whyNone(c) != "") != none {
 			t.Errorf("%s makes no records: %v, want %v", text, !none, none)
 		}
 	}

@@ -44,9 +44,7 @@ func (a *Agent) collect(g *metrics.Gatherer) {
 	for _, i := range a.datapath.Interfaces() {
 		g.Add(descInterface, 1, i.Name, string(i.Ingress), string(i.Egress))
 	}
-	for _, s := range a.services {
-		s.collect(g)
-	}
+	a.collectServices(g)
 	inForce := map[health.Code]int{}
 	for _, w := range a.warnings() {
 		inForce[w.Code]++
@@ -58,6 +56,12 @@ func (a *Agent) collect(g *metrics.Gatherer) {
 		g.Add(descWarnings, float64(inForce[k.Code]), string(k.Code), string(k.Severity))
 	}
 	g.Add(descBuild, 1, a.options.Version, runtime.Version())
+}
+
+func (a *Agent) collectServices(g *metrics.Gatherer) {
+	for _, s := range a.services {
+		s.collect(g)
+	}
 }
 
 // collectPackets adds every outcome, also those that have not happened, so that rates

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // nodeHealth warns of problems of the node and its configuration.
@@ -73,6 +74,7 @@ func (h *nodeHealth) facts(s *state) health.Node {
 			}
 		}
 	}
+	n.Anonymous = s.resolved.Node.ID == ioam.NodeIDUnavailable && s.resolved.Node.IDWide == ioam.NodeIDWideUnavailable && len(s.resolved.Node.Namespaces) > 0
 	n.Unsecured = h.unsecured(s.config.Sinks, isOwn)
 	for i, e := range s.resolved.Node.Encapsulations {
 		fact := &n.Encapsulations[i]

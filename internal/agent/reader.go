@@ -18,6 +18,7 @@ type reader struct {
 	*core
 	records *records
 	copies  *loopbacks
+	shared  *sharedIDs
 	view    atomic.Pointer[recorderView]
 
 	flowsUnsure atomic.Uint64 // flows whose number of missing packets is not known
@@ -80,6 +81,7 @@ func (r *reader) traces(raw datapath.Record) {
 		out.Node, out.Interface, out.IfIndex = r.options.NodeName, interfaceName(s, raw.Interface), raw.Interface
 		if out.Copy = raw.Outcome == model.OutcomeLoopbackReceived; !out.Copy {
 			out.MeasurePathDelay(raw.Time)
+			r.shared.note(&out)
 		}
 		x.offer(&out)
 	}

@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -115,24 +117,42 @@ func (x *records) report(s *state, status *api.Status) {
 	r := &status.Records
 	r.Read, r.Malformed = x.read.Load(), x.malformed.Load()
 	r.Observers, r.Dropped = x.stream.Observers(), x.stream.Dropped()
-	if makesNone(s.config) {
-		r.Advice = "this node makes no records: it has no decapsulations, no namespace with remove, or with export for Direct Exports, and no flow with points; observe the node where the domain ends"
-	}
+	r.Advice = whyNone(s.config)
 }
 
-// makesNone reports whether a node makes no records: no packet's traces end there, it
-// computes the loss of no flow, and it neither exports anything nor listens for the
-// kernel's events.
-func makesNone(c *config.Config) bool {
-	return len(c.Decapsulations) == 0 && !c.Node.KernelEvents && !slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 }) &&
-		!slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != model.ExportNone })
+// whyNone says why a node makes no records: no packet's traces end there, it computes the loss
+// of no flow, returns no copies to itself, and it neither exports anything nor listens for the kernel's events. It is
+// "" if the node may make some.
+func whyNone(c *config.Config) string {
+	if c.Node.KernelEvents || slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||
+		slices.ContainsFunc(c.Encapsulations, asksForCopies) {
+		return ""
+	}
+	removes := len(c.Decapsulations) > 0 || slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.EdgeToEdge })
+	exports := slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone })
+	arrive := slices.ContainsFunc(c.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, model.RoleIngress) })
+	inserts := slices.ContainsFunc(c.Encapsulations, func(e config.Encapsulation) bool {
+		return slices.ContainsFunc(e.Options, func(o config.Option) bool { return o.DirectExport != nil })
+	})
+	switch {
+	case removes && (arrive || exports && inserts), exports && (arrive || inserts):
+		return ""
+	case removes || exports:
+		return "this node makes no records: no interface has the ingress role, so no packet's IOAM is read here; add ingress to the role of the interface by which the packets arrive"
+	}
+	return "this node makes no records: it has no decapsulations, no namespace with remove or e2e, or with export for Direct Exports, and no flow with points; observe the node where the domain ends"
+}
+
+// asksForCopies reports whether copies of packets come back, of which this node makes records.
+func asksForCopies(e config.Encapsulation) bool {
+	return slices.ContainsFunc(e.Options, func(o config.Option) bool { return o.Trace != nil && o.Trace.Loopback > 0 })
 }
 
 func (x *records) routes() []route { return []route{{"GET /v1/records", x.getRecords}} }
 
 // getRecords streams records as JSON lines until the observer has enough.
 func (x *records) getRecords(w http.ResponseWriter, r *http.Request) error {
-	filter, err := recordFilter(r)
+	filter, write, err := recordQuery(r)
 	if err != nil {
 		return err
 	}
@@ -157,7 +177,7 @@ func (x *records) getRecords(w http.ResponseWriter, r *http.Request) error {
 		case <-x.closing:
 			return nil
 		case <-o.Queue().Ready():
-			if taken = o.Queue().Take(taken); !writeRecords(w, taken, o.TakeLost()) {
+			if taken = o.Queue().Take(taken); !writeRecords(w, taken, o.TakeLost(), write) {
 				return nil
 			}
 		}
@@ -166,24 +186,48 @@ func (x *records) getRecords(w http.ResponseWriter, r *http.Request) error {
 
 // writeRecords writes records, then how many were lost after them, which has a line of its own
 // whatever became of the queue.
-func writeRecords(w io.Writer, list []record.Record, lost uint64) bool {
-	var line []byte
+func writeRecords(w io.Writer, list []record.Record, lost uint64, line func(record.Record) []byte) bool {
 	for _, r := range list {
-		line = record.AppendLine(line[:0], r)
-		if _, err := w.Write(line); err != nil {
+		if _, err := w.Write(line(r)); err != nil {
 			return false
 		}
 	}
 	if lost > 0 {
-		_, err := w.Write(record.AppendLine(nil, &record.Lost{Count: lost}))
+		_, err := w.Write(line(&record.Lost{Count: lost}))
 		return err == nil
 	}
 	return true
 }
 
-func recordFilter(r *http.Request) (record.Filter, error) {
+// recordQuery reads which records are wanted, and how.
+func recordQuery(r *http.Request) (record.Filter, func(record.Record) []byte, error) {
+	line := func(r record.Record) []byte { return record.AppendLine(nil, r) }
+	q := r.URL.Query()
+	switch form := q["form"]; {
+	case len(form) == 1 && form[0] == "monitor":
+		line = monitorLine
+	case len(form) > 0 && !(len(form) == 1 && form[0] == "json"):
+		return record.Filter{}, nil, badRequest{fmt.Errorf("form=%s is not valid; use json, or monitor", strings.Join(form, ","))}
+	}
+	q.Del("form")
+	f, err := recordFilter(q)
+	return f, line, err
+}
+
+// monitorLine is a trace as iproute2 prints it, and how many were lost; nothing of other records.
+func monitorLine(r record.Record) []byte {
+	switch r := r.(type) {
+	case *record.Trace:
+		return []byte(r.MonitorLine())
+	case *record.Lost:
+		return record.AppendLine(nil, r)
+	}
+	return nil
+}
+
+func recordFilter(q url.Values) (record.Filter, error) {
 	var f record.Filter
-	for key, values := range r.URL.Query() {
+	for key, values := range q {
 		if len(values) != 1 {
 			return f, badRequest{fmt.Errorf("%s is given %d times", key, len(values))}
 		}

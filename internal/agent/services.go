@@ -12,7 +12,8 @@ func (a *Agent) assemble() {
 	sinks := newSinks(c, names.peers)
 	records := newRecords(c, clock, sinks)
 	copies := newLoopbacks(c)
-	reader := &reader{core: c, records: records, copies: copies}
+	shared := newSharedIDs(c)
+	reader := &reader{core: c, records: records, copies: copies, shared: shared}
 	flows := &flows{core: c, reader: reader}
 	kernel := newKernelEvents(c, records)
 	paths := newPathMTUs(c)
@@ -39,12 +40,14 @@ func (a *Agent) assemble() {
 		&edges{core: c, flows: flows, records: records},
 		copies,
 		reader,
+		shared,
 		kernel,
 		newForwarding(c),
 		losses,
 		&reports{core: c, sinks: sinks, losses: losses},
 		&refusals{core: c},
 		newDrops(c),
+		newShortfalls(c, a.collectServices),
 		measured,
 		newStampReflector(c, measured.answer, measured.running),
 		newResponders(c, measured.flowOf),

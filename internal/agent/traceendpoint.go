@@ -13,15 +13,19 @@ import (
 // traceEndpoint answers the probes of "waymark trace" that end at this node.
 type traceEndpoint struct {
 	listeners[config.Trace, *endpoint.Endpoint]
-	counts [endpoint.NumOutcomes]uint64 // of endpoints that have ended; guarded by mu
+	counts  [endpoint.NumOutcomes]uint64 // of endpoints that have ended; guarded by mu
+	dropped uint64                       // by their sockets; guarded by mu
 }
 
 func newTraceEndpoint(c *core) *traceEndpoint {
 	r := &traceEndpoint{}
 	r.listeners = listeners[config.Trace, *endpoint.Endpoint]{
 		core: c, want: func(c *config.Config) []config.Trace { return optional(c.Trace) },
-		what:  func(*config.Trace) string { return "the endpoint of traces" },
-		ended: func(_ *config.Trace, one *endpoint.Endpoint) { r.add(&r.counts, one) },
+		what: func(*config.Trace) string { return "the endpoint of traces" },
+		ended: func(_ *config.Trace, one *endpoint.Endpoint) {
+			r.add(&r.counts, one)
+			r.dropped += one.Dropped()
+		},
 		make: func(w *config.Trace) (*endpoint.Endpoint, error) {
 			key, err := readKey(w.KeyFile)
 			return endpoint.New(endpoint.Config{Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), Key: key}), err
@@ -37,13 +41,20 @@ func (*traceEndpoint) add(to *[endpoint.NumOutcomes]uint64, one *endpoint.Endpoi
 	}
 }
 
-var descTraceProbes = desc("trace_probes_total", "Probes of waymark trace that ended at this node, by outcome.", "outcome")
+var (
+	descTraceProbes  = desc("trace_probes_total", "Probes of waymark trace that ended at this node, by outcome.", "outcome")
+	descTraceDropped = desc("trace_socket_dropped_total", "Probes of waymark trace for which the socket had no room.")
+)
 
 func (r *traceEndpoint) collect(g *metrics.Gatherer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	counts := r.counts
-	r.each(func(_ *config.Trace, one *endpoint.Endpoint) { r.add(&counts, one) })
+	counts, dropped := r.counts, r.dropped
+	r.each(func(_ *config.Trace, one *endpoint.Endpoint) {
+		r.add(&counts, one)
+		dropped += one.Dropped()
+	})
+	g.Add(descTraceDropped, float64(dropped))
 	for o, n := range counts {
 		g.Add(descTraceProbes, float64(n), endpoint.Outcome(o).String())
 	}

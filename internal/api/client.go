@@ -45,6 +45,8 @@ const maxRecordLine = 4 << 20
 type Client struct {
 	socket string
 	http   *http.Client
+
+	refuseInline bool // see RefusingInline
 }
 
 // NewClient makes a client of the agent that listens on a Unix socket.
@@ -186,9 +188,9 @@ func (c *Client) AddNamespace(ctx context.Context, ns config.Namespace) error {
 	return c.do(ctx, http.MethodPost, "/v1/namespaces", ns, nil)
 }
 
-// RemoveNamespace removes a namespace.
-func (c *Client) RemoveNamespace(ctx context.Context, id ioam.NamespaceID) error {
-	return c.do(ctx, http.MethodDelete, "/v1/namespaces/"+strconv.Itoa(int(id)), nil, nil)
+// RemoveNamespace removes a namespace. The warnings name encapsulations that go on to insert it.
+func (c *Client) RemoveNamespace(ctx context.Context, id ioam.NamespaceID) (Changed, error) {
+	return c.change(ctx, http.MethodDelete, fmt.Sprintf("/v1/namespaces/%d", id), nil)
 }
 
 // SetSchema binds a schema to a namespace; nil binds none.
@@ -234,13 +236,13 @@ func (c *Client) Encapsulations(ctx context.Context) ([]config.Encapsulation, er
 // the agent takes the address from which the kernel would send to the
 // destination.
 func (c *Client) AddEncapsulation(ctx context.Context, e config.Encapsulation) (Changed, error) {
-	return c.change(ctx, http.MethodPost, "/v1/encapsulations", e)
+	return c.change(ctx, http.MethodPost, "/v1/encapsulations"+c.ruleQuery(false), e)
 }
 
 // ReplaceEncapsulation replaces the rule with the same name, or adds it after the
 // others. With existing, it never adds: the error is then an [Error] of status 404.
 func (c *Client) ReplaceEncapsulation(ctx context.Context, e config.Encapsulation, existing bool) (Changed, error) {
-	return c.change(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name)+existingQuery(existing), e)
+	return c.change(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name)+c.ruleQuery(existing), e)
 }
 
 // ReplaceSameEncapsulation replaces the rule that selects the same packets on the same
@@ -248,14 +250,29 @@ func (c *Client) ReplaceEncapsulation(ctx context.Context, e config.Encapsulatio
 // ReplaceEncapsulation. If several fit, the error is an [Error] of status 409 that
 // lists them.
 func (c *Client) ReplaceSameEncapsulation(ctx context.Context, e config.Encapsulation, existing bool) (Changed, error) {
-	return c.change(ctx, http.MethodPut, "/v1/encapsulations"+existingQuery(existing), e)
+	return c.change(ctx, http.MethodPut, "/v1/encapsulations"+c.ruleQuery(existing), e)
 }
 
-func existingQuery(existing bool) string {
+// RefusingInline returns a client whose rules of mode inline are refused on a node that forwards packets
+// of others, which RFC 8200 section 4 forbids, instead of being warned of.
+func (c *Client) RefusingInline() *Client {
+	careful := *c
+	careful.refuseInline = true
+	return &careful
+}
+
+func (c *Client) ruleQuery(existing bool) string {
+	q := url.Values{}
 	if existing {
-		return "?existing=true"
+		q.Set("existing", "true")
 	}
-	return ""
+	if c.refuseInline {
+		q.Set("inline", "refuse")
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
 }
 
 // RemoveEncapsulation removes a rule by name.
@@ -352,6 +369,9 @@ type RecordFilter struct {
 	Destination netip.Prefix
 	Kinds       string // with commas between them
 	Flow        string // name of a measured flow
+
+	// Monitor asks for traces alone, each as a line of iproute2's "ip ioam monitor".
+	Monitor bool
 }
 
 func (f RecordFilter) query() string {
@@ -370,6 +390,9 @@ func (f RecordFilter) query() string {
 	}
 	if f.Flow != "" {
 		q.Set("flow", f.Flow)
+	}
+	if f.Monitor {
+		q.Set("form", "monitor")
 	}
 	if len(q) == 0 {
 		return ""

@@ -212,7 +212,9 @@ func (c *Config) anywhere() built {
 // whose other errors they replace.
 func (c *Config) rules() (faults Faults, of []string) {
 	add := func(path, problem, cure string) {
-		faults = append(faults, c.source.fault(path, path+": "+problem, cure))
+		if len(faults) < mostCounted {
+			faults = append(faults, c.source.fault(path, path+": "+problem, cure))
+		}
 	}
 	for i, in := range c.Interfaces {
 		if !validInterfaceName(in.Name) {
@@ -323,6 +325,9 @@ var influences = []struct {
 // from an earlier one.
 func (d *decoder) semantics(c *Config) {
 	for _, f := range c.check() {
+		if d.full() {
+			return
+		}
 		if !d.followsFrom(f.Path) {
 			d.faults = append(d.faults, f)
 		}

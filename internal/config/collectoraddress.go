@@ -80,8 +80,11 @@ func parseCollector(s string) (CollectorAddress, error) {
 	a.Host, a.Port = host, uint16(n)
 	if addr, err := netip.ParseAddr(host); err == nil {
 		a.Host = addr.String()
-		if addr.IsUnspecified() {
+		if addr.IsUnspecified() || addr.IsMulticast() && a.Transport != ipfixsink.UDP {
 			return CollectorAddress{}, fmt.Errorf("%s is not the address of a host", host)
+		}
+		if err := checkZone(addr); err != nil {
+			return CollectorAddress{}, err
 		}
 	} else if !validHostName(host) {
 		return CollectorAddress{}, fmt.Errorf("%q is neither an address nor a name", host)
@@ -133,7 +136,7 @@ func parseSource(s string) (SourceAddress, error) {
 	if err != nil || a.IsUnspecified() || a.Is4In6() {
 		return SourceAddress{}, fmt.Errorf("%q is not an address of a node", s)
 	}
-	return SourceAddress(a), nil
+	return SourceAddress(a), checks(a, checkNode, checkZone)
 }
 
 func parseEnterprise(s string) (Enterprise, error) {

@@ -20,6 +20,10 @@ type decoder struct {
 	source source
 	faults Faults
 	bad    map[string]bool // paths that have an error
+
+	split bool      // take long lists out of a large file
+	lists []section // that were
+	line  int       // of the file before the text that is being decoded
 }
 
 func newDecoder(file string) *decoder {
@@ -29,22 +33,18 @@ func newDecoder(file string) *decoder {
 	}
 }
 
-// mostFaults is how many errors of a file are listed.
-const mostFaults = 1000
+// full reports whether no more errors are counted.
+func (d *decoder) full() bool { return len(d.faults) >= mostCounted }
 
 // fault reports an error at a place in the file.
 func (d *decoder) fault(at position, path, problem, cure string) {
-	switch {
-	case len(d.faults) > mostFaults:
+	if d.full() {
 		return
-	case len(d.faults) == mostFaults:
-		problem, cure = fmt.Sprintf("there are more errors than these %d", mostFaults), "correct these first"
 	}
 	d.bad[path] = true
-	d.faults = append(d.faults, &Fault{
-		File: d.source.file, Line: at.line, Column: at.column,
-		Path: path, Problem: problem, Cure: cure,
-	})
+	f := newFault(d.source.file, path, problem, cure)
+	f.Line, f.Column = at.line+d.line, at.column
+	d.faults = append(d.faults, f)
 }
 
 // join extends a path by a key.
@@ -268,7 +268,7 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 		}
 		key = known[i].key
 		if before, ok := first[key]; ok {
-			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s is already in line %d", key, named(path), before.line), "remove one")
+			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s is already in line %d", key, named(path), before.line+d.line), "remove one")
 			continue
 		}
 		first[key] = keyAt
@@ -395,11 +395,11 @@ func describe(node ast.Node) string {
 	case ast.NullType:
 		return "empty"
 	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
-		return "the number " + text
+		return "the number " + clip(text)
 	case ast.BoolType:
 		return "the truth value " + text
 	case ast.StringType, ast.LiteralType:
-		return "the text " + strconv.Quote(text)
+		return "the text " + strconv.Quote(clip(text))
 	case ast.SequenceType:
 		return "a list"
 	case ast.MappingType, ast.MappingValueType:

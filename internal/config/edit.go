@@ -38,13 +38,14 @@ func (c *Config) AddNamespace(ns Namespace) (*Config, error) {
 	return c.edit(func(next *Config) { next.Namespaces = append(next.Namespaces, ns) })
 }
 
-// RemoveNamespace removes a namespace that no encapsulation uses.
+// RemoveNamespace removes a namespace, as the kernel does also one that encapsulations use: their traces
+// then leave without this node's data. A proof needs the namespace's key, so it stays.
 func (c *Config) RemoveNamespace(id ioam.NamespaceID) (*Config, error) {
 	i := c.namespace(id)
 	if i < 0 {
 		return nil, noNamespace(id, "list them with: waymark ioam namespace show")
 	}
-	if err := c.inUse(id); err != nil {
+	if err := c.needed(id); err != nil {
 		return nil, err
 	}
 	return c.edit(func(next *Config) { next.Namespaces = slices.Delete(next.Namespaces, i, i+1) })

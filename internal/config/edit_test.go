@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,12 +33,13 @@ var namespaceEdits = []edit{
 	{name: "add a namespace", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 5}) }, has: "id: 5\n"},
 	{name: "add it twice", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 123}) },
 		wantErr: "namespace 123 exists already; remove it first with: waymark ioam namespace del 123, or change it with: waymark ioam namespace set 123, or take another id"},
-	{name: "remove a namespace in use", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(123) },
-		wantErr: `namespace 123 is used by the encapsulations "a", "b"; first remove each with: waymark route del name NAME`},
-	{name: "remove one that a single rule uses", edit: func(c *Config) (*Config, error) {
-		c, _ = c.RemoveEncapsulation("a")
-		return c.RemoveNamespace(123)
-	}, wantErr: `namespace 123 is used by encapsulation "b"; first remove that with: waymark route del name "b"`},
+	{name: "remove a namespace in use", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(123) }, lacks: "id: 123\n"},
+	{name: "remove one whose key is needed", edit: func(c *Config) (*Config, error) {
+		proving := *c
+		proving.Encapsulations = slices.Clone(c.Encapsulations)
+		proving.Encapsulations[0].Options = []Option{{Proof: &ProofOption{Namespace: 123}}}
+		return proving.RemoveNamespace(123)
+	}, wantErr: `namespace 123 is needed by encapsulation "a"; first remove that with: waymark route del name "a"`},
 	{name: "remove a namespace that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(5) },
 		wantErr: "there is no namespace 5; list them with: waymark ioam namespace show"},
 	{name: "remove a namespace", edit: func(c *Config) (*Config, error) {

@@ -61,7 +61,7 @@ func parseListenAddress(s string) (ListenAddress, error) {
 	if err != nil || at.Port() == 0 {
 		return ListenAddress{}, fmt.Errorf("%q has no port", s)
 	}
-	_, err = parseAddr(at.Addr().String())
+	_, err = parseListenAddr(at.Addr().String())
 	return ListenAddress(at), err
 }
 
@@ -86,6 +86,9 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	exchange, from, interval := model.ExchangeStamp, netip.Addr{}, model.DefaultProbeInterval
 	if m := c.Measurement; m != nil {
 		exchange, from = m.Exchange, m.ProbeSource
+		if from.IsValid() {
+			addAddress(add, "measurement.probe-source", checks(from, checkNode, checkBeyondLink))
+		}
 		if interval = time.Duration(m.ProbeEvery); interval < minProbeInterval {
 			add("measurement.probe-interval", fmt.Sprintf("%v is too short", interval), fmt.Sprintf("use %v or more", minProbeInterval))
 			interval = minProbeInterval

@@ -55,7 +55,28 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// err is nil when there is no error.
+// Bounds of what is said about a file: a large one may have an error in every line, or one line
+// that is a text of megabytes.
+const (
+	mostFaults  = 50   // that are listed
+	mostCounted = 1000 // that are looked for
+	mostText    = 400  // characters of a problem or a cure
+)
+
+// clip shortens a text in its middle.
+func clip(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	first, last := text[:mostText/2], text[len(text)-mostText/4:]
+	return strings.ToValidUTF8(first, "") + fmt.Sprintf(" … (%d octets) … ", len(text)-len(first)-len(last)) + strings.ToValidUTF8(last, "")
+}
+
+func newFault(file, path, problem, cure string) *Fault {
+	return &Fault{File: file, Path: clip(path), Problem: clip(problem), Cure: clip(cure)}
+}
+
+// err is nil when there is no error. It lists the first ones and the number of the others.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil
@@ -66,7 +87,26 @@ func (fs Faults) err() error {
 		}
 		return a.Column - b.Column
 	})
-	return fs
+	return fs.first()
+}
+
+// first are the first errors, then one that counts the others.
+func (fs Faults) first() Faults {
+	more := len(fs) - mostFaults
+	if more <= 0 {
+		return fs
+	}
+	last := *fs[mostFaults-1]
+	count := fmt.Sprintf("there are %d more errors", more)
+	if more == 1 {
+		count = "there is one more error"
+	}
+	if len(fs) >= mostCounted {
+		count = fmt.Sprintf("there are more than %d more errors", mostCounted-mostFaults-1)
+	}
+	rest := newFault(last.File, "", count, "correct these first")
+	rest.Line, rest.Column = last.Line, last.Column
+	return append(fs[:mostFaults:mostFaults], rest)
 }
 
 // curedError is the error of a scalar whose fix is more specific than its type's.
@@ -81,10 +121,17 @@ type position struct{ line, column int }
 type source struct {
 	file string
 	at   map[string]position
+
+	lists  []section // that were read in pieces, and are not in at
+	read   *piece    // that was read again to find a value
+	inRead *source   // where its values are, with lines from its first
 }
 
 // locate finds the place of the value at path, else of the innermost value around it.
 func (s *source) locate(path string) (position, bool) {
+	if at, ok := s.inPiece(path); ok {
+		return at, true
+	}
 	for {
 		if p, ok := s.at[path]; ok {
 			return p, true
@@ -98,11 +145,10 @@ func (s *source) locate(path string) (position, bool) {
 
 // fault makes a Fault for the value at path.
 func (s *source) fault(path, problem, cure string) *Fault {
-	f := &Fault{Path: path, Problem: problem, Cure: cure}
 	if s == nil {
-		return f
+		return newFault("", path, problem, cure)
 	}
-	f.File = s.file
+	f := newFault(s.file, path, problem, cure)
 	if p, ok := s.locate(path); ok {
 		f.Line, f.Column = p.line, p.column
 	}

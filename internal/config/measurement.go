@@ -89,10 +89,10 @@ const stampPort = 862
 
 func parseReflector(s string) (Reflector, error) {
 	if at, err := netip.ParseAddrPort(s); err == nil && at.Port() > 0 {
-		_, err := parseAddr(at.Addr().String())
+		_, err := parseListenAddr(at.Addr().String())
 		return Reflector(at), err
 	}
-	a, err := parseAddr(s)
+	a, err := parseListenAddr(s)
 	return Reflector(netip.AddrPortFrom(a, stampPort)), err
 }
 
@@ -122,10 +122,10 @@ func parsePoint(s string) (Point, error) {
 		return Point{}, err
 	}
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Port() > 0 {
-		_, err := parseAddr(at.Addr().String())
+		_, err := parseNodeAddr(at.Addr().String())
 		return Point{name, at}, err
 	}
-	a, err := parseAddr(address)
+	a, err := parseNodeAddr(address)
 	return Point{name, netip.AddrPortFrom(a, 0)}, err
 }
 

@@ -25,6 +25,9 @@ const MaxFileSize = 32 << 20
 const (
 	maxNesting = 32  // brackets within brackets
 	maxIndent  = 128 // columns before the first word of a line
+	// maxWord bounds what stands between two of the characters that separate values, in quotes and
+	// comments, too: a parser keeps several copies of a text.
+	maxWord = 64 << 10
 
 	// maxValues bounds the tree, of which each value takes some hundred octets. 65,536 flows
 	// with 16 segments and four points each have half as many, a line each, which count twice.
@@ -86,6 +89,7 @@ func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, 
 // parse reads a configuration; look, unless nil, checks it against its surroundings.
 func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, error) {
 	d := newDecoder(name)
+	d.split = true
 	c := &Config{}
 	switch node := d.document(data); {
 	case node == nil:
@@ -94,8 +98,9 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 			fmt.Sprintf("start it with 'waymark lab up %s', which checks it, its agents' configurations included", name))
 	default:
 		d.value(node, "", reflect.ValueOf(c).Elem())
+		d.sections(d.lists, reflect.ValueOf(c).Elem())
 		c.source = &d.source
-		if len(d.faults) > mostFaults {
+		if d.full() {
 			break
 		}
 		d.semantics(c)
@@ -148,6 +153,10 @@ func (d *decoder) document(data []byte) ast.Node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
+	if at, found := longWord(data); found {
+		d.fault(at, "", fmt.Sprintf("a text is longer than %d octets", maxWord), "no value of a configuration is that long: correct it")
+		return nil
+	}
 	switch at, deep, many := exceeds(data); {
 	case deep:
 		d.fault(at, "", "values are nested too deep", "close the brackets that are open, or indent less")
@@ -156,22 +165,12 @@ func (d *decoder) document(data []byte) ast.Node {
 		d.fault(at, "", fmt.Sprintf("the file has more than %d values", maxValues), "remove what the node does not need")
 		return nil
 	}
+	if d.split && len(data) > largeFile {
+		data, d.lists = splitLists(data, longLists(reflect.TypeFor[Config]()))
+	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		at, message := start, err.Error()
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
-		}
-		if strings.Contains(message, "'\t'") {
-			d.fault(at, "", "this is not YAML: a tab is used where only spaces may be", "indent with spaces")
-			return nil
-		}
-		cure := "correct the text here or in the line above"
-		if bareAddress(data, at.line) {
-			cure += "; between brackets, put addresses with colons in quotes"
-		}
-		d.fault(at, "", "this is not YAML: "+message, cure)
+		d.syntax(err, data)
 		return nil
 	}
 	var docs []ast.Node
@@ -192,6 +191,40 @@ func (d *decoder) document(data []byte) ast.Node {
 	}
 }
 
+// syntax reports an error in the YAML of a text.
+func (d *decoder) syntax(err error, data []byte) {
+	at, message := position{1, 1}, err.Error()
+	var syntax yaml.Error
+	if errors.As(err, &syntax) {
+		at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
+	}
+	if strings.Contains(message, "'\t'") {
+		d.fault(at, "", "this is not YAML: a tab is used where only spaces may be", "indent with spaces")
+		return
+	}
+	cure := "correct the text here or in the line above"
+	if address := colonAtEnd(data, at.line); address != "" {
+		cure = fmt.Sprintf("put the address in quotes: %q", address)
+	}
+	if bareAddress(data, at.line) {
+		cure += "; between brackets, put addresses with colons in quotes"
+	}
+	d.fault(at, "", "this is not YAML: "+message, cure)
+}
+
+// lineOf is a line of a text without its end, "" if there is no such line.
+func lineOf(data []byte, line int) string {
+	for ; line > 1; line-- {
+		_, rest, ok := bytes.Cut(data, []byte("\n"))
+		if !ok {
+			return ""
+		}
+		data = rest
+	}
+	text, _, _ := bytes.Cut(data, []byte("\n"))
+	return strings.TrimRight(string(text), "\r")
+}
+
 var (
 	quoted       = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	addressInRow = regexp.MustCompile(`[\[{].*(\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]|::)`)
@@ -200,8 +233,36 @@ var (
 // bareAddress reports whether a line has an unquoted IPv6 address between brackets,
 // where YAML takes its colons and brackets for its own.
 func bareAddress(data []byte, line int) bool {
-	lines := strings.Split(string(data), "\n")
-	return line >= 1 && line <= len(lines) && addressInRow.MatchString(quoted.ReplaceAllString(lines[line-1], "''"))
+	return addressInRow.MatchString(quoted.ReplaceAllString(lineOf(data, line), "''"))
+}
+
+var addressBeforeEnd = regexp.MustCompile(`(?:^|[ \t])([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:)[ \t]*(?:#.*)?$`)
+
+// colonAtEnd is an unquoted IPv6 address that ends a line with a colon, where YAML takes it for
+// the key of a mapping; "" if the line ends otherwise.
+func colonAtEnd(data []byte, line int) string {
+	if m := addressBeforeEnd.FindStringSubmatch(quoted.ReplaceAllString(lineOf(data, line), "''")); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// longWord finds a text that is longer than any value.
+func longWord(data []byte) (position, bool) {
+	line, lineStart, start := 1, 0, 0
+	for i, b := range data {
+		switch b {
+		case '\n':
+			line, lineStart, start = line+1, i+1, i+1
+		case ' ', ',', '[', ']', '{', '}':
+			start = i + 1
+		default:
+			if i-start >= maxWord {
+				return position{line, utf8.RuneCount(data[lineStart:start]) + 1}, true
+			}
+		}
+	}
+	return position{}, false
 }
 
 // exceeds finds nesting deeper, and values more than any configuration needs, before a

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -316,11 +317,37 @@ decapsulations:
 	}}})
 }
 
-// A file with very many errors has a bounded list of them.
+// A file with very many errors has a bounded list of them, and a count of the others.
 func TestFaultsAreBounded(t *testing.T) {
-	_, err := Parse("f.yaml", []byte("flows: ["+strings.Repeat("{}, ", 10*mostFaults)+"{}]\n"))
-	var faults Faults
-	if !errors.As(err, &faults) || len(faults) != mostFaults+1 || !strings.Contains(err.Error(), "there are more errors than these 1000; correct these first") {
-		t.Errorf("%d errors: %.200v", len(faults), err)
+	for text, wants := range map[string]string{
+		"flows: [" + strings.Repeat("{}, ", 10_000) + "{}]\n":                              "there are more than 949 more errors; correct these first",
+		"namespaces:\n" + strings.Repeat("- {id: 1}\n", 10_000):                            "there are more than 949 more errors; correct these first",
+		"interfaces:\n" + strings.Repeat("- {name: a}\n", 52):                              "there is one more error; correct these first",
+		"namespaces:\n" + strings.Repeat("- {id: 1}\n", 100):                               "there are 49 more errors; correct these first",
+		"node: {id: 1}\nnamespaces: [" + strings.Repeat("{id: 70000}, ", 100) + "{id: 1}]": "there are 50 more errors; correct these first",
+	} {
+		_, err := Parse("f.yaml", []byte(text))
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) != mostFaults+1 || !strings.Contains(err.Error(), wants) {
+			t.Errorf("%.40s: %d errors: %.200v … %s", text, len(faults), err, faults[len(faults)-1])
+		}
+		if faults[50].Line < faults[49].Line {
+			t.Errorf("%.40s: the count is at line %d, the last error at %d", text, faults[50].Line, faults[49].Line)
+		}
+	}
+}
+
+// Neither is an error longer than a person reads, whatever the file holds.
+func TestFaultTextsAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", 20_000)
+	for _, text := range []string{
+		long, long + ": 1\n", "node: {" + long + ": 1}\n", "node: {id: \"" + long + "\"}\n", "node: {id: " + strings.Repeat("9", 40_000) + "}\n",
+		"node:\n  id: |\n" + strings.Repeat("    "+long+"\n", 10), strings.Repeat("\x00", 8<<20), strings.Repeat("a", 31<<20), "# " + strings.Repeat("c", 31<<20),
+		"node: {id: \"" + strings.Repeat("a", 31<<20) + "\"}\n",
+	} {
+		_, err := Parse("f.yaml", []byte(text))
+		if err == nil || len(err.Error()) > 3*mostText || !utf8.ValidString(err.Error()) {
+			t.Errorf("%.20q: %d octets: %.300v", text, len(fmt.Sprint(err)), err)
+		}
 	}
 }

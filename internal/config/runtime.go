@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,12 +85,14 @@ func (c *Config) entryName(list, index string) string {
 	return list + "[" + index + "]"
 }
 
-// inUse refuses to remove a namespace while encapsulations use it.
-func (c *Config) inUse(id ioam.NamespaceID) error {
+// needed refuses to remove a namespace without which encapsulations are not possible: their options need
+// its key or its settings.
+func (c *Config) needed(id ioam.NamespaceID) error {
 	var users []string
 	for _, e := range c.Encapsulations {
 		for _, o := range e.Options {
-			if used, ok := o.namespace(); ok && used == id {
+			plain := o.DirectExport != nil || o.Trace != nil && !o.Trace.Incremental
+			if used, ok := o.namespace(); ok && used == id && !plain {
 				users = append(users, strconv.Quote(e.Name))
 				break
 			}
@@ -99,10 +102,10 @@ func (c *Config) inUse(id ioam.NamespaceID) error {
 	case 0:
 		return nil
 	case 1:
-		return refuse("namespaces", fmt.Sprintf("namespace %d is used by encapsulation %s", id, users[0]),
+		return refuse("namespaces", fmt.Sprintf("namespace %d is needed by encapsulation %s", id, users[0]),
 			"first remove that with: waymark route del name "+users[0])
 	}
-	return refuse("namespaces", fmt.Sprintf("namespace %d is used by the encapsulations %s", id, strings.Join(users, ", ")),
+	return refuse("namespaces", fmt.Sprintf("namespace %d is needed by the encapsulations %s", id, strings.Join(users, ", ")),
 		"first remove each with: waymark route del name NAME")
 }
 
@@ -112,4 +115,22 @@ func noNamespace(id ioam.NamespaceID, cure string) error {
 
 func refuse(path, problem, cure string) error {
 	return Faults{{Path: path, Problem: problem, Cure: cure}}
+}
+
+// Users are the encapsulations that insert options of a namespace.
+func (c *Config) Users(id ioam.NamespaceID) (names []string) {
+	for _, e := range c.Encapsulations {
+		if e.Uses(id) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Uses reports whether an encapsulation inserts options of a namespace.
+func (e Encapsulation) Uses(id ioam.NamespaceID) bool {
+	return slices.ContainsFunc(e.Options, func(o Option) bool {
+		used, ok := o.namespace()
+		return ok && used == id
+	})
 }

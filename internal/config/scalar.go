@@ -388,8 +388,9 @@ func parseListen(s string) (Listen, error) {
 	if Listen(s) == ListenNone {
 		return ListenNone, nil
 	}
-	if _, err := netip.ParseAddrPort(s); err != nil {
+	at, err := netip.ParseAddrPort(s)
+	if err != nil {
 		return "", fmt.Errorf("%q is not an address and port", s)
 	}
-	return Listen(s), nil
+	return Listen(s), checks(at.Addr(), checkListen, checkZone)
 }

@@ -56,11 +56,20 @@ and direction; ` + "`waymark status`" + ` and the metrics show them. If several 
 example to a packet with several options, the one with the greatest number counts.
 [The data plane](../data-plane.md) has the conditions of each.
 
-| number | outcome | meaning |
-|---|---|---|
+The last columns say what is lost by an outcome, and which [warning](warnings.md)
+says so where it happens. Such a warning comes with ten packets or more in a minute,
+if its kind does not need fewer, and ends a minute after the last of them.
+
+| number | outcome | meaning | class | warning |
+|---|---|---|---|---|
 `)
 	for _, o := range model.Outcomes() {
-		fmt.Fprintf(&b, "| %d | `%s` | %s |\n", o, o, o.Meaning())
+		m := health.MeaningOf(o)
+		warning := "–"
+		if m.Warning != "" {
+			warning = fmt.Sprintf("`%s`", m.Warning)
+		}
+		fmt.Fprintf(&b, "| %d | `%s` | %s | %v | %s |\n", o, o, o.Meaning(), m.Class, warning)
 	}
 	return []byte(b.String())
 }

@@ -32,6 +32,7 @@ type Code string
 const (
 	AgentEnded          Code = "agent_ended"
 	AgentUnasked        Code = "agent_unasked"
+	BlocksMissed        Code = "blocks_missed"
 	BPFFSPrivate        Code = "bpffs_private"
 	BPFUnusable         Code = "bpf_unusable"
 	BTFMissing          Code = "btf_missing"
@@ -43,9 +44,16 @@ const (
 	DecapsulationOpen   Code = "decapsulation_open"
 	DecapRefused        Code = "decapsulation_refused"
 	DecapUnreached      Code = "decapsulation_unreached"
+	FlowUnmarked        Code = "flow_unmarked"
+	GapsUnknown         Code = "gaps_unknown"
+	LoopbackSuppressed  Code = "loopback_suppressed"
+	NodeIDShared        Code = "node_id_shared"
+	NodeIDUnset         Code = "node_id_unset"
+	NumbersRestart      Code = "numbers_restarted"
 	DroppedAtEdge       Code = "packets_dropped_at_edge"
 	EdgeFlowsLeft       Code = "edge_flows_left"
 	EncapShadowed       Code = "encapsulation_shadowed"
+	EncapSkipped        Code = "encapsulation_skipped"
 	ExporterFailing     Code = "exporter_failing"
 	ExportsLimited      Code = "exports_limited"
 	ExportsSuppressed   Code = "exports_suppressed"
@@ -69,7 +77,10 @@ const (
 	MTUBelowMinimum     Code = "mtu_below_minimum"
 	MTUTooSmall         Code = "mtu_too_small"
 	NamespaceUnfilled   Code = "namespace_unfilled"
+	NamespaceUnknown    Code = "namespace_unknown"
 	NotAnswering        Code = "not_answering"
+	OptionUnsupported   Code = "option_unsupported"
+	PacketsMalformed    Code = "packets_malformed"
 	ProbesNotInBand     Code = "probes_not_in_band"
 	ProbesUnsent        Code = "probes_unsent"
 	ProofsRejected      Code = "proofs_rejected"
@@ -78,9 +89,12 @@ const (
 	OrderAtRisk         Code = "order_at_risk"
 	PathMTULowered      Code = "path_mtu_lowered"
 	PathMTUUnwatched    Code = "path_mtu_unwatched"
+	QuestionsRefused    Code = "questions_refused"
 	RecordsLost         Code = "records_lost"
+	RecordsUnread       Code = "records_unreadable"
 	ReloadFailed        Code = "reload_failed"
 	RemovalFailed       Code = "removal_failed"
+	RemovalPartial      Code = "removal_partial"
 	RingBufferMissing   Code = "ring_buffer_missing"
 	RoutesUnwatched     Code = "routes_unwatched"
 	RuntimeChanges      Code = "runtime_changes"
@@ -91,6 +105,7 @@ const (
 	TAIOffsetZero       Code = "tai_offset_zero"
 	TAIUnsupported      Code = "tai_unsupported"
 	TCXMissing          Code = "tcx_missing"
+	TraceOverflow       Code = "trace_overflow"
 	TraceTooSmall       Code = "trace_too_small"
 	TunnelEndRemoved    Code = "tunnel_end_removed"
 	TunnelErrorsLost    Code = "tunnel_errors_lost"
@@ -115,6 +130,7 @@ var kinds = []Kind{
 	{BPFFSPrivate, Degraded, "pins do not outlive this mount namespace"},
 	{BPFUnusable, Error, "the kernel refuses BPF programs"},
 	{BTFMissing, Degraded, "the kernel has no BTF"},
+	{BlocksMissed, Degraded, "blocks of measured flows have no result"},
 	{CapabilityMissing, Error, "a capability is missing"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
@@ -125,6 +141,7 @@ var kinds = []Kind{
 	{DecapUnreached, Degraded, "no tunnel or trace can end at this node"},
 	{EdgeFlowsLeft, Degraded, "flows measured from edge to edge have given way to others before their record"},
 	{EncapShadowed, Degraded, "no packet gets the header of an encapsulation"},
+	{EncapSkipped, Degraded, "packets leave without the header of an encapsulation"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsLimited, Hint, "not every packet with export: every makes a postcard"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
@@ -134,13 +151,16 @@ var kinds = []Kind{
 	{FlowDelayHigh, Degraded, "a measured flow is slower than it may be"},
 	{FlowDuplicated, Degraded, "packets of a measured flow come more than once, so its loss is not known"},
 	{FlowLossHigh, Degraded, "a measured flow loses more than it may"},
+	{FlowUnmarked, Degraded, "packets of measured flows leave without their mark"},
 	{FlowUnmeasured, Degraded, "the loss of a measured flow is not known"},
+	{GapsUnknown, Degraded, "the number of missing packets of flows is not known"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
 	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not received"},
 	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface, too"},
 	{LROEnabled, Degraded, "large receive offload merges packets"},
+	{LoopbackSuppressed, Hint, "packets with the Loopback flag are not returned"},
 	{MemlockLimited, Info, "locked memory is limited"},
 	{MetricsUnavailable, Degraded, "metrics are not served"},
 	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes next to the insertion"},
@@ -148,7 +168,13 @@ var kinds = []Kind{
 	{FastSuspended, Degraded, "the stack forwards instead of fast forwarding"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
 	{NamespaceUnfilled, Info, "this node inserts traces that it does not fill"},
+	{NamespaceUnknown, Degraded, "traces of an unknown namespace pass without data of this node"},
+	{NodeIDShared, Degraded, "two nodes have the same id, or packets pass a node twice"},
+	{NodeIDUnset, Info, "this node has no id"},
 	{NotAnswering, Degraded, "this node does not answer others as configured"},
+	{NumbersRestart, Degraded, "Sequence Numbers of flows begin again"},
+	{OptionUnsupported, Info, "options of a type pass that this node does not process"},
+	{PacketsMalformed, Degraded, "packets with malformed headers are not measured"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
 	{OffloadUnnumbered, Hint, "offloaded packets leave without proofs of transit and Edge-to-Edge options"},
@@ -158,9 +184,12 @@ var kinds = []Kind{
 	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{ProofsRejected, Degraded, "few proofs of transit are accepted"},
+	{QuestionsRefused, Degraded, "datagrams of other nodes are not answered"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
+	{RecordsUnread, Degraded, "records could not be read completely"},
 	{ReloadFailed, Degraded, "the last reload failed"},
 	{RemovalFailed, Degraded, "headers could not be removed from packets"},
+	{RemovalPartial, Degraded, "IOAM stays in packets from which it is to be removed"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
 	{RoutesUnwatched, Degraded, "route watch failed; forwarding falls back to the kernel stack"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
@@ -171,6 +200,7 @@ var kinds = []Kind{
 	{TAIOffsetZero, Degraded, "the kernel's TAI offset is 0"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
 	{TCXMissing, Info, "the kernel has no tcx"},
+	{TraceOverflow, Degraded, "traces are full before all nodes have written into them"},
 	{TraceTooSmall, Degraded, "a trace is too small for this node's data"},
 	{TunnelEndRemoved, Degraded, "tunnels no longer end here"},
 	{TunnelErrorsLost, Degraded, "ICMPv6 errors were lost in the last minute"},

@@ -2,7 +2,10 @@
 
 package health
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // InlineOnRouter warns of an encapsulation with mode inline on a node that
 // forwards. RFC 8200 §4 forbids nodes on the path to insert extension headers:
@@ -12,4 +15,14 @@ func InlineOnRouter(encapsulation, iface string) Warning {
 	return New(InlineForwarded, iface,
 		fmt.Sprintf("encapsulation %s has mode inline, and this node forwards packets: it also inserts a header into packets of other hosts, which RFC 8200 section 4 forbids", encapsulation),
 		"use mode auto or encap, with a tunnel; or match only this node's address as source")
+}
+
+// InlineRefused says why such an encapsulation is not added by 'waymark route', and what to add
+// instead; end is where another tunnel ends, if there is one.
+func InlineRefused(end netip.Addr) string {
+	to := "ADDRESS, an address of the node at which the domain ends"
+	if end.IsValid() {
+		to = end.String()
+	}
+	return "this node forwards packets, and mode inline would insert a header into those of other hosts, which RFC 8200 section 4 forbids; use: mode auto tundst " + to + "; or match only this node's address (from ADDRESS); or say force"
 }

@@ -87,6 +87,25 @@ func OwnAddresses() func(netip.Addr) bool {
 	return func(a netip.Addr) bool { return own[a] }
 }
 
+// InterfaceTo is the interface by which a next hop is reached directly, as the kernel finds it
+// for a route that names none.
+func InterfaceTo(hop netip.Addr) (string, error) {
+	routes, err := netlink.RouteGet(hop.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return "", fmt.Errorf("via %s: there is no route to it; add one, or name the interface: dev IF", hop)
+	}
+	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("via %s: its interface cannot be read: %w; name it: dev IF", hop, err)
+	case routes[0].Gw != nil:
+		return "", fmt.Errorf("via %s: it is no neighbour, but behind %s on %s; name the neighbour, or dev %s", hop, routes[0].Gw, link.Attrs().Name, link.Attrs().Name)
+	case link.Attrs().Flags&net.FlagLoopback != 0:
+		return "", fmt.Errorf("via %s: it is an address of this node; name the neighbour, or the interface: dev IF", hop)
+	}
+	return link.Attrs().Name, nil
+}
+
 // NoRoute says why an address cannot be reached, "" when it can.
 func NoRoute(dst netip.Addr) string {
 	routes, err := netlink.RouteGet(dst.AsSlice())

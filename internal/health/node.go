@@ -77,6 +77,7 @@ type Node struct {
 	OneClock        bool               // all nodes of the domain read this machine's clock
 	Numbers         bool               // it inserts proofs of transit, whose numbers begin with the time
 	PrivatePins     bool               // the BPF file system is only mounted in this process's mount namespace
+	Anonymous       bool               // it fills traces, and has neither an id nor a wide one
 }
 
 // CheckNode checks a running node.
@@ -113,6 +114,11 @@ func CheckNode(n Node) []Warning {
 	}
 	if len(n.Indistinct) > 0 {
 		ws = append(ws, indistinct(n.Indistinct))
+	}
+	if n.Anonymous {
+		ws = append(ws, New(NodeIDUnset, "",
+			"this node fills traces and has no id: node.id is not set, and net.ipv6.ioam6_id has its default, which means \"not available\"; traces do not say which node it is",
+			"set node: {id: NUMBER} in the configuration file, or sysctl -w net.ipv6.ioam6_id=NUMBER"))
 	}
 	ws = append(ws, checkClock(n)...)
 	if n.PrivatePins {

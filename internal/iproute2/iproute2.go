@@ -159,6 +159,9 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 	var change config.NamespaceChange
 	for w.more() {
 		word, _ := w.take("")
+		if word == "data" && seen[word] {
+			word = "wide" // in the syntax of the patched iproute2 of Direct Export: [data DATA32] [data DATA64]
+		}
 		if seen[word] {
 			return fmt.Errorf("%s: given twice", word)
 		}

@@ -119,7 +119,7 @@ func (p *routeParser) namespace() (ioam.NamespaceID, error) {
 func (p *routeParser) directExport() error {
 	o := config.DirectExportOption{OptionType: ioam.OptionIOAMStatic}
 	words := []string{"ns", "trace-type", "ext-flags", "flow-id", "option-type"}
-	if err := p.values(words, func(word string) error { return p.directExportValue(word, &o) }); err != nil {
+	if err := p.values(append(words, "type"), func(word string) error { return p.directExportValue(word, &o) }); err != nil {
 		return err
 	}
 	for _, word := range words[:2] {
@@ -135,7 +135,11 @@ func (p *routeParser) directExportValue(word string, o *config.DirectExportOptio
 	switch word {
 	case "ns":
 		o.Namespace, err = p.namespace()
-	case "trace-type":
+	case "trace-type", "type": // type as in trace
+		if p.seen["type"] && p.seen["trace-type"] {
+			return fmt.Errorf("%s: type and trace-type are the same; give one", word)
+		}
+		p.seen["trace-type"] = true
 		if o.TraceType, err = p.traceType(word); err == nil && o.TraceType.Has(ioam.BitChecksumComplement) {
 			err = fmt.Errorf("trace-type %s: the checksum complement (bit 7) has no meaning in a Direct Export; use bits of %s", o.TraceType, ioam.DirectExportTypeSupported)
 		}

@@ -4,6 +4,7 @@ package iproute2
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -102,15 +103,69 @@ func TestDirectExportRefused(t *testing.T) {
 }
 
 // The command of the paper on Direct Export names a gateway and no interface: the
-// refusal says what to write instead, and that is accepted.
+// interface is the one by which that is reached, which the address of one link cannot tell.
 func TestPaperRoute(t *testing.T) {
 	const paper = "add 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 "
-	const want = "dev is missing: via alone does not say by which interface the packets leave; add dev IF"
+	const want = "dev is missing: via fe80::1 is valid on one link only; name its interface: dev IF"
 	if c, err := ParseRoute(strings.Fields(paper + "via fe80::1")); err == nil || err.Error() != want {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := ParseRoute(strings.Fields(paper + "dev eth1")); err != nil || c.Rule.Options[0].DirectExport == nil || c.Rule.Interface != "eth1" {
+	with, err := ParseRoute(strings.Fields(paper + "dev eth1"))
+	if err != nil || with.Rule.Options[0].DirectExport == nil || with.Rule.Interface != "eth1" {
+		t.Errorf("%+v, %v", with, err)
+	}
+	c, err := ParseRoute(strings.Fields(paper + "via 2001:db8:12::2"))
+	if err != nil || c.Via.String() != "2001:db8:12::2" || c.Rule.Interface != "" || c.Rule.Name != "" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if c.Through("eth1"); !reflect.DeepEqual(c.Rule, with.Rule) {
+		t.Errorf("through eth1: %+v, want %+v", c.Rule, with.Rule)
+	}
+	c, err = ParseRoute(strings.Fields(paper + "via 2001:db8:12::2 name mine"))
+	if c.Through("eth1"); err != nil || c.Rule.Name != "mine" {
 		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := ParseRoute(strings.Fields(paper + "via 2001:db8:12::2 dev eth1")); err != nil || c.Via.IsValid() || !reflect.DeepEqual(c.Rule, with.Rule) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// dex takes type, as trace does; trace-type means the same.
+func TestDirectExportType(t *testing.T) {
+	const add = "add 2001:db8::/64 dev eth1 encap ioam6 "
+	long, err1 := ParseRoute(strings.Fields(add + "dex ns 1 trace-type 0x800000 trace prealloc type 0xc00000 ns 1 size 8 dex ns 2 trace-type 0x400000"))
+	short, err2 := ParseRoute(strings.Fields(add + "dex type 0x800000 ns 1 trace prealloc type 0xc00000 ns 1 size 8 dex ns 2 type 0x400000"))
+	if err1 != nil || err2 != nil || !reflect.DeepEqual(long.Rule, short.Rule) {
+		t.Errorf("%+v, %v; want %+v, %v", short.Rule, err2, long.Rule, err1)
+	}
+	for in, want := range map[string]string{
+		"dex ns 1 type 0x800000 trace-type 0x800000": "trace-type: given twice",
+		"dex ns 1 trace-type 0x800000 type 0x800000": "type and trace-type are the same; give one",
+		"dex ns 1 type 0x810000":                     "0x810000: the checksum complement (bit 7)",
+	} {
+		if _, err := ParseRoute(strings.Fields(add + in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", in, err, want)
+		}
+	}
+}
+
+// A word forces rules that are refused without it; it is for rules that are added.
+func TestForce(t *testing.T) {
+	if c, err := ParseRoute(strings.Fields("replace 2001:db8::/64 encap ioam6 trace prealloc type 0xc00000 ns 1 size 8 dev eth1 force")); err != nil || !c.Force {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := ParseRoute(strings.Fields("del 2001:db8::/64 force")); err == nil || !strings.Contains(err.Error(), "not used with del") {
+		t.Error(err)
+	}
+}
+
+// The second of two data is wide, as in the paper's syntax.
+func TestPaperNamespace(t *testing.T) {
+	for _, words := range []string{"data 0xdeadbeef data 0xcafec0caf00dc0de", "data 0xdeadbeef wide 0xcafec0caf00dc0de"} {
+		c, err := ParseNamespace(strings.Fields("add 124 " + words))
+		if err != nil || c.Namespace.Data != 0xdeadbeef || c.Namespace.DataWide != 0xcafec0caf00dc0de {
+			t.Errorf("%s: %+v, %v", words, c, err)
+		}
 	}
 }
 

@@ -26,6 +26,17 @@ type RouteCommand struct {
 	// Del and Show use the fields that are given, see Selection.
 	Rule  config.Encapsulation
 	Named bool
+	// Via is a next hop without the interface of it; see Through.
+	Via netip.Addr
+	// Force adds a rule of mode inline on a node that forwards, too.
+	Force bool
+}
+
+// Through completes a rule with the interface of its next hop.
+func (c *RouteCommand) Through(iface string) {
+	if c.Rule.Interface = iface; !c.Named {
+		c.Rule.Name = RouteName(c.Rule)
+	}
 }
 
 // otherVerbs are the verbs of "ip route" that do not apply to rules, in its order, and
@@ -54,6 +65,7 @@ type routeParser struct {
 	seen    map[string]bool
 	rule    config.Encapsulation
 	kernels []string
+	via     netip.Addr
 }
 
 func (p *routeParser) parse() (RouteCommand, error) {
@@ -79,14 +91,16 @@ func (p *routeParser) parse() (RouteCommand, error) {
 	case verb == Del:
 	case p.rule.Options == nil:
 		return RouteCommand{}, fmt.Errorf("encap ioam6 is missing: %s is for IOAM rules here, not for routes", verb)
-	case p.rule.Interface == "" && p.seen["via"]:
-		return RouteCommand{}, errors.New("dev is missing: via alone does not say by which interface the packets leave; add dev IF")
+	case p.rule.Interface == "" && p.via.IsLinkLocalUnicast():
+		return RouteCommand{}, fmt.Errorf("dev is missing: via %s is valid on one link only; name its interface: dev IF", p.via)
+	case p.rule.Interface == "" && p.via.IsValid():
+		return RouteCommand{Verb: verb, Rule: p.rule, Named: named, Kernels: p.kernels, Via: p.via, Force: p.seen["force"]}, nil
 	case p.rule.Interface == "":
 		return RouteCommand{}, errors.New("dev is missing: name the interface by which the packets leave")
 	case !named:
 		p.rule.Name = RouteName(p.rule)
 	}
-	return RouteCommand{Verb: verb, Rule: p.rule, Named: named, Kernels: p.kernels}, nil
+	return RouteCommand{Verb: verb, Rule: p.rule, Named: named, Kernels: p.kernels, Force: p.seen["force"]}, nil
 }
 
 // once takes a keyword, which may appear only once.
@@ -131,6 +145,12 @@ func (p *routeParser) clause(verb Verb) error {
 			return fmt.Errorf("%s: not used with show; it belongs to the kernel's routes, see 'ip -6 route show'", word)
 		}
 		return p.kernelRoute()
+	case "force":
+		if verb == Show || verb == Del {
+			return fmt.Errorf("force: not used with %s", verb)
+		}
+		_, err := p.once()
+		return err
 	case "nexthop", "nhid", "src", "mtu", "advmss", "hoplimit", "scope", "realm", "realms", "expires":
 		return fmt.Errorf("%s: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; %s", word, refusedCures[word])
 	case "to":
@@ -184,6 +204,7 @@ func (p *routeParser) kernelRoute() error {
 		if err != nil || !addr.Is6() || addr.Is4In6() || addr.IsMulticast() {
 			return fmt.Errorf("via %q: want the IPv6 address of a router", via)
 		}
+		p.via = addr
 		said += " " + via
 	case "table":
 		table, err := p.take(word)

@@ -33,10 +33,34 @@ func (d *Desc) kind() string {
 	return "gauge"
 }
 
-// Gatherer collects the values of one request. Its zero value is ready for use.
+// Gatherer collects the values of one request. Its zero value takes all.
 type Gatherer struct {
 	families map[string]*family
-	process  bool // the process' own metrics follow
+	process  bool            // the process' own metrics follow
+	only     map[string]bool // the metrics that are taken; nil for all
+}
+
+// Only makes a Gatherer that takes these metrics alone, for who wants to know some values.
+func Only(names ...string) *Gatherer {
+	g := &Gatherer{only: make(map[string]bool, len(names))}
+	for _, name := range names {
+		g.only[name] = true
+	}
+	return g
+}
+
+// Sum is the sum of a metric's values, of series that have this value of a label.
+func (g *Gatherer) Sum(name, value string) (sum float64) {
+	f := g.families[name]
+	if f == nil {
+		return 0
+	}
+	for _, s := range f.series {
+		if value == "" || strings.Contains(s.labels, `="`+value+`"`) {
+			sum += s.value
+		}
+	}
+	return sum
 }
 
 // family is a metric with its series.
@@ -52,6 +76,9 @@ type series struct {
 
 // Add adds a series with a value for each label of the metric.
 func (g *Gatherer) Add(d *Desc, value float64, labels ...string) {
+	if g.only != nil && !g.only[d.Name] {
+		return
+	}
 	list := make([]string, min(len(d.Labels), len(labels)))
 	for i := range list {
 		list[i] = d.Labels[i] + `="` + labelEscapes.Replace(labels[i]) + `"`

@@ -54,8 +54,14 @@ func (f faults) in(format string, args ...any) faults {
 	return f
 }
 
+// mostErrors bounds the errors of a configuration: who has so many corrects the first ones first.
+const mostErrors = 1000
+
 // add adds an error of a field; problem is a format string for args.
 func (f faults) add(field, cure, problem string, args ...any) {
+	if len(*f.list) >= mostErrors {
+		return
+	}
 	path := strings.TrimPrefix(f.path+"."+field, ".")
 	*f.list = append(*f.list, &FieldError{
 		Path:    strings.TrimSuffix(path, "."),

@@ -54,6 +54,7 @@ func (c NodeConfig) validateNode(f faults) {
 func (c NodeConfig) validateInterfaces(root faults) {
 	if len(c.Interfaces) > MaxInterfaces {
 		root.add("interfaces", fmt.Sprintf("serve at most %d", MaxInterfaces), "%d interfaces", len(c.Interfaces))
+		c.Interfaces = c.Interfaces[:MaxInterfaces]
 	}
 	indexes, names := map[IfIndex]int{}, map[string]int{}
 	ids, wide := map[ioam.InterfaceID]int{}, map[ioam.InterfaceIDWide]int{}
@@ -119,6 +120,7 @@ func seen[K comparable](keys map[K]int, key K, index int) (first int, dup bool) 
 func (c NodeConfig) validateNamespaces(root faults) {
 	if len(c.Namespaces) > MaxNamespaces {
 		root.add("namespaces", fmt.Sprintf("use at most %d", MaxNamespaces), "%d namespaces", len(c.Namespaces))
+		c.Namespaces = c.Namespaces[:MaxNamespaces]
 	}
 	ids := map[ioam.NamespaceID]int{}
 	for i, namespace := range c.Namespaces {

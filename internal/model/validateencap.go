@@ -12,6 +12,7 @@ import (
 func (c NodeConfig) validateEncapsulations(root faults) {
 	if len(c.Encapsulations) > MaxEncapsulations {
 		root.add("encapsulations", fmt.Sprintf("use at most %d", MaxEncapsulations), "%d encapsulations", len(c.Encapsulations))
+		c.Encapsulations = c.Encapsulations[:MaxEncapsulations]
 	}
 	interfaces := map[IfIndex]Interface{}
 	for _, iface := range c.Interfaces {

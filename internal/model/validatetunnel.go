@@ -10,6 +10,7 @@ import (
 func (c NodeConfig) validateDecapsulations(root faults) {
 	if len(c.Decapsulations) > MaxDecapsulations {
 		root.add("decapsulations", fmt.Sprintf("use at most %d", MaxDecapsulations), "%d decapsulations", len(c.Decapsulations))
+		c.Decapsulations = c.Decapsulations[:MaxDecapsulations]
 	}
 	destinations := map[netip.Addr]int{}
 	for i, d := range c.Decapsulations {
@@ -42,6 +43,7 @@ func (d Decapsulation) validateSources(f faults) {
 func (c NodeConfig) validateTunnelDestinations(root faults) {
 	if len(c.TunnelDestinations) > MaxTunnelDestinations {
 		root.add("tunnel-destinations", fmt.Sprintf("use at most %d", MaxTunnelDestinations), "%d tunnel destinations", len(c.TunnelDestinations))
+		c.TunnelDestinations = c.TunnelDestinations[:MaxTunnelDestinations]
 	}
 	before := map[netip.Addr]int{}
 	for i, a := range c.TunnelDestinations {

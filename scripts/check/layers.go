@@ -91,7 +91,7 @@ var layers = map[string]string{
 	"internal/config":   "ioam ipfix srv6 internal/inputfile internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
-	"internal/health":   "ioam",
+	"internal/health":   "ioam internal/model",
 	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/e2e internal/record internal/sink internal/health internal/icmpv6 " +
 		"internal/instant internal/kernelevents internal/loopback internal/loss internal/metrics internal/model internal/pathmtu internal/pot internal/reference internal/routing " +
 		"srv6 stamp internal/lossquery internal/rfc6374 internal/responder internal/pathtrace/endpoint internal/stamp/inband internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",

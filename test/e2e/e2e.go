@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/kmsgtest"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // Program is the path of the built waymark.
@@ -26,6 +27,9 @@ func Run(m *testing.M) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
+	}
+	if why := testnet.HooksSet(); code != 0 && why != "" {
+		fmt.Fprintln(os.Stderr, why)
 	}
 	return code
 }

@@ -33,6 +33,7 @@ func NeedRoot(t testing.TB) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root; -short leaves it out")
 	}
+	NameHooks(t)
 }
 
 // Namespace is a network namespace. It ends with the test, or with the last

@@ -243,6 +243,22 @@ func (r *Report) Unanswered() string {
 	return b.String()
 }
 
+// LastSeen is the farthest node that unanswered probes passed, "" if none is known, and what a node
+// on the way said about them, "" if none said anything.
+func (r *Report) LastSeen() (node, said string) {
+	most := 0
+	for i := range r.Broken {
+		b := &r.Broken[i]
+		if n := len(b.Hops); n > most {
+			most, node = n, b.Hops[n-1].label()
+		}
+		if said == "" {
+			said = b.Error
+		}
+	}
+	return node, said
+}
+
 // text says how far the flow came. A reply may be lost as well as a probe.
 func (b *Broken) text() string {
 	s := "none was answered; "

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/sink"
 )
 
 func newPipe(t *testing.T) string {
@@ -118,7 +119,7 @@ func TestSinkOfStoppedReader(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); j.Run(ctx) }()
 		began := time.Now()
-		for range 3 * queueLen {
+		for range 3 * new(sink.Room).Records() {
 			j.Offer(traceOf(1, "2001:db8::1", "2001:db8::2"))
 		}
 		waitFor(t, "a full queue", func() bool { j.Offer(traceOf(1, "2001:db8::1", "2001:db8::2")); return j.Stats().Dropped > 0 })

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// sharedIDs warns of node ids that recently came twice in a trace. The node that removes a trace is
+// the only one that sees all of its nodes.
+type sharedIDs struct {
+	idle
+	*core
+	mu     sync.Mutex
+	seen   map[nodeName]*sharedID
+	logged map[nodeName]bool // only for the goroutine that notes
+}
+
+// nodeName is an id of a node, of 24 bits or, in a trace without those, of 56.
+type nodeName struct {
+	id   uint64
+	wide bool
+}
+
+type sharedID struct {
+	total     uint64
+	hopLimits [2]uint8 // of the last trace, in path order; 0 if the trace has none
+	recent    recently
+}
+
+// mostShared bounds the ids that are remembered: outsiders may write any.
+const mostShared = 64
+
+func newSharedIDs(c *core) *sharedIDs { return &sharedIDs{core: c, seen: make(map[nodeName]*sharedID)} }
+
+// nameOf is the id that a node wrote, if it wrote one that is known.
+func nameOf(d ioam.NodeData) (nodeName, bool) {
+	if id, ok := d.NodeID(); ok {
+		return nodeName{id: uint64(id)}, id != ioam.NodeIDUnavailable
+	}
+	id, ok := d.NodeIDWide()
+	return nodeName{uint64(id), true}, ok && id != ioam.NodeIDWideUnavailable
+}
+
+// note looks at the nodes of a trace. Copies pass nodes twice: there and back.
+func (x *sharedIDs) note(t *record.Trace) {
+	if t.Copy || t.Loopback {
+		return
+	}
+	for i, one := range t.Raw {
+		name, ok := nameOf(one)
+		if !ok {
+			continue
+		}
+		for _, other := range t.Raw[:i] {
+			if before, ok := nameOf(other); ok && before == name {
+				x.add(name, other, one)
+				return // one warning for a trace
+			}
+		}
+	}
+}
+
+func (x *sharedIDs) add(name nodeName, first, second ioam.NodeData) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.seen[name]
+	if s == nil {
+		if len(x.seen) == mostShared {
+			return
+		}
+		s = &sharedID{}
+		s.recent.add(time.Now(), 0)
+		x.seen[name] = s
+	}
+	s.total++
+	s.hopLimits[0], _ = first.HopLimit()
+	s.hopLimits[1], _ = second.HopLimit()
+}
+
+func (x *sharedIDs) run(ctx context.Context) error {
+	x.tasks.every(ctx, notePeriod, func() {
+		x.sample()
+		x.logBegin()
+	})
+	return nil
+}
+
+// sample notes the counters, and forgets ids that have not come twice for a minute.
+func (x *sharedIDs) sample() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	for name, s := range x.seen {
+		if s.recent.add(now, s.total); s.recent.full() && s.recent.growth(s.total) == 0 {
+			delete(x.seen, name)
+		}
+	}
+}
+
+func (x *sharedIDs) list() map[nodeName][]health.Warning {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := make(map[nodeName][]health.Warning)
+	for name, s := range x.seen {
+		if ws := health.SharedNodeID(name.id, s.recent.growth(s.total), s.hopLimits); len(ws) > 0 {
+			out[name] = ws
+		}
+	}
+	return out
+}
+
+func (x *sharedIDs) warnings(*state) (ws []health.Warning) {
+	for _, of := range x.list() {
+		ws = append(ws, of...)
+	}
+	return ws
+}
+
+// logBegin logs when an id begins to come twice, because no reload does.
+func (x *sharedIDs) logBegin() {
+	now := make(map[nodeName]bool)
+	for name, ws := range x.list() {
+		if now[name] = true; !x.logged[name] {
+			x.logWarning(ws[0])
+		}
+	}
+	x.logged = now
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/metrics"
+)
+
+// shortfalls warns of counters of services that recently grew, although nothing should be lost
+// or missing there. It reads them as metrics, so a service has nothing to do for it.
+type shortfalls struct {
+	idle
+	*core
+	gather  func(*metrics.Gatherer) // the metrics of all services
+	recent  []recently              // as health.CountedHere
+	watched []health.Counter
+	names   []string             // of the metrics
+	logged  map[health.Code]bool // only for the goroutine that notes
+}
+
+func newShortfalls(c *core, gather func(*metrics.Gatherer)) *shortfalls {
+	x := &shortfalls{core: c, gather: gather, watched: health.CountedHere()}
+	x.recent = make([]recently, len(x.watched))
+	for _, w := range x.watched {
+		x.names = append(x.names, metricOf(w))
+	}
+	return x
+}
+
+func metricOf(c health.Counter) string { return "waymark_" + c.Metric + "_total" }
+
+// prepare notes the counters of a start, because only growth is warned of.
+func (x *shortfalls) prepare(p *plan) error {
+	if p.before == nil {
+		p.commit(x.note)
+	}
+	return nil
+}
+
+func (x *shortfalls) run(ctx context.Context) error {
+	x.tasks.every(ctx, notePeriod, func() {
+		x.note()
+		x.logBegin()
+	})
+	return nil
+}
+
+func (x *shortfalls) totals() []uint64 {
+	g := metrics.Only(x.names...)
+	x.gather(g)
+	list := make([]uint64, len(x.watched))
+	for i, w := range x.watched {
+		list[i] = uint64(g.Sum(x.names[i], w.Value))
+	}
+	return list
+}
+
+func (x *shortfalls) note() {
+	now := time.Now()
+	for i, total := range x.totals() {
+		x.recent[i].add(now, total)
+	}
+}
+
+func (x *shortfalls) warnings(*state) []health.Warning {
+	totals := x.totals()
+	for i := range totals {
+		totals[i] = x.recent[i].growth(totals[i])
+	}
+	return health.Counted(totals)
+}
+
+// logBegin logs when something begins to be lost, because no reload does.
+func (x *shortfalls) logBegin() {
+	now := make(map[health.Code]bool)
+	for _, w := range health.WithoutHints(x.warnings(nil)) {
+		if !x.logged[w.Code] && !now[w.Code] {
+			x.logWarning(w)
+		}
+		now[w.Code] = true
+	}
+	x.logged = now
+}
