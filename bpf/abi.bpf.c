@@ -16,6 +16,7 @@ const volatile struct {
 	struct state state;
 	struct destination_key destination_key;
 	enum edge edge;
+	enum outside outside;
 	enum upper upper;
 	struct ioam_namespace ioam_namespace;
 	enum option_kind option_kind;

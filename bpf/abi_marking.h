@@ -143,6 +143,18 @@ struct cut_packet {
 	__u32 delayed;	/* it has a delay mark */
 };
 
+/* How a CPU counted a packet. */
+struct counted_packet {
+	__u64 block;
+	__u64 into;   /* its time */
+	__u32 number; /* of the flow */
+	__u32 place;  /* of the key that it was found by */
+	__u32 parts;  /* that it was counted as */
+	__u32 octets; /* 0: it was noted, and not counted */
+	__u32 notes;  /* enum note */
+	__u32 pad;
+};
+
 /* What a CPU read from the clock last, and when; and what it counted last. */
 struct block_clock {
 	__u64 jiffies;
@@ -151,6 +163,7 @@ struct block_clock {
 	__u64 block;
 	__u64 into;
 	struct cut_packet cut;
+	struct counted_packet counted; /* with node_config.may_take_back */
 };
 
 /* What is wrong with a Segment Routing Header (RFC 8754 §2, §2.1). */

@@ -64,6 +64,17 @@ type abiBlockClock struct {
 		Repeated uint32
 		Delayed  uint32
 	}
+	Counted struct {
+		_      structs.HostLayout
+		Block  uint64
+		Into   uint64
+		Number uint32
+		Place  uint32
+		Parts  uint32
+		Octets uint32
+		Notes  uint32
+		Pad    uint32
+	}
 }
 
 type abiBlockCounts struct {
@@ -609,7 +620,8 @@ type abiNodeConfig struct {
 	Grows             uint8
 	InsertsGrowing    uint8
 	Strips            uint8
-	Pad               [7]uint8
+	MayTakeBack       uint8
+	Pad               [6]uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
 	FlowKeys          [11]uint64
@@ -691,6 +703,14 @@ const (
 	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 58
 	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 59
 	abiOutcomeNUM_OUTCOMES                       abiOutcome = 60
+)
+
+type abiOutside uint32
+
+const (
+	abiOutsideOUTSIDE_SHIFT   abiOutside = 4
+	abiOutsideOUTSIDE_INGRESS abiOutside = 16
+	abiOutsideOUTSIDE_EGRESS  abiOutside = 32
 )
 
 type abiPatch struct {
