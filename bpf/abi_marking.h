@@ -65,7 +65,8 @@ struct marking {
 	__u8 selections[NUM_DIRECTIONS * MARKING_SELECTIONS]; /* of one direction after the other */
 	__u8 sums;   /* the sums of times are asked for: the clock is read for each packet */
 	__u8 header; /* CARRIER_OPTION: which header packets get, as the next header before it */
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 served; /* for the next agent: a digest of the interfaces at which packets are counted */
 };
 
 _Static_assert(sizeof(struct marking) == 96, "marking has holes");

@@ -15,7 +15,7 @@ var measurementElements = []Element{
 	{ID: 32, Name: "pmStartNanoseconds", Type: DateTimeNanoseconds, Units: Nanoseconds, Description: "Start of the measured block or period."},
 	{ID: 33, Name: "pmLengthNanoseconds", Type: Unsigned64, Units: Nanoseconds, Description: "Length of the measured block or period."},
 	{ID: 34, Name: "pmVerdict", Type: Unsigned8, Semantics: Identifier, Range: Range{0, 3}, Description: "What the counters are worth: 0 no data, 1 uncertain, 2 exact, 3 exact and without packets."},
-	{ID: 35, Name: "pmFromReasons", Type: Unsigned16, Semantics: Flags, Description: "Why counters are uncertain because of the first point: 1 missing, 2 contradicting, 4 restarted, 8 guard violated, 16 clock worse, 32 colour missing, 64 colour out of turn, 128 other path."},
+	{ID: 35, Name: "pmFromReasons", Type: Unsigned16, Semantics: Flags, Description: "Why counters are uncertain because of the first point: 1 missing, 2 contradicting, 4 restarted, 8 guard violated, 16 clock worse, 32 colour missing, 64 colour out of turn, 128 other path, 512 interfaces changed, 1024 unserved interface, 2048 not executed."},
 	{ID: 36, Name: "pmToReasons", Type: Unsigned16, Semantics: Flags, Description: "The same because of the second point."},
 	{ID: 37, Name: "pmSentPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets counted at the first point."},
 	{ID: 38, Name: "pmReceivedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets counted at the second point."},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/health"
@@ -36,6 +37,7 @@ type Datapath interface {
 	CollectEdges(func(datapath.EdgeFlow)) (left e2e.Totals, err error)
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
+	Coverage() *coverage.Log
 	SetTAIOffset(time.Duration) error
 	FollowClock() (int, error)
 	SetRecordsWanted(bool) error

@@ -24,7 +24,7 @@ const (
 
 func (l *links) run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- l.system.WatchLinks(ctx, l.look) }()
+	go func() { failed <- l.system.WatchLinks(ctx, l.note) }()
 	logged := ""
 	for {
 		select {
@@ -51,4 +51,11 @@ func (l *links) run(ctx context.Context) error {
 		}
 		time.AfterFunc(retryTime, l.look)
 	}
+}
+
+// note wakes the refresh, and remembers when the first change was noticed that is not in
+// force yet: packets may have come uncounted since.
+func (l *links) note() {
+	l.noticed.CompareAndSwap(0, time.Now().UnixNano())
+	l.look()
 }

@@ -44,6 +44,7 @@ func (a *Agent) assemble() {
 		losses,
 		&refusals{core: c},
 		newDrops(c),
+		&covered{core: c},
 		measured,
 		newStampReflector(c, measured.answer, measured.running),
 		newResponders(c, measured.flowOf),

@@ -537,7 +537,8 @@ type abiMarking struct {
 	Selections [16]uint8
 	Sums       uint8
 	Header     uint8
-	Pad        [6]uint8
+	Pad        [2]uint8
+	Served     uint32
 }
 
 type abiMarkingBound uint32

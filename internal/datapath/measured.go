@@ -9,10 +9,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/coverage"
+	"github.com/waymark-net/waymark/internal/loss"
 )
 
 // BlockCounts is what this node counted of a flow in one block.
@@ -31,7 +35,10 @@ type BlockCounts struct {
 	Unmarked     uint64 // packets without a colour, not in Packets
 	Unsized      uint64 // offloaded packets whose headers are unknown, so Octets is too small
 	Complete     bool   // the flow was counted from the block's start, and every packet
-	Reported     bool   // an agent has reported the block's loss, see [Datapath.BlockReported]
+	// Uncovered is why packets of the block may have passed an interface uncounted. Such a
+	// block is not Complete.
+	Uncovered loss.Reasons
+	Reported  bool // an agent has reported the block's loss, see [Datapath.BlockReported]
 }
 
 // measuredMaps are the maps of measured flows, which are replaced together.
@@ -71,6 +78,7 @@ type measuredTable struct {
 
 	mu      sync.Mutex
 	length  uint64             // of a block, ns
+	guard   uint64             // within which packets of a block may come before or after it
 	numbers map[string]counted // by flow
 }
 
@@ -82,6 +90,7 @@ type counted struct {
 	number uint32
 	places []uint32 // of its keys
 	since  uint64   // ns of UTC
+	way    coverage.Ways
 }
 
 // newMeasuredTable maps the memory of all maps.
@@ -243,10 +252,32 @@ func (t *measuredTable) clearNumber(number uint32) {
 // block after the block's end, and is kept for two blocks and a half after it. If packets of a
 // later block have overwritten it before, it is not Complete.
 func (d *Datapath) Blocks(block uint64, visit func(BlockCounts)) {
-	d.measured.Load().read(block, visit)
+	d.measured.Load().read(block, d.coverage, visit)
 }
 
-func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
+// Coverage knows when interfaces at which measured packets may pass were not counted. Who
+// notices such a time tells it; blocks that it overlaps are not Complete.
+func (d *Datapath) Coverage() *coverage.Log { return d.coverage }
+
+// countedSince notes for a later agent since when packets are counted at all interfaces;
+// [coverage.Open]: at some, they are not.
+func (d *Datapath) countedSince(at int64) { d.measured.Load().distrust(uint64(at)) }
+
+func (t *measuredTable) distrust(since uint64) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if since == coverage.Open {
+		since = notYet
+	}
+	for _, at := range t.numbers {
+		atomic.StoreUint64(&t.flows.entries[at.number].Since, max(since, at.since))
+	}
+}
+
+func (t *measuredTable) read(block uint64, covered *coverage.Log, visit func(BlockCounts)) {
 	if t == nil {
 		return
 	}
@@ -257,6 +288,8 @@ func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
 	for name, at := range t.numbers {
 		sum := BlockCounts{Flow: name, Block: block, Complete: at.since <= block*t.length}
 		sum.Reported = t.isReported(at.number, block)
+		sum.Uncovered = covered.Within(name, at.way, int64(block*t.length-t.guard), int64((block+1)*t.length+t.guard))
+		sum.Complete = sum.Complete && sum.Uncovered == 0
 		for i := slot; i < t.slots(); i += int(kept) {
 			for _, place := range at.places {
 				sum.add(&t.counts.entries[uint32(i)*t.places()+place])

@@ -140,4 +140,3 @@ func TestMeasuredAndDropped(t *testing.T) {
 		}
 	}
 }
-

@@ -56,6 +56,7 @@ const (
 	FlowDelayHigh       Code = "flow_delay_high"
 	FlowLossHigh        Code = "flow_loss_high"
 	FlowUnmeasured      Code = "flow_unmeasured"
+	FlowsUncovered      Code = "flows_uncovered"
 	InlineForwarded     Code = "inline_forwarded"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
@@ -128,6 +129,7 @@ var kinds = []Kind{
 	{FlowDelayHigh, Degraded, "a measured flow is slower than it may be"},
 	{FlowLossHigh, Degraded, "a measured flow loses more than it may"},
 	{FlowUnmeasured, Degraded, "the loss of a measured flow is not known"},
+	{FlowsUncovered, Degraded, "packets of measured flows may pass an interface uncounted"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},

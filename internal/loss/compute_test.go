@@ -68,7 +68,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s: %v, %q, %q, %+v", tt.name, s.Verdict, s.From.Reasons, s.To.Reasons, s.Packets)
 		}
 	}
-	if got := AllReasons.Names(); len(got) != 8 || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
+	if got := AllReasons.Names(); len(got) != 12 || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
 		t.Errorf("%v", got)
 	}
 }

@@ -70,11 +70,27 @@ const (
 	// transit point has it whose counters show no other reason.
 	OtherPath
 
+	_ // of a later version
+
+	// InterfacesChanged: an interface at which the flow may pass was added, removed or
+	// attached anew in the block, or is missing.
+	InterfacesChanged
+	// UnservedInterface: packets of the flow passed an interface that is not counted.
+	UnservedInterface
+	// NotExecuted: the program that counts at an interface did not run for all packets.
+	NotExecuted
+
 	// AllReasons has every reason.
-	AllReasons = OtherPath<<1 - 1
+	AllReasons = NotExecuted<<1 - 1
+
+	// Uncovered are the reasons of a point where some interface was not counted.
+	Uncovered = InterfacesChanged | UnservedInterface | NotExecuted
 )
 
-var reasonNames = [...]string{"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path"}
+var reasonNames = [...]string{
+	"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path",
+	"reserved", "interfaces_changed", "unserved_interface", "not_executed",
+}
 
 // Names are the reasons in words, in the order of their bits.
 func (r Reasons) Names() []string { return namesOf(uint16(r), reasonNames[:]) }
@@ -86,7 +102,7 @@ func ReasonsNamed(names []string) Reasons { return Reasons(bitsNamed(names, reas
 // namesOf are the names of the bits of a set.
 func namesOf(set uint16, all []string) (list []string) {
 	for i, name := range all {
-		if set>>i&1 != 0 {
+		if set>>i&1 != 0 && name != "" {
 			list = append(list, name)
 		}
 	}
@@ -96,7 +112,7 @@ func namesOf(set uint16, all []string) (list []string) {
 // bitsNamed is the inverse of namesOf.
 func bitsNamed(names, all []string) (set uint16) {
 	for i, name := range all {
-		if slices.Contains(names, name) {
+		if name != "" && slices.Contains(names, name) {
 			set |= 1 << i
 		}
 	}
@@ -116,6 +132,9 @@ func (r *Reading) reasons() (out Reasons) {
 		{r.Late > 0 || r.Flags&OutsideWindow != 0, GuardViolated},
 		{r.Unmarked > 0, ColourMissing},
 		{r.OutOfTurn > 0, ColourOutOfTurn},
+		{r.Flags&ChangedInterfaces != 0, InterfacesChanged},
+		{r.Flags&PassedUnserved != 0, UnservedInterface},
+		{r.Flags&NotRun != 0, NotExecuted},
 	} {
 		if why.met {
 			out |= why.reason
