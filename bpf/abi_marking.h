@@ -167,6 +167,24 @@ struct block_clock {
 	struct counted_packet counted; /* with node_config.may_take_back */
 };
 
+/* Where a packet of a measured flow passed that is not served. */
+struct unserved_key {
+	__u32 ifindex;
+	__u32 number; /* of the flow */
+};
+
+enum tap_bound {
+	TAP_REACH = 512, /* octets at which the head of a packet is looked at, a power of two */
+	TAP_HEAD = TAP_REACH + 64,
+	TAP_ENTRIES = 4096, /* flows that are noted, over all interfaces */
+};
+
+/* The head of a packet that is looked at, from its IPv6 header on. */
+struct tap_head {
+	__u64 length; /* that was copied */
+	__u8 bytes[TAP_HEAD];
+};
+
 /* What is wrong with a Segment Routing Header (RFC 8754 §2, §2.1). */
 enum srh_fault {
 	SRH_TRUNCATED,	   /* the packet ends before its list */

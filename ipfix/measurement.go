@@ -44,7 +44,7 @@ var measurementElements = []Element{
 	{ID: 61, Name: "pmDelayMarkedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets with a delay mark (RFC 9341 §4.2.2)."},
 	{ID: 62, Name: "pmDelayMarkedTimeSumNanoseconds", Type: Signed64, Units: Nanoseconds, Description: "Sum of their times since the start of the block; it wraps."},
 	{ID: 63, Name: "pmClockErrorNanoseconds", Type: Unsigned64, Units: Nanoseconds, Description: "Greatest error of the point's clock."},
-	{ID: 64, Name: "pmCountingFlags", Type: Unsigned8, Semantics: Flags, Description: "Why the counters are not those of the whole block: 1 counting began in it, 2 it was interrupted, 4 they were read at a wrong time."},
+	{ID: 64, Name: "pmCountingFlags", Type: Unsigned8, Semantics: Flags, Description: "Why the counters are not those of the whole block: 1 counting began in it, 2 it was interrupted, 4 they were read at a wrong time, 32 interfaces changed, 64 packets passed an unserved interface, 128 a program was not executed (each with 2)."},
 	{ID: 65, Name: "pmPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets that were measured: of a block, those that the point counted; from edge to edge, those with the option."},
 	{ID: 66, Name: "pmOctetDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Octets, Description: "Octets of these packets."},
 	{ID: 67, Name: "ioamEdgeToEdgeType", Type: Unsigned16, Semantics: Flags, Description: "IOAM-E2E-Type (RFC 9197 §4.6)."},

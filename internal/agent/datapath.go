@@ -38,6 +38,7 @@ type Datapath interface {
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
 	Coverage() *coverage.Log
+	NewTaps() *datapath.Taps
 	SetTAIOffset(time.Duration) error
 	FollowClock() (int, error)
 	SetRecordsWanted(bool) error

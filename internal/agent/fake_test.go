@@ -148,6 +148,8 @@ func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
 	}
 }
 
+func (d *fakeDatapath) NewTaps() *datapath.Taps { return new(datapath.Datapath).NewTaps() }
+
 func (d *fakeDatapath) Coverage() *coverage.Log { return &d.coverage }
 
 func (d *fakeDatapath) BlockReported(flow string, block uint64) {

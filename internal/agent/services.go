@@ -45,6 +45,7 @@ func (a *Agent) assemble() {
 		&refusals{core: c},
 		newDrops(c),
 		&covered{core: c},
+		newUnserved(c),
 		measured,
 		newStampReflector(c, measured.answer, measured.running),
 		newResponders(c, measured.flowOf),

@@ -7,6 +7,7 @@
 package coverage
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -45,7 +46,8 @@ const (
 	// keep is how long a gap is remembered after its end. Blocks are read within three
 	// block lengths of their beginning, and are at most an hour long.
 	keep = 4 * time.Hour
-	most = 1024
+	most = 1024 // of all flows
+	each = 16   // of one flow, besides
 )
 
 // Log is the gaps of a node. Its methods may be called from several goroutines; those of a
@@ -54,42 +56,52 @@ type Log struct {
 	change sync.Mutex // of gaps, and while others are told
 	tell   func(since int64)
 
-	mu   sync.Mutex
-	gaps []Gap // in the order in which they were noted
+	mu    sync.Mutex
+	gaps  []Gap            // of all flows, in the order in which they were noted
+	flows map[string][]Gap // of one flow alone, likewise
 }
 
 // New makes a log. With each change, it tells since when all is counted: Open while
 // something is not.
 func New(tell func(since int64)) *Log { return &Log{tell: tell} }
 
-// Note notes a gap that is over.
-func (l *Log) Note(g Gap) {
-	if l == nil || g.Ways == 0 {
+// Note notes gaps that are over.
+func (l *Log) Note(gaps ...Gap) {
+	gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Ways == 0 })
+	if l == nil || len(gaps) == 0 {
 		return
 	}
-	l.update(g.To, func() {
-		for i := range l.gaps {
-			if old := &l.gaps[i]; old.same(&g) && old.To != Open && old.overlaps(g.From, g.To) {
-				old.From, old.To = min(old.From, g.From), max(old.To, g.To)
-				return
+	end := gaps[0].To
+	for i := range gaps {
+		end = max(end, gaps[i].To)
+	}
+	l.update(end, func() {
+		for _, g := range gaps {
+			switch {
+			case g.Flow == "":
+				l.gaps = join(l.gaps, g, most)
+			default:
+				if l.flows == nil {
+					l.flows = make(map[string][]Gap)
+				}
+				l.flows[g.Flow] = join(l.flows[g.Flow], g, each)
 			}
 		}
-		l.add(g)
 	})
 }
 
-// Begin notes a gap that lasts. If it lasts already, it goes on.
+// Begin notes a gap of all flows that lasts. If it lasts already, it goes on.
 func (l *Log) Begin(g Gap) {
 	if l == nil || g.Ways == 0 {
 		return
 	}
-	g.To = Open
+	g.To, g.Flow = Open, ""
 	l.update(Open, func() {
-		if i := l.open(&g); i >= 0 {
+		if i := l.open(g.Interface, g.Why); i >= 0 {
 			l.gaps[i].Ways |= g.Ways
 			return
 		}
-		l.add(g)
+		l.gaps = join(l.gaps, g, most)
 	})
 }
 
@@ -99,7 +111,7 @@ func (l *Log) End(name string, why loss.Reasons, at int64) {
 		return
 	}
 	l.update(at, func() {
-		if i := l.open(&Gap{Interface: name, Why: why}); i >= 0 {
+		if i := l.open(name, why); i >= 0 {
 			l.gaps[i].To = max(at, l.gaps[i].From)
 		}
 	})
@@ -114,29 +126,38 @@ func (l *Log) KeepOpen(names []string, why loss.Reasons, at int64) {
 	}
 }
 
-// same reports whether two gaps differ in their times alone.
-func (g *Gap) same(o *Gap) bool {
-	return g.Interface == o.Interface && g.Flow == o.Flow && g.Why == o.Why && g.Ways == o.Ways
-}
-
 // open is where the gap is that lasts, or −1.
-func (l *Log) open(g *Gap) int {
-	return slices.IndexFunc(l.gaps, func(o Gap) bool {
-		return o.To == Open && o.Interface == g.Interface && o.Flow == g.Flow && o.Why == g.Why
-	})
+func (l *Log) open(name string, why loss.Reasons) int {
+	return slices.IndexFunc(l.gaps, func(o Gap) bool { return o.To == Open && o.Interface == name && o.Why == why })
 }
 
-// add adds a gap, and forgets old ones. Where there is no room, the two oldest become one
-// of both times and all flows: what is not complete stays so.
-func (l *Log) add(g Gap) {
-	horizon := time.Now().Add(-keep).UnixNano()
-	l.gaps = slices.DeleteFunc(l.gaps, func(o Gap) bool { return o.To < horizon })
-	if len(l.gaps) >= most {
-		a, b := &l.gaps[0], l.gaps[1]
-		a.From, a.To, a.Ways, a.Why, a.Flow = min(a.From, b.From), max(a.To, b.To), a.Ways|b.Ways, a.Why|b.Why, ""
-		l.gaps = slices.Delete(l.gaps, 1, 2)
+// same reports whether two gaps that are over differ in their times alone.
+func (g *Gap) same(o *Gap) bool {
+	return g.Interface == o.Interface && g.Why == o.Why && g.Ways == o.Ways && (g.To == Open) == (o.To == Open)
+}
+
+// join adds a gap to a list, or to one of it that it continues. Where there is no room, the two
+// oldest become one of both times: what is not complete stays so.
+func join(list []Gap, g Gap, most int) []Gap {
+	for i := range list {
+		if old := &list[i]; old.same(&g) && old.overlaps(g.From, g.To) {
+			old.From, old.To = min(old.From, g.From), max(old.To, g.To)
+			return list
+		}
 	}
-	l.gaps = append(l.gaps, g)
+	list = forget(list)
+	if len(list) >= most {
+		a, b := &list[0], list[1]
+		a.From, a.To, a.Ways, a.Why = min(a.From, b.From), max(a.To, b.To), a.Ways|b.Ways, a.Why|b.Why
+		list = slices.Delete(list, 1, 2)
+	}
+	return append(list, g)
+}
+
+// forget removes what is old.
+func forget(list []Gap) []Gap {
+	horizon := time.Now().Add(-keep).UnixNano()
+	return slices.DeleteFunc(list, func(o Gap) bool { return o.To < horizon })
 }
 
 // update changes the gaps, and tells since when there is none. Who is told may ask the log.
@@ -145,6 +166,8 @@ func (l *Log) update(since int64, change func()) {
 	defer l.change.Unlock()
 	l.mu.Lock()
 	change()
+	horizon := time.Now().Add(-keep).UnixNano()
+	maps.DeleteFunc(l.flows, func(_ string, list []Gap) bool { return list[len(list)-1].To < horizon })
 	if slices.ContainsFunc(l.gaps, func(g Gap) bool { return g.To == Open }) {
 		since = Open
 	}
@@ -162,9 +185,11 @@ func (l *Log) Within(flow string, ways Ways, from, to int64) (why loss.Reasons) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.gaps {
-		if g := &l.gaps[i]; g.Ways&ways != 0 && (g.Flow == "" || g.Flow == flow) && g.overlaps(from, to) {
-			why |= g.Why
+	for _, list := range [][]Gap{l.gaps, l.flows[flow]} {
+		for i := range list {
+			if g := &list[i]; g.Ways&ways != 0 && g.overlaps(from, to) {
+				why |= g.Why
+			}
 		}
 	}
 	return why
@@ -177,10 +202,16 @@ func (l *Log) Since(at int64) (list []Gap) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, g := range l.gaps {
-		if g.To >= at {
-			list = append(list, g)
+	since := func(gaps []Gap) {
+		for _, g := range gaps {
+			if g.To >= at {
+				list = append(list, g)
+			}
 		}
+	}
+	since(l.gaps)
+	for _, gaps := range l.flows {
+		since(gaps)
 	}
 	return list
 }

@@ -67,12 +67,12 @@ func TestBounded(t *testing.T) {
 	var all []Gap
 	for range 5 * most {
 		from := now + rand.Int64N(1e12)
-		g := Gap{Interface: string(rune('a' + rand.IntN(26))), Ways: 1 + Ways(rand.IntN(3)), Why: changed << rand.IntN(3), From: from, To: from + rand.Int64N(1e6)}
+		g := Gap{Flow: []string{"", "red"}[rand.IntN(2)], Interface: string(rune('a' + rand.IntN(26))), Ways: 1 + Ways(rand.IntN(3)), Why: changed << rand.IntN(3), From: from, To: from + rand.Int64N(1e6)}
 		all = append(all, g)
 		l.Note(g)
 	}
-	if n := len(l.gaps); n > most {
-		t.Errorf("%d gaps are kept", n)
+	if len(l.gaps) > most || len(l.flows["red"]) > each {
+		t.Errorf("%d and %d gaps are kept", len(l.gaps), len(l.flows["red"]))
 	}
 	for _, g := range all {
 		if why := l.Within("red", g.Ways, g.From, g.To); why&g.Why == 0 {

@@ -1031,6 +1031,14 @@ type abiTally struct {
 	ApartToo     [5]uint64
 }
 
+type abiTapBound uint32
+
+const (
+	abiTapBoundTAP_REACH   abiTapBound = 512
+	abiTapBoundTAP_HEAD    abiTapBound = 576
+	abiTapBoundTAP_ENTRIES abiTapBound = 4096
+)
+
 type abiTotal struct {
 	_       structs.HostLayout
 	Since   uint64
@@ -1060,6 +1068,12 @@ const (
 	abiUnmarkedNUM_UNMARKED      abiUnmarked = 4
 	abiUnmarkedMAY_CARRY_MARK    abiUnmarked = 4
 )
+
+type abiUnservedKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Number  uint32
+}
 
 type abiUpper uint32
 

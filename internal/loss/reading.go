@@ -69,8 +69,15 @@ const (
 	NotRun
 )
 
-// FlagsOf are the flags of a point that has some of the reasons [Uncovered].
+// uncovered are the flags that say where counting was interrupted.
+const uncovered = ChangedInterfaces | PassedUnserved | NotRun
+
+// FlagsOf are the flags of a point that has some of the reasons [Uncovered]. Who does not
+// know them reads that counting was interrupted.
 func FlagsOf(r Reasons) (f Flags) {
+	if r&Uncovered != 0 {
+		f |= Interrupted
+	}
 	if r&InterfacesChanged != 0 {
 		f |= ChangedInterfaces
 	}

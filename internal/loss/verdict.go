@@ -128,7 +128,7 @@ func (r *Reading) reasons() (out Reasons) {
 		met    bool
 		reason Reasons
 	}{
-		{r.Flags&(Began|Interrupted) != 0, Restarted},
+		{r.Flags&Began != 0 || r.Flags&Interrupted != 0 && r.Flags&uncovered == 0, Restarted},
 		{r.Late > 0 || r.Flags&OutsideWindow != 0, GuardViolated},
 		{r.Unmarked > 0, ColourMissing},
 		{r.OutOfTurn > 0, ColourOutOfTurn},
