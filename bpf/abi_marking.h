@@ -179,10 +179,9 @@ enum tap_bound {
 	TAP_ENTRIES = 4096, /* flows that are noted, over all interfaces */
 };
 
-/* The head of a packet that is looked at, from its IPv6 header on. */
+/* The head of a packet that is looked at, from its IPv6 header on. 8-aligned by the map. */
 struct tap_head {
-	__u64 length; /* that was copied */
-	__u8 bytes[TAP_HEAD];
+	__u8 bytes[TAP_HEAD]; /* those beyond the packet are 0 */
 };
 
 /* What is wrong with a Segment Routing Header (RFC 8754 §2, §2.1). */

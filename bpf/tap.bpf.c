@@ -8,21 +8,27 @@
 #include "lookup.h"
 #include "segments.h"
 
-/* Copies the packet's head. Not inlined: the stack is small. */
+/* Whether a header may come before segments, or inside of a tunnel. */
+static __always_inline int may_lead(__u8 next)
+{
+	return next == NEXT_HBH || next == NEXT_DESTINATION || next == NEXT_ROUTING ||
+	       next == NEXT_IPV6 || next == NEXT_IPV4 || next == NEXT_ETHERNET;
+}
+
+/* Copies the packet's head; nonzero if it is of no flow. Not inlined: the stack is small. */
 __noinline int copy_head(context *ctx)
 {
 	struct tap_head *head = head_here();
 	__u32 length = ctx->len;
 
-	if (!head)
+	if (!head || length < IPV6_HEADER || bpf_skb_load_bytes(ctx, 0, head->bytes, IPV6_HEADER))
+		return -1;
+	if (!may_lead(((struct ipv6 *)head->bytes)->next_header))
 		return -1;
 	if (length > SEGMENTS_REACH)
 		length = SEGMENTS_REACH;
-	head->length = 0;
-	if (length < IPV6_HEADER || bpf_skb_load_bytes(ctx, 0, head->bytes, length))
-		return -1;
-	head->length = length;
-	return 0;
+	__builtin_memset(head, 0, sizeof(*head));
+	return bpf_skb_load_bytes(ctx, 0, head->bytes, length);
 }
 
 /* Finds the flow of the header at s->ip6, as where packets arrive; zero: there is none. */

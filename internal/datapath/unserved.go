@@ -135,7 +135,7 @@ func (g *generation) untouched(links []netlink.Link) map[model.IfIndex]string {
 	out := make(map[model.IfIndex]string)
 	for _, l := range links {
 		a := l.Attrs()
-		if a.Flags&unix.IFF_LOOPBACK != 0 || slices.Contains(passive, l.Type()) {
+		if a.RawFlags&unix.IFF_LOOPBACK != 0 || slices.Contains(passive, l.Type()) {
 			continue
 		}
 		index, hidden := a.Index, false
