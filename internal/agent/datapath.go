@@ -40,7 +40,7 @@ type Datapath interface {
 	Coverage() *coverage.Log
 	NewTaps() *datapath.Taps
 	SetTAIOffset(time.Duration) error
-	FollowClock() (int, error)
+	FollowClock() error
 	SetRecordsWanted(bool) error
 	SetPathMTU(encapsulation string, mtu int) error
 	Decapsulations() ([]netip.Addr, error)

@@ -71,6 +71,13 @@ func (g *generation) mayTakeBack() bool {
 	return n.Measures == 1 && n.Mainline|n.HasProofs|n.TraceFlags|n.AsksLoopback|n.HasDecapsulations|n.HasRemovals|n.HasE2e|n.Grows|n.HasEncapsulations|n.InsertsMark != 0
 }
 
+// isCopiedForXDP reports whether native XDP would cost an interface's TCP more than it gives.
+// With an XDP program, a veth copies each packet that the stack gets into pages of its own,
+// and the other end sends no large packets (GSO). Sockets of this machine count the pages,
+// so their receive buffers are full early, and the kernel discards what is in them
+// (TcpExtPruneCalled).
+func isCopiedForXDP(in compiledInterface) bool { return in.device.veth && !in.device.fast }
+
 // takesOptions sets how many options the stack takes in one header; nil is Linux's
 // default.
 func (g *generation) takesOptions(n *int) {

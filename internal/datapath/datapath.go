@@ -64,8 +64,6 @@ type Datapath struct {
 	served   map[model.IfIndex]*served
 	set      *programSet // under applying; nil before the first Apply
 
-	clockAhead int64 // under applying: when FollowClock last looked, by how much TAI was ahead of the time since the boot; ns
-
 	coverage  *coverage.Log
 	recovered bool      // some hook had a program of an earlier agent
 	intact    time.Time // when all hooks were last known to have their programs, under mu
