@@ -13,6 +13,7 @@ type links struct {
 	idle
 	*core
 	refresh func() error
+	changed func() // tells who else follows the interfaces
 }
 
 // Interfaces come and go in bursts: one refresh runs settleTime after the first change.
@@ -57,5 +58,6 @@ func (l *links) run(ctx context.Context) error {
 // force yet: packets may have come uncounted since.
 func (l *links) note() {
 	l.noticed.CompareAndSwap(0, time.Now().UnixNano())
+	l.changed()
 	l.look()
 }

@@ -36,8 +36,6 @@ func (u *unserved) note() { u.changed.CompareAndSwap(0, time.Now().UnixNano()) }
 const slowestLook = time.Second
 
 func (u *unserved) run(ctx context.Context) error {
-	failed := make(chan error, 1)
-	go func() { failed <- u.system.WatchLinks(ctx, u.note) }()
 	var taps *datapath.Taps
 	defer func() {
 		if taps != nil {
@@ -50,17 +48,10 @@ func (u *unserved) run(ctx context.Context) error {
 		if len(how.Flows) == 0 {
 			period = slowestLook
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, period) {
 			return nil
-		case err := <-failed:
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		case <-time.After(period):
 		}
-		if taps == nil && len(how.Flows) > 0 {
+		if how = u.state.Load().resolved.Node.Measurement; taps == nil && len(how.Flows) > 0 {
 			taps = u.datapath.NewTaps()
 			u.note()
 		}

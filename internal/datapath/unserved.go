@@ -54,6 +54,9 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 	if t.program != program { // that of another set
 		t.Close()
 		t.program = program
+		t.names[0] = "" // what was noted before these taps is not said
+		t.Read()
+		delete(t.names, 0)
 	}
 	for index := range t.sockets {
 		if _, ok := wanted[index]; !ok {
@@ -154,6 +157,9 @@ func (g *generation) untouched(links []netlink.Link) map[model.IfIndex]string {
 
 // Read gives where packets of measured flows passed uncounted since it was called last.
 func (t *Taps) Read() (list []Unserved) {
+	if len(t.names) == 0 {
+		return nil
+	}
 	noted := t.datapath.shared[mapUnserved]
 	var key abiUnservedKey
 	var packets uint64
