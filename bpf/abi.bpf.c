@@ -16,6 +16,7 @@ const volatile struct {
 	struct state state;
 	struct destination_key destination_key;
 	enum edge edge;
+	enum outside outside;
 	enum upper upper;
 	struct ioam_namespace ioam_namespace;
 	enum option_kind option_kind;
@@ -46,6 +47,8 @@ const volatile struct {
 	struct block_counts block_counts;
 	struct block_notes block_notes;
 	struct block_clock block_clock;
+	struct unserved_key unserved_key;
+	enum tap_bound tap_bound;
 	enum postcard_bound postcard_bound;
 	struct postcard postcard;
 	struct postcard_head postcard_head;

@@ -175,6 +175,13 @@ enum edge {
 	EDGE_EGRESS = ROLE_EGRESS << EDGE_SHIFT,
 };
 
+/* Where the domain ends at an interface: each is a role that it lacks, unless its policy is `ignore`. */
+enum outside {
+	OUTSIDE_SHIFT = 4,
+	OUTSIDE_INGRESS = ROLE_INGRESS << OUTSIDE_SHIFT,
+	OUTSIDE_EGRESS = ROLE_EGRESS << OUTSIDE_SHIFT,
+};
+
 /* What a device is by which packets appear to arrive after a served interface below it. */
 enum upper {
 	UPPER_NONE,
@@ -267,7 +274,8 @@ struct node_config {
 	__u8 grows;	      /* some namespace lets incremental traces grow */
 	__u8 inserts_growing; /* some encapsulation has an incremental trace */
 	__u8 strips;	      /* some interface strips IOAM */
-	__u8 pad[7];
+	__u8 may_take_back;   /* packets of measured flows may be dropped after they were counted */
+	__u8 pad[6];
 	__u32 loopback_limit; /* packets that pay for a copy */
 	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
@@ -285,7 +293,7 @@ struct interface {
 	__u16 mac_tail;
 	__u16 interface_id;
 	__u16 slot; /* of its counters */
-	__u8 roles; /* enum role, and enum edge */
+	__u8 roles; /* enum role, enum edge, and enum outside */
 	__u8 boundary;
 	__u8 insertion; /* the most that its encapsulations add, in units of 8 bytes; 0: none */
 	__u8 has_trie;

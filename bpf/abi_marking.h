@@ -65,7 +65,8 @@ struct marking {
 	__u8 selections[NUM_DIRECTIONS * MARKING_SELECTIONS]; /* of one direction after the other */
 	__u8 sums;   /* the sums of times are asked for: the clock is read for each packet */
 	__u8 header; /* CARRIER_OPTION: which header packets get, as the next header before it */
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 served; /* for the next agent: a digest of the interfaces at which packets are counted */
 };
 
 _Static_assert(sizeof(struct marking) == 96, "marking has holes");
@@ -143,6 +144,18 @@ struct cut_packet {
 	__u32 delayed;	/* it has a delay mark */
 };
 
+/* How a CPU counted a packet. */
+struct counted_packet {
+	__u64 block;
+	__u64 into;   /* its time */
+	__u32 number; /* of the flow */
+	__u32 place;  /* of the key that it was found by */
+	__u32 parts;  /* that it was counted as */
+	__u32 octets; /* 0: it was noted, and not counted */
+	__u32 notes;  /* enum note */
+	__u32 pad;
+};
+
 /* What a CPU read from the clock last, and when; and what it counted last. */
 struct block_clock {
 	__u64 jiffies;
@@ -151,6 +164,24 @@ struct block_clock {
 	__u64 block;
 	__u64 into;
 	struct cut_packet cut;
+	struct counted_packet counted; /* with node_config.may_take_back */
+};
+
+/* Where a packet of a measured flow passed that is not served. */
+struct unserved_key {
+	__u32 ifindex;
+	__u32 number; /* of the flow */
+};
+
+enum tap_bound {
+	TAP_REACH = 512, /* octets at which the head of a packet is looked at, a power of two */
+	TAP_HEAD = TAP_REACH + 64,
+	TAP_ENTRIES = 4096, /* flows that are noted, over all interfaces */
+};
+
+/* The head of a packet that is looked at, from its IPv6 header on. 8-aligned by the map. */
+struct tap_head {
+	__u8 bytes[TAP_HEAD]; /* those beyond the packet are 0 */
 };
 
 /* What is wrong with a Segment Routing Header (RFC 8754 §2, §2.1). */

@@ -12,21 +12,13 @@ int egress_tc(struct __sk_buff *ctx)
 	struct tally *tally;
 	__u32 left = LEFT, size;
 
-	if (NODE.inserts_mark)
-		left = measure_departure(ctx);
-	else if (NODE.measures)
-		left = measure(ctx, DIRECTION_OUT);
 	if (!begin(ctx, &p))
-		return left == LEFT_BROKEN ? VERDICT_DROP : VERDICT_PASS;
-	if (NODE.inserts_mark)
-		count_unmarked(p.on->slot, left);
+		return VERDICT_PASS;
+	left = measure_leaving(ctx, p.on);
 	if (NODE.has_budgets && p.on->insertion)
 		count_sent(ctx, p.on->slot, 0);
 	size = ctx->gso_size;
 	result = egress(ctx, &p);
-	if (NODE.measures && (left & DEPARTED) == LEFT_TO_BE_CUT && ctx->gso_size < size)
-		recount_cut(ctx);
-
 	tally = find_tally(p.on->slot);
 	if (tally) {
 		pay_debt(tally);
@@ -34,8 +26,14 @@ int egress_tc(struct __sk_buff *ctx)
 			pay_loopback_debt(p.on->slot);
 		add(tally, COUNTER_EGRESS + result.outcome);
 	}
-	return result.disposition == DROPPED || p.broken || left == LEFT_BROKEN ? VERDICT_DROP
-										: VERDICT_PASS;
+	if (result.disposition == DROPPED || p.broken || (left & DEPARTED) == LEFT_BROKEN) {
+		if (NODE.may_take_back && left & LEFT_COUNTED)
+			take_back();
+		return VERDICT_DROP;
+	}
+	if (NODE.measures && (left & DEPARTED) == LEFT_TO_BE_CUT && ctx->gso_size < size)
+		recount_cut(ctx);
+	return VERDICT_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

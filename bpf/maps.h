@@ -430,6 +430,25 @@ struct {
 	__type(value, struct block_clock);
 } block_clocks SEC(".maps");
 
+/*
+ * Where packets of measured flows passed uncounted -> how many, since the agent looked last. What does not
+ * fit is of flows that are noted elsewhere again.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, TAP_ENTRIES);
+	__type(key, struct unserved_key);
+	__type(value, __u64);
+} unserved SEC(".maps");
+
+/* One entry for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tap_head);
+} tap_heads SEC(".maps");
+
 /* CPU -> ring of records, 512 KiB each: about 2,000 records while the agent is scheduled. Kept. */
 struct record_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -31,6 +31,15 @@ static __always_inline int drops_ioam(const struct packet *p, enum role role)
 }
 
 /*
+ * Whether an interface is no link of the domain in this direction: what arrives there comes from others,
+ * whatever it looks like, and what leaves there is no longer on a measured path.
+ */
+static __always_inline int is_outside(const struct interface *on, enum role role)
+{
+	return on->roles & role << OUTSIDE_SHIFT;
+}
+
+/*
  * Begins a run, which keeps to the tables that it finds now. Zero where the interface is not served,
  * or not yet.
  */

@@ -29,14 +29,16 @@ static __always_inline int ingress_hook(context *ctx)
 	struct path path = {};
 	struct result result;
 	struct tally *tally;
-	int verdict;
+	int verdict, counted = 0;
 
-	if (NODE.measures)
-		measure(ctx, DIRECTION_IN);
 	if (!begin(ctx, &p))
 		return VERDICT_PASS;
+	if (NODE.measures && !is_outside(p.on, ROLE_INGRESS))
+		counted = measure(ctx, DIRECTION_IN, 0);
 	result = ingress(ctx, &p, &path);
 	verdict = verdict_of(ctx, &p, &result, &path);
+	if (NODE.may_take_back && counted && verdict == VERDICT_DROP)
+		take_back();
 	tally = find_tally(p.on->slot);
 	if (!tally)
 		return verdict;

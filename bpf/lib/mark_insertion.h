@@ -106,10 +106,25 @@ __noinline int measure_departure(context *ctx)
 		return LEFT;
 	if (m->carrier == CARRIER_OPTION)
 		came = insert_mark(ctx, &s, flow.number, m->header);
-	left = depart(ctx, &s, &flow);
 	if (came == MARK_BROKE)
 		return LEFT_BROKEN;
+	left = depart(ctx, &s, &flow);
 	return came < NUM_UNMARKED ? left | (came + 1) << UNMARKED_SHIFT : left;
+}
+
+/* Counts and marks a packet that leaves by an interface; enum departed. */
+static __always_inline __u32 measure_leaving(context *ctx, const struct interface *by)
+{
+	__u32 left;
+
+	if (!NODE.inserts_mark)
+		return NODE.measures ? measure(ctx, DIRECTION_OUT, is_outside(by, ROLE_EGRESS))
+				     : LEFT;
+	if (is_outside(by, ROLE_EGRESS))
+		return LEFT;
+	left = measure_departure(ctx);
+	count_unmarked(by->slot, left);
+	return left;
 }
 
 #endif

@@ -3,18 +3,13 @@
 #ifndef WAYMARK_MARKING_H
 #define WAYMARK_MARKING_H
 
+#include "blockcounts.h"
 #include "clock.h"
 #include "context.h"
 #include "counters.h"
 #include "edit.h"
 #include "hook.h"
 #include "segments.h"
-
-/* A moment, and the block that it is in. */
-struct moment {
-	__u64 block;
-	__u64 into; /* ns since the block's begin */
-};
 
 /* Reads the clock into what this CPU remembers. Not inlined: the stack is small. */
 __noinline int read_clock(void)
@@ -56,6 +51,7 @@ static __always_inline int find_moment(const struct marking *m, struct moment *n
 		return -1;
 	now->block = last->block;
 	now->into = last->into;
+	now->clock = last;
 	return 0;
 }
 
@@ -103,102 +99,6 @@ static __always_inline void write_mark(context *ctx, struct packet *p, const str
 	packet_commit_sum(ctx, p);
 }
 
-/* The place of this CPU's counters of a block, by the key that a packet was found by. */
-static __always_inline struct block_counts *counts_at(const struct marking *m, __u32 place,
-						      __u64 block)
-{
-	__u32 slot = bpf_get_smp_processor_id() * MARKING_SLOTS + (block & (MARKING_SLOTS - 1));
-	__u32 index = slot * m->places + place;
-	struct block_counts *c = bpf_map_lookup_elem(&measured_counts, &index);
-
-	return place < m->places ? c : 0;
-}
-
-/* The counters there. Another block's begin anew. */
-static __always_inline struct block_counts *
-find_counts(const struct marking *m, const struct measured_flow *flow, __u64 block, int *begun)
-{
-	struct block_counts *c = counts_at(m, flow->place, block);
-
-	if (!c)
-		return 0;
-	*begun = c->block != block;
-	if (*begun)
-		*c = (struct block_counts){.block = block};
-	return c;
-}
-
-/* What is noted of few packets. */
-enum note {
-	NOTE_DELAY = 1, /* has a delay mark */
-	NOTE_LATE = 2,
-	NOTE_EARLY = 4,
-	NOTE_UNMARKED = 8,
-	NOTE_UNSIZED = 16, /* offloaded, and the length of its headers is not known */
-	NOTE_UNCOUNTED = 32,
-};
-
-/* Notes packets, in memory apart from the counters. Not inlined: few packets need it. */
-__noinline int note_packets(const struct measured_flow *flow, __u64 block, __u32 notes,
-			    __u32 packets, __u64 into)
-{
-	__u32 index = bpf_get_smp_processor_id() * MARKING_SLOTS + (block & (MARKING_SLOTS - 1));
-	__u32 zero = 0;
-	const struct marking *m = bpf_map_lookup_elem(&markings, &zero);
-	struct block_notes *n;
-
-	if (!m || !flow || flow->number >= m->room)
-		return 0;
-	index = index * m->room + flow->number;
-	n = bpf_map_lookup_elem(&measured_notes, &index);
-	if (!n)
-		return 0;
-	if (n->block != (__u32)block)
-		*n = (struct block_notes){.block = block};
-	if (notes & NOTE_DELAY) {
-		n->delay_packets += packets;
-		n->delay_time += packets * into;
-	}
-	if (notes & NOTE_LATE)
-		n->late += packets;
-	if (notes & NOTE_EARLY)
-		n->early += packets;
-	if (notes & NOTE_UNMARKED)
-		n->unmarked += packets;
-	if (notes & NOTE_UNSIZED)
-		n->unsized++;
-	if (notes & NOTE_UNCOUNTED)
-		n->unsized |= UNCOUNTED;
-	return 0;
-}
-
-/*
- * Adds a packet, or what an offloaded one is to be cut into; how many they are. *notes: what is to be
- * noted besides.
- */
-static __always_inline __u32 add_packet(context *ctx, struct packet *p, const struct segments *s,
-					struct block_counts *c, __u64 into, __u32 repeated,
-					__u32 *notes)
-{
-	__u32 length = packet_length(ctx, p), parts = packet_segments(ctx, length - repeated);
-	const struct ipv6 *ip6 = at(p, s->ip6, IPV6_HEADER);
-
-	length -= s->ip6;
-	if (parts > 1) {
-		if (!repeated)
-			*notes |= NOTE_UNSIZED | (packet_is_counted(ctx) ? 0 : NOTE_UNCOUNTED);
-		repeated -= repeated ? s->ip6 : 0;
-	} else {
-		parts = 1;
-		if (ip6 && ip6->payload_length) /* a short frame is padded */
-			length = IPV6_HEADER + bpf_ntohs(ip6->payload_length);
-	}
-	c->packets += parts;
-	c->octets += length + (parts - 1) * repeated;
-	c->time += parts * into;
-	return parts;
-}
-
 /* The exact time since a block began. */
 static __always_inline __u64 exact_into(const struct marking *m, __u64 block)
 {
@@ -207,11 +107,64 @@ static __always_inline __u64 exact_into(const struct marking *m, __u64 block)
 	return find_moment(m, &now, 1) ? 0 : now.into + (now.block - block) * m->length;
 }
 
+/*
+ * Remembers how a packet was counted, where this node may still drop it. `octets` are those of the
+ * counters before.
+ */
+static __always_inline void remember_counted(const struct moment *now,
+					     const struct measured_flow *flow, __u32 parts,
+					     __u32 octets, __u32 notes)
+{
+	struct counted_packet *counted = &now->clock->counted;
+
+	if (!NODE.may_take_back)
+		return;
+	counted->block = now->block;
+	counted->into = now->into;
+	counted->number = flow->number;
+	counted->place = flow->place;
+	counted->parts = parts;
+	counted->octets = octets;
+	counted->notes = notes;
+}
+
+/*
+ * Takes back the packet that this CPU counted last, because this node drops it: it did not get further,
+ * so it must not hide the loss of another. Not inlined: few packets need it.
+ */
+__noinline int take_back(void)
+{
+	__u32 zero = 0;
+	const struct marking *m = bpf_map_lookup_elem(&markings, &zero);
+	const struct block_clock *last = bpf_map_lookup_elem(&block_clocks, &zero);
+	const struct counted_packet *counted;
+	struct measured_flow flow = {};
+	struct block_counts *c;
+
+	if (!m || !last)
+		return 0;
+	counted = &last->counted;
+	flow.number = counted->number;
+	if (counted->notes)
+		note_packets(&flow, counted->block, counted->notes, -(__s32)counted->parts,
+			     counted->into);
+	if (!counted->octets)
+		return 0;
+	c = counts_at(m, counted->place, counted->block);
+	if (!c || c->block != counted->block)
+		return 0;
+	c->packets -= counted->parts;
+	c->octets -= counted->octets;
+	c->time -= counted->parts * counted->into;
+	return 0;
+}
+
 /* What count_departure() says: how many packets it counted, and how. */
 enum counted {
 	COUNTED_PARTS = 0xffff, /* a mask */
 	COUNTED_DELAYED = 1 << 16,
 	COUNTED_ODD = 1 << 17, /* in a block with an odd number */
+	COUNTED = 1 << 18,     /* or noted */
 };
 
 static __always_inline __u32 count_out(context *ctx, struct packet *p, const struct marking *m,
@@ -220,7 +173,7 @@ static __always_inline __u32 count_out(context *ctx, struct packet *p, const str
 {
 	struct block_counts *c;
 	struct moment now;
-	__u32 value, parts, notes = 0;
+	__u32 value, parts, octets, notes = 0;
 	int begun;
 
 	if (find_moment(m, &now, m->sums))
@@ -228,11 +181,13 @@ static __always_inline __u32 count_out(context *ctx, struct packet *p, const str
 	if (m->carrier == CARRIER_OPTION && !s->mark) { /* it could not get one */
 		parts = packet_segments(ctx, packet_length(ctx, p));
 		note_packets(flow, now.block, NOTE_UNMARKED, parts > 1 ? parts : 1, 0);
-		return 0;
+		remember_counted(&now, flow, parts > 1 ? parts : 1, 0, NOTE_UNMARKED);
+		return COUNTED;
 	}
 	c = find_counts(m, flow, now.block, &begun);
 	if (!c)
 		return 0;
+	octets = c->octets;
 	if (begun && m->marks_delay) { /* once in a block, on each CPU */
 		notes = NOTE_DELAY;
 		if (!m->sums)
@@ -242,9 +197,10 @@ static __always_inline __u32 count_out(context *ctx, struct packet *p, const str
 	parts = add_packet(ctx, p, s, c, now.into, repeated, &notes);
 	if (notes)
 		note_packets(flow, now.block, notes, parts, now.into);
+	remember_counted(&now, flow, parts, c->octets - octets, notes);
 	opaque(value);
 	write_mark(ctx, p, m, s, m->values[value & 3]);
-	return (parts & COUNTED_PARTS) | (notes & NOTE_DELAY ? COUNTED_DELAYED : 0) |
+	return COUNTED | (parts & COUNTED_PARTS) | (notes & NOTE_DELAY ? COUNTED_DELAYED : 0) |
 	       (now.block & 1 ? COUNTED_ODD : 0);
 }
 
@@ -288,31 +244,36 @@ static __always_inline __u32 choose_block(const struct marking *m, struct moment
 	return m->length - outside > m->guard ? NOTE_EARLY : 0;
 }
 
-static __always_inline void count_in(context *ctx, struct packet *p, const struct marking *m,
-				     const struct segments *s, const struct measured_flow *flow,
-				     __u32 repeated)
+/* Nonzero: it was counted, or noted. */
+static __always_inline int count_in(context *ctx, struct packet *p, const struct marking *m,
+				    const struct segments *s, const struct measured_flow *flow,
+				    __u32 repeated)
 {
-	__u32 mark = meaning_of(m, read_mark(p, m, s)), parts, notes;
+	__u32 mark = meaning_of(m, read_mark(p, m, s)), parts, octets, notes;
 	struct block_counts *c;
 	struct moment now;
 	int begun;
 
 	if (find_moment(m, &now, m->sums || mark & MARK_DELAY))
-		return;
+		return 0;
 	if (mark & MARK_NONE) {
 		parts = packet_segments(ctx, packet_length(ctx, p));
 		note_packets(flow, now.block, NOTE_UNMARKED, parts > 1 ? parts : 1, 0);
-		return;
+		remember_counted(&now, flow, parts > 1 ? parts : 1, 0, NOTE_UNMARKED);
+		return 1;
 	}
 	notes = choose_block(m, &now, mark & MARK_COLOUR);
 	if (mark & MARK_DELAY)
 		notes |= NOTE_DELAY;
 	c = find_counts(m, flow, now.block, &begun);
 	if (!c)
-		return;
+		return 0;
+	octets = c->octets;
 	parts = add_packet(ctx, p, s, c, now.into, repeated, &notes);
 	if (notes)
 		note_packets(flow, now.block, notes, parts, now.into);
+	remember_counted(&now, flow, parts, c->octets - octets, notes);
+	return 1;
 }
 
 /* Counts a packet of a flow that leaves, and marks it; enum counted. Not inlined: the stack is small. */
@@ -369,25 +330,27 @@ __noinline int remember_cut(context *ctx, const struct segments *s,
 /* What became of a packet that left. */
 enum departed {
 	LEFT,
-	LEFT_TO_BE_CUT,	 /* into parts, which were counted */
-	LEFT_BROKEN,	 /* of measure_departure() as well: it must not leave */
-	DEPARTED = 0xff, /* a mask */
+	LEFT_TO_BE_CUT, /* into parts, which were counted */
+	LEFT_BROKEN,	/* of measure_departure() as well: it must not leave */
+	DEPARTED = 0xf, /* a mask */
+	LEFT_COUNTED = 0x10,
 };
 
-/* Counts a packet of a flow that leaves, and remembers one that is still to be cut. */
-static __always_inline enum departed depart(context *ctx, const struct segments *s,
-					    const struct measured_flow *flow)
+/* Counts a packet of a flow that leaves, and remembers one that is still to be cut; enum departed. */
+static __always_inline __u32 depart(context *ctx, const struct segments *s,
+				    const struct measured_flow *flow)
 {
 	__u32 repeated = repeated_length(ctx, s);
 	__u32 counted = count_departure(ctx, s, flow, repeated);
+	__u32 left = counted & COUNTED ? LEFT | LEFT_COUNTED : LEFT;
 
 	if (COMPLETES || (counted & COUNTED_PARTS) <= 1)
-		return LEFT;
+		return left;
 	remember_cut(ctx, s, flow, counted, repeated);
-	return LEFT_TO_BE_CUT;
+	return left | LEFT_TO_BE_CUT;
 }
 
-/* Counts a packet of a flow that arrives. Not inlined: the stack is small. */
+/* Counts a packet of a flow that arrives; nonzero if it did. Not inlined: the stack is small. */
 __noinline int count_arrival(context *ctx, const struct segments *s,
 			     const struct measured_flow *flow, __u32 repeated)
 {
@@ -401,8 +364,7 @@ __noinline int count_arrival(context *ctx, const struct segments *s,
 		return 0;
 	p->l3 = s->l3;
 	packet_load(ctx, p);
-	count_in(ctx, p, m, s, flow, repeated);
-	return 0;
+	return count_in(ctx, p, m, s, flow, repeated);
 }
 
 /* Counts a header with this fault. Not inlined: the stack is small. */
@@ -413,6 +375,15 @@ __noinline int count_malformed(context *ctx, __u32 fault)
 	if (begin(ctx, p))
 		count(p->on->slot, COUNTER_SRH_MALFORMED + fault);
 	return 0;
+}
+
+/* Whether packets that are not measured lose their mark as they leave. */
+static __always_inline int clears_marks(void)
+{
+	__u32 zero = 0;
+	const struct marking *m = bpf_map_lookup_elem(&markings, &zero);
+
+	return m && m->clears;
 }
 
 /* How packets carry their mark, if flows are measured in this direction; else CARRIER_NONE. */
@@ -452,10 +423,11 @@ static __always_inline int find_flow_of(context *ctx, struct segments *s, __u32 
 /*
  * Counts a packet if it is of a measured flow in this direction, and marks it if it leaves: before
  * anything else is done with it that arrives, or to it that leaves, so a packet may be in a tunnel
- * whose other end is to measure it, or not yet. enum departed of one that leaves. Not inlined: see
- * scan_options().
+ * whose other end is to measure it, or not yet. If it is dropped afterwards, take_back(). Nonzero: it
+ * arrived, and was counted; enum departed of one that leaves. Where it leaves the domain (`outside`),
+ * it only loses its mark, if packets outside are to have none. Not inlined: see scan_options().
  */
-__noinline int measure(context *ctx, __u32 direction)
+__noinline int measure(context *ctx, __u32 direction, __u32 outside)
 {
 	enum carrier carrier = carrier_of(direction);
 	struct measured_flow flow = {};
@@ -469,6 +441,11 @@ __noinline int measure(context *ctx, __u32 direction)
 		s.ip6 = s.upper;
 		if (!find_flow_of(ctx, &s, direction, carrier, &flow))
 			return 0;
+	}
+	if (outside) {
+		if (!clears_marks())
+			return LEFT;
+		flow.number = LEAVES_UNMARKED;
 	}
 	if (direction == DIRECTION_OUT)
 		return depart(ctx, &s, &flow);

@@ -61,6 +61,7 @@ static __always_inline __u64 bytes_at_hand(const struct packet *p)
 	return bytes;
 }
 
+#ifndef PACKET_IN_MEMORY
 /* Bytes at an offset from the IPv6 header; NULL when they are beyond the packet. */
 static __always_inline void *at(const struct packet *p, __u32 offset, __u32 size)
 {
@@ -74,5 +75,6 @@ static __always_inline void *at(const struct packet *p, __u32 offset, __u32 size
 	opaque(start);
 	return start + size > p->end ? 0 : start;
 }
+#endif
 
 #endif

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
@@ -27,7 +28,12 @@ func (a *Agent) apply(next *state, fromFile bool) error {
 	}
 	next.resolved = resolved
 	p := &plan{before: a.state.Load(), next: next, generation: generation(resolved, int(next.config.Node.NextHops))}
+	noticed := a.noticed.Swap(0)
+	if noticed != 0 {
+		p.generation.Noticed = time.Unix(0, noticed)
+	}
 	if err := a.carryOut(p); err != nil {
+		a.noticed.CompareAndSwap(0, noticed)
 		for _, undo := range p.abandoned {
 			undo()
 		}
@@ -182,6 +188,7 @@ func (a *Agent) refresh() error {
 	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) && a.datapath.Intact() {
 		next := *s
 		next.resolved = resolved // MTUs may differ
+		a.noticed.Store(0)
 		a.state.Store(&next)
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/health"
@@ -37,6 +38,8 @@ type Datapath interface {
 	CollectEdges(func(datapath.EdgeFlow)) (left e2e.Totals, err error)
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
+	Coverage() *coverage.Log
+	NewTaps() *datapath.Taps
 	SetTAIOffset(time.Duration) error
 	FollowClock() error
 	SetRecordsWanted(bool) error

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/health"
@@ -27,6 +28,8 @@ import (
 
 // fakeDatapath records its calls, and can refuse them.
 type fakeDatapath struct {
+	coverage coverage.Log
+
 	wanted    atomic.Bool // records
 	mu        sync.Mutex
 	applied   []datapath.Config
@@ -132,10 +135,12 @@ func (d *fakeDatapath) CollectEdges(each func(datapath.EdgeFlow)) (left e2e.Tota
 }
 
 func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
-	how := d.running().Node.Measurement
-	selections := how.Selections()
+	how := d.running().Node.Measurement.WithDefaults()
+	length, selections := how.Block, how.Selections()
 	for i, f := range how.Flows {
 		c := datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets - d.lost.Load(), Complete: block >= d.since.Load(), Selection: selections[i]}
+		c.Uncovered = d.coverage.Within(f.Name, coverage.Both, int64(block)*int64(length), int64(block+1)*int64(length))
+		c.Complete = c.Complete && c.Uncovered == 0
 		for _, reported := range d.reportedBlocks(f.Name) {
 			c.Reported = c.Reported || reported >= block
 			c.LastReported = max(c.LastReported, reported)
@@ -143,6 +148,10 @@ func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
 		visit(c)
 	}
 }
+
+func (d *fakeDatapath) NewTaps() *datapath.Taps { return new(datapath.Datapath).NewTaps() }
+
+func (d *fakeDatapath) Coverage() *coverage.Log { return &d.coverage }
 
 func (d *fakeDatapath) BlockReported(flow string, block uint64) {
 	d.mu.Lock()

@@ -13,6 +13,7 @@ type links struct {
 	idle
 	*core
 	refresh func() error
+	changed func() // tells who else follows the interfaces
 }
 
 // Interfaces come and go in bursts: one refresh runs settleTime after the first change.
@@ -24,7 +25,7 @@ const (
 
 func (l *links) run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- l.system.WatchLinks(ctx, l.look) }()
+	go func() { failed <- l.system.WatchLinks(ctx, l.note) }()
 	logged := ""
 	for {
 		select {
@@ -51,4 +52,12 @@ func (l *links) run(ctx context.Context) error {
 		}
 		time.AfterFunc(retryTime, l.look)
 	}
+}
+
+// note wakes the refresh, and remembers when the first change was noticed that is not in
+// force yet: packets may have come uncounted since.
+func (l *links) note() {
+	l.noticed.CompareAndSwap(0, time.Now().UnixNano())
+	l.changed()
+	l.look()
 }

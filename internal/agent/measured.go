@@ -250,6 +250,7 @@ func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
 	return blocks.Counters{
 		Packets: c.Packets, Octets: c.Octets, TimeSum: c.TimeSum, DelayTimeSum: c.DelayTimeSum, DelayPackets: narrow(c.DelayPackets),
 		Late: narrow(c.Late), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized), Complete: c.Complete, Timed: timed,
+		Gaps: gapsOf(c.Uncovered),
 	}
 }
 

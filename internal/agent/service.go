@@ -67,6 +67,7 @@ type core struct {
 	state   atomic.Pointer[state] // nil before the first configuration
 	wake    chan struct{}         // resolve the configuration again
 	closing chan struct{}         // closed when streams must end
+	noticed atomic.Int64          // when a change of interfaces was noticed that is not in force yet, ns of UTC; 0: there is none
 }
 
 // look makes the agent resolve its configuration again.

@@ -22,6 +22,7 @@ func (a *Agent) assemble() {
 	closed := make(chan closedBlock, 2)
 	measured, delays := newMeasured(c, a.editConfig, closed), newDelayMeter(c, records)
 	meter := newLossMeter(c, records, closed, delays)
+	unserved := newUnserved(c)
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
@@ -29,7 +30,7 @@ func (a *Agent) assemble() {
 		newMetricsServer(c, a.public), // answers until the others have ended
 		clock,
 		names,
-		&links{core: c, refresh: a.refresh},
+		&links{core: c, refresh: a.refresh, changed: unserved.note},
 		&kernelIDs{core: c},
 		&sources{core: c},
 		paths,
@@ -48,6 +49,8 @@ func (a *Agent) assemble() {
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
+		&covered{core: c},
+		unserved,
 		measured,
 		newStampReflector(c, measured.answer, measured.running),
 		newResponders(c, measured.flowOf),

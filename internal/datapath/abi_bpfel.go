@@ -64,6 +64,17 @@ type abiBlockClock struct {
 		Repeated uint32
 		Delayed  uint32
 	}
+	Counted struct {
+		_      structs.HostLayout
+		Block  uint64
+		Into   uint64
+		Number uint32
+		Place  uint32
+		Parts  uint32
+		Octets uint32
+		Notes  uint32
+		Pad    uint32
+	}
 }
 
 type abiBlockCounts struct {
@@ -526,7 +537,8 @@ type abiMarking struct {
 	Selections [16]uint8
 	Sums       uint8
 	Header     uint8
-	Pad        [6]uint8
+	Pad        [2]uint8
+	Served     uint32
 }
 
 type abiMarkingBound uint32
@@ -609,7 +621,8 @@ type abiNodeConfig struct {
 	Grows             uint8
 	InsertsGrowing    uint8
 	Strips            uint8
-	Pad               [7]uint8
+	MayTakeBack       uint8
+	Pad               [6]uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
 	FlowKeys          [11]uint64
@@ -692,6 +705,14 @@ const (
 	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 59
 	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 60
 	abiOutcomeNUM_OUTCOMES                       abiOutcome = 61
+)
+
+type abiOutside uint32
+
+const (
+	abiOutsideOUTSIDE_SHIFT   abiOutside = 4
+	abiOutsideOUTSIDE_INGRESS abiOutside = 16
+	abiOutsideOUTSIDE_EGRESS  abiOutside = 32
 )
 
 type abiPatch struct {
@@ -1009,6 +1030,14 @@ type abiTally struct {
 	ApartToo     [5]uint64
 }
 
+type abiTapBound uint32
+
+const (
+	abiTapBoundTAP_REACH   abiTapBound = 512
+	abiTapBoundTAP_HEAD    abiTapBound = 576
+	abiTapBoundTAP_ENTRIES abiTapBound = 4096
+)
+
 type abiTotal struct {
 	_       structs.HostLayout
 	Since   uint64
@@ -1038,6 +1067,12 @@ const (
 	abiUnmarkedNUM_UNMARKED      abiUnmarked = 4
 	abiUnmarkedMAY_CARRY_MARK    abiUnmarked = 4
 )
+
+type abiUnservedKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Number  uint32
+}
 
 type abiUpper uint32
 

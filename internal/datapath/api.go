@@ -44,6 +44,9 @@ type Config struct {
 	// StackOptions is how many options the stack takes in one Hop-by-Hop header: fast
 	// forwarding leaves packets with more to it. Nil is model.StackOptions.
 	StackOptions *int
+	// Noticed is when what this configuration answers to was noticed, such as a change of
+	// interfaces, or zero: interfaces were not counted since.
+	Noticed time.Time
 }
 
 // InterfaceStatus says how one interface is served.

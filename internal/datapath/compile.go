@@ -63,6 +63,14 @@ func (g *generation) fillsForStack(in compiledInterface) bool {
 	return model.Role(in.entry.Roles)&model.RoleIngress != 0 && len(g.namespaces) > 0 && !g.removes(in) && !in.device.fast
 }
 
+// mayTakeBack reports whether a packet of a measured flow may be dropped after it was
+// counted, inside the domain: for what its options are, or because the kernel did not
+// finish a change of it.
+func (g *generation) mayTakeBack() bool {
+	n := &g.node
+	return n.Measures == 1 && n.Mainline|n.HasProofs|n.TraceFlags|n.AsksLoopback|n.HasDecapsulations|n.HasRemovals|n.HasE2e|n.Grows|n.HasEncapsulations|n.InsertsMark != 0
+}
+
 // isCopiedForXDP reports whether native XDP would cost an interface's TCP more than it gives.
 // With an XDP program, a veth copies each packet that the stack gets into pages of its own,
 // and the other end sends no large packets (GSO). Sockets of this machine count the pages,
@@ -146,6 +154,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	for _, u := range cfg.Uppers {
 		g.uppers = append(g.uppers, compileUpper(u))
 	}
+	g.node.MayTakeBack = boolean(g.mayTakeBack())
 	return g, g.findHashes()
 }
 
@@ -160,6 +169,9 @@ func compileInterface(i model.Interface, dev device) abiInterface {
 	}
 	if i.Boundary == model.BoundaryDrop {
 		entry.Roles |= uint8(^i.Roles&(model.RoleIngress|model.RoleEgress)) << abiEdgeEDGE_SHIFT
+	}
+	if i.Boundary != model.BoundaryIgnore {
+		entry.Roles |= uint8(^i.Roles&(model.RoleIngress|model.RoleEgress)) << abiOutsideOUTSIDE_SHIFT
 	}
 	if dev.fast {
 		entry.IsVeth = boolean(dev.veth)

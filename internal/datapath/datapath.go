@@ -14,6 +14,7 @@
 package datapath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -62,6 +64,10 @@ type Datapath struct {
 	mu       sync.Mutex
 	served   map[model.IfIndex]*served
 	set      *programSet // under applying; nil before the first Apply
+
+	coverage  *coverage.Log
+	recovered bool      // some hook had a program of an earlier agent
+	intact    time.Time // when all hooks were last known to have their programs, under mu
 
 	gaps     *flowGaps
 	counting *counting // of the last Apply, under applying; nil before the first one
@@ -97,6 +103,7 @@ func Open(options Options) (*Datapath, error) {
 		return nil, err
 	}
 	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
+	d.coverage = coverage.New(d.countedSince)
 	d.gaps.read = d.ReadThrough
 	d.gaps.distrust() // what an earlier agent read is unknown
 	if d.shared, err = d.openShared(); err != nil {
@@ -139,6 +146,7 @@ func (d *Datapath) recover() error {
 			return err
 		}
 		found, err := recoverAttachments(d.directory(s.index), s.index)
+		d.recovered = d.recovered || len(found) > 0
 		for _, a := range found {
 			switch {
 			case a.ingress && s.ingress == nil:
@@ -200,7 +208,10 @@ func (d *Datapath) Apply(cfg Config) error {
 	}
 	stale, fresh, err := g.assignFrequencies(d.shared)
 	if err == nil {
-		err = d.replace(g, countingOf(cfg.Node), cfg.Attach)
+		if cfg.Noticed.IsZero() || cfg.Noticed.After(started) {
+			cfg.Noticed = started
+		}
+		err = d.replace(g, countingOf(cfg.Node), cfg, names)
 	}
 	if err != nil {
 		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
@@ -240,7 +251,7 @@ func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, erro
 
 // replace puts a generation into force: in the other half of the running set's
 // tables, or with a new set of programs.
-func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfIndex]AttachMode) error {
+func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map[model.IfIndex]string) error {
 	tables, err := d.tables.next(g, d.specs, d.shared)
 	if err != nil {
 		return err
@@ -248,7 +259,7 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	kept := make(mapSet)
 	maps.Copy(kept, d.shared)
 	maps.Copy(kept, tables.maps)
-	swap := &transaction{datapath: d, set: d.set, interfaces: make(map[model.IfIndex]*prepared)}
+	swap := &transaction{datapath: d, set: d.set, interfaces: make(map[model.IfIndex]*prepared), hooked: make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool)}
 	isNew := d.set == nil || !d.set.serves(g, kept)
 	if isNew {
 		if swap.set, err = newProgramSet(g, d.specs, kept); err != nil {
@@ -256,13 +267,14 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 			return err
 		}
 	}
-	err = g.assignProofs(tables.maps[mapProofs], d.running())
+	earlier := d.running()
+	err = g.assignProofs(tables.maps[mapProofs], earlier)
 	var measured *measuredChange
 	if err == nil {
-		measured, err = g.measure(d.shared, tables, d.tables)
+		measured, err = g.measure(d.shared, tables, d.tables, d.set == nil)
 	}
 	if err == nil {
-		if err = d.swap(swap, g, modes, isNew); err != nil {
+		if err = d.swap(swap, g, cfg.Attach, isNew); err != nil {
 			err = errors.Join(err, measured.undo())
 		}
 	}
@@ -276,7 +288,7 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	swap.finish()
-	before := d.set
+	before, left := d.set, d.names()
 	d.set = swap.set
 	d.retire(g)
 	if isNew && before != nil {
@@ -285,6 +297,8 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	d.set.retire(d.shared[mapRecords])
 	d.useTables(tables)
 	measured.finish()
+	d.noteCoverage(earlier, g, swap, func(i model.IfIndex) string { return cmp.Or(names[i], left[i]) }, cfg.Noticed)
+	d.intact = time.Now()
 	d.countAs(count, swap.attached)
 	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
 	return nil
@@ -345,6 +359,7 @@ func (d *Datapath) Intact() bool {
 			return false
 		}
 	}
+	d.intact = time.Now()
 	return true
 }
 

@@ -63,9 +63,11 @@ const (
 	egressTCMapSegmentRoutes      = "segment_routes"
 	egressTCMapSequences          = "sequences"
 	egressTCMapTallies            = "tallies"
+	egressTCMapTapHeads           = "tap_heads"
 	egressTCMapTicks              = "ticks"
 	egressTCMapTunnelDestinations = "tunnel_destinations"
 	egressTCMapTunnelSources      = "tunnel_sources"
+	egressTCMapUnserved           = "unserved"
 	egressTCProgEgressTc          = "egress_tc"
 	egressTCVarNODE               = "NODE"
 	egressTCVarSTATE              = "STATE"
@@ -167,9 +169,11 @@ type egressTCMapSpecs struct {
 	SegmentRoutes      *ebpf.MapSpec `ebpf:"segment_routes"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
+	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
+	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
 // egressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -247,9 +251,11 @@ type egressTCMaps struct {
 	SegmentRoutes      *ebpf.Map `ebpf:"segment_routes"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
+	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
+	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
 func (m *egressTCMaps) Close() error {
@@ -301,9 +307,11 @@ func (m *egressTCMaps) Close() error {
 		m.SegmentRoutes,
 		m.Sequences,
 		m.Tallies,
+		m.TapHeads,
 		m.Ticks,
 		m.TunnelDestinations,
 		m.TunnelSources,
+		m.Unserved,
 	)
 }
 

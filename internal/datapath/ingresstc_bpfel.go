@@ -62,9 +62,11 @@ const (
 	ingressTCMapSegmentRoutes      = "segment_routes"
 	ingressTCMapSequences          = "sequences"
 	ingressTCMapTallies            = "tallies"
+	ingressTCMapTapHeads           = "tap_heads"
 	ingressTCMapTicks              = "ticks"
 	ingressTCMapTunnelDestinations = "tunnel_destinations"
 	ingressTCMapTunnelSources      = "tunnel_sources"
+	ingressTCMapUnserved           = "unserved"
 	ingressTCProgIngressTc         = "ingress_tc"
 	ingressTCVarNODE               = "NODE"
 	ingressTCVarSTATE              = "STATE"
@@ -165,9 +167,11 @@ type ingressTCMapSpecs struct {
 	SegmentRoutes      *ebpf.MapSpec `ebpf:"segment_routes"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
+	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
+	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -244,9 +248,11 @@ type ingressTCMaps struct {
 	SegmentRoutes      *ebpf.Map `ebpf:"segment_routes"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
+	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
+	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
 func (m *ingressTCMaps) Close() error {
@@ -297,9 +303,11 @@ func (m *ingressTCMaps) Close() error {
 		m.SegmentRoutes,
 		m.Sequences,
 		m.Tallies,
+		m.TapHeads,
 		m.Ticks,
 		m.TunnelDestinations,
 		m.TunnelSources,
+		m.Unserved,
 	)
 }
 

@@ -63,9 +63,11 @@ const (
 	ingressXDPMapSegmentRoutes      = "segment_routes"
 	ingressXDPMapSequences          = "sequences"
 	ingressXDPMapTallies            = "tallies"
+	ingressXDPMapTapHeads           = "tap_heads"
 	ingressXDPMapTicks              = "ticks"
 	ingressXDPMapTunnelDestinations = "tunnel_destinations"
 	ingressXDPMapTunnelSources      = "tunnel_sources"
+	ingressXDPMapUnserved           = "unserved"
 	ingressXDPProgIngressXdp        = "ingress_xdp"
 	ingressXDPVarNODE               = "NODE"
 	ingressXDPVarSTATE              = "STATE"
@@ -167,9 +169,11 @@ type ingressXDPMapSpecs struct {
 	SegmentRoutes      *ebpf.MapSpec `ebpf:"segment_routes"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
+	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
+	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
@@ -247,9 +251,11 @@ type ingressXDPMaps struct {
 	SegmentRoutes      *ebpf.Map `ebpf:"segment_routes"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
+	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
+	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
 func (m *ingressXDPMaps) Close() error {
@@ -301,9 +307,11 @@ func (m *ingressXDPMaps) Close() error {
 		m.SegmentRoutes,
 		m.Sequences,
 		m.Tallies,
+		m.TapHeads,
 		m.Ticks,
 		m.TunnelDestinations,
 		m.TunnelSources,
+		m.Unserved,
 	)
 }
 

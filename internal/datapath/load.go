@@ -16,6 +16,7 @@ const (
 	hookIngressXDP hookName = "ingress_xdp"
 	hookIngressTC  hookName = "ingress_tc"
 	hookEgressTC   hookName = "egress_tc"
+	hookTap        hookName = "tap" // of a packet socket, see unserved.go
 )
 
 // hook is one place where a program handles packets.
@@ -28,6 +29,7 @@ var hooks = map[hookName]hook{
 	hookIngressXDP: {hookIngressXDP, loadIngressXDP},
 	hookIngressTC:  {hookIngressTC, loadIngressTC},
 	hookEgressTC:   {hookEgressTC, loadEgressTC},
+	hookTap:        {hookTap, loadTap},
 }
 
 // ingressHook is the ingress hook for an attach mode.

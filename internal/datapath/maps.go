@@ -57,6 +57,8 @@ const (
 	mapMeasuredNotes   = "measured_notes"
 	mapMeasuredFlows   = "measured_flows"
 	mapBlockClocks     = "block_clocks"
+	mapUnserved        = "unserved"
+	mapTapHeads        = "tap_heads"
 	mapBehaviours      = "behaviours"
 	mapSegmentRoutes   = "segment_routes"
 	mapRouted          = "routed"
@@ -68,7 +70,7 @@ const pinTally = "counters"
 // sharedMaps outlive generations and belong to no single interface.
 var sharedMaps = []string{
 	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapTicks, mapDevices, mapNeighbours,
-	mapFlowClock, mapDrafts, mapPostcardRates, mapLoopbackRates, mapArrivals, mapMarkings, mapBlockClocks, mapProofBlocks, mapBehaviours, mapSegmentRoutes, mapRouted,
+	mapFlowClock, mapDrafts, mapPostcardRates, mapLoopbackRates, mapArrivals, mapMarkings, mapBlockClocks, mapUnserved, mapTapHeads, mapProofBlocks, mapBehaviours, mapSegmentRoutes, mapRouted,
 	mapE2EClock, mapE2EPackets,
 }
 

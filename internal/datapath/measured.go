@@ -9,11 +9,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/loss"
 )
 
@@ -37,6 +39,9 @@ type BlockCounts struct {
 	Reported     bool   // an agent has reported the block's loss, see [Datapath.BlockReported]
 	// Selection is what was counted in the flow; in the whole of the block if it is Complete.
 	Selection loss.Selection
+	// Uncovered is why packets of the block may have passed an interface uncounted. Such a
+	// block is not Complete.
+	Uncovered loss.Reasons
 }
 
 // measuredMaps are the maps of measured flows, which are replaced together.
@@ -76,7 +81,7 @@ type measuredTable struct {
 
 	mu      sync.Mutex
 	length  uint64             // of a block, ns
-	guard   uint64             // how early a packet of a block may arrive, ns
+	guard   uint64             // within which packets of a block may come before or after it
 	numbers map[string]counted // by flow
 }
 
@@ -91,6 +96,7 @@ type counted struct {
 	in     bool     // where packets arrive
 	// selection is what is counted, since then at least.
 	selection loss.Selection
+	way       coverage.Ways
 }
 
 // newMeasuredTable maps the memory of all maps.
@@ -252,10 +258,32 @@ func (t *measuredTable) clearNumber(number uint32) {
 // block after the block's end, and is kept for two blocks and a half after it. If packets of a
 // later block have overwritten it before, it is not Complete.
 func (d *Datapath) Blocks(block uint64, visit func(BlockCounts)) {
-	d.measured.Load().read(block, visit)
+	d.measured.Load().read(block, d.coverage, visit)
 }
 
-func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
+// Coverage knows when interfaces at which measured packets may pass were not counted. Who
+// notices such a time tells it; blocks that it overlaps are not Complete.
+func (d *Datapath) Coverage() *coverage.Log { return d.coverage }
+
+// countedSince notes for a later agent since when packets are counted at all interfaces;
+// [coverage.Open]: at some, they are not.
+func (d *Datapath) countedSince(at int64) { d.measured.Load().distrust(uint64(at)) }
+
+func (t *measuredTable) distrust(since uint64) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if since == coverage.Open {
+		since = notYet
+	}
+	for _, at := range t.numbers {
+		atomic.StoreUint64(&t.flows.entries[at.number].Since, max(since, at.since))
+	}
+}
+
+func (t *measuredTable) read(block uint64, covered *coverage.Log, visit func(BlockCounts)) {
 	if t == nil {
 		return
 	}
@@ -269,6 +297,8 @@ func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
 		if last := t.flows.entries[at.number].Reported; last != 0 {
 			sum.LastReported = block + uint64(int32(last-uint32(block)))
 		}
+		sum.Uncovered = covered.Within(name, at.way, int64(block*t.length-t.guard), int64((block+1)*t.length+t.guard))
+		sum.Complete = sum.Complete && sum.Uncovered == 0
 		for i := slot; i < t.slots(); i += int(kept) {
 			for _, place := range at.places {
 				sum.add(&t.counts.entries[uint32(i)*t.places()+place])

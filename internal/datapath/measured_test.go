@@ -63,7 +63,7 @@ func blockOf(tai int64, length time.Duration) uint64 {
 // counts are what a flow counted in a block.
 func (p *programs) counts(t testing.TB, flow string, block uint64) (found BlockCounts) {
 	t.Helper()
-	p.site.own.measured.read(block, func(c BlockCounts) {
+	p.site.own.measured.read(block, nil, func(c BlockCounts) {
 		if c.Flow == flow {
 			found = c
 		}
@@ -90,7 +90,7 @@ func (p *programs) measure(t testing.TB, cfg model.NodeConfig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := g.measure(p.maps, p.site.own, p.site.own)
+	change, err := g.measure(p.maps, p.site.own, p.site.own, false)
 	if err != nil {
 		t.Fatal(err)
 	}

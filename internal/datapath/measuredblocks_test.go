@@ -198,7 +198,7 @@ func TestMoreFlowsThanByDefault(t *testing.T) {
 	list := pathOf(count).Segments // of no flow
 	run(t, p.tcIn, measuredPacket(t, list[2], reversed(list), 0), 0)
 	got := map[string]uint64{}
-	p.site.own.measured.read(block, func(c BlockCounts) {
+	p.site.own.measured.read(block, nil, func(c BlockCounts) {
 		if c.Packets+c.Unmarked > 0 {
 			got[c.Flow] = c.Packets
 		}

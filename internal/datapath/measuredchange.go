@@ -28,7 +28,7 @@ type measuredChange struct {
 
 // measure makes programs count the flows of a generation, those of the previous one as
 // well until finish. Flows that stay keep their counters.
-func (g *generation) measure(shared mapSet, next, before *tables) (*measuredChange, error) {
+func (g *generation) measure(shared mapSet, next, before *tables, first bool) (*measuredChange, error) {
 	c := &measuredChange{
 		table: next.measured, markings: shared[mapMarkings],
 		given: make(map[uint32]uint32), begun: make(map[uint32]abiFlowState), numbers: make(map[string]counted),
@@ -37,13 +37,17 @@ func (g *generation) measure(shared mapSet, next, before *tables) (*measuredChan
 		return nil, fmt.Errorf("read map %s: %w", mapMarkings, err)
 	}
 	m := g.measuring.marking
-	m.Seeds, c.length, c.guard = c.before.Seeds, m.Length, m.Guard
+	m.Seeds, m.Served = c.before.Seeds, g.servedDigest()
+	c.length, c.guard = m.Length, m.Guard
 	if c.table == nil {
 		return c, c.mark(abiMarking{Seeds: m.Seeds})
 	}
 	m.Room, m.Places = c.table.room(), c.table.places()
 	g.measuring.hash(m.Seeds)
 	anew := before.measured != next.measured || c.changes(m)
+	if first && c.before.Served != 0 && c.before.Served != m.Served { // the set changed between two agents
+		anew = true
+	}
 	err := c.enter(&g.measuring, anew)
 	if err == nil {
 		err = c.mark(m)
@@ -100,7 +104,12 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 			atomic.StoreUint64(&state.Since, notYet)
 			atomic.StoreUint32(&state.Monitor, f.monitor)
 		}
-		flow.since = state.Since
+		flow.since, flow.way = state.Since, f.way()
+		if known, ok := c.table.numbers[f.name]; ok && known.number == flow.number && state.Since != notYet {
+			flow.since = known.since // that of the next agent may be later
+		} else if _, begins := c.begun[flow.number]; !begins && state.Since == notYet {
+			c.begun[flow.number] = *state // an earlier agent did not see all interfaces counted again
+		}
 		for _, k := range f.keys {
 			place, err := c.put(k, flow.number, known)
 			if err != nil {
@@ -183,7 +192,7 @@ func (c *measuredChange) finish() {
 // changes reports whether packets are marked or selected otherwise than before.
 func (c *measuredChange) changes(m abiMarking) bool {
 	before := c.before
-	before.Room, before.Places = m.Room, m.Places
+	before.Room, before.Places, before.Served = m.Room, m.Places, m.Served
 	return before != m
 }
 

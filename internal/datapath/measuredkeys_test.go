@@ -173,7 +173,7 @@ func TestMeasuredUndo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := g.measure(p.maps, p.site.own, p.site.own)
+	change, err := g.measure(p.maps, p.site.own, p.site.own, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestMeasuredTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.measure(p.maps, p.site.own, p.site.own); err == nil || !strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
+		if _, err := g.measure(p.maps, p.site.own, p.site.own, false); err == nil || !strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
 			t.Errorf("after %s: %v", first[0].Name, err)
 		}
 		if !maps.Equal(known, p.site.own.measured.known()) || counts(p) != since {

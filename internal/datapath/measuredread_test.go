@@ -26,7 +26,7 @@ func (t *measuredTable) set(cpu int, block uint64, counts, notes uint64) {
 
 // readOnly is what is read of a block.
 func (t *measuredTable) readOnly(block uint64) (c BlockCounts) {
-	t.read(block, func(each BlockCounts) { c = each })
+	t.read(block, nil, func(each BlockCounts) { c = each })
 	return c
 }
 

@@ -194,7 +194,7 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 	if err := g.assignProofs(own.maps[mapProofs], nil); err != nil {
 		return all, own, err
 	}
-	change, err := g.measure(all, own, none)
+	change, err := g.measure(all, own, none, false)
 	if err == nil {
 		change.finish()
 	}
@@ -222,7 +222,7 @@ func (r *Runner) Counters() (Counters, error) {
 
 // Blocks gives what was counted in a block, for every measured flow.
 func (r *Runner) Blocks(block uint64, visit func(BlockCounts)) {
-	r.site.own.measured.read(block, visit)
+	r.site.own.measured.read(block, nil, visit)
 }
 
 // Memory is how many bytes the kernel holds for each map, and for all programs as

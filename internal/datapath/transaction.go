@@ -27,7 +27,9 @@ type transaction struct {
 	datapath   *Datapath
 	set        *programSet
 	interfaces map[model.IfIndex]*prepared
-	attached   bool // an interface may have had no program before
+	attached   bool                   // an interface may have had no program before
+	hooked     map[model.IfIndex]bool // those of which that is so
+	lost       map[model.IfIndex]bool // and those that lost a program of ours, at an unknown time
 	undo       []func() error
 }
 
@@ -165,6 +167,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	}
 	current := *at
 	if current != nil && !current.alive() {
+		t.lost[p.index] = true
 		current.forget()
 		*at, current = nil, nil
 	}
@@ -204,7 +207,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if mode == AttachXDP {
 			p.served.xdpRefused = ""
 		}
-		*at, t.attached = a, true
+		*at, t.attached, t.hooked[p.index] = a, true, true
 		t.undo = append(t.undo, func() error {
 			*at = nil
 			return a.detach()

@@ -66,6 +66,7 @@ const (
 	FlowDuplicated      Code = "flow_duplicated"
 	FlowLossHigh        Code = "flow_loss_high"
 	FlowUnmeasured      Code = "flow_unmeasured"
+	FlowsUncovered      Code = "flows_uncovered"
 	InlineForwarded     Code = "inline_forwarded"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
@@ -153,6 +154,7 @@ var kinds = []Kind{
 	{FlowLossHigh, Degraded, "a measured flow loses more than it may"},
 	{FlowUnmarked, Degraded, "packets of measured flows leave without their mark"},
 	{FlowUnmeasured, Degraded, "the loss of a measured flow is not known"},
+	{FlowsUncovered, Degraded, "packets of measured flows may pass an interface uncounted"},
 	{GapsUnknown, Degraded, "the number of missing packets of flows is not known"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},

@@ -88,6 +88,9 @@ func indistinct(flows []string) Warning {
 var unmeasuredCures = []struct{ reason, cure string }{
 	{"missing", "ping that node; if it answers, check there whether the agent runs, has a flow of this name and block length, and allows this node's address (stamp.allow, key-file)"},
 	{"other_selection", "compare 'waymark flow show' of that node and this one, and the flows that take packets from it; the warning selections_differ says how they differ"},
+	{"not_executed", "on that node, see 'waymark doctor': another program stands before Waymark's, or removed it"},
+	{"unserved_interface", "on that node, list under interfaces the one that 'waymark doctor' names there, or route the flow by another"},
+	{"interfaces_changed", "on that node, see 'waymark doctor': give it the interface that is missing, or remove that from its file; after a change, the next block is measured"},
 	{"restarted", "wait for a block without a restart; if there is none, see that node's log"},
 	{"clock_worse", "synchronise that node's clock, or set measurement.clock-error if you know better"},
 	{"guard_violated", "set a longer measurement.guard, and block, at all nodes"},

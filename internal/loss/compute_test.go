@@ -77,7 +77,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s: %v, %q, %q, %+v", tt.name, s.Verdict, s.From.Reasons, s.To.Reasons, s.Packets)
 		}
 	}
-	if got := AllReasons.Names(); len(got) != 10 || got[8] != "other_selection" || got[9] != "path_unknown" || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
+	if got := AllReasons.Names(); len(got) != 13 || got[8] != "other_selection" || got[12] != "path_unknown" || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
 		t.Errorf("%v", got)
 	}
 }

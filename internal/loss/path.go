@@ -43,7 +43,7 @@ func doubt(all, others []judged, end *judged, packets uint64) Reasons {
 // isLeast reports whether at least as many packets passed a point as it counted: what is wrong
 // with its counters is only that some are missing in them.
 func (r *judged) isLeast() bool {
-	const missing = Restarted | GuardViolated | ColourMissing | ColourOutOfTurn
+	const missing = Restarted | GuardViolated | ColourMissing | ColourOutOfTurn | Uncovered
 	return r.Present && r.own()&^missing == 0 && r.Reading.Flags&OutsideWindow == 0
 }
 

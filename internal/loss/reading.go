@@ -57,9 +57,41 @@ const (
 	Interrupted
 	// OutsideWindow: the counters were read too early or too late; see [Timing.Window].
 	OutsideWindow
+
+	_
+	_
+
+	// ChangedInterfaces: see [InterfacesChanged].
+	ChangedInterfaces
+	// PassedUnserved: see [UnservedInterface].
+	PassedUnserved
+	// NotRun: see [NotExecuted].
+	NotRun
 )
 
-var flagNames = [...]string{"began", "interrupted", "outside_window"}
+// uncovered are the flags that say where counting was interrupted.
+const uncovered = ChangedInterfaces | PassedUnserved | NotRun
+
+// FlagsOf are the flags of a point that has some of the reasons [Uncovered]. Who does not
+// know them reads that counting was interrupted.
+func FlagsOf(r Reasons) (f Flags) {
+	if r&Uncovered != 0 {
+		f |= Interrupted
+	}
+	if r&InterfacesChanged != 0 {
+		f |= ChangedInterfaces
+	}
+	if r&UnservedInterface != 0 {
+		f |= PassedUnserved
+	}
+	if r&NotExecuted != 0 {
+		f |= NotRun
+	}
+	return f
+}
+
+// flagNames are the names of the bits. One without a name is of a later version.
+var flagNames = [...]string{"began", "interrupted", "outside_window", "", "", "interfaces_changed", "unserved_interface", "not_executed"}
 
 // Names are the flags in words, in the order of their bits.
 func (f Flags) Names() []string { return namesOf(uint16(f), flagNames[:]) }

@@ -75,19 +75,28 @@ const (
 	// OtherSelection: the point selects other packets than the flow's first point, or does not
 	// say which ones.
 	OtherSelection
+	// InterfacesChanged: an interface at which the flow may pass was added, removed or
+	// attached anew in the block, or is missing.
+	InterfacesChanged
+	// UnservedInterface: packets of the flow passed an interface that is not counted.
+	UnservedInterface
+	// NotExecuted: the program that counts at an interface did not run for all packets.
+	NotExecuted
+	// PathUnknown: packets are missing at this point, or too many came after it, and the
+	// other points do not tell whether they were lost or duplicated, or took a path without
+	// it. Only a transit point has it.
+	PathUnknown
+
+	// AllReasons has every reason.
+	AllReasons = PathUnknown<<1 - 1
+
+	// Uncovered are the reasons of a point where some interface was not counted.
+	Uncovered = InterfacesChanged | UnservedInterface | NotExecuted
 )
 
-// PathUnknown means that packets are missing at this point, or too many came after it, and the
-// other points do not tell whether they were lost or duplicated, or took a path without it.
-// Only a transit point has it. (Bits 9 to 11 are reserved.)
-const PathUnknown Reasons = 1 << 12
-
-// AllReasons has every reason.
-const AllReasons = OtherSelection<<1 - 1 | PathUnknown
-
 var reasonNames = [...]string{
-	"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path", "other_selection",
-	12: "path_unknown",
+	"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path",
+	"other_selection", "interfaces_changed", "unserved_interface", "not_executed", "path_unknown",
 }
 
 // Names are the reasons in words, in the order of their bits.
@@ -126,10 +135,13 @@ func (r *Reading) reasons() (out Reasons) {
 		met    bool
 		reason Reasons
 	}{
-		{r.Flags&(Began|Interrupted) != 0, Restarted},
+		{r.Flags&Began != 0 || r.Flags&Interrupted != 0 && r.Flags&uncovered == 0, Restarted},
 		{r.Late > 0 || r.Flags&OutsideWindow != 0, GuardViolated},
 		{r.Unmarked > 0, ColourMissing},
 		{r.OutOfTurn > 0, ColourOutOfTurn},
+		{r.Flags&ChangedInterfaces != 0, InterfacesChanged},
+		{r.Flags&PassedUnserved != 0, UnservedInterface},
+		{r.Flags&NotRun != 0, NotExecuted},
 	} {
 		if why.met {
 			out |= why.reason

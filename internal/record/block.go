@@ -114,7 +114,7 @@ var blocks = table[Block]{
 		ipfix(sectionHeader, "pmDelayMarkedTimeSumNanoseconds"),
 	field("clock_error_ns", "nanoseconds", "Greatest error of the node's clock; `null` if it is not known.", func(c *Block) *Field[uint64] { return &c.ClockError }, counter()).
 		ipfix(sectionHeader, "pmClockErrorNanoseconds"),
-	field("flags", "", "Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, `outside_window` (they were read at a wrong time). Absent when they are.",
+	field("flags", "", "Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, `outside_window` (they were read at a wrong time), `interfaces_changed`, `unserved_interface`, `not_executed` (see the reasons of a [loss](#loss)). Absent when they are.",
 		func(c *Block) *loss.Flags { return &c.Flags }, wordSet(loss.FlagsNamed)).
 		ipfix(sectionHeader, "pmCountingFlags"),
 	field("selection", "", "Which packets the point counts in the flow: points with equal values select the same ones, in blocks of the same length. Four numbers of 8 digits: a hash of source and segment lists, traffic class and flow label, a hash of what narrower flows take, a hash of the mark. Absent if it is not known.",

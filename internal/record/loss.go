@@ -70,7 +70,9 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field("from_reasons", "", "Why the counters are uncertain because of the first point: `missing` (it did not report in time), `contradicting` (it reported two different counts), "+
 		"`restarted` (it began or stopped to count in the block), `guard_violated` (packets were later than planned, or counters were read at a wrong time), "+
 		"`clock_worse` (the clocks may differ by more than planned), `colour_missing` (packets had no mark), `colour_out_of_turn` (packets had a mark that did not fit their time), "+
-		"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), `other_selection` (the point selects other packets than the flow's first one, or does not say which ones), `path_unknown` (packets are missing at the point, or too many came after it, and the other points do not tell whether they were lost or duplicated, or took a path without it). Absent when there are none.",
+		"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), `other_selection` (the point selects other packets than the flow's first one, or does not say which ones), "+
+		"`interfaces_changed` (an interface was added, removed or attached anew in the block, or is missing), `unserved_interface` (packets passed an interface that the node does not count), "+
+		"`not_executed` (the program that counts did not run for all packets), `path_unknown` (packets are missing at the point, or too many came after it, and the other points do not tell whether they were lost or duplicated, or took a path without it). Absent when there are none.",
 		func(l *Loss) *loss.Reasons { return &l.FromReasons }, reasons()).
 		ipfix(sectionHeader, "pmFromReasons"),
 	field("to_reasons", "", "The same because of the second point.", func(l *Loss) *loss.Reasons { return &l.ToReasons }, reasons()).

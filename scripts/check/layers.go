@@ -37,7 +37,7 @@ var layers = map[string]string{
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
-	"internal/datapath":     "ioam srv6 internal/e2e internal/kernelclock internal/loss internal/model internal/pot",
+	"internal/datapath":     "ioam srv6 internal/coverage internal/e2e internal/kernelclock internal/loss internal/model internal/pot",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -50,6 +50,8 @@ var layers = map[string]string{
 	"internal/delay": "",
 	"internal/e2e":   "ioam",
 	"internal/loss":  "internal/delay",
+	// When interfaces were counted. It reads the clock to forget.
+	"internal/coverage": "internal/loss",
 
 	// Test packets: sockets, clock, arithmetic, and the two ends of a session.
 	"internal/stamp/udp":       "internal/socketdrops",
@@ -92,7 +94,7 @@ var layers = map[string]string{
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam internal/model",
-	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/e2e internal/record internal/sink internal/health internal/icmpv6 " +
+	"internal/agent": "ioam ipfix internal/api internal/config internal/coverage internal/datapath internal/e2e internal/record internal/sink internal/health internal/icmpv6 " +
 		"internal/instant internal/kernelevents internal/loopback internal/loss internal/metrics internal/model internal/pathmtu internal/pot internal/reference internal/routing " +
 		"srv6 stamp internal/lossquery internal/rfc6374 internal/responder internal/pathtrace/endpoint internal/stamp/inband internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
 	"internal/instant":    "",

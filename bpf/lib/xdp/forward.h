@@ -44,10 +44,7 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 		return STACK_PACKET;
 	ip6->hop_limit--;
 	if (NODE.measures && p->out) {
-		if (NODE.inserts_mark)
-			count_unmarked(p->out->slot, measure_departure(ctx));
-		else
-			measure(ctx, DIRECTION_OUT);
+		measure_leaving(ctx, p->out);
 		packet_load(ctx, p);
 	}
 	if (outcome == OUTCOME_NOT_IPV6)
