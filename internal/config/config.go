@@ -104,7 +104,7 @@ type Encapsulation struct {
 	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
 	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows."`
 	Budget    *Budget         `key:"budget" absent:"no limit" doc:"The most that the rule adds, as a share of what leaves the interface."`
-	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires."`
+	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires; inline, too, for packets that have segments left in a Routing header (SRv6), which a tunnel would bypass: encap leaves them alone."`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
 	Nested    bool            `key:"nested" default:"false" doc:"Also for packets that arrive with IOAM, as those of another domain around this one: a tunnel goes around them, options inserted inline go into their header. Without it, of packets with IOAM only those that this node generates get more. Match narrowly: each node with such a rule adds to what the others added."`
 	Options   []Option        `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
