@@ -340,8 +340,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	e = find_encapsulation(ctx, p, ip6, &h);
 	if (!e || is_taken(p, e))
 		return OUTCOME_NO_IOAM;
-	g.tunnel = e->mode == MODE_ENCAP ||
-		   (e->mode == MODE_AUTO && p->arrived && !h.has_segments);
+	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived && !h.has_segments);
 	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
 	g.path_mtu = g.tunnel ? e->path_mtu : 0;
 	if (is_control(p, ip6, &h, g.tunnel))

@@ -47,8 +47,8 @@ __noinline int plan_after(context *ctx, const struct encapsulation *e, __u32 l3)
 	content = ((__u32)e->whole << 2) - ((__u32)e->last_header << 3);
 	m->next_header = NEXT_DESTINATION;
 	m->after_padding = (first - content) & 7;
-	if (end && (is_too_full(m, e->e2e_options, m->after_padding) ||
-		    first > 2 + MAX_STACK_PADDING))
+	if (end &&
+	    (is_too_full(m, e->e2e_options, m->after_padding) || first > 2 + MAX_STACK_PADDING))
 		return OUTCOME_ENCAP_SKIPPED_OPTIONS;
 	growth = content + m->after_padding - first;
 	m->growth += growth;

@@ -101,8 +101,7 @@ static __always_inline int count_options(const struct packet *p, struct merging 
 /* Whether a header whose options were counted would have more, with those inserted, than is read of one. */
 static __always_inline int is_too_full(const struct merging *m, __u32 inserted, __u32 padding)
 {
-	return m->options > MAX_STACK_OPTIONS ||
-	       1 + inserted + !!padding + m->behind > MAX_OPTIONS;
+	return m->options > MAX_STACK_OPTIONS || 1 + inserted + !!padding + m->behind > MAX_OPTIONS;
 }
 
 /*

@@ -46,7 +46,7 @@ func TestInsertedIsRemovable(t *testing.T) {
 		}
 	}
 	for _, o := range []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapSkippedUnremovable, model.OutcomeEncapSkippedOptions, model.OutcomeEncapSkippedHBH} {
-		if seen[o] < 100 {
+		if seen[o] < 20 {
 			t.Errorf("%d packets ended as %v: the test is too narrow: %v", seen[o], o, seen)
 		}
 	}
