@@ -277,6 +277,7 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 		c.count(&layer)
 		reported = append(reported, layer.Postcards...)
 		if layer.Record != nil {
+			c.counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
 			recorded = recorded && len(records) > 0 && sameRecord(records[0], layer.Record)
 			records = records[min(len(records), 1):]
 		}
