@@ -70,7 +70,7 @@ type Interface struct {
 	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
 	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
 	Boundary   model.Boundary        `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the IOAM, and the header if it holds nothing else, ignore forwards the packet untouched."`
-	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, else of xdp, tcx, clsact."`
+	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, and of veths that do not forward fast, else of xdp, tcx, clsact."`
 	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
 }
 

@@ -645,54 +645,55 @@ const (
 	abiOutcomeOUTCOME_TRACE_GROWN                abiOutcome = 12
 	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 13
 	abiOutcomeOUTCOME_POT_TOO_OLD                abiOutcome = 14
-	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 15
-	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 16
-	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 17
-	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 18
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 19
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 20
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_SEGMENTS     abiOutcome = 21
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 22
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 23
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 24
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 25
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 26
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_UNREMOVABLE  abiOutcome = 27
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 28
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 29
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 30
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 31
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 32
-	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 33
-	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 34
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 35
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 36
-	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 37
-	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 38
-	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 39
-	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 40
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 41
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 42
-	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 43
-	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 44
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 45
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 46
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 47
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 48
-	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 49
-	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 50
-	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 51
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 52
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 53
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 54
-	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 55
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 56
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 57
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 58
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 59
-	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 60
-	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 61
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 62
+	abiOutcomeOUTCOME_POT_AHEAD                  abiOutcome = 15
+	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 16
+	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 17
+	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 18
+	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 19
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 20
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 21
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_SEGMENTS     abiOutcome = 22
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 23
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 24
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 25
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 26
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 27
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_UNREMOVABLE  abiOutcome = 28
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 29
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 30
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 31
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 32
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 33
+	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 34
+	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 35
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 36
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 37
+	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 38
+	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 39
+	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 40
+	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 41
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 42
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 43
+	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 44
+	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 45
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 46
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 47
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 48
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 49
+	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 50
+	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 51
+	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 52
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 53
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 54
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 55
+	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 56
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 57
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 58
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 59
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 60
+	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 61
+	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 62
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 63
 )
 
 type abiPatch struct {
@@ -789,14 +790,11 @@ const (
 )
 
 type abiProof struct {
-	_        structs.HostLayout
-	Profile  uint64
-	Next     uint64
-	Ahead    int64
-	Pad      [5]uint64
-	Greatest uint64
-	Pad2     [7]uint64
-	Words    [4096]uint64
+	_       structs.HostLayout
+	Profile uint64
+	Next    uint64
+	Pad     [14]uint64
+	Words   [4096]uint64
 }
 
 type abiProofBlock struct {
@@ -813,6 +811,7 @@ const (
 	abiProofBoundPROOF_MOST_LAG  abiProofBound = 4096
 	abiProofBoundPROOF_WORD_BITS abiProofBound = 4
 	abiProofBoundPROOF_WORDS     abiProofBound = 4096
+	abiProofBoundPROOF_UNIT      abiProofBound = 16
 )
 
 type abiProofRole uint32

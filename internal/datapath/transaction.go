@@ -18,7 +18,7 @@ type prepared struct {
 	created bool // this transaction made its directory
 	want    AttachMode
 	notXDP  string // why auto does not use XDP; "" if it may
-	late    bool   // auto prefers tc at ingress, after receive offload
+	late    bool   // auto prefers tc at ingress
 }
 
 // transaction attaches a set of programs to the interfaces of a generation, or
@@ -46,7 +46,7 @@ func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMo
 		p.served, p.created = s, true
 	}
 	t.interfaces[in.index] = p
-	p.late = g.fillsForStack(in)
+	p.late = g.fillsForStack(in) || isCopiedForXDP(in)
 	if in.device.virtual && g.removes(in) {
 		p.notXDP = notCutInXDP
 		if p.want == AttachXDP {
