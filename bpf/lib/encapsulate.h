@@ -317,6 +317,26 @@ put_options(context *ctx, struct packet *p, const struct encapsulation *e, const
 	return m ? e->inserted : put_outer(p, e, g, payload);
 }
 
+/* Whether a rule puts a tunnel around the packet: not inline, and with `auto` not past its segments. */
+static __always_inline int makes_tunnel(const struct packet *p, const struct encapsulation *e,
+					const struct headers *h)
+{
+	return e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived && !h->has_segments);
+}
+
+/* Why no rule acts on a packet, whatever it inserts; OUTCOME_NO_IOAM: it may. */
+static __always_inline enum outcome exclude(const struct packet *p, const struct ipv6 *ip6,
+					    const struct headers *h, int tunnel)
+{
+	if (is_control(p, ip6, h, tunnel))
+		return OUTCOME_ENCAP_SKIPPED_CONTROL;
+	if (is_to_collector(p, ip6, h))
+		return OUTCOME_ENCAP_SKIPPED_EXPORT;
+	if (tunnel && h->has_segments) /* it would bypass those before its end */
+		return OUTCOME_ENCAP_SKIPPED_SEGMENTS;
+	return OUTCOME_NO_IOAM;
+}
+
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
@@ -340,15 +360,12 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	e = find_encapsulation(ctx, p, ip6, &h);
 	if (!e || is_taken(p, e))
 		return OUTCOME_NO_IOAM;
-	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived && !h.has_segments);
+	g.tunnel = makes_tunnel(p, e, &h);
 	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
 	g.path_mtu = g.tunnel ? e->path_mtu : 0;
-	if (is_control(p, ip6, &h, g.tunnel))
-		return OUTCOME_ENCAP_SKIPPED_CONTROL;
-	if (is_to_collector(p, ip6, &h))
-		return OUTCOME_ENCAP_SKIPPED_EXPORT;
-	if (g.tunnel && h.has_segments) /* it would bypass those before its end */
-		return OUTCOME_ENCAP_SKIPPED_SEGMENTS;
+	outcome = exclude(p, ip6, &h, g.tunnel);
+	if (outcome != OUTCOME_NO_IOAM)
+		return outcome;
 	if (e->flows_below && choice_of(ctx, p, e, ip6, &h) >= e->flows_below)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	authenticated = !g.tunnel && is_authenticated(&h);
@@ -360,13 +377,11 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (authenticated)
 		return OUTCOME_ENCAP_SKIPPED_AH;
-	if (!g.tunnel) {
-		if (is_unremovable(ctx, p, e, ip6->next_header))
-			return OUTCOME_ENCAP_SKIPPED_UNREMOVABLE;
-		ip6 = at(p, 0, IPV6_HEADER);
-		if (!ip6)
-			return OUTCOME_NO_IOAM;
-	}
+	if (!g.tunnel && is_unremovable(ctx, p, e, ip6->next_header))
+		return OUTCOME_ENCAP_SKIPPED_UNREMOVABLE;
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return OUTCOME_NO_IOAM;
 	if (merges(e, &g, ip6->next_header)) {
 		outcome = begin_merging(ctx, p, e, ip6->next_header, &m);
 		ip6 = at(p, 0, IPV6_HEADER);

@@ -3,8 +3,10 @@
 package reference
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/ipv6"
@@ -105,4 +107,46 @@ func unsoundOptions(r *rand.Rand, next byte, edges bool) []byte {
 		options = append(append(options, 0x1e, 200), make([]byte, 200)...)
 	}
 	return craft.Options(next, 0, options)
+}
+
+// TestInsertionByHeaders: segments that are left, and headers that could not be removed again.
+func TestInsertionByHeaders(t *testing.T) {
+	unread := func(headers string) func() []byte {
+		return func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, headers)) }
+	}
+	edges := func(header string) func() []byte {
+		return func() []byte { return ipv6Packet(ioam.NextHeaderDestination, craft.Hex(t, header)) }
+	}
+	segments := func(left byte) func() []byte {
+		return func() []byte {
+			return ipv6Packet(ioam.NextHeaderRouting, slices.Concat([]byte{17, 2, 4, left, 0, 0, 0, 0}, make([]byte, 16), udp(10)))
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		mode    model.Mode
+		packet  func() []byte
+		outcome model.Outcome
+	}{
+		{"segments left, encap", model.ModeEncap, segments(1), model.OutcomeEncapSkippedSegments},
+		{"segments left, inline", model.ModeInline, segments(1), model.OutcomeEncapInserted},
+		{"the last segment, encap", model.ModeEncap, segments(0), model.OutcomeEncapTunneled},
+		{"a second Hop-by-Hop header, inline", model.ModeInline, unread("00000104 00000000 3b000104 00000000"), model.OutcomeEncapSkippedUnremovable},
+		{"a second Hop-by-Hop header, encap", model.ModeEncap, unread("00000104 00000000 3b000104 00000000"), model.OutcomeEncapTunneled},
+		{"a malformed trace, inline", model.ModeInline, unread("3b010100 310a0000 007b1000 80000000"), model.OutcomeEncapSkippedUnremovable},
+		{"a malformed Edge-to-Edge option, inline", model.ModeInline, edges("3b010100 11060003 03e74000 01020000"), model.OutcomeEncapSkippedUnremovable},
+		{"a malformed Edge-to-Edge option, encap", model.ModeEncap, edges("3b010100 11060003 03e74000 01020000"), model.OutcomeEncapTunneled},
+		{"a sound Edge-to-Edge option, inline", model.ModeInline, edges("3b010100 110a0003 03e74000 00000007"), model.OutcomeEncapInserted},
+		{"32 options with those inserted", model.ModeInline, unread("3b03 1e00" + strings.Repeat("00", 28)), model.OutcomeEncapInserted},
+		{"33 options with those inserted", model.ModeInline, unread("3b04 1e07 00000000000000" + strings.Repeat("00", 29)), model.OutcomeEncapSkippedOptions},
+	} {
+		packet := test.packet()
+		frame := egressFrame(packet)
+		frame.Ingress = 0
+		result := mustNode(t, encapConfig(test.mode)).Egress(frame)
+		changed := test.outcome == model.OutcomeEncapInserted || test.outcome == model.OutcomeEncapTunneled
+		if result.Outcome != test.outcome || bytes.Equal(result.Data, packet) == changed {
+			t.Errorf("%s: %v, want %v; %x", test.name, result.Outcome, test.outcome, result.Data)
+		}
+	}
 }
