@@ -402,9 +402,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	if (NODE.inserts_growing && e->has_incremental)
 		note_room(ctx, &g, p->mtu | (__u32)p->l3 << 16);
 	departure = departure_of(ctx, p, e, ip6);
-	payload = bpf_ntohs(ip6->payload_length);
-	if (!payload)
-		payload = packet_length(ctx, p) - IPV6_HEADER;
+	payload = bpf_ntohs(ip6->payload_length) ?: packet_length(ctx, p) - IPV6_HEADER;
 	outcome = packet_grow(ctx, p, &g, &h);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
