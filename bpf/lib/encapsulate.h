@@ -249,6 +249,59 @@ static __always_inline int merges(const struct encapsulation *e, const struct gr
 			      (NODE.inserts_e2e && first == NEXT_DESTINATION && e->e2e_options));
 }
 
+/*
+ * Whether options in this packet can be removed again, by the rules of data-plane.md, "Removable". Not
+ * inlined: the stack is small.
+ */
+__noinline int is_removable(context *ctx, __u32 l3, __u32 half, __u32 inserts_e2e)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	const struct ipv6 *ip6;
+	const __u8 *header;
+	__u32 before = 0;
+	__u8 next;
+
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return 0;
+	next = ip6->next_header;
+	if (next == NEXT_HBH) {
+		header = at(p, IPV6_HEADER, 8);
+		if (!header)
+			return 0;
+		before = ((__u32)header[1] + 1) << 3;
+		next = header[0];
+		if (next == NEXT_HBH)
+			return 0;
+	}
+	if (next != NEXT_DESTINATION)
+		return 1;
+	if (E2E_ERROR(read_destination(ctx, p->l3, before, next, half | READ_FOR_OTHERS)))
+		return 0;
+	packet_load(ctx, p);
+	header = at(p, IPV6_HEADER + before, 8);
+	return !inserts_e2e || !header || header[0] != NEXT_HBH;
+}
+
+/* Whether options that are inserted inline would stay in the packet where they are to be removed. */
+static __always_inline int is_unremovable(context *ctx, struct packet *p,
+					  const struct encapsulation *e, __u8 first)
+{
+	int removable;
+
+	/* what is forwarded here has no such header, or IOAM in it */
+	if (COMPLETES || !NODE.inserts_inline)
+		return 0;
+	if (p->faulty)
+		return 1;
+	if (first != NEXT_HBH && first != NEXT_DESTINATION)
+		return 0;
+	removable = is_removable(ctx, p->l3, p->on->half, e->e2e_options);
+	packet_load(ctx, p);
+	return !removable;
+}
+
 /* Writes the options into the room that was made for them. */
 static __always_inline enum outcome
 put_options(context *ctx, struct packet *p, const struct encapsulation *e, const struct merging *m,
@@ -262,6 +315,26 @@ put_options(context *ctx, struct packet *p, const struct encapsulation *e, const
 		put_header(ctx, e, departure, p->l3);
 	packet_load(ctx, p);
 	return m ? e->inserted : put_outer(p, e, g, payload);
+}
+
+/* Whether a rule puts a tunnel around the packet: not inline, and with `auto` not past its segments. */
+static __always_inline int makes_tunnel(const struct packet *p, const struct encapsulation *e,
+					const struct headers *h)
+{
+	return e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived && !h->has_segments);
+}
+
+/* Why no rule acts on a packet, whatever it inserts; OUTCOME_NO_IOAM: it may. */
+static __always_inline enum outcome exclude(const struct packet *p, const struct ipv6 *ip6,
+					    const struct headers *h, int tunnel)
+{
+	if (is_control(p, ip6, h, tunnel))
+		return OUTCOME_ENCAP_SKIPPED_CONTROL;
+	if (is_to_collector(p, ip6, h))
+		return OUTCOME_ENCAP_SKIPPED_EXPORT;
+	if (tunnel && h->has_segments) /* it would bypass those before its end */
+		return OUTCOME_ENCAP_SKIPPED_SEGMENTS;
+	return OUTCOME_NO_IOAM;
 }
 
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
@@ -287,13 +360,12 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	e = find_encapsulation(ctx, p, ip6, &h);
 	if (!e || is_taken(p, e))
 		return OUTCOME_NO_IOAM;
-	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
+	g.tunnel = makes_tunnel(p, e, &h);
 	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
 	g.path_mtu = g.tunnel ? e->path_mtu : 0;
-	if (is_control(p, ip6, &h, g.tunnel))
-		return OUTCOME_ENCAP_SKIPPED_CONTROL;
-	if (is_to_collector(p, ip6, &h))
-		return OUTCOME_ENCAP_SKIPPED_EXPORT;
+	outcome = exclude(p, ip6, &h, g.tunnel);
+	if (outcome != OUTCOME_NO_IOAM)
+		return outcome;
 	if (e->flows_below && choice_of(ctx, p, e, ip6, &h) >= e->flows_below)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	authenticated = !g.tunnel && is_authenticated(&h);
@@ -305,6 +377,11 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (authenticated)
 		return OUTCOME_ENCAP_SKIPPED_AH;
+	if (!g.tunnel && is_unremovable(ctx, p, e, ip6->next_header))
+		return OUTCOME_ENCAP_SKIPPED_UNREMOVABLE;
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return OUTCOME_NO_IOAM;
 	if (merges(e, &g, ip6->next_header)) {
 		outcome = begin_merging(ctx, p, e, ip6->next_header, &m);
 		ip6 = at(p, 0, IPV6_HEADER);
@@ -325,9 +402,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	if (NODE.inserts_growing && e->has_incremental)
 		note_room(ctx, &g, p->mtu | (__u32)p->l3 << 16);
 	departure = departure_of(ctx, p, e, ip6);
-	payload = bpf_ntohs(ip6->payload_length);
-	if (!payload)
-		payload = packet_length(ctx, p) - IPV6_HEADER;
+	payload = bpf_ntohs(ip6->payload_length) ?: packet_length(ctx, p) - IPV6_HEADER;
 	outcome = packet_grow(ctx, p, &g, &h);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;

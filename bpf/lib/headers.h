@@ -13,6 +13,7 @@ struct headers {
 	__u8 has_hbh : 1; /* one of the headers is a Hop-by-Hop header */
 	__u8 later_fragment : 1; /* not the first one: no header follows, only data */
 	__u8 has_ah : 1;	 /* one of the headers is an Authentication header */
+	__u8 has_segments : 1;	 /* a Routing header has segments left (RFC 8200 §4.4) */
 };
 
 /* How far into a packet extension headers are followed when they are not at hand. */
@@ -47,6 +48,8 @@ __noinline int walk_headers(context *ctx, __u32 l3, struct headers *h)
 		header = at(p, offset, 8);
 		if (!header)
 			return 0;
+		if (next == NEXT_ROUTING && header[3])
+			h->has_segments = 1;
 		if (next == NEXT_FRAGMENT && *(const __be16 *)(header + 2) & bpf_htons(0xfff8)) {
 			h->next_header = header[0];
 			h->later_fragment = 1;
@@ -73,6 +76,7 @@ static __always_inline void find_headers(context *ctx, const struct packet *p, _
 	h->has_hbh = 0;
 	h->later_fragment = 0;
 	h->has_ah = 0;
+	h->has_segments = 0;
 	if (is_extension(first))
 		walk_headers(ctx, p->l3, h);
 }

@@ -71,10 +71,10 @@ static __always_inline int must_meet_egress(const struct packet *p, __u8 next)
 	return COMPLETES && may_get_mark(next) && p->out && p->out->insertion;
 }
 
-/* Whether a packet may get Edge-to-Edge options in a header that it has: only the egress hook merges. */
+/* Whether a packet has a header that is read before a header is inserted: only the egress hook does that. */
 static __always_inline int may_be_merged(const struct packet *p, __u8 next)
 {
-	return COMPLETES && NODE.inserts_e2e && next == NEXT_DESTINATION && p->out &&
+	return COMPLETES && NODE.inserts_inline && next == NEXT_DESTINATION && p->out &&
 	       p->out->insertion;
 }
 

@@ -21,7 +21,7 @@
  */
 __noinline int plan_merging(context *ctx, const struct encapsulation *e, __u32 l3, __u32 type)
 {
-	__u32 end, content, most = type == NEXT_HBH ? MAX_HBH : E2E_HEADER;
+	__u32 end, content, inserted, most = type == NEXT_HBH ? MAX_HBH : E2E_HEADER;
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct merging *m = merging_here();
 	const __u8 *header;
@@ -37,7 +37,9 @@ __noinline int plan_merging(context *ctx, const struct encapsulation *e, __u32 l
 	m->next_header = header[0];
 	m->cursor = 2;
 	m->first = 0;
-	m->options = type == NEXT_HBH ? e->options - e->e2e_options : e->e2e_options;
+	m->behind = 0;
+	inserted = type == NEXT_HBH ? e->options - e->e2e_options : e->e2e_options;
+	m->options = inserted;
 	m->begin = type == NEXT_HBH ? 0 : (__u32)e->last_header << 3;
 	m->after = 0;
 	m->has_alert = 0;
@@ -60,9 +62,12 @@ __noinline int plan_merging(context *ctx, const struct encapsulation *e, __u32 l
 	m->moved_size = end - m->first;
 	end += m->growth - m->begin;
 	m->length = (end >> 3) - 1;
-	if (content &&
-	    (m->options > MAX_STACK_OPTIONS || m->first > 2 + MAX_STACK_PADDING || end > most))
+	/* what is longer could not be taken apart again */
+	if (content && (is_too_full(m, inserted, m->padding) || m->first > 2 + MAX_STACK_PADDING ||
+			end > E2E_HEADER))
 		return OUTCOME_ENCAP_SKIPPED_OPTIONS;
+	if (type != NEXT_HBH && m->begin + end > E2E_HEADER)
+		return OUTCOME_ENCAP_SKIPPED_HBH;
 	if (NODE.inserts_e2e && type == NEXT_HBH && e->e2e_options)
 		return plan_after(ctx, e, l3);
 	return OUTCOME_NO_IOAM;

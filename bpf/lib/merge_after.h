@@ -39,15 +39,17 @@ __noinline int plan_after(context *ctx, const struct encapsulation *e, __u32 l3)
 		m->cursor = before + 2;
 		m->first = 0;
 		m->options = e->e2e_options;
+		m->behind = 0;
 		if (!count_options(p, m, before + end))
 			return OUTCOME_ENCAP_SKIPPED_OPTIONS;
 		first = m->first ? m->first - before : end;
-		if (m->options > MAX_STACK_OPTIONS || first > 2 + MAX_STACK_PADDING)
-			return OUTCOME_ENCAP_SKIPPED_OPTIONS;
 	}
 	content = ((__u32)e->whole << 2) - ((__u32)e->last_header << 3);
 	m->next_header = NEXT_DESTINATION;
 	m->after_padding = (first - content) & 7;
+	if (end &&
+	    (is_too_full(m, e->e2e_options, m->after_padding) || first > 2 + MAX_STACK_PADDING))
+		return OUTCOME_ENCAP_SKIPPED_OPTIONS;
 	growth = content + m->after_padding - first;
 	m->growth += growth;
 	end += growth;

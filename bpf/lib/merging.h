@@ -20,6 +20,7 @@ struct merging {
 	__u32 cursor;  /* the next option */
 	__u32 first;   /* the first one that is no padding; 0: not found yet */
 	__u32 options; /* in all */
+	__u32 behind;  /* of these and of padding, from the first one on */
 	__u32 growth;
 	__u32 padding; /* between the inserted options and the others */
 	__u32 content; /* bytes that are inserted, without it */
@@ -74,12 +75,16 @@ static __always_inline int count_options(const struct packet *p, struct merging 
 			return 0;
 		if (option[0] == OPTION_PAD1) {
 			m->cursor = offset + 1;
+			if (m->first)
+				m->behind++;
 			continue;
 		}
 		option = at(p, IPV6_HEADER + offset, 2);
 		if (!option)
 			return 0;
 		m->cursor = offset + 2 + option[1];
+		if (m->first || option[0] != OPTION_PADN)
+			m->behind++;
 		if (option[0] == OPTION_PADN)
 			continue;
 		if (!m->first)
@@ -91,6 +96,12 @@ static __always_inline int count_options(const struct packet *p, struct merging 
 			m->has_jumbo = 1;
 	}
 	return m->cursor == end;
+}
+
+/* Whether a header whose options were counted would have more, with those inserted, than is read of one. */
+static __always_inline int is_too_full(const struct merging *m, __u32 inserted, __u32 padding)
+{
+	return m->options > MAX_STACK_OPTIONS || 1 + inserted + !!padding + m->behind > MAX_OPTIONS;
 }
 
 /*

@@ -261,10 +261,6 @@ __noinline int treat_options(context *ctx, struct options *o, const struct inter
 		packet_load(ctx, p);
 	}
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
-	if (COMPLETES && NODE.fast && hop->leaves && incremental_grows(o)) {
-		incremental_egress(ctx, p, o, hop, path->mtu);
-		sum_up_grown(o);
-	}
 	return with_place(p, 0);
 }
 
@@ -273,6 +269,11 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 {
 	take_place(p, treat_options(ctx, o, p->on, hop, path));
 	packet_load(ctx, p);
+	if (COMPLETES && NODE.fast && hop->leaves && incremental_grows(o)) {
+		incremental_egress(ctx, p, o, hop, path->mtu);
+		sum_up_grown(o);
+		packet_load(ctx, p);
+	}
 }
 
 /*

@@ -25,6 +25,7 @@ struct packet {
 	__u8 left;   /* only the stack can do, or refuse, the insertion */
 	__u8 nested; /* it carries IOAM already, and was forwarded; egress only */
 	__u8 treated; /* its options have outcomes, the greatest of which is its own so far; egress only */
+	__u8 faulty;		     /* one of them is not sound; egress only */
 	const struct interface *on;  /* the hook's own */
 	const struct interface *out; /* where it will leave, if that is known here */
 };

@@ -267,33 +267,33 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 	expected := oracle(in)
 	verdict, out := run(t, c.program, frame, arrived)
 	got := c.p.readSamples(t)
-	records := got.records
-	c.counted[c.base+abiCounter(expected.Outcome)]++
+	records, copies := got.records, got.copies
 	if c.program.Type() == ebpf.SchedCLS {
 		expected.Data = tagBeside(frame, expected.Data)
 	}
-	if !c.wanted {
-		expected.Record, expected.Postcards = nil, nil
-		if (expected.Outcome.Removed() || expected.Removal.Removed()) && !hasProved(expected.Options) {
-			expected.Options = nil // without a reader, nothing is written
+	recorded, returned := true, true
+	var reported []model.Postcard
+	for _, layer := range layersOf(expected) {
+		c.count(&layer)
+		reported = append(reported, layer.Postcards...)
+		if layer.Record != nil {
+			c.counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
+			recorded = recorded && len(records) > 0 && sameRecord(records[0], layer.Record)
+			records = records[min(len(records), 1):]
 		}
+		own := 0
+		if layer.Loopback != nil {
+			own = min(len(copies), 1)
+		}
+		returned = sameCopies(copies[:own], layer, c.counted) && returned
+		copies = copies[own:]
 	}
-	for _, outcome := range expected.Edges {
-		c.counted[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome)]++
-	}
-	for outcome, n := range besides(expected.Outcome, expected.Options) {
-		c.counted[optionCounter[c.base]+abiCounter(outcome)] += n
-	}
-	postcards := c.exports.add(expected.Postcards)
+	recorded, returned = recorded && len(records) == 0, returned && len(copies) == 0
+	records = got.records
+	postcards := c.exports.add(reported)
 	c.exports.compareEnded(t, got.flows)
 	if len(postcards) > 0 {
 		c.counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
-	}
-	returned := sameCopies(got.copies, expected, c.counted)
-	recorded := len(records) == 0
-	if expected.Record != nil {
-		c.counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
-		recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
 	}
 	same := dropped(c.program, verdict) == (expected.Verdict == reference.Drop) && bytes.Equal(out, expected.Data) && recorded && returned &&
 		samePostcards(got.postcards, postcards)
@@ -303,6 +303,32 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 			expected.Verdict, expected.Outcome, expected.Record, expected.Loopback, postcards, hex.Dump(expected.Data))
 	}
 	return expected.Outcome, same
+}
+
+// layersOf are what was done with the packets of which each was in the tunnel of the one
+// before, the outermost first.
+func layersOf(r reference.Result) []reference.Result {
+	if r.Outer == nil {
+		return []reference.Result{r}
+	}
+	return append(layersOf(*r.Outer), r)
+}
+
+// count adds what the counters move by for one packet, and forgets what has no reader.
+func (c *comparison) count(r *reference.Result) {
+	c.counted[c.base+abiCounter(r.Outcome)]++
+	if !c.wanted {
+		r.Record, r.Postcards = nil, nil
+		if (r.Outcome.Removed() || r.Removal.Removed()) && !hasProved(r.Options) {
+			r.Options = nil // without a reader, nothing is written
+		}
+	}
+	for _, outcome := range r.Edges {
+		c.counted[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome)]++
+	}
+	for outcome, n := range besides(r.Outcome, r.Options) {
+		c.counted[optionCounter[c.base]+abiCounter(outcome)] += n
+	}
 }
 
 // optionCounter is the counter in which each hook counts options.

@@ -63,14 +63,20 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 	t.Helper()
 	in := reference.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
 	after := c.node.Ingress(in)
-	c.counted[abiCounterCOUNTER_INGRESS+abiCounter(after.Outcome)]++
+	var removed []model.Postcard
+	for layer := &after; layer != nil; layer = layer.Outer {
+		c.counted[abiCounterCOUNTER_INGRESS+abiCounter(layer.Outcome)]++
+		removed = append(slices.Clone(layer.Postcards), removed...)
+	}
+	after.Postcards = removed
 	expected, forward := after.Data, !c.mayHaveSum && forwardable(c.cfg, c.routing, frame, after, c.isXDP)
 	if forward {
 		in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
 		// what a header may hide is for the egress hook, which packets meet after the stack, and in tc
 		forward = !c.isXDP || in.Data[14+6] == 0 || c.node.Egress(in).Verdict != reference.Drop
-		if _, inserts := hasEdgeToEdge(c.cfg); c.isXDP && inserts && in.Data[14+6] == 60 {
-			forward = false // only the egress hook merges
+		inline := slices.ContainsFunc(c.cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Mode != model.ModeEncap })
+		if c.isXDP && inline && in.Data[14+6] == 60 {
+			forward = false // only the egress hook reads it before it inserts
 		}
 	}
 	if forward {

@@ -23,6 +23,7 @@ type UpperLayer struct {
 	Offset   int             // bytes from the IPv6 header
 	HopByHop bool            // one of the headers is a Hop-by-Hop header
 	AH       bool            // one of the headers, or the next one, is an Authentication header
+	Segments bool            // a Routing header has segments left (RFC 8200 §4.4)
 	Fragment bool            // of a packet's fragments, this is not the first
 }
 
@@ -49,6 +50,8 @@ func Walk(ip []byte, next ioam.NextHeader, at int) (u UpperLayer) {
 		header := ip[at:]
 		length := (int(header[1]) + 1) * 8
 		switch next {
+		case ioam.NextHeaderRouting:
+			u.Segments = u.Segments || header[3] > 0
 		case ioam.NextHeaderFragment:
 			length = 8 // RFC 8200 §4.5
 			if binary.BigEndian.Uint16(header[2:])>>3 != 0 {

@@ -195,7 +195,8 @@ const (
 	ModeInline Mode = iota
 	// ModeEncap adds an outer IPv6 header in front (IPv6-in-IPv6).
 	ModeEncap
-	// ModeAuto is inline for locally generated packets, encap for forwarded ones.
+	// ModeAuto is inline for locally generated packets, and for those that have segments
+	// left in a Routing header; encap for other forwarded ones.
 	ModeAuto
 )
 

@@ -36,11 +36,13 @@ const (
 	OutcomeEncapNotSelected        // its flow is not selected, or it is not among the first k of n, or beyond the budget
 	OutcomeEncapSkippedControl     // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
 	OutcomeEncapSkippedExport      // addressed to a collector that this node knows
-	OutcomeEncapSkippedHBH         // inline: an Edge-to-Edge option is to be inserted after a Hop-by-Hop header that is too long for that
+	OutcomeEncapSkippedSegments    // a tunnel, and the packet has segments left, which it would bypass
+	OutcomeEncapSkippedHBH         // inline: with an Edge-to-Edge option, the headers would be too long to be taken apart again
 	OutcomeEncapSkippedAH          // inline: the packet has an Authentication header
 	OutcomeEncapSkippedRouterAlert // inline: the Hop-by-Hop header has a Router Alert
 	OutcomeEncapSkippedJumbo       // inline: the Hop-by-Hop header has a Jumbo Payload option
 	OutcomeEncapSkippedOptions     // inline: the header that is there has no room for the options
+	OutcomeEncapSkippedUnremovable // inline: the node that removes the options would leave them in the packet
 	OutcomeEncapSkippedMTU         // the result would exceed the egress MTU
 	OutcomeEncapSkippedGSO         // offload state that an insertion would break
 	OutcomeEncapSkippedHeadroom    // the kernel gave no room in the buffer

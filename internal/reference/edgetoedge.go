@@ -49,11 +49,19 @@ func (n *Node) readsDestinations() bool {
 // readDestination reads the header if it is there and whole, and has IOAM. It returns the
 // error of the first invalid IOAM option, or of the options behind one.
 func (n *Node) readDestination(p packet) (d destination, fault model.Outcome, sound bool) {
+	if !n.readsDestinations() {
+		return destination{}, 0, true
+	}
+	return n.destinationOf(p)
+}
+
+// destinationOf is readDestination at a node that reads such headers.
+func (n *Node) destinationOf(p packet) (d destination, fault model.Outcome, sound bool) {
 	next, at := p.nextHeader(), ipv6.HeaderLen+len(p.header)
 	if p.header != nil {
 		next = ioam.NextHeader(p.header[0])
 	}
-	if next != ioam.NextHeaderDestination || !n.readsDestinations() {
+	if next != ioam.NextHeaderDestination {
 		return destination{}, 0, true
 	}
 	header, err := ioam.DecodeExtensionHeader(p.ip[at:])

@@ -20,12 +20,15 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 		return unchanged(f, otherwise)
 	}
 	rule := &n.config.Encapsulations[index]
-	inline := rule.Mode == model.ModeInline || rule.Mode == model.ModeAuto && f.Ingress == 0
+	inline := rule.Mode == model.ModeInline || rule.Mode == model.ModeAuto && (f.Ingress == 0 || upper.Segments)
 	if isControl(p, upper, !inline) {
 		return unchanged(f, model.OutcomeEncapSkippedControl)
 	}
 	if n.exportsTo(p, upper) {
 		return unchanged(f, model.OutcomeEncapSkippedExport)
+	}
+	if !inline && upper.Segments { // they would be bypassed
+		return unchanged(f, model.OutcomeEncapSkippedSegments)
 	}
 	hash := n.flowHash(p, upper)
 	if !n.takesFlow(rule, p, hash) || !n.selected(index, rule.Frequency) {
@@ -33,6 +36,9 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	}
 	if inline && upper.AH {
 		return unchanged(f, model.OutcomeEncapSkippedAH) // its sum covers the headers (RFC 4302 §3.3.3.1.2)
+	}
+	if inline && !n.isRemovable(p, insertsEdge(rule)) {
+		return unchanged(f, model.OutcomeEncapSkippedUnremovable)
 	}
 	into, outcome, ok := mergingOf(rule, p, inline)
 	if !ok {

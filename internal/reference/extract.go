@@ -32,6 +32,22 @@ func (n *Node) isExtractable(p packet) bool {
 	return (n.keepsHopByHop(p) || p.behind.shared) && p.headersLen() <= maxExtracted && p.payloadLength() != 0
 }
 
+// isRemovable reports whether options that are inserted inline, Edge-to-Edge options among
+// them, can be removed from the packet again (data-plane.md, "Removable").
+func (n *Node) isRemovable(p packet, edges bool) bool {
+	if _, sound := p.check(n.config.Compatibility); !sound || p.header != nil && p.isFollowed() {
+		return false
+	}
+	if _, _, sound := n.destinationOf(p); !sound {
+		return false
+	}
+	if edges && p.nextAfter() == ioam.NextHeaderDestination {
+		at := ipv6.HeaderLen + len(p.header)
+		return len(p.ip) < at+8 || ioam.NextHeader(p.ip[at]) != ioam.NextHeaderHopByHop
+	}
+	return true
+}
+
 // extract removes the options whose namespace is to be removed here from the headers that
 // were read. A header that loses none stays as it is, and one that would hold only padding
 // is removed.

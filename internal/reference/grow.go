@@ -191,8 +191,8 @@ func (p *packet) growHeader(option ioam.Option, grown []byte) (header []byte, ok
 			return nil, false
 		}
 	}
-	if len(header) > maxHeaderLen {
-		return nil, false
+	if len(header) > maxHeaderLen || !p.pure && len(header) > maxExtracted {
+		return nil, false // the latter could not be taken apart again
 	}
 	header[1] = byte(len(header)/8 - 1)
 	return header, true

@@ -20,9 +20,38 @@ const (
 	removeInline
 )
 
-// Ingress does what the ingress hook does with a frame (data-plane.md,
-// "Ingress"). A frame at an unconfigured interface is untouched.
+// maxLayers is how many packets, one in the tunnel of another, are treated at most.
+const maxLayers = 4
+
+// Ingress does what the ingress hook does with a frame, and with the packet that was in a
+// tunnel (data-plane.md, "Ingress"). A frame at an unconfigured interface is untouched.
 func (n *Node) Ingress(f Frame) Result {
+	result := n.arrive(f)
+	for layers := 1; layers < maxLayers && isLayered(result, f.Link); layers++ {
+		outer := result
+		f.Data = outer.Data
+		result = n.arrive(f)
+		result.Outer = &outer
+	}
+	return result
+}
+
+// isLayered reports whether the packet that was in a tunnel has headers that this node may
+// have to treat.
+func isLayered(result Result, link Link) bool {
+	at, ok := linkHeaderLen(result.Data, link)
+	if result.Outcome != model.OutcomeTunnelDecapsulated || !ok || len(result.Data) < at+ipv6.HeaderLen {
+		return false
+	}
+	switch ioam.NextHeader(result.Data[at+6]) {
+	case ioam.NextHeaderHopByHop, ioam.NextHeaderIPv6, ioam.NextHeaderDestination:
+		return true
+	}
+	return false
+}
+
+// arrive is Ingress for one packet.
+func (n *Node) arrive(f Frame) Result {
 	iface, served := n.interfaces[f.Interface]
 	if !served {
 		return unchanged(f, model.OutcomeUntouched)

@@ -32,6 +32,7 @@ var (
 		model.OutcomeNotIPv6, model.OutcomeNoIOAM, model.OutcomeUntouched, model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
 		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeEncapNotSelected, model.OutcomeEncapSkippedControl, model.OutcomeEncapSkippedExport, model.OutcomeEncapSkippedMTU,
 		model.OutcomeEncapSkippedAH, model.OutcomeEncapSkippedRouterAlert, model.OutcomeEncapSkippedJumbo, model.OutcomeEncapSkippedOptions,
+		model.OutcomeEncapSkippedSegments, model.OutcomeEncapSkippedUnremovable,
 		model.OutcomeEncapSkippedGSO, model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow,
 		model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripPartial, model.OutcomeBoundaryStripped, model.OutcomeBoundaryDropped, model.OutcomeBoundaryUnprovenDropped,
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedAlignment,

@@ -16,9 +16,6 @@ const (
 	maxStackPadding = 7
 )
 
-// maxHopByHop is the longest header that its length field can express (RFC 8200 §4.3).
-const maxHopByHop = 8 * 256
-
 // isPadding reports whether an option fills a gap (RFC 8200 §4.2).
 func isPadding(o ioam.Option) bool { return o.Type.IsPadding() }
 
@@ -60,7 +57,7 @@ func mergingOf(rule *model.Encapsulation, p packet, inline bool) (m merging, out
 		return m, outcome, false
 	}
 	m.hopByHop.header = p.header // it was parsed, and has no error
-	if !m.hopByHop.hasRoom(len(rule.Options)-edges, maxHopByHop) {
+	if !m.hopByHop.hasRoom(len(rule.Options) - edges) {
 		return m, model.OutcomeEncapSkippedOptions, false
 	}
 	if edges > 0 && p.nextAfter() == ioam.NextHeaderDestination {
@@ -69,12 +66,12 @@ func mergingOf(rule *model.Encapsulation, p packet, inline bool) (m merging, out
 			return m, model.OutcomeEncapSkippedOptions, false
 		}
 		m.destination.header = header.Bytes
-		if !m.destination.hasRoom(edges, maxDestinationHeader) {
+		if len(header.Bytes) > maxDestinationHeader || !m.destination.hasRoom(edges) {
 			return m, model.OutcomeEncapSkippedOptions, false
 		}
 	}
 	// what is longer could not be taken apart again
-	if edges > 0 && p.header != nil && m.hopByHop.length()+m.destination.length() > maxExtracted {
+	if edges > 0 && (p.header != nil || m.destination.header != nil) && m.hopByHop.length()+m.destination.length() > maxExtracted {
 		return m, model.OutcomeEncapSkippedHBH, false
 	}
 	return m, 0, true
@@ -120,12 +117,30 @@ func optionsLen(rule *model.Encapsulation, edges bool) (length int) {
 	return length
 }
 
-// hasRoom reports whether the header can take some options, and be at most so long.
-func (t taking) hasRoom(options, longest int) bool {
+// hasRoom reports whether the header can take some options: nodes of the domain read all of
+// it then, and can take it apart again.
+func (t taking) hasRoom(options int) bool {
 	if t.header == nil || t.inserted == 0 {
 		return true
 	}
-	return len(others(t.header))+options <= maxStackOptions && t.firstOption()-2 <= maxStackPadding && t.length() <= longest
+	all := 1 + options + t.behind()
+	if t.firstOption()+t.growth() > 4+t.inserted {
+		all++ // padding between them
+	}
+	return len(others(t.header))+options <= maxStackOptions && all <= model.MaxOptionsPerHeader &&
+		t.firstOption()-2 <= maxStackPadding && t.length() <= maxExtracted
+}
+
+// behind is how many options, padding included, are in the header from the first one on that
+// is no padding.
+func (t taking) behind() (count int) {
+	first := t.firstOption()
+	for option := range (ioam.ExtensionHeader{Bytes: t.header}).Options() {
+		if option.Offset >= first {
+			count++
+		}
+	}
+	return count
 }
 
 // firstOption is the offset of the header's first option that is no padding, or its

@@ -85,12 +85,12 @@ func TestMergeUpToTheMTU(t *testing.T) {
 	}
 }
 
-// TestMergeUpToTheLongestHeader fills the length field of the header.
+// TestMergeUpToTheLongestHeader makes a header as long as can be taken apart again.
 func TestMergeUpToTheLongestHeader(t *testing.T) {
 	for _, test := range []struct {
 		length  int
 		outcome model.Outcome
-	}{{2048 - 24, model.OutcomeEncapInserted}, {2048 - 16, model.OutcomeEncapSkippedOptions}} {
+	}{{512 - 24, model.OutcomeEncapInserted}, {512 - 16, model.OutcomeEncapSkippedOptions}} {
 		header := []byte{59, byte(test.length/8 - 1), 0x1e, 0}
 		for len(header) < test.length {
 			n := min(test.length-len(header), 257)

@@ -89,6 +89,9 @@ type Result struct {
 	Withheld  bool    // a copy is due, and not returned because its header would be too long
 	Postcards []model.Postcard
 	GSOSize   uint32 // bytes; as in the frame unless the insertion made segments smaller
+	// Outer is what was done with the packet around this one, whose tunnel ended here, else
+	// nil: headers in a tunnel are treated as those of a packet that arrives.
+	Outer *Result
 }
 
 // RecordPacketSize is how many bytes of a packet a record holds at most.

@@ -138,7 +138,7 @@ func hasEnds(e *model.Encapsulation, outer packet) bool {
 // packet, and whether it would do so for this node's own packets, too.
 func (n *Node) isEncapsulated(outer, inner packet) (ok, own bool) {
 	upper := ipv6.FindUpperLayer(inner.ip)
-	if isControl(inner, upper, true) || n.exportsTo(inner, upper) {
+	if isControl(inner, upper, true) || n.exportsTo(inner, upper) || upper.Segments {
 		return false, false // they are never encapsulated, ICMPv6 errors among them (RFC 4443 §2.4 e)
 	}
 	if a := netip.AddrFrom16(inner.source()); a.IsLoopback() || a.Is4In6() {

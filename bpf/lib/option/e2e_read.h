@@ -142,6 +142,9 @@ static __always_inline int read_e2e_options(context *ctx, const struct packet *p
 	return n->count ? (int)(n->found | E2E_THERE) : 0;
 }
 
+/* With the half of the tables: read it though nothing is removed here. */
+#define READ_FOR_OTHERS 2
+
 /*
  * Reads the header after `before` bytes of headers, whose next header value is `next`, if that is
  * Destination Options. Otherwise, or if there is no IOAM in it or it is not whole, only the next header
@@ -160,7 +163,7 @@ __noinline int read_destination(context *ctx, __u32 l3, __u32 before, __u32 next
 	if (!n)
 		return next;
 	n->count = 0;
-	if (next != NEXT_DESTINATION || !tables_of(half)->removes)
+	if (next != NEXT_DESTINATION || (!tables_of(half)->removes && !(half & READ_FOR_OTHERS)))
 		return next;
 	packet_load(ctx, p);
 	packet_pull(ctx, p, begin + 8);

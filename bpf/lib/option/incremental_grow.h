@@ -65,7 +65,8 @@ static __always_inline int plan_growth(const struct packet *p, const struct opti
 			return -1;
 	}
 	g->room = g->length + g->shift;
-	return o->length + g->room > MAX_HBH;
+	/* with options of others, a longer one could not be taken apart again */
+	return o->length + g->room > (o->foreign ? E2E_HEADER : MAX_HBH);
 }
 
 /*

@@ -68,6 +68,7 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	/* one that was forwarded has its trace already; nested ones would be lost on the way */
 	result->outcome = OUTCOME_UNTOUCHED;
 	p->nested = p->arrived != 0;
+	p->faulty = o->error != 0;
 	return p->nested;
 }
 
