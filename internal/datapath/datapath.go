@@ -41,6 +41,7 @@ type served struct {
 	tally      *ebpf.Map // its counters
 	ingress    *attachment
 	egress     *attachment
+	place      model.Place // of its programs among those of others
 	xdpRefused string
 	leftovers  []*attachment // attachments of other modes, found on recovery
 }
@@ -70,6 +71,8 @@ type Datapath struct {
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte
+
+	programNames map[ebpf.ProgramID]string // of others, under mu
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
@@ -198,7 +201,7 @@ func (d *Datapath) Apply(cfg Config) error {
 	}
 	stale, fresh, err := g.assignFrequencies(d.shared)
 	if err == nil {
-		err = d.replace(g, countingOf(cfg.Node), cfg.Attach)
+		err = d.replace(g, cfg)
 	}
 	if err != nil {
 		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
@@ -238,7 +241,7 @@ func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, erro
 
 // replace puts a generation into force: in the other half of the running set's
 // tables, or with a new set of programs.
-func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfIndex]AttachMode) error {
+func (d *Datapath) replace(g *generation, cfg Config) error {
 	tables, err := d.tables.next(g, d.specs, d.shared)
 	if err != nil {
 		return err
@@ -246,7 +249,7 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	kept := make(mapSet)
 	maps.Copy(kept, d.shared)
 	maps.Copy(kept, tables.maps)
-	swap := &transaction{datapath: d, set: d.set, interfaces: make(map[model.IfIndex]*prepared)}
+	swap := &transaction{datapath: d, set: d.set, places: cfg.Places, edges: edgesOf(cfg.Node), interfaces: make(map[model.IfIndex]*prepared)}
 	isNew := d.set == nil || !d.set.serves(g, kept)
 	if isNew {
 		if swap.set, err = newProgramSet(g, d.specs, kept); err != nil {
@@ -260,7 +263,7 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 		measured, err = g.measure(d.shared, tables, d.tables)
 	}
 	if err == nil {
-		if err = d.swap(swap, g, modes, isNew); err != nil {
+		if err = d.swap(swap, g, cfg.Attach, isNew); err != nil {
 			err = errors.Join(err, measured.undo())
 		}
 	}
@@ -283,9 +286,18 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	d.set.retire(d.shared[mapRecords])
 	d.useTables(tables)
 	measured.finish()
-	d.countAs(count, swap.attached)
+	d.countAs(countingOf(cfg.Node), swap.attached)
 	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
 	return nil
+}
+
+// edgesOf says where the domain's edge filters, at egress and at ingress.
+func edgesOf(node model.NodeConfig) map[model.IfIndex][2]bool {
+	edges := make(map[model.IfIndex][2]bool, len(node.Interfaces))
+	for _, i := range node.Interfaces {
+		edges[i.Index] = [2]bool{i.Filters(false), i.Filters(true)}
+	}
+	return edges
 }
 
 // running is the generation that packets use, or nil.
