@@ -31,6 +31,10 @@ type fakeDatapath struct {
 	mu        sync.Mutex
 	applied   []datapath.Config
 	refuse    error
+	hooks     []datapath.HookState
+	devices   []datapath.DeviceTraffic
+	moved     []model.IfIndex // by Reposition
+	stuck     bool            // Reposition does not help
 	counters  []datapath.Counters
 	offsets   []time.Duration
 	behind    int            // profiles whose numbers are behind the clock

@@ -29,6 +29,7 @@ func (a *Agent) assemble() {
 		clock,
 		names,
 		&links{core: c, refresh: a.refresh},
+		newHooks(c, a.refresh),
 		&kernelIDs{core: c},
 		&sources{core: c},
 		paths,
