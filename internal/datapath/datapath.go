@@ -42,6 +42,7 @@ type served struct {
 	ingress    *attachment
 	egress     *attachment
 	place      model.Place // of its programs among those of others
+	edge       [2]bool     // the domain's edge filters at egress, ingress
 	xdpRefused string
 	leftovers  []*attachment // attachments of other modes, found on recovery
 }
@@ -381,7 +382,10 @@ func (d *Datapath) retire(g *generation) {
 func (d *Datapath) drop(s *served) error {
 	var errs []error
 	for _, a := range append(s.leftovers, s.ingress, s.egress) {
-		if a != nil {
+		if a != nil && a.emptied {
+			errs = append(errs, a.abandon(d.directory(s.index)))
+			a.release()
+		} else if a != nil {
 			errs = append(errs, a.detach())
 			a.release()
 		}
@@ -452,7 +456,7 @@ func (d *Datapath) Remove() error {
 	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
+	errs := []error{d.releaseMany()}
 	for index, s := range d.served {
 		errs = append(errs, d.drop(s))
 		delete(d.served, index)
