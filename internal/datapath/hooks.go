@@ -48,12 +48,24 @@ func (d *Datapath) Hooks(look func(index model.IfIndex, mode AttachMode) bool) [
 			if a != nil && look(s.index, a.mode) {
 				state := a.state(s.place, d.programName)
 				state.Name = s.name
+				if !state.Attached && state.Fault == "" {
+					state.Fault = isGone(s.index)
+				}
 				out = append(out, state)
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b HookState) int { return int(a.Index) - int(b.Index) })
 	return out
+}
+
+// isGone says that an interface is gone, with its hooks; "" if it is there.
+func isGone(index model.IfIndex) string {
+	var missing netlink.LinkNotFoundError
+	if _, err := netlink.LinkByIndex(int(index)); errors.As(err, &missing) {
+		return "the interface is gone"
+	}
+	return ""
 }
 
 // programNamesKept bounds the names that are remembered: the kernel gives an id to
