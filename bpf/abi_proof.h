@@ -11,7 +11,11 @@ enum proof_bound {
 	PROOF_MOST_LAG = 4096, /* how far behind the newest numbers a CPU's own may be */
 	PROOF_WORD_BITS = 4,
 	PROOF_WORDS = 4096, /* of 16 numbers each: a window of 65536 */
+	PROOF_UNIT = 16,    /* ns of TAI that a number stands for */
 };
+
+/* ns by which the clocks of the encapsulating and the verifying node may differ */
+#define PROOF_MOST_AHEAD 60000000000ULL
 
 /* What this node does with a namespace's proofs. */
 enum proof_role {
@@ -22,16 +26,13 @@ enum proof_role {
 
 /*
  * The numbers of a profile: those that an encapsulating node gives, and those that a verifying node has
- * accepted. A word holds the numbers that differ in the last four bits alone: what they have in common,
+ * accepted. A word holds numbers that differ in the last four bits alone: what they have in common,
  * without the bits that are the word's index, and a bit for each that was accepted.
  */
 struct proof {
 	__u64 profile; /* 0: the slot is free */
 	__u64 next;    /* number that no CPU has taken */
-	__s64 ahead; /* of TAI, before the time since the boot, when `next` followed the clock; ns */
-	__u64 pad[5];
-	__u64 greatest; /* accepted number, in a cache line of its own */
-	__u64 pad2[7];
+	__u64 pad[14]; /* the words have cache lines of their own */
 	__u64 words[PROOF_WORDS];
 };
 

@@ -14,7 +14,7 @@ import (
 const clockPeriod = time.Second
 
 // taiClock keeps TAI − UTC current in the data plane, and the numbers of proofs of transit,
-// which begin with the time.
+// which follow the time.
 type taiClock struct {
 	idle
 	*core
@@ -41,14 +41,9 @@ func (c *taiClock) run(ctx context.Context) error {
 }
 
 func (c *taiClock) follow() {
-	raised, err := c.datapath.FollowClock()
-	if err != nil {
-		if err.Error() != c.logged { // the next second tries again
-			c.logged = err.Error()
-			c.log.Warn("the numbers of proofs of transit could not follow the clock", "error", err)
-		}
-	} else if raised > 0 {
-		c.log.Info("the clock was set forward; the numbers of proofs of transit begin again at the time", "profiles", raised)
+	if err := c.datapath.FollowClock(); err != nil && err.Error() != c.logged { // the next second tries again
+		c.logged = err.Error()
+		c.log.Warn("the numbers of proofs of transit could not follow the clock", "error", err)
 	}
 	clock, err := c.system.Clock()
 	if err != nil {

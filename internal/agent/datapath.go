@@ -41,7 +41,7 @@ type Datapath interface {
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
 	SetTAIOffset(time.Duration) error
-	FollowClock() (int, error)
+	FollowClock() error
 	SetRecordsWanted(bool) error
 	SetPathMTU(encapsulation string, mtu int) error
 	Decapsulations() ([]netip.Addr, error)

@@ -33,8 +33,8 @@ func newDrops(c *core) *drops {
 const (
 	dropEdge        = iota // three, as in edgeDrops
 	dropEdgeOut     = dropEdge + 3
-	dropProofs      = dropEdgeOut + 3 // six, as in dropCounters
-	dropRemovals    = dropProofs + 6  // two: on arrival and on departure
+	dropProofs      = dropEdgeOut + 3 // seven, as in dropCounters
+	dropRemovals    = dropProofs + 7  // two: on arrival and on departure
 	dropOffloaded   = dropRemovals + 2
 	numDropCounters = dropOffloaded + 1
 )
@@ -44,7 +44,7 @@ func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
 		c.Ingress[model.OutcomeBoundaryDropped], c.Ingress[model.OutcomeBoundaryUnprovenDropped], c.Ingress[model.OutcomeBoundaryTunnelDropped],
 		c.Egress[model.OutcomeBoundaryDropped], c.Egress[model.OutcomeBoundaryUnprovenDropped], c.Egress[model.OutcomeBoundaryTunnelDropped],
 		c.IngressOptions[model.OutcomePotAccepted], c.IngressOptions[model.OutcomePotRejected], c.IngressOptions[model.OutcomePotInvalid],
-		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.Ingress[model.OutcomePotDropped],
+		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.IngressOptions[model.OutcomePotAhead], c.Ingress[model.OutcomePotDropped],
 		c.Ingress[model.OutcomeDecapFailed], c.Egress[model.OutcomeDecapFailed],
 		c.Egress[model.OutcomeEncapSkippedGSO],
 	}
@@ -125,7 +125,7 @@ func (d *drops) warnings(s *state) (ws []health.Warning) {
 			ws = append(ws, health.DroppedOnDeparture(in.Name, edgeDrops(n[dropEdgeOut:]))...)
 		}
 		p := n[dropProofs:]
-		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Dropped: p[5]})...)
+		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Ahead: p[5], Dropped: p[6]})...)
 		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
 		if e := numbering(s.resolved.Node, in.Index); e != "" {
 			ws = append(ws, health.SkippedOffloaded(in.Name, e, n[dropOffloaded])...)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // names caches the addresses of collectors' names, so that only the first lookup waits
@@ -16,21 +18,23 @@ type names struct {
 	idle
 	*core
 	lookup func(name string) []netip.Addr
+	peers  *peers
 	mu     sync.Mutex
 	known  map[string][]netip.Addr
 }
 
 func newNames(c *core) *names {
-	return &names{core: c, lookup: c.system.Addresses, known: map[string][]netip.Addr{}}
+	return &names{core: c, lookup: c.system.Addresses, peers: newPeers(c), known: map[string][]netip.Addr{}}
 }
 
-// host is the system, with cached names.
+// host is the system, with cached names and the collectors of running sinks.
 type host struct {
 	System
 	names *names
 }
 
 func (h host) Addresses(name string) []netip.Addr { return h.names.addresses(name) }
+func (h host) Peers() []model.Collector           { return h.names.peers.all() }
 
 func (n *names) addresses(name string) []netip.Addr {
 	n.mu.Lock()
@@ -49,6 +53,9 @@ func (n *names) addresses(name string) []netip.Addr {
 // answer the old addresses stay: exports may still go there.
 func (n *names) refresh(name string) (changed bool) {
 	found := n.lookup(name)
+	if len(found) > 0 {
+		n.peers.lookedUp(name, found)
+	}
 	slices.SortFunc(found, netip.Addr.Compare) // name servers rotate the order
 	n.mu.Lock()
 	defer n.mu.Unlock()

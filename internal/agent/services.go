@@ -9,7 +9,7 @@ func (a *Agent) assemble() {
 	c := &a.core
 	names, clock := newNames(c), &taiClock{core: c}
 	c.host = host{c.system, names}
-	sinks := newSinks(c)
+	sinks := newSinks(c, names.peers)
 	records := newRecords(c, clock, sinks)
 	copies := newLoopbacks(c)
 	reader := &reader{core: c, records: records, copies: copies}

@@ -39,8 +39,8 @@ type sinks struct {
 	offers  []func(...record.Record) // to running, each record once
 }
 
-func newSinks(c *core) *sinks {
-	return &sinks{core: c, environment: sink.Environment{Stdout: c.options.Stdout, Log: c.log, Changes: &sink.Changes{}, Shared: &sync.Map{}}}
+func newSinks(c *core, peers sink.Peers) *sinks {
+	return &sinks{core: c, environment: sink.Environment{Stdout: c.options.Stdout, Log: c.log, Changes: &sink.Changes{}, Shared: &sync.Map{}, Peers: peers}}
 }
 
 func (x *sinks) open() error {

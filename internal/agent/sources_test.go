@@ -73,7 +73,7 @@ func TestNames(t *testing.T) {
 	a, b := mustAddr("2001:db8::a"), mustAddr("2001:db8::b")
 	var answer []netip.Addr
 	asked := 0
-	n := names{known: map[string][]netip.Addr{}, lookup: func(string) []netip.Addr { asked++; return slices.Clone(answer) }}
+	n := names{peers: newPeers(nil), known: map[string][]netip.Addr{}, lookup: func(string) []netip.Addr { asked++; return slices.Clone(answer) }}
 	for _, step := range []struct {
 		answer  []netip.Addr
 		changed bool

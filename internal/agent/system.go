@@ -274,10 +274,13 @@ func (kernel) ProofKey(file string) (*pot.Key, error) { return pot.Read(file) }
 // lookupTime is how long a name lookup may take.
 const lookupTime = time.Second
 
+// Peers are those of a running agent.
+func (kernel) Peers() []model.Collector { return nil }
+
 func (kernel) Addresses(name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip6", name)
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	if err != nil { // it is looked up again
 		return nil
 	}

@@ -53,7 +53,7 @@ func TestKernelSystem(t *testing.T) {
 		if id, err := k.InterfaceID("wmz"); err != nil || id != ioam.InterfaceIDUnavailable {
 			t.Errorf("id of an interface that does not exist: %d, %v", id, err)
 		}
-		if h := k.InterfaceHealth("wma", 1600); h != (health.Interface{Name: "wma", MTU: 1600, Whole: true}) {
+		if h := k.InterfaceHealth("wma", 1600); h != (health.Interface{Name: "wma", MTU: 1600, Veth: true}) {
 			t.Errorf("health of a veth: %+v", h)
 		}
 		testnet.Set(t, "ipv6/conf/wma/ioam6_enabled", "1")

@@ -76,13 +76,19 @@ func (c *Config) collectorRules(add func(path, problem, cure string)) {
 }
 
 // collectors lists the collectors to which packets are sent over IPv6, as far as the
-// host knows their addresses. Names come last, because they may have more addresses
-// than there is room for.
+// host knows their addresses: first those of the file, then those to which sinks send
+// now, which may be older. Names come last, because they may have more addresses than there
+// is room for.
 func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared) {
 	named := c.namedCollectors()
 	for _, n := range named {
 		if n.literal.IsValid() {
 			list = append(list, model.Collector{Address: n.literal.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+		}
+	}
+	for _, to := range h.Peers() {
+		if to.Address = to.Address.WithZone(""); to.Address.Is6() && !to.Address.Is4In6() && len(list) < model.MaxCollectors && !slices.Contains(list, to) {
+			list = append(list, to)
 		}
 	}
 	for _, n := range named {
@@ -91,13 +97,15 @@ func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared
 		}
 		found, left := 0, 0
 		for _, a := range h.Addresses(n.Host) {
+			to := model.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.protocol()}
 			switch {
 			case !a.Is6() || a.Is4In6():
 				continue
+			case slices.Contains(list, to):
 			case len(list) == model.MaxCollectors:
 				left++
 			default:
-				list = append(list, model.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+				list = append(list, to)
 			}
 			found++
 		}

@@ -62,7 +62,7 @@ func TestNamesBeyondTheBound(t *testing.T) {
 	for i := range byte(5) {
 		many = append(many, netip.AddrFrom16([16]byte{0x20, 15: i}))
 	}
-	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"many.example": many, "late.example": many[:1]}})
+	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"many.example": many, "late.example": many[4:]}})
 	want := []Unspared{
 		{"udp://many.example:4739", fmt.Sprintf("2 of its 5 addresses exceed the limit of %d for all collectors together", model.MaxCollectors)},
 		{"udp://late.example:4739", fmt.Sprintf("1 of its 1 addresses exceed the limit of %d for all collectors together", model.MaxCollectors)},
@@ -74,6 +74,19 @@ func TestNamesBeyondTheBound(t *testing.T) {
 		if literal := i < literals; literal != strings.HasPrefix(n.Address.String(), "2001:db8::1:") {
 			t.Errorf("collector %d is %v", i, n)
 		}
+	}
+}
+
+// Collectors to which sinks send now come before names, each once.
+func TestPeersBeforeNames(t *testing.T) {
+	c := mustParse(t, "export:\n  - {kind: ipfix, address: \"udp://many.example\"}\n  - {kind: ipfix, address: \"udp://[2001:db8::1]\"}\n")
+	at := func(a string) model.Collector {
+		return model.Collector{Address: netip.MustParseAddr(a), Port: 4739, Protocol: ioam.NextHeaderUDP}
+	}
+	many := []netip.Addr{netip.MustParseAddr("2001:db8::3"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")}
+	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"many.example": many}, peers: []model.Collector{at("2001:db8::2"), at("2001:db8::1"), at("192.0.2.1")}})
+	if want := []model.Collector{at("2001:db8::1"), at("2001:db8::2"), at("2001:db8::3")}; err != nil || !slices.Equal(r.Node.Collectors, want) || len(r.Unspared) != 0 {
+		t.Errorf("%v, %v, %v", r.Node.Collectors, r.Unspared, err)
 	}
 }
 

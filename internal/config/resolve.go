@@ -37,6 +37,8 @@ type Host interface {
 	// StackOptions is how many options the stack takes in one Hop-by-Hop header:
 	// net.ipv6.max_hbh_opts_number.
 	StackOptions() (int, error)
+	// Peers lists the collectors to which sinks send now, whatever the configuration says.
+	Peers() []model.Collector
 	// SourceTo is the address from which the kernel would send to dst.
 	SourceTo(dst netip.Addr) (netip.Addr, error)
 	// ProofKey reads the key of a proof of transit from a file.

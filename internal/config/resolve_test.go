@@ -23,6 +23,7 @@ type fakeHost struct {
 	broken  string
 	sources map[netip.Addr]netip.Addr
 	names   map[string][]netip.Addr
+	peers   []model.Collector
 }
 
 func (h fakeHost) SourceTo(to netip.Addr) (netip.Addr, error) {
@@ -32,6 +33,7 @@ func (h fakeHost) SourceTo(to netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no route to %s", to)
 }
 
+func (h fakeHost) Peers() []model.Collector           { return h.peers }
 func (h fakeHost) Addresses(name string) []netip.Addr { return h.names[name] }
 
 func (h fakeHost) Link(name string) (Link, bool, error) {

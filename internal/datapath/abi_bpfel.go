@@ -645,52 +645,53 @@ const (
 	abiOutcomeOUTCOME_TRACE_GROWN                abiOutcome = 12
 	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 13
 	abiOutcomeOUTCOME_POT_TOO_OLD                abiOutcome = 14
-	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 15
-	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 16
-	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 17
-	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 18
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 19
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 20
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 21
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 22
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 23
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 24
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 25
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 26
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 27
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 28
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 29
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 30
-	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 31
-	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 32
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 33
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 34
-	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 35
-	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 36
-	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 37
-	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 38
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 39
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 40
-	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 41
-	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 42
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 43
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 44
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 45
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 46
-	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 47
-	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 48
-	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 49
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 50
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 51
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 52
-	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 53
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 54
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 55
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 56
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 57
-	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 58
-	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 59
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 60
+	abiOutcomeOUTCOME_POT_AHEAD                  abiOutcome = 15
+	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 16
+	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 17
+	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 18
+	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 19
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 20
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 21
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 22
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 23
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 24
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 25
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 26
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 27
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 28
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 29
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 30
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 31
+	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 32
+	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 33
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 34
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 35
+	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 36
+	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 37
+	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 38
+	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 39
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 40
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 41
+	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 42
+	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 43
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 44
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 45
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 46
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 47
+	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 48
+	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 49
+	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 50
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 51
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 52
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 53
+	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 54
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 55
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 56
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 57
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 58
+	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 59
+	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 60
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 61
 )
 
 type abiPatch struct {
@@ -787,14 +788,11 @@ const (
 )
 
 type abiProof struct {
-	_        structs.HostLayout
-	Profile  uint64
-	Next     uint64
-	Ahead    int64
-	Pad      [5]uint64
-	Greatest uint64
-	Pad2     [7]uint64
-	Words    [4096]uint64
+	_       structs.HostLayout
+	Profile uint64
+	Next    uint64
+	Pad     [14]uint64
+	Words   [4096]uint64
 }
 
 type abiProofBlock struct {
@@ -811,6 +809,7 @@ const (
 	abiProofBoundPROOF_MOST_LAG  abiProofBound = 4096
 	abiProofBoundPROOF_WORD_BITS abiProofBound = 4
 	abiProofBoundPROOF_WORDS     abiProofBound = 4096
+	abiProofBoundPROOF_UNIT      abiProofBound = 16
 )
 
 type abiProofRole uint32

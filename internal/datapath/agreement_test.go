@@ -383,7 +383,7 @@ func unreachable(hook string, o model.Outcome) bool {
 		return hook != "tc egress"
 	case model.OutcomeRemovalPartial, model.OutcomeOptionsRemoved, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
 		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel,
-		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid,
+		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid,
 		model.OutcomePotRejected, model.OutcomePotDropped, model.OutcomeMalformedSequences,
 		model.OutcomeActiveTerminated, model.OutcomeLoopbackReceived, model.OutcomeIncrementalTrace:
 		return hook == "tc egress"

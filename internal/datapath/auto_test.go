@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pintest"
@@ -48,46 +50,35 @@ func TestAutoFallsBack(t *testing.T) {
 }
 
 // TestAutoChooses takes XDP where headers are removed or nothing is filled, so before
-// receive offload, and tc where the stack gets what was filled. A hook that is in place
-// stays in its mode.
+// receive offload, and tc where the stack gets what was filled, or the device is a veth
+// that does not forward fast. A hook that is in place stays in its mode.
 func TestAutoChooses(t *testing.T) {
 	l := raise(t, "wm-dp-choose")
 	path := pintest.Directory(t)
 	late := tcModes(t)[0]
+	remove := func(c *datapath.Config) { c.Node.Namespaces[0].Remove = true }
+	fast := func(c *datapath.Config) { c.Fast = map[model.IfIndex]bool{c.Node.Interfaces[0].Index: true} }
 	err := l.Node("near").Do(func() error {
+		openTap(t, "tap0", 0)
 		for _, tt := range []struct {
 			name   string
+			device string
 			change func(*datapath.Config)
 			want   datapath.AttachMode
 		}{
-			{"fills", func(*datapath.Config) {}, late},
-			{"removes", func(c *datapath.Config) { c.Node.Namespaces[0].Remove = true }, datapath.AttachXDP},
-			{"ends tunnels", func(c *datapath.Config) {
+			{"fills", "tap0", func(*datapath.Config) {}, late},
+			{"removes", "tap0", remove, datapath.AttachXDP},
+			{"ends tunnels", "tap0", func(c *datapath.Config) {
 				c.Node.Decapsulations = []model.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8::1")}}
 			}, datapath.AttachXDP},
-			{"forwards fast", func(c *datapath.Config) { c.Fast = map[model.IfIndex]bool{c.Node.Interfaces[0].Index: true} }, datapath.AttachXDP},
-			{"no namespace", func(c *datapath.Config) { c.Node.Namespaces = nil }, datapath.AttachXDP},
-			{"edge", func(c *datapath.Config) { c.Node.Interfaces[0].Roles = 0 }, datapath.AttachXDP},
+			{"no namespace", "tap0", func(c *datapath.Config) { c.Node.Namespaces = nil }, datapath.AttachXDP},
+			{"edge", "tap0", func(c *datapath.Config) { c.Node.Interfaces[0].Roles = 0 }, datapath.AttachXDP},
+			{"forwards fast", "eth0", fast, datapath.AttachXDP},
+			{"a veth removes", "eth0", remove, late},
+			{"a veth at the edge", "eth0", func(c *datapath.Config) { c.Node.Interfaces[0].Roles = 0 }, late},
+			{"a veth removes and forwards fast", "eth0", func(c *datapath.Config) { remove(c); fast(c) }, datapath.AttachXDP},
 		} {
-			d, err := datapath.Open(datapath.Options{PinPath: path})
-			if err != nil {
-				return err
-			}
-			config := configuration(index(t), datapath.AttachAuto)
-			tt.change(&config)
-			if err := d.Apply(config); err != nil {
-				return err
-			}
-			if got := d.Interfaces()[0].Ingress; got != tt.want {
-				t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-			}
-			if err := d.Apply(configuration(index(t), datapath.AttachAuto)); err != nil {
-				return err
-			}
-			if got := d.Interfaces()[0].Ingress; got != tt.want {
-				t.Errorf("%s, then fills: %s, want %s as before", tt.name, got, tt.want)
-			}
-			if err := d.Remove(); err != nil {
+			if err := chooses(t, path, tt.name, tt.device, tt.change, tt.want); err != nil {
 				return err
 			}
 		}
@@ -96,4 +87,37 @@ func TestAutoChooses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// chooses serves a device with attach: auto, then with what it fills for the stack.
+func chooses(t *testing.T, path, name, device string, change func(*datapath.Config), want datapath.AttachMode) error {
+	t.Helper()
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	config := func() datapath.Config {
+		c := configuration(model.IfIndex(link.Attrs().Index), datapath.AttachAuto)
+		c.Node.Interfaces[0].Name = device
+		return c
+	}
+	d, err := datapath.Open(datapath.Options{PinPath: path})
+	if err != nil {
+		return err
+	}
+	changed := config()
+	change(&changed)
+	if err := d.Apply(changed); err != nil {
+		return err
+	}
+	if got := d.Interfaces()[0].Ingress; got != want {
+		t.Errorf("%s: %s, want %s", name, got, want)
+	}
+	if err := d.Apply(config()); err != nil {
+		return err
+	}
+	if got := d.Interfaces()[0].Ingress; got != want {
+		t.Errorf("%s, then fills: %s, want %s as before", name, got, want)
+	}
+	return d.Remove()
 }

@@ -63,6 +63,13 @@ func (g *generation) fillsForStack(in compiledInterface) bool {
 	return model.Role(in.entry.Roles)&model.RoleIngress != 0 && len(g.namespaces) > 0 && !g.removes(in) && !in.device.fast
 }
 
+// isCopiedForXDP reports whether native XDP would cost an interface's TCP more than it gives.
+// With an XDP program, a veth copies each packet that the stack gets into pages of its own,
+// and the other end sends no large packets (GSO). Sockets of this machine count the pages,
+// so their receive buffers are full early, and the kernel discards what is in them
+// (TcpExtPruneCalled).
+func isCopiedForXDP(in compiledInterface) bool { return in.device.veth && !in.device.fast }
+
 // takesOptions sets how many options the stack takes in one header; nil is Linux's
 // default.
 func (g *generation) takesOptions(n *int) {

@@ -64,8 +64,6 @@ type Datapath struct {
 	served   map[model.IfIndex]*served
 	set      *programSet // under applying; nil before the first Apply
 
-	clockAhead int64 // under applying: when FollowClock last looked, by how much TAI was ahead of the time since the boot; ns
-
 	gaps     *flowGaps
 	counting *counting // of the last Apply, under applying; nil before the first one
 	reading  emptied

@@ -210,7 +210,7 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	switch after.Outcome {
 	case model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
 		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomePotUpdated, model.OutcomePotAccepted,
-		model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomeIncrementalTrace:
+		model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomeIncrementalTrace:
 	default:
 		return false
 	}

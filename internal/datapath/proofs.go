@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -16,14 +15,13 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// numberUnit is how many nanoseconds of TAI a number of a new profile stands for. A node
-// that starts again without its maps so begins beyond the numbers that it has given,
-// unless there were more than 62 million packets in each second.
-const numberUnit = 16
+// numberUnit is how many nanoseconds of TAI a number stands for. Numbers are behind the time
+// unless there are more than 62 million packets in each second, so a node that starts again
+// without its maps begins beyond the numbers that it has given.
+const numberUnit = int64(abiProofBoundPROOF_UNIT)
 
-// clockStep is by how much the clock must have been set forward before numbers follow it.
-// The clock of the time since the boot is slewed like TAI, so they differ by steps alone.
-const clockStep = int64(time.Second)
+// numberWindow is how many numbers a verifying node's words hold.
+const numberWindow = uint64(abiProofBoundPROOF_WORDS) << abiProofBoundPROOF_WORD_BITS
 
 // proving is the proofs of a generation.
 type proving struct {
@@ -151,85 +149,75 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 	return uint32(free), nil
 }
 
-// readClocks reads TAI, and by how much it is ahead of the time since the boot, in
-// nanoseconds.
-func readClocks() (now, ahead int64, err error) {
-	var tai, boot unix.Timespec
-	if err = unix.ClockGettime(unix.CLOCK_TAI, &tai); err == nil {
-		err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
+// readTAI reads the clock of numbers, in nanoseconds.
+func readTAI() (int64, error) {
+	var tai unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &tai); err != nil {
+		return 0, fmt.Errorf("read the clock: %w", err)
 	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("read the clock: %w", err)
-	}
-	return tai.Nano(), tai.Nano() - boot.Nano(), nil
+	return tai.Nano(), nil
 }
 
 // beginProof gives a slot that no program uses to a profile.
 func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
-	now, ahead, err := readClocks()
+	now, err := readTAI()
 	if err != nil {
 		return err
 	}
-	entry := abiProof{Profile: profile, Next: uint64(now) / numberUnit, Ahead: ahead}
-	if err := proofs.Put(slot, entry); err != nil {
+	if err := proofs.Put(slot, abiProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapProofs, err)
 	}
 	return nil
 }
 
-// FollowClock lets the numbers of proofs begin again at the time if the clock was set
-// forward since they began: after a boot with a clock that is behind, verifying nodes take
-// them for old ones. It reports for how many profiles.
-func (d *Datapath) FollowClock() (raised int, err error) {
-	now, ahead, err := readClocks()
+// FollowClock lets the numbers of proofs follow the time: else those of a node that booted
+// with its clock behind, and of one whose proofs an attacker forged with numbers ahead, would be
+// too old to verifying nodes for good. Call it every second.
+func (d *Datapath) FollowClock() error {
+	now, err := readTAI()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if !d.applying.TryLock() { // a change may give a profile a slot; the next call looks again
-		return 0, nil
+		return nil
 	}
 	defer d.applying.Unlock()
-	step := ahead - d.clockAhead
-	if d.tables.maps[mapProofs] == nil || d.clockAhead != 0 && -clockStep < step && step < clockStep {
-		return 0, nil
+	if proofs := d.tables.maps[mapProofs]; proofs != nil {
+		return followClock(proofs, now)
 	}
-	raised, err = followClock(d.tables.maps[mapProofs], now, ahead)
-	if err == nil { // else the next call tries again
-		d.clockAhead = ahead
-	}
-	return raised, err
+	return nil
 }
 
 // followClock does so in memory that programs share, word by word. A number that a program
 // takes meanwhile is below those that follow.
-func followClock(proofs *ebpf.Map, now, ahead int64) (raised int, err error) {
-	const next, began, size = 8, 16, int64(unsafe.Sizeof(abiProof{})) // offsets of Next and Ahead
+func followClock(proofs *ebpf.Map, now int64) error {
+	const next, size = 8, int64(unsafe.Sizeof(abiProof{})) // offset of Next
 	memory, err := proofs.Memory()
 	if err != nil {
-		return 0, fmt.Errorf("map the numbers of proofs: %w", err)
+		return fmt.Errorf("map the numbers of proofs: %w", err)
 	}
-	write := func(at int64, word uint64) {
-		if err == nil {
-			_, err = memory.WriteAt(binary.NativeEndian.AppendUint64(nil, word), at)
-		}
-	}
-	for at := int64(0); err == nil && at < size*int64(proofs.MaxEntries()); at += size {
-		var entry [24]byte
+	for at := int64(0); at < size*int64(proofs.MaxEntries()); at += size {
+		var entry [16]byte
 		if _, err := memory.ReadAt(entry[:], at); err != nil {
-			return raised, fmt.Errorf("read map %s: %w", mapProofs, err)
+			return fmt.Errorf("read map %s: %w", mapProofs, err)
 		}
-		word := func(at int) uint64 { return binary.NativeEndian.Uint64(entry[at:]) }
-		if word(0) == 0 || ahead-int64(word(began)) < clockStep {
-			continue
+		profile, number := binary.NativeEndian.Uint64(entry[:]), binary.NativeEndian.Uint64(entry[next:])
+		if raised := raisedNumber(number, now); profile != 0 && raised != number {
+			if _, err := memory.WriteAt(binary.NativeEndian.AppendUint64(nil, raised), at+next); err != nil {
+				return fmt.Errorf("fill map %s: %w", mapProofs, err)
+			}
 		}
-		if first := uint64(now) / numberUnit; word(next) < first {
-			write(at+next, first)
-			raised++
-		}
-		write(at+began, uint64(ahead))
 	}
-	if err != nil {
-		return raised, fmt.Errorf("fill map %s: %w", mapProofs, err)
+	return nil
+}
+
+// raisedNumber is the first number that is not before the time and has the place in the
+// window that the given one has. So packets that are still on the way find their places as
+// they were: the numbers after it take the place of the oldest ones.
+func raisedNumber(number uint64, now int64) uint64 {
+	first := uint64(now / numberUnit)
+	if number >= first {
+		return number
 	}
-	return raised, nil
+	return number + (first-number+numberWindow-1)/numberWindow*numberWindow
 }

@@ -17,8 +17,12 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// firstNumber is the first PktID in tests: a group of the window does not begin with it.
-const firstNumber = 1<<60 + 1_000_003
+// firstNumber is the first PktID in tests, of a time before fixedTime: a group of the window
+// does not begin with it. lastNumber is the furthest ahead that is accepted then.
+const (
+	firstNumber = 1<<56 + 1_000_003
+	lastNumber  = uint64(fixedTime+60e9) / 16
+)
 
 // testKeys are the keys of a profile of four nodes, the same in every run.
 func testKeys(t testing.TB, profile uint64) []*pot.Key {
@@ -62,6 +66,8 @@ func (g generator) proof() []byte {
 	switch g.IntN(12) {
 	case 0, 2, 3:
 		p.PktID -= 65400 + g.Uint64N(512)
+	case 4:
+		p.PktID = lastNumber - 20 + g.Uint64N(40)
 	case 1:
 		p.PktID = []uint64{0, pot.Prime - 1, pot.Prime, 1<<64 - 1, g.Uint64()}[g.IntN(5)]
 	}

@@ -51,14 +51,15 @@ func (p *programs) verdictOf(t testing.TB, program *ebpf.Program, frame []byte) 
 // a node, twice by one, again, and changed on the way.
 func TestProofOfPath(t *testing.T) {
 	onOneCPU(t)
+	clock := nowTAI(t) // numbers begin at the time
 	keys := testKeys(t, 1)
 	nodes := make([]*programs, len(keys))
 	for i, key := range keys {
-		nodes[i] = loadPrograms(t, provingConfig(key), 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
+		nodes[i] = loadPrograms(t, provingConfig(key), 1, clock, hookIngressXDP, hookIngressTC, hookEgressTC)
 	}
 	dropping := provingConfig(keys[3])
 	dropping.Namespaces[0].Proof.DropRejected = true
-	strict := loadPrograms(t, dropping, 1, fixedTime, hookIngressXDP, hookIngressTC)
+	strict := loadPrograms(t, dropping, 1, clock, hookIngressXDP, hookIngressTC)
 	started := func() []byte {
 		_, frame := run(t, nodes[0].tcOut, plainPacket(7), 0)
 		return frame
@@ -240,18 +241,19 @@ func TestAcceptedOnce(t *testing.T) {
 }
 
 // TestWindowOfProofs compares the window with a plain list of numbers: jumps ahead, small
-// and larger than the window, and numbers at its far edge.
+// and larger than the window, numbers at its far edge, and numbers that the clock has not
+// reached.
 func TestWindowOfProofs(t *testing.T) {
 	onOneCPU(t)
 	keys := testKeys(t, 4)
 	p := loadPrograms(t, provingConfig(keys[3]), 1, fixedTime, hookIngressXDP)
 	rng := rand.New(rand.NewPCG(61, 16))
-	taken := make(map[uint64]bool)
+	taken, groups := make(map[uint64]bool), make(map[uint64]uint64)
 	greatest := uint64(firstNumber)
 	seen := make(map[model.Outcome]int)
 	for range 6000 {
 		number := greatest
-		switch rng.IntN(8) {
+		switch rng.IntN(9) {
 		case 0:
 			number += rng.Uint64N(200)
 		case 1:
@@ -262,28 +264,74 @@ func TestWindowOfProofs(t *testing.T) {
 			number -= 65536 - rng.Uint64N(40)
 		case 4:
 			number -= 65536 + rng.Uint64N(1000)
+		case 5:
+			number = lastNumber - 40 + rng.Uint64N(80)
 		default:
 			number -= rng.Uint64N(40)
 		}
-		want := model.OutcomePotAccepted
-		switch {
-		case number < greatest && greatest/16-number/16 >= 65536/16:
+		group, want := number/16, model.OutcomePotAccepted
+		switch last := groups[group%4096]; {
+		case group < last:
 			want = model.OutcomePotTooOld
+		case group > last && number > lastNumber:
+			want = model.OutcomePotAhead
 		case taken[number]:
 			want = model.OutcomePotReplayed
 		default:
-			taken[number] = true
-			greatest = max(greatest, number)
+			taken[number], groups[group%4096] = true, group
+			if number < lastNumber-40 {
+				greatest = max(greatest, number)
+			}
 		}
 		seen[want]++
 		if got, _ := p.verdictOf(t, p.xdp, arriving(keys, number)); got != want {
 			t.Fatalf("%d, with %d accepted: %v, want %v", number, greatest, got, want)
 		}
 	}
-	for _, o := range []model.Outcome{model.OutcomePotAccepted, model.OutcomePotReplayed, model.OutcomePotTooOld} {
-		if seen[o] < 100 {
+	for _, o := range []model.Outcome{model.OutcomePotAccepted, model.OutcomePotReplayed, model.OutcomePotTooOld, model.OutcomePotAhead} {
+		if seen[o] < 10 {
 			t.Errorf("%v: only %d times", o, seen[o])
 		}
+	}
+}
+
+// TestForgedProofAhead: right proofs of numbers far ahead, as somebody who sees packets before
+// and after nodes can make them, do not end the acceptance of other packets.
+func TestForgedProofAhead(t *testing.T) {
+	onOneCPU(t)
+	keys := testKeys(t, 4)
+	p := loadPrograms(t, provingConfig(keys[3]), 1, fixedTime, hookIngressXDP)
+	expect := func(number uint64, want model.Outcome) {
+		t.Helper()
+		if got, _ := p.verdictOf(t, p.xdp, arriving(keys, number)); got != want {
+			t.Errorf("%d: %v, want %v", number, got, want)
+		}
+	}
+	const packets = 100
+	for i := range uint64(packets) {
+		expect(firstNumber+i, model.OutcomePotAccepted)
+	}
+	expect(pot.Prime-1, model.OutcomePotAhead)
+	expect(lastNumber+1, model.OutcomePotAhead)
+	// One that clocks explain is accepted, and takes one place of the window.
+	expect(lastNumber, model.OutcomePotAccepted)
+	refused := 0
+	for i := range uint64(65536) {
+		switch got, _ := p.verdictOf(t, p.xdp, arriving(keys, firstNumber+packets+i)); got {
+		case model.OutcomePotAccepted:
+		case model.OutcomePotTooOld:
+			refused++
+		default:
+			t.Fatalf("packet %d: %v", i, got)
+		}
+	}
+	if refused != 16 {
+		t.Errorf("after a forged packet, %d of 65536 are refused, want 16", refused)
+	}
+	// When numbers have followed the time beyond it, all are accepted again.
+	after := raisedNumber(firstNumber+packets+65536, fixedTime+61e9)
+	if after%65536 != (firstNumber+packets)%65536 || after <= lastNumber {
+		t.Errorf("the number that follows the time is %d", after)
 	}
 }
 
@@ -329,64 +377,59 @@ func nowTAI(t testing.TB) int64 {
 	return now.Nano()
 }
 
-// TestNumbersFollowClock: the numbers of a profile that began while the clock was behind begin
-// again once it is set, and only then.
+// TestNumbersFollowClock: the numbers of a profile follow the time, at the place in the window
+// that they have, and never go back.
 func TestNumbersFollowClock(t *testing.T) {
 	onOneCPU(t)
 	key := testKeys(t, 4)[0]
 	p := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC)
 	m := p.maps[mapProofs]
-	now, ahead, err := readClocks()
-	if err != nil {
-		t.Fatal(err)
-	}
 	slots, err := readSlots(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slot := uint32(slices.Index(slots, slotName(key.Profile)))
-	const began, year = 1000, int64(365 * 24 * time.Hour)
-	clock := uint64(now) / numberUnit
+	now := nowTAI(t)
+	clock := uint64(now / numberUnit)
 	for _, tt := range []struct {
-		name          string
-		behind, next  int64 // of the clock when the numbers began; the number
-		follows, jump bool
+		name   string
+		next   uint64
+		raised bool
 	}{
-		{"set forward", year, began, true, true},
-		{"set forward by two seconds", int64(2 * time.Second), began, true, true},
-		{"slewed", int64(time.Second / 2), began, false, false},
-		{"set back", -year, began, false, false},
-		{"set forward, with numbers that are ahead", year, int64(clock) + 1e9, true, false},
+		{"began with a clock that was behind", 1000, true},
+		{"a second ago", clock - 1e9/16, true},
+		{"a moment ago: the CPU's other numbers are ahead", clock - 1, false},
+		{"now", clock, false},
+		{"began with a clock that was ahead", clock + 1e9, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			entry := abiProof{Profile: slotName(key.Profile), Next: uint64(tt.next), Ahead: ahead - tt.behind, Greatest: 17}
+			entry := abiProof{Profile: slotName(key.Profile), Next: tt.next}
+			entry.Words[7] = 17
 			if err := m.Put(slot, entry); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.maps[mapProofBlocks].Put(slot, make([]abiProofBlock, ebpf.MustPossibleCPU())); err != nil {
 				t.Fatal(err)
 			}
-			if first := proofIn(t, mustInsert(t, p)).PktID; first != uint64(tt.next) {
+			if first := proofIn(t, mustInsert(t, p)).PktID; first != tt.next {
 				t.Fatalf("the first number is %d", first)
 			}
-			want, wantNumber, wantAhead := 0, uint64(tt.next)+1, ahead-tt.behind
-			if tt.jump {
-				want, wantNumber = 1, clock
-			}
-			if tt.follows {
-				wantAhead = ahead
-			}
 			for range 2 {
-				if raised, err := followClock(m, now, ahead); err != nil || raised != want {
-					t.Errorf("the numbers of %d profiles follow, %v; want %d", raised, err, want)
+				if err := followClock(m, now); err != nil {
+					t.Error(err)
 				}
-				want = 0
 			}
-			if number := proofIn(t, mustInsert(t, p)).PktID; number != wantNumber {
-				t.Errorf("the number is %d, want %d", number, wantNumber)
+			number, place := proofIn(t, mustInsert(t, p)).PktID, (tt.next+64)%numberWindow
+			switch {
+			case !tt.raised:
+				if number != tt.next+1 {
+					t.Errorf("the number is %d, want %d", number, tt.next+1)
+				}
+			case number < clock || number >= clock+numberWindow || number%numberWindow != place:
+				t.Errorf("the number is %d, want one of %d and %d more, at the place %d", number, clock, numberWindow, place)
 			}
-			if err := m.Lookup(slot, &entry); err != nil || entry.Ahead != wantAhead || entry.Greatest != 17 || entry.Profile != slotName(key.Profile) {
-				t.Errorf("%v: ahead %d, want %d; greatest %d", err, entry.Ahead, wantAhead, entry.Greatest)
+			if err := m.Lookup(slot, &entry); err != nil || entry.Next < clock || entry.Words[7] != 17 || entry.Profile != slotName(key.Profile) {
+				t.Errorf("%v: the next number is %d, at %d; word %d", err, entry.Next, clock, entry.Words[7])
 			}
 		})
 	}

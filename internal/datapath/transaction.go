@@ -20,7 +20,7 @@ type prepared struct {
 	place   model.Place
 	edge    [2]bool // the domain's edge filters at egress, ingress
 	notXDP  string  // why auto does not use XDP; "" if it may
-	late    bool    // auto prefers tc at ingress, after receive offload
+	late    bool    // auto prefers tc at ingress
 }
 
 // transaction attaches a set of programs to the interfaces of a generation, or
@@ -51,7 +51,7 @@ func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMo
 		p.served, p.created = s, true
 	}
 	t.interfaces[in.index] = p
-	p.late = g.fillsForStack(in)
+	p.late = g.fillsForStack(in) || isCopiedForXDP(in)
 	if in.device.virtual && g.removes(in) {
 		p.notXDP = notCutInXDP
 		if p.want == AttachXDP {

@@ -98,14 +98,14 @@ func SkippedOffloaded(iface, encapsulation string, packets uint64) []Warning {
 // Proofs counts the proofs of transit that a node recently verified at an interface, and
 // the packets that it dropped for them.
 type Proofs struct {
-	Accepted, Rejected, Invalid, Replayed, TooOld uint64
-	Dropped                                       uint64
+	Accepted, Rejected, Invalid, Replayed, TooOld, Ahead uint64
+	Dropped                                              uint64
 }
 
 // RejectedProofs warns if few of the proofs that arrive are right.
 func RejectedProofs(iface string, p Proofs) []Warning {
 	wrong, again := p.Rejected+p.Invalid, p.Replayed+p.TooOld
-	if n := wrong + again; n < enough || n*fewTaken < p.Accepted {
+	if n := wrong + again + p.Ahead; n < enough || n*fewTaken < p.Accepted {
 		return nil
 	}
 	var counters []string
@@ -113,7 +113,7 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 		name string
 		n    uint64
 	}{
-		{"pot_rejected", p.Rejected}, {"pot_invalid", p.Invalid}, {"pot_replayed", p.Replayed}, {"pot_too_old", p.TooOld},
+		{"pot_rejected", p.Rejected}, {"pot_invalid", p.Invalid}, {"pot_replayed", p.Replayed}, {"pot_too_old", p.TooOld}, {"pot_ahead", p.Ahead},
 	} {
 		if c.n > 0 {
 			counters = append(counters, fmt.Sprintf("%s %d", c.name, c.n))
@@ -121,7 +121,10 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 	}
 	why, cure := "packets skipped or repeated a node, or keys differ in profile",
 		"compare line 2 of all key files ('waymark pot generate' makes new ones), then find the node whose pot_updated does not grow"
-	if wrong < again {
+	switch {
+	case p.Ahead > wrong+again:
+		why, cure = "their numbers are of a time more than a minute ahead of this node's clock", "synchronise the clocks of this node and the first one; if they are, an attacker forges proofs: renew the keys"
+	case wrong < again:
 		why, cure = "their numbers came before, or are much older than others", "find the node that sends packets twice or late, or the sender that replays them"
 	}
 	fate := "their packets went on"
@@ -130,6 +133,6 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 		cure += "; drop-rejected: false lets packets pass"
 	}
 	return []Warning{New(ProofsRejected, iface,
-		fmt.Sprintf("%s refused %d proofs of transit in the last minute (%s) and accepted %d: %s; %s", iface, wrong+again, strings.Join(counters, ", "), p.Accepted, why, fate),
+		fmt.Sprintf("%s refused %d proofs of transit in the last minute (%s) and accepted %d: %s; %s", iface, wrong+again+p.Ahead, strings.Join(counters, ", "), p.Accepted, why, fate),
 		cure)}
 }

@@ -97,6 +97,7 @@ const (
 	TunnelErrorsUnheard Code = "tunnel_errors_unheard"
 	TunnelRefused       Code = "tunnel_refused"
 	TunnelUnroutable    Code = "tunnel_unroutable"
+	XDPCopies           Code = "xdp_copies"
 	XDPFallback         Code = "xdp_fallback"
 	XDPMissing          Code = "xdp_missing"
 )
@@ -176,6 +177,7 @@ var kinds = []Kind{
 	{TunnelErrorsUnheard, Degraded, "errors about tunnelled packets do not reach their senders"},
 	{TunnelRefused, Degraded, "a node refuses packets of a tunnel"},
 	{TunnelUnroutable, Degraded, "a tunnel's destination has no route"},
+	{XDPCopies, Hint, "native XDP slows TCP down on a veth"},
 	{XDPFallback, Info, "native XDP is not used"},
 	{XDPMissing, Info, "the kernel has no XDP"},
 }

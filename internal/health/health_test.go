@@ -86,6 +86,8 @@ func TestCheckNode(t *testing.T) {
 			n.Interfaces[1].Hook = "xdp"
 		}, OrderAtRisk, "eth1", "forwards fast", "flows: 1/n"},
 		{"removed after GRO", func(n *Node) { n.Interfaces[1].GRO, n.Interfaces[1].Removes = true, true }, OrderAtRisk, "eth1", "removes headers in tc, after receive offload", "ethtool -K eth1 gro off"},
+		{"xdp on a veth", func(n *Node) { n.Interfaces[0].Veth = true }, XDPCopies, "eth0", "a veth with native XDP", "set attach: tcx"},
+		{"removed after GRO on a veth", func(n *Node) { i := &n.Interfaces[1]; i.GRO, i.Removes, i.Veth = true, true, true }, OrderAtRisk, "eth1", "removes headers in tc", "ethtool -K eth1 gro off"},
 		{"xdp refused", func(n *Node) { n.Interfaces[1].XDPRefused = "EOPNOTSUPP" }, XDPFallback, "eth1", "served by tcx, because native XDP was refused: EOPNOTSUPP", "attach: tcx"},
 		{"missing", func(n *Node) { n.Missing = []string{"eth7"} }, InterfaceMissing, "eth7", "does not exist", "create"},
 		{"one byte short", func(n *Node) { n.Interfaces[1].MTU = 1619 }, MTUTooSmall, "eth1", "adds 120 bytes, the MTU of eth1 is 1619: packets over 1499 bytes", "mtu 1620"},
@@ -158,7 +160,7 @@ func TestOrderIsKept(t *testing.T) {
 		{Name: "eth0", Hook: "xdp", Fills: true}, {Name: "eth0", Hook: "tcx", Removes: true},
 		{Name: "eth0", Hook: "xdp", GRO: true, Fills: true, Removes: true}, {Name: "eth0", Hook: "xdp", GRO: true},
 		{Name: "eth0", Hook: "tcx", GRO: true, Fills: true}, {Name: "eth0", Hook: "clsact", GRO: true},
-		{Name: "eth0", Hook: "tcx", GRO: true, Differs: true}, {Name: "eth0", Hook: "tcx", Whole: true, Differs: true}, {Name: "eth0", Hook: "xdp", Forwards: true},
+		{Name: "eth0", Hook: "tcx", GRO: true, Differs: true}, {Name: "eth0", Hook: "tcx", Veth: true, Differs: true}, {Name: "eth0", Hook: "xdp", Forwards: true},
 		{Name: "eth0", Hook: "tcx", GRO: true, Forwards: true, Differs: true},
 	} {
 		if ws := order(i); len(ws) != 0 {

@@ -32,7 +32,7 @@ func ReadInterface(name string, mtu int) Interface {
 		KernelIOAM6: kernelIOAM6(name),
 		LRO:         ethtool(name, unix.ETHTOOL_GFLAGS)&ethFlagLRO != 0,
 		GRO:         ethtool(name, ethtoolGetGRO)&ethtoolFeature != 0,
-		Whole:       isVeth(name),
+		Veth:        isVeth(name),
 	}
 }
 

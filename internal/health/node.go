@@ -26,7 +26,7 @@ type Interface struct {
 	Fills       bool   // traces that arrive there are filled, for the stack
 	Removes     bool   // headers that arrive there may be removed
 	Keeps       bool   // though Removes, some of the traces that are filled stay in their packets
-	Whole       bool   // it gets large packets whole, without GRO (veth)
+	Veth        bool   // it gets packets of another namespace, as large as that sends them
 	Forwards    bool   // it forwards fast
 	Differs     bool   // packets that arrive there get headers that differ within a TCP flow, and nodes after this one may have GRO
 }
@@ -136,6 +136,11 @@ func checkInterface(i Interface) []Warning {
 		ws = append(ws, New(XDPFallback, i.Name,
 			fmt.Sprintf("%s is served by %s, because native XDP was refused: %s", i.Name, i.Hook, i.XDPRefused),
 			fmt.Sprintf("lift the driver's limit (MTU, LRO, queues), or set attach: %s to accept it", i.Hook)))
+	}
+	if i.Veth && i.Hook == "xdp" && !i.Forwards {
+		ws = append(ws, New(XDPCopies, i.Name,
+			fmt.Sprintf("%s is a veth with native XDP: the kernel copies each packet that its stack gets, and the other end sends no large packets (GSO), so TCP through it is several times slower", i.Name),
+			"attach: auto prefers tc there, after an 'agent stop --remove' if XDP is in place; or set attach: tcx"))
 	}
 	return ws
 }

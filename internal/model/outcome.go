@@ -27,6 +27,7 @@ const (
 	OutcomeTraceGrown        // incremental trace: the packet has grown by the node data
 	OutcomeTraceOverflow     // no room for the node data: overflow flag set
 	OutcomePotTooOld         // proof of transit: right, but its number is older than the window
+	OutcomePotAhead          // proof of transit: right, but its number is of a later time than clocks explain
 	OutcomePotReplayed       // proof of transit: right, but its number was accepted before
 	OutcomePotInvalid        // proof of transit: a number that is no element of the field: untouched
 	OutcomePotRejected       // proof of transit: wrong

@@ -10,14 +10,15 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// proofWindow is in how many numbers, up to the greatest accepted one, a verifying node
-// finds replayed packets. It moves in steps of 16.
-const proofWindow, proofStep = 65536, 16
+// A verifying node has places for groups of numbers: number/proofStep modulo proofPlaces. A
+// number stands for proofUnit nanoseconds of TAI, and may be proofAhead further than its clock.
+const proofPlaces, proofStep, proofUnit, proofAhead = 4096, 16, 16, 60_000_000_000
 
-// accepted is what a verifying node remembers of a profile.
+// accepted is what a verifying node remembers of a profile: the last group of each place, and
+// all numbers.
 type accepted struct {
-	greatest uint64
-	numbers  map[uint64]bool
+	groups  [proofPlaces]uint64
+	numbers map[uint64]bool
 }
 
 // NumberProofs sets the number of the next packet that gets a proof of a namespace. A
@@ -65,17 +66,17 @@ func (potModule) ingress(n *Node, option ioam.Option, v *visit) model.Outcome {
 		return outcome
 	}
 	v.proved = true
-	outcome = n.prove(&p, proof.Key)
+	outcome = n.prove(&p, proof.Key, v.time)
 	binary.BigEndian.PutUint64(option.Data[2+12:], p.Cumulative)
 	switch outcome {
-	case model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected:
+	case model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected:
 		v.refused = v.refused || proof.DropRejected
 	}
 	return outcome
 }
 
 // prove updates a proof, and verifies it with the key of the last node.
-func (n *Node) prove(p *ioam.ProofOfTransit, key *pot.Key) model.Outcome {
+func (n *Node) prove(p *ioam.ProofOfTransit, key *pot.Key, now int64) model.Outcome {
 	if !pot.Valid(p.PktID) || !pot.Valid(p.Cumulative) {
 		return model.OutcomePotInvalid
 	}
@@ -91,19 +92,22 @@ func (n *Node) prove(p *ioam.ProofOfTransit, key *pot.Key) model.Outcome {
 		known = &accepted{numbers: make(map[uint64]bool)}
 		n.accepted[key.Profile] = known
 	}
-	return known.take(p.PktID)
+	return known.take(p.PktID, now)
 }
 
 // take notes a number whose proof is right.
-func (a *accepted) take(number uint64) model.Outcome {
-	a.greatest = max(a.greatest, number)
+func (a *accepted) take(number uint64, now int64) model.Outcome {
+	group := number / proofStep
+	last := &a.groups[group%proofPlaces]
 	switch {
-	case a.greatest/proofStep-number/proofStep >= proofWindow/proofStep:
+	case group < *last:
 		return model.OutcomePotTooOld
+	case group > *last && number > uint64(now+proofAhead)/proofUnit:
+		return model.OutcomePotAhead
 	case a.numbers[number]:
 		return model.OutcomePotReplayed
 	}
-	a.numbers[number] = true
+	*last, a.numbers[number] = group, true
 	return model.OutcomePotAccepted
 }
 

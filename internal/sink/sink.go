@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -59,6 +60,16 @@ type Environment struct {
 	Facts   func() Facts
 	Changes *Changes  // of the facts
 	Shared  *sync.Map // what sinks of a kind share, under keys that the kind chooses
+	Peers   Peers     // nil: no packet gets a header of this node
+}
+
+// Peers are the collectors that sinks send to now.
+type Peers interface {
+	// Spare returns when packets to a collector get no IOAM header of this node (RFC 9326
+	// §3.1.2), and keeps that so until release is called. Sinks call it before they send
+	// the first packet, whatever the address is; network is one of package net's. left is
+	// closed when the host has had other addresses for a while.
+	Spare(ctx context.Context, network, host string, to netip.AddrPort) (left <-chan struct{}, release func(), err error)
 }
 
 // Facts are what options records report about the node.

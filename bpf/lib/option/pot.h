@@ -6,6 +6,7 @@
 #ifndef WAYMARK_OPTION_POT_H
 #define WAYMARK_OPTION_POT_H
 
+#include "clock.h"
 #include "draft.h"
 #include "edit.h"
 #include "option/option.h"
@@ -93,26 +94,26 @@ static __always_inline __u64 pot_share(const struct ioam_namespace *ns, __u64 nu
 }
 
 /*
- * Notes a number whose proof is right; OUTCOME_POT_ACCEPTED if it is new. CPUs share the window: they
- * raise `greatest` before they write a word, so that a word whose numbers are older can be used again.
- * Not inlined: see scan_options().
+ * Numbers are times in units of 16 ns. One that is further ahead than clocks differ is forged: it would
+ * make the numbers of a word too old until the time comes to it.
+ */
+static __always_inline int is_ahead(__u64 number)
+{
+	return number > (tai_now() + PROOF_MOST_AHEAD) / PROOF_UNIT;
+}
+
+/*
+ * Notes a number whose proof is right; OUTCOME_POT_ACCEPTED if it is new. The numbers of a word only
+ * increase, so no number that it has left is accepted again. Only a number that moves a word on has to be
+ * compared with the clock. Not inlined: see scan_options().
  */
 __noinline int accept_number(__u32 slot, __u64 number)
 {
 	struct proof *proof = bpf_map_lookup_elem(&proofs, &slot);
-	__u64 greatest = 0, group = number >> PROOF_WORD_BITS, bit = 1ULL << (number & 15), index;
+	__u64 group = number >> PROOF_WORD_BITS, bit = 1ULL << (number & 15), index;
 	__u64 tag = group / PROOF_WORDS, *word;
 
 	if (!proof)
-		return OUTCOME_POT_TOO_OLD;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < PROOF_TRIES; i++) {
-		greatest = *(volatile __u64 *)&proof->greatest;
-		if (number <= greatest ||
-		    __sync_val_compare_and_swap(&proof->greatest, greatest, number) == greatest)
-			break;
-	}
-	if (number < greatest && (greatest >> PROOF_WORD_BITS) - group >= PROOF_WORDS)
 		return OUTCOME_POT_TOO_OLD;
 	index = group & (PROOF_WORDS - 1);
 	opaque(index);
@@ -123,8 +124,10 @@ __noinline int accept_number(__u32 slot, __u64 number)
 	for (int i = 0; i < PROOF_TRIES; i++) {
 		__u64 old = *(volatile __u64 *)word, next = tag << 16 | bit;
 
-		if (old >> 16 > tag) /* meanwhile, other CPUs are a whole window ahead */
+		if (old >> 16 > tag)
 			return OUTCOME_POT_TOO_OLD;
+		if (old >> 16 < tag && is_ahead(number))
+			return OUTCOME_POT_AHEAD;
 		if (old >> 16 == tag) {
 			if (old & bit)
 				return OUTCOME_POT_REPLAYED;

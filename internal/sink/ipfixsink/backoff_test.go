@@ -5,6 +5,7 @@ package ipfixsink
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,8 @@ func newBriefLink(lasts time.Duration) *briefLink {
 	return l
 }
 
-func (l *briefLink) limit() int { return streamMessage }
+func (l *briefLink) peer() net.Addr { return &net.TCPAddr{} }
+func (l *briefLink) limit() int     { return streamMessage }
 func (l *briefLink) write(out []byte, _ []int) error {
 	l.taken += uint64(len(out))
 	return nil
@@ -74,7 +76,7 @@ func waitsBetween(t *testing.T, sessions map[int]time.Duration, count int) (wait
 	c := newCollector(t, newEncoder(t), Config{Transport: TCP, Address: "[::1]:4739"})
 	ctx, cancel := context.WithCancel(t.Context())
 	attempt, ended := 0, time.Time{}
-	c.dial = func(context.Context) (link, error) {
+	c.dial = func(context.Context, control) (link, error) {
 		if attempt > 0 {
 			waits = append(waits, time.Since(ended))
 		}

@@ -4,6 +4,7 @@ package ipfixsink
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -51,7 +52,8 @@ func TestGoldenOptions(t *testing.T) {
 // recorded is a link that records what is written.
 type recorded struct{ octets []byte }
 
-func (l *recorded) limit() int { return 1400 }
+func (l *recorded) peer() net.Addr { return &net.TCPAddr{} }
+func (l *recorded) limit() int     { return 1400 }
 func (l *recorded) write(out []byte, _ []int) error {
 	l.octets = append(l.octets, out...)
 	return nil

@@ -37,11 +37,14 @@ func DefaultMessageSize(t Transport) int {
 	return streamMessage
 }
 
-func (c Config) dial(ctx context.Context) (link, error) {
+// control is what a net.Dialer calls before a socket sends its first packet.
+type control func(ctx context.Context, network, address string, raw syscall.RawConn) error
+
+func (c Config) dial(ctx context.Context, spare control) (link, error) {
 	if c.Transport == UDP {
-		return c.dialUDP(ctx)
+		return c.dialUDP(ctx, spare)
 	}
-	return c.dialTCP(ctx)
+	return c.dialTCP(ctx, spare)
 }
 
 // tcpLink is a TCP connection, with or without TLS. Octets that the collector's host
@@ -78,10 +81,10 @@ func (c counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (c Config) dialTCP(ctx context.Context) (link, error) {
+func (c Config) dialTCP(ctx context.Context, spare control) (link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d net.Dialer
+	d := net.Dialer{ControlContext: spare}
 	if c.Source.IsValid() {
 		d.LocalAddr = &net.TCPAddr{IP: c.Source.AsSlice()}
 	}
@@ -175,6 +178,7 @@ func peerScale(fd int) (uint8, error) {
 	return info[6] & 0xf, nil // tcpi_snd_wscale, which Go's TCPInfo lacks
 }
 
+func (l *tcpLink) peer() net.Addr        { return l.tcp.RemoteAddr() }
 func (l *tcpLink) limit() int            { return l.size }
 func (l *tcpLink) unread() uint64        { return l.room }
 func (l *tcpLink) gone() <-chan struct{} { return l.over }

@@ -70,8 +70,8 @@ type datagram struct {
 	lost   bool // a router on the path had no room for it
 }
 
-func (c Config) dialUDP(ctx context.Context) (link, error) {
-	d := net.Dialer{Timeout: dialTimeout}
+func (c Config) dialUDP(ctx context.Context, spare control) (link, error) {
+	d := net.Dialer{Timeout: dialTimeout, ControlContext: spare}
 	if c.Source.IsValid() {
 		d.LocalAddr = &net.UDPAddr{IP: c.Source.AsSlice()}
 	}
@@ -138,6 +138,7 @@ func (l *udpLink) measure() {
 	}
 }
 
+func (l *udpLink) peer() net.Addr        { return l.conn.RemoteAddr() }
 func (l *udpLink) limit() int            { return l.now }
 func (l *udpLink) unread() uint64        { return 0 } // UDP has no acknowledgements
 func (l *udpLink) gone() <-chan struct{} { return l.never }

@@ -5,6 +5,7 @@ package ipfixsink
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
@@ -19,6 +20,8 @@ const batchLen = 60000
 
 // link is a connection to a collector, or a UDP socket in place of one.
 type link interface {
+	// peer is the collector's address.
+	peer() net.Addr
 	// limit is how many octets a message may have now.
 	limit() int
 	// write sends the messages in out, which follow one another.
@@ -67,6 +70,7 @@ type session struct {
 	refresh  time.Time
 	defined  int // how many templates the encoder has
 	limitNow int
+	left     <-chan struct{} // closed when the collector's name has other addresses
 }
 
 func newSession(c *Sink, l link) (*session, error) {
@@ -97,7 +101,7 @@ func (s *session) run(ctx context.Context) error {
 		err = s.drain()
 	}
 	_ = s.confirm() // the last state of a failed connection
-	inOrder := err == nil || errors.Is(err, errEnded) || errors.Is(err, errClock)
+	inOrder := err == nil || errors.Is(err, errEnded) || errors.Is(err, errClock) || errors.Is(err, errMoved)
 	if len(s.pending) > 0 || !inOrder {
 		s.c.unsure.Add(s.last.sum.records) // the connection broke: a host with nothing unread closes it in order
 	}
@@ -140,6 +144,12 @@ func (s *session) exchange(ctx context.Context) error {
 		case <-s.link.gone():
 			s.await(time.Now().Add(partingTime))
 			return s.link.ended()
+		case <-s.left:
+			if s.c.config.Transport == UDP { // over TCP, silence ends the connection
+				s.await(time.Now().Add(partingTime))
+				return errMoved
+			}
+			s.left = nil
 		case <-s.c.announce:
 			s.refresh = time.Time{}
 		default:
@@ -183,6 +193,9 @@ const maxAhead = time.Second
 
 // errClock ends the session because the clock was set back, which needs a new one.
 var errClock = errors.New("the clock was set back")
+
+// errMoved ends the session because the collector's name has other addresses now.
+var errMoved = errors.New("the collector's name has other addresses")
 
 // partingTime is how long a collector that has ended the connection may still
 // acknowledge messages in flight.

@@ -54,7 +54,8 @@ type Sink struct {
 	queue     *queue
 	changes   *sink.Changes // of the facts
 	announce  <-chan struct{}
-	dial      func(context.Context) (link, error)
+	dial      func(context.Context, control) (link, error)
+	peers     sink.Peers
 	now       func() time.Time // wall clock, which may be set back
 
 	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
@@ -75,7 +76,7 @@ var processes atomic.Uint32
 // New makes a sink after the checks that need no collector. Nothing is sent before Run.
 func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 	c := &Sink{
-		config: config, shared: x, templates: x.templates, options: x.options, facts: env.Facts, changes: env.Changes, queue: newQueue(),
+		config: config, shared: x, templates: x.templates, options: x.options, facts: env.Facts, changes: env.Changes, peers: env.Peers, queue: newQueue(),
 		dial: config.dial, now: time.Now, log: env.Log.With("collector", config.Name()),
 	}
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
@@ -130,7 +131,7 @@ func (c *Sink) Run(ctx context.Context) {
 		if ctx.Err() != nil || err == nil {
 			return
 		}
-		if errors.Is(err, errClock) {
+		if errors.Is(err, errClock) || errors.Is(err, errMoved) {
 			continue
 		}
 		if time.Since(began) > steady {
@@ -148,7 +149,9 @@ func (c *Sink) Run(ctx context.Context) {
 
 // connect is one session, from its connection to its end.
 func (c *Sink) connect(ctx context.Context) error {
-	l, err := c.dial(ctx)
+	spare := c.newSparing()
+	defer spare.end() // after the link is closed
+	l, err := c.dial(ctx, spare.control)
 	if err != nil {
 		return err
 	}
@@ -157,6 +160,7 @@ func (c *Sink) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.left = spare.connected(l.peer())
 	return s.run(ctx)
 }
 

@@ -98,7 +98,7 @@ func judged(t *testing.T, l *lab.Lab, node, outcome string) (n uint64) {
 func expect(t *testing.T, l *lab.Lab, what, outcome string, arrive bool) {
 	t.Helper()
 	const packets = 20
-	all := []string{"pot_accepted", "pot_rejected", "pot_replayed", "pot_too_old", "pot_invalid", "pot_dropped"}
+	all := []string{"pot_accepted", "pot_rejected", "pot_replayed", "pot_too_old", "pot_ahead", "pot_invalid", "pot_dropped"}
 	before := map[string]uint64{}
 	for _, o := range all {
 		before[o] = judged(t, l, "aramis", o)
