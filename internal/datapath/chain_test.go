@@ -3,6 +3,7 @@
 package datapath_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -155,7 +156,7 @@ func TestPlaces(t *testing.T) {
 			place  string
 			before []string
 		}{
-			{"last", []string{"one", "two"}}, {"first", nil}, {"before two", []string{"one"}},
+			{"last", []string{"one", "two"}}, {"before two", []string{"one"}}, {"first", nil},
 			{"after one", []string{"one"}}, {"after two", []string{"one", "two"}}, {"after absent", nil},
 		} {
 			p, err := model.ParsePlace(tt.place)
@@ -275,7 +276,7 @@ func TestBehindFilters(t *testing.T) {
 		for _, tt := range []struct {
 			place  string
 			before []string
-		}{{"after cil_old", []string{"cil_old"}}, {"first", nil}} {
+		}{{"first", nil}, {"after cil_old", []string{"cil_old"}}} {
 			c.Places[i], _ = model.ParsePlace(tt.place)
 			if err := d.Apply(c); err != nil {
 				t.Fatal(err)
@@ -289,6 +290,10 @@ func TestBehindFilters(t *testing.T) {
 			if in, _ := hooksOf(t, d); !in.InPlace || !slices.Equal(names(in.Before), tt.before) {
 				t.Errorf("%s: %+v, want after %v", tt.place, in, tt.before)
 			}
+		}
+		c.Places[i] = model.Place{}
+		if err := errors.Join(d.Apply(c), d.Reposition(i, true)); err != nil {
+			t.Fatal(err)
 		}
 		if in, _ := counted(t, l, d); in < 20 {
 			t.Errorf("first, the hook saw %d packets", in)

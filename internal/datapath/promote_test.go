@@ -28,17 +28,19 @@ func TestManyInterfaces(t *testing.T) {
 		number = n
 	}
 	neighbourly(t, "wm-dp-many", datapath.AttachAuto, func(t *testing.T, l *lab.Lab, d *datapath.Datapath, c datapath.Config) {
-		for i := range number {
-			name := fmt.Sprintf("many%d", i)
-			if err := netlink.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: name}}); err != nil {
+		for i := range number / 2 {
+			pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("many%d", i)}, PeerName: fmt.Sprintf("peer%d", i)}
+			if err := netlink.LinkAdd(pair); err != nil {
 				t.Fatal(err)
 			}
-			device, err := netlink.LinkByName(name)
-			if err != nil {
-				t.Fatal(err)
+			for _, name := range []string{pair.Name, pair.PeerName} {
+				device, err := netlink.LinkByName(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := model.IfIndex(device.Attrs().Index)
+				c.Node.Interfaces = append(c.Node.Interfaces, model.Interface{Index: at, Name: name, ID: 1, IDWide: 1, Roles: model.RoleIngress | model.RoleEgress})
 			}
-			at := model.IfIndex(device.Attrs().Index)
-			c.Node.Interfaces = append(c.Node.Interfaces, model.Interface{Index: at, Name: name, ID: 1, IDWide: 1, Roles: model.RoleIngress | model.RoleEgress})
 		}
 		began := time.Now()
 		if err := d.Apply(c); err != nil {
