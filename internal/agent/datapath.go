@@ -31,7 +31,6 @@ type Datapath interface {
 	Hooks(look func(model.IfIndex, datapath.AttachMode) bool) []datapath.HookState
 	Devices() ([]datapath.DeviceTraffic, error)
 	Reposition(index model.IfIndex, ingress bool) error
-	Promote(limit time.Duration) (more bool, err error)
 	Interfaces() []datapath.InterfaceStatus
 	Counters() ([]datapath.Counters, error)
 	ReadSamples(context.Context, datapath.Samples) error

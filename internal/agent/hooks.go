@@ -50,9 +50,8 @@ const (
 	trafficRounds = 2 // every how many looks the packets are compared
 	filterQuota   = 64
 	filterSettle  = 20 * time.Millisecond
-	hookRemember  = time.Minute            // how long a repaired hook stays a warning
-	promoteTime   = 500 * time.Millisecond // of each second, to move programs from clsact to tcx
-	hookGroups    = 1 << 10                // changes that one look takes together
+	hookRemember  = time.Minute // how long a repaired hook stays a warning
+	hookGroups    = 1 << 10     // changes that one look takes together
 )
 
 // notExecuting calls tell, from one goroutine, with each time in which packets may have
@@ -79,9 +78,6 @@ func (h *hooks) run(ctx context.Context) error {
 			h.drain(which)
 		}
 		h.look(which, time.Now())
-		if _, err := h.datapath.Promote(promoteTime); err != nil {
-			h.log.Warn("a program stays in clsact", "error", err)
-		}
 		if len(which) == 0 && round%trafficRounds == 0 {
 			h.count(time.Now())
 		}

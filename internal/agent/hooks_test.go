@@ -28,8 +28,6 @@ func (d *fakeDatapath) Devices() ([]datapath.DeviceTraffic, error) {
 	return slices.Clone(d.devices), nil
 }
 
-func (d *fakeDatapath) Promote(time.Duration) (bool, error) { return false, nil }
-
 func (d *fakeDatapath) Reposition(index model.IfIndex, ingress bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

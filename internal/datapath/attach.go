@@ -25,9 +25,6 @@ type attachment struct {
 	id       ebpf.ProgramID
 	priority uint16        // of a clsact filter
 	left     *ebpf.Program // left by an earlier agent, kept until the change has succeeded
-
-	promotes bool // a filter that will move to tcx
-	emptied  bool // a link whose program is empty
 }
 
 func (a *attachment) pinName() string {

@@ -42,7 +42,6 @@ type served struct {
 	ingress    *attachment
 	egress     *attachment
 	place      model.Place // of its programs among those of others
-	edge       [2]bool     // the domain's edge filters at egress, ingress
 	xdpRefused string
 	leftovers  []*attachment // attachments of other modes, found on recovery
 }
@@ -380,10 +379,7 @@ func (d *Datapath) retire(g *generation) {
 func (d *Datapath) drop(s *served) error {
 	var errs []error
 	for _, a := range append(s.leftovers, s.ingress, s.egress) {
-		if a != nil && a.emptied {
-			errs = append(errs, a.abandon(d.directory(s.index)))
-			a.release()
-		} else if a != nil {
+		if a != nil {
 			errs = append(errs, a.detach())
 			a.release()
 		}
@@ -454,7 +450,7 @@ func (d *Datapath) Remove() error {
 	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs := []error{d.releaseMany()}
+	var errs []error
 	for index, s := range d.served {
 		errs = append(errs, d.drop(s))
 		delete(d.served, index)

@@ -31,7 +31,6 @@ type transaction struct {
 	places     map[model.IfIndex]model.Place
 	edges      map[model.IfIndex][2]bool // where the domain's edge filters, at egress and at ingress
 	interfaces map[model.IfIndex]*prepared
-	many       bool // attaching all to tcx would take long
 	attached   bool // an interface may have had no program before
 	undo       []func() error
 }
@@ -107,7 +106,6 @@ func (t *transaction) tallies() map[model.IfIndex]*ebpf.Map {
 // commit attaches where the domain's edge filters first. Then egress comes first, so that
 // no packet is started by an ingress hook without an egress hook to complete it.
 func (t *transaction) commit() error {
-	t.many = t.hasMany()
 	for _, edge := range []bool{true, false} {
 		for at, ingress := range []bool{false, true} {
 			for _, p := range t.interfaces {
@@ -127,7 +125,7 @@ func (t *transaction) commit() error {
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
-		p.served.place, p.served.edge = p.place, p.edge
+		p.served.place = p.place
 		for _, a := range p.leftovers {
 			if err := a.detach(); err != nil {
 				t.datapath.options.Log.Warn("remove an old attachment", "interface", index, "error", err)
@@ -199,11 +197,8 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		t.undo = append(t.undo, func() error { return t.restore(p, current, at) })
 		*at = nil
 	}
-	if t.many {
-		modes = quickly(modes)
-	}
 	var errs []error
-	for k, mode := range modes {
+	for _, mode := range modes {
 		program, err := t.programFor(p, ingress, mode)
 		if err != nil {
 			return err
@@ -219,7 +214,6 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if mode == AttachXDP {
 			p.served.xdpRefused = ""
 		}
-		a.promotes = mode == AttachClsact && slices.Contains(modes[k:], AttachTCX)
 		*at, t.attached = a, true
 		t.undo = append(t.undo, func() error {
 			*at = nil
