@@ -66,6 +66,7 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 	b.WriteByte('\n')
 	if len(s.Interfaces) > 0 {
 		printInterfaces(&b, s.Interfaces)
+		printHooks(&b, s.Interfaces)
 		printOutcomes(&b, s.Interfaces)
 		printExports(&b, s.Interfaces)
 	} else {
@@ -106,6 +107,33 @@ func printInterfaces(w io.Writer, list []api.Interface) {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", i.Name, i.Index,
 			available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, i.Boundary,
 			cmp.Or(i.IngressHook, "-"), cmp.Or(i.EgressHook, "-"), cmp.Or(i.Forwarding, "-"), i.MTU, i.RecordsWritten, i.RecordsLost)
+	}
+	t.Flush()
+}
+
+// printHooks shows the hooks that others share or that are not in order.
+func printHooks(w io.Writer, list []api.Interface) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	rows := 0
+	for _, i := range list {
+		for _, h := range i.Hooks {
+			state := "executed"
+			switch {
+			case !h.Attached:
+				state = "taken off"
+			case !h.InPlace:
+				state = "out of place"
+			case !h.SeesPackets:
+				state = "sees no packets"
+			}
+			if state == "executed" && len(h.Before) == 0 {
+				continue
+			}
+			if rows++; rows == 1 {
+				fmt.Fprintln(t, "\nINTERFACE\tHOOK\tPLACE\tPROGRAM\tSTATE\tPROGRAMS OF OTHERS THAT RUN EARLIER")
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", i.Name, h.Direction, h.Place, h.Program, state, cmp.Or(strings.Join(h.Before, ", "), "-"))
+		}
 	}
 	t.Flush()
 }

@@ -29,6 +29,9 @@ import (
 type Datapath interface {
 	Apply(datapath.Config) error
 	Intact() bool
+	Hooks(look func(model.IfIndex, datapath.AttachMode) bool) []datapath.HookState
+	Devices() ([]datapath.DeviceTraffic, error)
+	Reposition(index model.IfIndex, ingress bool) error
 	Interfaces() []datapath.InterfaceStatus
 	Counters() ([]datapath.Counters, error)
 	ReadSamples(context.Context, datapath.Samples) error
@@ -75,6 +78,6 @@ func generation(r config.Resolved, nextHops int) datapath.Config {
 	for index, mode := range r.Attach {
 		c.Attach[index] = datapath.AttachMode(mode)
 	}
-	c.Fast, c.NextHops, c.StackOptions = r.Fast, nextHops, &r.StackOptions
+	c.Places, c.Fast, c.NextHops, c.StackOptions = r.Places, r.Fast, nextHops, &r.StackOptions
 	return c
 }

@@ -34,6 +34,10 @@ type fakeDatapath struct {
 	mu        sync.Mutex
 	applied   []datapath.Config
 	refuse    error
+	hooks     []datapath.HookState
+	devices   []datapath.DeviceTraffic
+	moved     []model.IfIndex // by Reposition
+	stuck     bool            // Reposition does not help
 	counters  []datapath.Counters
 	offsets   []time.Duration
 	followed  int            // how often the numbers of proofs followed the clock

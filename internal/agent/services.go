@@ -2,6 +2,8 @@
 
 package agent
 
+import "github.com/waymark-net/waymark/internal/hookwatch"
+
 // assemble makes the agent's services; none runs yet. They are prepared and started in
 // the order of the list, and closed in reverse: services that make records come after
 // those that take them, so that no record is lost.
@@ -22,7 +24,8 @@ func (a *Agent) assemble() {
 	closed := make(chan closedBlock, 2)
 	measured, delays := newMeasured(c, a.editConfig, closed), newDelayMeter(c, records)
 	meter := newLossMeter(c, records, closed, delays)
-	unserved := newUnserved(c)
+	unserved, hooks := newUnserved(c), newHooks(c, a.refresh)
+	hooks.notExecuting((&hookCoverage{core: c, lasting: make(map[hookwatch.Key]string)}).note)
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
@@ -31,6 +34,7 @@ func (a *Agent) assemble() {
 		clock,
 		names,
 		&links{core: c, refresh: a.refresh, changed: unserved.note},
+		hooks,
 		&kernelIDs{core: c},
 		&sources{core: c},
 		paths,

@@ -37,6 +37,9 @@ type System interface {
 	// WatchLinks calls changed whenever an interface appears, changes or
 	// vanishes, and once when it begins to watch, until the context ends.
 	WatchLinks(ctx context.Context, changed func()) error
+	// WatchFilters calls changed with the interface whenever a queueing discipline or a
+	// filter changes, until the context ends.
+	WatchFilters(ctx context.Context, changed func(model.IfIndex)) error
 	// WatchTooBig calls heard with each ICMPv6 Packet Too Big message that
 	// arrives, from its ICMPv6 header on, until the context ends; listening,
 	// once it begins. lost counts those that found no room.

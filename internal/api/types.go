@@ -58,6 +58,7 @@ type Interface struct {
 	IngressHook      string            `json:"ingress_hook"`
 	EgressHook       string            `json:"egress_hook"`
 	NativeXDPRefused string            `json:"native_xdp_refused,omitempty"`
+	Hooks            []Hook            `json:"hooks,omitempty"`
 	Forwarding       string            `json:"forwarding"`
 	Ingress          map[string]uint64 `json:"ingress"` // outcome → packets, zeros left out
 	Egress           map[string]uint64 `json:"egress"`
@@ -78,6 +79,19 @@ type Interface struct {
 
 	SRHMalformed map[string]uint64 `json:"srh_malformed,omitempty"` // packets with a malformed Segment Routing Header, while flows are measured, by fault
 	Unmarked     map[string]uint64 `json:"unmarked,omitempty"`      // packets of measured flows that left without the option that would mark them, by cause
+}
+
+// Hook is whether the program on one hook of an interface is executed.
+type Hook struct {
+	Direction   string       `json:"direction"` // ingress or egress
+	Mode        string       `json:"mode"`      // xdp, tcx or clsact
+	Program     uint32       `json:"program"`   // the kernel's id
+	Place       string       `json:"place"`     // that it should have among the programs of others
+	Attached    bool         `json:"attached"`
+	InPlace     bool         `json:"in_place"`
+	SeesPackets bool         `json:"sees_packets"`     // false: the interface counts packets, and the hook none
+	Before      []string     `json:"before,omitempty"` // programs of others that run earlier
+	Checked     instant.Time `json:"checked"`
 }
 
 // Measurement counts the messages about measured flows, by what became of them; zeros are left

@@ -18,7 +18,7 @@ import (
 // full uses every key.
 const full = `node: {id: 2, id-wide: 22222222, timestamp-format: ntp, compatibility: default}
 interfaces:
-  - {name: eth0, id: 201, id-wide: 201201, role: [ingress, egress], boundary: strip, attach: xdp, forwarding: stack}
+  - {name: eth0, id: 201, id-wide: 201201, role: [ingress, egress], boundary: strip, attach: xdp, place: after cil_from_netdev, forwarding: stack}
   - {name: "no", id: 0xca, role: []}
 namespaces:
   - {id: 123, data: 0xdeadbeef, data-wide: 0xcafec0caf00dc0de, schema: {id: 777, data: "rack\t7 é"}, remove: true}
@@ -105,6 +105,7 @@ interfaces:
     role: []
     boundary: drop
     attach: auto
+    place: first
     forwarding: stack
 namespaces: []
 encapsulations: []

@@ -52,6 +52,8 @@ type Resolved struct {
 	Node model.NodeConfig
 	// Attach is the hook that each interface asks for: auto, xdp, tcx or clsact.
 	Attach map[model.IfIndex]string
+	// Places are where the programs stand among those of others, if not the first.
+	Places map[model.IfIndex]model.Place
 	// Fast are the interfaces that forward fast.
 	Fast map[model.IfIndex]bool
 	// StackOptions is how many options the stack takes in one Hop-by-Hop header.
@@ -90,7 +92,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	if err := c.nodeIdentity(h, &node); err != nil {
 		return Resolved{}, err
 	}
-	out := Resolved{Attach: map[model.IfIndex]string{}, Fast: map[model.IfIndex]bool{}}
+	out := Resolved{Attach: map[model.IfIndex]string{}, Places: map[model.IfIndex]model.Place{}, Fast: map[model.IfIndex]bool{}}
 	var err error
 	if out.StackOptions, err = h.StackOptions(); err != nil {
 		return Resolved{}, err
@@ -115,6 +117,9 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		}
 		links[i] = served
 		out.Attach[link.Index] = string(in.Attach)
+		if in.Place != (model.Place{}) {
+			out.Places[link.Index] = in.Place
+		}
 		if in.Forwarding == ForwardingFast {
 			out.Fast[link.Index] = true
 		}

@@ -86,6 +86,7 @@ func TestResolve(t *testing.T) {
 	tunnel := c.Encapsulations[1].Tunnel
 	want := Resolved{
 		Attach:       map[model.IfIndex]string{4: "tcx", 9: "auto"},
+		Places:       map[model.IfIndex]model.Place{},
 		Fast:         map[model.IfIndex]bool{9: true},
 		StackOptions: 9,
 		Derived:      map[netip.Addr]netip.Addr{},

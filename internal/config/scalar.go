@@ -114,6 +114,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[ioam.OptionType]():    newCodec(formHex, "0x11 or 0x31", parseOptionType, func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) }),
 	reflect.TypeFor[Attach](): words(
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
+	reflect.TypeFor[model.Place](): newCodec(formText, "first, last, before NAME or after NAME, with the name of a BPF program", model.ParsePlace, model.Place.String),
 	reflect.TypeFor[Forwarding](): words(
 		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
 	reflect.TypeFor[SinkKind]():          words(namedWords(kindsOfSinks)...),

@@ -35,6 +35,8 @@ type Config struct {
 	Node model.NodeConfig
 	// Attach is the mode of each interface; absent ones are AttachAuto.
 	Attach map[model.IfIndex]AttachMode
+	// Places are where the programs stand among those of others; absent ones are the first.
+	Places map[model.IfIndex]model.Place
 	// Fast names the interfaces whose arriving packets are forwarded without the
 	// stack where possible.
 	Fast map[model.IfIndex]bool

@@ -10,26 +10,21 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Our filter's place in clsact; the handle distinguishes it from others' filters.
-const (
-	clsactHandle   = 0x77617900
-	clsactPriority = 0x7761
-)
-
 // attachment is one program on one hook of an interface.
 type attachment struct {
-	index   model.IfIndex
-	ingress bool
-	mode    AttachMode
-	link    link.Link     // nil for clsact
-	program *ebpf.Program // what is attached now; it belongs to its set
-	left    *ebpf.Program // left by an earlier agent, kept until the change has succeeded
+	index    model.IfIndex
+	ingress  bool
+	mode     AttachMode
+	link     link.Link     // nil for clsact
+	program  *ebpf.Program // what is attached now; it belongs to its set
+	id       ebpf.ProgramID
+	priority uint16        // of a clsact filter
+	left     *ebpf.Program // left by an earlier agent, kept until the change has succeeded
 }
 
 func (a *attachment) pinName() string {
@@ -39,23 +34,22 @@ func (a *attachment) pinName() string {
 	return "egress_" + string(a.mode)
 }
 
-// attach puts a program on the hook and pins its link.
-func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode, program *ebpf.Program) (*attachment, error) {
+// attach puts a program on the hook, in its place among others, and pins its link.
+func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode, program *ebpf.Program, place model.Place) (*attachment, error) {
 	a := &attachment{index: index, ingress: ingress, mode: mode, program: program}
 	var err error
+	if a.id, err = programID(program); err != nil {
+		return nil, attachError(index, ingress, mode, err)
+	}
 	switch mode {
 	case AttachXDP:
 		a.link, err = link.AttachXDP(link.XDPOptions{
 			Program: program, Interface: int(index), Flags: link.XDPDriverMode,
 		})
 	case AttachTCX:
-		kind := ebpf.AttachTCXEgress
-		if ingress {
-			kind = ebpf.AttachTCXIngress
-		}
-		a.link, err = link.AttachTCX(link.TCXOptions{Program: program, Interface: int(index), Attach: kind})
+		a.link, err = attachTCX(index, ingress, program, place)
 	case AttachClsact:
-		err = replaceFilter(index, ingress, program)
+		err = a.addFilter(place)
 	default:
 		err = fmt.Errorf("no such mode")
 	}
@@ -91,17 +85,29 @@ func attachError(index model.IfIndex, ingress bool, mode AttachMode, err error) 
 
 // update swaps the program; no packet passes without a program.
 func (a *attachment) update(program *ebpf.Program) error {
-	var err error
-	if a.link != nil {
+	id, err := programID(program)
+	switch {
+	case err != nil:
+	case a.link != nil:
 		err = a.link.Update(program)
-	} else {
-		err = replaceFilter(a.index, a.ingress, program)
+	default:
+		err = a.replaceFilter(program)
 	}
 	if err != nil {
 		return attachError(a.index, a.ingress, a.mode, err)
 	}
-	a.program = program
+	a.program, a.id = program, id
 	return nil
+}
+
+// programID is the kernel's number of a program.
+func programID(program *ebpf.Program) (ebpf.ProgramID, error) {
+	info, err := program.Info()
+	if err != nil {
+		return 0, fmt.Errorf("look up the program's id: %w", err)
+	}
+	id, _ := info.ID()
+	return id, nil
 }
 
 // detach removes the program and its pin. An interface that was deleted took its
@@ -117,14 +123,15 @@ func (a *attachment) detach() error {
 	return errors.Join(err, a.link.Close())
 }
 
-// alive reports whether the program is still on the hook.
+// alive reports whether the program is still on the hook; of a hook that an earlier agent
+// left, any program.
 func (a *attachment) alive() bool {
 	if a.link == nil {
 		filter, err := findFilter(a.index, a.ingress)
-		return filter != nil && err == nil
+		return filter != nil && err == nil && (a.id == 0 || ebpf.ProgramID(filter.Id) == a.id)
 	}
 	info, err := a.link.Info()
-	return err == nil && linkInterface(info) == a.index
+	return err == nil && linkInterface(info) == a.index && (a.id == 0 || info.Program == a.id)
 }
 
 // forget drops an attachment that is no longer alive.
@@ -157,31 +164,24 @@ func recoverAttachments(directory string, index model.IfIndex) ([]*attachment, e
 	var found []*attachment
 	for _, ingress := range []bool{true, false} {
 		for _, mode := range []AttachMode{AttachXDP, AttachTCX} {
-			a := &attachment{index: index, ingress: ingress, mode: mode}
-			path := filepath.Join(directory, a.pinName())
-			l, err := link.LoadPinnedLink(path, nil)
-			if errors.Is(err, os.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return found, fmt.Errorf("open pinned link %s: %w", path, err)
-			}
-			info, err := l.Info()
-			if err != nil || linkInterface(info) != index {
-				err = l.Unpin()
-				l.Close()
+			kept := false
+			for _, suffix := range []string{"", pinMoving} {
+				a := &attachment{index: index, ingress: ingress, mode: mode}
+				ok, err := a.recoverLink(filepath.Join(directory, a.pinName()+suffix))
 				if err != nil {
-					return found, fmt.Errorf("forget link %s: %w", path, err)
+					return found, err
 				}
-				continue
+				if !ok {
+					continue
+				}
+				found = append(found, a)
+				if suffix != "" && !kept { // the agent ended at the end of a move
+					if err := a.link.Pin(filepath.Join(directory, a.pinName())); err != nil {
+						return found, fmt.Errorf("pin %s of interface %d: %w", a.pinName(), index, err)
+					}
+				}
+				kept = true
 			}
-			a.link = l
-			if a.left, err = ebpf.NewProgramFromID(info.Program); err != nil {
-				l.Close()
-				return found, fmt.Errorf("open program of %s: %w", path, err)
-			}
-			a.program = a.left
-			found = append(found, a)
 		}
 		if a, err := recoverFilter(index, ingress); err != nil {
 			return found, err
@@ -190,6 +190,32 @@ func recoverAttachments(directory string, index model.IfIndex) ([]*attachment, e
 		}
 	}
 	return found, nil
+}
+
+// recoverLink opens a pinned link; ok is false when there is none, or its interface is gone.
+func (a *attachment) recoverLink(path string) (ok bool, err error) {
+	l, err := link.LoadPinnedLink(path, nil)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("open pinned link %s: %w", path, err)
+	}
+	info, err := l.Info()
+	if err != nil || linkInterface(info) != a.index {
+		err = l.Unpin()
+		l.Close()
+		if err != nil {
+			return false, fmt.Errorf("forget link %s: %w", path, err)
+		}
+		return false, nil
+	}
+	if a.left, err = ebpf.NewProgramFromID(info.Program); err != nil {
+		l.Close()
+		return false, fmt.Errorf("open program of %s: %w", path, err)
+	}
+	a.link, a.program, a.id = l, a.left, info.Program
+	return true, nil
 }
 
 // linkInterface is where a link is attached; 0 when its interface is gone.
@@ -201,71 +227,4 @@ func linkInterface(info *link.Info) model.IfIndex {
 		return model.IfIndex(x.Ifindex)
 	}
 	return 0
-}
-
-func filterParent(ingress bool) uint32 {
-	if ingress {
-		return netlink.HANDLE_MIN_INGRESS
-	}
-	return netlink.HANDLE_MIN_EGRESS
-}
-
-// replaceFilter installs or swaps our clsact filter in one step.
-func replaceFilter(index model.IfIndex, ingress bool, program *ebpf.Program) error {
-	qdisc := &netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{
-			LinkIndex: int(index), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
-		},
-		QdiscType: "clsact",
-	}
-	if err := netlink.QdiscAdd(qdisc); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add clsact: %w", err)
-	}
-	return netlink.FilterReplace(&netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{
-			LinkIndex: int(index), Parent: filterParent(ingress), Handle: clsactHandle,
-			Priority: clsactPriority, Protocol: unix.ETH_P_ALL,
-		},
-		Fd: program.FD(), Name: "waymark", DirectAction: true,
-	})
-}
-
-func findFilter(index model.IfIndex, ingress bool) (*netlink.BpfFilter, error) {
-	device, err := netlink.LinkByIndex(int(index))
-	if err != nil {
-		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("look up interface %d: %w", index, err)
-	}
-	filters, err := netlink.FilterList(device, filterParent(ingress))
-	if err != nil {
-		return nil, nil // no clsact
-	}
-	for _, f := range filters {
-		if bpf, ok := f.(*netlink.BpfFilter); ok && bpf.Handle == clsactHandle && bpf.Priority == clsactPriority {
-			return bpf, nil
-		}
-	}
-	return nil, nil
-}
-
-func recoverFilter(index model.IfIndex, ingress bool) (*attachment, error) {
-	filter, err := findFilter(index, ingress)
-	if filter == nil || err != nil {
-		return nil, err
-	}
-	program, err := ebpf.NewProgramFromID(ebpf.ProgramID(filter.Id))
-	if err != nil {
-		return nil, fmt.Errorf("open the program of the filter on interface %d: %w", index, err)
-	}
-	return &attachment{index: index, ingress: ingress, mode: AttachClsact, program: program, left: program}, nil
-}
-
-func removeFilter(index model.IfIndex, ingress bool) error {
-	filter, err := findFilter(index, ingress)
-	if filter == nil || err != nil {
-		return err
-	}
-	return netlink.FilterDel(filter)
 }

@@ -44,6 +44,7 @@ type served struct {
 	tally      *ebpf.Map // its counters
 	ingress    *attachment
 	egress     *attachment
+	place      model.Place // of its programs among those of others
 	xdpRefused string
 	leftovers  []*attachment // attachments of other modes, found on recovery
 }
@@ -75,6 +76,8 @@ type Datapath struct {
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte
+
+	programNames map[ebpf.ProgramID]string // of others, under mu
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
@@ -259,7 +262,7 @@ func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map
 	kept := make(mapSet)
 	maps.Copy(kept, d.shared)
 	maps.Copy(kept, tables.maps)
-	swap := &transaction{datapath: d, set: d.set, interfaces: make(map[model.IfIndex]*prepared), hooked: make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool)}
+	swap := &transaction{datapath: d, set: d.set, places: cfg.Places, edges: edgesOf(cfg.Node), interfaces: make(map[model.IfIndex]*prepared), hooked: make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool)}
 	isNew := d.set == nil || !d.set.serves(g, kept)
 	if isNew {
 		if swap.set, err = newProgramSet(g, d.specs, kept); err != nil {
@@ -302,6 +305,15 @@ func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map
 	d.countAs(count, swap.attached)
 	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
 	return nil
+}
+
+// edgesOf says where the domain's edge filters, at egress and at ingress.
+func edgesOf(node model.NodeConfig) map[model.IfIndex][2]bool {
+	edges := make(map[model.IfIndex][2]bool, len(node.Interfaces))
+	for _, i := range node.Interfaces {
+		edges[i.Index] = [2]bool{i.Filters(false), i.Filters(true)}
+	}
+	return edges
 }
 
 // running is the generation that packets use, or nil.

@@ -17,8 +17,10 @@ type prepared struct {
 	in      compiledInterface
 	created bool // this transaction made its directory
 	want    AttachMode
-	notXDP  string // why auto does not use XDP; "" if it may
-	late    bool   // auto prefers tc at ingress
+	place   model.Place
+	edge    [2]bool // the domain's edge filters at egress, ingress
+	notXDP  string  // why auto does not use XDP; "" if it may
+	late    bool    // auto prefers tc at ingress
 }
 
 // transaction attaches a set of programs to the interfaces of a generation, or
@@ -26,6 +28,8 @@ type prepared struct {
 type transaction struct {
 	datapath   *Datapath
 	set        *programSet
+	places     map[model.IfIndex]model.Place
+	edges      map[model.IfIndex][2]bool // where the domain's edge filters, at egress and at ingress
 	interfaces map[model.IfIndex]*prepared
 	attached   bool                   // an interface may have had no program before
 	hooked     map[model.IfIndex]bool // those of which that is so
@@ -35,7 +39,7 @@ type transaction struct {
 
 // prepare loads what an interface needs. Nothing that runs changes.
 func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMode) error {
-	p := &prepared{in: in, want: want}
+	p := &prepared{in: in, want: want, place: t.places[in.index], edge: t.edges[in.index]}
 	if p.want == "" {
 		p.want = AttachAuto
 	}
@@ -101,13 +105,18 @@ func (t *transaction) tallies() map[model.IfIndex]*ebpf.Map {
 	return all
 }
 
-// commit attaches, egress first, so that no packet is started by an ingress hook
-// without an egress hook to complete it.
+// commit attaches where the domain's edge filters first. Then egress comes first, so that
+// no packet is started by an ingress hook without an egress hook to complete it.
 func (t *transaction) commit() error {
-	for _, ingress := range []bool{false, true} {
-		for _, p := range t.interfaces {
-			if err := t.place(p, ingress); err != nil {
-				return errors.Join(err, t.rollback())
+	for _, edge := range []bool{true, false} {
+		for at, ingress := range []bool{false, true} {
+			for _, p := range t.interfaces {
+				if p.edge[at] != edge {
+					continue
+				}
+				if err := t.place(p, ingress); err != nil {
+					return errors.Join(err, t.rollback())
+				}
 			}
 		}
 	}
@@ -118,6 +127,7 @@ func (t *transaction) commit() error {
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
+		p.served.place = p.place
 		for _, a := range p.leftovers {
 			if err := a.detach(); err != nil {
 				t.datapath.options.Log.Warn("remove an old attachment", "interface", index, "error", err)
@@ -187,7 +197,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if err := current.detach(); err != nil {
 			return err
 		}
-		t.undo = append(t.undo, func() error { return t.restore(p.index, current, at) })
+		t.undo = append(t.undo, func() error { return t.restore(p, current, at) })
 		*at = nil
 	}
 	var errs []error
@@ -196,7 +206,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if err != nil {
 			return err
 		}
-		a, err := attach(t.datapath.directory(p.index), p.index, ingress, mode, program)
+		a, err := attach(t.datapath.directory(p.index), p.index, ingress, mode, program, p.place)
 		if err != nil {
 			errs = append(errs, err)
 			if mode == AttachXDP {
@@ -226,8 +236,8 @@ func (t *transaction) swap(a *attachment, program *ebpf.Program) error {
 	return nil
 }
 
-func (t *transaction) restore(index model.IfIndex, old *attachment, at **attachment) error {
-	a, err := attach(t.datapath.directory(index), index, old.ingress, old.mode, old.program)
+func (t *transaction) restore(p *prepared, old *attachment, at **attachment) error {
+	a, err := attach(t.datapath.directory(p.index), p.index, old.ingress, old.mode, old.program, p.served.place)
 	if err == nil {
 		*at = a
 	}

@@ -67,6 +67,10 @@ const (
 	FlowLossHigh        Code = "flow_loss_high"
 	FlowUnmeasured      Code = "flow_unmeasured"
 	FlowsUncovered      Code = "flows_uncovered"
+	HookBypassed        Code = "hook_bypassed"
+	HookDetached        Code = "hook_detached"
+	HookDisplaced       Code = "hook_displaced"
+	HookPreceded        Code = "hook_preceded"
 	InlineForwarded     Code = "inline_forwarded"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
@@ -156,6 +160,10 @@ var kinds = []Kind{
 	{FlowUnmeasured, Degraded, "the loss of a measured flow is not known"},
 	{FlowsUncovered, Degraded, "packets of measured flows may pass an interface uncounted"},
 	{GapsUnknown, Degraded, "the number of missing packets of flows is not known"},
+	{HookBypassed, Degraded, "a hook sees no packets, though its interface counts them (error at an edge of the domain)"},
+	{HookDetached, Degraded, "a program was taken off its hook (error at an edge of the domain)"},
+	{HookDisplaced, Degraded, "a program was not in its place among those of others (error at an edge of the domain)"},
+	{HookPreceded, Info, "programs of others run before Waymark's (warning at an edge of the domain)"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},

@@ -46,6 +46,9 @@ var layers = map[string]string{
 	"internal/netlinkattr":  "",
 	"internal/socketdrops":  "",
 
+	// Whether programs are executed: no clock, no input, no output.
+	"internal/hookwatch": "internal/model",
+
 	// Arithmetic of measurements: no clock, no input, no output.
 	"internal/delay": "",
 	"internal/e2e":   "ioam",
@@ -94,7 +97,7 @@ var layers = map[string]string{
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam internal/model",
-	"internal/agent": "ioam ipfix internal/api internal/config internal/coverage internal/datapath internal/e2e internal/record internal/sink internal/health internal/icmpv6 " +
+	"internal/agent": "ioam ipfix internal/api internal/config internal/coverage internal/datapath internal/e2e internal/record internal/sink internal/health internal/hookwatch internal/icmpv6 " +
 		"internal/instant internal/kernelevents internal/loopback internal/loss internal/metrics internal/model internal/pathmtu internal/pot internal/reference internal/routing " +
 		"srv6 stamp internal/lossquery internal/rfc6374 internal/responder internal/pathtrace/endpoint internal/stamp/inband internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
 	"internal/instant":    "",

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Hook is whether the program on one hook of an interface is executed.
+type Hook struct {
+	Interface string
+	Direction string // ingress or egress
+	Boundary  string // of an edge that filters here: drop or strip; else ""
+	Place     string // that it should have among the programs of others
+	Mode      string // xdp, tcx or clsact
+
+	Off, OffUntil   time.Time // when it was not on the hook; OffUntil is zero while it lasts, both without such a time
+	Away, AwayUntil time.Time // when it was not in its place; likewise
+	Repairs         int       // lately
+	Fault           string    // why it could not be repaired
+	Next            time.Time // when it is tried again
+	Before          []string  // programs of others that run earlier
+	XDP             []string  // the same, in XDP: they hide packets whatever the place
+
+	Unseen      uint64    // packets that the device counted while the hook saw none
+	UnseenSince time.Time // zero: it sees packets
+}
+
+func (h Hook) hook() string { return h.Interface + " " + h.Direction }
+
+// warning has the severity of an edge that is open, where there is one.
+func (h Hook) warning(code Code, text, cure string) Warning {
+	w := New(code, h.Interface, text, cure)
+	if h.Boundary != "" {
+		w.Severity = Error
+	}
+	return w
+}
+
+// harm says what packets do that the program does not see.
+func (h Hook) harm() string {
+	if h.Boundary != "" {
+		return fmt.Sprintf("the edge of the domain is open: boundary: %s does not apply to packets that it did not see", h.Boundary)
+	}
+	return "packets that it did not see have no trace of this node, and are not counted"
+}
+
+// CheckHook warns if a program was or is not executed.
+func CheckHook(h Hook) []Warning {
+	var ws []Warning
+	if !h.Off.IsZero() {
+		ws = append(ws, h.takenOff())
+	}
+	switch {
+	case !h.Away.IsZero():
+		ws = append(ws, h.displaced())
+	case len(h.Before)+len(h.XDP) > 0:
+		ws = append(ws, h.preceded())
+	}
+	if !h.UnseenSince.IsZero() {
+		ws = append(ws, h.bypassed())
+	}
+	return ws
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+func (h Hook) takenOff() Warning {
+	text := fmt.Sprintf("something took Waymark's program off %s (%s) after %s; ", h.hook(), h.Mode, clock(h.Off))
+	switch {
+	case !h.OffUntil.IsZero():
+		text += "it is back since " + clock(h.OffUntil)
+	case h.Fault != "":
+		text += fmt.Sprintf("it cannot be put back: %s; the next attempt is at %s", h.Fault, clock(h.Next))
+	default:
+		text += "it is being put back, at the latest at " + clock(h.Next)
+	}
+	if h.Repairs > 1 {
+		text += fmt.Sprintf("; it was put back or moved %d times lately", h.Repairs)
+	}
+	return h.warning(HookDetached, text+"; "+h.harm(),
+		fmt.Sprintf("find what does it ('tc qdisc del', 'bpftool link detach', another agent), and exclude %s there", h.Interface))
+}
+
+func (h Hook) displaced() Warning {
+	text := fmt.Sprintf("Waymark's program on %s was not in its place (%s) after %s", h.hook(), h.Place, clock(h.Away))
+	if len(h.Before) > 0 {
+		text += ": earlier ran " + strings.Join(h.Before, ", ")
+	}
+	switch {
+	case !h.AwayUntil.IsZero():
+		text += "; it is there again since " + clock(h.AwayUntil)
+	case h.Fault != "":
+		text += fmt.Sprintf("; it cannot be moved: %s", h.Fault)
+	default:
+		text += "; the next move is at " + clock(h.Next)
+	}
+	if h.Repairs > 1 {
+		text += fmt.Sprintf("; it was moved %d times lately, and waits longer each time", h.Repairs)
+	}
+	return h.warning(HookDisplaced, text+"; a program that ends the chain keeps it from running: "+h.harm(),
+		fmt.Sprintf("let the other program attach itself later in the chain, or set place of %s: last, \"before NAME\" or \"after NAME\"", h.Interface))
+}
+
+func (h Hook) preceded() Warning {
+	list := append(append([]string(nil), h.XDP...), h.Before...)
+	w := New(HookPreceded, h.Interface,
+		fmt.Sprintf("programs of others run before Waymark's on %s: %s; it does not see packets that they drop, redirect or accept for good", h.hook(), strings.Join(list, ", ")),
+		fmt.Sprintf("check that they leave packets to the next program (TCX_NEXT or TC_ACT_UNSPEC; XDP_PASS); else set place: first at %s, or attach: auto", h.Interface))
+	if h.Boundary != "" {
+		w.Severity = Degraded
+	}
+	return w
+}
+
+func (h Hook) bypassed() Warning {
+	before := "no program of others is known to run before it"
+	if list := append(append([]string(nil), h.XDP...), h.Before...); len(list) > 0 {
+		before = "before it run " + strings.Join(list, ", ")
+	}
+	return h.warning(HookBypassed,
+		fmt.Sprintf("Waymark's program on %s is attached, but has seen none of %d packets that the interface counted since %s; %s; %s", h.hook(), h.Unseen, clock(h.UnseenSince), before, h.harm()),
+		"'bpftool net' shows the programs: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)")
+}

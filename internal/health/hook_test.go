@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCheckHook(t *testing.T) {
+	begin := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	later := begin.Add(2 * time.Second)
+	for _, tt := range []struct {
+		name     string
+		hook     Hook
+		code     Code
+		severity Severity
+		text     []string
+	}{
+		{"as it should be", Hook{}, "", "", nil},
+		{"off", Hook{Off: begin, Next: later}, HookDetached, Degraded, []string{"being put back", "no trace"}},
+		{"off and refused", Hook{Off: begin, Next: later, Fault: "add clsact: exists"}, HookDetached, Degraded, []string{"cannot be put back: add clsact: exists"}},
+		{"off at an edge", Hook{Boundary: "drop", Off: begin, OffUntil: later, Repairs: 3}, HookDetached, Error, []string{"back since 2026-11-27T12:00:02Z", "boundary: drop", "3 times"}},
+		{"away at an edge", Hook{Boundary: "strip", Place: "first", Away: begin, Before: []string{"cil_to_netdev (tcx, id 7)"}}, HookDisplaced, Error, []string{"(first)", "cil_to_netdev", "boundary: strip"}},
+		{"back in its place", Hook{Away: begin, AwayUntil: later}, HookDisplaced, Degraded, []string{"there again"}},
+		{"behind XDP", Hook{XDP: []string{"xdp_dispatcher (xdp, id 9)"}}, HookPreceded, Info, []string{"xdp_dispatcher"}},
+		{"an edge behind XDP", Hook{Boundary: "drop", XDP: []string{"xdp_dispatcher (xdp, id 9)"}}, HookPreceded, Degraded, []string{"xdp_dispatcher"}},
+		{"bypassed", Hook{Unseen: 123, UnseenSince: begin}, HookBypassed, Degraded, []string{"none of 123 packets"}},
+		{"an edge bypassed", Hook{Boundary: "drop", Unseen: 123, UnseenSince: begin}, HookBypassed, Error, []string{"open"}},
+	} {
+		tt.hook.Interface, tt.hook.Direction, tt.hook.Mode = "eth1", "egress", "tcx"
+		ws := CheckHook(tt.hook)
+		if tt.code == "" {
+			if len(ws) != 0 {
+				t.Errorf("%s: %+v", tt.name, ws)
+			}
+			continue
+		}
+		if len(ws) != 1 || ws[0].Code != tt.code || ws[0].Severity != tt.severity || ws[0].Title == "" || ws[0].Cure == "" {
+			t.Errorf("%s: %+v, want %s of severity %s", tt.name, ws, tt.code, tt.severity)
+			continue
+		}
+		for _, part := range append(tt.text, "eth1 egress") {
+			if !strings.Contains(ws[0].Text, part) {
+				t.Errorf("%s: %q does not contain %q", tt.name, ws[0].Text, part)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hookwatch judges whether the programs of a node are executed: from what looks at
+// its hooks found, it derives since when a program was off its hook, out of its place or
+// without packets, and when to repair that. It has no clock, no input and no output.
+package hookwatch
+
+import (
+	"time"
+
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// Key is one hook.
+type Key struct {
+	Index   model.IfIndex
+	Ingress bool
+}
+
+// Look is what one look at a hook found.
+type Look struct {
+	Attached, InPlace bool
+}
+
+// Traffic is what a device and the hook on it have counted in one direction.
+type Traffic struct {
+	Device, Hook uint64
+}
+
+// Gap is a time in which packets may have passed a hook without the program.
+type Gap struct {
+	Key
+	Since time.Time // the last look that found it executed
+	Until time.Time // zero while it lasts
+}
+
+// State is what is known about one hook.
+type State struct {
+	Checked time.Time
+
+	Off      time.Time // since when the program was not on the hook; zero: it is
+	Away     time.Time // since when it was out of its place; zero: it is there
+	Bypassed time.Time // since when the hook sees nothing, though the device counts; zero: it sees packets
+	Unseen   uint64    // packets that the device counted meanwhile
+
+	Last     Gap    // the last time that has ended, in which it was off
+	LastMove Gap    // likewise, out of its place
+	Repairs  int    // lately
+	Fault    string // why the last repair failed
+	Next     time.Time
+
+	good     time.Time // the last look that found it attached and in place
+	device   uint64    // Device when Hook last moved
+	hook     uint64
+	seen     time.Time // when Hook last moved
+	measured bool
+}
+
+// Hooks is the state of all hooks.
+type Hooks struct {
+	hooks map[Key]*State
+	gap   func(Gap) // may be nil
+}
+
+// New makes a watch; gap gets each gap when it begins, without Until, and when it ends.
+func New(gap func(Gap)) *Hooks { return &Hooks{hooks: make(map[Key]*State), gap: gap} }
+
+// The pauses between repairs double with each one, so that two programs that both want to
+// be first do not fight. An edge waits less, because the domain is open meanwhile.
+const (
+	firstPause  = time.Second
+	longestEdge = 8 * time.Second
+	longest     = time.Minute
+	calm        = 2 * time.Minute // after this time without a repair, the pauses begin anew
+)
+
+// A hook is bypassed when its device counts this many packets, for this long, and the hook
+// none.
+const (
+	bypassPackets = 20
+	bypassTime    = 4 * time.Second
+)
+
+// Keep forgets the hooks that are no longer there.
+func (h *Hooks) Keep(there func(Key) bool) {
+	for k, s := range h.hooks {
+		if !there(k) {
+			h.end(k, s, s.Checked)
+			delete(h.hooks, k)
+		}
+	}
+}
+
+// State is what is known about a hook.
+func (h *Hooks) State(k Key) State {
+	if s := h.hooks[k]; s != nil {
+		return *s
+	}
+	return State{}
+}
+
+func (h *Hooks) end(k Key, s *State, now time.Time) {
+	if !s.Off.IsZero() {
+		s.Last = Gap{k, s.Off, now}
+		h.report(s.Last)
+		s.Off = time.Time{}
+	}
+	if !s.Away.IsZero() {
+		s.LastMove = Gap{k, s.Away, now}
+		h.report(s.LastMove)
+		s.Away = time.Time{}
+	}
+	if !s.Bypassed.IsZero() {
+		h.report(Gap{k, s.Bypassed, now})
+		s.Bypassed, s.Unseen = time.Time{}, 0
+	}
+}
+
+func (h *Hooks) report(g Gap) {
+	if h.gap != nil {
+		h.gap(g)
+	}
+}
+
+// Note takes what a look at a hook found, and returns whether it is to be repaired now:
+// Reattach or Reposition.
+func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
+	s := h.hooks[k]
+	if s == nil {
+		s = &State{good: now}
+		h.hooks[k] = s
+	}
+	s.Checked = now
+	if now.Sub(s.Next) > calm {
+		s.Repairs = 0
+	}
+	switch {
+	case !l.Attached:
+		if s.Off.IsZero() {
+			s.Off = s.good
+			h.report(Gap{Key: k, Since: s.Off})
+		}
+	case !l.InPlace:
+		if s.Away.IsZero() {
+			if !s.Off.IsZero() {
+				h.end(k, s, now)
+			}
+			s.Away = s.good
+			h.report(Gap{Key: k, Since: s.Away})
+		}
+	default:
+		s.good, s.Fault = now, ""
+		bypassed, unseen := s.Bypassed, s.Unseen
+		s.Bypassed = time.Time{}
+		h.end(k, s, now)
+		s.Bypassed, s.Unseen = bypassed, unseen
+		return None
+	}
+	if now.Before(s.Next) {
+		return None
+	}
+	if !l.Attached {
+		return Reattach
+	}
+	return Reposition
+}
+
+// Repair is what a hook needs.
+type Repair int
+
+// What a hook may need.
+const (
+	None Repair = iota
+	Reattach
+	Reposition
+)
+
+// Repaired notes an attempt, and sets when the next one may follow.
+func (h *Hooks) Repaired(k Key, filters bool, err error, now time.Time) {
+	s := h.hooks[k]
+	if s == nil {
+		return
+	}
+	s.Fault = ""
+	if err != nil {
+		s.Fault = err.Error()
+	}
+	most := longest
+	if filters {
+		most = longestEdge
+	}
+	pause := firstPause << min(s.Repairs, 10)
+	s.Next = now.Add(min(pause, most))
+	s.Repairs++
+}
+
+// Count takes what the device and the hook have counted.
+func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
+	s := h.hooks[k]
+	if s == nil {
+		return
+	}
+	if !s.measured || t.Hook != s.hook || t.Device < s.device {
+		if !s.Bypassed.IsZero() {
+			h.report(Gap{k, s.Bypassed, now})
+			s.Bypassed, s.Unseen = time.Time{}, 0
+		}
+		s.measured, s.device, s.hook, s.seen = true, t.Device, t.Hook, now
+		return
+	}
+	unseen := t.Device - s.device
+	if unseen == 0 {
+		s.seen = now // nothing to see until now
+		return
+	}
+	if s.Bypassed.IsZero() && unseen >= bypassPackets && now.Sub(s.seen) >= bypassTime {
+		s.Bypassed = s.seen
+		h.report(Gap{Key: k, Since: s.Bypassed})
+	}
+	if !s.Bypassed.IsZero() {
+		s.Unseen = unseen
+	}
+}
