@@ -307,7 +307,7 @@ func TestObserveText(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")
-	if stdout != r.Text() || strings.Count(stdout, "\n    ") != 4 {
+	if stdout != r.Text() || strings.Count(stdout, "\n    ") != 5 {
 		t.Errorf("got\n%s\nwant\n%s", stdout, r.Text())
 	}
 }

@@ -26,7 +26,7 @@ const (
 	toldOther            // about another block or other flows than was asked
 	toldMalformed
 	toldSelection   // which packets it selects
-	toldNoSelection // counters, but not which packets it selects
+	toldNoSelection // an answer that does not say which packets it selects
 
 	numTold = iota
 )

@@ -84,7 +84,7 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 			}
 		})
 		want := [numTold]uint64{}
-		want[tt.want] = uint64(1)
+		want[tt.want], want[toldNoSelection] = 1, 1 // the answer has no TLV of selections
 		if m.told != want {
 			t.Errorf("%s: counted %v, want %v", tt.name, m.told, want)
 		}

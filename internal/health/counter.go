@@ -56,6 +56,7 @@ var counters = slices.Concat([]Counter{
 	{"export_octets", "", Harmless, "", "", ""},
 	{"export_dropped", "", Lost, ExporterFailing, "", ""},
 	{"export_unsure", "", Lost, CollectorAway, "", ""},
+	{"hook_repairs", "", Missing, HookDetached, "", ""},
 	{"reloads", "", Harmless, "", "", ""},
 	{"reloads", "failed", Missing, ReloadFailed, "", ""},
 
@@ -113,6 +114,7 @@ var counters = slices.Concat([]Counter{
 		noRoom("stamp_socket_dropped", "test packets of STAMP"),
 		noRoom("responder_socket_dropped", "queries of measured flows"),
 		noRoom("trace_socket_dropped", "probes of 'waymark trace'"),
+		{"selection_questions", "", Harmless, "", "", ""},
 		{"block_questions", "", Harmless, "", "", ""},
 		{"block_questions", "unknown_flow", Missing, QuestionsRefused,
 			"other nodes asked about flows that this node does not have, %d times in the last minute: they cannot compute the loss",
