@@ -81,6 +81,8 @@ var meanings = [model.NumOutcomes]Meaning{
 	model.OutcomeEncapNotSelected:        harmless(), // the configuration selects
 	model.OutcomeEncapSkippedControl:     harmless(), // never measured
 	model.OutcomeEncapSkippedExport:      harmless(), // RFC 9326 §3.1.2 demands it
+	model.OutcomeEncapSkippedSegments:    skipped("they have SRv6 segments left, which a tunnel would skip", "use mode auto or inline there; or end the tunnel after the last segment, and insert it before the segments"),
+	model.OutcomeEncapSkippedUnremovable: skipped("the options could not be removed from their headers again (a second Hop-by-Hop header, or a malformed IOAM option)", byTunnel),
 	model.OutcomeEncapSkippedHBH:         skipped("their Hop-by-Hop header is too long to insert an Edge-to-Edge option after it", byTunnel),
 	model.OutcomeEncapSkippedAH:          skipped("they have an Authentication header", byTunnel),
 	model.OutcomeEncapSkippedRouterAlert: skipped("they have a Router Alert", byTunnel),

@@ -430,6 +430,13 @@ func (s *session) tell(now time.Time) error {
 	if err := s.addTemplates(); err != nil {
 		return err
 	}
+	if s.c.config.Transport == UDP {
+		// The options records are then in one message. nfcapd does not count them, and takes
+		// those of a second one for missing records.
+		if err := s.finish(); err != nil {
+			return err
+		}
+	}
 	facts := s.c.facts()
 	if err := s.tellNames(facts); err != nil {
 		return err
