@@ -27,7 +27,7 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 		{f, "interface", commandline.ExitOK, "", "eth0 role none boundary strip\neth1 role ingress,egress boundary drop\n", ""},
 		{f, "interface show eth1", commandline.ExitOK, "", "eth1 role ingress,egress boundary drop\n", ""},
 		{f, "interface show dev eth0", commandline.ExitOK, "", "eth0 role none boundary strip\n", ""},
-		{f, "--json interface show eth0", commandline.ExitOK, "", `[{"name":"eth0","role":[],"boundary":"strip","attach":"auto","forwarding":"stack"}]` + "\n", ""},
+		{f, "--json interface show eth0", commandline.ExitOK, "", `[{"name":"eth0","role":[],"boundary":"strip","attach":"auto","place":"first","forwarding":"stack"}]` + "\n", ""},
 		{f, "interface show eth9", commandline.ExitFailure, "", "", `"eth9" is not an interface that this node serves`},
 		{f, "interface set eth0 role none", commandline.ExitOK, `PATCH /v1/interfaces/eth0 {"role":[]}`, "", ""},
 		{f, "interface set eth0 role ingress,egress boundary ignore", commandline.ExitOK, `PATCH /v1/interfaces/eth0 {"role":["ingress","egress"],"boundary":"ignore"}`, "", ""},
