@@ -21,6 +21,7 @@ var (
 	unknownOption     = []byte{0x1e, 2, 0, 0}
 	filledOption      = []byte{0x1e, 2, 0xbe, 0xef} // other octets than those that come to its place
 	longOption        = append([]byte{0x1e, 248}, make([]byte, 248)...)
+	otherOption       = append([]byte{0x1e, 228}, make([]byte, 228)...)
 )
 
 // mergeConfigs are the nodes that insert into a header which is there.
@@ -42,11 +43,16 @@ func mergeCases() []costCase {
 	times := encapsulating(model.ModeInline, typeTimes, 1)
 	shared := padded(102, unknownOption)
 	ah := harness.With(padded(102), harness.AtNextHeader, 51)
+	// a Segment Routing Header (RFC 8754 §2) of one segment, which is left
+	segmentsLeft := harness.With(harness.With(harness.Plain(harness.Destination, 142), harness.AtNextHeader, 43),
+		harness.EthernetHeader+harness.IPv6Header, harness.NextUDP, 2, 4, 1, 0, 0, 0, 0)
 	cases := []costCase{
 		egress("into a header, one option of type 0xc00000", model.OutcomeEncapInserted, one, shared, 150),
 		egress("into a header, one option with timestamps, type 0xf00000", model.OutcomeEncapInserted, times, shared, 0),
 		egress("into a header, and edge to edge after it", model.OutcomeEncapInserted, numberingBeside, padded(102, filledOption), 0),
-		egress("", model.OutcomeEncapSkippedHBH, numberingBeside, padded(0, longOption, longOption), 0),
+		egress("", model.OutcomeEncapSkippedHBH, numberingBeside, padded(0, longOption, otherOption), 0),
+		egress("", model.OutcomeEncapSkippedUnremovable, one, harness.With(shared, harness.EthernetHeader+harness.IPv6Header, harness.NextHBH), 0),
+		egress("", model.OutcomeEncapSkippedSegments, encapsulating(model.ModeEncap, typeIDs, 1), segmentsLeft, 0),
 		egress("", model.OutcomeEncapSkippedAH, one, ah, 0),
 		egress("", model.OutcomeEncapSkippedRouterAlert, one, padded(78, routerAlertOption), 0),
 		egress("", model.OutcomeEncapSkippedJumbo, one, padded(78, jumboOption), 0),

@@ -47,9 +47,9 @@ func proofConfigs() map[string]model.NodeConfig {
 	return configs
 }
 
-// proofOption is an option as it arrives at the last node.
-func proofOption() []byte {
-	p := ioam.ProofOfTransit{Namespace: namespace, PktID: 1 << 58}
+// proofOption is an option as it arrives at the last node. Its number is a time.
+func proofOption(number uint64) []byte {
+	p := ioam.ProofOfTransit{Namespace: namespace, PktID: number}
 	for _, key := range proofKeys()[:proofNodes-1] {
 		p.Cumulative = key.Update(p.PktID, p.Cumulative)
 	}
@@ -59,12 +59,14 @@ func proofOption() []byte {
 // proofCases measure what a proof costs at each node of its path. All packets have the
 // same number, so the verifying node accepts the first one.
 func proofCases() []costCase {
-	frame := padded(110, proofOption())
+	const in2006, in2555 = 1 << 56, 1 << 60
+	frame, ahead := padded(110, proofOption(in2006)), padded(110, proofOption(in2555))
 	var cases []costCase
 	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
 		cases = append(cases,
 			costCase{hook, "proof of transit", model.OutcomePotUpdated, provingAt(1), frame, harness.SKB{}, 60},
 			costCase{hook, "proof of transit", model.OutcomePotReplayed, provingAt(proofNodes - 1), frame, harness.SKB{}, 0},
+			costCase{hook, "proof of transit", model.OutcomePotAhead, provingAt(proofNodes - 1), ahead, harness.SKB{}, 0},
 			costCase{hook, "proof of transit", model.OutcomePotRejected, provingAt(proofNodes - 1),
 				harness.With(frame, atOption+20, 0, 0, 0, 0), harness.SKB{}, 0})
 	}

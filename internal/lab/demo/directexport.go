@@ -32,7 +32,7 @@ var collectorAddress = netip.MustParseAddrPort("[2001:db8:ff::3]:4739")
 var directTraffic = []lab.Traffic{
 	{Kind: lab.KindPing, From: "alpha", To: receiver, Count: 3, Interval: 200 * time.Millisecond, Size: 56},
 	{Kind: lab.KindUDP, From: "alpha", To: receiver, Count: 5, Interval: 100 * time.Millisecond, Size: 100, Port: 9000},
-	{Kind: lab.KindTCP, From: "alpha", To: receiver, Bytes: 32 << 10, Port: 9001},
+	{Kind: lab.KindTCP, From: "alpha", To: receiver, Bytes: 1 << 20, Port: 9001},
 }
 
 // joined is the collector's output: it counts paths and prints them.
