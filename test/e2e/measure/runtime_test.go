@@ -56,8 +56,11 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 
 	e2e.MustIn(t, l, "ingress", "flow", "del", "green")
 	removed := time.Now()
-	if out := e2e.MustIn(t, l, "ingress", "loss", "--flow", "green"); !strings.HasPrefix(out, `waymark: no result of flow "green"`) {
-		t.Errorf("after flow del: %s", out)
+	if out, err := e2e.In(t, l, "ingress", "loss", "--flow", "green"); err == nil || !strings.Contains(out, `no flow "green" is measured here`) {
+		t.Errorf("after flow del: %v, %s", err, out)
+	}
+	if out := e2e.MustIn(t, l, "ingress", "loss", "--flow", "green", "--last", "5m"); !strings.Contains(out, "flow_loss_high") {
+		t.Errorf("after flow del, the history has no loss of it: %s", out)
 	}
 	send(t, l, 300, 100, 64)
 	time.Sleep(3 * time.Second)

@@ -148,16 +148,21 @@ func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how a
 	return l
 }
 
-// journal writes the losses that a command says at a node into a file, until the test ends.
+// journal writes the losses that a command says at a node into a file, until the test ends, and
+// its notes into another one.
 func journal(t *testing.T, l *lab.Lab, node string, args ...string) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(l.Directory(), "loss.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	notes, err := os.Create(filepath.Join(l.Directory(), "notes"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := l.Node(node).Command(ctx, e2e.Program, args...)
-	cmd.Stdout = file
+	cmd.Stdout, cmd.Stderr = file, notes
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +170,7 @@ func journal(t *testing.T, l *lab.Lab, node string, args ...string) {
 		cancel()
 		_ = cmd.Wait() // it was interrupted
 		file.Close()
+		notes.Close()
 	})
 }
 

@@ -172,7 +172,7 @@ func (s *sending) selectOneClass(how asking) {
 	})
 	s.check("another class at the egress", begun, func(sent, lost uint64) bool { return lost == 0 }, difference)
 	if how.exchange == "ipfix" {
-		text, err := os.ReadFile(filepath.Join(s.l.Directory(), "loss.jsonl"))
+		text, err := os.ReadFile(filepath.Join(s.l.Directory(), "notes"))
 		if err != nil || !bytes.Contains(text, []byte(`"code":"selections_differ"`)) {
 			s.t.Errorf("the collector does not warn (%v)", err)
 		}

@@ -235,7 +235,9 @@ func TestUnknownNamespace(t *testing.T) {
 // nodes of the path, flow labels, and right checksums.
 func TestProbesInTshark(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
+	top := e2e.Builtin(t, "ecmp")
+	e2e.Reconfigure(t, top, "aramis", "id: 301, role", "id: 301, attach: xdp, role") // captures see what XDP fills
+	l := e2e.Raise(t, top)
 	// By flow label: ports, which echo requests do not have, would send all of them by one path.
 	e2e.Must(t, l.Node("athos"), "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy=0")
 	wire := e2e.StartWire(t, l, "aramis", "eth0")
