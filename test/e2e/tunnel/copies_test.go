@@ -90,8 +90,8 @@ func TestErrorsAboutPacketsThatAskForCopies(t *testing.T) {
 }
 
 // Where both ends of the domain ask for copies of whatever they send, errors on their way back ask
-// for none: they get no trace. Nor do copies, although they go into the tunnel back, where the node
-// that asked does not recognise them. So the number of copies is bounded by that of nodes.
+// for none: they get no trace. Nor do copies, although they go into the tunnel back, from which the
+// node that asked takes them. So the number of copies is bounded by that of nodes.
 func TestErrorsAskForNoCopies(t *testing.T) {
 	t.Parallel()
 	const count = 20
@@ -111,7 +111,7 @@ func TestErrorsAskForNoCopies(t *testing.T) {
 					}
 				}
 				checkCopies(t, l, map[string]copies{
-					"athos":   {asked: count, from: []string{"porthos"}},
+					"athos":   {asked: count, from: []string{"porthos", "aramis"}},
 					"porthos": {returned: count},
 					"aramis":  {returned: count},
 				})
