@@ -49,10 +49,10 @@ func TestPathMTU(t *testing.T) {
 			t.Errorf("%+v: messages of up to %d octets after the change", tt, n)
 		}
 		stop()
+		r.close()
 		if s := check(t, c); s.Written != 6000 || r.missed != 0 {
 			t.Errorf("%+v: %+v, missed %d", tt, s, r.missed)
 		}
-		r.close()
 	}
 }
 
