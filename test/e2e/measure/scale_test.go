@@ -28,7 +28,7 @@ const (
 	manyFlows    = 100    // of UDP
 	manyTCP      = 2      // more flows, of TCP, whose senders leave it for the network card to cut
 	packetRate   = 50_000 // per second: what a queue of the kernel takes without loss
-	shortest     = 8      // seconds in which few packets are sent, so that there are blocks before and after the restart
+	shortest     = 16     // seconds in which few packets are sent, so that there are blocks before and after the restart
 	shortPackets = 100_000
 	blockOfMany  = 2 * time.Second
 	restarted    = 2 // of lossyLinks, its point's number, too
