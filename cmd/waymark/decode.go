@@ -128,7 +128,7 @@ func decodeFile(cmd *cobra.Command, file string, clock record.Clock, emit func(r
 		name, source = "standard input", cmd.InOrStdin()
 	} else {
 		f, err := openInput(cmd.Context(), file)
-		if err != nil && err == cmd.Context().Err() {
+		if ended := cmd.Context().Err(); ended != nil && errors.Is(err, ended) {
 			return err
 		} else if err != nil {
 			notes.add("%v; name a capture that can be read", err)
