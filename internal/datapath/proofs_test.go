@@ -64,7 +64,9 @@ func (g generator) proof() []byte {
 	p := ioam.ProofOfTransit{Namespace: ioam.NamespaceID(namespaceIDs[g.IntN(len(namespaceIDs))]), Flags: byte(g.IntN(2))}
 	p.PktID = firstNumber + g.Uint64N(8)
 	switch g.IntN(12) {
-	case 0, 2, 3:
+	case 0, 2:
+		p.PktID -= 65536 // the same place of the window
+	case 3:
 		p.PktID -= 65400 + g.Uint64N(512)
 	case 4:
 		p.PktID = lastNumber - 20 + g.Uint64N(40)
