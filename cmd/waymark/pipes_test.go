@@ -62,7 +62,7 @@ func (s *started) awaitEnd(t *testing.T) (code int) {
 	return code
 }
 
-// A collector whose output nobody reads receives nevertheless, says so, and ends when it is told to.
+// A collector receives although no process reads its output: it says so, and ends on SIGTERM.
 func TestCollectIntoUnreadPipe(t *testing.T) {
 	pipe := newPipe(t)
 	s := start(t, "collect", "--listen", "udp://[::1]:0", "--output", pipe)

@@ -190,8 +190,8 @@ func (f *senderFlags) session() (stamp.SSID, error) {
 	return stamp.SSID(max(1, binary.BigEndian.Uint16(b[:]))), nil // "a two-octet, non-zero unsigned integer" (RFC 8972 §3)
 }
 
-// firstNumber is the number of the first packet. RFC 8762 §4.2.1 begins at zero; a number that
-// nobody can foresee keeps replies out that were made up, or recorded in an earlier session.
+// firstNumber is the number of the first packet. RFC 8762 §4.2.1 begins at zero; a random number
+// keeps out replies that were forged, or recorded in an earlier session.
 func firstNumber() uint32 {
 	var b [4]byte
 	rand.Read(b[:])

@@ -9,7 +9,7 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// pacedRecords is how many records are offered at once. So many have room in every queue.
+// pacedRecords is how many records are offered at once: fewer than a queue takes.
 const pacedRecords = 256
 
 // flowResult are the records of a flow's block.

@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// Every block of 5,000 flows reaches whoever follows the results, and a sink.
+// The results of 5,000 flows reach an observer and a sink, in every block.
 func TestResultsOfManyFlows(t *testing.T) {
 	const flows, blocks = 5000, 3
 	port := freePort(t)

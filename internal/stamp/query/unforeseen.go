@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 )
 
-// unforeseen is a number that nobody can foresee.
+// unforeseen is a random number, which an attacker cannot guess.
 func unforeseen() uint32 {
 	var b [4]byte
 	rand.Read(b[:]) // it never fails

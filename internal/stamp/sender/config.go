@@ -31,7 +31,7 @@ type Config struct {
 	Key        []byte // of the HMACs; none: unauthenticated
 	KeyForTLVs bool   // the mode is unauthenticated, the key is for an HMAC TLV
 	SSID       stamp.SSID
-	First      uint32 // number of the first packet; one that nobody can foresee keeps made-up replies out
+	First      uint32 // number of the first packet; a random one keeps forged replies out
 	NeedSSID   bool   // end when a reply has no SSID (RFC 8972 §3)
 	Interval   time.Duration
 	Count      uint64        // packets; 0: no end
