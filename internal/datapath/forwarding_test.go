@@ -223,6 +223,9 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	if more := mostGrowth(cfg, ip); next == 0 && !completes && len(ip)+more > longest(routing) {
 		return false // the same
 	}
+	if after.Outer != nil {
+		arrived = after.Outer.Data // its tunnel ended here
+	}
 	if next != 0 && arrived[14+6] == 0 && after.Outcome == model.OutcomeOptionsRemoved {
 		return false // what is put together anew after a Hop-by-Hop header is left to the stack
 	}
