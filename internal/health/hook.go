@@ -74,6 +74,8 @@ func (h Hook) takenOff() Warning {
 		text += "it is back since " + clock(h.OffUntil)
 	case h.Fault != "":
 		text += fmt.Sprintf("it cannot be put back: %s; the next attempt is at %s", h.Fault, clock(h.Next))
+	case h.Next.IsZero():
+		text += "it is being put back"
 	default:
 		text += "it is being put back, at the latest at " + clock(h.Next)
 	}
@@ -94,6 +96,8 @@ func (h Hook) displaced() Warning {
 		text += "; it is there again since " + clock(h.AwayUntil)
 	case h.Fault != "":
 		text += fmt.Sprintf("; it cannot be moved: %s", h.Fault)
+	case h.Next.IsZero():
+		text += "; it is being moved"
 	default:
 		text += "; the next move is at " + clock(h.Next)
 	}
@@ -106,14 +110,29 @@ func (h Hook) displaced() Warning {
 
 func (h Hook) preceded() Warning {
 	list := append(append([]string(nil), h.XDP...), h.Before...)
-	w := New(HookPreceded, h.Interface,
-		fmt.Sprintf("programs of others run before Waymark's on %s: %s; it does not see packets that they drop, redirect or accept for good", h.hook(), strings.Join(list, ", ")),
-		fmt.Sprintf("check that they leave packets to the next program (TCX_NEXT or TC_ACT_UNSPEC; XDP_PASS); else set place: first at %s, or attach: auto", h.Interface))
-	if h.Boundary != "" {
-		w.Severity = Degraded
+	text := fmt.Sprintf("programs of others run before Waymark's on %s: %s; it does not see packets that they drop, redirect or accept for good", h.hook(), strings.Join(list, ", "))
+	cure := "check that they leave packets to the next program (TCX_NEXT or TC_ACT_UNSPEC; XDP_PASS)"
+	switch {
+	case h.Mode == modeClsact && len(h.Before) > 0:
+		cure = "set attach: auto, so that it can run first: what is in tcx runs before any clsact filter, which attach: clsact asks for; else " + cure
+	case h.Place != placeFirst && len(h.Before) > 0:
+		cure += fmt.Sprintf("; else set place: first at %s", h.Interface)
 	}
-	return w
+	if h.Place != placeFirst || len(h.Before) == 0 {
+		w := New(HookPreceded, h.Interface, text, cure)
+		if h.Boundary != "" {
+			w.Severity = Degraded
+		}
+		return w
+	}
+	return h.warning(HookPreceded, text, cure) // it should run first, and cannot
 }
+
+// The words of the mode and the place that decide what can be done.
+const (
+	modeClsact = "clsact"
+	placeFirst = "first"
+)
 
 func (h Hook) bypassed() Warning {
 	before := "no program of others is known to run before it"

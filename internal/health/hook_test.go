@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +27,14 @@ func TestCheckHook(t *testing.T) {
 		{"back in its place", Hook{Away: begin, AwayUntil: later}, HookDisplaced, Degraded, []string{"there again"}},
 		{"behind XDP", Hook{XDP: []string{"xdp_dispatcher (xdp, id 9)"}}, HookPreceded, Info, []string{"xdp_dispatcher"}},
 		{"an edge behind XDP", Hook{Boundary: "drop", XDP: []string{"xdp_dispatcher (xdp, id 9)"}}, HookPreceded, Degraded, []string{"xdp_dispatcher"}},
+		{"first, and behind tcx", Hook{Mode: "clsact", Place: "first", Before: []string{"cil (tcx, id 7)"}}, HookPreceded, Info, []string{"cil", "attach: auto"}},
+		{"an edge that cannot be first", Hook{Mode: "clsact", Place: "first", Boundary: "drop", Before: []string{"cil (tcx, id 7)"}}, HookPreceded, Error, []string{"attach: auto"}},
+		{"an edge that is last", Hook{Place: "last", Boundary: "drop", Before: []string{"cil (tcx, id 7)"}}, HookPreceded, Degraded, []string{"set place: first at eth1"}},
+		{"off, the next look not yet known", Hook{Off: begin}, HookDetached, Degraded, []string{"it is being put back;"}},
 		{"bypassed", Hook{Unseen: 123, UnseenSince: begin}, HookBypassed, Degraded, []string{"none of 123 packets"}},
 		{"an edge bypassed", Hook{Boundary: "drop", Unseen: 123, UnseenSince: begin}, HookBypassed, Error, []string{"open"}},
 	} {
-		tt.hook.Interface, tt.hook.Direction, tt.hook.Mode = "eth1", "egress", "tcx"
+		tt.hook.Interface, tt.hook.Direction, tt.hook.Mode = "eth1", "egress", cmp.Or(tt.hook.Mode, "tcx")
 		ws := CheckHook(tt.hook)
 		if tt.code == "" {
 			if len(ws) != 0 {
@@ -42,7 +47,7 @@ func TestCheckHook(t *testing.T) {
 			continue
 		}
 		for _, part := range append(tt.text, "eth1 egress") {
-			if !strings.Contains(ws[0].Text, part) {
+			if !strings.Contains(ws[0].Text+"; "+ws[0].Cure, part) {
 				t.Errorf("%s: %q does not contain %q", tt.name, ws[0].Text, part)
 			}
 		}
