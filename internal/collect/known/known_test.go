@@ -147,6 +147,31 @@ var lostCases = map[string]struct {
 		w.message(r3, Arrived{})
 		w.report(r3, 0, 11)
 	}, "unknown 3:not_understood"},
+	"messages after those may be missing": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{})
+		w.report(r3, 0, 9.2)
+		w.message(r3, Arrived{Breaks: 1, Understood: true})
+		w.report(r3, 0, 11)
+	}, "unknown 3:gap"},
+	"messages after those came": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{})
+		w.report(r3, 0, 9.2)
+		w.message(r3, Arrived{Breaks: 1, Understood: true})
+		w.report(r3, 0, 9.3)
+		w.message(r3, Arrived{Breaks: 1, Understood: true})
+		w.report(r3, 0, 11)
+	}, "lost"},
+	"an old report of r3 comes again after a gap": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 11)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true, Late: true})
+		w.report(r3, 0, 9)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 12)
+	}, "unknown 3:gap"},
 	"a record of r3 was impossible": {func(w *world) { healthy(w); w.base.TroubleOf(Feed{r3, 3}); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
 	"a message of r3 was malformed": {func(w *world) { healthy(w); w.base.Trouble(r3); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
 	"one of another session was":    {func(w *world) { healthy(w); w.base.Trouble(r2); w.report(r3, 0, 11) }, "lost"},
