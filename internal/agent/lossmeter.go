@@ -193,7 +193,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 		return false
 	}
 	m.logged = ""
-	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: 4, Wait: how.Block}, m.result)
+	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: waitingBlocks, Wait: how.Block}, m.result)
 	for i := range how.Flows {
 		f := &how.Flows[i]
 		id := m.ids[f.Name]

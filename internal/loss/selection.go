@@ -147,6 +147,29 @@ func compareSelections(all []judged, assumed bool) {
 	}
 }
 
+// IsStale reports whether a block's result comes after that of a later block, of which all points
+// had reported earlier. waiting is how many blocks an assembler keeps: one farther back is no late
+// one, but the clock was set.
+func IsStale(block, latest, waiting int64) bool {
+	return block < latest && latest-block <= waiting
+}
+
+// Selecting passes the points of which a block says whether they select the packets that the
+// first point selects, with the difference in words, "" if there is none. A point that did not
+// report says nothing, and without the first one, no point does.
+func (r *Result) Selecting(yield func(p PointID, difference string) bool) {
+	if r.Whole.From.Reasons&Missing != 0 {
+		return
+	}
+	for s := range r.parts {
+		for _, e := range []*End{&s.From, &s.To} {
+			if known := e.Difference != "" || e.Reasons&Missing == 0; known && !yield(e.Point, e.Difference) {
+				return
+			}
+		}
+	}
+}
+
 // Assumptions are what was not checked, because the configuration says that it is so.
 type Assumptions uint8
 
