@@ -30,6 +30,9 @@ type SequenceState struct {
 	Gaps   uint64 // that did not come in their turn
 	Filled uint64 // of these, that came later
 	Missed uint64 // of these, that did not come in time
+	// Breaks are the messages before which any number of records may not have come, besides
+	// those: the ones after records that could not be counted, and after new numbers.
+	Breaks uint64
 }
 
 // Awaited is how many records have not come in their turn, but may still come.
@@ -46,6 +49,7 @@ func (g gap) length() uint32 { return g.to - g.from }
 // sequence follows the sequence numbers of a domain.
 type sequence struct {
 	started bool
+	counted bool   // all records of the message before, so next is known
 	next    uint32 // expected in the next message
 	behind  int    // messages in a row that had a lower number
 	resume  uint32 // expected after them
@@ -61,8 +65,11 @@ func (q *sequence) follow(number, records uint32, counted, ordered bool, now tim
 	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
 	switch {
 	case !q.started:
+	case !q.counted:
+		q.state.Breaks++
 	case ahead > restartGap && number < restartNumber:
 		outOfOrder = true
+		q.state.Breaks++
 		missed += q.giveUp(len(q.gaps))
 	case ahead > 0:
 		missed += q.await(gap{q.next, number, now}, ordered)
@@ -77,10 +84,10 @@ func (q *sequence) follow(number, records uint32, counted, ordered bool, now tim
 		if q.behind < restartLen {
 			return missed, outOfOrder
 		}
+		q.state.Breaks++
 		missed += q.giveUp(len(q.gaps))
 	}
-	// If records could not be counted, the next message starts afresh.
-	q.started, q.next, q.behind = counted, number+records, 0
+	q.started, q.counted, q.next, q.behind = true, counted, number+records, 0
 	return missed, outOfOrder
 }
 

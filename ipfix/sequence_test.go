@@ -19,27 +19,29 @@ func TestSequence(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps  []step
 		missed uint32 // by the gaps that were not filled
+		breaks uint64
 	}{
-		"in order":                  {[]step{{5, 3, true, 0, false}, {8, 0, true, 0, false}, {8, 2, true, 0, false}}, 0},
-		"wraps":                     {[]step{{1<<32 - 1, 3, true, 0, false}, {2, 1, true, 0, false}}, 0},
-		"gap":                       {[]step{{0, 3, true, 0, false}, {10, 1, true, 0, false}, {11, 1, true, 0, false}}, 7},
-		"gap over the wrap":         {[]step{{1<<32 - 2, 1, true, 0, false}, {4, 1, true, 0, false}}, 5},
-		"changed places":            {[]step{{0, 3, true, 0, false}, {5, 1, true, 0, false}, {3, 2, true, 0, true}, {6, 1, true, 0, false}}, 0},
-		"twice":                     {[]step{{0, 3, true, 0, false}, {0, 3, true, 0, true}, {3, 3, true, 0, false}, {6, 1, true, 0, false}}, 0},
-		"late, and twice":           {[]step{{0, 3, true, 0, false}, {5, 1, true, 0, false}, {3, 2, true, 0, true}, {3, 2, true, 0, true}, {6, 1, true, 0, false}}, 0},
-		"two late":                  {[]step{{0, 3, true, 0, false}, {9, 1, true, 0, false}, {3, 3, true, 0, true}, {6, 3, true, 0, true}, {10, 1, true, 0, false}}, 0},
-		"in reverse":                {[]step{{0, 3, true, 0, false}, {9, 1, true, 0, false}, {6, 3, true, 0, true}, {3, 3, true, 0, true}, {10, 1, true, 0, false}}, 0},
-		"one of two late":           {[]step{{0, 3, true, 0, false}, {9, 1, true, 0, false}, {5, 2, true, 0, true}, {10, 1, true, 0, false}}, 4},
-		"late over the wrap":        {[]step{{1<<32 - 3, 1, true, 0, false}, {4, 1, true, 0, false}, {1<<32 - 2, 6, true, 0, true}, {5, 1, true, 0, false}}, 0},
-		"late, longer than its gap": {[]step{{0, 3, true, 0, false}, {5, 1, true, 0, false}, {4, 9, true, 0, true}, {6, 1, true, 0, false}}, 1},
+		"in order":                  {[]step{{5, 3, true, 0, false}, {8, 0, true, 0, false}, {8, 2, true, 0, false}}, 0, 0},
+		"wraps":                     {[]step{{1<<32 - 1, 3, true, 0, false}, {2, 1, true, 0, false}}, 0, 0},
+		"gap":                       {[]step{{0, 3, true, 0, false}, {10, 1, true, 0, false}, {11, 1, true, 0, false}}, 7, 0},
+		"gap over the wrap":         {[]step{{1<<32 - 2, 1, true, 0, false}, {4, 1, true, 0, false}}, 5, 0},
+		"changed places":            {[]step{{0, 3, true, 0, false}, {5, 1, true, 0, false}, {3, 2, true, 0, true}, {6, 1, true, 0, false}}, 0, 0},
+		"twice":                     {[]step{{0, 3, true, 0, false}, {0, 3, true, 0, true}, {3, 3, true, 0, false}, {6, 1, true, 0, false}}, 0, 0},
+		"late, and twice":           {[]step{{0, 3, true, 0, false}, {5, 1, true, 0, false}, {3, 2, true, 0, true}, {3, 2, true, 0, true}, {6, 1, true, 0, false}}, 0, 0},
+		"two late":                  {[]step{{0, 3, true, 0, false}, {9, 1, true, 0, false}, {3, 3, true, 0, true}, {6, 3, true, 0, true}, {10, 1, true, 0, false}}, 0, 0},
+		"in reverse":                {[]step{{0, 3, true, 0, false}, {9, 1, true, 0, false}, {6, 3, true, 0, true}, {3, 3, true, 0, true}, {10, 1, true, 0, false}}, 0, 0},
+		"one of two late":           {[]step{{0, 3, true, 0, false}, {9, 1, true, 0, false}, {5, 2, true, 0, true}, {10, 1, true, 0, false}}, 4, 0},
+		"late over the wrap":        {[]step{{1<<32 - 3, 1, true, 0, false}, {4, 1, true, 0, false}, {1<<32 - 2, 6, true, 0, true}, {5, 1, true, 0, false}}, 0, 0},
+		"late, longer than its gap": {[]step{{0, 3, true, 0, false}, {5, 1, true, 0, false}, {4, 9, true, 0, true}, {6, 1, true, 0, false}}, 1, 0},
 		"restart": {[]step{{900, 1, true, 0, false}, {0, 1, true, 0, true}, {1, 1, true, 0, true}, {2, 1, true, 0, true}, {3, 1, true, 0, true},
-			{4, 1, true, 0, true}, {5, 1, true, 0, true}, {6, 1, true, 0, true}, {7, 1, true, 0, true}, {10, 1, true, 0, false}}, 2},
+			{4, 1, true, 0, true}, {5, 1, true, 0, true}, {6, 1, true, 0, true}, {7, 1, true, 0, true}, {10, 1, true, 0, false}}, 2, 1},
 		"gap, and restart": {[]step{{890, 1, true, 0, false}, {900, 1, true, 0, false}, {0, 1, true, 0, true}, {1, 1, true, 0, true}, {2, 1, true, 0, true}, {3, 1, true, 0, true},
-			{4, 1, true, 0, true}, {5, 1, true, 0, true}, {6, 1, true, 0, true}, {7, 1, true, 9, true}, {8, 1, true, 0, false}}, 9},
-		"restart after many records": {[]step{{3 << 30, 1, true, 0, false}, {40, 2, true, 0, true}, {42, 1, true, 0, false}, {50, 1, true, 0, false}}, 7},
-		"great gap over the wrap":    {[]step{{1<<32 - 70000, 1, true, 0, false}, {40, 1, true, 0, false}}, 70039},
-		"records not counted":        {[]step{{0, 3, true, 0, false}, {3, 1, false, 0, false}, {90, 1, true, 0, false}, {91, 1, true, 0, false}}, 0},
-		"gap, and not counted":       {[]step{{0, 3, true, 0, false}, {5, 1, false, 0, false}, {90, 1, true, 0, false}}, 2},
+			{4, 1, true, 0, true}, {5, 1, true, 0, true}, {6, 1, true, 0, true}, {7, 1, true, 9, true}, {8, 1, true, 0, false}}, 9, 1},
+		"restart after many records": {[]step{{3 << 30, 1, true, 0, false}, {40, 2, true, 0, true}, {42, 1, true, 0, false}, {50, 1, true, 0, false}}, 7, 1},
+		"great gap over the wrap":    {[]step{{1<<32 - 70000, 1, true, 0, false}, {40, 1, true, 0, false}}, 70039, 0},
+		"records not counted":        {[]step{{0, 3, true, 0, false}, {3, 1, false, 0, false}, {90, 1, true, 0, false}, {91, 1, true, 0, false}}, 0, 1},
+		"late after not counted":     {[]step{{0, 5, true, 0, false}, {5, 5, false, 0, false}, {30, 4, true, 0, false}, {34, 1, true, 0, false}, {36, 1, false, 0, false}, {37, 1, false, 0, false}, {38, 1, true, 0, false}}, 1, 3},
+		"gap, and not counted":       {[]step{{0, 3, true, 0, false}, {5, 1, false, 0, false}, {90, 1, true, 0, false}}, 2, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var q sequence
@@ -52,6 +54,9 @@ func TestSequence(t *testing.T) {
 				t.Errorf("%d are missed before their time is over", early)
 			}
 			q.settle(exportTime.Add(reorderTime + 1))
+			if q.state.Breaks != c.breaks {
+				t.Errorf("%d breaks, want %d", q.state.Breaks, c.breaks)
+			}
 			if q.state.Missed != uint64(c.missed) || q.state.Awaited() != 0 {
 				t.Errorf("missed %d in all, want %d: %+v", q.state.Missed, c.missed, q.state)
 			}

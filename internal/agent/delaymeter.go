@@ -357,7 +357,7 @@ func (m *delayMeter) conclude(how model.Measurement) {
 			}
 		}
 		record.NamePoints(list, m.nodesOf(f))
-		m.noteMean(f, &m.periods[i])
+		m.noteMean(f, &m.periods[i], timingOf(how))
 		m.last[f.Name], m.periods[i] = list, loss.Period{}
 		all = append(all, list...)
 	}

@@ -9,27 +9,38 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 )
 
+// waitingBlocks is how many blocks of a flow wait for other nodes' answers.
+const waitingBlocks = 4
+
 // takeSelections notes which nodes of a flow did not select what this node selected in a block,
-// and logs a change. A block without a report says nothing. The caller holds w.mu.
+// and logs a change. What a node said holds until it says something else. The caller holds w.mu.
 func (w *flowWatches) takeSelections(f *watchedFlow, r *loss.Result) {
-	differences := make([]string, len(f.Points)+1)
-	for _, s := range append([]loss.Segment{r.Whole}, r.Segments...) {
-		for _, e := range []loss.End{s.From, s.To} {
-			if int(e.Point) < len(differences) && e.Difference != "" {
-				differences[e.Point] = f.point(e.Point) + ": " + e.Difference
-			}
-		}
-	}
-	now := slices.DeleteFunc(differences, func(d string) bool { return d == "" })
-	if slices.Equal(now, f.unlike) || len(now) == 0 && r.Whole.Reasons()&loss.Missing != 0 {
+	if loss.IsStale(r.Block, f.latest, waitingBlocks) {
 		return
 	}
-	f.unlike = now
+	f.latest = r.Block
+	changed := false
+	for p, difference := range r.Selecting {
+		if int(p) > len(f.Points) || f.unlike == nil && difference == "" {
+			continue
+		}
+		if f.unlike == nil {
+			f.unlike = make([]string, len(f.Points)+1)
+		}
+		changed = changed || f.unlike[p] != difference
+		f.unlike[p] = difference
+	}
+	if !changed {
+		return
+	}
+	if !slices.ContainsFunc(f.unlike, func(d string) bool { return d != "" }) {
+		f.unlike = nil
+	}
 	switch {
 	case w.logged > mostFlowWarnings:
 	case w.logged == mostFlowWarnings:
 		w.log.Warn("the warnings of further flows change in this block; list them with 'waymark loss'")
-	case len(now) > 0:
+	case f.unlike != nil:
 		w.logWarning(f.selectionWarning())
 	default:
 		w.log.Info("all nodes select the same packets again", "warning", health.SelectionsDiffer, "flow", f.Name)
@@ -38,13 +49,19 @@ func (w *flowWatches) takeSelections(f *watchedFlow, r *loss.Result) {
 }
 
 func (f *watchedFlow) selectionWarning() health.Warning {
-	return health.SelectionDiffers(f.Name, f.unlike, health.AtIngress)
+	var nodes []string
+	for p, difference := range f.unlike {
+		if difference != "" {
+			nodes = append(nodes, f.point(loss.PointID(p))+": "+difference)
+		}
+	}
+	return health.SelectionDiffers(f.Name, nodes, health.AtIngress)
 }
 
 // unlike is how many flows have nodes that select different packets. The caller holds w.mu.
 func (w *flowWatches) unlike() (n int) {
 	for _, f := range w.flows {
-		if len(f.unlike) > 0 {
+		if f.unlike != nil {
 			n++
 		}
 	}
@@ -56,7 +73,7 @@ func (w *flowWatches) unlike() (n int) {
 func (w *flowWatches) selectionWarnings() (ws []health.Warning) {
 	var assumed []string
 	for _, f := range w.flows {
-		if len(f.unlike) > 0 && len(ws) < mostFlowWarnings {
+		if f.unlike != nil && len(ws) < mostFlowWarnings {
 			ws = append(ws, f.selectionWarning())
 		}
 		if f.AssumeSelection {

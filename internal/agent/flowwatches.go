@@ -33,7 +33,8 @@ type watchedFlow struct {
 	model.MeasuredFlow
 	watch  *loss.Watch
 	blind  string   // why no node could be asked about the last block
-	unlike []string // the nodes that did not select what this node selected in the last block, and how
+	unlike []string // by point: how it selects other packets than this node, as far as it has said
+	latest int64    // block of which that is known
 }
 
 // mostFlowWarnings is how many flows have a warning and a line in the log of their own,

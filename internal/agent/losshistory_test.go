@@ -252,22 +252,30 @@ func TestObserveOneFlow(t *testing.T) {
 	}
 }
 
-// Test packets that take the flow's way say how slow it is in a block; others do not.
+// Test packets that take the flow's way say how slow it is in a block; others do not, nor do
+// those whose times are by clocks that are not known to be near each other.
 func TestMeansOfTestPackets(t *testing.T) {
 	m := newDelayMeter(&core{}, nil)
+	timing := timingOf(model.Measurement{Block: time.Second, Guard: 20 * time.Millisecond}) // clocks may be 10 ms apart
 	for block := range uint64(6) {
 		for name, probes := range map[string]model.Probes{"red": model.ProbesInBand, "blue": model.ProbesOutOfBand} {
 			var p loss.Period
-			p.AddDelay(loss.OneWay, 1, time.Duration(block)*time.Millisecond, 0, 0)
+			p.AddDelay(loss.OneWay, 1, time.Duration(block)*time.Millisecond, 3e6, 4e6)
 			p.AddDelay(loss.RoundTrip, 1, time.Second, 0, 0)
 			m.block = block
-			m.noteMean(&model.MeasuredFlow{Name: name, Probes: probes}, &p)
+			m.noteMean(&model.MeasuredFlow{Name: name, Probes: probes}, &p, timing)
+		}
+		for name, clocks := range map[string][2]int64{"no clock here": {loss.UnknownClock, 0}, "no clock there": {0, loss.UnknownClock}, "too far": {6e6, 5e6}} {
+			var p loss.Period
+			p.AddDelay(loss.OneWay, 1, 3*time.Second, 0, 0)
+			p.AddDelay(loss.OneWay, 2, 3*time.Second, clocks[0], clocks[1])
+			m.noteMean(&model.MeasuredFlow{Name: name, Probes: model.ProbesInBand}, &p, timing)
 		}
 	}
-	if got := m.through("red", 4); got != (loss.Sample{Delay: 4 * time.Millisecond, Packets: 1}) {
+	if got := m.through("red", 4); got != (loss.Tested{Sample: loss.Sample{Delay: 4 * time.Millisecond, Packets: 1}, Clocks: 7 * time.Millisecond}) {
 		t.Errorf("%+v", got)
 	}
-	for flow, block := range map[string]int64{"red": 1, "blue": 4, "green": 4} {
+	for flow, block := range map[string]int64{"red": 1, "blue": 4, "green": 4, "no clock here": 4, "no clock there": 4, "too far": 4} {
 		if got := m.through(flow, block); got.Packets != 0 {
 			t.Errorf("%s, block %d: %+v", flow, block, got)
 		}

@@ -64,7 +64,7 @@ type testDelays interface {
 	// lastOf are the records of the last block of a flow.
 	lastOf(flow string) []record.Record
 	// through is the mean one-way delay of test packets that took the flow's way in a block.
-	through(flow string, block int64) loss.Sample
+	through(flow string, block int64) loss.Tested
 }
 
 func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays testDelays) *lossMeter {
@@ -193,7 +193,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 		return false
 	}
 	m.logged = ""
-	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: 4, Wait: how.Block}, m.result)
+	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: waitingBlocks, Wait: how.Block}, m.result)
 	for i := range how.Flows {
 		f := &how.Flows[i]
 		id := m.ids[f.Name]
@@ -246,11 +246,16 @@ func compared(flows []model.MeasuredFlow) []model.MeasuredFlow {
 // planned is a flow as its loss is computed: points are numbered along the path, this node
 // is 0.
 func planned(id loss.FlowID, f *model.MeasuredFlow, how model.Measurement) loss.Flow {
-	out := loss.Flow{ID: id, Assumed: f.AssumeSelection, Timing: loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}}
+	out := loss.Flow{ID: id, Assumed: f.AssumeSelection, Timing: timingOf(how)}
 	for i := range len(f.Points) + 1 {
 		out.Points = append(out.Points, loss.PointID(i))
 	}
 	return out
+}
+
+// timingOf is the time plan of flows' blocks.
+func timingOf(how model.Measurement) loss.Timing {
+	return loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}
 }
 
 // reading is what a point says, as the arithmetic takes it.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
 // A counter of a service that grows is warned of and logged once; what came before the agent, or
@@ -40,5 +41,20 @@ func TestShortfallsAreWarnedOf(t *testing.T) {
 	}
 	if ws := x.warnings(nil); len(ws) != 0 {
 		t.Errorf("warned after the end: %+v", ws)
+	}
+}
+
+// Answers to test packets with times that cannot be leave delays unmeasured, which is warned of.
+func TestImpossibleTimesAreWarnedOf(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	for i := range 10 {
+		if h.warned(health.ProbesUntimed) {
+			t.Errorf("warned of %d", i)
+		}
+		only[*delayMeter](h).heard(query.Sample{RoundTrip: 1, Impossible: true})
+	}
+	if !h.warned(health.ProbesUntimed) {
+		t.Error("not warned of ten")
 	}
 }

@@ -45,7 +45,8 @@ type comparedFlow struct {
 	sids   []netip.Addr
 	guard  uint64
 	watch  *loss.Watch // nil without thresholds
-	unlike uint64      // a hash of how the points differ in what they select, of the last block; 0: not
+	latest int64       // block of which it is known how the points differ in what they select
+	unlike []uint64    // by point, a hash of how it selects other packets than the first one; nil: none does
 	size   int
 	heard  time.Time
 	place  *list.Element
@@ -91,6 +92,9 @@ func timing(b *record.Block) loss.Timing {
 	return loss.Timing{Length: time.Duration(min(b.Length, 1<<62)), ClockDifference: guard / 2, MaxDelay: guard - guard/2}
 }
 
+// slots is how many blocks of a length wait for readings.
+func (b *blocks) slots(length time.Duration) int { return int(b.wait/length) + 3 }
+
 // add takes what a point counted.
 func (b *blocks) add(r *record.Block, now time.Time) {
 	key := flowKey{name: r.Flow, length: r.Length, last: r.LastPoint}
@@ -126,7 +130,7 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 		b.counters.past++
 		return nil
 	}
-	slots := int(b.wait/plan.Length) + 3
+	slots := b.slots(plan.Length)
 	for b.byID[b.next] != nil { // the numbers have wrapped
 		b.next++
 	}
@@ -135,7 +139,7 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 		f.watch = loss.NewWatch(b.accepted)
 		f.size = sizeOfWatch + 4*sizeOfSegment*int(key.last) // a watch keeps four results
 	}
-	f.size += sizeOfFlow + len(key.name) + 16*len(f.sids) + slots*(sizeOfSlot+sizeOfReport*(int(key.last)+1))
+	f.size += sizeOfFlow + len(key.name) + 16*len(f.sids) + 8*(int(key.last)+1) + slots*(sizeOfSlot+sizeOfReport*(int(key.last)+1))
 	for b.size+f.size > b.room && b.order.Len() > 0 {
 		b.remove(b.order.Front().Value.(*comparedFlow), evicted)
 		b.counters.evicted++

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +79,61 @@ func TestSelectionsAreCompared(t *testing.T) {
 		if len(warnings) != 2 || warnings[0].Code != string(health.SelectionsDiffer) || !warnings[0].Beyond || !strings.HasSuffix(warnings[0].Facts, "point 2: "+tt.difference) || warnings[1].Beyond {
 			t.Errorf("%s: %+v", tt.name, warnings)
 		}
+	}
+}
+
+// What a point said holds while its records are missing: the nodes select the same again only if
+// the point that differed says so.
+func TestSilenceEndsNoDifference(t *testing.T) {
+	same := loss.Selection{Path: 1, Marking: 1}
+	narrow := same
+	narrow.Takers = 7
+	c, out, send := offline(t, Config{Join: join.Config{Wait: maxBlockWait}}, ipfix.UDP)
+	x, first := newBlockExporter(t), time.Now().UnixNano()/int64(blockLength)-20
+	number := first
+	block := func(points ...loss.Selection) { // zero: the record of the point is missing
+		t.Helper()
+		var list []*record.Block
+		for point, selection := range points {
+			if b := counted("red", number, loss.PointID(point), 2, 10); selection.Known() {
+				b.ClockError, b.Selection = record.NewField[uint64](1000, true), selection
+				list = append(list, b)
+			}
+		}
+		send(x.message(list...))
+		c.flush(time.Now())
+		number++
+	}
+	end := func() {
+		c.mu.Lock()
+		c.blocks.assembler.Flush()
+		c.mu.Unlock()
+	}
+	none := loss.Selection{}
+	block(same, same, same)
+	block(same, narrow, narrow)
+	block(same, none, none)
+	block(same, none, same)
+	block(none, same, same)
+	end()
+	block(same, none, same)
+	end()
+	block(same, none, narrow) // its result comes after that of the next one
+	block(same, same, same)
+	end()
+	var got []string
+	for _, r := range out.all() {
+		if w, ok := r.(*record.Warning); ok {
+			_, facts, _ := strings.Cut(w.Facts, "selects; ")
+			got = append(got, facts)
+		}
+	}
+	want := []string{
+		"point 1: a narrower flow there takes packets from it; point 2: a narrower flow there takes packets from it",
+		"point 1: as before; it has not reported this block",
+		"",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -30,7 +30,7 @@ var thresholds = [...]threshold{
 // beyond a threshold.
 func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 	list := record.NewResults(record.Measurement{Time: instant.Of(time.Now()), Flow: f.key.name, Source: f.source, SIDs: f.sids}, r)
-	if w := f.selects(r); w != nil {
+	if w := b.selects(f, r); w != nil {
 		list = append(list, w)
 	}
 	if f.watch != nil {
@@ -73,7 +73,7 @@ var (
 
 // end takes back the warnings of a flow that is no longer compared.
 func (b *blocks) end(f *comparedFlow, why farewell) {
-	if f.unlike != 0 {
+	if f.unlike != nil {
 		b.emit(f.warns(health.SelectionsDiffer, false, "it is not known whether the nodes of flow "+f.name()+" still select different packets: it "+why.facts, why.cure))
 	}
 	if f.watch == nil {

@@ -35,12 +35,15 @@ func newVerdicts(wait time.Duration) verdicts {
 
 // message takes a message before the records in it.
 func (v *verdicts) message(from *origin, m *ipfix.Message, now time.Time) {
-	understood := !slices.ContainsFunc(m.Problems, func(p ipfix.Problem) bool {
-		return p.Cause == ipfix.CauseUnknownTemplate || p.Cause == ipfix.CauseValueLimit
-	})
+	has := func(causes ...ipfix.Cause) bool {
+		return slices.ContainsFunc(m.Problems, func(p ipfix.Problem) bool { return slices.Contains(causes, p.Cause) })
+	}
 	n := m.Counted
-	// The Sequence Number of the first message of a session is 0 (RFC 7011 §3.1).
-	v.base.Message(from.feed, from.exporter, known.Arrived{First: m.Sequence == 0, Gaps: n.Gaps, Missed: n.Missed, Awaited: n.Awaited(), Understood: understood}, now)
+	v.base.Message(from.feed, from.exporter, known.Arrived{
+		First: m.Sequence == 0, // The first message of a session has this number (RFC 7011 §3.1).
+		Gaps:  n.Gaps, Missed: n.Missed, Awaited: n.Awaited(), Breaks: n.Breaks,
+		Understood: !has(ipfix.CauseUnknownTemplate, ipfix.CauseValueLimit), Late: has(ipfix.CauseSequenceOutOfOrder),
+	}, now)
 }
 
 // report takes an options record that says until when postcards were reported.

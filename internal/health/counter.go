@@ -86,6 +86,9 @@ var counters = slices.Concat([]Counter{
 	{"measured_octets", "", Harmless, "", "", ""},
 	{"delay_probes", "", Harmless, "", "", ""},
 	{"delay_probes", "diverted", Missing, ProbesNotInBand, "", ""},
+	{"delay_probes", "time_impossible", Missing, ProbesUntimed,
+		"%d answers to test packets of flows in the last minute say that the other node held them for a negative time, or longer than the round trip: they have no one-way and no two-way delay",
+		"keep the clocks of the flows' last points steady: let chrony or ptp4l slew them; if they are, update what answers there"},
 
 	// A block without an exact result is uncertain, and FlowUnmeasured says why.
 	{"measured_late_packets", "", Missing, FlowUnmeasured, "", ""},

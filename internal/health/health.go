@@ -88,6 +88,7 @@ const (
 	PacketsMalformed    Code = "packets_malformed"
 	ProbesNotInBand     Code = "probes_not_in_band"
 	ProbesUnsent        Code = "probes_unsent"
+	ProbesUntimed       Code = "probes_untimed"
 	ProofsRejected      Code = "proofs_rejected"
 	OffloadUnnumbered   Code = "offload_unnumbered"
 	OptionsOverLimit    Code = "options_over_limit"
@@ -187,6 +188,7 @@ var kinds = []Kind{
 	{PacketsMalformed, Degraded, "packets with malformed headers are not measured"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
+	{ProbesUntimed, Degraded, "answers to test packets have times that cannot be"},
 	{OffloadUnnumbered, Hint, "offloaded packets leave without proofs of transit and Edge-to-Edge options"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},

@@ -98,7 +98,7 @@ var unmeasuredCures = []struct{ reason, cure string }{
 	{"colour_out_of_turn", "compare the clocks of both nodes, and the values of the mark at both (measurement.mask, even, odd)"},
 	{"colour_missing", "find the node before it that changes the marked bits, or mark others (measurement.mask)"},
 	{"other_path", "list the nodes that the flow passes in points, and no others"},
-	{"path_unknown", "correct first what is wrong with other nodes' counters, or what sends packets twice"},
+	{"path_unknown", "correct first what is wrong with other nodes' counters or clocks, or what sends packets twice"},
 }
 
 // FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are

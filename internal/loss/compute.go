@@ -78,10 +78,18 @@ type Result struct {
 	Length   time.Duration
 	Whole    Segment   // from the ingress to the egress
 	Segments []Segment // between neighbours; empty unless there are transit points
+	Timing   Timing    // the plan of the flow's blocks
 
-	// Tested is the mean one-way delay of test packets that took the flow's way in this
-	// block. Compute does not set it.
-	Tested Sample
+	// Tested is of the test packets that took the flow's way in this block. Compute does not
+	// set it.
+	Tested Tested
+}
+
+// Tested is the mean one-way delay of test packets, by clocks that are known to be no further
+// apart than planned.
+type Tested struct {
+	Sample
+	Clocks time.Duration // how far they may be apart
 }
 
 // Segment is the result for a part of a flow's way.
@@ -172,28 +180,29 @@ func Compute(f *Flow, block int64, reports []Report) Result {
 	for i := range min(len(all), len(reports)) {
 		all[i].Report = reports[i]
 	}
-	out := Result{Flow: f.ID, Block: block, Start: f.Timing.Start(block), Length: f.Timing.Length}
+	out := Result{Flow: f.ID, Block: block, Start: f.Timing.Start(block), Length: f.Timing.Length, Timing: f.Timing}
 	last := len(all) - 1
 	if last < 1 {
 		return out
 	}
 	compareSelections(all, f.Assumed)
-	out.Whole = f.segment(all, 0, last)
+	w := way{all, f.Timing}
+	out.Whole = f.segment(w, 0, last)
 	if last == 1 {
 		return out
 	}
 	out.Segments = make([]Segment, last)
 	for i := range out.Segments {
-		out.Segments[i] = f.segment(all, i, i+1)
+		out.Segments[i] = f.segment(w, i, i+1)
 	}
-	out.Whole.boundBy(all)
+	out.Whole.boundBy(w)
 	return out
 }
 
 // segment compares two points.
-func (f *Flow) segment(all []judged, from, to int) Segment {
-	a, b := &all[from], &all[to]
-	s := Segment{From: f.end(all, from), To: f.end(all, to)}
+func (f *Flow) segment(w way, from, to int) Segment {
+	a, b := &w.points[from], &w.points[to]
+	s := Segment{From: f.end(a, from), To: f.end(b, to)}
 	if !a.Present && !b.Present {
 		return s
 	}
@@ -204,12 +213,11 @@ func (f *Flow) segment(all []judged, from, to int) Segment {
 		s.Packets.Received, s.Octets.Received = Number{b.Reading.Packets, true}, b.Reading.octets()
 	}
 	if a.Present && b.Present {
-		compareClocks(&s.From, &s.To, int64(f.Timing.ClockDifference))
-		doubtPath(&s, all, from, to)
+		f.Timing.compareClocks(&s.From, &s.To)
+		w.doubtPath(&s, from, to)
 	}
-	if a.assumed || b.assumed {
-		s.Assumed = AssumedSelection
-	}
+	s.assumeOf(a)
+	s.assumeOf(b)
 	switch {
 	case s.Reasons() != 0:
 		s.Verdict = Uncertain
@@ -246,22 +254,22 @@ func (s *Segment) settle() {
 }
 
 // end describes a point, without the comparison of its clock with another.
-func (f *Flow) end(all []judged, i int) End {
-	e := End{Point: f.Points[i], Reasons: all[i].own(), ClockError: UnknownClock, Difference: all[i].unlike}
-	if all[i].Present {
-		e.ClockError = max(all[i].Reading.ClockError, UnknownClock)
+func (f *Flow) end(r *judged, i int) End {
+	e := End{Point: f.Points[i], Reasons: r.own(), ClockError: UnknownClock, Difference: r.unlike}
+	if r.Present {
+		e.ClockError = max(r.Reading.ClockError, UnknownClock)
 	}
 	return e
 }
 
 // compareClocks notes that the clocks of two ends may differ by more than allowed, at
 // the end or ends to blame.
-func compareClocks(from, to *End, allowed int64) {
-	if from.ClockError >= 0 && to.ClockError >= 0 && from.ClockError <= allowed && to.ClockError <= allowed-from.ClockError {
+func (t Timing) compareClocks(from, to *End) {
+	if _, near := t.Apart(from.ClockError, to.ClockError); near {
 		return
 	}
 	for _, e := range []*End{from, to} {
-		if e.ClockError < 0 || e.ClockError > allowed/2 {
+		if e.ClockError < 0 || e.ClockError > int64(t.ClockDifference)/2 {
 			e.Reasons |= ClockWorse
 		}
 	}

@@ -39,7 +39,7 @@ const (
 type Kept struct {
 	Flow   uint32 // as it was added
 	Marks  uint8  // as they were added
-	Result Result // without its Flow
+	Result Result // without its Flow and Timing
 }
 
 // NewHistory keeps results in at most room octets, and no result whose block began longer
@@ -115,7 +115,10 @@ func (e *encoder) append(b []byte, flow uint32, marks uint8, r *Result) []byte {
 	b = binary.AppendVarint(b, int64(r.Length-e.length))
 	e.block, e.length = r.Block, r.Length
 	b = binary.AppendVarint(b, r.Start-r.Block*int64(r.Length)) // not 0: several blocks
-	b = appendSample(b, r.Tested)
+	b = appendSample(b, r.Tested.Sample)
+	if r.Tested.Packets > 0 {
+		b = binary.AppendVarint(b, int64(r.Tested.Clocks))
+	}
 	b = binary.AppendUvarint(b, uint64(len(r.Segments)))
 	b = appendSegment(b, &r.Whole)
 	for i := range r.Segments {
@@ -167,7 +170,9 @@ func (d *decoder) next(k *Kept) {
 	r.Length = d.last.length + time.Duration(d.signed())
 	d.last.block, d.last.length = r.Block, r.Length
 	r.Start = r.Block*int64(r.Length) + d.signed()
-	r.Tested = d.sample()
+	if r.Tested.Sample = d.sample(); r.Tested.Packets > 0 {
+		r.Tested.Clocks = time.Duration(d.signed())
+	}
 	if n := d.unsigned(); n > 0 {
 		r.Segments = make([]Segment, min(n, MaxPoints))
 	}

@@ -19,7 +19,7 @@ func TestHistoryGivesBack(t *testing.T) {
 		results := h.results(t)
 		for n, r := range results {
 			if n%3 == 0 {
-				r.Tested = Sample{time.Duration(h.within(1e9)), 1 + h.Uint64N(9)}
+				r.Tested = Tested{Sample{time.Duration(h.within(1e9)), 1 + h.Uint64N(9)}, time.Duration(h.Int64N(1e6))}
 			}
 			kept.Add(uint32(n), uint8(n), r)
 		}
@@ -27,7 +27,7 @@ func TestHistoryGivesBack(t *testing.T) {
 		all := kept.Read(0)
 		all.Each(func(k *Kept) bool {
 			want := *results[n]
-			want.Flow = 0
+			want.Flow, want.Timing = 0, Timing{}
 			if diff := cmp.Diff(want, k.Result); diff != "" || k.Flow != uint32(n) || k.Marks != uint8(n) {
 				t.Fatalf("%s, result %d: %s", tt.name, n, diff)
 			}

@@ -18,6 +18,7 @@ type faults struct {
 	missing, repeats, contradictions         float64 // share of readings
 	slow, fast                               bool    // a point's clock is behind or ahead, beyond the guard
 	honest                                   bool    // and says so
+	astray                                   bool    // a point's clock is some even number of blocks off, which marks cannot tell, and says so
 	restart, unsureOctets, strange, idleOnly bool
 	narrow                                   bool // from some block on, a point counts only a part of the packets
 	bypassAndMore                            bool // packets that bypass a point may also be lost or duplicated
@@ -118,6 +119,14 @@ func (h *history) spoilClocks() {
 			if h.honest {
 				r.ClockError = max(h.offsets[i], -h.offsets[i])
 			}
+		}
+	}
+	if h.astray {
+		point := 1 + h.IntN(len(h.offsets)-1)
+		off := int64(2*(h.IntN(2)*2-1)) * int64(t.Length)
+		h.offsets[point] += off
+		for _, r := range h.readings[point] {
+			r.ClockError = [...]int64{UnknownClock, max(off, -off)}[h.IntN(2)]
 		}
 	}
 	if h.restart {

@@ -71,8 +71,8 @@ func (s Selection) agrees(other Selection) bool {
 	return s.Known() && s == other && s.Takers != Partial
 }
 
-// Unlike says in words how what a point selects differs from what another one does, "" if it
-// does not.
+// Unlike says in words how what a point selects differs from what another one does. It is ""
+// exactly if the two agree.
 func (s Selection) Unlike(other Selection) string {
 	var list []string
 	add := func(differs bool, format string, a ...any) {
@@ -93,7 +93,9 @@ func (s Selection) Unlike(other Selection) string {
 	switch {
 	case s.Takers == Partial:
 		add(true, "another flow there has some of its packets at a part of the nodes only")
-	case s.Takers == other.Takers || other.Takers == Partial:
+	case other.Takers == Partial:
+		add(true, "at the node it is compared with, another flow has some of its packets at a part of the nodes only")
+	case s.Takers == other.Takers:
 	case s.Takers == 0:
 		add(true, "no narrower flow there takes packets from it")
 	case other.Takers == 0:
@@ -102,6 +104,8 @@ func (s Selection) Unlike(other Selection) string {
 		add(true, "other narrower flows there take packets from it")
 	}
 	add(s.Marking != other.Marking, "another mark (carrier, octet, mask, even, odd, delay marks)")
+	// What a later version compares has no words here.
+	add(len(list) == 0 && s != other, "it selects other packets")
 	return strings.Join(list, ", ")
 }
 
@@ -139,6 +143,29 @@ func compareSelections(all []judged, assumed bool) {
 			r.assumed = true
 		default:
 			r.unlike = r.Selection.Unlike(flow)
+		}
+	}
+}
+
+// IsStale reports whether a block's result comes after that of a later block, of which all points
+// had reported earlier. waiting is how many blocks an assembler keeps: one farther back is no late
+// one, but the clock was set.
+func IsStale(block, latest, waiting int64) bool {
+	return block < latest && latest-block <= waiting
+}
+
+// Selecting passes the points of which a block says whether they select the packets that the
+// first point selects, with the difference in words, "" if there is none. A point that did not
+// report says nothing, and without the first one, no point does.
+func (r *Result) Selecting(yield func(p PointID, difference string) bool) {
+	if r.Whole.From.Reasons&Missing != 0 {
+		return
+	}
+	for s := range r.parts {
+		for _, e := range []*End{&s.From, &s.To} {
+			if known := e.Difference != "" || e.Reasons&Missing == 0; known && !yield(e.Point, e.Difference) {
+				return
+			}
 		}
 	}
 }

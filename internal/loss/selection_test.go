@@ -3,6 +3,7 @@
 package loss
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ func TestUnlike(t *testing.T) {
 		{"no taker", func(i, _ *Selection) { i.Takers = 9 }, "no narrower flow there takes packets from it"},
 		{"takers", func(i, o *Selection) { i.Takers, o.Takers = 9, 8 }, "other narrower flows there take packets from it"},
 		{"at some points", func(_, o *Selection) { o.Takers = Partial }, "another flow there has some of its packets at a part of the nodes only"},
+		{"what a later version compares", func(_, o *Selection) { o.Criteria |= 1 << 29 }, "it selects other packets"},
 		{"marking", func(_, o *Selection) { o.Marking++ }, "another mark (carrier, octet, mask, even, odd, delay marks)"},
 		{"two", func(_, o *Selection) { o.Block, o.Marking = 500, 7 }, "blocks of 500ms instead of 1s, another mark (carrier, octet, mask, even, odd, delay marks)"},
 	} {
@@ -41,6 +43,51 @@ func TestUnlike(t *testing.T) {
 		if uncertain := r.Segments[0].Verdict == Uncertain; uncertain != (tt.want != "") || uncertain != (r.Segments[1].Verdict == Uncertain) {
 			t.Errorf("%s: %v, %v", tt.name, r.Segments[0].Verdict, r.Segments[1].Verdict)
 		}
+	}
+}
+
+// Points that select differently are never compared, whatever the difference: Unlike has words
+// exactly if the two do not agree, and then no part of the way between such points is exact.
+func TestEveryDifferenceCounts(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9341))
+	random := func() Selection {
+		s := usual
+		values := map[*uint32][]uint32{&s.Block: {1000, 500}, &s.Path: {1, 2}, &s.Criteria: {0, 1 << 28, 1 << 29, 3 << 20, 7, hasClass, hasLabel | 7}, &s.Takers: {0, 7, 8, Partial}, &s.Marking: {0, 1, 2}}
+		for field, list := range values {
+			if r.IntN(4) == 0 {
+				*field = list[r.IntN(len(list))]
+			}
+		}
+		return s
+	}
+	exact := 0
+	for range 20000 {
+		reports := counted(2000, 2000, 1000)
+		for i := range reports {
+			reports[i].Selection = random()
+		}
+		a, b := reports[0].Selection, reports[1].Selection
+		if agree := a.agrees(b); agree != (a.Unlike(b) == "") || agree != b.agrees(a) {
+			t.Fatalf("%+v and %+v: agree %v, %q", a, b, agree, a.Unlike(b))
+		}
+		got := Compute(line(3), 4, reports)
+		for s := range got.parts {
+			from, to := reports[s.From.Point-1].Selection, reports[s.To.Point-1].Selection
+			if !s.Verdict.Exact() {
+				continue
+			}
+			if exact++; from != to || from.Takers == Partial || !from.Known() {
+				t.Fatalf("%+v and %+v of %+v: %v", from, to, a, s.Verdict)
+			}
+		}
+	}
+	if exact == 0 {
+		t.Error("nothing is exact")
+	}
+	partial := usual
+	partial.Takers = Partial
+	if got := usual.Unlike(partial); got != "at the node it is compared with, another flow has some of its packets at a part of the nodes only" {
+		t.Error(got)
 	}
 }
 

@@ -65,6 +65,9 @@ func (r *Result) Slowness() (most Slowness, ok bool) {
 		}
 		for end, sum := i, time.Duration(0); end < len(r.Segments) && r.Segments[end].Mean.Packets > 0 && r.Segments[end].Mean.Packets == s.Mean.Packets; end++ {
 			sum += r.Segments[end].Mean.Delay // of the same packets, on segments that follow one another
+			if _, near := r.Timing.Apart(s.From.ClockError, r.Segments[end].To.ClockError); !near {
+				continue
+			}
 			note(Slowness{From: s.From.Point, To: r.Segments[end].To.Point, Delay: sum})
 		}
 	}
@@ -78,6 +81,9 @@ func (s *Segment) slowness(d time.Duration, atLeast bool) Slowness {
 // ClocksOf is how far the clocks of both ends of a part of the way may be apart. They are
 // known where a delay is.
 func (r *Result) ClocksOf(s Slowness) (apart time.Duration) {
+	if s.Tested {
+		return r.Tested.Clocks
+	}
 	for _, part := range append([]Segment{r.Whole}, r.Segments...) {
 		if part.From.Point == s.From {
 			apart += time.Duration(max(part.From.ClockError, 0))

@@ -58,6 +58,16 @@ func (t Timing) Validate() error {
 // arrive: d = A + MaxDelay − MinDelay. With a MinDelay of 0 it is that of RFC 9341 §5.
 func (t Timing) Guard() time.Duration { return t.ClockDifference + t.MaxDelay - t.MinDelay }
 
+// Apart is how far two clocks may be apart, whose errors are at most these, in nanoseconds;
+// false: it is not known, or further than planned.
+func (t Timing) Apart(a, b int64) (time.Duration, bool) {
+	allowed := int64(t.ClockDifference)
+	if a < 0 || b < 0 || a > allowed || b > allowed-a {
+		return 0, false
+	}
+	return time.Duration(a + b), true
+}
+
 // Block is the number of the block in which the ingress marks packets at a time.
 func (t Timing) Block(at int64) int64 { return floor(at, int64(t.Length)) }
 

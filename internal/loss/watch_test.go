@@ -144,11 +144,13 @@ func TestSlowness(t *testing.T) {
 		return Range{least * time.Millisecond, most * time.Millisecond, 900}
 	}
 	tested := whole(1, Range{})
-	tested.Tested = Sample{6 * time.Millisecond, 5}
+	tested.Tested = Tested{Sample{6 * time.Millisecond, 5}, 3 * time.Millisecond}
 	fast := whole(1, Range{})
-	fast.Tested = Sample{4 * time.Millisecond, 5}
+	fast.Tested = Tested{Sample{4 * time.Millisecond, 5}, 0}
 	exact := watched(Measured, 1000, 0, 4) // the mean decides
 	exact.Tested, exact.Segments = tested.Tested, []Segment{mean(7, 1000), mean(-3, 1000)}
+	apart := whole(1, Range{}, Segment{}, mean(3, 999), mean(3, 999)) // each clock is near the one between them
+	apart.Timing.ClockDifference, apart.Segments[1].From.ClockError, apart.Segments[2].To.ClockError = 5, 4, 4
 	for name, tt := range map[string]struct {
 		r            *Result
 		slow, known  bool
@@ -167,11 +169,15 @@ func TestSlowness(t *testing.T) {
 		"slow test packets":     {tested, true, true, Slowness{0, 1, 6 * time.Millisecond, false, true}, false},
 		"fast test packets":     {fast, false, false, Slowness{0, 1, 4 * time.Millisecond, false, true}, false},
 		"the mean":              {exact, false, true, Slowness{0, 0, 4 * time.Millisecond, false, false}, false},
+		"ends too far apart":    {apart, false, false, Slowness{1, 2, 3 * time.Millisecond, false, false}, false},
 	} {
 		slow, known := tt.r.SlowerThan(5 * time.Millisecond)
 		of, ok := tt.r.Slowness()
 		if slow != tt.slow || known != tt.known || of != tt.of || ok == tt.nothingKnown {
 			t.Errorf("%s: %v, %v, %+v, %v", name, slow, known, of, ok)
+		}
+		if clocks := tt.r.ClocksOf(of); of.Tested && clocks != tt.r.Tested.Clocks {
+			t.Errorf("%s: the clocks are %v apart", name, clocks)
 		}
 		if got := NewWatch(thresholds(1000, 5*time.Millisecond, 3)).Take(tt.r); got.Delay != tt.slow {
 			t.Errorf("%s: block %+v", name, got)

@@ -48,8 +48,9 @@ const (
 	DoubtDropped             // it lost records of that time
 	DoubtSampled             // it makes a postcard of only some packets, not of this one
 	DoubtChanged             // it began anew, and has not been after the last node since
-	DoubtTime                // the last node did not say when it saw the packet
+	DoubtTime                // the last node did not say when it saw the packet, or one after it never does
 	DoubtEnded               // the path was printed before the wait was over
+	DoubtTooMany             // more exporters are after the last node than are remembered
 
 	// NumDoubts is the number of doubts; 0 is none.
 	NumDoubts
@@ -70,6 +71,7 @@ var doubts = [NumDoubts]struct{ name, text string }{
 	DoubtChanged:       {"changed", "%s began anew at %s, and has not reported such packets since"},
 	DoubtTime:          {"no_time", "its time is not known"},
 	DoubtEnded:         {"ended", ""},
+	DoubtTooMany:       {"too_many", "more nodes come after it than are remembered"},
 }
 
 // String is the doubt in a word.

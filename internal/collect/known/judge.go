@@ -44,7 +44,8 @@ func LostAfter(q Question, routes *Routes, base *Base) Verdict {
 			v.Doubt = append(v.Doubt, Doubtful{e, a})
 		}
 	}
-	after, next, ends := routes.After(q.Key, q.Last.Exporter), 0, false
+	after, all := routes.After(q.Key, q.Last.Exporter)
+	next, ends := 0, false
 	for _, e := range after {
 		if ends = ends || e.End; e.Next {
 			v.Next = e.Exporter
@@ -59,6 +60,8 @@ func LostAfter(q Question, routes *Routes, base *Base) Verdict {
 		doubt(join.Exporter{}, Answer{Doubt: record.DoubtTime})
 	case len(after) == 0:
 		doubt(join.Exporter{}, Answer{Doubt: record.DoubtNoneAfter})
+	case !all:
+		doubt(join.Exporter{}, Answer{Doubt: record.DoubtTooMany})
 	case !ends:
 		doubt(join.Exporter{}, Answer{Doubt: record.DoubtNoEnd})
 	default:
@@ -83,6 +86,8 @@ func (b *Base) reported(q *Question, e *Expected) Answer {
 	switch {
 	case a.Doubt != record.DoubtNone || !ok:
 		return a
+	case e.Seen.IsZero():
+		return Answer{Doubt: record.DoubtTime}
 	case q.Sequence%last.Sampling != 0:
 		return Answer{Doubt: record.DoubtSampled}
 	case e.Seen.Before(last.Served):

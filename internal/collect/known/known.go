@@ -51,7 +51,9 @@ type Arrived struct {
 	Gaps       uint64 // records so far that did not come in their turn
 	Missed     uint64 // of these, that did not come in time
 	Awaited    uint64 // of these, that may still come
+	Breaks     uint64 // messages so far before which any number of records may be missing
 	Understood bool   // all of its records were read
+	Late       bool   // a later message came before it
 }
 
 // Base is what is known. The caller supplies the time where it is needed.
@@ -74,6 +76,8 @@ type feed struct {
 	whole      bool // all messages since the start of the session came and were understood
 	gaps       uint64
 	missed     uint64
+	breaks     uint64
+	late       bool // the message that is read
 	heard      time.Time
 	namespaces map[ioam.NamespaceID]*history
 }
@@ -105,12 +109,15 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 	if m.Gaps > f.gaps {
 		f.trouble(record.DoubtGap, m.Awaited > 0)
 	}
+	if m.Breaks > f.breaks {
+		f.trouble(record.DoubtGap, false)
+	}
 	if m.Missed > f.missed {
 		f.settle(false)
 	} else if m.Awaited == 0 {
 		f.settle(true)
 	}
-	f.gaps, f.missed = m.Gaps, m.Missed
+	f.gaps, f.missed, f.breaks, f.late = m.Gaps, m.Missed, m.Breaks, m.Late
 	if !m.Understood {
 		f.trouble(record.DoubtNotUnderstood, false)
 	}
@@ -162,10 +169,10 @@ func (f *feed) settle(filled bool) {
 	}
 }
 
-// Report takes a report.
+// Report takes a report. One of a late message says nothing new.
 func (b *Base) Report(key Feed, ns ioam.NamespaceID, r Report) {
 	f := b.feeds[key]
-	if f == nil {
+	if f == nil || f.late {
 		return
 	}
 	h := f.namespaces[ns]

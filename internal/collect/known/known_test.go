@@ -147,6 +147,31 @@ var lostCases = map[string]struct {
 		w.message(r3, Arrived{})
 		w.report(r3, 0, 11)
 	}, "unknown 3:not_understood"},
+	"messages after those may be missing": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{})
+		w.report(r3, 0, 9.2)
+		w.message(r3, Arrived{Breaks: 1, Understood: true})
+		w.report(r3, 0, 11)
+	}, "unknown 3:gap"},
+	"messages after those came": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{})
+		w.report(r3, 0, 9.2)
+		w.message(r3, Arrived{Breaks: 1, Understood: true})
+		w.report(r3, 0, 9.3)
+		w.message(r3, Arrived{Breaks: 1, Understood: true})
+		w.report(r3, 0, 11)
+	}, "lost"},
+	"an old report of r3 comes again after a gap": {func(w *world) {
+		healthy(w)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 11)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true, Late: true})
+		w.report(r3, 0, 9)
+		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
+		w.report(r3, 0, 12)
+	}, "unknown 3:gap"},
 	"a record of r3 was impossible": {func(w *world) { healthy(w); w.base.TroubleOf(Feed{r3, 3}); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
 	"a message of r3 was malformed": {func(w *world) { healthy(w); w.base.Trouble(r3); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
 	"one of another session was":    {func(w *world) { healthy(w); w.base.Trouble(r2); w.report(r3, 0, 11) }, "lost"},
@@ -338,5 +363,68 @@ func TestPairs(t *testing.T) {
 	}
 	if len(p.Of) != 3 {
 		t.Errorf("%d pairs", len(p.Of))
+	}
+}
+
+// A packet is lost only if all nodes that may have got it say so: also one that the flow's packets
+// pass seldom, and where there are more ways than are remembered, all of the namespace.
+func TestManyWays(t *testing.T) {
+	// exits are nodes after r1, of which all but a silent one report, and the flow alternates.
+	after := func(t *testing.T, exits, silent int, rest ...func(*world)) string {
+		t.Helper()
+		w := newWorld()
+		for i := range exits {
+			e := join.Exporter{Addr: r3.Addr, Domain: uint32(100 + i)}
+			if i != silent {
+				w.message(e, whole)
+				w.report(e, 0, 11)
+			}
+			for again := range 3 {
+				w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(2)}, {e, record.Decapsulating, at(2)}}, at(float64(again)))
+			}
+		}
+		for range 3 { // the latest ways are not the silent one's
+			for _, i := range []uint32{1, 2, 3} {
+				w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(3)}, {join.Exporter{Addr: r3.Addr, Domain: 100 + i}, record.Decapsulating, at(3)}}, at(3))
+			}
+		}
+		for _, do := range rest {
+			do(w)
+		}
+		return w.after(r1, 10, 0).text()
+	}
+	flows := func(when float64) func(*world) {
+		return func(w *world) {
+			for i := range uint32(maxFlows) {
+				w.routes.Learn(FlowKey{Namespace: 5, FlowID: i}, []Stop{{node(9), record.Encapsulating, at(4)}}, at(when))
+			}
+			w.pass(when, r1, join.Exporter{Addr: r3.Addr, Domain: 101}, r3)
+			w.message(r3, whole)
+			w.report(r3, 0, 11)
+		}
+	}
+	for name, tt := range map[string]struct{ got, want string }{
+		"all report":                {after(t, 4, -1), "lost"},
+		"a fourth way":              {after(t, 4, 0), "unknown 100:unheard"},
+		"as many as are remembered": {after(t, maxRoutes, 0), "unknown 100:unheard"},
+		"one more":                  {after(t, maxRoutes+1, 0), "unknown 100:unheard"},
+		"one more, all report":      {after(t, maxRoutes+1, -1), "lost"},
+		"as many as the namespace":  {after(t, maxAfter, 5), "unknown 105:unheard"},
+		"more":                      {after(t, maxAfter+1, 5), "unknown 0:too_many"},
+		"more, all report":          {after(t, maxAfter+1, -1), "unknown 0:too_many"},
+		"the flow made room":        {after(t, 4, 0, flows(5)), "unknown 100:unheard"},
+		"the way was left an hour ago": {after(t, 4, 0, func(w *world) {
+			w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(3700)}, {join.Exporter{Addr: r3.Addr, Domain: 101}, record.Decapsulating, at(3700)}}, at(3700))
+		}), "lost"},
+		"a node that never says the time": {after(t, 4, -1, func(w *world) {
+			e := node(8)
+			w.message(e, whole)
+			w.report(e, 0, 11)
+			w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(4)}, {e, record.Transit, time.Time{}}, {join.Exporter{Addr: r3.Addr, Domain: 101}, record.Decapsulating, at(4)}}, at(4))
+		}), "unknown 8:no_time"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %s, want %s", name, tt.got, tt.want)
+		}
 	}
 }

@@ -16,9 +16,13 @@ import (
 const (
 	maxFlows  = 1 << 14
 	maxSteps  = 1 << 14
-	maxAfter  = 64 // exporters after one
-	maxRoutes = 2  // of a flow, the latest
+	maxAfter  = 64  // exporters after one
+	maxRoutes = 32  // of a flow, the latest
+	maxStops  = 128 // on all routes of a flow
 )
+
+// routeAge is for how long a way is remembered that no packet of the flow took again.
+const routeAge = time.Hour
 
 // learnAgain is how soon another packet of a flow that took the same way is looked at.
 const learnAgain = 50 * time.Millisecond
@@ -42,10 +46,14 @@ type FlowKey struct {
 
 // Routes is which exporters were seen after which, by flow and in the namespace.
 type Routes struct {
-	flows map[FlowKey]*flowRoutes
-	order *list.List // of flows, the latest seen first
-	after map[place][]join.Exporter
-	steps map[step]*delays
+	flows  map[FlowKey]*flowRoutes
+	order  *list.List // of flows, the latest seen first
+	forgot time.Time  // when there were too many flows for the last time
+	now    time.Time  // of the last path
+	after  map[place][]join.Exporter
+	steps  map[step]*delays
+	full   bool           // there were too many steps
+	most   map[place]bool // places with too many exporters after them
 }
 
 type place struct {
@@ -61,9 +69,20 @@ type step struct {
 // flowRoutes are the latest ways of a flow.
 type flowRoutes struct {
 	key     FlowKey
-	routes  [][]join.Exporter // the latest first
+	routes  []route   // the latest first
+	forgot  time.Time // when there were too many ways, or the flow had been forgotten; zero: never
 	learned time.Time
 	place   *list.Element
+}
+
+// route is the nodes of a way, and when a packet took it for the last time.
+type route struct {
+	stops []join.Exporter
+	taken time.Time
+}
+
+func (r *route) is(stops []Stop) bool {
+	return slices.EqualFunc(r.stops, stops, func(e join.Exporter, s Stop) bool { return e == s.Exporter })
 }
 
 // delays are the differences of two exporters' times for a packet: travel and clocks.
@@ -78,34 +97,31 @@ type delays struct {
 
 // NewRoutes makes Routes without any.
 func NewRoutes() *Routes {
-	return &Routes{map[FlowKey]*flowRoutes{}, list.New(), map[place][]join.Exporter{}, map[step]*delays{}}
+	return &Routes{flows: map[FlowKey]*flowRoutes{}, order: list.New(), after: map[place][]join.Exporter{}, steps: map[step]*delays{}, most: map[place]bool{}}
 }
 
 // Learn takes the nodes of a path, in its order.
 func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 	f := r.flows[key]
+	r.now = now
 	if f == nil {
-		f = &flowRoutes{key: key}
+		f = &flowRoutes{key: key, forgot: r.forgot}
 		f.place = r.order.PushFront(f)
 		r.flows[key] = f
 		if r.order.Len() > maxFlows {
 			oldest := r.order.Back().Value.(*flowRoutes)
 			r.order.Remove(oldest.place)
 			delete(r.flows, oldest.key)
+			r.forgot = now
 		}
 	} else {
 		r.order.MoveToFront(f.place)
 	}
-	latest := len(f.routes) > 0 && slices.EqualFunc(f.routes[0], stops, func(e join.Exporter, s Stop) bool { return e == s.Exporter })
-	if latest && now.Sub(f.learned) < learnAgain {
+	if len(f.routes) > 0 && f.routes[0].is(stops) && now.Sub(f.learned) < learnAgain {
 		return
 	}
-	if f.learned = now; !latest && stops[len(stops)-1].Role == record.Decapsulating {
-		route := make([]join.Exporter, len(stops))
-		for i := range stops {
-			route[i] = stops[i].Exporter
-		}
-		f.routes = append([][]join.Exporter{route}, f.routes[:min(len(f.routes), maxRoutes-1)]...)
+	if f.learned = now; stops[len(stops)-1].Role == record.Decapsulating {
+		f.take(stops, now)
 	}
 	for i := range stops {
 		for k := i + 1; k < len(stops); k++ {
@@ -116,11 +132,43 @@ func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 	}
 }
 
+// take notes that a packet took a way. Those that none took for long are forgotten, and with too
+// many the one that was taken longest ago.
+func (f *flowRoutes) take(stops []Stop, now time.Time) {
+	if i := slices.IndexFunc(f.routes, func(r route) bool { return r.is(stops) }); i >= 0 {
+		again := f.routes[i].stops
+		copy(f.routes[1:], f.routes[:i])
+		f.routes[0] = route{again, now}
+	} else {
+		latest := route{make([]join.Exporter, len(stops)), now}
+		for i := range stops {
+			latest.stops[i] = stops[i].Exporter
+		}
+		f.routes = slices.Insert(f.routes, 0, latest)
+	}
+	n := 0
+	for i, r := range f.routes {
+		if n += len(r.stops); now.Sub(r.taken) > routeAge {
+			f.routes = slices.Delete(f.routes, i, len(f.routes))
+			return
+		}
+		if i > 0 && (i == maxRoutes || n > maxStops) {
+			f.routes, f.forgot = slices.Delete(f.routes, i, len(f.routes)), now
+			return
+		}
+	}
+}
+
 func (r *Routes) learn(s step, from time.Time, to *Stop, next bool, now time.Time) {
 	took := to.Time.Sub(from)
 	d := r.steps[s]
 	if d == nil {
-		if len(r.steps) >= maxSteps || len(r.after[s.place]) >= maxAfter {
+		switch {
+		case len(r.steps) >= maxSteps:
+			r.full = true
+			return
+		case len(r.after[s.place]) >= maxAfter:
+			r.most[s.place] = true
 			return
 		}
 		d = &delays{least: took, most: took, newLeast: took, newMost: took, began: now}
@@ -139,40 +187,43 @@ func (r *Routes) learn(s step, from time.Time, to *Stop, next bool, now time.Tim
 type Expected struct {
 	Exporter    join.Exporter
 	Least, Most time.Duration // by which its time differed
-	Seen        time.Time     // of the latest packet, by its clock
+	Seen        time.Time     // of the latest packet, by its clock; zero: no time is known
 	Next, End   bool          // no exporter was between; it was the decapsulating node
 }
 
-// After are the exporters that were seen after one: on the latest ways of the flow or,
-// if these do not have it, in the namespace.
-func (r *Routes) After(key FlowKey, last join.Exporter) (all []Expected) {
+// After are the exporters that were seen after one: on the ways of the flow or, if these do
+// not have it, or some were forgotten, in the namespace. It reports whether these are all.
+func (r *Routes) After(key FlowKey, last join.Exporter) (list []Expected, all bool) {
 	at := place{key.Namespace, last}
-	if f := r.flows[key]; f != nil {
+	if f := r.flows[key]; f != nil && (f.forgot.IsZero() || r.now.Sub(f.forgot) > routeAge) {
 		for _, route := range f.routes {
-			i := slices.Index(route, last)
+			i := slices.Index(route.stops, last)
 			if i < 0 {
 				continue
 			}
-			for n, e := range route[i+1:] {
-				all = r.expect(all, step{at, e}, n == 0)
+			for n, e := range route.stops[i+1:] {
+				list = r.expect(list, step{at, e}, n == 0)
 			}
 		}
 	}
-	if len(all) > 0 {
-		return all
+	if len(list) > 0 {
+		return list, true
 	}
 	for _, e := range r.after[at] {
 		if d := r.steps[step{at, e}]; d != nil {
-			all = r.expect(all, step{at, e}, d.next)
+			list = r.expect(list, step{at, e}, d.next)
 		}
 	}
-	return all
+	return list, !r.full && !r.most[at]
 }
 
-func (r *Routes) expect(all []Expected, s step, next bool) []Expected {
-	d := r.steps[s]
-	if d == nil || slices.ContainsFunc(all, func(e Expected) bool { return e.Exporter == s.to }) {
-		return all
+func (r *Routes) expect(list []Expected, s step, next bool) []Expected {
+	if s.to == s.exporter || slices.ContainsFunc(list, func(e Expected) bool { return e.Exporter == s.to }) {
+		return list
 	}
-	return append(all, Expected{s.to, d.least, d.most, d.seen, next, d.end})
+	d := r.steps[s]
+	if d == nil {
+		return append(list, Expected{Exporter: s.to, Next: next})
+	}
+	return append(list, Expected{s.to, d.least, d.most, d.seen, next, d.end})
 }
