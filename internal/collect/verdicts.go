@@ -71,7 +71,11 @@ func (v *verdicts) of(p *join.Path, now time.Time) known.Verdict {
 		if !c.Record.Time.IsZero() {
 			at = c.Record.Time.Time // exporters report until when they observed packets
 		}
-		v.stops = append(v.stops, known.Stop{Exporter: c.Exporter, Role: c.Role, Time: at})
+		stop := known.Stop{Exporter: c.Exporter, Role: c.Role, Time: at}
+		if c.HasHopLimit {
+			stop.HopLimit = c.HopLimit
+		}
+		v.stops = append(v.stops, stop)
 		arrived = arrived || c.Role == record.Decapsulating
 	}
 	key := known.FlowKey{Namespace: p.Namespace, FlowID: p.FlowID, Source: p.Source}
@@ -100,6 +104,9 @@ func (v *verdicts) of(p *join.Path, now time.Time) known.Verdict {
 func (c *Collector) path(p *join.Path) {
 	r, v := newPath(p), c.verdicts.of(p, time.Now())
 	r.Verdict = v.Fate
+	if v.Fate == record.PathLost {
+		r.Silent = v.Silent
+	}
 	for _, d := range v.Doubt {
 		r.Unknown = append(r.Unknown, record.Doubtful{Node: c.names.node(d.Exporter), Exporter: d.Exporter.Addr, Doubt: d.Doubt, Since: instant.Of(d.Since)})
 	}

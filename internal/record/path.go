@@ -23,6 +23,7 @@ type Path struct {
 	Reason    PathReason // why the path is incomplete
 	Verdict   PathVerdict
 	Unknown   []Doubtful // why it is not known whether the packet was lost
+	Silent    int        // of a lost packet: nodes after LastSeen that report nothing, and that it may have passed
 	LastSeen  *LastSeen  // the last node that reported the packet
 	Missing   []int      // hop limits that no node reported
 	Nodes     []PathNode // in path order
@@ -78,6 +79,8 @@ var paths = table[Path]{
 		func(p *Path) *PathVerdict { return &p.Verdict }, present(word[PathVerdict]())),
 	field("unknown", "", "Why it is not known whether the packet was lost; absent otherwise.",
 		func(p *Path) *[]Doubtful { return &p.Unknown }, filled(list(object(doubtfulTable)))),
+	field("silent_hops", "nodes", "Of a lost packet: how many nodes after `last_seen` reported nothing of other packets either, by their hop limits. The packet may have passed them. Absent when there are none.",
+		func(p *Path) *int { return &p.Silent }, present(integer[int]())),
 }
 
 var lastSeenTable = table[LastSeen]{

@@ -46,7 +46,11 @@ func (r *Path) explain() string {
 	}
 	switch {
 	case r.Verdict == PathLost:
-		text = "lost after " + last + "; " + text
+		where := "lost after " + last
+		if r.Silent > 0 {
+			where += fmt.Sprintf(", perhaps in or after nodes that report nothing (hops without a report: %d)", r.Silent)
+		}
+		text = where + "; " + text
 	case r.Verdict == PathUnknown:
 		text = "not known after " + last
 		for i := range r.Unknown {

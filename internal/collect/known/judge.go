@@ -12,9 +12,12 @@ import (
 
 // Verdict is what became of a packet.
 type Verdict struct {
-	Fate  record.PathVerdict
-	Next  join.Exporter // after the last node, if only one is known; the zero Exporter if not
-	Doubt []Doubtful    // why the fate is not known
+	Fate record.PathVerdict
+	Next join.Exporter // after the last node, if only one is known; the zero Exporter if not
+	// Silent is how many nodes between the last one and a next one reported nothing of other
+	// packets: a lost packet may have passed them.
+	Silent int
+	Doubt  []Doubtful // why the fate is not known
 }
 
 // Doubtful is an exporter, or none, and why it leaves the fate unknown.
@@ -49,6 +52,7 @@ func LostAfter(q Question, routes *Routes, base *Base) Verdict {
 	for _, e := range after {
 		if ends = ends || e.End; e.Next {
 			v.Next = e.Exporter
+			v.Silent = max(v.Silent, e.Silent)
 			next++
 		}
 	}

@@ -57,7 +57,7 @@ func (w *world) pass(when float64, nodes ...join.Exporter) {
 		case r3:
 			role = record.Decapsulating
 		}
-		stops = append(stops, Stop{e, role, at(when).Add(time.Duration(i) * time.Millisecond)})
+		stops = append(stops, Stop{Exporter: e, Role: role, Time: at(when).Add(time.Duration(i) * time.Millisecond)})
 	}
 	w.routes.Learn(key, stops, at(when))
 }
@@ -271,7 +271,7 @@ func TestClocksDiffer(t *testing.T) {
 	for until, want := range map[float64]string{11: "unknown 3:late", ahead + 10: "unknown 3:late", ahead + 11: "lost"} {
 		w := newWorld()
 		w.message(r3, whole)
-		w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(2)}, {r2, record.Transit, at(2)}, {r3, record.Decapsulating, at(ahead + 2)}}, at(2))
+		w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2)}, {Exporter: r2, Role: record.Transit, Time: at(2)}, {Exporter: r3, Role: record.Decapsulating, Time: at(ahead + 2)}}, at(2))
 		w.report(r3, 0, until)
 		if got := w.after(r2, 10, 0).text(); got != want {
 			t.Errorf("until %v: %s, want %s", until, got, want)
@@ -285,13 +285,13 @@ func TestOtherFlowsKnowTheWay(t *testing.T) {
 	w := newWorld()
 	w.message(r3, whole)
 	other := FlowKey{Namespace: 123, FlowID: 8}
-	w.routes.Learn(other, []Stop{{r2, record.Transit, at(2)}, {node(4), record.Transit, at(2)}}, at(2))
+	w.routes.Learn(other, []Stop{{Exporter: r2, Role: record.Transit, Time: at(2)}, {Exporter: node(4), Role: record.Transit, Time: at(2)}}, at(2))
 	w.message(node(4), whole)
 	w.report(node(4), 0, 11)
 	if got := w.after(r2, 10, 0).text(); got != "unknown 0:no_end" {
 		t.Errorf("%s", got)
 	}
-	w.routes.Learn(other, []Stop{{r2, record.Transit, at(3)}, {r3, record.Decapsulating, at(3)}}, at(3))
+	w.routes.Learn(other, []Stop{{Exporter: r2, Role: record.Transit, Time: at(3)}, {Exporter: r3, Role: record.Decapsulating, Time: at(3)}}, at(3))
 	w.report(r3, 0, 11)
 	v := w.after(r2, 10, 0)
 	if got := v.text(); got != "lost" || v.Next != (join.Exporter{}) {
@@ -380,12 +380,12 @@ func TestManyWays(t *testing.T) {
 				w.report(e, 0, 11)
 			}
 			for again := range 3 {
-				w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(2)}, {e, record.Decapsulating, at(2)}}, at(float64(again)))
+				w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2)}, {Exporter: e, Role: record.Decapsulating, Time: at(2)}}, at(float64(again)))
 			}
 		}
 		for range 3 { // the latest ways are not the silent one's
 			for _, i := range []uint32{1, 2, 3} {
-				w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(3)}, {join.Exporter{Addr: r3.Addr, Domain: 100 + i}, record.Decapsulating, at(3)}}, at(3))
+				w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(3)}, {Exporter: join.Exporter{Addr: r3.Addr, Domain: 100 + i}, Role: record.Decapsulating, Time: at(3)}}, at(3))
 			}
 		}
 		for _, do := range rest {
@@ -396,7 +396,7 @@ func TestManyWays(t *testing.T) {
 	flows := func(when float64) func(*world) {
 		return func(w *world) {
 			for i := range uint32(maxFlows) {
-				w.routes.Learn(FlowKey{Namespace: 5, FlowID: i}, []Stop{{node(9), record.Encapsulating, at(4)}}, at(when))
+				w.routes.Learn(FlowKey{Namespace: 5, FlowID: i}, []Stop{{Exporter: node(9), Role: record.Encapsulating, Time: at(4)}}, at(when))
 			}
 			w.pass(when, r1, join.Exporter{Addr: r3.Addr, Domain: 101}, r3)
 			w.message(r3, whole)
@@ -414,17 +414,36 @@ func TestManyWays(t *testing.T) {
 		"more, all report":          {after(t, maxAfter+1, -1), "unknown 0:too_many"},
 		"the flow made room":        {after(t, 4, 0, flows(5)), "unknown 100:unheard"},
 		"the way was left an hour ago": {after(t, 4, 0, func(w *world) {
-			w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(3700)}, {join.Exporter{Addr: r3.Addr, Domain: 101}, record.Decapsulating, at(3700)}}, at(3700))
+			w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(3700)}, {Exporter: join.Exporter{Addr: r3.Addr, Domain: 101}, Role: record.Decapsulating, Time: at(3700)}}, at(3700))
 		}), "lost"},
 		"a node that never says the time": {after(t, 4, -1, func(w *world) {
 			e := node(8)
 			w.message(e, whole)
 			w.report(e, 0, 11)
-			w.routes.Learn(key, []Stop{{r1, record.Encapsulating, at(4)}, {e, record.Transit, time.Time{}}, {join.Exporter{Addr: r3.Addr, Domain: 101}, record.Decapsulating, at(4)}}, at(4))
+			w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(4)}, {Exporter: e, Role: record.Transit, Time: time.Time{}}, {Exporter: join.Exporter{Addr: r3.Addr, Domain: 101}, Role: record.Decapsulating, Time: at(4)}}, at(4))
 		}), "unknown 8:no_time"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %s, want %s", name, tt.got, tt.want)
+		}
+	}
+}
+
+// A node that reports nothing lies between two that do: a packet that is lost after the first one
+// may have passed it, and its hop limits say that it is there.
+func TestSilentNodesBetween(t *testing.T) {
+	for _, tt := range []struct {
+		first, last uint8
+		silent      int
+	}{{63, 62, 0}, {63, 61, 1}, {63, 58, 4}, {0, 61, 0}, {63, 0, 0}, {61, 63, 0}} {
+		w := newWorld()
+		for _, e := range []join.Exporter{r1, r3} {
+			w.base.Message(Feed{e, e.Domain}, e, whole, at(0))
+			w.report(e, 0, 10)
+		}
+		w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2), HopLimit: tt.first}, {Exporter: r3, Role: record.Decapsulating, Time: at(2), HopLimit: tt.last}}, at(2))
+		if v := w.after(r1, 3, 1); v.Fate != record.PathLost || v.Silent != tt.silent || v.Next != r3 {
+			t.Errorf("%d to %d: %s, %d silent, want %d", tt.first, tt.last, v.text(), v.Silent, tt.silent)
 		}
 	}
 }

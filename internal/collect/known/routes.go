@@ -35,6 +35,15 @@ type Stop struct {
 	Exporter join.Exporter
 	Role     record.NodeRole
 	Time     time.Time // when it saw the packet, by its clock; zero: not known
+	HopLimit uint8     // that the packet had; 0: not known
+}
+
+// silent is how many nodes between two stops reported nothing, as far as hop limits say.
+func silent(from, to *Stop) int {
+	if from.HopLimit == 0 || to.HopLimit == 0 {
+		return 0
+	}
+	return max(0, int(from.HopLimit)-int(to.HopLimit)-1)
 }
 
 // FlowKey is a flow of a namespace.
@@ -92,6 +101,7 @@ type delays struct {
 	began             time.Time
 	seen              time.Time // of the latest packet, by the clock of the second exporter
 	next              bool      // no exporter was between them
+	silent            int       // the most nodes between them that reported nothing
 	end               bool      // the second one was the decapsulating node
 }
 
@@ -126,7 +136,7 @@ func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 	for i := range stops {
 		for k := i + 1; k < len(stops); k++ {
 			if stops[k].Exporter != stops[i].Exporter && !stops[i].Time.IsZero() && !stops[k].Time.IsZero() {
-				r.learn(step{place{key.Namespace, stops[i].Exporter}, stops[k].Exporter}, stops[i].Time, &stops[k], k == i+1, now)
+				r.learn(step{place{key.Namespace, stops[i].Exporter}, stops[k].Exporter}, &stops[i], &stops[k], k == i+1, now)
 			}
 		}
 	}
@@ -159,8 +169,8 @@ func (f *flowRoutes) take(stops []Stop, now time.Time) {
 	}
 }
 
-func (r *Routes) learn(s step, from time.Time, to *Stop, next bool, now time.Time) {
-	took := to.Time.Sub(from)
+func (r *Routes) learn(s step, from, to *Stop, next bool, now time.Time) {
+	took := to.Time.Sub(from.Time)
 	d := r.steps[s]
 	if d == nil {
 		switch {
@@ -181,6 +191,9 @@ func (r *Routes) learn(s step, from time.Time, to *Stop, next bool, now time.Tim
 	d.newLeast, d.newMost = min(d.newLeast, took), max(d.newMost, took)
 	d.least, d.most = min(d.least, took), max(d.most, took)
 	d.seen, d.next, d.end = to.Time, d.next || next, d.end || to.Role == record.Decapsulating
+	if next {
+		d.silent = max(d.silent, silent(from, to))
+	}
 }
 
 // Expected is an exporter that was seen after another one.
@@ -189,6 +202,7 @@ type Expected struct {
 	Least, Most time.Duration // by which its time differed
 	Seen        time.Time     // of the latest packet, by its clock; zero: no time is known
 	Next, End   bool          // no exporter was between; it was the decapsulating node
+	Silent      int           // of the next one: the most nodes between that reported nothing
 }
 
 // After are the exporters that were seen after one: on the ways of the flow or, if these do
@@ -225,5 +239,5 @@ func (r *Routes) expect(list []Expected, s step, next bool) []Expected {
 	if d == nil {
 		return append(list, Expected{Exporter: s.to, Next: next})
 	}
-	return append(list, Expected{s.to, d.least, d.most, d.seen, next, d.end})
+	return append(list, Expected{s.to, d.least, d.most, d.seen, next, d.end, d.silent})
 }
