@@ -47,7 +47,9 @@ A flow is compared with other nodes if it has points in the configuration.
 
 With --last, the blocks of the last time are shown, up to an hour: as far as the
 agent has run for so long, and their results have fitted into its memory (64 MB).
-The first line on standard error says if that is not so.
+The first line on standard error says if that is not so. --flow may then name a
+flow that is no longer measured. A name that neither is measured nor has results
+is an error, as it is without --last.
 
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to

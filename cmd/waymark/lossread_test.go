@@ -86,6 +86,13 @@ func TestLossOfThePast(t *testing.T) {
 	if code != commandline.ExitOK || !strings.HasPrefix(stdout, csvHead+"loss,red,5,") || strings.Count(stdout, "\n") != 3 || !strings.Contains(stderr, "does not have all results before 2026-11-23T12:00:00.000000000Z") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
+	socket = serve(t, "GET /v1/loss/history", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintln(w, `{"error":"no flow \"rde\" is measured here, and there are no results of one; choose one of: red"}`)
+	})
+	if code, stdout, stderr := runCLI(t, "", "--socket", socket, "loss", "--last", "30m", "--flow", "rde"); code != commandline.ExitFailure || stdout != "" || !strings.Contains(stderr, "choose one of: red") {
+		t.Errorf("a flow that is not there: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
 	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 5m --follow": "choose --follow or --last"} {
 		if code, _, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss"}, strings.Fields(args)...)...); code != commandline.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, code, stderr)

@@ -5,8 +5,11 @@ package agent
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +128,11 @@ func (m *lossMeter) getLossHistory(w http.ResponseWriter, r *http.Request) error
 	}
 	since := time.Now().Add(-last)
 	results, flows, from := m.past.read(since)
+	if flow != "" {
+		if err := m.findFlow(flow, flows); err != nil {
+			return err
+		}
+	}
 	if from.After(since) {
 		w.Header().Set(api.CompleteSince, instant.Of(from).String())
 	}
@@ -146,6 +154,32 @@ func (m *lossMeter) getLossHistory(w http.ResponseWriter, r *http.Request) error
 	})
 	_ = out.Flush() // as above
 	return nil
+}
+
+// mostNames is how many flows an error names.
+const mostNames = 10
+
+// findFlow is an error if no flow of a name is measured here, nor one of the history was.
+func (m *lossMeter) findFlow(name string, past map[uint32]*keptFlow) error {
+	names := make(map[string]bool)
+	for _, f := range past {
+		names[f.flow.Name] = true
+	}
+	configured := m.state.Load().resolved.Node.Measurement.Flows
+	for i := range configured {
+		names[configured[i].Name] = true
+	}
+	if names[name] {
+		return nil
+	}
+	cure := "add it with: waymark flow add"
+	if list := slices.Sorted(maps.Keys(names)); len(list) > 0 {
+		cure = "choose one of: " + strings.Join(list[:min(len(list), mostNames)], ", ")
+		if more := len(list) - mostNames; more > 0 {
+			cure += fmt.Sprintf(" and %d more (waymark flow show)", more)
+		}
+	}
+	return notFound{fmt.Errorf("no flow %q is measured here, and there are no results of one; %s", name, cure)}
 }
 
 // recordsOf makes the records of a kept result anew.

@@ -77,15 +77,21 @@ func TestLossHistory(t *testing.T) {
 	if short, since := history(t, near, 50*time.Millisecond, "red"); len(short) >= len(list) || since != "" {
 		t.Errorf("%d of %d results in the last 50 ms, complete since %q", len(short), len(list), since)
 	}
-	if other, _ := history(t, near, time.Minute, "blue"); len(other) != 0 {
-		t.Errorf("%d results of a flow that is not there", len(other))
+	typo := func(when string) {
+		t.Helper()
+		const want = `no flow \"blue\" is measured here, and there are no results of one; choose one of: red`
+		if status, body := request(t, near, "GET", "/v1/loss/history?flow=blue", ""); status != 404 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d, %s", when, status, body)
+		}
 	}
+	typo("a flow that is not there")
 	if _, err := near.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := near.client.RemoveFlow(context.Background(), "red"); err != nil {
 		t.Fatal(err)
 	}
+	typo("and after the only one was removed")
 	if after, _ := history(t, near, time.Minute, "red"); len(after) < len(list) || after[0].Block != list[0].Block {
 		t.Errorf("%d of %d results are left", len(after), len(list))
 	}
@@ -279,5 +285,25 @@ func TestMeansOfTestPackets(t *testing.T) {
 		if got := m.through(flow, block); got.Packets != 0 {
 			t.Errorf("%s, block %d: %+v", flow, block, got)
 		}
+	}
+}
+
+// The error about a flow that is not there names some of those that are.
+func TestFlowsInErrors(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	if status, body := request(t, h, "GET", "/v1/loss/history?flow=red", ""); status != 404 || !strings.Contains(body, "add it with: waymark flow add") {
+		t.Errorf("%d, %s", status, body)
+	}
+	past := make(map[uint32]*keptFlow)
+	for i := range uint32(13) {
+		past[i] = &keptFlow{flow: model.MeasuredFlow{Name: fmt.Sprintf("flow%02d", i)}}
+	}
+	m := only[*lossMeter](h)
+	if err := m.findFlow("red", past); err == nil || !strings.HasSuffix(err.Error(), "; choose one of: flow00, flow01, flow02, flow03, flow04, flow05, flow06, flow07, flow08, flow09 and 3 more (waymark flow show)") {
+		t.Error(err)
+	}
+	if err := m.findFlow("flow12", past); err != nil {
+		t.Error(err)
 	}
 }

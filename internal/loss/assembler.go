@@ -232,6 +232,9 @@ func (a *Assembler) advance(of *assembly, now int64) {
 		// The clock was wrong before, or is now. Otherwise, the readings of a long time would
 		// be past.
 		a.flush(of)
+		for i := range of.ring { // selections of blocks without a reading are not of those to come
+			clear(of.ring[i].reports)
+		}
 		of.base = current
 		a.counters.Restarts++
 	}

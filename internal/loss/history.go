@@ -16,6 +16,7 @@ type History struct {
 	span    time.Duration // before the latest block
 	chunks  []*chunk      // in the order in which they were written
 	latest  int64         // start of a block
+	ended   int64         // the latest end of a block
 	before  int64         // the greatest start of results that are gone; MinInt64: none is
 	writing encoder       // of the last chunk
 }
@@ -33,6 +34,9 @@ const (
 	maxEncoded = MaxPoints*(17*10+2*(2+maxText)) + 100
 	// maxText is how much of a text is kept.
 	maxText = 250
+	// belated is by how many blocks a result may come after those of later blocks. One that ended
+	// earlier is by a clock that was set back.
+	belated = 8
 )
 
 // Kept is a result of a history.
@@ -50,7 +54,11 @@ func NewHistory(room int, span time.Duration) *History {
 
 // Add adds a result of a flow, with marks of the caller.
 func (h *History) Add(flow uint32, marks uint8, r *Result) {
-	h.latest = max(h.latest, r.Start)
+	end := r.Start + int64(r.Length)
+	if end < h.ended-belated*int64(r.Length) {
+		h.setBack(r.Start, end)
+	}
+	h.latest, h.ended = max(h.latest, r.Start), max(h.ended, end)
 	if n := len(h.chunks); n == 0 || len(h.chunks[n-1].octets) > chunkSize-maxEncoded {
 		for len(h.chunks) > 0 && ((len(h.chunks)+1)*chunkSize > h.room || h.chunks[0].last < h.latest-int64(h.span)) {
 			h.before = max(h.before, h.chunks[0].last)
@@ -63,6 +71,15 @@ func (h *History) Add(flow uint32, marks uint8, r *Result) {
 	c := h.chunks[len(h.chunks)-1]
 	c.octets = h.writing.append(c.octets, flow, marks, r)
 	c.last = max(c.last, r.Start)
+}
+
+// setBack follows a clock that was set back: what the history has grows old from now on. Else,
+// each chunk would make all before it too old, until the clock is as far as it was.
+func (h *History) setBack(start, end int64) {
+	h.latest, h.ended, h.before = start, end, min(h.before, start)
+	for _, c := range h.chunks {
+		c.last = min(c.last, start)
+	}
 }
 
 // Octets is how many octets the history takes.

@@ -96,6 +96,64 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// After a clock that was far ahead, the history keeps what comes, and says since when it has all.
+func TestHistoryAfterTheClockWasSetBack(t *testing.T) {
+	f := line(4)
+	r := Compute(f, 0, counted(1_000_000, 999_000, 999_000, 998_000))
+	h := NewHistory(1<<20, time.Hour)
+	const day = 24 * 36000 // blocks
+	add := func(from, to int64) {
+		for block := from; block < to; block++ {
+			own := r
+			own.Block, own.Start = block, f.Timing.Start(block)
+			h.Add(1, 0, &own)
+			if block == from+500 {
+				own = noResult(f, from+400, 100) // of a flow without results since; it is no earlier
+				h.Add(2, 0, &own)
+			}
+		}
+	}
+	add(1000, 2000)
+	add(1000+day, 12_000+day) // ahead
+	add(2000, 5000)
+	if m := h.Read(0); !m.IsCut || m.Cut > f.Timing.Start(2000) {
+		t.Errorf("cut %d: what is gone was before the clock was set back", m.Cut/int64(f.Timing.Length))
+	}
+	add(5000, 14_000)
+	m := h.Read(f.Timing.Start(10_000))
+	n := 0
+	m.Each(func(k *Kept) bool {
+		if k.Result.Block < day && k.Flow == 1 {
+			n++
+		}
+		return true
+	})
+	if n != 4000 || m.Cut > f.Timing.Start(10_000) {
+		t.Errorf("%d results of 4000 of the last blocks, cut %d", n, m.Cut/int64(f.Timing.Length))
+	}
+	add(14_000, 50_000) // what is ahead ends as all does
+	if n := h.Octets(); n > 1<<20 {
+		t.Errorf("%d octets", n)
+	}
+	m = h.Read(f.Timing.Start(49_900))
+	m.Each(func(k *Kept) bool {
+		if k.Result.Block >= day {
+			t.Fatalf("block %d is kept", k.Result.Block)
+		}
+		return true
+	})
+	if m.Cut >= f.Timing.Start(49_900) {
+		t.Errorf("cut %d", m.Cut/int64(f.Timing.Length))
+	}
+}
+
+// noResult is of several blocks of which nothing is known.
+func noResult(f *Flow, first, blocks int64) Result {
+	r := Compute(f, first, nil)
+	r.Length = time.Duration(blocks) * r.Length
+	return r
+}
+
 // A result takes few octets.
 func TestHistoryIsCompact(t *testing.T) {
 	for points, want := range map[int]int{2: 64, 4: 160} {

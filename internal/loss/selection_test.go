@@ -144,6 +144,32 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// What was said of a block without counters is not taken for what is said of another one after the
+// clock went back.
+func TestSelectAfterTheClockWentBack(t *testing.T) {
+	b := newBench(t, few)
+	if err := b.AddFlow(*line(2), in(50)); err != nil {
+		t.Fatal(err)
+	}
+	other := usual
+	other.Takers = 3
+	for block := int64(50); block < 55; block++ { // all places
+		for point := PointID(1); point <= 2; point++ {
+			b.Select(7, point, block, other, in(block))
+		}
+	}
+	for block := int64(20); block < 25; block++ {
+		for point := 1; point <= 2; point++ {
+			b.Select(7, PointID(point), block, usual, in(block+1))
+			b.Add(reading(point, block, 5), in(block+1))
+		}
+		b.Advance(in(block + 1))
+	}
+	if got := b.said(); b.Counters().Restarts != 1 || !strings.HasSuffix(got, "22 measured, 23 measured, 24 measured") || strings.Contains(got, "uncertain") {
+		t.Errorf("%d restarts: %s", b.Counters().Restarts, got)
+	}
+}
+
 func TestSelectionOctets(t *testing.T) {
 	class, label := uint8(0xb8), uint32(0xfffff)
 	s := Selection{Block: 1500, Path: 1 << 31, Criteria: NewCriteria(&class, &label), Takers: Partial, Marking: 4}
