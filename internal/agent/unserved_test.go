@@ -74,6 +74,6 @@ func TestUnservedLooks(t *testing.T) {
 	f.packets = []datapath.Unserved{{Interface: "eth9", Flow: "red", Packets: 1, Since: time.Unix(0, f.follows[len(f.follows)-1])}}
 	u.look(f, time.Now())
 	if within(last.Add(-time.Hour), before) != loss.UnservedInterface {
-		t.Error("what came before the first look was looked at by nobody")
+		t.Error("what came before the first look is not in the gap")
 	}
 }

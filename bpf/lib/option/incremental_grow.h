@@ -49,8 +49,7 @@ static __always_inline int has_grown(const struct packet *p, const struct option
  * beginning. `behind` is the length of a Destination Options header right after it.
  */
 static __always_inline int plan_growth(const struct packet *p, const struct options *o,
-				       const struct option *option, __u32 behind,
-				       struct growing *g)
+				       const struct option *option, __u32 behind, struct growing *g)
 {
 	const __be32 *words = at(p, IPV6_HEADER, 8);
 	const __u8 *length = at(p, option->offset + 1, 1);
@@ -98,7 +97,7 @@ static __always_inline void find_cut_layer(context *ctx, struct packet *p, struc
 
 /* What is behind the header, beside an option's index and the path's MTU. */
 #define BEHIND_SUMMED (1 << 24) /* no trace may grow */
-#define BEHIND_AT     25	/* the length of a Destination Options header right after it, in units of 8 */
+#define BEHIND_AT     25 /* the length of a Destination Options header right after it, in units of 8 */
 #define BEHIND_MAX    (E2E_HEADER >> 3)
 
 /*
@@ -343,7 +342,8 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 	left = TRACE_REMAINING(option->header);
 	g.length = data_length(option, ns) << 2;
 	if (which & BEHIND_SUMMED || !left || left << 2 < g.length ||
-	    plan_growth(p, o, option, which >> BEHIND_AT << 3, &g) || make_room(ctx, p, &g, &growth)) {
+	    plan_growth(p, o, option, which >> BEHIND_AT << 3, &g) ||
+	    make_room(ctx, p, &g, &growth)) {
 		packet_load(ctx, p);
 		word = at(p, option->offset + 4, 4);
 		if (word)
