@@ -4,6 +4,8 @@
  * passes uncounted. It is the filter of a packet socket, so no hook of the interface is used, and takes
  * no packet for the socket.
  */
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include "context.h"
 #include "lookup.h"
 #include "segments.h"
@@ -25,8 +27,8 @@ __noinline int copy_head(context *ctx)
 		return -1;
 	if (!may_lead(((struct ipv6 *)head->bytes)->next_header))
 		return -1;
-	if (length > SEGMENTS_REACH)
-		length = SEGMENTS_REACH;
+	if (length > sizeof(head->bytes))
+		length = sizeof(head->bytes);
 	__builtin_memset(head, 0, sizeof(*head));
 	return bpf_skb_load_bytes(ctx, 0, head->bytes, length);
 }
@@ -53,8 +55,7 @@ static __always_inline void note_unserved(const struct measured_flow *flow, __u3
 		bpf_map_update_elem(&unserved, &key, &one, BPF_ANY);
 }
 
-SEC("socket")
-int tap(struct __sk_buff *ctx)
+static __always_inline int look(context *ctx)
 {
 	struct measured_flow flow = {};
 	struct segments s = {};
@@ -80,6 +81,23 @@ int tap(struct __sk_buff *ctx)
 	}
 	note_unserved(&flow, ctx->ifindex);
 	return 0;
+}
+
+/* The stack drops what is for another host. */
+SEC("socket")
+int tap(struct __sk_buff *ctx)
+{
+	return ctx->pkt_type == PACKET_OTHERHOST ? 0 : look(ctx);
+}
+
+/*
+ * The same where a device is a member of a bridge or bond. All packets are looked at before that takes
+ * them: what the master has a link-layer address for is not for another host.
+ */
+SEC("socket")
+int tap_member(struct __sk_buff *ctx)
+{
+	return ctx->protocol == bpf_htons(ETH_P_IPV6) ? look(ctx) : 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

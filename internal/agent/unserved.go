@@ -18,22 +18,43 @@ import (
 type unserved struct {
 	idle
 	*core
-	changed atomic.Int64 // when interfaces or flows may have changed, ns of UTC; 0: they are as looked at
+	changed atomic.Int64  // since when interfaces or flows may differ from what is looked at, ns of UTC; 0: they do not
+	wake    chan struct{} // they have changed
 	logged  string
 }
 
-func newUnserved(c *core) *unserved { return &unserved{core: c} }
+func newUnserved(c *core) *unserved { return &unserved{core: c, wake: make(chan struct{}, 1)} }
 
 func (u *unserved) prepare(p *plan) error {
 	p.commit(u.note)
 	return nil
 }
 
-func (u *unserved) note() { u.changed.CompareAndSwap(0, time.Now().UnixNano()) }
+// note lets the interfaces be followed that there are now.
+func (u *unserved) note() {
+	u.differs(time.Now().UnixNano())
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// differs notes since when what is looked at is not all.
+func (u *unserved) differs(since int64) {
+	for {
+		earlier := u.changed.Load()
+		if earlier != 0 && earlier <= since || u.changed.CompareAndSwap(earlier, since) {
+			return
+		}
+	}
+}
 
 // slowestLook is the longest time between two looks. A block's packets must have been looked
 // at when it is read, half a block after its end.
 const slowestLook = time.Second
+
+// always is a time before any block: of what an earlier agent did not see, nothing is known.
+const always = 1
 
 func (u *unserved) run(ctx context.Context) error {
 	var taps *datapath.Taps
@@ -43,17 +64,12 @@ func (u *unserved) run(ctx context.Context) error {
 		}
 	}()
 	for last := time.Now(); ; {
-		how := u.state.Load().resolved.Node.Measurement.WithDefaults()
-		period := min(how.Block/8, slowestLook)
-		if len(how.Flows) == 0 {
-			period = slowestLook
-		}
-		if !sleep(ctx, period) {
+		if !u.await(ctx) {
 			return nil
 		}
-		if how = u.state.Load().resolved.Node.Measurement; taps == nil && len(how.Flows) > 0 {
+		if how := u.state.Load().resolved.Node.Measurement; taps == nil && len(how.Flows) > 0 {
 			taps = u.datapath.NewTaps()
-			u.note()
+			u.differs(always)
 		}
 		if taps != nil {
 			last = u.look(taps, last)
@@ -61,30 +77,58 @@ func (u *unserved) run(ctx context.Context) error {
 	}
 }
 
+// await waits until the next look is due: at once when interfaces or flows have changed, and
+// once for many such changes.
+func (u *unserved) await(ctx context.Context) bool {
+	period := slowestLook
+	if how := u.state.Load().resolved.Node.Measurement.WithDefaults(); len(how.Flows) > 0 {
+		period = min(how.Block/8, slowestLook)
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(period):
+		return true
+	case <-u.wake:
+		return sleep(ctx, settleTime)
+	}
+}
+
+// tapSet looks at the packets of interfaces; see [datapath.Taps].
+type tapSet interface {
+	Read() []datapath.Unserved
+	Follow(noticed time.Time) (left int, err error)
+}
+
 // look notes the packets since the last look, and follows changes of the interfaces.
-func (u *unserved) look(taps *datapath.Taps, last time.Time) time.Time {
-	now, gaps := time.Now(), []coverage.Gap(nil)
-	for _, each := range taps.Read() {
+func (u *unserved) look(t tapSet, last time.Time) time.Time {
+	began := time.Now()
+	found, gaps := t.Read(), []coverage.Gap(nil)
+	ended := time.Now() // packets are noted while others are read
+	for _, each := range found {
 		from := last
 		if !each.Since.IsZero() && each.Since.Before(from) {
 			from = each.Since
 		}
 		gaps = append(gaps, coverage.Gap{
-			Interface: each.Interface, Flow: each.Flow, Ways: coverage.Arrivals, Why: loss.UnservedInterface, From: from.UnixNano(), To: now.UnixNano(),
+			Interface: each.Interface, Flow: each.Flow, Ways: coverage.Arrivals, Why: loss.UnservedInterface, From: from.UnixNano(), To: ended.UnixNano(),
 		})
 	}
 	u.datapath.Coverage().Note(gaps...)
 	noticed := u.changed.Swap(0)
 	if noticed == 0 {
-		return now
+		return began
 	}
-	left, err := taps.Follow(time.Unix(0, noticed))
-	if err == nil && left > 0 {
+	left, err := t.Follow(time.Unix(0, noticed))
+	if err != nil {
+		u.differs(noticed) // it is tried again
+	} else if left > 0 {
 		err = fmt.Errorf("%d interfaces are not looked at, because %d are; name under interfaces those by which flows arrive", left, datapath.MostTaps)
 	}
-	if text := fmt.Sprint(err); err != nil && text != u.logged {
+	text := fmt.Sprint(err)
+	if err != nil && text != u.logged {
 		u.log.Warn("packets of measured flows may pass uncounted, and not be noticed", "error", err)
-		u.logged = text
 	}
-	return now
+	u.logged = text
+	return began
 }

@@ -107,6 +107,10 @@ func (g generator) edgesBehind() []byte {
 		first = func(next byte) []byte { return craft.Options(next, 0, skipped(440+g.IntN(70))) }
 	case 2, 3:
 		first = g.hopByHop
+	case 4: // a trace before it may grow, up to what can be taken apart with it
+		grows := craft.Options(60, 2, g.incremental())
+		first = func(byte) []byte { return grows }
+		body = append(craft.Options(next, 0, skipped(480-len(grows)+2*g.IntN(20))), g.upper(next, 0)...)
 	}
 	header := craft.IPv6{Label: uint32(g.IntN(3)), HopLimit: 64, Source: addresses[g.IntN(4)], Destination: addresses[g.IntN(4)]}
 	return header.With(first(60), body)

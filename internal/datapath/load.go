@@ -16,7 +16,8 @@ const (
 	hookIngressXDP hookName = "ingress_xdp"
 	hookIngressTC  hookName = "ingress_tc"
 	hookEgressTC   hookName = "egress_tc"
-	hookTap        hookName = "tap" // of a packet socket, see unserved.go
+	hookTap        hookName = "tap"        // of a packet socket, see unserved.go
+	hookTapMember  hookName = "tap_member" // likewise, where a bridge or bond takes the packets
 )
 
 // hook is one place where a program handles packets.
@@ -30,6 +31,7 @@ var hooks = map[hookName]hook{
 	hookIngressTC:  {hookIngressTC, loadIngressTC},
 	hookEgressTC:   {hookEgressTC, loadEgressTC},
 	hookTap:        {hookTap, loadTap},
+	hookTapMember:  {hookTapMember, loadTap},
 }
 
 // ingressHook is the ingress hook for an attach mode.

@@ -65,6 +65,7 @@ const (
 	tapMapTunnelSources      = "tunnel_sources"
 	tapMapUnserved           = "unserved"
 	tapProgTap               = "tap"
+	tapProgTapMember         = "tap_member"
 	tapVarNODE               = "NODE"
 	tapVarSTATE              = "STATE"
 )
@@ -111,7 +112,8 @@ type tapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type tapProgramSpecs struct {
-	Tap *ebpf.ProgramSpec `ebpf:"tap"`
+	Tap       *ebpf.ProgramSpec `ebpf:"tap"`
+	TapMember *ebpf.ProgramSpec `ebpf:"tap_member"`
 }
 
 // tapMapSpecs contains maps before they are loaded into the kernel.
@@ -311,12 +313,14 @@ type tapVariables struct {
 //
 // It can be passed to loadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tapPrograms struct {
-	Tap *ebpf.Program `ebpf:"tap"`
+	Tap       *ebpf.Program `ebpf:"tap"`
+	TapMember *ebpf.Program `ebpf:"tap_member"`
 }
 
 func (p *tapPrograms) Close() error {
 	return _TapClose(
 		p.Tap,
+		p.TapMember,
 	)
 }
 

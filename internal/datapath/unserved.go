@@ -3,12 +3,11 @@
 package datapath
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/coverage"
@@ -20,10 +19,17 @@ import (
 // interface has no hook of ours and its packets are as they were.
 type Taps struct {
 	datapath *Datapath
-	program  *ebpf.Program
-	sockets  map[model.IfIndex]int
-	names    map[model.IfIndex]string
-	opened   map[model.IfIndex]time.Time // when the device was noticed, until it is read
+	table    *measuredTable // whose flows the programs find
+	open     map[model.IfIndex]*tap
+	names    map[model.IfIndex]string    // of all interfaces, also of those that were looked at before
+	since    map[model.IfIndex]time.Time // since when packets may have come, until the tap is read
+}
+
+// tap is one socket.
+type tap struct {
+	socket  int
+	member  bool
+	program *ebpf.Program
 }
 
 // MostTaps is how many interfaces are looked at.
@@ -31,7 +37,7 @@ const MostTaps = 256
 
 // NewTaps makes taps for a data plane; none is open yet.
 func (d *Datapath) NewTaps() *Taps {
-	return &Taps{datapath: d, sockets: make(map[model.IfIndex]int), names: make(map[model.IfIndex]string), opened: make(map[model.IfIndex]time.Time)}
+	return &Taps{datapath: d, open: make(map[model.IfIndex]*tap), names: make(map[model.IfIndex]string), since: make(map[model.IfIndex]time.Time)}
 }
 
 // Unserved is where packets of a measured flow passed uncounted.
@@ -44,142 +50,144 @@ type Unserved struct {
 
 // Follow opens taps at the interfaces that are there now and not served, and closes others;
 // none while no arriving flow is measured. noticed is when those may have come that are new.
-// It returns how many had no room.
+// It returns how many had no room. On an error, taps that are open stay so.
 func (t *Taps) Follow(noticed time.Time) (left int, err error) {
-	program, wanted, err := t.datapath.tapped()
-	if err != nil || program == nil {
-		t.Close()
+	look, err := t.datapath.toLookAt()
+	if err != nil {
 		return 0, err
 	}
-	if t.program != program { // that of another set
+	if look == nil {
 		t.Close()
-		t.program = program
-		t.names[0] = "" // what was noted before these taps is not said
-		t.Read()
-		delete(t.names, 0)
+		return 0, nil
 	}
-	for index := range t.sockets {
-		if _, ok := wanted[index]; !ok {
+	t.rename(look)
+	for index := range t.open {
+		if _, ok := look.at[index]; !ok {
 			t.close(index)
 		}
 	}
-	for index, name := range wanted {
-		t.names[index] = name
-		if _, has := t.sockets[index]; has {
-			continue
-		}
-		if len(t.sockets) == MostTaps {
+	var failed []error
+	for index, member := range look.at {
+		was := t.open[index]
+		switch {
+		case was == nil && len(t.open) == MostTaps:
 			left++
 			continue
+		case was != nil && was.member == member && was.isAt(index) && was.use(look.programs[member]):
+			continue
 		}
-		socket, e := openTap(index, program)
+		next, e := openTap(index, member, look.programs[member])
 		if e != nil {
-			err = fmt.Errorf("look at the packets of %s: %w", name, e)
+			failed = append(failed, fmt.Errorf("look at the packets of %s: %w", look.names[index], e))
 			continue
 		}
-		t.sockets[index], t.opened[index] = socket, noticed
+		if was == nil || !was.isAt(index) {
+			t.since[index] = noticed
+		}
+		if was != nil {
+			was.close()
+		}
+		t.open[index] = next
 	}
-	return left, err
+	if t.table != look.table { // notes have the numbers of another table's flows, which began anew
+		t.table = look.table
+		t.take()
+	}
+	return left, errors.Join(failed...)
 }
 
-// openTap opens a socket that gets no packet.
-func openTap(index model.IfIndex, program *ebpf.Program) (socket int, err error) {
-	const ipv6 = 0xdd86 // ETH_P_IPV6, big endian
-	socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+// rename takes the names of the interfaces that are there. Those that were looked at keep
+// theirs until the next time: what they had is not read yet.
+func (t *Taps) rename(look *tapped) {
+	names := look.names
+	for index := range t.open {
+		if names[index] == "" {
+			names[index] = t.names[index]
+		}
+	}
+	t.names = names
+}
+
+// openTap opens a socket that gets no packet. That of a member gets what arrives before the
+// master takes it.
+func openTap(index model.IfIndex, member bool, program *ebpf.Program) (*tap, error) {
+	protocol := uint16(unix.ETH_P_IPV6)
+	if member {
+		protocol = unix.ETH_P_ALL
+	}
+	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if err = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_ATTACH_BPF, program.FD()); err == nil {
-		err = unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: ipv6, Ifindex: int(index)})
+	t := &tap{socket: socket, member: member, program: program}
+	err = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_ATTACH_BPF, program.FD())
+	if err == nil && member {
+		err = unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
+	}
+	if err == nil {
+		err = unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: protocol<<8 | protocol>>8, Ifindex: int(index)})
 	}
 	if err != nil {
-		unix.Close(socket)
-		return 0, err
+		t.close()
+		return nil, err
 	}
-	return socket, nil
+	return t, nil
 }
 
-// tapped are the program of taps, and the interfaces that are to have one, by name. No
-// program: none is.
-func (d *Datapath) tapped() (*ebpf.Program, map[model.IfIndex]string, error) {
-	d.applying.Lock()
-	defer d.applying.Unlock()
-	g := d.running()
-	if g == nil || g.measuring.marking.Selected[abiDirectionDIRECTION_IN] == 0 {
-		return nil, nil, nil
-	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		return nil, nil, fmt.Errorf("list the interfaces: %w", err)
-	}
-	program, err := d.set.program(variant{hook: hookTap})
-	return program, g.untouched(links), err
+// isAt reports whether the tap is still at its interface: the kernel takes it off one that
+// goes, and another may have the same index.
+func (t *tap) isAt(index model.IfIndex) bool {
+	address, err := unix.Getsockname(t.socket)
+	at, ok := address.(*unix.SockaddrLinklayer)
+	return err == nil && ok && at.Ifindex == int(index)
 }
 
-// passive are the kinds of devices by which no packet comes that was not seen elsewhere, or
-// would be: what is in a tunnel of IPv6 in IPv6 is looked at before that is taken off.
-var passive = []string{"ifb", "dummy", "vrf", "ip6tnl", "vti6", "netdevsim", "nlmon"}
-
-// untouched are the interfaces whose packets no hook sees: neither their own nor one of a
-// device below.
-func (g *generation) untouched(links []netlink.Link) map[model.IfIndex]string {
-	seen, below := make(map[model.IfIndex]bool), make(map[int]int)
-	for _, in := range g.interfaces {
-		seen[in.index] = true
+// use takes the program of another set, without a time in which none looks.
+func (t *tap) use(program *ebpf.Program) bool {
+	if t.program == program {
+		return true
 	}
-	for _, u := range g.uppers {
-		seen[model.IfIndex(u.Ifindex)] = true
-	}
-	for _, l := range links {
-		if a := l.Attrs(); a.ParentIndex != 0 && a.NetNsID < 0 && l.Type() != "veth" {
-			below[a.Index] = a.ParentIndex
-		}
-	}
-	out := make(map[model.IfIndex]string)
-	for _, l := range links {
-		a := l.Attrs()
-		if a.RawFlags&unix.IFF_LOOPBACK != 0 || slices.Contains(passive, l.Type()) {
-			continue
-		}
-		index, hidden := a.Index, false
-		for range len(links) { // a chain of devices has no more
-			if hidden = hidden || seen[model.IfIndex(index)]; below[index] == 0 {
-				break
-			}
-			index = below[index]
-		}
-		if !hidden {
-			out[model.IfIndex(a.Index)] = a.Name
-		}
-	}
-	return out
+	t.program = program
+	return unix.SetsockoptInt(t.socket, unix.SOL_SOCKET, unix.SO_ATTACH_BPF, program.FD()) == nil
 }
+
+func (t *tap) close() { unix.Close(t.socket) }
 
 // Read gives where packets of measured flows passed uncounted since it was called last.
 func (t *Taps) Read() (list []Unserved) {
-	if len(t.names) == 0 {
+	table := t.datapath.measured.Load()
+	if len(t.names) == 0 || t.table != table {
 		return nil
 	}
-	noted := t.datapath.shared[mapUnserved]
-	var key abiUnservedKey
-	var packets uint64
-	var keys []abiUnservedKey
-	for each := noted.Iterate(); each.Next(&key, &packets); {
-		keys = append(keys, key)
-	}
-	flows := t.datapath.measured.Load().arriving()
-	for _, key := range keys {
-		if err := noted.LookupAndDelete(key, &packets); err != nil {
-			continue // it made room for another
-		}
+	flows := table.arriving()
+	for key, packets := range t.take() {
 		index := model.IfIndex(key.Ifindex)
 		flow, name := flows[key.Number], t.names[index]
 		if flow != "" && name != "" {
-			list = append(list, Unserved{Interface: name, Flow: flow, Packets: packets, Since: t.opened[index]})
+			list = append(list, Unserved{Interface: name, Flow: flow, Packets: packets, Since: t.since[index]})
 		}
 	}
-	clear(t.opened)
+	clear(t.since)
 	return list
+}
+
+// take takes what was noted.
+func (t *Taps) take() map[abiUnservedKey]uint64 {
+	noted := t.datapath.shared[mapUnserved]
+	var key abiUnservedKey
+	var packets uint64
+	taken := make(map[abiUnservedKey]uint64)
+	for each := noted.Iterate(); each.Next(&key, &packets); {
+		taken[key] = 0
+	}
+	for key := range taken {
+		if err := noted.LookupAndDelete(key, &packets); err != nil {
+			delete(taken, key) // it made room for another
+			continue
+		}
+		taken[key] = packets
+	}
+	return taken
 }
 
 // arriving are the names of the flows that arrive, by number.
@@ -199,16 +207,15 @@ func (t *measuredTable) arriving() map[uint32]string {
 }
 
 func (t *Taps) close(index model.IfIndex) {
-	unix.Close(t.sockets[index])
-	delete(t.sockets, index)
-	delete(t.names, index)
-	delete(t.opened, index)
+	t.open[index].close()
+	delete(t.open, index)
+	delete(t.since, index)
 }
 
 // Close closes all taps.
 func (t *Taps) Close() {
-	for index := range t.sockets {
+	for index := range t.open {
 		t.close(index)
 	}
-	t.program = nil
+	t.table = nil
 }

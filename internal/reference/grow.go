@@ -18,7 +18,6 @@ type incrementalModule struct{}
 const (
 	maxRemaining = 0x7f // RemainingLen has 7 bits
 	maxOptionLen = 255
-	maxHeaderLen = 2048 // 8 bits of units of 8 bytes
 )
 
 // isIncrementalTrace expects an option of at least 2 bytes.
@@ -191,11 +190,20 @@ func (p *packet) growHeader(option ioam.Option, grown []byte) (header []byte, ok
 			return nil, false
 		}
 	}
-	if len(header) > maxHeaderLen || !p.pure && len(header) > maxExtracted {
-		return nil, false // the latter could not be taken apart again
+	if len(header)+p.destinationLen() > maxExtracted {
+		return nil, false // they could not be taken apart again
 	}
 	header[1] = byte(len(header)/8 - 1)
 	return header, true
+}
+
+// destinationLen is the length of a Destination Options header right after the Hop-by-Hop
+// header, as it says.
+func (p *packet) destinationLen() int {
+	if behind := p.ip[ipv6.HeaderLen+len(p.header):]; ioam.NextHeader(p.header[0]) == ioam.NextHeaderDestination && len(behind) >= 2 {
+		return 8 * (int(behind[1]) + 1)
+	}
+	return 0
 }
 
 // takeRoom reports whether the packet may grow by some bytes, and then makes its segments

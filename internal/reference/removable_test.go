@@ -17,7 +17,7 @@ import (
 
 // TestInsertedIsRemovable inserts options inline into packets with headers of all kinds, sound
 // and broken. Of each packet that got options, the node at the end of the domain removes all
-// of them.
+// of them, also after incremental traces have grown on the way.
 func TestInsertedIsRemovable(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -25,11 +25,13 @@ func TestInsertedIsRemovable(t *testing.T) {
 	seen := make(map[model.Outcome]int)
 	ends := testConfig()
 	ends.Namespaces = []model.Namespace{{ID: 123, Remove: true, EdgeToEdge: true}, {ID: 200, Remove: true}, {ID: 300, Remove: true}}
+	hops := transitNodes(t)
 	for range 40_000 {
 		packet := unsoundPacket(r)
 		config := encapConfig(model.ModeInline)
 		config.Interfaces[1].MTU = 65535
-		config.Encapsulations[0].Options = randomInsertion(r)
+		letGrow(&config)
+		config.Encapsulations[0].Options = someIncremental(r, randomInsertion(r))
 		frame := egressFrame(packet)
 		frame.Ingress = 0 // also of a packet with IOAM
 		inserted := mustNode(t, config).Egress(frame)
@@ -37,9 +39,13 @@ func TestInsertedIsRemovable(t *testing.T) {
 		if inserted.Outcome < model.OutcomeEncapInserted || inserted.Outcome > model.OutcomeEncapOverflow {
 			continue
 		}
-		left := mustNode(t, ends).Ingress(Frame{Data: inserted.Data, Link: LinkNone, Interface: ifIngress, Time: testTime})
+		arrives := inserted.Data
+		if slices.ContainsFunc(config.Encapsulations[0].Options, grows) {
+			arrives = pass(hops[:r.IntN(len(hops)+1)], arrives, seen)
+		}
+		left := mustNode(t, ends).Ingress(Frame{Data: arrives, Link: LinkNone, Interface: ifIngress, Time: testTime})
 		if left.Outcome != model.OutcomeInlineRemoved && left.Outcome != model.OutcomeOptionsRemoved {
-			t.Fatalf("%x got %+v:\n%x\nthen %v", packet, config.Encapsulations[0].Options, inserted.Data, left.Outcome)
+			t.Fatalf("%x got %+v:\n%x\nthen %v of\n%x", packet, config.Encapsulations[0].Options, inserted.Data, left.Outcome, arrives)
 		}
 		for _, id := range []ioam.NamespaceID{123, 200, 300} {
 			if slices.Contains(namespacesIn(left.Data), id) {
@@ -47,11 +53,54 @@ func TestInsertedIsRemovable(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapSkippedUnremovable, model.OutcomeEncapSkippedOptions, model.OutcomeEncapSkippedHBH} {
+	for _, o := range []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapSkippedUnremovable, model.OutcomeEncapSkippedOptions, model.OutcomeEncapSkippedHBH, model.OutcomeTraceGrown, model.OutcomeTraceOverflow} {
 		if seen[o] < 20 {
 			t.Errorf("%d packets ended as %v: the test is too narrow: %v", seen[o], o, seen)
 		}
 	}
+}
+
+// letGrow lets the traces of all namespaces grow at a node.
+func letGrow(c *model.NodeConfig) {
+	for i := range c.Namespaces {
+		c.Namespaces[i].Incremental = true
+	}
+}
+
+// someIncremental makes some traces incremental, with room for the data of several nodes.
+func someIncremental(r *rand.Rand, list []model.InsertedOption) []model.InsertedOption {
+	for _, o := range list {
+		if o.Trace != nil && r.IntN(2) == 0 {
+			o.Trace.Incremental, o.Trace.Type, o.Trace.Size = true, []ioam.TraceType{0x800000, 0xc00000, 0xf00000}[r.IntN(3)], 16+4*r.IntN(54)
+		}
+	}
+	return list
+}
+
+// transitNodes are nodes in a row, at which traces grow.
+func transitNodes(t *testing.T) (nodes []*Node) {
+	for i := range 12 {
+		config := transitConfig()
+		config.ID = ioam.NodeID(50 + i)
+		config.Interfaces[0].MTU, config.Interfaces[1].MTU = 65535, 65535
+		config.Namespaces[2].Remove = false
+		letGrow(&config)
+		nodes = append(nodes, mustNode(t, config))
+	}
+	return nodes
+}
+
+// pass takes a packet through nodes.
+func pass(nodes []*Node, packet []byte, seen map[model.Outcome]int) []byte {
+	for _, n := range nodes {
+		in := n.Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
+		frame := egressFrame(in.Data)
+		frame.Data[7]--
+		out := n.Egress(frame)
+		seen[out.Outcome]++
+		packet = out.Data
+	}
+	return packet
 }
 
 // namespacesIn are the namespaces of sound options in a packet's headers.

@@ -46,10 +46,10 @@ static __always_inline int has_grown(const struct packet *p, const struct option
 
 /*
  * Finds out how the header grows by *g.length; nonzero: it cannot. Padding of 2 or 6 bytes can be at its
- * beginning.
+ * beginning. `behind` is the length of a Destination Options header right after it.
  */
 static __always_inline int plan_growth(const struct packet *p, const struct options *o,
-				       const struct option *option, struct growing *g)
+				       const struct option *option, __u32 behind, struct growing *g)
 {
 	const __be32 *words = at(p, IPV6_HEADER, 8);
 	const __u8 *length = at(p, option->offset + 1, 1);
@@ -65,8 +65,8 @@ static __always_inline int plan_growth(const struct packet *p, const struct opti
 			return -1;
 	}
 	g->room = g->length + g->shift;
-	/* with options of others, a longer one could not be taken apart again */
-	return o->length + g->room > (o->foreign ? E2E_HEADER : MAX_HBH);
+	/* what is longer could not be taken apart again */
+	return o->length + g->room + behind > E2E_HEADER;
 }
 
 /*
@@ -95,16 +95,22 @@ static __always_inline void find_cut_layer(context *ctx, struct packet *p, struc
 		h->upper = 0;
 }
 
+/* What is behind the header, beside an option's index and the path's MTU. */
+#define BEHIND_SUMMED (1 << 24) /* no trace may grow */
+#define BEHIND_AT     25 /* the length of a Destination Options header right after it, in units of 8 */
+#define BEHIND_MAX    (E2E_HEADER >> 3)
+
 /*
- * Whether an Authentication header follows: its sum covers the trace's length (RFC 4302 §3.3.3.1.2). Not
- * inlined: the stack is small.
+ * Whether an Authentication header follows: its sum covers the trace's length (RFC 4302 §3.3.3.1.2); and
+ * how long a Destination Options header is. Not inlined: the stack is small.
  */
-__noinline int is_summed(context *ctx, const struct options *o)
+__noinline int look_behind(context *ctx, const struct options *o)
 {
 	struct packet packet = {}, *p = &packet;
-	__u32 whole, reach;
+	__u32 whole, reach, units, found;
 	const __u8 *next;
 	struct headers h;
+	__u8 first;
 
 	if (!o)
 		return 0;
@@ -113,11 +119,17 @@ __noinline int is_summed(context *ctx, const struct options *o)
 	next = at(p, IPV6_HEADER, 1);
 	if (!next || !is_extension(*next))
 		return 0;
+	first = *next;
 	whole = packet_length(ctx, p);
 	reach = IPV6_HEADER + o->length + UPPER_LAYER_REACH;
 	packet_pull(ctx, p, whole < reach ? whole : reach);
 	find_headers(ctx, p, NEXT_HBH, IPV6_HEADER, &h);
-	return is_authenticated(&h);
+	found = is_authenticated(&h) ? BEHIND_SUMMED : 0;
+	next = at(p, IPV6_HEADER + o->length, 2);
+	if (first != NEXT_DESTINATION || !next)
+		return found;
+	units = next[1] + 1;
+	return found | (units < BEHIND_MAX ? units : BEHIND_MAX) << BEHIND_AT;
 }
 
 /* Makes the room after the IPv6 header; nonzero: the path, or the kernel, does not allow it. */
@@ -301,17 +313,15 @@ __noinline int fill_room(context *ctx, struct options *o, const struct hop *hop,
 	return 0;
 }
 
-#define WHICH_SUMMED (1 << 24)
-
 /*
  * Makes room for this node's data in one trace: its outcome; from bit 8 on bytes before the IPv6 header,
- * bit 16 is packet.broken. `which` has the option's index in bits 0 to 7, and the path's MTU from bit 8
- * on, if that is known; WHICH_SUMMED: no trace may grow. Not inlined: see scan_options().
+ * bit 16 is packet.broken. `which` has the option's index in bits 0 to 7, the path's MTU from bit 8 on, if
+ * that is known, and what look_behind() found. Not inlined: see scan_options().
  */
 __noinline int make_room_for(context *ctx, struct options *o, const struct hop *hop,
 			     const struct interface *on, __u32 which)
 {
-	struct packet packet = {.on = on, .mtu = which >> 8}, *p = &packet;
+	struct packet packet = {.on = on, .mtu = (__u16)(which >> 8)}, *p = &packet;
 	__u32 index = which & 0xff, left;
 	const struct ioam_namespace *ns;
 	struct growth growth = {};
@@ -331,8 +341,9 @@ __noinline int make_room_for(context *ctx, struct options *o, const struct hop *
 		return OUTCOME_UNTOUCHED | p->l3 << 8;
 	left = TRACE_REMAINING(option->header);
 	g.length = data_length(option, ns) << 2;
-	if (which & WHICH_SUMMED || !left || left << 2 < g.length ||
-	    plan_growth(p, o, option, &g) || make_room(ctx, p, &g, &growth)) {
+	if (which & BEHIND_SUMMED || !left || left << 2 < g.length ||
+	    plan_growth(p, o, option, which >> BEHIND_AT << 3, &g) ||
+	    make_room(ctx, p, &g, &growth)) {
 		packet_load(ctx, p);
 		word = at(p, option->offset + 4, 4);
 		if (word)
@@ -358,8 +369,7 @@ __noinline int grow_traces(context *ctx, struct options *o, const struct hop *ho
 
 	if (!o || !hop || !on)
 		return 0;
-	if (is_summed(ctx, o))
-		further |= WHICH_SUMMED;
+	further |= (__u32)look_behind(ctx, o);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
 		struct option *option = &o->options[i];
