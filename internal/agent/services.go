@@ -17,7 +17,7 @@ func (a *Agent) assemble() {
 	unserved, hooks := newUnserved(c), newHooks(c, a.refresh)
 	hooks.notExecuting(newHookCoverage(c).note)
 	known := &knownUntil{core: c, hooks: hooks, unserved: unserved}
-	flows := &flows{core: c, reader: reader}
+	flows := &flows{core: c, reader: reader, known: known}
 	kernel := newKernelEvents(c, records)
 	paths := newPathMTUs(c)
 	losses := &losses{core: c, flows: flows, kernel: kernel}
@@ -42,14 +42,14 @@ func (a *Agent) assemble() {
 		sinks,
 		records,
 		flows,
-		&edges{core: c, flows: flows, records: records},
+		&edges{core: c, records: records, known: known},
 		copies,
 		reader,
 		shared,
 		kernel,
 		newForwarding(c),
 		losses,
-		&reports{core: c, sinks: sinks, losses: losses},
+		&reports{core: c, sinks: sinks, losses: losses, known: known},
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
