@@ -104,7 +104,11 @@ func (m *measured) run(ctx context.Context) error {
 func (m *measured) settle(ctx context.Context, block uint64, how model.Measurement) loss.Reasons {
 	last := time.Unix(0, int64(block+1)*int64(how.Block)+int64(how.Guard))
 	pause := min(max(how.Block/16, 5*time.Millisecond), longestPause)
-	return m.known.await(ctx, last, last.Add(how.Block*3/4-how.Guard), pause)
+	end := last.Add(how.Block*3/4 - how.Guard)
+	if soon := time.Now().Add(how.Block / 8); end.Before(soon) { // this agent has just begun
+		end = soon
+	}
+	return m.known.await(ctx, last, end, pause)
 }
 
 // longestPause is the longest time between two looks while a block is not settled.

@@ -39,13 +39,14 @@ func (u *unserved) prepare(p *plan) error {
 	return nil
 }
 
-// looked is until when gaps are noted, not after now.
+// looked is until when gaps are noted, not after now. Of the time before the first look, as of that
+// without an agent, nothing is known, nor will be.
 func (u *unserved) looked(now time.Time) time.Time {
 	arrives := func(f model.MeasuredFlow) bool { return f.Direction != model.DirectionOut }
 	if !slices.ContainsFunc(u.state.Load().resolved.Node.Measurement.Flows, arrives) {
 		return now
 	}
-	if until := time.Unix(0, u.until.Load()); until.Before(now) {
+	if until := instantOf(u.until.Load()); !until.IsZero() && until.Before(now) {
 		now = until
 	}
 	if changed := instantOf(u.changed.Load()); !changed.IsZero() && changed.Before(now) {
