@@ -5,12 +5,14 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // unserved looks for packets of measured flows at interfaces that are not served: their
@@ -19,6 +21,7 @@ type unserved struct {
 	idle
 	*core
 	changed atomic.Int64  // since when interfaces or flows may differ from what is looked at, ns of UTC; 0: they do not
+	until   atomic.Int64  // when the last look began
 	wake    chan struct{} // they have changed
 	logged  string
 }
@@ -49,6 +52,22 @@ func (u *unserved) differs(since int64) {
 	}
 }
 
+// looked is until when gaps are noted, not after now. Of the time before the first look, as of that
+// without an agent, nothing is known, nor will be.
+func (u *unserved) looked(now time.Time) time.Time {
+	arrives := func(f model.MeasuredFlow) bool { return f.Direction != model.DirectionOut }
+	if !slices.ContainsFunc(u.state.Load().resolved.Node.Measurement.Flows, arrives) {
+		return now
+	}
+	if until := instantOf(u.until.Load()); !until.IsZero() && until.Before(now) {
+		now = until
+	}
+	if changed := instantOf(u.changed.Load()); !changed.IsZero() && changed.Before(now) {
+		now = changed
+	}
+	return now
+}
+
 // slowestLook is the longest time between two looks. A block's packets must have been looked
 // at when it is read, half a block after its end.
 const slowestLook = time.Second
@@ -73,6 +92,7 @@ func (u *unserved) run(ctx context.Context) error {
 		}
 		if taps != nil {
 			last = u.look(taps, last)
+			u.until.Store(last.UnixNano())
 		}
 	}
 }
