@@ -219,11 +219,17 @@ func TestTakenOff(t *testing.T) {
 	}
 }
 
-// takeOff detaches the ingress hook, by bpf_link_detach or with the clsact qdisc.
+// takeOff takes our program off the ingress hook.
 func takeOff(t *testing.T, d *datapath.Datapath, i model.IfIndex) {
 	t.Helper()
 	in, _ := hooksOf(t, d)
-	if in.Mode == datapath.AttachClsact {
+	takeHookOff(t, in, i)
+}
+
+// takeHookOff detaches a hook, by bpf_link_detach or with the clsact qdisc.
+func takeHookOff(t *testing.T, h datapath.HookState, i model.IfIndex) {
+	t.Helper()
+	if h.Mode == datapath.AttachClsact {
 		qdisc := &netlink.GenericQdisc{QdiscType: "clsact",
 			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: int(i), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
 		if err := netlink.QdiscDel(qdisc); err != nil {
@@ -233,7 +239,7 @@ func takeOff(t *testing.T, d *datapath.Datapath, i model.IfIndex) {
 	}
 	var id link.ID
 	for l := new(link.Iterator); l.Next(); {
-		if info, err := l.Link.Info(); err == nil && uint32(info.Program) == in.Program {
+		if info, err := l.Link.Info(); err == nil && uint32(info.Program) == h.Program {
 			id = info.ID
 		}
 	}
@@ -247,6 +253,17 @@ func takeOff(t *testing.T, d *datapath.Datapath, i model.IfIndex) {
 	}
 }
 
+// addFilter adds a filter of others, a BPF program, at ingress.
+func addFilter(t *testing.T, i model.IfIndex, priority uint16, name string, protocol uint16) {
+	t.Helper()
+	if err := netlink.FilterAdd(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: protocol},
+		Fd:          stranger(t, ebpf.SchedCLS, name, tcxPass).FD(), Name: name, DirectAction: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Filters of others with a lower priority number run before ours in clsact, and so does all
 // of tcx.
 func TestBehindFilters(t *testing.T) {
@@ -256,17 +273,8 @@ func TestBehindFilters(t *testing.T) {
 		if err := d.Apply(c); err != nil {
 			t.Fatal(err)
 		}
-		add := func(priority uint16, name string) {
-			t.Helper()
-			if err := netlink.FilterAdd(&netlink.BpfFilter{
-				FilterAttrs: netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: unix.ETH_P_ALL},
-				Fd:          stranger(t, ebpf.SchedCLS, name, tcxPass).FD(), Name: name, DirectAction: true,
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		add(1, "cil_old")
-		add(7, "other")
+		addFilter(t, i, 1, "cil_old", unix.ETH_P_ALL)
+		addFilter(t, i, 7, "other", unix.ETH_P_ALL)
 		if in, _ := hooksOf(t, d); !in.InPlace || !slices.Equal(names(in.Before), []string{"cil_old", "other"}) {
 			t.Errorf("last: %+v", in)
 		}
