@@ -315,6 +315,45 @@ func TestBehindFilters(t *testing.T) {
 	})
 }
 
+// A priority that a filter of another kind or protocol has cannot be ours: the nearest one is in
+// place, and is not left again. Filters of other chains are not before ours.
+func TestPlaceNextTo(t *testing.T) {
+	neighbourly(t, "wm-dp-nextto", datapath.AttachClsact, func(t *testing.T, l *lab.Lab, d *datapath.Datapath, c datapath.Config) {
+		i, chain := index(t), uint32(5)
+		qdisc := &netlink.GenericQdisc{QdiscType: "clsact",
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: int(i), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+		at := func(priority, protocol uint16) netlink.FilterAttrs {
+			return netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: protocol}
+		}
+		elsewhere := at(1, unix.ETH_P_ALL)
+		elsewhere.Chain = &chain
+		next := stranger(t, ebpf.SchedCLS, "other", -1)
+		if err := errors.Join(netlink.QdiscAdd(qdisc),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: elsewhere, Fd: next.FD(), Name: "other", DirectAction: true}),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(1, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other", DirectAction: true}),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(2, unix.ETH_P_ALL), Fd: next.FD(), Name: "other", DirectAction: true}),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(65534, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other", DirectAction: true})); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			place  string
+			before []string
+		}{{"first", []string{"other"}}, {"last", []string{"other", "other", "other"}}, {"before other", []string{"other"}}} {
+			c.Places = map[model.IfIndex]model.Place{}
+			c.Places[i], _ = model.ParsePlace(tt.place)
+			if err := errors.Join(d.Apply(c), d.Reposition(i, true)); err != nil {
+				t.Fatal(err)
+			}
+			if in, _ := hooksOf(t, d); !in.Attached || !in.InPlace || !slices.Equal(names(in.Before), tt.before) {
+				t.Errorf("%s: %+v, want after %v", tt.place, in, tt.before)
+			}
+		}
+		if in, _ := counted(t, l, d); in < 20 {
+			t.Errorf("the hook saw %d packets", in)
+		}
+	})
+}
+
 // Where another program has the device's XDP hook, as dispatchers of libxdp and bpfman do,
 // ours is in tc, and that program is listed.
 func TestBehindXDP(t *testing.T) {
