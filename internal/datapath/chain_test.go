@@ -4,8 +4,6 @@ package datapath_test
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -380,58 +378,4 @@ func TestBehindXDP(t *testing.T) {
 			t.Errorf("%+v, want the dispatcher and at least %d and %d packets", got, in, out)
 		}
 	})
-}
-
-// An agent that ended in the middle of a move leaves two links: the next one goes on with one.
-func TestMoveInterrupted(t *testing.T) {
-	if tcModes(t)[0] != datapath.AttachTCX {
-		t.Skip("this kernel has no tcx")
-	}
-	l := raise(t, "wm-dp-half")
-	path := pintest.Directory(t)
-	for _, end := range []string{"before", "after"} {
-		if err := l.Node("near").Do(func() error {
-			d, err := datapath.Open(datapath.Options{PinPath: path})
-			if err != nil {
-				return err
-			}
-			c := configuration(index(t), datapath.AttachTCX)
-			if err := d.Apply(c); err != nil {
-				return err
-			}
-			d.Close()
-			pin := filepath.Join(path, fmt.Sprintf("interface_%d", index(t)), "ingress_tcx")
-			main, err := link.LoadPinnedLink(pin, nil)
-			if err != nil {
-				return err
-			}
-			defer main.Close()
-			if end == "after" { // only the new pin is left
-				if err := main.Pin(pin + "_moving"); err != nil {
-					return err
-				}
-			} else {
-				moving := attachStranger(t, index(t), true, stranger(t, ebpf.SchedCLS, "waymark_moves", -1), link.Head())
-				if err := moving.Pin(pin + "_moving"); err != nil {
-					return err
-				}
-				moving.Close()
-			}
-			if d, err = datapath.Open(datapath.Options{PinPath: path}); err != nil {
-				return err
-			}
-			if err := d.Apply(c); err != nil {
-				return err
-			}
-			if in, _ := hooksOf(t, d); !in.Attached || !in.InPlace || len(in.Before) != 0 {
-				t.Errorf("%s the exchange: %+v", end, in)
-			}
-			if list, err := datapath.Attached(path); err != nil || len(list) != 1 || list[0].Ingress != datapath.AttachTCX {
-				t.Errorf("%s the exchange, pinned: %+v, %v", end, list, err)
-			}
-			return d.Remove()
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
