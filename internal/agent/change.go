@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
@@ -28,12 +27,9 @@ func (a *Agent) apply(next *state, fromFile bool) error {
 	}
 	next.resolved = resolved
 	p := &plan{before: a.state.Load(), next: next, generation: generation(resolved, int(next.config.Node.NextHops))}
-	noticed := a.noticed.Swap(0)
-	if noticed != 0 {
-		p.generation.Noticed = time.Unix(0, noticed)
-	}
+	p.generation.Noticed = a.changing.begin(changesInterfaces(p))
 	if err := a.carryOut(p); err != nil {
-		a.noticed.CompareAndSwap(0, noticed)
+		a.changing.end(false)
 		for _, undo := range p.abandoned {
 			undo()
 		}
@@ -43,7 +39,13 @@ func (a *Agent) apply(next *state, fromFile bool) error {
 	for _, do := range p.committed {
 		do()
 	}
+	a.changing.end(true)
 	return nil
+}
+
+// changesInterfaces reports whether packets may be counted at other interfaces, or otherwise.
+func changesInterfaces(p *plan) bool {
+	return p.before == nil || !reflect.DeepEqual(withoutMTU(p.before.resolved).Node.Interfaces, withoutMTU(p.next.resolved).Node.Interfaces)
 }
 
 // carryOut prepares the services, and gives the data plane its next generation.
@@ -181,15 +183,17 @@ func (a *Agent) refresh() error {
 	s := a.state.Load()
 	c := *s.config
 	c.Strict = false
+	a.changing.begin(false)
 	resolved, err := c.Resolve(a.host)
 	if err != nil {
+		a.changing.end(false)
 		return err
 	}
 	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) && a.datapath.Intact() {
 		next := *s
 		next.resolved = resolved // MTUs may differ
-		a.noticed.Store(0)
 		a.state.Store(&next)
+		a.changing.end(true)
 		return nil
 	}
 	next := *s

@@ -65,17 +65,21 @@ func (c *covered) warnings(s *state) (ws []health.Warning) {
 	}
 	at := time.Now().Add(-recentlyUnserved).UnixNano()
 	unserved := make(map[string][]string) // flows by interface
+	lasting := make(map[coverage.Gap]bool)
 	for _, g := range c.datapath.Coverage().Since(at) {
 		switch {
 		case g.Why == loss.UnservedInterface:
 			if list := unserved[g.Interface]; !slices.Contains(list, g.Flow) {
 				unserved[g.Interface] = append(list, g.Flow)
 			}
-		case g.To != coverage.Open:
+		case g.To != coverage.Open || lasting[coverage.Gap{Interface: g.Interface, Why: g.Why}]:
 		case g.Why == loss.NotExecuted:
 			ws = append(ws, health.NotExecutedUncovered(g.Interface))
 		case g.Why == loss.InterfacesChanged:
 			ws = append(ws, health.MissingUncovered(g.Interface))
+		}
+		if g.To == coverage.Open {
+			lasting[coverage.Gap{Interface: g.Interface, Why: g.Why}] = true // several have one warning
 		}
 	}
 	for name, flows := range unserved {

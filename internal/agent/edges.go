@@ -21,19 +21,20 @@ import (
 type edges struct {
 	idle
 	*core
-	flows   *flows // has the interval
 	records *records
+	known   *knownUntil
 
 	mu     sync.Mutex // guards what follows
 	losses e2e.Losses
 	sums   e2e.Totals
 	lost   uint64
+	unsure uint64     // numbers that are missing, of which it is not known whether their packets were lost
 	left   e2e.Totals // of flows that had given way to others when the last interval ended
 	leftIn uint64     // packets of all such flows
 }
 
 func (e *edges) run(ctx context.Context) error {
-	for took := time.Duration(0); sleep(ctx, max(e.flows.interval()-took, 0)); {
+	for took := time.Duration(0); sleep(ctx, max(e.interval()-took, 0)); {
 		began := time.Now()
 		e.end()
 		took = time.Since(began)
@@ -48,30 +49,39 @@ func (e *edges) close(bool) { e.end() }
 func (e *edges) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := instant.Of(time.Now())
+	e.known.look(fewLooks)
+	now, unseen := instant.Of(time.Now()), e.unseen(e.interval())
 	var err error
 	e.left, err = e.datapath.CollectEdges(func(f datapath.EdgeFlow) {
 		lost := e.losses.Settle(f.Key, f.Totals)
-		e.add(f.Totals, lost)
+		e.add(f.Totals, lost, unseen)
 		if f.Packets > 0 {
-			e.records.offer(newEdgeFlow(f, lost, now, e.options.NodeName))
+			r := newEdgeFlow(f, lost, now, e.options.NodeName)
+			if r.Lost.Present && lost > 0 && unseen {
+				r.Lost = record.NewField(uint64(0), false)
+			}
+			e.records.offer(r)
 		}
 	})
 	e.losses.EndInterval()
-	e.add(e.left, uint64(max(int64(e.left.Expected-e.left.Unique), 0)))
+	e.add(e.left, uint64(max(int64(e.left.Expected-e.left.Unique), 0)), unseen)
 	e.leftIn += e.left.Packets
 	if err != nil {
 		e.log.Warn("flows measured from edge to edge could not be read", "error", err)
 	}
 }
 
-func (e *edges) add(t e2e.Totals, lost uint64) {
+func (e *edges) add(t e2e.Totals, lost uint64, unseen bool) {
 	e.sums.Packets += t.Packets
 	e.sums.Duplicates += t.Duplicates
 	e.sums.Reordered += t.Reordered
 	e.sums.Late += t.Late
 	e.sums.Restarts += t.Restarts
-	e.lost += lost
+	if unseen {
+		e.unsure += lost
+	} else {
+		e.lost += lost
+	}
 }
 
 // warnings is one if packets of the last interval are in no record.
@@ -105,6 +115,7 @@ func newEdgeFlow(f datapath.EdgeFlow, lost uint64, now instant.Time, node string
 var (
 	descEdgePackets    = desc("e2e_packets_total", "Packets whose Edge-to-Edge option this node has measured.")
 	descEdgeLost       = desc("e2e_lost_total", "Packets that were lost, by their Edge-to-Edge Sequence Numbers.")
+	descEdgeUnsure     = desc("e2e_lost_unknown_total", "Packets whose Edge-to-Edge Sequence Numbers did not come while packets may have passed this node without its program: it is not known whether they were lost.")
 	descEdgeDuplicates = desc("e2e_duplicates_total", "Packets whose Edge-to-Edge Sequence Number had come before.")
 	descEdgeReordered  = desc("e2e_reordered_total", "Packets that came after one with a higher Edge-to-Edge Sequence Number.")
 	descEdgeLate       = desc("e2e_late_total", "Packets with an Edge-to-Edge Sequence Number outside the window.")
@@ -117,6 +128,7 @@ func (e *edges) collect(g *metrics.Gatherer) {
 	defer e.mu.Unlock()
 	g.Add(descEdgePackets, float64(e.sums.Packets))
 	g.Add(descEdgeLost, float64(e.lost))
+	g.Add(descEdgeUnsure, float64(e.unsure))
 	g.Add(descEdgeDuplicates, float64(e.sums.Duplicates))
 	g.Add(descEdgeReordered, float64(e.sums.Reordered))
 	g.Add(descEdgeLate, float64(e.sums.Late))

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -70,6 +73,43 @@ func TestEdgesOfAnInterval(t *testing.T) {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("metrics lack %q", want)
 		}
+	}
+}
+
+// Packets that did not come while they may have passed without the program are not called lost.
+func TestLossesBesideGaps(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	x := only[*edges](h)
+	lines := observe(t, h.client, api.RecordFilter{})
+	flows := func() {
+		h.datapath.edges.Store(&[]datapath.EdgeFlow{edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, e2e.Totals{Packets: 4, Expected: 4, Unique: 4})})
+		x.end()
+	}
+	flows()
+	now := time.Now()
+	h.datapath.Coverage().Note(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(), To: now.UnixNano()})
+	flows()
+	for i, want := range []record.Field[uint64]{record.NewField[uint64](2, true), record.NewField[uint64](0, true), record.NewField[uint64](0, false), record.NewField[uint64](0, true)} {
+		if r := receiveEdgeFlow(t, lines); r.Lost != want {
+			t.Errorf("record %d: lost %+v, want %+v", i, r.Lost, want)
+		}
+	}
+	b, err := h.client.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"waymark_e2e_lost_total 2", "waymark_e2e_lost_unknown_total 2"} {
+		if !strings.Contains(string(b), want+"\n") {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+	r := only[*reader](h)
+	before := r.flowsUnsure.Load()
+	r.flow(datapath.Flow{Role: model.RoleTransit, Namespace: 123, Packets: 3, Skipped: 1})
+	r.flow(datapath.Flow{Role: model.RoleTransit, Namespace: 123, Packets: 3})
+	if n := r.flowsUnsure.Load() - before; n != 1 {
+		t.Errorf("of %d flows, it is not known how many packets are missing, want 1", n)
 	}
 }
 

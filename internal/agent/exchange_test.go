@@ -47,7 +47,7 @@ func TestSessions(t *testing.T) {
 		reset bool
 		known int // blocks
 	}{{10, flowPackets, true, 1}, {11, 2 * flowPackets, false, 2}, {13, flowPackets, true, 2}, {14, 2 * flowPackets, false, 2}} {
-		m.read(tt.block, false, how)
+		m.read(tt.block, false, how, 0)
 		f, ok := m.flowOf(9)
 		if b := f.Blocks[0]; !ok || len(f.Blocks) != tt.known || b.Number != tt.block || b.RunningPackets != tt.sum || b.Reset != tt.reset || b.Packets != flowPackets || b.Doubtful || f.Length != time.Second || !slices.Equal(f.Return, back) {
 			t.Errorf("%+v: %+v", tt, f)
@@ -68,7 +68,7 @@ func TestSessions(t *testing.T) {
 	}
 	how.Block = 2 * time.Second
 	set(how)
-	m.read(8, false, how)
+	m.read(8, false, how, 0)
 	if f, _ := m.flowOf(9); len(f.Blocks) != 1 || !f.Blocks[0].Reset || f.Length != 2*time.Second {
 		t.Errorf("with blocks of another length: %+v", f)
 	}

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -18,6 +20,7 @@ type flows struct {
 	idle
 	*core
 	reader *reader
+	known  *knownUntil
 	flowAllowance
 	suppressed atomic.Uint64
 	more       atomic.Uint64 // packets of the suppressed flows, minus one each
@@ -32,15 +35,23 @@ func (f *flows) run(ctx context.Context) error {
 	return nil
 }
 
+// unseen reports whether packets may have passed the programs in an interval that ends now, or in
+// the one before, whose missing packets may be noticed in this one.
+func (c *core) unseen(interval time.Duration) bool {
+	now := time.Now()
+	return c.datapath.Coverage().Within("", coverage.Both, now.Add(-2*interval).UnixNano(), now.UnixNano())&loss.NotExecuted != 0
+}
+
 // close exports the flows of tables that are gone, which the next agent does not see.
 func (f *flows) close(bool) { f.end() }
 
-func (f *flows) interval() time.Duration {
-	return max(time.Duration(f.state.Load().config.Node.ExportInterval), time.Second)
+func (c *core) interval() time.Duration {
+	return max(time.Duration(c.state.Load().config.Node.ExportInterval), time.Second)
 }
 
 // end exports the flows of an interval.
 func (f *flows) end() {
+	f.known.look(fewLooks)
 	left := f.grant(time.Now(), f.state.Load().resolved.Node.ExportRate, f.interval())
 	err := f.datapath.CollectFlows(func(flow datapath.Flow) {
 		switch {

@@ -9,30 +9,36 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// hookCoverage makes blocks of measured flows uncertain while packets may have passed a hook
-// without the program.
+// hookCoverage makes blocks of measured flows uncertain, and reports about postcards incomplete,
+// while packets may have passed a hook without the program.
 type hookCoverage struct {
 	*core
-	lasting map[hookwatch.Key]string // names of interfaces
+	lasting map[hookGap]string // names of interfaces
+}
+
+// hookGap is a gap that lasts: each cause at each hook ends for itself.
+type hookGap struct {
+	hookwatch.Key
+	hookwatch.Cause
+}
+
+func newHookCoverage(c *core) *hookCoverage {
+	return &hookCoverage{core: c, lasting: make(map[hookGap]string)}
 }
 
 // note takes a gap when it becomes known, and again when it has ended.
 func (h *hookCoverage) note(g hookwatch.Gap) {
+	which := hookGap{g.Key, g.Cause}
+	source := directionOf(g.Ingress) + " " + string(g.Cause)
 	if g.Until.IsZero() {
 		name := h.nameOf(g.Index)
-		h.lasting[g.Key] = name
-		h.datapath.Coverage().Begin(coverage.Gap{Interface: name, Ways: coverage.Both, Why: loss.NotExecuted, From: g.Since.UnixNano()})
+		h.lasting[which] = name
+		h.datapath.Coverage().Begin(coverage.Gap{Interface: name, Source: source, Ways: coverage.Both, Why: loss.NotExecuted, From: g.Since.UnixNano()})
 		return
 	}
-	name, ok := h.lasting[g.Key]
-	if !ok {
-		return
-	}
-	delete(h.lasting, g.Key)
-	other := g.Key
-	other.Ingress = !other.Ingress
-	if _, lasts := h.lasting[other]; !lasts {
-		h.datapath.Coverage().End(name, loss.NotExecuted, g.Until.UnixNano())
+	if name, ok := h.lasting[which]; ok {
+		delete(h.lasting, which)
+		h.datapath.Coverage().End(name, source, loss.NotExecuted, g.Until.UnixNano())
 	}
 }
 

@@ -26,13 +26,13 @@ func TestHooksNotExecuted(t *testing.T) {
 		return h.datapath.Coverage().Within("red", coverage.Both, at(from).UnixNano(), at(to).UnixNano())
 	}
 	in, out := hookwatch.Key{Index: 2, Ingress: true}, hookwatch.Key{Index: 2}
-	tells[0](hookwatch.Gap{Key: in, Since: at(10)})
-	tells[0](hookwatch.Gap{Key: out, Since: at(11)})
-	tells[0](hookwatch.Gap{Key: in, Since: at(10), Until: at(20)})
+	tells[0](hookwatch.Gap{Key: in, Cause: hookwatch.Detached, Since: at(10)})
+	tells[0](hookwatch.Gap{Key: out, Cause: hookwatch.Detached, Since: at(11)})
+	tells[0](hookwatch.Gap{Key: in, Cause: hookwatch.Detached, Since: at(10), Until: at(20)})
 	if got := why(25, 30); got != loss.NotExecuted {
 		t.Errorf("while one hook is not executed: %q", got)
 	}
-	tells[0](hookwatch.Gap{Key: out, Since: at(11), Until: at(21)})
+	tells[0](hookwatch.Gap{Key: out, Cause: hookwatch.Detached, Since: at(11), Until: at(21)})
 	if before, while, after := why(1, 9), why(12, 13), why(25, 30); before != 0 || while != loss.NotExecuted || after != 0 {
 		t.Errorf("before %q, while %q, after %q", before, while, after)
 	}

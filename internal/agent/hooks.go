@@ -54,7 +54,7 @@ const (
 	hookGroups    = 1 << 10     // changes that one look takes together
 )
 
-// notExecuting calls tell, from one goroutine, with each time in which packets may have
+// notExecuting calls tell, not twice at a time, with each time in which packets may have
 // passed a hook without the program: when it becomes known, and again when it has ended.
 // It is called before the agent runs.
 func (h *hooks) notExecuting(tell func(hookwatch.Gap)) { h.told = append(h.told, tell) }
@@ -139,9 +139,14 @@ func (h *hooks) look(which map[model.IfIndex]bool, now time.Time) {
 		return
 	}
 	served := h.served()
-	states := h.datapath.Hooks(h.selection(which))
-	var reattach, reposition []hookwatch.Key
+	reattach, reposition := h.note(served, h.datapath.Hooks(h.selection(which)), now)
+	h.putBack(served, reattach, reposition)
+}
+
+// note takes what looks found that began at a time, and returns what needs a repair.
+func (h *hooks) note(served map[model.IfIndex]model.Interface, states []datapath.HookState, now time.Time) (reattach, reposition []hookwatch.Key) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.watch.Keep(func(k hookwatch.Key) bool { _, ok := served[k.Index]; return ok })
 	for k := range h.looks {
 		if _, ok := served[k.Index]; !ok {
@@ -151,7 +156,11 @@ func (h *hooks) look(which map[model.IfIndex]bool, now time.Time) {
 	for _, s := range states {
 		k := hookwatch.Key{Index: s.Index, Ingress: s.Ingress}
 		in, ok := served[s.Index]
-		if !ok || s.Fault != "" {
+		if !ok {
+			continue
+		}
+		if s.Fault != "" {
+			h.watch.Fail(k)
 			continue
 		}
 		h.looks[k] = s
@@ -166,8 +175,7 @@ func (h *hooks) look(which map[model.IfIndex]bool, now time.Time) {
 			}
 		}
 	}
-	h.mu.Unlock()
-	h.putBack(served, reattach, reposition)
+	return reattach, reposition
 }
 
 // putBack repairs hooks, and looks at them again.
@@ -230,8 +238,10 @@ func (h *hooks) count(now time.Time) {
 			h.xdp[d.Index] = d.XDP.String()
 		}
 		h.watch.Count(hookwatch.Key{Index: d.Index, Ingress: true}, hookwatch.Traffic{Device: d.Received, Hook: d.AtIngress + d.Forwarded}, now)
-		if !fast {
-			h.watch.Count(hookwatch.Key{Index: d.Index}, hookwatch.Traffic{Device: d.Sent, Hook: d.AtEgress}, now)
+		if egress := (hookwatch.Key{Index: d.Index}); fast {
+			h.watch.Incomparable(egress, now)
+		} else {
+			h.watch.Count(egress, hookwatch.Traffic{Device: d.Sent, Hook: d.AtEgress}, now)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (l *links) run(ctx context.Context) error {
 // note wakes the refresh, and remembers when the first change was noticed that is not in
 // force yet: packets may have come uncounted since.
 func (l *links) note() {
-	l.noticed.CompareAndSwap(0, time.Now().UnixNano())
+	l.changing.note()
 	l.changed()
 	l.look()
 }

@@ -66,7 +66,7 @@ func TestAnswersAboutBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for block := range uint64(3) {
-		m.read(10+block, false, how)
+		m.read(10+block, false, how, 0)
 	}
 	for _, tt := range []struct {
 		block  uint64

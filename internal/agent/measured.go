@@ -25,7 +25,8 @@ import (
 type measured struct {
 	idle
 	*core
-	edit func(func(*config.Config) (*config.Config, error)) error
+	edit  func(func(*config.Config) (*config.Config, error)) error
+	known *knownUntil
 
 	closed chan<- closedBlock // for who compares them with other nodes
 	missed atomic.Uint64      // blocks that were not
@@ -84,15 +85,43 @@ func (m *measured) run(ctx context.Context) error {
 			continue
 		}
 		now, some = now.WithDefaults(), true
-		block, wait := lastClosed(time.Now(), now.Block)
-		for _, each := range unread(read, block) {
-			m.read(each, each < block, now)
+		block, _ := lastClosed(time.Now(), now.Block)
+		if block != read {
+			unknown := m.settle(ctx, block, now)
+			for _, each := range unread(read, block) {
+				m.read(each, each < block, now, unknown)
+			}
 		}
 		read = block
-		if !sleep(ctx, wait) {
+		if !m.rest(ctx, now) {
 			return nil
 		}
 	}
+}
+
+// settle waits for a closed block, for a quarter of a block at most, until it is known where
+// its packets may have passed uncounted. It returns what is not known then.
+func (m *measured) settle(ctx context.Context, block uint64, how model.Measurement) loss.Reasons {
+	last := time.Unix(0, int64(block+1)*int64(how.Block)+int64(how.Guard))
+	pause := min(max(how.Block/16, 5*time.Millisecond), longestPause)
+	return m.known.await(ctx, last, last.Add(how.Block*3/4-how.Guard), pause)
+}
+
+// longestPause is the longest time between two looks while a block is not settled.
+const longestPause = 250 * time.Millisecond
+
+// rest waits until the counters of the next block are final. After the block's last packets, it
+// looks at the hooks: packets that they count from then on prove that they saw the block's.
+func (m *measured) rest(ctx context.Context, how model.Measurement) bool {
+	_, wait := lastClosed(time.Now(), how.Block)
+	next := time.Now().Add(wait)
+	if wait -= how.Block/2 - how.Guard; wait > 0 {
+		if !sleep(ctx, wait) {
+			return false
+		}
+		m.known.look(len(m.state.Load().resolved.Node.Interfaces))
+	}
+	return sleep(ctx, time.Until(next))
 }
 
 // lastClosed is the last block whose counters are final, and how long it stays the last.
@@ -124,12 +153,22 @@ func (m *measured) forget() {
 }
 
 // read takes over the counters of a closed block. A late one of which no flow was counted
-// as a whole says nothing: the counting began after it.
-func (m *measured) read(block uint64, late bool, now model.Measurement) {
+// as a whole says nothing: the counting began after it. unknown is why packets may have passed
+// uncounted, as long as nobody knows better.
+func (m *measured) read(block uint64, late bool, now model.Measurement, unknown loss.Reasons) {
+	leaves := make(map[string]bool)
+	for _, f := range now.Flows {
+		leaves[f.Name] = f.Direction == model.DirectionOut
+	}
 	last := make(map[string]datapath.BlockCounts, len(now.Flows))
 	a := answers{block: block, length: now.Block, timed: now.MeanDelay, clock: clockError(m.core, now), flows: make(map[blocks.FlowKey]datapath.BlockCounts, len(now.Flows))}
 	some := false
 	m.datapath.Blocks(block, func(c datapath.BlockCounts) {
+		c.Uncovered |= unknown
+		if leaves[c.Flow] {
+			c.Uncovered &^= loss.UnservedInterface
+		}
+		c.Complete = c.Complete && c.Uncovered == 0
 		last[c.Flow] = c
 		a.flows[blocks.KeyOf(c.Flow)] = c
 		some = some || c.Complete

@@ -88,8 +88,8 @@ func TestLateBlocks(t *testing.T) {
 	for since, want := range map[uint64]int{0: 2, 21: 1} {
 		h.datapath.since.Store(since)
 		m := newMeasured(only[*measured](h).core, nil, closed)
-		m.read(20, true, how)
-		m.read(21, false, how)
+		m.read(20, true, how, 0)
+		m.read(21, false, how, 0)
 		if n := len(closed); n != want {
 			t.Fatalf("counted since %d: %d blocks to compare, want %d", since, n, want)
 		}

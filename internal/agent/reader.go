@@ -94,6 +94,7 @@ func (r *reader) postcards(cards []datapath.Postcard) {
 
 func (r *reader) flow(f datapath.Flow) {
 	r.records.read.Add(1)
+	f.SkippedUnknown = f.SkippedUnknown || f.Skipped > 0 && r.unseen(r.interval())
 	if f.SkippedUnknown {
 		r.flowsUnsure.Add(1)
 	}

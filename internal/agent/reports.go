@@ -21,16 +21,19 @@ const reportPeriod = 500 * time.Millisecond
 const settling = 10 * time.Millisecond
 
 // reports tells collectors until when the postcards of this node are complete, so that
-// they can distinguish a lost packet from a postcard that did not come.
+// they can distinguish a lost packet from a postcard that did not come. A time in which packets
+// may have passed without the programs is in no report.
 type reports struct {
 	idle
 	*core
 	sinks  *sinks
 	losses *losses
+	known  *knownUntil
 
 	node   model.NodeConfig
 	served time.Time // since when the configuration is node
 	seen   *state    // of which node is
+	last   time.Time // until when the postcards were last read
 	until  time.Time // of the last report
 }
 
@@ -50,20 +53,30 @@ func (r *reports) tell() {
 		r.seen = nil // begin anew, later
 		return
 	}
-	until := time.Now().Add(-settling)
-	if r.seen == nil || until.Before(r.until) || s != r.seen && !reflect.DeepEqual(r.node, s.resolved.Node) {
-		r.node, r.served = s.resolved.Node, until // nothing is said of the time before
+	read := time.Now().Add(-settling)
+	if r.seen == nil || read.Before(r.last) || s != r.seen && !reflect.DeepEqual(r.node, s.resolved.Node) {
+		r.node, r.served, r.until = s.resolved.Node, read, read // nothing is said of the time before
 	}
-	r.seen = s
+	r.seen, r.last = s, read
 	if !r.datapath.ReadThrough() {
 		return // the next report covers the time of this one
+	}
+	r.known.look(fewLooks)
+	until := r.known.passed(read)
+	since := r.datapath.Coverage().CompleteSince(until.UnixNano())
+	if until.Before(r.until) || since > until.UnixNano() {
+		return
 	}
 	lost, suppressed, err := r.losses.total()
 	if err != nil {
 		return
 	}
 	r.until = until
-	r.sinks.tell(sink.Report{Since: r.served, Until: until, Served: r.served, Suppressed: suppressed, Lost: lost, Namespaces: namespaces})
+	report := sink.Report{Since: r.served, Until: until, Served: r.served, Suppressed: suppressed, Lost: lost, Namespaces: namespaces}
+	if after := time.Unix(0, since); after.After(report.Since) {
+		report.Since = after
+	}
+	r.sinks.tell(report)
 }
 
 // postcardNamespaces are the namespaces in which a node makes postcards.

@@ -51,8 +51,8 @@ func TestSelectionsAreAnswered(t *testing.T) {
 	if err := h.datapath.Apply(datapath.Config{Node: model.NodeConfig{Measurement: how}}); err != nil {
 		t.Fatal(err)
 	}
-	m.read(9, false, how)
-	m.read(10, false, how)
+	m.read(9, false, how, 0)
+	m.read(10, false, how, 0)
 	want := how.Selections()[0]
 	for _, tt := range []struct {
 		block  uint64

@@ -62,12 +62,12 @@ type core struct {
 
 	privatePins bool // the data plane's pins are in this process's own mount namespace
 
-	change  changeLock            // held while the state is being replaced
-	tasks   tasks                 // periodic work of services
-	state   atomic.Pointer[state] // nil before the first configuration
-	wake    chan struct{}         // resolve the configuration again
-	closing chan struct{}         // closed when streams must end
-	noticed atomic.Int64          // when a change of interfaces was noticed that is not in force yet, ns of UTC; 0: there is none
+	change   changeLock            // held while the state is being replaced
+	changing changing              // of interfaces
+	tasks    tasks                 // periodic work of services
+	state    atomic.Pointer[state] // nil before the first configuration
+	wake     chan struct{}         // resolve the configuration again
+	closing  chan struct{}         // closed when streams must end
 }
 
 // look makes the agent resolve its configuration again.

@@ -2,8 +2,6 @@
 
 package agent
 
-import "github.com/waymark-net/waymark/internal/hookwatch"
-
 // assemble makes the agent's services; none runs yet. They are prepared and started in
 // the order of the list, and closed in reverse: services that make records come after
 // those that take them, so that no record is lost.
@@ -16,7 +14,10 @@ func (a *Agent) assemble() {
 	copies := newLoopbacks(c)
 	shared := newSharedIDs(c)
 	reader := &reader{core: c, records: records, copies: copies, shared: shared}
-	flows := &flows{core: c, reader: reader}
+	unserved, hooks := newUnserved(c), newHooks(c, a.refresh)
+	hooks.notExecuting(newHookCoverage(c).note)
+	known := &knownUntil{core: c, hooks: hooks, unserved: unserved}
+	flows := &flows{core: c, reader: reader, known: known}
 	kernel := newKernelEvents(c, records)
 	paths := newPathMTUs(c)
 	losses := &losses{core: c, flows: flows, kernel: kernel}
@@ -24,8 +25,7 @@ func (a *Agent) assemble() {
 	closed := make(chan closedBlock, 2)
 	measured, delays := newMeasured(c, a.editConfig, closed), newDelayMeter(c, records)
 	meter := newLossMeter(c, records, closed, delays)
-	unserved, hooks := newUnserved(c), newHooks(c, a.refresh)
-	hooks.notExecuting((&hookCoverage{core: c, lasting: make(map[hookwatch.Key]string)}).note)
+	measured.known = known
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
@@ -42,14 +42,14 @@ func (a *Agent) assemble() {
 		sinks,
 		records,
 		flows,
-		&edges{core: c, flows: flows, records: records},
+		&edges{core: c, records: records, known: known},
 		copies,
 		reader,
 		shared,
 		kernel,
 		newForwarding(c),
 		losses,
-		&reports{core: c, sinks: sinks, losses: losses},
+		&reports{core: c, sinks: sinks, losses: losses, known: known},
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),

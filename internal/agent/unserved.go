@@ -5,12 +5,14 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // unserved looks for packets of measured flows at interfaces that are not served: their
@@ -18,15 +20,38 @@ import (
 type unserved struct {
 	idle
 	*core
-	changed atomic.Int64 // when interfaces or flows may have changed, ns of UTC; 0: they are as looked at
+	changed atomic.Int64  // when interfaces or flows may have changed, ns of UTC; 0: they are as looked at
+	until   atomic.Int64  // when the last look began
+	now     chan struct{} // look now
 	logged  string
 }
 
-func newUnserved(c *core) *unserved { return &unserved{core: c} }
+func newUnserved(c *core) *unserved { return &unserved{core: c, now: make(chan struct{}, 1)} }
 
 func (u *unserved) prepare(p *plan) error {
-	p.commit(u.note)
+	p.commit(func() {
+		u.note()
+		select {
+		case u.now <- struct{}{}:
+		default:
+		}
+	})
 	return nil
+}
+
+// looked is until when gaps are noted, not after now.
+func (u *unserved) looked(now time.Time) time.Time {
+	arrives := func(f model.MeasuredFlow) bool { return f.Direction != model.DirectionOut }
+	if !slices.ContainsFunc(u.state.Load().resolved.Node.Measurement.Flows, arrives) {
+		return now
+	}
+	if until := time.Unix(0, u.until.Load()); until.Before(now) {
+		now = until
+	}
+	if changed := instantOf(u.changed.Load()); !changed.IsZero() && changed.Before(now) {
+		now = changed
+	}
+	return now
 }
 
 func (u *unserved) note() { u.changed.CompareAndSwap(0, time.Now().UnixNano()) }
@@ -48,8 +73,11 @@ func (u *unserved) run(ctx context.Context) error {
 		if len(how.Flows) == 0 {
 			period = slowestLook
 		}
-		if !sleep(ctx, period) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-u.now:
+		case <-time.After(period):
 		}
 		if how = u.state.Load().resolved.Node.Measurement; taps == nil && len(how.Flows) > 0 {
 			taps = u.datapath.NewTaps()
@@ -57,6 +85,7 @@ func (u *unserved) run(ctx context.Context) error {
 		}
 		if taps != nil {
 			last = u.look(taps, last)
+			u.until.Store(last.UnixNano())
 		}
 	}
 }

@@ -29,6 +29,7 @@ const (
 // Gap is a time in which an interface was not counted.
 type Gap struct {
 	Interface string
+	Source    string // tells gaps of one interface and reason apart that end for themselves
 	Flow      string // the only flow whose packets passed there; "": any may have
 	Ways      Ways
 	Why       loss.Reasons
@@ -57,7 +58,8 @@ type Log struct {
 	tell   func(since int64)
 
 	mu    sync.Mutex
-	gaps  []Gap            // of all flows, in the order in which they were noted
+	open  []Gap            // that last: at most one of each interface, reason and source
+	gaps  []Gap            // of all flows that are over, in the order in which they were noted
 	flows map[string][]Gap // of one flow alone, likewise
 }
 
@@ -90,29 +92,34 @@ func (l *Log) Note(gaps ...Gap) {
 	})
 }
 
-// Begin notes a gap of all flows that lasts. If it lasts already, it goes on.
+// Begin notes a gap of all flows that lasts. If it lasts already, it goes on, since the earlier
+// of both times.
 func (l *Log) Begin(g Gap) {
 	if l == nil || g.Ways == 0 {
 		return
 	}
 	g.To, g.Flow = Open, ""
 	l.update(Open, func() {
-		if i := l.open(g.Interface, g.Why); i >= 0 {
-			l.gaps[i].Ways |= g.Ways
+		if i := l.lasts(g.Interface, g.Source, g.Why); i >= 0 {
+			old := &l.open[i]
+			old.Ways, old.From = old.Ways|g.Ways, min(old.From, g.From)
 			return
 		}
-		l.gaps = join(l.gaps, g, most)
+		l.open = append(l.open, g)
 	})
 }
 
-// End ends a gap with this interface and reason, if it lasts.
-func (l *Log) End(name string, why loss.Reasons, at int64) {
+// End ends the gap with this interface, source and reason, if it lasts.
+func (l *Log) End(name, source string, why loss.Reasons, at int64) {
 	if l == nil {
 		return
 	}
 	l.update(at, func() {
-		if i := l.open(name, why); i >= 0 {
-			l.gaps[i].To = max(at, l.gaps[i].From)
+		if i := l.lasts(name, source, why); i >= 0 {
+			g := l.open[i]
+			l.open = slices.Delete(l.open, i, i+1)
+			g.To = max(at, g.From)
+			l.gaps = join(l.gaps, g, most)
 		}
 	})
 }
@@ -121,23 +128,23 @@ func (l *Log) End(name string, why loss.Reasons, at int64) {
 func (l *Log) KeepOpen(names []string, why loss.Reasons, at int64) {
 	for _, g := range l.Lasting() {
 		if g.Why == why && !slices.Contains(names, g.Interface) {
-			l.End(g.Interface, why, at)
+			l.End(g.Interface, g.Source, why, at)
 		}
 	}
 }
 
-// open is where the gap is that lasts, or −1.
-func (l *Log) open(name string, why loss.Reasons) int {
-	return slices.IndexFunc(l.gaps, func(o Gap) bool { return o.To == Open && o.Interface == name && o.Why == why })
+// lasts is where the gap is that lasts, or −1.
+func (l *Log) lasts(name, source string, why loss.Reasons) int {
+	return slices.IndexFunc(l.open, func(o Gap) bool { return o.Interface == name && o.Source == source && o.Why == why })
 }
 
 // same reports whether two gaps that are over differ in their times alone.
 func (g *Gap) same(o *Gap) bool {
-	return g.Interface == o.Interface && g.Why == o.Why && g.Ways == o.Ways && (g.To == Open) == (o.To == Open)
+	return g.Interface == o.Interface && g.Why == o.Why && g.Ways == o.Ways
 }
 
-// join adds a gap to a list, or to one of it that it continues. Where there is no room, the two
-// oldest become one of both times: what is not complete stays so.
+// join adds a gap that is over to a list, or to one of it that it continues. Where there is no
+// room, the two oldest become one of both times: what is not complete stays so.
 func join(list []Gap, g Gap, most int) []Gap {
 	for i := range list {
 		if old := &list[i]; old.same(&g) && old.overlaps(g.From, g.To) {
@@ -168,7 +175,7 @@ func (l *Log) update(since int64, change func()) {
 	change()
 	horizon := time.Now().Add(-keep).UnixNano()
 	maps.DeleteFunc(l.flows, func(_ string, list []Gap) bool { return list[len(list)-1].To < horizon })
-	if slices.ContainsFunc(l.gaps, func(g Gap) bool { return g.To == Open }) {
+	if len(l.open) > 0 {
 		since = Open
 	}
 	l.mu.Unlock()
@@ -185,7 +192,7 @@ func (l *Log) Within(flow string, ways Ways, from, to int64) (why loss.Reasons) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, list := range [][]Gap{l.gaps, l.flows[flow]} {
+	for _, list := range [][]Gap{l.open, l.gaps, l.flows[flow]} {
 		for i := range list {
 			if g := &list[i]; g.Ways&ways != 0 && g.overlaps(from, to) {
 				why |= g.Why
@@ -209,6 +216,7 @@ func (l *Log) Since(at int64) (list []Gap) {
 			}
 		}
 	}
+	since(l.open)
 	since(l.gaps)
 	for _, gaps := range l.flows {
 		since(gaps)
@@ -218,3 +226,23 @@ func (l *Log) Since(at int64) (list []Gap) {
 
 // Lasting are the gaps that last.
 func (l *Log) Lasting() []Gap { return l.Since(Open) }
+
+// CompleteSince is since when, until a time, no gap of all flows was: Open, if one was then.
+func (l *Log) CompleteSince(until int64) (since int64) {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, list := range [][]Gap{l.open, l.gaps} {
+		for i := range list {
+			switch g := &list[i]; {
+			case g.overlaps(until, until):
+				return Open
+			case g.To < until:
+				since = max(since, g.To+1)
+			}
+		}
+	}
+	return since
+}

@@ -54,7 +54,7 @@ func TestLog(t *testing.T) {
 	var none *Log
 	none.Note(Gap{Ways: Both})
 	none.Begin(Gap{Ways: Both})
-	none.End("eth0", changed, 0)
+	none.End("eth0", "", changed, 0)
 	if none.Within("red", Both, 0, Open) != 0 || none.Lasting() != nil {
 		t.Error("an absent log knows gaps")
 	}
@@ -84,5 +84,46 @@ func TestBounded(t *testing.T) {
 	old.Note(Gap{Interface: "eth1", Ways: Both, Why: changed, From: now, To: now})
 	if n := len(old.gaps); n != 1 {
 		t.Errorf("%d gaps are kept of one old and one new", n)
+	}
+}
+
+// TestGapsThatLast fills a log beside a gap that lasts: it ends when it is told to, as does
+// each of one interface that has several.
+func TestGapsThatLast(t *testing.T) {
+	const off = loss.NotExecuted
+	l, now := New(nil), time.Now().UnixNano()
+	at := func(n int64) int64 { return now + n }
+	l.Note(Gap{Interface: "eth1", Ways: Both, Why: changed, From: at(0), To: at(1)})
+	l.Begin(Gap{Interface: "eth2", Source: "a", Ways: Both, Why: off, From: at(100)})
+	l.Begin(Gap{Interface: "eth2", Source: "b", Ways: Both, Why: off, From: at(50)})
+	l.Begin(Gap{Interface: "eth2", Source: "a", Ways: Both, Why: off, From: at(10)}) // is noticed to be older
+	for i := range 2 * int64(most) {
+		l.Note(Gap{Interface: string(rune('a' + i%26)), Ways: Both, Why: unserved, From: at(1e6 + 10*i), To: at(1e6 + 10*i + 1)})
+	}
+	within := func(from, to int64) loss.Reasons { return l.Within("red", Both, at(from), at(to)) & off }
+	if len(l.Lasting()) != 2 || within(20, 30) != off || within(5, 9) != 0 {
+		t.Errorf("lasting: %+v", l.Lasting())
+	}
+	l.End("eth2", "a", off, at(1e9))
+	if list := l.Lasting(); len(list) != 1 || list[0].Source != "b" || within(2e9, 3e9) != off {
+		t.Errorf("one ended, and %+v lasts", list)
+	}
+	l.End("eth2", "b", off, at(2e9))
+	if list := l.Lasting(); len(list) != 0 || within(3e9, 4e9) != 0 {
+		t.Errorf("both ended, and %+v lasts", list)
+	}
+}
+
+// TestCompleteSince: a gap makes the time complete only after it.
+func TestCompleteSince(t *testing.T) {
+	l := New(nil)
+	now := time.Now().UnixNano()
+	l.Note(Gap{Interface: "eth0", Ways: Both, Why: changed, From: now + 10, To: now + 20})
+	l.Note(Gap{Interface: "eth0", Flow: "red", Ways: Arrivals, Why: unserved, From: now + 30, To: now + 40}) // of one flow
+	l.Begin(Gap{Interface: "eth1", Ways: Departures, Why: loss.NotExecuted, From: now + 50})
+	for until, want := range map[int64]int64{5: 0, 10: Open, 20: Open, 21: now + 21, 35: now + 21, 49: now + 21, 50: Open, 1e9: Open} {
+		if got := l.CompleteSince(now + until); got != want {
+			t.Errorf("until %d: since %d, want %d", until, got-now, want-now)
+		}
 	}
 }

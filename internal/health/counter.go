@@ -74,6 +74,7 @@ var counters = slices.Concat([]Counter{
 	// Results of measurements: what is lost there is what they measure.
 	{"e2e_packets", "", Harmless, "", "", ""},
 	{"e2e_lost", "", Harmless, "", "", ""},
+	{"e2e_lost_unknown", "", Harmless, "", "", ""}, // hooks that do not run have a warning
 	{"e2e_duplicates", "", Harmless, "", "", ""},
 	{"e2e_reordered", "", Harmless, "", "", ""},
 	{"e2e_late", "", Harmless, "", "", ""},

@@ -27,10 +27,22 @@ type Traffic struct {
 	Device, Hook uint64
 }
 
+// Cause is why packets may have passed a hook without the program. Gaps of several causes may
+// overlap, and each ends for itself.
+type Cause string
+
+// The causes.
+const (
+	Detached  Cause = "detached"
+	Displaced Cause = "displaced"
+	Bypassed  Cause = "bypassed"
+)
+
 // Gap is a time in which packets may have passed a hook without the program.
 type Gap struct {
 	Key
-	Since time.Time // the last look that found it executed
+	Cause
+	Since time.Time // when it was last known to be executed
 	Until time.Time // zero while it lasts
 }
 
@@ -49,11 +61,8 @@ type State struct {
 	Fault    string // why the last repair failed
 	Next     time.Time
 
-	good     time.Time // the last look that found it attached and in place
-	device   uint64    // Device when Hook last moved
-	hook     uint64
-	seen     time.Time // when Hook last moved
-	measured bool
+	good time.Time // the last look that found it attached and in place
+	counts
 }
 
 // Hooks is the state of all hooks.
@@ -74,18 +83,12 @@ const (
 	calm        = 2 * time.Minute // after this time without a repair, the pauses begin anew
 )
 
-// A hook is bypassed when its device counts this many packets, for this long, and the hook
-// none.
-const (
-	bypassPackets = 20
-	bypassTime    = 4 * time.Second
-)
-
 // Keep forgets the hooks that are no longer there.
 func (h *Hooks) Keep(there func(Key) bool) {
 	for k, s := range h.hooks {
 		if !there(k) {
 			h.end(k, s, s.Checked)
+			h.sees(k, s, s.Checked)
 			delete(h.hooks, k)
 		}
 	}
@@ -99,20 +102,17 @@ func (h *Hooks) State(k Key) State {
 	return State{}
 }
 
+// end ends what looks found.
 func (h *Hooks) end(k Key, s *State, now time.Time) {
 	if !s.Off.IsZero() {
-		s.Last = Gap{k, s.Off, now}
+		s.Last = Gap{k, Detached, s.Off, now}
 		h.report(s.Last)
 		s.Off = time.Time{}
 	}
 	if !s.Away.IsZero() {
-		s.LastMove = Gap{k, s.Away, now}
+		s.LastMove = Gap{k, Displaced, s.Away, now}
 		h.report(s.LastMove)
 		s.Away = time.Time{}
-	}
-	if !s.Bypassed.IsZero() {
-		h.report(Gap{k, s.Bypassed, now})
-		s.Bypassed, s.Unseen = time.Time{}, 0
 	}
 }
 
@@ -127,8 +127,11 @@ func (h *Hooks) report(g Gap) {
 func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 	s := h.hooks[k]
 	if s == nil {
-		s = &State{good: now}
+		s = &State{}
 		h.hooks[k] = s
+	}
+	if s.good.IsZero() { // it was attached just now
+		s.good = now
 	}
 	s.Checked = now
 	if now.Sub(s.Next) > calm {
@@ -138,7 +141,7 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 	case !l.Attached:
 		if s.Off.IsZero() {
 			s.Off = s.good
-			h.report(Gap{Key: k, Since: s.Off})
+			h.report(Gap{Key: k, Cause: Detached, Since: s.Off})
 		}
 	case !l.InPlace:
 		if s.Away.IsZero() {
@@ -146,14 +149,11 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 				h.end(k, s, now)
 			}
 			s.Away = s.good
-			h.report(Gap{Key: k, Since: s.Away})
+			h.report(Gap{Key: k, Cause: Displaced, Since: s.Away})
 		}
 	default:
 		s.good, s.Fault = now, ""
-		bypassed, unseen := s.Bypassed, s.Unseen
-		s.Bypassed = time.Time{}
 		h.end(k, s, now)
-		s.Bypassed, s.Unseen = bypassed, unseen
 		return None
 	}
 	if now.Before(s.Next) {
@@ -194,30 +194,24 @@ func (h *Hooks) Repaired(k Key, filters bool, err error, now time.Time) {
 	s.Repairs++
 }
 
-// Count takes what the device and the hook have counted.
-func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
-	s := h.hooks[k]
-	if s == nil {
-		return
+// Fail notes a hook that could not be looked at: of the time since the last look, nothing is
+// known.
+func (h *Hooks) Fail(k Key) {
+	if h.hooks[k] == nil {
+		h.hooks[k] = &State{}
 	}
-	if !s.measured || t.Hook != s.hook || t.Device < s.device {
-		if !s.Bypassed.IsZero() {
-			h.report(Gap{k, s.Bypassed, now})
-			s.Bypassed, s.Unseen = time.Time{}, 0
+}
+
+// Known is until when it is known where packets may have passed a hook without the program:
+// later than that, there may be gaps that were not noticed yet. now is when the last looks
+// and comparisons began.
+func (h *Hooks) Known(now time.Time) time.Time {
+	for _, s := range h.hooks {
+		for _, until := range []time.Time{s.Checked, s.until(now)} {
+			if until.Before(now) {
+				now = until
+			}
 		}
-		s.measured, s.device, s.hook, s.seen = true, t.Device, t.Hook, now
-		return
 	}
-	unseen := t.Device - s.device
-	if unseen == 0 {
-		s.seen = now // nothing to see until now
-		return
-	}
-	if s.Bypassed.IsZero() && unseen >= bypassPackets && now.Sub(s.seen) >= bypassTime {
-		s.Bypassed = s.seen
-		h.report(Gap{Key: k, Since: s.Bypassed})
-	}
-	if !s.Bypassed.IsZero() {
-		s.Unseen = unseen
-	}
+	return now
 }

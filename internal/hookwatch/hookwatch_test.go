@@ -34,7 +34,7 @@ func TestGaps(t *testing.T) {
 	}
 	h.Repaired(key, true, nil, at(2))
 	h.Note(key, good, at(3))
-	if s := h.State(key); !s.Off.IsZero() || s.Last != (Gap{key, at(1), at(3)}) || s.Repairs != 1 {
+	if s := h.State(key); !s.Off.IsZero() || s.Last != (Gap{key, Detached, at(1), at(3)}) || s.Repairs != 1 {
 		t.Errorf("back: %+v", s)
 	}
 	if got := h.Note(key, away, at(4)); got != Reposition {
@@ -45,7 +45,7 @@ func TestGaps(t *testing.T) {
 		t.Errorf("away: %+v", s)
 	}
 	h.Keep(func(Key) bool { return false })
-	want := []Gap{{Key: key, Since: at(1)}, {key, at(1), at(3)}, {Key: key, Since: at(3)}, {key, at(3), at(4)}}
+	want := []Gap{{Key: key, Cause: Detached, Since: at(1)}, {key, Detached, at(1), at(3)}, {Key: key, Cause: Displaced, Since: at(3)}, {key, Displaced, at(3), at(4)}}
 	if !slices.Equal(gaps, want) {
 		t.Errorf("gaps %+v, want %+v", gaps, want)
 	}
@@ -98,8 +98,117 @@ func TestBypassed(t *testing.T) {
 			t.Errorf("step %d: %+v, want bypassed %v", i, s, c.bypassed)
 		}
 	}
-	want := []Gap{{Key: key, Since: at(2)}, {key, at(2), at(14)}}
+	want := []Gap{{Key: key, Cause: Bypassed, Since: at(0)}, {key, Bypassed, at(0), at(14)}}
 	if !slices.Equal(gaps, want) {
 		t.Errorf("gaps %+v, want %+v", gaps, want)
+	}
+}
+
+// A bypass goes on while another gap of the hook begins and ends.
+func TestCausesOverlap(t *testing.T) {
+	lasting := map[Gap]bool{}
+	h := New(func(g Gap) {
+		which := Gap{Key: g.Key, Cause: g.Cause, Since: g.Since}
+		if lasting[which] == g.Until.IsZero() {
+			t.Errorf("%+v begins or ends twice", g)
+		}
+		lasting[which] = g.Until.IsZero()
+	})
+	for i := 0; i <= 20; i += 2 {
+		look := good
+		if i == 12 {
+			look = off
+		}
+		h.Note(key, look, at(i))
+		h.Count(key, Traffic{Device: uint64(1000 + 100*i), Hook: 500}, at(i))
+	}
+	for which, lasts := range lasting {
+		if lasts != (which.Cause == Bypassed) {
+			t.Errorf("%+v lasts: %v", which, lasts)
+		}
+	}
+	if len(lasting) != 2 || h.State(key).Bypassed.IsZero() {
+		t.Errorf("%v", lasting)
+	}
+}
+
+// TestKnown: until when a hook is known to be executed follows from each look and comparison,
+// and gaps begin not later than that.
+func TestKnown(t *testing.T) {
+	const off = -1
+	for _, tt := range []struct {
+		name  string
+		steps [][2]int // packets of the device and the hook in each second; off: not on its hook
+		known []int    // after each step
+		gaps  [][2]int // seconds; an end of 0: lasts
+	}{
+		{"busy", [][2]int{{10, 10}, {10, 10}, {10, 10}}, []int{0, 0, 1}, nil},
+		{"idle", [][2]int{{10, 10}, {10, 10}, {0, 0}, {0, 0}}, []int{0, 0, 2, 3}, nil},
+		{"joined packets", [][2]int{{10, 10}, {10, 1}, {40, 1}, {40, 1}}, []int{0, 0, 1, 2}, nil},
+		{"one that no hook sees", [][2]int{{9, 9}, {9, 9}, {0, 0}, {1, 0}, {0, 0}, {0, 0}}, []int{0, 0, 2, 0, 4, 5}, nil},
+		{"bypassed after a packet in the same second", [][2]int{{9, 9}, {9, 9}, {9, 1}, {9, 0}, {9, 0}}, []int{0, 0, 1, 3, 4}, [][2]int{{1, 0}}},
+		{"bypassed, slowly", [][2]int{{9, 9}, {9, 9}, {1, 0}, {1, 0}, {1, 0}, {1, 0}}, []int{0, 0, 0, 0, 4, 5}, [][2]int{{0, 0}}},
+		{"bypassed, and nothing more comes", [][2]int{{9, 9}, {9, 9}, {9, 0}, {0, 0}, {0, 0}}, []int{0, 0, 2, 3, 4}, [][2]int{{0, 3}}},
+		{"bypassed twice", [][2]int{{9, 9}, {9, 0}, {0, 0}, {0, 0}, {9, 0}, {9, 9}}, []int{0, 1, 2, 3, 4, 4}, [][2]int{{0, 2}, {2, 5}}},
+		{"off", [][2]int{{9, 9}, {9, 9}, {9, off}, {9, 9}}, []int{0, 0, 2, 2}, [][2]int{{1, 3}, {0, 3}}},
+	} {
+		var gaps [][2]int
+		h := New(func(g Gap) {
+			if from := int(g.Since.Sub(begin).Seconds()); g.Until.IsZero() {
+				gaps = append(gaps, [2]int{from, 0})
+			} else {
+				for i := range gaps {
+					if gaps[i] == [2]int{from, 0} {
+						gaps[i][1] = int(g.Until.Sub(begin).Seconds())
+					}
+				}
+			}
+		})
+		var sum Traffic
+		for i, n := range tt.steps {
+			look := good
+			if n[1] == off {
+				look, n[1] = Look{}, 0
+			}
+			sum.Device, sum.Hook = sum.Device+uint64(n[0]), sum.Hook+uint64(n[1])
+			h.Note(key, look, at(i))
+			h.Count(key, sum, at(i))
+			if got := int(h.Known(at(i)).Sub(begin).Seconds()); got != tt.known[i] {
+				t.Errorf("%s, step %d: known until %d, want %d", tt.name, i, got, tt.known[i])
+			}
+		}
+		if !slices.Equal(gaps, tt.gaps) {
+			t.Errorf("%s: gaps %v, want %v", tt.name, gaps, tt.gaps)
+		}
+	}
+}
+
+// Without a look, or without counters to compare, nothing is known of later.
+func TestUnknown(t *testing.T) {
+	h, other := New(nil), Key{Index: 8}
+	if h.Known(at(9)) != at(9) {
+		t.Error("without hooks, something is unknown")
+	}
+	h.Note(key, good, at(1))
+	h.Count(key, Traffic{Device: 5, Hook: 5}, at(1))
+	h.Note(key, good, at(2))
+	if got := h.Known(at(2)); got != at(1) {
+		t.Errorf("looked at and not compared: known until %v", got)
+	}
+	h.Incomparable(key, at(2))
+	if got := h.Known(at(2)); got != at(2) {
+		t.Errorf("not to be compared: known until %v", got)
+	}
+	h.Fail(key)
+	if got := h.Known(at(3)); got != at(2) {
+		t.Errorf("a look failed: known until %v", got)
+	}
+	h.Fail(other)
+	if got := h.Known(at(3)); !got.IsZero() {
+		t.Errorf("a hook was never looked at, and is known until %v", got)
+	}
+	h.Note(other, off, at(3)) // since when is not known
+	if got := h.State(other).Off; got != at(3) {
+		t.Errorf("off since %v", got)
 	}
 }

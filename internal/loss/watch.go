@@ -39,6 +39,7 @@ type Watch struct {
 	thresholds              Thresholds
 	loss, delay, duplicated crossing
 	noData                  Stretch // of blocks whose loss is not known
+	began                   bool    // the ingress began to count in the last block
 }
 
 // Stretch are the blocks since a flow has been beyond a threshold.
@@ -83,7 +84,8 @@ func NewWatch(t Thresholds) *Watch { return &Watch{thresholds: t} }
 // ingress has sent nothing that can be late or lost.
 func (w *Watch) Take(r *Result) (block Crossings) {
 	s := &r.Whole
-	if s.From.Reasons&Restarted != 0 { // the ingress began to count; the next blocks say more
+	before := w.began
+	if w.began = s.From.Reasons&Restarted != 0; w.began && !before { // the next blocks say more, unless it begins in each
 		return block
 	}
 	if s.Verdict == Idle {

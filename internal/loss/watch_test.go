@@ -54,7 +54,8 @@ func TestWatch(t *testing.T) {
 	for name, steps := range map[string][]step{
 		"exactly at the thresholds":      {{fine, not, not}, {fine, not, not}},
 		"uncertain blocks prove nothing": {{uncertain, not, not}, {none, not, not}, {fine, not, not}},
-		"the ingress began":              {{began, not, not}, {began, not, not}, {began, not, not}, {began, not, not}, {none, not, not}, {began, not, not}, {none, not, not}, {none, noData, noData}},
+		"the ingress began":              {{began, not, not}, {none, not, not}, {began, not, not}, {none, not, not}, {fine, not, not}, {began, not, not}, {fine, not, not}},
+		"the ingress begins in each":     {{began, not, not}, {began, not, not}, {began, not, not}, {began, noData, noData}, {began, noData, noData}, {fine, not, not}},
 		"loss, and calm blocks":          {{lossy, loss, loss}, {fine, not, loss}, {fine, not, loss}, {fine, not, not}},
 		"loss again":                     {{lossy, loss, loss}, {fine, not, loss}, {fine, not, loss}, {lossy, loss, loss}, {fine, not, loss}, {fine, not, loss}, {fine, not, not}},
 		"loss, and silence":              {{lossy, loss, loss}, {idle, not, loss}, {fine, not, loss}, {idle, not, not}},

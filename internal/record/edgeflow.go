@@ -65,9 +65,10 @@ var edgeFlows = table[EdgeFlow]{
 	field("last", "", "Time of the last of these packets.", func(f *EdgeFlow) *instant.Time { return &f.Last }, moment()).
 		ipfix(sectionHeader, "flowEndNanoseconds", "flowEndMilliseconds").firstRead(),
 	field("lost", "packets", "Packets that are missing: the Sequence Numbers that were expected, less those that came. A packet that comes in a later interval than the following ones "+
-		"is counted as lost first, and makes up for a later loss. Absent without Sequence Numbers, as the next four.",
+		"is counted as lost first, and makes up for a later loss. `null` when some did not come and packets may have passed the node without its program: it is not known whether they were lost. "+
+		"Absent without Sequence Numbers, as the next four.",
 		func(f *EdgeFlow) *Field[uint64] { return &f.Lost }, optional(number[uint64]())).
-		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(flowNumbered),
+		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),
 	field("duplicates", "packets", "Packets whose Sequence Number had come before.", func(f *EdgeFlow) *Field[uint64] { return &f.Duplicates }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamDuplicatedPacketDeltaCount").when(flowNumbered),
 	field("reordered", "packets", "Packets that came after one with a higher Sequence Number, within the window of the last 961 to 1024 numbers.",
@@ -115,11 +116,13 @@ func (d *EdgeDelays) mean() *int64 {
 func (f *EdgeFlow) conditions() conditions {
 	var has conditions
 	d := f.Delay
-	return has.with(flowNumbered, f.Lost.Valid).with(delaysKnown, d != nil).with(onPathDelay, d != nil && onPath(d.Min) && onPath(d.Max))
+	return has.with(flowNumbered, f.Duplicates.Valid).with(gapsKnown, f.Lost.Valid).with(delaysKnown, d != nil).with(onPathDelay, d != nil && onPath(d.Min) && onPath(d.Max))
 }
 
-// settle makes delays absent that no packet had.
+// settle makes delays absent that no packet had, and losses unknown that are not said of packets
+// with numbers.
 func (f *EdgeFlow) settle() {
+	f.Lost.Present = f.Lost.Present || f.Duplicates.Present
 	if f.Delay != nil && f.Delay.Count == 0 {
 		f.Delay = nil
 	}
@@ -141,6 +144,9 @@ func (f *EdgeFlow) Text() string {
 	}{{f.Lost, "lost"}, {f.Duplicates, "duplicated"}, {f.Reordered, "reordered"}, {f.Late, "late"}, {f.Restarts, "restarts"}} {
 		if n.count.Valid && (n.count.Value > 0 || n.what == "lost") {
 			fmt.Fprintf(&b, ", %d %s", n.count.Value, n.what)
+		}
+		if n.count.Present && !n.count.Valid && n.what == "lost" {
+			b.WriteString(", lost: not known")
 		}
 	}
 	if d := f.Delay; d != nil && d.Count > 0 {

@@ -40,7 +40,7 @@ func DataFormats() []DataFormat {
 	kernel := shape{dataHop, 1 << kernelIOAM}.general()
 	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<flowNumbered
 	const measured conditions = 1<<sidsKnown | 1<<blockNumbered | 1<<onPathDelay | 1<<blockTimed
-	const edge conditions = 1<<flowNumbered | 1<<delaysKnown | 1<<onPathDelay
+	const edge conditions = 1<<flowNumbered | 1<<gapsKnown | 1<<delaysKnown | 1<<onPathDelay
 	return []DataFormat{
 		{"Postcard", dataFields(postcards.rows(), postcard.has)},
 		{"Node of a trace", dataFields(hops.rows(), hop.has)},

@@ -249,7 +249,9 @@ func goldenEdgeFlows() []specimen {
 		First: full.First, Last: full.Last, Lost: count(0), Duplicates: count(0), Reordered: count(0), Late: count(0), Restarts: count(1)}
 	positive := *full
 	positive.Delay = &EdgeDelays{Min: 1_000_999, Max: 2_200_000, Sum: 1_500_500_000, Count: 1000}
-	return []specimen{{"edge flow", full}, {"edge flow, without numbers and known times", times}, {"edge flow, numbers alone", numbers}, {"edge flow, delays not negative", &positive}}
+	unknown := *numbers
+	unknown.Lost = Field[uint64]{Present: true}
+	return []specimen{{"edge flow", full}, {"edge flow, without numbers and known times", times}, {"edge flow, numbers alone", numbers}, {"edge flow, delays not negative", &positive}, {"edge flow, losses not known", &unknown}}
 }
 
 func goldenWarnings() []specimen {

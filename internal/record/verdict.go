@@ -42,7 +42,7 @@ const (
 	DoubtUnheard             // it does not say until when it has reported
 	DoubtBegan               // it is known only since a later time
 	DoubtLate                // it has not reported that time yet
-	DoubtGap                 // messages of that time are missing
+	DoubtGap                 // messages of that time are missing, or packets may have passed it without its programs
 	DoubtNotUnderstood       // records of that time were not understood
 	DoubtSuppressed          // its export limits suppressed postcards of that time
 	DoubtDropped             // it lost records of that time
@@ -62,7 +62,7 @@ var doubts = [NumDoubts]struct{ name, text string }{
 	DoubtUnheard:       {"unheard", "%s does not say until when it has reported"},
 	DoubtBegan:         {"began", "%s is known only since %s"},
 	DoubtLate:          {"late", "%s has not reported since %s"},
-	DoubtGap:           {"gap", "messages of %s are missing"},
+	DoubtGap:           {"gap", "messages of %s are missing, or its programs did not run"},
 	DoubtNotUnderstood: {"not_understood", "records of %s were not understood"},
 	DoubtSuppressed:    {"suppressed", "the export limits of %s suppressed postcards"},
 	DoubtDropped:       {"dropped", "%s lost records"},

@@ -110,7 +110,7 @@ var lostCases = map[string]struct {
 		w.report(r3, 10.2, 12)
 	}, "unknown 3:began"},
 	"r3's queue overflowed": {func(w *world) { healthy(w); w.report(r3, 10.5, 11) }, "unknown 3:gap"},
-	"messages of r3 are missing": {func(w *world) {
+	"messages of r3 are missing, or its programs did not run": {func(w *world) {
 		healthy(w)
 		w.message(r3, Arrived{Gaps: 5, Missed: 5, Understood: true})
 		w.report(r3, 0, 11)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// knownUntil is until when all times are noted in which packets may have passed this node
+// without its programs. What was counted later may turn out not to be complete.
+type knownUntil struct {
+	*core
+	hooks    *hooks
+	unserved *unserved
+
+	mu   sync.Mutex // while it looks
+	turn int        // of the clsact hooks that are looked at next
+}
+
+// fewLooks is at how many interfaces with clsact one looks who does so often.
+const fewLooks = 256
+
+// look looks at the hooks, of clsact at those of some interfaces at most, and compares their
+// packets with those of the devices. Repairs are left to the watch of the hooks.
+func (k *knownUntil) look(most int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.state.Load() == nil {
+		return
+	}
+	now, served := time.Now(), k.hooks.served()
+	reattach, reposition := k.hooks.note(served, k.datapath.Hooks(k.selection(most)), now)
+	for _, each := range append(reattach, reposition...) {
+		select {
+		case k.hooks.changed <- each.Index:
+		default: // it looks itself
+		}
+	}
+	k.hooks.count(now)
+}
+
+func (k *knownUntil) selection(most int) func(model.IfIndex, datapath.AttachMode) bool {
+	served := k.state.Load().resolved.Node.Interfaces
+	if len(served) <= most {
+		return func(model.IfIndex, datapath.AttachMode) bool { return true }
+	}
+	turn := make(map[model.IfIndex]bool, most)
+	for range most {
+		k.turn = (k.turn + 1) % len(served)
+		turn[served[k.turn].Index] = true
+	}
+	return func(index model.IfIndex, mode datapath.AttachMode) bool {
+		return mode != datapath.AttachClsact || turn[index]
+	}
+}
+
+// executed is until when gaps of hooks are noted, not after now.
+func (h *hooks) executed(now time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.watch.Known(now)
+}
+
+// passed is until when all times are noted, not after now, in which packets may have passed the
+// programs of served interfaces.
+func (k *knownUntil) passed(now time.Time) time.Time {
+	if since := k.changing.since(); !since.IsZero() && since.Before(now) {
+		now = since
+	}
+	return k.hooks.executed(now)
+}
+
+// unknown is why packets may have passed uncounted until a time, which is not known yet; 0: all
+// such times are noted.
+func (k *knownUntil) unknown(until time.Time) (why loss.Reasons) {
+	if since := k.changing.since(); !since.IsZero() && !since.After(until) {
+		why |= loss.InterfacesChanged
+	}
+	if k.hooks.executed(until).Before(until) {
+		why |= loss.NotExecuted
+	}
+	if k.unserved.looked(until).Before(until) {
+		why |= loss.UnservedInterface
+	}
+	return why
+}
+
+// await looks until all gaps up to a time are noted, and not after an end. It returns what is
+// not known then.
+func (k *knownUntil) await(ctx context.Context, until, end time.Time, pause time.Duration) loss.Reasons {
+	for {
+		k.look(len(k.state.Load().resolved.Node.Interfaces))
+		why := k.unknown(until)
+		if why == 0 || time.Now().Add(pause).After(end) || !sleep(ctx, pause) {
+			return why
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/coverage"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/patience"
+)
+
+// A block is complete only if it is known that all programs were executed until after its last
+// packet: not if what keeps them from it is noticed after the block is read, or cannot be
+// noticed yet.
+func TestOnlyKnownBlocksAreComplete(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(h *harness, device *device)
+	}{
+		{"detached", func(h *harness, _ *device) {
+			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX})
+		}},
+		{"displaced", func(h *harness, _ *device) {
+			h.datapath.mu.Lock()
+			h.datapath.stuck = true
+			h.datapath.mu.Unlock()
+			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true})
+		}},
+		{"looks fail", func(h *harness, _ *device) {
+			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true, Fault: "permission denied"})
+		}},
+		{"bypassed", func(_ *harness, d *device) { d.bypass() }},
+		{"a change of interfaces is not in force", func(h *harness, _ *device) {
+			h.datapath.setRefusal(errors.New("not now"))
+			h.system.setLinks(func(links map[string]config.Link) { delete(links, "eth0") })
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHarness(t, baseConfig+`
+measurement: {block: 200ms}
+flows: [{name: red, direction: in, source: "2001:db8::1", segments: ["fc00:2::e"]}]
+`)
+			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true})
+			h.start()
+			d := startDevice(t, h)
+			last := func() *api.Block {
+				list, err := h.client.MeasuredFlows(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list[0].Last
+			}
+			complete := 0
+			eventually(t, "complete blocks", func() bool {
+				if b := last(); b != nil && b.Complete {
+					complete++
+				}
+				return complete > 50
+			})
+			begun := time.Now()
+			tt.do(h, d)
+			eventually(t, "further blocks", func() bool {
+				b := last()
+				if b.Start.Add(200*time.Millisecond).After(begun.Add(20*time.Millisecond)) && b.Complete {
+					t.Fatalf("the block from %v after it until %v is complete", b.Start.Sub(begun), b.Start.Sub(begun)+200*time.Millisecond)
+				}
+				return b.Start.After(begun.Add(1500 * time.Millisecond))
+			})
+		})
+	}
+}
+
+// device counts packets, and so does its hook until it is bypassed.
+type device struct {
+	stop chan struct{}
+	past atomic.Bool
+}
+
+func startDevice(t *testing.T, h *harness) *device {
+	d := &device{stop: make(chan struct{})}
+	t.Cleanup(func() { close(d.stop) })
+	go func() {
+		for n, hook := uint64(1), uint64(1); ; n++ {
+			select {
+			case <-d.stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			if !d.past.Load() {
+				hook++
+			}
+			h.datapath.mu.Lock()
+			h.datapath.devices = []datapath.DeviceTraffic{{Index: 3, Received: n, AtIngress: hook}}
+			h.datapath.mu.Unlock()
+		}
+	}()
+	return d
+}
+
+func (d *device) bypass() { d.past.Store(true) }
+func (d *device) resume() { d.past.Store(false) }
+
+// What is not known in time is a reason for each flow that it may concern.
+func TestUnsettledBlocks(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	k := only[*measured](h).known
+	eventually(t, "the first configuration is in force", func() bool { return k.changing.since().IsZero() })
+	block := time.Now()
+	if why := k.await(context.Background(), block, block.Add(patience.Of(time.Second)), time.Millisecond); why != 0 {
+		t.Errorf("nothing happens, and %v is not known", why)
+	}
+	k.changing.note()
+	block = time.Now()
+	if why := k.await(context.Background(), block, block.Add(50*time.Millisecond), time.Millisecond); why != loss.InterfacesChanged {
+		t.Errorf("a change is not in force, and %v is not known", why)
+	}
+	if since := k.changing.begin(false); since.IsZero() || since.After(block) || k.changing.since() != since {
+		t.Errorf("changing since %v and %v", since, k.changing.since())
+	}
+	k.changing.end(false)
+	if k.changing.since().IsZero() {
+		t.Error("a change that failed is in force")
+	}
+	k.changing.begin(true)
+	k.changing.end(true)
+	if since := k.changing.since(); !since.IsZero() {
+		t.Errorf("all is in force, and changing since %v", since)
+	}
+	k.changing.begin(true)
+	k.changing.end(false)
+	if since := k.changing.since(); !since.IsZero() {
+		t.Errorf("a change that was refused is still to come, since %v", since)
+	}
+}
+
+// Blocks during a gap that lasts are not complete, whatever else ends at the hook.
+func TestGapsOfOneHook(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	now := time.Now()
+	watch := only[*hooks](h)
+	hook := datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true}
+	set := func(attached bool, second int) {
+		hook.Attached = attached
+		h.datapath.setHook(hook)
+		h.datapath.mu.Lock()
+		h.datapath.devices = []datapath.DeviceTraffic{{Index: 3, Received: uint64(1000 + 100*second), AtIngress: 500}}
+		h.datapath.mu.Unlock()
+		at := now.Add(time.Duration(second) * time.Second)
+		watch.note(watch.served(), h.datapath.Hooks(watch.selection(nil)), at)
+		watch.count(at)
+	}
+	for second := range 20 {
+		set(second != 12, second)
+	}
+	from, to := now.Add(30*time.Second), now.Add(31*time.Second)
+	if why := h.datapath.Coverage().Within("red", coverage.Both, from.UnixNano(), to.UnixNano()); why != loss.NotExecuted {
+		t.Errorf("a bypass lasts, and the reason is %q", why)
+	}
+}

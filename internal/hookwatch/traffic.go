@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hookwatch
+
+import "time"
+
+// A hook is bypassed when its device counts packets and the hook none. Few packets may be such
+// as no hook sees, or be counted late, so a gap begins with fewPackets in comparisons of which
+// each found some, or with bypassPackets in all; it ends when none come any more. After
+// bypassTime, the hook counts as bypassed until it sees packets.
+const (
+	fewPackets    = 3
+	bypassPackets = 20
+	bypassTime    = 4 * time.Second
+)
+
+// counts is what comparisons of a hook with its device found.
+type counts struct {
+	compared bool
+	at       time.Time // of the last comparison
+	proof    time.Time // the program was executed after it; of quiet hooks, up to at
+	device   uint64    // at the last comparison
+	hook     uint64
+	unseen   uint64    // packets that the device counted since the hook last did
+	row      uint64    // of these, in comparisons of which each found some
+	seen     time.Time // when the hook last counted, or the device nothing since then
+	since    time.Time // the hook may be bypassed since then
+	gap      time.Time // that it is, was reported since then; zero: was not
+}
+
+// Count takes what the device and the hook have counted.
+func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
+	s := h.hooks[k]
+	if s == nil {
+		return
+	}
+	before, came := s.at, t.Device-s.device
+	silent := s.compared && t.Hook == s.hook && t.Device >= s.device
+	if !s.compared {
+		before = now
+	}
+	s.compared, s.at, s.device, s.hook = true, now, t.Device, t.Hook
+	switch {
+	case !silent: // it was executed after the comparison before
+		h.sees(k, s, now)
+		s.seen, s.since, s.proof = now, before, before
+		return
+	case came == 0:
+		s.proof, s.row = now, 0
+		if s.unseen == 0 {
+			s.seen = now
+		}
+		if s.Bypassed.IsZero() && !s.gap.IsZero() {
+			h.report(Gap{k, Bypassed, s.gap, now})
+			s.gap, s.since = time.Time{}, now
+		}
+		return
+	}
+	s.unseen, s.row = s.unseen+came, s.row+came
+	s.proof = s.since
+	if s.gap.IsZero() && (s.row >= fewPackets || s.unseen >= bypassPackets) {
+		s.gap = s.since
+		h.report(Gap{Key: k, Cause: Bypassed, Since: s.gap})
+	}
+	if s.Bypassed.IsZero() && s.unseen >= bypassPackets && now.Sub(s.seen) >= bypassTime {
+		s.Bypassed = s.seen
+	}
+	if !s.Bypassed.IsZero() {
+		s.Unseen = s.unseen
+	}
+}
+
+// sees notes that a hook sees packets, or is gone.
+func (h *Hooks) sees(k Key, s *State, now time.Time) {
+	if !s.gap.IsZero() {
+		h.report(Gap{k, Bypassed, s.gap, now})
+	}
+	s.gap, s.Bypassed, s.Unseen, s.unseen, s.row = time.Time{}, time.Time{}, 0, 0, 0
+}
+
+// Incomparable notes that a hook's packets cannot be compared with its device's.
+func (h *Hooks) Incomparable(k Key, now time.Time) {
+	if s := h.hooks[k]; s != nil && s.compared {
+		h.sees(k, s, now)
+		s.counts = counts{}
+	}
+}
+
+// until is until when it is known whether packets went past the hook.
+func (s *State) until(now time.Time) time.Time {
+	switch {
+	case !s.compared:
+		return now // nothing is known of it by this, at any time
+	case !s.gap.IsZero():
+		return s.at
+	}
+	return s.proof
+}
