@@ -370,6 +370,7 @@ struct ioam_namespace {
 	__u64 proof_factor;  /* this node adds factor times number and summand; secret */
 	__u64 proof_summand; /* secret */
 	__u64 proof_secret;  /* what all nodes add, without the number; of a verifying node */
+	__u64 proof_ahead;   /* ns that a number may be ahead of the clock */
 	__u32 proof_slot;    /* of the profile's numbers */
 	__u8 proof;	     /* enum proof_role */
 	__u8 proof_drops;    /* packets whose proof is refused */
@@ -377,7 +378,7 @@ struct ioam_namespace {
 	__u8 incremental;    /* incremental traces may grow */
 };
 
-_Static_assert(sizeof(struct ioam_namespace) == 312, "ioam_namespace has holes");
+_Static_assert(sizeof(struct ioam_namespace) == 320, "ioam_namespace has holes");
 
 /* One encapsulation's criteria; address words in network order. */
 struct rule {

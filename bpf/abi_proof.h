@@ -11,11 +11,8 @@ enum proof_bound {
 	PROOF_MOST_LAG = 4096, /* how far behind the newest numbers a CPU's own may be */
 	PROOF_WORD_BITS = 4,
 	PROOF_WORDS = 4096, /* of 16 numbers each: a window of 65536 */
-	PROOF_UNIT = 16,    /* ns of TAI that a number stands for */
+	PROOF_UNIT = 16,    /* ns of UTC that a number stands for */
 };
-
-/* ns by which the clocks of the encapsulating and the verifying node may differ */
-#define PROOF_MOST_AHEAD 60000000000ULL
 
 /* What this node does with a namespace's proofs. */
 enum proof_role {

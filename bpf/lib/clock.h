@@ -19,6 +19,15 @@ static __always_inline __u64 tai_now(void)
 	return NODE.fixed_time ? NODE.fixed_time : bpf_ktime_get_tai_ns();
 }
 
+/* UTC is what clocks of nodes agree on: many hosts do not set how far TAI is from it. */
+static __always_inline __u64 utc_now(void)
+{
+	__u32 zero = 0;
+	const struct clock_state *c = bpf_map_lookup_elem(&clock, &zero);
+
+	return tai_now() - (c ? c->tai_offset : 0);
+}
+
 /* What this CPU remembers. */
 static __always_inline struct tick *tick_here(void)
 {

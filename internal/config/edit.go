@@ -122,7 +122,7 @@ func (change ProofChange) apply(ns *Namespace) error {
 	if change == (ProofChange{}) {
 		return nil
 	}
-	var proof Proof
+	proof := Proof{Difference: BlockLength(model.DefaultClockDifference)}
 	if ns.Proof != nil {
 		proof = *ns.Proof
 	}

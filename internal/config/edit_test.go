@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -58,7 +59,7 @@ var namespaceEdits = []edit{
 	}, wantErr: "namespace 123 has no proof of transit whose packets could be dropped; name the file with this node's key, too: pot FILE drop-rejected on"},
 	{name: "end a proof", edit: func(c *Config) (*Config, error) {
 		c, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)}})
-		if err != nil || c.Namespaces[0].Proof == nil || *c.Namespaces[0].Proof != (Proof{KeyFile: "/etc/a.key", DropRejected: true}) {
+		if err != nil || c.Namespaces[0].Proof == nil || *c.Namespaces[0].Proof != (Proof{KeyFile: "/etc/a.key", DropRejected: true, Difference: BlockLength(time.Second)}) {
 			return c, errors.Join(err, fmt.Errorf("%+v", c.Namespaces[0].Proof))
 		}
 		next, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("")}})

@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
@@ -13,8 +14,9 @@ import (
 
 // Proof is the proof of transit of a namespace.
 type Proof struct {
-	KeyFile      string `key:"key-file" required:"true" doc:"This node's key, made by \"waymark pot generate\", mode 0600 or stricter. It says whether this node encapsulates, verifies, or does neither. A relative path starts from the directory in which the agent was started."`
-	DropRejected bool   `key:"drop-rejected" default:"false" doc:"At the verifying node: drop packets whose option does not prove that they passed every node once, or was accepted before. Packets without the option are not affected."`
+	KeyFile      string      `key:"key-file" required:"true" doc:"This node's key, made by \"waymark pot generate\", mode 0600 or stricter. It says whether this node encapsulates, verifies, or does neither. A relative path starts from the directory in which the agent was started."`
+	DropRejected bool        `key:"drop-rejected" default:"false" doc:"At the verifying node: drop packets whose option does not prove that they passed every node once, or was accepted before. Packets without the option are not affected."`
+	Difference   BlockLength `key:"clock-difference" default:"1s" doc:"At the first and the last node: by how much their clocks may differ, 10ms to 10m. The last node refuses proofs with a number that is further ahead of its clock (pot_ahead). An attacker who makes right proofs of such numbers keeps those of others from being accepted for as long, so more is more dangerous."`
 }
 
 // ProofOption is a Proof of Transit to insert.
@@ -83,5 +85,5 @@ func (p *Proof) node(known keys) *model.Proof {
 	if p == nil {
 		return nil
 	}
-	return &model.Proof{Key: known[p.KeyFile], DropRejected: p.DropRejected}
+	return &model.Proof{Key: known[p.KeyFile], DropRejected: p.DropRejected, ClockDifference: time.Duration(p.Difference)}
 }

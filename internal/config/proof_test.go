@@ -51,7 +51,7 @@ func TestProofs(t *testing.T) {
 		t.Errorf("%+v, %+v", proof, option)
 	}
 	text := string(c.Marshal())
-	if want := "    pot:\n      key-file: \"" + files[0] + "\"\n      drop-rejected: false\n"; !strings.Contains(text, want) {
+	if want := "    pot:\n      key-file: \"" + files[0] + "\"\n      drop-rejected: false\n      clock-difference: 1s\n"; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 	asJSON, err := c.MarshalJSON()
@@ -101,12 +101,13 @@ func TestFaultsOfKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct{ text, want string }{
-		"a transit key inserts":    {proving(files[1], ""), "encapsulations[0].options[1].pot.namespace: the key of namespace 123 is of node 2 of 3 (transit); use the key of node 1 of 3 here, or remove the option"},
-		"the first key drops":      {proving(files[0], ", drop-rejected: true"), "namespaces[0].pot.drop-rejected: the key is of node 1 of 3 (encapsulating), which does not verify; remove it, or use the last node's key"},
-		"a profile twice":          {"namespaces: [{id: 1, pot: {key-file: " + files[0] + "}}, {id: 2, pot: {key-file: " + files[1] + "}}]", "namespaces[1].pot.key-file: it is of the same profile as that of namespaces[0]; make other keys with: waymark pot generate --nodes N"},
-		"a key that others read":   {"namespaces: [{id: 1, pot: {key-file: " + open + "}}]", "namespaces[0].pot.key-file: others can access the key " + open + " (mode 0644); run: chmod 600 " + open + ", and change the key if they may have read it"},
-		"no key at all":            {"namespaces: [{id: 1, pot: {key-file: " + nonsense + "}}]", "namespaces[0].pot.key-file: the key " + nonsense + " is not usable: it does not begin with waymark-proof-of-transit-key 1; make keys with: waymark pot generate --nodes N"},
-		"a file that is not there": {"namespaces: [{id: 1, pot: {key-file: /nonexistent}}]", "namespaces[0].pot.key-file: read the key: open /nonexistent: no such file or directory; make keys with: waymark pot generate --nodes N"},
+		"a transit key inserts":       {proving(files[1], ""), "encapsulations[0].options[1].pot.namespace: the key of namespace 123 is of node 2 of 3 (transit); use the key of node 1 of 3 here, or remove the option"},
+		"the first key drops":         {proving(files[0], ", drop-rejected: true"), "namespaces[0].pot.drop-rejected: the key is of node 1 of 3 (encapsulating), which does not verify; remove it, or use the last node's key"},
+		"clocks that differ too much": {"namespaces: [{id: 1, pot: {key-file: " + files[2] + ", clock-difference: 5ms}}]", "namespaces[0].pot.clock-difference: clocks may differ by 5ms; use 10ms to 10m0s"},
+		"a profile twice":             {"namespaces: [{id: 1, pot: {key-file: " + files[0] + "}}, {id: 2, pot: {key-file: " + files[1] + "}}]", "namespaces[1].pot.key-file: it is of the same profile as that of namespaces[0]; make other keys with: waymark pot generate --nodes N"},
+		"a key that others read":      {"namespaces: [{id: 1, pot: {key-file: " + open + "}}]", "namespaces[0].pot.key-file: others can access the key " + open + " (mode 0644); run: chmod 600 " + open + ", and change the key if they may have read it"},
+		"no key at all":               {"namespaces: [{id: 1, pot: {key-file: " + nonsense + "}}]", "namespaces[0].pot.key-file: the key " + nonsense + " is not usable: it does not begin with waymark-proof-of-transit-key 1; make keys with: waymark pot generate --nodes N"},
+		"a file that is not there":    {"namespaces: [{id: 1, pot: {key-file: /nonexistent}}]", "namespaces[0].pot.key-file: read the key: open /nonexistent: no such file or directory; make keys with: waymark pot generate --nodes N"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseFor(proofHost, "F", []byte(test.text))

@@ -483,6 +483,7 @@ type abiIoamNamespace struct {
 	ProofFactor   uint64
 	ProofSummand  uint64
 	ProofSecret   uint64
+	ProofAhead    uint64
 	ProofSlot     uint32
 	Proof         uint8
 	ProofDrops    uint8

@@ -192,7 +192,8 @@ func recoverAttachments(directory string, index model.IfIndex) ([]*attachment, e
 	return found, nil
 }
 
-// recoverLink opens a pinned link; ok is false when there is none, or its interface is gone.
+// recoverLink opens a pinned link; ok is false when there is none, its interface is gone, or it has
+// a program that does nothing.
 func (a *attachment) recoverLink(path string) (ok bool, err error) {
 	l, err := link.LoadPinnedLink(path, nil)
 	if errors.Is(err, os.ErrNotExist) {
@@ -213,6 +214,13 @@ func (a *attachment) recoverLink(path string) (ok bool, err error) {
 	if a.left, err = ebpf.NewProgramFromID(info.Program); err != nil {
 		l.Close()
 		return false, fmt.Errorf("open program of %s: %w", path, err)
+	}
+	if nameOf(info.Program) == neutralName { // the agent ended in the middle of a move
+		a.release()
+		if err := abandonLink(l); err != nil {
+			return false, fmt.Errorf("forget link %s: %w", path, err)
+		}
+		return false, nil
 	}
 	a.link, a.program, a.id = l, a.left, info.Program
 	return true, nil

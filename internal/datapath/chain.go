@@ -118,11 +118,14 @@ const pinMoving = "_moving"
 // actUnspecified is TC_ACT_UNSPEC of linux/pkt_cls.h: the next program decides.
 const actUnspecified = -1
 
+// neutralName is the name of a program that does nothing.
+const neutralName = "waymark_moves"
+
 // neutral is a program that leaves every packet to the next one. The kernel accepts a
 // program only once in a chain.
 func neutral() (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "waymark_moves", Type: ebpf.SchedCLS, License: "GPL",
+		Name: neutralName, Type: ebpf.SchedCLS, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, actUnspecified), asm.Return()},
 	})
 }

@@ -4,8 +4,6 @@ package datapath_test
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -219,11 +217,17 @@ func TestTakenOff(t *testing.T) {
 	}
 }
 
-// takeOff detaches the ingress hook, by bpf_link_detach or with the clsact qdisc.
+// takeOff takes our program off the ingress hook.
 func takeOff(t *testing.T, d *datapath.Datapath, i model.IfIndex) {
 	t.Helper()
 	in, _ := hooksOf(t, d)
-	if in.Mode == datapath.AttachClsact {
+	takeHookOff(t, in, i)
+}
+
+// takeHookOff detaches a hook, by bpf_link_detach or with the clsact qdisc.
+func takeHookOff(t *testing.T, h datapath.HookState, i model.IfIndex) {
+	t.Helper()
+	if h.Mode == datapath.AttachClsact {
 		qdisc := &netlink.GenericQdisc{QdiscType: "clsact",
 			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: int(i), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
 		if err := netlink.QdiscDel(qdisc); err != nil {
@@ -233,7 +237,7 @@ func takeOff(t *testing.T, d *datapath.Datapath, i model.IfIndex) {
 	}
 	var id link.ID
 	for l := new(link.Iterator); l.Next(); {
-		if info, err := l.Link.Info(); err == nil && uint32(info.Program) == in.Program {
+		if info, err := l.Link.Info(); err == nil && uint32(info.Program) == h.Program {
 			id = info.ID
 		}
 	}
@@ -247,6 +251,17 @@ func takeOff(t *testing.T, d *datapath.Datapath, i model.IfIndex) {
 	}
 }
 
+// addFilter adds a filter of others, a BPF program, at ingress.
+func addFilter(t *testing.T, i model.IfIndex, priority uint16, name string, protocol uint16) {
+	t.Helper()
+	if err := netlink.FilterAdd(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: protocol},
+		Fd:          stranger(t, ebpf.SchedCLS, name, tcxPass).FD(), Name: name, DirectAction: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Filters of others with a lower priority number run before ours in clsact, and so does all
 // of tcx.
 func TestBehindFilters(t *testing.T) {
@@ -256,17 +271,8 @@ func TestBehindFilters(t *testing.T) {
 		if err := d.Apply(c); err != nil {
 			t.Fatal(err)
 		}
-		add := func(priority uint16, name string) {
-			t.Helper()
-			if err := netlink.FilterAdd(&netlink.BpfFilter{
-				FilterAttrs: netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: unix.ETH_P_ALL},
-				Fd:          stranger(t, ebpf.SchedCLS, name, tcxPass).FD(), Name: name, DirectAction: true,
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		add(1, "cil_old")
-		add(7, "other")
+		addFilter(t, i, 1, "cil_old", unix.ETH_P_ALL)
+		addFilter(t, i, 7, "other", unix.ETH_P_ALL)
 		if in, _ := hooksOf(t, d); !in.InPlace || !slices.Equal(names(in.Before), []string{"cil_old", "other"}) {
 			t.Errorf("last: %+v", in)
 		}
@@ -307,6 +313,45 @@ func TestBehindFilters(t *testing.T) {
 	})
 }
 
+// A priority that a filter of another kind or protocol has cannot be ours: the nearest one is in
+// place, and is not left again. Filters of other chains are not before ours.
+func TestPlaceNextTo(t *testing.T) {
+	neighbourly(t, "wm-dp-nextto", datapath.AttachClsact, func(t *testing.T, l *lab.Lab, d *datapath.Datapath, c datapath.Config) {
+		i, chain := index(t), uint32(5)
+		qdisc := &netlink.GenericQdisc{QdiscType: "clsact",
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: int(i), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+		at := func(priority, protocol uint16) netlink.FilterAttrs {
+			return netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: protocol}
+		}
+		elsewhere := at(1, unix.ETH_P_ALL)
+		elsewhere.Chain = &chain
+		next := stranger(t, ebpf.SchedCLS, "other", -1)
+		if err := errors.Join(netlink.QdiscAdd(qdisc),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: elsewhere, Fd: next.FD(), Name: "other", DirectAction: true}),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(1, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other", DirectAction: true}),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(2, unix.ETH_P_ALL), Fd: next.FD(), Name: "other", DirectAction: true}),
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(65534, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other", DirectAction: true})); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			place  string
+			before []string
+		}{{"first", []string{"other"}}, {"last", []string{"other", "other", "other"}}, {"before other", []string{"other"}}} {
+			c.Places = map[model.IfIndex]model.Place{}
+			c.Places[i], _ = model.ParsePlace(tt.place)
+			if err := errors.Join(d.Apply(c), d.Reposition(i, true)); err != nil {
+				t.Fatal(err)
+			}
+			if in, _ := hooksOf(t, d); !in.Attached || !in.InPlace || !slices.Equal(names(in.Before), tt.before) {
+				t.Errorf("%s: %+v, want after %v", tt.place, in, tt.before)
+			}
+		}
+		if in, _ := counted(t, l, d); in < 20 {
+			t.Errorf("the hook saw %d packets", in)
+		}
+	})
+}
+
 // Where another program has the device's XDP hook, as dispatchers of libxdp and bpfman do,
 // ours is in tc, and that program is listed.
 func TestBehindXDP(t *testing.T) {
@@ -333,58 +378,4 @@ func TestBehindXDP(t *testing.T) {
 			t.Errorf("%+v, want the dispatcher and at least %d and %d packets", got, in, out)
 		}
 	})
-}
-
-// An agent that ended in the middle of a move leaves two links: the next one goes on with one.
-func TestMoveInterrupted(t *testing.T) {
-	if tcModes(t)[0] != datapath.AttachTCX {
-		t.Skip("this kernel has no tcx")
-	}
-	l := raise(t, "wm-dp-half")
-	path := pintest.Directory(t)
-	for _, end := range []string{"before", "after"} {
-		if err := l.Node("near").Do(func() error {
-			d, err := datapath.Open(datapath.Options{PinPath: path})
-			if err != nil {
-				return err
-			}
-			c := configuration(index(t), datapath.AttachTCX)
-			if err := d.Apply(c); err != nil {
-				return err
-			}
-			d.Close()
-			pin := filepath.Join(path, fmt.Sprintf("interface_%d", index(t)), "ingress_tcx")
-			main, err := link.LoadPinnedLink(pin, nil)
-			if err != nil {
-				return err
-			}
-			defer main.Close()
-			if end == "after" { // only the new pin is left
-				if err := main.Pin(pin + "_moving"); err != nil {
-					return err
-				}
-			} else {
-				moving := attachStranger(t, index(t), true, stranger(t, ebpf.SchedCLS, "waymark_moves", -1), link.Head())
-				if err := moving.Pin(pin + "_moving"); err != nil {
-					return err
-				}
-				moving.Close()
-			}
-			if d, err = datapath.Open(datapath.Options{PinPath: path}); err != nil {
-				return err
-			}
-			if err := d.Apply(c); err != nil {
-				return err
-			}
-			if in, _ := hooksOf(t, d); !in.Attached || !in.InPlace || len(in.Before) != 0 {
-				t.Errorf("%s the exchange: %+v", end, in)
-			}
-			if list, err := datapath.Attached(path); err != nil || len(list) != 1 || list[0].Ingress != datapath.AttachTCX {
-				t.Errorf("%s the exchange, pinned: %+v, %v", end, list, err)
-			}
-			return d.Remove()
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
@@ -17,13 +18,12 @@ import (
 // clsactHandle distinguishes our filter from those of others.
 const clsactHandle = 0x77617900
 
-// The priorities of our filter: filters with lower numbers run earlier. The last is behind
-// those that the kernel chooses, from 49152 down.
-const (
-	clsactFirst  = 1
-	clsactSecond = 0x7761 // where another kind of filter has the first
-	clsactLast   = math.MaxUint16 - 1
-)
+// clsactLast is the usual priority of our filter as the last one: filters with lower numbers run
+// earlier, and those that the kernel chooses are from 49152 down.
+const clsactLast = math.MaxUint16 - 1
+
+// priorityTries is how many priorities are tried: another kind of filter may take one meanwhile.
+const priorityTries = 8
 
 func filterParent(ingress bool) uint32 {
 	if ingress {
@@ -40,23 +40,21 @@ func (a *attachment) addFilter(place model.Place) error {
 		},
 		QdiscType: "clsact",
 	}
-	if err := netlink.QdiscAdd(qdisc); err != nil && !errors.Is(err, unix.EEXIST) {
+	err := netlink.QdiscAdd(qdisc)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("add clsact: %w", err)
 	}
-	var chain []filter
-	if place.Kind == model.PlaceAfter {
-		var err error
-		if chain, err = filterChain(a.index, a.ingress, nameOf); err != nil {
+	var others []filter
+	if err != nil { // a new qdisc has none
+		if others, err = filterChain(a.index, a.ingress, nameOf); err != nil {
 			return err
 		}
 	}
-	var err error
-	for _, priority := range filterPriorities(place, chain) {
+	for _, priority := range filterPriorities(place, others) {
 		if err = putFilter(a.index, a.ingress, priority, a.program); err == nil {
 			a.priority = priority
 			return nil
 		}
-		// another kind of filter, or of another protocol, may have the priority
 		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
@@ -64,27 +62,52 @@ func (a *attachment) addFilter(place model.Place) error {
 	return err
 }
 
-// filterPriorities are the priorities to try, best first. A new filter runs before others
-// of its priority.
-func filterPriorities(place model.Place, chain []filter) []uint16 {
-	switch place.Kind {
-	case model.PlaceLast:
-		return []uint16{clsactLast, clsactSecond}
-	case model.PlaceAfter:
-		names := make([]string, 0, len(chain))
-		for _, f := range chain {
-			names = append(names, f.Name)
-		}
-		if seat := place.Seat(names); seat > 0 {
-			after := chain[seat-1].priority
-			var list []uint16
-			for k := uint16(1); k <= 8 && after < clsactLast-k; k++ {
-				list = append(list, after+k)
-			}
-			return append(list, clsactLast)
+// filterPriorities are the priorities for our filter among others, best first. A new filter runs
+// before others of its priority, but a filter of another kind or protocol keeps a priority for
+// itself.
+func filterPriorities(place model.Place, others []filter) (list []uint16) {
+	names, taken := make([]string, 0, len(others)), make(map[int]bool)
+	for _, f := range others {
+		names = append(names, f.Name)
+		if !f.shares {
+			taken[int(f.priority)] = true
 		}
 	}
-	return []uint16{clsactFirst, clsactSecond}
+	from := 1
+	if seat := place.Seat(names); seat > 0 && place.Kind != model.PlaceBefore {
+		from = int(others[seat-1].priority) + 1
+	}
+	if place.Kind == model.PlaceLast {
+		from = max(from, clsactLast)
+	}
+	for p := from; p <= math.MaxUint16 && len(list) < priorityTries; p++ {
+		if !taken[p] {
+			list = append(list, uint16(p))
+		}
+	}
+	for p := math.MaxUint16; p > 0 && len(list) == 0; p-- { // as late as it can be
+		if !taken[p] {
+			list = append(list, uint16(p))
+		}
+	}
+	return list
+}
+
+// holdsAmong reports whether our filter, which runs after a number of others, has its place, or
+// the nearest one that it can have: a new filter would come there, too.
+func holdsAmong(place model.Place, others []filter, at int) bool {
+	names := make([]string, len(others))
+	for i, f := range others {
+		names[i] = f.Name
+	}
+	if place.Holds(names[:at], names[at:]) {
+		return true
+	}
+	list, seat := filterPriorities(place, others), 0
+	for len(list) > 0 && seat < len(others) && others[seat].priority < list[0] {
+		seat++
+	}
+	return len(list) == 0 || at == seat
 }
 
 // replaceFilter swaps the program of our filter in one step.
@@ -103,14 +126,17 @@ func putFilter(index model.IfIndex, ingress bool, priority uint16, program *ebpf
 }
 
 // filtersOf lists the filters of a hook, in the order in which they run; none without a
-// clsact qdisc.
+// clsact qdisc. Filters of other chains run only where one of these goes to them.
 func filtersOf(index model.IfIndex, ingress bool) ([]netlink.Filter, error) {
 	device := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: int(index)}}
 	list, err := netlink.FilterList(device, filterParent(ingress))
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
-	return list, err
+	return slices.DeleteFunc(list, func(f netlink.Filter) bool {
+		chain := f.Attrs().Chain
+		return chain != nil && *chain != 0
+	}), err
 }
 
 func isOurs(f netlink.Filter) bool {
@@ -157,6 +183,7 @@ type filter struct {
 	OtherProgram
 	priority uint16
 	ours     bool
+	shares   bool // ours can have the same priority
 }
 
 // filterChain lists the filters of a hook, in the order in which they run. A classifier of
@@ -170,6 +197,7 @@ func filterChain(index model.IfIndex, ingress bool, name func(ebpf.ProgramID) st
 	for _, each := range list {
 		f := filter{priority: each.Attrs().Priority, ours: isOurs(each), OtherProgram: OtherProgram{Kind: string(AttachClsact)}}
 		if b, ok := each.(*netlink.BpfFilter); ok {
+			f.shares = b.Protocol == unix.ETH_P_ALL
 			if !b.DirectAction && b.ClassId == 0 && b.Fd == 0 && b.Id == 0 {
 				continue
 			}

@@ -66,9 +66,8 @@ type Datapath struct {
 	served   map[model.IfIndex]*served
 	set      *programSet // under applying; nil before the first Apply
 
-	coverage  *coverage.Log
-	recovered bool      // some hook had a program of an earlier agent
-	intact    time.Time // when all hooks were last known to have their programs, under mu
+	coverage *coverage.Log
+	intact   time.Time // when all hooks were last known to have their programs, under mu
 
 	gaps     *flowGaps
 	counting *counting // of the last Apply, under applying; nil before the first one
@@ -149,7 +148,6 @@ func (d *Datapath) recover() error {
 			return err
 		}
 		found, err := recoverAttachments(d.directory(s.index), s.index)
-		d.recovered = d.recovered || len(found) > 0
 		for _, a := range found {
 			switch {
 			case a.ingress && s.ingress == nil:
@@ -300,7 +298,12 @@ func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map
 	d.set.retire(d.shared[mapRecords])
 	d.useTables(tables)
 	measured.finish()
-	d.noteCoverage(earlier, g, swap, func(i model.IfIndex) string { return cmp.Or(names[i], left[i]) }, cfg.Noticed)
+	nameOf := func(i model.IfIndex) string { return cmp.Or(names[i], left[i]) }
+	if earlier != nil {
+		d.noteCoverage(earlier, g, swap, nameOf, cfg.Noticed)
+	} else if measured.continues() {
+		d.noteInherited(g, swap, nameOf)
+	}
 	d.intact = time.Now()
 	d.countAs(count, swap.attached)
 	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)

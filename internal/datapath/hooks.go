@@ -115,12 +115,11 @@ func (a *attachment) state(place model.Place, name func(ebpf.ProgramID) string) 
 	if s.Attached = at >= 0; !s.Attached {
 		return s
 	}
-	own := make([]OtherProgram, len(filters))
-	for i, f := range filters {
-		own[i] = f.OtherProgram
+	s.InPlace = holdsAmong(place, slices.Delete(slices.Clone(filters), at, at+1), at)
+	s.Before = chain // the kernel runs tcx before clsact
+	for _, f := range filters[:at] {
+		s.Before = append(s.Before, f.OtherProgram)
 	}
-	s.InPlace = place.Holds(namesOf(own[:at]), namesOf(own[at+1:]))
-	s.Before = append(chain, own[:at]...) // the kernel runs tcx before clsact
 	return s
 }
 
@@ -166,8 +165,8 @@ func (d *Datapath) othersXDP(s *served, xdp *netlink.LinkXdp) *OtherProgram {
 	return &OtherProgram{Program: xdp.ProgId, Name: d.programName(id), Kind: string(AttachXDP)}
 }
 
-// Reposition takes our program on a hook to its place in the chain. What was counted
-// meanwhile is not complete.
+// Reposition takes our program on a hook to its place in the chain, if it is elsewhere. What was
+// counted meanwhile is not complete.
 func (d *Datapath) Reposition(index model.IfIndex, ingress bool) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -182,6 +181,9 @@ func (d *Datapath) Reposition(index model.IfIndex, ingress bool) error {
 		a = s.ingress
 	}
 	if a == nil || a.mode == AttachXDP {
+		return nil
+	}
+	if state := a.state(s.place, d.programName); state.Attached && state.InPlace {
 		return nil
 	}
 	d.countAs(d.counting, true)

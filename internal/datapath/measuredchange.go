@@ -189,6 +189,9 @@ func (c *measuredChange) finish() {
 	c.table.mu.Unlock()
 }
 
+// continues reports whether some flow keeps what was counted of it before.
+func (c *measuredChange) continues() bool { return len(c.begun) < len(c.numbers) }
+
 // changes reports whether packets are marked or selected otherwise than before.
 func (c *measuredChange) changes(m abiMarking) bool {
 	before := c.before

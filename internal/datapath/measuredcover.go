@@ -78,20 +78,11 @@ func (d *Datapath) names() map[model.IfIndex]string {
 }
 
 // noteCoverage tells the log at which interfaces packets were not counted, or otherwise
-// than before, since a change was noticed. Of the time before this agent, nothing is known
-// but what an earlier one left attached.
+// than before, since a change was noticed.
 func (d *Datapath) noteCoverage(before, after *generation, t *transaction, name func(model.IfIndex) string, noticed time.Time) {
 	was, is, now := before.counting(), after.counting(), time.Now().UnixNano()
 	note := func(index model.IfIndex, ways coverage.Ways, why loss.Reasons, from int64) {
 		d.coverage.Note(coverage.Gap{Interface: name(index), Ways: ways, Why: why, From: from, To: now})
-	}
-	if before == nil {
-		for index := range t.hooked {
-			if d.recovered { // else all flows begin anew
-				note(index, is[index], loss.InterfacesChanged, 0)
-			}
-		}
-		return
 	}
 	for index, ways := range was {
 		if is[index] != ways {
@@ -106,4 +97,31 @@ func (d *Datapath) noteCoverage(before, after *generation, t *transaction, name 
 			note(index, ways, loss.InterfacesChanged, noticed.UnixNano())
 		}
 	}
+}
+
+// noteInherited does so when an agent begins, for flows that an earlier one had counted. No one
+// looked at the hooks since: one without our program, or with ours out of its place, may have
+// been so for all that time.
+func (d *Datapath) noteInherited(after *generation, t *transaction, name func(model.IfIndex) string) {
+	now := time.Now().UnixNano()
+	for index, ways := range after.counting() {
+		gap := coverage.Gap{Interface: name(index), Ways: ways, Why: loss.InterfacesChanged, To: now}
+		if !t.hooked[index] {
+			if d.inPlace(d.served[index]) {
+				continue
+			}
+			gap.Why = loss.NotExecuted
+		}
+		d.coverage.Note(gap)
+	}
+}
+
+// inPlace reports whether both programs of an interface are on their hooks, in their places.
+func (d *Datapath) inPlace(s *served) bool {
+	for _, a := range []*attachment{s.ingress, s.egress} {
+		if state := a.state(s.place, d.programName); !state.Attached || !state.InPlace {
+			return false
+		}
+	}
+	return true
 }

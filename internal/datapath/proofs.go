@@ -6,16 +6,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// numberUnit is how many nanoseconds of TAI a number stands for. Numbers are behind the time
+// numberUnit is how many nanoseconds of UTC a number stands for. Numbers are behind the time
 // unless there are more than 62 million packets in each second, so a node that starts again
 // without its maps begins beyond the numbers that it has given.
 const numberUnit = int64(abiProofBoundPROOF_UNIT)
@@ -67,6 +67,7 @@ func compileProof(proof *model.Proof, out *abiIoamNamespace) {
 		return
 	}
 	out.ProofFactor, out.ProofSummand = proof.Key.Terms()
+	out.ProofAhead = uint64(proof.MostAhead())
 	out.Proof = uint8(abiProofRolePROOF_UPDATES)
 	if proof.Key.Verifies() {
 		out.Proof, out.ProofSecret = uint8(abiProofRolePROOF_VERIFIES), proof.Key.Secret()
@@ -149,48 +150,46 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 	return uint32(free), nil
 }
 
-// readTAI reads the clock of numbers, in nanoseconds.
-func readTAI() (int64, error) {
-	var tai unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_TAI, &tai); err != nil {
-		return 0, fmt.Errorf("read the clock: %w", err)
-	}
-	return tai.Nano(), nil
-}
-
 // beginProof gives a slot that no program uses to a profile.
 func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
-	now, err := readTAI()
-	if err != nil {
-		return err
-	}
+	now := time.Now().UnixNano()
 	if err := proofs.Put(slot, abiProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapProofs, err)
 	}
 	return nil
 }
 
-// FollowClock lets the numbers of proofs follow the time: else those of a node that booted
-// with its clock behind, and of one whose proofs an attacker forged with numbers ahead, would be
-// too old to verifying nodes for good. Call it every second.
+// FollowClock lets the numbers of proofs follow the time: else those of a node that booted with
+// its clock behind, and of one whose proofs an attacker forged with numbers ahead, would be too old
+// to verifying nodes for good, and those of one whose clock was ahead would be ahead for as long.
+// Call it every second.
 func (d *Datapath) FollowClock() error {
-	now, err := readTAI()
-	if err != nil {
-		return err
-	}
+	now := time.Now().UnixNano()
 	if !d.applying.TryLock() { // a change may give a profile a slot; the next call looks again
 		return nil
 	}
 	defer d.applying.Unlock()
 	if proofs := d.tables.maps[mapProofs]; proofs != nil {
-		return followClock(proofs, now)
+		return followClock(proofs, d.running().mostAhead(), now)
 	}
 	return nil
 }
 
+// mostAhead is how far numbers of profiles may be ahead of the clock.
+func (g *generation) mostAhead() map[uint64]time.Duration {
+	if g == nil {
+		return nil
+	}
+	all := make(map[uint64]time.Duration)
+	for i, profile := range g.proving.profiles {
+		all[profile] = time.Duration(g.namespaces[i].ProofAhead)
+	}
+	return all
+}
+
 // followClock does so in memory that programs share, word by word. A number that a program
-// takes meanwhile is below those that follow.
-func followClock(proofs *ebpf.Map, now int64) error {
+// takes while the next one is raised is below those that follow.
+func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) error {
 	const next, size = 8, int64(unsafe.Sizeof(abiProof{})) // offset of Next
 	memory, err := proofs.Memory()
 	if err != nil {
@@ -202,8 +201,12 @@ func followClock(proofs *ebpf.Map, now int64) error {
 			return fmt.Errorf("read map %s: %w", mapProofs, err)
 		}
 		profile, number := binary.NativeEndian.Uint64(entry[:]), binary.NativeEndian.Uint64(entry[next:])
-		if raised := raisedNumber(number, now); profile != 0 && raised != number {
-			if _, err := memory.WriteAt(binary.NativeEndian.AppendUint64(nil, raised), at+next); err != nil {
+		most, ok := ahead[profile]
+		if !ok {
+			most = model.DefaultClockDifference
+		}
+		if follows := followingNumber(number, now, most); profile != 0 && follows != number {
+			if _, err := memory.WriteAt(binary.NativeEndian.AppendUint64(nil, follows), at+next); err != nil {
 				return fmt.Errorf("fill map %s: %w", mapProofs, err)
 			}
 		}
@@ -211,13 +214,13 @@ func followClock(proofs *ebpf.Map, now int64) error {
 	return nil
 }
 
-// raisedNumber is the first number that is not before the time and has the place in the
-// window that the given one has. So packets that are still on the way find their places as
-// they were: the numbers after it take the place of the oldest ones.
-func raisedNumber(number uint64, now int64) uint64 {
-	first := uint64(now / numberUnit)
-	if number >= first {
+// followingNumber is the next number, or, if that is before the time or too far ahead of it, the
+// first one that is not before the time and has the same place in the window. So packets that are
+// still on the way find their places as they were.
+func followingNumber(number uint64, now int64, ahead time.Duration) uint64 {
+	first, most := uint64(now/numberUnit), uint64((now+int64(ahead))/numberUnit)
+	if number >= first && number <= most {
 		return number
 	}
-	return number + (first-number+numberWindow-1)/numberWindow*numberWindow
+	return first + (number-first)%numberWindow
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -18,10 +19,11 @@ import (
 )
 
 // firstNumber is the first PktID in tests, of a time before fixedTime: a group of the window
-// does not begin with it. lastNumber is the furthest ahead that is accepted then.
+// does not begin with it. lastNumber is the furthest ahead that is accepted then, unless the
+// configuration says otherwise.
 const (
 	firstNumber = 1<<56 + 1_000_003
-	lastNumber  = uint64(fixedTime+60e9) / 16
+	lastNumber  = uint64(fixedTime-int64(taiUTC)+1e9) / 16
 )
 
 // testKeys are the keys of a profile of four nodes, the same in every run.
@@ -56,8 +58,11 @@ func (g generator) proving(id ioam.NamespaceID) *model.Proof {
 	if g.IntN(3) == 0 {
 		key = keys[len(keys)-1]
 	}
-	return &model.Proof{Key: key, DropRejected: key.Verifies() && g.IntN(3) == 0}
+	return &model.Proof{Key: key, DropRejected: key.Verifies() && g.IntN(3) == 0, ClockDifference: time.Duration(difference(id))}
 }
+
+// difference is by how much clocks may differ in a namespace, in ns.
+func difference(id ioam.NamespaceID) uint64 { return [...]uint64{1e9, 10e6, 60e9}[id%3] }
 
 // proof is a Proof of Transit option, mostly as it arrives at some node of the path.
 func (g generator) proof() []byte {
@@ -69,7 +74,7 @@ func (g generator) proof() []byte {
 	case 3:
 		p.PktID -= 65400 + g.Uint64N(512)
 	case 4:
-		p.PktID = lastNumber - 20 + g.Uint64N(40)
+		p.PktID = lastNumber - 20 + g.Uint64N(40) + (difference(p.Namespace)-1e9)/16
 	case 1:
 		p.PktID = []uint64{0, pot.Prime - 1, pot.Prime, 1<<64 - 1, g.Uint64()}[g.IntN(5)]
 	}

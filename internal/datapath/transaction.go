@@ -108,6 +108,7 @@ func (t *transaction) tallies() map[model.IfIndex]*ebpf.Map {
 // commit attaches where the domain's edge filters first. Then egress comes first, so that
 // no packet is started by an ingress hook without an egress hook to complete it.
 func (t *transaction) commit() error {
+	t.removeLeftovers()
 	for _, edge := range []bool{true, false} {
 		for at, ingress := range []bool{false, true} {
 			for _, p := range t.interfaces {
@@ -123,11 +124,10 @@ func (t *transaction) commit() error {
 	return nil
 }
 
-// finish releases what was kept for a rollback.
-func (t *transaction) finish() {
+// removeLeftovers takes off what hooks have besides one attachment of ours: no packet may meet two
+// programs.
+func (t *transaction) removeLeftovers() {
 	for index, p := range t.interfaces {
-		t.datapath.served[index] = p.served
-		p.served.place = p.place
 		for _, a := range p.leftovers {
 			if err := a.detach(); err != nil {
 				t.datapath.options.Log.Warn("remove an old attachment", "interface", index, "error", err)
@@ -135,6 +135,14 @@ func (t *transaction) finish() {
 			a.release()
 		}
 		p.leftovers = nil
+	}
+}
+
+// finish releases what was kept for a rollback.
+func (t *transaction) finish() {
+	for index, p := range t.interfaces {
+		t.datapath.served[index] = p.served
+		p.served.place = p.place
 		p.ingress.release()
 		p.egress.release()
 	}

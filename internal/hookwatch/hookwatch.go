@@ -46,6 +46,9 @@ type Gap struct {
 	Until time.Time // zero while it lasts
 }
 
+// ever is since when a gap is that the first look finds: no one looked while no agent ran.
+var ever = time.Unix(0, 0)
+
 // State is what is known about one hook.
 type State struct {
 	Checked time.Time
@@ -130,8 +133,9 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 		s = &State{}
 		h.hooks[k] = s
 	}
-	if s.good.IsZero() { // it was attached just now
-		s.good = now
+	since, good := now, ever
+	if !s.good.IsZero() {
+		since, good = s.good, s.good
 	}
 	s.Checked = now
 	if now.Sub(s.Next) > calm {
@@ -140,16 +144,16 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 	switch {
 	case !l.Attached:
 		if s.Off.IsZero() {
-			s.Off = s.good
-			h.report(Gap{Key: k, Cause: Detached, Since: s.Off})
+			s.Off = since
+			h.report(Gap{Key: k, Cause: Detached, Since: good})
 		}
 	case !l.InPlace:
 		if s.Away.IsZero() {
 			if !s.Off.IsZero() {
 				h.end(k, s, now)
 			}
-			s.Away = s.good
-			h.report(Gap{Key: k, Cause: Displaced, Since: s.Away})
+			s.Away = since
+			h.report(Gap{Key: k, Cause: Displaced, Since: good})
 		}
 	default:
 		s.good, s.Fault = now, ""

@@ -98,7 +98,7 @@ func TestBypassed(t *testing.T) {
 			t.Errorf("step %d: %+v, want bypassed %v", i, s, c.bypassed)
 		}
 	}
-	want := []Gap{{Key: key, Cause: Bypassed, Since: at(0)}, {key, Bypassed, at(0), at(14)}}
+	want := []Gap{{Key: key, Cause: Bypassed, Since: ever}, {key, Bypassed, ever, at(14)}}
 	if !slices.Equal(gaps, want) {
 		t.Errorf("gaps %+v, want %+v", gaps, want)
 	}
@@ -140,7 +140,7 @@ func TestKnown(t *testing.T) {
 		name  string
 		steps [][2]int // packets of the device and the hook in each second; off: not on its hook
 		known []int    // after each step
-		gaps  [][2]int // seconds; an end of 0: lasts
+		gaps  [][2]int // seconds; a beginning of -1: since ever; an end of 0: lasts
 	}{
 		{"busy", [][2]int{{10, 10}, {10, 10}, {10, 10}}, []int{0, 0, 1}, nil},
 		{"idle", [][2]int{{10, 10}, {10, 10}, {0, 0}, {0, 0}}, []int{0, 0, 2, 3}, nil},
@@ -149,12 +149,12 @@ func TestKnown(t *testing.T) {
 		{"bypassed after a packet in the same second", [][2]int{{9, 9}, {9, 9}, {9, 1}, {9, 0}, {9, 0}}, []int{0, 0, 1, 3, 4}, [][2]int{{1, 0}}},
 		{"bypassed, slowly", [][2]int{{9, 9}, {9, 9}, {1, 0}, {1, 0}, {1, 0}, {1, 0}}, []int{0, 0, 0, 0, 4, 5}, [][2]int{{0, 0}}},
 		{"bypassed, and nothing more comes", [][2]int{{9, 9}, {9, 9}, {9, 0}, {0, 0}, {0, 0}}, []int{0, 0, 2, 3, 4}, [][2]int{{0, 3}}},
-		{"bypassed twice", [][2]int{{9, 9}, {9, 0}, {0, 0}, {0, 0}, {9, 0}, {9, 9}}, []int{0, 1, 2, 3, 4, 4}, [][2]int{{0, 2}, {2, 5}}},
+		{"bypassed twice", [][2]int{{9, 9}, {9, 0}, {0, 0}, {0, 0}, {9, 0}, {9, 9}}, []int{0, 1, 2, 3, 4, 4}, [][2]int{{-1, 2}, {2, 5}}},
 		{"off", [][2]int{{9, 9}, {9, 9}, {9, off}, {9, 9}}, []int{0, 0, 2, 2}, [][2]int{{1, 3}, {0, 3}}},
 	} {
 		var gaps [][2]int
 		h := New(func(g Gap) {
-			if from := int(g.Since.Sub(begin).Seconds()); g.Until.IsZero() {
+			if from := max(int(g.Since.Sub(begin).Seconds()), -1); g.Until.IsZero() {
 				gaps = append(gaps, [2]int{from, 0})
 			} else {
 				for i := range gaps {
@@ -210,5 +210,39 @@ func TestUnknown(t *testing.T) {
 	h.Note(other, off, at(3)) // since when is not known
 	if got := h.State(other).Off; got != at(3) {
 		t.Errorf("off since %v", got)
+	}
+}
+
+// What the first look finds may have been so for all the time in which no agent ran; a hook that
+// has not counted yet may have been bypassed as long.
+func TestFirstLook(t *testing.T) {
+	for _, tt := range []struct {
+		look  Look
+		cause Cause
+		state func(State) time.Time
+	}{
+		{off, Detached, func(s State) time.Time { return s.Off }},
+		{away, Displaced, func(s State) time.Time { return s.Away }},
+		{good, Bypassed, func(s State) time.Time { return s.Bypassed }},
+	} {
+		var gaps []Gap
+		h := New(func(g Gap) { gaps = append(gaps, g) })
+		h.Note(key, tt.look, at(1))
+		for i := 1; i <= 7 && tt.look == good; i += 2 {
+			h.Count(key, Traffic{Device: uint64(1000 + 10*i), Hook: 5}, at(i))
+		}
+		if len(gaps) != 1 || gaps[0].Cause != tt.cause || gaps[0].Since.UnixNano() != 0 {
+			t.Errorf("%s: gaps %+v, want one since ever", tt.cause, gaps)
+		}
+		if since := tt.state(h.State(key)); since != at(1) {
+			t.Errorf("%s: noticed at %v, want %v", tt.cause, since, at(1))
+		}
+		h.Note(key, good, at(8))
+		h.Count(key, Traffic{Device: 2000, Hook: 6}, at(9))
+		h.Count(key, Traffic{Device: 2001, Hook: 7}, at(11))
+		h.Count(key, Traffic{Device: 3000, Hook: 7}, at(13))
+		if last := gaps[len(gaps)-1]; last != (Gap{Key: key, Cause: Bypassed, Since: at(9)}) {
+			t.Errorf("%s: a hook that has counted is bypassed: %+v", tt.cause, last)
+		}
 	}
 }

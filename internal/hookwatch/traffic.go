@@ -17,6 +17,7 @@ const (
 // counts is what comparisons of a hook with its device found.
 type counts struct {
 	compared bool
+	counted  bool      // the hook has counted since the first comparison, or a gap has ended
 	at       time.Time // of the last comparison
 	proof    time.Time // the program was executed after it; of quiet hooks, up to at
 	device   uint64    // at the last comparison
@@ -39,6 +40,7 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	if !s.compared {
 		before = now
 	}
+	s.counted = s.compared && (s.counted || t.Hook != s.hook)
 	s.compared, s.at, s.device, s.hook = true, now, t.Device, t.Hook
 	switch {
 	case !silent: // it was executed after the comparison before
@@ -52,7 +54,7 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		}
 		if s.Bypassed.IsZero() && !s.gap.IsZero() {
 			h.report(Gap{k, Bypassed, s.gap, now})
-			s.gap, s.since = time.Time{}, now
+			s.gap, s.since, s.counted = time.Time{}, now, true
 		}
 		return
 	}
@@ -60,6 +62,9 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	s.proof = s.since
 	if s.gap.IsZero() && (s.row >= fewPackets || s.unseen >= bypassPackets) {
 		s.gap = s.since
+		if !s.counted {
+			s.gap = ever
+		}
 		h.report(Gap{Key: k, Cause: Bypassed, Since: s.gap})
 	}
 	if s.Bypassed.IsZero() && s.unseen >= bypassPackets && now.Sub(s.seen) >= bypassTime {

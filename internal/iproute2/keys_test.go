@@ -125,8 +125,9 @@ func TestKeysOfNamespaces(t *testing.T) {
 		"sample": "add 5 export sample 7", "pot.key-file": "add 5 pot a.key", "pot.drop-rejected": "add 5 drop-rejected on pot a.key",
 		"e2e": "add 5 e2e on", "loopback": "add 5 loopback on", "terminate-active": "add 5 terminate-active on", "incremental": "add 5 incremental on",
 	}, map[string]string{
-		"schema.id":   "schema add ID DATA, and namespace set ID schema ID, as in iproute2",
-		"schema.data": "the same",
+		"pot.clock-difference": "a setting of a node, not of a packet's treatment; the file has it",
+		"schema.id":            "schema add ID DATA, and namespace set ID schema ID, as in iproute2",
+		"schema.data":          "the same",
 	}, func(words []string) (config.Namespace, error) {
 		c, err := ParseNamespace(words)
 		return c.Namespace, err

@@ -22,7 +22,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeTraceGrown:               {"trace_grown", "incremental trace: the packet has grown by the node data"},
 	OutcomeTraceOverflow:            {"trace_overflow", "no room for the node data, in the trace or, where it grows, in the packet: overflow flag set"},
 	OutcomePotTooOld:                {"pot_too_old", "proof of transit: right, but its number is older than the window in which replayed packets are found"},
-	OutcomePotAhead:                 {"pot_ahead", "proof of transit: right, but its number is of a time more than a minute ahead of this node's clock"},
+	OutcomePotAhead:                 {"pot_ahead", "proof of transit: right, but its number is of a time that is ahead of this node's clock by more than clock-difference"},
 	OutcomePotReplayed:              {"pot_replayed", "proof of transit: right, but its number was accepted before"},
 	OutcomePotInvalid:               {"pot_invalid", "proof of transit: a number that no node of the profile writes: unchanged"},
 	OutcomePotRejected:              {"pot_rejected", "proof of transit: wrong; the packet skipped a node or passed one twice, or the nodes' keys do not belong together"},

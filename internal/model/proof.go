@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
@@ -18,6 +19,26 @@ const MaxProofs = 16
 type Proof struct {
 	Key          *pot.Key // nil where it is not known which one it is; this is valid, but nothing is updated
 	DropRejected bool     // the verifying node drops packets whose option does not prove their path
+
+	// ClockDifference is by how much the clocks of the first and the last node may differ: numbers
+	// that are further ahead are not accepted, and not given. 0: [DefaultClockDifference].
+	ClockDifference time.Duration
+}
+
+// Bounds of [Proof.ClockDifference]. An attacker who makes right proofs ahead can keep others from
+// being accepted for that long. A number may be a millisecond ahead for its place in the window.
+const (
+	DefaultClockDifference = time.Second
+	LeastClockDifference   = 10 * time.Millisecond
+	MostClockDifference    = 10 * time.Minute
+)
+
+// MostAhead is how far a number may be ahead of a node's clock.
+func (p *Proof) MostAhead() time.Duration {
+	if p.ClockDifference == 0 {
+		return DefaultClockDifference
+	}
+	return p.ClockDifference
 }
 
 // ProofOption is a Proof of Transit to insert, of POT-Type 0.
@@ -35,11 +56,14 @@ func (c NodeConfig) validateProofs(root faults) {
 		if count++; count == MaxProofs+1 {
 			root.in("namespaces[%d]", i).add("pot", "remove it from some", "more than %d namespaces have a proof of transit", MaxProofs)
 		}
+		f := root.in("namespaces[%d].pot", i)
+		if d := namespace.Proof.ClockDifference; d != 0 && (d < LeastClockDifference || d > MostClockDifference) {
+			f.add("clock-difference", fmt.Sprintf("use %v to %v", LeastClockDifference, MostClockDifference), "clocks may differ by %v", d)
+		}
 		key := namespace.Proof.Key
 		if key == nil {
 			continue
 		}
-		f := root.in("namespaces[%d].pot", i)
 		// A packet's number may be used once with a profile.
 		if j, dup := seen(profiles, key.Profile, i); dup {
 			f.add("key-file", "make other keys with: waymark pot generate --nodes N", "it is of the same profile as that of namespaces[%d]", j)

@@ -11,8 +11,8 @@ import (
 )
 
 // A verifying node has places for groups of numbers: number/proofStep modulo proofPlaces. A
-// number stands for proofUnit nanoseconds of TAI, and may be proofAhead further than its clock.
-const proofPlaces, proofStep, proofUnit, proofAhead = 4096, 16, 16, 60_000_000_000
+// number stands for proofUnit nanoseconds of UTC.
+const proofPlaces, proofStep, proofUnit = 4096, 16, 16
 
 // accepted is what a verifying node remembers of a profile: the last group of each place, and
 // all numbers.
@@ -66,7 +66,7 @@ func (potModule) ingress(n *Node, option ioam.Option, v *visit) model.Outcome {
 		return outcome
 	}
 	v.proved = true
-	outcome = n.prove(&p, proof.Key, v.time)
+	outcome = n.prove(&p, proof, v.time-n.TAIOffset)
 	binary.BigEndian.PutUint64(option.Data[2+12:], p.Cumulative)
 	switch outcome {
 	case model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected:
@@ -75,8 +75,9 @@ func (potModule) ingress(n *Node, option ioam.Option, v *visit) model.Outcome {
 	return outcome
 }
 
-// prove updates a proof, and verifies it with the key of the last node.
-func (n *Node) prove(p *ioam.ProofOfTransit, key *pot.Key, now int64) model.Outcome {
+// prove updates a proof, and verifies it with the key of the last node; now is of UTC.
+func (n *Node) prove(p *ioam.ProofOfTransit, proof *model.Proof, now int64) model.Outcome {
+	key := proof.Key
 	if !pot.Valid(p.PktID) || !pot.Valid(p.Cumulative) {
 		return model.OutcomePotInvalid
 	}
@@ -92,17 +93,17 @@ func (n *Node) prove(p *ioam.ProofOfTransit, key *pot.Key, now int64) model.Outc
 		known = &accepted{numbers: make(map[uint64]bool)}
 		n.accepted[key.Profile] = known
 	}
-	return known.take(p.PktID, now)
+	return known.take(p.PktID, now+proof.MostAhead().Nanoseconds())
 }
 
-// take notes a number whose proof is right.
-func (a *accepted) take(number uint64, now int64) model.Outcome {
+// take notes a number whose proof is right, and which is of no later time than most.
+func (a *accepted) take(number uint64, most int64) model.Outcome {
 	group := number / proofStep
 	last := &a.groups[group%proofPlaces]
 	switch {
 	case group < *last:
 		return model.OutcomePotTooOld
-	case group > *last && number > uint64(now+proofAhead)/proofUnit:
+	case group > *last && number > uint64(most)/proofUnit:
 		return model.OutcomePotAhead
 	case a.numbers[number]:
 		return model.OutcomePotReplayed

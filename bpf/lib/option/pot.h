@@ -97,9 +97,9 @@ static __always_inline __u64 pot_share(const struct ioam_namespace *ns, __u64 nu
  * Numbers are times in units of 16 ns. One that is further ahead than clocks differ is forged: it would
  * make the numbers of a word too old until the time comes to it.
  */
-static __always_inline int is_ahead(__u64 number)
+static __always_inline int is_ahead(__u64 number, __u64 ahead)
 {
-	return number > (tai_now() + PROOF_MOST_AHEAD) / PROOF_UNIT;
+	return number > (utc_now() + ahead) / PROOF_UNIT;
 }
 
 /*
@@ -107,7 +107,7 @@ static __always_inline int is_ahead(__u64 number)
  * increase, so no number that it has left is accepted again. Only a number that moves a word on has to be
  * compared with the clock. Not inlined: see scan_options().
  */
-__noinline int accept_number(__u32 slot, __u64 number)
+__noinline int accept_number(__u32 slot, __u64 number, __u64 ahead)
 {
 	struct proof *proof = bpf_map_lookup_elem(&proofs, &slot);
 	__u64 group = number >> PROOF_WORD_BITS, bit = 1ULL << (number & 15), index;
@@ -126,7 +126,7 @@ __noinline int accept_number(__u32 slot, __u64 number)
 
 		if (old >> 16 > tag)
 			return OUTCOME_POT_TOO_OLD;
-		if (old >> 16 < tag && is_ahead(number))
+		if (old >> 16 < tag && is_ahead(number, ahead))
 			return OUTCOME_POT_AHEAD;
 		if (old >> 16 == tag) {
 			if (old & bit)
@@ -160,7 +160,7 @@ static __always_inline enum outcome treat_proof(struct packet *p, const struct i
 		return OUTCOME_POT_UPDATED;
 	if (cumulative != reduce(ns->proof_secret + number))
 		return OUTCOME_POT_REJECTED;
-	return accept_number(ns->proof_slot, number);
+	return accept_number(ns->proof_slot, number, ns->proof_ahead);
 }
 
 static __always_inline int is_proof_refused(enum outcome outcome)
