@@ -116,11 +116,7 @@ func (a *attachment) detach() error {
 	if a.link == nil {
 		return removeFilter(a.index, a.ingress)
 	}
-	err := a.link.Unpin()
-	if d := a.link.Detach(); d != nil && !errors.Is(d, ebpf.ErrNotSupported) && !errors.Is(d, unix.ENOLINK) {
-		err = errors.Join(err, d)
-	}
-	return errors.Join(err, a.link.Close())
+	return errors.Join(a.link.Unpin(), detachLink(a.link))
 }
 
 // alive reports whether the program is still on the hook; of a hook that an earlier agent

@@ -120,9 +120,9 @@ const actUnspecified = -1
 
 // neutral is a program that leaves every packet to the next one. The kernel accepts a
 // program only once in a chain.
-func neutral() (*ebpf.Program, error) {
+func neutral(name string) (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "waymark_moves", Type: ebpf.SchedCLS, License: "GPL",
+		Name: name, Type: ebpf.SchedCLS, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, actUnspecified), asm.Return()},
 	})
 }
@@ -140,7 +140,7 @@ func (a *attachment) move(directory string, place model.Place) error {
 	}
 	var nothing [2]*ebpf.Program
 	for i := range nothing {
-		p, err := neutral()
+		p, err := neutral("waymark_moves")
 		if err != nil {
 			return fmt.Errorf("load an empty program: %w", err)
 		}

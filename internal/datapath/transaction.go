@@ -127,7 +127,7 @@ func (t *transaction) commit() error {
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
-		p.served.place = p.place
+		p.served.place, p.served.edges = p.place, p.edge
 		for _, a := range p.leftovers {
 			if err := a.detach(); err != nil {
 				t.datapath.options.Log.Warn("remove an old attachment", "interface", index, "error", err)
@@ -219,6 +219,9 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		}
 		*at, t.attached, t.hooked[p.index] = a, true, true
 		t.undo = append(t.undo, func() error {
+			if p.created {
+				return nil // abandon ends it, with all others
+			}
 			*at = nil
 			return a.detach()
 		})
@@ -256,12 +259,14 @@ func (t *transaction) rollback() error {
 
 // abandon drops new interfaces.
 func (t *transaction) abandon() {
-	for index, p := range t.interfaces {
-		if !p.created {
-			continue
+	var made []*served
+	for _, p := range t.interfaces {
+		if p.created {
+			p.served.edges = p.edge
+			made = append(made, p.served)
 		}
-		if err := t.datapath.drop(p.served); err != nil {
-			t.datapath.options.Log.Warn("forget an interface", "interface", index, "error", err)
-		}
+	}
+	if err := t.datapath.leave(made); err != nil {
+		t.datapath.options.Log.Warn("forget new interfaces", "error", err)
 	}
 }
