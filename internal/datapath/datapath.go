@@ -334,6 +334,10 @@ func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]A
 			return err
 		}
 	}
+	if err := t.load(); err != nil {
+		t.abandon()
+		return err
+	}
 	if err := t.set.tally(t.tallies()); err != nil {
 		t.abandon()
 		return err

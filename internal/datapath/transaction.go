@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -37,7 +38,7 @@ type transaction struct {
 	undo       []func() error
 }
 
-// prepare loads what an interface needs. Nothing that runs changes.
+// prepare notes what an interface needs. Nothing that runs changes.
 func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMode) error {
 	p := &prepared{in: in, want: want, place: t.places[in.index], edge: t.edges[in.index]}
 	if p.want == "" {
@@ -59,11 +60,16 @@ func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMo
 			return attachError(in.index, true, AttachXDP, errors.New(p.notXDP))
 		}
 	}
-	if _, err := t.programFor(p, false, ""); err != nil {
-		return err
+	return nil
+}
+
+// load loads the programs that the interfaces are expected to need.
+func (t *transaction) load() error {
+	needed := make(map[variant]bool)
+	for _, p := range t.interfaces {
+		needed[p.variant(false, "")], needed[p.variant(true, p.expected())] = true, true
 	}
-	_, err := t.programFor(p, true, p.expected())
-	return err
+	return t.set.load(slices.Collect(maps.Keys(needed)))
 }
 
 // expected is the mode of the ingress hook, unless the driver refuses it.
@@ -158,12 +164,12 @@ func (p *prepared) modes(ingress bool) []AttachMode {
 	return []AttachMode{p.want}
 }
 
-func (t *transaction) programFor(p *prepared, ingress bool, mode AttachMode) (*ebpf.Program, error) {
+func (p *prepared) variant(ingress bool, mode AttachMode) variant {
 	v := variant{hook: hookEgressTC, linkHeader: p.in.device.linkHeader}
 	if ingress {
 		v.hook, v.fast = ingressHook(mode), p.in.device.fastIn(mode)
 	}
-	return t.set.program(v)
+	return v
 }
 
 // place swaps the program of one hook, or attaches it in the first mode that works.
@@ -187,7 +193,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 			if mode != current.mode {
 				continue
 			}
-			program, err := t.programFor(p, ingress, mode)
+			program, err := t.set.program(p.variant(ingress, mode))
 			if err != nil || program == current.program {
 				return err
 			}
@@ -202,7 +208,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	}
 	var errs []error
 	for _, mode := range modes {
-		program, err := t.programFor(p, ingress, mode)
+		program, err := t.set.program(p.variant(ingress, mode))
 		if err != nil {
 			return err
 		}
