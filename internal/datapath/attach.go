@@ -21,6 +21,7 @@ type attachment struct {
 	ingress  bool
 	mode     AttachMode
 	link     link.Link     // nil for clsact
+	linkID   link.ID       // of it
 	program  *ebpf.Program // what is attached now; it belongs to its set
 	id       ebpf.ProgramID
 	priority uint16        // of a clsact filter
@@ -41,13 +42,14 @@ func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode
 	if a.id, err = programID(program); err != nil {
 		return nil, attachError(index, ingress, mode, err)
 	}
+	var l link.Link
 	switch mode {
 	case AttachXDP:
-		a.link, err = link.AttachXDP(link.XDPOptions{
+		l, err = link.AttachXDP(link.XDPOptions{
 			Program: program, Interface: int(index), Flags: link.XDPDriverMode,
 		})
 	case AttachTCX:
-		a.link, err = attachTCX(index, ingress, program, place)
+		l, err = attachTCX(index, ingress, program, place)
 	case AttachClsact:
 		err = a.addFilter(place)
 	default:
@@ -56,14 +58,28 @@ func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode
 	if err != nil {
 		return nil, attachError(index, ingress, mode, err)
 	}
-	if a.link == nil {
+	if l == nil {
 		return a, nil
+	}
+	if err := a.hold(l); err != nil {
+		l.Close()
+		return nil, attachError(index, ingress, mode, err)
 	}
 	if err := a.link.Pin(filepath.Join(directory, a.pinName())); err != nil {
 		a.link.Close()
 		return nil, fmt.Errorf("pin %s of interface %d: %w", a.pinName(), index, err)
 	}
 	return a, nil
+}
+
+// hold takes a link over.
+func (a *attachment) hold(l link.Link) error {
+	info, err := l.Info()
+	if err != nil {
+		return fmt.Errorf("look up the link's id: %w", err)
+	}
+	a.link, a.linkID = l, info.ID
+	return nil
 }
 
 func attachError(index model.IfIndex, ingress bool, mode AttachMode, err error) error {
@@ -210,7 +226,7 @@ func (a *attachment) recoverLink(path string) (ok bool, err error) {
 		l.Close()
 		return false, fmt.Errorf("open program of %s: %w", path, err)
 	}
-	a.link, a.program, a.id = l, a.left, info.Program
+	a.link, a.linkID, a.program, a.id = l, info.ID, a.left, info.Program
 	return true, nil
 }
 

@@ -59,19 +59,6 @@ func tcxAttach(ingress bool) ebpf.AttachType {
 	return ebpf.AttachTCXEgress
 }
 
-// tcxChain lists the programs of a tcx hook in the order in which they run.
-func tcxChain(index model.IfIndex, ingress bool, name func(ebpf.ProgramID) string) ([]OtherProgram, error) {
-	found, err := link.QueryPrograms(link.QueryOptions{Target: int(index), Attach: tcxAttach(ingress)})
-	if err != nil {
-		return nil, err
-	}
-	chain := make([]OtherProgram, 0, len(found.Programs))
-	for _, p := range found.Programs {
-		chain = append(chain, OtherProgram{Program: uint32(p.ID), Name: name(p.ID), Kind: string(AttachTCX)})
-	}
-	return chain, nil
-}
-
 // anchorTries is how often a place is looked for again whose neighbour has just gone.
 const anchorTries = 3
 
@@ -98,14 +85,15 @@ func anchorOf(index model.IfIndex, ingress bool, place model.Place, ours []ebpf.
 	case model.PlaceLast:
 		return link.Tail(), nil
 	}
-	chain, err := tcxChain(index, ingress, nameOf)
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+	var query tcxQuery
+	err := query.ask(index, ingress)
+	if errors.Is(err, unix.EINVAL) {
 		return link.Head(), nil // attaching finds out that there is no tcx
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the programs of the hook: %w", err)
 	}
-	others := slices.DeleteFunc(chain, func(n OtherProgram) bool { return slices.Contains(ours, ebpf.ProgramID(n.Program)) })
+	others := slices.DeleteFunc(query.chain(nameOf), func(n OtherProgram) bool { return slices.Contains(ours, ebpf.ProgramID(n.Program)) })
 	if seat := place.Seat(namesOf(others)); seat > 0 {
 		return link.AfterProgramByID(ebpf.ProgramID(others[seat-1].Program)), nil
 	}
@@ -162,7 +150,9 @@ func (a *attachment) move(directory string, place model.Place) error {
 		return errors.Join(err, a.link.Update(a.program), abandonLink(to))
 	}
 	from := a.link
-	a.link = to
+	if err := a.hold(to); err != nil {
+		return err
+	}
 	return errors.Join(abandonLink(from), to.Pin(filepath.Join(directory, a.pinName())))
 }
 

@@ -80,6 +80,8 @@ type Datapath struct {
 	decapsulations [][16]byte
 
 	programNames map[ebpf.ProgramID]string // of others, under mu
+	query        tcxQuery                  // under mu
+	tallies      tallyReader               // under mu
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
