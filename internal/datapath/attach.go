@@ -61,25 +61,17 @@ func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode
 	if l == nil {
 		return a, nil
 	}
-	if err := a.hold(l); err != nil {
+	info, err := l.Info()
+	if err != nil {
 		l.Close()
-		return nil, attachError(index, ingress, mode, err)
+		return nil, attachError(index, ingress, mode, fmt.Errorf("look up the link's id: %w", err))
 	}
+	a.link, a.linkID = l, info.ID
 	if err := a.link.Pin(filepath.Join(directory, a.pinName())); err != nil {
 		a.link.Close()
 		return nil, fmt.Errorf("pin %s of interface %d: %w", a.pinName(), index, err)
 	}
 	return a, nil
-}
-
-// hold takes a link over.
-func (a *attachment) hold(l link.Link) error {
-	info, err := l.Info()
-	if err != nil {
-		return fmt.Errorf("look up the link's id: %w", err)
-	}
-	a.link, a.linkID = l, info.ID
-	return nil
 }
 
 func attachError(index model.IfIndex, ingress bool, mode AttachMode, err error) error {

@@ -139,6 +139,10 @@ func (a *attachment) move(directory string, place model.Place) error {
 	if err != nil {
 		return err
 	}
+	info, err := to.Info()
+	if err != nil {
+		return errors.Join(fmt.Errorf("look up the link's id: %w", err), abandonLink(to))
+	}
 	moving := filepath.Join(directory, a.pinName()+pinMoving)
 	if err := to.Pin(moving); err != nil {
 		return errors.Join(err, abandonLink(to))
@@ -150,9 +154,7 @@ func (a *attachment) move(directory string, place model.Place) error {
 		return errors.Join(err, a.link.Update(a.program), abandonLink(to))
 	}
 	from := a.link
-	if err := a.hold(to); err != nil {
-		return err
-	}
+	a.link, a.linkID = to, info.ID
 	return errors.Join(abandonLink(from), to.Pin(filepath.Join(directory, a.pinName())))
 }
 

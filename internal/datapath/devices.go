@@ -27,61 +27,68 @@ type DeviceTraffic struct {
 // Devices reads what served devices and their hooks have counted, and which programs of
 // others they have in XDP.
 func (d *Datapath) Devices() ([]DeviceTraffic, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := make([]DeviceTraffic, 0, len(d.served))
-	xdp := make([]ebpf.ProgramID, 0, len(d.served))
-	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(message []byte) bool {
-		if len(message) < unix.SizeofIfInfomsg {
-			return true
-		}
-		index := model.IfIndex(nl.DeserializeIfInfomsg(message).Index)
-		if d.served[index] == nil {
-			return true
-		}
-		t := DeviceTraffic{Index: index}
-		xdp = append(xdp, t.readLink(message[unix.SizeofIfInfomsg:]))
-		out = append(out, t)
-		return true
-	})
+	links, err := listLinks()
 	if err != nil {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
 	}
-	for i := range out {
-		t := &out[i]
-		s := d.served[t.Index]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]DeviceTraffic, 0, len(d.served))
+	for _, l := range links {
+		s := d.served[l.index]
+		if s == nil {
+			continue
+		}
 		c, err := d.tallies.read(s)
 		if err != nil {
 			return nil, err
 		}
-		t.XDP = d.othersXDP(s, xdp[i])
+		t := DeviceTraffic{Index: l.index, Received: l.received, Sent: l.sent, XDP: d.othersXDP(s, l.xdp)}
 		for o := range model.NumOutcomes {
 			t.AtIngress += c.Ingress[o]
 			t.AtEgress += c.Egress[o]
 			t.Forwarded += c.Forwarded[o]
 		}
+		out = append(out, t)
 	}
 	return out, nil
 }
 
-// readLink reads the attributes of a link, and returns its program in XDP, or 0. A thousand
-// interfaces are read every two seconds, so it reads what is needed and no more.
-func (t *DeviceTraffic) readLink(attributes []byte) (xdp ebpf.ProgramID) {
+// linkCounts is what is looked at every two seconds of each link, of a thousand and more: so
+// no other attribute is read.
+type linkCounts struct {
+	index          model.IfIndex
+	received, sent uint64
+	xdp            ebpf.ProgramID // 0: none
+}
+
+func listLinks() (links []linkCounts, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(message []byte) bool {
+		if len(message) >= unix.SizeofIfInfomsg {
+			l := linkCounts{index: model.IfIndex(nl.DeserializeIfInfomsg(message).Index)}
+			l.read(message[unix.SizeofIfInfomsg:])
+			links = append(links, l)
+		}
+		return true
+	})
+	return links, err
+}
+
+func (l *linkCounts) read(attributes []byte) {
 	netlinkattr.Each(attributes, func(kind uint16, value []byte) {
 		switch {
 		case kind == unix.IFLA_STATS64 && len(value) >= 16: // struct rtnl_link_stats64
-			t.Received, t.Sent = binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
+			l.received, l.sent = binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
 		case kind == unix.IFLA_XDP:
 			netlinkattr.Each(value, func(kind uint16, value []byte) {
-				if kind == nl.IFLA_XDP_PROG_ID && len(value) >= 4 {
-					xdp = ebpf.ProgramID(binary.NativeEndian.Uint32(value))
+				if kind >= unix.IFLA_XDP_PROG_ID && kind <= unix.IFLA_XDP_HW_PROG_ID && len(value) >= 4 { // with two modes, each has its own
+					l.xdp = ebpf.ProgramID(binary.NativeEndian.Uint32(value))
 				}
 			})
 		}
 	})
-	return xdp
 }
 
 // othersXDP is the program of someone else in XDP that runs before ours.
