@@ -110,6 +110,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = errors.Join(err, held.clear())
 	}
 	a.log.Info("ended", "removed", remove)
+	a.datapath.AwaitLeft() // another agent may start meanwhile
 	return err
 }
 

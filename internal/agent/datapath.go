@@ -51,6 +51,7 @@ type Datapath interface {
 	Forwarding() (*datapath.Forwarding, error)
 	Close() error
 	Remove() error
+	AwaitLeft()
 }
 
 // openDatapath checks what the data plane of a place needs, and opens it.

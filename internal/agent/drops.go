@@ -95,17 +95,23 @@ func (d *drops) prepare(p *plan) error {
 
 func (d *drops) run(ctx context.Context) error {
 	d.tasks.every(ctx, notePeriod, func() {
-		d.note()
-		d.logBegin()
+		counters, err := d.datapath.Counters()
+		if err != nil {
+			return
+		}
+		d.noteCounters(counters)
+		d.logBegin(counters)
 	})
 	return nil
 }
 
 func (d *drops) note() {
-	counters, err := d.datapath.Counters()
-	if err != nil {
-		return
+	if counters, err := d.datapath.Counters(); err == nil {
+		d.noteCounters(counters)
 	}
+}
+
+func (d *drops) noteCounters(counters []datapath.Counters) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, now := d.recent, time.Now()
@@ -135,12 +141,16 @@ func (d *drops) growth(c *datapath.Counters) []uint64 {
 	return n
 }
 
-// warnings leaves out interfaces that have got the role since they dropped packets.
-func (d *drops) warnings(s *state) (ws []health.Warning) {
+func (d *drops) warnings(s *state) []health.Warning {
 	counters, err := d.datapath.Counters()
 	if err != nil {
 		return nil
 	}
+	return d.judge(s, counters)
+}
+
+// judge leaves out interfaces that have got the role since they dropped packets.
+func (d *drops) judge(s *state, counters []datapath.Counters) (ws []health.Warning) {
 	served := make(map[model.IfIndex]model.Interface)
 	for _, i := range s.resolved.Node.Interfaces {
 		served[i.Index] = i
@@ -199,9 +209,9 @@ func numbering(node model.NodeConfig, at model.IfIndex) string {
 }
 
 // logBegin logs when packets begin to be dropped, because no reload does.
-func (d *drops) logBegin() {
+func (d *drops) logBegin(counters []datapath.Counters) {
 	now := make(map[health.Warning]bool)
-	for _, w := range health.WithoutHints(d.warnings(d.state.Load())) {
+	for _, w := range health.WithoutHints(d.judge(d.state.Load(), counters)) {
 		which := health.Warning{Code: w.Code, Interface: w.Interface}
 		if !d.logged[which] && !now[which] {
 			d.logWarning(w)

@@ -86,7 +86,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 { // as the clock does
-			only[*drops](h).logBegin()
+			logDrops(t, h)
 		}
 		if n := strings.Count(h.log.String(), "warning="+string(tt.code)); n != want {
 			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.log)
@@ -118,9 +118,19 @@ func TestOffloadedPacketsAreHintedAt(t *testing.T) {
 		if (len(found) == 1) != want || want && (found[0].Interface != "eth1" || !strings.Contains(found[0].Text, "40 large packets") || !strings.Contains(found[0].Text, "encapsulation numbered")) {
 			t.Errorf("%s: %+v", option, found)
 		}
-		only[*drops](h).logBegin()
+		logDrops(t, h)
 		if strings.Contains(h.log.String(), string(health.OffloadUnnumbered)) {
 			t.Errorf("%s", h.log)
 		}
 	}
+}
+
+// logDrops logs what began to be dropped.
+func logDrops(t *testing.T, h *harness) {
+	t.Helper()
+	counters, err := h.datapath.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	only[*drops](h).logBegin(counters)
 }

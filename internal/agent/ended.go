@@ -88,6 +88,7 @@ func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []
 	if ok {
 		d, err := open(pins)
 		if err == nil {
+			defer d.AwaitLeft()
 			r = remove(d)
 			err = r.err
 		}

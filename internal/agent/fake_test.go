@@ -248,6 +248,8 @@ func (d *fakeDatapath) Remove() error {
 	return nil
 }
 
+func (d *fakeDatapath) AwaitLeft() {}
+
 func (d *fakeDatapath) ended() (closed, removed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -43,9 +43,9 @@ func (l *losses) run(ctx context.Context) error {
 // total counts since the data plane or the agent was made.
 func (l *losses) total() (lost, suppressed uint64, err error) {
 	counters, err := l.datapath.Counters()
-	for _, c := range counters {
-		lost += c.RecordsLost
-		suppressed += c.ExportsSuppressed
+	for i := range counters {
+		lost += counters[i].RecordsLost
+		suppressed += counters[i].ExportsSuppressed
 	}
 	return lost + l.kernel.count.Lost(), suppressed + l.flows.suppressed.Load(), err
 }

@@ -30,6 +30,10 @@ func (r *refusals) prepare(p *plan) error {
 
 func (r *refusals) run(ctx context.Context) error {
 	r.tasks.every(ctx, notePeriod, func() {
+		if len(r.state.Load().resolved.Node.Decapsulations) == 0 {
+			r.logged = false
+			return // nothing can be refused
+		}
 		r.note()
 		r.logBegin()
 	})
@@ -39,7 +43,8 @@ func (r *refusals) run(ctx context.Context) error {
 // total counts since the data plane was made.
 func (r *refusals) total() (n health.Refusals, err error) {
 	counters, err := r.datapath.Counters()
-	for _, c := range counters {
+	for i := range counters {
+		c := &counters[i]
 		n.Source += c.Ingress[model.OutcomeDecapRefusedSource]
 		n.Bare += c.Ingress[model.OutcomeDecapRefusedBare]
 		n.Taken += c.Ingress[model.OutcomeTunnelDecapsulated]
@@ -57,8 +62,11 @@ func (r *refusals) note() {
 }
 
 func (r *refusals) warnings(s *state) []health.Warning {
+	if len(s.resolved.Node.Decapsulations) == 0 {
+		return nil
+	}
 	total, err := r.total()
-	if err != nil || len(s.resolved.Node.Decapsulations) == 0 {
+	if err != nil {
 		return nil
 	}
 	return health.RefusedTunnels(decapsulationFacts(s.resolved.Node), health.Refusals{

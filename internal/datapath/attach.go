@@ -21,6 +21,7 @@ type attachment struct {
 	ingress  bool
 	mode     AttachMode
 	link     link.Link     // nil for clsact
+	linkID   link.ID       // of it
 	program  *ebpf.Program // what is attached now; it belongs to its set
 	id       ebpf.ProgramID
 	priority uint16        // of a clsact filter
@@ -41,13 +42,14 @@ func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode
 	if a.id, err = programID(program); err != nil {
 		return nil, attachError(index, ingress, mode, err)
 	}
+	var l link.Link
 	switch mode {
 	case AttachXDP:
-		a.link, err = link.AttachXDP(link.XDPOptions{
+		l, err = link.AttachXDP(link.XDPOptions{
 			Program: program, Interface: int(index), Flags: link.XDPDriverMode,
 		})
 	case AttachTCX:
-		a.link, err = attachTCX(index, ingress, program, place)
+		l, err = attachTCX(index, ingress, program, place)
 	case AttachClsact:
 		err = a.addFilter(place)
 	default:
@@ -56,9 +58,15 @@ func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode
 	if err != nil {
 		return nil, attachError(index, ingress, mode, err)
 	}
-	if a.link == nil {
+	if l == nil {
 		return a, nil
 	}
+	info, err := l.Info()
+	if err != nil {
+		l.Close()
+		return nil, attachError(index, ingress, mode, fmt.Errorf("look up the link's id: %w", err))
+	}
+	a.link, a.linkID = l, info.ID
 	if err := a.link.Pin(filepath.Join(directory, a.pinName())); err != nil {
 		a.link.Close()
 		return nil, fmt.Errorf("pin %s of interface %d: %w", a.pinName(), index, err)
@@ -116,11 +124,7 @@ func (a *attachment) detach() error {
 	if a.link == nil {
 		return removeFilter(a.index, a.ingress)
 	}
-	err := a.link.Unpin()
-	if d := a.link.Detach(); d != nil && !errors.Is(d, ebpf.ErrNotSupported) && !errors.Is(d, unix.ENOLINK) {
-		err = errors.Join(err, d)
-	}
-	return errors.Join(err, a.link.Close())
+	return errors.Join(a.link.Unpin(), detachLink(a.link))
 }
 
 // alive reports whether the program is still on the hook; of a hook that an earlier agent
@@ -215,14 +219,14 @@ func (a *attachment) recoverLink(path string) (ok bool, err error) {
 		l.Close()
 		return false, fmt.Errorf("open program of %s: %w", path, err)
 	}
-	if nameOf(info.Program) == neutralName { // the agent ended in the middle of a move
+	if name := nameOf(info.Program); name == neutralName || name == endedName { // the agent ended in the middle of a move, or while it left the hook
 		a.release()
 		if err := abandonLink(l); err != nil {
 			return false, fmt.Errorf("forget link %s: %w", path, err)
 		}
 		return false, nil
 	}
-	a.link, a.program, a.id = l, a.left, info.Program
+	a.link, a.linkID, a.program, a.id = l, info.ID, a.left, info.Program
 	return true, nil
 }
 

@@ -59,19 +59,6 @@ func tcxAttach(ingress bool) ebpf.AttachType {
 	return ebpf.AttachTCXEgress
 }
 
-// tcxChain lists the programs of a tcx hook in the order in which they run.
-func tcxChain(index model.IfIndex, ingress bool, name func(ebpf.ProgramID) string) ([]OtherProgram, error) {
-	found, err := link.QueryPrograms(link.QueryOptions{Target: int(index), Attach: tcxAttach(ingress)})
-	if err != nil {
-		return nil, err
-	}
-	chain := make([]OtherProgram, 0, len(found.Programs))
-	for _, p := range found.Programs {
-		chain = append(chain, OtherProgram{Program: uint32(p.ID), Name: name(p.ID), Kind: string(AttachTCX)})
-	}
-	return chain, nil
-}
-
 // anchorTries is how often a place is looked for again whose neighbour has just gone.
 const anchorTries = 3
 
@@ -98,14 +85,15 @@ func anchorOf(index model.IfIndex, ingress bool, place model.Place, ours []ebpf.
 	case model.PlaceLast:
 		return link.Tail(), nil
 	}
-	chain, err := tcxChain(index, ingress, nameOf)
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+	var query tcxQuery
+	err := query.ask(index, ingress)
+	if errors.Is(err, unix.EINVAL) {
 		return link.Head(), nil // attaching finds out that there is no tcx
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the programs of the hook: %w", err)
 	}
-	others := slices.DeleteFunc(chain, func(n OtherProgram) bool { return slices.Contains(ours, ebpf.ProgramID(n.Program)) })
+	others := slices.DeleteFunc(query.chain(nameOf), func(n OtherProgram) bool { return slices.Contains(ours, ebpf.ProgramID(n.Program)) })
 	if seat := place.Seat(namesOf(others)); seat > 0 {
 		return link.AfterProgramByID(ebpf.ProgramID(others[seat-1].Program)), nil
 	}
@@ -118,14 +106,14 @@ const pinMoving = "_moving"
 // actUnspecified is TC_ACT_UNSPEC of linux/pkt_cls.h: the next program decides.
 const actUnspecified = -1
 
-// neutralName is the name of a program that does nothing.
+// neutralName is the name of the empty program of a link that is being moved.
 const neutralName = "waymark_moves"
 
 // neutral is a program that leaves every packet to the next one. The kernel accepts a
 // program only once in a chain.
-func neutral() (*ebpf.Program, error) {
+func neutral(name string) (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: neutralName, Type: ebpf.SchedCLS, License: "GPL",
+		Name: name, Type: ebpf.SchedCLS, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, actUnspecified), asm.Return()},
 	})
 }
@@ -143,7 +131,7 @@ func (a *attachment) move(directory string, place model.Place) error {
 	}
 	var nothing [2]*ebpf.Program
 	for i := range nothing {
-		p, err := neutral()
+		p, err := neutral(neutralName)
 		if err != nil {
 			return fmt.Errorf("load an empty program: %w", err)
 		}
@@ -153,6 +141,10 @@ func (a *attachment) move(directory string, place model.Place) error {
 	to, err := attachTCX(a.index, a.ingress, nothing[0], place, a.id)
 	if err != nil {
 		return err
+	}
+	info, err := to.Info()
+	if err != nil {
+		return errors.Join(fmt.Errorf("look up the link's id: %w", err), abandonLink(to))
 	}
 	moving := filepath.Join(directory, a.pinName()+pinMoving)
 	if err := to.Pin(moving); err != nil {
@@ -165,7 +157,7 @@ func (a *attachment) move(directory string, place model.Place) error {
 		return errors.Join(err, a.link.Update(a.program), abandonLink(to))
 	}
 	from := a.link
-	a.link = to
+	a.link, a.linkID = to, info.ID
 	return errors.Join(abandonLink(from), to.Pin(filepath.Join(directory, a.pinName())))
 }
 

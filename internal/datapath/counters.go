@@ -4,7 +4,10 @@ package datapath
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -13,22 +16,31 @@ import (
 func (d *Datapath) Counters() ([]Counters, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []Counters
-	for _, s := range d.served {
-		c, err := s.read()
-		if err != nil {
+	var err error
+	out := make([]Counters, len(d.served)) // sorted before they are filled, because they are large
+	for i, index := range slices.Sorted(maps.Keys(d.served)) {
+		if out[i], err = d.tallies.read(d.served[index]); err != nil {
 			return nil, err
 		}
-		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b Counters) int { return int(a.Index) - int(b.Index) })
 	return out, nil
 }
 
-func (s *served) read() (Counters, error) {
+// tallyReader reads counters. It keeps its memory, because they are read every second.
+type tallyReader struct{ perCPU []abiTally }
+
+// read reads what one interface has counted.
+func (r *tallyReader) read(s *served) (Counters, error) {
 	c := Counters{Index: s.index, Name: s.name}
-	var perCPU []abiTally
-	if err := s.tally.Lookup(uint32(0), &perCPU); err != nil {
+	if r.perCPU == nil {
+		cpus, err := ebpf.PossibleCPU()
+		if err != nil {
+			return c, fmt.Errorf("count CPUs: %w", err)
+		}
+		r.perCPU = make([]abiTally, cpus)
+	}
+	perCPU := r.perCPU
+	if err := s.tally.Lookup(uint32(0), perCPU); err != nil {
 		return c, fmt.Errorf("read the counters of interface %d: %w", s.index, err)
 	}
 	get := func(counter abiCounter) (sum uint64) {

@@ -45,6 +45,7 @@ type served struct {
 	ingress    *attachment
 	egress     *attachment
 	place      model.Place // of its programs among those of others
+	edges      [2]bool     // where the domain's edge filters, at egress and at ingress, as far as known
 	xdpRefused string
 	leftovers  []*attachment // attachments of other modes, found on recovery
 }
@@ -64,7 +65,8 @@ type Datapath struct {
 	applying sync.Mutex
 	mu       sync.Mutex
 	served   map[model.IfIndex]*served
-	set      *programSet // under applying; nil before the first Apply
+	leaving  sync.WaitGroup // programs that do nothing any more are taken off
+	set      *programSet    // under applying; nil before the first Apply
 
 	coverage *coverage.Log
 	intact   time.Time // when all hooks were last known to have their programs, under mu
@@ -77,6 +79,8 @@ type Datapath struct {
 	decapsulations [][16]byte
 
 	programNames map[ebpf.ProgramID]string // of others, under mu
+	query        tcxQuery                  // under mu
+	tallies      tallyReader               // under mu
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
@@ -335,6 +339,10 @@ func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]A
 			return err
 		}
 	}
+	if err := t.load(); err != nil {
+		t.abandon()
+		return err
+	}
 	if err := t.set.tally(t.tallies()); err != nil {
 		t.abandon()
 		return err
@@ -385,30 +393,16 @@ func (d *Datapath) retire(g *generation) {
 		kept[in.index] = true
 	}
 	d.set.forget(func(index model.IfIndex) bool { return kept[index] })
+	var left []*served
 	for index, s := range d.served {
-		if kept[index] {
-			continue
-		}
-		if err := d.drop(s); err != nil {
-			d.options.Log.Warn("leave an interface", "interface", index, "error", err)
-		}
-		delete(d.served, index)
-	}
-}
-
-// drop detaches an interface, ingress first, so that packets which have entered
-// are still completed.
-func (d *Datapath) drop(s *served) error {
-	var errs []error
-	for _, a := range append(s.leftovers, s.ingress, s.egress) {
-		if a != nil {
-			errs = append(errs, a.detach())
-			a.release()
+		if !kept[index] {
+			left = append(left, s)
+			delete(d.served, index)
 		}
 	}
-	s.tally.Close()
-	errs = append(errs, os.RemoveAll(d.directory(s.index)))
-	return errors.Join(errs...)
+	if err := d.leave(left); err != nil {
+		d.options.Log.Warn("leave interfaces", "number", len(left), "error", err)
+	}
 }
 
 // Interfaces returns how each interface is served.
@@ -466,17 +460,17 @@ func (d *Datapath) Close() error {
 	return nil
 }
 
-// Remove detaches every program and removes every pin.
+// Remove ends the treatment of all packets and removes every pin. With many interfaces, some
+// programs that do nothing are still on their hooks until AwaitLeft returns, or this process
+// ends.
 func (d *Datapath) Remove() error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
-	for index, s := range d.served {
-		errs = append(errs, d.drop(s))
-		delete(d.served, index)
-	}
+	errs = append(errs, d.leave(slices.Collect(maps.Values(d.served))))
+	clear(d.served)
 	if d.set != nil {
 		d.set.close()
 		d.set = nil

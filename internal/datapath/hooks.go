@@ -28,16 +28,6 @@ type HookState struct {
 	Fault    string         // why the hook could not be looked at
 }
 
-// DeviceTraffic is what a device and the hooks on it have counted.
-type DeviceTraffic struct {
-	Index          model.IfIndex
-	Received, Sent uint64 // packets, by the device
-	AtIngress      uint64 // packets, by the ingress hook
-	AtEgress       uint64
-	Forwarded      uint64 // packets that arrived here and left elsewhere without the stack, so without an egress hook
-	XDP            *OtherProgram
-}
-
 // Hooks looks at the hooks of the interfaces for which look returns true.
 func (d *Datapath) Hooks(look func(index model.IfIndex, mode AttachMode) bool) []HookState {
 	d.mu.Lock()
@@ -46,7 +36,7 @@ func (d *Datapath) Hooks(look func(index model.IfIndex, mode AttachMode) bool) [
 	for _, s := range d.served {
 		for _, a := range []*attachment{s.ingress, s.egress} {
 			if a != nil && look(s.index, a.mode) {
-				state := a.state(s.place, d.programName)
+				state := a.state(s.place, &d.query, d.programName)
 				state.Name = s.name
 				if !state.Attached && state.Fault == "" {
 					state.Fault = isGone(s.index)
@@ -88,20 +78,20 @@ func (d *Datapath) programName(id ebpf.ProgramID) string {
 }
 
 // state looks at one hook.
-func (a *attachment) state(place model.Place, name func(ebpf.ProgramID) string) HookState {
+func (a *attachment) state(place model.Place, query *tcxQuery, name func(ebpf.ProgramID) string) HookState {
 	s := HookState{Index: a.index, Ingress: a.ingress, Mode: a.mode, Program: uint32(a.id), Place: place}
 	if a.mode == AttachXDP {
 		s.Attached, s.InPlace = a.alive(), true
 		return s
 	}
-	chain, err := tcxChain(a.index, a.ingress, name)
+	err := query.ask(a.index, a.ingress)
+	chain := query.chain(name)
 	if err != nil && a.mode == AttachTCX && !errors.Is(err, unix.ENODEV) {
 		s.Fault = err.Error()
 	}
 	if a.mode == AttachTCX {
 		at := slices.IndexFunc(chain, func(n OtherProgram) bool { return n.Program == uint32(a.id) })
-		s.Attached = at >= 0 && a.alive()
-		if s.Attached {
+		if s.Attached = at >= 0 && query.isLink(at, a.linkID); s.Attached {
 			s.Before = chain[:at:at]
 			s.InPlace = place.Holds(namesOf(chain[:at]), namesOf(chain[at+1:]))
 		}
@@ -123,48 +113,6 @@ func (a *attachment) state(place model.Place, name func(ebpf.ProgramID) string) 
 	return s
 }
 
-// Devices reads what served devices and their hooks have counted, and which programs of
-// others they have in XDP.
-func (d *Datapath) Devices() ([]DeviceTraffic, error) {
-	links, err := netlink.LinkList()
-	if err != nil {
-		return nil, fmt.Errorf("list the interfaces: %w", err)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var out []DeviceTraffic
-	for _, l := range links {
-		s := d.served[model.IfIndex(l.Attrs().Index)]
-		if s == nil {
-			continue
-		}
-		c, err := s.read()
-		if err != nil {
-			return nil, err
-		}
-		t := DeviceTraffic{Index: s.index, XDP: d.othersXDP(s, l.Attrs().Xdp)}
-		if n := l.Attrs().Statistics; n != nil {
-			t.Received, t.Sent = n.RxPackets, n.TxPackets
-		}
-		for o := range model.NumOutcomes {
-			t.AtIngress += c.Ingress[o]
-			t.AtEgress += c.Egress[o]
-			t.Forwarded += c.Forwarded[o]
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
-// othersXDP is the program of someone else in XDP that runs before ours.
-func (d *Datapath) othersXDP(s *served, xdp *netlink.LinkXdp) *OtherProgram {
-	if xdp == nil || !xdp.Attached || s.ingress == nil || s.ingress.mode == AttachXDP {
-		return nil
-	}
-	id := ebpf.ProgramID(xdp.ProgId)
-	return &OtherProgram{Program: xdp.ProgId, Name: d.programName(id), Kind: string(AttachXDP)}
-}
-
 // Reposition takes our program on a hook to its place in the chain, if it is elsewhere. What was
 // counted meanwhile is not complete.
 func (d *Datapath) Reposition(index model.IfIndex, ingress bool) error {
@@ -183,7 +131,7 @@ func (d *Datapath) Reposition(index model.IfIndex, ingress bool) error {
 	if a == nil || a.mode == AttachXDP {
 		return nil
 	}
-	if state := a.state(s.place, d.programName); state.Attached && state.InPlace {
+	if state := a.state(s.place, &d.query, d.programName); state.Attached && state.InPlace {
 		return nil
 	}
 	d.countAs(d.counting, true)

@@ -119,7 +119,7 @@ func (d *Datapath) noteInherited(after *generation, t *transaction, name func(mo
 // inPlace reports whether both programs of an interface are on their hooks, in their places.
 func (d *Datapath) inPlace(s *served) bool {
 	for _, a := range []*attachment{s.ingress, s.egress} {
-		if state := a.state(s.place, d.programName); !state.Attached || !state.InPlace {
+		if state := a.state(s.place, &d.query, d.programName); !state.Attached || !state.InPlace {
 			return false
 		}
 	}

@@ -216,8 +216,8 @@ func (r *Runner) SetRecordsWanted(wanted bool) error {
 
 // Counters reads the programs' counters, summed over CPUs.
 func (r *Runner) Counters() (Counters, error) {
-	s := served{tally: r.site.tally}
-	return s.read()
+	var reader tallyReader
+	return reader.read(&served{tally: r.site.tally})
 }
 
 // Blocks gives what was counted in a block, for every measured flow.

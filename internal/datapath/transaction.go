@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -37,7 +38,7 @@ type transaction struct {
 	undo       []func() error
 }
 
-// prepare loads what an interface needs. Nothing that runs changes.
+// prepare notes what an interface needs. Nothing that runs changes.
 func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMode) error {
 	p := &prepared{in: in, want: want, place: t.places[in.index], edge: t.edges[in.index]}
 	if p.want == "" {
@@ -59,11 +60,16 @@ func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMo
 			return attachError(in.index, true, AttachXDP, errors.New(p.notXDP))
 		}
 	}
-	if _, err := t.programFor(p, false, ""); err != nil {
-		return err
+	return nil
+}
+
+// load loads the programs that the interfaces are expected to need.
+func (t *transaction) load() error {
+	needed := make(map[variant]bool)
+	for _, p := range t.interfaces {
+		needed[p.variant(false, "")], needed[p.variant(true, p.expected())] = true, true
 	}
-	_, err := t.programFor(p, true, p.expected())
-	return err
+	return t.set.load(slices.Collect(maps.Keys(needed)))
 }
 
 // expected is the mode of the ingress hook, unless the driver refuses it.
@@ -142,7 +148,7 @@ func (t *transaction) removeLeftovers() {
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
-		p.served.place = p.place
+		p.served.place, p.served.edges = p.place, p.edge
 		p.ingress.release()
 		p.egress.release()
 	}
@@ -166,12 +172,12 @@ func (p *prepared) modes(ingress bool) []AttachMode {
 	return []AttachMode{p.want}
 }
 
-func (t *transaction) programFor(p *prepared, ingress bool, mode AttachMode) (*ebpf.Program, error) {
+func (p *prepared) variant(ingress bool, mode AttachMode) variant {
 	v := variant{hook: hookEgressTC, linkHeader: p.in.device.linkHeader}
 	if ingress {
 		v.hook, v.fast = ingressHook(mode), p.in.device.fastIn(mode)
 	}
-	return t.set.program(v)
+	return v
 }
 
 // place swaps the program of one hook, or attaches it in the first mode that works.
@@ -195,7 +201,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 			if mode != current.mode {
 				continue
 			}
-			program, err := t.programFor(p, ingress, mode)
+			program, err := t.set.program(p.variant(ingress, mode))
 			if err != nil || program == current.program {
 				return err
 			}
@@ -210,7 +216,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	}
 	var errs []error
 	for _, mode := range modes {
-		program, err := t.programFor(p, ingress, mode)
+		program, err := t.set.program(p.variant(ingress, mode))
 		if err != nil {
 			return err
 		}
@@ -227,6 +233,9 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		}
 		*at, t.attached, t.hooked[p.index] = a, true, true
 		t.undo = append(t.undo, func() error {
+			if p.created {
+				return nil // abandon ends it, with all others
+			}
 			*at = nil
 			return a.detach()
 		})
@@ -264,12 +273,14 @@ func (t *transaction) rollback() error {
 
 // abandon drops new interfaces.
 func (t *transaction) abandon() {
-	for index, p := range t.interfaces {
-		if !p.created {
-			continue
+	var made []*served
+	for _, p := range t.interfaces {
+		if p.created {
+			p.served.edges = p.edge
+			made = append(made, p.served)
 		}
-		if err := t.datapath.drop(p.served); err != nil {
-			t.datapath.options.Log.Warn("forget an interface", "interface", index, "error", err)
-		}
+	}
+	if err := t.datapath.leave(made); err != nil {
+		t.datapath.options.Log.Warn("forget new interfaces", "error", err)
 	}
 }

@@ -37,7 +37,7 @@ var layers = map[string]string{
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
-	"internal/datapath":     "ioam srv6 internal/coverage internal/e2e internal/kernelclock internal/loss internal/model internal/pot",
+	"internal/datapath":     "ioam srv6 internal/coverage internal/e2e internal/kernelclock internal/loss internal/model internal/netlinkattr internal/pot",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/netlinkattr"
+)
+
+// DeviceTraffic is what a device and the hooks on it have counted.
+type DeviceTraffic struct {
+	Index          model.IfIndex
+	Received, Sent uint64 // packets, by the device
+	AtIngress      uint64 // packets, by the ingress hook
+	AtEgress       uint64
+	Forwarded      uint64 // packets that arrived here and left elsewhere without the stack, so without an egress hook
+	XDP            *OtherProgram
+}
+
+// Devices reads what served devices and their hooks have counted, and which programs of
+// others they have in XDP.
+func (d *Datapath) Devices() ([]DeviceTraffic, error) {
+	links, err := listLinks()
+	if err != nil {
+		return nil, fmt.Errorf("list the interfaces: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]DeviceTraffic, 0, len(d.served))
+	for _, l := range links {
+		s := d.served[l.index]
+		if s == nil {
+			continue
+		}
+		c, err := d.tallies.read(s)
+		if err != nil {
+			return nil, err
+		}
+		t := DeviceTraffic{Index: l.index, Received: l.received, Sent: l.sent, XDP: d.othersXDP(s, l.xdp)}
+		for o := range model.NumOutcomes {
+			t.AtIngress += c.Ingress[o]
+			t.AtEgress += c.Egress[o]
+			t.Forwarded += c.Forwarded[o]
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// linkCounts is what is looked at every two seconds of each link, of a thousand and more: so
+// no other attribute is read.
+type linkCounts struct {
+	index          model.IfIndex
+	received, sent uint64
+	xdp            ebpf.ProgramID // 0: none
+}
+
+func listLinks() (links []linkCounts, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(message []byte) bool {
+		if len(message) >= unix.SizeofIfInfomsg {
+			l := linkCounts{index: model.IfIndex(nl.DeserializeIfInfomsg(message).Index)}
+			l.read(message[unix.SizeofIfInfomsg:])
+			links = append(links, l)
+		}
+		return true
+	})
+	return links, err
+}
+
+func (l *linkCounts) read(attributes []byte) {
+	netlinkattr.Each(attributes, func(kind uint16, value []byte) {
+		switch {
+		case kind == unix.IFLA_STATS64 && len(value) >= 16: // struct rtnl_link_stats64
+			l.received, l.sent = binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
+		case kind == unix.IFLA_XDP:
+			netlinkattr.Each(value, func(kind uint16, value []byte) {
+				if kind >= unix.IFLA_XDP_PROG_ID && kind <= unix.IFLA_XDP_HW_PROG_ID && len(value) >= 4 { // with two modes, each has its own
+					l.xdp = ebpf.ProgramID(binary.NativeEndian.Uint32(value))
+				}
+			})
+		}
+	})
+}
+
+// othersXDP is the program of someone else in XDP that runs before ours.
+func (d *Datapath) othersXDP(s *served, id ebpf.ProgramID) *OtherProgram {
+	if id == 0 || s.ingress == nil || s.ingress.mode == AttachXDP {
+		return nil
+	}
+	return &OtherProgram{Program: uint32(id), Name: d.programName(id), Kind: string(AttachXDP)}
+}
