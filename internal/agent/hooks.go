@@ -164,7 +164,7 @@ func (h *hooks) note(served map[model.IfIndex]model.Interface, states []datapath
 			continue
 		}
 		h.looks[k] = s
-		switch h.watch.Note(k, hookwatch.Look{Attached: s.Attached, InPlace: s.InPlace}, now) {
+		switch h.watch.Note(k, hookwatch.Look{Attached: s.Attached, InPlace: s.InPlace, Changed: s.Changed}, now) {
 		case hookwatch.Reattach:
 			reattach = append(reattach, k)
 		case hookwatch.Reposition:
@@ -279,6 +279,9 @@ func (h *hooks) fact(i model.Interface, ingress bool, now time.Time) health.Hook
 	}
 	if s.Away.IsZero() && now.Sub(s.LastMove.Until) < hookRemember {
 		f.Away, f.AwayUntil = s.LastMove.Since, s.LastMove.Until
+	}
+	if now.Sub(s.Change.Until) < hookRemember {
+		f.Changed, f.ChangedUntil = s.Change.Since, s.Change.Until
 	}
 	for _, b := range look.Before {
 		f.Before = append(f.Before, b.String())

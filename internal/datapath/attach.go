@@ -26,6 +26,7 @@ type attachment struct {
 	id       ebpf.ProgramID
 	priority uint16        // of a clsact filter
 	left     *ebpf.Program // left by an earlier agent, kept until the change has succeeded
+	revision uint64        // of the tcx chain, when it was looked at or changed here; 0: not known
 }
 
 func (a *attachment) pinName() string {
@@ -71,7 +72,20 @@ func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode
 		a.link.Close()
 		return nil, fmt.Errorf("pin %s of interface %d: %w", a.pinName(), index, err)
 	}
+	a.changed()
 	return a, nil
+}
+
+// changed notes that the chain is as it was left here.
+func (a *attachment) changed() {
+	if a.mode != AttachTCX {
+		return
+	}
+	var query tcxQuery
+	a.revision = 0
+	if query.ask(a.index, a.ingress) == nil {
+		a.revision = query.revision()
+	}
 }
 
 func attachError(index model.IfIndex, ingress bool, mode AttachMode, err error) error {
@@ -105,6 +119,7 @@ func (a *attachment) update(program *ebpf.Program) error {
 		return attachError(a.index, a.ingress, a.mode, err)
 	}
 	a.program, a.id = program, id
+	a.changed()
 	return nil
 }
 

@@ -158,7 +158,9 @@ func (a *attachment) move(directory string, place model.Place) error {
 	}
 	from := a.link
 	a.link, a.linkID = to, info.ID
-	return errors.Join(abandonLink(from), to.Pin(filepath.Join(directory, a.pinName())))
+	err = errors.Join(abandonLink(from), to.Pin(filepath.Join(directory, a.pinName())))
+	a.changed()
+	return err
 }
 
 // abandonLink takes a link off its hook.

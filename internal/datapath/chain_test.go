@@ -379,3 +379,41 @@ func TestBehindXDP(t *testing.T) {
 		}
 	})
 }
+
+// A program of others that comes and goes between two looks leaves a trace in the chain, where ours
+// is in tcx; our own changes leave none.
+func TestChangeBetweenLooks(t *testing.T) {
+	neighbourly(t, "wm-dp-between", datapath.AttachTCX, func(t *testing.T, _ *lab.Lab, d *datapath.Datapath, c datapath.Config) {
+		look := func(what string, ingress, egress bool) {
+			t.Helper()
+			if in, out := hooksOf(t, d); in.Changed != ingress || out.Changed != egress || !in.Attached || !in.InPlace {
+				t.Errorf("%s: changed %v and %v, want %v and %v; %+v", what, in.Changed, out.Changed, ingress, egress, in)
+			}
+		}
+		if err := d.Apply(c); err != nil {
+			t.Fatal(err)
+		}
+		look("after the start", false, false)
+		look("again", false, false)
+		for _, ingress := range []bool{true, false} {
+			l := attachStranger(t, index(t), ingress, stranger(t, ebpf.SchedCLS, "passing", tcxPass), link.Head())
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			look("after a stranger", ingress, !ingress)
+			look("again", false, false)
+		}
+		c.Node.Interfaces[0].ID++
+		c.Node.Interfaces[0].Boundary = model.BoundaryStrip
+		c.Node.Interfaces[0].Roles = model.RoleIngress
+		if err := d.Apply(c); err != nil {
+			t.Fatal(err)
+		}
+		look("after a change of ours", false, false)
+		attachStranger(t, index(t), true, stranger(t, ebpf.SchedCLS, "stays", tcxPass), link.Head())
+		if err := d.Reposition(index(t), true); err != nil {
+			t.Fatal(err)
+		}
+		look("after a move", false, false)
+	})
+}

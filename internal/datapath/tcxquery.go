@@ -22,10 +22,10 @@ const mostTCX = 64
 // looked at every second.
 type tcxQuery struct {
 	attributes struct { // of BPF_PROG_QUERY in union bpf_attr of linux/bpf.h
-		target, attach, flags, attachFlags      uint32
-		programs                                uint64
-		count, _                                uint32
-		programFlags, links, linkFlags, version uint64
+		target, attach, flags, attachFlags       uint32
+		programs                                 uint64
+		count, _                                 uint32
+		programFlags, links, linkFlags, revision uint64
 	}
 	programs [mostTCX]ebpf.ProgramID
 	links    [mostTCX]link.ID
@@ -39,13 +39,13 @@ func (q *tcxQuery) ask(index model.IfIndex, ingress bool) error {
 	a := &q.attributes
 	a.target, a.attach, a.flags, a.attachFlags = uint32(index), uint32(tcxAttach(ingress)), 0, 0
 	a.programs, a.links = uint64(uintptr(unsafe.Pointer(&q.programs))), uint64(uintptr(unsafe.Pointer(&q.links)))
-	a.programFlags, a.linkFlags, a.version = 0, 0, 0
+	a.programFlags, a.linkFlags, a.revision = 0, 0, 0
 	a.count = mostTCX
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_QUERY, uintptr(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 	if errno == 0 {
 		return nil
 	}
-	a.count = 0
+	a.count, a.revision = 0, 0
 	if errors.Is(errno, unix.ENOENT) {
 		return nil // of a hook without programs
 	}
@@ -60,6 +60,9 @@ func (q *tcxQuery) chain(name func(ebpf.ProgramID) string) []OtherProgram {
 	}
 	return chain
 }
+
+// revision changes with each change of the hook's chain; 0: it is not known.
+func (q *tcxQuery) revision() uint64 { return q.attributes.revision }
 
 // isLink reports whether the program at a place belongs to a link.
 func (q *tcxQuery) isLink(at int, id link.ID) bool { return q.links[at] == id }

@@ -71,6 +71,7 @@ const (
 	HookDetached        Code = "hook_detached"
 	HookDisplaced       Code = "hook_displaced"
 	HookPreceded        Code = "hook_preceded"
+	HookChanged         Code = "hook_changed"
 	InlineForwarded     Code = "inline_forwarded"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
@@ -164,6 +165,7 @@ var kinds = []Kind{
 	{HookBypassed, Degraded, "a hook sees no packets, though its interface counts them (error at an edge of the domain)"},
 	{HookDetached, Degraded, "a program was taken off its hook (error at an edge of the domain)"},
 	{HookDisplaced, Degraded, "a program was not in its place among those of others (error at an edge of the domain)"},
+	{HookChanged, Info, "others changed the programs on a hook between two looks (error at an edge of the domain)"},
 	{HookPreceded, Info, "programs of others run before Waymark's (warning at an edge of the domain)"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},

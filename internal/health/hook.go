@@ -24,6 +24,8 @@ type Hook struct {
 	Before          []string  // programs of others that run earlier
 	XDP             []string  // the same, in XDP: they hide packets whatever the place
 
+	Changed, ChangedUntil time.Time // between these, others changed the chain, and left it as it should be; zero: not lately
+
 	Unseen      uint64    // packets that the device counted while the hook saw none
 	UnseenSince time.Time // zero: it sees packets
 }
@@ -58,6 +60,9 @@ func CheckHook(h Hook) []Warning {
 		ws = append(ws, h.displaced())
 	case len(h.Before)+len(h.XDP) > 0:
 		ws = append(ws, h.preceded())
+	}
+	if !h.Changed.IsZero() {
+		ws = append(ws, h.changed())
 	}
 	if !h.UnseenSince.IsZero() {
 		ws = append(ws, h.bypassed())
@@ -133,6 +138,12 @@ const (
 	modeClsact = "clsact"
 	placeFirst = "first"
 )
+
+func (h Hook) changed() Warning {
+	return h.warning(HookChanged,
+		fmt.Sprintf("others changed the programs on %s between %s and %s; one of theirs may have run before Waymark's meanwhile; %s", h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.harm()),
+		"nothing, if their programs run after Waymark's; else find what attaches and detaches them ('bpftool net' shows those that stay)")
+}
 
 func (h Hook) bypassed() Warning {
 	before := "no program of others is known to run before it"

@@ -20,6 +20,7 @@ type Key struct {
 // Look is what one look at a hook found.
 type Look struct {
 	Attached, InPlace bool
+	Changed           bool // others changed the chain of programs since the look before
 }
 
 // Traffic is what a device and the hook on it have counted in one direction.
@@ -36,6 +37,7 @@ const (
 	Detached  Cause = "detached"
 	Displaced Cause = "displaced"
 	Bypassed  Cause = "bypassed"
+	Changed   Cause = "changed" // a program of others may have come and gone between two looks
 )
 
 // Gap is a time in which packets may have passed a hook without the program.
@@ -60,6 +62,7 @@ type State struct {
 
 	Last     Gap    // the last time that has ended, in which it was off
 	LastMove Gap    // likewise, out of its place
+	Change   Gap    // the last time in which others changed the chain and left it as it should be
 	Repairs  int    // lately
 	Fault    string // why the last repair failed
 	Next     time.Time
@@ -156,6 +159,11 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 			h.report(Gap{Key: k, Cause: Displaced, Since: good})
 		}
 	default:
+		if l.Changed && !s.good.IsZero() && s.Off.IsZero() && s.Away.IsZero() {
+			h.report(Gap{Key: k, Cause: Changed, Since: s.good})
+			s.Change = Gap{k, Changed, s.good, now}
+			h.report(s.Change)
+		}
 		s.good, s.Fault = now, ""
 		h.end(k, s, now)
 		return None

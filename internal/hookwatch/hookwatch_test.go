@@ -246,3 +246,23 @@ func TestFirstLook(t *testing.T) {
 		}
 	}
 }
+
+// A chain that others changed between two looks, and left as it should be, is a gap that has ended;
+// after the first look, and beside another gap, it is none of its own.
+func TestChangedChain(t *testing.T) {
+	var gaps []Gap
+	h := New(func(g Gap) { gaps = append(gaps, g) })
+	changed := Look{Attached: true, InPlace: true, Changed: true}
+	h.Note(key, changed, at(0))
+	h.Note(key, good, at(1))
+	h.Note(key, changed, at(2))
+	h.Note(key, away, at(3))
+	h.Note(key, changed, at(4))
+	want := []Gap{{Key: key, Cause: Changed, Since: at(1)}, {key, Changed, at(1), at(2)}, {Key: key, Cause: Displaced, Since: at(2)}, {key, Displaced, at(2), at(4)}}
+	if !slices.Equal(gaps, want) {
+		t.Errorf("gaps %+v, want %+v", gaps, want)
+	}
+	if s := h.State(key); s.Change != want[1] {
+		t.Errorf("%+v", s.Change)
+	}
+}
