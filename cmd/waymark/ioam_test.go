@@ -22,7 +22,7 @@ func TestKeyFileOfNamespace(t *testing.T) {
 		"set 124 pot a.key": `PATCH /v1/namespaces/124 {"pot":{"key_file":"` + here + `/a.key"}}`,
 		"set 124 pot none":  `PATCH /v1/namespaces/124 {"pot":{"key_file":""}}`,
 		"add 124 drop-rejected on pot a.key": `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","pot":{"key_file":"` +
-			here + `/a.key","drop_rejected":true},"e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`,
+			here + `/a.key","drop_rejected":true,"clock_difference":"1s"},"e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`,
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "ioam", "namespace"}, strings.Fields(args)...)...)
 		if code != commandline.ExitOK || stdout+stderr != "" || f.last() != want {

@@ -38,6 +38,17 @@ func beginMove(t *testing.T, path string, i model.IfIndex) (from, to link.Link) 
 	return from, to
 }
 
+// programsAtIngress is how many programs the tcx hook has.
+func programsAtIngress(t *testing.T, i model.IfIndex) int {
+	t.Helper()
+	found, err := link.QueryPrograms(link.QueryOptions{Target: int(i), Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		t.Error(err)
+		return -1
+	}
+	return len(found.Programs)
+}
+
 // An agent that ended in the middle of a move leaves two links, of which one at most has our
 // program: the next agent goes on with that one alone.
 func TestMoveInterrupted(t *testing.T) {
@@ -46,14 +57,6 @@ func TestMoveInterrupted(t *testing.T) {
 	}
 	l := raise(t, "wm-dp-half")
 	path := pintest.Directory(t)
-	programs := func(i model.IfIndex) int {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: int(i), Attach: ebpf.AttachTCXIngress})
-		if err != nil {
-			t.Error(err)
-			return -1
-		}
-		return len(found.Programs)
-	}
 	for _, tt := range []struct {
 		end   string
 		leave func(i model.IfIndex, ours *ebpf.Program) error
@@ -104,14 +107,14 @@ func TestMoveInterrupted(t *testing.T) {
 			if d, err = datapath.Open(datapath.Options{PinPath: path}); err != nil {
 				return err
 			}
-			if got := programs(i); got != tt.found {
+			if got := programsAtIngress(t, i); got != tt.found {
 				t.Errorf("%s: the next agent finds %d programs, want %d", tt.end, got, tt.found)
 			}
 			if err := d.Apply(c); err != nil {
 				return err
 			}
-			if in, _ := hooksOf(t, d); !in.Attached || !in.InPlace || len(in.Before) != 0 || programs(i) != 1 {
-				t.Errorf("%s: %+v, and %d programs", tt.end, in, programs(i))
+			if in, _ := hooksOf(t, d); !in.Attached || !in.InPlace || len(in.Before) != 0 || programsAtIngress(t, i) != 1 {
+				t.Errorf("%s: %+v, and %d programs", tt.end, in, programsAtIngress(t, i))
 			}
 			if list, err := datapath.Attached(path); err != nil || len(list) != 1 || list[0].Ingress != datapath.AttachTCX {
 				t.Errorf("%s: pinned %+v, %v", tt.end, list, err)

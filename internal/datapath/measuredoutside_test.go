@@ -86,11 +86,11 @@ func classed(frame []byte, class byte) []byte {
 }
 
 // TestMeasuredAndDropped checks that a packet which this node drops for its options is not
-// received: neither in its block nor as one without a colour.
+// received: neither in its block nor with its delay mark, nor as one without a colour.
 func TestMeasuredAndDropped(t *testing.T) {
 	keys := testKeys(t, 1)
 	block := blockOf(fixedTime, time.Second)
-	colour := model.DefaultMarking().Colours[block&1]
+	marking := model.Marking{Mask: 0x1c, Colours: [2]uint8{0x04, 0x0c}, Delay: &[2]uint8{0x14, 0x1c}}
 	trace := []byte{0x31, 18, 0, 0, 0, 123, 0x08, 2, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	for _, tt := range []struct {
 		name   string
@@ -109,18 +109,15 @@ func TestMeasuredAndDropped(t *testing.T) {
 	} {
 		out, in := bothWays()
 		cfg := measuringConfig(out, in)
-		cfg.Measurement.MeanDelay = true
+		cfg.Measurement.MeanDelay, cfg.Measurement.Marking = true, marking
 		tt.config(&cfg)
 		p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC)
-		for _, unmarked := range []bool{false, true} {
+		for _, mark := range []uint8{0, marking.Colours[block&1], marking.Delay[block&1]} {
 			p.forget("in")
 			plain := measuredPacket(t, measuredPath(3)[2], reversed(measuredPath(3)), 0)
 			outer := craft.Between(measuredFrom, measuredPath(3)[2].String(), 0)
 			frame := craft.Ethernet(plain[:6], plain[6:12], outer.With(craft.Options(srv6.NextHeaderRouting, 2, tt.option), plain[14+40:]))
-			frame = classed(frame, colour)
-			if unmarked {
-				frame = classed(frame, 0x08) // no colour
-			}
+			frame = classed(frame, mark)
 			for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
 				verdict, _ := run(t, program, frame, 0)
 				if dropped(program, verdict) != tt.drop {
@@ -131,8 +128,11 @@ func TestMeasuredAndDropped(t *testing.T) {
 			if !tt.drop {
 				into := uint64(fixedTime-taiUTC.Nanoseconds()) % uint64(time.Second)
 				want.Packets, want.Octets, want.TimeSum = 2, 2*uint64(len(frame)-14), 2*into
-				if unmarked {
+				switch mark {
+				case 0:
 					want = BlockCounts{Flow: "in", Block: block, Unmarked: 2}
+				case marking.Delay[block&1]:
+					want.DelayPackets, want.DelayTimeSum = 2, 2*into
 				}
 			}
 			got.Complete, got.Selection = false, loss.Selection{}
