@@ -25,6 +25,8 @@ type Look struct {
 // Traffic is what a device and the hook on it have counted in one direction.
 type Traffic struct {
 	Device, Hook uint64
+	// Meanwhile are further packets that the hook counted until the device had been read.
+	Meanwhile uint64
 }
 
 // Cause is why packets may have passed a hook without the program. Gaps of several causes may

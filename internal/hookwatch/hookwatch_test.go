@@ -183,6 +183,17 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// Packets that come while the counters are read are no bypass, whichever is read first.
+func TestReadMeanwhile(t *testing.T) {
+	h := New(func(g Gap) { t.Errorf("%+v", g) })
+	h.Note(key, good, at(0))
+	h.Count(key, Traffic{Device: 10, Hook: 10, Meanwhile: 5}, at(0)) // not in Device yet
+	h.Count(key, Traffic{Device: 15, Hook: 15}, at(1))
+	h.Count(key, Traffic{Device: 20, Hook: 15, Meanwhile: 5}, at(2)) // in Device, and not in Hook yet
+	h.Count(key, Traffic{Device: 20, Hook: 20}, at(3))
+	h.Count(key, Traffic{Device: 20, Hook: 20}, at(4))
+}
+
 // Without a look, or without counters to compare, nothing is known of later.
 func TestUnknown(t *testing.T) {
 	h, other := New(nil), Key{Index: 8}

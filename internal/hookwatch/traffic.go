@@ -35,7 +35,7 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		return
 	}
 	before, came := s.at, t.Device-s.device
-	silent := s.compared && t.Hook == s.hook && t.Device >= s.device
+	silent := s.compared && t.Hook+t.Meanwhile == s.hook && t.Device >= s.device
 	if !s.compared {
 		before = now
 	}
