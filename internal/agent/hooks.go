@@ -237,11 +237,11 @@ func (h *hooks) count(now time.Time) {
 		if d.XDP != nil {
 			h.xdp[d.Index] = d.XDP.String()
 		}
-		h.watch.Count(hookwatch.Key{Index: d.Index, Ingress: true}, hookwatch.Traffic{Device: d.Received, Hook: d.AtIngress + d.Forwarded}, now)
+		h.watch.Count(hookwatch.Key{Index: d.Index, Ingress: true}, hookwatch.Traffic{Device: d.Received, Hook: d.AtIngress, Meanwhile: d.MeanwhileAtIngress}, now)
 		if egress := (hookwatch.Key{Index: d.Index}); fast {
 			h.watch.Incomparable(egress, now)
 		} else {
-			h.watch.Count(egress, hookwatch.Traffic{Device: d.Sent, Hook: d.AtEgress}, now)
+			h.watch.Count(egress, hookwatch.Traffic{Device: d.Sent, Hook: d.AtEgress, Meanwhile: d.MeanwhileAtEgress}, now)
 		}
 	}
 }

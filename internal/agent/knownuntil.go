@@ -61,10 +61,10 @@ func (k *knownUntil) selection(most int) func(model.IfIndex, datapath.AttachMode
 }
 
 // executed is until when gaps of hooks are noted, not after now.
-func (h *hooks) executed(now time.Time) time.Time {
+func (h *hooks) executed(now time.Time, quiet time.Duration) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.watch.Known(now)
+	return h.watch.Known(now, quiet)
 }
 
 // passed is until when all times are noted, not after now, in which packets may have passed the
@@ -73,16 +73,16 @@ func (k *knownUntil) passed(now time.Time) time.Time {
 	if since := k.changing.since(); !since.IsZero() && since.Before(now) {
 		now = since
 	}
-	return k.hooks.executed(now)
+	return k.hooks.executed(now, reportPeriod/2)
 }
 
 // unknown is why packets may have passed uncounted until a time, which is not known yet; 0: all
 // such times are noted.
-func (k *knownUntil) unknown(until time.Time) (why loss.Reasons) {
+func (k *knownUntil) unknown(until time.Time, quiet time.Duration) (why loss.Reasons) {
 	if since := k.changing.since(); !since.IsZero() && !since.After(until) {
 		why |= loss.InterfacesChanged
 	}
-	if k.hooks.executed(until).Before(until) {
+	if k.hooks.executed(until, quiet).Before(until) {
 		why |= loss.NotExecuted
 	}
 	if k.unserved.looked(until).Before(until) {
@@ -91,12 +91,12 @@ func (k *knownUntil) unknown(until time.Time) (why loss.Reasons) {
 	return why
 }
 
-// await looks until all gaps up to a time are noted, and not after an end. It returns what is
-// not known then.
+// await looks until all gaps up to a time are noted, and not after an end; hooks have to be quiet
+// for two pauses to be idle. It returns what is not known then.
 func (k *knownUntil) await(ctx context.Context, until, end time.Time, pause time.Duration) loss.Reasons {
 	for {
 		k.look(len(k.state.Load().resolved.Node.Interfaces))
-		why := k.unknown(until)
+		why := k.unknown(until, 2*pause)
 		if why == 0 || time.Now().Add(pause).After(end) || !sleep(ctx, pause) {
 			return why
 		}

@@ -18,40 +18,65 @@ import (
 type DeviceTraffic struct {
 	Index          model.IfIndex
 	Received, Sent uint64 // packets, by the device
-	AtIngress      uint64 // packets, by the ingress hook
+	AtIngress      uint64 // packets, by the ingress hook, before the device was read; with those that left without the stack
 	AtEgress       uint64
-	Forwarded      uint64 // packets that arrived here and left elsewhere without the stack, so without an egress hook
-	XDP            *OtherProgram
+	// Meanwhile are further packets that the hooks counted until the device had been read.
+	MeanwhileAtIngress, MeanwhileAtEgress uint64
+	XDP                                   *OtherProgram
 }
 
 // Devices reads what served devices and their hooks have counted, and which programs of
 // others they have in XDP.
 func (d *Datapath) Devices() ([]DeviceTraffic, error) {
+	earlier, err := d.hookPackets()
+	if err != nil {
+		return nil, err
+	}
 	links, err := listLinks()
 	if err != nil {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
+	}
+	later, err := d.hookPackets()
+	if err != nil {
+		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make([]DeviceTraffic, 0, len(d.served))
 	for _, l := range links {
 		s := d.served[l.index]
-		if s == nil {
+		before, ok := earlier[l.index]
+		if s == nil || !ok {
 			continue
 		}
-		c, err := d.tallies.read(s)
-		if err != nil {
-			return nil, err
-		}
-		t := DeviceTraffic{Index: l.index, Received: l.received, Sent: l.sent, XDP: d.othersXDP(s, l.xdp)}
-		for o := range model.NumOutcomes {
-			t.AtIngress += c.Ingress[o]
-			t.AtEgress += c.Egress[o]
-			t.Forwarded += c.Forwarded[o]
+		t := DeviceTraffic{Index: l.index, Received: l.received, Sent: l.sent, AtIngress: before[0], AtEgress: before[1], XDP: d.othersXDP(s, l.xdp)}
+		if after, ok := later[l.index]; ok {
+			t.MeanwhileAtIngress, t.MeanwhileAtEgress = after[0]-before[0], after[1]-before[1]
 		}
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// hookPackets are the packets that the hooks of each interface have counted, at ingress and
+// egress. What arrived and left elsewhere without the stack has passed no egress hook.
+func (d *Datapath) hookPackets() (map[model.IfIndex][2]uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[model.IfIndex][2]uint64, len(d.served))
+	for index, s := range d.served {
+		c, err := d.tallies.read(s)
+		if err != nil {
+			return nil, err
+		}
+		var sum [2]uint64
+		for o := range model.NumOutcomes {
+			sum[0] += c.Ingress[o] + c.Forwarded[o]
+			sum[1] += c.Egress[o]
+		}
+		all[index] = sum
+	}
+	return all, nil
 }
 
 // linkCounts is what is looked at every two seconds of each link, of a thousand and more: so

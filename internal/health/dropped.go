@@ -123,7 +123,7 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 		"compare line 2 of all key files ('waymark pot generate' makes new ones), then find the node whose pot_updated does not grow"
 	switch {
 	case p.Ahead > wrong+again:
-		why, cure = "their numbers are of a time that is ahead of this node's clock by more than clock-difference (1 s by default)", "synchronise the clocks of this node and the first one; if they are, an attacker forges proofs: renew the keys"
+		why, cure = "their numbers are ahead of this node's clock by more than clock-difference (default 1 s)", "synchronise the clocks of both nodes; if they are, an attacker forges proofs: renew the keys"
 	case wrong < again:
 		why, cure = "their numbers came before, or are much older than others", "find the node that sends packets twice or late, or the sender that replays them"
 	}

@@ -48,7 +48,7 @@ func TestRejectedProofs(t *testing.T) {
 		{"not dropped yet, the fate", Proofs{Rejected: 20}, "their packets went on", "pot_updated"},
 		{"dropped", Proofs{Accepted: 100, Rejected: 15, Invalid: 5, Dropped: 20}, "20 packets were dropped (pot_dropped)", "drop-rejected: false"},
 		{"replayed", Proofs{Accepted: 20, Replayed: 15, TooOld: 5}, "(pot_replayed 15, pot_too_old 5) and accepted 20: their numbers came before", "replays"},
-		{"ahead", Proofs{Accepted: 20, Replayed: 15, Ahead: 25}, "(pot_replayed 15, pot_ahead 25) and accepted 20: their numbers are of a time", "synchronise the clocks"},
+		{"ahead", Proofs{Accepted: 20, Replayed: 15, Ahead: 25}, "(pot_replayed 15, pot_ahead 25) and accepted 20: their numbers are ahead", "synchronise the clocks"},
 	} {
 		ws := RejectedProofs("eth0", tt.p)
 		checkLength(t, ws)

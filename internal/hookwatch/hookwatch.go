@@ -26,6 +26,8 @@ type Look struct {
 // Traffic is what a device and the hook on it have counted in one direction.
 type Traffic struct {
 	Device, Hook uint64
+	// Meanwhile are further packets that the hook counted until the device had been read.
+	Meanwhile uint64
 }
 
 // Cause is why packets may have passed a hook without the program. Gaps of several causes may
@@ -216,10 +218,10 @@ func (h *Hooks) Fail(k Key) {
 
 // Known is until when it is known where packets may have passed a hook without the program:
 // later than that, there may be gaps that were not noticed yet. now is when the last looks
-// and comparisons began.
-func (h *Hooks) Known(now time.Time) time.Time {
+// and comparisons began; by a hook that has been quiet for a time, nothing goes.
+func (h *Hooks) Known(now time.Time, quiet time.Duration) time.Time {
 	for _, s := range h.hooks {
-		for _, until := range []time.Time{s.Checked, s.until(now)} {
+		for _, until := range []time.Time{s.Checked, s.until(now, quiet)} {
 			if until.Before(now) {
 				now = until
 			}

@@ -173,7 +173,7 @@ func TestKnown(t *testing.T) {
 			sum.Device, sum.Hook = sum.Device+uint64(n[0]), sum.Hook+uint64(n[1])
 			h.Note(key, look, at(i))
 			h.Count(key, sum, at(i))
-			if got := int(h.Known(at(i)).Sub(begin).Seconds()); got != tt.known[i] {
+			if got := int(h.Known(at(i), time.Second).Sub(begin).Seconds()); got != tt.known[i] {
 				t.Errorf("%s, step %d: known until %d, want %d", tt.name, i, got, tt.known[i])
 			}
 		}
@@ -183,28 +183,51 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// A hook is known to be idle after a while, so that a pause of the traffic hides no bypass.
+func TestQuiet(t *testing.T) {
+	h := New(nil)
+	for i, device := range []uint64{5, 10, 10, 10, 10} {
+		h.Note(key, good, at(i))
+		h.Count(key, Traffic{Device: device, Hook: device}, at(i))
+		if got, want := h.Known(at(i), 3*time.Second), at([]int{0, 0, 0, 0, 4}[i]); got != want {
+			t.Errorf("step %d: known until %v, want %v", i, got, want)
+		}
+	}
+}
+
+// Packets that come while the counters are read are no bypass, whichever is read first.
+func TestReadMeanwhile(t *testing.T) {
+	h := New(func(g Gap) { t.Errorf("%+v", g) })
+	h.Note(key, good, at(0))
+	h.Count(key, Traffic{Device: 10, Hook: 10, Meanwhile: 5}, at(0)) // not in Device yet
+	h.Count(key, Traffic{Device: 15, Hook: 15}, at(1))
+	h.Count(key, Traffic{Device: 20, Hook: 15, Meanwhile: 5}, at(2)) // in Device, and not in Hook yet
+	h.Count(key, Traffic{Device: 20, Hook: 20}, at(3))
+	h.Count(key, Traffic{Device: 20, Hook: 20}, at(4))
+}
+
 // Without a look, or without counters to compare, nothing is known of later.
 func TestUnknown(t *testing.T) {
 	h, other := New(nil), Key{Index: 8}
-	if h.Known(at(9)) != at(9) {
+	if h.Known(at(9), time.Second) != at(9) {
 		t.Error("without hooks, something is unknown")
 	}
 	h.Note(key, good, at(1))
 	h.Count(key, Traffic{Device: 5, Hook: 5}, at(1))
 	h.Note(key, good, at(2))
-	if got := h.Known(at(2)); got != at(1) {
+	if got := h.Known(at(2), time.Second); got != at(1) {
 		t.Errorf("looked at and not compared: known until %v", got)
 	}
 	h.Incomparable(key, at(2))
-	if got := h.Known(at(2)); got != at(2) {
+	if got := h.Known(at(2), time.Second); got != at(2) {
 		t.Errorf("not to be compared: known until %v", got)
 	}
 	h.Fail(key)
-	if got := h.Known(at(3)); got != at(2) {
+	if got := h.Known(at(3), time.Second); got != at(2) {
 		t.Errorf("a look failed: known until %v", got)
 	}
 	h.Fail(other)
-	if got := h.Known(at(3)); !got.IsZero() {
+	if got := h.Known(at(3), time.Second); !got.IsZero() {
 		t.Errorf("a hook was never looked at, and is known until %v", got)
 	}
 	h.Note(other, off, at(3)) // since when is not known

@@ -19,7 +19,8 @@ type counts struct {
 	compared bool
 	counted  bool      // the hook has counted since the first comparison, or a gap has ended
 	at       time.Time // of the last comparison
-	proof    time.Time // the program was executed after it; of quiet hooks, up to at
+	proof    time.Time // the program was executed after it
+	moved    time.Time // the last comparison in which something had counted
 	device   uint64    // at the last comparison
 	hook     uint64
 	unseen   uint64    // packets that the device counted since the hook last did
@@ -36,7 +37,7 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		return
 	}
 	before, came := s.at, t.Device-s.device
-	silent := s.compared && t.Hook == s.hook && t.Device >= s.device
+	silent := s.compared && t.Hook+t.Meanwhile == s.hook && t.Device >= s.device
 	if !s.compared {
 		before = now
 	}
@@ -45,10 +46,10 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	switch {
 	case !silent: // it was executed after the comparison before
 		h.sees(k, s, now)
-		s.seen, s.since, s.proof = now, before, before
+		s.seen, s.moved, s.since, s.proof = now, now, before, before
 		return
 	case came == 0:
-		s.proof, s.row = now, 0
+		s.row = 0
 		if s.unseen == 0 {
 			s.seen = now
 		}
@@ -59,7 +60,7 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		return
 	}
 	s.unseen, s.row = s.unseen+came, s.row+came
-	s.proof = s.since
+	s.moved, s.proof = now, s.since
 	if s.gap.IsZero() && (s.row >= fewPackets || s.unseen >= bypassPackets) {
 		s.gap = s.since
 		if !s.counted {
@@ -91,12 +92,13 @@ func (h *Hooks) Incomparable(k Key, now time.Time) {
 	}
 }
 
-// until is until when it is known whether packets went past the hook.
-func (s *State) until(now time.Time) time.Time {
+// until is until when it is known whether packets went past the hook: if nothing has counted for
+// a while, none did.
+func (s *State) until(now time.Time, quiet time.Duration) time.Time {
 	switch {
 	case !s.compared:
 		return now // nothing is known of it by this, at any time
-	case !s.gap.IsZero():
+	case !s.gap.IsZero(), s.at.Sub(s.moved) >= quiet:
 		return s.at
 	}
 	return s.proof

@@ -46,7 +46,7 @@ func TestInterfacesChange(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	warned(t, l, "egress", "eth2")
 	reconfigure(full)
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(3500 * time.Millisecond) // a block with a guard on both sides, whenever it begins
 	e2e.Must(t, egress, "ip", "link", "set", "eth2", "name", "eth9")
 	time.Sleep(3 * time.Second)
 	warned(t, l, "egress", "eth9")
