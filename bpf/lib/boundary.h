@@ -42,7 +42,7 @@ static __always_inline enum outcome strip_ioam(context *ctx, struct packet *p,
 	int done;
 
 	if (!NODE.strips)
-		return outcome;
+		return OUTCOME_BOUNDARY_STRIP_PARTIAL;
 	if (o && o->stripped)
 		outcome = strip_first(ctx, p, o);
 	if (!(behind & FOUND_STRIP) || outcome == OUTCOME_DECAP_FAILED)
@@ -119,6 +119,7 @@ static __always_inline struct result at_edge_opened(context *ctx, struct packet 
 	}
 	return at_edge(ctx, p, o, role);
 }
+
 /*
  * Whether an edge may hold a packet that leaves by it, whose headers begin with one of a type. Not inlined:
  * the stack is small.

@@ -17,8 +17,8 @@ struct edge_headers {
 	__u32 length;
 	__u8 next_header;
 	__u8 shared; /* it has other options than those that are to be stripped */
-	__u16 offsets
-		[MAX_IOAM_OPTIONS]; /* of what is to be stripped, from the header's first byte */
+	/* of what is to be stripped, from the header's first byte */
+	__u16 offsets[MAX_IOAM_OPTIONS];
 };
 
 struct {
@@ -151,7 +151,10 @@ __noinline int read_destinations(context *ctx, const struct interface *on, __u32
 	return found;
 }
 
-/* The header after the IPv6 header and its Hop-by-Hop header, if there is one: its type, and where it is. */
+/*
+ * The header after the IPv6 header and its Hop-by-Hop header, if there is one: its type, and where it is.
+ * What cannot be read may hide another Hop-by-Hop header.
+ */
 static __always_inline __u32 find_behind(const struct packet *p, __u32 *begin)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
@@ -159,11 +162,9 @@ static __always_inline __u32 find_behind(const struct packet *p, __u32 *begin)
 
 	*begin = IPV6_HEADER;
 	if (!ip6)
-		return NEXT_NONE;
-	if (ip6->next_header != NEXT_HBH)
+		return NEXT_HBH;
+	if (ip6->next_header != NEXT_HBH || !hbh)
 		return ip6->next_header;
-	if (!hbh)
-		return NEXT_NONE;
 	*begin += ((__u32)hbh[1] + 1) << 3;
 	return hbh[0];
 }
