@@ -17,6 +17,9 @@ const volatile struct {
 	struct destination_key destination_key;
 	enum edge edge;
 	enum outside outside;
+	enum filter filter;
+	enum boundary_bits boundary_bits;
+	struct policy_key policy_key;
 	enum upper upper;
 	struct ioam_namespace ioam_namespace;
 	enum option_kind option_kind;

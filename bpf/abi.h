@@ -4,6 +4,7 @@
 #define WAYMARK_ABI_H
 
 #include <linux/types.h>
+#include "abi_boundary.h"
 #include "abi_e2e.h"
 #include "abi_forwarding.h"
 #include "abi_frequency.h"
@@ -165,36 +166,11 @@ enum limit {
 	NO_RULE = 0xffffffff,
 };
 
-enum role {
-	ROLE_INGRESS = 1,
-	ROLE_EGRESS = 2,
-};
-
-/* Where an interface drops IOAM: each is a role that it lacks, shifted. */
-enum edge {
-	EDGE_SHIFT = 2,
-	EDGE_INGRESS = ROLE_INGRESS << EDGE_SHIFT,
-	EDGE_EGRESS = ROLE_EGRESS << EDGE_SHIFT,
-};
-
-/* Where the domain ends at an interface: each is a role that it lacks, unless its policy is `ignore`. */
-enum outside {
-	OUTSIDE_SHIFT = 4,
-	OUTSIDE_INGRESS = ROLE_INGRESS << OUTSIDE_SHIFT,
-	OUTSIDE_EGRESS = ROLE_EGRESS << OUTSIDE_SHIFT,
-};
-
 /* What a device is by which packets appear to arrive after a served interface below it. */
 enum upper {
 	UPPER_NONE,
 	UPPER_MASTER, /* a bridge, a VRF, a bond */
 	UPPER_VLAN,
-};
-
-enum boundary {
-	BOUNDARY_DROP,
-	BOUNDARY_STRIP,
-	BOUNDARY_IGNORE,
 };
 
 enum timestamp_format {
@@ -248,7 +224,7 @@ struct node_config {
 	__u8 mainline;
 	__u8 link_header;	 /* bytes before an untagged packet: 14 or 0 */
 	__u8 fast;		 /* some interface of this program forwards here what can be */
-	__u8 has_edges;		 /* some interface drops IOAM */
+	__u8 has_edges;		 /* some interface drops some IOAM */
 	__u8 has_decapsulations; /* tunnels end here */
 	__u8 has_sources;	 /* some decapsulation takes packets of certain sources alone */
 	__u8 has_removals;	 /* some namespace is marked `remove` */
@@ -275,9 +251,10 @@ struct node_config {
 	__u8 nests;	      /* some encapsulation takes packets that carry IOAM already */
 	__u8 grows;	      /* some namespace lets incremental traces grow */
 	__u8 inserts_growing; /* some encapsulation has an incremental trace */
-	__u8 strips;	      /* some interface strips IOAM */
+	__u8 strips;	      /* some interface strips some IOAM */
 	__u8 may_take_back;   /* packets of measured flows may be dropped after they were counted */
-	__u8 pad[6];
+	__u8 has_policies;    /* some interface has policies of namespaces */
+	__u8 pad[5];
 	__u32 loopback_limit; /* packets that pay for a copy */
 	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
@@ -294,9 +271,9 @@ struct interface {
 	__u32 mac_head;	  /* its address, as in a frame */
 	__u16 mac_tail;
 	__u16 interface_id;
-	__u16 slot; /* of its counters */
-	__u8 roles; /* enum role, enum edge, and enum outside */
-	__u8 boundary;
+	__u16 slot;	/* of its counters */
+	__u8 roles;	/* enum role, enum edge, enum outside, and enum filter */
+	__u8 boundary;	/* enum boundary_bits */
 	__u8 insertion; /* the most that its encapsulations add, in units of 8 bytes; 0: none */
 	__u8 has_trie;
 	__u8 needs_upper; /* some rule asks for the upper layer */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Every map of the data plane. Those of a generation (namespaces and their index, interfaces,
- * decapsulations, tunnel sources and destinations, rules, rule_trie, encapsulations, collectors)
+ * boundary_policies, decapsulations, tunnel sources and destinations, rules, rule_trie, encapsulations, collectors)
  * hold two: the one that packets use, and the one that the agent fills next. The agent sizes them
  * to the configuration, and replaces them together with the programs when they become too small. It
  * keeps the others.
@@ -55,6 +55,17 @@ struct {
 	__type(key, __u32);
 	__type(value, struct interface);
 } interfaces SEC(".maps");
+
+/*
+ * Interface and IOAM namespace id -> the policy there, enum boundary, where it is not that of all others.
+ * Generation; at most 4096.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct policy_key);
+	__type(value, __u32);
+} boundary_policies SEC(".maps");
 
 /*
  * Next hops that the kernel's routes gave, each CPU's own. Generation; of a size that the

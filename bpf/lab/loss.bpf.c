@@ -2,8 +2,8 @@
 /*
  * Loses packets on a link of a lab: a clsact filter at the egress of the sending interface, after
  * all other programs there. Each rule chooses packets and counts what it saw and what it lost, or
- * sent twice. What is not lost may go to a device, from which a process reads it and sends it on
- * later.
+ * sent twice. A detour gives the packets that are not lost to a device; a process reads them there,
+ * and sends them on later.
  *
  * A frame is what the device is given. An offloaded one is many packets: it is lost whole or not at
  * all, because the link's far end gets it whole, too.

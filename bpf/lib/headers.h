@@ -11,9 +11,10 @@ struct headers {
 	__u16 upper;	  /* offset of the upper layer, from the IPv6 header; 0: not reached */
 	__u8 next_header; /* of the upper layer, else of the last header that was reached */
 	__u8 has_hbh : 1; /* one of the headers is a Hop-by-Hop header */
-	__u8 later_fragment : 1; /* not the first one: no header follows, only data */
-	__u8 has_ah : 1;	 /* one of the headers is an Authentication header */
-	__u8 has_segments : 1;	 /* a Routing header has segments left (RFC 8200 §4.4) */
+	__u8 later_fragment : 1;  /* not the first one: no header follows, only data */
+	__u8 has_ah : 1;	  /* one of the headers is an Authentication header */
+	__u8 has_segments : 1;	  /* a Routing header has segments left (RFC 8200 §4.4) */
+	__u8 has_destination : 1; /* one of the headers is a Destination Options header */
 };
 
 /* How far into a packet extension headers are followed when they are not at hand. */
@@ -45,6 +46,8 @@ __noinline int walk_headers(context *ctx, __u32 l3, struct headers *h)
 			h->has_hbh = 1;
 		else if (next == NEXT_AH)
 			h->has_ah = 1;
+		else if (next == NEXT_DESTINATION)
+			h->has_destination = 1;
 		header = at(p, offset, 8);
 		if (!header)
 			return 0;
@@ -77,25 +80,9 @@ static __always_inline void find_headers(context *ctx, const struct packet *p, _
 	h->later_fragment = 0;
 	h->has_ah = 0;
 	h->has_segments = 0;
+	h->has_destination = 0;
 	if (is_extension(first))
 		walk_headers(ctx, p->l3, h);
-}
-
-/*
- * Whether the headers from an offset on hold a Hop-by-Hop header, or were not read to their end. A
- * later fragment is harmless: without the first one it is not reassembled.
- */
-static __always_inline int may_hide_hbh(context *ctx, struct packet *p, __u8 first, __u32 begin)
-{
-	__u32 whole, reach = begin + UPPER_LAYER_REACH;
-	struct headers h;
-
-	if (!is_extension(first))
-		return 0;
-	whole = packet_length(ctx, p);
-	packet_pull(ctx, p, whole < reach ? whole : reach);
-	find_headers(ctx, p, first, begin, &h);
-	return h.has_hbh || !(h.later_fragment || h.upper);
 }
 
 /* Whether a sum over the packet, and over the headers that it has, is in an Authentication header (RFC 4302). */

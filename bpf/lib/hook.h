@@ -24,7 +24,7 @@ struct result {
 	enum stack_reason reason;
 };
 
-/* Whether this hook is an edge that drops: what it passes is proven to be free of IOAM. */
+/* Whether this hook is an edge that drops: what it passes is proven to be free of what it drops. */
 static __always_inline int drops_ioam(const struct packet *p, enum role role)
 {
 	return NODE.has_edges && p->on->roles & role << EDGE_SHIFT;

@@ -55,14 +55,14 @@ static __always_inline int is_refused(enum outcome outcome)
 }
 
 /*
- * Whether an interface that lets no IOAM out may have to drop a packet, given its first header after
+ * Whether an interface may have to drop a packet, or to take IOAM out of it, given its first header after
  * the IPv6 header: only the egress hook does that, which packets meet after the stack, and in tc.
  */
 static __always_inline int may_be_held(context *ctx, struct packet *p, const struct interface *out,
 				       __u8 next, __u32 offset)
 {
-	return COMPLETES && NODE.has_edges && out && out->roles & EDGE_EGRESS &&
-	       may_hide_hbh(ctx, p, next, offset);
+	return COMPLETES && out && filters_ioam(out, ROLE_EGRESS) && is_extension(next) &&
+	       holds(ctx, out, p->l3, next, offset);
 }
 
 /* Whether a packet may get a header that marks it, and IOAM besides: only the egress hook does both. */
@@ -210,8 +210,6 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	__u8 next_header;
 	int found;
 
-	if (!(p->on->roles & ROLE_INGRESS))
-		return at_boundary(ctx, p, o);
 	if (o->error) {
 		result.outcome = o->error;
 		if (NODE.mainline)
@@ -287,10 +285,14 @@ static __always_inline struct result with_other_header(context *ctx, struct pack
 	struct hop hop = {};
 
 	result.outcome = open_header(ctx, p, o);
-	if (drops_ioam(p, ROLE_INGRESS) && is_unproven(ctx, p, o, result.outcome))
-		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 	if (result.outcome != OUTCOME_NO_IOAM)
-		return result;
+		return drops_ioam(p, ROLE_INGRESS) ? dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED)
+						   : result;
+	if (!(p->on->roles & ROLE_INGRESS)) {
+		result = at_edge_opened(ctx, p, o, ROLE_INGRESS);
+		if (result.outcome != OUTCOME_NO_IOAM)
+			return result;
+	}
 	if (o->count) {
 		if (may_be_copy(o) && take_copy(ctx, o, p->on)) {
 			result.outcome = OUTCOME_LOOPBACK_RECEIVED;
@@ -299,14 +301,14 @@ static __always_inline struct result with_other_header(context *ctx, struct pack
 		}
 		result = with_options(ctx, p, o, &hop, path);
 		result.options = o->outcome;
-		if (may_be_probe(o) && p->on->roles & ROLE_INGRESS &&
-		    ends_probe(o, result.outcome)) {
+		if (may_be_probe(o) && ends_probe(o, result.outcome)) {
 			report_probe(ctx, o, p->on, &hop, result.outcome);
 			result.outcome = OUTCOME_ACTIVE_TERMINATED;
 			result.disposition = DROPPED;
 		}
 		return result;
 	}
+	result.reason = STACK_HEADERS;
 	result.outcome = without_options(ctx, p, o, o->length, NEXT_HBH);
 	if (is_removed(result.outcome))
 		result.reason = STACK_NONE;
@@ -372,8 +374,11 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 		return dropped(OUTCOME_BOUNDARY_TUNNEL_DROPPED);
 	if (next == NEXT_HBH)
 		return with_header(ctx, p, path);
-	if (drops_ioam(p, ROLE_INGRESS) && may_hide_hbh(ctx, p, next, IPV6_HEADER))
-		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
+	if (filters_ioam(p->on, ROLE_INGRESS) && is_extension(next)) {
+		result = at_edge(ctx, p, 0, ROLE_INGRESS);
+		if (result.outcome != OUTCOME_NO_IOAM)
+			return result;
+	}
 	if (NODE.inserts_inline && next == NEXT_ICMPV6) {
 		learn_too_big(ctx, p->l3);
 		packet_load(ctx, p);

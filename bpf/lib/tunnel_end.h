@@ -6,6 +6,7 @@
 #ifndef WAYMARK_TUNNEL_END_H
 #define WAYMARK_TUNNEL_END_H
 
+#include "boundary_policy.h"
 #include "edit.h"
 #include "headers.h"
 #include "hook.h"
@@ -217,7 +218,7 @@ static __always_inline int is_guarded_tunnel(context *ctx, struct packet *p)
 	struct headers h;
 	__u8 next;
 
-	if (!drops_ioam(p, ROLE_INGRESS) || !ip6)
+	if (!drops_ioam(p, ROLE_INGRESS) || default_policy(p->on) != BOUNDARY_DROP || !ip6)
 		return 0;
 	next = ip6->next_header;
 	if (next != NEXT_IPV6 && !is_extension(next))

@@ -16,21 +16,25 @@ import (
 
 func newInterfaceCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "interface [show [IF] | set IF [role ROLES] [boundary POLICY]]",
+		Use:   "interface [show [IF] | set IF [role ROLES] [boundary BOUNDARY]]",
 		Short: "Show and change roles and boundaries of the running agent's interfaces",
 		Long: `Show and change the roles of the running agent's interfaces, and what happens to
 IOAM at those that are the domain's edge. Changes are in force at once and last
 until the next reload; to keep them, write them into the file.
 
-  interface set IF [role ROLES] [boundary POLICY]
+  interface set IF [role ROLES] [boundary BOUNDARY]
   interface show [IF]
 
-  ROLES  := none | ingress | egress | ingress,egress
-  POLICY := drop | strip | ignore
+  ROLES    := none | ingress | egress | ingress,egress
+  BOUNDARY := POLICY [ns ID POLICY]...
+  POLICY   := drop | strip | ignore
 
-A setting that is not named does not change. Both change at once. set accepts the
-words that show prints. 'waymark status' shows an interface's state and counters.`,
+A setting that is not named does not change. Both change at once. boundary sets
+the default policy and those of namespaces; a namespace that is not named has
+the default. set accepts the words that show prints. 'waymark status' shows an
+interface's state and counters.`,
 		Example: `  waymark interface set eth0 role none boundary strip
+  waymark interface set eth0 boundary drop ns 123 ignore
   waymark interface set eth1 role ingress,egress
   waymark interface show`,
 	}
@@ -72,9 +76,11 @@ func completeInterfaceWords(opts *options) cobra.CompletionFunc {
 		case args[0] != "set":
 		case args[last] == "role":
 			return []cobra.Completion{"none", "ingress", "egress", "ingress,egress"}
-		case args[last] == "boundary":
+		case args[last] == "boundary", args[last-1] == "ns":
 			return []cobra.Completion{"drop", "strip", "ignore"}
-		case len(args)%2 == 0:
+		case args[last-1] == "boundary", last > 2 && args[last-2] == "ns":
+			return []cobra.Completion{"ns", "role"}
+		case last == 1, args[last-1] == "role":
 			return []cobra.Completion{"role", "boundary"}
 		}
 		return nil

@@ -92,6 +92,14 @@ func available[T cmp.Ordered](v, none T) string {
 	return fmt.Sprint(v)
 }
 
+// boundaryOf is the default policy, and how many namespaces have one of their own.
+func boundaryOf(i api.Interface) string {
+	if n := len(i.Namespaces); n > 0 {
+		return fmt.Sprintf("%s+%d", i.Boundary, n)
+	}
+	return i.Boundary
+}
+
 func printInterfaces(w io.Writer, list []api.Interface) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "INTERFACE\tINDEX\tID\tROLE\tBOUNDARY\tINGRESS\tEGRESS\tFORWARDS\tMTU\tRECORDS\tLOST")
@@ -101,11 +109,11 @@ func printInterfaces(w io.Writer, list []api.Interface) {
 			role = "edge"
 		}
 		if i.Index == 0 {
-			fmt.Fprintf(t, "%s\tmissing\t-\t%s\t%s\t-\t-\t%s\t-\t-\t-\n", i.Name, role, i.Boundary, i.Forwarding)
+			fmt.Fprintf(t, "%s\tmissing\t-\t%s\t%s\t-\t-\t%s\t-\t-\t-\n", i.Name, role, boundaryOf(i), i.Forwarding)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", i.Name, i.Index,
-			available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, i.Boundary,
+			available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, boundaryOf(i),
 			cmp.Or(i.IngressHook, "-"), cmp.Or(i.EgressHook, "-"), cmp.Or(i.Forwarding, "-"), i.MTU, i.RecordsWritten, i.RecordsLost)
 	}
 	t.Flush()

@@ -41,7 +41,7 @@ func (c *covered) note(s *state, from int64) {
 	log, missing := c.datapath.Coverage(), s.resolved.Missing
 	for _, i := range s.config.Interfaces {
 		if slices.Contains(missing, i.Name) {
-			log.Begin(coverage.Gap{Interface: i.Name, Ways: waysOf(i.Role, i.Boundary), Why: loss.InterfacesChanged, From: from})
+			log.Begin(coverage.Gap{Interface: i.Name, Ways: waysOf(i.Role, i.Boundary.Default), Why: loss.InterfacesChanged, From: from})
 		}
 	}
 	log.KeepOpen(missing, loss.InterfacesChanged, time.Now().UnixNano())

@@ -272,7 +272,7 @@ func (h *hooks) fact(i model.Interface, ingress bool, now time.Time) health.Hook
 	f := health.Hook{Interface: i.Name, Direction: directionOf(ingress), Place: look.Place.String(), Mode: string(look.Mode),
 		Off: s.Off, Away: s.Away, Repairs: s.Repairs, Fault: s.Fault, Next: s.Next, Unseen: s.Unseen, UnseenSince: s.Bypassed}
 	if i.Filters(ingress) {
-		f.Boundary = i.Boundary.String()
+		f.Boundary = i.Strictest().String()
 	}
 	if s.Off.IsZero() && now.Sub(s.Last.Until) < hookRemember {
 		f.Off, f.OffUntil = s.Last.Since, s.Last.Until

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	before := h.datapath.running().Node
-	strip := model.BoundaryStrip
+	strip := config.Boundary{Default: model.BoundaryStrip, Namespaces: []model.NamespacePolicy{{Namespace: 123, Boundary: model.BoundaryIgnore}}}
 	change := api.InterfaceChange{Role: &[]model.Role{}, Boundary: &strip}
 	if err := failure(h.client.SetInterface(ctx, "eth0", change)); err != nil {
 		t.Fatal(err)
@@ -34,20 +36,20 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	changed := func(when string) {
 		t.Helper()
 		node := h.datapath.running().Node
-		if in := node.Interfaces[0]; in.Roles != 0 || in.Boundary != strip || node.Interfaces[1].Roles != before.Interfaces[1].Roles {
+		if in := node.Interfaces[0]; in.Roles != 0 || in.Boundary != model.BoundaryStrip || !slices.Equal(in.Policies, strip.Namespaces) || node.Interfaces[1].Roles != before.Interfaces[1].Roles {
 			t.Errorf("%s: interfaces %+v", when, node.Interfaces)
 		}
 		if d := node.Decapsulations; len(d) != len(before.Decapsulations)+1 || d[len(d)-1].TunnelDestination != end {
 			t.Errorf("%s: decapsulations %+v", when, d)
 		}
-		if s := h.status(); !s.Modified || s.Interfaces[0].Boundary != "strip" || len(s.Decapsulations) != len(before.Decapsulations)+1 {
+		if s := h.status(); !s.Modified || s.Interfaces[0].Boundary != "strip" || s.Interfaces[0].Namespaces["123"] != "ignore" || len(s.Decapsulations) != len(before.Decapsulations)+1 {
 			t.Errorf("%s: status %+v", when, s)
 		}
 	}
 	changed("at once")
 	list, err := h.client.Interfaces(ctx)
 	ends, err2 := h.client.Decapsulations(ctx)
-	if err != nil || err2 != nil || len(list) != 2 || list[0].Boundary != strip || len(ends) != len(before.Decapsulations)+1 {
+	if err != nil || err2 != nil || len(list) != 2 || !reflect.DeepEqual(list[0].Boundary, strip) || len(ends) != len(before.Decapsulations)+1 {
 		t.Errorf("lists %+v, %+v (%v, %v)", list, ends, err, err2)
 	}
 

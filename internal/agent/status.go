@@ -7,8 +7,10 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"strconv"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
@@ -65,7 +67,7 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 	out := make([]api.Interface, 0, len(s.config.Interfaces))
 	for _, configured := range s.config.Interfaces {
 		i, there := resolved[configured.Name]
-		one := api.Interface{Name: configured.Name, Roles: []string{}, Boundary: configured.Boundary.String(),
+		one := api.Interface{Name: configured.Name, Roles: []string{}, Boundary: configured.Boundary.Default.String(), Namespaces: policies(configured.Boundary),
 			Forwarding: string(configured.Forwarding), Ingress: map[string]uint64{}, Egress: map[string]uint64{},
 			IngressOptions: map[string]uint64{}, EgressOptions: map[string]uint64{}}
 		for _, role := range configured.Role {
@@ -87,6 +89,15 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.FlowsEvicted, one.SequencesEvicted = c.FlowsEvicted, c.SequencesEvicted
 		}
 		out = append(out, one)
+	}
+	return out
+}
+
+// policies are those of namespaces at the domain's edge.
+func policies(b config.Boundary) map[string]string {
+	out := make(map[string]string, len(b.Namespaces))
+	for _, p := range b.Namespaces {
+		out[strconv.Itoa(int(p.Namespace))] = p.Boundary.String()
 	}
 	return out
 }

@@ -53,7 +53,8 @@ type Interface struct {
 	ID               uint16            `json:"id"`
 	IDWide           uint32            `json:"id_wide"`
 	Roles            []string          `json:"roles"`
-	Boundary         string            `json:"boundary"`
+	Boundary         string            `json:"boundary"`                      // the default policy
+	Namespaces       map[string]string `json:"boundary_namespaces,omitempty"` // those of namespaces
 	MTU              int               `json:"mtu"`
 	IngressHook      string            `json:"ingress_hook"`
 	EgressHook       string            `json:"egress_hook"`
@@ -189,11 +190,11 @@ type NamespaceExport struct {
 	Sample uint32           `json:"sample,omitempty"`
 }
 
-// InterfaceChange sets roles and the policy at the domain's edge; absent fields do not
+// InterfaceChange sets roles and the policies at the domain's edge; absent fields do not
 // change. No role is [].
 type InterfaceChange struct {
-	Role     *[]model.Role   `json:"role,omitempty"`
-	Boundary *model.Boundary `json:"boundary,omitempty"`
+	Role     *[]model.Role    `json:"role,omitempty"`
+	Boundary *config.Boundary `json:"boundary,omitempty"` // all policies: a word, or an object with default and namespaces
 }
 
 // Changed is the answer to a change of the configuration that is in force now.

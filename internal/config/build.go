@@ -43,7 +43,8 @@ func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, der
 		if !ok {
 			continue
 		}
-		link.Name, link.Boundary, link.Roles = in.Name, in.Boundary, in.roles()
+		link.Name, link.Roles = in.Name, in.roles()
+		link.Boundary, link.Policies = in.Boundary.Default, in.Boundary.Namespaces
 		if _, twice := index[in.Name]; !twice {
 			index[in.Name] = link.Index
 		}

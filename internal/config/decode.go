@@ -140,7 +140,12 @@ func (d *decoder) value(node ast.Node, path string, dst reflect.Value) {
 		}
 		return
 	}
-	switch c, ok := codecs[dst.Type()]; {
+	c, ok := codecs[dst.Type()]
+	if m, is := dst.Addr().Interface().(inMapping); is && (!ok || isMapping(node)) {
+		m.fromMapping(d, node, at, path)
+		return
+	}
+	switch {
 	case ok:
 		d.scalar(node, at, path, c, dst)
 	case dst.Kind() == reflect.Slice:
@@ -236,14 +241,8 @@ func listCure(text string, c codec) string {
 
 func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.Value) {
 	known := fields(dst.Type())
-	var pairs []*ast.MappingValueNode
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		pairs = n.Values
-	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{n}
-	case *ast.NullNode:
-	default:
+	pairs, ok := pairsOf(node)
+	if !ok {
 		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), "write a mapping with the keys "+keyList(known))
 		return
 	}

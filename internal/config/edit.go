@@ -193,9 +193,9 @@ func (c *Config) namespace(id ioam.NamespaceID) int {
 	return slices.IndexFunc(c.Namespaces, func(ns Namespace) bool { return ns.ID == id })
 }
 
-// SetInterface sets an interface's roles and its policy at the domain's edge; nil
+// SetInterface sets an interface's roles and all its policies at the domain's edge; nil
 // leaves either as it is.
-func (c *Config) SetInterface(name string, roles *model.Role, boundary *model.Boundary) (*Config, error) {
+func (c *Config) SetInterface(name string, roles *model.Role, boundary *Boundary) (*Config, error) {
 	i := slices.IndexFunc(c.Interfaces, func(in Interface) bool { return in.Name == name })
 	if i < 0 {
 		return nil, refuse("interfaces", fmt.Sprintf("%q is not an interface that this node serves", name),

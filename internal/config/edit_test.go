@@ -182,7 +182,8 @@ func (tt edit) check(t *testing.T) {
 }
 
 func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
-	both, none, egress, strip := model.RoleIngress|model.RoleEgress, model.Role(0), model.RoleEgress, model.BoundaryStrip
+	both, none, egress, strip := model.RoleIngress|model.RoleEgress, model.Role(0), model.RoleEgress, Boundary{Default: model.BoundaryStrip}
+	filtering := Boundary{Namespaces: []model.NamespacePolicy{{Namespace: 7, Boundary: model.BoundaryStrip}, {Namespace: 123, Boundary: model.BoundaryIgnore}}}
 	end := netip.MustParseAddr("2001:db8:ff::3")
 	ending := func(c *Config) *Config {
 		next, err := c.AddDecapsulation(Decapsulation{TunnelDestination: end})
@@ -195,6 +196,8 @@ func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
 		{name: "roles", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth1", &both, nil) }, has: "    role: [ingress, egress]\n    boundary: drop\n"},
 		{name: "boundary", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth0", nil, &strip) }, has: "role: [ingress, egress]\n    boundary: strip\n"},
 		{name: "both", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth0", &egress, &strip) }, has: "role: [egress]\n    boundary: strip\n"},
+		{name: "policies of namespaces", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth0", &egress, &filtering) },
+			has: "role: [egress]\n    boundary:\n      default: drop\n      namespaces:\n        7: strip\n        123: ignore\n"},
 		{name: "an interface that is not served", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth7", nil, &strip) },
 			wantErr: `"eth7" is not an interface that this node serves; add it to interfaces in the configuration file, then: waymark agent reload`},
 		{name: "a role that is in use", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth1", &none, nil) },

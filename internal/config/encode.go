@@ -38,6 +38,11 @@ func nodeOf(v reflect.Value) any {
 		}
 		v = v.Elem()
 	}
+	if m, ok := v.Interface().(asMapping); ok {
+		if t, needed := m.mapping(); needed {
+			return t
+		}
+	}
 	if c, ok := codecs[v.Type()]; ok {
 		return scalar{c.text(v.Interface()), c.form}
 	}

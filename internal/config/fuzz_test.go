@@ -13,6 +13,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add([]byte(twoInterfaces))
 	f.Add([]byte("collectors: []"))
+	f.Add([]byte(filtering))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("F", data)
 		if err != nil {

@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		{"node id", *c.Node.ID, uint32(2)},
 		{"interface 1's name", c.Interfaces[1].Name, "no"},
 		{"interface 1's id", *c.Interfaces[1].ID, uint16(0xca)},
-		{"interface 1's default boundary", c.Interfaces[1].Boundary, uint8(0)},
+		{"interface 1's default boundary", c.Interfaces[1].Boundary.Default, uint8(0)},
 		{"namespace data", c.Namespaces[0].Data, uint32(0xdeadbeef)},
 		{"schema data", c.Namespaces[0].Schema.Data, "rack\t7 é"},
 		{"frequency's n", e.Frequency.N, uint32(100)},

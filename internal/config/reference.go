@@ -60,6 +60,9 @@ func describeType(t reflect.Type) (text string, inner reflect.Type) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if d, ok := reflect.Zero(t).Interface().(documented); ok {
+		return d.document()
+	}
 	if c, ok := codecs[t]; ok {
 		return c.wants, nil
 	}

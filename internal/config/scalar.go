@@ -103,6 +103,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[model.Boundary](): words(
 		word[model.Boundary]{"drop", model.BoundaryDrop}, word[model.Boundary]{"strip", model.BoundaryStrip},
 		word[model.Boundary]{"ignore", model.BoundaryIgnore}),
+	reflect.TypeFor[Boundary](): newCodec(formText, "drop, strip or ignore, or a mapping with default and namespaces", parseBoundary, Boundary.String),
 	reflect.TypeFor[model.Mode](): words(
 		word[model.Mode]{"inline", model.ModeInline}, word[model.Mode]{"encap", model.ModeEncap}, word[model.Mode]{"auto", model.ModeAuto}),
 	reflect.TypeFor[model.ExportMode](): words(

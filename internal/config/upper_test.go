@@ -125,7 +125,7 @@ func TestResolveUppers(t *testing.T) {
 	if err := r.Node.Validate(); err != nil {
 		t.Error(err)
 	}
-	c.Interfaces[0].Role, c.Interfaces[0].Boundary, c.Encapsulations = nil, model.BoundaryDrop, nil
+	c.Interfaces[0].Role, c.Interfaces[0].Boundary, c.Encapsulations = nil, Boundary{}, nil
 	if r, err = c.Resolve(host); err != nil || !reflect.DeepEqual(r.Outside, map[model.IfIndex]bool{4: true, 20: true}) {
 		t.Errorf("outside are %v, %v", r.Outside, err)
 	}

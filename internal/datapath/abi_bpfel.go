@@ -96,6 +96,13 @@ type abiBlockNotes struct {
 	Unsized      uint32
 }
 
+type abiBoundaryBits uint32
+
+const (
+	abiBoundaryBitsBOUNDARY_DEFAULT    abiBoundaryBits = 3
+	abiBoundaryBitsBOUNDARY_NAMESPACES abiBoundaryBits = 4
+)
+
 type abiCarrier uint32
 
 const (
@@ -320,6 +327,14 @@ type abiEncapsulation struct {
 	Patches        [9]abiPatch
 	Header         [64]uint64
 }
+
+type abiFilter uint32
+
+const (
+	abiFilterFILTER_SHIFT   abiFilter = 6
+	abiFilterFILTER_INGRESS abiFilter = 64
+	abiFilterFILTER_EGRESS  abiFilter = 128
+)
 
 type abiFlow struct {
 	_        structs.HostLayout
@@ -623,7 +638,8 @@ type abiNodeConfig struct {
 	InsertsGrowing    uint8
 	Strips            uint8
 	MayTakeBack       uint8
-	Pad               [6]uint8
+	HasPolicies       uint8
+	Pad               [5]uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
 	FlowKeys          [11]uint64
@@ -767,6 +783,14 @@ const (
 	abiPlaceStatePLACE_LEFT   abiPlaceState = 1
 	abiPlaceStateFINGERPRINTS abiPlaceState = 2
 )
+
+type abiPolicyKey struct {
+	_           structs.HostLayout
+	Ifindex     uint32
+	NamespaceId uint16
+	Half        uint8
+	Pad         uint8
+}
 
 type abiPostcard struct {
 	_        structs.HostLayout

@@ -4,7 +4,7 @@ package datapath
 
 // capacity is the number of entries in each table of a generation.
 type capacity struct {
-	interfaces, interfaceTable, namespaces, namespaceIndex,
+	interfaces, interfaceTable, policies, namespaces, namespaceIndex,
 	decapsulations, sources, destinations,
 	rules, trie, encapsulations, collectors uint32
 }
@@ -17,6 +17,7 @@ func (g *generation) needs() capacity {
 	return capacity{
 		interfaces:     uint32(len(g.interfaces)),
 		interfaceTable: uint32(g.interfaceHash.size()),
+		policies:       uint32(g.policies),
 		namespaces:     uint32(len(g.namespaces)),
 		namespaceIndex: uint32(g.namespaceHash.size()),
 		decapsulations: uint32(len(g.tunnelEnds.ends)),
@@ -31,7 +32,7 @@ func (g *generation) needs() capacity {
 
 func (c *capacity) each() []*uint32 {
 	return []*uint32{
-		&c.interfaces, &c.interfaceTable, &c.namespaces, &c.namespaceIndex,
+		&c.interfaces, &c.interfaceTable, &c.policies, &c.namespaces, &c.namespaceIndex,
 		&c.decapsulations, &c.sources, &c.destinations,
 		&c.rules, &c.trie, &c.encapsulations, &c.collectors,
 	}
@@ -63,6 +64,7 @@ func (c capacity) fits(needed capacity) bool {
 func (c capacity) sizes() map[string]uint32 {
 	return map[string]uint32{
 		mapInterfaces:     2 * c.interfaceTable,
+		mapPolicies:       2 * c.policies,
 		mapNamespaces:     2 * c.namespaces,
 		mapNamespaceIndex: 2 * c.namespaceIndex,
 		mapDecapsulations: 2 * c.decapsulations,

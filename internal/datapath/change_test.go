@@ -81,6 +81,7 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 		last := cfg.Node.Interfaces[number-1]
 		cfg.Node.Interfaces[0].Roles = model.RoleIngress // so that edges are compiled in, of both kinds
 		cfg.Node.Interfaces[2].Roles, cfg.Node.Interfaces[2].Boundary = model.RoleIngress, model.BoundaryStrip
+		cfg.Node.Interfaces[2].Policies = []model.NamespacePolicy{{Namespace: 123, Boundary: model.BoundaryDrop}}
 		cfg.Node.Interfaces, cfg.Node.Encapsulations = cfg.Node.Interfaces[:number-1], cfg.Node.Encapsulations[:number-1]
 		if err := d.Apply(cfg); err != nil {
 			return err
@@ -97,6 +98,9 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 			{"a namespace", func() { cfg.Node.Namespaces = append(cfg.Node.Namespaces, model.Namespace{ID: 7, Data: 9}) }},
 			{"a role and a policy", func() {
 				cfg.Node.Interfaces[1].Roles, cfg.Node.Interfaces[1].Boundary = 0, model.BoundaryStrip
+			}},
+			{"a policy of a namespace", func() {
+				cfg.Node.Interfaces[1].Policies = []model.NamespacePolicy{{Namespace: 7, Boundary: model.BoundaryIgnore}}
 			}},
 			{"an encapsulation", func() { cfg.Node.Encapsulations[3].Options[0].Trace.Size = 64 }},
 			{"fewer encapsulations", func() { cfg.Node.Encapsulations = cfg.Node.Encapsulations[:2] }},

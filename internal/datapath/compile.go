@@ -21,9 +21,11 @@ const noRule = 1<<32 - 1
 // compiledInterface is what the programs know about an interface; its slot, and
 // whether it forwards fast, are only known when it is attached.
 type compiledInterface struct {
-	index  model.IfIndex
-	entry  abiInterface
-	device device
+	index    model.IfIndex
+	entry    abiInterface
+	device   device
+	strips   bool // some IOAM, where it has no role
+	policies []model.NamespacePolicy
 }
 
 // generation is a configuration as tables; indexes are relative to the start of
@@ -33,6 +35,7 @@ type generation struct {
 	interfaces     []compiledInterface
 	uppers         []abiInterface
 	interfaceHash  perfectHash
+	policies       int // of namespaces, at all edges
 	namespaces     []abiIoamNamespace
 	namespaceHash  perfectHash
 	tunnelEnds     tunnelEnds
@@ -50,7 +53,7 @@ type generation struct {
 // removes reports whether the ingress hook may remove a header from a packet.
 func (g *generation) removes(in compiledInterface) bool {
 	if model.Role(in.entry.Roles)&model.RoleIngress == 0 {
-		return model.Boundary(in.entry.Boundary) == model.BoundaryStrip
+		return in.strips
 	}
 	return g.node.HasDecapsulations > 0 || g.node.HasRemovals > 0
 }
@@ -139,12 +142,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	for _, i := range cfg.Interfaces {
 		in := compiledInterface{index: i.Index, device: deviceOf(i.Index)}
 		in.entry = compileInterface(i, in.device)
-		if in.entry.Roles>>abiEdgeEDGE_SHIFT != 0 {
-			g.node.HasEdges = 1
-		}
-		if i.Boundary == model.BoundaryStrip && i.Roles != model.RoleIngress|model.RoleEgress {
-			g.node.Strips = 1
-		}
+		g.compileEdge(i, &in)
 		if in.device.fast {
 			g.node.NextHopSets = nextHopSets(nextHops)
 		}
@@ -167,11 +165,18 @@ func compileInterface(i model.Interface, dev device) abiInterface {
 		Boundary:        uint8(i.Boundary),
 		FirstRule:       noRule,
 	}
-	if i.Boundary == model.BoundaryDrop {
-		entry.Roles |= uint8(^i.Roles&(model.RoleIngress|model.RoleEgress)) << abiEdgeEDGE_SHIFT
+	lacks := uint8(^i.Roles & (model.RoleIngress | model.RoleEgress))
+	if i.Strictest() == model.BoundaryDrop {
+		entry.Roles |= lacks << abiEdgeEDGE_SHIFT
 	}
 	if i.Boundary != model.BoundaryIgnore {
-		entry.Roles |= uint8(^i.Roles&(model.RoleIngress|model.RoleEgress)) << abiOutsideOUTSIDE_SHIFT
+		entry.Roles |= lacks << abiOutsideOUTSIDE_SHIFT
+	}
+	if i.Strictest() != model.BoundaryIgnore {
+		entry.Roles |= lacks << abiFilterFILTER_SHIFT
+	}
+	if len(i.Policies) > 0 && lacks != 0 {
+		entry.Boundary |= uint8(abiBoundaryBitsBOUNDARY_NAMESPACES)
 	}
 	if dev.fast {
 		entry.IsVeth = boolean(dev.veth)
@@ -179,6 +184,18 @@ func compileInterface(i model.Interface, dev device) abiInterface {
 		entry.MacTail = binary.NativeEndian.Uint16(dev.address[4:])
 	}
 	return entry
+}
+
+// compileEdge notes what an interface asks for where it has no role.
+func (g *generation) compileEdge(i model.Interface, in *compiledInterface) {
+	if i.Roles == model.RoleIngress|model.RoleEgress {
+		return
+	}
+	in.strips, in.policies = i.Strips(), i.Policies
+	g.node.HasEdges |= boolean(i.Strictest() == model.BoundaryDrop)
+	g.node.Strips |= boolean(in.strips)
+	g.node.HasPolicies |= boolean(len(i.Policies) > 0)
+	g.policies += len(i.Policies)
 }
 
 func compileUpper(u model.Upper) abiInterface {

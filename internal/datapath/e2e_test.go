@@ -70,7 +70,7 @@ func (g generator) destinationOptions(next byte) []byte {
 		case 1:
 			options = append(options, g.trace()...)
 		case 2:
-			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
+			options = append(options, [][]byte{{0x31, 2, 0, byte(g.IntN(5))}, g.proof(), g.incremental(), g.directExport(), g.foreignIOAM()}[g.IntN(5)]...)
 		case 3, 4, 5:
 			size := g.IntN(12)
 			options = append(options, g.padding(g.IntN(5))...)

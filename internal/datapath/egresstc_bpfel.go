@@ -19,6 +19,7 @@ const (
 	egressTCMapArrivals           = "arrivals"
 	egressTCMapBehaviours         = "behaviours"
 	egressTCMapBlockClocks        = "block_clocks"
+	egressTCMapBoundaryPolicies   = "boundary_policies"
 	egressTCMapClock              = "clock"
 	egressTCMapCollectors         = "collectors"
 	egressTCMapDecapsulations     = "decapsulations"
@@ -29,6 +30,7 @@ const (
 	egressTCMapE2eNumbers         = "e2e_numbers"
 	egressTCMapE2ePackets         = "e2e_packets"
 	egressTCMapE2eRecentFlows     = "e2e_recent_flows"
+	egressTCMapEdgeHeadersAtHand  = "edge_headers_at_hand"
 	egressTCMapEncapsulations     = "encapsulations"
 	egressTCMapExtractionAtHand   = "extraction_at_hand"
 	egressTCMapFlowClock          = "flow_clock"
@@ -125,6 +127,7 @@ type egressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.MapSpec `ebpf:"boundary_policies"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
@@ -135,6 +138,7 @@ type egressTCMapSpecs struct {
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
 	E2eRecentFlows     *ebpf.MapSpec `ebpf:"e2e_recent_flows"`
+	EdgeHeadersAtHand  *ebpf.MapSpec `ebpf:"edge_headers_at_hand"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
@@ -207,6 +211,7 @@ type egressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.Map `ebpf:"boundary_policies"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
@@ -217,6 +222,7 @@ type egressTCMaps struct {
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
 	E2eRecentFlows     *ebpf.Map `ebpf:"e2e_recent_flows"`
+	EdgeHeadersAtHand  *ebpf.Map `ebpf:"edge_headers_at_hand"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
@@ -263,6 +269,7 @@ func (m *egressTCMaps) Close() error {
 		m.Arrivals,
 		m.Behaviours,
 		m.BlockClocks,
+		m.BoundaryPolicies,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
@@ -273,6 +280,7 @@ func (m *egressTCMaps) Close() error {
 		m.E2eNumbers,
 		m.E2ePackets,
 		m.E2eRecentFlows,
+		m.EdgeHeadersAtHand,
 		m.Encapsulations,
 		m.ExtractionAtHand,
 		m.FlowClock,

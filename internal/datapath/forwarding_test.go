@@ -229,6 +229,9 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	if next != 0 && arrived[14+6] == 0 && after.Outcome == model.OutcomeOptionsRemoved {
 		return false // what is put together anew after a Hop-by-Hop header is left to the stack
 	}
+	if after.Outcome == model.OutcomeBoundaryIgnored || after.Outcome == model.OutcomeBoundaryStripPartial {
+		return false // IOAM is left in it
+	}
 	if next != 0 {
 		return (after.Outcome < model.OutcomeRemovalPartial || after.Outcome > model.OutcomeDecapRefusedInner) && !after.Outcome.Malformed()
 	}
@@ -298,7 +301,10 @@ func TestForwardingAgreement(t *testing.T) {
 			cfg.Encapsulations[i].Interface = departureIndex
 		}
 		if len(cfg.Encapsulations) == 0 && g.IntN(3) == 0 {
-			cfg.Interfaces[1].Roles = model.RoleIngress
+			cfg.Interfaces[1].Roles, cfg.Interfaces[1].Boundary = model.RoleIngress, model.Boundary(g.IntN(3))
+			if g.IntN(2) == 0 {
+				cfg.Interfaces[1].Policies = g.policies()
+			}
 		}
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)

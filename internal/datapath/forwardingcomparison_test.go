@@ -72,8 +72,8 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 	expected, forward := after.Data, !c.mayHaveSum && forwardable(c.cfg, c.routing, frame, after, c.isXDP)
 	if forward {
 		in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
-		// what a header may hide is for the egress hook, which packets meet after the stack, and in tc
-		forward = !c.isXDP || in.Data[14+6] == 0 || c.node.Egress(in).Verdict != reference.Drop
+		// what an edge filters is for the egress hook, which packets meet after the stack, and in tc
+		forward = !c.isXDP || in.Data[14+6] == 0 || !isHeld(c.node.Egress(in))
 		inline := slices.ContainsFunc(c.cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Mode != model.ModeEncap })
 		if c.isXDP && inline && in.Data[14+6] == 60 {
 			forward = false // only the egress hook reads it before it inserts
@@ -184,4 +184,13 @@ func headroom(t *testing.T) (room, seen int) {
 		t.Fatal(err)
 	}
 	return 256 - int(frame.Size), 1
+}
+
+// isHeld reports whether an edge by which a packet leaves found something in it.
+func isHeld(r reference.Result) bool {
+	switch r.Outcome {
+	case model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripped, model.OutcomeBoundaryStripPartial:
+		return true
+	}
+	return r.Verdict == reference.Drop
 }

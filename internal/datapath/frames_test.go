@@ -182,6 +182,9 @@ func (g generator) tooBig() []byte {
 
 func (g generator) extension(next byte, body []byte) (byte, []byte) {
 	kind := []byte{43, 60, 44, 51}[g.IntN(4)]
+	if kind == 60 && g.IntN(2) == 0 {
+		return kind, append(g.destinationOptions(next), body...)
+	}
 	header := append([]byte{next, 0}, g.bytes(6)...)
 	switch kind {
 	case 43, 60:
@@ -220,6 +223,7 @@ func (g generator) hopByHop(next byte) []byte {
 			options = append(options, make([]byte, g.IntN(6))...)
 		case 3:
 			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
+			options = append(options, g.foreignIOAM()...)
 		case 4, 5, 6:
 			options = append(options, g.directExport()...)
 		case 7, 8, 9:
@@ -329,6 +333,9 @@ func (g generator) config() model.NodeConfig {
 	}
 	if g.IntN(3) > 0 {
 		cfg.Interfaces[0].Roles = model.RoleIngress | model.RoleEgress
+	}
+	if g.IntN(2) == 0 {
+		cfg.Interfaces[0].Policies = g.policies()
 	}
 	if g.IntN(3) > 0 {
 		cfg.Uppers = []model.Upper{{Index: 8, ID: 208, IDWide: 208208, Roles: model.Role(g.IntN(4)) | model.RoleIngress, Proven: g.IntN(2) > 0}}

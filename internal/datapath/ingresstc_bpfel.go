@@ -19,6 +19,7 @@ const (
 	ingressTCMapArrivals           = "arrivals"
 	ingressTCMapBehaviours         = "behaviours"
 	ingressTCMapBlockClocks        = "block_clocks"
+	ingressTCMapBoundaryPolicies   = "boundary_policies"
 	ingressTCMapClock              = "clock"
 	ingressTCMapCollectors         = "collectors"
 	ingressTCMapDecapsulations     = "decapsulations"
@@ -29,6 +30,7 @@ const (
 	ingressTCMapE2eNumbers         = "e2e_numbers"
 	ingressTCMapE2ePackets         = "e2e_packets"
 	ingressTCMapE2eRecentFlows     = "e2e_recent_flows"
+	ingressTCMapEdgeHeadersAtHand  = "edge_headers_at_hand"
 	ingressTCMapEncapsulations     = "encapsulations"
 	ingressTCMapExtractionAtHand   = "extraction_at_hand"
 	ingressTCMapFlowClock          = "flow_clock"
@@ -124,6 +126,7 @@ type ingressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.MapSpec `ebpf:"boundary_policies"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
@@ -134,6 +137,7 @@ type ingressTCMapSpecs struct {
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
 	E2eRecentFlows     *ebpf.MapSpec `ebpf:"e2e_recent_flows"`
+	EdgeHeadersAtHand  *ebpf.MapSpec `ebpf:"edge_headers_at_hand"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
@@ -205,6 +209,7 @@ type ingressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.Map `ebpf:"boundary_policies"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
@@ -215,6 +220,7 @@ type ingressTCMaps struct {
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
 	E2eRecentFlows     *ebpf.Map `ebpf:"e2e_recent_flows"`
+	EdgeHeadersAtHand  *ebpf.Map `ebpf:"edge_headers_at_hand"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
@@ -260,6 +266,7 @@ func (m *ingressTCMaps) Close() error {
 		m.Arrivals,
 		m.Behaviours,
 		m.BlockClocks,
+		m.BoundaryPolicies,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
@@ -270,6 +277,7 @@ func (m *ingressTCMaps) Close() error {
 		m.E2eNumbers,
 		m.E2ePackets,
 		m.E2eRecentFlows,
+		m.EdgeHeadersAtHand,
 		m.Encapsulations,
 		m.ExtractionAtHand,
 		m.FlowClock,

@@ -19,6 +19,7 @@ const (
 	ingressXDPMapArrivals           = "arrivals"
 	ingressXDPMapBehaviours         = "behaviours"
 	ingressXDPMapBlockClocks        = "block_clocks"
+	ingressXDPMapBoundaryPolicies   = "boundary_policies"
 	ingressXDPMapClock              = "clock"
 	ingressXDPMapCollectors         = "collectors"
 	ingressXDPMapDecapsulations     = "decapsulations"
@@ -29,6 +30,7 @@ const (
 	ingressXDPMapE2eNumbers         = "e2e_numbers"
 	ingressXDPMapE2ePackets         = "e2e_packets"
 	ingressXDPMapE2eRecentFlows     = "e2e_recent_flows"
+	ingressXDPMapEdgeHeadersAtHand  = "edge_headers_at_hand"
 	ingressXDPMapEncapsulations     = "encapsulations"
 	ingressXDPMapExtractionAtHand   = "extraction_at_hand"
 	ingressXDPMapFlowClock          = "flow_clock"
@@ -125,6 +127,7 @@ type ingressXDPMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.MapSpec `ebpf:"boundary_policies"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
@@ -135,6 +138,7 @@ type ingressXDPMapSpecs struct {
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
 	E2eRecentFlows     *ebpf.MapSpec `ebpf:"e2e_recent_flows"`
+	EdgeHeadersAtHand  *ebpf.MapSpec `ebpf:"edge_headers_at_hand"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
@@ -207,6 +211,7 @@ type ingressXDPMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.Map `ebpf:"boundary_policies"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
@@ -217,6 +222,7 @@ type ingressXDPMaps struct {
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
 	E2eRecentFlows     *ebpf.Map `ebpf:"e2e_recent_flows"`
+	EdgeHeadersAtHand  *ebpf.Map `ebpf:"edge_headers_at_hand"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
@@ -263,6 +269,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.Arrivals,
 		m.Behaviours,
 		m.BlockClocks,
+		m.BoundaryPolicies,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
@@ -273,6 +280,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.E2eNumbers,
 		m.E2ePackets,
 		m.E2eRecentFlows,
+		m.EdgeHeadersAtHand,
 		m.Encapsulations,
 		m.ExtractionAtHand,
 		m.FlowClock,

@@ -18,6 +18,7 @@ const (
 	mapNamespaceIndex  = "namespace_index"
 	mapNamespaces      = "namespaces"
 	mapInterfaces      = "interfaces"
+	mapPolicies        = "boundary_policies"
 	mapDecapsulations  = "decapsulations"
 	mapTunnelSources   = "tunnel_sources"
 	mapTunnelEnds      = "tunnel_destinations"

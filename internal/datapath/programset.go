@@ -252,6 +252,7 @@ func (s *programSet) write(g *generation, half uint32, fast func(compiledInterfa
 	s.filled[half] = g
 	w.namespaces(g)
 	w.interfaces(g, fast)
+	w.policies(g)
 	w.tunnelEnds(g)
 	w.encapsulations(g)
 	for _, c := range g.exporting.collectors {

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // noSlot is the slot of an interface without counters.
@@ -66,6 +68,11 @@ func (w *tableWriter) clear(before *generation) {
 		c.Half = uint8(w.half)
 		w.delete(mapCollectors, c)
 	}
+	for _, in := range before.interfaces {
+		for _, p := range in.policies {
+			w.delete(mapPolicies, w.policyKey(in, p))
+		}
+	}
 	for key := range before.trie {
 		key.Tree = w.tree(key.Tree)
 		w.delete(mapRuleTrie, key)
@@ -87,6 +94,18 @@ func (w *tableWriter) namespaces(g *generation) {
 		index[g.namespaceHash.of(ns.Id)] = base + uint32(i)
 	}
 	fill(w, mapNamespaceIndex, w.half*w.set.capacity.namespaceIndex, index)
+}
+
+func (w *tableWriter) policyKey(in compiledInterface, p model.NamespacePolicy) abiPolicyKey {
+	return abiPolicyKey{Ifindex: uint32(in.index), NamespaceId: uint16(p.Namespace), Half: uint8(w.half)}
+}
+
+func (w *tableWriter) policies(g *generation) {
+	for _, in := range g.interfaces {
+		for _, p := range in.policies {
+			w.put(mapPolicies, w.policyKey(in, p), uint32(p.Boundary))
+		}
+	}
 }
 
 // tree numbers the interfaces' tries over both generations.

@@ -19,6 +19,7 @@ const (
 	tapMapArrivals           = "arrivals"
 	tapMapBehaviours         = "behaviours"
 	tapMapBlockClocks        = "block_clocks"
+	tapMapBoundaryPolicies   = "boundary_policies"
 	tapMapClock              = "clock"
 	tapMapCollectors         = "collectors"
 	tapMapDecapsulations     = "decapsulations"
@@ -123,6 +124,7 @@ type tapMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.MapSpec `ebpf:"boundary_policies"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
@@ -201,6 +203,7 @@ type tapMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
+	BoundaryPolicies   *ebpf.Map `ebpf:"boundary_policies"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
@@ -253,6 +256,7 @@ func (m *tapMaps) Close() error {
 		m.Arrivals,
 		m.Behaviours,
 		m.BlockClocks,
+		m.BoundaryPolicies,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,

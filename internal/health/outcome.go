@@ -109,7 +109,7 @@ var meanings = [model.NumOutcomes]Meaning{
 	model.OutcomeLoopbackReceived:   harmless(), // a copy at its end, with a record
 
 	model.OutcomeBoundaryIgnored:         harmless(), // the policy is to do nothing
-	model.OutcomeBoundaryStripPartial:    {Missing, RemovalPartial, "another option shares their header, which is too long to be taken apart, or they are jumbograms", alsoOther},
+	model.OutcomeBoundaryStripPartial:    {Missing, RemovalPartial, "another option shares their header, which is too long to be taken apart, they are jumbograms, or their IOAM is in a Destination Options header after another one", alsoOther},
 	model.OutcomeBoundaryStripped:        harmless(), // the policy is to remove it, and the packet goes on
 	model.OutcomeBoundaryDropped:         {Dropped, DroppedAtEdge, "", ""},
 	model.OutcomeBoundaryUnprovenDropped: {Dropped, DroppedAtEdge, "", ""},

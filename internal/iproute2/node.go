@@ -3,21 +3,25 @@
 package iproute2
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // InterfaceCommand is "interface set|show …", in the manner of iproute2, which
 // has no such command.
 type InterfaceCommand struct {
 	Verb     Verb
-	Name     string          // Show: "" is all
-	Role     *model.Role     // Set; nil leaves it
-	Boundary *model.Boundary // Set; nil leaves it
+	Name     string           // Show: "" is all
+	Role     *model.Role      // Set; nil leaves it
+	Boundary *config.Boundary // Set; nil leaves it
 }
 
 // ParseInterface reads what follows "interface".
@@ -38,7 +42,7 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		return c, w.end()
 	}
 	if c.Name == "" {
-		return c, errors.New("the interface is missing: interface set IF role ROLES, or boundary POLICY")
+		return c, errors.New("the interface is missing: interface set IF role ROLES, or boundary POLICY [ns ID POLICY]...")
 	}
 	for w.more() {
 		switch word, _ := w.take(""); {
@@ -49,14 +53,14 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		case word == "role" || word == "boundary":
 			err = fmt.Errorf("%s: given twice", word)
 		default:
-			err = fmt.Errorf("%q: want role ROLES or boundary POLICY; the rest of an interface is set in the configuration file", word)
+			err = fmt.Errorf("%q: want role ROLES or boundary POLICY [ns ID POLICY]...; the rest of an interface is set in the configuration file", word)
 		}
 		if err != nil {
 			return c, err
 		}
 	}
 	if c.Role == nil && c.Boundary == nil {
-		return c, errors.New("nothing to set: give role ROLES or boundary POLICY")
+		return c, errors.New("nothing to set: give role ROLES or boundary POLICY [ns ID POLICY]...")
 	}
 	return c, nil
 }
@@ -74,16 +78,50 @@ func (w *words) roles() (*model.Role, error) {
 	return &roles, nil
 }
 
-func (w *words) boundary() (*model.Boundary, error) {
-	word, err := w.take("boundary")
+// boundary reads the default policy, and those of namespaces.
+func (w *words) boundary() (*config.Boundary, error) {
+	policy, err := w.policy("boundary")
 	if err != nil {
 		return nil, err
 	}
+	b := &config.Boundary{Default: policy}
+	for w.more() && w.peek() == "ns" {
+		w.next++
+		id, err := w.namespacePolicy()
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(b.Namespaces, func(p model.NamespacePolicy) bool { return p.Namespace == id.Namespace }) {
+			return nil, fmt.Errorf("ns %d: given twice", id.Namespace)
+		}
+		b.Namespaces = append(b.Namespaces, id)
+	}
+	slices.SortFunc(b.Namespaces, func(a, b model.NamespacePolicy) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	return b, nil
+}
+
+func (w *words) namespacePolicy() (p model.NamespacePolicy, err error) {
+	word, err := w.take("ns")
+	if err != nil {
+		return p, err
+	}
+	if p.Namespace, err = config.ParseText[ioam.NamespaceID](word); err != nil {
+		return p, fmt.Errorf("ns %w", err)
+	}
+	p.Boundary, err = w.policy("ns " + word)
+	return p, err
+}
+
+func (w *words) policy(after string) (model.Boundary, error) {
+	word, err := w.take(after)
+	if err != nil {
+		return 0, err
+	}
 	policy, err := config.ParseText[model.Boundary](word)
 	if err != nil {
-		return nil, fmt.Errorf("boundary %w", err)
+		return 0, fmt.Errorf("%s %w", after, err)
 	}
-	return &policy, nil
+	return policy, nil
 }
 
 // FormatInterface writes an interface as the words that set it.
@@ -92,7 +130,7 @@ func FormatInterface(in config.Interface) string {
 	for _, role := range in.Role {
 		roles |= role
 	}
-	return shell([]string{in.Name, "role", roles.String(), "boundary", in.Boundary.String()})
+	return shell(append([]string{in.Name, "role", roles.String(), "boundary"}, strings.Fields(in.Boundary.String())...))
 }
 
 // DecapsulationCommand is "decapsulation add|del|show …", in the manner of

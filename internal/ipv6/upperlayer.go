@@ -25,6 +25,8 @@ type UpperLayer struct {
 	AH       bool            // one of the headers, or the next one, is an Authentication header
 	Segments bool            // a Routing header has segments left (RFC 8200 §4.4)
 	Fragment bool            // of a packet's fragments, this is not the first
+
+	Destinations []int // where the Destination Options headers begin that were read
 }
 
 // FindUpperLayer walks at most MaxExtensionHeaders extension headers
@@ -50,6 +52,8 @@ func Walk(ip []byte, next ioam.NextHeader, at int) (u UpperLayer) {
 		header := ip[at:]
 		length := (int(header[1]) + 1) * 8
 		switch next {
+		case ioam.NextHeaderDestination:
+			u.Destinations = append(u.Destinations, at)
 		case ioam.NextHeaderRouting:
 			u.Segments = u.Segments || header[3] > 0
 		case ioam.NextHeaderFragment:

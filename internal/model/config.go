@@ -18,6 +18,7 @@ const (
 	MaxInterfaces           = 1024
 	MaxUppers               = 1024
 	MaxNamespaces           = 1024
+	MaxNamespacePolicies    = 4096 // at all edges of a node
 	MaxEncapsulations       = 1024
 	MaxDecapsulations       = 256
 	MaxTunnelSources        = 64 // prefixes of one decapsulation
@@ -72,6 +73,7 @@ const (
 // ingress role, or is about to leave through one without the egress role.
 type Boundary uint8
 
+// From the strictest on.
 const (
 	// BoundaryDrop drops the packet.
 	BoundaryDrop Boundary = iota
@@ -80,6 +82,12 @@ const (
 	// BoundaryIgnore forwards the packet untouched.
 	BoundaryIgnore
 )
+
+// NamespacePolicy is what happens at the domain's edge to IOAM of one namespace.
+type NamespacePolicy struct {
+	Namespace ioam.NamespaceID
+	Boundary  Boundary
+}
 
 // NodeConfig is everything an IOAM node needs to know. The zero value is a
 // node that touches nothing.
@@ -133,8 +141,9 @@ type Interface struct {
 	ID       ioam.InterfaceID
 	IDWide   ioam.InterfaceIDWide
 	Roles    Role
-	Boundary Boundary
-	MTU      int // bytes of an IPv6 packet, 0 for no limit; used by the reference node, the data plane asks the kernel
+	Boundary Boundary          // of IOAM of other namespaces than those of Policies
+	Policies []NamespacePolicy // one for each namespace
+	MTU      int               // bytes of an IPv6 packet, 0 for no limit; used by the reference node, the data plane asks the kernel
 }
 
 // Upper is a device that the operating system reports as the interface of arrival for

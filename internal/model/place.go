@@ -111,13 +111,3 @@ func (p Place) Holds(before, after []string) bool {
 	}
 	return len(before) == 0
 }
-
-// Filters reports whether the edge of the domain filters packets at an interface, in one
-// direction: it has no role there, and a boundary that drops or removes IOAM.
-func (i Interface) Filters(ingress bool) bool {
-	role := RoleEgress
-	if ingress {
-		role = RoleIngress
-	}
-	return i.Roles&role == 0 && i.Boundary != BoundaryIgnore
-}

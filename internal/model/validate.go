@@ -58,6 +58,7 @@ func (c NodeConfig) validateInterfaces(root faults) {
 	}
 	indexes, names := map[IfIndex]int{}, map[string]int{}
 	ids, wide := map[ioam.InterfaceID]int{}, map[ioam.InterfaceIDWide]int{}
+	policies := 0
 	for i, iface := range c.Interfaces {
 		f := root.in("interfaces[%d]", i)
 		if iface.Index == 0 {
@@ -76,8 +77,10 @@ func (c NodeConfig) validateInterfaces(root faults) {
 		if iface.Roles&^(RoleIngress|RoleEgress) != 0 {
 			f.add("role", "use ingress and egress", "unknown role %d", iface.Roles)
 		}
-		if iface.Boundary > BoundaryIgnore {
-			f.add("boundary", "use drop, strip or ignore", "unknown policy %d", iface.Boundary)
+		iface.validateBoundary(f)
+		if policies += len(iface.Policies); policies > MaxNamespacePolicies && policies-len(iface.Policies) <= MaxNamespacePolicies {
+			f.add("boundary", fmt.Sprintf("name at most %d in all, and leave those with the default policy out", MaxNamespacePolicies),
+				"more than %d policies of namespaces at the node's interfaces", MaxNamespacePolicies)
 		}
 		if iface.MTU < 0 {
 			f.add("mtu", "use 1280 or more, or 0 for no limit", "%d is not a size", iface.MTU)

@@ -158,6 +158,18 @@ var configMutations = []struct {
 	{"interfaces[2].id-wide", "twice", func(c *NodeConfig) { c.Interfaces[2].IDWide = 201201 }},
 	{"interfaces[0].role", "unknown", func(c *NodeConfig) { c.Interfaces[0].Roles |= 4 }},
 	{"interfaces[0].boundary", "unknown", func(c *NodeConfig) { c.Interfaces[0].Boundary = 3 }},
+	{"interfaces[0].boundary.namespaces.7", "unknown", func(c *NodeConfig) {
+		c.Interfaces[0].Policies = []NamespacePolicy{{Namespace: 7, Boundary: 3}}
+	}},
+	{"interfaces[0].boundary.namespaces.7", "two policies", func(c *NodeConfig) {
+		c.Interfaces[0].Policies = []NamespacePolicy{{Namespace: 7}, {Namespace: 7, Boundary: BoundaryIgnore}}
+	}},
+	{"interfaces[1].boundary", "more than 4096", func(c *NodeConfig) {
+		for i := range MaxNamespacePolicies {
+			c.Interfaces[0].Policies = append(c.Interfaces[0].Policies, NamespacePolicy{Namespace: ioam.NamespaceID(i)})
+		}
+		c.Interfaces[1].Policies = c.Interfaces[0].Policies[:1]
+	}},
 	{"interfaces[0].mtu", "negative", func(c *NodeConfig) { c.Interfaces[0].MTU = -1 }},
 	{"interfaces", "too many", func(c *NodeConfig) {
 		for i := range MaxInterfaces - 2 {

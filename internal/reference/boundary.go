@@ -13,16 +13,12 @@ import (
 // isEdgeThatDrops reports whether an interface drops everything in a direction
 // that is not proven to be free of IOAM (data-plane.md, "The domain's edge").
 func isEdgeThatDrops(i *model.Interface, direction model.Role) bool {
-	return i.Roles&direction == 0 && i.Boundary == model.BoundaryDrop
+	return i.Roles&direction == 0 && i.Strictest() == model.BoundaryDrop
 }
 
-// isUnproven reports whether a parsed frame may contain IOAM that parsing did not
-// find.
-func isUnproven(f Frame, p packet, parsed model.Outcome, ok bool) bool {
-	switch {
-	case ok:
-		return len(p.options) == 0 && p.mayHideHopByHop()
-	case parsed == model.OutcomeNotIPv6:
+// isUnproven reports whether a frame at which parsing stopped may contain IOAM.
+func isUnproven(f Frame, parsed model.Outcome) bool {
+	if parsed == model.OutcomeNotIPv6 {
 		return f.Link == LinkEthernet && isBuried(f.Data)
 	}
 	return parsed == model.OutcomeMalformedHeader || parsed == model.OutcomeMalformedTooManyOptions
@@ -45,12 +41,13 @@ func (p *packet) isFollowed() bool { return p.nextAfter() == ioam.NextHeaderHopB
 // something. A later fragment is harmless, because without the first one it is
 // not reassembled.
 func (p *packet) mayHideHopByHop() bool {
-	next, at := ioam.NextHeader(p.ip[6]), ipv6.HeaderLen
-	if p.header != nil {
-		next, at = ioam.NextHeader(p.header[0]), ipv6.HeaderLen+len(p.header)
-	}
-	u := ipv6.Walk(p.ip, next, at)
+	u := p.walkBehind()
 	return u.HopByHop || !u.Known && !u.Fragment
+}
+
+// walkBehind walks the extension headers after the first Hop-by-Hop header.
+func (p *packet) walkBehind() ipv6.UpperLayer {
+	return ipv6.Walk(p.ip, p.nextAfter(), ipv6.HeaderLen+p.headersLen())
 }
 
 // isBuried reports whether IPv6, or another tag, follows a third VLAN tag.

@@ -20,17 +20,17 @@ func (n *Node) Egress(f Frame) Result {
 	}
 	n.countSent(f)
 	p, outcome, ok := parse(bytes.Clone(f.Data), f.Link)
-	if isEdgeThatDrops(iface, model.RoleEgress) && isUnproven(f, p, outcome, ok) {
+	if !ok && isEdgeThatDrops(iface, model.RoleEgress) && isUnproven(f, outcome) {
 		return dropUnproven(f)
 	}
 	if !ok {
 		return unchanged(f, outcome)
 	}
+	if iface.Roles&model.RoleEgress == 0 {
+		return atEdge(f, p, iface)
+	}
 	if len(p.options) == 0 {
 		return n.encapsulate(f, p, iface, model.OutcomeNoIOAM)
-	}
-	if iface.Roles&model.RoleEgress == 0 {
-		return atBoundary(f, p, iface.Boundary)
 	}
 	if from, proven := n.arrival(f); from != nil && from.Roles&model.RoleIngress != 0 {
 		return n.nest(f, p, iface, n.completeAll(f, p, iface, proven))

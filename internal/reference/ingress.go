@@ -66,18 +66,15 @@ func (n *Node) arrive(f Frame) Result {
 	if ok {
 		outcome, ok = p.parseHeader()
 	}
-	if isEdgeThatDrops(iface, model.RoleIngress) && isUnproven(f, p, outcome, ok) {
+	if !ok && isEdgeThatDrops(iface, model.RoleIngress) && isUnproven(f, outcome) {
 		return dropUnproven(f)
 	}
 	if !ok {
 		return unchanged(f, outcome)
 	}
 	n.hear(p, f.Time)
-	if !inDomain && len(p.options) == 0 {
-		return unchanged(f, model.OutcomeNoIOAM)
-	}
 	if !inDomain {
-		return atBoundary(f, p, iface.Boundary)
+		return atEdge(f, p, iface)
 	}
 	if fault, sound := p.check(n.config.Compatibility); !sound {
 		result := unchanged(f, fault)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/e2e"
-	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -201,40 +200,6 @@ func (n *Node) arrival(f Frame) (from *model.Interface, proven bool) {
 // unchanged is a frame that goes on unchanged.
 func unchanged(f Frame, outcome model.Outcome) Result {
 	return Result{Verdict: Pass, Data: f.Data, Outcome: outcome, GSOSize: f.GSOSize}
-}
-
-// atBoundary applies the policy of an interface without the IOAM role in this
-// direction: nothing may leak out of or into the domain (RFC 9486 §4).
-func atBoundary(f Frame, p packet, policy model.Boundary) Result {
-	switch policy {
-	case model.BoundaryIgnore:
-		return unchanged(f, model.OutcomeBoundaryIgnored)
-	case model.BoundaryStrip:
-		if p.mayHideHopByHop() {
-			return dropUnproven(f)
-		}
-		if !p.pure {
-			return stripShared(f, p)
-		}
-		result := unchanged(f, model.OutcomeBoundaryStripped)
-		result.Data = p.removeHeaders()
-		return result
-	}
-	result := unchanged(f, model.OutcomeBoundaryDropped)
-	result.Verdict = Drop
-	return result
-}
-
-// stripShared removes all IOAM options from a Hop-by-Hop header that holds others, too.
-func stripShared(f Frame, p packet) Result {
-	if len(p.header) > maxExtracted || p.payloadLength() == 0 {
-		return unchanged(f, model.OutcomeBoundaryStripPartial)
-	}
-	header := without(p.header, ioam.Option.IsIOAM)
-	result := unchanged(f, model.OutcomeBoundaryStripped)
-	result.Data = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], header, p.ip[ipv6.HeaderLen+len(p.header):])
-	setPayloadLength(result.Data[len(p.link):], p.payloadLength()-len(p.header)+len(header))
-	return result
 }
 
 // isLinkLocalUnicast is fe80::/10 (RFC 4291 §2.5.6).

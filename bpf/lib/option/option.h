@@ -66,6 +66,7 @@ struct options {
 	__u16 made;	   /* bytes of room that was made for one */
 	__s8 shift;	   /* by how much what is before its data moved on */
 	__u8 in_tunnel;	   /* that ends here */
+	__u16 stripped;	   /* options that an edge is to remove, a bit each */
 	__u32 seen;	   /* outcomes of options, a bit each */
 	__u8 removable;	   /* options whose namespace is to be removed here */
 	__u8 l3;	   /* of the packet */

@@ -49,18 +49,17 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	if (!o)
 		return 1;
 	result->outcome = open_header(ctx, p, o);
-	if (drops_ioam(p, ROLE_EGRESS) && is_unproven(ctx, p, o, result->outcome)) {
-		*result = dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
+	if (result->outcome != OUTCOME_NO_IOAM) {
+		if (drops_ioam(p, ROLE_EGRESS))
+			*result = dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 		return 1;
 	}
-	if (result->outcome != OUTCOME_NO_IOAM)
-		return 1;
+	if (!(p->on->roles & ROLE_EGRESS)) {
+		*result = at_edge_opened(ctx, p, o, ROLE_EGRESS);
+		return result->outcome != OUTCOME_NO_IOAM;
+	}
 	if (!o->count)
 		return 0;
-	if (!(p->on->roles & ROLE_EGRESS)) {
-		*result = at_boundary(ctx, p, o);
-		return 1;
-	}
 	if (in && in->roles & ROLE_INGRESS) {
 		result->outcome = complete_options(ctx, p, o, in);
 		return 1;
@@ -91,9 +90,11 @@ static __always_inline struct result egress(context *ctx, struct packet *p)
 			return result;
 		packet_load(ctx, p);
 	}
-	if (drops_ioam(p, ROLE_EGRESS) && next != NEXT_HBH &&
-	    may_hide_hbh(ctx, p, next, IPV6_HEADER))
-		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
+	if (next != NEXT_HBH && filters_ioam(p->on, ROLE_EGRESS) && is_extension(next)) {
+		result = at_edge(ctx, p, 0, ROLE_EGRESS);
+		if (result.outcome != OUTCOME_NO_IOAM)
+			return result;
+	}
 	if (!NODE.has_encapsulations || !p->on->insertion)
 		return result;
 	outcome = encapsulate(ctx, p);
