@@ -29,8 +29,8 @@ MEASURED_PACKETS ?= 10000000
 
 .PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak losses docs picture help
 
-build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which runs the benchmarks
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/waymark ./cmd/waymark-bench
+build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
@@ -46,7 +46,7 @@ test: ## Install what is missing, run every check and every test (root)
 	WAYMARK_PROGRAM='$(CURDIR)/bin/waymark' scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
 
 test-short: ## Run the tests that need neither root nor BPF, in less than a minute
-	CGO_ENABLED=0 go test -short -p 4 $$(go list ./... | grep -v /test/e2e)
+	CGO_ENABLED=0 go test -short -p 4 $$(go list work | grep -v /test/e2e)
 
 bench: ## Run every benchmark briefly, in less than ten minutes (root)
 	scripts/setup.sh bench
@@ -59,7 +59,7 @@ benchmarks: ## Run every benchmark in full, or those in NAMES, and write docs/be
 	scripts/benchmarks.sh $(NAMES)
 
 instructions: ## Write the table of verified instructions that make check compares programs with (root)
-	go run ./cmd/waymark-bench instructions bench/instructions.txt
+	go run ./bench/cmd/waymark-bench instructions bench/instructions.txt
 
 demo: ## Install what is missing and watch packets cross a five-node IOAM domain (root)
 	@scripts/setup.sh demo
@@ -79,8 +79,7 @@ losses: ## Send MEASURED_PACKETS (10000000) of 100 SRv6 flows over lossy links, 
 	WAYMARK_MEASURED_PACKETS='$(MEASURED_PACKETS)' CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '^TestManyFlows$$' ./test/e2e/measure
 
 docs: ## Write docs/reference from the code
-	go run ./cmd/waymark docs docs/reference
-	go run ./cmd/waymark-bench docs docs/reference
+	for program in ./cmd/waymark ./cmd/waymark-lab ./collector/cmd/waymark-collector ./bench/cmd/waymark-bench; do go run $$program docs docs/reference; done
 
 picture: ## Run the demo and draw docs/path.svg from one of its packets (root)
 	scripts/setup.sh demo

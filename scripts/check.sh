@@ -51,6 +51,14 @@ spelled() {
 		xargs -0 -r go tool misspell -error -i ect # ECN-capable transport
 }
 
+tidy_modules() {
+	local directory status=0
+	while read -r directory; do
+		(cd "$directory" && go mod tidy -diff) || status=1
+	done < <(go list -m -f '{{.Dir}}')
+	return $status
+}
+
 merged() {
 	! git grep -nE '^(<{7}|>{7}|\|{7})( |$)'
 }
@@ -74,12 +82,12 @@ instructions() {
 
 # The longest checks come first.
 step generated scripts/generated.sh
-step staticcheck go tool staticcheck ./...
+step staticcheck go tool staticcheck work
 step instructions instructions
-step vet go vet ./...
-step errorlint go tool go-errorlint ./...
+step vet go vet work
+step errorlint go tool go-errorlint work
 step source go test -count=1 ./scripts/check
-step modules go mod tidy -diff
+step modules tidy_modules
 step merged merged
 step gofmt formatted_go
 step clang-format formatted_c

@@ -45,8 +45,10 @@ if [ -e "$patch" ]; then
 	git -C "$work/tree" apply "$patch"
 fi
 echo "compare: building waymark-bench of $old" >&2
+main=./bench/cmd/waymark-bench
+[ -e "$work/tree/$main" ] || main=./cmd/waymark-bench # where older commits have it
 (cd "$work/tree" && CGO_ENABLED=0 go build -buildvcs=false \
-	-ldflags "-X github.com/waymark-net/waymark/internal/commandline.commit=$old" -o "$work/waymark-bench" ./cmd/waymark-bench)
+	-ldflags "-X github.com/waymark-net/waymark/internal/commandline.commit=$old" -o "$work/waymark-bench" "$main")
 
 mkdir -p bench/comparisons
 for name in "$@"; do

@@ -89,7 +89,7 @@ build_programs() {
 	local target=$1 package
 	export CGO_ENABLED=0 GOARCH=amd64 GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 	mkdir -p "$target"
-	go build -trimpath -o "$target/waymark" ./cmd/waymark
+	go build -trimpath -o "$target/" ./cmd/...
 	for package in datapath health; do
 		go test -c -trimpath -ldflags '-s -w' -o "$target/$package.test" "./internal/$package"
 	done

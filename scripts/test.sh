@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 timeout=$1
 shift
 
-all=$(go list ./...)
+all=$(go list work)
 race=$(go list "$@" 2>/dev/null || true)
 rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"))
 # the longest first

@@ -33,7 +33,7 @@ func built(t *testing.T, name string) string {
 		return filepath.Join(filepath.Dir(made), name)
 	}
 	program := filepath.Join(t.TempDir(), name)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../cmd/"+name)
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/waymark-net/waymark/"+map[string]string{"waymark": "cmd/waymark", "waymark-bench": "bench/cmd/waymark-bench"}[name])
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // completing offers the words that may follow the arguments, and no files.
 func completing(next func(cmd *cobra.Command, args []string) []cobra.Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return beginning(next(cmd, args), typed), cobra.ShellCompDirectiveNoFileComp
+		return commandline.Beginning(next(cmd, args), typed), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 )
@@ -45,7 +46,7 @@ their encapsulations first.`,
 		if err != nil {
 			return err
 		}
-		return printList(cmd, opts, list, iproute2.FormatDecapsulation)
+		return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), list, iproute2.FormatDecapsulation)
 	})
 }
 

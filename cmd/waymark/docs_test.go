@@ -8,35 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/commandlinetest"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
 
-func TestReferenceIsCurrent(t *testing.T) {
-	for name, want := range docgen.Pages(newRoot(newOptions())) {
-		got, err := os.ReadFile(filepath.Join("../../docs/reference", name))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("docs/reference/%s is not current (%v); run: make docs", name, err)
-		}
-	}
-}
+var program = commandlinetest.Program{Name: "waymark", Run: run, Root: func() *cobra.Command { return newRoot(newOptions()) }}
 
-// Every command in the help has a description, and does something.
 func TestCommandsAreDocumented(t *testing.T) {
-	var walk func(*cobra.Command)
-	walk = func(c *cobra.Command) {
-		if c.Short == "" || c.RunE == nil {
-			t.Errorf("%q: Short %q, RunE set: %v", c.CommandPath(), c.Short, c.RunE != nil)
-		}
-		for _, sub := range c.Commands() {
-			walk(sub)
-		}
-	}
-	walk(newRoot(newOptions()))
+	program.Documented(t)
+	program.Reference(t, "../../docs/reference", docgen.Pages(program.Root()))
 }
 
 func TestManPages(t *testing.T) {
@@ -53,34 +37,5 @@ func TestManPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "today")
 	if code, _, stderr := runCLI(t, "", "man", dir); code != commandline.ExitUsage || !strings.Contains(stderr, "SOURCE_DATE_EPOCH") {
 		t.Errorf("code %d, %s", code, stderr)
-	}
-}
-
-// Help fits a terminal, and so do grammars in the manual pages, where preformatted
-// lines begin in column 10.
-func TestLiteralLinesFit(t *testing.T) {
-	var walk func(*cobra.Command)
-	walk = func(c *cobra.Command) {
-		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
-			if n := utf8.RuneCountInString(line); n > 82 || n > 73 && strings.HasPrefix(line, "  ") {
-				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
-			}
-		}
-		for _, sub := range c.Commands() {
-			walk(sub)
-		}
-	}
-	walk(newRoot(newOptions()))
-}
-
-func TestDocsCommandWritesThePages(t *testing.T) {
-	dir := t.TempDir()
-	if code, _, stderr := runCLI(t, "", "docs", dir); code != commandline.ExitOK {
-		t.Fatal(stderr)
-	}
-	for name, want := range docgen.Pages(newRoot(newOptions())) {
-		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s differs from what the test reads: %v", name, err)
-		}
 	}
 }

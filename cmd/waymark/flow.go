@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/iproute2"
 )
 
@@ -53,7 +54,7 @@ show adds the counters of the last closed block.`,
 				return fmt.Errorf("there is no flow %q; list them with: waymark flow show", name)
 			}
 		}
-		return printList(cmd, opts, list, formatMeasuredFlow)
+		return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), list, formatMeasuredFlow)
 	})
 }
 

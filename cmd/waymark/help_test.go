@@ -22,7 +22,8 @@ func TestHelpCommand(t *testing.T) {
 		{"help ioam n", commandline.ExitOK, "waymark ioam namespace add 123"},
 		{"help nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},
 		{"help staus", commandline.ExitUsage, `did you mean stamp or status?`},
-		{"help lab nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark lab"; see 'waymark lab --help'`},
+		{"help config nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark config"; see 'waymark config --help'`},
+		{"help lab", commandline.ExitOK, "It is in the package\nwaymark-lab."},
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(tt.args)...)
 		said, silent := stdout, stderr

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/internal/model"
@@ -61,7 +62,7 @@ interface's state and counters.`,
 		if words.Name != "" && len(chosen) == 0 {
 			return fmt.Errorf("interface show: %q is not an interface that this node serves; list them with: waymark interface show", words.Name)
 		}
-		return printList(cmd, opts, chosen, iproute2.FormatInterface)
+		return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), chosen, iproute2.FormatInterface)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/docgen"
 )
 
 // options are the persistent flags, and what a subcommand needs to honour them.
@@ -65,9 +66,11 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 'observe'. A service such as 'agent run' exits with 0 after these signals.`
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 
-	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), newCollectCommand(opts),
+	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), opts.NewHandoverCommand("collect", "Receive IPFIX, join postcards into paths, and compute loss", "waymark-collector", "collect"),
 		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newFlowCommand(opts), newLossCommand(opts), newStampCommand(opts), newPotCommand(opts), newTraceCommand(opts),
-		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts), newLabCommand(opts), newDocsCommand(opts))
+		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts),
+		opts.NewHandoverCommand("lab", "Build networks of namespaces on this machine for experiments", "waymark-lab"),
+		opts.NewDocsCommand(docgen.Write))
 	opts.Finish(root)
 	return root
 }

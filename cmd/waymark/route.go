@@ -116,7 +116,7 @@ func newRouteCommand(opts *options) *cobra.Command {
 		}
 		selects := words.Selection().Selects
 		chosen := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !selects(e) })
-		return printList(cmd, opts, chosen, iproute2.FormatRoute)
+		return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), chosen, iproute2.FormatRoute)
 	})
 }
 

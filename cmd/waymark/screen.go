@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // redraw is how often the screen takes the newest text.
@@ -27,7 +28,7 @@ func followScreen(ctx context.Context, in, out *os.File, run func(context.Contex
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	options := []tea.ProgramOption{tea.WithOutput(out), tea.WithoutSignalHandler()}
-	if isTerminal(in) {
+	if commandline.IsTerminal(in) {
 		options = append(options, tea.WithInput(in))
 	} else {
 		options = append(options, tea.WithInput(nil)) // signals still end it
@@ -180,13 +181,3 @@ func cut(line string, left, width int) string {
 	}
 	return string(runes[left:min(len(runes), left+width)])
 }
-
-// terminalOf is the terminal to which a command writes, if it does, and if that understands the
-// codes of a screen.
-func terminalOf(w io.Writer) (*os.File, bool) {
-	f, ok := w.(*os.File)
-	return f, ok && isTerminal(f) && !isDumb(os.Getenv("TERM"))
-}
-
-// isDumb reports whether a terminal of that name shows text only.
-func isDumb(term string) bool { return term == "dumb" || term == "" }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/commandlinetest"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
@@ -156,7 +157,7 @@ func TestStampSession(t *testing.T) {
 	}
 	for _, asJSON := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
-		var out, errs spoken
+		var out, errs commandlinetest.Output
 		args := []string{"stamp", "reflector", "--listen", "[::1]:0", "--stateful", "--key-file", key, "--metrics", "[::1]:0"}
 		if asJSON {
 			args = append(args, "--json")

@@ -250,7 +250,7 @@ func count(list ...bool) (n int) {
 
 // run traces, and prints the result.
 func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
-	terminal, live := terminalOf(cmd.OutOrStdout())
+	terminal, live := commandline.Screen(cmd.OutOrStdout())
 	silent := new(atomic.Bool)
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
 	if live = live && f.live; !live {

@@ -89,7 +89,7 @@ func TestUnansweredCure(t *testing.T) {
 // A terminal without codes gets text.
 func TestDumbTerminal(t *testing.T) {
 	for term, dumb := range map[string]bool{"dumb": true, "": true, "xterm": false, "linux": false} {
-		if isDumb(term) != dumb {
+		if commandline.IsDumb(term) != dumb {
 			t.Errorf("%q: dumb %v", term, !dumb)
 		}
 	}

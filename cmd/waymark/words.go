@@ -46,19 +46,6 @@ func printAdvice(cmd *cobra.Command, ws []health.Warning) {
 	}
 }
 
-// printList prints a list, one item per line.
-func printList[T any](cmd *cobra.Command, opts *options, list []T, format func(T) string) error {
-	if opts.JSON {
-		return commandline.PrintJSON(cmd.OutOrStdout(), append([]T{}, list...)) // [] rather than null
-	}
-	for _, one := range list {
-		if _, err := fmt.Fprintln(cmd.OutOrStdout(), format(one)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // abbreviations are the prefixes that iproute2 accepts for a word.
 func abbreviations(word string) []string {
 	var list []string

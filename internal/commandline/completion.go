@@ -16,13 +16,15 @@ func newCompletionCommand(opts *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print the completion script of a shell",
-		Long: `Print the script that lets a shell complete the words of ` + opts.program + `: for this
+		Long: `Print the script that lets a shell complete the words of this program: for this
 session, or in a file that the shell reads when it starts. That for bash needs
 the package bash-completion.`,
 		Example: strings.ReplaceAll(`  source <(PROGRAM completion bash)
-  PROGRAM completion bash > /etc/bash_completion.d/PROGRAM
+  PROGRAM completion bash \
+      > /etc/bash_completion.d/PROGRAM
   PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
-  PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish`, "PROGRAM", opts.program),
+  PROGRAM completion fish \
+      > ~/.config/fish/completions/PROGRAM.fish`, "PROGRAM", opts.program),
 		Args:                  cobra.MatchAll(OneArgument("SHELL"), knownShell),
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
@@ -48,4 +50,15 @@ func knownShell(_ *cobra.Command, args []string) error {
 		return Usagef("there is no completion for %q; write one of %s", args[0], strings.Join(shells, ", "))
 	}
 	return nil
+}
+
+// Beginning picks the words that begin with what was typed.
+func Beginning(words []cobra.Completion, typed string) []cobra.Completion {
+	var fitting []cobra.Completion
+	for _, w := range words {
+		if strings.HasPrefix(w, typed) {
+			fitting = append(fitting, w)
+		}
+	}
+	return fitting
 }

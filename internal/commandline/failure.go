@@ -110,7 +110,11 @@ func (o *Options) wantsJSON(args []string, err error) bool {
 	if usage := (UsageError{}); o.JSON || !errors.As(err, &usage) {
 		return o.JSON
 	}
-	wanted := false
+	return asksJSON(args)
+}
+
+// asksJSON reports whether arguments have --json, as far as they are flags of this program.
+func asksJSON(args []string) (wanted bool) {
 	for _, arg := range args {
 		value, ok := strings.CutPrefix(arg, "--json")
 		switch {

@@ -55,6 +55,15 @@ func TestDependencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("go.mod:6: example.net/b ")
+
+	if err := os.Mkdir(filepath.Join(root, "part"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	module = "module m/part\n\nrequire (\n\tgithub.com/waymark-net/waymark v0.0.0\n\texample.net/a v1.0.0\n\texample.net/f v1.0.0\n)\n"
+	if err := os.WriteFile(filepath.Join(root, "part", "go.mod"), []byte(module), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("go.mod:6: example.net/b ", "part/go.mod:6: example.net/f ")
 }
 
 // Every rule: one file that breaks only that rule, and the line that says so.

@@ -110,12 +110,15 @@ var layers = map[string]string{
 	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
 	"internal/patience":      "",
 
-	// Programs parse arguments and call packages. The router's imports no
-	// benchmark.
+	// Programs parse arguments and call packages. The router's imports no lab, no collector
+	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/docgen",
-	"cmd/waymark":          "ioam ipfix srv6 stamp internal/...",
-	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model " +
+		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
+	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
+	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record ipfix",
+	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
@@ -128,7 +131,7 @@ var layers = map[string]string{
 
 // testPackages are only for tests: no other package imports them, and they may
 // import everything.
-var testPackages = []string{"internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+var testPackages = []string{"internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
@@ -140,8 +143,8 @@ var outsiders = map[string]string{
 	"github.com/goccy/go-yaml":            "internal/config internal/lab",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
-	"github.com/spf13/cobra":              "cmd/... internal/commandline internal/docgen",
-	"github.com/spf13/pflag":              "cmd/... internal/commandline internal/docgen",
+	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
+	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",

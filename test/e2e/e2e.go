@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// Program is the path of the built waymark.
+// Program is the path of the built waymark, beside which Waymark's other programs are.
 var Program string
 
 // Run runs the tests of a package for its TestMain, with the program that
@@ -47,7 +47,8 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(directory)
 	Program = filepath.Join(directory, "waymark")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", Program, "github.com/waymark-net/waymark/cmd/waymark")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", directory+"/",
+		"github.com/waymark-net/waymark/cmd/...", "github.com/waymark-net/waymark/collector/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build waymark: %w\n%s", err, out)

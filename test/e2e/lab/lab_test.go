@@ -149,7 +149,7 @@ func TestLabUpInterrupted(t *testing.T) {
 		})
 		ids := e2e.AgentIDs(t, name)
 		insist(t, cmd.Process, syscall.SIGINT, ended)
-		const words = "waymark: tidying up; further signals are ignored until that is done\nwaymark: interrupted; everything was removed\n"
+		const words = "waymark-lab: tidying up; further signals are ignored until that is done\nwaymark-lab: interrupted; everything was removed\n"
 		if code := e2e.ExitCode(err); code != 130 || stderr.String() != words {
 			t.Errorf("interrupted with %d agents: code %d, %v, stderr\n%s", agents, code, err, &stderr)
 		}
@@ -192,7 +192,7 @@ func TestLabDownInterrupted(t *testing.T) {
 		return !strings.Contains(stdout, " agent run ")
 	})
 	insist(t, cmd.Process, syscall.SIGINT, ended)
-	if code := e2e.ExitCode(err); code != 0 || stderr.String() != "waymark: tidying up; further signals are ignored until that is done\n" {
+	if code := e2e.ExitCode(err); code != 0 || stderr.String() != "waymark-lab: tidying up; further signals are ignored until that is done\n" {
 		t.Errorf("code %d, %v, stderr\n%s", code, err, &stderr)
 	}
 	e2e.CheckNothingLeft(t, name, ids)

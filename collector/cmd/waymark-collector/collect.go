@@ -22,6 +22,9 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
+// errEnough ends the collector when the wanted number of records has come.
+var errEnough = errors.New("enough")
+
 // collectFlags are the flags of waymark collect.
 type collectFlags struct {
 	listen                     []string
@@ -34,7 +37,7 @@ type collectFlags struct {
 	enterprise                 uint32
 }
 
-func newCollectCommand(opts *options) *cobra.Command {
+func newCollectCommand(opts *commandline.Options) *cobra.Command {
 	f := collectFlags{
 		listen: []string{"udp://[::1]:4739", "tcp://[::1]:4739"},
 		wait:   join.DefaultWait, keep: join.DefaultKeep, enterprise: uint32(ipfix.EnterpriseExample),
@@ -166,7 +169,7 @@ func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 // run collects until it is interrupted or has enough.
 func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON bool) error {
 	notes := cmd.ErrOrStderr()
-	config.Note = func(text string) { fmt.Fprintf(notes, "waymark: %s\n", text) }
+	config.Note = func(text string) { fmt.Fprintf(notes, "waymark-collector: %s\n", text) }
 	writer := collect.NewWriter(cmd.OutOrStdout(), asJSON)
 	if f.output != "" {
 		var err error
@@ -231,6 +234,6 @@ func (o *collectOutput) note(s record.Record) error {
 		_, err := o.notes.Write(record.AppendLine(nil, s))
 		return err
 	}
-	_, err := io.WriteString(o.notes, "waymark: "+s.Text())
+	_, err := io.WriteString(o.notes, "waymark-collector: "+s.Text())
 	return err
 }

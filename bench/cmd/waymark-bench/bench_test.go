@@ -92,7 +92,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestReferenceIsCurrent(t *testing.T) {
-	got, err := os.ReadFile("../../docs/reference/waymark-bench.md")
+	got, err := os.ReadFile("../../../docs/reference/waymark-bench.md")
 	if err != nil || !bytes.Equal(got, docgen.Commands(newRoot(&commandline.Options{}))) {
 		t.Errorf("docs/reference/waymark-bench.md is not current (%v); run: make docs", err)
 	}

@@ -36,7 +36,7 @@ func tidily(cmd *cobra.Command, do func(context.Context) error) error {
 		select {
 		case <-signals:
 			cancel()
-			fmt.Fprintln(cmd.ErrOrStderr(), "waymark: tidying up; further signals are ignored until that is done")
+			fmt.Fprintln(cmd.ErrOrStderr(), "waymark-lab: tidying up; further signals are ignored until that is done")
 		case <-done:
 		}
 	}()

@@ -14,11 +14,11 @@ import (
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
 )
 
-func newLabLossCommand(opts *options, name *string) *cobra.Command {
+func newLossCommand(opts *commandline.Options, name *string) *cobra.Command {
 	cmd := commandline.Group("loss", "Lose packets on a lab's links, and count what was lost",
-		newLabLossAddCommand(opts, name),
-		newLabLossDelCommand(opts, name),
-		newLabLossShowCommand(opts, name),
+		newLossAddCommand(opts, name),
+		newLossDelCommand(opts, name),
+		newLossShowCommand(opts, name),
 	)
 	cmd.Long = `Lose packets on a lab's links. A rule loses packets that a node sends by one
 interface: after the node's own agent has counted them, and before any program of
@@ -39,7 +39,7 @@ type lossFlags struct {
 	selectionFlags
 }
 
-func newLabLossAddCommand(opts *options, name *string) *cobra.Command {
+func newLossAddCommand(opts *commandline.Options, name *string) *cobra.Command {
 	var flags lossFlags
 	cmd := &cobra.Command{
 		Use:   "add NODE INTERFACE {--every N | --burst B/N | --random P}",
@@ -73,7 +73,7 @@ or name the second one.`,
 			if err != nil {
 				return err
 			}
-			return printList(cmd, opts, []lab.Loss{added}, formatLoss)
+			return commandline.PrintList(opts, cmd.OutOrStdout(), []lab.Loss{added}, formatLoss)
 		},
 	}
 	cmd.Flags().StringVar(&flags.every, "every", "", "lose the last of every `N` frames")
@@ -124,7 +124,7 @@ func (f lossFlags) rule() (linkloss.Rule, error) {
 	return r, r.Validate()
 }
 
-func newLabLossDelCommand(opts *options, name *string) *cobra.Command {
+func newLossDelCommand(opts *commandline.Options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:               "del NODE INTERFACE NUMBER",
 		Short:             "Delete a rule, and print what it lost",
@@ -143,12 +143,12 @@ func newLabLossDelCommand(opts *options, name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(cmd, opts, []lab.Loss{removed}, formatLoss)
+			return commandline.PrintList(opts, cmd.OutOrStdout(), []lab.Loss{removed}, formatLoss)
 		},
 	}
 }
 
-func newLabLossShowCommand(opts *options, name *string) *cobra.Command {
+func newLossShowCommand(opts *commandline.Options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the rules, and what each has lost",
@@ -162,7 +162,7 @@ func newLabLossShowCommand(opts *options, name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(cmd, opts, losses, formatLoss)
+			return commandline.PrintList(opts, cmd.OutOrStdout(), losses, formatLoss)
 		},
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/docgen"
 )
 
 func newRunCommand(opts *commandline.Options) *cobra.Command {
@@ -256,19 +255,6 @@ func newExporterCommand() *cobra.Command {
 				return err
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(run)
-		},
-	}
-}
-
-// newDocsCommand is for the project's own build.
-func newDocsCommand(opts *commandline.Options) *cobra.Command {
-	return &cobra.Command{
-		Use:    "docs DIR",
-		Short:  "Write the reference page of this program into a directory",
-		Hidden: true,
-		Args:   commandline.OneArgument("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return opts.Done(cmd.OutOrStdout(), docgen.WriteCommands(args[0], cmd.Root()))
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/docgen"
 )
 
 func main() { os.Exit(commandline.Run(run)) }
@@ -39,7 +40,7 @@ results are JSON, and an error is the last object on standard output:
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM).`
 	root.AddCommand(newListCommand(opts), newRunCommand(opts), newCompareCommand(opts), newReportCommand(opts),
-		newInstructionsCommand(opts), newExporterCommand(), newDocsCommand(opts))
+		newInstructionsCommand(opts), newExporterCommand(), opts.NewDocsCommand(docgen.WriteCommands))
 	opts.Finish(root)
 	return root
 }

@@ -23,7 +23,7 @@ has counted a packet before it is held; the link's other end gets it later.
 Losses (lab loss) come first. The kernel cuts offloaded frames into packets
 before they are held.`
 
-func newLabDelayCommand(opts *options, name *string) *cobra.Command {
+func newDelayCommand(opts *commandline.Options, name *string) *cobra.Command {
 	var selection selectionFlags
 	var jitter, runFor time.Duration
 	var seed uint64
@@ -53,7 +53,7 @@ jitter is larger than the time between them.
 	return cmd
 }
 
-func newLabReorderCommand(opts *options, name *string) *cobra.Command {
+func newReorderCommand(opts *commandline.Options, name *string) *cobra.Command {
 	var selection selectionFlags
 	rule, runFor := linkrelay.Rule{Hold: linkrelay.DefaultHold}, time.Duration(0)
 	cmd := &cobra.Command{
@@ -78,7 +78,7 @@ ones have overtaken it, or for the time of --hold if too few follow.
 }
 
 // relay runs a rule until the command is interrupted.
-func relay(cmd *cobra.Command, opts *options, name string, args []string, rule linkrelay.Rule, flags selectionFlags, runFor time.Duration) error {
+func relay(cmd *cobra.Command, opts *commandline.Options, name string, args []string, rule linkrelay.Rule, flags selectionFlags, runFor time.Duration) error {
 	var err error
 	if rule.Selection, err = flags.selection(); err == nil {
 		err = rule.Validate()
@@ -114,7 +114,7 @@ func relay(cmd *cobra.Command, opts *options, name string, args []string, rule l
 	if err != nil {
 		return err
 	}
-	if err := printList(cmd, opts, []lab.Relayed{done}, formatRelayed); err != nil {
+	if err := commandline.PrintList(opts, cmd.OutOrStdout(), []lab.Relayed{done}, formatRelayed); err != nil {
 		return err
 	}
 	return cmd.Context().Err()

@@ -3,23 +3,11 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab"
 )
-
-// beginning picks the words that begin with what was typed.
-func beginning(words []cobra.Completion, typed string) []cobra.Completion {
-	var fitting []cobra.Completion
-	for _, w := range words {
-		if strings.HasPrefix(w, typed) {
-			fitting = append(fitting, w)
-		}
-	}
-	return fitting
-}
 
 // completeTopologies offers the built-in topologies, and files.
 func completeTopologies(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -32,7 +20,7 @@ func completeTopologies(_ *cobra.Command, args []string, typed string) ([]cobra.
 			words = append(words, cobra.CompletionWithDesc(name, t.Description))
 		}
 	}
-	return beginning(words, typed), cobra.ShellCompDirectiveDefault
+	return commandline.Beginning(words, typed), cobra.ShellCompDirectiveDefault
 }
 
 // completeLabs offers the labs that are up.
@@ -41,7 +29,7 @@ func completeLabs(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
+	return commandline.Beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeNodes offers the nodes of a lab; a command follows the node.
@@ -54,7 +42,7 @@ func completeNodes(name *string) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return beginning(nodeNames(l), typed), cobra.ShellCompDirectiveNoFileComp
+		return commandline.Beginning(nodeNames(l), typed), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -72,7 +60,7 @@ func completeEnds(name *string) cobra.CompletionFunc {
 		for _, end := range l.Topology().Ends(args[0]) {
 			words = append(words, end.Interface)
 		}
-		return beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
+		return commandline.Beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -87,6 +75,6 @@ func completeTraffic(name *string) cobra.CompletionFunc {
 		for _, t := range l.Topology().Traffic {
 			words = append(words, cobra.CompletionWithDesc(t.Name, t.Kind+" from "+t.From+" to "+t.To))
 		}
-		return beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
+		return commandline.Beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
 	}
 }

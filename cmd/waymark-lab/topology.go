@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -16,33 +15,26 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/demo"
 )
 
-func newLabCommand(opts *options) *cobra.Command {
+// addCommands adds the commands of this program, and what its help says.
+func addCommands(root *cobra.Command, opts *commandline.Options) {
 	name := lab.DefaultName
-	loss := newLabLossCommand(opts, &name)
-	cmd := commandline.Group("lab", "Build networks of namespaces on this machine for experiments",
-		newLabUpCommand(opts, &name),
-		newLabDownCommand(opts, &name),
-		newLabExecCommand(&name),
-		newLabShowCommand(opts, &name),
-		newLabListCommand(opts),
-		newLabTrafficCommand(opts, &name),
-		loss,
-		newLabDelayCommand(opts, &name),
-		newLabReorderCommand(opts, &name),
-		newLabDemoCommand(opts),
-	)
-	cmd.Long = `A lab is a topology of nodes, each a network namespace called LAB-NODE, joined
+	loss := newLossCommand(opts, &name)
+	root.AddCommand(newUpCommand(opts, &name), newDownCommand(opts, &name), newExecCommand(&name), newShowCommand(opts, &name), newListCommand(opts),
+		newTrafficCommand(opts, &name), loss, newDelayCommand(opts, &name), newReorderCommand(opts, &name), newDemoCommand(opts))
+	root.Long = `A lab is a topology of nodes, each a network namespace called LAB-NODE, joined
 by veth pairs and served by agents. It lasts until it is taken down.
 
-Built-in topologies: ` + strings.Join(lab.BuiltinNames(), ", ") + `.`
-	for _, child := range slices.Concat(cmd.Commands(), loss.Commands()) {
+Built-in topologies: ` + strings.Join(lab.BuiltinNames(), ", ") + `.
+
+Every command can also be given as 'waymark lab COMMAND'. Agents run the program
+waymark from the directory of this program, else from the PATH.`
+	for _, child := range slices.Concat(root.Commands(), loss.Commands()) {
 		if child.Name() != "list" && child.Name() != "demo" && child != loss {
 			child.Flags().StringVar(&name, "name", lab.DefaultName, "the lab's `NAME`")
 			if child.Name() != "up" {
@@ -51,10 +43,9 @@ Built-in topologies: ` + strings.Join(lab.BuiltinNames(), ", ") + `.`
 			}
 		}
 	}
-	return cmd
 }
 
-func newLabUpCommand(opts *options, name *string) *cobra.Command {
+func newUpCommand(opts *commandline.Options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up [TOPOLOGY|FILE]",
 		Short: "Raise a topology, with its agents",
@@ -83,9 +74,9 @@ interrupted, it removes everything that it has made.`,
 
 // raiseLab raises a topology; when it is interrupted, it removes everything.
 func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error) {
-	program, err := os.Executable()
+	program, err := commandline.Sibling("waymark")
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, err
 	}
 	var l *lab.Lab
 	err = tidily(cmd, func(ctx context.Context) (err error) {
@@ -98,7 +89,7 @@ func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error
 	return l, err
 }
 
-func newLabDownCommand(opts *options, name *string) *cobra.Command {
+func newDownCommand(opts *commandline.Options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Take a lab down, with all its processes",
@@ -113,7 +104,7 @@ func newLabDownCommand(opts *options, name *string) *cobra.Command {
 	}
 }
 
-func newLabExecCommand(name *string) *cobra.Command {
+func newExecCommand(name *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NODE [--name NAME] [--] [COMMAND [ARGUMENT...]]",
 		Short: "Run a command in a node (default: a shell)",
@@ -176,7 +167,7 @@ func shell() string {
 	return "sh"
 }
 
-func newLabShowCommand(opts *options, name *string) *cobra.Command {
+func newShowCommand(opts *commandline.Options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the nodes, links and processes of a lab",
@@ -191,7 +182,7 @@ func newLabShowCommand(opts *options, name *string) *cobra.Command {
 	}
 }
 
-func newLabListCommand(opts *options) *cobra.Command {
+func newListCommand(opts *commandline.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the labs that are up, and the built-in topologies",
@@ -224,7 +215,7 @@ func newLabListCommand(opts *options) *cobra.Command {
 	}
 }
 
-func newLabTrafficCommand(opts *options, name *string) *cobra.Command {
+func newTrafficCommand(opts *commandline.Options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "traffic [NAME...]",
 		Short: "Send the topology's traffic (default: all of it)",
@@ -284,7 +275,7 @@ func sendTraffic(cmd *cobra.Command, l *lab.Lab, wanted []string, asJSON bool) e
 	return errors.Join(faults...)
 }
 
-func newLabDemoCommand(opts *options) *cobra.Command {
+func newDemoCommand(opts *commandline.Options) *cobra.Command {
 	name := demo.DefaultName
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -304,11 +295,11 @@ traced, all of them arrived, no byte of IOAM did, and each measured loss is what
 was lost.`,
 		Args: commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			program, err := os.Executable()
+			program, err := commandline.Sibling("waymark")
 			if err != nil {
-				return fmt.Errorf("find this program: %w", err)
+				return err
 			}
-			terminal := isTerminal(cmd.OutOrStdout()) && !opts.JSON
+			terminal := commandline.IsTerminal(cmd.OutOrStdout()) && !opts.JSON
 			return tidily(cmd, func(ctx context.Context) error {
 				return demo.Run(ctx, demo.Options{
 					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd), JSON: opts.JSON,
@@ -324,13 +315,4 @@ was lost.`,
 // labLog reports only problems that do not stop the command.
 func labLog(cmd *cobra.Command) *slog.Logger {
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

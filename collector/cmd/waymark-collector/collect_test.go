@@ -4,16 +4,16 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/commandline"
@@ -43,7 +43,7 @@ func TestCollectUsage(t *testing.T) {
 		"udp://[::1]:4739":        "takes no argument",
 		"--enterprise 4294967296": `--enterprise "4294967296": want a whole number from 0 to 4294967295`,
 	} {
-		if code, stdout, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
+		if code, stdout, stderr := runCollect(t, args); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
 		}
 	}
@@ -54,28 +54,17 @@ func TestCollectUsage(t *testing.T) {
 		"--listen udp://[::1]:0 --metrics [::1]:x":                               "set --metrics to an address and port of this machine",
 		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0: cannot assign requested address; set --listen to an address of this machine",
 	} {
-		if code, _, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCollect(t, args); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)
 		}
 	}
 }
 
-// spoken is a program's output while it runs.
-type spoken struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *spoken) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *spoken) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
+// runCollect runs the command as main does.
+func runCollect(t *testing.T, args string) (code int, stdout, stderr string) {
+	t.Helper()
+	s := program.Start(t, append([]string{"collect"}, strings.Fields(args)...)...)
+	return s.End(t), s.Out.String(), s.Errs.String()
 }
 
 // udpMessage is a message with a record of a flow that is not ours.
@@ -122,17 +111,13 @@ func TestCollectRuns(t *testing.T) {
 		{"", commandline.ExitOK, `packetDeltaCount=12\n$`, `(?s)receives at udp://.*statistics\n.* 1  other: `},
 		{"--json", commandline.ExitOK, `^\{"kind":"record".*\n$`, `receives at.*\n\{"kind":"statistics".*"other":1.*\n$`},
 		{"--json --count 1", commandline.ExitOK, `^\{"kind":"record".*\n$`, `receives at.*\n\{"kind":"statistics".*\n$`},
-		{"--count 2", commandline.ExitInterrupted, `packetDeltaCount=12\n$`, `waymark: interrupted\n$`},
+		{"--count 2", commandline.ExitInterrupted, `packetDeltaCount=12\n$`, `waymark-collector: interrupted\n$`},
 		{"--json --output " + file, commandline.ExitOK, `^$`, `receives at`},
 		{"--metrics 127.0.0.1:0", commandline.ExitOK, `packetDeltaCount=12`, `receives at`},
 		{"--stats 20ms", commandline.ExitOK, `^.*packetDeltaCount=12\n$`, `(?s)receives at.*statistics\n.* other: .*statistics\n.* other: `},
 	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		var stdout, stderr spoken
-		code := make(chan int, 1)
-		args := append([]string{"collect", "--listen", "udp://127.0.0.1:0"}, strings.Fields(tt.args)...)
-		go func() { code <- run(ctx, args, strings.NewReader(""), &stdout, &stderr) }()
-		at := waitFor(t, &stderr, `udp://(\S+)\n`)
+		s := program.Start(t, append([]string{"collect", "--listen", "udp://127.0.0.1:0"}, strings.Fields(tt.args)...)...)
+		at := s.Errs.Await(t, `udp://(\S+)\n`)
 		conn, err := net.Dial("udp", at)
 		if err != nil {
 			t.Fatal(err)
@@ -146,39 +131,23 @@ func TestCollectRuns(t *testing.T) {
 		case strings.Contains(tt.args, "--output"):
 			waitForFile(t, file)
 		default:
-			waitFor(t, &stdout, `(?s)(packetDeltaCount.*\n)`)
+			s.Out.Await(t, `(?s)(packetDeltaCount.*\n)`)
 			if strings.Contains(tt.args, "--stats") {
-				waitFor(t, &stderr, `(?s)(statistics\n.* other: )`)
+				s.Errs.Await(t, `(?s)(statistics\n.* other: )`)
 			}
-			cancel()
+			s.Interrupt()
 		}
 		if strings.Contains(tt.args, "--output") {
-			cancel()
+			s.Interrupt()
 		}
-		select {
-		case got := <-code:
-			if got != tt.code || !regexp.MustCompile(tt.stdout).MatchString(stdout.String()) || !regexp.MustCompile(tt.stderr).MatchString(stderr.String()) {
-				t.Errorf("%s: code %d\nstdout %s\nstderr %s", tt.args, got, &stdout, &stderr)
-			}
-		case <-time.After(patience.Of(10 * time.Second)):
-			t.Errorf("%s: it does not end", tt.args)
+		got, stdout, stderr := s.End(t), s.Out.String(), s.Errs.String()
+		if got != tt.code || !regexp.MustCompile(tt.stdout).MatchString(stdout) || !regexp.MustCompile(tt.stderr).MatchString(stderr) {
+			t.Errorf("%s: code %d\nstdout %s\nstderr %s", tt.args, got, stdout, stderr)
 		}
-		cancel()
 	}
 	if b, err := os.ReadFile(file); err != nil || strings.Count(string(b), "\n") != 1 || !strings.HasPrefix(string(b), `{"kind":"record"`) {
 		t.Errorf("--output has %q, %v", b, err)
 	}
-}
-
-func waitFor(t *testing.T, s *spoken, expression string) string {
-	t.Helper()
-	for deadline := time.Now().Add(patience.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if m := regexp.MustCompile(expression).FindStringSubmatch(s.String()); m != nil {
-			return m[1]
-		}
-	}
-	t.Fatalf("no %q in %q", expression, s)
-	return ""
 }
 
 func waitForFile(t *testing.T, path string) {
@@ -193,7 +162,7 @@ func waitForFile(t *testing.T, path string) {
 
 // The how-to lists every reason, verdict, doubt and fault.
 func TestCollectDocument(t *testing.T) {
-	b, err := os.ReadFile("../../docs/how-to/collect-postcards.md")
+	b, err := os.ReadFile("../../../docs/how-to/collect-postcards.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +205,7 @@ func TestCollectWarnings(t *testing.T) {
 	w := &record.Warning{Code: "flow_loss_high", Flow: "red", FlowID: 7, Beyond: true, Facts: "flow red lost 10 of 1000 packets", Cure: "look for the cause"}
 	for asJSON, want := range map[bool]string{
 		true:  `{"kind":"warning","code":"flow_loss_high","flow":"red","flow_id":7,"beyond":true,"text":"flow red lost 10 of 1000 packets","cure":"look for the cause"}` + "\n",
-		false: "waymark: flow_loss_high: flow red lost 10 of 1000 packets; look for the cause\n",
+		false: "waymark-collector: flow_loss_high: flow red lost 10 of 1000 packets; look for the cause\n",
 	} {
 		var records, notes bytes.Buffer
 		o := &collectOutput{Writer: collect.NewWriter(&records, asJSON), notes: &notes, json: asJSON, left: 1}
@@ -246,5 +215,20 @@ func TestCollectWarnings(t *testing.T) {
 		if err := o.Flush(); err != nil || records.Len() > 0 || notes.String() != want {
 			t.Errorf("%v, output %q, standard error %q, want %q", err, records.String(), notes.String(), want)
 		}
+	}
+}
+
+// A collector receives although no process reads its output: it says so, and ends on SIGTERM.
+func TestCollectIntoUnreadPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := program.Start(t, "collect", "--listen", "udp://[::1]:0", "--output", pipe)
+	s.Errs.Await(t, "receives at ")
+	s.Errs.Await(t, regexp.QuoteMeta(pipe+": no process reads this named pipe; start one that does, or name a file; records are lost until then\n"))
+	s.Interrupt()
+	if code := s.End(t); code != commandline.ExitOK {
+		t.Errorf("code %d, %s", code, &s.Errs)
 	}
 }

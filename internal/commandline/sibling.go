@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commandline
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// Sibling finds another of Waymark's programs: in the directory of this one, else in the PATH.
+func Sibling(program string) (path string, err error) {
+	if own, err := os.Executable(); err == nil {
+		if found, err := exec.LookPath(filepath.Join(filepath.Dir(own), program)); err == nil {
+			return found, nil
+		}
+	}
+	if path, err = exec.LookPath(program); err != nil {
+		return "", fmt.Errorf("the program %s is not installed; install the package %s, or put the program into a directory of the PATH", program, program)
+	}
+	return filepath.Abs(path)
+}
+
+// NewHandoverCommand makes a command that another program carries out: it replaces this one, with the
+// same arguments after its own words, and has the terminal, signals and exit code.
+func (o *Options) NewHandoverCommand(use, short, program string, words ...string) *cobra.Command {
+	return &cobra.Command{
+		Use:   use + " [ARGUMENT...]",
+		Short: short,
+		Long: fmt.Sprintf(`%s: runs the program
+'%s' with the same arguments. It is in the package
+%s. Its help: '%s --help'.`, short, strings.Join(append([]string{program}, words...), " "), program, strings.Join(append([]string{program}, words...), " ")),
+		DisableFlagParsing: true,
+		ValidArgsFunction:  completeBy(program, words),
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.JSON = asksJSON(args)
+			path, err := Sibling(program)
+			if err != nil {
+				return err
+			}
+			err = unix.Exec(path, slices.Concat([]string{path}, words, args), os.Environ())
+			return fmt.Errorf("run %s: %w", path, err)
+		},
+	}
+}
+
+// completeBy asks another program for what may follow.
+func completeBy(program string, words []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		path, err := Sibling(program)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		asked := slices.Concat([]string{cobra.ShellCompRequestCmd}, words, args, []string{typed})
+		out, err := exec.CommandContext(cmd.Context(), path, asked...).Output()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+		directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":")) // the last line
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
+	}
+}
