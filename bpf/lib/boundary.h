@@ -75,7 +75,7 @@ __noinline int judge_edge(context *ctx, const struct interface *on, struct optio
 		return with_place(p, OUTCOME_BOUNDARY_DROPPED);
 	first = find_behind(p, &begin);
 	if (filters_ioam(on, role) && is_extension(first))
-		behind = look_behind(ctx, p, on, first, begin);
+		behind = find_ioam_behind(ctx, p, on, first, begin);
 	found |= behind;
 	if (drops_ioam(p, role) && behind & (HIDES_HBH | UNREADABLE))
 		outcome = OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
@@ -132,7 +132,7 @@ __noinline int holds(context *ctx, const struct interface *out, __u32 l3, __u32 
 	if (!out)
 		return 1;
 	packet_load(ctx, p);
-	found = look_behind(ctx, p, out, first & 0xff, begin & 0xfff);
+	found = find_ioam_behind(ctx, p, out, first & 0xff, begin & 0xfff);
 	return found & FOUND_POLICIES || (out->roles & EDGE_EGRESS && found);
 }
 

@@ -170,8 +170,8 @@ static __always_inline __u32 find_behind(const struct packet *p, __u32 *begin)
 }
 
 /* Walks the headers from an offset on, where the type of the first one is given: enum edge_found. */
-static __always_inline __u32 look_behind(context *ctx, struct packet *p, const struct interface *on,
-					 __u32 first, __u32 begin)
+static __always_inline __u32 find_ioam_behind(context *ctx, struct packet *p,
+					      const struct interface *on, __u32 first, __u32 begin)
 {
 	__u32 whole = packet_length(ctx, p), reach = begin + UPPER_LAYER_REACH, found = 0;
 	struct headers h;
