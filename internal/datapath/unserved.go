@@ -21,7 +21,7 @@ type Taps struct {
 	datapath *Datapath
 	table    *measuredTable // whose flows the programs find
 	open     map[model.IfIndex]*tap
-	names    map[model.IfIndex]string    // of all interfaces, also of those that were looked at before
+	names    map[model.IfIndex]string    // of all interfaces but those that were closed
 	since    map[model.IfIndex]time.Time // since when packets may have come, until the tap is read
 }
 
@@ -60,10 +60,11 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 		t.Close()
 		return 0, nil
 	}
-	t.rename(look)
+	t.names = look.names
 	for index := range t.open {
 		if _, ok := look.at[index]; !ok {
 			t.close(index)
+			delete(t.names, index) // it may be served: what was noted since then was counted
 		}
 	}
 	var failed []error
@@ -94,18 +95,6 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 		t.take()
 	}
 	return left, errors.Join(failed...)
-}
-
-// rename takes the names of the interfaces that are there. Those that were looked at keep
-// theirs until the next time: what they had is not read yet.
-func (t *Taps) rename(look *tapped) {
-	names := look.names
-	for index := range t.open {
-		if names[index] == "" {
-			names[index] = t.names[index]
-		}
-	}
-	t.names = names
 }
 
 // openTap opens a socket that gets no packet. That of a member gets what arrives before the
