@@ -42,7 +42,7 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		return c, w.end()
 	}
 	if c.Name == "" {
-		return c, errors.New("the interface is missing: interface set IF role ROLES, or boundary POLICY [ns ID POLICY]...")
+		return c, errors.New("the interface is missing: interface set IF role ROLES, or boundary POLICY [ns ID POLICY]")
 	}
 	for w.more() {
 		switch word, _ := w.take(""); {
@@ -60,7 +60,7 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		}
 	}
 	if c.Role == nil && c.Boundary == nil {
-		return c, errors.New("nothing to set: give role ROLES or boundary POLICY [ns ID POLICY]...")
+		return c, errors.New("nothing to set: give role ROLES or boundary POLICY [ns ID POLICY]")
 	}
 	return c, nil
 }
