@@ -358,7 +358,7 @@ exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
 exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7, perhaps not read 2
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0, queued 8, messages 0 (connection refused)
 
-warning: interface_missing (eth9): a configured interface is missing
+warning: interface_missing (eth9): a configured interface is missing (error if it is an edge of the domain)
   interface eth9 is missing
   cure: create it
 `

@@ -47,7 +47,7 @@ func (h *nodeHealth) logNode() {
 // facts reads the facts that health checks need.
 func (h *nodeHealth) facts(s *state) health.Node {
 	n := configFacts(s.config, s.resolved.Node)
-	n.TimestampFormat, n.Missing = s.resolved.Node.TimestampFormat, s.resolved.Missing
+	n.TimestampFormat, n.Missing = s.resolved.Node.TimestampFormat, missing(s)
 	n.Forwards, n.OneClock, n.PrivatePins = h.system.Forwards(), h.options.OneClock, h.privatePins
 	if clock, err := h.system.Clock(); err == nil {
 		n.Clock = clock
@@ -100,4 +100,20 @@ func (h *nodeHealth) fastWarnings() []health.Warning {
 		}
 	}
 	return ws
+}
+
+// missing are the configured interfaces that do not exist, with what they filter.
+func missing(s *state) (list []health.MissingInterface) {
+	for _, name := range s.resolved.Missing {
+		m := health.MissingInterface{Name: name}
+		for i := range s.config.Interfaces {
+			c := &s.config.Interfaces[i]
+			edge := model.Interface{Boundary: c.Boundary.Default, Policies: c.Boundary.Namespaces}.Strictest()
+			if c.Name == name && len(c.Role) < 2 && edge != model.BoundaryIgnore {
+				m.Boundary = edge.String()
+			}
+		}
+		list = append(list, m)
+	}
+	return list
 }

@@ -168,7 +168,7 @@ var kinds = []Kind{
 	{HookChanged, Info, "others changed the programs on a hook between two looks (error at an edge of the domain)"},
 	{HookPreceded, Info, "programs of others run before Waymark's (warning at an edge of the domain)"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
-	{InterfaceMissing, Degraded, "a configured interface is missing"},
+	{InterfaceMissing, Degraded, "a configured interface is missing (error if it is an edge of the domain)"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
 	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not received"},
 	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface, too"},

@@ -89,7 +89,8 @@ func TestCheckNode(t *testing.T) {
 		{"xdp on a veth", func(n *Node) { n.Interfaces[0].Veth = true }, XDPCopies, "eth0", "a veth with native XDP", "set attach: tcx"},
 		{"removed after GRO on a veth", func(n *Node) { i := &n.Interfaces[1]; i.GRO, i.Removes, i.Veth = true, true, true }, OrderAtRisk, "eth1", "removes headers in tc", "ethtool -K eth1 gro off"},
 		{"xdp refused", func(n *Node) { n.Interfaces[1].XDPRefused = "EOPNOTSUPP" }, XDPFallback, "eth1", "served by tcx, because native XDP was refused: EOPNOTSUPP", "attach: tcx"},
-		{"missing", func(n *Node) { n.Missing = []string{"eth7"} }, InterfaceMissing, "eth7", "does not exist", "create"},
+		{"missing", func(n *Node) { n.Missing = []MissingInterface{{Name: "eth7"}} }, InterfaceMissing, "eth7", "does not exist", "create"},
+		{"missing edge", func(n *Node) { n.Missing = []MissingInterface{{"eth7", "drop"}} }, InterfaceMissing, "eth7", "the edge of the domain is open", "correct its name"},
 		{"one byte short", func(n *Node) { n.Interfaces[1].MTU = 1619 }, MTUTooSmall, "eth1", "adds 120 bytes, the MTU of eth1 is 1619: packets over 1499 bytes", "mtu 1620"},
 		{"host", func(n *Node) { n.Interfaces = n.Interfaces[1:] }, MTUTooSmall, "eth1", "packets over 1500 bytes", "mtu 1740"},
 		{"nothing arrives", func(n *Node) {

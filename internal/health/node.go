@@ -62,7 +62,7 @@ type Node struct {
 	TimestampFormat ioam.TimestampFormat
 	Clock           Clock
 	Interfaces      []Interface
-	Missing         []string // configured interfaces that do not exist
+	Missing         []MissingInterface // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
 	Unsent          []ioam.NamespaceID // they export, but there is no exporter
@@ -80,13 +80,28 @@ type Node struct {
 	Anonymous       bool               // it fills traces, and has neither an id nor a wide one
 }
 
+// MissingInterface is a configured interface that does not exist.
+type MissingInterface struct {
+	Name     string
+	Boundary string // of an edge that filters: drop or strip; else ""
+}
+
+func (m MissingInterface) warning() Warning {
+	text := fmt.Sprintf("interface %s is configured but does not exist; it will be served as soon as it appears", m.Name)
+	if m.Boundary == "" {
+		return New(InterfaceMissing, m.Name, text, "create the interface, or remove it from the configuration")
+	}
+	w := New(InterfaceMissing, m.Name, text+"; if it has another name now, the edge of the domain is open there: boundary: "+m.Boundary+" does not apply",
+		"create the interface, correct its name in the configuration, or remove it there")
+	w.Severity = Error
+	return w
+}
+
 // CheckNode checks a running node.
 func CheckNode(n Node) []Warning {
 	var ws []Warning
-	for _, name := range n.Missing {
-		ws = append(ws, New(InterfaceMissing, name,
-			fmt.Sprintf("interface %s is configured but does not exist; it will be served as soon as it appears", name),
-			"create the interface, or remove it from the configuration"))
+	for _, m := range n.Missing {
+		ws = append(ws, m.warning())
 	}
 	for _, i := range n.Interfaces {
 		ws = append(ws, checkInterface(i)...)
