@@ -45,7 +45,7 @@ func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
 	}
 	return []Warning{New(DroppedAtEdge, iface,
 		fmt.Sprintf("%s dropped %d packets that arrived in the last minute, because it has no ingress role: %s", iface, d.sum(), d.reasons()),
-		fmt.Sprintf("if %s is inside the domain: waymark interface set %s role ingress,egress (or in the file); if it is the edge, find the sender", iface, iface))}
+		fmt.Sprintf("if %s is inside the domain: waymark interface set %s role ingress,egress; if it is the edge, find the sender, or set boundary for its namespace", iface, iface))}
 }
 
 // DroppedOnDeparture warns if an interface without the egress role drops packets.

@@ -41,10 +41,13 @@ func (h Hook) warning(code Code, text, cure string) Warning {
 	return w
 }
 
-// harm says what packets do that the program does not see.
-func (h Hook) harm() string {
-	if h.Boundary != "" {
-		return fmt.Sprintf("the edge of the domain is open: boundary: %s does not apply to packets that it did not see", h.Boundary)
+// harm says what packets do that the program does not see, or did not see until it was executed again.
+func (h Hook) harm(until time.Time) string {
+	switch {
+	case h.Boundary != "" && !until.IsZero():
+		return fmt.Sprintf("until then the edge of the domain was open: boundary: %s did not apply to packets that it did not see", h.Boundary)
+	case h.Boundary != "":
+		return fmt.Sprintf("the edge of the domain is open: boundary: %s does not apply to packets that it does not see", h.Boundary)
 	}
 	return "packets that it did not see have no trace of this node, and are not counted"
 }
@@ -87,7 +90,7 @@ func (h Hook) takenOff() Warning {
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was put back or moved %d times lately", h.Repairs)
 	}
-	return h.warning(HookDetached, text+"; "+h.harm(),
+	return h.warning(HookDetached, text+"; "+h.harm(h.OffUntil),
 		fmt.Sprintf("find what does it ('tc qdisc del', 'bpftool link detach', another agent), and exclude %s there", h.Interface))
 }
 
@@ -109,7 +112,7 @@ func (h Hook) displaced() Warning {
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was moved %d times lately, and waits longer each time", h.Repairs)
 	}
-	return h.warning(HookDisplaced, text+"; a program that ends the chain keeps it from running: "+h.harm(),
+	return h.warning(HookDisplaced, text+"; a program that ends the chain keeps it from running: "+h.harm(h.AwayUntil),
 		fmt.Sprintf("let the other program attach itself later in the chain, or set place of %s: last, \"before NAME\" or \"after NAME\"", h.Interface))
 }
 
@@ -139,10 +142,15 @@ const (
 	placeFirst = "first"
 )
 
+// changed has the severity of an open edge only where no program of others should run earlier.
 func (h Hook) changed() Warning {
-	return h.warning(HookChanged,
-		fmt.Sprintf("others changed the programs on %s between %s and %s; one of theirs may have run before Waymark's meanwhile; %s", h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.harm()),
-		"nothing, if their programs run after Waymark's; else find what attaches and detaches them ('bpftool net' shows those that stay)")
+	text := fmt.Sprintf("others changed the programs on %s between %s and %s; one of theirs may have run before Waymark's meanwhile; %s",
+		h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.harm(h.ChangedUntil))
+	cure := "nothing, if their programs run after Waymark's or may run earlier; else find what attaches and detaches them ('waymark status' lists those that run earlier)"
+	if h.Place != placeFirst {
+		return New(HookChanged, h.Interface, text, cure)
+	}
+	return h.warning(HookChanged, text, cure)
 }
 
 func (h Hook) bypassed() Warning {
@@ -151,6 +159,6 @@ func (h Hook) bypassed() Warning {
 		before = "before it run " + strings.Join(list, ", ")
 	}
 	return h.warning(HookBypassed,
-		fmt.Sprintf("Waymark's program on %s is attached, but has seen none of %d packets that the interface counted since %s; %s; %s", h.hook(), h.Unseen, clock(h.UnseenSince), before, h.harm()),
-		"'bpftool net' shows the programs: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)")
+		fmt.Sprintf("Waymark's program on %s is attached, but has seen none of %d packets that the interface counted since %s; %s; %s", h.hook(), h.Unseen, clock(h.UnseenSince), before, h.harm(time.Time{})),
+		"'waymark status' lists the programs that run earlier: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)")
 }

@@ -32,7 +32,8 @@ func TestCheckHook(t *testing.T) {
 		{"an edge that is last", Hook{Place: "last", Boundary: "drop", Before: []string{"cil (tcx, id 7)"}}, HookPreceded, Degraded, []string{"set place: first at eth1"}},
 		{"off, the next look not yet known", Hook{Off: begin}, HookDetached, Degraded, []string{"it is being put back;"}},
 		{"changed", Hook{Changed: begin, ChangedUntil: later}, HookChanged, Info, []string{"2026-11-27T12:00:00Z and 2026-11-27T12:00:02Z"}},
-		{"changed at an edge", Hook{Boundary: "drop", Changed: begin, ChangedUntil: later}, HookChanged, Error, []string{"boundary: drop"}},
+		{"changed at an edge", Hook{Place: "first", Boundary: "drop", Changed: begin, ChangedUntil: later}, HookChanged, Error, []string{"until then the edge of the domain was open"}},
+		{"changed where others may come first", Hook{Place: "after x", Boundary: "drop", Changed: begin, ChangedUntil: later}, HookChanged, Info, []string{"may run earlier"}},
 		{"bypassed", Hook{Unseen: 123, UnseenSince: begin}, HookBypassed, Degraded, []string{"none of 123 packets"}},
 		{"an edge bypassed", Hook{Boundary: "drop", Unseen: 123, UnseenSince: begin}, HookBypassed, Error, []string{"open"}},
 	} {
