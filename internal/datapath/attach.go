@@ -26,7 +26,7 @@ type attachment struct {
 	id       ebpf.ProgramID
 	priority uint16        // of a clsact filter
 	left     *ebpf.Program // left by an earlier agent, kept until the change has succeeded
-	revision uint64        // of the tcx chain, when it was looked at or changed here; 0: not known
+	chain    tcxChain      // when it was looked at or changed here
 }
 
 func (a *attachment) pinName() string {
@@ -82,9 +82,9 @@ func (a *attachment) changed() {
 		return
 	}
 	var query tcxQuery
-	a.revision = 0
+	a.chain = tcxChain{}
 	if query.ask(a.index, a.ingress) == nil {
-		a.revision = query.revision()
+		a.chain = query.found()
 	}
 }
 

@@ -381,7 +381,7 @@ func TestBehindXDP(t *testing.T) {
 }
 
 // A program of others that comes and goes between two looks leaves a trace in the chain, where ours
-// is in tcx; our own changes leave none.
+// is in tcx. One that comes and stays, or goes, is seen itself. Our own changes leave none.
 func TestChangeBetweenLooks(t *testing.T) {
 	neighbourly(t, "wm-dp-between", datapath.AttachTCX, func(t *testing.T, _ *lab.Lab, d *datapath.Datapath, c datapath.Config) {
 		look := func(what string, ingress, egress bool) {
@@ -403,6 +403,16 @@ func TestChangeBetweenLooks(t *testing.T) {
 			look("after a stranger", ingress, !ingress)
 			look("again", false, false)
 		}
+		after := attachStranger(t, index(t), false, stranger(t, ebpf.SchedCLS, "after", tcxPass), link.Tail())
+		look("one that comes, and runs after ours", false, false)
+		if err := after.Update(stranger(t, ebpf.SchedCLS, "after_too", tcxPass)); err != nil {
+			t.Fatal(err)
+		}
+		look("one that is replaced", false, false)
+		if err := after.Close(); err != nil {
+			t.Fatal(err)
+		}
+		look("one that goes", false, false)
 		c.Node.Interfaces[0].ID++
 		c.Node.Interfaces[0].Boundary = model.BoundaryStrip
 		c.Node.Interfaces[0].Roles = model.RoleIngress

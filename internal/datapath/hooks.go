@@ -25,7 +25,7 @@ type HookState struct {
 	Place    model.Place
 	InPlace  bool           // it has that place among the programs of its kind
 	Before   []OtherProgram // programs of others that run earlier on the same device and direction, without those in XDP
-	Changed  bool           // others changed the chain in tcx since the look before
+	Changed  bool           // programs of others came and went in tcx since the look before
 	Fault    string         // why the hook could not be looked at
 }
 
@@ -40,8 +40,9 @@ func (d *Datapath) Hooks(look func(index model.IfIndex, mode AttachMode) bool) [
 				state := a.state(s.place, &d.query, d.programName)
 				state.Name = s.name
 				if a.mode == AttachTCX && state.Fault == "" {
-					state.Changed = a.revision != 0 && d.query.revision() != a.revision
-					a.revision = d.query.revision()
+					now := d.query.found()
+					state.Changed = !a.chain.isExplained(now)
+					a.chain = now
 				}
 				if !state.Attached && state.Fault == "" {
 					state.Fault = isGone(s.index)

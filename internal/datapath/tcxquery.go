@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -61,8 +62,47 @@ func (q *tcxQuery) chain(name func(ebpf.ProgramID) string) []OtherProgram {
 	return chain
 }
 
-// revision changes with each change of the hook's chain; 0: it is not known.
-func (q *tcxQuery) revision() uint64 { return q.attributes.revision }
+// tcxChain is a chain as one look found it. Its revision grows by one with each change.
+type tcxChain struct {
+	revision uint64 // 0: not known
+	programs []tcxEntry
+}
+
+// tcxEntry is a program of a chain, with its link, if it has one.
+type tcxEntry struct {
+	link    link.ID
+	program ebpf.ProgramID
+}
+
+// found is the chain that was found.
+func (q *tcxQuery) found() tcxChain {
+	c := tcxChain{revision: q.attributes.revision}
+	for i, id := range q.programs[:q.attributes.count] {
+		c.programs = append(c.programs, tcxEntry{q.links[i], id})
+	}
+	return c
+}
+
+// isExplained reports whether what differs between two looks is all that was changed: no program
+// came and went between them.
+func (c tcxChain) isExplained(later tcxChain) bool {
+	if c.revision == 0 || later.revision == c.revision {
+		return true
+	}
+	differences := uint64(0)
+	for _, e := range c.programs {
+		if !slices.Contains(later.programs, e) {
+			differences++ // it has gone, or its link has another program
+		}
+	}
+	for _, e := range later.programs {
+		replaced := e.link != 0 && slices.ContainsFunc(c.programs, func(o tcxEntry) bool { return o.link == e.link })
+		if !replaced && !slices.Contains(c.programs, e) {
+			differences++
+		}
+	}
+	return later.revision-c.revision == differences
+}
 
 // isLink reports whether the program at a place belongs to a link.
 func (q *tcxQuery) isLink(at int, id link.ID) bool { return q.links[at] == id }
