@@ -146,7 +146,7 @@ tests() {
 	step "$name" "$limit" "$program" -test.v -test.timeout 0 "$@"
 }
 tests probes 300 health.test -test.run 'TestProbes|TestReadClock'
-tests attach 1800 datapath.test -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone|Left|TestNamespaceGone'
+tests attach 1800 datapath.test -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone|Left|TestNamespaceGone|TestTap'
 tests mutations 1800 datapath.test -test.run 'TestIngressMutations|TestTransparency|TestOutcomes'
 step demo 1800 waymark lab demo
 tests kernel 1800 e2e-kernel.test -test.run TestKernelTransit

@@ -129,7 +129,9 @@ func TestHookDetached(t *testing.T) {
 			t.Fatal("no warning")
 		}
 	}
-	if watch.watch.State(hookwatch.Key{Index: 3, Ingress: true}).Repairs == 0 {
-		t.Error("it is not put back")
-	}
+	eventually(t, "it is put back", func() bool {
+		watch.mu.Lock()
+		defer watch.mu.Unlock()
+		return watch.watch.State(hookwatch.Key{Index: 3, Ingress: true}).Repairs > 0
+	})
 }
