@@ -45,19 +45,29 @@ static __always_inline int fill_common(struct packet *p, __u32 egress)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	__u32 word, fields;
+	__u32 word, fields, ids;
+	__u8 hop_limit;
 	__be32 *to;
 
 	if (!ip6 || !h)
 		return 0;
 	fields = FIELDS_OF(bpf_ntohl(h->type));
 	word = bpf_ntohl(h->word) - LENGTH_OF(fields);
-	to = common_data(p, fields, COMMON_DATA(TRACE_REMAINING(word)));
-	if (!to)
-		return 0;
+	ids = (__u32)p->on->interface_id << 16 | egress;
+	hop_limit = ip6->hop_limit - 1;
+	if (fields & 3) {
+		to = at(p, COMMON_DATA(TRACE_REMAINING(word)), 16);
+		if (!to)
+			return 0;
+		kept_apart(to);
+		put_common_data(p, to, fields, hop_limit, ids, 1, tai_now());
+	} else {
+		to = at(p, COMMON_DATA(TRACE_REMAINING(word)), 8);
+		if (!to)
+			return 0;
+		put_common_data(p, to, fields, hop_limit, ids, 0, 0);
+	}
 	put32(p, &h->word, bpf_htonl(word));
-	put_common_data(p, to, fields, (__u8)(ip6->hop_limit - 1),
-			(__u32)p->on->interface_id << 16 | egress, fields & 3 ? tai_now() : 0);
 	return 1;
 }
 

@@ -31,15 +31,21 @@
 #define FIELDS_OF(type)	  ((type) >> 28)
 #define LENGTH_OF(fields) (0x4332322132212110ULL >> (fields) * 4 & 7)
 
+/* Keeps the compiler from merging what follows with the same code elsewhere. */
+#define kept_apart(pointer) asm volatile("" : "+r"(pointer))
+
 /* Where a node's data of these fields are; NULL where four, or two without times, are not in the packet. */
 static __always_inline __be32 *common_data(const struct packet *p, __u32 fields, __u32 offset)
 {
 	return fields & 3 ? at(p, offset, 16) : at(p, offset, 8);
 }
 
-/* Writes this node's data of these fields. */
+/*
+ * Writes this node's data of these fields. Each test of the packet's end has writes of its own: Linux 6.1
+ * does not know that a later test of the same fields has the same result.
+ */
 static __always_inline void put_common_data(struct packet *p, __be32 *to, __u32 fields,
-					    __u32 hop_limit, __u32 ids, __u64 tai)
+					    __u32 hop_limit, __u32 ids, int timed, __u64 tai)
 {
 	struct timestamp time;
 
@@ -47,7 +53,7 @@ static __always_inline void put_common_data(struct packet *p, __be32 *to, __u32 
 		put32(p, to++, bpf_htonl(hop_limit << 24 | NODE.node_id));
 	if (fields & 4)
 		put32(p, to++, bpf_htonl(ids));
-	if (!(fields & 3))
+	if (!timed)
 		return;
 	time = timestamp_of(tai);
 	if (fields & 2)
@@ -62,19 +68,30 @@ static __always_inline enum outcome fill_common_trace(struct packet *p, const st
 						      const struct hop *hop)
 {
 	__u32 header = option->header, left = TRACE_REMAINING(header);
-	__u32 fields = FIELDS_OF(option->type), length = LENGTH_OF(fields);
+	__u32 fields = FIELDS_OF(option->type), length = LENGTH_OF(fields), offset, ids;
 	__be32 *word, *to;
 
 	if (option->type & 0x0fffffff || header & TRACE_OVERFLOW || left < length || !length ||
 	    !find_namespace(t, header >> 16))
 		return OUTCOME_UNTOUCHED;
 	word = at(p, option->offset + 4, 4);
-	to = common_data(p, fields, option->offset + TRACE_OFFSET + ((left - length & 0x7f) << 2));
-	if (!word || !to)
+	offset = option->offset + TRACE_OFFSET + ((left - length & 0x7f) << 2);
+	ids = (__u32)hop->ingress_id << 16 | hop->egress_id;
+	if (!word)
 		return OUTCOME_UNTOUCHED;
+	if (fields & 3) {
+		to = at(p, offset, 16);
+		if (!to)
+			return OUTCOME_UNTOUCHED;
+		kept_apart(to);
+		put_common_data(p, to, fields, hop->hop_limit, ids, 1, hop->tai);
+	} else {
+		to = at(p, offset, 8);
+		if (!to)
+			return OUTCOME_UNTOUCHED;
+		put_common_data(p, to, fields, hop->hop_limit, ids, 0, 0);
+	}
 	put32(p, word, bpf_htonl(header - length));
-	put_common_data(p, to, fields, hop->hop_limit,
-			(__u32)hop->ingress_id << 16 | hop->egress_id, hop->tai);
 	return OUTCOME_TRACE_FILLED;
 }
 
