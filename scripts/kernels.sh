@@ -24,7 +24,7 @@ timeout=${KERNELS_TIMEOUT:-10800}
 only=${KERNELS_RUN:-.}
 work=build/kernels
 # Modules that the tests need; the emulated machine has no others.
-modules=(veth sch_ingress cls_bpf sch_tbf bridge vrf)
+modules=(veth sch_ingress cls_bpf sch_tbf bridge vrf tun)
 
 fail() {
 	echo "kernels: $*" >&2
