@@ -15,7 +15,7 @@ type changing struct {
 	heard    int64        // the first of these that was noticed, under the lock of changes
 }
 
-// note notes a change. Whoever asks from now on is told.
+// note notes a change that is not in force yet.
 func (c *changing) note() { c.noticed.CompareAndSwap(0, time.Now().UnixNano()) }
 
 // begin begins to put in force what was noticed, and a change that is made here. It returns since

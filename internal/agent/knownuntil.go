@@ -91,8 +91,8 @@ func (k *knownUntil) unknown(until time.Time, quiet time.Duration) (why loss.Rea
 	return why
 }
 
-// await looks until all gaps up to a time are noted, and not after an end; hooks have to be quiet
-// for two pauses to be idle. It returns what is not known then.
+// await looks again and again until all gaps before a time are noted, or until an end. A hook that
+// counts nothing for two pauses counts as idle. The result is what is still unknown.
 func (k *knownUntil) await(ctx context.Context, until, end time.Time, pause time.Duration) loss.Reasons {
 	for {
 		k.look(len(k.state.Load().resolved.Node.Interfaces))

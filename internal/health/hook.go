@@ -112,7 +112,7 @@ func (h Hook) displaced() Warning {
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was moved %d times lately, and waits longer each time", h.Repairs)
 	}
-	return h.warning(HookDisplaced, text+"; a program that ends the chain keeps it from running: "+h.harm(h.AwayUntil),
+	return h.warning(HookDisplaced, text+"; an earlier program that ends the chain hides packets; "+h.harm(h.AwayUntil),
 		fmt.Sprintf("let the other program attach itself later in the chain, or set place of %s: last, \"before NAME\" or \"after NAME\"", h.Interface))
 }
 

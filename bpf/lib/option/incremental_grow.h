@@ -95,7 +95,7 @@ static __always_inline void find_cut_layer(context *ctx, struct packet *p, struc
 		h->upper = 0;
 }
 
-/* What is behind the header, beside an option's index and the path's MTU. */
+/* Bits about the next header; the option's index and the path's MTU are in the same word. */
 #define BEHIND_SUMMED (1 << 24) /* no trace may grow */
 #define BEHIND_AT     25 /* the length of a Destination Options header right after it, in units of 8 */
 #define BEHIND_MAX    (E2E_HEADER >> 3)
