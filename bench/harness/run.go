@@ -33,6 +33,8 @@ type Options struct {
 	Program string
 	// Agent is the file of waymark; empty: the one in Program's directory.
 	Agent string
+	// Alternates says who else measures in turns with this program; nil: nobody.
+	Alternates *Alternation
 	// Progress is called now and then with what is being done; may be nil.
 	Progress func(string)
 }

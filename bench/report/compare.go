@@ -87,8 +87,7 @@ type Figure string
 
 // The figures.
 const (
-	OfKernel   Figure = "times_kernel"   // the rate, divided by that of the kernel's plain packets in the same run
-	OfBaseline Figure = "times_baseline" // the rate, divided by the baseline's in the same run
+	OfBaseline Figure = "times_baseline" // the rate, divided by the baseline's in the same turn
 	InNS       Figure = "ns"
 	InBytes    Figure = "bytes"
 )
@@ -113,30 +112,9 @@ func (r Result) places() map[place]Point {
 	return list
 }
 
-// plainFormats are what experiments call plain packets that the kernel forwards.
-var plainFormats = []string{"plain packets", "no IOAM", ""}
-
-// plainKernel is the kernel's rate for plain packets on the links of a point; 0: it was
-// not measured.
-func (r Result) plainKernel(p Point) (pps float64) {
-	for _, other := range r.Points {
-		a, b := other.Dimensions, p.Dimensions
-		if a.By == ByKernel && slices.Contains(plainFormats, a.Format) && other.PPS != nil && other.X == p.X &&
-			a.Sink == b.Sink && a.Queues == b.Queues && a.Flows == b.Flows && a.Size == b.Size && a.Comparison == b.Comparison {
-			pps = max(pps, *other.PPS)
-		}
-	}
-	return pps
-}
-
 // value is a point's figure.
-func (r Result) value(p Point, f Figure) float64 {
+func (p Point) value(f Figure) float64 {
 	switch f {
-	case OfKernel:
-		if kernel := r.plainKernel(p); kernel > 0 {
-			return *p.PPS / kernel
-		}
-		return 0
 	case OfBaseline:
 		return p.Ratio
 	case InBytes:
@@ -146,7 +124,7 @@ func (r Result) value(p Point, f Figure) float64 {
 }
 
 // figureOf is what can be compared of a point that both results have.
-func figureOf(before, after Result, was, is Point) Figure {
+func figureOf(was, is Point) Figure {
 	switch {
 	case is.NS != nil && was.NS != nil:
 		return InNS
@@ -154,8 +132,6 @@ func figureOf(before, after Result, was, is Point) Figure {
 		return InBytes
 	case is.PPS == nil || was.PPS == nil:
 		return ""
-	case before.plainKernel(was) > 0 && after.plainKernel(is) > 0:
-		return OfKernel
 	}
 	return OfBaseline
 }
@@ -179,7 +155,7 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 			continue
 		}
 		delete(old, at)
-		f := figureOf(before[0], last, was, p)
+		f := figureOf(was, p)
 		if f == "" || p.isBaseline() && was.isBaseline() && f == OfBaseline {
 			continue
 		}
@@ -191,7 +167,7 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 			if !found || !foundToo {
 				return BeforeAfter{}, fmt.Errorf("%s at %v: not measured in round %d", p.Variant, p.X, i+1)
 			}
-			b, a = append(b, before[i].value(one, f)), append(a, after[i].value(other, f))
+			b, a = append(b, one.value(f)), append(a, other.value(f))
 			if b[i] > 0 && a[i] > 0 { // differences of times may be 0, or less
 				change = append(change, a[i]/b[i])
 			}
@@ -201,9 +177,6 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 		}
 		changed.Before, changed.After = Round(median(b), 4), Round(median(a), 4)
 		changed.Change, changed.Spread = Round(median(change), 4), spread(change, 4)
-		if f == OfKernel && p.Dimensions.By == ByKernel && changed.Before == 1 && changed.After == 1 {
-			continue // what the others are divided by
-		}
 		c.Points = append(c.Points, changed)
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(old), func(a, b place) int {
@@ -222,10 +195,8 @@ func (c Changed) cells(x string) []string {
 			return fmt.Sprintf("%.1f ns", v)
 		case InBytes:
 			return memoryText(v)
-		case OfBaseline:
-			return fmt.Sprintf("%.2f of baseline", v)
 		}
-		return fmt.Sprintf("%.2f × kernel", v)
+		return fmt.Sprintf("%.2f of baseline", v)
 	}
 	noise := none
 	if c.Spread != nil {

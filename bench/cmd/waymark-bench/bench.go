@@ -112,6 +112,7 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 
 func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b harness.Benchmark, o harness.Options) error {
 	o.Version, o.Commit, o.Agent = commandline.Version(), commandline.BuiltFrom(), f.program
+	o.Alternates = harness.AlternationOfEnvironment()
 	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
 	r, err := b.Run(cmd.Context(), o)
 	if err != nil {
