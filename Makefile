@@ -10,8 +10,8 @@ MAKEFLAGS += --no-print-directory
 
 # Go, Rust and the network tools, for root shells and sudo whose PATH lacks them.
 export PATH := $(PATH):/usr/local/go/bin:$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
-# The version comes from `git describe` below; Go's own stamp fails in a
-# checkout that belongs to another user.
+# The version comes from the file VERSION and the commit; Go's own stamp fails
+# in a checkout that belongs to another user.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 VERSION = $(shell scripts/version.sh)
