@@ -82,8 +82,29 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("figures"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, _ := runBench("report", good)
-	if code != commandline.ExitOK || !strings.Contains(out, "[JSON](../bench/results/cost.json)") || !strings.Contains(out, "a machine") {
+	pages, figures := t.TempDir(), t.TempDir()
+	code, out, _ := runBench("report", "--pages", pages, "--all-figures", figures, good)
+	if code != commandline.ExitOK || !strings.Contains(out, "(benchmarks/results.md)") || !strings.Contains(out, "on a machine") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	page, err := os.ReadFile(filepath.Join(pages, "results.md"))
+	if err != nil || !strings.Contains(string(page), "[JSON](../../bench/results/cost.json)") {
+		t.Errorf("%v: %s", err, page)
+	}
+	for _, name := range []string{filepath.Join(pages, "missed-aims.md"), filepath.Join(figures, "cost.svg")} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, bytes.ReplaceAll(content, []byte("a machine"), []byte("another")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := runBench("report", good, other)
+	if code != commandline.ExitFailure || out != "" || !strings.Contains(stderr, "2 machines or commits") {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+	if code, out, _ := runBench("foreign", good, other); code != commandline.ExitOK || out != good+"\n"+other+"\n" {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if code, _, stderr := runBench("report", bad); code != commandline.ExitFailure || !strings.Contains(stderr, "waymark-bench run") {
@@ -98,14 +119,13 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// Programs run in the order old, new, new, old, each with one round, and the old one is
-// asked for links with one queue as well.
+// Programs run in the order old, new, new, old, each with one round.
 func TestCompareTakesTurns(t *testing.T) {
 	directory := t.TempDir()
 	log := filepath.Join(directory, "log")
 	program := func(name, pps string) string {
 		file := filepath.Join(directory, name)
-		script := "#!/bin/sh\necho " + name + " $OLD_QUEUES $@ >>" + log + "\necho '" + `{"name":"fast","machine":"one","points":[` +
+		script := "#!/bin/sh\necho " + name + " $@ >>" + log + "\necho '" + `{"name":"fast","machine":"one","points":[` +
 			`{"x":78,"dimensions":{"treatment":"kernel forwarding","by":"kernel"},"pps":1000,"ratio":1,"reference":1000},` +
 			`{"variant":"transit","x":78,"dimensions":{"treatment":"transit"},"pps":` + pps + `,"ratio":1.5,"reference":1000}]}` + "'\n"
 		if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
@@ -121,7 +141,7 @@ func TestCompareTakesTurns(t *testing.T) {
 	if len(c.Points) != 1 || c.Rounds != 2 || c.Points[0].Before != 1.5 || c.Points[0].After != 3 || c.Points[0].Change != 2 {
 		t.Errorf("%+v", c)
 	}
-	const each = " 1 run fast --json --rounds 1 --duration 2s\n"
+	const each = " run fast --json --rounds 1 --duration 2s\n"
 	want := "old" + each + "new" + each + "new" + each + "old" + each
 	if got, err := os.ReadFile(log); err != nil || string(got) != want {
 		t.Errorf("%v: %s", err, got)

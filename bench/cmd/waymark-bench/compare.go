@@ -37,9 +37,8 @@ func newCompareCommand(opts *commandline.Options) *cobra.Command {
 new, new, old, and so on, each time with every variant once. Rates are divided by
 that of the kernel's plain packets in the same run, and figures are medians. A run
 that fails is repeated once. With --json, print one object: machine, kernel, the versions of both programs, and points
-with before, after and change. The old program has OLD_QUEUES=1 in its environment;
-see scripts/compare.sh, which builds it.`,
-		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json > bench/comparisons/fast.json",
+with before, after and change. scripts/compare.sh builds the old program of a commit.`,
+		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json",
 		Args:    commandline.OneArgument("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, opts, args[0])
@@ -119,7 +118,6 @@ func (f *compareFlags) takeTurns(cmd *cobra.Command, name string) (before, after
 // runOnce runs a program with each variant once.
 func (f *compareFlags) runOnce(ctx context.Context, file, name string) (r report.Result, err error) {
 	program := exec.CommandContext(ctx, file, "run", name, "--json", "--rounds", "1", "--duration", f.duration.String())
-	program.Env = append(os.Environ(), "OLD_QUEUES=1")
 	program.Cancel = func() error { return program.Process.Signal(os.Interrupt) }
 	var out, errs bytes.Buffer
 	program.Stdout, program.Stderr = &out, &errs
