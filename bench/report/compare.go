@@ -4,11 +4,9 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -49,37 +47,6 @@ type Changed struct {
 	// than 0, and Spread the distance between the quartiles of that.
 	Change float64  `json:"change"`
 	Spread *float64 `json:"spread,omitempty"`
-}
-
-// Read reads results and comparisons from files.
-func Read(files []string) (results []Result, comparisons []BeforeAfter, err error) {
-	for _, name := range files {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		var either struct {
-			BeforeAfter string `json:"before_after"`
-		}
-		err = json.Unmarshal(content, &either)
-		switch {
-		case err != nil:
-		case either.BeforeAfter != "":
-			var c BeforeAfter
-			if err = json.Unmarshal(content, &c); err == nil {
-				comparisons = append(comparisons, c)
-				continue
-			}
-		default:
-			var r Result
-			if err = json.Unmarshal(content, &r); err == nil {
-				results = append(results, r)
-				continue
-			}
-		}
-		return nil, nil, fmt.Errorf("%s has no result: %w; make one with: waymark-bench run NAME --json", name, err)
-	}
-	return results, comparisons, nil
 }
 
 // Figure says what is compared.
@@ -222,57 +189,4 @@ func (c BeforeAfter) WriteText(w io.Writer) error {
 		fmt.Fprintln(table, strings.Join(p.cells(c.X), "\t"))
 	}
 	return table.Flush()
-}
-
-const beforeAfterIntro = `# Benchmarks: before and after
-
-An older program and the present one took turns on one machine: old, new, new, old, and so on. Each
-ran every variant once, on lines of its own, and figures are medians. "× kernel" divides a rate by
-that of the kernel's plain packets in the same run, over the same kind of links; where the kernel
-was not measured there, the rate is divided by that of the benchmark's own baseline. The change is the
-median of the rounds' changes, and the spread the distance between their quartiles: a change of less
-is within noise. [The method](method.md#how-before-and-after-are-compared) has the commands.
-`
-
-// BeforeAfterPage is docs/benchmarks/before-after.md.
-func BeforeAfterPage(list []BeforeAfter) []byte {
-	var b strings.Builder
-	b.WriteString(beforeAfterIntro)
-	for _, c := range list {
-		fmt.Fprintf(&b, "\n## %s: %s and %s\n\nMeasured on %s, %s, %s, in %d rounds.\n\n", c.BeforeAfter, shortCommit(c.Before), shortCommit(c.After), c.Machine, c.Kernel, c.Time.Format("2006-01-02 15:04"), c.Rounds)
-		fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(beforeAfterTitles, " | "), strings.Repeat("---|", len(beforeAfterTitles)))
-		for _, p := range c.Points {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(p.cells(c.X), " | "))
-		}
-		if n := len(c.OnlyBefore); n > 0 {
-			fmt.Fprintf(&b, "\n%d variants were only measured before; the JSON lists them.\n", n)
-		}
-		if n := len(c.OnlyAfter); n > 0 {
-			fmt.Fprintf(&b, "\n%d variants are new; the JSON lists them.\n", n)
-		}
-	}
-	b.WriteString(generated)
-	return []byte(b.String())
-}
-
-// writeComparisons links to the page, and says how much our own variants changed.
-func writeComparisons(b *strings.Builder, list []BeforeAfter) {
-	if len(list) == 0 {
-		return
-	}
-	b.WriteString("\n[An older program and the present one, in turns on one machine](benchmarks/before-after.md):\n\n")
-	for _, c := range list {
-		var changes []float64
-		for _, p := range c.Points {
-			if p.Dimensions.By == "" {
-				changes = append(changes, p.Change)
-			}
-		}
-		if len(changes) == 0 {
-			continue
-		}
-		slices.Sort(changes)
-		fmt.Fprintf(b, "- `%s`, commits %s and %s: %d variants of ours, from %s to %s, half of them below %s\n", c.BeforeAfter, shortCommit(c.Before), shortCommit(c.After),
-			len(changes), percent(changes[0]), percent(changes[len(changes)-1]), percent(changes[len(changes)/2]))
-	}
 }

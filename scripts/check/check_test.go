@@ -5,6 +5,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,11 @@ func TestRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, finding := range append(findings, dependencies...) {
+	changelog, err := Changelog("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range slices.Concat(findings, dependencies, changelog) {
 		t.Error(finding)
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package check holds the project's own rules for its source, which no general
-// linter knows: licence lines, sizes, exits, unfinished marks and links between
-// documents. Its tests apply them to the whole tree.
+// linter knows: licence lines, sizes, exits, unfinished marks, links between
+// documents and the changelog. Its tests apply them to the whole tree.
 package check
 
 import (

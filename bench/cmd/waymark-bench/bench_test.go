@@ -82,8 +82,29 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("figures"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, _ := runBench("report", good)
-	if code != commandline.ExitOK || !strings.Contains(out, "[JSON](../bench/results/cost.json)") || !strings.Contains(out, "a machine") {
+	pages, figures := t.TempDir(), t.TempDir()
+	code, out, _ := runBench("report", "--pages", pages, "--all-figures", figures, good)
+	if code != commandline.ExitOK || !strings.Contains(out, "(benchmarks/results.md)") || !strings.Contains(out, "on a machine") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	page, err := os.ReadFile(filepath.Join(pages, "results.md"))
+	if err != nil || !strings.Contains(string(page), "[JSON](../../bench/results/cost.json)") {
+		t.Errorf("%v: %s", err, page)
+	}
+	for _, name := range []string{filepath.Join(pages, "missed-aims.md"), filepath.Join(figures, "cost.svg")} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, bytes.ReplaceAll(content, []byte("a machine"), []byte("another")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := runBench("report", good, other)
+	if code != commandline.ExitFailure || out != "" || !strings.Contains(stderr, "2 machines or commits") {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+	if code, out, _ := runBench("foreign", good, other); code != commandline.ExitOK || out != good+"\n"+other+"\n" {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if code, _, stderr := runBench("report", bad); code != commandline.ExitFailure || !strings.Contains(stderr, "waymark-bench run") {
