@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The ingress core: boundary, transit, decapsulation (docs/data-plane.md, "Ingress"). */
+/* The ingress core: boundary, transit, decapsulation (docs/data-plane/ingress.md). */
 #ifndef WAYMARK_INGRESS_H
 #define WAYMARK_INGRESS_H
 

@@ -86,8 +86,8 @@ const fibonacci = 0x9e3779b97f4a7c15
 // powerOfTwo is the smallest power of two that is at least n.
 func powerOfTwo(n uint) uint32 { return 1 << bits.Len(max(n, 1)-1) }
 
-// flowKeys are the multipliers of the flow hash (docs/data-plane.md, "Direct
-// Export"): outputs of splitmix64.
+// flowKeys are the multipliers of the flow hash
+// (docs/data-plane/direct-export.md#flow-hash): outputs of splitmix64.
 func flowKeys(seed uint64) (keys [11]uint64) {
 	state := seed
 	for i := range keys {

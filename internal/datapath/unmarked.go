@@ -8,7 +8,7 @@ import "fmt"
 // mark it (RFC 9343).
 type UnmarkedCause uint8
 
-// The causes; docs/how-to/measure-srv6.md says what they mean.
+// The causes; docs/how-to/measure-srv6-forms.md says what they mean.
 const (
 	UnmarkedHeader   = UnmarkedCause(abiUnmarkedUNMARKED_HEADER)
 	UnmarkedMTU      = UnmarkedCause(abiUnmarkedUNMARKED_MTU)

@@ -89,6 +89,13 @@ func checkFile(root, name string) ([]Finding, error) {
 	}
 	findings := append(licence(name, kind, content), marks(name, content)...)
 	findings = append(findings, fileLength(name, kind, content)...)
+	if !strings.HasSuffix(name, "_test.go") {
+		found, err := documents(root, name, content)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, found...)
+	}
 	switch kind {
 	case kindGo:
 		found, err := goRules(name, content)
