@@ -110,7 +110,8 @@ type Collector struct {
 	verdicts verdicts
 	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
 	stats    Stats
-	failed   error // of the output
+	sender   sender // of the record that is being taken
+	failed   error  // of the output
 	enough   func(error)
 
 	notes notes

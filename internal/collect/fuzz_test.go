@@ -61,20 +61,20 @@ func FuzzMessages(f *testing.F) {
 		}
 		c.flush(time.Now().Add(time.Hour))
 		for _, e := range out.all() {
-			if _, err := json.Marshal(e); err != nil {
-				t.Errorf("%T has no JSON form: %v", e, err)
+			if line := record.AppendJSON(nil, e); !json.Valid(line) {
+				t.Errorf("%T has no JSON form: %s", e, line)
 			}
 			if e.Text() == "" {
 				t.Errorf("%T has no text", e)
 			}
 		}
 		stats := c.Stats()
-		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others + stats.Blocks + stats.EdgeFlows
-		for _, n := range stats.Faults {
+		kinds, postcards := stats.Options+stats.Others, stats.Data[record.DataPostcard]
+		for _, n := range append(stats.Data[:], stats.Faults[:]...) {
 			kinds += n
 		}
 		joined := stats.Unjoinable + stats.Join.Joined + stats.Join.Duplicates + stats.Join.Repeated + stats.Join.Late + stats.Join.TooMany
-		if kinds != stats.Records || joined != stats.Postcards || stats.Waiting != 0 {
+		if kinds != stats.Records || joined != postcards || stats.Waiting != 0 {
 			t.Errorf("counts do not agree: %+v", stats)
 		}
 	})

@@ -43,7 +43,7 @@ func (o *Other) Kind() string {
 }
 
 // others declares the fields of an Other.
-var others = table[Other]{
+var others = table[*Other]{
 	field("time", "", "When it was exported.", func(o *Other) *instant.Time { return &o.Time }, kept(moment())),
 	field("node", "", meaningNode, func(o *Other) *string { return &o.Node }, present(textual())),
 	field("exporter", "", "Address from which it came.", func(o *Other) *netip.Addr { return &o.Exporter }, address()),
@@ -52,9 +52,9 @@ var others = table[Other]{
 	field("elements", "", "Its elements, in the template's order.", func(o *Other) *[]ElementValue { return &o.Elements }, list(object(elementTable))),
 }
 
-var elementTable = table[ElementValue]{
+var elementTable = table[*ElementValue]{
 	field("name", "", "Name of the element; `ENTERPRISE/NUMBER` where it is not known.", func(e *ElementValue) *string { return &e.Name }, textual()),
-	field("value", "", "A number, a boolean or a text; octets in hexadecimal.", func(e *ElementValue) *any { return &e.Value }, plain[any]("number, boolean or text")),
+	field("value", "", "A number, a boolean or a text; octets in hexadecimal.", func(e *ElementValue) *any { return &e.Value }, anything("number, boolean or text")),
 }
 
 // Text is the record as a line of readable text.
