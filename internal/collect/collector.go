@@ -292,7 +292,7 @@ func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte)
 		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
 	}
 	from.Domain = m.Domain
-	at := origin{from, m.ExportTime, known.Feed{Session: s, Domain: m.Domain}}
+	at := origin{from, m.ExportTime, known.Feed{Session: s, Domain: m.Domain}, s}
 	c.verdicts.message(&at, m, now)
 	for _, set := range m.Sets {
 		for data := range set.Records() {

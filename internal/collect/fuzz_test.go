@@ -42,6 +42,10 @@ func FuzzMessages(f *testing.F) {
 	f.Add(x.message(start, 0, edgeFlow())[16:], x.message(start, 0, edgeFlow().without("ioamSequenceGapDeltaCount", "pmDelaySampleDeltaCount", "flowStartNanoseconds"))[16:])
 	f.Add(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos"}})[16:],
 		x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}})[16:])
+	y := newExporter(f, ipfix.UDP, 1)
+	sids, interfaces, several, _ := listsOf(f, y)
+	f.Add(y.message(start, 0, fields{{"interfaceName[v]", "eth1"}, {"basicList", sids}})[16:],
+		y.message(start, 0, fields{{"srhSegmentIPv6BasicList", sids}, {"subTemplateList", interfaces}, {"subTemplateMultiList", several}})[16:])
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		if len(first)+len(second) > 60000 {
 			return // no message has as many

@@ -17,6 +17,7 @@ type origin struct {
 	exporter join.Exporter
 	at       time.Time // export time, by the exporter's clock
 	feed     known.Feed
+	session  *ipfix.Session
 }
 
 // maxReadings bounds how many templates' readings are kept. Beyond it, all are dropped
@@ -46,12 +47,12 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 		c.names.learn(from.exporter, r, data)
 		c.verdicts.report(&from, r, data)
 		if c.config.Raw {
-			c.emit(newOther(from, c.names.node(from.exporter), data))
+			c.emit(newOther(from, c.names.node(from.exporter), data, now))
 		}
 		return
 	case !r.IOAM:
 		c.stats.Others++
-		c.emit(newOther(from, c.names.node(from.exporter), data))
+		c.emit(newOther(from, c.names.node(from.exporter), data, now))
 		return
 	}
 	check := checking{enterprise: c.config.Enterprise}
