@@ -28,9 +28,9 @@ const (
 	DateTimeNanoseconds  DataType = 17
 	IPv4Address          DataType = 18
 	IPv6Address          DataType = 19
-	BasicList            DataType = 20 // RFC 6313; its values are octets here
-	SubTemplateList      DataType = 21 // RFC 6313; its values are octets here
-	SubTemplateMultiList DataType = 22 // RFC 6313; its values are octets here
+	BasicList            DataType = 20 // RFC 6313, as the next two: see [ListReader]
+	SubTemplateList      DataType = 21
+	SubTemplateMultiList DataType = 22
 )
 
 // dataTypes has names, lengths in octets (0: any), and the class that decides how a

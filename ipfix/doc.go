@@ -29,7 +29,7 @@
 // [Session.Decode] reads a message of it: datagrams as they are, streams cut by
 // [ReadMessage]. A malformed message is discarded as a whole, without an effect.
 // Every error has a [Cause], to be counted; all that a sender makes the
-// decoder keep is bounded by [Limits].
+// decoder keep is bounded by [Limits]. A [ListReader] reads structured data (RFC 6313).
 //
 // Octets are in network byte order, lengths in octets.
 package ipfix

@@ -120,6 +120,11 @@ var iana = []Element{
 	{ID: 319, Name: "selectorIdTotalPktsSelected", Type: Unsigned64, Semantics: TotalCounter, Units: Packets, Description: "Packets that a selector selected."},
 	{ID: 335, Name: "selectorName", Type: String, Description: "Name of a selector."},
 
+	// Lists (RFC 6313).
+	{ID: 291, Name: "basicList", Type: BasicList, Semantics: List, Description: "A list of values of one element."},
+	{ID: 292, Name: "subTemplateList", Type: SubTemplateList, Semantics: List, Description: "A list of records of one template."},
+	{ID: 293, Name: "subTemplateMultiList", Type: SubTemplateMultiList, Semantics: List, Description: "A list of records of several templates."},
+
 	// Types of enterprise elements, for collectors that do not know them (RFC 5610).
 	{ID: 303, Name: "informationElementId", Type: Unsigned16, Semantics: Identifier, Description: "Number of an information element."},
 	{ID: 339, Name: "informationElementDataType", Type: Unsigned8, Description: "Its data type."},

@@ -11,7 +11,7 @@ import (
 )
 
 // ianaTypes are abstract data types as in IANA's registry, most of them from RFC 5102,
-// RFC 5477 and RFC 5610; 492 to 502 from RFC 9487, 530 to 533 from RFC 9951.
+// RFC 5477 and RFC 5610; 291 to 293 from RFC 6313, 492 to 502 from RFC 9487, 530 to 533 from RFC 9951.
 var ianaTypes = map[DataType][]ElementID{
 	OctetArray: {210, 313, 497, 499},
 	Unsigned8: {
@@ -33,7 +33,9 @@ var ianaTypes = map[DataType][]ElementID{
 	DateTimeNanoseconds:  {156, 157, 325},
 	IPv4Address:          {8, 12, 15, 130, 211},
 	IPv6Address:          {27, 28, 62, 131, 212, 494, 495},
-	BasicList:            {496},
+	BasicList:            {291, 496},
+	SubTemplateList:      {292},
+	SubTemplateMultiList: {293},
 }
 
 // ianaNames are the names of RFC 9487 and RFC 9951, which goflow2 does not know.

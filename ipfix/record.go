@@ -274,7 +274,7 @@ func microsecondFraction(nanoseconds uint64) uint64 {
 	return (fraction + 1<<11 - 1) &^ (1<<11 - 1)
 }
 
-// Octets writes an octetArray, or an encoded list of RFC 6313.
+// Octets writes an octetArray, or a list of RFC 6313, as [AppendBasicList] makes it.
 func (w *RecordWriter) Octets(v []byte) {
 	s, ok := w.take(classOctets)
 	switch {

@@ -139,17 +139,20 @@ func (t *Template) appendTo(dst []byte) []byte {
 		dst = binary.BigEndian.AppendUint16(dst, uint16(t.scope))
 	}
 	for _, f := range t.fields {
-		id := uint16(f.ID)
-		if f.Enterprise != EnterpriseIANA {
-			id |= enterpriseBit
-		}
-		dst = binary.BigEndian.AppendUint16(dst, id)
-		dst = binary.BigEndian.AppendUint16(dst, f.Length)
-		if f.Enterprise != EnterpriseIANA {
-			dst = binary.BigEndian.AppendUint32(dst, uint32(f.Enterprise))
-		}
+		dst = f.appendTo(dst)
 	}
 	return dst
+}
+
+// appendTo appends the field specifier (RFC 7011 §3.2).
+func (f Field) appendTo(dst []byte) []byte {
+	if f.Enterprise == EnterpriseIANA {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(f.ID))
+		return binary.BigEndian.AppendUint16(dst, f.Length)
+	}
+	dst = binary.BigEndian.AppendUint16(dst, uint16(f.ID)|enterpriseBit)
+	dst = binary.BigEndian.AppendUint16(dst, f.Length)
+	return binary.BigEndian.AppendUint32(dst, uint32(f.Enterprise))
 }
 
 // enterpriseBit is the first bit of a field specifier (RFC 7011 §3.2).

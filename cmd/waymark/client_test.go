@@ -303,7 +303,7 @@ func TestObserveText(t *testing.T) {
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": traceLine + "\n"})
 	var r record.Trace
-	if err := json.Unmarshal([]byte(traceLine), &r); err != nil {
+	if err := record.Unmarshal([]byte(traceLine), &r); err != nil {
 		t.Fatal(err)
 	}
 	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")

@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -68,7 +67,7 @@ func receive(t *testing.T, lines <-chan string) record.Trace {
 	select {
 	case line := <-lines:
 		var r record.Trace
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
+		if err := record.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		return r

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,7 +113,7 @@ func TestKernelEventRecord(t *testing.T) {
 		return err == nil && strings.Count(string(b), "\n") == 2
 	})
 	var r record.Trace
-	if err := json.Unmarshal([]byte(lines[0]), &r); err != nil || r.Time.IsZero() {
+	if err := record.Unmarshal([]byte(lines[0]), &r); err != nil || r.Time.IsZero() {
 		t.Fatalf("%s: %v", lines[0], err)
 	}
 	_, rest, _ := strings.Cut(lines[0], `Z",`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -48,7 +49,7 @@ func BenchmarkCollect(b *testing.B) {
 		c.message(s, join.Exporter{}, messages[count])
 		count++
 	}
-	b.ReportMetric(float64(c.stats.Postcards)/b.Elapsed().Seconds(), "postcards/s")
+	b.ReportMetric(float64(c.stats.Data[record.DataPostcard])/b.Elapsed().Seconds(), "postcards/s")
 	if p := c.Stats().Join; p.Paths[0] == 0 || p.Late > 0 {
 		b.Fatalf("%+v", p)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -86,12 +85,6 @@ func newBlocks(wait time.Duration, accepted loss.Thresholds, assume bool, emit f
 	return b, err
 }
 
-// timing is the time plan of a flow's blocks.
-func timing(b *record.Block) loss.Timing {
-	guard := time.Duration(min(b.Guard, uint64(loss.MaxBlock)))
-	return loss.Timing{Length: time.Duration(min(b.Length, 1<<62)), ClockDifference: guard / 2, MaxDelay: guard - guard/2}
-}
-
 // slots is how many blocks of a length wait for readings.
 func (b *blocks) slots(length time.Duration) int { return int(b.wait/length) + 3 }
 
@@ -121,7 +114,7 @@ func (b *blocks) add(r *record.Block, now time.Time) {
 
 // begin adds a flow with the block of a record; nil if that is not the present.
 func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlow {
-	plan := timing(r)
+	plan := r.Timing()
 	switch block := int64(r.Number); {
 	case block > plan.Block(now.UnixNano()):
 		b.counters.future++
@@ -182,11 +175,10 @@ func (b *blocks) expire(now time.Time) {
 }
 
 // block compares what a point counted, or writes it as it came.
-func (c *Collector) block(from origin, b *record.Block, now time.Time) {
-	if !c.config.Raw {
-		c.blocks.add(b, now)
+func (c *Collector) block(b *record.Block, now time.Time) {
+	if c.config.Raw {
+		c.emit(b)
 		return
 	}
-	b.Time, b.Node, b.Start = instant.Of(b.Time.Time), c.names.node(from.exporter), instant.Of(b.Start.Time)
-	c.emit(b)
+	c.blocks.add(b, now)
 }

@@ -47,7 +47,7 @@ func (x *blockExporter) message(list ...*record.Block) []byte {
 	x.t.Helper()
 	x.messages.Start(nil)
 	for _, b := range list {
-		if err := x.encoding.Block(b); err != nil {
+		if err := x.encoding.Encode(x.encoding.Parts(b), 0, 0); err != nil {
 			x.t.Fatal(err)
 		}
 		if err := errors.Join(x.messages.Define(x.encoding.Layout.Template), x.messages.Add(x.encoding.Layout.Template, x.encoding.Octets)); err != nil {
@@ -200,7 +200,7 @@ func TestBlocksAreCompared(t *testing.T) {
 		t.Errorf("%d losses, %d of them exact, want %d; %d delays", losses, exact, want, delays)
 	}
 	s := c.Stats()
-	if s.Blocks != uint64(sent) || s.Assembled.Readings[loss.Repeated] != uint64((len(later)+49)/50) || s.Compared != (comparison{}) ||
+	if s.Data[record.DataBlock] != uint64(sent) || s.Assembled.Readings[loss.Repeated] != uint64((len(later)+49)/50) || s.Compared != (comparison{}) ||
 		sum(s.Assembled.Results[:]) != 30*blocks || s.Assembled.Readings[loss.Past]+s.Assembled.Readings[loss.Contradicted] != 0 {
 		t.Errorf("%d sent, %+v", sent, s)
 	}
@@ -284,7 +284,7 @@ func TestImpossibleBlocks(t *testing.T) {
 		b := counted("red", block, 0, 1, 5)
 		change(b)
 		send(newBlockExporter(t).message(b))
-		if s := c.Stats(); s.Faults[FaultMeasurement] != 1 || s.Blocks != 0 {
+		if s := c.Stats(); s.Faults[record.FaultMeasurement] != 1 || s.Data[record.DataBlock] != 0 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

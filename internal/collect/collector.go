@@ -110,7 +110,8 @@ type Collector struct {
 	verdicts verdicts
 	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
 	stats    Stats
-	failed   error // of the output
+	sender   sender // of the record that is being taken
+	failed   error  // of the output
 	enough   func(error)
 
 	notes notes
@@ -291,7 +292,7 @@ func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte)
 		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
 	}
 	from.Domain = m.Domain
-	at := origin{from, m.ExportTime, known.Feed{Session: s, Domain: m.Domain}}
+	at := origin{from, m.ExportTime, known.Feed{Session: s, Domain: m.Domain}, s}
 	c.verdicts.message(&at, m, now)
 	for _, set := range m.Sets {
 		for data := range set.Records() {

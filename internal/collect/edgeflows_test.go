@@ -52,7 +52,7 @@ func TestEdgeFlow(t *testing.T) {
 	if diff := cmp.Diff([]record.Record{&want, &untimed, &bare}, out.all(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
-	if s := c.Stats(); s.EdgeFlows != 3 || s.Flows+s.Postcards+s.Blocks != 0 {
+	if s := c.Stats(); s.Data != [record.NumDataKinds]uint64{record.DataEdgeFlow: 3} {
 		t.Errorf("%+v", s)
 	}
 }
@@ -60,18 +60,18 @@ func TestEdgeFlow(t *testing.T) {
 func TestImpossibleEdgeFlows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record fields
-		want   Fault
+		want   record.Fault
 	}{
-		"no namespace":             {edgeFlow().without("ioamNamespaceId"), FaultNamespace},
-		"a day from its message":   {edgeFlow().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), FaultTime},
-		"flow label of 32 bits":    {edgeFlow().with(num("flowLabelIPv6", 1<<20)), FaultValue},
-		"ends before it starts":    {edgeFlow().with(field{"flowEndNanoseconds", start.Add(-time.Second)}), FaultFlow},
-		"more delays than packets": {edgeFlow().with(num("pmDelaySampleDeltaCount", 101)), FaultFlow},
-		"delays turned around":     {edgeFlow().with(field{"pmDelayMinNanoseconds", int64(10)}), FaultFlow},
+		"no namespace":             {edgeFlow().without("ioamNamespaceId"), record.FaultNamespace},
+		"a day from its message":   {edgeFlow().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), record.FaultTime},
+		"flow label of 32 bits":    {edgeFlow().with(num("flowLabelIPv6", 1<<20)), record.FaultValue},
+		"ends before it starts":    {edgeFlow().with(field{"flowEndNanoseconds", start.Add(-time.Second)}), record.FaultFlow},
+		"more delays than packets": {edgeFlow().with(num("pmDelaySampleDeltaCount", 101)), record.FaultFlow},
+		"delays turned around":     {edgeFlow().with(field{"pmDelayMinNanoseconds", int64(10)}), record.FaultFlow},
 	} {
 		c, out, send := offline(t, Config{}, ipfix.UDP)
 		send(newExporter(t, ipfix.UDP, 1).message(start, 0, tt.record))
-		if s := c.Stats(); s.Faults[tt.want] != 1 || s.EdgeFlows != 0 || len(out.all()) != 0 {
+		if s := c.Stats(); s.Faults[tt.want] != 1 || s.Data != [record.NumDataKinds]uint64{} || len(out.all()) != 0 {
 			t.Errorf("%s: %v, %d records", name, s.Faults, len(out.all()))
 		}
 	}

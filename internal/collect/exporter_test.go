@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -189,11 +188,7 @@ func (m *memory) lines(t testing.TB) []string {
 	t.Helper()
 	var list []string
 	for _, e := range m.all() {
-		b, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, string(b))
+		list = append(list, string(record.AppendJSON(nil, e)))
 	}
 	return list
 }

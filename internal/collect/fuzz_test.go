@@ -42,6 +42,10 @@ func FuzzMessages(f *testing.F) {
 	f.Add(x.message(start, 0, edgeFlow())[16:], x.message(start, 0, edgeFlow().without("ioamSequenceGapDeltaCount", "pmDelaySampleDeltaCount", "flowStartNanoseconds"))[16:])
 	f.Add(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos"}})[16:],
 		x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}})[16:])
+	y := newExporter(f, ipfix.UDP, 1)
+	sids, interfaces, several, _ := listsOf(f, y)
+	f.Add(y.message(start, 0, fields{{"interfaceName[v]", "eth1"}, {"basicList", sids}})[16:],
+		y.message(start, 0, fields{{"srhSegmentIPv6BasicList", sids}, {"subTemplateList", interfaces}, {"subTemplateMultiList", several}})[16:])
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		if len(first)+len(second) > 60000 {
 			return // no message has as many
@@ -61,20 +65,20 @@ func FuzzMessages(f *testing.F) {
 		}
 		c.flush(time.Now().Add(time.Hour))
 		for _, e := range out.all() {
-			if _, err := json.Marshal(e); err != nil {
-				t.Errorf("%T has no JSON form: %v", e, err)
+			if line := record.AppendJSON(nil, e); !json.Valid(line) {
+				t.Errorf("%T has no JSON form: %s", e, line)
 			}
 			if e.Text() == "" {
 				t.Errorf("%T has no text", e)
 			}
 		}
 		stats := c.Stats()
-		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others + stats.Blocks + stats.EdgeFlows
-		for _, n := range stats.Faults {
+		kinds, postcards := stats.Options+stats.Others, stats.Data[record.DataPostcard]
+		for _, n := range append(stats.Data[:], stats.Faults[:]...) {
 			kinds += n
 		}
 		joined := stats.Unjoinable + stats.Join.Joined + stats.Join.Duplicates + stats.Join.Repeated + stats.Join.Late + stats.Join.TooMany
-		if kinds != stats.Records || joined != stats.Postcards || stats.Waiting != 0 {
+		if kinds != stats.Records || joined != postcards || stats.Waiting != 0 {
 			t.Errorf("counts do not agree: %+v", stats)
 		}
 	})

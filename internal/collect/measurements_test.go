@@ -54,7 +54,7 @@ func TestMeasurements(t *testing.T) {
 	if diff := cmp.Diff(want, out.all(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
-	if s := c.Stats(); s.Losses != 1 || s.Delays != 2 || s.Postcards != 0 {
+	if s := c.Stats(); s.Data != [record.NumDataKinds]uint64{record.DataLoss: 1, record.DataDelay: 2} {
 		t.Errorf("%+v", s)
 	}
 }
@@ -88,31 +88,31 @@ func TestDuplicatesOfEarlierVersions(t *testing.T) {
 func TestImpossibleMeasurements(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record fields
-		want   Fault
+		want   record.Fault
 	}{
-		"lost is not what is missing":    {measuredLoss().with(num("pmLostPacketDeltaCount", 24)), FaultMeasurement},
-		"more lost than sent":            {measuredLoss().with(num("pmSentPacketDeltaCount", 24), num("pmReceivedPacketDeltaCount", math.MaxUint64-1)), FaultMeasurement},
-		"lost and duplicated":            {measuredLoss().with(num("pmLostPacketDeltaCount", 26), num("pmDuplicatedPacketDeltaCount", 1)), FaultMeasurement},
-		"exact without the lost":         {measuredLoss().without("pmLostPacketDeltaCount"), FaultMeasurement},
-		"exact without the sent":         {measuredLoss().with(num("pmSentPacketDeltaCount", math.MaxUint64)), FaultMeasurement},
-		"uncertain with a loss":          {measuredLoss().with(num("pmVerdict", 1)), FaultMeasurement},
-		"duplicates with a loss":         {measuredLoss().with(num("pmVerdict", 4)), FaultMeasurement},
-		"duplicates without a bound":     {duplicatedLoss().without("pmLostMinPacketDeltaCount"), FaultMeasurement},
-		"no duplicates":                  {duplicatedLoss().with(num("pmDuplicatedPacketDeltaCount", 0)), FaultMeasurement},
-		"too few duplicates":             {duplicatedLoss().with(num("pmDuplicatedPacketDeltaCount", 4)), FaultMeasurement},
-		"more lost at least than sent":   {duplicatedLoss().with(num("pmLostMinPacketDeltaCount", 101)), FaultMeasurement},
-		"no verdict of ours":             {measuredLoss().with(num("pmVerdict", 5)), FaultValue},
-		"no scope of ours":               {measuredLoss().with(num("pmScope", 3)), FaultValue},
-		"loss a day from its message":    {measuredLoss().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), FaultTime},
-		"delay of nothing":               {measuredDelay().without("pmDelaySampleDeltaCount"), FaultMeasurement},
-		"no method of ours":              {measuredDelay().with(num("pmDelayMethod", 6)), FaultValue},
-		"delay two days before it":       {measuredDelay().with(field{"observationTimeNanoseconds", start.Add(-48 * time.Hour)}), FaultTime},
-		"minimum greater than the mean":  {append(measuredDelay(), field{"pmDelayMinNanoseconds", int64(2)}, field{"pmDelayMeanNanoseconds", int64(1)}, field{"pmDelayP95Nanoseconds", int64(3)}), FaultMeasurement},
-		"minimum greater than the share": {append(measuredDelay(), field{"pmDelayMinNanoseconds", int64(2)}, field{"pmDelayMeanNanoseconds", int64(3)}, field{"pmDelayP95Nanoseconds", int64(1)}), FaultMeasurement},
+		"lost is not what is missing":    {measuredLoss().with(num("pmLostPacketDeltaCount", 24)), record.FaultMeasurement},
+		"more lost than sent":            {measuredLoss().with(num("pmSentPacketDeltaCount", 24), num("pmReceivedPacketDeltaCount", math.MaxUint64-1)), record.FaultMeasurement},
+		"lost and duplicated":            {measuredLoss().with(num("pmLostPacketDeltaCount", 26), num("pmDuplicatedPacketDeltaCount", 1)), record.FaultMeasurement},
+		"exact without the lost":         {measuredLoss().without("pmLostPacketDeltaCount"), record.FaultMeasurement},
+		"exact without the sent":         {measuredLoss().with(num("pmSentPacketDeltaCount", math.MaxUint64)), record.FaultMeasurement},
+		"uncertain with a loss":          {measuredLoss().with(num("pmVerdict", 1)), record.FaultMeasurement},
+		"duplicates with a loss":         {measuredLoss().with(num("pmVerdict", 4)), record.FaultMeasurement},
+		"duplicates without a bound":     {duplicatedLoss().without("pmLostMinPacketDeltaCount"), record.FaultMeasurement},
+		"no duplicates":                  {duplicatedLoss().with(num("pmDuplicatedPacketDeltaCount", 0)), record.FaultMeasurement},
+		"too few duplicates":             {duplicatedLoss().with(num("pmDuplicatedPacketDeltaCount", 4)), record.FaultMeasurement},
+		"more lost at least than sent":   {duplicatedLoss().with(num("pmLostMinPacketDeltaCount", 101)), record.FaultMeasurement},
+		"no verdict of ours":             {measuredLoss().with(num("pmVerdict", 5)), record.FaultValue},
+		"no scope of ours":               {measuredLoss().with(num("pmScope", 3)), record.FaultValue},
+		"loss a day from its message":    {measuredLoss().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), record.FaultTime},
+		"delay of nothing":               {measuredDelay().without("pmDelaySampleDeltaCount"), record.FaultMeasurement},
+		"no method of ours":              {measuredDelay().with(num("pmDelayMethod", 6)), record.FaultValue},
+		"delay two days before it":       {measuredDelay().with(field{"observationTimeNanoseconds", start.Add(-48 * time.Hour)}), record.FaultTime},
+		"minimum greater than the mean":  {append(measuredDelay(), field{"pmDelayMinNanoseconds", int64(2)}, field{"pmDelayMeanNanoseconds", int64(1)}, field{"pmDelayP95Nanoseconds", int64(3)}), record.FaultMeasurement},
+		"minimum greater than the share": {append(measuredDelay(), field{"pmDelayMinNanoseconds", int64(2)}, field{"pmDelayMeanNanoseconds", int64(3)}, field{"pmDelayP95Nanoseconds", int64(1)}), record.FaultMeasurement},
 	} {
 		c, out, send := offline(t, Config{}, ipfix.UDP)
 		send(newExporter(t, ipfix.UDP, 1).message(start, 0, tt.record))
-		if s := c.Stats(); s.Faults[tt.want] != 1 || len(out.all()) != 0 || s.Losses+s.Delays != 0 {
+		if s := c.Stats(); s.Faults[tt.want] != 1 || len(out.all()) != 0 || s.Data != [record.NumDataKinds]uint64{} {
 			t.Errorf("%s: %v, %d records", name, s.Faults, len(out.all()))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
@@ -15,22 +17,63 @@ import (
 )
 
 // newOther copies a record.
-func newOther(from origin, node string, data ipfix.DataRecord) *record.Other {
-	o := &record.Other{
+func newOther(from origin, node string, data ipfix.DataRecord, now time.Time) *record.Other {
+	lists := from.session.Lists(from.feed.Domain, now)
+	return &record.Other{
 		Time: instant.Of(from.at), Node: node, Exporter: from.exporter.Addr, Domain: from.exporter.Domain,
-		Template: data.Template.ID(), Options: data.Template.Scope() > 0, Elements: []record.ElementValue{},
+		Template: data.Template.ID(), Options: data.Template.Scope() > 0, Elements: elementsOf(data, lists, 0),
 	}
+}
+
+// maxDepth is how deep lists in lists are read. Deeper ones are shown as octets.
+const maxDepth = 4
+
+func elementsOf(data ipfix.DataRecord, lists ipfix.ListReader, depth int) []record.ElementValue {
+	list := []record.ElementValue{}
 	for v := range data.Values() {
 		name := fmt.Sprintf("%d/%d", v.Field.Enterprise, v.Field.ID)
 		if v.Field.Element != nil {
 			name = v.Field.Element.Name
 		}
-		o.Elements = append(o.Elements, record.ElementValue{Name: name, Value: plainValue(v)})
+		list = append(list, record.ElementValue{Name: name, Value: valueOf(v, lists, depth)})
 	}
-	return o
+	return list
 }
 
-// plainValue is a value for JSON.
+// valueOf is a value for JSON. Lists (RFC 6313) have values, or records with their
+// elements.
+func valueOf(v ipfix.Value, lists ipfix.ListReader, depth int) any {
+	if depth >= maxDepth {
+		return plainValue(v)
+	}
+	if l, ok := lists.Values(v); ok {
+		values := []any{}
+		for each := range l.Values() {
+			values = append(values, valueOf(each, lists, depth+1))
+		}
+		return values
+	}
+	if l, ok := lists.Records(v); ok && l.Template != nil {
+		return recordsOf([]any{}, l, lists, depth)
+	}
+	if l, ok := lists.Sets(v); ok && !slices.ContainsFunc(l.Sets, func(set ipfix.RecordList) bool { return set.Template == nil }) {
+		records := []any{}
+		for _, set := range l.Sets {
+			records = recordsOf(records, set, lists, depth)
+		}
+		return records
+	}
+	return plainValue(v)
+}
+
+func recordsOf(records []any, l ipfix.RecordList, lists ipfix.ListReader, depth int) []any {
+	for data := range l.Records() {
+		records = append(records, elementsOf(data, lists, depth+1))
+	}
+	return records
+}
+
+// plainValue is a value that is no list.
 func plainValue(v ipfix.Value) any {
 	if n, ok := v.Uint(); ok {
 		return n

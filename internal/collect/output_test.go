@@ -5,14 +5,12 @@ package collect
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,12 +19,10 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// line is a record.
-type line string
+// line is a record whose JSON has a text.
+func line(s string) record.Record { return &record.Warning{Code: s} }
 
-func (l line) Kind() string               { return "line" }
-func (l line) Text() string               { return string(l) + "\n" }
-func (l line) AppendJSON(b []byte) []byte { return strconv.AppendQuote(b, string(l)) }
+func lineOf(s string) string { return string(record.AppendLine(nil, line(s))) }
 
 // A file that was renamed or removed is made again; where that is not possible, writes
 // continue to the open one.
@@ -63,7 +59,7 @@ func TestWriterFollowsRotation(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"paths.jsonl.1": "\"one\"\n", "paths.jsonl": "\"two\"\n\"three\"\n"} {
+	for name, want := range map[string]string{"paths.jsonl.1": lineOf("one"), "paths.jsonl": lineOf("two") + lineOf("three")} {
 		if got, err := os.ReadFile(filepath.Join(dir+".away", name)); err != nil || string(got) != want {
 			t.Errorf("%s has %q, %v; want %q", name, got, err, want)
 		}
@@ -90,7 +86,8 @@ func TestWriterKeepsLinesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	const count = 4 * writeAt / 1000
-	event := line(strings.Repeat("x", 1000))
+	text := strings.Repeat("x", 1000)
+	event := line(text)
 	for n := range count {
 		if err := w.Write(event); err != nil {
 			t.Fatal(err)
@@ -111,7 +108,7 @@ func TestWriterKeepsLinesWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		for l := range strings.Lines(string(b)) {
-			if lines++; l != `"`+string(event)+"\"\n" {
+			if lines++; l != lineOf(text) {
 				t.Fatalf("line %d, in %s, has %d bytes", lines, filepath.Base(p), len(l))
 			}
 		}
@@ -128,10 +125,7 @@ func TestStatistics(t *testing.T) {
 	send(x.message(start, 0, packet(1)[0], packet(1)[0], packet(2)[0].without("ioamNamespaceId")))
 	send([]byte{0, 9})
 	stats := c.Stats()
-	b, err := json.Marshal(stats.Record())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := record.AppendJSON(nil, stats.Record())
 	for _, want := range []string{
 		`"kind":"statistics"`, `"messages":2`, `"records":6`, `"postcards":5`, `"postcards_joined":3`, `"postcards_duplicate":1`,
 		`"complete":1`, `"version":1`, `"namespace_missing":1`, `"waiting":1`, `"not_seen_further":0`,
@@ -171,7 +165,7 @@ func TestStatistics(t *testing.T) {
 			series++
 		}
 	}
-	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + len(thresholds) + 3; series != want {
+	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(record.NumFaults) - 1 + len(thresholds) + 3; series != want {
 		t.Errorf("%d series, want %d: every one from the start", series, want)
 	}
 }

@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -57,7 +56,7 @@ func TestPath(t *testing.T) {
 	if document, err := os.ReadFile("../../docs/how-to/collect-postcards.md"); err != nil || !strings.Contains(string(document), "```\n"+wantText+"```\n") {
 		t.Errorf("the how-to shows another path (%v)", err)
 	}
-	if s := c.Stats(); s.Postcards != 3 || s.Options != 9 || s.Join.Paths[record.PathComplete] != 1 || s.Messages != 9 {
+	if s := c.Stats(); s.Data[record.DataPostcard] != 3 || s.Options != 9 || s.Join.Paths[record.PathComplete] != 1 || s.Messages != 9 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -111,33 +110,33 @@ func TestPostcards(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		record fields
-		fault  Fault
+		fault  record.Fault
 		shown  bool // as a postcard
 	}{
-		{"usual", usual, noFault, false},
-		{"no flow id", usual.without("ioamDexFlowId").with(num("ioamExtensionFlags", 0x40)), noFault, true},
-		{"no sequence number", usual.without("ioamDexSequenceNumber").with(num("ioamExtensionFlags", 0x80)), noFault, true},
-		{"room for a sequence number", usual.with(num("ioamExtensionFlags", 0x80)), noFault, true},
-		{"no extension flags", usual.without("ioamExtensionFlags"), noFault, false},
-		{"no role, as the published exporter", usual.without("ioamNodeRole"), noFault, true},
-		{"no namespace", usual.without("ioamNamespaceId"), FaultNamespace, false},
-		{"role 0", usual.with(num("ioamNodeRole", 0)), FaultRole, false},
-		{"role 4", usual.with(num("ioamNodeRole", 4)), FaultRole, false},
-		{"flow label of 32 bits", usual.with(num("flowLabelIPv6", 1<<20)), FaultValue, false},
-		{"tomorrow", usual.with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), FaultTime, false},
-		{"yesterday", usual.with(field{"observationTimeNanoseconds", start.Add(-25 * time.Hour)}), FaultTime, false},
-		{"an hour ago", usual.with(field{"observationTimeNanoseconds", start.Add(-time.Hour)}), noFault, false},
-		{"without a time", usual.without("observationTimeNanoseconds"), noFault, false},
-		{"the longest snapshot", usual.with(num("ioamSchemaId", 1), field{"ioamOpaqueStateSnapshot", make([]byte, 1020)}), noFault, false},
-		{"a longer one", usual.with(num("ioamSchemaId", 1), field{"ioamOpaqueStateSnapshot", make([]byte, 1021)}), FaultValue, false},
-		{"an unknown reason for its end", usual.with(num("flowEndReason", 9)), noFault, false},
+		{"usual", usual, record.NoFault, false},
+		{"no flow id", usual.without("ioamDexFlowId").with(num("ioamExtensionFlags", 0x40)), record.NoFault, true},
+		{"no sequence number", usual.without("ioamDexSequenceNumber").with(num("ioamExtensionFlags", 0x80)), record.NoFault, true},
+		{"room for a sequence number", usual.with(num("ioamExtensionFlags", 0x80)), record.NoFault, true},
+		{"no extension flags", usual.without("ioamExtensionFlags"), record.NoFault, false},
+		{"no role, as the published exporter", usual.without("ioamNodeRole"), record.NoFault, true},
+		{"no namespace", usual.without("ioamNamespaceId"), record.FaultNamespace, false},
+		{"role 0", usual.with(num("ioamNodeRole", 0)), record.FaultRole, false},
+		{"role 4", usual.with(num("ioamNodeRole", 4)), record.FaultRole, false},
+		{"flow label of 32 bits", usual.with(num("flowLabelIPv6", 1<<20)), record.FaultValue, false},
+		{"tomorrow", usual.with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), record.FaultTime, false},
+		{"yesterday", usual.with(field{"observationTimeNanoseconds", start.Add(-25 * time.Hour)}), record.FaultTime, false},
+		{"an hour ago", usual.with(field{"observationTimeNanoseconds", start.Add(-time.Hour)}), record.NoFault, false},
+		{"without a time", usual.without("observationTimeNanoseconds"), record.NoFault, false},
+		{"the longest snapshot", usual.with(num("ioamSchemaId", 1), field{"ioamOpaqueStateSnapshot", make([]byte, 1020)}), record.NoFault, false},
+		{"a longer one", usual.with(num("ioamSchemaId", 1), field{"ioamOpaqueStateSnapshot", make([]byte, 1021)}), record.FaultValue, false},
+		{"an unknown reason for its end", usual.with(num("flowEndReason", 9)), record.NoFault, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, out, send := offline(t, Config{}, ipfix.UDP)
 			send(newExporter(t, ipfix.UDP, 1).message(start, 0, tt.record))
 			s := c.Stats()
-			var faults [NumFaults]uint64
-			if tt.fault != noFault {
+			var faults [record.NumFaults]uint64
+			if tt.fault != record.NoFault {
 				faults[tt.fault] = 1
 			}
 			if s.Faults != faults {
@@ -146,7 +145,7 @@ func TestPostcards(t *testing.T) {
 			if shown := len(out.all()) == 1; shown != tt.shown || (s.Unjoinable == 1) != tt.shown {
 				t.Errorf("shown %v, unjoinable %d; want %v", shown, s.Unjoinable, tt.shown)
 			}
-			if waits := s.Waiting == 1; waits != (tt.fault == noFault && !tt.shown) {
+			if waits := s.Waiting == 1; waits != (tt.fault == record.NoFault && !tt.shown) {
 				t.Errorf("waits: %v", waits)
 			}
 		})
@@ -254,8 +253,8 @@ func TestFlow(t *testing.T) {
 	} {
 		c, out, send := offline(t, Config{}, ipfix.UDP)
 		send(newExporter(t, ipfix.UDP, 1).message(start, 0, bad))
-		if c.Stats().Faults[FaultFlow] != 1 || len(out.all()) != 0 {
-			t.Errorf("%s: %d faults, %d records", name, c.Stats().Faults[FaultFlow], len(out.all()))
+		if c.Stats().Faults[record.FaultFlow] != 1 || len(out.all()) != 0 {
+			t.Errorf("%s: %d faults, %d records", name, c.Stats().Faults[record.FaultFlow], len(out.all()))
 		}
 	}
 }
@@ -304,7 +303,7 @@ func TestTrace(t *testing.T) {
 			if text := strings.Join(got, " "); text != tt.want {
 				t.Errorf("got %s, want %s", text, tt.want)
 			}
-			if s := c.Stats(); s.TracesCut != tt.cut || s.Traces != uint64(len(got)) || s.Hops+s.Faults[FaultTraceIndex] != uint64(len(tt.hops)) {
+			if s := c.Stats(); s.TracesCut != tt.cut || s.Traces != uint64(len(got)) || s.Data[record.DataHop]+s.Faults[record.FaultTraceIndex] != uint64(len(tt.hops)) {
 				t.Errorf("stats %+v", s)
 			}
 			if len(c.traces.open) != 0 || c.traces.hops != 0 || c.traces.queue.Len() != 0 {
@@ -339,10 +338,7 @@ func TestKernelTrace(t *testing.T) {
 	if len(out.all()) != 1 {
 		t.Fatalf("%d records, want one; %+v", len(out.all()), c.Stats())
 	}
-	line, err := json.Marshal(out.all()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := record.AppendJSON(nil, out.all()[0])
 	_, got, _ := strings.Cut(string(line), `,"source"`)
 	if want := `:"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,"node_id":1},{"hop_limit":62,"node_id":2}]}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

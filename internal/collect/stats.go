@@ -15,18 +15,13 @@ type Stats struct {
 	Octets   uint64 // of all messages, including those that were not decoded
 	Records  uint64 // data records in them
 
-	Postcards  uint64 // records by kind
-	Flows      uint64
-	EdgeFlows  uint64
-	Losses     uint64
-	Delays     uint64
-	Hops       uint64 // of traces
+	Data       [record.NumDataKinds]uint64 // those about IOAM, by kind
 	Options    uint64
 	Others     uint64
-	Faults     [NumFaults]uint64 // records that were dropped
-	Unjoinable uint64            // postcards without Flow-ID, Sequence Number or role
-	Traces     uint64            // joined from hops
-	TracesCut  uint64            // with missing hops
+	Faults     [record.NumFaults]uint64 // records that were dropped
+	Unjoinable uint64                   // postcards without Flow-ID, Sequence Number or role
+	Traces     uint64                   // joined from hops
+	TracesCut  uint64                   // with missing hops
 
 	Problems           [ipfix.NumCauses]uint64 // of messages; for gaps, missed records
 	SessionsRefused    uint64                  // messages and connections beyond the limit of sessions
@@ -37,7 +32,6 @@ type Stats struct {
 	TimedOut           uint64                  // connections that stopped within a message, or sent none
 	Broken             uint64                  // connections that ended within a message, or failed
 
-	Blocks    uint64 // of one point
 	Compared  comparison
 	Assembled loss.Counters
 
@@ -54,7 +48,7 @@ type Stats struct {
 // Counts are all counters, in the order in which a record passes them. Names are those
 // of JSON and, with the prefix waymark_collect_ and the suffix _total, of metrics.
 func (s *Stats) Counts() []record.Count {
-	return []record.Count{
+	list := []record.Count{
 		count("octets", "Octets that arrived.", s.Octets),
 		count("messages", "Messages that were decoded.", s.Messages),
 		count("records", "Data records in messages.", s.Records),
@@ -65,37 +59,53 @@ func (s *Stats) Counts() []record.Count {
 		count("connections_timed_out", "Connections that stopped within a message, or sent none.", s.TimedOut),
 		count("connections_broken", "Connections that ended within a message, or failed.", s.Broken),
 		count("handshakes_failed", "TLS handshakes that failed.", s.HandshakesFailed),
-		count("postcards", "All postcards, among them those that are counted below.", s.Postcards),
-		count("postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable),
-		count("postcards_joined", "Postcards in paths.", s.Join.Joined),
-		count("postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates),
-		count("postcards_repeated", "Postcards of a packet that came twice to a node, or of its segments.", s.Join.Repeated),
-		count("postcards_late", "Postcards that came after their path was printed.", s.Join.Late),
-		count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
-		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
-		count("paths_lost", "Paths of packets that are known to be lost.", s.PathsLost),
-		count("paths_unknown", "Paths of packets of which it is not known whether they are lost.", s.PathsUnknown),
-		count("flows", "Flow records.", s.Flows),
-		count("edge_flows", "Records of flows that are measured from edge to edge.", s.EdgeFlows),
-		count("losses", "Records of packet loss.", s.Losses),
-		count("delays", "Records of delay.", s.Delays),
-		count("blocks", "Records of what a point counted of a flow in a block, among them those that are counted below.", s.Blocks),
-		count("blocks_repeated", "Those that came twice.", s.Assembled.Readings[loss.Repeated]),
-		count("blocks_contradicting", "Those that differ from another one of the same point: the block is uncertain.", s.Assembled.Readings[loss.Contradicted]),
-		count("blocks_late", "Those that came after the result of their block.", s.Assembled.Readings[loss.Past]+s.Compared.past),
-		count("blocks_early", "Those of blocks that have not ended by the collector's clock.", s.Assembled.Readings[loss.Future]+s.Compared.future),
-		count("compared", "Blocks of flows whose loss was computed from the records of their points.", sum(s.Assembled.Results[:])),
-		count("compared_uncertain", "Those of them that are uncertain or without data.", s.Assembled.Results[loss.Uncertain]+s.Assembled.Results[loss.NoData]),
-		count("compared_duplicated", "Those of which more packets came to a point than were sent, so that it is not known how many were lost.", s.Assembled.Results[loss.Duplicated]),
-		count("compared_skipped", "Blocks without a result, because the clock leapt.", s.Assembled.Skipped),
-		count("flows_evicted", "Measured flows that were given up for newer ones.", s.Compared.evicted),
-		count("flows_ended", "Measured flows of which no point reported any more.", s.Compared.ended),
-		count("hops", "Records of one hop of a trace.", s.Hops),
-		count("traces", "Traces, joined from hops.", s.Traces),
-		count("traces_cut", "Traces with missing hops.", s.TracesCut),
+	}
+	for kind, n := range s.Data {
+		name, meaning := record.DataKind(kind).Counter()
+		list = append(append(list, count(name, meaning, n)), s.further(record.DataKind(kind))...)
+	}
+	return append(list,
 		count("options", "Options records.", s.Options),
 		count("other", "Records about something else.", s.Others),
+	)
+}
+
+// further counts what became of the records of a kind that are joined or compared.
+func (s *Stats) further(kind record.DataKind) []record.Count {
+	switch kind {
+	case record.DataPostcard:
+		return []record.Count{
+			count("postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable),
+			count("postcards_joined", "Postcards in paths.", s.Join.Joined),
+			count("postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates),
+			count("postcards_repeated", "Postcards of a packet that came twice to a node, or of its segments.", s.Join.Repeated),
+			count("postcards_late", "Postcards that came after their path was printed.", s.Join.Late),
+			count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
+			count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
+			count("paths_lost", "Paths of packets that are known to be lost.", s.PathsLost),
+			count("paths_unknown", "Paths of packets of which it is not known whether they are lost.", s.PathsUnknown),
+		}
+	case record.DataBlock:
+		a, c := &s.Assembled, &s.Compared
+		return []record.Count{
+			count("blocks_repeated", "Those that came twice.", a.Readings[loss.Repeated]),
+			count("blocks_contradicting", "Those that differ from another one of the same point: the block is uncertain.", a.Readings[loss.Contradicted]),
+			count("blocks_late", "Those that came after the result of their block.", a.Readings[loss.Past]+c.past),
+			count("blocks_early", "Those of blocks that have not ended by the collector's clock.", a.Readings[loss.Future]+c.future),
+			count("compared", "Blocks of flows whose loss was computed from the records of their points.", sum(a.Results[:])),
+			count("compared_uncertain", "Those of them that are uncertain or without data.", a.Results[loss.Uncertain]+a.Results[loss.NoData]),
+			count("compared_duplicated", "Those of which more packets came to a point than were sent, so that it is not known how many were lost.", a.Results[loss.Duplicated]),
+			count("compared_skipped", "Blocks without a result, because the clock leapt.", a.Skipped),
+			count("flows_evicted", "Measured flows that were given up for newer ones.", c.evicted),
+			count("flows_ended", "Measured flows of which no point reported any more.", c.ended),
+		}
+	case record.DataHop:
+		return []record.Count{
+			count("traces", "Traces, joined from hops.", s.Traces),
+			count("traces_cut", "Traces with missing hops.", s.TracesCut),
+		}
 	}
+	return nil
 }
 
 func sum(list []uint64) (n uint64) {
@@ -116,7 +126,7 @@ func (s *Stats) Paths() []record.Count { return byCause(s.Join.Paths[:], record.
 func (s *Stats) Malformed() []record.Count { return byCause(s.Problems[:], ipfix.Cause(0)) }
 
 // Impossible are the records that were dropped, by cause.
-func (s *Stats) Impossible() []record.Count { return byCause(s.Faults[:], noFault+1) }
+func (s *Stats) Impossible() []record.Count { return byCause(s.Faults[:], record.NoFault+1) }
 
 // cause is a reason or cause by which something is counted.
 type cause interface {

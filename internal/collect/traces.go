@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -46,7 +45,7 @@ func newTraces() traces { return traces{open: map[traceKey]*partial{}, queue: li
 // hop takes the record of one hop.
 func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
 	if !h.Count.Valid || !h.Report.Valid || h.Count.Value == 0 {
-		t := c.trace(from, h)
+		t := h.Trace
 		t.Nodes = []record.NodeData{h.Data} // nothing to join it by
 		if h.Count.Valid && h.Count.Value == 0 {
 			t.Nodes = t.Nodes[:0] // no node wrote into it
@@ -62,7 +61,7 @@ func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
 		p = nil
 	}
 	if p == nil {
-		p = &partial{key: key, since: now, trace: c.trace(from, h), has: make([]bool, count)}
+		p = &partial{key: key, since: now, trace: h.Trace, has: make([]bool, count)}
 		p.trace.Nodes = make([]record.NodeData, count)
 		p.place = c.traces.queue.PushBack(p)
 		c.traces.open[key] = p
@@ -107,14 +106,4 @@ func (c *Collector) expireTraces(now time.Time, wait time.Duration) {
 		}
 		c.finish(p)
 	}
-}
-
-// trace has the fields that all records of a trace share.
-func (c *Collector) trace(from origin, h *record.Hop) *record.Trace {
-	t := h.Trace
-	if t.Time.IsZero() {
-		t.Time.Time, t.Undated = from.at, true
-	}
-	t.Time, t.Node, t.Interface = instant.Of(t.Time.Time), c.names.node(from.exporter), c.names.iface(from.exporter, t.IfIndex)
-	return t
 }

@@ -142,7 +142,7 @@ func decodeCapture(t testing.TB, capture []byte) result {
 		case *record.Trigger:
 			r.triggers = append(r.triggers, *found)
 		}
-		r.lines = append(r.lines, string(found.AppendJSON(nil)))
+		r.lines = append(r.lines, string(record.AppendJSON(nil, found)))
 		return nil
 	}
 	report := func(err error) { r.faults = append(r.faults, err.Error()) }

@@ -3,7 +3,9 @@
 package record
 
 import (
+	"encoding/hex"
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -66,7 +68,7 @@ func (c *Block) Reading() loss.Reading {
 func (c *Block) Kind() string { return KindBlock }
 
 // blocks declares the fields of a Block.
-var blocks = table[Block]{
+var blocks = table[*Block]{
 	field("time", "", "When the counters were read.", func(c *Block) *instant.Time { return &c.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds").also(observationTimes...),
 	field("node", "", meaningNode, func(c *Block) *string { return &c.Node }, present(textual())),
@@ -131,11 +133,29 @@ func (c *Block) conditions() conditions {
 func (c *Block) end() *instant.Time { return endOf(c.Start, c.Length) }
 
 // settle makes a source absent that an exporter did not know.
-func (c *Block) settle() {
+func (c *Block) settle(*Reading) {
 	if c.Source.IsUnspecified() {
 		c.Source = netip.Addr{}
 	}
 	c.settleSelection()
+}
+
+// Timing is the time plan of the flow's blocks.
+func (c *Block) Timing() loss.Timing {
+	guard := time.Duration(min(c.Guard, uint64(loss.MaxBlock)))
+	return loss.Timing{Length: time.Duration(min(c.Length, 1<<62)), ClockDifference: guard / 2, MaxDelay: guard - guard/2}
+}
+
+// fault checks that the block is one that points of a flow can count.
+func (c *Block) fault(*Reading) Fault {
+	if t := c.Timing(); t.Validate() != nil || c.Number > math.MaxInt64/c.Length-2 || c.LastPoint == 0 || c.LastPoint >= loss.MaxPoints || c.Point > c.LastPoint {
+		return FaultMeasurement
+	}
+	return NoFault
+}
+
+func (c *Block) complete(by Sender) {
+	c.Time, c.Node, c.Start = instant.Of(c.Time.Time), by.Node(), instant.Of(c.Start.Time)
 }
 
 // Text is the record as a line of readable text.
@@ -164,4 +184,39 @@ func (c *Block) Text() string {
 		b.WriteString(", counters " + strings.ReplaceAll(strings.Join(c.Flags.Names(), " and "), "_", " "))
 	}
 	return b.String() + "\n"
+}
+
+// selection is which packets a point counts: hexadecimal digits, absent if it is not known.
+func selection() codec[*loss.Selection] {
+	return codec[*loss.Selection]{
+		coding: coding{
+			form:   "hexadecimal",
+			absent: func(p any) bool { return !p.(*loss.Selection).Known() },
+			show: func(v Visitor, c *Column, p any) {
+				v.Text(c, hex.EncodeToString(p.(*loss.Selection).Append(nil)))
+			},
+			fill: func(p any, from Input) error {
+				text, err := from.Text()
+				if err != nil {
+					return err
+				}
+				octets, err := hex.DecodeString(text)
+				if err == nil && len(octets) != loss.SelectionLen {
+					err = fmt.Errorf("%q has not %d digits", text, 2*loss.SelectionLen)
+				}
+				if err == nil {
+					*p.(*loss.Selection) = loss.DecodeSelection(octets, 0)
+				}
+				return err
+			},
+		},
+		wire: wireSelection(),
+	}
+}
+
+// settleSelection gives it the length of the record's blocks.
+func (c *Block) settleSelection() {
+	if c.Selection.Known() {
+		c.Selection.Block = uint32(c.Length / uint64(time.Millisecond))
+	}
 }

@@ -3,272 +3,292 @@
 package record
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
+	"encoding"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
-	"strconv"
-	"strings"
+	"slices"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// codec is how values of a type are written and read.
+// codec is what values of a type are to encodings: which method of a Visitor takes them,
+// which method of an Input gives them, and how IPFIX writes and reads them. Like that of
+// tables, columns and steps, its parameter is the type of a pointer to the value: Go makes
+// one copy of generic code for all pointers, but one for each type of structure, which was
+// a megabyte of the router's binary.
 type codec[V any] struct {
-	form   string        // of the value in JSON, for the reference
-	absent func(*V) bool // JSON omits such a value; nil: never
-	null   bool          // JSON's null is a value; otherwise it is ignored
-	append func([]byte, *V) []byte
-	parse  func(*V, []byte) error
-	blank  func(*V) // makes a value that is not available absent; nil: it is always present
-
-	// IPFIX: how a value is written into consecutive fields, and read from one of them;
-	// nil where no element has such values. take reports whether the element had a
-	// value.
-	put   func([]ipfix.Field) step[V]
-	joint bool // put writes all fields at once; otherwise one
-	take  func(*V, ipfix.Value) bool
-
-	columns []Column // of an object
+	coding
+	wire[V]
 }
 
-// step appends a part of a record in IPFIX.
-type step[R any] func([]byte, *R) []byte
+// coding is the part of a codec that is the same for all types. Its functions take the
+// pointer as any. Only codecs make them, and the compiler checks that a column has a codec
+// of its value's type.
+type coding struct {
+	form    string         // of the value, for the reference
+	columns []Column       // of an object
+	absent  func(any) bool // encodings omit such a value; nil: never
+	null    bool           // null is a value; otherwise it is ignored
+	show    func(Visitor, *Column, any)
+	fill    func(any, Input) error
+	blank   func(any) // makes a value that is not available absent; nil: it is always present
+}
 
 type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
 // number is an unsigned integer.
-func number[V unsigned]() codec[V] {
+func number[V unsigned]() codec[*V] {
 	bits := reflect.TypeFor[V]().Bits()
-	return codec[V]{
-		form:   "number",
-		append: func(b []byte, v *V) []byte { return strconv.AppendUint(b, uint64(*v), 10) },
-		parse: func(v *V, text []byte) error {
-			n, err := strconv.ParseUint(string(text), 10, bits)
-			*v = V(n)
-			return err
+	return codec[*V]{
+		coding: coding{
+			form: "number",
+			show: func(v Visitor, c *Column, p any) { v.Uint(c, uint64(*p.(*V))) },
+			fill: func(p any, from Input) error {
+				n, err := from.Uint(bits)
+				*p.(*V) = V(n)
+				return err
+			},
 		},
-		put: func(fields []ipfix.Field) step[V] { return putNumber[V](fields[0].Length) },
-		take: func(v *V, from ipfix.Value) bool {
-			n, ok := from.Uint()
-			if ok {
-				*v = V(n)
-			}
-			return ok
-		},
+		wire: wireUint[V](),
 	}
 }
 
 // integer is a Go int, or an integer that may be negative.
-func integer[V ~int | ~int64]() codec[V] {
-	return codec[V]{
-		form:   "number",
-		append: func(b []byte, v *V) []byte { return strconv.AppendInt(b, int64(*v), 10) },
-		parse: func(v *V, text []byte) error {
-			n, err := strconv.ParseInt(string(text), 10, 64)
-			*v = V(n)
-			return err
+func integer[V ~int | ~int64]() codec[*V] {
+	return codec[*V]{
+		coding: coding{
+			form: "number",
+			show: func(v Visitor, c *Column, p any) { v.Int(c, int64(*p.(*V))) },
+			fill: func(p any, from Input) error {
+				n, err := from.Int()
+				*p.(*V) = V(n)
+				return err
+			},
 		},
-		put: func(fields []ipfix.Field) step[V] { return putNumber[V](fields[0].Length) },
-		take: func(v *V, from ipfix.Value) bool { // no value is longer than 32 bits
-			n, ok := from.Uint()
-			if ok = ok && n < 1<<32; ok {
-				*v = V(n)
-			}
-			return ok
-		},
+		wire: wireSize[V](),
 	}
 }
 
-// word is a number that is a word in JSON.
-func word[V interface {
-	unsigned
-	fmt.Stringer
-}]() codec[V] {
-	c := number[V]()
-	c.form = "text"
-	c.append = func(b []byte, v *V) []byte { return append(append(append(b, '"'), (*v).String()...), '"') }
-	c.parse = func(v *V, text []byte) error { return json.Unmarshal(text, v) }
+// signed is an integer that may be negative, also in IPFIX.
+func signed() codec[*int64] {
+	c := integer[int64]()
+	c.wire = wireSigned()
 	return c
 }
 
-// hexadecimal is a number that is text in JSON, with a fixed number of digits.
-func hexadecimal[V unsigned](digits int) codec[V] {
+// fraction is a floating point number; no element of IPFIX has such values.
+func fraction() codec[*float64] {
+	return codec[*float64]{coding: coding{
+		form: "number",
+		show: func(v Visitor, c *Column, p any) { v.Float(c, *p.(*float64)) },
+		fill: func(p any, from Input) (err error) {
+			*p.(*float64), err = from.Float()
+			return err
+		},
+	}}
+}
+
+// word is a number that is a word everywhere but in IPFIX.
+func word[V interface {
+	unsigned
+	fmt.Stringer
+}]() codec[*V] {
 	c := number[V]()
-	c.form = "hexadecimal"
-	c.append = func(b []byte, v *V) []byte {
-		b = append(b, `"0x`...)
-		for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
-			b = append(b, "0123456789abcdef"[uint64(*v)>>shift&15])
-		}
-		return append(b, '"')
-	}
-	bits := reflect.TypeFor[V]().Bits()
-	c.parse = func(v *V, raw []byte) error {
-		var text string
-		if err := json.Unmarshal(raw, &text); err != nil {
+	c.form = "text"
+	c.show = func(v Visitor, col *Column, p any) { v.Text(col, (*p.(*V)).String()) }
+	c.fill = func(p any, from Input) error {
+		text, err := from.Text()
+		if err != nil {
 			return err
 		}
-		rest, ok := strings.CutPrefix(text, "0x")
+		into, ok := p.(encoding.TextUnmarshaler)
 		if !ok {
-			return fmt.Errorf("%q does not begin with 0x", text)
+			return fmt.Errorf("%T reads no words", p)
 		}
-		n, err := strconv.ParseUint(rest, 16, bits)
-		*v = V(n)
+		return into.UnmarshalText([]byte(text))
+	}
+	return c
+}
+
+// hexadecimal is a number with a fixed number of hexadecimal digits.
+func hexadecimal[V unsigned](digits int) codec[*V] {
+	c := number[V]()
+	c.form = "hexadecimal"
+	c.show = func(v Visitor, col *Column, p any) { v.Hex(col, uint64(*p.(*V)), digits) }
+	bits := reflect.TypeFor[V]().Bits()
+	c.fill = func(p any, from Input) error {
+		n, err := from.Hex(bits)
+		if err == nil {
+			*p.(*V) = V(n)
+		}
 		return err
 	}
 	return c
 }
 
 // textual is a string.
-func textual() codec[string] {
-	return codec[string]{
-		form:   "text",
-		append: func(b []byte, v *string) []byte { return appendString(b, *v) },
-		parse:  func(v *string, raw []byte) error { return json.Unmarshal(raw, v) },
-		put:    func([]ipfix.Field) step[string] { return putText },
-		take: func(v *string, from ipfix.Value) bool {
-			s, ok := from.Text()
-			if ok {
-				*v = s
-			}
-			return ok
+func textual() codec[*string] {
+	return codec[*string]{
+		coding: coding{
+			form: "text",
+			show: func(v Visitor, c *Column, p any) { v.Text(c, *p.(*string)) },
+			fill: func(p any, from Input) error {
+				s, err := from.Text()
+				if err == nil {
+					*p.(*string) = s
+				}
+				return err
+			},
 		},
+		wire: wireText(),
 	}
 }
 
 // truth is true or false; no element of IPFIX has such values.
-func truth() codec[bool] {
-	return codec[bool]{
-		form:   "boolean",
-		append: func(b []byte, v *bool) []byte { return strconv.AppendBool(b, *v) },
-		parse:  func(v *bool, raw []byte) error { return json.Unmarshal(raw, v) },
-	}
+func truth() codec[*bool] {
+	return codec[*bool]{coding: coding{
+		form: "boolean",
+		show: func(v Visitor, c *Column, p any) { v.Bool(c, *p.(*bool)) },
+		fill: func(p any, from Input) error {
+			is, err := from.Bool()
+			if err == nil {
+				*p.(*bool) = is
+			}
+			return err
+		},
+	}}
 }
 
 // moment is a point in time, absent when it is zero. In IPFIX, zero is 1970.
-func moment() codec[instant.Time] {
-	return codec[instant.Time]{
-		form:   "time",
-		absent: func(v *instant.Time) bool { return v.IsZero() },
-		append: func(b []byte, v *instant.Time) []byte { return appendTime(b, v.Time) },
-		parse:  func(v *instant.Time, raw []byte) error { return json.Unmarshal(raw, v) },
-		put:    func(fields []ipfix.Field) step[instant.Time] { return putTime(fields) },
-		joint:  true,
-		take: func(v *instant.Time, from ipfix.Value) bool {
-			if len(from.Octets) > 0 && unset(from.Octets) {
-				return false // not known; as NTP's seconds, 0 would be 2036
-			}
-			at, ok := from.Time()
-			if ok = ok && at.Unix() != 0; ok {
-				v.Time = at
-			}
-			return ok
+func moment() codec[*instant.Time] {
+	return codec[*instant.Time]{
+		coding: coding{
+			form:   "time",
+			absent: func(p any) bool { return p.(*instant.Time).IsZero() },
+			show:   func(v Visitor, c *Column, p any) { v.Time(c, p.(*instant.Time).Time) },
+			fill: func(p any, from Input) error {
+				at, err := from.Time()
+				if err == nil {
+					p.(*instant.Time).Time = at
+				}
+				return err
+			},
 		},
+		wire: wireMoment(),
 	}
 }
 
+// timestamp is a node's time, not available when its octets are all 0 or all 1.
+func timestamp() codec[*Field[time.Time]] {
+	c := optional(codec[*time.Time]{coding: coding{
+		form: "time",
+		show: func(v Visitor, c *Column, p any) { v.Time(c, *p.(*time.Time)) },
+		fill: func(p any, from Input) error {
+			at, err := from.Time()
+			if err == nil {
+				*p.(*time.Time) = at
+			}
+			return err
+		},
+	}})
+	c.wire = wireTimestamp()
+	return c
+}
+
 // address is an IP address.
-func address() codec[netip.Addr] {
-	return codec[netip.Addr]{
-		form: "address",
-		append: func(b []byte, v *netip.Addr) []byte {
-			b = append(b, '"')
-			if v.IsValid() {
-				b = v.AppendTo(b)
-			}
-			return append(b, '"')
+func address() codec[*netip.Addr] {
+	return codec[*netip.Addr]{
+		coding: coding{
+			form: "address",
+			show: func(v Visitor, c *Column, p any) { v.Address(c, *p.(*netip.Addr)) },
+			fill: func(p any, from Input) error {
+				a, err := from.Address()
+				if err == nil {
+					*p.(*netip.Addr) = a
+				}
+				return err
+			},
 		},
-		parse: func(v *netip.Addr, raw []byte) error { return json.Unmarshal(raw, v) },
-		put:   func([]ipfix.Field) step[netip.Addr] { return putAddress },
-		take: func(v *netip.Addr, from ipfix.Value) bool {
-			a, ok := from.Addr()
-			if ok {
-				*v = a
-			}
-			return ok
-		},
+		wire: wireAddress(),
 	}
 }
 
 // octets are bytes; base64 in JSON.
-func octets() codec[[]byte] {
-	return codec[[]byte]{
-		form: "base64",
-		append: func(b []byte, v *[]byte) []byte {
-			if *v == nil {
-				return append(b, "null"...)
-			}
-			return append(base64.StdEncoding.AppendEncode(append(b, '"'), *v), '"')
+func octets() codec[*[]byte] {
+	return codec[*[]byte]{
+		coding: coding{
+			form: "base64",
+			show: func(v Visitor, c *Column, p any) {
+				if octets := *p.(*[]byte); octets != nil {
+					v.Octets(c, octets)
+				} else {
+					v.Null(c)
+				}
+			},
+			fill: func(p any, from Input) error {
+				octets, err := from.Octets()
+				if err == nil {
+					*p.(*[]byte) = octets
+				}
+				return err
+			},
 		},
-		parse: func(v *[]byte, raw []byte) error { return json.Unmarshal(raw, v) },
-		put:   func([]ipfix.Field) step[[]byte] { return func(b []byte, v *[]byte) []byte { return putOctets(b, *v) } },
-		take: func(v *[]byte, from ipfix.Value) bool {
-			*v = bytes.Clone(from.Octets)
-			return true
-		},
+		wire: wireOctets(),
 	}
 }
 
 // present omits zero values.
-func present[V comparable](c codec[V]) codec[V] {
-	c.absent = func(v *V) bool {
+func present[V comparable](c codec[*V]) codec[*V] {
+	c.absent = func(p any) bool {
 		var zero V
-		return *v == zero
+		return *p.(*V) == zero
 	}
 	return c
 }
 
 // optional is a value that may be absent, or not available.
-func optional[V any](c codec[V]) codec[Field[V]] {
-	out := codec[Field[V]]{
-		form: c.form, columns: c.columns, null: true,
-		absent: func(f *Field[V]) bool { return !f.Present },
-		blank: func(f *Field[V]) {
-			if !f.Valid {
-				*f = Field[V]{}
-			}
+func optional[V any](c codec[*V]) codec[*Field[V]] {
+	return codec[*Field[V]]{
+		coding: coding{
+			form: c.form, columns: c.columns, null: true,
+			absent: func(p any) bool { return !p.(*Field[V]).Present },
+			blank: func(p any) {
+				if f := p.(*Field[V]); !f.Valid {
+					*f = Field[V]{}
+				}
+			},
+			show: func(v Visitor, col *Column, p any) {
+				if f := p.(*Field[V]); f.Valid {
+					c.show(v, col, &f.Value)
+				} else {
+					v.Null(col)
+				}
+			},
+			fill: func(p any, from Input) error {
+				f := p.(*Field[V])
+				*f = Field[V]{Present: true, Valid: !from.Null()}
+				if !f.Valid {
+					return nil
+				}
+				return c.fill(&f.Value, from)
+			},
 		},
-		append: func(b []byte, f *Field[V]) []byte {
-			if !f.Valid {
-				return append(b, "null"...)
-			}
-			return c.append(b, &f.Value)
-		},
-		parse: func(f *Field[V], raw []byte) error {
-			*f = Field[V]{Present: true, Valid: string(raw) != "null"}
-			if !f.Valid {
-				return nil
-			}
-			return c.parse(&f.Value, raw)
-		},
+		wire: wireOptional(c.wire),
 	}
-	if c.put != nil {
-		out.put = func(fields []ipfix.Field) step[Field[V]] {
-			put := c.put(fields)
-			return func(b []byte, f *Field[V]) []byte { return put(b, &f.Value) }
-		}
-		out.take = func(f *Field[V], from ipfix.Value) bool {
-			ok := c.take(&f.Value, from)
-			if ok {
-				f.Present, f.Valid = true, true
-			}
-			return ok
-		}
-	}
-	return out
 }
 
 // known is an optional number of which one value says "not available".
-func known[V unsigned](c codec[V], none V) codec[Field[V]] {
+func known[V unsigned](c codec[*V], none V) codec[*Field[V]] {
 	out := optional(c)
-	out.take = func(f *Field[V], from ipfix.Value) bool {
+	out.take = func(p any, from ipfix.Value) bool {
+		f := p.(*Field[V])
 		ok := c.take(&f.Value, from)
 		if ok {
 			f.Present, f.Valid = true, f.Value != none
@@ -279,119 +299,167 @@ func known[V unsigned](c codec[V], none V) codec[Field[V]] {
 }
 
 // pointer is a value that is absent when there is none.
-func pointer[V any](c codec[V]) codec[*V] {
-	out := codec[*V]{
-		form: c.form, columns: c.columns,
-		absent: func(p **V) bool { return *p == nil },
-		append: func(b []byte, p **V) []byte { return c.append(b, *p) },
-		parse: func(p **V, raw []byte) error {
-			*p = new(V)
-			return c.parse(*p, raw)
+func pointer[V any](c codec[*V]) codec[**V] {
+	return codec[**V]{
+		coding: coding{
+			form: c.form, columns: c.columns,
+			absent: func(p any) bool { return *p.(**V) == nil },
+			show:   func(v Visitor, col *Column, p any) { c.show(v, col, *p.(**V)) },
+			fill: func(p any, from Input) error {
+				v := new(V)
+				*p.(**V) = v
+				return c.fill(v, from)
+			},
 		},
+		wire: wirePointer(c.wire),
 	}
-	if c.put != nil {
-		out.put = func(fields []ipfix.Field) step[*V] {
-			put := c.put(fields)
-			return func(b []byte, p **V) []byte { return put(b, *p) }
-		}
-		out.take = func(p **V, from ipfix.Value) bool {
-			v := new(V)
-			ok := c.take(v, from)
-			if ok {
-				*p = v
-			}
-			return ok
-		}
-	}
-	return out
 }
 
 // list is a sequence of values.
-func list[V any](c codec[V]) codec[[]V] {
-	return codec[[]V]{
+func list[V any](c codec[*V]) codec[*[]V] {
+	return codec[*[]V]{coding: coding{
 		form: "list", columns: c.columns,
-		append: func(b []byte, l *[]V) []byte {
-			if *l == nil {
-				return append(b, "null"...)
+		show: func(v Visitor, col *Column, p any) {
+			items := *p.(*[]V)
+			if items == nil {
+				v.Null(col)
+				return
 			}
-			b = append(b, '[')
-			for i := range *l {
-				if i > 0 {
-					b = append(b, ',')
-				}
-				b = c.append(b, &(*l)[i])
+			v.BeginList(col)
+			for i := range items {
+				c.show(v, nil, &items[i])
 			}
-			return append(b, ']')
+			v.EndList()
 		},
-		parse: func(l *[]V, raw []byte) error {
-			var items []json.RawMessage
-			if err := json.Unmarshal(raw, &items); err != nil {
+		fill: func(p any, from Input) error {
+			items, err := from.List()
+			if err != nil {
 				return err
 			}
-			*l = make([]V, len(items))
+			l := make([]V, len(items))
+			*p.(*[]V) = l
 			for i, item := range items {
-				if err := c.parse(&(*l)[i], item); err != nil {
+				if err := c.fill(&l[i], item); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
+	}}
+}
+
+// object is a value with fields of its own.
+func object[P any](t table[P]) codec[P] {
+	rows := t.rows()
+	return codec[P]{coding: coding{
+		form: "object", columns: rows.describe(),
+		show: func(v Visitor, c *Column, p any) {
+			v.BeginObject(c)
+			rows.visit(v, p)
+			v.EndObject()
+		},
+		fill: rows.fill,
+	}}
+}
+
+// anything is a value of any simple type, or a list of such values or of elements.
+func anything(form string) codec[*any] {
+	return codec[*any]{coding: coding{
+		form: form,
+		show: func(v Visitor, c *Column, p any) { showAny(v, c, *p.(*any)) },
+		fill: func(p any, from Input) (err error) {
+			*p.(*any), err = from.Any()
+			return err
+		},
+	}}
+}
+
+func showAny(v Visitor, c *Column, value any) {
+	switch value := value.(type) {
+	case bool:
+		v.Bool(c, value)
+	case uint64:
+		v.Uint(c, value)
+	case int64:
+		v.Int(c, value)
+	case float64:
+		v.Float(c, value)
+	case string:
+		v.Text(c, value)
+	case []any:
+		v.BeginList(c)
+		for _, each := range value {
+			showAny(v, nil, each)
+		}
+		v.EndList()
+	case []ElementValue:
+		v.BeginList(c)
+		for _, each := range value {
+			v.BeginObject(nil)
+			v.Text(newColumn("name"), each.Name)
+			showAny(v, newColumn("value"), each.Value)
+			v.EndObject()
+		}
+		v.EndList()
+	case map[string]any: // such a record that was read from JSON
+		v.BeginObject(c)
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			showAny(v, newColumn(key), value[key])
+		}
+		v.EndObject()
+	default:
+		v.Null(c)
 	}
+}
+
+// filled omits empty lists.
+func filled[V any](c codec[*[]V]) codec[*[]V] {
+	c.absent = func(p any) bool { return len(*p.(*[]V)) == 0 }
+	return c
+}
+
+// kept also shows zero values.
+func kept[V any](c codec[V]) codec[V] {
+	c.absent = nil
+	return c
+}
+
+// counter is a number that may not be available: all ones in IPFIX.
+func counter() codec[*Field[uint64]] {
+	c := known(number[uint64](), noCount)
+	c.put = wireCount
+	return c
+}
+
+// wordSet is a set of bits that is a list of words, absent when it is empty.
+func wordSet[V interface {
+	unsigned
+	Names() []string
+}](named func([]string) V) codec[*V] {
+	c, words := number[V](), list(textual())
+	c.form = "list"
+	c.absent = func(p any) bool { return *p.(*V) == 0 }
+	c.show = func(v Visitor, col *Column, p any) {
+		names := (*p.(*V)).Names()
+		v.BeginList(col)
+		for _, name := range names {
+			v.Text(nil, name)
+		}
+		v.EndList()
+	}
+	c.fill = func(p any, from Input) error {
+		var names []string
+		err := words.fill(&names, from)
+		*p.(*V) = named(names)
+		return err
+	}
+	return c
 }
 
 // optionType is an IOAM option-type by name; usual is the default where IPFIX does not
 // give it.
-func optionType(usual ioam.IOAMType) codec[string] {
+func optionType(usual ioam.IOAMType) codec[*string] {
 	c := textual()
-	types := map[string]ioam.IOAMType{}
-	for _, t := range []ioam.IOAMType{ioam.IOAMPreallocatedTrace, ioam.IOAMIncrementalTrace, ioam.IOAMDirectExport} {
-		types[t.String()] = t
-	}
-	name := usual.String()
-	c.put = func([]ipfix.Field) step[string] {
-		return func(b []byte, v *string) []byte {
-			if *v == name {
-				return append(b, byte(usual))
-			}
-			if t, ok := types[*v]; ok {
-				return append(b, byte(t))
-			}
-			return append(b, byte(usual))
-		}
-	}
-	c.take = func(v *string, from ipfix.Value) bool {
-		n, ok := from.Uint()
-		if ok {
-			*v = ioam.IOAMType(n).String()
-		}
-		return ok
-	}
-	return c
-}
-
-// filled omits empty lists.
-func filled[V any](c codec[[]V]) codec[[]V] {
-	c.absent = func(l *[]V) bool { return len(*l) == 0 }
-	return c
-}
-
-// plain is a value of any type that encoding/json supports.
-func plain[V any](form string) codec[V] {
-	return codec[V]{
-		form: form,
-		append: func(b []byte, v *V) []byte {
-			text, err := json.Marshal(v)
-			if err != nil {
-				return append(b, "null"...)
-			}
-			return append(b, text...)
-		},
-		parse: func(v *V, raw []byte) error { return json.Unmarshal(raw, v) },
-	}
-}
-
-// kept also writes zero values.
-func kept[V any](c codec[V]) codec[V] {
-	c.absent = nil
+	c.wire = wireOptionType(usual)
 	return c
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/loss"
-	"github.com/waymark-net/waymark/ipfix"
 )
 
 // Delay is the delay of a flow's packets between two points, by one method, over one or
@@ -99,7 +98,7 @@ func SetWarnings(list []Record, ofLoss, ofDelay string) {
 func (d *Delay) Kind() string { return KindDelay }
 
 // pathDelays declares the fields of a Delay.
-var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return &d.Measurement }), table[Delay]{
+var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return &d.Measurement }), table[*Delay]{
 	field("method", "", "`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, of packets with a second mark, RFC 9341 §3.2.2); "+
 		"`mean-at-least` (one-way, lower bound of the mean of a block's packets, some of which were lost), "+
 		"with test packets (RFC 8762): `one-way`, `two-way` (without the time at the reflector), `round-trip` (with it).",
@@ -126,18 +125,13 @@ var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return 
 	hidden(func(d *Delay) *int64 { return &d.Min }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").when(onPathDelay).unread(),
 }...)
 
-// inMicroseconds writes nanoseconds as microseconds. What it writes is not read.
-func inMicroseconds() codec[int64] {
-	c := signed()
-	put := c.put
-	c.put = func(fields []ipfix.Field) step[int64] {
-		write := put(fields)
-		return func(b []byte, v *int64) []byte {
-			us := *v / 1000
-			return write(b, &us)
-		}
+func (d *Delay) settleRead(*Reading) { d.settle() }
+
+func (d *Delay) fault(*Reading) Fault {
+	if unwritable(d.Start) || d.Samples == 0 || d.Min > d.Mean || d.Min > d.P95 {
+		return FaultMeasurement
 	}
-	return c
+	return NoFault
 }
 
 // conditions of a delay: RFC 9951 has elements for one-way delays from the encapsulating

@@ -43,7 +43,7 @@ type EdgeDelays struct {
 func (f *EdgeFlow) Kind() string { return KindEdgeFlow }
 
 // edgeFlows declares the fields of an EdgeFlow.
-var edgeFlows = table[EdgeFlow]{
+var edgeFlows = table[*EdgeFlow]{
 	field("time", "", "When the record was made.", func(f *EdgeFlow) *instant.Time { return &f.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds").also(observationTimes...),
 	field("node", "", meaningNode, func(f *EdgeFlow) *string { return &f.Node }, present(textual())),
@@ -84,7 +84,7 @@ var edgeFlows = table[EdgeFlow]{
 		func(f *EdgeFlow) **EdgeDelays { return &f.Delay }, pointer(object(edgeDelaysTable))), edgeDelaysTable, sectionHeader, func(f *EdgeFlow) *EdgeDelays { return f.Delay }, (*EdgeFlow).newDelays).listed(),
 }
 
-var edgeDelaysTable = table[EdgeDelays]{
+var edgeDelaysTable = table[*EdgeDelays]{
 	field("min", "nanoseconds", "The minimum.", func(d *EdgeDelays) *int64 { return &d.Min }, signed()).
 		ipfix(sectionHeader, "pmDelayMinNanoseconds").when(delaysKnown),
 	field("max", "nanoseconds", "The maximum.", func(d *EdgeDelays) *int64 { return &d.Max }, signed()).
@@ -121,12 +121,26 @@ func (f *EdgeFlow) conditions() conditions {
 
 // settle makes delays absent that no packet had, and losses unknown that are not said of packets
 // with numbers.
-func (f *EdgeFlow) settle() {
+func (f *EdgeFlow) settle(*Reading) {
 	f.Lost.Present = f.Lost.Present || f.Duplicates.Present
 	if f.Delay != nil && f.Delay.Count == 0 {
 		f.Delay = nil
 	}
 }
+
+func (f *EdgeFlow) about() (ioam.NamespaceID, *Packet) {
+	return f.Namespace, &Packet{Source: f.Source, Destination: f.Destination, FlowLabel: f.FlowLabel}
+}
+
+// fault checks that the times and the delays are in order.
+func (f *EdgeFlow) fault(*Reading) Fault {
+	if turned(f.First, f.Last) || f.Delay != nil && (f.Delay.Max < f.Delay.Min || f.Delay.Count > f.Packets) {
+		return FaultFlow
+	}
+	return NoFault
+}
+
+func (f *EdgeFlow) complete(by Sender) { f.Time, f.Node = dated(f.Time, by), by.Node() }
 
 // Text is the flow as a line of readable text.
 func (f *EdgeFlow) Text() string {

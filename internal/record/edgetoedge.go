@@ -28,7 +28,7 @@ type EdgeToEdge struct {
 func (e *EdgeToEdge) Kind() string { return KindEdgeToEdge }
 
 // edges declares the fields of an Edge-to-Edge option.
-var edges = table[EdgeToEdge]{
+var edges = table[*EdgeToEdge]{
 	field("time", "", "When the packet was seen.", func(e *EdgeToEdge) *instant.Time { return &e.Time }, moment()),
 	field("interface", "", "Name of the interface at which the packet was seen.", func(e *EdgeToEdge) *string { return &e.Interface }, present(textual())),
 	field("namespace", "", meaningNamespace, func(e *EdgeToEdge) *ioam.NamespaceID { return &e.Namespace }, number[ioam.NamespaceID]()),
@@ -88,3 +88,5 @@ func (e *EdgeToEdge) Text() string {
 	}
 	return b.String() + "\n"
 }
+
+func (e *EdgeToEdge) about() (ioam.NamespaceID, *Packet) { return e.Namespace, &e.Packet }

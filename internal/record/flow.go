@@ -38,7 +38,7 @@ type Flow struct {
 func (f *Flow) Kind() string { return KindFlow }
 
 // flows declares the fields of a flow.
-var flows = table[Flow]{
+var flows = table[*Flow]{
 	field("time", "", "When the record was made.", func(f *Flow) *instant.Time { return &f.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds").also(observationTimes...),
 	field("node", "", meaningNode, func(f *Flow) *string { return &f.Node }, present(textual())),
@@ -88,14 +88,14 @@ var flows = table[Flow]{
 		ipfix(sectionHeader, "flowEndReason"),
 }
 
-var delaysTable = table[Delays]{
+var delaysTable = table[*Delays]{
 	field("min", "nanoseconds", "The minimum.", func(d *Delays) *uint32 { return &d.Min }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMinNanoseconds"),
 	field("max", "nanoseconds", "The maximum.", func(d *Delays) *uint32 { return &d.Max }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMaxNanoseconds"),
 	field("sum", "nanoseconds", "Their sum.", func(d *Delays) *uint64 { return &d.Sum }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelaySumNanoseconds"),
 	field("count", "packets", "Packets whose delay was measured.", func(d *Delays) *uint64 { return &d.Count }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelayDeltaCount"),
 }
 
-var hopLimitsTable = table[HopLimits]{
+var hopLimitsTable = table[*HopLimits]{
 	field("min", "", "The minimum.", func(h *HopLimits) *uint8 { return &h.Min }, number[uint8]()).ipfix(sectionHeader, "minimumTTL"),
 	field("max", "", "The maximum.", func(h *HopLimits) *uint8 { return &h.Max }, number[uint8]()).ipfix(sectionHeader, "maximumTTL"),
 }
@@ -130,6 +130,33 @@ func (f *Flow) point() *model.IfIndex {
 func (f *Flow) conditions() conditions {
 	return packetConditions(&f.Packet).with(flowIDThere, f.FlowID.Present).
 		with(gapsKnown, f.SequenceGaps.Valid).with(flowNumbered, f.Reordered.Valid)
+}
+
+func (f *Flow) about() (ioam.NamespaceID, *Packet) { return f.Namespace, &f.Packet }
+
+func (f *Flow) weight(int) Weight { return Weight{f.Packets, f.Bytes} }
+
+// settle sets fields that depend on several elements.
+func (f *Flow) settle(*Reading) {
+	if f.Reordered.Present && !f.SequenceGaps.Present {
+		f.SequenceGaps.Present = true // there are numbers, but the number of missing packets is unknown
+	}
+	if f.TransitDelay != nil && f.TransitDelay.Count == 0 {
+		f.TransitDelay = nil
+	}
+}
+
+func (f *Flow) fault(in *Reading) Fault {
+	if turned(f.First, f.Last) || f.HopLimit.Max != 0 && f.HopLimit.Max < f.HopLimit.Min ||
+		in.packets && f.Packets == 0 && f.Bytes > 0 || f.TransitDelay != nil && f.TransitDelay.Max < f.TransitDelay.Min {
+		return FaultFlow
+	}
+	return NoFault
+}
+
+func (f *Flow) complete(by Sender) {
+	f.Time, f.Node = dated(f.Time, by), by.Node()
+	f.Ingress, f.Egress = by.Interface(f.IngressIfIndex), by.Interface(f.EgressIfIndex)
 }
 
 // Delays are the times that packets spent in a node, in nanoseconds.

@@ -12,7 +12,7 @@ type KindFormat struct {
 func Kinds() []KindFormat {
 	list := make([]KindFormat, len(kinds))
 	for i, k := range kinds {
-		list[i] = KindFormat{k.name, k.meaning, k.from, k.columns}
+		list[i] = KindFormat{k.name, k.meaning, k.from, k.rows.describe()}
 	}
 	return list
 }
@@ -34,23 +34,17 @@ type DataFormat struct {
 type DataField struct{ Spec, When string }
 
 // DataFormats are the formats of data records.
-func DataFormats() []DataFormat {
-	const known conditions = 1<<packetKnown | 1<<packetPorts | 1<<lengthKnown
-	postcard, hop := shape{dataPostcard, known}.general(), shape{dataHop, known | 1<<ownPrograms | 1<<pathDelayKnown}.general()
-	kernel := shape{dataHop, 1 << kernelIOAM}.general()
-	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<flowNumbered
-	const measured conditions = 1<<sidsKnown | 1<<blockNumbered | 1<<onPathDelay | 1<<blockTimed
-	const edge conditions = 1<<flowNumbered | 1<<gapsKnown | 1<<delaysKnown | 1<<onPathDelay
-	return []DataFormat{
-		{"Postcard", dataFields(postcards.rows(), postcard.has)},
-		{"Node of a trace", dataFields(hops.rows(), hop.has)},
-		{"Node of a trace that the kernel's own IOAM filled", dataFields(hops.rows(), kernel.has)},
-		{"Flow", dataFields(flows.rows(), flow)},
-		{"Loss", dataFields(blockLosses.rows(), measured)},
-		{"Delay", dataFields(pathDelays.rows(), measured)},
-		{"Block", dataFields(blocks.rows(), measured)},
-		{"Flow from edge to edge", dataFields(edgeFlows.rows(), edge)},
+func DataFormats() (list []DataFormat) {
+	for _, k := range kinds {
+		if k.data == nil {
+			continue
+		}
+		for _, v := range k.data.known().variants {
+			of := shape{k.data.known().kind, v.has}.general()
+			list = append(list, DataFormat{v.title, dataFields(k.data.fields(), of.has)})
+		}
 	}
+	return list
 }
 
 func dataFields(t rows, has conditions) (list []DataField) {

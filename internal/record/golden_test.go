@@ -307,23 +307,13 @@ func TestGoldenIPFIX(t *testing.T) {
 		fmt.Fprintf(&b, "# %s\n%x\n%s\n", name, e.Finish(goldenAt), strings.Join(said(t, x, tmpl, record), "\n"))
 	}
 	for _, n := range goldenAll(t) {
-		switch r := n.record.(type) {
-		case *Postcard:
-			show(n.name, func(e *Encoding) error { return e.Postcard(r) })
-		case *Flow:
-			show(n.name, func(e *Encoding) error { return e.Flow(r) })
-		case *Loss:
-			show(n.name, func(e *Encoding) error { return e.Loss(r) })
-		case *Delay:
-			show(n.name, func(e *Encoding) error { return e.Delay(r) })
-		case *Block:
-			show(n.name, func(e *Encoding) error { return e.Block(r) })
-		case *EdgeFlow:
-			show(n.name, func(e *Encoding) error { return e.EdgeFlow(r) })
-		case *Trace:
-			for i := range max(len(r.Raw), 1) {
-				show(fmt.Sprintf("%s, node %d", n.name, i), func(e *Encoding) error { return e.Hop(r, i, 9) })
+		parts := x.Encoding().Parts(n.record)
+		for i := range parts.Count {
+			name := n.name
+			if parts.Joined {
+				name = fmt.Sprintf("%s, node %d", n.name, i)
 			}
+			show(name, func(e *Encoding) error { return e.Encode(e.Parts(n.record), i, 9) })
 		}
 	}
 	golden(t, "ipfix.txt", b.String())
@@ -337,29 +327,13 @@ func TestGoldenGeneralTemplates(t *testing.T) {
 		p := goldenPostcards(t)[0].record.(*Postcard)
 		p.TraceType = ioam.TraceType(i) << 12
 		p.Raw = ioam.NodeData{Type: p.TraceType, Bytes: make([]byte, 4*p.TraceType.NodeLen())}
-		encoded(t, x, func(e *Encoding) error { return e.Postcard(p) })
+		encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(p), 0, 0) })
 	}
 	for _, n := range goldenAll(t) {
-		var tmpl *ipfix.Template
-		var record []byte
-		switch r := n.record.(type) {
-		case *Postcard:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Postcard(r) })
-		case *Flow:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Flow(r) })
-		case *Loss:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Loss(r) })
-		case *Delay:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
-		case *Block:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Block(r) })
-		case *EdgeFlow:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.EdgeFlow(r) })
-		case *Trace:
-			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Hop(r, 0, 9) })
-		default:
+		if x.Encoding().Parts(n.record).Count == 0 {
 			continue
 		}
+		tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(n.record), 0, 9) })
 		fmt.Fprintf(&b, "# %s\n%x\n%s\n", n.name, record, strings.Join(said(t, x, tmpl, record), "\n"))
 	}
 	golden(t, "ipfix-general.txt", b.String())

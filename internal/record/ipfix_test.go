@@ -103,7 +103,7 @@ func TestPostcardElements(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x, p := newTemplates(t), postcard(t)
 			tt.change(p)
-			tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Postcard(p) })
+			tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(p), 0, 0) })
 			got := strings.Join(said(t, x, tmpl, record), " ")
 			got = strings.Replace(got, "2036-02-07T06:28:16Z", "1900-01-01", 1) // how all-zero octets are read
 			if got != tt.want {
@@ -138,7 +138,7 @@ func TestFlowElements(t *testing.T) {
 			"ioamNamespaceId=123 ioamTraceType=16252928 ioamDexFlowId=305419896 " + counts + delays + "minimumTTL=62 maximumTTL=63 flowEndReason=2"},
 	} {
 		x := newTemplates(t)
-		tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Flow(tt.flow) })
+		tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(tt.flow), 0, 0) })
 		if got := strings.Join(said(t, x, tmpl, record), " "); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
@@ -185,7 +185,7 @@ func TestTraceElements(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newTemplates(t)
-			tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Hop(tt.trace, tt.index, 9) })
+			tmpl, record := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(tt.trace), tt.index, 9) })
 			got := strings.Replace(strings.Join(said(t, x, tmpl, record), " "), "2036-02-07T06:28:16Z", "1900-01-01", 1)
 			if got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
@@ -208,13 +208,13 @@ func TestTemplatesAreBounded(t *testing.T) {
 		for i := range p.Raw.Bytes {
 			p.Raw.Bytes[i] = byte(i + 1)
 		}
-		if err := e.Postcard(p); err != nil {
+		if err := e.Encode(e.Parts(p), 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		if n%97 != 0 {
 			continue
 		}
-		tmpl, record := encoded(t, other, func(e *Encoding) error { return e.Postcard(p) })
+		tmpl, record := encoded(t, other, func(e *Encoding) error { return e.Encode(e.Parts(p), 0, 0) })
 		got := said(t, x, e.Layout.Template, e.Octets)
 		for _, value := range said(t, other, tmpl, record) {
 			if !slices.Contains(got, value) {
@@ -229,7 +229,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 	for _, source := range []netip.Addr{{}, netip.MustParseAddr("::1")} { // flows have theirs all the same
 		f := flow()
 		f.Packet.Source = source
-		if err := e.Flow(f); err != nil || e.Layout.shape.kind != dataFlow {
+		if err := e.Encode(e.Parts(f), 0, 0); err != nil || e.Layout.shape.kind != DataFlow {
 			t.Errorf("a flow: %v", err)
 		}
 	}

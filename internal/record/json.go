@@ -2,130 +2,255 @@
 
 package record
 
-// JSON methods of records, also for package encoding/json.
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
 
-// AppendJSON appends the trace as an object of JSON.
-func (r *Trace) AppendJSON(b []byte) []byte { return traces.appendJSON(b, KindTrace, r) }
+	"github.com/waymark-net/waymark/internal/instant"
+)
 
-// MarshalJSON is [Trace.AppendJSON].
-func (r Trace) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
+// AppendJSON appends a record as an object of JSON, in one line without its end. The keys
+// are a contract: they are added to, never changed.
+func AppendJSON(b []byte, r Record) []byte {
+	name := r.Kind()
+	b = append(append(append(b, `{"kind":"`...), name...), '"')
+	if k := kindNamed(name); k != nil {
+		w := jsonWriter{b}
+		k.rows.visit(&w, r)
+		b = w.b
+	}
+	return append(b, '}')
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (r *Trace) UnmarshalJSON(b []byte) error { return traces.parseJSON(r, b) }
+// AppendLine appends a record as a line of JSON, with its end.
+func AppendLine(b []byte, r Record) []byte { return append(AppendJSON(b, r), '\n') }
 
-// AppendJSON appends the postcard as an object of JSON.
-func (p *Postcard) AppendJSON(b []byte) []byte { return postcards.appendJSON(b, KindPostcard, p) }
+// Parse reads a record from its JSON; nil when it is of an unknown kind.
+func Parse(line []byte) (Record, error) {
+	var of struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(line, &of); err != nil {
+		return nil, fmt.Errorf("not a record: %w", err)
+	}
+	k := kindNamed(of.Kind)
+	if k == nil {
+		return nil, nil
+	}
+	r := k.new()
+	if err := Unmarshal(line, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
 
-// MarshalJSON is [Postcard.AppendJSON].
-func (p Postcard) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
+// Unmarshal reads the JSON of a record of a known kind into one.
+func Unmarshal(line []byte, r Record) error {
+	k := kindNamed(r.Kind())
+	if k == nil {
+		return fmt.Errorf("%T is of no known kind", r)
+	}
+	if err := k.rows.fill(r, jsonInput(line)); err != nil {
+		return fmt.Errorf("not a %s: %w", k.name, err)
+	}
+	return nil
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (p *Postcard) UnmarshalJSON(b []byte) error { return postcards.parseJSON(p, b) }
+// jsonWriter is the Visitor that writes JSON.
+type jsonWriter struct{ b []byte }
 
-// AppendJSON appends the flow as an object of JSON.
-func (f *Flow) AppendJSON(b []byte) []byte { return flows.appendJSON(b, KindFlow, f) }
+// begin writes what stands before a value.
+func (w *jsonWriter) begin(c *Column) {
+	if last := w.b[len(w.b)-1]; last != '{' && last != '[' {
+		w.b = append(w.b, ',')
+	}
+	if c != nil {
+		w.b = append(w.b, c.quoted...)
+	}
+}
 
-// MarshalJSON is [Flow.AppendJSON].
-func (f Flow) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
+// Null writes null.
+func (w *jsonWriter) Null(c *Column) {
+	w.begin(c)
+	w.b = append(w.b, "null"...)
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (f *Flow) UnmarshalJSON(b []byte) error { return flows.parseJSON(f, b) }
+// Bool writes true or false.
+func (w *jsonWriter) Bool(c *Column, v bool) {
+	w.begin(c)
+	w.b = strconv.AppendBool(w.b, v)
+}
 
-// AppendJSON appends the loss as an object of JSON.
-func (l *Loss) AppendJSON(b []byte) []byte { return blockLosses.appendJSON(b, KindLoss, l) }
+// Uint writes a number.
+func (w *jsonWriter) Uint(c *Column, v uint64) {
+	w.begin(c)
+	w.b = strconv.AppendUint(w.b, v, 10)
+}
 
-// MarshalJSON is [Loss.AppendJSON].
-func (l Loss) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
+// Int writes a number.
+func (w *jsonWriter) Int(c *Column, v int64) {
+	w.begin(c)
+	w.b = strconv.AppendInt(w.b, v, 10)
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (l *Loss) UnmarshalJSON(b []byte) error { return blockLosses.parseJSON(l, b) }
+// Float writes a number, or null for one that JSON does not have.
+func (w *jsonWriter) Float(c *Column, v float64) {
+	w.begin(c)
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = []byte("null")
+	}
+	w.b = append(w.b, text...)
+}
 
-// AppendJSON appends the delay as an object of JSON.
-func (d *Delay) AppendJSON(b []byte) []byte { return pathDelays.appendJSON(b, KindDelay, d) }
+// Text writes a string.
+func (w *jsonWriter) Text(c *Column, v string) {
+	w.begin(c)
+	w.b = appendString(w.b, v)
+}
 
-// MarshalJSON is [Delay.AppendJSON].
-func (d Delay) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil), nil }
+// Hex writes a string of digits after 0x.
+func (w *jsonWriter) Hex(c *Column, v uint64, digits int) {
+	w.begin(c)
+	w.b = append(w.b, `"0x`...)
+	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
+		w.b = append(w.b, "0123456789abcdef"[v>>shift&15])
+	}
+	w.b = append(w.b, '"')
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (d *Delay) UnmarshalJSON(b []byte) error { return pathDelays.parseJSON(d, b) }
+// Time writes RFC 3339 with nine digits of a second.
+func (w *jsonWriter) Time(c *Column, v time.Time) {
+	w.begin(c)
+	w.b = append(v.UTC().AppendFormat(append(w.b, '"'), instant.Layout), '"')
+}
 
-// AppendJSON appends the path as an object of JSON.
-func (p *Path) AppendJSON(b []byte) []byte { return paths.appendJSON(b, KindPath, p) }
+// Address writes a string, an empty one without an address.
+func (w *jsonWriter) Address(c *Column, v netip.Addr) {
+	w.begin(c)
+	w.b = append(w.b, '"')
+	if v.IsValid() {
+		w.b = v.AppendTo(w.b)
+	}
+	w.b = append(w.b, '"')
+}
 
-// MarshalJSON is [Path.AppendJSON].
-func (p Path) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
+// Octets writes base64.
+func (w *jsonWriter) Octets(c *Column, v []byte) {
+	w.begin(c)
+	w.b = append(base64.StdEncoding.AppendEncode(append(w.b, '"'), v), '"')
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (p *Path) UnmarshalJSON(b []byte) error { return paths.parseJSON(p, b) }
+// BeginObject begins an object.
+func (w *jsonWriter) BeginObject(c *Column) {
+	w.begin(c)
+	w.b = append(w.b, '{')
+}
 
-// AppendJSON appends the option as an object of JSON.
-func (t *Trigger) AppendJSON(b []byte) []byte { return triggers.appendJSON(b, KindTrigger, t) }
+// EndObject ends it.
+func (w *jsonWriter) EndObject() { w.b = append(w.b, '}') }
 
-// MarshalJSON is [Trigger.AppendJSON].
-func (t Trigger) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
+// BeginList begins a list.
+func (w *jsonWriter) BeginList(c *Column) {
+	w.begin(c)
+	w.b = append(w.b, '[')
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (t *Trigger) UnmarshalJSON(b []byte) error { return triggers.parseJSON(t, b) }
+// EndList ends it.
+func (w *jsonWriter) EndList() { w.b = append(w.b, ']') }
 
-// AppendJSON appends the option as an object of JSON.
-func (e *EdgeToEdge) AppendJSON(b []byte) []byte { return edges.appendJSON(b, KindEdgeToEdge, e) }
+// appendString writes a string in JSON.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return appendEscaped(b, s)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
 
-// MarshalJSON is [EdgeToEdge.AppendJSON].
-func (e EdgeToEdge) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
+func appendEscaped(b []byte, s string) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string can always be encoded
+	return append(b, bytes.TrimSuffix(out.Bytes(), []byte{'\n'})...)
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (e *EdgeToEdge) UnmarshalJSON(b []byte) error { return edges.parseJSON(e, b) }
+// jsonInput is the Input that reads JSON.
+type jsonInput []byte
 
-// AppendJSON appends the record as an object of JSON.
-func (o *Other) AppendJSON(b []byte) []byte { return others.appendJSON(b, o.Kind(), o) }
+// decoded reads a value of a type that package encoding/json knows.
+func decoded[V any](s jsonInput) (v V, err error) {
+	err = json.Unmarshal(s, &v)
+	return v, err
+}
 
-// MarshalJSON is [Other.AppendJSON].
-func (o Other) MarshalJSON() ([]byte, error) { return o.AppendJSON(nil), nil }
+// Null reports whether the value is null.
+func (s jsonInput) Null() bool { return string(s) == "null" }
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (o *Other) UnmarshalJSON(b []byte) error { return others.parseJSON(o, b) }
+// Bool reads true or false.
+func (s jsonInput) Bool() (bool, error) { return decoded[bool](s) }
 
-// AppendJSON appends the number as an object of JSON.
-func (l *Lost) AppendJSON(b []byte) []byte { return losses.appendJSON(b, KindLost, l) }
+// Uint reads a number of up to so many bits.
+func (s jsonInput) Uint(bits int) (uint64, error) { return strconv.ParseUint(string(s), 10, bits) }
 
-// MarshalJSON is [Lost.AppendJSON].
-func (l Lost) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
+// Int reads a number.
+func (s jsonInput) Int() (int64, error) { return strconv.ParseInt(string(s), 10, 64) }
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (l *Lost) UnmarshalJSON(b []byte) error { return losses.parseJSON(l, b) }
+// Float reads a number.
+func (s jsonInput) Float() (float64, error) { return decoded[float64](s) }
 
-// AppendJSON appends the counters as an object of JSON.
-func (s *Statistics) AppendJSON(b []byte) []byte { return statistics.appendJSON(b, KindStatistics, s) }
+// Text reads a string.
+func (s jsonInput) Text() (string, error) { return decoded[string](s) }
 
-// MarshalJSON is [Statistics.AppendJSON].
-func (s Statistics) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), nil }
+// Hex reads a string of digits after 0x.
+func (s jsonInput) Hex(bits int) (uint64, error) {
+	text, err := s.Text()
+	if err != nil {
+		return 0, err
+	}
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok {
+		return 0, fmt.Errorf("%q does not begin with 0x", text)
+	}
+	return strconv.ParseUint(digits, 16, bits)
+}
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (s *Statistics) UnmarshalJSON(b []byte) error { return statistics.parseJSON(s, b) }
+// Time reads RFC 3339.
+func (s jsonInput) Time() (time.Time, error) { return decoded[time.Time](s) }
 
-// AppendJSON appends the warning as an object of JSON.
-func (w *Warning) AppendJSON(b []byte) []byte { return warnings.appendJSON(b, KindWarning, w) }
+// Address reads a string.
+func (s jsonInput) Address() (netip.Addr, error) { return decoded[netip.Addr](s) }
 
-// MarshalJSON is [Warning.AppendJSON].
-func (w Warning) MarshalJSON() ([]byte, error) { return w.AppendJSON(nil), nil }
+// Octets reads base64.
+func (s jsonInput) Octets() ([]byte, error) { return decoded[[]byte](s) }
 
-// UnmarshalJSON reads what AppendJSON writes.
-func (w *Warning) UnmarshalJSON(b []byte) error { return warnings.parseJSON(w, b) }
+// Any reads a value of any type.
+func (s jsonInput) Any() (any, error) { return decoded[any](s) }
 
-// AppendJSON appends the flow as an object of JSON.
-func (f *EdgeFlow) AppendJSON(b []byte) []byte { return edgeFlows.appendJSON(b, KindEdgeFlow, f) }
+// List reads the items of a list.
+func (s jsonInput) List() ([]Input, error) {
+	items, err := decoded[[]json.RawMessage](s)
+	list := make([]Input, len(items))
+	for i, item := range items {
+		list[i] = jsonInput(item)
+	}
+	return list, err
+}
 
-// MarshalJSON is [EdgeFlow.AppendJSON].
-func (f EdgeFlow) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
-
-// UnmarshalJSON reads what AppendJSON writes.
-func (f *EdgeFlow) UnmarshalJSON(b []byte) error { return edgeFlows.parseJSON(f, b) }
-
-// AppendJSON appends the block as an object of JSON.
-func (c *Block) AppendJSON(b []byte) []byte { return blocks.appendJSON(b, KindBlock, c) }
-
-// MarshalJSON is [Block.AppendJSON].
-func (c Block) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil), nil }
-
-// UnmarshalJSON reads what AppendJSON writes.
-func (c *Block) UnmarshalJSON(b []byte) error { return blocks.parseJSON(c, b) }
+// Object reads the values of an object by their keys.
+func (s jsonInput) Object() (map[string]Input, error) {
+	values, err := decoded[map[string]json.RawMessage](s)
+	fields := make(map[string]Input, len(values))
+	for key, value := range values {
+		fields[key] = jsonInput(value)
+	}
+	return fields, err
+}

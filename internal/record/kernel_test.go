@@ -3,7 +3,6 @@
 package record
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +32,9 @@ func TestKernelTrace(t *testing.T) {
 		`"namespace":123,"trace_type":"0xa00000","nodes":[{"hop_limit":63,"node_id":2,"timestamp":null},` +
 		`{"hop_limit":62,"node_id":3,"timestamp":"2026-07-21T14:17:32.000000000Z"}]}`
 	record := kernelTrace(t)
-	line, err := json.Marshal(record)
-	if err != nil || string(line) != want {
-		t.Errorf("got  %s (%v)\nwant %s", line, err, want)
+	line := AppendJSON(nil, record)
+	if string(line) != want {
+		t.Errorf("got  %s\nwant %s", line, want)
 	}
 	back, err := Parse(line)
 	if err != nil {
@@ -67,7 +66,7 @@ func TestKernelTrace(t *testing.T) {
 		{empty, 0, "ioamHopIndex=0 ioamHopCount=0 ioamRecordSource=1 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=255 ioamNodeId=16777215 ioamTimestampSeconds=4294967295"},
 	} {
 		x := newTemplates(t)
-		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Hop(tt.trace, tt.index, 9) })
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(tt.trace), tt.index, 9) })
 		got := strings.Replace(strings.Join(said(t, x, tmpl, octets), " "), "2036-02-07T06:28:16Z", "1900-01-01", 1)
 		if want := saidTime + "ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 " + tt.want; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -84,11 +83,11 @@ func TestKernelTemplatesAreBounded(t *testing.T) {
 		r.TraceType = ioam.TraceType(n) << 12
 		r.Raw = []ioam.NodeData{{Type: r.TraceType, Bytes: make([]byte, 4*r.TraceType.NodeLen())}}
 		r.Nodes = r.Nodes[:1]
-		if err := e.Hop(r, 0, 1); err != nil {
+		if err := e.Encode(e.Parts(r), 0, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(x.Layouts()); n > MaxShapes+1 || e.Layout.shape != (shape{dataHop, 1 << kernelIOAM}).general() {
+	if n := len(x.Layouts()); n > MaxShapes+1 || e.Layout.shape != (shape{DataHop, 1 << kernelIOAM}).general() {
 		t.Errorf("%d templates; the last record has %+v", n, e.Layout.shape)
 	}
 }

@@ -54,6 +54,30 @@ func (l *Loss) settle() {
 	l.Ratio = NewField(tally.Ratio())
 }
 
+func (l *Loss) settleRead(*Reading) { l.settle() }
+
+// fault checks that the numbers agree with each other and with the verdict.
+func (l *Loss) fault(*Reading) Fault {
+	exact, duplicated := l.Verdict.Exact(), l.Verdict == loss.Duplicated
+	wrong := unwritable(l.Start) || l.Lost.Valid != exact || l.Duplicated.Valid != (exact || duplicated) ||
+		l.LostMin.Valid != duplicated
+	if exact || duplicated {
+		wrong = wrong || !l.Sent.Valid || !l.Received.Valid
+	}
+	if exact {
+		wrong = wrong || l.Sent.Value-l.Lost.Value != l.Received.Value-l.Duplicated.Value || l.Lost.Value > l.Sent.Value ||
+			l.Lost.Value > 0 && l.Duplicated.Value > 0
+	}
+	if duplicated {
+		wrong = wrong || l.Duplicated.Value == 0 || l.LostMin.Value > l.Sent.Value ||
+			l.Received.Value > l.Sent.Value && l.Received.Value-l.Sent.Value > l.Duplicated.Value
+	}
+	if wrong {
+		return FaultMeasurement
+	}
+	return NoFault
+}
+
 // conditions are those of the flow, and whether there is a bound of the loss.
 func (l *Loss) conditions() conditions {
 	return l.Measurement.conditions().with(lossBounded, l.LostMin.Valid)
@@ -63,7 +87,7 @@ func (l *Loss) conditions() conditions {
 func (l *Loss) Kind() string { return KindLoss }
 
 // blockLosses declares the fields of a Loss.
-var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return &l.Measurement }), table[Loss]{
+var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return &l.Measurement }), table[*Loss]{
 	field("verdict", "", "`measured`: the counters are exact. `idle`: they are, and there was no packet. `duplicated`: they are, and more packets came to a point than were sent, so it is not known how many were lost. `uncertain`: there are reasons not to trust them. `no-data`: neither point reported.",
 		func(l *Loss) *loss.Verdict { return &l.Verdict }, word[loss.Verdict]()).
 		ipfix(sectionHeader, "pmVerdict"),
@@ -89,7 +113,7 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field("duplicated", "packets", "Packets by which the second point, or one between, counted more than the first, which is the least number that was duplicated. `null` with the verdicts `uncertain` and `no-data`. A duplicate hides a lost packet.",
 		func(l *Loss) *Field[uint64] { return &l.Duplicated }, counter()).
 		ipfix(sectionHeader, "pmDuplicatedPacketDeltaCount"),
-	field("ratio", "", "`lost` divided by `sent`; `null` if one is not known, or nothing was sent.", func(l *Loss) *Field[float64] { return &l.Ratio }, optional(plain[float64]("number"))),
+	field("ratio", "", "`lost` divided by `sent`; `null` if one is not known, or nothing was sent.", func(l *Loss) *Field[float64] { return &l.Ratio }, optional(fraction())),
 	field("sent_bytes", "bytes", "Bytes of the packets in `sent`; `null` also if a point could not count them exactly.", func(l *Loss) *Field[uint64] { return &l.SentBytes }, counter()).
 		ipfix(sectionHeader, "pmSentOctetDeltaCount"),
 	field("received_bytes", "bytes", "Bytes of the packets in `received`; `null` in the same cases.", func(l *Loss) *Field[uint64] { return &l.ReceivedBytes }, counter()).

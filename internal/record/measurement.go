@@ -3,17 +3,13 @@
 package record
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
-	"github.com/waymark-net/waymark/ipfix"
 )
 
 // Measurement is what records of loss and of delay have in common: of which flow,
@@ -56,7 +52,7 @@ func (s *Scope) UnmarshalText(text []byte) (err error) {
 }
 
 // measurements declares the fields of a Measurement.
-var measurements = table[Measurement]{
+var measurements = table[*Measurement]{
 	field("time", "", "When the record was made.", func(m *Measurement) *instant.Time { return &m.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds").also(observationTimes...),
 	field("node", "", meaningNode, func(m *Measurement) *string { return &m.Node }, present(textual())),
@@ -116,6 +112,11 @@ func (m *Measurement) settle() {
 	if m.Source.IsUnspecified() {
 		m.Source = netip.Addr{}
 	}
+}
+
+// complete adds what exporters do not send with each record.
+func (m *Measurement) complete(by Sender) {
+	m.Time, m.Node, m.Start = dated(m.Time, by), by.Node(), instant.Of(m.Start.Time)
 }
 
 // of sets what a result of alternate marking says of itself.
@@ -183,86 +184,12 @@ func NamePoints(list []Record, node func(loss.PointID) string) {
 // nanoseconds is a time as text.
 func nanoseconds(ns uint64) string { return Duration(time.Duration(min(ns, 1<<63-1))) }
 
-// sidList is the segments of an SRv6 path. An SRH has them in reverse order.
-func sidList() codec[[]netip.Addr] {
+// sidList is the segments of an SRv6 path.
+func sidList() codec[*[]netip.Addr] {
 	c := filled(list(address()))
-	c.put = func([]ipfix.Field) step[[]netip.Addr] {
-		return func(b []byte, v *[]netip.Addr) []byte {
-			octets := make([]byte, 0, 16*len(*v))
-			for _, sid := range slices.Backward((*v)[:min(len(*v), maxSIDs)]) {
-				octets = putAddress(octets, &sid)
-			}
-			return putOctets(b, octets)
-		}
-	}
-	c.take = func(v *[]netip.Addr, from ipfix.Value) bool {
-		if len(from.Octets)%16 != 0 {
-			return false
-		}
-		*v = nil
-		for sid := range slices.Chunk(from.Octets, 16) {
-			*v = append(*v, netip.AddrFrom16([16]byte(sid)))
-		}
-		slices.Reverse(*v)
-		return true
-	}
+	c.wire = wireSIDs()
 	return c
 }
 
-// counter is a number that may not be available: all ones in IPFIX.
-func counter() codec[Field[uint64]] {
-	const none = ^uint64(0)
-	c := known(number[uint64](), none)
-	c.put = func([]ipfix.Field) step[Field[uint64]] {
-		return func(b []byte, f *Field[uint64]) []byte {
-			if !f.Valid {
-				return binary.BigEndian.AppendUint64(b, none)
-			}
-			return binary.BigEndian.AppendUint64(b, f.Value)
-		}
-	}
-	return c
-}
-
-// signed is an integer that may be negative, also in IPFIX.
-func signed() codec[int64] {
-	c := integer[int64]()
-	c.take = func(v *int64, from ipfix.Value) bool {
-		n, ok := from.Int()
-		if ok {
-			*v = n
-		}
-		return ok
-	}
-	return c
-}
-
-// reasons are a list of words in JSON.
-func reasons() codec[loss.Reasons] { return wordSet(loss.ReasonsNamed) }
-
-// wordSet is a set of bits that is a list of words in JSON, absent when it is empty.
-func wordSet[V interface {
-	unsigned
-	Names() []string
-}](named func([]string) V) codec[V] {
-	c := number[V]()
-	c.form = "list"
-	c.absent = func(r *V) bool { return *r == 0 }
-	c.append = func(b []byte, r *V) []byte {
-		b = append(b, '[')
-		for i, name := range (*r).Names() {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendString(b, name)
-		}
-		return append(b, ']')
-	}
-	c.parse = func(r *V, raw []byte) error {
-		var names []string
-		err := json.Unmarshal(raw, &names)
-		*r = named(names)
-		return err
-	}
-	return c
-}
+// reasons are a list of words.
+func reasons() codec[*loss.Reasons] { return wordSet(loss.ReasonsNamed) }

@@ -23,39 +23,27 @@ func TestMeasurementsAreRead(t *testing.T) {
 	none := func(v ipfix.Value) { t.Errorf("%v is out of range", v) }
 	same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	for _, n := range slices.Concat(goldenLosses(), goldenDelays(), goldenBlocks()) {
-		var got, want Record
-		switch r := n.record.(type) {
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(n.record), 0, 0) })
+		reading := NewReading(tmpl, ipfix.EnterpriseExample)
+		read := reading.Read(ipfix.DataRecord{Template: tmpl, Octets: octets}, none)
+		kind := map[string]DataKind{KindLoss: DataLoss, KindDelay: DataDelay, KindBlock: DataBlock}[n.record.Kind()]
+		if reading.Kind != kind || read.Kind != kind || !reading.IOAM {
+			t.Errorf("%+v", reading)
+		}
+		got, want := read.Value.(Record), n.record
+		switch r := want.(type) {
 		case *Loss:
-			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Loss(r) })
-			reading := NewReading(tmpl, ipfix.EnterpriseExample)
-			if !reading.Loss || reading.Delay || reading.Flow || !reading.IOAM {
-				t.Errorf("%+v", reading)
-			}
 			r.Node, r.FromDifference, r.ToDifference = "", "", ""
-			got, want = reading.LossOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none), r
 		case *Delay:
-			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
-			reading := NewReading(tmpl, ipfix.EnterpriseExample)
-			if !reading.Delay || reading.Loss || reading.Flow || !reading.IOAM {
-				t.Errorf("%+v", reading)
-			}
 			r.Node = ""
-			got, want = reading.DelayOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none), r
 		case *Block:
-			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Block(r) })
-			reading := NewReading(tmpl, ipfix.EnterpriseExample)
-			if !reading.Block || reading.Loss || reading.Delay || reading.Flow || !reading.IOAM {
-				t.Errorf("%+v", reading)
-			}
 			r.Node = ""
-			read := reading.BlockOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none)
-			got, want = read, r
-			if read.Reading() != r.Reading() {
-				t.Errorf("%+v, want %+v", read.Reading(), r.Reading())
+			if got := got.(*Block); got.Reading() != r.Reading() {
+				t.Errorf("%+v, want %+v", got.Reading(), r.Reading())
 			}
 		}
 		// Not available is all ones, so the JSON of both says all.
-		if diff := cmp.Diff(string(want.AppendJSON(nil)), string(got.AppendJSON(nil)), same); diff != "" {
+		if diff := cmp.Diff(string(AppendJSON(nil, want)), string(AppendJSON(nil, got)), same); diff != "" {
 			t.Errorf("%s: %s", n.name, diff)
 		}
 	}
@@ -65,7 +53,7 @@ func TestMeasurementsAreRead(t *testing.T) {
 func TestSIDsInIPFIX(t *testing.T) {
 	x := newTemplates(t)
 	l := goldenLosses()[0].record.(*Loss)
-	tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Loss(l) })
+	tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(l), 0, 0) })
 	var want []byte
 	for _, sid := range slices.Backward(l.SIDs) {
 		want = append(want, sid.AsSlice()...)
@@ -74,8 +62,8 @@ func TestSIDsInIPFIX(t *testing.T) {
 		t.Errorf("%x has no %x", octets, want)
 	}
 	l.SIDs = slices.Repeat(l.SIDs, 100) // more than an SRH may have
-	tmpl, octets = encoded(t, x, func(e *Encoding) error { return e.Loss(l) })
-	got := NewReading(tmpl, ipfix.EnterpriseExample).LossOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v", v) })
+	tmpl, octets = encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(l), 0, 0) })
+	got := NewReading(tmpl, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: tmpl, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
 	if !slices.Equal(got.SIDs, l.SIDs[:maxSIDs]) {
 		t.Errorf("%d segments", len(got.SIDs))
 	}
@@ -84,7 +72,7 @@ func TestSIDsInIPFIX(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := append([]byte{2, 17}, make([]byte, 17+16)...)
-	got = NewReading(template, ipfix.EnterpriseExample).LossOf(ipfix.DataRecord{Template: template, Octets: broken}, func(v ipfix.Value) { t.Errorf("%v", v) })
+	got = NewReading(template, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: template, Octets: broken}, func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
 	if got.SIDs != nil || got.Source.IsValid() || got.Verdict != loss.Measured || got.Ratio.Valid {
 		t.Errorf("%+v", got)
 	}
@@ -109,7 +97,7 @@ func TestOnPathDelay(t *testing.T) {
 	} {
 		x, d := newTemplates(t), goldenDelays()[0].record.(*Delay)
 		tt.change(d)
-		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Delay(d) })
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(d), 0, 0) })
 		if got := strings.Contains(strings.Join(said(t, x, tmpl, octets), " "), "pathDelayM"); got != tt.want {
 			t.Errorf("%+v: %v", d, got)
 		}
@@ -154,7 +142,7 @@ func TestNamesOfPoints(t *testing.T) {
 		{"loss of flow 7 red, points 0 (athos) to 2 (2001:db8::3)", `"from":0,"to":2,"from_node":"athos","to_node":"2001:db8::3"`},
 		{"delay of flow 7, points 1 to 2 (2001:db8::3)", `"from":1,"to":2,"to_node":"2001:db8::3"`},
 	} {
-		line := list[i].AppendJSON(nil)
+		line := AppendJSON(nil, list[i])
 		if !strings.Contains(list[i].Text(), want.text) || !strings.Contains(string(line), want.json) {
 			t.Errorf("%s\n%s", list[i].Text(), line)
 		}
@@ -167,7 +155,7 @@ func TestNamesOfPoints(t *testing.T) {
 
 // Reasons of later versions are skipped; words that are no verdict are errors.
 func TestMeasurementWords(t *testing.T) {
-	line := goldenLosses()[0].record.AppendJSON(nil)
+	line := AppendJSON(nil, goldenLosses()[0].record)
 	got, err := Parse([]byte(strings.Replace(string(line), `"contradicting"`, `"contradicting","of a later version"`, 1)))
 	if err != nil || got.(*Loss).FromReasons != loss.Contradicting|loss.ClockWorse {
 		t.Errorf("%+v, %v", got, err)

@@ -12,7 +12,7 @@ import (
 
 // nodeTable declares node data (RFC 9197 §4.4.2). In IPFIX they are as in the packet,
 // in the order of the trace type's bits, after the time in UTC.
-var nodeTable = table[NodeData]{
+var nodeTable = table[*NodeData]{
 	field("hop_limit", "", "Hop limit that the node found.", func(n *NodeData) *Field[uint8] { return &n.HopLimit }, hopLimit()).
 		data(ioam.BitNode, "ioamHopLimit"),
 	field("node_id", "", "node_id of RFC 9197.", func(n *NodeData) *Field[ioam.NodeID] { return &n.NodeID }, known(number[ioam.NodeID](), 1<<24-1)).
@@ -62,7 +62,7 @@ var nodeTable = table[NodeData]{
 		snapshotTable, sectionHeader, snapshotOf, snapshotOf).when(bit(ioam.BitSnapshot)).taken(takeSchema).listed(),
 }
 
-var snapshotTable = table[Snapshot]{
+var snapshotTable = table[*Snapshot]{
 	field("schema", "", "Schema ID.", func(s *Snapshot) *ioam.SchemaID { return &s.Schema }, number[ioam.SchemaID]()).
 		ipfix(sectionHeader, "ioamSchemaId"),
 	field("data", "", "The opaque data.", func(s *Snapshot) *[]byte { return &s.Data }, octets()).
@@ -81,51 +81,25 @@ func (c column[R]) data(n int, spec string) column[R] {
 }
 
 // taken sets a separate function to read each element.
-func (c column[R]) taken(takes ...func(*R, ipfix.Value)) column[R] {
+func (c column[R]) taken(takes ...func(R, ipfix.Value)) column[R] {
 	for i, take := range takes {
-		c.names[i].take = blindTake(take)
+		c.names[i].take = func(r any, v ipfix.Value) { take(r.(R), v) }
 	}
 	return c
 }
 
 // hopLimit is the hop limit of bit 0 or bit 8: a template with room for both has
 // all-ones in the one that the trace type lacks.
-func hopLimit() codec[Field[uint8]] {
+func hopLimit() codec[*Field[uint8]] {
 	c := optional(number[uint8]())
-	c.take = func(f *Field[uint8], v ipfix.Value) bool {
+	c.take = func(p any, v ipfix.Value) bool {
 		n, ok := v.Uint()
-		if ok && (!f.Present || f.Value == 0xff) {
+		if f := p.(*Field[uint8]); ok && (!f.Present || f.Value == 0xff) {
 			*f = NewField(uint8(n), true)
 		}
 		return ok
 	}
 	return c
-}
-
-// timestamp is a node's time, absent when its octets are all 0 or all 1.
-func timestamp() codec[Field[time.Time]] {
-	c := optional(codec[time.Time]{
-		form:   "time",
-		append: func(b []byte, at *time.Time) []byte { return appendTime(b, *at) },
-		parse:  func(at *time.Time, raw []byte) error { return at.UnmarshalJSON(raw) },
-		put:    func([]ipfix.Field) step[time.Time] { return nil }, // see putData
-	})
-	c.take = func(f *Field[time.Time], v ipfix.Value) bool {
-		at, ok := v.Time()
-		*f = NewField(at, ok && !unset(v.Octets))
-		return ok
-	}
-	return c
-}
-
-// unset reports whether octets are all 0 or all 1.
-func unset(octets []byte) bool {
-	for _, b := range octets {
-		if b != octets[0] || b != 0 && b != 0xff {
-			return false
-		}
-	}
-	return true
 }
 
 // delayOverflow is the transit delay that means 2³¹ ns or more (RFC 9197 §4.4.2.5); a
@@ -148,15 +122,14 @@ func takeSchema(n *NodeData, v ipfix.Value) {
 
 // withData declares a node's data. IPFIX has them as in the packet: raw returns the
 // octets, and the time in UTC.
-func withData[R any](c column[R], in section, at func(*R) *NodeData, raw func(*R) (*ioam.NodeData, time.Time)) column[R] {
+func withData[R any](c column[R], in section, at func(R) *NodeData, raw func(R) (*ioam.NodeData, time.Time)) column[R] {
 	c = within(c, nodeTable, in, at, at)
-	c.put = func(has conditions, _ []ipfix.Field) step[opaque] {
+	c.put = func(has conditions, _ []ipfix.Field) step[R] {
 		wanted := has.traceType()
-		put := step[R](func(b []byte, r *R) []byte {
+		return func(b []byte, r R) []byte {
 			data, at := raw(r)
 			return putData(b, wanted, data, at)
-		})
-		return blindStep(put)
+		}
 	}
 	return c
 }

@@ -16,7 +16,7 @@ type DomainName struct {
 	Name   string
 }
 
-var domainNames = table[DomainName]{
+var domainNames = table[*DomainName]{
 	hidden(func(d *DomainName) *Field[uint32] { return &d.Domain }, optional(number[uint32]())).ipfix(sectionHeader, "observationDomainId"),
 	hidden(func(d *DomainName) *string { return &d.Name }, textual()).ipfix(sectionHeader, "observationDomainName"),
 }
@@ -27,18 +27,18 @@ type InterfaceName struct {
 	Name  string
 }
 
-var interfaceNames = table[InterfaceName]{
+var interfaceNames = table[*InterfaceName]{
 	hidden(func(i *InterfaceName) *model.IfIndex { return &i.Index }, greatest()).ipfix(sectionHeader, "ingressInterface").also("egressInterface"),
 	hidden(func(i *InterfaceName) *string { return &i.Name }, textual()).ipfix(sectionHeader, "interfaceName"),
 }
 
 // greatest is an index of which the greatest value is read: another exporter may send
 // one for each direction, and 0 in one of them.
-func greatest() codec[model.IfIndex] {
+func greatest() codec[*model.IfIndex] {
 	c := number[model.IfIndex]()
-	c.take = func(i *model.IfIndex, v ipfix.Value) bool {
+	c.take = func(p any, v ipfix.Value) bool {
 		n, ok := v.Uint()
-		if ok {
+		if i := p.(*model.IfIndex); ok {
 			*i = max(*i, model.IfIndex(n))
 		}
 		return ok
@@ -52,7 +52,7 @@ type Metering struct {
 	Messages, Records, Octets uint64
 }
 
-var meterings = table[Metering]{
+var meterings = table[*Metering]{
 	hidden(func(m *Metering) *uint32 { return &m.Domain }, number[uint32]()).ipfix(sectionHeader, "observationDomainId"),
 	hidden(func(m *Metering) *uint64 { return &m.Messages }, number[uint64]()).ipfix(sectionHeader, "exportedMessageTotalCount"),
 	hidden(func(m *Metering) *uint64 { return &m.Records }, number[uint64]()).ipfix(sectionHeader, "exportedFlowRecordTotalCount"),
@@ -69,7 +69,7 @@ type Ignored struct {
 	Suppressed, Lost uint64       // records
 }
 
-var ignoreds = table[Ignored]{
+var ignoreds = table[*Ignored]{
 	hidden(func(i *Ignored) *uint32 { return &i.Domain }, number[uint32]()).ipfix(sectionHeader, "observationDomainId"),
 	hidden(func(i *Ignored) *uint64 { return &i.Packets }, number[uint64]()).ipfix(sectionHeader, "ignoredPacketTotalCount"),
 	hidden(func(i *Ignored) *instant.Time { return &i.First }, moment()).ipfix(sectionHeader, "observationTimeSeconds"),
@@ -86,7 +86,7 @@ type Unsent struct {
 	QueueFull, ConnectionLost, Unencodable uint64
 }
 
-var unsents = table[Unsent]{
+var unsents = table[*Unsent]{
 	hidden(func(u *Unsent) *uint32 { return &u.Process }, number[uint32]()).ipfix(sectionHeader, "exportingProcessId"),
 	hidden(func(u *Unsent) *uint64 { return &u.Records }, number[uint64]()).ipfix(sectionHeader, "notSentFlowTotalCount"),
 	hidden(func(u *Unsent) *uint64 { return &u.Packets }, number[uint64]()).ipfix(sectionHeader, "notSentPacketTotalCount"),
@@ -111,7 +111,7 @@ type Reporting struct {
 	Suppressed, Lost, NotSent uint64       // records
 }
 
-var reportings = table[Reporting]{
+var reportings = table[*Reporting]{
 	hidden(func(r *Reporting) *uint32 { return &r.Domain }, number[uint32]()).ipfix(sectionHeader, "observationDomainId"),
 	hidden(func(r *Reporting) *ioam.NamespaceID { return &r.Namespace }, number[ioam.NamespaceID]()).ipfix(sectionHeader, "ioamNamespaceId"),
 	hidden(func(r *Reporting) *instant.Time { return &r.Since }, moment()).ipfix(sectionHeader, "ioamReportedSinceNanoseconds"),
@@ -137,13 +137,13 @@ type Options struct {
 // Option writes one kind of options records.
 type Option[R any] struct {
 	Template *ipfix.Template
-	steps    []step[opaque]
+	steps    []step[*R]
 }
 
 // Append appends a record.
 func (o *Option[R]) Append(b []byte, r *R) []byte {
 	for _, put := range o.steps {
-		b = put(b, blind(r))
+		b = put(b, r)
 	}
 	return b
 }
@@ -163,7 +163,7 @@ func NewOptions(registry *ipfix.Registry) (*Options, error) {
 
 // option makes the next template, unless a previous one failed. The first field is the
 // scope.
-func option[R any](o *Option[R], registry *ipfix.Registry, id *ipfix.TemplateID, t table[R], failed error) error {
+func option[R any](o *Option[R], registry *ipfix.Registry, id *ipfix.TemplateID, t table[*R], failed error) error {
 	if failed != nil {
 		return failed
 	}
@@ -173,7 +173,7 @@ func option[R any](o *Option[R], registry *ipfix.Registry, id *ipfix.TemplateID,
 		return err
 	}
 	*id++
-	o.Template, o.steps = template, t.rows().steps(0, template.Fields())
+	o.Template, o.steps = template, t.steps(0, template.Fields())
 	return nil
 }
 

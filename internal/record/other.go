@@ -27,8 +27,9 @@ type Other struct {
 	Elements []ElementValue // in the template's order
 }
 
-// ElementValue is a value of an information element: a number, a boolean or a
-// text; octets in hexadecimal.
+// ElementValue is a value of an information element: a number (uint64, int64 or float64),
+// a boolean or a text; octets in hexadecimal; of a list (RFC 6313) a []any of values, or of
+// records, each a []ElementValue. Nil is not known.
 type ElementValue struct {
 	Name  string // ENTERPRISE/NUMBER where the registry has none
 	Value any
@@ -43,7 +44,7 @@ func (o *Other) Kind() string {
 }
 
 // others declares the fields of an Other.
-var others = table[Other]{
+var others = table[*Other]{
 	field("time", "", "When it was exported.", func(o *Other) *instant.Time { return &o.Time }, kept(moment())),
 	field("node", "", meaningNode, func(o *Other) *string { return &o.Node }, present(textual())),
 	field("exporter", "", "Address from which it came.", func(o *Other) *netip.Addr { return &o.Exporter }, address()),
@@ -52,9 +53,9 @@ var others = table[Other]{
 	field("elements", "", "Its elements, in the template's order.", func(o *Other) *[]ElementValue { return &o.Elements }, list(object(elementTable))),
 }
 
-var elementTable = table[ElementValue]{
+var elementTable = table[*ElementValue]{
 	field("name", "", "Name of the element; `ENTERPRISE/NUMBER` where it is not known.", func(e *ElementValue) *string { return &e.Name }, textual()),
-	field("value", "", "A number, a boolean or a text; octets in hexadecimal.", func(e *ElementValue) *any { return &e.Value }, plain[any]("number, boolean or text")),
+	field("value", "", "A number, a boolean or a text; octets in hexadecimal. Of a list (RFC 6313) its values, or its records, each a list of elements.", func(e *ElementValue) *any { return &e.Value }, anything("number, boolean, text or list")),
 }
 
 // Text is the record as a line of readable text.

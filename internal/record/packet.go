@@ -27,7 +27,7 @@ const (
 )
 
 // packetTable declares the fields of a packet.
-var packetTable = table[Packet]{
+var packetTable = table[*Packet]{
 	field("source", "", "IPv6 address.", func(p *Packet) *netip.Addr { return &p.Source }, address()).
 		ipfix(sectionEnds, "sourceIPv6Address").when(packetKnown).also("sourceIPv4Address"),
 	field("destination", "", "IPv6 address.", func(p *Packet) *netip.Addr { return &p.Destination }, address()).
@@ -48,7 +48,7 @@ var packetTable = table[Packet]{
 }
 
 // packetField declares the packet that a record is about.
-func packetField[R any](at func(*R) *Packet, as codec[Packet]) column[R] {
+func packetField[R any](at func(R) *Packet, as codec[*Packet]) column[R] {
 	return within(field("packet", "", "The packet within the tunnel, absent when it is not known.", at, as), packetTable, sectionPacket, at, at)
 }
 

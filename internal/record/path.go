@@ -58,7 +58,7 @@ type PathNode struct {
 func (r *Path) Kind() string { return KindPath }
 
 // paths declares the fields of a path.
-var paths = table[Path]{
+var paths = table[*Path]{
 	field("time", "", "When the packet was at the first node that reported a time.", func(p *Path) *instant.Time { return &p.Time }, moment()),
 	field("namespace", "", meaningNamespace, func(p *Path) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()),
 	field("trace_type", "", meaningTraceType, func(p *Path) *ioam.TraceType { return &p.TraceType }, word[ioam.TraceType]()),
@@ -83,7 +83,7 @@ var paths = table[Path]{
 		func(p *Path) *int { return &p.Silent }, present(integer[int]())),
 }
 
-var lastSeenTable = table[LastSeen]{
+var lastSeenTable = table[*LastSeen]{
 	field("node", "", meaningNode, func(l *LastSeen) *string { return &l.Node }, present(textual())),
 	field("exporter", "", "Address from which its records came.", func(l *LastSeen) *netip.Addr { return &l.Exporter }, address()),
 	field("node_id", "", "node_id of RFC 9197.", func(l *LastSeen) *Field[ioam.NodeID] { return &l.NodeID }, optional(number[ioam.NodeID]())),
@@ -94,7 +94,7 @@ var lastSeenTable = table[LastSeen]{
 
 // pathNodeTable has the node data among its own fields. timestamp is the node's, or
 // when it saw the packet.
-var pathNodeTable = append(append(table[PathNode]{
+var pathNodeTable = append(append(table[*PathNode]{
 	field("node", "", meaningNode, func(n *PathNode) *string { return &n.Node }, present(textual())),
 	field("exporter", "", "Address from which its records came.", func(n *PathNode) *netip.Addr { return &n.Exporter }, address()),
 	field("role", "", meaningRole, func(n *PathNode) *NodeRole { return &n.Role }, word[NodeRole]()),
@@ -106,3 +106,5 @@ var pathNodeTable = append(append(table[PathNode]{
 	field("since_previous_ns", "nanoseconds", "Time since the node before that reported one; negative where clocks differ.",
 		func(n *PathNode) **int64 { return &n.SincePrevious }, pointer(integer[int64]())),
 )
+
+func (p *Path) about() (ioam.NamespaceID, *Packet) { return p.Namespace, &p.Packet }

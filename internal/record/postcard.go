@@ -71,7 +71,7 @@ func (p *Postcard) measured() *NodeData {
 }
 
 // postcards declares the fields of a postcard.
-var postcards = table[Postcard]{
+var postcards = table[*Postcard]{
 	field("time", "", "When the packet left the node; at the decapsulating node, when it arrived. Always present, in nanoseconds.",
 		func(p *Postcard) *instant.Time { return &p.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds", "flowStartMilliseconds", "flowEndMilliseconds").firstRead().also(observationTimes...),
@@ -142,4 +142,31 @@ func (p *Postcard) encodable() error {
 		return errData
 	}
 	return nil
+}
+
+func (p *Postcard) about() (ioam.NamespaceID, *Packet) { return p.Namespace, &p.Packet }
+
+func (p *Postcard) weight(int) Weight { return Weight{1, uint64(p.Packet.Length)} }
+
+// Extension-Flags (RFC 9326 §3.2).
+const (
+	extensionFlowID   = 0x80
+	extensionSequence = 0x40
+)
+
+// settle makes absent what the flags say that the option did not have: a template may have
+// room for more.
+func (p *Postcard) settle(in *Reading) {
+	if in.extensions && p.ExtensionFlags&extensionFlowID == 0 {
+		p.FlowID = Field[uint32]{}
+	}
+	if in.extensions && p.ExtensionFlags&extensionSequence == 0 {
+		p.Sequence = Field[uint32]{}
+	}
+	in.settle(&p.Data, p.TraceType)
+}
+
+func (p *Postcard) complete(by Sender) {
+	p.Time, p.Node = instant.Of(p.Time.Time), by.Node()
+	p.Ingress, p.Egress = by.Interface(p.IngressIfIndex), by.Interface(p.EgressIfIndex)
 }

@@ -28,7 +28,7 @@ type Proof struct {
 func (p *Proof) Kind() string { return KindProof }
 
 // proofs declares the fields of a Proof of Transit option.
-var proofs = table[Proof]{
+var proofs = table[*Proof]{
 	field("time", "", "When the packet was seen.", func(p *Proof) *instant.Time { return &p.Time }, moment()),
 	field("interface", "", "Name of the interface at which the packet was seen.", func(p *Proof) *string { return &p.Interface }, present(textual())),
 	field("namespace", "", meaningNamespace, func(p *Proof) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()),
@@ -59,14 +59,5 @@ func (p *Proof) Text() string {
 		p.Packet, p.Namespace, uint64(p.PktID), uint64(p.Cumulative))
 	return b.String()
 }
-
-// AppendJSON appends the option as an object of JSON.
-func (p *Proof) AppendJSON(b []byte) []byte { return proofs.appendJSON(b, KindProof, p) }
-
-// MarshalJSON is [Proof.AppendJSON].
-func (p Proof) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
-
-// UnmarshalJSON reads what AppendJSON writes.
-func (p *Proof) UnmarshalJSON(b []byte) error { return proofs.parseJSON(p, b) }
 
 func (p *Proof) about() (ioam.NamespaceID, *Packet) { return p.Namespace, &p.Packet }

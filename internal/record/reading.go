@@ -3,6 +3,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -12,32 +13,25 @@ import (
 // Reading reads the records of a template with any fields in any order. A collector
 // makes one for each template.
 type Reading struct {
-	IOAM bool // there is an element that only IOAM uses
-	Hop  bool // the records are of a node of a trace
-	Flow bool // the records are of flows
+	IOAM      bool     // there is an element that only IOAM uses
+	Kind      DataKind // of data records
+	Reporting bool     // options records say until when postcards were reported
 
-	// The records are of loss, of delay, of a block's counters, or of flows from edge to
-	// edge. Without any of these six they are postcards.
-	Loss, Delay, Block, EdgeFlow bool
+	namespace, traceType, extensions bool // there is one
+	packets                          bool // there is a number of packets
 
-	Reporting bool // options records say until when postcards were reported
-	Namespace bool // there is a Namespace-ID
-	Packets   bool // there is a number of packets
-
-	traceType, extensions bool
-	data                  []taking // of a data record
+	plan                  []taking // of a data record
 	domain, iface, report []taking // of options records
 }
 
-// Functions that read each kind of records, by element.
+// Functions that read records, by element: of each kind, and of options.
 var (
-	takePostcard  = postcards.rows().takes()
-	takeHop       = hops.rows().takes()
-	takeFlow      = flows.rows().takes()
-	takeLoss      = blockLosses.rows().takes()
-	takeDelay     = pathDelays.rows().takes()
-	takeBlock     = blocks.rows().takes()
-	takeEdgeFlow  = edgeFlows.rows().takes()
+	takeData = func() (list [NumDataKinds]map[string]taking) {
+		for i, f := range formats {
+			list[i] = f.fields().takes()
+		}
+		return list
+	}()
 	takeDomain    = domainNames.rows().takes()
 	takeInterface = interfaceNames.rows().takes()
 	takeReporting = reportings.rows().takes()
@@ -48,43 +42,76 @@ var (
 func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	r := &Reading{}
 	has := func(name string) bool {
-		for _, f := range t.Fields() {
-			if ours(f, enterprise) && f.Element.Name == name {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(t.Fields(), func(f ipfix.Field) bool { return ours(f, enterprise) && f.Element.Name == name })
 	}
 	for _, f := range t.Fields() {
 		r.IOAM = r.IOAM || f.Element != nil && (f.Enterprise == ipfix.EnterpriseIOAM || f.Enterprise == enterprise)
 	}
-	r.Namespace, r.traceType, r.extensions = has("ioamNamespaceId"), has("ioamTraceType"), has("ioamExtensionFlags")
-	r.Hop = has("ioamHopIndex")
-	r.Packets = has("packetDeltaCount")
-	r.Loss, r.Delay, r.Block, r.EdgeFlow = has("pmVerdict"), has("pmDelayMethod"), has("pmPointId"), has("ioamEdgeToEdgeType")
-	r.Flow = !r.Hop && !r.Loss && !r.Delay && !r.Block && !r.EdgeFlow && (r.Packets || has("octetDeltaCount"))
-	switch {
-	case t.Scope() > 0:
+	r.namespace, r.traceType, r.extensions = has("ioamNamespaceId"), has("ioamTraceType"), has("ioamExtensionFlags")
+	r.packets = has("packetDeltaCount")
+	if t.Scope() > 0 {
 		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
 		if r.Reporting = has("ioamReportedUntilNanoseconds"); r.Reporting {
 			r.report = plan(t, enterprise, takeReporting)
 		}
-	case r.Hop:
-		r.data = plan(t, enterprise, takeHop)
-	case r.Flow:
-		r.data = plan(t, enterprise, takeFlow)
-	case r.Loss:
-		r.data = plan(t, enterprise, takeLoss)
-	case r.Delay:
-		r.data = plan(t, enterprise, takeDelay)
-	case r.Block:
-		r.data = plan(t, enterprise, takeBlock)
-	case r.EdgeFlow:
-		r.data = plan(t, enterprise, takeEdgeFlow)
-	default:
-		r.data = plan(t, enterprise, takePostcard)
+		return r
 	}
+	r.Kind = marked(has)
+	r.plan = plan(t, enterprise, takeData[r.Kind])
 	return r
+}
+
+// marked is the kind of data records that a template's elements mark: a marker that only
+// one kind has goes before those that others have, too, and without any they are postcards.
+func marked(has func(string) bool) DataKind {
+	for _, shared := range []bool{false, true} {
+		for _, k := range kinds {
+			if k.data == nil {
+				continue
+			}
+			if f := k.data.known(); f.shared == shared && slices.ContainsFunc(f.markers, has) {
+				return f.kind
+			}
+		}
+	}
+	return DataPostcard
+}
+
+// Data is a record that was read, or a part of one.
+type Data struct {
+	Kind  DataKind
+	Value any // a Record, or a *Hop
+	in    *Reading
+}
+
+// Read reads a data record. Values beyond the range of their elements are not read, but
+// passed to beyond.
+func (r *Reading) Read(record ipfix.DataRecord, beyond func(ipfix.Value)) Data {
+	return Data{r.Kind, formats[r.Kind].read(r, record, beyond), r}
+}
+
+// Fault is why the record is impossible by itself, or in a message of a time; NoFault if
+// it is not.
+func (d Data) Fault(exported time.Time) Fault {
+	f := formats[d.Kind]
+	if f.known().namespaced && !d.in.namespace {
+		return FaultNamespace
+	}
+	if at := f.timeOf(d.Value); !at.IsZero() {
+		if span := exported.Sub(at.Time); span > TimeSpan || span < -TimeSpan {
+			return FaultTime
+		}
+	}
+	return f.faultOf(d.Value, d.in)
+}
+
+// Complete adds what the exporter does not send with each record.
+func (d Data) Complete(by Sender) { formats[d.Kind].completed(d.Value, by) }
+
+// Counter is the name and the meaning of a collector's counter for the kind.
+func (k DataKind) Counter() (name, meaning string) {
+	f := formats[k].known()
+	return f.counter, f.counted
 }
 
 // ours reports whether records may have an element: under another enterprise, its
@@ -105,9 +132,9 @@ func plan(t *ipfix.Template, enterprise ipfix.Enterprise, takes map[string]takin
 	return list
 }
 
-// read reads a record. Values beyond the range of their elements are not read, but
-// passed to beyond.
-func read(plan []taking, record ipfix.DataRecord, r *opaque, beyond func(ipfix.Value)) {
+// readInto reads into a record, a pointer. Values beyond the range of their elements are
+// not read, but passed to beyond.
+func readInto(r any, plan []taking, record ipfix.DataRecord, beyond func(ipfix.Value)) {
 	i := 0
 	for v := range record.Values() {
 		as, e := plan[i], v.Field.Element
@@ -121,93 +148,19 @@ func read(plan []taking, record ipfix.DataRecord, r *opaque, beyond func(ipfix.V
 	}
 }
 
-// Postcard reads a postcard.
-func (r *Reading) Postcard(record ipfix.DataRecord, beyond func(ipfix.Value)) *Postcard {
-	p := &Postcard{Option: ioam.IOAMDirectExport.String()}
-	read(r.data, record, blind(p), beyond)
-	// The flags say what the option had, where a template has room for more.
-	if r.extensions && p.ExtensionFlags&extensionFlowID == 0 {
-		p.FlowID = Field[uint32]{}
-	}
-	if r.extensions && p.ExtensionFlags&extensionSequence == 0 {
-		p.Sequence = Field[uint32]{}
-	}
-	r.settle(&p.Data, p.TraceType)
-	return p
-}
-
-// Extension-Flags (RFC 9326 §3.2).
-const (
-	extensionFlowID   = 0x80
-	extensionSequence = 0x40
-)
-
-// HopOf reads a record of one hop of a trace.
-func (r *Reading) HopOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Hop {
-	h := &Hop{Trace: &Trace{Option: ioam.IOAMPreallocatedTrace.String()}}
-	read(r.data, record, blind(h), beyond)
-	r.settle(&h.Data, h.TraceType)
-	return h
-}
-
-// FlowOf reads a flow.
-func (r *Reading) FlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Flow {
-	f := &Flow{}
-	read(r.data, record, blind(f), beyond)
-	if f.Reordered.Present && !f.SequenceGaps.Present {
-		f.SequenceGaps.Present = true // there are numbers, but the number of missing packets is unknown
-	}
-	if f.TransitDelay != nil && f.TransitDelay.Count == 0 {
-		f.TransitDelay = nil
-	}
-	return f
-}
-
-// LossOf reads a loss.
-func (r *Reading) LossOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Loss {
-	l := &Loss{}
-	read(r.data, record, blind(l), beyond)
-	l.settle()
-	return l
-}
-
-// DelayOf reads a delay.
-func (r *Reading) DelayOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Delay {
-	d := &Delay{}
-	read(r.data, record, blind(d), beyond)
-	d.settle()
-	return d
-}
-
-// BlockOf reads a block.
-func (r *Reading) BlockOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Block {
-	b := &Block{}
-	read(r.data, record, blind(b), beyond)
-	b.settle()
-	return b
-}
-
-// EdgeFlowOf reads a flow from edge to edge.
-func (r *Reading) EdgeFlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *EdgeFlow {
-	f := &EdgeFlow{}
-	read(r.data, record, blind(f), beyond)
-	f.settle()
-	return f
-}
-
 // Names reads the names in an options record.
 func (r *Reading) Names(record ipfix.DataRecord) (domain DomainName, iface InterfaceName) {
 	none := func(ipfix.Value) {}
-	read(r.domain, record, blind(&domain), none)
-	read(r.iface, record, blind(&iface), none)
+	readInto(&domain, r.domain, record, none)
+	readInto(&iface, r.iface, record, none)
 	return domain, iface
 }
 
 // ReportingOf reads what an exporter says of its postcards; false means that it lacks a
 // part.
 func (r *Reading) ReportingOf(record ipfix.DataRecord) (p Reporting, ok bool) {
-	read(r.report, record, blind(&p), func(ipfix.Value) {})
-	return p, r.Namespace && !p.Since.IsZero() && !p.Until.IsZero() && !p.Counted.IsZero() && !p.Served.IsZero() && p.Sampling > 0
+	readInto(&p, r.report, record, func(ipfix.Value) {})
+	return p, r.namespace && !p.Since.IsZero() && !p.Until.IsZero() && !p.Counted.IsZero() && !p.Served.IsZero() && p.Sampling > 0
 }
 
 // settle sets fields that depend on several elements.
@@ -249,7 +202,7 @@ func (d *NodeData) omit(t ioam.TraceType) {
 	has := bitsOf(t)
 	for _, o := range nodeOmissions {
 		if o.asked&has == 0 {
-			o.blank(blind(d))
+			o.blank(d)
 		}
 	}
 }

@@ -4,11 +4,12 @@ package record
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Count is a counter by name.
@@ -31,7 +32,7 @@ type Statistics struct {
 func (s *Statistics) Kind() string { return KindStatistics }
 
 // statistics declares the fields of statistics.
-var statistics = table[Statistics]{
+var statistics = table[*Statistics]{
 	field("counts", "", "What arrived and what became of it, by name: those of the metrics.", func(s *Statistics) *[]Count { return &s.Counts }, counters()),
 	field("paths", "", "How many paths ended, by reason.", func(s *Statistics) *[]Count { return &s.Paths }, counters()),
 	field("malformed", "", "What was wrong with messages and their parts, by cause.", func(s *Statistics) *[]Count { return &s.Malformed }, counters()),
@@ -41,34 +42,35 @@ var statistics = table[Statistics]{
 }
 
 // counters are an object with a number for each name.
-func counters() codec[[]Count] {
-	return codec[[]Count]{
+func counters() codec[*[]Count] {
+	byName := func(a, b Count) int { return cmp.Compare(a.Name, b.Name) }
+	return codec[*[]Count]{coding: coding{
 		form: "object of numbers",
-		append: func(b []byte, counts *[]Count) []byte {
-			sorted := slices.Clone(*counts)
-			slices.SortFunc(sorted, func(a, b Count) int { return cmp.Compare(a.Name, b.Name) })
-			b = append(b, '{')
-			for i, c := range sorted {
-				if i > 0 {
-					b = append(b, ',')
-				}
-				b = strconv.AppendUint(append(appendString(b, c.Name), ':'), c.Value, 10)
+		show: func(v Visitor, c *Column, p any) {
+			v.BeginObject(c)
+			for _, each := range slices.SortedFunc(slices.Values(*p.(*[]Count)), byName) {
+				v.Uint(newColumn(each.Name), each.Value)
 			}
-			return append(b, '}')
+			v.EndObject()
 		},
-		parse: func(counts *[]Count, raw []byte) error {
-			var values map[string]uint64
-			if err := json.Unmarshal(raw, &values); err != nil {
+		fill: func(p any, from Input) error {
+			values, err := from.Object()
+			if err != nil {
 				return err
 			}
-			*counts = nil
+			var counts []Count
 			for name, value := range values {
-				*counts = append(*counts, Count{Name: name, Value: value})
+				n, err := value.Uint(64)
+				if err != nil {
+					return err
+				}
+				counts = append(counts, Count{Name: name, Value: n})
 			}
-			slices.SortFunc(*counts, func(a, b Count) int { return cmp.Compare(a.Name, b.Name) })
+			slices.SortFunc(counts, byName)
+			*p.(*[]Count) = counts
 			return nil
 		},
-	}
+	}}
 }
 
 // Text is the record as readable text: a line for each counter that is not 0.
@@ -104,11 +106,49 @@ type Lost struct {
 func (l *Lost) Kind() string { return KindLost }
 
 // losses declares the fields of lost records.
-var losses = table[Lost]{
+var losses = table[*Lost]{
 	field("count", "records", "Records that did not fit the observer's queue of 4096, at this place of the stream.", func(l *Lost) *uint64 { return &l.Count }, number[uint64]()),
 }
 
 // Text is the loss as a line of readable text.
 func (l *Lost) Text() string {
 	return fmt.Sprintf("%d records were lost: this observer is too slow\n", l.Count)
+}
+
+// Pair counts the packets that one node reported, by the node that reported them next.
+type Pair struct {
+	Namespace                ioam.NamespaceID
+	From, To                 string // names; "" if not known
+	FromExporter, ToExporter netip.Addr
+	Packets, Lost, Unknown   uint64
+}
+
+var pairTable = table[*Pair]{
+	field("namespace", "", meaningNamespace, func(p *Pair) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()),
+	field("from", "", "The first node's name, if its exporter sent it.", func(p *Pair) *string { return &p.From }, present(textual())),
+	field("from_exporter", "", "Address from which its records came. Absent, as is the second one, in the sum of the pairs beyond 4096.", func(p *Pair) *netip.Addr { return &p.FromExporter }, present(address())),
+	field("to", "", "The node that reported the packets next, or should have; absent if it is not known.", func(p *Pair) *string { return &p.To }, present(textual())),
+	field("to_exporter", "", "Address from which its records came.", func(p *Pair) *netip.Addr { return &p.ToExporter }, present(address())),
+	field("packets", "packets", "Packets that the first node reported.", func(p *Pair) *uint64 { return &p.Packets }, number[uint64]()),
+	field("lost", "packets", "Of these, those that are known to be lost after it.", func(p *Pair) *uint64 { return &p.Lost }, number[uint64]()),
+	field("unknown", "packets", "Of these, those of which that is not known.", func(p *Pair) *uint64 { return &p.Unknown }, number[uint64]()),
+}
+
+// text is a line for the pair.
+func (p *Pair) text() string {
+	if !p.FromExporter.IsValid() {
+		return fmt.Sprintf("%12d  packets between further nodes, %d lost, %d unknown\n", p.Packets, p.Lost, p.Unknown)
+	}
+	return fmt.Sprintf("%12d  packets %s > %s in namespace %d, %d lost, %d unknown\n",
+		p.Packets, pairEnd(p.From, p.FromExporter), pairEnd(p.To, p.ToExporter), p.Namespace, p.Lost, p.Unknown)
+}
+
+func pairEnd(name string, exporter netip.Addr) string {
+	switch {
+	case name != "":
+		return Printable(name)
+	case exporter.IsValid():
+		return exporter.String()
+	}
+	return "?"
 }

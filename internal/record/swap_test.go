@@ -30,7 +30,7 @@ func placesIn(t rows, has conditions) (list []place) {
 
 // swap returns a table in which two fields are exchanged in IPFIX, each with the
 // conditions and the readers of the other.
-func swap(t rows, a, b place) rows {
+func swap[R any](t table[R], a, b place) table[R] {
 	t = cloned(t)
 	x, y := &t[a.column].names[a.name], &t[b.column].names[b.name]
 	x.spec, y.spec = y.spec, x.spec
@@ -38,29 +38,25 @@ func swap(t rows, a, b place) rows {
 }
 
 // cloned is a table whose rows may be changed.
-func cloned(t rows) rows {
+func cloned[R any](t table[R]) table[R] {
 	t = slices.Clone(t)
-	for i, r := range t {
-		c := *r
-		c.names = slices.Clone(r.names)
-		t[i] = &c
+	for i := range t {
+		c := *t[i].row
+		c.names = slices.Clone(c.names)
+		t[i].row = &c
 	}
 	return t
 }
 
 // values are what a decoder reads from records: sorted, so that only values count.
-func values[R any](t testing.TB, x *Templates, in rows, has func(*R) conditions, records []*R) (list [][]string) {
+func values[R any](t testing.TB, x *Templates, in table[R], has func(R) conditions, records []R) (list [][]string) {
 	t.Helper()
 	for _, r := range records {
 		l := &Layout{shape: shape{has: has(r)}}
-		if err := l.compile(x.Registry, 300, in); err != nil {
+		if err := (&format[R]{table: in}).compile(l, x.Registry, 300); err != nil {
 			t.Fatal(err)
 		}
-		var octets []byte
-		for _, put := range l.steps {
-			octets = put(octets, blind(r))
-		}
-		read := said(t, x, l.Template, octets)
+		read := said(t, x, l.Template, follow(nil, r, l.steps.([]step[R])))
 		slices.Sort(read)
 		list = append(list, read)
 	}
@@ -69,11 +65,11 @@ func values[R any](t testing.TB, x *Templates, in rows, has func(*R) conditions,
 
 // noticed swaps each two fields of equal type and length in IPFIX. The golden
 // records have another value in each, so that none stays unnoticed.
-func noticed[R any](t *testing.T, in rows, has func(*R) conditions, records []*R) {
+func noticed[R any](t *testing.T, in table[R], has func(R) conditions, records []R) {
 	t.Helper()
 	x := newTemplates(t)
 	want, pairs := values(t, x, in, has, records), 0
-	places := placesIn(in, has(records[0]))
+	places := placesIn(in.rows(), has(records[0]))
 	for i, a := range places {
 		for _, b := range places[i+1:] {
 			first, second := in[a.column].names[a.name].spec, in[b.column].names[b.name].spec
@@ -110,23 +106,23 @@ func TestSwappedFieldsAreNoticed(t *testing.T) {
 	for _, n := range goldenPostcards(t)[:2] {
 		cards = append(cards, n.record.(*Postcard))
 	}
-	t.Run("postcard", func(t *testing.T) { noticed(t, postcards.rows(), (*Postcard).conditions, cards) })
+	t.Run("postcard", func(t *testing.T) { noticed(t, postcards, (*Postcard).conditions, cards) })
 	flow := goldenFlows()[0].record.(*Flow)
-	t.Run("flow", func(t *testing.T) { noticed(t, flows.rows(), (*Flow).conditions, []*Flow{flow}) })
+	t.Run("flow", func(t *testing.T) { noticed(t, flows, (*Flow).conditions, []*Flow{flow}) })
 	trace := goldenTraces(t)[0].record.(*Trace)
 	hop := &Hop{}
 	trace.hop(hop, 1, 9)
-	t.Run("trace", func(t *testing.T) { noticed(t, hops.rows(), (*Hop).conditions, []*Hop{hop}) })
+	t.Run("trace", func(t *testing.T) { noticed(t, hops, (*Hop).conditions, []*Hop{hop}) })
 	lost, delayed := goldenLosses()[0].record.(*Loss), goldenDelays()[0].record.(*Delay)
 	lost.Lost, lost.Duplicated, lost.Ratio = NewField[uint64](110, true), NewField[uint64](11, true), NewField(0.11, true)
 	lost.LostBytes, lost.DuplicateBytes = NewField[uint64](14_080, true), NewField[uint64](1408, true)
 	lost.Verdict = loss.Idle // Assumed is 1
-	t.Run("loss", func(t *testing.T) { noticed(t, blockLosses.rows(), (*Loss).conditions, []*Loss{lost}) })
-	t.Run("delay", func(t *testing.T) { noticed(t, pathDelays.rows(), (*Delay).conditions, []*Delay{delayed}) })
+	t.Run("loss", func(t *testing.T) { noticed(t, blockLosses, (*Loss).conditions, []*Loss{lost}) })
+	t.Run("delay", func(t *testing.T) { noticed(t, pathDelays, (*Delay).conditions, []*Delay{delayed}) })
 	counted := goldenBlocks()[0].record.(*Block)
-	t.Run("block", func(t *testing.T) { noticed(t, blocks.rows(), (*Block).conditions, []*Block{counted}) })
+	t.Run("block", func(t *testing.T) { noticed(t, blocks, (*Block).conditions, []*Block{counted}) })
 	across := goldenEdgeFlows()[3].record.(*EdgeFlow)
-	t.Run("edge flow", func(t *testing.T) { noticed(t, edgeFlows.rows(), (*EdgeFlow).conditions, []*EdgeFlow{across}) })
+	t.Run("edge flow", func(t *testing.T) { noticed(t, edgeFlows, (*EdgeFlow).conditions, []*EdgeFlow{across}) })
 	jsonSwapsAreNoticed(t, "edge flow in JSON", edgeFlows, across)
 	jsonSwapsAreNoticed(t, "block in JSON", blocks, counted)
 	jsonSwapsAreNoticed(t, "loss in JSON", blockLosses, lost)
@@ -139,11 +135,12 @@ func TestSwappedFieldsAreNoticed(t *testing.T) {
 }
 
 // jsonSwapsAreNoticed swaps each two keys of one form in JSON.
-func jsonSwapsAreNoticed[R any](t *testing.T, name string, table table[R], r *R) {
-	in := table.rows()
+func jsonSwapsAreNoticed[R any](t *testing.T, name string, in table[R], r R) {
 	t.Run(name, func(t *testing.T) {
-		read := func(in rows) (m map[string]any) {
-			if err := json.Unmarshal(in.appendJSON(nil, "", blind(r)), &m); err != nil {
+		read := func(in table[R]) (m map[string]any) {
+			w := jsonWriter{[]byte{'{'}}
+			in.rows().visit(&w, r)
+			if err := json.Unmarshal(append(w.b, '}'), &m); err != nil {
 				t.Fatal(err)
 			}
 			return m
@@ -190,13 +187,13 @@ func TestNodeDataWidths(t *testing.T) {
 // in the same way.
 func TestGoldenRecordsAreRead(t *testing.T) {
 	for _, n := range goldenAll(t) {
-		line := n.record.AppendJSON(nil)
+		line := AppendJSON(nil, n.record)
 		back, err := Parse(line)
 		if err != nil || back == nil || back.Kind() != n.record.Kind() {
 			t.Errorf("%s: %v, %v", n.name, back, err)
 			continue
 		}
-		if again := back.AppendJSON(nil); string(again) != string(line) {
+		if again := AppendJSON(nil, back); string(again) != string(line) {
 			t.Errorf("%s:\ngot  %s\nwant %s", n.name, again, line)
 		}
 	}

@@ -3,37 +3,43 @@
 package record
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// table declares the fields of records of type R, each once, in the order of JSON.
+// table declares the fields of records, each once, in the order of JSON. R is the type of a
+// pointer to one: see codec.
 type table[R any] []column[R]
 
-// column is a field of records of type R.
-type column[R any] struct{ *row }
+// column is a field of records.
+type column[R any] struct {
+	*row
+	put func(conditions, []ipfix.Field) step[R] // writes the names that conditions allow; nil: IPFIX cannot
+}
 
 // rows are the fields of a table, without the type of its records.
 type rows []*row
 
-// row is a field: its JSON key, its description, its IPFIX elements, and how its value
-// is found in a record.
+// row is a field: its description, how its value is found in a record, what it is to
+// encodings, and its elements of IPFIX.
 type row struct {
 	Column
-	quoted []byte // "key":
-	absent func(*opaque) bool
-	null   bool
-	append func([]byte, *opaque) []byte
-	parse  func(*opaque, []byte) error
+	coding
+	at func(any) any // the value in a record, both pointers
 
-	blank   func(*opaque) // makes a value that is not available absent
-	lasting bool          // see column.lasting
+	lasting bool // see column.lasting
 	section section
-	names   []element                                    // of IPFIX, in the order in which they are written
-	put     func(conditions, []ipfix.Field) step[opaque] // for the names that conditions allow
+	names   []element // of IPFIX, in the order in which they are written
+}
+
+// rows are the table's fields.
+func (t table[R]) rows() rows {
+	list := make(rows, len(t))
+	for i := range t {
+		list[i] = t[i].row
+	}
+	return list
 }
 
 // element is an information element that a field is written into, or read from.
@@ -45,20 +51,22 @@ type element struct {
 	taking
 }
 
-// taking is how a value is read.
+// taking is how a value is read into a record, a pointer.
 type taking struct {
-	take func(*opaque, ipfix.Value)
+	take func(any, ipfix.Value)
 	most int // octets; 0: no limit
 }
 
-// Column describes a field for the reference.
+// Column describes a field, for encodings and for the reference.
 type Column struct {
-	Key      string // of JSON; "" when only IPFIX has the field
+	Key      string // in JSON; "" when only IPFIX has the field
 	Form     string // of the value in JSON
 	Unit     string
 	Meaning  string
 	Elements []string // of IPFIX
 	Columns  []Column // of an object, or of the objects in a list
+
+	quoted []byte // "key":
 }
 
 // section is a part of an IPFIX record. JSON has the fields of a record in another
@@ -74,54 +82,35 @@ const (
 )
 
 // field declares a field that both JSON and IPFIX may have. at finds its value.
-func field[R, V any](key, unit, meaning string, at func(*R) *V, as codec[V]) column[R] {
-	return column[R]{newRow(Column{Key: key, Unit: unit, Meaning: meaning}, blindAt(at), blindCodec(as))}
+func field[R, V any](key, unit, meaning string, at func(R) V, as codec[V]) column[R] {
+	c := column[R]{row: newRow(key, unit, meaning, func(r any) any { return at(r.(R)) }, as.coding, as.take)}
+	if as.put != nil {
+		c.put = func(_ conditions, fields []ipfix.Field) step[R] {
+			put := as.into(fields)
+			return func(b []byte, r R) []byte { return put(b, at(r)) }
+		}
+	}
+	return c
 }
 
-func newRow(c Column, at func(*opaque) *opaque, as codec[opaque]) *row {
-	c.Form, c.Columns = as.form, as.columns
+func newRow(key, unit, meaning string, at func(any) any, as coding, take func(any, ipfix.Value) bool) *row {
 	out := &row{
-		Column: c,
-		quoted: []byte(`"` + c.Key + `":`),
-		null:   as.null,
-		append: func(b []byte, r *opaque) []byte { return as.append(b, at(r)) },
-		parse:  func(r *opaque, raw []byte) error { return as.parse(at(r), raw) },
+		Column: *newColumn(key),
+		coding: as, at: at,
 	}
-	if as.absent != nil {
-		out.absent = func(r *opaque) bool { return as.absent(at(r)) }
-	}
-	if as.blank != nil {
-		out.blank = func(r *opaque) { as.blank(at(r)) }
-	}
-	if as.put != nil {
-		out.put = func(_ conditions, fields []ipfix.Field) step[opaque] {
-			put := as.put(fields)
-			if len(fields) > 1 && !as.joint {
-				put = repeated(as, fields)
-			}
-			return func(b []byte, r *opaque) []byte { return put(b, at(r)) }
-		}
-		out.names = []element{{taking: taking{take: func(r *opaque, v ipfix.Value) { as.take(at(r), v) }}}} // the prototype of those that ipfix names
+	out.Unit, out.Meaning, out.Form, out.Columns = unit, meaning, as.form, as.columns
+	if take != nil { // the prototype of those that ipfix names
+		out.names = []element{{taking: taking{take: func(r any, v ipfix.Value) { take(at(r), v) }}}}
 	}
 	return out
 }
 
-// repeated writes a value into each of several fields.
-func repeated(as codec[opaque], fields []ipfix.Field) step[opaque] {
-	puts := make([]step[opaque], len(fields))
-	for i := range fields {
-		puts[i] = as.put(fields[i : i+1])
-	}
-	return func(b []byte, v *opaque) []byte {
-		for _, put := range puts {
-			b = put(b, v)
-		}
-		return b
-	}
+func newColumn(key string) *Column {
+	return &Column{Key: key, quoted: append(appendString(nil, key), ':')}
 }
 
 // hidden declares a field that only IPFIX has.
-func hidden[R, V any](at func(*R) *V, as codec[V]) column[R] { return field("", "", "", at, as) }
+func hidden[R, V any](at func(R) V, as codec[V]) column[R] { return field("", "", "", at, as) }
 
 // ipfix names the elements that the field is written into, in order.
 func (c column[R]) ipfix(in section, specs ...string) column[R] {
@@ -227,10 +216,22 @@ func (c *row) written(has conditions) (list []element) {
 	return list
 }
 
-// inOrder are the columns in the order of IPFIX.
+// order is the order of the fields in IPFIX.
+func (t rows) order() []int {
+	list := make([]int, len(t))
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return int(t[a].section) - int(t[b].section) })
+	return list
+}
+
+// inOrder are the fields in the order of IPFIX.
 func (t rows) inOrder() rows {
-	sorted := slices.Clone(t)
-	slices.SortStableFunc(sorted, func(a, b *row) int { return int(a.section) - int(b.section) })
+	sorted := make(rows, len(t))
+	for to, from := range t.order() {
+		sorted[to] = t[from]
+	}
 	return sorted
 }
 
@@ -245,10 +246,10 @@ func (t rows) specs(has conditions) (list []string) {
 }
 
 // steps write a record into the fields of a template that has these specs.
-func (t rows) steps(has conditions, fields []ipfix.Field) (list []step[opaque]) {
-	for _, c := range t.inOrder() {
-		if n := len(c.written(has)); n > 0 {
-			list = append(list, c.put(has, fields[:n]))
+func (t table[R]) steps(has conditions, fields []ipfix.Field) (list []step[R]) {
+	for _, i := range t.rows().order() {
+		if n := len(t[i].written(has)); n > 0 {
+			list = append(list, t[i].put(has, fields[:n]))
 			fields = fields[n:]
 		}
 	}
@@ -289,7 +290,7 @@ func (t rows) takes() map[string]taking {
 // omission makes a field absent from records that meet none of the conditions.
 type omission struct {
 	asked conditions
-	blank func(*opaque)
+	blank func(any)
 }
 
 // omissions are the omissions of all fields that have conditions.
@@ -302,42 +303,19 @@ func (t rows) omissions() (list []omission) {
 	}
 	for _, c := range t {
 		if c.blank != nil && c.Key != "" && len(c.names) > 0 {
-			list = append(list, omission{asked[c.names[0].spec], c.blank})
+			list = append(list, omission{asked[c.names[0].spec], func(r any) { c.blank(c.at(r)) }})
 		}
 	}
 	return list
 }
 
-// object is a value with fields of its own.
-func object[P any](t table[P]) codec[P] { return sighted[P](t.rows().object()) }
-
-func (t rows) object() codec[opaque] {
-	return codec[opaque]{
-		form: "object", columns: t.describe(),
-		append: func(b []byte, p *opaque) []byte { return t.appendJSON(b, "", p) },
-		parse:  func(p *opaque, raw []byte) error { return t.parseJSON(p, raw) },
-	}
-}
-
 // within declares an object, including the IPFIX elements of its fields. from finds the
 // object to write them, at finds it to read them.
-func within[R, P any](c column[R], t table[P], in section, from, at func(*R) *P) column[R] {
-	c.row.contain(t.rows(), in, blindAt(from), blindAt(at))
-	return c
-}
-
-func (r *row) contain(t rows, in section, from, at func(*opaque) *opaque) {
-	r.section, r.names = in, nil
-	for _, inner := range t.inOrder() {
-		for _, e := range inner.names {
-			if e.spec != "" {
-				r.names = append(r.names, e.at(at))
-			}
-		}
-	}
-	r.put = func(has conditions, fields []ipfix.Field) step[opaque] {
+func within[R, P any](c column[R], t table[P], in section, from, at func(R) P) column[R] {
+	c.row.contain(t.rows(), in, func(r any) any { return at(r.(R)) })
+	c.put = func(has conditions, fields []ipfix.Field) step[R] {
 		steps := t.steps(has, fields)
-		return func(b []byte, r *opaque) []byte {
+		return func(b []byte, r R) []byte {
 			p := from(r)
 			for _, put := range steps {
 				b = put(b, p)
@@ -345,88 +323,52 @@ func (r *row) contain(t rows, in section, from, at func(*opaque) *opaque) {
 			return b
 		}
 	}
+	return c
 }
 
-// at turns an element of a part into one of the whole.
-func (e element) at(at func(*opaque) *opaque) element {
+func (r *row) contain(t rows, in section, at func(any) any) {
+	r.section, r.names = in, nil
+	for _, inner := range t.inOrder() {
+		for _, e := range inner.names {
+			if e.spec != "" {
+				r.names = append(r.names, e.of(at))
+			}
+		}
+	}
+}
+
+// of turns an element of a part into one of the whole.
+func (e element) of(at func(any) any) element {
 	take := e.take
-	e.take = func(r *opaque, v ipfix.Value) { take(at(r), v) }
+	e.take = func(r any, v ipfix.Value) { take(at(r), v) }
 	return e
 }
 
 // part turns the columns of a part of R into columns of R.
-func part[R, P any](t table[P], at func(*R) *P) table[R] {
-	return ofRows[R](t.rows().part(blindAt(at)))
-}
-
-func (t rows) part(at func(*opaque) *opaque) rows {
-	out := make(rows, len(t))
+func part[R, P any](t table[P], at func(R) P) table[R] {
+	of := func(r any) any { return at(r.(R)) }
+	out := make(table[R], len(t))
 	for i, c := range t {
-		o := &row{
-			Column: c.Column, quoted: c.quoted, null: c.null, section: c.section,
-			append: func(b []byte, r *opaque) []byte { return c.append(b, at(r)) },
-			parse:  func(r *opaque, raw []byte) error { return c.parse(at(r), raw) },
-		}
-		if c.absent != nil {
-			o.absent = func(r *opaque) bool { return c.absent(at(r)) }
-		}
+		out[i].row = c.row.of(of)
 		if c.put != nil {
-			o.put = func(has conditions, fields []ipfix.Field) step[opaque] {
+			out[i].put = func(has conditions, fields []ipfix.Field) step[R] {
 				put := c.put(has, fields)
-				return func(b []byte, r *opaque) []byte { return put(b, at(r)) }
+				return func(b []byte, r R) []byte { return put(b, at(r)) }
 			}
 		}
-		for _, e := range c.names {
-			o.names = append(o.names, e.at(at))
-		}
-		out[i] = o
 	}
 	return out
 }
 
-// appendJSON writes a record of the table's type.
-func (t table[R]) appendJSON(b []byte, kind string, r *R) []byte {
-	return t.rows().appendJSON(b, kind, blind(r))
-}
-
-// parseJSON reads what appendJSON wrote.
-func (t table[R]) parseJSON(r *R, raw []byte) error { return t.rows().parseJSON(blind(r), raw) }
-
-// appendJSON writes a record, or without a kind an object.
-func (t rows) appendJSON(b []byte, kind string, r *opaque) []byte {
-	b = append(b, '{')
-	begin := len(b)
-	if kind != "" {
-		b = append(append(append(b, `"kind":"`...), kind...), '"')
+// of turns a field of a part into one of the whole.
+func (r *row) of(at func(any) any) *row {
+	whole, within := *r, r.at
+	whole.at = func(r any) any { return within(at(r)) }
+	whole.lasting, whole.names = false, nil
+	for _, e := range r.names {
+		whole.names = append(whole.names, e.of(at))
 	}
-	for _, c := range t {
-		if c.Key == "" || c.absent != nil && c.absent(r) {
-			continue
-		}
-		if len(b) > begin {
-			b = append(b, ',')
-		}
-		b = c.append(append(b, c.quoted...), r)
-	}
-	return append(b, '}')
-}
-
-// parseJSON reads what appendJSON wrote. Keys that it does not know are skipped.
-func (t rows) parseJSON(r *opaque, raw []byte) error {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &values); err != nil {
-		return err
-	}
-	for _, c := range t {
-		value, ok := values[c.Key]
-		if c.Key == "" || !ok || string(value) == "null" && !c.null {
-			continue
-		}
-		if err := c.parse(r, value); err != nil {
-			return fmt.Errorf("%s: %w", c.Key, err)
-		}
-	}
-	return nil
+	return &whole
 }
 
 // describe is the table for the reference.

@@ -12,22 +12,9 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// dataKind is a kind of data records of IPFIX.
-type dataKind uint8
-
-const (
-	dataPostcard dataKind = iota
-	dataHop
-	dataFlow
-	dataLoss
-	dataDelay
-	dataBlock
-	dataEdgeFlow
-)
-
 // shape decides which fields a data record has.
 type shape struct {
-	kind dataKind
+	kind DataKind
 	has  conditions
 }
 
@@ -35,12 +22,7 @@ type shape struct {
 // record lacks are then "not available". Packets do not decide the fields of flows and
 // measurements, so these need no general shape.
 func (s shape) general() shape {
-	switch s.kind {
-	case dataPostcard:
-		s.has |= bitsOf(typeFields) | 1<<flowIDThere | 1<<sequenceThere
-	case dataHop:
-		s.has |= bitsOf(typeFields)
-	}
+	s.has |= formats[s.kind].known().general
 	return s
 }
 
@@ -58,7 +40,7 @@ type Layout struct {
 
 	shape  shape
 	places places
-	steps  []step[opaque] // write a record
+	steps  any // []step[R] for the kind's type: they write a record
 
 	from, to int // of the steps that write lasting fields
 }
@@ -112,24 +94,7 @@ func (t *Templates) make(s shape) (*Layout, error) {
 	}
 	l := &Layout{shape: s, Index: uint16(len(list))}
 	id := firstDataTemplate + ipfix.TemplateID(l.Index)
-	var err error
-	switch s.kind {
-	case dataPostcard:
-		err = l.compile(t.Registry, id, postcards.rows())
-	case dataHop:
-		err = l.compile(t.Registry, id, hops.rows())
-	case dataFlow:
-		err = l.compile(t.Registry, id, flows.rows())
-	case dataLoss:
-		err = l.compile(t.Registry, id, blockLosses.rows())
-	case dataDelay:
-		err = l.compile(t.Registry, id, pathDelays.rows())
-	case dataBlock:
-		err = l.compile(t.Registry, id, blocks.rows())
-	case dataEdgeFlow:
-		err = l.compile(t.Registry, id, edgeFlows.rows())
-	}
-	if err != nil {
+	if err := formats[s.kind].compile(l, t.Registry, id); err != nil {
 		return nil, err
 	}
 	l.places = placesOf(l.Template)
@@ -144,24 +109,14 @@ func (t *Templates) make(s shape) (*Layout, error) {
 	return l, nil
 }
 
-// compile makes the template with the fields of the shape's records, and the steps that
-// write a record.
-func (l *Layout) compile(registry *ipfix.Registry, id ipfix.TemplateID, t rows) (err error) {
-	if l.Template, err = registry.Template(id, t.specs(l.shape.has)...); err != nil {
-		return err
-	}
-	l.steps = t.steps(l.shape.has, l.Template.Fields())
-	l.from, l.to = t.lasting(l.shape.has)
-	return nil
-}
-
 // Encoding encodes records one after another, in one goroutine.
 type Encoding struct {
 	Layout *Layout // of the last record
 	Octets []byte  // the last record
 
 	templates *Templates
-	hop       Hop
+	kind      *kind // of the last record
+	part      any   // memory for a part of a record
 	last      origin
 	lasting   []byte // the lasting fields of the last postcard, in Layout
 }
@@ -169,11 +124,40 @@ type Encoding struct {
 // Encoding makes an Encoding.
 func (t *Templates) Encoding() *Encoding { return &Encoding{templates: t} }
 
-// errData: the node data are not as long as the trace type says.
-var errData = errors.New("the node data do not have the length that their trace type says")
+// Parts are the data records of IPFIX that a record is.
+type Parts struct {
+	Count  int  // 0: IPFIX has no records of the kind
+	Joined bool // they have a number in common
 
-// whole reports whether node data have all the fields of their type, except a snapshot.
-func whole(d *ioam.NodeData) bool { return len(d.Bytes) >= 4*(d.Type&typeFixed).NodeLen() }
+	record Record
+	as     data
+}
+
+// Parts says which data records a record is.
+func (e *Encoding) Parts(r Record) Parts {
+	if name := r.Kind(); e.kind == nil || e.kind.name != name {
+		e.kind = kindNamed(name)
+	}
+	switch {
+	case e.kind == nil || e.kind.data == nil:
+		return Parts{}
+	case e.kind.parts != nil:
+		return Parts{e.kind.parts(r), true, r, e.kind.data}
+	}
+	return Parts{1, false, r, e.kind.data}
+}
+
+// Encode encodes one of the parts. By its number, a collector distinguishes the joined
+// parts of a record from those of others.
+func (e *Encoding) Encode(p Parts, index int, number uint32) error {
+	if index >= p.Count {
+		return errNoPart
+	}
+	return p.as.encode(e, p.record, index, number)
+}
+
+// errNoPart: only a mistake in a program can cause it.
+var errNoPart = errors.New("IPFIX has no such part of this record")
 
 // begin finds the layout of a shape.
 func (e *Encoding) begin(s shape) (err error) {
@@ -184,98 +168,8 @@ func (e *Encoding) begin(s shape) (err error) {
 	return err
 }
 
-// write writes a record of the layout's kind.
-func (e *Encoding) write(r *opaque) { e.Octets = write(e.Octets[:0], r, e.Layout.steps) }
+// errData: the node data are not as long as the trace type says.
+var errData = errors.New("the node data do not have the length that their trace type says")
 
-func write(b []byte, r *opaque, steps []step[opaque]) []byte {
-	for _, put := range steps {
-		b = put(b, r)
-	}
-	return b
-}
-
-// writeLasting is write for a record of which the lasting fields may be those of the
-// record before.
-func (e *Encoding) writeLasting(r *opaque, of origin) {
-	l := e.Layout
-	b := write(e.Octets[:0], r, l.steps[:l.from])
-	if at := len(b); len(e.lasting) > 0 && of == e.last {
-		b = append(b, e.lasting...)
-	} else {
-		b = write(b, r, l.steps[l.from:l.to])
-		e.lasting, e.last = append(e.lasting[:0], b[at:]...), of
-	}
-	e.Octets = write(b, r, l.steps[l.to:])
-}
-
-// Postcard encodes a postcard.
-func (e *Encoding) Postcard(p *Postcard) error {
-	if err := p.encodable(); err != nil {
-		return err
-	}
-	if err := e.begin(shape{dataPostcard, p.conditions()}); err != nil {
-		return err
-	}
-	e.writeLasting(blind(p), p.origin())
-	return nil
-}
-
-// Flow encodes a flow.
-func (e *Encoding) Flow(f *Flow) error {
-	if err := e.begin(shape{dataFlow, f.conditions()}); err != nil {
-		return err
-	}
-	e.write(blind(f))
-	return nil
-}
-
-// Loss encodes a loss.
-func (e *Encoding) Loss(l *Loss) error {
-	if err := e.begin(shape{dataLoss, l.conditions()}); err != nil {
-		return err
-	}
-	e.write(blind(l))
-	return nil
-}
-
-// Delay encodes a delay.
-func (e *Encoding) Delay(d *Delay) error {
-	if err := e.begin(shape{dataDelay, d.conditions()}); err != nil {
-		return err
-	}
-	e.write(blind(d))
-	return nil
-}
-
-// Block encodes a block.
-func (e *Encoding) Block(b *Block) error {
-	if err := e.begin(shape{dataBlock, b.conditions()}); err != nil {
-		return err
-	}
-	e.write(blind(b))
-	return nil
-}
-
-// EdgeFlow encodes a flow from edge to edge.
-func (e *Encoding) EdgeFlow(f *EdgeFlow) error {
-	if err := e.begin(shape{dataEdgeFlow, f.conditions()}); err != nil {
-		return err
-	}
-	e.write(blind(f))
-	return nil
-}
-
-// Hop encodes what the node at an index of a trace wrote. report distinguishes the
-// traces of an exporter.
-func (e *Encoding) Hop(r *Trace, index int, report uint32) error {
-	r.hop(&e.hop, index, report)
-	defer func() { e.hop = Hop{} }() // keep no reference to the record
-	if err := e.hop.encodable(); err != nil {
-		return err
-	}
-	if err := e.begin(shape{dataHop, e.hop.conditions()}); err != nil {
-		return err
-	}
-	e.write(blind(&e.hop))
-	return nil
-}
+// whole reports whether node data have all the fields of their type, except a snapshot.
+func whole(d *ioam.NodeData) bool { return len(d.Bytes) >= 4*(d.Type&typeFixed).NodeLen() }

@@ -3,7 +3,6 @@
 package record
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -72,7 +71,7 @@ func TestText(t *testing.T) {
 			}
 			// A record read from JSON, as by an observer, has the same text.
 			var again Trace
-			if b, err := json.Marshal(record); err != nil || json.Unmarshal(b, &again) != nil || again.Text() != tt.want {
+			if err := Unmarshal(AppendJSON(nil, &record), &again); err != nil || again.Text() != tt.want {
 				t.Errorf("by way of JSON: %v\n%s", err, again.Text())
 			}
 		})

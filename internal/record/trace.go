@@ -3,12 +3,12 @@
 package record
 
 import (
+	"math"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"github.com/waymark-net/waymark/ipfix"
 )
 
 // Trace is one trace of one packet. Its JSON names are a contract: they
@@ -101,7 +101,7 @@ func (r *Trace) Kind() string { return KindTrace }
 
 // traces declares the fields of a trace. IPFIX has a record for each of its nodes:
 // see hops.
-var traces = table[Trace]{
+var traces = table[*Trace]{
 	field("time", "", "When the packet was seen.", func(r *Trace) *instant.Time { return &r.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds", "flowStartMilliseconds", "flowEndMilliseconds").firstRead().also(observationTimes...),
 	field("node", "", meaningNode, func(r *Trace) *string { return &r.Node }, present(textual())),
@@ -136,25 +136,18 @@ var traces = table[Trace]{
 	field("nodes", "", "The [data](#node-data) of each node, in the order of the path.", func(r *Trace) *[]NodeData { return &r.Nodes }, list(object(nodeTable))),
 }
 
-// overflow is that flag in JSON, and all flags in IPFIX.
-func overflow() codec[TraceFlags] {
+// overflow is that flag, and all flags in IPFIX.
+func overflow() codec[*TraceFlags] {
 	c := optional(truth())
-	return codec[TraceFlags]{
-		form: c.form, null: c.null,
-		absent: func(f *TraceFlags) bool { return c.absent(&f.Overflow) },
-		append: func(b []byte, f *TraceFlags) []byte { return c.append(b, &f.Overflow) },
-		parse:  func(f *TraceFlags, raw []byte) error { return c.parse(&f.Overflow, raw) },
-		blank:  func(f *TraceFlags) { c.blank(&f.Overflow) },
-		put: func([]ipfix.Field) step[TraceFlags] {
-			return func(b []byte, f *TraceFlags) []byte { return append(b, f.octet()) }
+	return codec[*TraceFlags]{
+		coding: coding{
+			form: c.form, null: c.null,
+			absent: func(p any) bool { return c.absent(&p.(*TraceFlags).Overflow) },
+			show:   func(v Visitor, col *Column, p any) { c.show(v, col, &p.(*TraceFlags).Overflow) },
+			fill:   func(p any, from Input) error { return c.fill(&p.(*TraceFlags).Overflow, from) },
+			blank:  func(p any) { c.blank(&p.(*TraceFlags).Overflow) },
 		},
-		take: func(f *TraceFlags, v ipfix.Value) bool {
-			n, ok := v.Uint()
-			if ok {
-				*f = newTraceFlags(ioam.TraceFlags(n))
-			}
-			return ok
-		},
+		wire: wireFlags(),
 	}
 }
 
@@ -171,7 +164,7 @@ type Hop struct {
 }
 
 // hops declares the IPFIX fields of a node of a trace.
-var hops = append(table[Hop]{
+var hops = append(table[*Hop]{
 	hidden(func(h *Hop) *Field[uint32] { return &h.Report }, optional(number[uint32]())).ipfix(sectionHop, "ioamReportId"),
 	hidden(func(h *Hop) *Field[uint8] { return &h.Index }, optional(number[uint8]())).ipfix(sectionHop, "ioamHopIndex"),
 	hidden(func(h *Hop) *Field[uint8] { return &h.Count }, optional(number[uint8]())).ipfix(sectionHop, "ioamHopCount"),
@@ -201,4 +194,51 @@ func (h *Hop) encodable() error {
 		return errData
 	}
 	return nil
+}
+
+// set makes h the IPFIX record of a trace's node at an index.
+func (h *Hop) set(of Record, index int, report uint32) { of.(*Trace).hop(h, index, report) }
+
+func (h *Hop) settle(in *Reading) { in.settle(&h.Data, h.TraceType) }
+
+func (h *Hop) fault(*Reading) Fault {
+	if h.Count.Valid && h.Index.Value >= max(h.Count.Value, 1) {
+		return FaultTraceIndex
+	}
+	return NoFault
+}
+
+// complete adds to what all records of a trace have in common.
+func (h *Hop) complete(by Sender) {
+	if h.Time.IsZero() {
+		h.Time.Time, h.Undated = by.Exported(), true
+	}
+	h.Time, h.Node, h.Interface = instant.Of(h.Time.Time), by.Node(), by.Interface(h.IfIndex)
+}
+
+func (r *Trace) about() (ioam.NamespaceID, *Packet) { return r.Namespace, &r.Packet }
+
+// weight counts the packet once, with the first node.
+func (r *Trace) weight(index int) Weight {
+	if index > 0 {
+		return Weight{}
+	}
+	return Weight{1, uint64(r.Packet.Length)}
+}
+
+// MeasurePathDelay sets PathDelay, in microseconds: from the timestamp of the
+// encapsulating node, the first in the trace, to the time at which the reporting node
+// received the packet (RFC 9951). The delay is unknown when that timestamp lacks its
+// fraction, when only one node wrote, which may be the reporting one, and when the
+// clocks differ so much that it is negative.
+func (r *Trace) MeasurePathDelay(received time.Time) {
+	if len(r.Raw) == 0 || len(r.Raw) == 1 && !r.Overflow.Value {
+		return
+	}
+	if _, exact := r.Raw[0].TimestampFraction(); !exact || !r.Nodes[0].Timestamp.Valid {
+		return
+	}
+	if us := received.Sub(r.Nodes[0].Timestamp.Value).Microseconds(); us >= 0 && us <= math.MaxUint32 {
+		r.PathDelay = NewField(uint32(us), true)
+	}
 }

@@ -30,7 +30,7 @@ type Trigger struct {
 func (t *Trigger) Kind() string { return KindTrigger }
 
 // triggers declares the fields of a Direct Export option.
-var triggers = table[Trigger]{
+var triggers = table[*Trigger]{
 	field("time", "", "When the packet was seen.", func(t *Trigger) *instant.Time { return &t.Time }, moment()),
 	field("interface", "", "Name of the interface at which the packet was seen.", func(t *Trigger) *string { return &t.Interface }, present(textual())),
 	field("namespace", "", meaningNamespace, func(t *Trigger) *ioam.NamespaceID { return &t.Namespace }, number[ioam.NamespaceID]()),
@@ -73,3 +73,5 @@ func (t *Trigger) Text() string {
 	}
 	return b.String() + "\n"
 }
+
+func (t *Trigger) about() (ioam.NamespaceID, *Packet) { return t.Namespace, &t.Packet }

@@ -102,7 +102,7 @@ type Doubtful struct {
 	Since    instant.Time // see the texts
 }
 
-var doubtfulTable = table[Doubtful]{
+var doubtfulTable = table[*Doubtful]{
 	field("node", "", meaningNode, func(d *Doubtful) *string { return &d.Node }, present(textual())),
 	field("exporter", "", "Address from which its records came; absent where the cause is of no exporter.", func(d *Doubtful) *netip.Addr { return &d.Exporter }, present(address())),
 	field("cause", "", "[The causes](../how-to/collect-postcards.md#lost-or-not-known).", func(d *Doubtful) *Doubt { return &d.Doubt }, kept(word[Doubt]())),

@@ -23,7 +23,7 @@ type Warning struct {
 func (w *Warning) Kind() string { return KindWarning }
 
 // warnings declares the fields of a Warning.
-var warnings = table[Warning]{
+var warnings = table[*Warning]{
 	field("time", "", "When the collector found this, by its clock.", func(w *Warning) *instant.Time { return &w.Time }, moment()),
 	field("code", "", "Code of the [warning](warnings.md): `flow_loss_high` or `flow_delay_high`.", func(w *Warning) *string { return &w.Code }, textual()),
 	field("flow", "", "Name of the flow, absent when it has none.", func(w *Warning) *string { return &w.Flow }, present(textual())),

@@ -21,18 +21,20 @@ func (w *Weight) Add(v Weight) {
 // packet of a trace is counted once: with the first node. Measurements report packets
 // that others report, too, so they have no weight.
 func Weigh(r Record, index int) Weight {
-	switch r := r.(type) {
-	case *Postcard:
-		return Weight{1, uint64(r.Packet.Length)}
-	case *Flow:
-		return Weight{r.Packets, r.Bytes}
-	case *Trace:
-		if index == 0 {
-			return Weight{1, uint64(r.Packet.Length)}
-		}
+	if of, ok := r.(interface{ weight(index int) Weight }); ok {
+		return of.weight(index)
 	}
 	return Weight{}
 }
+
+// weighing is which elements of a data record are its weight.
+type weighing uint8
+
+const (
+	weighsNothing weighing = iota
+	weighsPacket           // one packet, with the first node of a trace
+	weighsCounts           // as many as it says
+)
 
 // places are the offsets of the weighed fields in encoded records of a layout, 0 for
 // absent ones: none of them is the first field.
@@ -44,20 +46,20 @@ func placesOf(t *ipfix.Template) places {
 
 // Weigh is the weight of an encoded record.
 func (l *Layout) Weigh(record []byte) Weight {
-	switch l.shape.kind {
-	case dataLoss, dataDelay, dataBlock, dataEdgeFlow:
-		return Weight{}
-	case dataFlow:
+	switch formats[l.shape.kind].known().weight {
+	case weighsCounts:
 		return Weight{binary.BigEndian.Uint64(record[l.places.packets:]), binary.BigEndian.Uint64(record[l.places.octets:])}
+	case weighsPacket:
+		if l.places.hopIndex > 0 && record[l.places.hopIndex] > 0 {
+			return Weight{}
+		}
+		w := Weight{Packets: 1}
+		if l.places.length > 0 {
+			w.Octets = uint64(binary.BigEndian.Uint32(record[l.places.length:]))
+		}
+		return w
 	}
-	if l.places.hopIndex > 0 && record[l.places.hopIndex] > 0 {
-		return Weight{}
-	}
-	w := Weight{Packets: 1}
-	if l.places.length > 0 {
-		w.Octets = uint64(binary.BigEndian.Uint32(record[l.places.length:]))
-	}
-	return w
+	return Weight{}
 }
 
 // offset is the offset of an element in records of a template. The fields before it

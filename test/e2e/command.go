@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -25,11 +24,7 @@ import (
 // Line is a trace as a line of JSON.
 func Line(t *testing.T, r record.Trace) string {
 	t.Helper()
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return string(record.AppendJSON(nil, &r))
 }
 
 // ExitCode is the exit code of a command that was waited for; -1 when a signal

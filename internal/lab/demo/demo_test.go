@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -40,7 +39,7 @@ func lineNames(t *testing.T) *names {
 func recordOf(t *testing.T, text string) *record.Trace {
 	t.Helper()
 	r := &record.Trace{}
-	if err := json.Unmarshal([]byte(text), r); err != nil {
+	if err := record.Unmarshal([]byte(text), r); err != nil {
 		t.Fatal(err)
 	}
 	return r

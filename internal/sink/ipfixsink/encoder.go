@@ -66,24 +66,13 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 	e := x.scratch.Get().(*encoding)
 	defer x.scratch.Put(e)
 	for _, r := range records {
-		switch r := r.(type) {
-		case *record.Postcard:
-			e.give(to, r, 0, e.Postcard(r))
-		case *record.Flow:
-			e.give(to, r, 0, e.Flow(r))
-		case *record.Loss:
-			e.give(to, r, 0, e.Loss(r))
-		case *record.Delay:
-			e.give(to, r, 0, e.Delay(r))
-		case *record.Block:
-			e.give(to, r, 0, e.Block(r))
-		case *record.EdgeFlow:
-			e.give(to, r, 0, e.EdgeFlow(r))
-		case *record.Trace:
-			report := x.report.Add(1)
-			for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too
-				e.give(to, r, i, e.Hop(r, i, report))
-			}
+		parts := e.Parts(r)
+		var number uint32
+		if parts.Joined {
+			number = x.report.Add(1)
+		}
+		for i := range parts.Count {
+			e.give(to, r, i, e.Encode(parts, i, number))
 		}
 		if len(e.batch.data) > batchLimit {
 			e.queue(to)

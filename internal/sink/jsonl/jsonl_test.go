@@ -5,7 +5,6 @@ package jsonl
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"os"
@@ -57,7 +56,7 @@ func namespaces(t *testing.T, path string) []ioam.NamespaceID {
 	var list []ioam.NamespaceID
 	for line := range bytes.Lines(b) {
 		var r record.Trace
-		if err := json.Unmarshal(line, &r); err != nil {
+		if err := record.Unmarshal(line, &r); err != nil {
 			t.Fatalf("%s: %q: %v", path, line, err)
 		}
 		list = append(list, r.Namespace)
@@ -188,10 +187,7 @@ func (w *fullDisk) clean() {
 // A disk that fills up within a line costs that line and those after it: complete lines
 // count as written, and later records begin a new line.
 func TestJSONLTornLine(t *testing.T) {
-	line, err := json.Marshal(traceOf(1, "::1", "::2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := record.AppendJSON(nil, traceOf(1, "::1", "::2"))
 	w := &fullDisk{free: 2*(len(line)+1) + len(line)/2}
 	j, err := Open("-", w, nil)
 	if err != nil {

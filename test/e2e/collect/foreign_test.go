@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -42,7 +41,7 @@ func TestCollectForeignExporter(t *testing.T) {
 	e2e.CheckNothingWrong(t, stats)
 	for _, line := range lines {
 		var r record.Other
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
+		if err := record.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
 		values := map[string]string{}

@@ -4,7 +4,6 @@ package collect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
@@ -136,7 +135,7 @@ func TestCollectTLS(t *testing.T) {
 	}
 	lines, stats := c.Stop()
 	var p record.Path
-	if err := json.Unmarshal([]byte(lines[0]), &p); err != nil {
+	if err := record.Unmarshal([]byte(lines[0]), &p); err != nil {
 		t.Fatal(err)
 	}
 	if !p.Complete || p.Namespace != 123 || p.FlowID != 7 || p.Sequence != 42 || len(p.Nodes) != 3 || fmt.Sprint(p.Nodes[2].HopLimit.Value, p.Nodes[2].Role, *p.Delay) != "61 decapsulating 2000" {

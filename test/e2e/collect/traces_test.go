@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ node: {id: 3`)
 	times := map[string]int{}
 	for _, line := range lines {
 		var r record.Trace
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
+		if err := record.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
 		times[e2e.Line(t, r)]++

@@ -114,16 +114,16 @@ func readCollected(t *testing.T, lines []string) (c collected) {
 			switch of.Kind {
 			case "path":
 				c.paths, err = append(c.paths, record.Path{}), nil
-				err = json.Unmarshal([]byte(line), &c.paths[len(c.paths)-1])
+				err = record.Unmarshal([]byte(line), &c.paths[len(c.paths)-1])
 			case record.KindFlow:
 				c.flows = append(c.flows, record.Flow{})
-				err = json.Unmarshal([]byte(line), &c.flows[len(c.flows)-1])
+				err = record.Unmarshal([]byte(line), &c.flows[len(c.flows)-1])
 			case record.KindPostcard:
 				c.postcards = append(c.postcards, record.Postcard{})
-				err = json.Unmarshal([]byte(line), &c.postcards[len(c.postcards)-1])
+				err = record.Unmarshal([]byte(line), &c.postcards[len(c.postcards)-1])
 			case record.KindTrace:
 				c.traces = append(c.traces, record.Trace{})
-				err = json.Unmarshal([]byte(line), &c.traces[len(c.traces)-1])
+				err = record.Unmarshal([]byte(line), &c.traces[len(c.traces)-1])
 			default:
 				err = fmt.Errorf("an unexpected kind")
 			}

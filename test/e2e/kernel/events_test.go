@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -170,7 +169,7 @@ func timeless(t *testing.T, lines []string) (records []string) {
 	t.Helper()
 	for _, line := range lines {
 		var r record.Trace
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
+		if err := record.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if since := time.Since(r.Time.Time); since < 0 || since > time.Hour {

@@ -3,7 +3,6 @@
 package trace
 
 import (
-	"encoding/json"
 	"os"
 	"slices"
 	"strconv"
@@ -144,7 +143,7 @@ func decoded(t *testing.T, path, format string) []record.Trace {
 	var records []record.Trace
 	for line := range strings.Lines(stdout) {
 		var r record.Trace
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
+		if err := record.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
 		records = append(records, r)

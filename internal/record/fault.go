@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package collect
+package record
+
+import (
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+)
 
 // Fault is why a decoded record is dropped: its fields contradict each other or have
 // impossible values.
@@ -8,7 +14,7 @@ type Fault uint8
 
 // Faults.
 const (
-	noFault          Fault = iota
+	NoFault          Fault = iota
 	FaultValue             // a value beyond the range of its element
 	FaultNamespace         // without Namespace-ID
 	FaultRole              // a role that no node has
@@ -23,7 +29,7 @@ const (
 
 // faults have names for metrics, and meanings for operators.
 var faults = [NumFaults]struct{ name, meaning string }{
-	noFault:          {"none", "nothing is wrong"},
+	NoFault:          {"none", "nothing is wrong"},
 	FaultValue:       {"value_range", "a value is beyond the range of its element"},
 	FaultNamespace:   {"namespace_missing", "there is no Namespace-ID"},
 	FaultRole:        {"role_unknown", "no node has this role"},
@@ -48,3 +54,15 @@ func (f Fault) Meaning() string {
 	}
 	return faults[f].meaning
 }
+
+// TimeSpan is how far the time of an observation may be from that of its message. Both
+// are by the exporter's clock, so it bounds how long an exporter may keep a record.
+const TimeSpan = 24 * time.Hour
+
+// turned reports whether the times of a flow are impossible.
+func turned(first, last instant.Time) bool {
+	return !last.IsZero() && last.Before(first.Time) || unwritable(first) || unwritable(last)
+}
+
+// unwritable reports a time that RFC 3339 cannot hold, and so no record.
+func unwritable(t instant.Time) bool { return !t.IsZero() && instant.Of(t.Time).IsZero() }
