@@ -141,7 +141,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/namespaces", `{"id":1`, 400, "request:1:"},
 		{"POST", "/v1/schemas", `{"id":1,"data":"x"} {}`, 400, "more than one value"},
 		{"POST", "/v1/schemas", `{"id":1,"data":"x","y":2}`, 400, "unknown field"},
-		{"POST", "/v1/schemas", strings.Repeat(" ", service.MaxRequest+1), 400, "more than 1048576 bytes"},
+		{"POST", "/v1/schemas", strings.Repeat(" ", 1<<20+1), 400, "more than 1048576 bytes"},
 		{"POST", "/v1/stop", `{"remove":"perhaps"}`, 400, "not valid"},
 		{"DELETE", "/v1/namespaces/x", "", 400, `"x" is not a number of 16 bits`},
 		{"PUT", "/v1/namespaces/123/schema", `{"schema":9}`, 422, "there is no schema 9"},

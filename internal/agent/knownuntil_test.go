@@ -120,7 +120,7 @@ func TestUnsettledBlocks(t *testing.T) {
 	if why := k.Await(context.Background(), block, block.Add(patience.Of(time.Second)), time.Millisecond); why != 0 {
 		t.Errorf("nothing happens, and %v is not known", why)
 	}
-	k.changing.Note()
+	k.changing.Noticed()
 	block = time.Now()
 	if why := k.Await(context.Background(), block, block.Add(50*time.Millisecond), time.Millisecond); why != loss.InterfacesChanged {
 		t.Errorf("a change is not in force, and %v is not known", why)

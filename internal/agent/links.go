@@ -59,7 +59,7 @@ func (l *links) Run(ctx context.Context) error {
 // note wakes the refresh, and remembers when the first change was noticed that is not in
 // force yet: packets may have come uncounted since.
 func (l *links) note() {
-	l.changing.Note()
+	l.changing.Noticed()
 	l.changed()
 	l.look()
 }

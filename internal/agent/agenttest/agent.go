@@ -24,7 +24,7 @@ import (
 // NodeName is what agents call the node in records.
 const NodeName = "gamma"
 
-// Agent is a small agent: the services of one room on a node, with their part of the API. It
+// Agent is a small agent: the services of one package on a node, with their part of the API. It
 // puts configurations in force as an agent does, and has nothing else of one.
 type Agent struct {
 	Logger  *slog.Logger

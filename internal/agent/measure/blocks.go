@@ -77,6 +77,7 @@ type answers struct {
 	sessions map[uint16]sessionBlock
 }
 
+// NewBlocks makes the reader of blocks, which waits until gaps are noted; edit adds and removes flows.
 func NewBlocks(d Dependencies, known Gaps, edit Editor) *Blocks {
 	return &Blocks{d: d, edit: edit, known: known, closed: make(chan closedBlock, 2), totals: make(map[model.Direction]datapath.BlockCounts), sums: make(map[string]*sum)}
 }

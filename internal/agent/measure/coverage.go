@@ -21,6 +21,7 @@ type Coverage struct {
 	d Dependencies
 }
 
+// NewCoverage makes the service, whose notes the data plane keeps.
 func NewCoverage(d Dependencies) *Coverage { return &Coverage{d: d} }
 
 // Prepare notes the interfaces that are missing. Of the time before this agent, nothing is

@@ -76,6 +76,7 @@ func (r *probeRefusal) problem(f *model.MeasuredFlow) (text, cure string) {
 // the flow.
 const refusalPause = time.Minute
 
+// NewDelayMeter makes a meter that has no test packets under way.
 func NewDelayMeter(d Dependencies) *DelayMeter {
 	return &DelayMeter{d: d, last: make(map[string][]record.Record), means: make(map[string][]blockMean)}
 }
@@ -83,7 +84,7 @@ func NewDelayMeter(d Dependencies) *DelayMeter {
 func (m *DelayMeter) Run(ctx context.Context) error {
 	defer m.end()
 	for {
-		how := m.d.State.Load().Resolved.Node.Measurement.WithDefaults()
+		how := configured(m.d.State.Load())
 		wait := idlePeriod
 		if m.prepareFlows(how) {
 			now := time.Now().UnixNano()
@@ -174,12 +175,6 @@ func notDelayed(f *model.MeasuredFlow, n int) string {
 		return fmt.Sprintf("test packets do not measure the delay of %d flows, such as %q", n, f.Name)
 	}
 	return fmt.Sprintf("test packets do not measure the delay of flow %q", f.Name)
-}
-
-// hasProbes reports whether the points of flows answer test packets: those of other exchanges
-// have other responders.
-func hasProbes(how model.Measurement) bool {
-	return how.Exchange == model.ExchangeStamp || how.Exchange == model.ExchangeRFC6374 && how.DelayPort != 0
 }
 
 // protocol is by what delays are measured.
@@ -312,7 +307,7 @@ func (m *DelayMeter) heard(s query.Sample) {
 		if s.Flow >= len(m.periods) {
 			return
 		}
-		f, how := &m.flows[s.Flow], m.d.State.Load().Resolved.Node.Measurement.WithDefaults()
+		f, how := &m.flows[s.Flow], configured(m.d.State.Load())
 		if s.Session != f.Session || s.Peer != probed(f, how) {
 			return // to a test packet of before the configuration changed
 		}

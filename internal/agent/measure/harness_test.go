@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 )
 
-// harness is a node with the services of this room, and observers and sinks of their records.
+// harness is a node with the services of this package, and observers and sinks of their records.
 type harness struct {
 	*agenttest.Node
 	agent *agenttest.Agent

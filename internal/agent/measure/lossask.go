@@ -170,12 +170,3 @@ func (m *LossMeter) add(b *closedBlock, f *model.MeasuredFlow, point int, a answ
 func (m *LossMeter) selects(b *closedBlock, f *model.MeasuredFlow, point int, s loss.Selection) {
 	m.assembler.Select(m.ids[f.Name], loss.PointID(point), int64(b.number), s, time.Now().UnixNano())
 }
-
-// assumedClock is how good the clock of a node is that does not say it: as configured for
-// all nodes.
-func assumedClock(how model.Measurement) int64 {
-	if how.ClockError == nil {
-		return -1
-	}
-	return int64(*how.ClockError)
-}

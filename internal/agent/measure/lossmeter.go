@@ -67,6 +67,8 @@ type testDelays interface {
 	through(flow string, block int64) loss.Tested
 }
 
+// NewLossMeter makes a meter that compares the blocks of this node with those of others. Its results
+// have the delays of test packets, too.
 func NewLossMeter(d Dependencies, of *Blocks, delays testDelays) *LossMeter {
 	m := &LossMeter{
 		d: d, watches: &flowWatches{d: d}, past: newPastResults(), closed: of.closed, delays: delays,
@@ -213,35 +215,6 @@ func (m *LossMeter) begin(b closedBlock) bool {
 	return err == nil
 }
 
-// keySource is the file with the key of STAMP messages, and what was in it when the
-// configuration was loaded. Without a file, there is no key.
-type keySource struct{ file, sum string }
-
-func keyOf(s *service.State) keySource {
-	if s.Config.Stamp == nil || s.Config.Stamp.KeyFile == "" {
-		return keySource{}
-	}
-	return keySource{s.Config.Stamp.KeyFile, s.KeySum}
-}
-
-// flowIDs numbers the flows whose loss and delay is measured here. Numbers come from names.
-func flowIDs(flows []model.MeasuredFlow) map[string]loss.FlowID {
-	ids, taken := make(map[string]loss.FlowID, len(flows)), make(map[loss.FlowID]bool, len(flows))
-	for i := range flows {
-		id := loss.FlowID(blocks.KeyOf(flows[i].Name) >> 32)
-		for taken[id] { // another name has the same hash
-			id++
-		}
-		taken[id], ids[flows[i].Name] = true, id
-	}
-	return ids
-}
-
-// compared are the flows whose loss and delay is measured here.
-func compared(flows []model.MeasuredFlow) []model.MeasuredFlow {
-	return slices.DeleteFunc(slices.Clone(flows), func(f model.MeasuredFlow) bool { return len(f.Points) == 0 })
-}
-
 // planned is a flow as its loss is computed: points are numbered along the path, this node
 // is 0.
 func planned(id loss.FlowID, f *model.MeasuredFlow, how model.Measurement) loss.Flow {
@@ -250,11 +223,6 @@ func planned(id loss.FlowID, f *model.MeasuredFlow, how model.Measurement) loss.
 		out.Points = append(out.Points, loss.PointID(i))
 	}
 	return out
-}
-
-// timingOf is the time plan of flows' blocks.
-func timingOf(how model.Measurement) loss.Timing {
-	return loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}
 }
 
 // reading is what a point says, as the arithmetic takes it.

@@ -10,7 +10,6 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
-	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
 )
 
@@ -26,6 +25,7 @@ const (
 	sessionTimeout = time.Minute
 )
 
+// NewReflector makes a reflector that answers about blocks.
 func NewReflector(d Dependencies, of *Blocks) *Reflector {
 	r := &Reflector{}
 	r.listeners = listeners[config.Stamp, *reflector.Reflector]{
@@ -48,14 +48,6 @@ func NewReflector(d Dependencies, of *Blocks) *Reflector {
 		},
 	}
 	return r
-}
-
-// readKey reads a key, none without a file.
-func readKey(file string) ([]byte, error) {
-	if file == "" {
-		return nil, nil
-	}
-	return keyfile.Read(file)
 }
 
 // total counts since the agent began.

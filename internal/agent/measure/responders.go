@@ -27,6 +27,7 @@ var responderProtocols = map[config.ResponderProtocol]responder.Protocol{
 	config.ResponderRFC6374Delay: responder.DelayMessages,
 }
 
+// NewResponders makes responders that answer about blocks.
 func NewResponders(d Dependencies, of *Blocks) *Responders {
 	r := &Responders{counts: make(respondersCounts)}
 	r.listeners = listeners[config.Responder, *responder.Responder]{

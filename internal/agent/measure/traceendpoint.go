@@ -18,6 +18,7 @@ type TraceEndpoint struct {
 	dropped uint64                       // by their sockets; guarded by mu
 }
 
+// NewTraceEndpoint makes the endpoint; without trace in the configuration, it does not listen.
 func NewTraceEndpoint(d Dependencies) *TraceEndpoint {
 	r := &TraceEndpoint{}
 	r.listeners = listeners[config.Trace, *endpoint.Endpoint]{

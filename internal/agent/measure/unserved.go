@@ -27,6 +27,7 @@ type UnservedInterfaces struct {
 	logged  string
 }
 
+// NewUnservedInterfaces makes the service, which looks while flows are measured.
 func NewUnservedInterfaces(d Dependencies) *UnservedInterfaces {
 	return &UnservedInterfaces{d: d, wake: make(chan struct{}, 1)}
 }
@@ -107,7 +108,7 @@ func (u *UnservedInterfaces) Run(ctx context.Context) error {
 // once for many such changes.
 func (u *UnservedInterfaces) await(ctx context.Context) bool {
 	period := slowestLook
-	if how := u.d.State.Load().Resolved.Node.Measurement.WithDefaults(); len(how.Flows) > 0 {
+	if how := configured(u.d.State.Load()); len(how.Flows) > 0 {
 		period = min(how.Block/8, slowestLook)
 	}
 	select {

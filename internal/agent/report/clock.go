@@ -20,6 +20,7 @@ type Clock struct {
 	logged string       // the last error of FollowClock in the log
 }
 
+// NewClock makes the clock, whose offset Open sets.
 func NewClock(d Dependencies) *Clock { return &Clock{d: d} }
 
 // Open gives the data plane the offset before the first packet.

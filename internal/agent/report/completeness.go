@@ -56,6 +56,7 @@ type Completeness struct {
 	until  time.Time      // of the last report
 }
 
+// NewCompleteness makes the service; losses are in each report, and gaps in none.
 func NewCompleteness(d Dependencies, to Collectors, losses *Losses, known Gaps) *Completeness {
 	return &Completeness{d: d, to: to, losses: losses, known: known}
 }
@@ -100,17 +101,4 @@ func (r *Completeness) tell() {
 		report.Since = after
 	}
 	r.to.Tell(report)
-}
-
-// postcardNamespaces are the namespaces in which a node makes postcards.
-func postcardNamespaces(node model.NodeConfig) (list []sink.Reported) {
-	for _, ns := range node.Namespaces {
-		switch ns.Export {
-		case model.ExportEvery:
-			list = append(list, sink.Reported{Namespace: ns.ID, Sampling: 1})
-		case model.ExportSample:
-			list = append(list, sink.Reported{Namespace: ns.ID, Sampling: max(ns.Sample, 1)})
-		}
-	}
-	return list
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Dependencies are what the services of this room need of the agent.
+// Dependencies are what the services of this package need of the agent.
 type Dependencies struct {
 	Log      *slog.Logger
 	NodeName string // of this node in records

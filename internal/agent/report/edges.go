@@ -34,6 +34,7 @@ type Edges struct {
 	leftIn uint64     // packets of all such flows
 }
 
+// NewEdges makes the service; gaps tell of which losses nothing is known.
 func NewEdges(d Dependencies, records *Records, known Gaps) *Edges {
 	return &Edges{d: d, records: records, known: known}
 }

@@ -27,6 +27,7 @@ type Flows struct {
 	more       atomic.Uint64 // packets of the suppressed flows, minus one each
 }
 
+// NewFlows makes the service, whose flows the reader makes records of.
 func NewFlows(d Dependencies, reader *Reader, known Gaps) *Flows {
 	return &Flows{d: d, reader: reader, known: known}
 }
@@ -49,11 +50,6 @@ func unseen(noted *coverage.Log, interval time.Duration) bool {
 
 // Close exports the flows of tables that are gone, which the next agent does not see.
 func (f *Flows) Close(bool) { f.end() }
-
-// exportInterval is how often flows are exported.
-func exportInterval(s *service.State) time.Duration {
-	return max(time.Duration(s.Config.Node.ExportInterval), time.Second)
-}
 
 // end exports the flows of an interval.
 func (f *Flows) end() {

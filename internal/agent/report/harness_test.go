@@ -11,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/service"
 )
 
-// harness is a node with the services of this room.
+// harness is a node with the services of this package.
 type harness struct {
 	*agenttest.Node
 	agent *agenttest.Agent

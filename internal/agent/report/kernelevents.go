@@ -25,6 +25,7 @@ type KernelEvents struct {
 	count   kernelevents.Counters
 }
 
+// NewKernelEvents makes a source of records.
 func NewKernelEvents(d Dependencies, r *Records) *KernelEvents {
 	k := &KernelEvents{d: d, Watch: service.NewWatch(), records: r}
 	r.sources = append(r.sources, k.want)

@@ -57,6 +57,7 @@ type Loopbacks struct {
 	tried   time.Time
 }
 
+// NewLoopbacks makes the service, which the reader hands the packets.
 func NewLoopbacks(d Dependencies) *Loopbacks {
 	return &Loopbacks{d: d, waiting: make(chan datapath.Record, copiesWaiting)}
 }

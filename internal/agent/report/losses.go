@@ -25,7 +25,7 @@ type Losses struct {
 	times      lossTimes
 }
 
-// NewLosses tells the sinks what was lost, too.
+// NewLosses makes the service, and lets exporters of the sinks tell collectors what it counts.
 func NewLosses(d Dependencies, sinks *Sinks, flows *Flows, kernel *KernelEvents) *Losses {
 	l := &Losses{d: d, flows: flows, kernel: kernel}
 	sinks.environment.Facts = l.facts

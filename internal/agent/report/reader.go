@@ -25,6 +25,8 @@ type Reader struct {
 	flowsUnsure atomic.Uint64 // flows whose number of missing packets is not known
 }
 
+// NewReader makes a reader, which shows the traces that it reads to shared, and hands copies the
+// packets that are to be returned.
 func NewReader(d Dependencies, records *Records, copies *Loopbacks, shared *SharedIDs) *Reader {
 	return &Reader{d: d, records: records, copies: copies, shared: shared}
 }

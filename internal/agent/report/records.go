@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,9 +16,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
-	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
@@ -46,6 +43,7 @@ type Records struct {
 	ended   bool // guarded by asking: no more records are requested
 }
 
+// NewRecords makes the way of records to observers, until closing, and to sinks.
 func NewRecords(d Dependencies, clock *Clock, sinks *Sinks, closing <-chan struct{}) *Records {
 	return &Records{d: d, clock: clock, sinks: sinks, closing: closing}
 }
@@ -120,34 +118,6 @@ func (x *Records) Report(s *service.State, status *api.Status) {
 	r.Read, r.Malformed = x.read.Load(), x.malformed.Load()
 	r.Observers, r.Dropped = x.stream.Observers(), x.stream.Dropped()
 	r.Advice = whyNone(s.Config)
-}
-
-// whyNone says why a node makes no records: no packet's traces end there, it computes the loss
-// of no flow, returns no copies to itself, and it neither exports anything nor listens for the kernel's events. It is
-// "" if the node may make some.
-func whyNone(c *config.Config) string {
-	if c.Node.KernelEvents || slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||
-		slices.ContainsFunc(c.Encapsulations, asksForCopies) {
-		return ""
-	}
-	removes := len(c.Decapsulations) > 0 || slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.EdgeToEdge })
-	exports := slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone })
-	arrive := slices.ContainsFunc(c.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, model.RoleIngress) })
-	inserts := slices.ContainsFunc(c.Encapsulations, func(e config.Encapsulation) bool {
-		return slices.ContainsFunc(e.Options, func(o config.Option) bool { return o.DirectExport != nil })
-	})
-	switch {
-	case removes && (arrive || exports && inserts), exports && (arrive || inserts):
-		return ""
-	case removes || exports:
-		return "this node makes no records: no interface has the ingress role, so no packet's IOAM is read here; add ingress to the role of the interface by which the packets arrive"
-	}
-	return "this node makes no records: it has no decapsulations, no namespace with remove or e2e, or with export for Direct Exports, and no flow with points; observe the node where the domain ends"
-}
-
-// asksForCopies reports whether copies of packets come back, of which this node makes records.
-func asksForCopies(e config.Encapsulation) bool {
-	return slices.ContainsFunc(e.Options, func(o config.Option) bool { return o.Trace != nil && o.Trace.Loopback > 0 })
 }
 
 func (x *Records) Routes() service.Routes { return service.Routes{"GET /v1/records": x.getRecords} }

@@ -38,6 +38,7 @@ type sharedID struct {
 // mostShared bounds the ids that are remembered: outsiders may write any.
 const mostShared = 64
 
+// NewSharedIDs makes the service, which the reader tells of traces.
 func NewSharedIDs(d Dependencies) *SharedIDs {
 	return &SharedIDs{d: d, seen: make(map[nodeName]*sharedID)}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
-	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
@@ -42,6 +41,8 @@ type Sinks struct {
 	offers  []func(...record.Record) // to running, each record once
 }
 
+// NewSinks makes an empty set of sinks; stdout is the file "-", and peers keep their packets out of
+// encapsulations.
 func NewSinks(d Dependencies, stdout io.Writer, peers sink.Peers) *Sinks {
 	return &Sinks{d: d, environment: sink.Environment{Stdout: stdout, Log: d.Log, Changes: &sink.Changes{}, Room: &sink.Room{}, Shared: &sync.Map{}, Peers: peers}}
 }
@@ -78,22 +79,6 @@ func (x *Sinks) Prepare(p *service.Plan) error {
 		x.environment.Changes.Announce()
 	})
 	return nil
-}
-
-// burstOf is how many records of measured flows come at a time, at most.
-func burstOf(flows []model.MeasuredFlow) (records int) {
-	const kinds = 4 // a loss, and delays of up to three methods
-	for i := range flows {
-		switch points := len(flows[i].Points); points {
-		case 0:
-			records++ // what this node counted
-		case 1:
-			records += 2 * kinds // of the way, and of test packets
-		default:
-			records += (points + 2) * kinds
-		}
-	}
-	return records
 }
 
 // Run notes how many records sinks miss, to warn when they grow.

@@ -15,8 +15,8 @@ type Changing struct {
 	heard    int64        // the first of these that was noticed, under the lock of changes
 }
 
-// Note notes a change that is not in force yet.
-func (c *Changing) Note() { c.noticed.CompareAndSwap(0, time.Now().UnixNano()) }
+// Noticed notes a change that is not in force yet.
+func (c *Changing) Noticed() { c.noticed.CompareAndSwap(0, time.Now().UnixNano()) }
 
 // Begin begins to put in force what was noticed, and a change that is made here. It returns since
 // when interfaces are changing; zero: they are not. The caller holds the lock of changes.

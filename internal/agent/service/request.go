@@ -14,8 +14,8 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// MaxRequest bounds the body of a request.
-const MaxRequest = 1 << 20
+// maxRequest bounds the body of a request.
+const maxRequest = 1 << 20
 
 // Answer answers with a body as JSON.
 func Answer(w http.ResponseWriter, status int, body any) {
@@ -65,12 +65,12 @@ func NotFound(err error) error { return missingError{err} }
 
 // Decode reads a request's body into v, strictly.
 func Decode(r *http.Request, v any) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, MaxRequest+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
 	if err != nil {
 		return BadRequest(fmt.Errorf("read the request: %w", err))
 	}
-	if len(body) > MaxRequest {
-		return BadRequest(fmt.Errorf("the request has more than %d bytes", MaxRequest))
+	if len(body) > maxRequest {
+		return BadRequest(fmt.Errorf("the request has more than %d bytes", maxRequest))
 	}
 	if u, ok := v.(json.Unmarshaler); ok {
 		err := u.UnmarshalJSON(body)

@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
-// Dependencies are what the services of this room need of the agent.
+// Dependencies are what the services of this package need of the agent.
 type Dependencies struct {
 	Log      *slog.Logger
 	State    service.Current

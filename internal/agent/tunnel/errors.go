@@ -54,6 +54,7 @@ const (
 	refusalPeriod = time.Minute
 )
 
+// NewErrors makes the relay; paths count the other half of lost messages.
 func NewErrors(d Dependencies, paths *PathMTUs) *Errors {
 	return &Errors{d: d, paths: paths}
 }

@@ -33,6 +33,7 @@ type PathMTUs struct {
 	lost  socketdrops.Counter    // messages that found no room
 }
 
+// NewPathMTUs makes a table without path MTUs.
 func NewPathMTUs(d Dependencies) *PathMTUs { return &PathMTUs{d: d, wakes: make(chan struct{}, 1)} }
 
 var (
@@ -49,21 +50,6 @@ const (
 	// maxPathFile is more than a full table takes.
 	maxPathFile = 1 << 20
 )
-
-// tunnels are the configured encapsulations that make tunnels.
-func tunnels(s *service.State) []pathmtu.Tunnel {
-	mtus := make(map[model.IfIndex]int)
-	for _, i := range s.Resolved.Node.Interfaces {
-		mtus[i.Index] = i.MTU
-	}
-	var out []pathmtu.Tunnel
-	for _, e := range s.Resolved.Node.Encapsulations {
-		if e.Mode != model.ModeInline {
-			out = append(out, pathmtu.Tunnel{Source: e.TunnelSource, Destination: e.TunnelDestination, MTU: mtus[e.Interface]})
-		}
-	}
-	return out
-}
 
 // Open restores what an earlier agent knew, so that no packets are lost to learn it
 // again.

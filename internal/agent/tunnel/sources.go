@@ -17,6 +17,7 @@ type Sources struct {
 	d Dependencies
 }
 
+// NewSources makes the poll of tunnel sources.
 func NewSources(d Dependencies) *Sources { return &Sources{d: d} }
 
 func (s *Sources) Run(ctx context.Context) error {
