@@ -381,7 +381,7 @@ func TestClockIsFollowed(t *testing.T) {
 
 func TestUnknownClockStopsNothing(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
-	h.System.TheClock, h.System.NoClock = health.Clock{}, errors.New("adjtimex: operation not permitted")
+	h.System.ClockState, h.System.NoClock = health.Clock{}, errors.New("adjtimex: operation not permitted")
 	h.Start()
 	if h.Datapath.LastOffset() != 0 || !h.Warned(health.ClockUnsynced) || !strings.Contains(h.Log.String(), "operation not permitted") {
 		t.Errorf("offset %v; log:\n%s", h.Datapath.LastOffset(), h.Log)

@@ -40,7 +40,9 @@ type opened struct{ Datapath }
 
 // forReports are the dependencies of the services that make records and pass them on.
 func (c *core) forReports() report.Dependencies {
-	return report.Dependencies{Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath}
+	return report.Dependencies{
+		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
+	}
 }
 
 // forMeasurements are those of the services that measure flows.

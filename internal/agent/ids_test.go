@@ -78,7 +78,7 @@ func TestLooksForIDsAreBounded(t *testing.T) {
 	read := func() int {
 		h.System.Mu.Lock()
 		defer h.System.Mu.Unlock()
-		return h.System.IdsRead
+		return h.System.IDsRead
 	}
 	before := read()
 	const looks = 3

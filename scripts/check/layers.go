@@ -97,8 +97,8 @@ var layers = map[string]string{
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam internal/model",
-	// The agent: what its services have in common, the services by subject, which do not know each other, and
-	// what puts all together.
+	// The agent: what its services have in common, the services by subject, which do not
+	// know each other, and what puts all together.
 	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/pathmtu internal/pot internal/routing " +
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +

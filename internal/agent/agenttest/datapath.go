@@ -42,10 +42,11 @@ type Datapath struct {
 	Flows        atomic.Int64                        // of each interval
 	Edges        atomic.Pointer[[]datapath.EdgeFlow] // of the next interval alone
 	EdgesLeft    atomic.Pointer[e2e.Totals]          // the same
-	LostPackets  atomic.Uint64                       // of each measured flow's flowPackets
+	LostPackets  atomic.Uint64                       // of each measured flow's FlowPackets
 	CountedSince atomic.Uint64                       // the first block that measured flows were counted in as a whole
 }
 
+// NewDatapath is a data plane without a configuration.
 func NewDatapath() *Datapath {
 	return &Datapath{Records: make(chan datapath.Record), Broken: make(chan error, 1), pathMTUs: make(map[string]int), reported: make(map[string][]uint64)}
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package agenttest has what tests of the agent and of its services share: a fake machine, a fake
+// data plane, a client of the API, and a small agent that runs some services alone.
 package agenttest
 
 import (
@@ -65,7 +67,10 @@ func New(t *testing.T, yaml string) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &Node{T: t, Place: api.At(filepath.Join(dir, "run"), 42), File: filepath.Join(dir, "node.yaml"), Datapath: NewDatapath(), System: NewSystem()}
+	h := &Node{
+		T: t, Place: api.At(filepath.Join(dir, "run"), 42), File: filepath.Join(dir, "node.yaml"),
+		Datapath: NewDatapath(), System: NewSystem(),
+	}
 	h.Client = api.NewClient(h.Place.Socket())
 	h.Write(yaml)
 	return h

@@ -35,7 +35,7 @@ type System struct {
 	StackForwards   string       // why the stack forwards all
 	Mu              sync.Mutex
 	links           map[string]config.Link
-	TheClock        health.Clock
+	ClockState      health.Clock
 	ioam6           bool // the kernel fills traces, too
 	Router          bool // the node forwards
 	NoClock         error
@@ -52,16 +52,17 @@ type System struct {
 	ICMPv6Errors    chan icmpv6.Message
 	Sent            chan []byte       // packets
 	ids             map[string]uint64 // settings of ids, by name; absent: the kernel's default
-	IdsRead         int
+	IDsRead         int
 
 	AddressesRead atomic.Int32  // how often
 	Dropped       atomic.Uint32 // by each of the sockets that receive errors
 }
 
+// NewSystem is a machine with the interfaces eth0 and eth1.
 func NewSystem() *System {
 	return &System{
 		links:        map[string]config.Link{"eth0": {Index: 2, MTU: 1500, Up: true}, "eth1": {Index: 3, MTU: 1700, Up: true}},
-		TheClock:     health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
+		ClockState:   health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
 		TooBig:       make(chan []byte),
 		ICMPv6Errors: make(chan icmpv6.Message),
 		Sent:         make(chan []byte, 16),
@@ -154,7 +155,7 @@ func (s *System) SetIOAM6(on bool) {
 func (s *System) Clock() (health.Clock, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return s.TheClock, s.NoClock
+	return s.ClockState, s.NoClock
 }
 
 func (s *System) ProofKey(file string) (*pot.Key, error) { return pot.Read(file) }
@@ -170,7 +171,7 @@ func (s *System) Forwards() bool {
 func (s *System) SetClock(c health.Clock) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	s.TheClock = c
+	s.ClockState = c
 }
 
 func (s *System) WatchLinks(ctx context.Context, changed func()) error {
@@ -261,7 +262,7 @@ func (s *System) WatchFilters(ctx context.Context, _ func(model.IfIndex)) error 
 func id[T ~uint16 | ~uint32 | ~uint64](s *System, name string, absent T) (T, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	s.IdsRead++
+	s.IDsRead++
 	return cmp.Or(T(s.ids[name]), absent), nil
 }
 

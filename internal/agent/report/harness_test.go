@@ -38,7 +38,9 @@ func newHarness(t *testing.T, yaml string) *harness {
 	h := &harness{Node: agenttest.New(t, yaml)}
 	h.Serve(func(a *agenttest.Agent) []service.Service {
 		h.agent = a
-		h.d = Dependencies{Log: a.Logger, NodeName: agenttest.NodeName, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath}
+		h.d = Dependencies{
+			Log: a.Logger, NodeName: agenttest.NodeName, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
+		}
 		clock := NewClock(h.d)
 		h.sinks = NewSinks(h.d, os.Stdout, nil)
 		h.records = NewRecords(h.d, clock, h.sinks, a.Closing)

@@ -53,7 +53,7 @@ type Loopbacks struct {
 	d       Dependencies
 	waiting chan datapath.Record
 	results [numCopyResults]atomic.Uint64
-	sender  service.PacketSender // nil until it could be opened; only run uses it
+	sender  service.PacketSender // nil until it could be opened; only Run uses it
 	tried   time.Time
 }
 

@@ -110,7 +110,7 @@ func (r *replacement) find(c *config.Sink, node ioam.NodeID) (*running, error) {
 	return s, nil
 }
 
-// abandon closes what prepare opened.
+// abandon closes what Prepare opened.
 func (r *replacement) abandon() {
 	for _, s := range r.made {
 		s.Close()

@@ -33,7 +33,8 @@ type Dependencies struct {
 type System interface {
 	config.Host
 	WatchTooBig(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(message []byte)) error
-	WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
+	WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(),
+		heard func(m icmpv6.Message, send func(packet []byte) error)) error
 	OwnAddresses() func(netip.Addr) bool
 }
 
