@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
@@ -141,14 +141,14 @@ func (r *reader) takeDropped() uint64 {
 
 // Exporter is an IPFIX exporter as in an agent.
 type Exporter struct {
-	Recorder  *agent.Recorder
+	Recorder  *report.Recorder
 	Collector *ipfixsink.Sink
 }
 
 func NewExporter(address string, config model.NodeConfig) (*Exporter, error) {
 	x := &Exporter{}
 	var err error
-	if x.Recorder, err = agent.NewRecorder("dut", config, 0); err != nil {
+	if x.Recorder, err = report.NewRecorder("dut", config, 0); err != nil {
 		return nil, err
 	}
 	c := ipfixsink.Config{Transport: ipfixsink.UDP, Address: address, Domain: 2, MessageSize: messageSize, Refresh: time.Minute}

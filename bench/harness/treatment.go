@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/routing"
@@ -80,7 +80,7 @@ func (n *Node) treat(t Treatment, pins string) error {
 	err := InNamespace(n.Namespace, func() (err error) {
 		for i := range config.Encapsulations {
 			if e := &config.Encapsulations[i]; t.Derive {
-				if e.TunnelSource, err = agent.TunnelSource(e.TunnelDestination); err != nil {
+				if e.TunnelSource, err = service.TunnelSource(e.TunnelDestination); err != nil {
 					return err
 				}
 			}

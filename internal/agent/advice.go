@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -44,6 +45,6 @@ func (a *Agent) changed(w http.ResponseWriter, err error, name string, about adv
 	if about != nil {
 		ws = slices.DeleteFunc(a.diagnosis(), func(w health.Warning) bool { return !about(w) })
 	}
-	answer(w, http.StatusOK, api.Changed{Name: name, Warnings: append(nonNil(ws), more...)})
+	service.Answer(w, http.StatusOK, api.Changed{Name: name, Warnings: append(service.NonNil(ws), more...)})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -29,44 +30,44 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 		e.Mode, e.Tunnel = model.ModeInline, nil
 		return e
 	}
-	h := newHarness(t, baseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}]\n")
-	h.system.router = true
-	h.system.elsewhere = mustAddr("2001:db8:1::2")
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}]\n")
+	h.System.Router = true
+	h.System.Elsewhere = mustAddr("2001:db8:1::2")
+	h.Start()
 	none := []model.Role{}
 	for _, tt := range []struct {
 		name   string
 		change func() (api.Changed, error)
 		want   []health.Code
 	}{
-		{"a rule that is right", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("1", trace)) }, nil},
-		{"inline on a router", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, inline("2")) }, []health.Code{health.InlineForwarded}},
-		{"unknown namespace", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("3", foreign)) }, []health.Code{health.NamespaceUnfilled}},
+		{"a rule that is right", func() (api.Changed, error) { return h.Client.AddEncapsulation(ctx, rule("1", trace)) }, nil},
+		{"inline on a router", func() (api.Changed, error) { return h.Client.AddEncapsulation(ctx, inline("2")) }, []health.Code{health.InlineForwarded}},
+		{"unknown namespace", func() (api.Changed, error) { return h.Client.AddEncapsulation(ctx, rule("3", foreign)) }, []health.Code{health.NamespaceUnfilled}},
 		{"no packet is left for it", func() (api.Changed, error) {
 			e := rule("3", trace)
 			e.Name = "later"
 			e.Match.FlowLabel = new(config.FlowLabel)
-			return h.client.AddEncapsulation(ctx, e)
+			return h.Client.AddEncapsulation(ctx, e)
 		}, []health.Code{health.EncapShadowed}},
-		{"no collector", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("4", export)) }, []health.Code{health.CollectorsUnknown}},
-		{"replaced by name", func() (api.Changed, error) { return h.client.ReplaceEncapsulation(ctx, inline("1"), true) }, []health.Code{health.InlineForwarded}},
+		{"no collector", func() (api.Changed, error) { return h.Client.AddEncapsulation(ctx, rule("4", export)) }, []health.Code{health.CollectorsUnknown}},
+		{"replaced by name", func() (api.Changed, error) { return h.Client.ReplaceEncapsulation(ctx, inline("1"), true) }, []health.Code{health.InlineForwarded}},
 		{"replaced by match", func() (api.Changed, error) {
 			e := inline("2")
 			e.Name = "another"
-			return h.client.ReplaceSameEncapsulation(ctx, e, false)
+			return h.Client.ReplaceSameEncapsulation(ctx, e, false)
 		}, []health.Code{health.InlineForwarded}},
 		{"a tunnel's end", func() (api.Changed, error) {
-			return h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: mustAddr("2001:db8:ff::5")})
+			return h.Client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: mustAddr("2001:db8:ff::5")})
 		}, nil},
 		{"a role", func() (api.Changed, error) {
-			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &none})
+			return h.Client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &none})
 		}, nil},
 		{"the last role", func() (api.Changed, error) {
-			return h.client.SetInterface(ctx, "eth1", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress}})
+			return h.Client.SetInterface(ctx, "eth1", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress}})
 		}, []health.Code{health.DecapUnreached}},
-		{"a tunnel's end that goes", func() (api.Changed, error) { return h.client.RemoveDecapsulation(ctx, mustAddr("2001:db8:ff::5")) }, []health.Code{health.TunnelEndRemoved}},
+		{"a tunnel's end that goes", func() (api.Changed, error) { return h.Client.RemoveDecapsulation(ctx, mustAddr("2001:db8:ff::5")) }, []health.Code{health.TunnelEndRemoved}},
 		{"a rule that goes", func() (api.Changed, error) {
-			return h.client.RemoveSelectedEncapsulation(ctx, config.Selection{Name: "2"})
+			return h.Client.RemoveSelectedEncapsulation(ctx, config.Selection{Name: "2"})
 		}, nil},
 	} {
 		done, err := tt.change()
@@ -99,14 +100,14 @@ func TestRecordsAreAdvisedOn(t *testing.T) {
 		"decapsulations: [{tunnel-destination: \"2001:db8:3::1\"}]\n": false,
 	} {
 		h := newHarness(t, node+more)
-		h.start()
-		if advice := h.status().Records.Advice; (advice != "") != advised {
+		h.Start()
+		if advice := h.Status().Records.Advice; (advice != "") != advised {
 			t.Errorf("%s: %q", more, advice)
 		}
 	}
-	h := newHarness(t, hearing)
-	h.start()
-	if advice := h.status().Records.Advice; advice != "" {
+	h := newHarness(t, "node: {id: 2, kernel-events: true}\nmetrics: {listen: none}\n")
+	h.Start()
+	if advice := h.Status().Records.Advice; advice != "" {
 		t.Errorf("the kernel's events are heard: %q", advice)
 	}
 }
@@ -117,19 +118,19 @@ func TestReloadsAreAdvisedOn(t *testing.T) {
 	rule := func(name, destination string) string {
 		return "  - {name: " + name + ", interface: eth1, match: {destination: \"2001:db8:" + name + "::/48\"}, tunnel: {destination: " + destination + "}, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}\n"
 	}
-	h := newHarness(t, baseConfig+"encapsulations:\n"+rule("a", "2001:db8:9::1"))
-	h.system.unroutable = mustAddr("2001:db8:9::9")
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig+"encapsulations:\n"+rule("a", "2001:db8:9::1"))
+	h.System.Unroutable = mustAddr("2001:db8:9::9")
+	h.Start()
 	for _, tt := range []struct {
 		name, text string
 		want       []health.Code
 	}{
-		{"the same", baseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1"), nil},
-		{"another", baseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1") + rule("b", "2001:db8:9::9"), []health.Code{health.TunnelUnroutable, health.NamespaceUnfilled}},
-		{"the first goes", baseConfig + "encapsulations:\n" + rule("b", "2001:db8:9::9"), nil},
+		{"the same", agenttest.BaseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1"), nil},
+		{"another", agenttest.BaseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1") + rule("b", "2001:db8:9::9"), []health.Code{health.TunnelUnroutable, health.NamespaceUnfilled}},
+		{"the first goes", agenttest.BaseConfig + "encapsulations:\n" + rule("b", "2001:db8:9::9"), nil},
 	} {
-		h.write(tt.text)
-		done, err := h.client.Reload(t.Context())
+		h.Write(tt.text)
+		done, err := h.Client.Reload(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/supervisor"
@@ -31,7 +32,7 @@ type Options struct {
 	Manager    *supervisor.Manager
 
 	// System and Open are the machine and its data plane; nil is the real one.
-	System System
+	System service.System
 	Open   func(api.Place, *slog.Logger) (d Datapath, privatePins bool, err error)
 }
 
@@ -40,9 +41,9 @@ type Options struct {
 type Agent struct {
 	core
 	started  time.Time
-	services []service   // all of them, including those below
-	health   *nodeHealth // what a start and a reload log
-	reloads  *reloads    // counts reloads and their result
+	services []service.Service // all of them, including those below
+	health   *nodeHealth       // what a start and a reload log
+	reloads  *reloads          // counts reloads and their result
 
 	ending  bool         // guarded by change: no more changes
 	stop    chan bool    // requests the end; true removes the data plane
@@ -55,7 +56,7 @@ func New(o Options) *Agent {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.System == nil {
-		o.System = kernel{}
+		o.System = service.Kernel{}
 	}
 	if o.Open == nil {
 		o.Open = openDatapath
@@ -72,7 +73,7 @@ func New(o Options) *Agent {
 // processed as before, unless the API asked to remove the data plane.
 func (a *Agent) Run(ctx context.Context) error {
 	a.started = time.Now()
-	file, err := loadFile(a.options.ConfigFile, a.system)
+	file, err := service.LoadFile(a.options.ConfigFile, a.system)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer held.release()
-	if a.datapath, a.privatePins, err = a.options.Open(a.options.Place, a.log); err != nil {
+	if a.datapath.Datapath, a.privatePins, err = a.options.Open(a.options.Place, a.log); err != nil {
 		return err
 	}
 	if err := a.initialize(file); err != nil {
@@ -114,9 +115,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-func (a *Agent) initialize(file *state) error {
+func (a *Agent) initialize(file *service.State) error {
 	for _, s := range a.services {
-		if err := s.open(); err != nil {
+		if err := s.Open(); err != nil {
 			return err
 		}
 	}
@@ -133,7 +134,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	defer cancel()
 	group, working := errgroup.WithContext(ctx)
 	for _, s := range a.services {
-		group.Go(func() error { return s.run(working) })
+		group.Go(func() error { return s.Run(working) })
 	}
 	select {
 	case <-working.Done():
@@ -154,7 +155,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 // data plane in place or removes it.
 func (a *Agent) end(removing bool) error {
 	for _, s := range slices.Backward(a.services) {
-		s.close(removing)
+		s.Close(removing)
 	}
 	if !removing {
 		return a.datapath.Close()
@@ -171,8 +172,8 @@ func (a *Agent) warnings() []health.Warning { return health.WithoutHints(a.diagn
 func (a *Agent) diagnosis() []health.Warning {
 	var ws []health.Warning
 	s := a.state.Load()
-	for _, service := range a.services {
-		ws = append(ws, service.warnings(s)...)
+	for _, each := range a.services {
+		ws = append(ws, each.Warnings(s)...)
 	}
 	health.Sort(ws)
 	return ws

@@ -6,9 +6,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"regexp"
@@ -17,92 +14,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// removed is a record as the data plane makes it: a UDP packet of 128 bytes
-// and a header with one node's data.
-func removed(t *testing.T, destination string) datapath.Record {
-	t.Helper()
-	header, err := hex.DecodeString("1102" + "0100" + "310e0000" + "007b0800" + "80000000" + "3f000002" + "01020000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	packet := make([]byte, 48)
-	packet[0], packet[6], packet[7] = 0x60, 17, 63
-	copy(packet[8:], netip.MustParseAddr("2001:db8:1::2").AsSlice())
-	copy(packet[24:], netip.MustParseAddr(destination).AsSlice())
-	packet[41], packet[43] = 42, 9 // ports
-	return datapath.Record{Time: time.Unix(1_800_000_000, 1).UTC(), Interface: 2, Outcome: model.OutcomeTunnelDecapsulated, Length: 128, Packet: packet, Header: header}
-}
-
-// observe reads records in the background until the test ends.
-func observe(t *testing.T, c *api.Client, f api.RecordFilter) <-chan string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	lines, ready, done := make(chan string, 100), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := c.Observe(ctx, f, func() { close(ready) }, func(line []byte) error { lines <- string(line); return nil }); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	select {
-	case <-ready:
-	case <-time.After(patience.Of(5 * time.Second)):
-		t.Fatal("not observing within 5 s")
-	}
-	return lines
-}
-
-func receive(t *testing.T, lines <-chan string) record.Trace {
-	t.Helper()
-	select {
-	case line := <-lines:
-		var r record.Trace
-		if err := record.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		return r
-	case <-time.After(patience.Of(5 * time.Second)):
-		t.Fatal("no record within 5 s")
-		return record.Trace{}
-	}
-}
-
 func TestRecordsReachObserversAndFiles(t *testing.T) {
 	h := newHarness(t, "")
-	path := h.file + ".jsonl"
-	h.write(baseConfig + "export: [{kind: jsonl, path: " + path + "}]\n")
-	h.start()
-	all := observe(t, h.client, api.RecordFilter{})
-	some := observe(t, h.client, api.RecordFilter{Destination: netip.MustParsePrefix("2001:db8:7::/48")})
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	h.datapath.records <- removed(t, "2001:db8:7::2")
+	path := h.File + ".jsonl"
+	h.Write(agenttest.BaseConfig + "export: [{kind: jsonl, path: " + path + "}]\n")
+	h.Start()
+	all := agenttest.Observe(t, h.Client, api.RecordFilter{})
+	some := agenttest.Observe(t, h.Client, api.RecordFilter{Destination: netip.MustParsePrefix("2001:db8:7::/48")})
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:7::2")
 
-	r := receive(t, all)
+	r := agenttest.Receive(t, all)
 	if r.Node != "gamma" || r.Interface != "eth0" || r.Namespace != 123 || r.Packet.Length != 128 || *r.Packet.DestinationPort != 9 ||
 		!r.Time.Equal(time.Unix(1_800_000_000, 1)) || len(r.Nodes) != 1 || r.Nodes[0].NodeID.Value != 2 || r.Nodes[0].HopLimit.Value != 63 {
 		t.Errorf("record %+v", r)
 	}
-	if second := receive(t, all); second.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") {
+	if second := agenttest.Receive(t, all); second.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") {
 		t.Errorf("second record is for %v", second.Packet.Destination)
 	}
-	if r := receive(t, some); r.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") || len(some) != 0 {
+	if r := agenttest.Receive(t, some); r.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") || len(some) != 0 {
 		t.Errorf("the filtered observer got %v and %d more", r.Packet.Destination, len(some))
 	}
-	eventually(t, "both are written", func() bool { return h.status().Records.Sinks[0].Written == 2 })
+	agenttest.Eventually(t, "both are written", func() bool { return h.Status().Records.Sinks[0].Written == 2 })
 	if b, err := os.ReadFile(path); err != nil || strings.Count(string(b), "\n") != 2 {
 		t.Errorf("the file has %q, %v", b, err)
 	}
-	s := h.status()
+	s := h.Status()
 	if s.Records.Read != 2 || s.Records.Malformed != 0 || s.Records.Observers != 2 {
 		t.Errorf("counted %+v", s.Records)
 	}
@@ -111,9 +58,9 @@ func TestRecordsReachObserversAndFiles(t *testing.T) {
 // A trace says how long its packet took to this node, if the encapsulating node's
 // timestamp is known.
 func TestPathDelayOfATrace(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	lines := observe(t, h.client, api.RecordFilter{})
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	lines := agenttest.Observe(t, h.Client, api.RecordFilter{})
 	const header = "1104" + "0100" + "31220000" + "007b1800" + "b0000000" + "3e000003ffffffffffffffff" + "3f0000026b49d1ff000f4236"
 	for _, tt := range []struct {
 		header string
@@ -122,22 +69,22 @@ func TestPathDelayOfATrace(t *testing.T) {
 		{header, record.NewField[uint32](10, true)}, // 10.001 µs
 		{strings.Replace(header, "000f4236", "ffffffff", 1), record.Field[uint32]{}},
 	} {
-		r := removed(t, "2001:db8:2::2")
+		r := agenttest.RemovedHeader(t, "2001:db8:2::2")
 		var err error
 		if r.Header, err = hex.DecodeString(tt.header); err != nil {
 			t.Fatal(err)
 		}
-		h.datapath.records <- r
-		if r := receive(t, lines); r.PathDelay != tt.want || len(r.Nodes) != 2 {
+		h.Datapath.Records <- r
+		if r := agenttest.Receive(t, lines); r.PathDelay != tt.want || len(r.Nodes) != 2 {
 			t.Errorf("path delay %+v, want %+v, of %+v", r.PathDelay, tt.want, r)
 		}
 	}
 }
 
 func TestMalformedRecordsAreCounted(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	lines := observe(t, h.client, api.RecordFilter{})
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	lines := agenttest.Observe(t, h.Client, api.RecordFilter{})
 	for _, spoil := range []func(*datapath.Record){
 		func(r *datapath.Record) { r.Header = r.Header[:7] },  // cut header
 		func(r *datapath.Record) { r.Header[5] = 200 },        // option beyond it
@@ -145,76 +92,30 @@ func TestMalformedRecordsAreCounted(t *testing.T) {
 		func(r *datapath.Record) { r.Header[5] = 4 },          // option too short for a trace
 		func(r *datapath.Record) { r.Header = nil },
 	} {
-		r := removed(t, "2001:db8:2::2")
+		r := agenttest.RemovedHeader(t, "2001:db8:2::2")
 		spoil(&r)
-		h.datapath.records <- r
+		h.Datapath.Records <- r
 	}
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	if r := receive(t, lines); len(r.Nodes) != 1 {
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	if r := agenttest.Receive(t, lines); len(r.Nodes) != 1 {
 		t.Errorf("record %+v", r)
 	}
-	if s := h.status(); s.Records.Read != 6 || s.Records.Malformed != 5 {
+	if s := h.Status(); s.Records.Read != 6 || s.Records.Malformed != 5 {
 		t.Errorf("read %d, malformed %d; want 6 and 5", s.Records.Read, s.Records.Malformed)
 	}
 }
 
-func TestSlowObserverLosesAndIsTold(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ready, awake, told := make(chan struct{}), make(chan struct{}), make(chan record.Lost, 1)
-	go func() {
-		_ = h.client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
-			<-awake
-			if r, err := record.Parse(line); err == nil && r.Kind() == record.KindLost {
-				told <- *r.(*record.Lost)
-				cancel()
-			}
-			return nil
-		})
-	}()
-	<-ready
-	r := removed(t, "2001:db8:2::2")
-	for sent := 0; only[*records](h).stream.Dropped() == 0; sent++ {
-		h.datapath.records <- r // the observer does not read, but nothing waits for it
-		if sent > 100*4096 {
-			t.Fatal("the queue of an observer that does not read is not bounded")
-		}
-	}
-	close(awake)
-	select {
-	case lost := <-told:
-		if lost.Count == 0 || lost.Count > only[*records](h).stream.Dropped() {
-			t.Errorf("%d lost records reported; %d were", lost.Count, only[*records](h).stream.Dropped())
-		}
-	case <-time.After(patience.Of(30 * time.Second)):
-		t.Error("the observer got no report of its loss within 30 s")
-	}
-}
-
-func TestObserversAreBounded(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	for range maxObservers {
-		defer only[*records](h).stream.Observe(record.Filter{}, nil).Close()
-	}
-	if status, body := request(t, h, "GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observers are connected") {
-		t.Errorf("one too many: %d %s", status, body)
-	}
-}
-
 func TestObserversEndWithTheAgent(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		ended <- h.client.Observe(context.Background(), api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
+		ended <- h.Client.Observe(context.Background(), api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
 	}()
 	<-ready
 	begin := time.Now()
-	if err := h.end(); err != nil {
+	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begin); took > shutdownTimeout {
@@ -227,31 +128,9 @@ func TestObserversEndWithTheAgent(t *testing.T) {
 	}
 }
 
-// request calls the API without the client, like curl.
-func request(t *testing.T, h *harness, method, path, body string) (int, string) {
-	t.Helper()
-	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", h.place.Socket())
-	}}}
-	req, err := http.NewRequest(method, "http://agent"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
-}
-
 func TestBadRequests(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	for _, tt := range []struct {
 		method, path, body string
 		status             int
@@ -262,7 +141,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/namespaces", `{"id":1`, 400, "request:1:"},
 		{"POST", "/v1/schemas", `{"id":1,"data":"x"} {}`, 400, "more than one value"},
 		{"POST", "/v1/schemas", `{"id":1,"data":"x","y":2}`, 400, "unknown field"},
-		{"POST", "/v1/schemas", strings.Repeat(" ", maxRequest+1), 400, "more than 1048576 bytes"},
+		{"POST", "/v1/schemas", strings.Repeat(" ", 1<<20+1), 400, "more than 1048576 bytes"},
 		{"POST", "/v1/stop", `{"remove":"perhaps"}`, 400, "not valid"},
 		{"DELETE", "/v1/namespaces/x", "", 400, `"x" is not a number of 16 bits`},
 		{"PUT", "/v1/namespaces/123/schema", `{"schema":9}`, 422, "there is no schema 9"},
@@ -275,20 +154,20 @@ func TestBadRequests(t *testing.T) {
 		{"PATCH", "/v1/status", "", 405, ""},
 		{"GET", "/v2/status", "", 404, ""},
 	} {
-		status, body := request(t, h, tt.method, tt.path, tt.body)
+		status, body := h.Request(tt.method, tt.path, tt.body)
 		if status != tt.status || !strings.Contains(body, strings.ReplaceAll(tt.want, `"`, `\"`)) {
 			t.Errorf("%s %s: %d %s; want %d and %s", tt.method, tt.path, status, body, tt.status, tt.want)
 		}
 	}
-	if h.datapath.applications() != 1 {
+	if h.Datapath.Applications() != 1 {
 		t.Error("a bad request changed what runs")
 	}
 }
 
 func TestSocketIsPrivate(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	for path, want := range map[string]os.FileMode{h.place.Socket(): 0o600, h.place.Dir: 0o700} {
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	for path, want := range map[string]os.FileMode{h.Place.Socket(): 0o600, h.Place.Dir: 0o700} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
@@ -297,12 +176,12 @@ func TestSocketIsPrivate(t *testing.T) {
 }
 
 func TestRunningConfigParses(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	if err := h.client.AddNamespace(context.Background(), config.Namespace{ID: 124, Data: 5}); err != nil {
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	if err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124, Data: 5}); err != nil {
 		t.Fatal(err)
 	}
-	yaml, err := h.client.Config(context.Background())
+	yaml, err := h.Client.Config(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,34 +193,34 @@ func TestRunningConfigParses(t *testing.T) {
 
 func TestExporterChangesOnReload(t *testing.T) {
 	h := newHarness(t, "")
-	first, second := h.file+".1", h.file+".2"
+	first, second := h.File+".1", h.File+".2"
 	with := func(paths ...string) string {
-		out := baseConfig + "export:\n"
+		out := agenttest.BaseConfig + "export:\n"
 		for _, p := range paths {
 			out += "  - {kind: jsonl, path: " + p + "}\n"
 		}
 		return out
 	}
 	count := func(path string) int { b, _ := os.ReadFile(path); return strings.Count(string(b), "\n") }
-	h.write(with(first))
-	h.start()
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "the first file has it", func() bool { return count(first) == 1 })
-	h.write(with(first, second))
-	if _, err := h.client.Reload(context.Background()); err != nil {
+	h.Write(with(first))
+	h.Start()
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "the first file has it", func() bool { return count(first) == 1 })
+	h.Write(with(first, second))
+	if _, err := h.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if s := h.status().Records.Sinks; len(s) != 2 || s[0].Written != 1 {
+	if s := h.Status().Records.Sinks; len(s) != 2 || s[0].Written != 1 {
 		t.Errorf("exporters %+v; the first must go on counting", s)
 	}
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "both files have it", func() bool { return count(first) == 2 && count(second) == 1 })
-	h.write(with(second))
-	if _, err := h.client.Reload(context.Background()); err != nil {
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "both files have it", func() bool { return count(first) == 2 && count(second) == 1 })
+	h.Write(with(second))
+	if _, err := h.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "the second file has it", func() bool { return count(second) == 2 })
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "the second file has it", func() bool { return count(second) == 2 })
 	if count(first) != 2 {
 		t.Error("an exporter that is no longer configured still writes")
 	}
@@ -363,42 +242,20 @@ func isOpen(t *testing.T, path string) bool {
 	})
 }
 
-func TestLossTimes(t *testing.T) {
-	var l lossTimes
-	began := time.Date(2026, 11, 21, 5, 21, 0, 0, time.UTC)
-	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
-	for _, tt := range []struct {
-		now         time.Time
-		total       uint64
-		first, last time.Time
-	}{
-		{at(0), 0, time.Time{}, time.Time{}},
-		{at(1), 3, at(1), at(1)},
-		{at(2), 3, at(1), at(1)},
-		{at(3), 4, at(1), at(3)},
-		{at(4), 2, at(1), at(3)}, // an interface is no longer served
-		{at(5), 3, at(1), at(5)},
-	} {
-		if first, last := l.note(tt.now, tt.total); !first.Equal(tt.first) || !last.Equal(tt.last) {
-			t.Errorf("at %v: %v to %v, want %v to %v", tt.now, first, last, tt.first, tt.last)
-		}
-	}
-}
-
 func TestRecently(t *testing.T) {
-	var r recently
+	var r service.Samples
 	begin := time.Unix(0, 0)
-	if r.growth(5) != 0 {
+	if r.Growth(5) != 0 {
 		t.Error("growth before anything is known")
 	}
 	for i := range 30 {
-		r.add(begin.Add(time.Duration(i)*5*time.Second), uint64(i))
+		r.Add(begin.Add(time.Duration(i)*5*time.Second), uint64(i))
 	}
 	// The last sample is at 145 s with 29; 12 samples are kept, from 18 on.
-	if got := r.growth(40); got != 22 {
+	if got := r.Growth(40); got != 22 {
 		t.Errorf("growth %d, want 22", got)
 	}
-	if got := r.growth(3); got != 0 {
+	if got := r.Growth(3); got != 0 {
 		t.Errorf("a counter that went back grew by %d", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -18,56 +19,52 @@ import (
 
 // apply puts next in force; with fromFile, strict applies. On error nothing has
 // changed. The caller holds a.change.
-func (a *Agent) apply(next *state, fromFile bool) error {
-	c := *next.config
+func (a *Agent) apply(next *service.State, fromFile bool) error {
+	c := *next.Config
 	c.Strict = c.Strict && fromFile
 	resolved, err := c.Resolve(a.host)
 	if err != nil {
 		return err
 	}
-	next.resolved = resolved
-	p := &plan{before: a.state.Load(), next: next, generation: generation(resolved, int(next.config.Node.NextHops))}
-	p.generation.Noticed = a.changing.begin(changesInterfaces(p))
+	next.Resolved = resolved
+	p := &service.Plan{Before: a.state.Load(), Next: next, Generation: generation(resolved, int(next.Config.Node.NextHops))}
+	p.Generation.Noticed = a.changing.Begin(changesInterfaces(p))
 	if err := a.carryOut(p); err != nil {
-		a.changing.end(false)
-		for _, undo := range p.abandoned {
-			undo()
-		}
+		a.changing.End(false)
+		p.Abandon()
 		return err
 	}
 	a.state.Store(next)
-	for _, do := range p.committed {
-		do()
-	}
-	a.changing.end(true)
+	p.Commit()
+	a.changing.End(true)
 	return nil
 }
 
 // changesInterfaces reports whether packets may be counted at other interfaces, or otherwise.
-func changesInterfaces(p *plan) bool {
-	return p.before == nil || !reflect.DeepEqual(withoutMTU(p.before.resolved).Node.Interfaces, withoutMTU(p.next.resolved).Node.Interfaces)
+func changesInterfaces(p *service.Plan) bool {
+	return p.Before == nil || !reflect.DeepEqual(withoutMTU(p.Before.Resolved).Node.Interfaces, withoutMTU(p.Next.Resolved).Node.Interfaces)
 }
 
 // carryOut prepares the services, and gives the data plane its next generation.
-func (a *Agent) carryOut(p *plan) error {
+func (a *Agent) carryOut(p *service.Plan) error {
 	for _, s := range a.services {
-		if err := s.prepare(p); err != nil {
+		if err := s.Prepare(p); err != nil {
 			return err
 		}
 	}
-	if err := a.datapath.Apply(p.generation); err != nil {
+	if err := a.datapath.Apply(p.Generation); err != nil {
 		return fmt.Errorf("the data plane: %w", err)
 	}
 	return nil
 }
 
 // start applies the file, or the changed configuration that an earlier agent kept.
-func (a *Agent) start(file *state) error {
+func (a *Agent) start(file *service.State) error {
 	a.change.Lock()
 	defer a.change.Unlock()
-	defer file.returnMemory()
+	defer file.ReturnMemory()
 	path := a.options.Place.RunningFile()
-	kept, err := restore(path, file)
+	kept, err := service.Restore(path, file)
 	if err != nil {
 		a.logEach(slog.LevelWarn, "changes made at runtime are dropped", err)
 	}
@@ -106,13 +103,13 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	if a.state.Load() == nil || a.ending {
 		return done, errors.New("the agent is not running")
 	}
-	earlier := a.health.warnings(a.state.Load())
+	earlier := a.health.Warnings(a.state.Load())
 	a.options.Manager.Reloading()
 	defer func() { a.options.Manager.Ready(a.condition()) }() // the old configuration still runs when the file is refused
 	before := a.state.Load()
-	file, err := loadFile(a.options.ConfigFile, a.system)
+	file, err := service.LoadFile(a.options.ConfigFile, a.system)
 	if err == nil {
-		defer file.returnMemory()
+		defer file.ReturnMemory()
 		err = a.apply(file, true)
 	}
 	if err != nil {
@@ -123,17 +120,17 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	a.reloads.succeed()
 	a.forget(a.options.Place.RunningFile())
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
-	if before.modified {
+	if before.Modified {
 		a.log.Warn("changes made at runtime have ended with the reload")
 	}
 	a.health.logNode()
-	ended := endsRemoved(before.config, file.config)
+	ended := endsRemoved(before.Config, file.Config)
 	for _, w := range ended {
 		a.logWarning(w)
 	}
 	ws := append(a.health.since(earlier), ended...)
 	health.Sort(ws)
-	return api.Reloaded{RuntimeChangesEnded: before.modified, Warnings: ws}, nil
+	return api.Reloaded{RuntimeChangesEnded: before.Modified, Warnings: ws}, nil
 }
 
 // endsRemoved warns of the tunnels that ended here before, and do not any more.
@@ -149,7 +146,7 @@ func endsRemoved(before, after *config.Config) (ws []health.Warning) {
 
 // edit puts a changed copy of the running configuration in force, and keeps it for the
 // next agent. It does nothing when the copy is equal.
-func (a *Agent) edit(change func(*state) (*state, error)) error {
+func (a *Agent) edit(change func(*service.State) (*service.State, error)) error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	if a.ending {
@@ -160,13 +157,13 @@ func (a *Agent) edit(change func(*state) (*state, error)) error {
 	if err != nil {
 		return err
 	}
-	if next.equals(before) {
+	if next.Equals(before) {
 		return nil
 	}
 	if err := a.apply(next, false); err != nil {
 		return err
 	}
-	if err := next.save(a.options.Place.RunningFile()); err != nil {
+	if err := next.Save(a.options.Place.RunningFile()); err != nil {
 		a.log.Warn("a change made at runtime will not survive a restart", "error", err)
 	}
 	return nil
@@ -181,27 +178,27 @@ func (a *Agent) refresh() error {
 		return nil
 	}
 	s := a.state.Load()
-	c := *s.config
+	c := *s.Config
 	c.Strict = false
-	a.changing.begin(false)
+	a.changing.Begin(false)
 	resolved, err := c.Resolve(a.host)
 	if err != nil {
-		a.changing.end(false)
+		a.changing.End(false)
 		return err
 	}
-	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) && a.datapath.Intact() {
+	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.Resolved)) && a.datapath.Intact() {
 		next := *s
-		next.resolved = resolved // MTUs may differ
+		next.Resolved = resolved // MTUs may differ
 		a.state.Store(&next)
-		a.changing.end(true)
+		a.changing.End(true)
 		return nil
 	}
 	next := *s
 	if err := a.apply(&next, false); err != nil {
 		return err
 	}
-	a.log.Info("interfaces, addresses or ids changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
-	for _, w := range sourcelessWarnings(a.state.Load().resolved.Sourceless) {
+	a.log.Info("interfaces, addresses or ids changed", "served", len(next.Resolved.Node.Interfaces), "missing", next.Resolved.Missing)
+	for _, w := range sourcelessWarnings(a.state.Load().Resolved.Sourceless) {
 		a.logWarning(w)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
@@ -17,15 +18,15 @@ import (
 // that it recently rejected, of headers that could not be removed, and of offloaded packets that
 // got no number.
 type drops struct {
-	idle
+	service.Idle
 	*core
 	mu     sync.Mutex
-	recent map[model.IfIndex][]recently // guarded by mu
-	logged map[health.Warning]bool      // without texts: those in the log; only for the goroutine that notes
+	recent map[model.IfIndex][]service.Samples // guarded by mu
+	logged map[health.Warning]bool             // without texts: those in the log; only for the goroutine that notes
 }
 
 func newDrops(c *core) *drops {
-	return &drops{core: c, recent: make(map[model.IfIndex][]recently)}
+	return &drops{core: c, recent: make(map[model.IfIndex][]service.Samples)}
 }
 
 // The counters of an interface that are watched: of packets dropped by the edge, of proofs of
@@ -85,16 +86,16 @@ func edgeDrops(n []uint64) health.EdgeDrops {
 	return health.EdgeDrops{IOAM: n[0], Unproven: n[1], Tunnel: n[2]}
 }
 
-// prepare notes what was dropped before this agent, because only growth is warned of.
-func (d *drops) prepare(p *plan) error {
-	if p.before == nil {
-		p.commit(d.note)
+// Prepare notes what was dropped before this agent, because only growth is warned of.
+func (d *drops) Prepare(p *service.Plan) error {
+	if p.Before == nil {
+		p.OnCommit(d.note)
 	}
 	return nil
 }
 
-func (d *drops) run(ctx context.Context) error {
-	d.tasks.every(ctx, notePeriod, func() {
+func (d *drops) Run(ctx context.Context) error {
+	d.tasks.Every(ctx, service.SamplePeriod, func() {
 		counters, err := d.datapath.Counters()
 		if err != nil {
 			return
@@ -115,14 +116,14 @@ func (d *drops) noteCounters(counters []datapath.Counters) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, now := d.recent, time.Now()
-	d.recent = make(map[model.IfIndex][]recently, len(counters))
+	d.recent = make(map[model.IfIndex][]service.Samples, len(counters))
 	for i := range counters {
 		at, totals := counters[i].Index, dropCounters(&counters[i])
 		if d.recent[at] = before[at]; d.recent[at] == nil {
-			d.recent[at] = make([]recently, len(totals))
+			d.recent[at] = make([]service.Samples, len(totals))
 		}
 		for k, total := range totals {
-			d.recent[at][k].add(now, total)
+			d.recent[at][k].Add(now, total)
 		}
 	}
 }
@@ -135,13 +136,13 @@ func (d *drops) growth(c *datapath.Counters) []uint64 {
 	recent := d.recent[c.Index]
 	for k, total := range n {
 		if n[k] = 0; recent != nil {
-			n[k] = recent[k].growth(total)
+			n[k] = recent[k].Growth(total)
 		}
 	}
 	return n
 }
 
-func (d *drops) warnings(s *state) []health.Warning {
+func (d *drops) Warnings(s *service.State) []health.Warning {
 	counters, err := d.datapath.Counters()
 	if err != nil {
 		return nil
@@ -150,9 +151,9 @@ func (d *drops) warnings(s *state) []health.Warning {
 }
 
 // judge leaves out interfaces that have got the role since they dropped packets.
-func (d *drops) judge(s *state, counters []datapath.Counters) (ws []health.Warning) {
+func (d *drops) judge(s *service.State, counters []datapath.Counters) (ws []health.Warning) {
 	served := make(map[model.IfIndex]model.Interface)
-	for _, i := range s.resolved.Node.Interfaces {
+	for _, i := range s.Resolved.Node.Interfaces {
 		served[i.Index] = i
 	}
 	for i := range counters {
@@ -171,7 +172,7 @@ func (d *drops) judge(s *state, counters []datapath.Counters) (ws []health.Warni
 		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Ahead: p[5], Dropped: p[6]})...)
 		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
 		skipped := n[dropNoted:]
-		if e := numbering(s.resolved.Node, in.Index); e != "" {
+		if e := numbering(s.Resolved.Node, in.Index); e != "" {
 			ws = append(ws, health.SkippedOffloaded(in.Name, e, n[dropOffloaded])...)
 			skipped[slices.Index(notedOutcomes, model.OutcomeEncapSkippedGSO)] = 0
 		}

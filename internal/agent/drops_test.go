@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
@@ -54,9 +55,9 @@ func TestDropsAreWarnedOf(t *testing.T) {
 				direction[o] = 1000
 			}
 		}
-		h.datapath.setCounters(c)
-		h.start()
-		if h.warned(health.DroppedAtEdge) || h.warned(health.ProofsRejected) || h.warned(health.RemovalFailed) {
+		h.Datapath.SetCounters(c)
+		h.Start()
+		if h.Warned(health.DroppedAtEdge) || h.Warned(health.ProofsRejected) || h.Warned(health.RemovalFailed) {
 			t.Errorf("%s: warned of what came before the agent", tt.name)
 		}
 		for o := range model.NumOutcomes {
@@ -64,7 +65,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 			c.Egress[o] += tt.egress[o]
 			c.IngressOptions[o] += tt.options[o]
 		}
-		h.datapath.setCounters(c)
+		h.Datapath.SetCounters(c)
 		found := 0
 		for _, w := range h.agent.warnings() {
 			if !slices.Contains([]health.Code{health.DroppedAtEdge, health.ProofsRejected, health.RemovalFailed, health.NamespaceUnknown, health.TraceOverflow, health.EncapSkipped}, w.Code) {
@@ -82,14 +83,14 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		if found != want {
 			t.Errorf("%s: %d warnings, want %d", tt.name, found, want)
 		}
-		if err := h.end(); err != nil {
+		if err := h.End(); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 { // as the clock does
 			logDrops(t, h)
 		}
-		if n := strings.Count(h.log.String(), "warning="+string(tt.code)); n != want {
-			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.log)
+		if n := strings.Count(h.Log.String(), "warning="+string(tt.code)); n != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.Log)
 		}
 	}
 }
@@ -101,14 +102,14 @@ func TestOffloadedPacketsAreHintedAt(t *testing.T) {
 		"{e2e: {namespace: 123, type: 0x7000}}":              true,
 		"{trace: {namespace: 123, type: 0xc00000, size: 8}}": false,
 	} {
-		h := newHarness(t, baseConfig+"encapsulations: [{name: numbered, interface: eth1, mode: inline, options: ["+option+"]}]\n")
+		h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: numbered, interface: eth1, mode: inline, options: ["+option+"]}]\n")
 		c := []datapath.Counters{{Index: 2, Name: "eth0"}, {Index: 3, Name: "eth1"}}
-		h.datapath.setCounters(c...)
-		h.start()
+		h.Datapath.SetCounters(c...)
+		h.Start()
 		for i := range c {
 			c[i].Egress[model.OutcomeEncapSkippedGSO] = 40
 		}
-		h.datapath.setCounters(c...)
+		h.Datapath.SetCounters(c...)
 		var found []health.Warning
 		for _, w := range h.agent.diagnosis() {
 			if w.Code == health.OffloadUnnumbered {
@@ -119,8 +120,8 @@ func TestOffloadedPacketsAreHintedAt(t *testing.T) {
 			t.Errorf("%s: %+v", option, found)
 		}
 		logDrops(t, h)
-		if strings.Contains(h.log.String(), string(health.OffloadUnnumbered)) {
-			t.Errorf("%s", h.log)
+		if strings.Contains(h.Log.String(), string(health.OffloadUnnumbered)) {
+			t.Errorf("%s", h.Log)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func TestOffloadedPacketsAreHintedAt(t *testing.T) {
 // logDrops logs what began to be dropped.
 func logDrops(t *testing.T, h *harness) {
 	t.Helper()
-	counters, err := h.datapath.Counters()
+	counters, err := h.Datapath.Counters()
 	if err != nil {
 		t.Fatal(err)
 	}

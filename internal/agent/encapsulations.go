@@ -9,19 +9,20 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 func (a *Agent) getEncapsulations(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, nonNil(a.state.Load().config.Encapsulations))
+	service.Answer(w, http.StatusOK, service.NonNil(a.state.Load().Config.Encapsulations))
 	return nil
 }
 
 func (a *Agent) postEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	var e config.Encapsulation
-	if err := decode(r, &e); err != nil {
+	if err := service.Decode(r, &e); err != nil {
 		return err
 	}
 	q, err := readRuleQuery(r)
@@ -33,11 +34,11 @@ func (a *Agent) postEncapsulation(w http.ResponseWriter, r *http.Request) error 
 
 func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	var e config.Encapsulation
-	if err := decode(r, &e); err != nil {
+	if err := service.Decode(r, &e); err != nil {
 		return err
 	}
 	if name := r.PathValue("name"); e.Name != name {
-		return badRequest{fmt.Errorf("the encapsulation is called %q in the path and %q in the body", name, e.Name)}
+		return service.BadRequest(fmt.Errorf("the encapsulation is called %q in the path and %q in the body", name, e.Name))
 	}
 	q, err := readRuleQuery(r)
 	if err != nil {
@@ -45,7 +46,7 @@ func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.setEncapsulation(w, q, e, func(c *config.Config, e config.Encapsulation) (*config.Config, error) {
 		if q.existing && !c.HasEncapsulation(e.Name) {
-			return nil, notFound{fmt.Errorf("there is no encapsulation %q; list them with: waymark route show", e.Name)}
+			return nil, service.NotFound(fmt.Errorf("there is no encapsulation %q; list them with: waymark route show", e.Name))
 		}
 		return c.ReplaceEncapsulation(e)
 	})
@@ -56,7 +57,7 @@ func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
 // intervenes.
 func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	var e config.Encapsulation
-	if err := decode(r, &e); err != nil {
+	if err := service.Decode(r, &e); err != nil {
 		return err
 	}
 	q, err := readRuleQuery(r)
@@ -75,7 +76,7 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 			e.Name = name
 			return c.ReplaceEncapsulation(e)
 		case q.existing:
-			return nil, notFound{errors.New("no encapsulation selects the same packets on the same interface; list them with: waymark route show")}
+			return nil, service.NotFound(errors.New("no encapsulation selects the same packets on the same interface; list them with: waymark route show"))
 		}
 		return c.AddEncapsulation(e)
 	})
@@ -105,7 +106,7 @@ func readRuleQuery(r *http.Request) (q ruleQuery, err error) {
 		case key == "inline" && (value == "refuse" || value == "warn"):
 			q.refuseInline = value == "refuse"
 		default:
-			return q, badRequest{fmt.Errorf("%s=%s is not valid; use existing=true or existing=false with PUT, or inline=refuse or inline=warn", key, value)}
+			return q, service.BadRequest(fmt.Errorf("%s=%s is not valid; use existing=true or existing=false with PUT, or inline=refuse or inline=warn", key, value))
 		}
 	}
 	return q, nil
@@ -115,7 +116,7 @@ func readRuleQuery(r *http.Request) (q ruleQuery, err error) {
 func (a *Agent) checkRule(q ruleQuery, e config.Encapsulation) error {
 	if q.refuseInline && e.Mode == model.ModeInline && a.system.Forwards() {
 		if s := e.Match.Source; !s.IsSingleIP() || !a.system.OwnAddresses()(s.Addr()) {
-			return refusef("%s", health.InlineRefused(a.tunnelEnd(e.Interface)))
+			return service.Refusef("%s", health.InlineRefused(a.tunnelEnd(e.Interface)))
 		}
 	}
 	return a.checkSource(e)
@@ -124,7 +125,7 @@ func (a *Agent) checkRule(q ruleQuery, e config.Encapsulation) error {
 // tunnelEnd is where another rule's tunnel ends, best one of the same interface; invalid if there is
 // none.
 func (a *Agent) tunnelEnd(iface string) (end netip.Addr) {
-	for _, e := range a.state.Load().config.Encapsulations {
+	for _, e := range a.state.Load().Config.Encapsulations {
 		if e.Tunnel != nil && (!end.IsValid() || e.Interface == iface) {
 			end = e.Tunnel.Destination
 		}
@@ -134,18 +135,18 @@ func (a *Agent) tunnelEnd(iface string) (end netip.Addr) {
 
 func (a *Agent) deleteEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.RemoveEncapsulation(name) }))
+	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.RemoveEncapsulation(name) }))
 }
 
 // deleteSelectedEncapsulation removes the one selected rule, found as by
 // putSameEncapsulation.
 func (a *Agent) deleteSelectedEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	var selection config.Selection
-	if err := decode(r, &selection); err != nil {
+	if err := service.Decode(r, &selection); err != nil {
 		return err
 	}
 	if selection.IsEmpty() {
-		return badRequest{errors.New("nothing to select by; give name, interface, match or insertion")}
+		return service.BadRequest(errors.New("nothing to select by; give name, interface, match or insertion"))
 	}
 	var name string
 	err := a.editConfig(func(c *config.Config) (_ *config.Config, err error) {
@@ -153,9 +154,20 @@ func (a *Agent) deleteSelectedEncapsulation(w http.ResponseWriter, r *http.Reque
 		case err != nil:
 			return nil, err
 		case name == "":
-			return nil, notFound{errors.New("no such encapsulation; list them with: waymark route show")}
+			return nil, service.NotFound(errors.New("no such encapsulation; list them with: waymark route show"))
 		}
 		return c.RemoveEncapsulation(name)
 	})
 	return a.changed(w, err, name, nil)
+}
+
+// checkSource refuses a new rule whose tunnel would have no source.
+func (a *Agent) checkSource(e config.Encapsulation) error {
+	if e.Tunnel == nil || e.Tunnel.Source.IsValid() || e.Mode == model.ModeInline {
+		return nil
+	}
+	if _, err := config.SourceOf(a.system, e.Tunnel.Destination); err != nil {
+		return fmt.Errorf("tunnel source: %w; set one of this node's addresses with tunsrc", err)
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
@@ -79,7 +80,7 @@ func TestReloadWarnsOfRemovedTunnelEnds(t *testing.T) {
 	const base = "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 7}]\n"
 	const one, other = `{tunnel-destination: "2001:db8:ff::3"}`, `{tunnel-destination: "2001:db8:ff::4", sources: ["2001:db8:ff::7"]}`
 	h := newHarness(t, base+"decapsulations: ["+one+", "+other+"]\n")
-	h.start()
+	h.Start()
 	for _, tt := range []struct {
 		ends string
 		want []string
@@ -89,8 +90,8 @@ func TestReloadWarnsOfRemovedTunnelEnds(t *testing.T) {
 		{"", []string{"2001:db8:ff::4"}},
 		{"", nil},
 	} {
-		h.write(base + "decapsulations: [" + tt.ends + "]\n")
-		done, err := h.client.Reload(t.Context())
+		h.Write(base + "decapsulations: [" + tt.ends + "]\n")
+		done, err := h.Client.Reload(t.Context())
 		if err != nil || done.Warnings == nil {
 			t.Fatalf("%v: %+v", err, done)
 		}
@@ -104,8 +105,8 @@ func TestReloadWarnsOfRemovedTunnelEnds(t *testing.T) {
 			t.Errorf("[%s]: warns %q, want of %q", tt.ends, got, tt.want)
 		}
 	}
-	if n := strings.Count(h.log.String(), "warning=tunnel_end_removed"); n != 2 {
-		t.Errorf("%d lines in the log, want 2:\n%s", n, h.log)
+	if n := strings.Count(h.Log.String(), "warning=tunnel_end_removed"); n != 2 {
+		t.Errorf("%d lines in the log, want 2:\n%s", n, h.Log)
 	}
 }
 
@@ -153,13 +154,13 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, place := range []api.Place{gone, own} {
-		eventually(t, "the namespace is gone", func() bool {
+		agenttest.Eventually(t, "the namespace is gone", func() bool {
 			over, err := datapath.NamespaceGone(filepath.Join(pins, place.ID))
 			return over && err == nil
 		})
 	}
 
-	log := &syncBuffer{}
+	log := &agenttest.Log{}
 	sweep(root, pins, own, slog.New(slog.NewTextHandler(log, nil)))
 	for _, path := range []string{gone.Dir, filepath.Join(pins, gone.ID)} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {

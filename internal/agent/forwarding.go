@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -13,21 +14,21 @@ import (
 // fast. Without the watch, the programs notice: they first ask the kernel for each
 // packet, and later leave all packets to the stack.
 type forwarding struct {
-	idle
+	service.Idle
 	*core
-	watch
+	service.Watch
 	byStack atomic.Pointer[string] // why the stack forwards all packets; nil when it does not
 }
 
-func newForwarding(c *core) *forwarding { return &forwarding{core: c, watch: newWatch()} }
+func newForwarding(c *core) *forwarding { return &forwarding{core: c, Watch: service.NewWatch()} }
 
-func (f *forwarding) prepare(p *plan) error {
-	p.commit(func() { f.set(len(p.next.resolved.Fast) > 0) })
+func (f *forwarding) Prepare(p *service.Plan) error {
+	p.OnCommit(func() { f.Set(len(p.Next.Resolved.Fast) > 0) })
 	return nil
 }
 
-func (f *forwarding) run(ctx context.Context) error {
-	f.follow(ctx, f.watchRoutes, func(err error) {
+func (f *forwarding) Run(ctx context.Context) error {
+	f.Follow(ctx, f.watchRoutes, func(err error) {
 		f.log.Warn("route watch failed; forwarding falls back to the kernel stack", "error", err)
 	})
 	return nil
@@ -56,8 +57,8 @@ func (f *forwarding) explain(why string) {
 	f.log.Info("the stack forwards all packets", "why", why)
 }
 
-func (f *forwarding) warnings(*state) (ws []health.Warning) {
-	if fault := f.fault.Load(); fault != nil {
+func (f *forwarding) Warnings(*service.State) (ws []health.Warning) {
+	if fault := f.Fault.Load(); fault != nil {
 		ws = append(ws, health.New(health.RoutesUnwatched, "",
 			"route watch failed, so interfaces with forwarding: fast leave their packets to the stack: "+*fault,
 			"fix the error, or set forwarding: stack; the agent tries again every second"))

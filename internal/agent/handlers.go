@@ -3,36 +3,23 @@
 package agent
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-func unmarshalStrict(body []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if d.More() {
-		return errors.New("more than one value")
-	}
-	return nil
-}
-
 // route is one request of the API.
 type route struct {
 	pattern string
-	handle  func(http.ResponseWriter, *http.Request) error
+	handle  service.Handler
 }
 
 // api is the whole API, including the routes of services; docs/reference/api.md has the
@@ -66,74 +53,60 @@ func (a *Agent) api() []route {
 		{"POST /v1/stop", a.postStop},
 	}
 	for _, s := range a.services {
-		list = append(list, s.routes()...)
+		for pattern, handle := range s.Routes() {
+			list = append(list, route{pattern, handle})
+		}
 	}
 	return list
 }
 
-func (a *Agent) handler() http.Handler {
+func (a *Agent) serveAPI() http.Handler {
 	mux := a.public()
 	for _, r := range a.api() {
 		mux.HandleFunc(r.pattern, func(w http.ResponseWriter, req *http.Request) {
 			if err := r.handle(w, req); err != nil {
-				refuse(w, err)
+				service.Refuse(w, err)
 			}
 		})
 	}
 	return mux
 }
 
-// done answers a change that succeeded.
-func done(w http.ResponseWriter, err error) error {
-	if err == nil {
-		w.WriteHeader(http.StatusNoContent)
-	}
-	return err
-}
-
 func (a *Agent) getStatus(w http.ResponseWriter, _ *http.Request) error {
 	s, err := a.status()
 	if err == nil {
-		answer(w, http.StatusOK, s)
+		service.Answer(w, http.StatusOK, s)
 	}
 	return err
 }
 
 func (a *Agent) getWarnings(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, nonNil(a.diagnosis()))
+	service.Answer(w, http.StatusOK, service.NonNil(a.diagnosis()))
 	return nil
 }
 
 func (a *Agent) getConfig(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(a.state.Load().config.Marshal()) // fails only when the client has gone
+	_, _ = w.Write(a.state.Load().Config.Marshal()) // fails only when the client has gone
 	return nil
 }
 
 func (a *Agent) getNamespaces(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, nonNil(a.state.Load().config.Namespaces))
+	service.Answer(w, http.StatusOK, service.NonNil(a.state.Load().Config.Namespaces))
 	return nil
 }
 
 func (a *Agent) getSchemas(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, a.state.Load().schemaList())
+	service.Answer(w, http.StatusOK, schemaList(a.state.Load()))
 	return nil
-}
-
-// nonNil makes JSON show an empty list instead of null.
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }
 
 func (a *Agent) postNamespace(w http.ResponseWriter, r *http.Request) error {
 	var ns config.Namespace
-	if err := decode(r, &ns); err != nil {
+	if err := service.Decode(r, &ns); err != nil {
 		return err
 	}
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddNamespace(ns) }))
+	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddNamespace(ns) }))
 }
 
 func (a *Agent) deleteNamespace(w http.ResponseWriter, r *http.Request) error {
@@ -145,13 +118,13 @@ func (a *Agent) deleteNamespace(w http.ResponseWriter, r *http.Request) error {
 	if err := a.removeNamespace(namespace); err != nil {
 		return err
 	}
-	if users := a.state.Load().config.Users(namespace); len(users) > 0 {
+	if users := a.state.Load().Config.Users(namespace); len(users) > 0 {
 		unfilled := func(w health.Warning) bool {
 			return slices.ContainsFunc(users, func(name string) bool { return w.Code == health.NamespaceUnfilled && health.IsUnfilled(w, name) })
 		}
 		return a.changed(w, nil, "", unfilled)
 	}
-	return done(w, nil)
+	return service.Done(w, nil)
 }
 
 func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
@@ -160,13 +133,13 @@ func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var change config.NamespaceChange
-	if err := decode(r, &change); err != nil {
+	if err := service.Decode(r, &change); err != nil {
 		return err
 	}
 	if change == (config.NamespaceChange{}) {
-		return badRequest{errors.New("nothing to set; give remove, e2e, incremental, loopback, terminate_active, or key_file or drop_rejected in pot")}
+		return service.BadRequest(errors.New("nothing to set; give remove, e2e, incremental, loopback, terminate_active, or key_file or drop_rejected in pot"))
 	}
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
+	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetNamespace(ioam.NamespaceID(id), change)
 	}))
 }
@@ -177,10 +150,10 @@ func (a *Agent) putSchema(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var binding api.SchemaBinding
-	if err := decode(r, &binding); err != nil {
+	if err := service.Decode(r, &binding); err != nil {
 		return err
 	}
-	return done(w, a.bindSchema(ioam.NamespaceID(id), binding.Schema))
+	return service.Done(w, a.bindSchema(ioam.NamespaceID(id), binding.Schema))
 }
 
 func (a *Agent) putExport(w http.ResponseWriter, r *http.Request) error {
@@ -189,20 +162,20 @@ func (a *Agent) putExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var wanted api.NamespaceExport
-	if err := decode(r, &wanted); err != nil {
+	if err := service.Decode(r, &wanted); err != nil {
 		return err
 	}
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
+	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetExport(ioam.NamespaceID(id), wanted.Export, config.Sample(wanted.Sample))
 	}))
 }
 
 func (a *Agent) postSchema(w http.ResponseWriter, r *http.Request) error {
 	var schema api.Schema
-	if err := decode(r, &schema); err != nil {
+	if err := service.Decode(r, &schema); err != nil {
 		return err
 	}
-	return done(w, a.addSchema(schema))
+	return service.Done(w, a.addSchema(schema))
 }
 
 func (a *Agent) deleteSchema(w http.ResponseWriter, r *http.Request) error {
@@ -210,13 +183,13 @@ func (a *Agent) deleteSchema(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return done(w, a.removeSchema(ioam.SchemaID(id)))
+	return service.Done(w, a.removeSchema(ioam.SchemaID(id)))
 }
 
 func (a *Agent) postReload(w http.ResponseWriter, _ *http.Request) error {
 	done, err := a.reload()
 	if err == nil {
-		answer(w, http.StatusOK, done)
+		service.Answer(w, http.StatusOK, done)
 	}
 	return err
 }
@@ -225,33 +198,33 @@ func (a *Agent) postReload(w http.ResponseWriter, _ *http.Request) error {
 // removal.
 func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 	var request api.Stop
-	if err := decode(r, &request); err != nil {
+	if err := service.Decode(r, &request); err != nil {
 		return err
 	}
 	select {
 	case a.stop <- request.Remove:
 	default:
-		return refusef("the agent is already stopping")
+		return service.Refusef("the agent is already stopping")
 	}
 	if !request.Remove {
-		answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
+		service.Answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
 		return nil
 	}
 	select {
 	case r := <-a.removed:
 		if r.err == nil {
-			answer(w, http.StatusOK, api.Stopped{Warnings: nonNil(r.warnings)})
+			service.Answer(w, http.StatusOK, api.Stopped{Warnings: service.NonNil(r.warnings)})
 		}
 		return r.err
 	case <-a.closing:
-		return refusef("the agent stopped for another reason and left the data plane; remove it with 'waymark agent stop --remove'")
+		return service.Refusef("the agent stopped for another reason and left the data plane; remove it with 'waymark agent stop --remove'")
 	}
 }
 
 func pathNumber(r *http.Request, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(r.PathValue("id"), 0, bits)
 	if err != nil {
-		return 0, badRequest{fmt.Errorf("%q is not a number of %d bits", r.PathValue("id"), bits)}
+		return 0, service.BadRequest(fmt.Errorf("%q is not a number of %d bits", r.PathValue("id"), bits))
 	}
 	return n, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/config"
 )
 
@@ -29,9 +30,9 @@ func TestHealthzBesideMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	free.Close()
-	h := newHarness(t, strings.Replace(baseConfig, "listen: none", `listen: "`+free.Addr().String()+`"`, 1))
-	h.start()
-	at, err := url.Parse(h.status().Metrics)
+	h := newHarness(t, strings.Replace(agenttest.BaseConfig, "listen: none", `listen: "`+free.Addr().String()+`"`, 1))
+	h.Start()
+	at, err := url.Parse(h.Status().Metrics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +50,6 @@ func TestHealthzBesideMetrics(t *testing.T) {
 		}
 	}
 	ask(http.StatusOK, `"ok"`)
-	h.system.setIOAM6(true)
+	h.System.SetIOAM6(true)
 	ask(http.StatusServiceUnavailable, `"error"`)
 }

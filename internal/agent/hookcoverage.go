@@ -43,7 +43,7 @@ func (h *hookCoverage) note(g hookwatch.Gap) {
 }
 
 func (h *hookCoverage) nameOf(index model.IfIndex) string {
-	for _, i := range h.state.Load().resolved.Node.Interfaces {
+	for _, i := range h.state.Load().Resolved.Node.Interfaces {
 		if i.Index == index {
 			return i.Name
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/hookwatch"
 	"github.com/waymark-net/waymark/internal/loss"
@@ -14,8 +15,8 @@ import (
 // While a hook is not executed, blocks are not complete; both hooks of an interface have to be
 // executed again.
 func TestHooksNotExecuted(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	tells := only[*hooks](h).told
 	if len(tells) != 1 {
 		t.Fatalf("%d services are told", len(tells))
@@ -23,7 +24,7 @@ func TestHooksNotExecuted(t *testing.T) {
 	since := time.Now()
 	at := func(s int) time.Time { return since.Add(time.Duration(s) * time.Second) }
 	why := func(from, to int) loss.Reasons {
-		return h.datapath.Coverage().Within("red", coverage.Both, at(from).UnixNano(), at(to).UnixNano())
+		return h.Datapath.Coverage().Within("red", coverage.Both, at(from).UnixNano(), at(to).UnixNano())
 	}
 	in, out := hookwatch.Key{Index: 2, Ingress: true}, hookwatch.Key{Index: 2}
 	tells[0](hookwatch.Gap{Key: in, Cause: hookwatch.Detached, Since: at(10)})

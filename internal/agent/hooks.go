@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
@@ -20,7 +21,7 @@ import (
 // in their places. The kernel notifies of changes of queueing disciplines and filters; of
 // tcx and XDP it does not, so they are looked at every second.
 type hooks struct {
-	idle
+	service.Idle
 	*core
 	refresh func() error
 	changed chan model.IfIndex
@@ -59,7 +60,7 @@ const (
 // It is called before the agent runs.
 func (h *hooks) notExecuting(tell func(hookwatch.Gap)) { h.told = append(h.told, tell) }
 
-func (h *hooks) run(ctx context.Context) error {
+func (h *hooks) Run(ctx context.Context) error {
 	go h.follow(ctx)
 	period := time.NewTicker(hookPeriod)
 	defer period.Stop()
@@ -72,7 +73,7 @@ func (h *hooks) run(ctx context.Context) error {
 			round++
 		case index := <-h.changed:
 			which[index] = true
-			if !sleep(ctx, filterSettle) {
+			if !service.Sleep(ctx, filterSettle) {
 				return nil
 			}
 			h.drain(which)
@@ -110,7 +111,7 @@ func (h *hooks) follow(ctx context.Context) {
 			return
 		}
 		h.log.Debug("watch the filters again", "error", err)
-		if !sleep(ctx, watchRetry) {
+		if !service.Sleep(ctx, service.RetryPeriod) {
 			return
 		}
 	}
@@ -122,7 +123,7 @@ func (h *hooks) selection(which map[model.IfIndex]bool) func(model.IfIndex, data
 	if len(which) > 0 {
 		return func(index model.IfIndex, _ datapath.AttachMode) bool { return which[index] }
 	}
-	served := h.state.Load().resolved.Node.Interfaces
+	served := h.state.Load().Resolved.Node.Interfaces
 	turn := make(map[model.IfIndex]bool)
 	for range min(filterQuota/2, len(served)) {
 		h.turn = (h.turn + 1) % len(served)
@@ -216,7 +217,7 @@ func (h *hooks) putBack(served map[model.IfIndex]model.Interface, reattach, repo
 
 func (h *hooks) served() map[model.IfIndex]model.Interface {
 	served := make(map[model.IfIndex]model.Interface)
-	for _, i := range h.state.Load().resolved.Node.Interfaces {
+	for _, i := range h.state.Load().Resolved.Node.Interfaces {
 		served[i.Index] = i
 	}
 	return served
@@ -229,7 +230,7 @@ func (h *hooks) count(now time.Time) {
 	if err != nil {
 		return
 	}
-	fast := len(h.state.Load().resolved.Fast) > 0
+	fast := len(h.state.Load().Resolved.Fast) > 0
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.xdp = make(map[model.IfIndex]string)
@@ -254,10 +255,10 @@ func directionOf(ingress bool) string {
 	return "egress"
 }
 
-func (h *hooks) warnings(s *state) (ws []health.Warning) {
+func (h *hooks) Warnings(s *service.State) (ws []health.Warning) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, i := range s.resolved.Node.Interfaces {
+	for _, i := range s.Resolved.Node.Interfaces {
 		for _, ingress := range []bool{true, false} {
 			ws = append(ws, health.CheckHook(h.fact(i, ingress, time.Now()))...)
 		}
@@ -299,7 +300,7 @@ func (h *hooks) logBegin() {
 		return
 	}
 	now := make(map[health.Warning]bool)
-	for _, w := range h.warnings(s) {
+	for _, w := range h.Warnings(s) {
 		which := health.Warning{Code: w.Code, Interface: w.Interface}
 		if !h.logged[which] && !now[which] {
 			h.logWarning(w)
@@ -309,8 +310,8 @@ func (h *hooks) logBegin() {
 	h.logged = now
 }
 
-// report lists the hooks of each interface.
-func (h *hooks) report(s *state, out *api.Status) {
+// Report lists the hooks of each interface.
+func (h *hooks) Report(s *service.State, out *api.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for n := range out.Interfaces {
@@ -336,18 +337,18 @@ func (h *hooks) report(s *state, out *api.Status) {
 }
 
 var (
-	descHookExecuted = desc("hook_executed", "Whether the program on a hook is attached, in its place among those of others, and sees the packets that the interface counts: 1 or 0.", "interface", "hook")
-	descHookRepairs  = desc("hook_repairs_total", "How often the agent put a program back on its hook or in its place.")
+	descHookExecuted = service.Metric("hook_executed", "Whether the program on a hook is attached, in its place among those of others, and sees the packets that the interface counts: 1 or 0.", "interface", "hook")
+	descHookRepairs  = service.Metric("hook_repairs_total", "How often the agent put a program back on its hook or in its place.")
 )
 
-func (h *hooks) collect(g *metrics.Gatherer) {
+func (h *hooks) Collect(g *metrics.Gatherer) {
 	s := h.state.Load()
 	if s == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, i := range s.resolved.Node.Interfaces {
+	for _, i := range s.Resolved.Node.Interfaces {
 		for _, ingress := range []bool{true, false} {
 			k := hookwatch.Key{Index: i.Index, Ingress: ingress}
 			if _, ok := h.looks[k]; !ok {

@@ -3,48 +3,23 @@
 package agent
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 )
-
-// id is a setting of the fake kernel, which counts reads.
-func id[T ~uint16 | ~uint32 | ~uint64](s *fakeSystem, name string, absent T) (T, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.idsRead++
-	return cmp.Or(T(s.ids[name]), absent), nil
-}
-
-func (s *fakeSystem) NodeID() (ioam.NodeID, error) { return id(s, "id", ioam.NodeIDUnavailable) }
-func (s *fakeSystem) NodeIDWide() (ioam.NodeIDWide, error) {
-	return id(s, "wide", ioam.NodeIDWideUnavailable)
-}
-func (s *fakeSystem) InterfaceID(name string) (ioam.InterfaceID, error) {
-	return id(s, name+".id", ioam.InterfaceIDUnavailable)
-}
-func (s *fakeSystem) InterfaceIDWide(name string) (ioam.InterfaceIDWide, error) {
-	return id(s, name+".wide", ioam.InterfaceIDWideUnavailable)
-}
-
-func (s *fakeSystem) setID(name string, value uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ids[name] = value
-}
 
 // Ids that the file leaves to the kernel follow the kernel's settings, with a line in
 // the log; those in the file do not change.
 func TestIDsFollowTheKernel(t *testing.T) {
 	const file = "node: {id-wide: 22}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}, {name: eth1, id: 7, id-wide: 8}]\n"
 	h := newHarness(t, file)
-	h.start()
+	h.Start()
 	for _, tt := range []struct {
 		setting string
 		value   uint64
@@ -55,16 +30,16 @@ func TestIDsFollowTheKernel(t *testing.T) {
 		{"eth0.id", 6, func(c model.NodeConfig) uint64 { return uint64(c.Interfaces[0].ID) }, "setting=net.ipv6.conf.eth0.ioam6_id was=65535 is=6"},
 		{"eth0.wide", 9, func(c model.NodeConfig) uint64 { return uint64(c.Interfaces[0].IDWide) }, "setting=net.ipv6.conf.eth0.ioam6_id_wide was=4294967295 is=9"},
 	} {
-		h.system.setID(tt.setting, tt.value)
-		eventually(t, tt.setting+" follows", func() bool { return tt.is(h.datapath.running().Node) == tt.value })
-		eventually(t, tt.line, func() bool { return strings.Count(h.log.String(), tt.line) == 1 })
+		h.System.SetID(tt.setting, tt.value)
+		agenttest.Eventually(t, tt.setting+" follows", func() bool { return tt.is(h.Datapath.Running().Node) == tt.value })
+		agenttest.Eventually(t, tt.line, func() bool { return strings.Count(h.Log.String(), tt.line) == 1 })
 	}
-	before := h.datapath.applications()
+	before := h.Datapath.Applications()
 	for _, setting := range []string{"wide", "eth1.id", "eth1.wide"} {
-		h.system.setID(setting, 99)
+		h.System.SetID(setting, 99)
 	}
-	time.Sleep(2*clockPeriod + 2*settleTime)
-	if n := h.datapath.running().Node; h.datapath.applications() != before || n.IDWide != 22 || n.Interfaces[1].ID != 7 || n.Interfaces[1].IDWide != 8 {
+	time.Sleep(2*service.PollPeriod + 2*settleTime)
+	if n := h.Datapath.Running().Node; h.Datapath.Applications() != before || n.IDWide != 22 || n.Interfaces[1].ID != 7 || n.Interfaces[1].IDWide != 8 {
 		t.Errorf("settings for ids of the file changed %+v", n)
 	}
 }
@@ -73,16 +48,16 @@ func TestIDsFollowTheKernel(t *testing.T) {
 // possible.
 func TestUnusableIDIsLoggedOnce(t *testing.T) {
 	h := newHarness(t, "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, id: 7}, {name: eth1}]\n")
-	h.start()
-	h.system.setID("eth1.id", 7)
+	h.Start()
+	h.System.SetID("eth1.id", 7)
 	const line = "7 is also the id of interfaces[0]"
-	eventually(t, line, func() bool { return strings.Contains(h.log.String(), line) })
+	agenttest.Eventually(t, line, func() bool { return strings.Contains(h.Log.String(), line) })
 	time.Sleep(3 * retryTime)
-	if n := strings.Count(h.log.String(), line); n != 1 {
+	if n := strings.Count(h.Log.String(), line); n != 1 {
 		t.Errorf("it is in the log %d times", n)
 	}
-	h.system.setID("eth1.id", 8)
-	eventually(t, "the id is taken", func() bool { return h.datapath.running().Node.Interfaces[1].ID == 8 })
+	h.System.SetID("eth1.id", 8)
+	agenttest.Eventually(t, "the id is taken", func() bool { return h.Datapath.Running().Node.Interfaces[1].ID == 8 })
 }
 
 // With many interfaces, each look reads some of them, and finally reaches the last one.
@@ -91,28 +66,28 @@ func TestLooksForIDsAreBounded(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("node: {}\nmetrics: {listen: none}\ninterfaces:\n")
 	h := newHarness(t, "")
-	h.system.setLinks(func(l map[string]config.Link) {
+	h.System.SetLinks(func(l map[string]config.Link) {
 		for i := range ports {
 			l[fmt.Sprint("port", i)] = config.Link{Index: model.IfIndex(100 + i), MTU: 1500}
 			fmt.Fprintf(&file, "  - {name: port%d}\n", i)
 		}
 	})
-	h.write(file.String())
-	h.start()
-	time.Sleep(clockPeriod / 2)
+	h.Write(file.String())
+	h.Start()
+	time.Sleep(service.PollPeriod / 2)
 	read := func() int {
-		h.system.mu.Lock()
-		defer h.system.mu.Unlock()
-		return h.system.idsRead
+		h.System.Mu.Lock()
+		defer h.System.Mu.Unlock()
+		return h.System.IDsRead
 	}
 	before := read()
 	const looks = 3
-	time.Sleep(looks * clockPeriod)
+	time.Sleep(looks * service.PollPeriod)
 	if got := read() - before; got < 2+2*idsPerLook || got > (looks+1)*(2+2*idsPerLook) {
 		t.Errorf("%d settings were read in %d looks, of %d at most each", got, looks, 2+2*idsPerLook)
 	}
-	h.system.setID(fmt.Sprintf("port%d.id", ports-1), 77)
-	eventually(t, "the last interface's turn", func() bool {
-		return h.datapath.running().Node.Interfaces[ports-1].ID == 77
+	h.System.SetID(fmt.Sprintf("port%d.id", ports-1), 77)
+	agenttest.Eventually(t, "the last interface's turn", func() bool {
+		return h.Datapath.Running().Node.Interfaces[ports-1].ID == 77
 	})
 }

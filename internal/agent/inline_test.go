@@ -5,6 +5,7 @@ package agent
 import (
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -21,13 +22,13 @@ func TestInlineOnRouterIsWarnedOf(t *testing.T) {
 		{"router's own packets", true, false, false},
 		{"host", false, true, false},
 	} {
-		h := newHarness(t, baseConfig+rule)
-		h.system.router = tt.router
+		h := newHarness(t, agenttest.BaseConfig+rule)
+		h.System.Router = tt.router
 		if tt.elsewhere {
-			h.system.elsewhere = mustAddr("2001:db8::7")
+			h.System.Elsewhere = mustAddr("2001:db8::7")
 		}
-		h.start()
-		if got := h.warned(health.InlineForwarded); got != tt.warned {
+		h.Start()
+		if got := h.Warned(health.InlineForwarded); got != tt.warned {
 			t.Errorf("%s: warned %v, want %v", tt.name, got, tt.warned)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
@@ -110,18 +111,18 @@ func (c *ipfixCollector) address() string { return "udp://" + c.conn.LocalAddr()
 func TestIPFIXExport(t *testing.T) {
 	first, second := newIPFIXCollector(t, "[::1]:0"), newIPFIXCollector(t, "127.0.0.1:0")
 	ipfixTo := func(lines ...string) string {
-		return baseConfig + "export:\n  - " + strings.Join(lines, "\n  - ") + "\n"
+		return agenttest.BaseConfig + "export:\n  - " + strings.Join(lines, "\n  - ") + "\n"
 	}
 	one := fmt.Sprintf("{kind: ipfix, address: %q}", first.address())
 	two := fmt.Sprintf("{kind: ipfix, address: %q, observation-domain: 99}", second.address())
 	h := newHarness(t, ipfixTo(one))
 	var counters datapath.Counters
 	counters.Index, counters.Name, counters.RecordsLost, counters.ExportsSuppressed = 2, "eth0", 4, 5
-	h.datapath.setCounters(counters)
-	h.start()
-	domain := fmt.Sprintf("domain=%d", h.status().Node.ID)
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "the trace has arrived", func() bool {
+	h.Datapath.SetCounters(counters)
+	h.Start()
+	domain := fmt.Sprintf("domain=%d", h.Status().Node.ID)
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "the trace has arrived", func() bool {
 		return first.count("ingressInterface=2", "ioamHopIndex=0", "ioamHopCount=1", "ioamNodeId=2", "ipTotalLength=128", "destinationTransportPort=9", domain) == 1
 	})
 	for _, want := range []string{"observationDomainName=gamma", "interfaceName=eth0", "ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
@@ -129,14 +130,14 @@ func TestIPFIXExport(t *testing.T) {
 			t.Errorf("the collector did not get %s: %q", want, first.lines)
 		}
 	}
-	eventually(t, "it is counted", func() bool { return h.status().Records.Sinks[0].Written == 1 })
+	agenttest.Eventually(t, "it is counted", func() bool { return h.Status().Records.Sinks[0].Written == 1 })
 
-	h.write(ipfixTo(one, two))
-	if _, err := h.client.Reload(context.Background()); err != nil {
+	h.Write(ipfixTo(one, two))
+	if _, err := h.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "both have it", func() bool {
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "both have it", func() bool {
 		return first.count("ioamNodeId=2", domain) == 2 && second.count("ioamNodeId=2", "domain=99") == 1
 	})
 	first.mu.Lock()
@@ -144,15 +145,15 @@ func TestIPFIXExport(t *testing.T) {
 		t.Errorf("a reload that keeps an exporter made sessions from %v", first.from)
 	}
 	first.mu.Unlock()
-	eventually(t, "it is counted, and nothing was refused", func() bool {
-		e := h.status().Records.Sinks
+	agenttest.Eventually(t, "it is counted, and nothing was refused", func() bool {
+		e := h.Status().Records.Sinks
 		return e[1].Written == 1 && *e[0].Connected && *e[1].Connected
 	})
-	e := h.status().Records.Sinks
+	e := h.Status().Records.Sinks
 	if len(e) != 2 || e[0].Name != "ipfix:"+first.address() || e[0].Connected == nil || !*e[0].Connected || e[0].Messages == 0 || e[0].Octets == 0 || e[0].Dropped+e[0].Failed != 0 {
 		t.Errorf("status %+v", e)
 	}
-	metrics, err := h.client.Metrics(context.Background())
+	metrics, err := h.Client.Metrics(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,12 +172,12 @@ func TestIPFIXExport(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	h.write(ipfixTo(two))
-	if _, err := h.client.Reload(context.Background()); err != nil {
+	h.Write(ipfixTo(two))
+	if _, err := h.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "the second has it", func() bool { return second.count("ioamNodeId=2") == 2 })
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "the second has it", func() bool { return second.count("ioamNodeId=2") == 2 })
 	if first.count("ioamNodeId=2") != 2 {
 		t.Error("an exporter that is no longer configured still sends")
 	}
@@ -185,16 +186,16 @@ func TestIPFIXExport(t *testing.T) {
 // Records that the agent has when it ends are sent.
 func TestIPFIXExportAtTheEnd(t *testing.T) {
 	c := newIPFIXCollector(t, "[::1]:0")
-	h := newHarness(t, baseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
+	h.Start()
 	for range 100 {
-		h.datapath.records <- removed(t, "2001:db8:2::2")
+		h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
 	}
-	eventually(t, "all are read", func() bool { return h.status().Records.Read == 100 })
-	if err := h.end(); err != nil {
+	agenttest.Eventually(t, "all are read", func() bool { return h.Status().Records.Read == 100 })
+	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all have arrived", func() bool { return c.count("ioamNodeId=2") == 100 })
+	agenttest.Eventually(t, "all have arrived", func() bool { return c.count("ioamNodeId=2") == 100 })
 }
 
 // Records in a data plane that is removed are sent; in one that stays, they are left
@@ -202,19 +203,19 @@ func TestIPFIXExportAtTheEnd(t *testing.T) {
 func TestIPFIXExportAtTheRemoval(t *testing.T) {
 	for _, removing := range []bool{true, false} {
 		c := newIPFIXCollector(t, "[::1]:0")
-		h := newHarness(t, baseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
-		h.datapath.waiting = []datapath.Record{removed(t, "2001:db8:2::2")}
-		h.start()
-		if _, err := h.client.Stop(t.Context(), api.Stop{Remove: removing}); err != nil {
+		h := newHarness(t, agenttest.BaseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
+		h.Datapath.Waiting = []datapath.Record{agenttest.RemovedHeader(t, "2001:db8:2::2")}
+		h.Start()
+		if _, err := h.Client.Stop(t.Context(), api.Stop{Remove: removing}); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-h.done; err != nil {
+		if err := <-h.Done; err != nil {
 			t.Fatal(err)
 		}
-		h.done <- nil
+		h.Done <- nil
 		if removing {
-			eventually(t, "it has arrived", func() bool { return c.count("ioamNodeId=2") == 1 })
-		} else if n := c.count("ioamNodeId=2"); n != 0 || !h.datapath.wanted.Load() {
+			agenttest.Eventually(t, "it has arrived", func() bool { return c.count("ioamNodeId=2") == 1 })
+		} else if n := c.count("ioamNodeId=2"); n != 0 || !h.Datapath.Wanted.Load() {
 			t.Errorf("%d records were sent that are the next agent's", n)
 		}
 	}
@@ -224,36 +225,36 @@ func TestCollectorAway(t *testing.T) {
 	gone := newIPFIXCollector(t, "[::1]:0")
 	address := gone.conn.LocalAddr().String()
 	gone.conn.Close()
-	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"udp://"+address+"\"}]\n")
-	h.start()
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "a warning", func() bool { return h.warned(health.CollectorAway) })
-	if log := h.log.String(); !strings.Contains(log, "the collector cannot be reached") || !strings.Contains(log, "connection refused") {
+	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: ipfix, address: \"udp://"+address+"\"}]\n")
+	h.Start()
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "a warning", func() bool { return h.Warned(health.CollectorAway) })
+	if log := h.Log.String(); !strings.Contains(log, "the collector cannot be reached") || !strings.Contains(log, "connection refused") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
 	// between two attempts: during one, the record is in flight
-	eventually(t, "the record waits", func() bool {
-		e := h.status().Records.Sinks[0]
+	agenttest.Eventually(t, "the record waits", func() bool {
+		e := h.Status().Records.Sinks[0]
 		return e.Queued == 1 && !*e.Connected && e.Error != ""
 	})
 	back := newIPFIXCollector(t, address)
-	eventually(t, "the record arrives", func() bool { return back.count("ioamNodeId=2") == 1 })
-	eventually(t, "no warning", func() bool { return !h.warned(health.CollectorAway) })
+	agenttest.Eventually(t, "the record arrives", func() bool { return back.count("ioamNodeId=2") == 1 })
+	agenttest.Eventually(t, "no warning", func() bool { return !h.Warned(health.CollectorAway) })
 }
 
 // A session that cannot be prepared is an error in the configuration.
 func TestIPFIXExportRefused(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	h.write(baseConfig + "export: [{kind: ipfix, address: \"tls://[::1]\", tls: {ca: /nowhere.pem}}]\n")
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	h.Write(agenttest.BaseConfig + "export: [{kind: ipfix, address: \"tls://[::1]\", tls: {ca: /nowhere.pem}}]\n")
 	var refused *api.Error
-	if _, err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) != 1 {
+	if _, err := h.Client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) != 1 {
 		t.Fatalf("reloaded with credentials that cannot be read: %v", err)
 	}
 	if f := refused.Faults[0]; f.Line == 0 || f.Path != "export[0].tls.ca" || !strings.Contains(f.Problem, "open /nowhere.pem: no such file") {
 		t.Errorf("fault %+v", f)
 	}
-	if n := len(h.status().Records.Sinks); n != 0 {
+	if n := len(h.Status().Records.Sinks); n != 0 {
 		t.Errorf("%d exporters", n)
 	}
 }
@@ -263,10 +264,10 @@ func TestIPFIXCollectorUntrusted(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(server.Close)
-	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"tls://"+server.Listener.Addr().String()+"\"}]\n")
-	h.start()
-	eventually(t, "a warning", func() bool { return h.warned(health.CollectorAway) })
-	for _, w := range h.status().Warnings {
+	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: ipfix, address: \"tls://"+server.Listener.Addr().String()+"\"}]\n")
+	h.Start()
+	agenttest.Eventually(t, "a warning", func() bool { return h.Warned(health.CollectorAway) })
+	for _, w := range h.Status().Warnings {
 		if w.Code == health.CollectorAway && (!strings.Contains(w.Text, "unknown authority") || !strings.HasPrefix(w.Cure, "set tls.ca to the authority ")) {
 			t.Errorf("%+v", w)
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
@@ -17,18 +19,15 @@ import (
 type knownUntil struct {
 	*core
 	hooks    *hooks
-	unserved *unserved
+	unserved *measure.UnservedInterfaces
 
 	mu   sync.Mutex // while it looks
 	turn int        // of the clsact hooks that are looked at next
 }
 
-// fewLooks is at how many interfaces with clsact one looks who does so often.
-const fewLooks = 256
-
-// look looks at the hooks, of clsact at those of some interfaces at most, and compares their
+// Look looks at the hooks, of clsact at those of some interfaces at most, and compares their
 // packets with those of the devices. Repairs are left to the watch of the hooks.
-func (k *knownUntil) look(most int) {
+func (k *knownUntil) Look(most int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.state.Load() == nil {
@@ -46,7 +45,7 @@ func (k *knownUntil) look(most int) {
 }
 
 func (k *knownUntil) selection(most int) func(model.IfIndex, datapath.AttachMode) bool {
-	served := k.state.Load().resolved.Node.Interfaces
+	served := k.state.Load().Resolved.Node.Interfaces
 	if len(served) <= most {
 		return func(model.IfIndex, datapath.AttachMode) bool { return true }
 	}
@@ -67,37 +66,37 @@ func (h *hooks) executed(now time.Time, quiet time.Duration) time.Time {
 	return h.watch.Known(now, quiet)
 }
 
-// passed is until when all times are noted, not after now, in which packets may have passed the
-// programs of served interfaces.
-func (k *knownUntil) passed(now time.Time) time.Time {
-	if since := k.changing.since(); !since.IsZero() && since.Before(now) {
+// NotedUntil is until when all times are noted, not after now, in which packets may have passed the
+// programs of served interfaces. A hook that counts nothing for the quiet time counts as idle.
+func (k *knownUntil) NotedUntil(now time.Time, quiet time.Duration) time.Time {
+	if since := k.changing.Since(); !since.IsZero() && since.Before(now) {
 		now = since
 	}
-	return k.hooks.executed(now, reportPeriod/2)
+	return k.hooks.executed(now, quiet)
 }
 
 // unknown is why packets may have passed uncounted until a time, which is not known yet; 0: all
 // such times are noted.
 func (k *knownUntil) unknown(until time.Time, quiet time.Duration) (why loss.Reasons) {
-	if since := k.changing.since(); !since.IsZero() && !since.After(until) {
+	if since := k.changing.Since(); !since.IsZero() && !since.After(until) {
 		why |= loss.InterfacesChanged
 	}
 	if k.hooks.executed(until, quiet).Before(until) {
 		why |= loss.NotExecuted
 	}
-	if k.unserved.looked(until).Before(until) {
+	if k.unserved.NotedUntil(until).Before(until) {
 		why |= loss.UnservedInterface
 	}
 	return why
 }
 
-// await looks again and again until all gaps before a time are noted, or until an end. A hook that
+// Await looks again and again until all gaps before a time are noted, or until an end. A hook that
 // counts nothing for two pauses counts as idle. The result is what is still unknown.
-func (k *knownUntil) await(ctx context.Context, until, end time.Time, pause time.Duration) loss.Reasons {
+func (k *knownUntil) Await(ctx context.Context, until, end time.Time, pause time.Duration) loss.Reasons {
 	for {
-		k.look(len(k.state.Load().resolved.Node.Interfaces))
+		k.Look(len(k.state.Load().Resolved.Node.Interfaces))
 		why := k.unknown(until, 2*pause)
-		if why == 0 || time.Now().Add(pause).After(end) || !sleep(ctx, pause) {
+		if why == 0 || time.Now().Add(pause).After(end) || !service.Sleep(ctx, pause) {
 			return why
 		}
 	}

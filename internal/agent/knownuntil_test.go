@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/measure"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/coverage"
@@ -26,40 +28,40 @@ func TestOnlyKnownBlocksAreComplete(t *testing.T) {
 		do   func(h *harness, device *device)
 	}{
 		{"detached", func(h *harness, _ *device) {
-			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX})
+			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX})
 		}},
 		{"displaced", func(h *harness, _ *device) {
-			h.datapath.mu.Lock()
-			h.datapath.stuck = true
-			h.datapath.mu.Unlock()
-			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true})
+			h.Datapath.Mu.Lock()
+			h.Datapath.Stuck = true
+			h.Datapath.Mu.Unlock()
+			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true})
 		}},
 		{"looks fail", func(h *harness, _ *device) {
-			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true, Fault: "permission denied"})
+			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true, Fault: "permission denied"})
 		}},
 		{"bypassed", func(_ *harness, d *device) { d.bypass() }},
 		{"a change of interfaces is not in force", func(h *harness, _ *device) {
-			h.datapath.setRefusal(errors.New("not now"))
-			h.system.setLinks(func(links map[string]config.Link) { delete(links, "eth0") })
+			h.Datapath.SetRefusal(errors.New("not now"))
+			h.System.SetLinks(func(links map[string]config.Link) { delete(links, "eth0") })
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHarness(t, baseConfig+`
+			h := newHarness(t, agenttest.BaseConfig+`
 measurement: {block: 200ms}
 flows: [{name: red, direction: in, source: "2001:db8::1", segments: ["fc00:2::e"]}]
 `)
-			h.datapath.setHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true})
-			h.start()
+			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true})
+			h.Start()
 			d := startDevice(t, h)
 			last := func() *api.Block {
-				list, err := h.client.MeasuredFlows(context.Background())
+				list, err := h.Client.MeasuredFlows(context.Background())
 				if err != nil {
 					t.Fatal(err)
 				}
 				return list[0].Last
 			}
 			complete := 0
-			eventually(t, "complete blocks", func() bool {
+			agenttest.Eventually(t, "complete blocks", func() bool {
 				if b := last(); b != nil && b.Complete {
 					complete++
 				}
@@ -67,7 +69,7 @@ flows: [{name: red, direction: in, source: "2001:db8::1", segments: ["fc00:2::e"
 			})
 			begun := time.Now()
 			tt.do(h, d)
-			eventually(t, "further blocks", func() bool {
+			agenttest.Eventually(t, "further blocks", func() bool {
 				b := last()
 				if b.Start.Add(200*time.Millisecond).After(begun.Add(20*time.Millisecond)) && b.Complete {
 					t.Fatalf("the block from %v after it until %v is complete", b.Start.Sub(begun), b.Start.Sub(begun)+200*time.Millisecond)
@@ -97,9 +99,9 @@ func startDevice(t *testing.T, h *harness) *device {
 			if !d.past.Load() {
 				hook++
 			}
-			h.datapath.mu.Lock()
-			h.datapath.devices = []datapath.DeviceTraffic{{Index: 3, Received: n, AtIngress: hook}}
-			h.datapath.mu.Unlock()
+			h.Datapath.Mu.Lock()
+			h.Datapath.Traffic = []datapath.DeviceTraffic{{Index: 3, Received: n, AtIngress: hook}}
+			h.Datapath.Mu.Unlock()
 		}
 	}()
 	return d
@@ -110,60 +112,60 @@ func (d *device) resume() { d.past.Store(false) }
 
 // What is not known in time is a reason for each flow that it may concern.
 func TestUnsettledBlocks(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	k := only[*measured](h).known
-	eventually(t, "the first configuration is in force", func() bool { return k.changing.since().IsZero() })
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	k := &knownUntil{core: &h.agent.core, hooks: only[*hooks](h), unserved: only[*measure.UnservedInterfaces](h)}
+	agenttest.Eventually(t, "the first configuration is in force", func() bool { return k.changing.Since().IsZero() })
 	block := time.Now()
-	if why := k.await(context.Background(), block, block.Add(patience.Of(time.Second)), time.Millisecond); why != 0 {
+	if why := k.Await(context.Background(), block, block.Add(patience.Of(time.Second)), time.Millisecond); why != 0 {
 		t.Errorf("nothing happens, and %v is not known", why)
 	}
-	k.changing.note()
+	k.changing.Noticed()
 	block = time.Now()
-	if why := k.await(context.Background(), block, block.Add(50*time.Millisecond), time.Millisecond); why != loss.InterfacesChanged {
+	if why := k.Await(context.Background(), block, block.Add(50*time.Millisecond), time.Millisecond); why != loss.InterfacesChanged {
 		t.Errorf("a change is not in force, and %v is not known", why)
 	}
-	if since := k.changing.begin(false); since.IsZero() || since.After(block) || k.changing.since() != since {
-		t.Errorf("changing since %v and %v", since, k.changing.since())
+	if since := k.changing.Begin(false); since.IsZero() || since.After(block) || k.changing.Since() != since {
+		t.Errorf("changing since %v and %v", since, k.changing.Since())
 	}
-	k.changing.end(false)
-	if k.changing.since().IsZero() {
+	k.changing.End(false)
+	if k.changing.Since().IsZero() {
 		t.Error("a change that failed is in force")
 	}
-	k.changing.begin(true)
-	k.changing.end(true)
-	if since := k.changing.since(); !since.IsZero() {
+	k.changing.Begin(true)
+	k.changing.End(true)
+	if since := k.changing.Since(); !since.IsZero() {
 		t.Errorf("all is in force, and changing since %v", since)
 	}
-	k.changing.begin(true)
-	k.changing.end(false)
-	if since := k.changing.since(); !since.IsZero() {
+	k.changing.Begin(true)
+	k.changing.End(false)
+	if since := k.changing.Since(); !since.IsZero() {
 		t.Errorf("a change that was refused is still to come, since %v", since)
 	}
 }
 
 // Blocks during a gap that lasts are not complete, whatever else ends at the hook.
 func TestGapsOfOneHook(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	now := time.Now()
 	watch := only[*hooks](h)
 	hook := datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true}
 	set := func(attached bool, second int) {
 		hook.Attached = attached
-		h.datapath.setHook(hook)
-		h.datapath.mu.Lock()
-		h.datapath.devices = []datapath.DeviceTraffic{{Index: 3, Received: uint64(1000 + 100*second), AtIngress: 500}}
-		h.datapath.mu.Unlock()
+		h.Datapath.SetHook(hook)
+		h.Datapath.Mu.Lock()
+		h.Datapath.Traffic = []datapath.DeviceTraffic{{Index: 3, Received: uint64(1000 + 100*second), AtIngress: 500}}
+		h.Datapath.Mu.Unlock()
 		at := now.Add(time.Duration(second) * time.Second)
-		watch.note(watch.served(), h.datapath.Hooks(watch.selection(nil)), at)
+		watch.note(watch.served(), h.Datapath.Hooks(watch.selection(nil)), at)
 		watch.count(at)
 	}
 	for second := range 20 {
 		set(second != 12, second)
 	}
 	from, to := now.Add(30*time.Second), now.Add(31*time.Second)
-	if why := h.datapath.Coverage().Within("red", coverage.Both, from.UnixNano(), to.UnixNano()); why != loss.NotExecuted {
+	if why := h.Datapath.Coverage().Within("red", coverage.Both, from.UnixNano(), to.UnixNano()); why != loss.NotExecuted {
 		t.Errorf("a bypass lasts, and the reason is %q", why)
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
 )
 
 // links keeps the data plane attached to the interfaces that exist.
 type links struct {
-	idle
+	service.Idle
 	*core
 	refresh func() error
 	changed func() // tells who else follows the interfaces
@@ -23,7 +25,7 @@ const (
 	retryTime  = time.Second
 )
 
-func (l *links) run(ctx context.Context) error {
+func (l *links) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- l.system.WatchLinks(ctx, l.note) }()
 	logged := ""
@@ -38,7 +40,7 @@ func (l *links) run(ctx context.Context) error {
 			return err
 		case <-l.wake:
 		}
-		if !sleep(ctx, settleTime) {
+		if !service.Sleep(ctx, settleTime) {
 			return nil
 		}
 		err := l.refresh()
@@ -57,7 +59,7 @@ func (l *links) run(ctx context.Context) error {
 // note wakes the refresh, and remembers when the first change was noticed that is not in
 // force yet: packets may have come uncounted since.
 func (l *links) note() {
-	l.changing.note()
+	l.changing.Noticed()
 	l.changed()
 	l.look()
 }

@@ -10,14 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 func TestMetrics(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	var c datapath.Counters
 	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
 	c.Postcards, c.ExportsSuppressed, c.FlowsEvicted, c.SequencesEvicted = 7, 8, 9, 10
@@ -25,15 +26,15 @@ func TestMetrics(t *testing.T) {
 	c.Loopback = datapath.LoopbackCounters{Asked: 13, Returned: 14, Suppressed: 15}
 	c.Ingress[model.OutcomeTraceFilled], c.Egress[model.OutcomeEncapInserted] = 11, 22
 	c.IngressOptions[model.OutcomeTraceFilled] = 33
-	h.datapath.setCounters(c)
-	h.system.setIOAM6(true)
-	h.datapath.records <- removed(t, "2001:db8:2::2")
-	eventually(t, "the record is read", func() bool { return h.status().Records.Read == 1 })
-	h.write("{")
-	if _, err := h.client.Reload(context.Background()); err == nil {
+	h.Datapath.SetCounters(c)
+	h.System.SetIOAM6(true)
+	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
+	agenttest.Eventually(t, "the record is read", func() bool { return h.Status().Records.Read == 1 })
+	h.Write("{")
+	if _, err := h.Client.Reload(context.Background()); err == nil {
 		t.Fatal("a broken file was reloaded")
 	}
-	b, err := h.client.Metrics(context.Background())
+	b, err := h.Client.Metrics(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,16 +81,16 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestHealthz(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	if status, body := request(t, h, "GET", "/healthz", ""); status != 200 || !strings.Contains(body, `"ok"`) {
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	if status, body := h.Request("GET", "/healthz", ""); status != 200 || !strings.Contains(body, `"ok"`) {
 		t.Errorf("healthy: %d %s", status, body)
 	}
-	h.system.setIOAM6(true)
-	if status, body := request(t, h, "GET", "/healthz", ""); status != 503 || !strings.Contains(body, `"error"`) {
+	h.System.SetIOAM6(true)
+	if status, body := h.Request("GET", "/healthz", ""); status != 503 || !strings.Contains(body, `"error"`) {
 		t.Errorf("with an error: %d %s", status, body)
 	}
-	if !h.warned(health.KernelIOAM6) {
+	if !h.Warned(health.KernelIOAM6) {
 		t.Error("no warning kernel_ioam6_enabled")
 	}
 }
@@ -100,22 +101,22 @@ func TestMetricsListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	listen := func(address string) string {
-		return strings.Replace(baseConfig, "listen: none", `listen: "`+address+`"`, 1)
+		return strings.Replace(agenttest.BaseConfig, "listen: none", `listen: "`+address+`"`, 1)
 	}
 	h := newHarness(t, listen(taken.Addr().String()))
-	h.start() // the packets do not depend on it
-	if !h.warned(health.MetricsUnavailable) || h.status().Metrics != "" {
-		t.Errorf("no warning that the address is taken; metrics at %q", h.status().Metrics)
+	h.Start() // the packets do not depend on it
+	if !h.Warned(health.MetricsUnavailable) || h.Status().Metrics != "" {
+		t.Errorf("no warning that the address is taken; metrics at %q", h.Status().Metrics)
 	}
 	only[*metricsServer](h).retry()
-	logged := func() int { return strings.Count(h.log.String(), "warning=metrics_unavailable") }
-	if log := h.log.String(); logged() != 1 || !strings.Contains(log, "address already in use") || !strings.Contains(log, "cure=") {
+	logged := func() int { return strings.Count(h.Log.String(), "warning=metrics_unavailable") }
+	if log := h.Log.String(); logged() != 1 || !strings.Contains(log, "address already in use") || !strings.Contains(log, "cure=") {
 		t.Errorf("two attempts; the log says\n%s", log)
 	}
 	taken.Close()
 	only[*metricsServer](h).retry()
-	url := h.status().Metrics
-	if h.warned(health.MetricsUnavailable) || url == "" {
+	url := h.Status().Metrics
+	if h.Warned(health.MetricsUnavailable) || url == "" {
 		t.Fatalf("not served after the address was free: %q", url)
 	}
 	resp, err := http.Get(url)
@@ -137,11 +138,11 @@ func TestMetricsListener(t *testing.T) {
 	m.mu.Unlock()
 	server.Close()
 	m.failed(server, errors.New("accept: too many open files"))
-	if !h.warned(health.MetricsUnavailable) || logged() != 2 || !strings.Contains(h.log.String(), "too many open files") {
-		t.Errorf("a server that ended by itself; the log says\n%s", h.log)
+	if !h.Warned(health.MetricsUnavailable) || logged() != 2 || !strings.Contains(h.Log.String(), "too many open files") {
+		t.Errorf("a server that ended by itself; the log says\n%s", h.Log)
 	}
-	h.write(baseConfig)
-	if _, err := h.client.Reload(context.Background()); err != nil {
+	h.Write(agenttest.BaseConfig)
+	if _, err := h.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if resp, err := http.Get(url); err == nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -18,7 +19,7 @@ import (
 // there, it tries again: a namespace's loopback interface may come up later, and
 // packets do not depend on the metrics.
 type metricsServer struct {
-	idle
+	service.Idle
 	*core
 	pages func() *http.ServeMux
 
@@ -33,13 +34,13 @@ func newMetricsServer(c *core, pages func() *http.ServeMux) *metricsServer {
 	return &metricsServer{core: c, pages: pages, wanted: config.ListenNone}
 }
 
-func (m *metricsServer) prepare(p *plan) error {
-	p.commit(func() { m.set(p.next.config.Metrics.Listen) })
+func (m *metricsServer) Prepare(p *service.Plan) error {
+	p.OnCommit(func() { m.set(p.Next.Config.Metrics.Listen) })
 	return nil
 }
 
-func (m *metricsServer) run(ctx context.Context) error {
-	m.tasks.every(ctx, notePeriod, m.retry)
+func (m *metricsServer) Run(ctx context.Context) error {
+	m.tasks.Every(ctx, service.SamplePeriod, m.retry)
 	return nil
 }
 
@@ -104,7 +105,7 @@ func (m *metricsServer) stop() {
 	m.server, m.err, m.logged = nil, nil, ""
 }
 
-func (m *metricsServer) close(bool) { m.set(config.ListenNone) }
+func (m *metricsServer) Close(bool) { m.set(config.ListenNone) }
 
 func metricsWarning(err error) health.Warning {
 	return health.New(health.MetricsUnavailable, "",
@@ -112,7 +113,7 @@ func metricsWarning(err error) health.Warning {
 		"bring the loopback interface up, free the address, or set metrics.listen to another one or to "+string(config.ListenNone))
 }
 
-func (m *metricsServer) warnings(*state) []health.Warning {
+func (m *metricsServer) Warnings(*service.State) []health.Warning {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err == nil {
@@ -121,8 +122,8 @@ func (m *metricsServer) warnings(*state) []health.Warning {
 	return []health.Warning{metricsWarning(m.err)}
 }
 
-// report gives the URL of the metrics, "" while they are not served.
-func (m *metricsServer) report(_ *state, status *api.Status) {
+// Report gives the URL of the metrics, "" while they are not served.
+func (m *metricsServer) Report(_ *service.State, status *api.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server != nil {

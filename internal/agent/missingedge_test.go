@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -20,10 +21,10 @@ func TestMissingEdgeIsAnError(t *testing.T) {
 		"{name: late0, boundary: {default: ignore, namespaces: {123: strip}}}":  health.Error,
 		"{name: late0, boundary: {default: ignore, namespaces: {123: ignore}}}": health.Degraded,
 	} {
-		h := newHarness(t, strings.Replace(baseConfig, "interfaces:\n", "interfaces:\n  - "+yaml+"\n", 1))
-		h.start()
+		h := newHarness(t, strings.Replace(agenttest.BaseConfig, "interfaces:\n", "interfaces:\n  - "+yaml+"\n", 1))
+		h.Start()
 		found := false
-		for _, w := range h.status().Warnings {
+		for _, w := range h.Status().Warnings {
 			if w.Code == health.InterfaceMissing && w.Interface == "late0" {
 				if found = true; w.Severity != want {
 					t.Errorf("%s: %v, want %v: %s", yaml, w.Severity, want, w.Text)

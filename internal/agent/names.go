@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // names caches the addresses of collectors' names, so that only the first lookup waits
 // for DNS. It keeps packets to these collectors out of this node's encapsulations.
 type names struct {
-	idle
+	service.Idle
 	*core
 	lookup func(name string) []netip.Addr
 	peers  *peers
@@ -29,7 +30,7 @@ func newNames(c *core) *names {
 
 // host is the system, with cached names and the collectors of running sinks.
 type host struct {
-	System
+	service.System
 	names *names
 }
 
@@ -80,8 +81,8 @@ func (n *names) all() (list []string) {
 // namePeriod is how often names are looked up again.
 const namePeriod = 10 * time.Second
 
-func (n *names) run(ctx context.Context) error {
-	n.tasks.every(ctx, namePeriod, func() {
+func (n *names) Run(ctx context.Context) error {
+	n.tasks.Every(ctx, namePeriod, func() {
 		for _, name := range n.all() {
 			if n.refresh(name) {
 				n.look()

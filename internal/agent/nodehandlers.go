@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -15,17 +16,17 @@ import (
 )
 
 func (a *Agent) getInterfaces(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, nonNil(a.state.Load().config.Interfaces))
+	service.Answer(w, http.StatusOK, service.NonNil(a.state.Load().Config.Interfaces))
 	return nil
 }
 
 func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
 	var change api.InterfaceChange
-	if err := decode(r, &change); err != nil {
+	if err := service.Decode(r, &change); err != nil {
 		return err
 	}
 	if change == (api.InterfaceChange{}) {
-		return badRequest{errors.New("nothing to set; give role, boundary, or both")}
+		return service.BadRequest(errors.New("nothing to set; give role, boundary, or both"))
 	}
 	var roles *model.Role
 	if change.Role != nil {
@@ -40,13 +41,13 @@ func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *Agent) getDecapsulations(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, nonNil(a.state.Load().config.Decapsulations))
+	service.Answer(w, http.StatusOK, service.NonNil(a.state.Load().Config.Decapsulations))
 	return nil
 }
 
 func (a *Agent) postDecapsulation(w http.ResponseWriter, r *http.Request) error {
 	var d config.Decapsulation
-	if err := decode(r, &d); err != nil {
+	if err := service.Decode(r, &d); err != nil {
 		return err
 	}
 	err := a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddDecapsulation(d) })
@@ -56,7 +57,7 @@ func (a *Agent) postDecapsulation(w http.ResponseWriter, r *http.Request) error 
 func (a *Agent) deleteDecapsulation(w http.ResponseWriter, r *http.Request) error {
 	destination, err := netip.ParseAddr(r.PathValue("address"))
 	if err != nil {
-		return badRequest{fmt.Errorf("%q is not an address", r.PathValue("address"))}
+		return service.BadRequest(fmt.Errorf("%q is not an address", r.PathValue("address")))
 	}
 	err = a.editConfig(func(c *config.Config) (*config.Config, error) { return c.RemoveDecapsulation(destination) })
 	return a.changed(w, err, "", nil, health.RemovedDecapsulation(destination))
@@ -64,11 +65,11 @@ func (a *Agent) deleteDecapsulation(w http.ResponseWriter, r *http.Request) erro
 
 // editConfig changes the running configuration.
 func (a *Agent) editConfig(change func(*config.Config) (*config.Config, error)) error {
-	return a.edit(func(s *state) (*state, error) {
-		c, err := change(s.config)
+	return a.edit(func(s *service.State) (*service.State, error) {
+		c, err := change(s.Config)
 		if err != nil {
 			return nil, err
 		}
-		return s.with(c), nil
+		return s.With(c), nil
 	})
 }

@@ -3,8 +3,12 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/agent/tunnel"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -12,26 +16,26 @@ import (
 
 // nodeHealth warns of problems of the node and its configuration.
 type nodeHealth struct {
-	idle
+	service.Idle
 	*core
-	paths *pathMTUs
+	paths *tunnel.PathMTUs
 	names *names
 }
 
-func (h *nodeHealth) warnings(s *state) []health.Warning {
-	return append(h.ofNode(s), unsparedWarnings(s.resolved)...)
+func (h *nodeHealth) Warnings(s *service.State) []health.Warning {
+	return append(h.ofNode(s), unsparedWarnings(s.Resolved)...)
 }
 
-func (h *nodeHealth) ofNode(s *state) []health.Warning {
-	ws := append(health.CheckNode(h.facts(s)), sourcelessWarnings(s.resolved.Sourceless)...)
+func (h *nodeHealth) ofNode(s *service.State) []health.Warning {
+	ws := append(health.CheckNode(h.facts(s)), sourcelessWarnings(s.Resolved.Sourceless)...)
 	return append(ws, h.fastWarnings()...)
 }
 
 // since lists the warnings and hints that are not among the earlier ones.
 func (h *nodeHealth) since(earlier []health.Warning) []health.Warning {
-	ws := slices.DeleteFunc(h.warnings(h.state.Load()), func(w health.Warning) bool { return slices.Contains(earlier, w) })
+	ws := slices.DeleteFunc(h.Warnings(h.state.Load()), func(w health.Warning) bool { return slices.Contains(earlier, w) })
 	health.Sort(ws)
-	return nonNil(ws)
+	return service.NonNil(ws)
 }
 
 // logNode logs the problems that a start or a reload finds, for an operator who only
@@ -45,22 +49,22 @@ func (h *nodeHealth) logNode() {
 }
 
 // facts reads the facts that health checks need.
-func (h *nodeHealth) facts(s *state) health.Node {
-	n := configFacts(s.config, s.resolved.Node)
-	n.TimestampFormat, n.Missing = s.resolved.Node.TimestampFormat, missing(s)
+func (h *nodeHealth) facts(s *service.State) health.Node {
+	n := configFacts(s.Config, s.Resolved.Node)
+	n.TimestampFormat, n.Missing = s.Resolved.Node.TimestampFormat, missing(s)
 	n.Forwards, n.OneClock, n.PrivatePins = h.system.Forwards(), h.options.OneClock, h.privatePins
 	if clock, err := h.system.Clock(); err == nil {
 		n.Clock = clock
 	}
 	isOwn := h.system.OwnAddresses()
 	names := map[model.IfIndex]string{}
-	for _, i := range s.resolved.Node.Interfaces {
+	for _, i := range s.Resolved.Node.Interfaces {
 		names[i.Index] = i.Name
 		fact := h.system.InterfaceHealth(i.Name, i.MTU)
-		fact.Fills = i.Roles&model.RoleIngress != 0 && len(s.resolved.Node.Namespaces) > 0
-		fact.Removes = i.Roles&model.RoleIngress != 0 && s.resolved.Node.Removes()
-		fact.Keeps = fact.Removes && keepsTraces(s.resolved.Node)
-		fact.Differs = s.config.Node.ReceiveOffload && headersDiffer(s.resolved.Node, i.Index, isOwn)
+		fact.Fills = i.Roles&model.RoleIngress != 0 && len(s.Resolved.Node.Namespaces) > 0
+		fact.Removes = i.Roles&model.RoleIngress != 0 && s.Resolved.Node.Removes()
+		fact.Keeps = fact.Removes && keepsTraces(s.Resolved.Node)
+		fact.Differs = s.Config.Node.ReceiveOffload && headersDiffer(s.Resolved.Node, i.Index, isOwn)
 		n.Interfaces = append(n.Interfaces, fact)
 	}
 	for _, status := range h.datapath.Interfaces() {
@@ -68,15 +72,15 @@ func (h *nodeHealth) facts(s *state) health.Node {
 			if n.Interfaces[k].Name == names[status.Index] {
 				n.Interfaces[k].XDPRefused = status.NativeXDPRefused
 				n.Interfaces[k].Hook = string(status.Ingress)
-				if s.resolved.Fast[status.Index] && status.FastRefused == "" {
+				if s.Resolved.Fast[status.Index] && status.FastRefused == "" {
 					n.Interfaces[k].Fills, n.Interfaces[k].Forwards = false, true // the stack does not get them
 				}
 			}
 		}
 	}
-	n.Anonymous = s.resolved.Node.ID == ioam.NodeIDUnavailable && s.resolved.Node.IDWide == ioam.NodeIDWideUnavailable && len(s.resolved.Node.Namespaces) > 0
-	n.Unsecured = h.unsecured(s.config.Sinks, isOwn)
-	for i, e := range s.resolved.Node.Encapsulations {
+	n.Anonymous = s.Resolved.Node.ID == ioam.NodeIDUnavailable && s.Resolved.Node.IDWide == ioam.NodeIDWideUnavailable && len(s.Resolved.Node.Namespaces) > 0
+	n.Unsecured = h.unsecured(s.Config.Sinks, isOwn)
+	for i, e := range s.Resolved.Node.Encapsulations {
 		fact := &n.Encapsulations[i]
 		fact.Own = e.Match.Source.IsSingleIP() && isOwn(e.Match.Source.Addr())
 		fact.Exporting = fact.Exporting && !fact.Own
@@ -84,7 +88,7 @@ func (h *nodeHealth) facts(s *state) health.Node {
 			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
 			fact.NotOurs = !isOwn(e.TunnelSource)
 			fact.NoRoute = h.system.NoRoute(e.TunnelDestination)
-			fact.PathMTU, fact.PathUntil = h.paths.table.MTU(e.TunnelDestination), h.paths.table.Until(e.TunnelDestination)
+			fact.PathMTU, fact.PathUntil = h.paths.Known(e.TunnelDestination)
 		}
 	}
 	return n
@@ -103,11 +107,11 @@ func (h *nodeHealth) fastWarnings() []health.Warning {
 }
 
 // missing are the configured interfaces that do not exist, with what they filter.
-func missing(s *state) (list []health.MissingInterface) {
-	for _, name := range s.resolved.Missing {
+func missing(s *service.State) (list []health.MissingInterface) {
+	for _, name := range s.Resolved.Missing {
 		m := health.MissingInterface{Name: name}
-		for i := range s.config.Interfaces {
-			c := &s.config.Interfaces[i]
+		for i := range s.Config.Interfaces {
+			c := &s.Config.Interfaces[i]
 			edge := model.Interface{Boundary: c.Boundary.Default, Policies: c.Boundary.Namespaces}.Strictest()
 			if c.Name == name && len(c.Role) < 2 && edge != model.BoundaryIgnore {
 				m.Boundary = edge.String()
@@ -116,4 +120,15 @@ func missing(s *state) (list []health.MissingInterface) {
 		list = append(list, m)
 	}
 	return list
+}
+
+// sourcelessWarnings are about encapsulations that wait for a tunnel source.
+func sourcelessWarnings(list []config.Sourceless) []health.Warning {
+	var ws []health.Warning
+	for _, s := range list {
+		ws = append(ws, health.New(health.TunnelUnroutable, "",
+			fmt.Sprintf("encapsulation %s is not in force, because its tunnel to %s has no source: %s", s.Encapsulation, s.Destination, s.Cause),
+			fmt.Sprintf("add a route to %s, or set tunnel.source to an address of this node; the encapsulation comes into force as soon as there is one", s.Destination)))
+	}
+	return ws
 }

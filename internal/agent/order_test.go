@@ -66,8 +66,8 @@ metrics: {listen: none}
 `
 	for setting, want := range map[string]bool{"": true, ", receive-offload: true": true, ", receive-offload: false": false} {
 		h := newHarness(t, strings.Replace(file, "RECEIVE", setting, 1))
-		h.start() // its interfaces have GRO off
-		if got := h.warned(health.OrderAtRisk); got != want {
+		h.Start() // its interfaces have GRO off
+		if got := h.Warned(health.OrderAtRisk); got != want {
 			t.Errorf("%q: warned %v", setting, got)
 		}
 	}

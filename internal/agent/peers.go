@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -69,7 +70,7 @@ func (p *peers) await(ctx context.Context, to model.Collector) error {
 			p.look()
 			looked = true
 		}
-		if !sleep(ctx, sparePoll) {
+		if !service.Sleep(ctx, sparePoll) {
 			return fmt.Errorf("packets to %s cannot be kept out of this node's encapsulations, of which the log says why; at most %d collectors have room", to.Address, model.MaxCollectors)
 		}
 	}
@@ -80,7 +81,7 @@ func (p *peers) inForce(to model.Collector) bool {
 		return true // encapsulations are of IPv6
 	}
 	s := p.state.Load()
-	return s != nil && slices.Contains(s.resolved.Node.Collectors, to)
+	return s != nil && slices.Contains(s.Resolved.Node.Collectors, to)
 }
 
 // all lists the collectors.

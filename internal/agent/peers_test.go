@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -18,13 +19,13 @@ import (
 // The data plane knows the address to which a sink sends before the sink may send, and as
 // long as it does, whatever the name means.
 func TestPeersInUse(t *testing.T) {
-	h := newHarness(t, baseConfig+"export:\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
-	h.system.setCollectors(mustAddr("2001:db8::2"))
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig+"export:\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
+	h.System.SetCollectors(mustAddr("2001:db8::2"))
+	h.Start()
 	names := only[*names](h)
 	known := func(a string) bool {
 		to := model.Collector{Address: mustAddr(a), Port: 4739, Protocol: ioam.NextHeaderTCP}
-		return slices.Contains(h.datapath.running().Node.Collectors, to)
+		return slices.Contains(h.Datapath.Running().Node.Collectors, to)
 	}
 	spare := func(a string) (left <-chan struct{}, release func()) {
 		t.Helper()
@@ -36,7 +37,7 @@ func TestPeersInUse(t *testing.T) {
 	}
 	left, release := spare("2001:db8::2")
 	_, releaseOther := spare("2001:db8::7") // of a later lookup
-	h.system.setCollectors(mustAddr("2001:db8::3"))
+	h.System.SetCollectors(mustAddr("2001:db8::3"))
 	for i := range leftAfter {
 		select {
 		case <-left:
@@ -52,13 +53,13 @@ func TestPeersInUse(t *testing.T) {
 	default:
 		t.Error("the name has moved, and the sink does not know")
 	}
-	eventually(t, "the new address is known", func() bool { return known("2001:db8::3") })
+	agenttest.Eventually(t, "the new address is known", func() bool { return known("2001:db8::3") })
 	if !known("2001:db8::2") || !known("2001:db8::7") {
-		t.Errorf("while sinks send to older addresses, the data plane knows %v", h.datapath.running().Node.Collectors)
+		t.Errorf("while sinks send to older addresses, the data plane knows %v", h.Datapath.Running().Node.Collectors)
 	}
 	release()
 	releaseOther()
-	eventually(t, "older addresses are forgotten", func() bool { return !known("2001:db8::2") && !known("2001:db8::7") && known("2001:db8::3") })
+	agenttest.Eventually(t, "older addresses are forgotten", func() bool { return !known("2001:db8::2") && !known("2001:db8::7") && known("2001:db8::3") })
 
 	// Where there is no room, the sink is not let send.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -84,24 +85,24 @@ func TestPeersInUse(t *testing.T) {
 // then.
 func TestPeersOfRemovedSinks(t *testing.T) {
 	c := newIPFIXCollector(t, "[::1]:0")
-	with := baseConfig + "export:\n  - {kind: ipfix, address: \"" + c.address() + "\"}\n"
+	with := agenttest.BaseConfig + "export:\n  - {kind: ipfix, address: \"" + c.address() + "\"}\n"
 	h := newHarness(t, with)
-	h.start()
+	h.Start()
 	to := mustAddr("::1")
 	has := func(c datapath.Config) bool {
 		return slices.ContainsFunc(c.Node.Collectors, func(c model.Collector) bool { return c.Address == to })
 	}
-	eventually(t, "the sink sends", func() bool { return len(only[*names](h).peers.all()) == 1 })
-	before := h.datapath.applications()
-	h.write(baseConfig)
-	if _, err := h.client.Reload(t.Context()); err != nil {
+	agenttest.Eventually(t, "the sink sends", func() bool { return len(only[*names](h).peers.all()) == 1 })
+	before := h.Datapath.Applications()
+	h.Write(agenttest.BaseConfig)
+	if _, err := h.Client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.datapath.mu.Lock()
-	reloaded := h.datapath.applied[before]
-	h.datapath.mu.Unlock()
+	h.Datapath.Mu.Lock()
+	reloaded := h.Datapath.Applied[before]
+	h.Datapath.Mu.Unlock()
 	if !has(reloaded) {
 		t.Error("the sink may still send, and the data plane does not know its collector any more")
 	}
-	eventually(t, "the collector is forgotten", func() bool { return !has(h.datapath.running()) })
+	agenttest.Eventually(t, "the collector is forgotten", func() bool { return !has(h.Datapath.Running()) })
 }

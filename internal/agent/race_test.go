@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
@@ -27,25 +28,25 @@ func plainRule(name, destination string, n uint32) config.Encapsulation {
 // different names, one adds it, and the others find it.
 func TestClientsReplaceAtOnce(t *testing.T) {
 	const clients, rounds = 8, 5
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	var all sync.WaitGroup
 	for c := range clients {
 		all.Go(func() {
 			for round := range rounds {
 				own := fmt.Sprintf("2001:db8:%x::/48", 0x100+c)
 				name := fmt.Sprintf("client-%d", c)
-				if _, err := h.client.ReplaceSameEncapsulation(t.Context(), plainRule(name+"-shared", "2001:db8:1::/48", uint32(1+round)), false); err != nil {
+				if _, err := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule(name+"-shared", "2001:db8:1::/48", uint32(1+round)), false); err != nil {
 					t.Error(err)
 				}
-				if _, err := h.client.ReplaceSameEncapsulation(t.Context(), plainRule(name, own, uint32(1+round)), false); err != nil {
+				if _, err := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule(name, own, uint32(1+round)), false); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	rules, err := h.client.Encapsulations(t.Context())
+	rules, err := h.Client.Encapsulations(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,22 +64,22 @@ func TestClientsReplaceAtOnce(t *testing.T) {
 // is gone; concurrent changes do not bring it back.
 func TestClientsRemoveAtOnce(t *testing.T) {
 	const clients = 8
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	for round := range 5 {
 		rule := plainRule("rule", "2001:db8:1::/48", 1)
-		if _, err := h.client.AddEncapsulation(t.Context(), rule); err != nil {
+		if _, err := h.Client.AddEncapsulation(t.Context(), rule); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		removals := make(chan error, clients)
 		for c := range clients {
 			all.Go(func() {
-				_, err := h.client.RemoveSelectedEncapsulation(t.Context(), config.Selection{Match: rule.Match})
+				_, err := h.Client.RemoveSelectedEncapsulation(t.Context(), config.Selection{Match: rule.Match})
 				removals <- err
 			})
 			all.Go(func() {
-				_, err := h.client.ReplaceSameEncapsulation(t.Context(), plainRule("x", "2001:db8:1::/48", uint32(2+c)), true)
+				_, err := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule("x", "2001:db8:1::/48", uint32(2+c)), true)
 				if answer := (*api.Error)(nil); err != nil && (!errors.As(err, &answer) || answer.Status != 404) {
 					t.Error(err)
 				}
@@ -96,7 +97,7 @@ func TestClientsRemoveAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if left := h.agent.state.Load().config.Encapsulations; done != 1 || len(left) != 0 {
+		if left := h.agent.state.Load().Config.Encapsulations; done != 1 || len(left) != 0 {
 			t.Errorf("round %d: %d removed it, and there are %+v", round, done, left)
 		}
 	}
@@ -104,16 +105,16 @@ func TestClientsRemoveAtOnce(t *testing.T) {
 
 // A change that several rules fit names them, and changes none.
 func TestSeveralRulesFit(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	for _, name := range []string{"core", "twin"} {
-		if _, err := h.client.AddEncapsulation(t.Context(), plainRule(name, "2001:db8:1::/48", 1)); err != nil {
+		if _, err := h.Client.AddEncapsulation(t.Context(), plainRule(name, "2001:db8:1::/48", 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := h.datapath.applications()
-	_, put := h.client.ReplaceSameEncapsulation(t.Context(), plainRule("new", "2001:db8:1::/48", 7), false)
-	_, del := h.client.RemoveSelectedEncapsulation(t.Context(), config.Selection{Interface: "eth1"})
+	before := h.Datapath.Applications()
+	_, put := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule("new", "2001:db8:1::/48", 7), false)
+	_, del := h.Client.RemoveSelectedEncapsulation(t.Context(), config.Selection{Interface: "eth1"})
 	for _, err := range []error{put, del} {
 		var answer *api.Error
 		if !errors.As(err, &answer) || answer.Status != 409 || answer.Message != "2 encapsulations fit, and nothing was changed; name the one you mean: core, twin" {
@@ -128,11 +129,11 @@ func TestSeveralRulesFit(t *testing.T) {
 			t.Errorf("the answer names %v", names)
 		}
 	}
-	if h.datapath.applications() != before {
+	if h.Datapath.Applications() != before {
 		t.Error("something was changed")
 	}
 	for body, want := range map[string]int{`{}`: 400, `{"match":{}}`: 400, `{"name":"none"}`: 404, `{"colour":"red"}`: 400, `{"name":"twin"}`: 200} {
-		if status, answer := request(t, h, "DELETE", "/v1/encapsulations", body); status != want {
+		if status, answer := h.Request("DELETE", "/v1/encapsulations", body); status != want {
 			t.Errorf("%s: %d %s, want %d", body, status, answer, want)
 		}
 	}

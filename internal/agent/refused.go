@@ -8,29 +8,30 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // refusals warns of recently refused packets of tunnels that end at this node.
 type refusals struct {
-	idle
+	service.Idle
 	*core
-	source, bare, taken recently
+	source, bare, taken service.Samples
 	logged              bool // the current warnings are in the log; only for the goroutine that notes
 }
 
-// prepare notes what was refused before this agent, because only growth is warned of.
-func (r *refusals) prepare(p *plan) error {
-	if p.before == nil {
-		p.commit(r.note)
+// Prepare notes what was refused before this agent, because only growth is warned of.
+func (r *refusals) Prepare(p *service.Plan) error {
+	if p.Before == nil {
+		p.OnCommit(r.note)
 	}
 	return nil
 }
 
-func (r *refusals) run(ctx context.Context) error {
-	r.tasks.every(ctx, notePeriod, func() {
-		if len(r.state.Load().resolved.Node.Decapsulations) == 0 {
+func (r *refusals) Run(ctx context.Context) error {
+	r.tasks.Every(ctx, service.SamplePeriod, func() {
+		if len(r.state.Load().Resolved.Node.Decapsulations) == 0 {
 			r.logged = false
 			return // nothing can be refused
 		}
@@ -55,28 +56,28 @@ func (r *refusals) total() (n health.Refusals, err error) {
 func (r *refusals) note() {
 	if total, err := r.total(); err == nil {
 		now := time.Now()
-		r.source.add(now, total.Source)
-		r.bare.add(now, total.Bare)
-		r.taken.add(now, total.Taken)
+		r.source.Add(now, total.Source)
+		r.bare.Add(now, total.Bare)
+		r.taken.Add(now, total.Taken)
 	}
 }
 
-func (r *refusals) warnings(s *state) []health.Warning {
-	if len(s.resolved.Node.Decapsulations) == 0 {
+func (r *refusals) Warnings(s *service.State) []health.Warning {
+	if len(s.Resolved.Node.Decapsulations) == 0 {
 		return nil
 	}
 	total, err := r.total()
 	if err != nil {
 		return nil
 	}
-	return health.RefusedTunnels(decapsulationFacts(s.resolved.Node), health.Refusals{
-		Source: r.source.growth(total.Source), Bare: r.bare.growth(total.Bare), Taken: r.taken.growth(total.Taken),
+	return health.RefusedTunnels(decapsulationFacts(s.Resolved.Node), health.Refusals{
+		Source: r.source.Growth(total.Source), Bare: r.bare.Growth(total.Bare), Taken: r.taken.Growth(total.Taken),
 	})
 }
 
 // logBegin logs when packets begin to be refused, because no reload does.
 func (r *refusals) logBegin() {
-	ws := r.warnings(r.state.Load())
+	ws := r.Warnings(r.state.Load())
 	if !r.logged {
 		for _, w := range ws {
 			r.logWarning(w)

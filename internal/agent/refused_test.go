@@ -8,7 +8,6 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -35,12 +34,12 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 		{"wrong namespace", 0, 20, 100, "20 packets to 2001:db8:ff::3, 2001:db8:ff::4 were refused in the last minute (decap_refused_bare)", "decap_refused_source"},
 	} {
 		h := newHarness(t, config)
-		h.start()
+		h.Start()
 		var c datapath.Counters
 		c.Index, c.Name = 2, "eth0"
 		c.Ingress[model.OutcomeDecapRefusedSource], c.Ingress[model.OutcomeDecapRefusedBare], c.Ingress[model.OutcomeTunnelDecapsulated] = tt.source, tt.bare, tt.taken
-		h.datapath.setCounters(c)
-		if got := h.warned(health.DecapRefused); got != (tt.says != "") {
+		h.Datapath.SetCounters(c)
+		if got := h.Warned(health.DecapRefused); got != (tt.says != "") {
 			t.Errorf("%s: warned %v", tt.name, got)
 		}
 		for _, w := range h.agent.warnings() {
@@ -48,7 +47,7 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 				t.Errorf("%s: %+v", tt.name, w)
 			}
 		}
-		if err := h.end(); err != nil {
+		if err := h.End(); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 { // as the clock does
@@ -58,37 +57,8 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 		if tt.says != "" {
 			want = 1
 		}
-		if n := strings.Count(h.log.String(), "warning=decapsulation_refused"); n != want {
-			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.log)
-		}
-	}
-}
-
-// The encapsulating node warns of a tunnel's end that refuses its packets, also by the
-// error of a kernel that knows other tunnels.
-func TestRefusingTunnelEndIsWarnedOf(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		kind icmpv6.Type
-		code byte
-		says string // "" is no warning
-	}{
-		{"next header", icmpv6.ParameterProblem, 1, "sources"},
-		{"port", icmpv6.Unreachable, 4, "sources"},
-		{"option", icmpv6.ParameterProblem, 2, "Hop-by-Hop"},
-		{"route", icmpv6.Unreachable, 0, ""},
-	} {
-		h := newHarness(t, tunnelConfig)
-		h.start()
-		m, _ := h.exceeded("2001:db8:a::1")
-		m.Body[0], m.Body[1] = byte(tt.kind), tt.code
-		h.system.errors <- m
-		eventually(t, "it is counted", func() bool { return len(h.status().TunnelErrors) > 0 })
-		eventually(t, tt.name, func() bool { return h.warned(health.TunnelRefused) == (tt.says != "") })
-		for _, w := range h.agent.warnings() {
-			if w.Code == health.TunnelRefused && (!strings.Contains(w.Text, "2001:db8:12::2") || !strings.Contains(w.Cure, tt.says)) {
-				t.Errorf("%s: %+v", tt.name, w)
-			}
+		if n := strings.Count(h.Log.String(), "warning=decapsulation_refused"); n != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.Log)
 		}
 	}
 }

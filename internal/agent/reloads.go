@@ -5,6 +5,7 @@ package agent
 import (
 	"sync/atomic"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -12,7 +13,7 @@ import (
 // reloads counts reloads by result, and warns while the running configuration is not
 // the file's.
 type reloads struct {
-	idle
+	service.Idle
 	*core
 	done, failed atomic.Uint64
 	fault        atomic.Pointer[string] // of the last reload
@@ -29,15 +30,15 @@ func (r *reloads) fail(err error) {
 	r.failed.Add(1)
 }
 
-var descReloads = desc("reloads_total", "Reloads of the configuration file.", "result")
+var descReloads = service.Metric("reloads_total", "Reloads of the configuration file.", "result")
 
-func (r *reloads) collect(g *metrics.Gatherer) {
+func (r *reloads) Collect(g *metrics.Gatherer) {
 	g.Add(descReloads, float64(r.done.Load()), "ok")
 	g.Add(descReloads, float64(r.failed.Load()), "failed")
 }
 
-func (r *reloads) warnings(s *state) (ws []health.Warning) {
-	if s.modified {
+func (r *reloads) Warnings(s *service.State) (ws []health.Warning) {
+	if s.Modified {
 		ws = append(ws, health.New(health.RuntimeChanges, "",
 			"changes made at runtime are in force; the next reload ends them",
 			"write the changes to keep into "+r.options.ConfigFile+" ('waymark agent config' prints it)"))

@@ -3,9 +3,9 @@
 package agent
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
@@ -17,12 +17,12 @@ import (
 // those that the API added and those that namespaces of the file use.
 
 // schemaList is every schema, by id, with the namespaces that use it.
-func (s *state) schemaList() []api.Schema {
+func schemaList(s *service.State) []api.Schema {
 	byID := map[ioam.SchemaID]*api.Schema{}
-	for id, data := range s.schemas {
+	for id, data := range s.Schemas {
 		byID[id] = &api.Schema{ID: id, Data: data}
 	}
-	for _, ns := range s.config.Namespaces {
+	for _, ns := range s.Config.Namespaces {
 		if ns.Schema == nil {
 			continue
 		}
@@ -39,21 +39,14 @@ func (s *state) schemaList() []api.Schema {
 	return list
 }
 
-func (s *state) schema(id ioam.SchemaID) (api.Schema, error) {
-	for _, schema := range s.schemaList() {
+func findSchema(s *service.State, id ioam.SchemaID) (api.Schema, error) {
+	for _, schema := range schemaList(s) {
 		if schema.ID == id {
 			return schema, nil
 		}
 	}
-	return api.Schema{}, refusef("there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA", id, id)
+	return api.Schema{}, service.Refusef("there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA", id, id)
 }
-
-// refusal is an edit that does not fit the running configuration.
-type refusal struct{ text string }
-
-func (r refusal) Error() string { return r.text }
-
-func refusef(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
 
 // Bounds of a schema added by the API, which no namespace uses yet.
 const (
@@ -64,83 +57,83 @@ const (
 func (a *Agent) addSchema(schema api.Schema) error {
 	switch n := len(schema.Data); {
 	case schema.ID >= ioam.SchemaIDNone:
-		return refusef("schema id %#x: want a number from 0 to 0xfffffe", uint32(schema.ID))
+		return service.Refusef("schema id %#x: want a number from 0 to 0xfffffe", uint32(schema.ID))
 	case n == 0 || n > maxSchemaData:
-		return refusef("the data of schema %d have %d bytes; want 1 to %d", schema.ID, n, maxSchemaData)
+		return service.Refusef("the data of schema %d have %d bytes; want 1 to %d", schema.ID, n, maxSchemaData)
 	}
-	return a.edit(func(s *state) (*state, error) {
-		if _, err := s.schema(schema.ID); err == nil {
-			return nil, refusef("schema %d already exists; remove it first with: waymark ioam schema del %d, or use another id", schema.ID, schema.ID)
+	return a.edit(func(s *service.State) (*service.State, error) {
+		if _, err := findSchema(s, schema.ID); err == nil {
+			return nil, service.Refusef("schema %d already exists; remove it first with: waymark ioam schema del %d, or use another id", schema.ID, schema.ID)
 		}
-		if len(s.schemas) >= maxSchemas {
-			return nil, refusef("there are %d schemas, the maximum; remove one first with: waymark ioam schema del ID", maxSchemas)
+		if len(s.Schemas) >= maxSchemas {
+			return nil, service.Refusef("there are %d schemas, the maximum; remove one first with: waymark ioam schema del ID", maxSchemas)
 		}
-		next := s.with(s.config)
-		next.schemas[schema.ID] = schema.Data
+		next := s.With(s.Config)
+		next.Schemas[schema.ID] = schema.Data
 		return next, nil
 	})
 }
 
 func (a *Agent) removeSchema(id ioam.SchemaID) error {
-	return a.edit(func(s *state) (*state, error) {
-		schema, err := s.schema(id)
+	return a.edit(func(s *service.State) (*service.State, error) {
+		schema, err := findSchema(s, id)
 		if err != nil {
 			return nil, err
 		}
-		c := s.config
+		c := s.Config
 		for _, ns := range schema.Namespaces {
 			if c, err = c.SetSchema(ns, nil); err != nil {
 				return nil, err
 			}
 		}
-		next := s.with(c)
-		delete(next.schemas, id)
+		next := s.With(c)
+		delete(next.Schemas, id)
 		return next, nil
 	})
 }
 
 // bindSchema sets a namespace's schema; nil is none.
 func (a *Agent) bindSchema(namespace ioam.NamespaceID, id *ioam.SchemaID) error {
-	return a.edit(func(s *state) (*state, error) {
+	return a.edit(func(s *service.State) (*service.State, error) {
 		var binding *config.Schema
-		next := s.with(s.config)
+		next := s.With(s.Config)
 		if id != nil {
-			schema, err := s.schema(*id)
+			schema, err := findSchema(s, *id)
 			if err != nil {
 				return nil, err
 			}
 			binding = &config.Schema{ID: schema.ID, Data: schema.Data}
-			next.schemas[schema.ID] = schema.Data // the schema outlives the binding
+			next.Schemas[schema.ID] = schema.Data // the schema outlives the binding
 		}
-		next.keepSchemaOf(namespace)
-		c, err := s.config.SetSchema(namespace, binding)
+		keepSchemaOf(next, namespace)
+		c, err := s.Config.SetSchema(namespace, binding)
 		if err != nil {
 			return nil, err
 		}
-		next.config = c
+		next.Config = c
 		return next, nil
 	})
 }
 
 // keepSchemaOf keeps the schema that a namespace uses for others, as the kernel
 // does, when it is unbound or the namespace goes.
-func (s *state) keepSchemaOf(namespace ioam.NamespaceID) {
-	for _, ns := range s.config.Namespaces {
+func keepSchemaOf(s *service.State, namespace ioam.NamespaceID) {
+	for _, ns := range s.Config.Namespaces {
 		if ns.ID == namespace && ns.Schema != nil {
-			s.schemas[ns.Schema.ID] = ns.Schema.Data
+			s.Schemas[ns.Schema.ID] = ns.Schema.Data
 		}
 	}
 }
 
 func (a *Agent) removeNamespace(id ioam.NamespaceID) error {
-	return a.edit(func(s *state) (*state, error) {
-		c, err := s.config.RemoveNamespace(id)
+	return a.edit(func(s *service.State) (*service.State, error) {
+		c, err := s.Config.RemoveNamespace(id)
 		if err != nil {
 			return nil, err
 		}
-		next := s.with(s.config)
-		next.keepSchemaOf(id)
-		next.config = c
+		next := s.With(s.Config)
+		keepSchemaOf(next, id)
+		next.Config = c
 		return next, nil
 	})
 }

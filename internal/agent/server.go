@@ -4,17 +4,14 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -23,7 +20,6 @@ import (
 const (
 	readTimeout     = 10 * time.Second
 	shutdownTimeout = 2 * time.Second
-	maxRequest      = 1 << 20
 )
 
 // listen opens the API's socket for the agent's own user.
@@ -52,7 +48,7 @@ type server struct {
 func newServer(a *Agent, l net.Listener) *server {
 	s := &server{
 		http: http.Server{
-			Handler:           a.handler(),
+			Handler:           a.serveAPI(),
 			ReadHeaderTimeout: readTimeout,
 		},
 		failed: make(chan error, 1),
@@ -95,72 +91,5 @@ func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 	if worst == "" {
 		worst = "ok"
 	}
-	answer(w, status, map[string]health.Severity{"status": worst})
-}
-
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // fails only when the client has gone
-}
-
-// refuse answers with the error; the status is 4xx when the request is wrong.
-func refuse(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError
-	var faults config.Faults
-	var refused refusal
-	var bad badRequest
-	var missing notFound
-	var ambiguous *config.AmbiguousError
-	body := api.Error{Message: err.Error()}
-	switch {
-	case errors.As(err, &ambiguous):
-		status, body.Encapsulations = http.StatusConflict, ambiguous.Fit
-	case errors.As(err, &missing):
-		status = http.StatusNotFound
-	case errors.As(err, &bad):
-		status = http.StatusBadRequest
-	case errors.As(err, &faults), errors.As(err, &refused):
-		status = http.StatusUnprocessableEntity
-	}
-	body.Faults = faults
-	answer(w, status, body)
-}
-
-// badRequest is a request that cannot be understood.
-type badRequest struct{ err error }
-
-func (b badRequest) Error() string { return b.err.Error() }
-
-// notFound is a request to change something that does not exist.
-type notFound struct{ err error }
-
-func (n notFound) Error() string { return n.err.Error() }
-
-// decode reads a request's body into v, strictly.
-func decode(r *http.Request, v any) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
-	if err != nil {
-		return badRequest{fmt.Errorf("read the request: %w", err)}
-	}
-	if len(body) > maxRequest {
-		return badRequest{fmt.Errorf("the request has more than %d bytes", maxRequest)}
-	}
-	if u, ok := v.(json.Unmarshaler); ok {
-		err := u.UnmarshalJSON(body)
-		var faults config.Faults
-		if errors.As(err, &faults) {
-			for _, f := range faults {
-				f.File = "request"
-			}
-		}
-		if err != nil {
-			return badRequest{err}
-		}
-		return nil
-	}
-	if err := unmarshalStrict(body, v); err != nil {
-		return badRequest{fmt.Errorf("the request is not valid: %w", err)}
-	}
-	return nil
+	service.Answer(w, status, map[string]health.Severity{"status": worst})
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -37,22 +39,22 @@ func (j *journal) take() string {
 
 // noted is a service that keeps a journal.
 type noted struct {
-	idle
+	service.Idle
 	name    string
 	journal *journal
 	refuse  error // a configuration
 	broken  chan error
 }
 
-func (n *noted) open() error { n.journal.note("open %s", n.name); return nil }
+func (n *noted) Open() error { n.journal.note("open %s", n.name); return nil }
 
-func (n *noted) prepare(p *plan) error {
-	p.commit(func() { n.journal.note("commit %s", n.name) })
-	p.abandon(func() { n.journal.note("abandon %s", n.name) })
+func (n *noted) Prepare(p *service.Plan) error {
+	p.OnCommit(func() { n.journal.note("commit %s", n.name) })
+	p.OnAbandon(func() { n.journal.note("abandon %s", n.name) })
 	return n.refuse
 }
 
-func (n *noted) run(ctx context.Context) error {
+func (n *noted) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -61,9 +63,11 @@ func (n *noted) run(ctx context.Context) error {
 	}
 }
 
-func (n *noted) close(bool) { n.journal.note("close %s", n.name) }
+func (n *noted) Close(bool) { n.journal.note("close %s", n.name) }
 
-func (n *noted) collect(g *metrics.Gatherer) { g.Add(desc("noted_"+n.name, "For the test."), 1) }
+func (n *noted) Collect(g *metrics.Gatherer) {
+	g.Add(service.Metric("noted_"+n.name, "For the test."), 1)
+}
 
 // withNoted starts an agent with two additional services.
 func withNoted(t *testing.T) (h *harness, j *journal, first, second *noted) {
@@ -71,9 +75,9 @@ func withNoted(t *testing.T) (h *harness, j *journal, first, second *noted) {
 	j = &journal{}
 	first = &noted{name: "a", journal: j, broken: make(chan error)}
 	second = &noted{name: "b", journal: j, broken: make(chan error)}
-	h = newHarness(t, baseConfig)
-	h.more = []service{first, second}
-	h.start()
+	h = newHarness(t, agenttest.BaseConfig)
+	h.more = []service.Service{first, second}
+	h.Start()
 	return h, j, first, second
 }
 
@@ -84,17 +88,17 @@ func TestServicesFollowTheAgent(t *testing.T) {
 	if got := j.take(); got != "open a, open b, commit a, commit b" {
 		t.Errorf("at the start: %s", got)
 	}
-	text, err := h.client.Metrics(t.Context())
+	text, err := h.Client.Metrics(t.Context())
 	if err != nil || !strings.Contains(string(text), "waymark_noted_a 1") || !strings.Contains(string(text), "waymark_noted_b 1") {
 		t.Errorf("metrics of services are missing (%v)", err)
 	}
-	if _, err := h.client.Reload(t.Context()); err != nil {
+	if _, err := h.Client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := j.take(); got != "commit a, commit b" {
 		t.Errorf("at a reload: %s", got)
 	}
-	if err := h.end(); err != nil {
+	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
 	if got := j.take(); got != "close b, close a" {
@@ -106,8 +110,8 @@ func TestServicesFollowTheAgent(t *testing.T) {
 // that the data plane refuses: what services prepared is undone.
 func TestServicesUndo(t *testing.T) {
 	h, j, first, second := withNoted(t)
-	before := h.datapath.applications()
-	add := func() error { return h.client.AddNamespace(t.Context(), config.Namespace{ID: 124}) }
+	before := h.Datapath.Applications()
+	add := func() error { return h.Client.AddNamespace(t.Context(), config.Namespace{ID: 124}) }
 	for _, tt := range []struct {
 		service, plane error
 		want           string
@@ -117,7 +121,7 @@ func TestServicesUndo(t *testing.T) {
 	} {
 		j.take()
 		second.refuse = tt.service
-		h.datapath.setRefusal(tt.plane)
+		h.Datapath.SetRefusal(tt.plane)
 		if err := add(); err == nil {
 			t.Error("what was refused is in force")
 		}
@@ -129,7 +133,7 @@ func TestServicesUndo(t *testing.T) {
 	if err := add(); err == nil || j.take() != "abandon a" {
 		t.Errorf("a service after the one that refuses was prepared (%v)", err)
 	}
-	if h.datapath.applications() != before || len(h.agent.state.Load().config.Namespaces) != 1 {
+	if h.Datapath.Applications() != before || len(h.agent.state.Load().Config.Namespaces) != 1 {
 		t.Error("a refused configuration is in force")
 	}
 }
@@ -139,12 +143,12 @@ func TestServiceEndsTheAgent(t *testing.T) {
 	h, j, first, _ := withNoted(t)
 	j.take()
 	first.broken <- errors.New("the socket is gone")
-	err := <-h.done
-	h.done <- err
+	err := <-h.Done
+	h.Done <- err
 	if err == nil || err.Error() != "the agent cannot continue: the socket is gone" || j.take() != "close b, close a" {
 		t.Errorf("%v", err)
 	}
-	if closed, removed := h.datapath.ended(); closed != 1 || removed != 0 {
+	if closed, removed := h.Datapath.Ended(); closed != 1 || removed != 0 {
 		t.Errorf("closed %d times, removed %d; want the data plane to stay", closed, removed)
 	}
 }
@@ -155,7 +159,7 @@ func TestRecordsAreDrained(t *testing.T) {
 	for i, s := range New(Options{}).services {
 		place[fmt.Sprintf("%T", s)] = i
 	}
-	way := []string{"*agent.sinks", "*agent.flows", "*agent.reader"}
+	way := []string{"*report.Sinks", "*report.Flows", "*report.Reader"}
 	for _, name := range way {
 		if _, ok := place[name]; !ok {
 			t.Fatalf("there is no %s", name)

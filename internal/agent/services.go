@@ -2,64 +2,74 @@
 
 package agent
 
+import (
+	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/report"
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/agent/tunnel"
+)
+
 // assemble makes the agent's services; none runs yet. They are prepared and started in
 // the order of the list, and closed in reverse: services that make records come after
 // those that take them, so that no record is lost.
 func (a *Agent) assemble() {
 	c := &a.core
-	names, clock := newNames(c), &taiClock{core: c}
+	names := newNames(c)
 	c.host = host{c.system, names}
-	sinks := newSinks(c, names.peers)
-	records := newRecords(c, clock, sinks)
-	copies := newLoopbacks(c)
-	shared := newSharedIDs(c)
-	reader := &reader{core: c, records: records, copies: copies, shared: shared}
-	unserved, hooks := newUnserved(c), newHooks(c, a.refresh)
+
+	reports := c.forReports()
+	clock, sinks := report.NewClock(reports), report.NewSinks(reports, c.options.Stdout, names.peers)
+	records := report.NewRecords(reports, clock, sinks, c.closing)
+
+	measuring := c.forMeasurements(records)
+	hooks, unserved := newHooks(c, a.refresh), measure.NewUnservedInterfaces(measuring)
 	hooks.notExecuting(newHookCoverage(c).note)
 	known := &knownUntil{core: c, hooks: hooks, unserved: unserved}
-	flows := &flows{core: c, reader: reader, known: known}
-	kernel := newKernelEvents(c, records)
-	paths := newPathMTUs(c)
-	losses := &losses{core: c, flows: flows, kernel: kernel}
-	sinks.environment.Facts = losses.facts
-	closed := make(chan closedBlock, 2)
-	measured, delays := newMeasured(c, a.editConfig, closed), newDelayMeter(c, records)
-	meter := newLossMeter(c, records, closed, delays)
-	measured.known = known
+	blocks, delays := measure.NewBlocks(measuring, known, a.editConfig), measure.NewDelayMeter(measuring)
+
+	copies, shared := report.NewLoopbacks(reports), report.NewSharedIDs(reports)
+	reader := report.NewReader(reports, records, copies, shared)
+	flows := report.NewFlows(reports, reader, known)
+	kernel := report.NewKernelEvents(reports, records)
+	losses := report.NewLosses(reports, sinks, flows, kernel)
+
+	tunnels := c.forTunnels()
+	paths := tunnel.NewPathMTUs(tunnels)
+
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
-	a.services = []service{
+	a.services = []service.Service{
 		newMetricsServer(c, a.public), // answers until the others have ended
 		clock,
 		names,
-		&links{core: c, refresh: a.refresh, changed: unserved.note},
+		&links{core: c, refresh: a.refresh, changed: unserved.Changed},
 		hooks,
 		&kernelIDs{core: c},
-		&sources{core: c},
+		tunnel.NewSources(tunnels),
 		paths,
-		&tunnelErrors{core: c, paths: paths},
+		tunnel.NewErrors(tunnels, paths),
 		sinks,
 		records,
 		flows,
-		&edges{core: c, records: records, known: known},
+		report.NewEdges(reports, records, known),
 		copies,
 		reader,
 		shared,
 		kernel,
 		newForwarding(c),
 		losses,
-		&reports{core: c, sinks: sinks, losses: losses, known: known},
+		report.NewCompleteness(reports, sinks, losses, known),
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
-		&covered{core: c},
+		measure.NewCoverage(measuring),
 		unserved,
-		measured,
-		newStampReflector(c, measured.answer, measured.running),
-		newResponders(c, measured.flowOf),
-		newTraceEndpoint(c),
-		meter,
+		blocks,
+		measure.NewReflector(measuring, blocks),
+		measure.NewResponders(measuring, blocks),
+		measure.NewTraceEndpoint(measuring),
+		measure.NewLossMeter(measuring, blocks, delays),
 		delays,
 		a.health,
 		a.reloads,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -13,10 +14,10 @@ import (
 // shortfalls warns of counters of services that recently grew, although nothing should be lost
 // or missing there. It reads them as metrics, so a service has nothing to do for it.
 type shortfalls struct {
-	idle
+	service.Idle
 	*core
 	gather  func(*metrics.Gatherer) // the metrics of all services
-	recent  []recently              // as health.CountedHere
+	recent  []service.Samples       // as health.CountedHere
 	watched []health.Counter
 	names   []string             // of the metrics
 	logged  map[health.Code]bool // only for the goroutine that notes
@@ -24,7 +25,7 @@ type shortfalls struct {
 
 func newShortfalls(c *core, gather func(*metrics.Gatherer)) *shortfalls {
 	x := &shortfalls{core: c, gather: gather, watched: health.CountedHere()}
-	x.recent = make([]recently, len(x.watched))
+	x.recent = make([]service.Samples, len(x.watched))
 	for _, w := range x.watched {
 		x.names = append(x.names, metricOf(w))
 	}
@@ -33,16 +34,16 @@ func newShortfalls(c *core, gather func(*metrics.Gatherer)) *shortfalls {
 
 func metricOf(c health.Counter) string { return "waymark_" + c.Metric + "_total" }
 
-// prepare notes the counters of a start, because only growth is warned of.
-func (x *shortfalls) prepare(p *plan) error {
-	if p.before == nil {
-		p.commit(x.note)
+// Prepare notes the counters of a start, because only growth is warned of.
+func (x *shortfalls) Prepare(p *service.Plan) error {
+	if p.Before == nil {
+		p.OnCommit(x.note)
 	}
 	return nil
 }
 
-func (x *shortfalls) run(ctx context.Context) error {
-	x.tasks.every(ctx, notePeriod, func() {
+func (x *shortfalls) Run(ctx context.Context) error {
+	x.tasks.Every(ctx, service.SamplePeriod, func() {
 		x.note()
 		x.logBegin()
 	})
@@ -62,14 +63,14 @@ func (x *shortfalls) totals() []uint64 {
 func (x *shortfalls) note() {
 	now := time.Now()
 	for i, total := range x.totals() {
-		x.recent[i].add(now, total)
+		x.recent[i].Add(now, total)
 	}
 }
 
-func (x *shortfalls) warnings(*state) []health.Warning {
+func (x *shortfalls) Warnings(*service.State) []health.Warning {
 	totals := x.totals()
 	for i := range totals {
-		totals[i] = x.recent[i].growth(totals[i])
+		totals[i] = x.recent[i].Growth(totals[i])
 	}
 	return health.Counted(totals)
 }
@@ -77,7 +78,7 @@ func (x *shortfalls) warnings(*state) []health.Warning {
 // logBegin logs when something begins to be lost, because no reload does.
 func (x *shortfalls) logBegin() {
 	now := make(map[health.Code]bool)
-	for _, w := range health.WithoutHints(x.warnings(nil)) {
+	for _, w := range health.WithoutHints(x.Warnings(nil)) {
 		if !x.logged[w.Code] && !now[w.Code] {
 			x.logWarning(w)
 		}

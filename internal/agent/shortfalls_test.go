@@ -6,55 +6,66 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/internal/stamp/query"
+	"github.com/waymark-net/waymark/internal/metrics"
 )
 
 // A counter of a service that grows is warned of and logged once; what came before the agent, or
 // ends, is not.
 func TestShortfallsAreWarnedOf(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
 	x := only[*shortfalls](h)
-	if h.warned(health.RecordsUnread) {
+	if h.Warned(health.RecordsUnread) {
 		t.Error("warned without a cause")
 	}
-	only[*records](h).malformed.Add(9)
-	if h.warned(health.RecordsUnread) {
+	for range 9 {
+		h.Datapath.Records <- datapath.Record{} // no packet
+	}
+	agenttest.Eventually(t, "nine are read", func() bool { return h.Status().Records.Malformed == 9 })
+	if h.Warned(health.RecordsUnread) {
 		t.Error("warned of nine records")
 	}
-	only[*records](h).malformed.Add(1)
-	if !h.warned(health.RecordsUnread) {
+	h.Datapath.Records <- datapath.Record{}
+	agenttest.Eventually(t, "ten are read", func() bool { return h.Status().Records.Malformed == 10 })
+	if !h.Warned(health.RecordsUnread) {
 		t.Error("not warned of ten records")
 	}
-	if err := h.end(); err != nil {
+	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // as the clock does
 		x.logBegin()
 	}
-	if n := strings.Count(h.log.String(), "warning="+string(health.RecordsUnread)); n != 1 {
-		t.Errorf("%d lines, want 1:\n%s", n, h.log)
+	if n := strings.Count(h.Log.String(), "warning="+string(health.RecordsUnread)); n != 1 {
+		t.Errorf("%d lines, want 1:\n%s", n, h.Log)
 	}
-	for range recentSamples { // a minute without another one
+	for range service.KeptSamples { // a minute without another one
 		x.note()
 	}
-	if ws := x.warnings(nil); len(ws) != 0 {
+	if ws := x.Warnings(nil); len(ws) != 0 {
 		t.Errorf("warned after the end: %+v", ws)
 	}
 }
 
-// Answers to test packets with times that cannot be leave delays unmeasured, which is warned of.
+// Test packets whose times cannot be are counted by their metric, as all shortfalls are.
 func TestImpossibleTimesAreWarnedOf(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	for i := range 10 {
-		if h.warned(health.ProbesUntimed) {
-			t.Errorf("warned of %d", i)
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	impossible := 0
+	x := newShortfalls(&h.agent.core, func(g *metrics.Gatherer) {
+		g.Add(service.Metric("delay_probes_total", "", "kind"), float64(impossible), "time_impossible")
+	})
+	x.note()
+	for ; impossible < 10; impossible++ {
+		if ws := x.Warnings(nil); len(ws) != 0 {
+			t.Errorf("warned of %d: %+v", impossible, ws)
 		}
-		only[*delayMeter](h).heard(query.Sample{RoundTrip: 1, Impossible: true})
 	}
-	if !h.warned(health.ProbesUntimed) {
-		t.Error("not warned of ten")
+	if ws := x.Warnings(nil); len(ws) != 1 || ws[0].Code != health.ProbesUntimed {
+		t.Errorf("ten: %+v", ws)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
@@ -27,13 +28,13 @@ func derivedRule() config.Encapsulation {
 // while there is none.
 func TestTunnelSourceIsChosen(t *testing.T) {
 	ctx := context.Background()
-	h := newHarness(t, baseConfig)
-	h.start()
-	if err := failure(h.client.AddEncapsulation(ctx, derivedRule())); err != nil {
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	if err := failure(h.Client.AddEncapsulation(ctx, derivedRule())); err != nil {
 		t.Fatal(err)
 	}
 	source := func() netip.Addr {
-		if es := h.datapath.running().Node.Encapsulations; len(es) > 0 {
+		if es := h.Datapath.Running().Node.Encapsulations; len(es) > 0 {
 			return es[0].TunnelSource
 		}
 		return netip.Addr{}
@@ -41,30 +42,30 @@ func TestTunnelSourceIsChosen(t *testing.T) {
 	if source() != mustAddr("2001:db8::99") {
 		t.Errorf("the source is %v", source())
 	}
-	if es, err := h.client.Encapsulations(ctx); err != nil || es[len(es)-1].Tunnel.Source.IsValid() {
+	if es, err := h.Client.Encapsulations(ctx); err != nil || es[len(es)-1].Tunnel.Source.IsValid() {
 		t.Errorf("the configuration got a source of its own: %+v, %v", es, err)
 	}
-	h.system.setSource(mustAddr("2001:db8::77"), nil)
-	eventually(t, "the new source is in force", func() bool { return source() == mustAddr("2001:db8::77") })
-	if h.warned(health.TunnelUnroutable) {
+	h.System.SetSource(mustAddr("2001:db8::77"), nil)
+	agenttest.Eventually(t, "the new source is in force", func() bool { return source() == mustAddr("2001:db8::77") })
+	if h.Warned(health.TunnelUnroutable) {
 		t.Error("a warning about a tunnel that has a source")
 	}
 
-	h.system.setSource(netip.Addr{}, errors.New("no route to 2001:db8:9::1"))
-	eventually(t, "the rule waits", func() bool { return !source().IsValid() })
-	eventually(t, "a warning and a line in the log", func() bool {
-		return h.warned(health.TunnelUnroutable) && strings.Contains(h.log.String(), "no route to 2001:db8:9::1")
+	h.System.SetSource(netip.Addr{}, errors.New("no route to 2001:db8:9::1"))
+	agenttest.Eventually(t, "the rule waits", func() bool { return !source().IsValid() })
+	agenttest.Eventually(t, "a warning and a line in the log", func() bool {
+		return h.Warned(health.TunnelUnroutable) && strings.Contains(h.Log.String(), "no route to 2001:db8:9::1")
 	})
-	before := h.datapath.applications()
+	before := h.Datapath.Applications()
 	other := derivedRule()
 	other.Name = "other"
 	const want = "tunnel source: no route to 2001:db8:9::1; set one of this node's addresses with tunsrc"
-	if err := failure(h.client.AddEncapsulation(ctx, other)); err == nil || err.Error() != want || h.datapath.applications() != before {
+	if err := failure(h.Client.AddEncapsulation(ctx, other)); err == nil || err.Error() != want || h.Datapath.Applications() != before {
 		t.Errorf("a rule that would not be in force: %v, want %s", err, want)
 	}
-	h.system.setSource(mustAddr("2001:db8::99"), nil)
-	eventually(t, "the rule is back", func() bool { return source() == mustAddr("2001:db8::99") })
-	if err := h.client.RemoveEncapsulation(ctx, "core"); err != nil || source().IsValid() {
+	h.System.SetSource(mustAddr("2001:db8::99"), nil)
+	agenttest.Eventually(t, "the rule is back", func() bool { return source() == mustAddr("2001:db8::99") })
+	if err := h.Client.RemoveEncapsulation(ctx, "core"); err != nil || source().IsValid() {
 		t.Errorf("remove: %v, and it has the source %v", err, source())
 	}
 }
@@ -102,20 +103,20 @@ func TestNames(t *testing.T) {
 
 // Packets to collectors get no IOAM, whether these are given by address or by name.
 func TestCollectorsAreKnown(t *testing.T) {
-	h := newHarness(t, baseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
-	h.system.setCollectors(mustAddr("2001:db8::2"))
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
+	h.System.SetCollectors(mustAddr("2001:db8::2"))
+	h.Start()
 	want := []model.Collector{
 		{Address: mustAddr("2001:db8::1"), Port: 4000, Protocol: ioam.NextHeaderUDP},
 		{Address: mustAddr("2001:db8::2"), Port: 4739, Protocol: ioam.NextHeaderTCP},
 	}
-	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
+	if got := h.Datapath.Running().Node.Collectors; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	h.system.setCollectors(mustAddr("2001:db8::3"))
+	h.System.SetCollectors(mustAddr("2001:db8::3"))
 	if !only[*names](h).refresh("collector.invalid") {
 		t.Fatal("the new address was not noticed")
 	}
 	h.agent.look()
-	eventually(t, "the data plane knows", func() bool { return h.datapath.running().Node.Collectors[1].Address == mustAddr("2001:db8::3") })
+	agenttest.Eventually(t, "the data plane knows", func() bool { return h.Datapath.Running().Node.Collectors[1].Address == mustAddr("2001:db8::3") })
 }

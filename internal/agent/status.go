@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -23,37 +24,37 @@ func (a *Agent) status() (api.Status, error) {
 	if err != nil {
 		return api.Status{}, fmt.Errorf("read the counters: %w", err)
 	}
-	node := s.resolved.Node
+	node := s.Resolved.Node
 	out := api.Status{
 		Version:    a.options.Version,
 		Agent:      a.options.Place.ID,
 		PID:        os.Getpid(),
 		Started:    instant.Of(a.started),
 		ConfigFile: a.options.ConfigFile,
-		Loaded:     instant.Of(s.loaded),
-		Modified:   s.modified,
+		Loaded:     instant.Of(s.Loaded),
+		Modified:   s.Modified,
 		Node: api.Node{Name: a.options.NodeName, ID: uint32(node.ID), IDWide: uint64(node.IDWide),
 			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
 		Interfaces:     a.interfaces(s, counters),
-		Namespaces:     nonNil(s.config.Namespaces),
-		Encapsulations: nonNil(s.config.Encapsulations),
+		Namespaces:     service.NonNil(s.Config.Namespaces),
+		Encapsulations: service.NonNil(s.Config.Encapsulations),
 		Decapsulations: []netip.Addr{},
-		Warnings:       nonNil(a.warnings()),
+		Warnings:       service.NonNil(a.warnings()),
 	}
-	for _, d := range s.config.Decapsulations {
+	for _, d := range s.Config.Decapsulations {
 		out.Decapsulations = append(out.Decapsulations, d.TunnelDestination)
 	}
-	for _, service := range a.services {
-		service.report(s, &out)
+	for _, each := range a.services {
+		each.Report(s, &out)
 	}
 	return out, nil
 }
 
 // interfaces lists all configured interfaces, also missing ones, in the configuration's
 // order.
-func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interface {
+func (a *Agent) interfaces(s *service.State, counters []datapath.Counters) []api.Interface {
 	resolved := map[string]model.Interface{}
-	for _, i := range s.resolved.Node.Interfaces {
+	for _, i := range s.Resolved.Node.Interfaces {
 		resolved[i.Name] = i
 	}
 	served := map[model.IfIndex]datapath.InterfaceStatus{}
@@ -64,8 +65,8 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 	for _, c := range counters {
 		counted[c.Index] = c
 	}
-	out := make([]api.Interface, 0, len(s.config.Interfaces))
-	for _, configured := range s.config.Interfaces {
+	out := make([]api.Interface, 0, len(s.Config.Interfaces))
+	for _, configured := range s.Config.Interfaces {
 		i, there := resolved[configured.Name]
 		one := api.Interface{Name: configured.Name, Roles: []string{}, Boundary: configured.Boundary.Default.String(), Namespaces: policies(configured.Boundary),
 			Forwarding: string(configured.Forwarding), Ingress: map[string]uint64{}, Egress: map[string]uint64{},
@@ -80,12 +81,12 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.NativeXDPRefused = hooks.NativeXDPRefused
 			one.Ingress, one.Egress = nonZero(c.Ingress), nonZero(c.Egress)
 			one.IngressOptions, one.EgressOptions = nonZero(c.IngressOptions), nonZero(c.EgressOptions)
-			one.Forwarded, one.ToStack = nonZero(c.Forwarded), named[datapath.StackReason](c.ToStack[:])
+			one.Forwarded, one.ToStack = nonZero(c.Forwarded), service.CountsByName[datapath.StackReason](c.ToStack[:])
 			one.RecordsWritten, one.RecordsLost = c.RecordsWritten, c.RecordsLost
 			one.Postcards, one.ExportsSuppressed = c.Postcards, c.ExportsSuppressed
 			one.Loopback = loopbackCounts(c.Loopback)
-			one.Unmarked = named[datapath.UnmarkedCause](c.Unmarked[:])
-			one.SRHMalformed = named[datapath.SRHFault](c.SRHMalformed[:])
+			one.Unmarked = service.CountsByName[datapath.UnmarkedCause](c.Unmarked[:])
+			one.SRHMalformed = service.CountsByName[datapath.SRHFault](c.SRHMalformed[:])
 			one.FlowsEvicted, one.SequencesEvicted = c.FlowsEvicted, c.SequencesEvicted
 		}
 		out = append(out, one)
@@ -106,20 +107,6 @@ func policies(b config.Boundary) map[string]string {
 func loopbackCounts(c datapath.LoopbackCounters) map[string]uint64 {
 	out := map[string]uint64{"asked": c.Asked, "returned": c.Returned, "suppressed": c.Suppressed}
 	maps.DeleteFunc(out, func(_ string, n uint64) bool { return n == 0 })
-	return out
-}
-
-// named gives counts their names, without zeros.
-func named[T interface {
-	~uint8 | ~int
-	fmt.Stringer
-}](counts []uint64) map[string]uint64 {
-	out := map[string]uint64{}
-	for i, n := range counts {
-		if n > 0 {
-			out[T(i).String()] = n
-		}
-	}
 	return out
 }
 

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
 )
 
 // supervision reports to the service manager.
 type supervision struct {
-	idle
+	service.Idle
 	*core
 	condition func() string
 }
@@ -20,11 +22,11 @@ type supervision struct {
 // may be half a minute.
 const stuckAfter = time.Minute
 
-func (s *supervision) run(ctx context.Context) error {
+func (s *supervision) Run(ctx context.Context) error {
 	stuck, n := false, 0
-	s.tasks.every(ctx, clockPeriod, func() {
+	s.tasks.Every(ctx, service.PollPeriod, func() {
 		stuck = s.reportAlive(stuck)
-		if n++; n%int(notePeriod/clockPeriod) == 0 {
+		if n++; n%int(service.SamplePeriod/service.PollPeriod) == 0 {
 			s.options.Manager.Status(s.condition())
 		}
 	})
@@ -37,7 +39,7 @@ func (s *supervision) run(ctx context.Context) error {
 // stuck.
 func (s *supervision) reportAlive(before bool) (stuck bool) {
 	now := time.Now()
-	held := max(s.change.heldFor(now), s.tasks.longest(now))
+	held := max(s.change.HeldFor(now), s.tasks.Longest(now))
 	if held < stuckAfter {
 		s.options.Manager.Alive()
 		return false
@@ -51,18 +53,18 @@ func (s *supervision) reportAlive(before bool) (stuck bool) {
 // condition is the agent's condition, in a line for the service manager.
 func (a *Agent) condition() string {
 	s := a.state.Load()
-	served := make([]string, 0, len(s.resolved.Node.Interfaces))
-	for _, i := range s.resolved.Node.Interfaces {
+	served := make([]string, 0, len(s.Resolved.Node.Interfaces))
+	for _, i := range s.Resolved.Node.Interfaces {
 		served = append(served, i.Name)
 	}
 	parts := []string{"serves no interface"}
 	if len(served) > 0 {
 		parts[0] = "serves " + strings.Join(served, ", ")
 	}
-	if missing := s.resolved.Missing; len(missing) > 0 {
+	if missing := s.Resolved.Missing; len(missing) > 0 {
 		parts = append(parts, "missing: "+strings.Join(missing, ", "))
 	}
-	if s.modified {
+	if s.Modified {
 		parts = append(parts, "changed at runtime")
 	}
 	if fault := a.reloads.fault.Load(); fault != nil {

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
@@ -92,18 +94,18 @@ func TestServiceManager(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "60000000")
 	h := newHarness(t, "node: {id: 2}\ninterfaces: [{name: eth0, role: [ingress]}, {name: eth9}]\n")
 	h.manager = supervisor.New(slog.New(slog.DiscardHandler))
-	h.start()
+	h.Start()
 	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
 	m.next("WATCHDOG=1")
 
-	if _, err := h.client.Reload(t.Context()); err != nil {
+	if _, err := h.Client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m.reloading()
 	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
 
-	h.write("node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n")
-	if _, err := h.client.Reload(t.Context()); err == nil {
+	h.Write("node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n")
+	if _, err := h.Client.Reload(t.Context()); err == nil {
 		t.Fatal("a broken file was loaded")
 	}
 	m.reloading()
@@ -111,7 +113,7 @@ func TestServiceManager(t *testing.T) {
 	if !regexp.MustCompile(`^STATUS=serves eth0; missing: eth9; the last reload failed, the previous configuration stays in force: .*node\.yaml:1:12: .* \(and 1 more\)$`).MatchString(got[len(got)-1]) {
 		t.Errorf("after a refused file: %q", got)
 	}
-	if err := h.end(); err != nil {
+	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
 	m.want("STOPPING=1", "STATUS=stops; packets keep their treatment")
@@ -122,43 +124,38 @@ func TestServiceManager(t *testing.T) {
 func TestWatchdogSeesAStuckChange(t *testing.T) {
 	m := newServiceManager(t)
 	t.Setenv("WATCHDOG_USEC", "60000000")
-	h := newHarness(t, baseConfig)
+	h := newHarness(t, agenttest.BaseConfig)
 	h.manager = supervisor.New(slog.New(slog.DiscardHandler))
-	h.start()
+	h.Start()
 	m.next("READY=1")
 	long := func(held time.Duration) {
-		since := time.Now().Add(-held)
-		h.agent.change.since.Store(&since)
+		h.agent.change.LockSince(func() time.Time { return time.Now().Add(-held) })
 	}
-	h.agent.change.Lock()
 	long(30 * time.Second)
 	m.next("WATCHDOG=1") // as long as a large configuration may take
 
+	h.agent.change.Unlock()
 	long(stuckAfter)
 	for silent := false; !silent; {
-		_ = m.socket.SetReadDeadline(time.Now().Add(2*clockPeriod + clockPeriod/2))
+		_ = m.socket.SetReadDeadline(time.Now().Add(2*service.PollPeriod + service.PollPeriod/2))
 		_, err := m.socket.Read(make([]byte, 4096))
-		if silent = err != nil; !silent && h.agent.change.heldFor(time.Now()) > stuckAfter+10*clockPeriod {
+		if silent = err != nil; !silent && h.agent.change.HeldFor(time.Now()) > stuckAfter+10*service.PollPeriod {
 			t.Error("the agent says that it is alive")
 			break
 		}
 	}
-	if n := strings.Count(h.log.String(), "has not finished"); n != 1 {
-		t.Errorf("the log says it %d times:\n%s", n, h.log)
+	if n := strings.Count(h.Log.String(), "has not finished"); n != 1 {
+		t.Errorf("the log says it %d times:\n%s", n, h.Log)
 	}
 	h.agent.change.Unlock()
 	m.next("WATCHDOG=1")
 
 	// the same for a task that does not end
-	stuck := &task{}
-	h.agent.tasks.begin(stuck)
-	h.agent.tasks.mu.Lock()
-	h.agent.tasks.since[stuck] = time.Now().Add(-stuckAfter)
-	h.agent.tasks.mu.Unlock()
-	eventually(t, "the log says that a task is stuck", func() bool { return strings.Count(h.log.String(), "has not finished") == 2 })
-	h.agent.tasks.end(stuck)
+	end := h.agent.tasks.Begin(time.Now().Add(-stuckAfter))
+	agenttest.Eventually(t, "the log says that a task is stuck", func() bool { return strings.Count(h.Log.String(), "has not finished") == 2 })
+	end()
 	m.next("WATCHDOG=1")
-	if h.agent.change.heldFor(time.Now()) != 0 {
+	if h.agent.change.HeldFor(time.Now()) != 0 {
 		t.Error("a lock that nothing holds is held")
 	}
 }

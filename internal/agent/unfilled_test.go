@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -24,10 +25,10 @@ func TestUnfilledTracesShow(t *testing.T) {
 		{"unknown, of a Direct Export", "{dex: {namespace: 7, trace-type: 0xc00000}}", health.NamespaceUnfilled},
 		{"too small", "{trace: {namespace: 123, type: 0xc00000, size: 4}}", health.TraceTooSmall},
 	} {
-		h := newHarness(t, strings.Replace(baseConfig, "node: {", "node: {compatibility: mainline, ", 1)+rule(tt.option))
-		h.start()
+		h := newHarness(t, strings.Replace(agenttest.BaseConfig, "node: {", "node: {compatibility: mainline, ", 1)+rule(tt.option))
+		h.Start()
 		for _, code := range []health.Code{health.NamespaceUnfilled, health.TraceTooSmall} {
-			if got := h.warned(code); got != (code == tt.code) {
+			if got := h.Warned(code); got != (code == tt.code) {
 				t.Errorf("%s: %s %v", tt.name, code, got)
 			}
 		}

@@ -26,8 +26,8 @@ func TestUnreachedDecapsulationIsWarnedOf(t *testing.T) {
 		{"inline, ingress", config("ingress", "true"), false},
 	} {
 		h := newHarness(t, tt.yaml)
-		h.start()
-		if got := h.warned(health.DecapUnreached); got != tt.warned {
+		h.Start()
+		if got := h.Warned(health.DecapUnreached); got != tt.warned {
 			t.Errorf("%s: warned %v, want %v", tt.name, got, tt.warned)
 		}
 	}

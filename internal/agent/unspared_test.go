@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -39,14 +40,14 @@ func TestUnknownCollectors(t *testing.T) {
 		{"a name, and no Direct Export", to, "collectors: [\"udp://nobody.invalid\"]\n#trace", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			text := baseConfig + strings.Replace(exportRule, "MATCH", tt.match, 1) + tt.config
+			text := agenttest.BaseConfig + strings.Replace(exportRule, "MATCH", tt.match, 1) + tt.config
 			if strings.HasSuffix(tt.config, "#trace") {
 				text = strings.Replace(text, "dex: {namespace: 123, trace-type: 0x800000}", "trace: {namespace: 123, type: 0x800000, size: 4}", 1)
 			}
 			h := newHarness(t, text)
-			h.system.elsewhere = mustAddr("2001:db8::e")
-			h.start()
-			if got := h.warned(health.CollectorsUnknown); got != tt.warned {
+			h.System.Elsewhere = mustAddr("2001:db8::e")
+			h.Start()
+			if got := h.Warned(health.CollectorsUnknown); got != tt.warned {
 				t.Errorf("warned: %v", got)
 			}
 		})
@@ -56,26 +57,26 @@ func TestUnknownCollectors(t *testing.T) {
 // Collectors of other nodes are in the data plane besides this node's own, and stay
 // there when the configuration changes at runtime.
 func TestCollectorsOfOthers(t *testing.T) {
-	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n")
-	h.system.setCollectors(mustAddr("2001:db8::3"))
-	h.start()
+	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n")
+	h.System.SetCollectors(mustAddr("2001:db8::3"))
+	h.Start()
 	want := []model.Collector{
 		{Address: mustAddr("2001:db8::1"), Port: 4000, Protocol: ioam.NextHeaderUDP},
 		{Address: mustAddr("2001:db8::2"), Port: 4740, Protocol: ioam.NextHeaderTCP},
 		{Address: mustAddr("2001:db8::3"), Port: 4739, Protocol: ioam.NextHeaderUDP},
 	}
-	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
+	if got := h.Datapath.Running().Node.Collectors; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if err := failure(h.client.AddEncapsulation(t.Context(), derivedRule())); err != nil {
+	if err := failure(h.Client.AddEncapsulation(t.Context(), derivedRule())); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
+	if got := h.Datapath.Running().Node.Collectors; !slices.Equal(got, want) {
 		t.Errorf("after a change: %v, want %v", got, want)
 	}
-	h.crash()
-	h.start()
-	if got := h.datapath.running().Node; !slices.Equal(got.Collectors, want) || len(got.Encapsulations) != 1 {
+	h.Crash()
+	h.Start()
+	if got := h.Datapath.Running().Node; !slices.Equal(got.Collectors, want) || len(got.Encapsulations) != 1 {
 		t.Errorf("of the next agent: %v and %d encapsulations", got.Collectors, len(got.Encapsulations))
 	}
 }
@@ -84,18 +85,18 @@ func TestCollectorsOfOthers(t *testing.T) {
 func TestHintsAreForDoctor(t *testing.T) {
 	const there = "2001:db8::e"
 	exporter := func(address string) string { return fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", address) }
-	every := strings.Replace(baseConfig, "{id: 123,", "{id: 123, export: every,", 1)
+	every := strings.Replace(agenttest.BaseConfig, "{id: 123,", "{id: 123, export: every,", 1)
 	for _, tt := range []struct {
 		name, text string
 		code       health.Code
 		told       bool
 	}{
-		{"UDP", baseConfig + exporter("udp://["+there+"]"), health.ExportsUnsecured, true},
-		{"TCP to a name", baseConfig + exporter("tcp://collector.invalid"), health.ExportsUnsecured, true},
-		{"TLS", baseConfig + exporter("tls://["+there+"]"), health.ExportsUnsecured, false},
-		{"loopback", baseConfig + exporter("udp://[::1]"), health.ExportsUnsecured, false},
-		{"an address of this node", baseConfig + exporter("udp://[2001:db8::5]"), health.ExportsUnsecured, false},
-		{"a file", baseConfig + "export: [{kind: jsonl}]\n", health.ExportsUnsecured, false},
+		{"UDP", agenttest.BaseConfig + exporter("udp://["+there+"]"), health.ExportsUnsecured, true},
+		{"TCP to a name", agenttest.BaseConfig + exporter("tcp://collector.invalid"), health.ExportsUnsecured, true},
+		{"TLS", agenttest.BaseConfig + exporter("tls://["+there+"]"), health.ExportsUnsecured, false},
+		{"loopback", agenttest.BaseConfig + exporter("udp://[::1]"), health.ExportsUnsecured, false},
+		{"an address of this node", agenttest.BaseConfig + exporter("udp://[2001:db8::5]"), health.ExportsUnsecured, false},
+		{"a file", agenttest.BaseConfig + "export: [{kind: jsonl}]\n", health.ExportsUnsecured, false},
 		{"all", every + exportRule, health.ExportsUnselective, true},
 		{"all, of every source", every + strings.Replace(exportRule, "MATCH", "match: {destination: 2001:db8::/32, source: \"::/0\"},", 1), health.ExportsUnselective, true},
 		{"flows", every + strings.Replace(exportRule, "MATCH", "flows: 1/2,", 1), health.ExportsUnselective, false},
@@ -109,13 +110,13 @@ func TestHintsAreForDoctor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, strings.Replace(tt.text, "MATCH", "", 1))
-			h.system.elsewhere = netip.MustParseAddr(there)
-			h.system.setCollectors(netip.MustParseAddr(there))
-			h.start()
-			if got := h.warned(tt.code); got != tt.told {
+			h.System.Elsewhere = netip.MustParseAddr(there)
+			h.System.SetCollectors(netip.MustParseAddr(there))
+			h.Start()
+			if got := h.Warned(tt.code); got != tt.told {
 				t.Errorf("warnings: %v", got)
 			}
-			for _, w := range h.status().Warnings {
+			for _, w := range h.Status().Warnings {
 				if w.Severity == health.Hint {
 					t.Errorf("status has %+v", w)
 				}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -14,11 +15,11 @@ import (
 // An interface that joins a bridge or gets a VLAN device, and others that follow or
 // leave, change what is known of arrivals; changes among others do not.
 func TestUppersChange(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	running := func() []model.Upper { return h.datapath.running().Node.Uppers }
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	running := func() []model.Upper { return h.Datapath.Running().Node.Uppers }
 	become := func(devices ...config.Device) {
-		h.system.setLinks(func(map[string]config.Link) { h.system.devices = devices })
+		h.System.SetLinks(func(map[string]config.Link) { h.System.Others = devices })
 	}
 	both := model.RoleIngress | model.RoleEgress
 	if running() != nil {
@@ -36,13 +37,13 @@ func TestUppersChange(t *testing.T) {
 		{"none", nil, nil},
 	} {
 		become(step.devices...)
-		eventually(t, step.name, func() bool { return reflect.DeepEqual(running(), step.want) })
+		agenttest.Eventually(t, step.name, func() bool { return reflect.DeepEqual(running(), step.want) })
 	}
-	before := h.datapath.applications()
+	before := h.Datapath.Applications()
 	become(config.Device{Index: 8, Master: 20}, config.Device{Index: 9, Lower: 8})
-	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 3, MTU: 9000} })
-	eventually(t, "a look was taken", func() bool { return h.status().Interfaces[1].MTU == 9000 })
-	if n := h.datapath.applications(); n != before {
+	h.System.SetLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 3, MTU: 9000} })
+	agenttest.Eventually(t, "a look was taken", func() bool { return h.Status().Interfaces[1].MTU == 9000 })
+	if n := h.Datapath.Applications(); n != before {
 		t.Errorf("%d generations for bridges of others", n-before)
 	}
 }

@@ -97,9 +97,17 @@ var layers = map[string]string{
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam internal/model",
-	"internal/agent": "ioam ipfix internal/api internal/config internal/coverage internal/datapath internal/e2e internal/record internal/sink internal/health internal/hookwatch internal/icmpv6 " +
-		"internal/instant internal/kernelevents internal/loopback internal/loss internal/metrics internal/model internal/pathmtu internal/pot internal/reference internal/routing " +
-		"srv6 stamp internal/lossquery internal/rfc6374 internal/responder internal/pathtrace/endpoint internal/stamp/inband internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
+	// The agent: what its services have in common, the services by subject, which do not
+	// know each other, and what puts all together.
+	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/pathmtu internal/pot internal/routing " +
+		"internal/socketdrops internal/tunnelerror",
+	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
+		"internal/pathtrace/endpoint internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
+	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/e2e internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
+		"internal/metrics internal/model internal/record internal/reference internal/sink",
+	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
+	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/e2e internal/health " +
+		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
 	"internal/instant":    "",
 	"internal/metrics":    "",
 	"internal/supervisor": "",
@@ -122,7 +130,7 @@ var layers = map[string]string{
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
-	"bench/harness":     "ioam ipfix bench/report internal/agent internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
+	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
 	"scripts/check":   "",
@@ -131,7 +139,7 @@ var layers = map[string]string{
 
 // testPackages are only for tests: no other package imports them, and they may
 // import everything.
-var testPackages = []string{"internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+var testPackages = []string{"internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
@@ -145,7 +153,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/report"
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/agent/tunnel"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// core is what the agent's own services share. Those of other packages get only what they need
+// of it.
+type core struct {
+	options  Options
+	log      *slog.Logger
+	system   service.System
+	host     config.Host // the system, with cached names
+	datapath opened
+
+	privatePins bool // the data plane's pins are in this process's own mount namespace
+
+	change   service.ChangeLock            // held while the state is being replaced
+	changing service.Changing              // of interfaces
+	tasks    service.Tasks                 // periodic work of services
+	state    atomic.Pointer[service.State] // nil before the first configuration
+	wake     chan struct{}                 // resolve the configuration again
+	closing  chan struct{}                 // closed when streams must end
+}
+
+// opened is the data plane, once it is open: services are made before.
+type opened struct{ Datapath }
+
+// forReports are the dependencies of the services that make records and pass them on.
+func (c *core) forReports() report.Dependencies {
+	return report.Dependencies{
+		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
+	}
+}
+
+// forMeasurements are those of the services that measure flows.
+func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
+	return measure.Dependencies{
+		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Records: records,
+	}
+}
+
+// forTunnels are those of the services about tunnels.
+func (c *core) forTunnels() tunnel.Dependencies {
+	return tunnel.Dependencies{
+		Log: c.log, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Changes: &c.change, Resolve: c.look,
+		PathMTUFile: c.options.Place.PathMTUFile(),
+	}
+}
+
+// look makes the agent resolve its configuration again.
+func (c *core) look() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// logEach logs each line of an error separately, because a log record is one line.
+func (c *core) logEach(level slog.Level, message string, err error) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		c.log.Log(context.Background(), level, message, "error", line)
+	}
+}
+
+func (c *core) logWarning(w health.Warning) { service.LogWarning(c.log, w) }

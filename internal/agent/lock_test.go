@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/test/testnet"
+)
+
+func TestRemoveWithoutAgent(t *testing.T) {
+	testnet.NeedRoot(t)
+	place := api.At(t.TempDir(), 9)
+	removed, _, err := Remove(place, func(string) (Datapath, error) { return nil, errors.New("nothing to open") })
+	if removed || err != nil {
+		t.Errorf("nothing was left: %v, %v", removed, err)
+	}
+	if _, err := os.Stat(place.Dir); err == nil {
+		t.Error("looking for what is left made the runtime directory")
+	}
+
+	held, err := acquire(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Remove(place, nil); !errors.Is(err, ErrAgentRuns) {
+		t.Errorf("removed under a running agent: %v", err)
+	}
+	held.release()
+	if removed, _, err := Remove(place, nil); removed || err != nil {
+		t.Errorf("an agent that pinned nothing: %v, %v", removed, err)
+	}
+	if _, err := os.Stat(place.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the runtime directory is left: %v", err)
+	}
+}
+
+func TestLockSurvivesItsDirectory(t *testing.T) {
+	place := api.At(t.TempDir(), 10)
+	first, err := acquire(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.clear(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := acquire(place)
+	if err != nil {
+		t.Fatalf("after the holder removed everything: %v", err)
+	}
+	defer second.release()
+	if _, err := acquire(place); !errors.Is(err, ErrAgentRuns) {
+		t.Errorf("a second holder: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := WaitEnded(ctx, place); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting for a holder that stays: %v", err)
+	}
+	second.release()
+	if err := WaitEnded(context.Background(), place); err != nil {
+		t.Errorf("waiting for a holder that went: %v", err)
+	}
+}

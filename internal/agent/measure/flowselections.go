@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"slices"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/loss"
+)
+
+// waitingBlocks is how many blocks of a flow wait for other nodes' answers.
+const waitingBlocks = 4
+
+// takeSelections notes which nodes of a flow did not select what this node selected in a block,
+// and logs a change. What a node said holds until it says something else. The caller holds w.mu.
+func (w *flowWatches) takeSelections(f *watchedFlow, r *loss.Result) {
+	if loss.IsStale(r.Block, f.latest, waitingBlocks) {
+		return
+	}
+	f.latest = r.Block
+	changed := false
+	for p, difference := range r.Selecting {
+		if int(p) > len(f.Points) || f.unlike == nil && difference == "" {
+			continue
+		}
+		if f.unlike == nil {
+			f.unlike = make([]string, len(f.Points)+1)
+		}
+		changed = changed || f.unlike[p] != difference
+		f.unlike[p] = difference
+	}
+	if !changed {
+		return
+	}
+	if !slices.ContainsFunc(f.unlike, func(d string) bool { return d != "" }) {
+		f.unlike = nil
+	}
+	switch {
+	case w.logged > mostFlowWarnings:
+	case w.logged == mostFlowWarnings:
+		w.d.Log.Warn("the warnings of further flows change in this block; list them with 'waymark loss'")
+	case f.unlike != nil:
+		service.LogWarning(w.d.Log, f.selectionWarning())
+	default:
+		w.d.Log.Info("all nodes select the same packets again", "warning", health.SelectionsDiffer, "flow", f.Name)
+	}
+	w.logged++
+}
+
+func (f *watchedFlow) selectionWarning() health.Warning {
+	var nodes []string
+	for p, difference := range f.unlike {
+		if difference != "" {
+			nodes = append(nodes, f.point(loss.PointID(p))+": "+difference)
+		}
+	}
+	return health.SelectionDiffers(f.Name, nodes, health.AtIngress)
+}
+
+// unlike is how many flows have nodes that select different packets. The caller holds w.mu.
+func (w *flowWatches) unlike() (n int) {
+	for _, f := range w.flows {
+		if f.unlike != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// selectionWarnings are those of flows whose nodes select different packets, and of those of which
+// that is not checked. The caller holds w.mu.
+func (w *flowWatches) selectionWarnings() (ws []health.Warning) {
+	var assumed []string
+	for _, f := range w.flows {
+		if f.unlike != nil && len(ws) < mostFlowWarnings {
+			ws = append(ws, f.selectionWarning())
+		}
+		if f.AssumeSelection {
+			assumed = append(assumed, f.Name)
+		}
+	}
+	if n := w.unlike(); n > mostFlowWarnings {
+		ws = append(ws, health.FurtherFlows(health.SelectionsDiffer, n-mostFlowWarnings))
+	}
+	if len(assumed) > 0 {
+		ws = append(ws, health.SelectionAssumption(assumed))
+	}
+	return ws
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// A path MTU that is smaller than its interface's is warned of while it is known.
+func TestPathMTUIsWarnedOf(t *testing.T) {
+	h := newHarness(t, agenttest.TunnelConfig)
+	h.Start()
+	h.System.TooBig <- agenttest.PacketTooBig(1500)
+	agenttest.Eventually(t, "a warning", func() bool { return h.Warned(health.PathMTULowered) })
+	if h.Warned(health.PathMTUUnwatched) {
+		t.Error("warned wrongly")
+	}
+}
+
+func TestPathMTUOfForeignSource(t *testing.T) {
+	h := newHarness(t, agenttest.TunnelConfig)
+	h.Start()
+	if h.Warned(health.PathMTUUnwatched) {
+		t.Error("warned, and the source is this node's")
+	}
+	h.System.Mu.Lock()
+	h.System.Elsewhere = netip.MustParseAddr("2001:db8:ff::1")
+	h.System.Mu.Unlock()
+	if !h.Warned(health.PathMTUUnwatched) {
+		t.Error("no warning that messages go elsewhere")
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+// Losses counts the records and kernel events that found no room, and the postcards and
+// flows that limits suppressed.
+type Losses struct {
+	service.Idle
+	d          Dependencies
+	flows      *Flows
+	kernel     *KernelEvents
+	lost       service.Samples
+	suppressed service.Samples
+	times      lossTimes
+}
+
+// NewLosses makes the service, and lets exporters of the sinks tell collectors what it counts.
+func NewLosses(d Dependencies, sinks *Sinks, flows *Flows, kernel *KernelEvents) *Losses {
+	l := &Losses{d: d, flows: flows, kernel: kernel}
+	sinks.environment.Facts = l.facts
+	return l
+}
+
+// Prepare notes what was lost before this agent, because only growth is warned of.
+func (l *Losses) Prepare(p *service.Plan) error {
+	if p.Before == nil {
+		p.OnCommit(l.note)
+	}
+	return nil
+}
+
+func (l *Losses) Run(ctx context.Context) error {
+	l.d.Tasks.Every(ctx, service.SamplePeriod, l.note)
+	return nil
+}
+
+// total counts since the data plane or the agent was made.
+func (l *Losses) total() (lost, suppressed uint64, err error) {
+	counters, err := l.d.Datapath.Counters()
+	for i := range counters {
+		lost += counters[i].RecordsLost
+		suppressed += counters[i].ExportsSuppressed
+	}
+	return lost + l.kernel.count.Lost(), suppressed + l.flows.suppressed.Load(), err
+}
+
+func (l *Losses) note() {
+	if lost, suppressed, err := l.total(); err == nil {
+		l.lost.Add(time.Now(), lost)
+		l.suppressed.Add(time.Now(), suppressed)
+		l.times.note(time.Now(), lost+suppressed)
+	}
+}
+
+// facts are what exporters send to collectors about the node.
+func (l *Losses) facts() sink.Facts {
+	f := sink.Facts{Node: l.d.NodeName}
+	if lost, suppressed, err := l.total(); err == nil {
+		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+l.flows.more.Load()
+		f.FirstLoss, f.LastLoss = l.times.note(time.Now(), lost+suppressed)
+	}
+	if s := l.d.State.Load(); s != nil {
+		for _, i := range s.Resolved.Node.Interfaces {
+			f.Interfaces = append(f.Interfaces, sink.Interface{Index: i.Index, Name: i.Name})
+		}
+	}
+	return f
+}
+
+func (l *Losses) Warnings(*service.State) (ws []health.Warning) {
+	lost, suppressed, err := l.total()
+	if err != nil {
+		return nil
+	}
+	if n := l.lost.Growth(lost); n > 0 {
+		ws = append(ws, health.New(health.RecordsLost, "",
+			fmt.Sprintf("%d records were lost in the last minute: they came faster than the agent reads them", n),
+			"lower the frequency of the encapsulations"))
+	}
+	if n := l.suppressed.Growth(suppressed); n > 0 {
+		ws = append(ws, health.New(health.ExportsSuppressed, "",
+			fmt.Sprintf("%d postcards or flows were not exported in the last minute: the export limits were reached", n),
+			"select fewer packets at encapsulating nodes (flows, frequency), set export: aggregate, or, if collectors and links can take more, raise node.export-limit and node.export-rate"))
+	}
+	return ws
+}
+
+// lossTimes is when this agent first and last noticed losses. It checks every few
+// seconds, because the data plane counts losses without their time.
+type lossTimes struct {
+	mu          sync.Mutex
+	total       uint64
+	first, last time.Time
+}
+
+// note takes the number of losses and returns both times, which are zero while there
+// are none.
+func (l *lossTimes) note(now time.Time, total uint64) (first, last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if total > l.total {
+		if l.first.IsZero() {
+			l.first = now
+		}
+		l.last = now
+	}
+	l.total = total
+	return l.first, l.last
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// maxObservers bounds the cost of observers: each has a queue and a copy of every line.
+const maxObservers = 64
+
+// Records passes records from their sources to observers and sinks, and turns sources
+// on while records are wanted.
+type Records struct {
+	service.Idle
+	d       Dependencies
+	clock   *Clock
+	sinks   *Sinks
+	closing <-chan struct{} // closed when observers must end
+	stream  sink.Stream
+
+	read      atomic.Uint64
+	malformed atomic.Uint64
+
+	sources []func(wanted bool) // besides the data plane; each is called with asking held
+	asking  sync.Mutex
+	ended   bool // guarded by asking: no more records are requested
+}
+
+// NewRecords makes the way of records to observers, until closing, and to sinks.
+func NewRecords(d Dependencies, clock *Clock, sinks *Sinks, closing <-chan struct{}) *Records {
+	return &Records{d: d, clock: clock, sinks: sinks, closing: closing}
+}
+
+// Offer passes records to the observers and all sinks. Several goroutines call it at
+// once.
+func (x *Records) Offer(records ...record.Record) {
+	x.stream.Publish(records...)
+	x.sinks.offer(records...)
+}
+
+// Prepare requests records before the next configuration is in force, so that its sinks
+// miss none.
+func (x *Records) Prepare(p *service.Plan) error {
+	p.OnAbandon(x.ask)
+	p.OnCommit(x.ask)
+	if len(p.Next.Config.Sinks) == 0 {
+		return nil
+	}
+	return x.d.Datapath.SetRecordsWanted(true)
+}
+
+// ask turns the data plane's records and other sources on while a sink or an observer
+// wants them, else off.
+func (x *Records) ask() {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	if x.ended {
+		return
+	}
+	wanted := x.stream.Observers() > 0 || x.sinks.Any()
+	if err := x.d.Datapath.SetRecordsWanted(wanted); err != nil {
+		x.d.Log.Warn("the data plane's records could not be turned on or off", "error", err)
+	}
+	for _, source := range x.sources {
+		source(wanted)
+	}
+}
+
+// end leaves records in the rings for the next agent only if there is a sink for them,
+// because observers must connect again. It reports whether the rings go away, and must
+// be read now.
+func (x *Records) end(removing bool) (leaving bool) {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	x.ended = true
+	if x.sinks.Any() && !removing {
+		return false
+	}
+	if err := x.d.Datapath.SetRecordsWanted(false); err != nil {
+		x.d.Log.Warn("records are written although nothing wants them", "error", err)
+	}
+	return removing
+}
+
+var (
+	descRecordsRead     = service.Metric("records_read_total", "Records that the agent read.")
+	descRecordsBad      = service.Metric("records_malformed_total", "Traces in records that could not be read completely.")
+	descObservers       = service.Metric("observers", "Observers of live records.")
+	descObserverDropped = service.Metric("observer_dropped_total", "Records that did not fit an observer's queue.")
+)
+
+func (x *Records) Collect(g *metrics.Gatherer) {
+	g.Add(descRecordsRead, float64(x.read.Load()))
+	g.Add(descRecordsBad, float64(x.malformed.Load()))
+	g.Add(descObservers, float64(x.stream.Observers()))
+	g.Add(descObserverDropped, float64(x.stream.Dropped()))
+}
+
+func (x *Records) Report(s *service.State, status *api.Status) {
+	r := &status.Records
+	r.Read, r.Malformed = x.read.Load(), x.malformed.Load()
+	r.Observers, r.Dropped = x.stream.Observers(), x.stream.Dropped()
+	r.Advice = whyNone(s.Config)
+}
+
+func (x *Records) Routes() service.Routes { return service.Routes{"GET /v1/records": x.getRecords} }
+
+// getRecords streams records as JSON lines until the observer has enough.
+func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
+	filter, write, err := recordQuery(r)
+	if err != nil {
+		return err
+	}
+	if x.stream.Observers() >= maxObservers {
+		return service.Refusef("%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers", maxObservers)
+	}
+	o := x.stream.Observe(filter, x.sinks.environment.Room)
+	x.ask()
+	defer x.ask()
+	defer o.Close()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	var taken []record.Record
+	for {
+		if err := control.Flush(); err != nil {
+			return nil // the client has gone
+		}
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-x.closing:
+			return nil
+		case <-o.Queue().Ready():
+			if taken = o.Queue().Take(taken); !writeRecords(w, taken, o.TakeLost(), write) {
+				return nil
+			}
+		}
+	}
+}
+
+// writeRecords writes records, then how many were lost after them, which has a line of its own
+// whatever became of the queue.
+func writeRecords(w io.Writer, list []record.Record, lost uint64, line func(record.Record) []byte) bool {
+	for _, r := range list {
+		if _, err := w.Write(line(r)); err != nil {
+			return false
+		}
+	}
+	if lost > 0 {
+		_, err := w.Write(line(&record.Lost{Count: lost}))
+		return err == nil
+	}
+	return true
+}
+
+// recordQuery reads which records are wanted, and how.
+func recordQuery(r *http.Request) (record.Filter, func(record.Record) []byte, error) {
+	line := func(r record.Record) []byte { return record.AppendLine(nil, r) }
+	q := r.URL.Query()
+	switch form := q["form"]; {
+	case len(form) == 1 && form[0] == "monitor":
+		line = monitorLine
+	case len(form) > 0 && !(len(form) == 1 && form[0] == "json"):
+		return record.Filter{}, nil, service.BadRequest(fmt.Errorf("form=%s is not valid; use json, or monitor", strings.Join(form, ",")))
+	}
+	q.Del("form")
+	f, err := recordFilter(q)
+	return f, line, err
+}
+
+// monitorLine is a trace as iproute2 prints it, and how many were lost; nothing of other records.
+func monitorLine(r record.Record) []byte {
+	switch r := r.(type) {
+	case *record.Trace:
+		return []byte(r.MonitorLine())
+	case *record.Lost:
+		return record.AppendLine(nil, r)
+	}
+	return nil
+}
+
+func recordFilter(q url.Values) (record.Filter, error) {
+	var f record.Filter
+	for key, values := range q {
+		if len(values) != 1 {
+			return f, service.BadRequest(fmt.Errorf("%s is given %d times", key, len(values)))
+		}
+		var err error
+		switch value := values[0]; key {
+		case "namespace":
+			var id uint64
+			if id, err = strconv.ParseUint(value, 0, 16); err == nil {
+				ns := ioam.NamespaceID(id)
+				f.Namespace = &ns
+			}
+		case "source":
+			f.Source, err = netip.ParsePrefix(value)
+		case "destination":
+			f.Destination, err = netip.ParsePrefix(value)
+		case "kinds":
+			f.Kinds = value
+		case "flow":
+			f.Flow = value
+		default:
+			err = errors.New("unknown; filter by namespace, source, destination, kinds or flow")
+		}
+		switch {
+		case err == nil:
+		case key == "namespace":
+			return f, service.BadRequest(fmt.Errorf("namespace: %q: want a number from 0 to 65535", values[0]))
+		case key == "source" || key == "destination":
+			return f, service.BadRequest(fmt.Errorf("%s: %q: want an IPv6 prefix", key, values[0]))
+		default:
+			return f, service.BadRequest(fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	return f, nil
+}
