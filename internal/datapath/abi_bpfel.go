@@ -13,14 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type abiArrival struct {
+type ABIArrival struct {
 	_      structs.HostLayout
 	Buffer uint64
 	Mark   uint64
 	Time   uint64
 }
 
-type abiBehaviour struct {
+type ABIBehaviour struct {
 	_         structs.HostLayout
 	Kind      uint8
 	Crosses   uint8
@@ -37,16 +37,16 @@ type abiBehaviour struct {
 	Header    [26]uint64
 }
 
-type abiBehaviourKind uint32
+type ABIBehaviourKind uint32
 
 const (
-	abiBehaviourKindBEHAVIOUR_NONE        abiBehaviourKind = 0
-	abiBehaviourKindBEHAVIOUR_END         abiBehaviourKind = 1
-	abiBehaviourKindBEHAVIOUR_DECAPSULATE abiBehaviourKind = 2
-	abiBehaviourKindBEHAVIOUR_ENCAPSULATE abiBehaviourKind = 3
+	ABIBehaviourKindBEHAVIOUR_NONE        ABIBehaviourKind = 0
+	ABIBehaviourKindBEHAVIOUR_END         ABIBehaviourKind = 1
+	ABIBehaviourKindBEHAVIOUR_DECAPSULATE ABIBehaviourKind = 2
+	ABIBehaviourKindBEHAVIOUR_ENCAPSULATE ABIBehaviourKind = 3
 )
 
-type abiBlockClock struct {
+type ABIBlockClock struct {
 	_       structs.HostLayout
 	Jiffies uint64
 	Length  uint64
@@ -77,7 +77,7 @@ type abiBlockClock struct {
 	}
 }
 
-type abiBlockCounts struct {
+type ABIBlockCounts struct {
 	_       structs.HostLayout
 	Block   uint64
 	Packets uint64
@@ -85,7 +85,7 @@ type abiBlockCounts struct {
 	Time    uint64
 }
 
-type abiBlockNotes struct {
+type ABIBlockNotes struct {
 	_            structs.HostLayout
 	DelayTime    uint64
 	Block        uint32
@@ -96,29 +96,29 @@ type abiBlockNotes struct {
 	Unsized      uint32
 }
 
-type abiBoundaryBits uint32
+type ABIBoundaryBits uint32
 
 const (
-	abiBoundaryBitsBOUNDARY_DEFAULT    abiBoundaryBits = 3
-	abiBoundaryBitsBOUNDARY_NAMESPACES abiBoundaryBits = 4
+	ABIBoundaryBitsBOUNDARY_DEFAULT    ABIBoundaryBits = 3
+	ABIBoundaryBitsBOUNDARY_NAMESPACES ABIBoundaryBits = 4
 )
 
-type abiCarrier uint32
+type ABICarrier uint32
 
 const (
-	abiCarrierCARRIER_NONE     abiCarrier = 0
-	abiCarrierCARRIER_CLASS    abiCarrier = 1
-	abiCarrierCARRIER_ARGUMENT abiCarrier = 2
-	abiCarrierCARRIER_OPTION   abiCarrier = 3
+	ABICarrierCARRIER_NONE     ABICarrier = 0
+	ABICarrierCARRIER_CLASS    ABICarrier = 1
+	ABICarrierCARRIER_ARGUMENT ABICarrier = 2
+	ABICarrierCARRIER_OPTION   ABICarrier = 3
 )
 
-type abiClockState struct {
+type ABIClockState struct {
 	_         structs.HostLayout
 	TaiOffset int64
 	Second    uint64
 }
 
-type abiCollector struct {
+type ABICollector struct {
 	_        structs.HostLayout
 	Address  [2]uint64
 	Port     uint16
@@ -127,74 +127,74 @@ type abiCollector struct {
 	Pad      [4]uint8
 }
 
-type abiCounter uint32
+type ABICounter uint32
 
 const (
-	abiCounterCOUNTER_INGRESS              abiCounter = 0
-	abiCounterCOUNTER_EGRESS               abiCounter = 64
-	abiCounterCOUNTER_FORWARD              abiCounter = 128
-	abiCounterCOUNTER_STACK                abiCounter = 192
-	abiCounterCOUNTER_INGRESS_OPTIONS      abiCounter = 224
-	abiCounterCOUNTER_EGRESS_OPTIONS       abiCounter = 256
-	abiCounterCOUNTER_RECORDS_WRITTEN      abiCounter = 288
-	abiCounterCOUNTER_RECORDS_LOST         abiCounter = 289
-	abiCounterCOUNTER_POSTCARDS            abiCounter = 290
-	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 291
-	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 292
-	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 293
-	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 294
-	abiCounterCOUNTER_SRH_MALFORMED_END    abiCounter = 297
-	abiCounterCOUNTER_E2E_NUMBERS_EVICTED  abiCounter = 298
-	abiCounterCOUNTER_E2E_FLOWS_EVICTED    abiCounter = 299
-	abiCounterCOUNTER_UNMARKED             abiCounter = 300
-	abiCounterCOUNTER_UNMARKED_END         abiCounter = 303
-	abiCounterCOUNTER_LOOPBACK             abiCounter = 304
-	abiCounterCOUNTER_LOOPBACK_END         abiCounter = 306
-	abiCounterNUM_COUNTERS                 abiCounter = 307
+	ABICounterCOUNTER_INGRESS              ABICounter = 0
+	ABICounterCOUNTER_EGRESS               ABICounter = 64
+	ABICounterCOUNTER_FORWARD              ABICounter = 128
+	ABICounterCOUNTER_STACK                ABICounter = 192
+	ABICounterCOUNTER_INGRESS_OPTIONS      ABICounter = 224
+	ABICounterCOUNTER_EGRESS_OPTIONS       ABICounter = 256
+	ABICounterCOUNTER_RECORDS_WRITTEN      ABICounter = 288
+	ABICounterCOUNTER_RECORDS_LOST         ABICounter = 289
+	ABICounterCOUNTER_POSTCARDS            ABICounter = 290
+	ABICounterCOUNTER_POSTCARDS_SUPPRESSED ABICounter = 291
+	ABICounterCOUNTER_FLOWS_EVICTED        ABICounter = 292
+	ABICounterCOUNTER_SEQUENCES_EVICTED    ABICounter = 293
+	ABICounterCOUNTER_SRH_MALFORMED        ABICounter = 294
+	ABICounterCOUNTER_SRH_MALFORMED_END    ABICounter = 297
+	ABICounterCOUNTER_E2E_NUMBERS_EVICTED  ABICounter = 298
+	ABICounterCOUNTER_E2E_FLOWS_EVICTED    ABICounter = 299
+	ABICounterCOUNTER_UNMARKED             ABICounter = 300
+	ABICounterCOUNTER_UNMARKED_END         ABICounter = 303
+	ABICounterCOUNTER_LOOPBACK             ABICounter = 304
+	ABICounterCOUNTER_LOOPBACK_END         ABICounter = 306
+	ABICounterNUM_COUNTERS                 ABICounter = 307
 )
 
-type abiDestinationKey struct {
+type ABIDestinationKey struct {
 	_       structs.HostLayout
 	Address [2]uint64
 	Half    uint32
 	Pad     uint32
 }
 
-type abiDirection uint32
+type ABIDirection uint32
 
 const (
-	abiDirectionDIRECTION_IN   abiDirection = 0
-	abiDirectionDIRECTION_OUT  abiDirection = 1
-	abiDirectionNUM_DIRECTIONS abiDirection = 2
+	ABIDirectionDIRECTION_IN   ABIDirection = 0
+	ABIDirectionDIRECTION_OUT  ABIDirection = 1
+	ABIDirectionNUM_DIRECTIONS ABIDirection = 2
 )
 
-type abiE2eBound uint32
+type ABIE2eBound uint32
 
 const (
-	abiE2eBoundE2E_WAYS        abiE2eBound = 4
-	abiE2eBoundE2E_NUMBER_SETS abiE2eBound = 4096
-	abiE2eBoundE2E_FLOW_SETS   abiE2eBound = 2048
-	abiE2eBoundE2E_GROUP_BITS  abiE2eBound = 6
-	abiE2eBoundE2E_GROUPS      abiE2eBound = 16
-	abiE2eBoundE2E_HEADER      abiE2eBound = 512
-	abiE2eBoundE2E_MOST_AHEAD  abiE2eBound = 1073741824
-	abiE2eBoundE2E_OPTIONS     abiE2eBound = 9
-	abiE2eBoundE2E_REPEATED    abiE2eBound = 16
-	abiE2eBoundE2E_KEYS        abiE2eBound = 11
+	ABIE2eBoundE2E_WAYS        ABIE2eBound = 4
+	ABIE2eBoundE2E_NUMBER_SETS ABIE2eBound = 4096
+	ABIE2eBoundE2E_FLOW_SETS   ABIE2eBound = 2048
+	ABIE2eBoundE2E_GROUP_BITS  ABIE2eBound = 6
+	ABIE2eBoundE2E_GROUPS      ABIE2eBound = 16
+	ABIE2eBoundE2E_HEADER      ABIE2eBound = 512
+	ABIE2eBoundE2E_MOST_AHEAD  ABIE2eBound = 1073741824
+	ABIE2eBoundE2E_OPTIONS     ABIE2eBound = 9
+	ABIE2eBoundE2E_REPEATED    ABIE2eBound = 16
+	ABIE2eBoundE2E_KEYS        ABIE2eBound = 11
 )
 
-type abiE2eClock struct {
+type ABIE2eClock struct {
 	_     structs.HostLayout
 	Epoch uint32
 	Pad   uint32
 	Keys  [11]uint64
 }
 
-type abiE2eFlow struct {
+type ABIE2eFlow struct {
 	_     structs.HostLayout
 	Entry struct {
 		_     structs.HostLayout
-		Key   abiE2eKey
+		Key   ABIE2eKey
 		Used  uint32
 		Taken uint32
 	}
@@ -205,21 +205,21 @@ type abiE2eFlow struct {
 	Strayed  uint32
 	Tags     [16]uint32
 	Words    [16]uint64
-	Totals   [2]abiE2eTotals
+	Totals   [2]ABIE2eTotals
 }
 
-type abiE2eFlowSet struct {
+type ABIE2eFlowSet struct {
 	_    structs.HostLayout
 	Lock struct {
 		_   structs.HostLayout
 		Val uint32
 	}
 	Pad  uint32
-	Ways [4]abiE2eFlow
-	Left [2]abiE2eLeft
+	Ways [4]ABIE2eFlow
+	Left [2]ABIE2eLeft
 }
 
-type abiE2eKey struct {
+type ABIE2eKey struct {
 	_           structs.HostLayout
 	Source      [2]uint64
 	Destination [2]uint64
@@ -228,7 +228,7 @@ type abiE2eKey struct {
 	Header      uint32
 }
 
-type abiE2eLeft struct {
+type ABIE2eLeft struct {
 	_          structs.HostLayout
 	Packets    uint64
 	Expected   uint64
@@ -241,7 +241,7 @@ type abiE2eLeft struct {
 	Pad        uint32
 }
 
-type abiE2eNumberSet struct {
+type ABIE2eNumberSet struct {
 	_    structs.HostLayout
 	Lock struct {
 		_   structs.HostLayout
@@ -252,7 +252,7 @@ type abiE2eNumberSet struct {
 		_     structs.HostLayout
 		Entry struct {
 			_     structs.HostLayout
-			Key   abiE2eKey
+			Key   ABIE2eKey
 			Used  uint32
 			Taken uint32
 		}
@@ -261,7 +261,7 @@ type abiE2eNumberSet struct {
 	}
 }
 
-type abiE2eTotals struct {
+type ABIE2eTotals struct {
 	_          structs.HostLayout
 	Packets    uint64
 	Expected   uint64
@@ -280,15 +280,15 @@ type abiE2eTotals struct {
 	Pad        uint32
 }
 
-type abiEdge uint32
+type ABIEdge uint32
 
 const (
-	abiEdgeEDGE_SHIFT   abiEdge = 2
-	abiEdgeEDGE_INGRESS abiEdge = 4
-	abiEdgeEDGE_EGRESS  abiEdge = 8
+	ABIEdgeEDGE_SHIFT   ABIEdge = 2
+	ABIEdgeEDGE_INGRESS ABIEdge = 4
+	ABIEdgeEDGE_EGRESS  ABIEdge = 8
 )
 
-type abiEncapsulation struct {
+type ABIEncapsulation struct {
 	_              structs.HostLayout
 	Mode           uint32
 	HeaderLength   uint32
@@ -324,21 +324,21 @@ type abiEncapsulation struct {
 	OctetShare     uint64
 	PacketPrice    uint32
 	OctetPrice     uint32
-	Patches        [9]abiPatch
+	Patches        [9]ABIPatch
 	Header         [64]uint64
 }
 
-type abiFilter uint32
+type ABIFilter uint32
 
 const (
-	abiFilterFILTER_SHIFT   abiFilter = 6
-	abiFilterFILTER_INGRESS abiFilter = 64
-	abiFilterFILTER_EGRESS  abiFilter = 128
+	ABIFilterFILTER_SHIFT   ABIFilter = 6
+	ABIFilterFILTER_INGRESS ABIFilter = 64
+	ABIFilterFILTER_EGRESS  ABIFilter = 128
 )
 
-type abiFlow struct {
+type ABIFlow struct {
 	_        structs.HostLayout
-	Key      abiFlowKey
+	Key      ABIFlowKey
 	Id       uint64
 	Hash     uint32
 	Sequence uint32
@@ -346,24 +346,24 @@ type abiFlow struct {
 	Numbered uint32
 	Index    uint32
 	Refused  uint32
-	Totals   [2]abiFlowTotals
+	Totals   [2]ABIFlowTotals
 }
 
-type abiFlowClock struct {
+type ABIFlowClock struct {
 	_         structs.HostLayout
 	Epoch     uint32
 	Collected uint32
 }
 
-type abiFlowIdSource uint32
+type ABIFlowIdSource uint32
 
 const (
-	abiFlowIdSourceFLOW_ID_HASH  abiFlowIdSource = 0
-	abiFlowIdSourceFLOW_ID_LABEL abiFlowIdSource = 1
-	abiFlowIdSourceFLOW_ID_FIXED abiFlowIdSource = 2
+	ABIFlowIdSourceFLOW_ID_HASH  ABIFlowIdSource = 0
+	ABIFlowIdSourceFLOW_ID_LABEL ABIFlowIdSource = 1
+	ABIFlowIdSourceFLOW_ID_FIXED ABIFlowIdSource = 2
 )
 
-type abiFlowKey struct {
+type ABIFlowKey struct {
 	_               structs.HostLayout
 	Source          [2]uint64
 	Destination     [2]uint64
@@ -380,26 +380,26 @@ type abiFlowKey struct {
 	Pad             uint32
 }
 
-type abiFlowSample struct {
+type ABIFlowSample struct {
 	_         structs.HostLayout
 	Kind      uint32
 	Collected uint32
-	Flow      abiFlow
+	Flow      ABIFlow
 }
 
-type abiFlowSet struct {
+type ABIFlowSet struct {
 	_    structs.HostLayout
-	Ways [4]abiFlow
+	Ways [4]ABIFlow
 }
 
-type abiFlowState struct {
+type ABIFlowState struct {
 	_        structs.HostLayout
 	Since    uint64
 	Monitor  uint32
 	Reported uint32
 }
 
-type abiFlowTotals struct {
+type ABIFlowTotals struct {
 	_           structs.HostLayout
 	Packets     uint64
 	Bytes       uint64
@@ -421,7 +421,7 @@ type abiFlowTotals struct {
 	Strays      uint32
 }
 
-type abiForwarding struct {
+type ABIForwarding struct {
 	_          structs.HostLayout
 	Alive      uint64
 	Generation uint32
@@ -429,41 +429,41 @@ type abiForwarding struct {
 	Mtu        uint16
 }
 
-type abiForwardingKey uint32
+type ABIForwardingKey uint32
 
 const (
-	abiForwardingKeyKEY_FLOW     abiForwardingKey = 1
-	abiForwardingKeyKEY_UNCACHED abiForwardingKey = 2
-	abiForwardingKeyKEY_STACK    abiForwardingKey = 4
-	abiForwardingKeyKEY_SEGMENTS abiForwardingKey = 8
-	abiForwardingKeyKEY_HALF     abiForwardingKey = 16
+	ABIForwardingKeyKEY_FLOW     ABIForwardingKey = 1
+	ABIForwardingKeyKEY_UNCACHED ABIForwardingKey = 2
+	ABIForwardingKeyKEY_STACK    ABIForwardingKey = 4
+	ABIForwardingKeyKEY_SEGMENTS ABIForwardingKey = 8
+	ABIForwardingKeyKEY_HALF     ABIForwardingKey = 16
 )
 
-type abiFrequency struct {
+type ABIFrequency struct {
 	_      structs.HostLayout
 	Next   uint64
-	Earned abiTotal
+	Earned ABITotal
 	Name   [56]uint8
 }
 
-type abiFrequencyBlock struct {
+type ABIFrequencyBlock struct {
 	_             structs.HostLayout
 	Next          uint64
 	End           uint64
 	UntilLoopback uint64
-	Packets       abiPurse
-	Octets        abiPurse
+	Packets       ABIPurse
+	Octets        ABIPurse
 }
 
-type abiFrequencyBound uint32
+type ABIFrequencyBound uint32
 
 const (
-	abiFrequencyBoundFREQUENCY_BLOCK abiFrequencyBound = 64
-	abiFrequencyBoundBUDGET_BURST    abiFrequencyBound = 256
-	abiFrequencyBoundBUDGET_BATCH    abiFrequencyBound = 32
+	ABIFrequencyBoundFREQUENCY_BLOCK ABIFrequencyBound = 64
+	ABIFrequencyBoundBUDGET_BURST    ABIFrequencyBound = 256
+	ABIFrequencyBoundBUDGET_BATCH    ABIFrequencyBound = 32
 )
 
-type abiInterface struct {
+type ABIInterface struct {
 	_               structs.HostLayout
 	Ifindex         uint32
 	InterfaceIdWide uint32
@@ -484,7 +484,7 @@ type abiInterface struct {
 	IsUnproven      uint8
 }
 
-type abiIoamNamespace struct {
+type ABIIoamNamespace struct {
 	_             structs.HostLayout
 	DataWide      uint64
 	Id            uint32
@@ -506,34 +506,34 @@ type abiIoamNamespace struct {
 	Incremental   uint8
 }
 
-type abiLoopbackBound uint32
+type ABILoopbackBound uint32
 
 const (
-	abiLoopbackBoundLOOPBACK_BURST  abiLoopbackBound = 64
-	abiLoopbackBoundLOOPBACK_HEADER abiLoopbackBound = 536
-	abiLoopbackBoundLOOPBACK_RATES  abiLoopbackBound = 2
-	abiLoopbackBoundLOOPBACK_HOLDS  abiLoopbackBound = 65536
+	ABILoopbackBoundLOOPBACK_BURST  ABILoopbackBound = 64
+	ABILoopbackBoundLOOPBACK_HEADER ABILoopbackBound = 536
+	ABILoopbackBoundLOOPBACK_RATES  ABILoopbackBound = 2
+	ABILoopbackBoundLOOPBACK_HOLDS  ABILoopbackBound = 65536
 )
 
-type abiLoopbackCount uint32
+type ABILoopbackCount uint32
 
 const (
-	abiLoopbackCountLOOPBACK_ASKED      abiLoopbackCount = 0
-	abiLoopbackCountLOOPBACK_RETURNED   abiLoopbackCount = 1
-	abiLoopbackCountLOOPBACK_SUPPRESSED abiLoopbackCount = 2
-	abiLoopbackCountNUM_LOOPBACK_COUNTS abiLoopbackCount = 3
+	ABILoopbackCountLOOPBACK_ASKED      ABILoopbackCount = 0
+	ABILoopbackCountLOOPBACK_RETURNED   ABILoopbackCount = 1
+	ABILoopbackCountLOOPBACK_SUPPRESSED ABILoopbackCount = 2
+	ABILoopbackCountNUM_LOOPBACK_COUNTS ABILoopbackCount = 3
 )
 
-type abiMarkHeader uint32
+type ABIMarkHeader uint32
 
 const (
-	abiMarkHeaderMARK_HEADER abiMarkHeader = 8
-	abiMarkHeaderMARK_DATA   abiMarkHeader = 4
-	abiMarkHeaderMARK_LENGTH abiMarkHeader = 4
-	abiMarkHeaderMARK_TYPE   abiMarkHeader = 18
+	ABIMarkHeaderMARK_HEADER ABIMarkHeader = 8
+	ABIMarkHeaderMARK_DATA   ABIMarkHeader = 4
+	ABIMarkHeaderMARK_LENGTH ABIMarkHeader = 4
+	ABIMarkHeaderMARK_TYPE   ABIMarkHeader = 18
 )
 
-type abiMarking struct {
+type ABIMarking struct {
 	_          structs.HostLayout
 	Length     uint64
 	Guard      uint64
@@ -557,32 +557,32 @@ type abiMarking struct {
 	Served     uint32
 }
 
-type abiMarkingBound uint32
+type ABIMarkingBound uint32
 
 const (
-	abiMarkingBoundMARKING_SLOTS      abiMarkingBound = 4
-	abiMarkingBoundMEASURED_GROUP     abiMarkingBound = 8
-	abiMarkingBoundMEASURED_PROBES    abiMarkingBound = 4
-	abiMarkingBoundMARKING_SELECTIONS abiMarkingBound = 8
-	abiMarkingBoundMAX_SEGMENTS       abiMarkingBound = 17
-	abiMarkingBoundLEAVES_UNMARKED    abiMarkingBound = 4294967295
+	ABIMarkingBoundMARKING_SLOTS      ABIMarkingBound = 4
+	ABIMarkingBoundMEASURED_GROUP     ABIMarkingBound = 8
+	ABIMarkingBoundMEASURED_PROBES    ABIMarkingBound = 4
+	ABIMarkingBoundMARKING_SELECTIONS ABIMarkingBound = 8
+	ABIMarkingBoundMAX_SEGMENTS       ABIMarkingBound = 17
+	ABIMarkingBoundLEAVES_UNMARKED    ABIMarkingBound = 4294967295
 )
 
-type abiMeasuredKey struct {
+type ABIMeasuredKey struct {
 	_      structs.HostLayout
 	Head   uint64
 	Tail   uint32
 	Number uint32
 }
 
-type abiNeighbour struct {
+type ABINeighbour struct {
 	_       structs.HostLayout
 	Address [2]uint64
 	Ifindex uint32
 	Pad     uint32
 }
 
-type abiNextHopSet struct {
+type ABINextHopSet struct {
 	_    structs.HostLayout
 	Ways [4]struct {
 		_           structs.HostLayout
@@ -599,7 +599,7 @@ type abiNextHopSet struct {
 	}
 }
 
-type abiNodeConfig struct {
+type ABINodeConfig struct {
 	_                 structs.HostLayout
 	NodeIdWide        uint64
 	FixedTime         uint64
@@ -646,95 +646,95 @@ type abiNodeConfig struct {
 	TableKeys         [14]uint64
 }
 
-type abiOptionKind uint32
+type ABIOptionKind uint32
 
 const (
-	abiOptionKindKIND_OTHER       abiOptionKind = 0
-	abiOptionKindKIND_TRACE       abiOptionKind = 1
-	abiOptionKindKIND_DEX         abiOptionKind = 2
-	abiOptionKindKIND_POT         abiOptionKind = 3
-	abiOptionKindKIND_E2E         abiOptionKind = 4
-	abiOptionKindKIND_INCREMENTAL abiOptionKind = 5
+	ABIOptionKindKIND_OTHER       ABIOptionKind = 0
+	ABIOptionKindKIND_TRACE       ABIOptionKind = 1
+	ABIOptionKindKIND_DEX         ABIOptionKind = 2
+	ABIOptionKindKIND_POT         ABIOptionKind = 3
+	ABIOptionKindKIND_E2E         ABIOptionKind = 4
+	ABIOptionKindKIND_INCREMENTAL ABIOptionKind = 5
 )
 
-type abiOutcome uint32
+type ABIOutcome uint32
 
 const (
-	abiOutcomeOUTCOME_NOT_IPV6                   abiOutcome = 0
-	abiOutcomeOUTCOME_NO_IOAM                    abiOutcome = 1
-	abiOutcomeOUTCOME_UNTOUCHED                  abiOutcome = 2
-	abiOutcomeOUTCOME_OPTION_UNSUPPORTED         abiOutcome = 3
-	abiOutcomeOUTCOME_NAMESPACE_UNKNOWN          abiOutcome = 4
-	abiOutcomeOUTCOME_OVERFLOW_SET               abiOutcome = 5
-	abiOutcomeOUTCOME_DIRECT_EXPORT              abiOutcome = 6
-	abiOutcomeOUTCOME_INCREMENTAL_TRACE          abiOutcome = 7
-	abiOutcomeOUTCOME_E2E_MEASURED               abiOutcome = 8
-	abiOutcomeOUTCOME_POT_UPDATED                abiOutcome = 9
-	abiOutcomeOUTCOME_POT_ACCEPTED               abiOutcome = 10
-	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 11
-	abiOutcomeOUTCOME_TRACE_GROWN                abiOutcome = 12
-	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 13
-	abiOutcomeOUTCOME_POT_TOO_OLD                abiOutcome = 14
-	abiOutcomeOUTCOME_POT_AHEAD                  abiOutcome = 15
-	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 16
-	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 17
-	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 18
-	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 19
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 20
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 21
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_SEGMENTS     abiOutcome = 22
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 23
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 24
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 25
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 26
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 27
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_UNREMOVABLE  abiOutcome = 28
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 29
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 30
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 31
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 32
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 33
-	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 34
-	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 35
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 36
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 37
-	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 38
-	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 39
-	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 40
-	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 41
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 42
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 43
-	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 44
-	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 45
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 46
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 47
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 48
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 49
-	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 50
-	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 51
-	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 52
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 53
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 54
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 55
-	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 56
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 57
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 58
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 59
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 60
-	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 61
-	abiOutcomeOUTCOME_MALFORMED_NODE_DATA        abiOutcome = 62
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 63
+	ABIOutcomeOUTCOME_NOT_IPV6                   ABIOutcome = 0
+	ABIOutcomeOUTCOME_NO_IOAM                    ABIOutcome = 1
+	ABIOutcomeOUTCOME_UNTOUCHED                  ABIOutcome = 2
+	ABIOutcomeOUTCOME_OPTION_UNSUPPORTED         ABIOutcome = 3
+	ABIOutcomeOUTCOME_NAMESPACE_UNKNOWN          ABIOutcome = 4
+	ABIOutcomeOUTCOME_OVERFLOW_SET               ABIOutcome = 5
+	ABIOutcomeOUTCOME_DIRECT_EXPORT              ABIOutcome = 6
+	ABIOutcomeOUTCOME_INCREMENTAL_TRACE          ABIOutcome = 7
+	ABIOutcomeOUTCOME_E2E_MEASURED               ABIOutcome = 8
+	ABIOutcomeOUTCOME_POT_UPDATED                ABIOutcome = 9
+	ABIOutcomeOUTCOME_POT_ACCEPTED               ABIOutcome = 10
+	ABIOutcomeOUTCOME_TRACE_FILLED               ABIOutcome = 11
+	ABIOutcomeOUTCOME_TRACE_GROWN                ABIOutcome = 12
+	ABIOutcomeOUTCOME_TRACE_OVERFLOW             ABIOutcome = 13
+	ABIOutcomeOUTCOME_POT_TOO_OLD                ABIOutcome = 14
+	ABIOutcomeOUTCOME_POT_AHEAD                  ABIOutcome = 15
+	ABIOutcomeOUTCOME_POT_REPLAYED               ABIOutcome = 16
+	ABIOutcomeOUTCOME_POT_INVALID                ABIOutcome = 17
+	ABIOutcomeOUTCOME_POT_REJECTED               ABIOutcome = 18
+	ABIOutcomeOUTCOME_ENCAP_NOT_SELECTED         ABIOutcome = 19
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      ABIOutcome = 20
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       ABIOutcome = 21
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_SEGMENTS     ABIOutcome = 22
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_HBH          ABIOutcome = 23
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_AH           ABIOutcome = 24
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT ABIOutcome = 25
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        ABIOutcome = 26
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      ABIOutcome = 27
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_UNREMOVABLE  ABIOutcome = 28
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_MTU          ABIOutcome = 29
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_GSO          ABIOutcome = 30
+	ABIOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     ABIOutcome = 31
+	ABIOutcomeOUTCOME_ENCAP_INSERTED             ABIOutcome = 32
+	ABIOutcomeOUTCOME_ENCAP_TUNNELED             ABIOutcome = 33
+	ABIOutcomeOUTCOME_ENCAP_UNFILLED             ABIOutcome = 34
+	ABIOutcomeOUTCOME_ENCAP_OVERFLOW             ABIOutcome = 35
+	ABIOutcomeOUTCOME_REMOVAL_PARTIAL            ABIOutcome = 36
+	ABIOutcomeOUTCOME_DECAP_FAILED               ABIOutcome = 37
+	ABIOutcomeOUTCOME_DECAP_REFUSED_SOURCE       ABIOutcome = 38
+	ABIOutcomeOUTCOME_DECAP_REFUSED_BARE         ABIOutcome = 39
+	ABIOutcomeOUTCOME_DECAP_REFUSED_INNER        ABIOutcome = 40
+	ABIOutcomeOUTCOME_OPTIONS_REMOVED            ABIOutcome = 41
+	ABIOutcomeOUTCOME_INLINE_REMOVED             ABIOutcome = 42
+	ABIOutcomeOUTCOME_TUNNEL_DECAPSULATED        ABIOutcome = 43
+	ABIOutcomeOUTCOME_ACTIVE_TERMINATED          ABIOutcome = 44
+	ABIOutcomeOUTCOME_LOOPBACK_RECEIVED          ABIOutcome = 45
+	ABIOutcomeOUTCOME_BOUNDARY_IGNORED           ABIOutcome = 46
+	ABIOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     ABIOutcome = 47
+	ABIOutcomeOUTCOME_BOUNDARY_STRIPPED          ABIOutcome = 48
+	ABIOutcomeOUTCOME_BOUNDARY_DROPPED           ABIOutcome = 49
+	ABIOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  ABIOutcome = 50
+	ABIOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    ABIOutcome = 51
+	ABIOutcomeOUTCOME_POT_DROPPED                ABIOutcome = 52
+	ABIOutcomeOUTCOME_MALFORMED_IPV6             ABIOutcome = 53
+	ABIOutcomeOUTCOME_MALFORMED_HEADER           ABIOutcome = 54
+	ABIOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS ABIOutcome = 55
+	ABIOutcomeOUTCOME_MALFORMED_TUNNEL           ABIOutcome = 56
+	ABIOutcomeOUTCOME_MALFORMED_ALIGNMENT        ABIOutcome = 57
+	ABIOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    ABIOutcome = 58
+	ABIOutcomeOUTCOME_MALFORMED_NODE_LENGTH      ABIOutcome = 59
+	ABIOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH ABIOutcome = 60
+	ABIOutcomeOUTCOME_MALFORMED_SEQUENCES        ABIOutcome = 61
+	ABIOutcomeOUTCOME_MALFORMED_NODE_DATA        ABIOutcome = 62
+	ABIOutcomeNUM_OUTCOMES                       ABIOutcome = 63
 )
 
-type abiOutside uint32
+type ABIOutside uint32
 
 const (
-	abiOutsideOUTSIDE_SHIFT   abiOutside = 4
-	abiOutsideOUTSIDE_INGRESS abiOutside = 16
-	abiOutsideOUTSIDE_EGRESS  abiOutside = 32
+	ABIOutsideOUTSIDE_SHIFT   ABIOutside = 4
+	ABIOutsideOUTSIDE_INGRESS ABIOutside = 16
+	ABIOutsideOUTSIDE_EGRESS  ABIOutside = 32
 )
 
-type abiPatch struct {
+type ABIPatch struct {
 	_             structs.HostLayout
 	HopLimit      uint16
 	IngressId     uint16
@@ -757,34 +757,34 @@ type abiPatch struct {
 	RemainingAt   uint16
 }
 
-type abiPathMtu struct {
+type ABIPathMtu struct {
 	_       structs.HostLayout
 	Mtu     uint32
 	Learned uint32
 }
 
-type abiPathMtuBound uint32
+type ABIPathMtuBound uint32
 
 const (
-	abiPathMtuBoundPATH_MTUS    abiPathMtuBound = 16384
-	abiPathMtuBoundPATH_MTU_AGE abiPathMtuBound = 559
+	ABIPathMtuBoundPATH_MTUS    ABIPathMtuBound = 16384
+	ABIPathMtuBoundPATH_MTU_AGE ABIPathMtuBound = 559
 )
 
-type abiPerfectHash struct {
+type ABIPerfectHash struct {
 	_          structs.HostLayout
 	Multiplier uint32
 	Shift      uint32
 }
 
-type abiPlaceState uint32
+type ABIPlaceState uint32
 
 const (
-	abiPlaceStatePLACE_FREE   abiPlaceState = 0
-	abiPlaceStatePLACE_LEFT   abiPlaceState = 1
-	abiPlaceStateFINGERPRINTS abiPlaceState = 2
+	ABIPlaceStatePLACE_FREE   ABIPlaceState = 0
+	ABIPlaceStatePLACE_LEFT   ABIPlaceState = 1
+	ABIPlaceStateFINGERPRINTS ABIPlaceState = 2
 )
 
-type abiPolicyKey struct {
+type ABIPolicyKey struct {
 	_           structs.HostLayout
 	Ifindex     uint32
 	NamespaceId uint16
@@ -792,11 +792,11 @@ type abiPolicyKey struct {
 	Pad         uint8
 }
 
-type abiPostcard struct {
+type ABIPostcard struct {
 	_        structs.HostLayout
 	Sequence uint32
 	Buffer   uint32
-	Key      abiFlowKey
+	Key      ABIFlowKey
 	Time     uint64
 	Length   uint32
 	Delay    uint32
@@ -806,19 +806,19 @@ type abiPostcard struct {
 	Segments uint16
 }
 
-type abiPostcardBound uint32
+type ABIPostcardBound uint32
 
 const (
-	abiPostcardBoundFLOW_WAYS      abiPostcardBound = 4
-	abiPostcardBoundPOSTCARD_BURST abiPostcardBound = 64
-	abiPostcardBoundMOST_LATE      abiPostcardBound = 1000
-	abiPostcardBoundARRIVALS       abiPostcardBound = 256
-	abiPostcardBoundSEQUENCE_SETS  abiPostcardBound = 65536
-	abiPostcardBoundSEQUENCE_WAYS  abiPostcardBound = 2
-	abiPostcardBoundPOSTCARD_HEAD  abiPostcardBound = 2
+	ABIPostcardBoundFLOW_WAYS      ABIPostcardBound = 4
+	ABIPostcardBoundPOSTCARD_BURST ABIPostcardBound = 64
+	ABIPostcardBoundMOST_LATE      ABIPostcardBound = 1000
+	ABIPostcardBoundARRIVALS       ABIPostcardBound = 256
+	ABIPostcardBoundSEQUENCE_SETS  ABIPostcardBound = 65536
+	ABIPostcardBoundSEQUENCE_WAYS  ABIPostcardBound = 2
+	ABIPostcardBoundPOSTCARD_HEAD  ABIPostcardBound = 2
 )
 
-type abiPostcardHead struct {
+type ABIPostcardHead struct {
 	_       structs.HostLayout
 	Written uint64
 	LookAt  uint64
@@ -827,15 +827,15 @@ type abiPostcardHead struct {
 	Pad2    [3]uint64
 }
 
-type abiProbing uint32
+type ABIProbing uint32
 
 const (
-	abiProbingPROBING_RETURNS    abiProbing = 1
-	abiProbingPROBING_ASKS       abiProbing = 2
-	abiProbingPROBING_TERMINATES abiProbing = 4
+	ABIProbingPROBING_RETURNS    ABIProbing = 1
+	ABIProbingPROBING_ASKS       ABIProbing = 2
+	ABIProbingPROBING_TERMINATES ABIProbing = 4
 )
 
-type abiProof struct {
+type ABIProof struct {
 	_       structs.HostLayout
 	Profile uint64
 	Next    uint64
@@ -843,32 +843,32 @@ type abiProof struct {
 	Words   [4096]uint64
 }
 
-type abiProofBlock struct {
+type ABIProofBlock struct {
 	_    structs.HostLayout
 	Next uint64
 	End  uint64
 }
 
-type abiProofBound uint32
+type ABIProofBound uint32
 
 const (
-	abiProofBoundPROOF_SLOTS     abiProofBound = 32
-	abiProofBoundPROOF_BLOCK     abiProofBound = 64
-	abiProofBoundPROOF_MOST_LAG  abiProofBound = 4096
-	abiProofBoundPROOF_WORD_BITS abiProofBound = 4
-	abiProofBoundPROOF_WORDS     abiProofBound = 4096
-	abiProofBoundPROOF_UNIT      abiProofBound = 16
+	ABIProofBoundPROOF_SLOTS     ABIProofBound = 32
+	ABIProofBoundPROOF_BLOCK     ABIProofBound = 64
+	ABIProofBoundPROOF_MOST_LAG  ABIProofBound = 4096
+	ABIProofBoundPROOF_WORD_BITS ABIProofBound = 4
+	ABIProofBoundPROOF_WORDS     ABIProofBound = 4096
+	ABIProofBoundPROOF_UNIT      ABIProofBound = 16
 )
 
-type abiProofRole uint32
+type ABIProofRole uint32
 
 const (
-	abiProofRolePROOF_NONE     abiProofRole = 0
-	abiProofRolePROOF_UPDATES  abiProofRole = 1
-	abiProofRolePROOF_VERIFIES abiProofRole = 2
+	ABIProofRolePROOF_NONE     ABIProofRole = 0
+	ABIProofRolePROOF_UPDATES  ABIProofRole = 1
+	ABIProofRolePROOF_VERIFIES ABIProofRole = 2
 )
 
-type abiPurse struct {
+type ABIPurse struct {
 	_      structs.HostLayout
 	Credit uint64
 	Seen   uint64
@@ -876,7 +876,7 @@ type abiPurse struct {
 	More   uint64
 }
 
-type abiRecord struct {
+type ABIRecord struct {
 	_            structs.HostLayout
 	Kind         uint32
 	Ifindex      uint32
@@ -888,7 +888,7 @@ type abiRecord struct {
 	Packet       [80]uint8
 }
 
-type abiRouted struct {
+type ABIRouted struct {
 	_           structs.HostLayout
 	Header      [5]uint64
 	Destination [2]uint64
@@ -898,7 +898,7 @@ type abiRouted struct {
 	Pad         [2]uint8
 }
 
-type abiRule struct {
+type ABIRule struct {
 	_                   structs.HostLayout
 	Destination         [2]uint64
 	DestinationMask     [2]uint64
@@ -919,49 +919,49 @@ type abiRule struct {
 	Pad2                uint32
 }
 
-type abiRuleKey struct {
+type ABIRuleKey struct {
 	_            structs.HostLayout
 	PrefixLength uint32
 	Tree         uint32
 	Destination  [16]uint8
 }
 
-type abiSampleKind uint32
+type ABISampleKind uint32
 
 const (
-	abiSampleKindSAMPLE_RECORD   abiSampleKind = 0
-	abiSampleKindSAMPLE_FLOW     abiSampleKind = 1
-	abiSampleKindSAMPLE_LOOPBACK abiSampleKind = 2
+	ABISampleKindSAMPLE_RECORD   ABISampleKind = 0
+	ABISampleKindSAMPLE_FLOW     ABISampleKind = 1
+	ABISampleKindSAMPLE_LOOPBACK ABISampleKind = 2
 )
 
-type abiSegmentBound uint32
+type ABISegmentBound uint32
 
 const (
-	abiSegmentBoundBEHAVIOURS       abiSegmentBound = 512
-	abiSegmentBoundSEGMENT_ROUTES   abiSegmentBound = 4096
-	abiSegmentBoundSEGMENT_TABLES   abiSegmentBound = 7
-	abiSegmentBoundBEHAVIOUR_HEADER abiSegmentBound = 208
+	ABISegmentBoundBEHAVIOURS       ABISegmentBound = 512
+	ABISegmentBoundSEGMENT_ROUTES   ABISegmentBound = 4096
+	ABISegmentBoundSEGMENT_TABLES   ABISegmentBound = 7
+	ABISegmentBoundBEHAVIOUR_HEADER ABISegmentBound = 208
 )
 
-type abiSegmentRoute struct {
+type ABISegmentRoute struct {
 	_            structs.HostLayout
 	PrefixLength uint32
 	Half         uint32
 	Destination  [16]uint8
 }
 
-type abiSelection uint32
+type ABISelection uint32
 
 const (
-	abiSelectionSELECT_SEGMENTS    abiSelection = 1
-	abiSelectionSELECT_DESTINATION abiSelection = 2
-	abiSelectionSELECT_CLASS       abiSelection = 4
-	abiSelectionSELECT_LABEL       abiSelection = 8
-	abiSelectionSELECT_INLINE      abiSelection = 16
-	abiSelectionSELECT_MONITOR     abiSelection = 32
+	ABISelectionSELECT_SEGMENTS    ABISelection = 1
+	ABISelectionSELECT_DESTINATION ABISelection = 2
+	ABISelectionSELECT_CLASS       ABISelection = 4
+	ABISelectionSELECT_LABEL       ABISelection = 8
+	ABISelectionSELECT_INLINE      ABISelection = 16
+	ABISelectionSELECT_MONITOR     ABISelection = 32
 )
 
-type abiSequenceSet struct {
+type ABISequenceSet struct {
 	_    structs.HostLayout
 	Ways [2]struct {
 		_    structs.HostLayout
@@ -971,73 +971,73 @@ type abiSequenceSet struct {
 	}
 }
 
-type abiSourcePrefix struct {
+type ABISourcePrefix struct {
 	_       structs.HostLayout
 	Address [2]uint64
 	Mask    [2]uint64
 }
 
-type abiSrhFault uint32
+type ABISrhFault uint32
 
 const (
-	abiSrhFaultSRH_TRUNCATED     abiSrhFault = 0
-	abiSrhFaultSRH_LAST_ENTRY    abiSrhFault = 1
-	abiSrhFaultSRH_SEGMENTS_LEFT abiSrhFault = 2
-	abiSrhFaultSRH_TLV           abiSrhFault = 3
-	abiSrhFaultNUM_SRH_FAULTS    abiSrhFault = 4
+	ABISrhFaultSRH_TRUNCATED     ABISrhFault = 0
+	ABISrhFaultSRH_LAST_ENTRY    ABISrhFault = 1
+	ABISrhFaultSRH_SEGMENTS_LEFT ABISrhFault = 2
+	ABISrhFaultSRH_TLV           ABISrhFault = 3
+	ABISrhFaultNUM_SRH_FAULTS    ABISrhFault = 4
 )
 
-type abiStackReason uint32
+type ABIStackReason uint32
 
 const (
-	abiStackReasonSTACK_NONE              abiStackReason = 0
-	abiStackReasonSTACK_AGENT             abiStackReason = 1
-	abiStackReasonSTACK_LINK              abiStackReason = 2
-	abiStackReasonSTACK_PACKET            abiStackReason = 3
-	abiStackReasonSTACK_HEADERS           abiStackReason = 4
-	abiStackReasonSTACK_CONTROL           abiStackReason = 5
-	abiStackReasonSTACK_HOP_LIMIT         abiStackReason = 6
-	abiStackReasonSTACK_CHECKSUM          abiStackReason = 7
-	abiStackReasonSTACK_ROUTE             abiStackReason = 8
-	abiStackReasonSTACK_NEIGHBOUR         abiStackReason = 9
-	abiStackReasonSTACK_DEVICE            abiStackReason = 10
-	abiStackReasonSTACK_MTU               abiStackReason = 11
-	abiStackReasonSTACK_HEADROOM          abiStackReason = 12
-	abiStackReasonSTACK_BOUNDARY          abiStackReason = 13
-	abiStackReasonSTACK_MARKING           abiStackReason = 14
-	abiStackReasonSTACK_ENCAP             abiStackReason = 15
-	abiStackReasonSTACK_SEGMENT_TC        abiStackReason = 16
-	abiStackReasonSTACK_SEGMENT_SUSPENDED abiStackReason = 17
-	abiStackReasonSTACK_SEGMENT_AMBIGUOUS abiStackReason = 18
-	abiStackReasonSTACK_SEGMENT_SETTING   abiStackReason = 19
-	abiStackReasonSTACK_SEGMENT_BEHAVIOUR abiStackReason = 20
-	abiStackReasonSTACK_SEGMENT_FLAVOUR   abiStackReason = 21
-	abiStackReasonSTACK_SEGMENT_HMAC      abiStackReason = 22
-	abiStackReasonSTACK_SEGMENT_TLV       abiStackReason = 23
-	abiStackReasonSTACK_SEGMENT_MALFORMED abiStackReason = 24
-	abiStackReasonSTACK_SEGMENT_MISMATCH  abiStackReason = 25
-	abiStackReasonSTACK_SEGMENT_CHAINED   abiStackReason = 26
-	abiStackReasonNUM_STACK_REASONS       abiStackReason = 27
-	abiStackReasonSTACK_LWTUNNEL          abiStackReason = 27
+	ABIStackReasonSTACK_NONE              ABIStackReason = 0
+	ABIStackReasonSTACK_AGENT             ABIStackReason = 1
+	ABIStackReasonSTACK_LINK              ABIStackReason = 2
+	ABIStackReasonSTACK_PACKET            ABIStackReason = 3
+	ABIStackReasonSTACK_HEADERS           ABIStackReason = 4
+	ABIStackReasonSTACK_CONTROL           ABIStackReason = 5
+	ABIStackReasonSTACK_HOP_LIMIT         ABIStackReason = 6
+	ABIStackReasonSTACK_CHECKSUM          ABIStackReason = 7
+	ABIStackReasonSTACK_ROUTE             ABIStackReason = 8
+	ABIStackReasonSTACK_NEIGHBOUR         ABIStackReason = 9
+	ABIStackReasonSTACK_DEVICE            ABIStackReason = 10
+	ABIStackReasonSTACK_MTU               ABIStackReason = 11
+	ABIStackReasonSTACK_HEADROOM          ABIStackReason = 12
+	ABIStackReasonSTACK_BOUNDARY          ABIStackReason = 13
+	ABIStackReasonSTACK_MARKING           ABIStackReason = 14
+	ABIStackReasonSTACK_ENCAP             ABIStackReason = 15
+	ABIStackReasonSTACK_SEGMENT_TC        ABIStackReason = 16
+	ABIStackReasonSTACK_SEGMENT_SUSPENDED ABIStackReason = 17
+	ABIStackReasonSTACK_SEGMENT_AMBIGUOUS ABIStackReason = 18
+	ABIStackReasonSTACK_SEGMENT_SETTING   ABIStackReason = 19
+	ABIStackReasonSTACK_SEGMENT_BEHAVIOUR ABIStackReason = 20
+	ABIStackReasonSTACK_SEGMENT_FLAVOUR   ABIStackReason = 21
+	ABIStackReasonSTACK_SEGMENT_HMAC      ABIStackReason = 22
+	ABIStackReasonSTACK_SEGMENT_TLV       ABIStackReason = 23
+	ABIStackReasonSTACK_SEGMENT_MALFORMED ABIStackReason = 24
+	ABIStackReasonSTACK_SEGMENT_MISMATCH  ABIStackReason = 25
+	ABIStackReasonSTACK_SEGMENT_CHAINED   ABIStackReason = 26
+	ABIStackReasonNUM_STACK_REASONS       ABIStackReason = 27
+	ABIStackReasonSTACK_LWTUNNEL          ABIStackReason = 27
 )
 
-type abiState struct {
+type ABIState struct {
 	_       structs.HostLayout
 	Current uint32
 	Pad     uint32
-	Tables  [2]abiTables
+	Tables  [2]ABITables
 }
 
-type abiTables struct {
+type ABITables struct {
 	_              structs.HostLayout
 	Decapsulation  [2]uint64
 	Guarded        [2]uint64
 	CollectorBits  uint64
-	NamespaceHash  abiPerfectHash
-	InterfaceHash  abiPerfectHash
+	NamespaceHash  ABIPerfectHash
+	InterfaceHash  ABIPerfectHash
 	NamespaceBase  uint32
 	InterfaceBase  uint32
-	End            abiTunnelEnd
+	End            ABITunnelEnd
 	Decapsulations uint32
 	TunnelsGuarded uint32
 	Half           uint32
@@ -1045,80 +1045,80 @@ type abiTables struct {
 	Pad            uint32
 }
 
-type abiTally struct {
+type ABITally struct {
 	_            structs.HostLayout
 	Counters     [307]uint64
 	Debt         int64
 	LoopbackDebt int64
-	Sent         abiTraffic
-	Added        abiTraffic
+	Sent         ABITraffic
+	Added        ABITraffic
 	Apart        [7]uint64
-	Total        abiTotal
+	Total        ABITotal
 	ApartToo     [5]uint64
 }
 
-type abiTapBound uint32
+type ABITapBound uint32
 
 const (
-	abiTapBoundTAP_REACH   abiTapBound = 512
-	abiTapBoundTAP_HEAD    abiTapBound = 576
-	abiTapBoundTAP_ENTRIES abiTapBound = 4096
+	ABITapBoundTAP_REACH   ABITapBound = 512
+	ABITapBoundTAP_HEAD    ABITapBound = 576
+	ABITapBoundTAP_ENTRIES ABITapBound = 4096
 )
 
-type abiTotal struct {
+type ABITotal struct {
 	_       structs.HostLayout
 	Since   uint64
-	Traffic abiTraffic
+	Traffic ABITraffic
 }
 
-type abiTraffic struct {
+type ABITraffic struct {
 	_       structs.HostLayout
 	Packets uint64
 	Octets  uint64
 }
 
-type abiTunnelEnd struct {
+type ABITunnelEnd struct {
 	_           structs.HostLayout
 	FirstSource uint32
 	Sources     uint32
 	Bare        uint32
 }
 
-type abiUnmarked uint32
+type ABIUnmarked uint32
 
 const (
-	abiUnmarkedUNMARKED_HEADER   abiUnmarked = 0
-	abiUnmarkedUNMARKED_MTU      abiUnmarked = 1
-	abiUnmarkedUNMARKED_GSO      abiUnmarked = 2
-	abiUnmarkedUNMARKED_HEADROOM abiUnmarked = 3
-	abiUnmarkedNUM_UNMARKED      abiUnmarked = 4
-	abiUnmarkedMAY_CARRY_MARK    abiUnmarked = 4
+	ABIUnmarkedUNMARKED_HEADER   ABIUnmarked = 0
+	ABIUnmarkedUNMARKED_MTU      ABIUnmarked = 1
+	ABIUnmarkedUNMARKED_GSO      ABIUnmarked = 2
+	ABIUnmarkedUNMARKED_HEADROOM ABIUnmarked = 3
+	ABIUnmarkedNUM_UNMARKED      ABIUnmarked = 4
+	ABIUnmarkedMAY_CARRY_MARK    ABIUnmarked = 4
 )
 
-type abiUnservedKey struct {
+type ABIUnservedKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Number  uint32
 }
 
-type abiUpper uint32
+type ABIUpper uint32
 
 const (
-	abiUpperUPPER_NONE   abiUpper = 0
-	abiUpperUPPER_MASTER abiUpper = 1
-	abiUpperUPPER_VLAN   abiUpper = 2
+	ABIUpperUPPER_NONE   ABIUpper = 0
+	ABIUpperUPPER_MASTER ABIUpper = 1
+	ABIUpperUPPER_VLAN   ABIUpper = 2
 )
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	abiVarAbi = "abi"
+	ABIVarAbi = "abi"
 )
 
-// loadAbi returns the embedded CollectionSpec for abi.
-func loadAbi() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_AbiBytes)
+// LoadABI returns the embedded CollectionSpec for abi.
+func LoadABI() (*ebpf.CollectionSpec, error) {
+	reader := bytes.NewReader(_ABIBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load abi: %w", err)
@@ -1127,17 +1127,17 @@ func loadAbi() (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// loadAbiObjects loads abi and converts it into a struct.
+// LoadABIObjects loads abi and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*abiObjects
-//	*abiPrograms
-//	*abiMaps
+//	*ABIObjects
+//	*ABIPrograms
+//	*ABIMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadAbiObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadAbi()
+func LoadABIObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadABI()
 	if err != nil {
 		return err
 	}
@@ -1145,78 +1145,78 @@ func loadAbiObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// abiSpecs contains maps and programs before they are loaded into the kernel.
+// ABISpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type abiSpecs struct {
-	abiProgramSpecs
-	abiMapSpecs
-	abiVariableSpecs
+type ABISpecs struct {
+	ABIProgramSpecs
+	ABIMapSpecs
+	ABIVariableSpecs
 }
 
-// abiProgramSpecs contains programs before they are loaded into the kernel.
+// ABIProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type abiProgramSpecs struct {
+type ABIProgramSpecs struct {
 }
 
-// abiMapSpecs contains maps before they are loaded into the kernel.
+// ABIMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type abiMapSpecs struct {
+type ABIMapSpecs struct {
 }
 
-// abiVariableSpecs contains global variables before they are loaded into the kernel.
+// ABIVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type abiVariableSpecs struct {
+type ABIVariableSpecs struct {
 	Abi *ebpf.VariableSpec `ebpf:"abi"`
 }
 
-// abiObjects contains all objects after they have been loaded into the kernel.
+// ABIObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadAbiObjects or ebpf.CollectionSpec.LoadAndAssign.
-type abiObjects struct {
-	abiPrograms
-	abiMaps
-	abiVariables
+// It can be passed to LoadABIObjects or ebpf.CollectionSpec.LoadAndAssign.
+type ABIObjects struct {
+	ABIPrograms
+	ABIMaps
+	ABIVariables
 }
 
-func (o *abiObjects) Close() error {
-	return _AbiClose(
-		&o.abiPrograms,
-		&o.abiMaps,
+func (o *ABIObjects) Close() error {
+	return _ABIClose(
+		&o.ABIPrograms,
+		&o.ABIMaps,
 	)
 }
 
-// abiMaps contains all maps after they have been loaded into the kernel.
+// ABIMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadAbiObjects or ebpf.CollectionSpec.LoadAndAssign.
-type abiMaps struct {
+// It can be passed to LoadABIObjects or ebpf.CollectionSpec.LoadAndAssign.
+type ABIMaps struct {
 }
 
-func (m *abiMaps) Close() error {
-	return _AbiClose()
+func (m *ABIMaps) Close() error {
+	return _ABIClose()
 }
 
-// abiVariables contains all global variables after they have been loaded into the kernel.
+// ABIVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadAbiObjects or ebpf.CollectionSpec.LoadAndAssign.
-type abiVariables struct {
+// It can be passed to LoadABIObjects or ebpf.CollectionSpec.LoadAndAssign.
+type ABIVariables struct {
 	Abi *ebpf.Variable `ebpf:"abi"`
 }
 
-// abiPrograms contains all programs after they have been loaded into the kernel.
+// ABIPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadAbiObjects or ebpf.CollectionSpec.LoadAndAssign.
-type abiPrograms struct {
+// It can be passed to LoadABIObjects or ebpf.CollectionSpec.LoadAndAssign.
+type ABIPrograms struct {
 }
 
-func (p *abiPrograms) Close() error {
-	return _AbiClose()
+func (p *ABIPrograms) Close() error {
+	return _ABIClose()
 }
 
-func _AbiClose(closers ...io.Closer) error {
+func _ABIClose(closers ...io.Closer) error {
 	for _, closer := range closers {
 		if err := closer.Close(); err != nil {
 			return err
@@ -1228,4 +1228,4 @@ func _AbiClose(closers ...io.Closer) error {
 // Do not access this directly.
 //
 //go:embed abi_bpfel.o
-var _AbiBytes []byte
+var _ABIBytes []byte

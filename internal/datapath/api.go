@@ -7,19 +7,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
-)
-
-// AttachMode says which hook handles the packets that arrive at an interface.
-type AttachMode string
-
-// The modes of attachment. Auto uses the first of the others that the kernel and
-// the driver support.
-const (
-	AttachAuto   AttachMode = "auto"
-	AttachXDP    AttachMode = "xdp"
-	AttachTCX    AttachMode = "tcx"
-	AttachClsact AttachMode = "clsact"
 )
 
 // Options are fixed for the life of a Datapath.
@@ -99,55 +86,9 @@ type Counters struct {
 	Unmarked [NumUnmarked]uint64
 }
 
-// Record is one removed header, or one of which a copy is to be returned, with what
-// identifies its packet.
-type Record struct {
-	Time      time.Time // UTC
-	Interface model.IfIndex
-	Outcome   model.Outcome // inline_removed, tunnel_decapsulated or loopback_received, also for a copy to return
-	Length    int           // bytes of the IPv6 packet that goes on
-	Packet    []byte        // its first bytes, at most 80, from the IPv6 header; of a copy, or one to return, that header alone
-	Header    []byte        // the Hop-by-Hop header, with this node's data unless the packet is a copy
-}
-
-// Postcard is what a program reports about one packet with a Direct Export (RFC
-// 9326 §3.1.2).
-type Postcard struct {
-	model.Postcard
-	Time time.Time // UTC
-}
-
-// FlowEnd is why a flow is reported.
-type FlowEnd uint8
-
-const (
-	// FlowInterval is the end of an interval.
-	FlowInterval FlowEnd = iota
-	// FlowEnded is the end of a TCP connection, in the interval that ended.
-	FlowEnded
-	// FlowEvicted is another flow that needed the entry.
-	FlowEvicted
-)
-
-// Flow summarizes the exports of one flow in an interval.
-type Flow struct {
-	Role            model.NodeRole
-	Ingress, Egress model.IfIndex // 0: not known, or none
-	Namespace       ioam.NamespaceID
-	Type            ioam.TraceType
-	ExtensionFlags  uint8
-	FlowID          uint32 // 0 when the option has none
-	Flow            model.Flow
-	End             FlowEnd
-
-	Packets, Bytes           uint64
-	First, Last              time.Time // UTC, to the precision of the kernel's tick
-	DelayCount               uint32    // packets whose transit delay was measured
-	DelaySum                 time.Duration
-	DelayMin, DelayMax       time.Duration // of those
-	Skipped                  uint32        // Sequence Numbers that were expected since the flow was last reported, and did not arrive
-	SkippedUnknown           bool          // Skipped cannot be known
-	Paid                     bool          // export limits were applied when the flow ended or was evicted
-	Late                     uint32        // packets that arrived after one with a later Sequence Number on the same CPU
-	HopLimitMin, HopLimitMax uint8
+// LoopbackCounters count what an interface did about Loopback flags (RFC 9322 §4).
+type LoopbackCounters struct {
+	Asked      uint64 // packets on which the flag was set
+	Returned   uint64 // headers handed over, for copies to return
+	Suppressed uint64 // both, beyond a limit, or without a reader
 }

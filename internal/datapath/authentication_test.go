@@ -95,7 +95,7 @@ func TestInsertionAndAuthentication(t *testing.T) {
 				}
 				before := tunnel.snapshotCounters(t)
 				_, out := run(t, tunnel.tcOut, frame, 1)
-				at := abiCounterCOUNTER_EGRESS + abiCounter(model.OutcomeEncapTunneled)
+				at := ABICounterCOUNTER_EGRESS + ABICounter(model.OutcomeEncapTunneled)
 				if got := moved(before, tunnel.snapshotCounters(t))[at]; got != 1 || len(out) <= len(frame) || !bytes.Equal(out[len(out)-len(frame)+atIPv6:], frame[atIPv6:]) {
 					t.Errorf("counted %d times; %x in\n%x", got, frame, out)
 				}
@@ -115,7 +115,7 @@ func TestGrowthAndAuthentication(t *testing.T) {
 	want[atTrace+2] |= 4
 	before := p.snapshotCounters(t)
 	_, out := run(t, p.tcOut, frame, 1)
-	at := abiCounterCOUNTER_EGRESS + abiCounter(model.OutcomeTraceOverflow)
+	at := ABICounterCOUNTER_EGRESS + ABICounter(model.OutcomeTraceOverflow)
 	if got := moved(before, p.snapshotCounters(t))[at]; got != 1 || !bytes.Equal(out, want) {
 		t.Errorf("counted %d times; %x became\n%x", got, frame, out)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -122,7 +123,7 @@ func neutral(name string) (*ebpf.Program, error) {
 // in a chain: a second link takes the place with a program that does nothing, and then the
 // two links exchange their programs. No packet meets the program twice, and only those
 // between two system calls do not meet it.
-func (a *attachment) move(directory string, place model.Place) error {
+func (a *attachment) move(directory string, place model.Place) (err error) {
 	if a.mode == AttachClsact {
 		if err := removeFilter(a.index, a.ingress); err != nil {
 			return err
@@ -138,24 +139,28 @@ func (a *attachment) move(directory string, place model.Place) error {
 		defer p.Close()
 		nothing[i] = p
 	}
+	var change undo.Stack
+	defer change.OnError(&err)
 	to, err := attachTCX(a.index, a.ingress, nothing[0], place, a.id)
 	if err != nil {
 		return err
 	}
+	change.Add(func() error { return abandonLink(to) })
 	info, err := to.Info()
 	if err != nil {
-		return errors.Join(fmt.Errorf("look up the link's id: %w", err), abandonLink(to))
+		return fmt.Errorf("look up the link's id: %w", err)
 	}
-	moving := filepath.Join(directory, a.pinName()+pinMoving)
-	if err := to.Pin(moving); err != nil {
-		return errors.Join(err, abandonLink(to))
+	if err := to.Pin(filepath.Join(directory, a.pinName()+pinMoving)); err != nil {
+		return err
 	}
 	if err := a.link.Update(nothing[1]); err != nil {
-		return errors.Join(err, abandonLink(to))
+		return err
 	}
+	change.Add(func() error { return a.link.Update(a.program) })
 	if err := to.Update(a.program); err != nil {
-		return errors.Join(err, a.link.Update(a.program), abandonLink(to))
+		return err
 	}
+	change.Keep()
 	from := a.link
 	a.link, a.linkID = to, info.ID
 	err = errors.Join(abandonLink(from), to.Pin(filepath.Join(directory, a.pinName())))

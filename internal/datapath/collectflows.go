@@ -3,18 +3,13 @@
 package datapath
 
 import (
-	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
-
-// readThroughTime bounds how long the end of an interval waits for the readers of
-// rings.
-const readThroughTime = time.Second
 
 // CollectFlows ends the interval of flows, starts the next, and passes on the
 // flows of the one that ended. Without a table it passes on what is left of the
@@ -22,19 +17,7 @@ const readThroughTime = time.Second
 func (d *Datapath) CollectFlows(each func(Flow)) error {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
-	t := d.flowTable()
-	if t.flows != nil {
-		return t.collect(each)
-	}
-	if !t.gaps.holds() {
-		return nil
-	}
-	var clock abiFlowClock
-	if err := d.shared[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
-		return fmt.Errorf("read the interval of flows: %w", err)
-	}
-	d.gaps.distrust()
-	return t.give(newFlowSums(), clock.Epoch, each)
+	return d.flowTable().collect(each)
 }
 
 // flowTable is the table in use; nil when no namespace aggregates.
@@ -42,7 +25,7 @@ func (d *Datapath) flowTable() *flowTable {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tables.flows == nil {
-		return &flowTable{gaps: d.gaps}
+		return withoutFlows(d.shared[mapFlowClock], d.gaps)
 	}
 	return d.tables.flows
 }
@@ -100,34 +83,16 @@ func (d *Datapath) countAs(next *counting, attached bool) {
 	d.counting = next
 }
 
-// emptied lets a caller wait until every ring was seen empty.
-type emptied struct {
-	asked atomic.Uint64
-	rings atomic.Pointer[[]*ring]
-}
-
-// ReadThrough waits until everything that programs have written is read; false
-// means that there is no reader, or that it is too slow.
-func (d *Datapath) ReadThrough() bool {
-	rings := d.reading.rings.Load()
-	if rings == nil {
-		return false
+// CollectEdges ends the interval of the flows that are measured from edge to edge, starts
+// the next, and passes on what was counted in the one that ended: of each flow that the
+// table holds, also of those without packets. It returns the sum of what was counted of flows
+// that had given way to others by then. Without a table there are none.
+func (d *Datapath) CollectEdges(each func(EdgeFlow)) (left e2e.Totals, err error) {
+	d.applying.Lock() // keeps the table
+	defer d.applying.Unlock()
+	table := d.tables.maps[mapE2EFlows]
+	if table == nil {
+		return left, nil
 	}
-	ask := d.reading.asked.Add(1)
-	deadline := time.Now().Add(readThroughTime)
-	for _, r := range *rings {
-		var poked time.Time
-		for ; r.seenEmpty.Load() < ask; time.Sleep(100 * time.Microsecond) {
-			now := time.Now()
-			if now.After(deadline) {
-				return false
-			}
-			if now.Sub(poked) > 10*time.Millisecond {
-				if poked = now; r.poke() != nil {
-					return false
-				}
-			}
-		}
-	}
-	return true
+	return collectEdges(table, d.shared[mapE2EClock], each)
 }

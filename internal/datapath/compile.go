@@ -22,7 +22,7 @@ const noRule = 1<<32 - 1
 // whether it forwards fast, are only known when it is attached.
 type compiledInterface struct {
 	index    model.IfIndex
-	entry    abiInterface
+	entry    ABIInterface
 	device   device
 	strips   bool // some IOAM, where it has no role
 	policies []model.NamespacePolicy
@@ -31,17 +31,17 @@ type compiledInterface struct {
 // generation is a configuration as tables; indexes are relative to the start of
 // the generation's half.
 type generation struct {
-	node           abiNodeConfig // common to all programs; the link header and fast differ
+	node           ABINodeConfig // common to all programs; the link header and fast differ
 	interfaces     []compiledInterface
-	uppers         []abiInterface
+	uppers         []ABIInterface
 	interfaceHash  perfectHash
 	policies       int // of namespaces, at all edges
-	namespaces     []abiIoamNamespace
+	namespaces     []ABIIoamNamespace
 	namespaceHash  perfectHash
 	tunnelEnds     tunnelEnds
-	rules          []abiRule
-	trie           map[abiRuleKey]uint32
-	encapsulations []abiEncapsulation
+	rules          []ABIRule
+	trie           map[ABIRuleKey]uint32
+	encapsulations []ABIEncapsulation
 	exporting      exporting
 	measuring      measuring
 	proving        proving
@@ -95,13 +95,13 @@ func (g *generation) takesOptions(n *int) {
 // everything that need not be computed per packet.
 func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) device) (*generation, error) {
 	g := &generation{
-		trie:       make(map[abiRuleKey]uint32),
+		trie:       make(map[ABIRuleKey]uint32),
 		exporting:  compileExporting(cfg),
 		tunnelEnds: compileTunnelEnds(cfg),
 		measuring:  compileMeasuring(cfg.Measurement),
 		proving:    compileProving(cfg),
 	}
-	g.node = abiNodeConfig{
+	g.node = ABINodeConfig{
 		NodeIdWide:        uint64(cfg.IDWide),
 		NodeId:            uint32(cfg.ID),
 		TimestampFormat:   uint8(cfg.TimestampFormat),
@@ -124,7 +124,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	g.removesHeaders = g.node.HasDecapsulations | g.node.HasRemovals
 	probingConstants(cfg, &g.node)
 	g.node.Grows = boolean(slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.Incremental }))
-	g.node.Measures = boolean(len(g.measuring.flows) > 0)
+	g.node.Measures = boolean(g.measuring.any())
 	g.node.InsertsMark = boolean(g.measuring.insertsMark())
 	var err error
 	if g.node.PostcardRoom, err = postcardRoom(); err != nil {
@@ -156,8 +156,11 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	return g, g.findHashes()
 }
 
-func compileInterface(i model.Interface, dev device) abiInterface {
-	entry := abiInterface{
+// rolesOf are an interface's roles as programs have them.
+func rolesOf(i model.Interface) uint8 { return compileInterface(i, device{}).Roles }
+
+func compileInterface(i model.Interface, dev device) ABIInterface {
+	entry := ABIInterface{
 		Ifindex:         uint32(i.Index),
 		InterfaceIdWide: uint32(i.IDWide),
 		InterfaceId:     uint16(i.ID),
@@ -167,16 +170,16 @@ func compileInterface(i model.Interface, dev device) abiInterface {
 	}
 	lacks := uint8(^i.Roles & (model.RoleIngress | model.RoleEgress))
 	if i.Strictest() == model.BoundaryDrop {
-		entry.Roles |= lacks << abiEdgeEDGE_SHIFT
+		entry.Roles |= lacks << ABIEdgeEDGE_SHIFT
 	}
 	if i.Boundary != model.BoundaryIgnore {
-		entry.Roles |= lacks << abiOutsideOUTSIDE_SHIFT
+		entry.Roles |= lacks << ABIOutsideOUTSIDE_SHIFT
 	}
 	if i.Strictest() != model.BoundaryIgnore {
-		entry.Roles |= lacks << abiFilterFILTER_SHIFT
+		entry.Roles |= lacks << ABIFilterFILTER_SHIFT
 	}
 	if len(i.Policies) > 0 && lacks != 0 {
-		entry.Boundary |= uint8(abiBoundaryBitsBOUNDARY_NAMESPACES)
+		entry.Boundary |= uint8(ABIBoundaryBitsBOUNDARY_NAMESPACES)
 	}
 	if dev.fast {
 		entry.IsVeth = boolean(dev.veth)
@@ -198,13 +201,13 @@ func (g *generation) compileEdge(i model.Interface, in *compiledInterface) {
 	g.policies += len(i.Policies)
 }
 
-func compileUpper(u model.Upper) abiInterface {
-	entry := abiInterface{
+func compileUpper(u model.Upper) ABIInterface {
+	entry := ABIInterface{
 		Ifindex: uint32(u.Index), InterfaceIdWide: uint32(u.IDWide), InterfaceId: uint16(u.ID), Roles: uint8(u.Roles),
-		Upper: uint8(abiUpperUPPER_MASTER), IsUnproven: boolean(!u.Proven), Slot: noSlot, FirstRule: noRule,
+		Upper: uint8(ABIUpperUPPER_MASTER), IsUnproven: boolean(!u.Proven), Slot: noSlot, FirstRule: noRule,
 	}
 	if u.VLAN {
-		entry.Upper = uint8(abiUpperUPPER_VLAN)
+		entry.Upper = uint8(ABIUpperUPPER_VLAN)
 	}
 	return entry
 }
@@ -227,8 +230,8 @@ func (g *generation) findHashes() (err error) {
 	return err
 }
 
-func compileNamespace(ns model.Namespace) abiIoamNamespace {
-	out := abiIoamNamespace{
+func compileNamespace(ns model.Namespace) ABIIoamNamespace {
+	out := ABIIoamNamespace{
 		Id:       uint32(ns.ID),
 		DataWide: be64(ns.DataWide),
 		Data:     be32(ns.Data),
@@ -252,7 +255,7 @@ func compileNamespace(ns model.Namespace) abiIoamNamespace {
 // which rules are tried: longest destination prefix first, then as configured. A
 // prefix's chain continues with that of the next shorter prefix that contains it,
 // so a single longest-prefix lookup finds all candidates.
-func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, own []model.Encapsulation, entry *abiInterface) {
+func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, own []model.Encapsulation, entry *ABIInterface) {
 	if len(own) == 0 {
 		return
 	}
@@ -306,7 +309,7 @@ func (g *generation) compileTrie(tree uint32, sorted []model.Encapsulation, firs
 			}
 		}
 		g.rules[first+uint32(end)-1].Next = next
-		key := abiRuleKey{
+		key := ABIRuleKey{
 			PrefixLength: 32 + uint32(prefix.Bits()),
 			Tree:         tree,
 			Destination:  prefix.Addr().As16(),
@@ -326,8 +329,8 @@ func destination(e model.Encapsulation) netip.Prefix {
 	return e.Match.Destination.Masked()
 }
 
-func compileRule(m model.Match) abiRule {
-	r := abiRule{SourcePortTo: 1<<16 - 1, DestinationPortTo: 1<<16 - 1}
+func compileRule(m model.Match) ABIRule {
+	r := ABIRule{SourcePortTo: 1<<16 - 1, DestinationPortTo: 1<<16 - 1}
 	r.Destination, r.DestinationMask = prefixWords(m.Destination)
 	r.Source, r.SourceMask = prefixWords(m.Source)
 	if m.NextHeader != nil {
@@ -352,59 +355,5 @@ func compileRule(m model.Match) abiRule {
 	return r
 }
 
-// prefixWords returns a prefix's address and mask with the memory layout of a
-// packet.
-func prefixWords(p netip.Prefix) (address, mask [2]uint64) {
-	if !p.IsValid() {
-		return address, mask
-	}
-	var ones [16]byte
-	for i := range p.Bits() {
-		ones[i/8] |= 0x80 >> (i % 8)
-	}
-	return addressWords(p.Masked().Addr()), [2]uint64{
-		binary.NativeEndian.Uint64(ones[:8]), binary.NativeEndian.Uint64(ones[8:]),
-	}
-}
-
-func addressWords(a netip.Addr) [2]uint64 {
-	if !a.IsValid() {
-		return [2]uint64{}
-	}
-	b := a.As16()
-	return [2]uint64{binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])}
-}
-
-// addressOf is the inverse of addressWords.
-func addressOf(words [2]uint64) netip.Addr {
-	var b [16]byte
-	binary.NativeEndian.PutUint64(b[:8], words[0])
-	binary.NativeEndian.PutUint64(b[8:], words[1])
-	return netip.AddrFrom16(b)
-}
-
-// be16, be32 and be64 return a number with the memory layout of network order.
-func be16(v uint16) uint16 {
-	var b [2]byte
-	binary.BigEndian.PutUint16(b[:], v)
-	return binary.NativeEndian.Uint16(b[:])
-}
-
-func be32(v uint32) uint32 {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], v)
-	return binary.NativeEndian.Uint32(b[:])
-}
-
-func be64(v uint64) uint64 {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], v)
-	return binary.NativeEndian.Uint64(b[:])
-}
-
-func boolean(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
-}
+// noSlot is the slot of an interface without counters.
+const noSlot = 1<<16 - 1

@@ -20,9 +20,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +30,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/coverage"
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -85,7 +84,7 @@ type Datapath struct {
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
 // from nothing. Nothing that is attached changes until Apply.
-func Open(options Options) (*Datapath, error) {
+func Open(options Options) (_ *Datapath, err error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
@@ -101,7 +100,7 @@ func Open(options Options) (*Datapath, error) {
 	if err := pinLoopback(options.PinPath); err != nil {
 		return nil, err
 	}
-	if err := removeUnknownPins(options.PinPath, options.Log); err != nil {
+	if err := removeUnknownPins(options.PinPath, slices.Concat(sharedMaps, tableNames, []string{mapLoopback}), options.Log); err != nil {
 		return nil, err
 	}
 	specs, err := mapSpecs()
@@ -110,23 +109,25 @@ func Open(options Options) (*Datapath, error) {
 	}
 	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
 	d.coverage = coverage.New(d.countedSince)
-	d.gaps.read = d.ReadThrough
+	d.gaps.read = d.reading.readThrough
 	d.gaps.distrust() // what an earlier agent read is unknown
+	var opened undo.Stack
+	defer opened.OnError(&err)
 	if d.shared, err = d.openShared(); err != nil {
 		return nil, err
 	}
+	opened.AddClose(func() { d.shared.close() })
 	if err := beginFlows(d.shared[mapFlowClock]); err != nil {
-		d.shared.close()
 		return nil, err
 	}
 	if d.tables, err = d.recoverTables(); err != nil {
-		d.shared.close()
 		return nil, err
 	}
+	opened.AddClose(func() { d.tables.close() })
 	d.cards.Store(d.tables.cards)
 	d.measured.Store(d.tables.measured)
+	opened.AddClose(d.closeServed)
 	if err := d.recover(); err != nil {
-		d.Close()
 		return nil, err
 	}
 	return d, nil
@@ -134,10 +135,6 @@ func Open(options Options) (*Datapath, error) {
 
 func (d *Datapath) directory(index model.IfIndex) string {
 	return interfaceDirectory(d.options.PinPath, index)
-}
-
-func interfaceDirectory(pinPath string, index model.IfIndex) string {
-	return filepath.Join(pinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
 }
 
 // recover opens the interfaces with pins.
@@ -177,7 +174,7 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)
 	}
-	path, err := d.pinPathOf(directory, pinTally)
+	path, err := pinPathOf(directory, pinTally, d.options.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +187,7 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 // Apply puts a configuration into force. On error everything stays as it was. The
 // configuration must be valid (model.NodeConfig.Validate), and its interfaces
 // must exist.
-func (d *Datapath) Apply(cfg Config) error {
+func (d *Datapath) Apply(cfg Config) (err error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	started := time.Now()
@@ -211,15 +208,18 @@ func (d *Datapath) Apply(cfg Config) error {
 	if d.set != nil { // the previous generation's half is free
 		<-d.set.quiet
 	}
-	stale, fresh, err := g.assignFrequencies(d.shared)
+	if cfg.Noticed.IsZero() || cfg.Noticed.After(started) {
+		cfg.Noticed = started
+	}
+	var change undo.Stack
+	defer change.OnError(&err)
+	stale, fresh, err := assignFrequencies(g, d.shared)
+	change.Add(func() error { return freeFrequencies(d.shared[mapFrequencies], fresh) })
 	if err == nil {
-		if cfg.Noticed.IsZero() || cfg.Noticed.After(started) {
-			cfg.Noticed = started
-		}
-		err = d.replace(g, countingOf(cfg.Node), cfg, names)
+		err = d.replace(&change, g, countingOf(cfg.Node), cfg, names)
 	}
 	if err != nil {
-		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
+		return err
 	}
 	d.mu.Lock()
 	for index, name := range names {
@@ -255,39 +255,35 @@ func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, erro
 }
 
 // replace puts a generation into force: in the other half of the running set's
-// tables, or with a new set of programs.
-func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map[model.IfIndex]string) error {
+// tables, or with a new set of programs. On an error, the steps of the change are to be taken
+// back.
+func (d *Datapath) replace(change *undo.Stack, g *generation, count *counting, cfg Config, names map[model.IfIndex]string) error {
 	tables, err := d.tables.next(g, d.specs, d.shared)
 	if err != nil {
 		return err
 	}
+	change.AddClose(func() { tables.abandon(d.tables) })
 	kept := make(mapSet)
 	maps.Copy(kept, d.shared)
 	maps.Copy(kept, tables.maps)
-	swap := &transaction{datapath: d, set: d.set, places: cfg.Places, edges: edgesOf(cfg.Node), interfaces: make(map[model.IfIndex]*prepared), hooked: make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool)}
+	swap := &transaction{datapath: d, change: change, set: d.set, places: cfg.Places, edges: edgesOf(cfg.Node), interfaces: make(map[model.IfIndex]*prepared), hooked: make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool)}
 	isNew := d.set == nil || !d.set.serves(g, kept)
 	if isNew {
 		if swap.set, err = newProgramSet(g, d.specs, kept); err != nil {
-			tables.abandon(d.tables)
 			return err
 		}
+		change.AddClose(swap.set.close)
 	}
 	earlier := d.running()
-	err = g.assignProofs(tables.maps[mapProofs], earlier)
-	var measured *measuredChange
-	if err == nil {
-		measured, err = g.measure(d.shared, tables, d.tables, d.set == nil)
+	if err := assignProofs(g, tables.maps[mapProofs], earlier); err != nil {
+		return err
 	}
-	if err == nil {
-		if err = d.swap(swap, g, cfg.Attach, isNew); err != nil {
-			err = errors.Join(err, measured.undo())
-		}
-	}
+	measured, err := g.measuring.begin(d.shared, tables.measured, d.tables.measured, digestOf(countingAt(g)), d.set == nil)
 	if err != nil {
-		tables.abandon(d.tables)
-		if isNew {
-			swap.set.close()
-		}
+		return err
+	}
+	change.Add(measured.undo)
+	if err := d.swap(swap, g, cfg.Attach, isNew); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -331,20 +327,18 @@ func (d *Datapath) running() *generation {
 	return d.set.filled[1-d.set.other()]
 }
 
-// swap puts a generation into force; on error everything stays as it was.
+// swap puts a generation into force. On an error, every hook has the program that it had.
 func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]AttachMode, isNew bool) error {
+	t.change.AddClose(t.abandon)
 	for _, in := range g.interfaces {
 		if err := t.prepare(g, in, modes[in.index]); err != nil {
-			t.abandon()
 			return err
 		}
 	}
 	if err := t.load(); err != nil {
-		t.abandon()
 		return err
 	}
 	if err := t.set.tally(t.tallies()); err != nil {
-		t.abandon()
 		return err
 	}
 	expected := make(map[model.IfIndex]bool)
@@ -353,20 +347,18 @@ func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]A
 			expected[in.index] = t.willForwardFast(in)
 		}
 		if err := t.set.activate(g, t.willForwardFast); err != nil {
-			t.abandon()
 			return err
 		}
 	}
+	before := t.change.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := t.commit(); err != nil {
-		return err
+	err := t.commit()
+	if err == nil && !(isNew && t.isAsExpected(expected)) {
+		err = t.set.activate(g, t.forwardsFast)
 	}
-	if isNew && t.isAsExpected(expected) {
-		return nil
-	}
-	if err := t.set.activate(g, t.forwardsFast); err != nil {
-		return errors.Join(err, t.rollback())
+	if err != nil { // before anyone sees the hooks
+		return errors.Join(err, t.change.BackTo(before))
 	}
 	return nil
 }
@@ -427,7 +419,7 @@ func (d *Datapath) Interfaces() []InterfaceStatus {
 
 // SetTAIOffset gives the programs TAI − UTC.
 func (d *Datapath) SetTAIOffset(offset time.Duration) error {
-	err := d.shared[mapClock].Put(uint32(0), abiClockState{TaiOffset: offset.Nanoseconds()})
+	err := d.shared[mapClock].Put(uint32(0), ABIClockState{TaiOffset: offset.Nanoseconds()})
 	if err != nil {
 		return fmt.Errorf("set the clock's offset: %w", err)
 	}
@@ -440,15 +432,7 @@ func (d *Datapath) Close() error {
 	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, s := range d.served {
-		for _, a := range append(s.leftovers, s.ingress, s.egress) {
-			if a != nil {
-				a.close()
-			}
-		}
-		s.tally.Close()
-	}
-	d.served = make(map[model.IfIndex]*served)
+	d.closeServed()
 	if d.set != nil {
 		d.set.close()
 		d.set = nil
@@ -458,6 +442,19 @@ func (d *Datapath) Close() error {
 	d.tables.close()
 	d.shared.close()
 	return nil
+}
+
+// closeServed closes the interfaces' attachments and counters in this process.
+func (d *Datapath) closeServed() {
+	for _, s := range d.served {
+		for _, a := range append(s.leftovers, s.ingress, s.egress) {
+			if a != nil {
+				a.close()
+			}
+		}
+		s.tally.Close()
+	}
+	d.served = make(map[model.IfIndex]*served)
 }
 
 // Remove ends the treatment of all packets and removes every pin. With many interfaces, some

@@ -85,7 +85,7 @@ func TestNextHopsOfNeighbours(t *testing.T) {
 	}
 	kept := make(map[byte]bool)
 	var index uint32
-	var set abiNextHopSet
+	var set ABINextHopSet
 	for it := p.maps[mapNextHops].Iterate(); it.Next(&index, &set); {
 		for _, way := range set.Ways {
 			if way.Ifindex == uint32(departureIndex) {

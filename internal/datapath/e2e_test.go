@@ -122,7 +122,7 @@ func (p *programs) forgetEdges(t testing.TB) {
 	t.Helper()
 	if m, ok := p.maps[mapE2ENumbers]; ok && m.MaxEntries() > 1 {
 		p.forgotten++
-		sets := make([]abiE2eNumberSet, m.MaxEntries())
+		sets := make([]ABIE2eNumberSet, m.MaxEntries())
 		for s := range sets {
 			for w := range sets[s].Ways {
 				sets[s].Ways[w].Next = p.forgotten << 48
@@ -133,7 +133,7 @@ func (p *programs) forgetEdges(t testing.TB) {
 		}
 	}
 	if m, ok := p.maps[mapE2EFlows]; ok && m.MaxEntries() > 1 {
-		if _, err := m.BatchUpdate(numbersUpTo(m.MaxEntries()), make([]abiE2eFlowSet, m.MaxEntries()), nil); err != nil {
+		if _, err := m.BatchUpdate(numbersUpTo(m.MaxEntries()), make([]ABIE2eFlowSet, m.MaxEntries()), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,10 +24,10 @@ func (p *programs) takeNumber(t testing.TB, label uint32) uint64 {
 }
 
 // numberSets are the sets of the table of numbers.
-func (p *programs) numberSets(t testing.TB) []abiE2eNumberSet {
+func (p *programs) numberSets(t testing.TB) []ABIE2eNumberSet {
 	t.Helper()
 	m := p.maps[mapE2ENumbers]
-	keys, found, sets := make([]uint32, m.MaxEntries()), make([]abiE2eNumberSet, m.MaxEntries()), make([]abiE2eNumberSet, m.MaxEntries())
+	keys, found, sets := make([]uint32, m.MaxEntries()), make([]ABIE2eNumberSet, m.MaxEntries()), make([]ABIE2eNumberSet, m.MaxEntries())
 	if _, err := m.BatchLookup(new(ebpf.MapBatchCursor), keys, found, nil); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestNumbersOfReplacedFlow(t *testing.T) {
 	moveTo(t, cpus[1])
 	other := uint32(label)
 	for next := uint32(1); other == label; {
-		for range uint32(abiE2eBoundE2E_NUMBER_SETS) * uint32(abiE2eBoundE2E_WAYS) {
+		for range uint32(ABIE2eBoundE2E_NUMBER_SETS) * uint32(ABIE2eBoundE2E_WAYS) {
 			want(next, 0)
 			next++
 		}

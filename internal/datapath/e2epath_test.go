@@ -231,7 +231,7 @@ func TestEdgesOfOffloadedPackets(t *testing.T) {
 	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := moved(before, p.snapshotCounters(t)); got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapSkippedGSO)] != 1 {
+	if got := moved(before, p.snapshotCounters(t)); got[ABICounterCOUNTER_EGRESS+ABICounter(model.OutcomeEncapSkippedGSO)] != 1 {
 		t.Errorf("counted %v", got)
 	}
 }
@@ -244,7 +244,7 @@ func TestEdgesOnAllCPUs(t *testing.T) {
 	// CPUs wait for each other before numbers are a window apart, lest one that stood still
 	// comes late
 	const rounds = 5
-	each := (int(abiE2eBoundE2E_GROUPS-1) << abiE2eBoundE2E_GROUP_BITS) / len(cpus)
+	each := (int(ABIE2eBoundE2E_GROUPS-1) << ABIE2eBoundE2E_GROUP_BITS) / len(cpus)
 	for range rounds {
 		var group sync.WaitGroup
 		for i, cpu := range cpus {
@@ -278,19 +278,19 @@ func TestEdgesEvicted(t *testing.T) {
 	onOneCPU(t)
 	p := pairOf(t, 0x4000, false, false)
 	before, beforeLast := p.first.snapshotCounters(t), p.last.snapshotCounters(t)
-	flows := uint32(abiE2eBoundE2E_NUMBER_SETS) * uint32(abiE2eBoundE2E_WAYS) * 3 / 2
+	flows := uint32(ABIE2eBoundE2E_NUMBER_SETS) * uint32(ABIE2eBoundE2E_WAYS) * 3 / 2
 	for label := range flows {
 		for range 2 {
 			_, frame := run(t, p.first.tcOut, plainPacket(label), 0)
 			run(t, p.last.xdp, frame, 0)
 		}
 	}
-	evicted := moved(before, p.first.snapshotCounters(t))[abiCounterCOUNTER_E2E_NUMBERS_EVICTED]
+	evicted := moved(before, p.first.snapshotCounters(t))[ABICounterCOUNTER_E2E_NUMBERS_EVICTED]
 	if evicted < uint64(flows)/3 || evicted > uint64(flows)*2/5 { // 37% if the hash is as good as chance
 		t.Errorf("%d of %d flows gave way to others", evicted, flows)
 	}
 	held := p.flows(t)
-	gone := moved(beforeLast, p.last.snapshotCounters(t))[abiCounterCOUNTER_E2E_FLOWS_EVICTED]
+	gone := moved(beforeLast, p.last.snapshotCounters(t))[ABICounterCOUNTER_E2E_FLOWS_EVICTED]
 	if uint64(len(held))+gone != uint64(flows) {
 		t.Errorf("%d flows are measured and %d gave way to others, of %d", len(held), gone, flows)
 	}
@@ -307,7 +307,7 @@ func TestEdgesLeft(t *testing.T) {
 	onOneCPU(t)
 	p := pairOf(t, 0x4000, false, false)
 	table, clock := p.last.maps[mapE2EFlows], p.last.maps[mapE2EClock]
-	flows := uint32(abiE2eBoundE2E_FLOW_SETS) * uint32(abiE2eBoundE2E_WAYS)
+	flows := uint32(ABIE2eBoundE2E_FLOW_SETS) * uint32(ABIE2eBoundE2E_WAYS)
 	send := func(from, to uint32) {
 		for label := from; label < to; label++ {
 			for range 2 { // and the second one again
@@ -319,7 +319,7 @@ func TestEdgesLeft(t *testing.T) {
 	}
 	begin := func(epoch uint32) {
 		t.Helper()
-		var c abiE2eClock
+		var c ABIE2eClock
 		if err := clock.Lookup(uint32(0), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -409,7 +409,7 @@ func TestEdgesBeginAgain(t *testing.T) {
 // TestEdgesKeyed reads the keys of the tables' hash: they are as random as they are large,
 // and stay.
 func TestEdgesKeyed(t *testing.T) {
-	keys := func(p *programs) (c abiE2eClock) {
+	keys := func(p *programs) (c ABIE2eClock) {
 		if err := p.maps[mapE2EClock].Lookup(uint32(0), &c); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outco
 	if !bytes.Equal(out, want) {
 		t.Errorf("\n%swant\n%s", hex.Dump(out), hex.Dump(want))
 	}
-	counters := map[abiCounter]uint64{abiCounterCOUNTER_EGRESS + abiCounter(outcome): 1}
+	counters := map[ABICounter]uint64{ABICounterCOUNTER_EGRESS + ABICounter(outcome): 1}
 	if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counters) {
 		t.Errorf("counters moved by %v, want %v (%s)", got, counters, outcome)
 	}

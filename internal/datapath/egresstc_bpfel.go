@@ -75,8 +75,8 @@ const (
 	egressTCVarSTATE              = "STATE"
 )
 
-// loadEgressTC returns the embedded CollectionSpec for egressTC.
-func loadEgressTC() (*ebpf.CollectionSpec, error) {
+// LoadEgressTC returns the embedded CollectionSpec for EgressTC.
+func LoadEgressTC() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_EgressTCBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
@@ -86,17 +86,17 @@ func loadEgressTC() (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// loadEgressTCObjects loads egressTC and converts it into a struct.
+// LoadEgressTCObjects loads egressTC and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*egressTCObjects
-//	*egressTCPrograms
-//	*egressTCMaps
+//	*EgressTCObjects
+//	*EgressTCPrograms
+//	*EgressTCMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadEgressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadEgressTC()
+func LoadEgressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadEgressTC()
 	if err != nil {
 		return err
 	}
@@ -104,26 +104,26 @@ func loadEgressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// egressTCSpecs contains maps and programs before they are loaded into the kernel.
+// EgressTCSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type egressTCSpecs struct {
-	egressTCProgramSpecs
-	egressTCMapSpecs
-	egressTCVariableSpecs
+type EgressTCSpecs struct {
+	EgressTCProgramSpecs
+	EgressTCMapSpecs
+	EgressTCVariableSpecs
 }
 
-// egressTCProgramSpecs contains programs before they are loaded into the kernel.
+// EgressTCProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type egressTCProgramSpecs struct {
+type EgressTCProgramSpecs struct {
 	EgressTc *ebpf.ProgramSpec `ebpf:"egress_tc"`
 }
 
-// egressTCMapSpecs contains maps before they are loaded into the kernel.
+// EgressTCMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type egressTCMapSpecs struct {
+type EgressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
@@ -180,34 +180,34 @@ type egressTCMapSpecs struct {
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
-// egressTCVariableSpecs contains global variables before they are loaded into the kernel.
+// EgressTCVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type egressTCVariableSpecs struct {
+type EgressTCVariableSpecs struct {
 	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
-// egressTCObjects contains all objects after they have been loaded into the kernel.
+// EgressTCObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type egressTCObjects struct {
-	egressTCPrograms
-	egressTCMaps
-	egressTCVariables
+// It can be passed to LoadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type EgressTCObjects struct {
+	EgressTCPrograms
+	EgressTCMaps
+	EgressTCVariables
 }
 
-func (o *egressTCObjects) Close() error {
+func (o *EgressTCObjects) Close() error {
 	return _EgressTCClose(
-		&o.egressTCPrograms,
-		&o.egressTCMaps,
+		&o.EgressTCPrograms,
+		&o.EgressTCMaps,
 	)
 }
 
-// egressTCMaps contains all maps after they have been loaded into the kernel.
+// EgressTCMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type egressTCMaps struct {
+// It can be passed to LoadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type EgressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
@@ -264,7 +264,7 @@ type egressTCMaps struct {
 	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
-func (m *egressTCMaps) Close() error {
+func (m *EgressTCMaps) Close() error {
 	return _EgressTCClose(
 		m.Arrivals,
 		m.Behaviours,
@@ -323,22 +323,22 @@ func (m *egressTCMaps) Close() error {
 	)
 }
 
-// egressTCVariables contains all global variables after they have been loaded into the kernel.
+// EgressTCVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type egressTCVariables struct {
+// It can be passed to LoadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type EgressTCVariables struct {
 	NODE  *ebpf.Variable `ebpf:"NODE"`
 	STATE *ebpf.Variable `ebpf:"STATE"`
 }
 
-// egressTCPrograms contains all programs after they have been loaded into the kernel.
+// EgressTCPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type egressTCPrograms struct {
+// It can be passed to LoadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type EgressTCPrograms struct {
 	EgressTc *ebpf.Program `ebpf:"egress_tc"`
 }
 
-func (p *egressTCPrograms) Close() error {
+func (p *EgressTCPrograms) Close() error {
 	return _EgressTCClose(
 		p.EgressTc,
 	)

@@ -31,7 +31,7 @@ func upper(s string) string { return strings.ToUpper(s) }
 
 // TestStackReasons compares the programs' reasons with the public ones.
 func TestStackReasons(t *testing.T) {
-	spec, err := loadAbi()
+	spec, err := LoadABI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestStackReasons(t *testing.T) {
 // TestLimits checks that the programs' limits match the limits of validation: a
 // valid configuration must fit their tables and loops.
 func TestLimits(t *testing.T) {
-	spec, err := loadAbi()
+	spec, err := LoadABI()
 	if err != nil {
 		t.Fatal(err)
 	}

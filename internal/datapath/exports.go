@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"cmp"
-	"math/bits"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -21,7 +20,7 @@ type exporting struct {
 	rate       uint32 // exports per window
 	flowSets   uint32 // per CPU; 0 when no namespace aggregates
 	flowKeys   [11]uint64
-	collectors []abiCollector
+	collectors []ABICollector
 	inserts    bool // some encapsulation has a Direct Export
 	sequences  bool // some Direct Export numbers packets
 	postcards  bool // some namespace exports postcards
@@ -43,7 +42,7 @@ func compileExporting(cfg model.NodeConfig) exporting {
 		}
 	}
 	for _, c := range cfg.Collectors {
-		to := abiCollector{Address: addressWords(c.Address), Protocol: uint8(c.Protocol)}
+		to := ABICollector{Address: addressWords(c.Address), Protocol: uint8(c.Protocol)}
 		x.collectors = append(x.collectors, to) // for packets whose port is unknown
 		to.Port = be16(c.Port)
 		x.collectors = append(x.collectors, to)
@@ -61,7 +60,7 @@ func compileExporting(cfg model.NodeConfig) exporting {
 }
 
 // constants sets the read-only data of programs.
-func (x exporting) constants(node *abiNodeConfig) {
+func (x exporting) constants(node *ABINodeConfig) {
 	node.HasPostcards = boolean(x.hasExports)
 	node.InsertsDex = boolean(x.inserts)
 	node.FlowSets = x.flowSets
@@ -82,9 +81,6 @@ func collectorBit(address [2]uint64) uint64 { return (address[0] ^ address[1]) *
 
 // fibonacci is 2^64 divided by the golden ratio.
 const fibonacci = 0x9e3779b97f4a7c15
-
-// powerOfTwo is the smallest power of two that is at least n.
-func powerOfTwo(n uint) uint32 { return 1 << bits.Len(max(n, 1)-1) }
 
 // flowKeys are the multipliers of the flow hash (docs/data-plane.md, "Direct
 // Export"): outputs of splitmix64.

@@ -105,7 +105,7 @@ func TestSequenceEviction(t *testing.T) {
 		_, out := run(t, p.tcOut, plainPacket(labels[flow]), 0)
 		numbers = append(numbers, insertedSequence(t, out))
 	}
-	evicted := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_SEQUENCES_EVICTED]
+	evicted := moved(before, p.snapshotCounters(t))[ABICounterCOUNTER_SEQUENCES_EVICTED]
 	// the clock is too coarse to show which of two flows was used last
 	firsts := 0
 	for _, n := range numbers {
@@ -143,7 +143,7 @@ func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
 				})
 			}
 			group.Wait()
-			var slots abiSequenceSet
+			var slots ABISequenceSet
 			if err := p.maps[mapSequences].Lookup(set^namespace, &slots); err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestExportLimit(t *testing.T) {
 	}
 	got := moved(before, p.snapshotCounters(t))
 	postcards := len(p.readSamples(t).postcards)
-	if postcards != 10 || got[abiCounterCOUNTER_POSTCARDS] != 10 || got[abiCounterCOUNTER_POSTCARDS_SUPPRESSED] != packets-10 {
+	if postcards != 10 || got[ABICounterCOUNTER_POSTCARDS] != 10 || got[ABICounterCOUNTER_POSTCARDS_SUPPRESSED] != packets-10 {
 		t.Errorf("%d postcards, counted %v", postcards, got)
 	}
 }
@@ -254,23 +254,23 @@ func TestFrequencyBlockPassed(t *testing.T) {
 	cfg := exportingConfig(model.ExportEvery)
 	cfg.Encapsulations[0].Frequency.K, cfg.Encapsulations[0].Frequency.N = 1, 2
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-	const block = uint64(abiFrequencyBoundFREQUENCY_BLOCK)
-	passed := make([]abiFrequencyBlock, ebpf.MustPossibleCPU())
+	const block = uint64(ABIFrequencyBoundFREQUENCY_BLOCK)
+	passed := make([]ABIFrequencyBlock, ebpf.MustPossibleCPU())
 	for i := range passed {
-		passed[i] = abiFrequencyBlock{Next: block + 1, End: block}
+		passed[i] = ABIFrequencyBlock{Next: block + 1, End: block}
 	}
 	if err := p.maps[mapFrequencyBlocks].Put(uint32(0), passed); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.maps[mapFrequencies].Put(uint32(0), abiFrequency{Next: 4 * block}); err != nil {
+	if err := p.maps[mapFrequencies].Put(uint32(0), ABIFrequency{Next: 4 * block}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, p.tcOut, plainPacket(1), 0)
-	var now []abiFrequencyBlock
+	var now []ABIFrequencyBlock
 	if err := p.maps[mapFrequencyBlocks].Lookup(uint32(0), &now); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := now[0], (abiFrequencyBlock{Next: 4*block + 1, End: 5 * block}); got != want {
+	if got, want := now[0], (ABIFrequencyBlock{Next: 4*block + 1, End: 5 * block}); got != want {
 		t.Errorf("the block is %+v, want %+v", got, want)
 	}
 }

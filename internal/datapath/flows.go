@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	flowWays = len(abiFlowSet{}.Ways)
-	flowSize = int(unsafe.Sizeof(abiFlow{}))
+	flowWays = len(ABIFlowSet{}.Ways)
+	flowSize = int(unsafe.Sizeof(ABIFlow{}))
 	// flowIDOffset is the offset of an entry's id, which identifies its flow.
-	flowIDOffset = int64(unsafe.Offsetof(abiFlow{}.Id))
+	flowIDOffset = int64(unsafe.Offsetof(ABIFlow{}.Id))
 	// refusedOffset is where a set's first entry records when a packet last found
 	// no place.
-	refusedOffset = int64(unsafe.Offsetof(abiFlow{}.Refused))
+	refusedOffset = int64(unsafe.Offsetof(ABIFlow{}.Refused))
 	// coarseUnit is the unit of a flow's times.
 	coarseUnit = 1 << 20
 	// flowSettling is how long a program that started in one interval may still
@@ -37,7 +37,7 @@ const (
 type flowTable struct {
 	flows, clock *ebpf.Map
 	memory       *ebpf.Memory
-	scratch      abiFlow // the entry being read
+	scratch      ABIFlow // the entry being read
 	fence        atomic.Uint64
 
 	gaps *flowGaps
@@ -69,7 +69,7 @@ func newFlowTable(flows, clock *ebpf.Map, gaps *flowGaps) (*flowTable, error) {
 
 // beginFlows starts the first interval, if there is none yet.
 func beginFlows(clock *ebpf.Map) error {
-	var now abiFlowClock
+	var now ABIFlowClock
 	err := clock.Lookup(uint32(0), &now)
 	if err == nil && now.Epoch == now.Collected {
 		now.Epoch++
@@ -84,9 +84,31 @@ func beginFlows(clock *ebpf.Map) error {
 // newer reports whether an interval comes after another; the numbers wrap.
 func newer(epoch, than uint32) bool { return int32(epoch-than) > 0 }
 
-// collect starts a new interval and reports the flows of the one that ended.
+// withoutFlows is the table while no program writes flows: it gives what is held.
+func withoutFlows(clock *ebpf.Map, gaps *flowGaps) *flowTable {
+	return &flowTable{clock: clock, gaps: gaps}
+}
+
+// collect ends the interval of flows, starts the next, and passes on the flows of
+// the one that ended. Without a map of flows it passes on what is held.
 func (t *flowTable) collect(each func(Flow)) error {
-	var clock abiFlowClock
+	if t.flows != nil {
+		return t.endInterval(each)
+	}
+	if !t.gaps.holds() {
+		return nil
+	}
+	var clock ABIFlowClock
+	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
+		return fmt.Errorf("read the interval of flows: %w", err)
+	}
+	t.gaps.distrust()
+	return t.give(newFlowSums(), clock.Epoch, each)
+}
+
+// endInterval starts a new interval and reports the flows of the one that ended.
+func (t *flowTable) endInterval(each func(Flow)) error {
+	var clock ABIFlowClock
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
@@ -108,7 +130,7 @@ func (t *flowTable) collect(each func(Flow)) error {
 
 // giveUntil reports the flows of the intervals up to one that ended, and records
 // that.
-func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)) error {
+func (t *flowTable) giveUntil(clock *ABIFlowClock, ended uint32, each func(Flow)) error {
 	wanted := func(epoch uint32) bool { return newer(epoch, clock.Collected) && !newer(epoch, ended) }
 	sums := newFlowSums()
 	if err := t.sum(wanted, sums.merge); err != nil {
@@ -128,7 +150,7 @@ func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)
 // drain moves everything that was not reported into t.gaps, from a table that no
 // program uses any more.
 func (t *flowTable) drain() error {
-	var clock abiFlowClock
+	var clock ABIFlowClock
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
@@ -137,9 +159,9 @@ func (t *flowTable) drain() error {
 
 // sum passes on the totals of wanted intervals, for every entry that keeps its
 // flow while it is read: evicted flows come through a ring.
-func (t *flowTable) sum(wanted func(epoch uint32) bool, each func(*abiFlowKey, *flowSum)) error {
-	return t.scan(func(entry *abiFlow) {
-		t.fresh(entry, wanted, func(totals *abiFlowTotals) {
+func (t *flowTable) sum(wanted func(epoch uint32) bool, each func(*ABIFlowKey, *flowSum)) error {
+	return t.scan(func(entry *ABIFlow) {
+		t.fresh(entry, wanted, func(totals *ABIFlowTotals) {
 			each(&entry.Key, newFlowSum(totals, entry.Index, FlowInterval))
 		})
 	})
@@ -178,7 +200,7 @@ func (t *flowTable) give(sums *flowSums, ended uint32, each func(Flow)) error {
 // peek is what flows have done since an interval; it is still to be reported.
 func (t *flowTable) peek(ended uint32) (*flowSums, error) {
 	sums := newFlowSums()
-	err := t.scan(func(entry *abiFlow) {
+	err := t.scan(func(entry *ABIFlow) {
 		for i := range entry.Totals {
 			if totals := &entry.Totals[i]; totals.Packets > 0 && newer(totals.Epoch, ended) {
 				sums.merge(&entry.Key, newFlowSum(totals, entry.Index, FlowInterval))
@@ -230,7 +252,7 @@ func (t *flowTable) distrustRefusals() error {
 }
 
 // scan reads every entry that keeps its flow while it is read.
-func (t *flowTable) scan(each func(*abiFlow)) error {
+func (t *flowTable) scan(each func(*ABIFlow)) error {
 	for i := range t.given {
 		entry, ok, err := t.entry(int64(i) * int64(flowSize))
 		if err != nil {
@@ -245,7 +267,7 @@ func (t *flowTable) scan(each func(*abiFlow)) error {
 
 // entry reads the entry at an offset, unless it is empty or another flow takes it
 // meanwhile. The result is valid until the next call.
-func (t *flowTable) entry(at int64) (*abiFlow, bool, error) {
+func (t *flowTable) entry(at int64) (*ABIFlow, bool, error) {
 	var id [2]uint64
 	read := func(i int) error {
 		_, err := t.memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&id[i])), 8), at+flowIDOffset)
@@ -268,14 +290,14 @@ func (t *flowTable) entry(at int64) (*abiFlow, bool, error) {
 
 // handedOver handles what is left of a flow that ended or was evicted, and
 // reports it unless the flow's packets on other CPUs must be known first.
-func (t *flowTable) handedOver(sample *abiFlowSample, each func(Flow)) {
+func (t *flowTable) handedOver(sample *ABIFlowSample, each func(Flow)) {
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
 	now, end := newFlowTime(), FlowEvicted
 	if sample.Flow.Totals[0].Ended|sample.Flow.Totals[1].Ended != 0 {
 		end = FlowInterval // totals of an earlier interval
 	}
 	key := &sample.Flow.Key
-	t.fresh(&sample.Flow, wanted, func(totals *abiFlowTotals) {
+	t.fresh(&sample.Flow, wanted, func(totals *ABIFlowTotals) {
 		part := newFlowSum(totals, sample.Flow.Index, end)
 		part.early = true
 		done := t.gaps.hand(key, part)
@@ -290,12 +312,12 @@ func (t *flowTable) handedOver(sample *abiFlowSample, each func(Flow)) {
 
 // fresh passes on an entry's totals of wanted intervals, oldest first, unless
 // they have been reported.
-func (t *flowTable) fresh(entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowTotals)) {
+func (t *flowTable) fresh(entry *ABIFlow, wanted func(uint32) bool, each func(*ABIFlowTotals)) {
 	first, second := &entry.Totals[0], &entry.Totals[1]
 	if newer(first.Epoch, second.Epoch) {
 		first, second = second, first
 	}
-	for _, totals := range []*abiFlowTotals{first, second} {
+	for _, totals := range []*ABIFlowTotals{first, second} {
 		if totals.Packets > 0 && wanted(totals.Epoch) && t.take(int(entry.Index), givenFlow{entry.Id, totals.Epoch}) {
 			each(totals)
 		}
@@ -341,7 +363,7 @@ func (t flowTime) of(ticks uint32) time.Time {
 	return t.wall.Add(-time.Duration(int32(uint32(t.ticks)-ticks)) * coarseUnit).UTC()
 }
 
-func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTime) Flow {
+func decodeFlow(key *ABIFlowKey, totals *ABIFlowTotals, end FlowEnd, now flowTime) Flow {
 	if totals.Ended != 0 {
 		end = FlowEnded
 	}
@@ -369,7 +391,7 @@ func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTim
 	}
 }
 
-func decodeFlowKey(key *abiFlowKey) model.Flow {
+func decodeFlowKey(key *ABIFlowKey) model.Flow {
 	return model.Flow{
 		Source:          addressOf(key.Source),
 		Destination:     addressOf(key.Destination),

@@ -47,8 +47,8 @@ func TestFlowEviction(t *testing.T) {
 				sum += f.Packets
 			}
 			got := moved(before, p.snapshotCounters(t))
-			suppressed := got[abiCounterCOUNTER_POSTCARDS_SUPPRESSED]
-			if sum+suppressed != flows*rounds || got[abiCounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
+			suppressed := got[ABICounterCOUNTER_POSTCARDS_SUPPRESSED]
+			if sum+suppressed != flows*rounds || got[ABICounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
 				t.Errorf("%d packets reported and %d suppressed of %d; %d flows came through the ring, %v", sum, suppressed, flows*rounds, evicted, got)
 			}
 			if test.credit > 0 && (suppressed > 0 || evicted == 0) || test.credit == 0 && (suppressed == 0 || evicted > 0) {
@@ -187,7 +187,7 @@ func TestFlowEnds(t *testing.T) {
 	check("nothing left", collect())
 
 	send(ack, ack)
-	var clock abiFlowClock
+	var clock ABIFlowClock
 	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 	for range before {
 		run(t, p.tcOut, plainPacket(1), 0)
 	}
-	var clock abiFlowClock
+	var clock ABIFlowClock
 	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import "slices"
 
 // flowSum adds up the parts of one flow, whose packets arrive on several CPUs.
 type flowSum struct {
-	totals  abiFlowTotals
+	totals  ABIFlowTotals
 	ranges  []numberRange // one for each part with Sequence Numbers
 	split   bool          // the ranges are far apart
 	indexes []uint32      // of the parts' entries
@@ -20,7 +20,7 @@ type numberRange struct {
 	anew                    bool
 }
 
-func newFlowSum(t *abiFlowTotals, index uint32, end FlowEnd) *flowSum {
+func newFlowSum(t *ABIFlowTotals, index uint32, end FlowEnd) *flowSum {
 	s := &flowSum{totals: *t, indexes: []uint32{index}, end: end}
 	if t.Numbers > 0 || t.Strays > 0 {
 		s.ranges = []numberRange{{t.Lowest, t.Numbers, t.Strays, t.Restarted != 0}}
@@ -108,22 +108,22 @@ func (s *flowSum) upTo(highest uint32) (n int64) {
 
 // flowSums are totals by flow.
 type flowSums struct {
-	by    map[abiFlowKey]*flowSum
-	order []abiFlowKey
+	by    map[ABIFlowKey]*flowSum
+	order []ABIFlowKey
 }
 
 // of is a flow's sum, or nil.
-func (s *flowSums) of(key *abiFlowKey) *flowSum {
+func (s *flowSums) of(key *ABIFlowKey) *flowSum {
 	if s == nil {
 		return nil
 	}
 	return s.by[*key]
 }
 
-func newFlowSums() *flowSums { return &flowSums{by: make(map[abiFlowKey]*flowSum)} }
+func newFlowSums() *flowSums { return &flowSums{by: make(map[ABIFlowKey]*flowSum)} }
 
 // merge adds a part, whose memory the sum takes over.
-func (s *flowSums) merge(key *abiFlowKey, part *flowSum) {
+func (s *flowSums) merge(key *ABIFlowKey, part *flowSum) {
 	if sum := s.by[*key]; sum != nil {
 		sum.merge(part)
 		return

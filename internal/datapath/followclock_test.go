@@ -18,20 +18,20 @@ func TestFollowClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := uint32(slices.Index(slots, slotName(key.Profile)))
+	slot := uint32(slices.Index(slots, slotOf(key.Profile)))
 	d := &Datapath{tables: &tables{maps: make(mapSet)}}
 	const began = 1000
 	look := func(when string, follows bool) {
 		t.Helper()
-		if err := m.Put(slot, abiProof{Profile: slotName(key.Profile), Next: began}); err != nil {
+		if err := m.Put(slot, ABIProof{Profile: slotOf(key.Profile), Next: began}); err != nil {
 			t.Fatal(err)
 		}
 		now := uint64(time.Now().UnixNano() / numberUnit)
 		if err := d.FollowClock(); err != nil {
 			t.Error(err)
 		}
-		var e abiProof
-		if err := m.Lookup(slot, &e); err != nil || follows != (e.Next >= now) || !follows && e.Next != began || e.Profile != slotName(key.Profile) {
+		var e ABIProof
+		if err := m.Lookup(slot, &e); err != nil || follows != (e.Next >= now) || !follows && e.Next != began || e.Profile != slotOf(key.Profile) {
 			t.Errorf("%s: %v, the number is %d at %d", when, err, e.Next, now)
 		}
 	}
@@ -67,9 +67,9 @@ func TestFollowClockWhileChanging(t *testing.T) {
 	})
 	for i := range uint64(2000) {
 		d.applying.Lock()
-		want := abiProof{Profile: slotName(i + 1), Next: 1000 + i}
+		want := ABIProof{Profile: slotOf(i + 1), Next: 1000 + i}
 		err := m.Put(uint32(0), want)
-		var got abiProof
+		var got ABIProof
 		for range 3 {
 			if err == nil {
 				err = m.Lookup(uint32(0), &got)

@@ -15,92 +15,6 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// defaultNextHops is how many destinations each CPU caches: a mebibyte.
-const defaultNextHops = 16384
-
-// nextHopSets is the number of sets for this many next hops.
-func nextHopSets(nextHops int) uint32 {
-	if nextHops <= 0 {
-		nextHops = defaultNextHops
-	}
-	return powerOfTwo(uint(nextHops+nextHopWays-1) / uint(nextHopWays))
-}
-
-const nextHopWays = len(abiNextHopSet{}.Ways)
-
-// StackReason says why fast forwarding left a packet to the stack.
-type StackReason uint8
-
-// The reasons; docs/how-to/forward-fast.md says what they mean.
-const (
-	StackNone             = StackReason(abiStackReasonSTACK_NONE)
-	StackAgent            = StackReason(abiStackReasonSTACK_AGENT)
-	StackLink             = StackReason(abiStackReasonSTACK_LINK)
-	StackPacket           = StackReason(abiStackReasonSTACK_PACKET)
-	StackHeaders          = StackReason(abiStackReasonSTACK_HEADERS)
-	StackControl          = StackReason(abiStackReasonSTACK_CONTROL)
-	StackHopLimit         = StackReason(abiStackReasonSTACK_HOP_LIMIT)
-	StackChecksum         = StackReason(abiStackReasonSTACK_CHECKSUM)
-	StackRoute            = StackReason(abiStackReasonSTACK_ROUTE)
-	StackNeighbour        = StackReason(abiStackReasonSTACK_NEIGHBOUR)
-	StackDevice           = StackReason(abiStackReasonSTACK_DEVICE)
-	StackMTU              = StackReason(abiStackReasonSTACK_MTU)
-	StackHeadroom         = StackReason(abiStackReasonSTACK_HEADROOM)
-	StackBoundary         = StackReason(abiStackReasonSTACK_BOUNDARY)
-	StackMarking          = StackReason(abiStackReasonSTACK_MARKING)
-	StackEncap            = StackReason(abiStackReasonSTACK_ENCAP)
-	StackSegmentTC        = StackReason(abiStackReasonSTACK_SEGMENT_TC)
-	StackSegmentSuspended = StackReason(abiStackReasonSTACK_SEGMENT_SUSPENDED)
-	StackSegmentAmbiguous = StackReason(abiStackReasonSTACK_SEGMENT_AMBIGUOUS)
-	StackSegmentSetting   = StackReason(abiStackReasonSTACK_SEGMENT_SETTING)
-	StackSegmentBehaviour = StackReason(abiStackReasonSTACK_SEGMENT_BEHAVIOUR)
-	StackSegmentFlavour   = StackReason(abiStackReasonSTACK_SEGMENT_FLAVOUR)
-	StackSegmentHMAC      = StackReason(abiStackReasonSTACK_SEGMENT_HMAC)
-	StackSegmentTLV       = StackReason(abiStackReasonSTACK_SEGMENT_TLV)
-	StackSegmentMalformed = StackReason(abiStackReasonSTACK_SEGMENT_MALFORMED)
-	StackSegmentMismatch  = StackReason(abiStackReasonSTACK_SEGMENT_MISMATCH)
-	StackSegmentChained   = StackReason(abiStackReasonSTACK_SEGMENT_CHAINED)
-	NumStackReasons       = StackReason(abiStackReasonNUM_STACK_REASONS)
-)
-
-var stackReasons = [NumStackReasons]string{
-	StackNone:             "none",
-	StackAgent:            "agent",
-	StackLink:             "link",
-	StackPacket:           "packet",
-	StackHeaders:          "headers",
-	StackControl:          "control",
-	StackHopLimit:         "hop_limit",
-	StackChecksum:         "checksum",
-	StackRoute:            "route",
-	StackNeighbour:        "neighbour",
-	StackDevice:           "device",
-	StackMTU:              "mtu",
-	StackHeadroom:         "headroom",
-	StackBoundary:         "boundary",
-	StackMarking:          "marking",
-	StackEncap:            "encap",
-	StackSegmentTC:        "segment_tc",
-	StackSegmentSuspended: "segment_suspended",
-	StackSegmentAmbiguous: "segment_ambiguous",
-	StackSegmentSetting:   "segment_setting",
-	StackSegmentBehaviour: "segment_behaviour",
-	StackSegmentFlavour:   "segment_flavour",
-	StackSegmentHMAC:      "segment_hmac",
-	StackSegmentTLV:       "segment_tlv",
-	StackSegmentMalformed: "segment_malformed",
-	StackSegmentMismatch:  "segment_mismatch",
-	StackSegmentChained:   "segment_chained",
-}
-
-// String returns the reason's name in metrics and JSON.
-func (r StackReason) String() string {
-	if r >= NumStackReasons {
-		return fmt.Sprintf("stack_reason_%d", uint8(r))
-	}
-	return stackReasons[r]
-}
-
 // RouteKey says what determines a packet's route besides its destination.
 type RouteKey uint32
 
@@ -109,12 +23,12 @@ const (
 	// RouteByDestination is the destination alone.
 	RouteByDestination RouteKey = 0
 	// RouteByFlow adds source, traffic class, flow label and next header.
-	RouteByFlow = RouteKey(abiForwardingKeyKEY_FLOW)
+	RouteByFlow = RouteKey(ABIForwardingKeyKEY_FLOW)
 	// RouteByPorts adds ports: the kernel is asked for every packet.
-	RouteByPorts = RouteByFlow | RouteKey(abiForwardingKeyKEY_UNCACHED)
+	RouteByPorts = RouteByFlow | RouteKey(ABIForwardingKeyKEY_UNCACHED)
 	// RouteByStack is for routes that a program cannot look up: the stack
 	// forwards all packets.
-	RouteByStack = RouteKey(abiForwardingKeyKEY_STACK)
+	RouteByStack = RouteKey(ABIForwardingKeyKEY_STACK)
 )
 
 // AnyMTU is for routes whose MTU the kernel's lookup returns.
@@ -140,7 +54,7 @@ type Entrance struct {
 // routes. Its generations continue those of an earlier agent, whose next hops are
 // not used.
 type Forwarding struct {
-	datapath   *Datapath
+	entrances  func() map[model.IfIndex]Entrance
 	state      *ebpf.Memory // of the map's only entry
 	devices    *ebpf.Map
 	neighbours *ebpf.Map
@@ -149,22 +63,15 @@ type Forwarding struct {
 	routing    Routing
 }
 
-// Forwarding gives access to the state of fast forwarding.
-func (d *Datapath) Forwarding() (*Forwarding, error) {
-	f, err := newForwarding(d.shared)
-	if err == nil {
-		f.datapath = d
-	}
-	return f, err
-}
-
-func newForwarding(maps mapSet) (*Forwarding, error) {
+// newForwarding continues the state in maps; entrances may be nil if there are none.
+func newForwarding(maps mapSet, entrances func() map[model.IfIndex]Entrance) (*Forwarding, error) {
 	f := &Forwarding{
-		devices: maps[mapDevices], neighbours: maps[mapNeighbours],
+		entrances: entrances,
+		devices:   maps[mapDevices], neighbours: maps[mapNeighbours],
 		segments: segmentTables{behaviours: maps[mapBehaviours], routes: maps[mapSegmentRoutes]},
 		routing:  Routing{Key: RouteByStack}, // until Renew sets the key
 	}
-	var held abiForwarding
+	var held ABIForwarding
 	err := maps[mapForwarding].Lookup(uint32(0), &held)
 	if err == nil {
 		f.state, err = maps[mapForwarding].Memory()
@@ -173,7 +80,7 @@ func newForwarding(maps mapSet) (*Forwarding, error) {
 		return nil, fmt.Errorf("read the state of forwarding: %w", err)
 	}
 	f.generation = held.Generation
-	if held.Key&uint16(abiForwardingKeyKEY_HALF) != 0 { // programs may use this half for a moment yet
+	if held.Key&uint16(ABIForwardingKeyKEY_HALF) != 0 { // programs may use this half for a moment yet
 		f.segments.used, f.segments.written = 1, 1
 	}
 	return f, nil
@@ -200,9 +107,9 @@ func (f *Forwarding) Beat() error {
 }
 
 func (f *Forwarding) put(alive uint64) error {
-	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint16(f.routing.Key), Mtu: f.routing.MTU}
+	state := ABIForwarding{Alive: alive, Generation: f.generation, Key: uint16(f.routing.Key), Mtu: f.routing.MTU}
 	if f.routing.Segments {
-		state.Key |= uint16(abiForwardingKeyKEY_SEGMENTS) | f.segments.key()
+		state.Key |= uint16(ABIForwardingKeyKEY_SEGMENTS) | f.segments.key()
 	}
 	if _, err := f.state.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&state)), unsafe.Sizeof(state)), 0); err != nil {
 		return fmt.Errorf("write the state of forwarding: %w", err)
@@ -213,15 +120,7 @@ func (f *Forwarding) put(alive uint64) error {
 // Entrances are the interfaces whose packets are forwarded without the stack
 // where possible.
 func (f *Forwarding) Entrances() map[model.IfIndex]Entrance {
-	f.datapath.mu.Lock()
-	defer f.datapath.mu.Unlock()
-	out := make(map[model.IfIndex]Entrance)
-	for index, s := range f.datapath.served {
-		if s.ingress != nil && s.device.fastIn(s.ingress.mode) {
-			out[index] = Entrance{Address: s.device.address, InTC: s.ingress.mode != AttachXDP}
-		}
-	}
-	return out
+	return f.entrances()
 }
 
 // SetDevices names the interfaces that can send what XDP redirects to them.
@@ -266,7 +165,7 @@ func (f *Forwarding) Neighbours(within time.Duration) ([]Neighbour, error) {
 		return nil, err
 	}
 	var out []Neighbour
-	var key abiNeighbour
+	var key ABINeighbour
 	var used uint32
 	it := f.neighbours.Iterate()
 	for it.Next(&key, &used) {

@@ -84,11 +84,10 @@ func enterRouter(t *testing.T) {
 // last beat to that long ago, because seconds may pass between two packets; if negative, ahead.
 func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 	t.Helper()
-	f, err := newForwarding(p.maps)
+	f, err := newForwarding(p.maps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.routing, f.generation = routing, 1
 	p.hear = func() {
 		t.Helper()
 		now, err := kernelclock.Monotonic()
@@ -99,66 +98,14 @@ func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 		if silent != 0 {
 			alive = now - uint64(silent)
 		}
-		if err := f.put(alive); err != nil {
+		state := ABIForwarding{Alive: alive, Generation: 1, Key: uint16(routing.Key), Mtu: routing.MTU}
+		if err := p.maps[mapForwarding].Put(uint32(0), state); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.hear()
 	if err := f.SetDevices([]model.IfIndex{arrivalIndex, departureIndex}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestBeats checks that each beat is in the programs' memory, in the time of
-// their clock; a new agent continues the generations of the previous one.
-func TestBeats(t *testing.T) {
-	testnet.NeedRoot(t)
-	specs, err := mapSpecs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := ebpf.NewMap(specs[mapForwarding])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer state.Close()
-	for before := range uint32(3) {
-		f, err := newForwarding(mapSet{mapForwarding: state})
-		if err != nil {
-			t.Fatal(err)
-		}
-		holds := func(want abiForwarding) {
-			t.Helper()
-			var got abiForwarding
-			if err := state.Lookup(uint32(0), &got); err != nil {
-				t.Fatal(err)
-			}
-			now, err := kernelclock.Monotonic()
-			if err != nil {
-				t.Fatal(err)
-			}
-			const late = uint64(time.Second)
-			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key || got.Mtu != want.Mtu {
-				t.Errorf("the programs have %+v at %d, want %+v", got, now, want)
-			}
-		}
-		if err := f.Beat(); err != nil {
-			t.Fatal(err)
-		}
-		holds(abiForwarding{Generation: before, Key: uint16(RouteByStack)})
-		if err := f.Renew(Routing{Key: RouteByFlow, MTU: 1400}); err != nil {
-			t.Fatal(err)
-		}
-		holds(abiForwarding{Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
-		begun, err := kernelclock.Monotonic()
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-		if err := f.Beat(); err != nil {
-			t.Fatal(err)
-		}
-		holds(abiForwarding{Alive: begun, Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
 	}
 }
 

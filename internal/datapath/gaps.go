@@ -15,7 +15,7 @@ import (
 const (
 	// mostLate is how far behind a Sequence Number may be and still count as
 	// late; one farther behind means that numbers started again.
-	mostLate = int32(abiPostcardBoundMOST_LATE)
+	mostLate = int32(ABIPostcardBoundMOST_LATE)
 	// mostAhead is how far ahead a number may be; one farther ahead means that
 	// numbers started again.
 	mostAhead = 1 << 30
@@ -40,7 +40,7 @@ type flowGaps struct {
 	mu      sync.Mutex
 	most    int // limit of held, of numbers and of streams
 	held    map[heldFlow]*flowSum
-	numbers map[abiFlowKey]numbered
+	numbers map[ABIFlowKey]numbered
 	streams map[flowStream]sharing
 	seed    maphash.Seed
 	doubted bool
@@ -49,7 +49,7 @@ type flowGaps struct {
 
 // heldFlow is a flow in one interval.
 type heldFlow struct {
-	key   abiFlowKey
+	key   ABIFlowKey
 	epoch uint32
 }
 
@@ -70,9 +70,19 @@ func newFlowGaps() *flowGaps {
 		wait: time.Sleep, read: func() bool { return true },
 		most: leastKept, seed: maphash.MakeSeed(),
 		held:    make(map[heldFlow]*flowSum),
-		numbers: make(map[abiFlowKey]numbered),
+		numbers: make(map[ABIFlowKey]numbered),
 		streams: make(map[flowStream]sharing),
 	}
+}
+
+// clear forgets all flows, as if none had been seen.
+func (g *flowGaps) clear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.held)
+	clear(g.numbers)
+	clear(g.streams)
+	g.doubted = false
 }
 
 // flowStream identifies the flows that share Sequence Numbers (RFC 9326 §3.2).
@@ -91,7 +101,7 @@ type sharing struct {
 	epoch uint32
 }
 
-func (s sharing) note(flow uint64, t *abiFlowTotals) sharing {
+func (s sharing) note(flow uint64, t *ABIFlowTotals) sharing {
 	at, last := &s.flows, flowTicks(t.Last)
 	if at[0].flow != flow {
 		if at[1].flow == flow {
@@ -117,14 +127,14 @@ func (s sharing) byOthers(flow uint64, since, now flowTicks) bool {
 
 // misses says whether a flow can have missing numbers: it has numbers, and this
 // node did not assign them.
-func misses(key *abiFlowKey) bool {
+func misses(key *ABIFlowKey) bool {
 	return uint8(key.Type)&ioam.ExtensionSequence != 0 && model.NodeRole(key.Role) != model.RoleEncapsulating
 }
 
-func (g *flowGaps) flow(key *abiFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }
+func (g *flowGaps) flow(key *ABIFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }
 
 // note records that a flow was seen.
-func (g *flowGaps) note(key *abiFlowKey, t *abiFlowTotals) {
+func (g *flowGaps) note(key *ABIFlowKey, t *ABIFlowTotals) {
 	if !misses(key) || uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return
 	}
@@ -141,7 +151,7 @@ func (g *flowGaps) note(key *abiFlowKey, t *abiFlowTotals) {
 
 // isShared says whether other flows used numbers of the flow's stream since a
 // time: then it is unknown whose numbers are missing.
-func (g *flowGaps) isShared(key *abiFlowKey, since, now flowTicks) bool {
+func (g *flowGaps) isShared(key *ABIFlowKey, since, now flowTicks) bool {
 	if uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return false
 	}
@@ -171,7 +181,7 @@ func (g *flowGaps) isDoubtful(since, now flowTicks) bool {
 // follow returns what is known about a flow's numbers after one more interval,
 // and since when the expected numbers may have arrived. sure is false when
 // numbers of several CPUs cannot be combined.
-func (g *flowGaps) follow(key *abiFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
+func (g *flowGaps) follow(key *ABIFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
 	t := &s.totals
 	last, ok := g.numbers[*key]
 	now, since, sure = numbered{highest: t.Highest, epoch: t.Epoch, last: flowTicks(t.Last)}, flowTicks(t.First), len(s.ranges) == 1 || t.Restarted == 0
@@ -219,7 +229,7 @@ func (g *flowGaps) lacks(sums *flowSums) bool {
 // settle is how many of a flow's numbers are missing and not yet reported. next
 // is the flow's sum in the running interval, or nil; refused says whether the
 // flow's packets may have found no place since a time.
-func (g *flowGaps) settle(key *abiFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
+func (g *flowGaps) settle(key *ABIFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
 	if !misses(key) {
 		return 0, true
 	}
@@ -262,7 +272,7 @@ const (
 )
 
 // hand takes over a CPU's part of a flow that ended or was evicted.
-func (g *flowGaps) hand(key *abiFlowKey, part *flowSum) handover {
+func (g *flowGaps) hand(key *ABIFlowKey, part *flowSum) handover {
 	if !misses(key) {
 		return partWhole
 	}
@@ -291,7 +301,7 @@ func (g *flowGaps) hand(key *abiFlowKey, part *flowSum) handover {
 }
 
 // keep holds a part of a removed table in any case.
-func (g *flowGaps) keep(key *abiFlowKey, part *flowSum) {
+func (g *flowGaps) keep(key *ABIFlowKey, part *flowSum) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := heldFlow{*key, part.totals.Epoch}
@@ -341,6 +351,6 @@ func (g *flowGaps) forget(epoch uint32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	silent := func(since uint32) bool { return int32(epoch-since) > numbersKept }
-	maps.DeleteFunc(g.numbers, func(_ abiFlowKey, n numbered) bool { return silent(n.epoch) })
+	maps.DeleteFunc(g.numbers, func(_ ABIFlowKey, n numbered) bool { return silent(n.epoch) })
 	maps.DeleteFunc(g.streams, func(_ flowStream, s sharing) bool { return silent(s.epoch) })
 }

@@ -4,52 +4,13 @@ package datapath
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/delivery"
 )
-
-// delivery is a packet that arrives at a node, and on which CPU.
-type delivery struct {
-	number uint32
-	cpu    int
-	ends   bool // a FIN, possibly of an earlier connection with the same ports
-}
-
-// deliveries numbers packets, loses some, and lets the others overtake each other
-// by at most depth. It never loses the first or the last one, because losses
-// beyond them are unknown.
-func deliveries(r *rand.Rand, first uint32, count, cpus, depth int, loss float64) (list []delivery, lost []uint32) {
-	cpu, sticky := 0, r.Float64()
-	type placed struct {
-		delivery
-		place int
-	}
-	var order []placed
-	for i := range count {
-		number := first + uint32(i)
-		if i > depth && i < count-depth-1 && r.Float64() < loss {
-			lost = append(lost, number)
-			continue
-		}
-		if r.Float64() > sticky {
-			cpu = r.IntN(cpus)
-		}
-		at := i
-		if i > depth && i < count-depth-1 {
-			at += r.IntN(depth + 1)
-		}
-		order = append(order, placed{delivery{number, cpu, r.IntN(40) == 0}, at})
-	}
-	slices.SortStableFunc(order, func(a, b placed) int { return a.place - b.place })
-	for _, p := range order {
-		list = append(list, p.delivery)
-	}
-	return list, lost
-}
 
 // lostBelow is how many of the lost numbers are not above highest.
 func lostBelow(lost []uint32, highest uint32) (n uint64) {
@@ -63,7 +24,7 @@ func lostBelow(lost []uint32, highest uint32) (n uint64) {
 
 // simulated is what the programs would record of one flow, on several CPUs.
 type simulated struct {
-	key   abiFlowKey
+	key   ABIFlowKey
 	epoch uint32
 	now   flowTicks
 	parts map[int]*simulatedPart // by CPU
@@ -72,22 +33,22 @@ type simulated struct {
 // simulatedPart is an entry; its numbers are those of the intervals.
 type simulatedPart struct {
 	state  expectedPart
-	totals map[uint32]*abiFlowTotals
+	totals map[uint32]*ABIFlowTotals
 }
 
-func (s *simulated) add(d delivery) {
-	p := s.parts[d.cpu]
+func (s *simulated) add(d delivery.Packet) {
+	p := s.parts[d.CPU]
 	if p == nil {
-		p = &simulatedPart{totals: map[uint32]*abiFlowTotals{}}
-		s.parts[d.cpu] = p
+		p = &simulatedPart{totals: map[uint32]*ABIFlowTotals{}}
+		s.parts[d.CPU] = p
 	}
 	t := p.totals[s.epoch]
 	if t == nil {
-		t = &abiFlowTotals{Epoch: s.epoch, First: uint32(s.now)}
+		t = &ABIFlowTotals{Epoch: s.epoch, First: uint32(s.now)}
 		p.totals[s.epoch] = t
 		p.state.numbers = nil
 	}
-	p.state.add(d.number)
+	p.state.add(d.Number)
 	t.Packets++
 	t.Last, t.Numbers = uint32(s.now), uint32(len(p.state.numbers))
 	t.Lowest, t.Highest = span(p.state.numbers)
@@ -128,7 +89,7 @@ func TestGapsOfRandomFlows(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(7, seed))
 		cpus, depth, loss := 1+r.IntN(6), r.IntN(60), []float64{0, 0, 0.01, 0.2}[r.IntN(4)]
-		list, lost := deliveries(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
+		list, lost := delivery.Packets(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
 		g := newFlowGaps()
 		s := &simulated{epoch: 1, now: newFlowTime().ticks, parts: map[int]*simulatedPart{}}
 		s.key.Role, s.key.Type, s.key.FlowId = uint8(model.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
@@ -137,8 +98,8 @@ func TestGapsOfRandomFlows(t *testing.T) {
 		step := func(until int) {
 			for ; at < min(until, len(list)); at++ {
 				s.add(list[at])
-				if list[at].ends || evicting > 0 && r.IntN(evicting) == 0 {
-					packets += s.handOver(g, list[at].cpu)
+				if list[at].Ends || evicting > 0 && r.IntN(evicting) == 0 {
+					packets += s.handOver(g, list[at].CPU)
 				}
 			}
 		}
@@ -173,9 +134,9 @@ func TestGapsOfRandomFlows(t *testing.T) {
 }
 
 // part is a flow's part in an interval, with its first and last number.
-func part(epoch, lowest, highest, numbers uint32, change ...func(*abiFlowTotals)) *flowSum {
+func part(epoch, lowest, highest, numbers uint32, change ...func(*ABIFlowTotals)) *flowSum {
 	now := uint32(newFlowTime().ticks)
-	t := &abiFlowTotals{Packets: uint64(numbers), Numbers: numbers, Lowest: lowest, Highest: highest, Epoch: epoch, First: now, Last: now}
+	t := &ABIFlowTotals{Packets: uint64(numbers), Numbers: numbers, Lowest: lowest, Highest: highest, Epoch: epoch, First: now, Last: now}
 	for _, c := range change {
 		c(t)
 	}
@@ -187,65 +148,65 @@ func part(epoch, lowest, highest, numbers uint32, change ...func(*abiFlowTotals)
 // does not.
 func TestGapsThatCannotBeKnown(t *testing.T) {
 	never := func(_, _ flowTicks) bool { return false }
-	anew := func(t *abiFlowTotals) { t.Restarted = 1 }
+	anew := func(t *ABIFlowTotals) { t.Restarted = 1 }
 	type told struct {
 		missing uint32
 		known   bool
 	}
 	for _, test := range []struct {
 		name  string
-		do    func(g *flowGaps, key abiFlowKey, sums *flowSums)
+		do    func(g *flowGaps, key ABIFlowKey, sums *flowSums)
 		other func(since, now flowTicks) bool
 		want  told
 	}{
-		{"lost", func(_ *flowGaps, key abiFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, told{3, true}},
-		{"uncounted before", func(g *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"lost", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, told{3, true}},
+		{"uncounted before", func(g *flowGaps, key ABIFlowKey, sums *flowSums) {
 			g.distrust()
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, told{0, false}},
-		{"uncounted before, nothing missing", func(g *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"uncounted before, nothing missing", func(g *flowGaps, key ABIFlowKey, sums *flowSums) {
 			g.distrust()
 			sums.merge(&key, part(1, 0, 9, 10))
 		}, never, told{0, true}},
-		{"no place in the table", func(_ *flowGaps, key abiFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
+		{"no place in the table", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
 			func(_, _ flowTicks) bool { return true }, told{0, false}},
-		{"another flow has the Flow-ID", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"another flow has the Flow-ID", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7))
 			key.SourcePort++
 			sums.merge(&key, part(1, 2, 5, 3))
 		}, never, told{0, false}},
-		{"another flow has another Flow-ID", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"another flow has another Flow-ID", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7))
 			key.FlowId++
 			sums.merge(&key, part(1, 2, 5, 3))
 		}, never, told{3, true}},
-		{"another flow had the Flow-ID long ago", func(g *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"another flow had the Flow-ID long ago", func(g *flowGaps, key ABIFlowKey, sums *flowSums) {
 			other := key
 			other.SourcePort++
-			long := func(t *abiFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
+			long := func(t *ABIFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
 			g.note(&other, &part(1, 2, 5, 3, long).totals)
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, told{3, true}},
-		{"anew on one CPU of two", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"anew on one CPU of two", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 50_000, 50_009, 5))
 			sums.merge(&key, part(1, 3, 9, 7, anew))
 		}, never, told{0, false}},
-		{"anew on one CPU", func(_ *flowGaps, key abiFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, told{2, true}},
-		{"far apart on two CPUs", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"anew on one CPU", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, told{2, true}},
+		{"far apart on two CPUs", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 50_000, 50_009, 10))
 			sums.merge(&key, part(1, 0, 9, 10))
 		}, never, told{0, false}},
-		{"strays", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
-			sums.merge(&key, part(1, 0, 9, 7, func(t *abiFlowTotals) { t.Strays = 2 }))
+		{"strays", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7, func(t *ABIFlowTotals) { t.Strays = 2 }))
 		}, never, told{1, true}},
-		{"the node that numbers", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+		{"the node that numbers", func(_ *flowGaps, key ABIFlowKey, sums *flowSums) {
 			key.Role = uint8(model.RoleEncapsulating)
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, told{0, true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g, sums := newFlowGaps(), newFlowSums()
-			key := abiFlowKey{Role: uint8(model.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+			key := ABIFlowKey{Role: uint8(model.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
 			test.do(g, key, sums)
 			g.take(1, sums)
 			first := sums.order[0]
@@ -261,8 +222,8 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 // and no loss is invented for a flow that was not kept.
 func TestGapsAreBounded(t *testing.T) {
 	g := newFlowGaps()
-	key := func(i uint32) abiFlowKey {
-		return abiFlowKey{Role: uint8(model.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+	key := func(i uint32) ABIFlowKey {
+		return ABIFlowKey{Role: uint8(model.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
 	}
 	unsure := 0
 	for i := range uint32(3 * leastKept) {

@@ -67,7 +67,7 @@ func loadGeneration(t testing.TB, g *generation, index model.IfIndex, hooks ...h
 		t.Fatal(err)
 	}
 	p.maps, p.flows = p.site.set.all, p.site.flows
-	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
+	if err := p.maps[mapClock].Put(uint32(0), ABIClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	p.setCredit(t, 1<<40) // more than any test spends
@@ -79,13 +79,13 @@ func loadGeneration(t testing.TB, g *generation, index model.IfIndex, hooks ...h
 func (p *programs) setCredit(t testing.TB, packets int64) {
 	t.Helper()
 	limit := int64(p.site.set.node.PostcardLimit)
-	tallies := make([]abiTally, ebpf.MustPossibleCPU())
+	tallies := make([]ABITally, ebpf.MustPossibleCPU())
 	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tallies {
-		tallies[i].Debt = limit*int64(abiPostcardBoundPOSTCARD_BURST) - packets
-		tallies[i].LoopbackDebt = int64(p.site.set.node.LoopbackLimit)*int64(abiLoopbackBoundLOOPBACK_BURST) - packets
+		tallies[i].Debt = limit*int64(ABIPostcardBoundPOSTCARD_BURST) - packets
+		tallies[i].LoopbackDebt = int64(p.site.set.node.LoopbackLimit)*int64(ABILoopbackBoundLOOPBACK_BURST) - packets
 	}
 	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
@@ -95,12 +95,12 @@ func (p *programs) setCredit(t testing.TB, packets int64) {
 // forgetSent restarts what budgets are a share of, as in a new reference node.
 func (p *programs) forgetSent(t testing.TB) {
 	t.Helper()
-	tallies := make([]abiTally, ebpf.MustPossibleCPU())
+	tallies := make([]ABITally, ebpf.MustPossibleCPU())
 	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tallies {
-		tallies[i].Sent, tallies[i].Added, tallies[i].Total = abiTraffic{}, abiTraffic{}, abiTotal{}
+		tallies[i].Sent, tallies[i].Added, tallies[i].Total = ABITraffic{}, ABITraffic{}, ABITotal{}
 	}
 	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func (p *programs) forgetSent(t testing.TB) {
 // forgetArrivals makes all delays unknown: runs share their buffers.
 func (p *programs) forgetArrivals(t testing.TB) {
 	t.Helper()
-	perCPU := make([]abiArrival, ebpf.MustPossibleCPU())
+	perCPU := make([]ABIArrival, ebpf.MustPossibleCPU())
 	for i := range p.maps[mapArrivals].MaxEntries() {
 		if err := p.maps[mapArrivals].Put(i, perCPU); err != nil {
 			t.Fatal(err)
@@ -125,18 +125,12 @@ func (p *programs) forgetFlows(t testing.TB) {
 	if p.flows == nil {
 		return
 	}
-	g := p.flows.gaps
-	g.mu.Lock()
-	clear(g.held)
-	clear(g.numbers)
-	clear(g.streams)
-	g.doubted = false
-	g.mu.Unlock()
-	keys := make([]uint32, p.flows.flows.MaxEntries())
+	p.site.own.gaps.clear()
+	keys := make([]uint32, p.maps[mapFlows].MaxEntries())
 	for i := range keys {
 		keys[i] = uint32(i)
 	}
-	if _, err := p.flows.flows.BatchUpdate(keys, make([]abiFlowSet, len(keys)), nil); err != nil {
+	if _, err := p.maps[mapFlows].BatchUpdate(keys, make([]ABIFlowSet, len(keys)), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -174,8 +168,8 @@ func (p *programs) close() {
 // snapshotCounters returns every counter, summed over CPUs.
 func (p *programs) snapshotCounters(t testing.TB) []uint64 {
 	t.Helper()
-	out := make([]uint64, abiCounterNUM_COUNTERS)
-	var perCPU []abiTally
+	out := make([]uint64, ABICounterNUM_COUNTERS)
+	var perCPU []ABITally
 	if err := p.site.tally.Lookup(uint32(0), &perCPU); err != nil {
 		t.Fatal(err)
 	}
@@ -188,11 +182,11 @@ func (p *programs) snapshotCounters(t testing.TB) []uint64 {
 }
 
 // moved returns which counters changed, and by how much.
-func moved(before, after []uint64) map[abiCounter]uint64 {
-	out := make(map[abiCounter]uint64)
+func moved(before, after []uint64) map[ABICounter]uint64 {
+	out := make(map[ABICounter]uint64)
 	for i := range after {
 		if after[i] != before[i] {
-			out[abiCounter(i)] = after[i] - before[i]
+			out[ABICounter(i)] = after[i] - before[i]
 		}
 	}
 	return out

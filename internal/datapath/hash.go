@@ -18,8 +18,8 @@ type perfectHash struct {
 
 func (h perfectHash) of(key uint32) uint32 { return key * h.multiplier >> h.shift }
 
-func (h perfectHash) abi() abiPerfectHash {
-	return abiPerfectHash{Multiplier: h.multiplier, Shift: h.shift}
+func (h perfectHash) abi() ABIPerfectHash {
+	return ABIPerfectHash{Multiplier: h.multiplier, Shift: h.shift}
 }
 
 func (h perfectHash) size() int { return 1 << (32 - h.shift) }

@@ -74,8 +74,8 @@ const (
 	ingressTCVarSTATE              = "STATE"
 )
 
-// loadIngressTC returns the embedded CollectionSpec for ingressTC.
-func loadIngressTC() (*ebpf.CollectionSpec, error) {
+// LoadIngressTC returns the embedded CollectionSpec for IngressTC.
+func LoadIngressTC() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_IngressTCBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
@@ -85,17 +85,17 @@ func loadIngressTC() (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// loadIngressTCObjects loads ingressTC and converts it into a struct.
+// LoadIngressTCObjects loads ingressTC and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*ingressTCObjects
-//	*ingressTCPrograms
-//	*ingressTCMaps
+//	*IngressTCObjects
+//	*IngressTCPrograms
+//	*IngressTCMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadIngressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadIngressTC()
+func LoadIngressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadIngressTC()
 	if err != nil {
 		return err
 	}
@@ -103,26 +103,26 @@ func loadIngressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// ingressTCSpecs contains maps and programs before they are loaded into the kernel.
+// IngressTCSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCSpecs struct {
-	ingressTCProgramSpecs
-	ingressTCMapSpecs
-	ingressTCVariableSpecs
+type IngressTCSpecs struct {
+	IngressTCProgramSpecs
+	IngressTCMapSpecs
+	IngressTCVariableSpecs
 }
 
-// ingressTCProgramSpecs contains programs before they are loaded into the kernel.
+// IngressTCProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCProgramSpecs struct {
+type IngressTCProgramSpecs struct {
 	IngressTc *ebpf.ProgramSpec `ebpf:"ingress_tc"`
 }
 
-// ingressTCMapSpecs contains maps before they are loaded into the kernel.
+// IngressTCMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCMapSpecs struct {
+type IngressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
@@ -178,34 +178,34 @@ type ingressTCMapSpecs struct {
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
-// ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
+// IngressTCVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCVariableSpecs struct {
+type IngressTCVariableSpecs struct {
 	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
-// ingressTCObjects contains all objects after they have been loaded into the kernel.
+// IngressTCObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCObjects struct {
-	ingressTCPrograms
-	ingressTCMaps
-	ingressTCVariables
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCObjects struct {
+	IngressTCPrograms
+	IngressTCMaps
+	IngressTCVariables
 }
 
-func (o *ingressTCObjects) Close() error {
+func (o *IngressTCObjects) Close() error {
 	return _IngressTCClose(
-		&o.ingressTCPrograms,
-		&o.ingressTCMaps,
+		&o.IngressTCPrograms,
+		&o.IngressTCMaps,
 	)
 }
 
-// ingressTCMaps contains all maps after they have been loaded into the kernel.
+// IngressTCMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCMaps struct {
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
@@ -261,7 +261,7 @@ type ingressTCMaps struct {
 	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
-func (m *ingressTCMaps) Close() error {
+func (m *IngressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Arrivals,
 		m.Behaviours,
@@ -319,22 +319,22 @@ func (m *ingressTCMaps) Close() error {
 	)
 }
 
-// ingressTCVariables contains all global variables after they have been loaded into the kernel.
+// IngressTCVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCVariables struct {
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCVariables struct {
 	NODE  *ebpf.Variable `ebpf:"NODE"`
 	STATE *ebpf.Variable `ebpf:"STATE"`
 }
 
-// ingressTCPrograms contains all programs after they have been loaded into the kernel.
+// IngressTCPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCPrograms struct {
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCPrograms struct {
 	IngressTc *ebpf.Program `ebpf:"ingress_tc"`
 }
 
-func (p *ingressTCPrograms) Close() error {
+func (p *IngressTCPrograms) Close() error {
 	return _IngressTCClose(
 		p.IngressTc,
 	)

@@ -75,8 +75,8 @@ const (
 	ingressXDPVarSTATE              = "STATE"
 )
 
-// loadIngressXDP returns the embedded CollectionSpec for ingressXDP.
-func loadIngressXDP() (*ebpf.CollectionSpec, error) {
+// LoadIngressXDP returns the embedded CollectionSpec for IngressXDP.
+func LoadIngressXDP() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_IngressXDPBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
@@ -86,17 +86,17 @@ func loadIngressXDP() (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// loadIngressXDPObjects loads ingressXDP and converts it into a struct.
+// LoadIngressXDPObjects loads ingressXDP and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*ingressXDPObjects
-//	*ingressXDPPrograms
-//	*ingressXDPMaps
+//	*IngressXDPObjects
+//	*IngressXDPPrograms
+//	*IngressXDPMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadIngressXDPObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadIngressXDP()
+func LoadIngressXDPObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadIngressXDP()
 	if err != nil {
 		return err
 	}
@@ -104,26 +104,26 @@ func loadIngressXDPObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// ingressXDPSpecs contains maps and programs before they are loaded into the kernel.
+// IngressXDPSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressXDPSpecs struct {
-	ingressXDPProgramSpecs
-	ingressXDPMapSpecs
-	ingressXDPVariableSpecs
+type IngressXDPSpecs struct {
+	IngressXDPProgramSpecs
+	IngressXDPMapSpecs
+	IngressXDPVariableSpecs
 }
 
-// ingressXDPProgramSpecs contains programs before they are loaded into the kernel.
+// IngressXDPProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressXDPProgramSpecs struct {
+type IngressXDPProgramSpecs struct {
 	IngressXdp *ebpf.ProgramSpec `ebpf:"ingress_xdp"`
 }
 
-// ingressXDPMapSpecs contains maps before they are loaded into the kernel.
+// IngressXDPMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressXDPMapSpecs struct {
+type IngressXDPMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
@@ -180,34 +180,34 @@ type ingressXDPMapSpecs struct {
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
-// ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
+// IngressXDPVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressXDPVariableSpecs struct {
+type IngressXDPVariableSpecs struct {
 	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
-// ingressXDPObjects contains all objects after they have been loaded into the kernel.
+// IngressXDPObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressXDPObjects struct {
-	ingressXDPPrograms
-	ingressXDPMaps
-	ingressXDPVariables
+// It can be passed to LoadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressXDPObjects struct {
+	IngressXDPPrograms
+	IngressXDPMaps
+	IngressXDPVariables
 }
 
-func (o *ingressXDPObjects) Close() error {
+func (o *IngressXDPObjects) Close() error {
 	return _IngressXDPClose(
-		&o.ingressXDPPrograms,
-		&o.ingressXDPMaps,
+		&o.IngressXDPPrograms,
+		&o.IngressXDPMaps,
 	)
 }
 
-// ingressXDPMaps contains all maps after they have been loaded into the kernel.
+// IngressXDPMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressXDPMaps struct {
+// It can be passed to LoadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressXDPMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
@@ -264,7 +264,7 @@ type ingressXDPMaps struct {
 	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
-func (m *ingressXDPMaps) Close() error {
+func (m *IngressXDPMaps) Close() error {
 	return _IngressXDPClose(
 		m.Arrivals,
 		m.Behaviours,
@@ -323,22 +323,22 @@ func (m *ingressXDPMaps) Close() error {
 	)
 }
 
-// ingressXDPVariables contains all global variables after they have been loaded into the kernel.
+// IngressXDPVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressXDPVariables struct {
+// It can be passed to LoadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressXDPVariables struct {
 	NODE  *ebpf.Variable `ebpf:"NODE"`
 	STATE *ebpf.Variable `ebpf:"STATE"`
 }
 
-// ingressXDPPrograms contains all programs after they have been loaded into the kernel.
+// IngressXDPPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressXDPPrograms struct {
+// It can be passed to LoadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressXDPPrograms struct {
 	IngressXdp *ebpf.Program `ebpf:"ingress_xdp"`
 }
 
-func (p *ingressXDPPrograms) Close() error {
+func (p *IngressXDPPrograms) Close() error {
 	return _IngressXDPClose(
 		p.IngressXdp,
 	)

@@ -50,7 +50,7 @@ func TestInsertionAndSegments(t *testing.T) {
 			p, frame := inserting(t, model.Encapsulation{Mode: tt.mode, Options: trace}), frameOf(craft.Routing, routing(tt.left))
 			before := p.snapshotCounters(t)
 			_, out := run(t, p.tcOut, frame, 1)
-			at := abiCounterCOUNTER_EGRESS + abiCounter(tt.outcome)
+			at := ABICounterCOUNTER_EGRESS + ABICounter(tt.outcome)
 			if got := moved(before, p.snapshotCounters(t)); got[at] != 1 {
 				t.Errorf("counters moved by %v, want %v", got, tt.outcome)
 			}
@@ -107,7 +107,7 @@ func TestInsertionOfRemovableOptions(t *testing.T) {
 				}
 				return
 			}
-			at := abiCounterCOUNTER_EGRESS + abiCounter(tt.outcome)
+			at := ABICounterCOUNTER_EGRESS + ABICounter(tt.outcome)
 			if got := moved(before, tt.p.snapshotCounters(t)); got[at] != 1 || tt.outcome != model.OutcomeEncapTunneled && !bytes.Equal(out, frame) {
 				t.Errorf("counters moved by %v, want %v; %x became\n%x", got, tt.outcome, frame, out)
 			}

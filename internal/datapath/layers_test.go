@@ -66,13 +66,13 @@ func TestLayers(t *testing.T) {
 			if dropped(program, verdict) || !bytes.Equal(out, tt.want) {
 				t.Errorf("%s, %v: verdict %d\n%x, want\n%x", tt.name, program.Type(), int32(verdict), out, tt.want)
 			}
-			want := map[abiCounter]uint64{abiCounterCOUNTER_RECORDS_WRITTEN: uint64(tt.records)}
+			want := map[ABICounter]uint64{ABICounterCOUNTER_RECORDS_WRITTEN: uint64(tt.records)}
 			for o, n := range tt.outcomes {
-				want[abiCounterCOUNTER_INGRESS+abiCounter(o)] = n
+				want[ABICounterCOUNTER_INGRESS+ABICounter(o)] = n
 			}
 			got := moved(before, p.snapshotCounters(t))
-			maps.DeleteFunc(got, func(c abiCounter, _ uint64) bool {
-				return c >= abiCounterCOUNTER_INGRESS_OPTIONS && c < abiCounterCOUNTER_EGRESS_OPTIONS
+			maps.DeleteFunc(got, func(c ABICounter, _ uint64) bool {
+				return c >= ABICounterCOUNTER_INGRESS_OPTIONS && c < ABICounterCOUNTER_EGRESS_OPTIONS
 			})
 			if !maps.Equal(got, want) {
 				t.Errorf("%s, %v: counters moved by %v, want %v", tt.name, program.Type(), got, want)

@@ -41,7 +41,7 @@ var layouts = map[string][]string{
 
 // loadTypes returns the types that programs and agent share.
 var loadTypes = sync.OnceValues(func() (*btf.Spec, error) {
-	spec, err := loadAbi()
+	spec, err := LoadABI()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func pinFile(name string) (string, error) {
 
 // pinPathOf is where a kept map is pinned. Maps with another layout, left by an
 // agent of another version, are dropped: their counts start again.
-func (d *Datapath) pinPathOf(directory, name string) (string, error) {
+func pinPathOf(directory, name string, log *slog.Logger) (string, error) {
 	file, err := pinFile(name)
 	if err != nil {
 		return "", err
@@ -99,18 +99,17 @@ func (d *Datapath) pinPathOf(directory, name string) (string, error) {
 		if err := os.Remove(filepath.Join(directory, e.Name())); err != nil {
 			return "", fmt.Errorf("give up the pin of another version: %w", err)
 		}
-		d.options.Log.Info("another version left a map with another layout; what is in it is given up", "map", name, "pin", filepath.Join(directory, e.Name()))
+		log.Info("another version left a map with another layout; what is in it is given up", "map", name, "pin", filepath.Join(directory, e.Name()))
 	}
 	return filepath.Join(directory, file), nil
 }
 
-// removeUnknownPins removes pins of maps that only other versions have.
-func removeUnknownPins(directory string, log *slog.Logger) error {
+// removeUnknownPins removes pins of maps that only other versions have: this one has known.
+func removeUnknownPins(directory string, known []string, log *slog.Logger) error {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
 		return fmt.Errorf("read the pins: %w", err)
 	}
-	known := slices.Concat(sharedMaps, tableNames, []string{mapLoopback})
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e.Name(), "-")
 		if e.IsDir() || slices.Contains(known, name) {

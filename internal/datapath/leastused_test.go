@@ -35,7 +35,7 @@ func TestLeastRecentlyUsedSequence(t *testing.T) {
 	for _, silence := range silences {
 		for silent := range 2 {
 			t.Run(fmt.Sprint(silence, silent), func(t *testing.T) {
-				var set abiSequenceSet
+				var set ABISequenceSet
 				for i := range set.Ways {
 					set.Ways[i].Word = uint64(5)<<32 | uint64(1000+i)
 					set.Ways[i].Used = usedBefore(t, -100*time.Millisecond)
@@ -67,7 +67,7 @@ func TestLeastRecentlyUsedEdge(t *testing.T) {
 	const silent = 2
 	for _, silence := range silences {
 		t.Run(fmt.Sprint(silence), func(t *testing.T) {
-			sets := make([]abiE2eNumberSet, len(keys))
+			sets := make([]ABIE2eNumberSet, len(keys))
 			for s := range sets {
 				for i := range sets[s].Ways {
 					e := &sets[s].Ways[i].Entry
@@ -81,7 +81,7 @@ func TestLeastRecentlyUsedEdge(t *testing.T) {
 			run(t, p.tcOut, plainPacket(7), 0)
 			taken := 0
 			for _, key := range keys {
-				var set abiE2eNumberSet
+				var set ABIE2eNumberSet
 				if err := m.Lookup(key, &set); err != nil {
 					t.Fatal(err)
 				}

@@ -4,23 +4,17 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 )
 
 // detachTime is how long leaving interfaces waits until the kernel has taken the programs
 // off: it waits for a grace period of RCU, some milliseconds, for each tcx hook. The rest is
 // taken off in the background.
 const detachTime = 500 * time.Millisecond
-
-// endedName is the name of the empty program of a tcx hook that is being left.
-const endedName = "waymark_ended"
 
 // inOrderOfLeaving are the attachments of interfaces in the order in which they end: ingress
 // first, so that packets which have entered are still completed, and last where the domain's
@@ -49,7 +43,7 @@ func (d *Datapath) leave(interfaces []*served) error {
 	if len(interfaces) == 0 {
 		return nil
 	}
-	empty, err := neutral(endedName)
+	empty, err := newEmpty()
 	if err != nil {
 		empty = nil
 	} else {
@@ -71,16 +65,6 @@ func (d *Datapath) leave(interfaces []*served) error {
 	return errors.Join(append(errs, d.detachEnded(ended))...)
 }
 
-// end ends the treatment by a program, and removes its pin. It returns the link that is to be
-// detached, with an empty program, or nil when the program is off its hook.
-func (a *attachment) end(empty *ebpf.Program) (link.Link, error) {
-	defer a.release()
-	if a.mode != AttachTCX || empty == nil || a.link.Update(empty) != nil {
-		return nil, a.detach()
-	}
-	return a.link, a.link.Unpin()
-}
-
 // detachEnded detaches links that have empty programs: what takes too long in the background.
 func (d *Datapath) detachEnded(ended []link.Link) error {
 	var errs []error
@@ -100,18 +84,6 @@ func (d *Datapath) detachEnded(ended []link.Link) error {
 		break
 	}
 	return errors.Join(errs...)
-}
-
-// detachLink takes a link off its hook. An interface that was deleted took its programs along.
-func detachLink(l link.Link) error {
-	err := l.Detach()
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOLINK) {
-		err = nil
-	}
-	if err = errors.Join(err, l.Close()); err != nil {
-		return fmt.Errorf("detach a program: %w", err)
-	}
-	return nil
 }
 
 // AwaitLeft waits until the kernel has taken all programs off the hooks of interfaces that

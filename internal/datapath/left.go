@@ -7,40 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
-
-	"github.com/waymark-net/waymark/internal/model"
 )
-
-const interfacePrefix = "interface_"
-
-// pinnedInterfaces are the interfaces with pins.
-func pinnedInterfaces(pinPath string) ([]model.IfIndex, error) {
-	entries, err := os.ReadDir(pinPath)
-	if err != nil {
-		return nil, fmt.Errorf("read the pins: %w", err)
-	}
-	var list []model.IfIndex
-	for _, entry := range entries {
-		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
-		if !ok {
-			continue
-		}
-		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
-			list = append(list, model.IfIndex(n))
-		}
-	}
-	slices.Sort(list)
-	return list, nil
-}
 
 // Attached returns the interfaces of this network namespace that have programs
 // pinned at a path, whether their agent lives or not. It changes nothing.
@@ -53,12 +24,11 @@ func Attached(pinPath string) ([]InterfaceStatus, error) {
 	for _, index := range indexes {
 		status := InterfaceStatus{Index: index}
 		for _, mode := range []AttachMode{AttachXDP, AttachTCX, AttachClsact} {
-			in := attachment{index: index, ingress: true, mode: mode}
-			if in.attached(pinPath) {
+			directory := interfaceDirectory(pinPath, index)
+			if isAttached(directory, index, true, mode) {
 				status.Ingress = mode
 			}
-			egress := attachment{index: index, mode: mode}
-			if egress.attached(pinPath) {
+			if isAttached(directory, index, false, mode) {
 				status.Egress = mode
 			}
 		}
@@ -71,20 +41,6 @@ func Attached(pinPath string) ([]InterfaceStatus, error) {
 		out = append(out, status)
 	}
 	return out, nil
-}
-
-// attached reports whether such a program is on its hook now.
-func (a *attachment) attached(pinPath string) bool {
-	if a.mode != AttachClsact {
-		pin := filepath.Join(interfaceDirectory(pinPath, a.index), a.pinName())
-		l, err := link.LoadPinnedLink(pin, nil)
-		if err != nil {
-			return false
-		}
-		a.link = l
-		defer l.Close()
-	}
-	return a.alive()
 }
 
 // Decapsulations are the tunnel destinations that the attached programs
@@ -145,7 +101,7 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 	if ends == nil {
 		return nil, nil
 	}
-	var current abiState
+	var current ABIState
 	if state != nil {
 		if err := state.Lookup(uint32(0), &current); err != nil {
 			return nil, err
@@ -158,7 +114,7 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 			list = append(list, [16]byte(key))
 			continue
 		}
-		var destination abiDestinationKey
+		var destination ABIDestinationKey
 		if len(key) != binary.Size(destination) {
 			return nil, errors.New("another version's program; start its agent to see them")
 		}

@@ -27,11 +27,11 @@ type hook struct {
 }
 
 var hooks = map[hookName]hook{
-	hookIngressXDP: {hookIngressXDP, loadIngressXDP},
-	hookIngressTC:  {hookIngressTC, loadIngressTC},
-	hookEgressTC:   {hookEgressTC, loadEgressTC},
-	hookTap:        {hookTap, loadTap},
-	hookTapMember:  {hookTapMember, loadTap},
+	hookIngressXDP: {hookIngressXDP, LoadIngressXDP},
+	hookIngressTC:  {hookIngressTC, LoadIngressTC},
+	hookEgressTC:   {hookEgressTC, LoadEgressTC},
+	hookTap:        {hookTap, LoadTap},
+	hookTapMember:  {hookTapMember, LoadTap},
 }
 
 // ingressHook is the ingress hook for an attach mode.
@@ -44,11 +44,11 @@ func ingressHook(mode AttachMode) hookName {
 
 // mapSpecs are the maps' definitions, which are the same in every object.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
-	spec, err := loadEgressTC()
+	spec, err := LoadEgressTC()
 	if err != nil {
 		return nil, err
 	}
-	ingress, err := loadIngressXDP()
+	ingress, err := LoadIngressXDP()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 }
 
 // program loads one hook's program with its constants and the given maps.
-func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
+func (h hook) program(node ABINodeConfig, maps mapSet) (*ebpf.Program, error) {
 	spec, err := h.load()
 	if err != nil {
 		return nil, err

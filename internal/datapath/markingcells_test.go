@@ -66,7 +66,7 @@ func TestMarkingTable(t *testing.T) {
 					if !allowed[i][r.name] {
 						continue
 					}
-					for _, leading := range [][]byte{nil, {nextHopByHop}, {nextDestination}, {nextHopByHop, nextDestination}} {
+					for _, leading := range [][]byte{nil, {craft.HopByHop}, {craft.DestinationOptions}, {craft.HopByHop, craft.DestinationOptions}} {
 						one := cell{c, r, number, role, leading, blockOf(clock, time.Second)&1 == 1}
 						if one.check(t, p, path, clock); t.Failed() {
 							t.Fatalf("%s, %s, %v, with headers %v in front, odd block %v", c.name, r.name, role, leading, one.odd)
@@ -128,7 +128,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 			if _, after := run(t, program, frame, 0); !bytes.Equal(after, frame) {
 				t.Errorf("a packet changed where it arrived")
 			}
-			in.expect(frame, marked, delay, into, c.finds(marked))
+			expect(&in, frame, marked, delay, into, c.finds(marked))
 		}
 	}
 	for i := range 2 {
@@ -137,7 +137,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 		if !bytes.Equal(sent, want) {
 			t.Errorf("packet %d left as\n%x\nwant\n%x", i, sent, want)
 		}
-		out.expect(sent, marked, i == 0, into, true)
+		expect(&out, sent, marked, i == 0, into, true)
 		arrive(sent, marked, i == 0)
 	}
 	arrive(plain, false, false)
@@ -159,27 +159,27 @@ func (c cell) leaves(t *testing.T, p *programs, plain []byte, out, in *BlockCoun
 	t.Helper()
 	p.hear()
 	arriving := slices.Concat(arrivalAddress, plain[6:])
-	fast := len(c.leading) == 0 || c.leading[0] != nextHopByHop // such packets are the stack's
+	fast := len(c.leading) == 0 || c.leading[0] != craft.HopByHop // such packets are the stack's
 	for i := range 2 {
 		want, marked, wanted := slices.Clone(arriving), false, uint32(2)
 		if fast {
 			want, marked = c.marked(arriving, false) // a CPU has marked the first one for the delay
 			want[14+7]--
 			copy(want, slices.Concat(neighbourAddress, departureAddress))
-			out.expect(want, marked, false, into, true)
+			expect(out, want, marked, false, into, true)
 			wanted = 4
 		}
 		verdict, got := runOn(t, p.xdp, arriving)
 		if verdict != wanted || !bytes.Equal(got, want) {
 			return fmt.Sprintf("packet %d in XDP: verdict %d\n%x\nwant %d\n%x", i, verdict, got, wanted, want)
 		}
-		in.expect(arriving, false, false, into, c.finds(false))
+		expect(in, arriving, false, false, into, c.finds(false))
 	}
 	return ""
 }
 
 // expect counts a packet as a node should.
-func (b *BlockCounts) expect(frame []byte, marked, delay bool, into uint64, found bool) {
+func expect(b *BlockCounts, frame []byte, marked, delay bool, into uint64, found bool) {
 	switch {
 	case !found:
 	case !marked:
@@ -234,9 +234,9 @@ func (c cell) marked(frame []byte, delay bool) ([]byte, bool) {
 		if len(c.leading) > 0 {
 			return frame, false
 		}
-		header := uint8(nextDestination)
+		header := uint8(craft.DestinationOptions)
 		if c.marking.HopByHop {
-			header = nextHopByHop
+			header = craft.HopByHop
 		}
 		return withOption(frame, header, uint32(0x12300+c.number), c.odd, delay), true
 	}
@@ -246,7 +246,7 @@ func (c cell) marked(frame []byte, delay bool) ([]byte, bool) {
 // lastSID is where the last SID is: the first entry of the SRH, or the destination.
 func lastSID(frame []byte) int {
 	next, at := frame[14+6], 14+40
-	for next == nextHopByHop || next == nextDestination {
+	for next == craft.HopByHop || next == craft.DestinationOptions {
 		next, at = frame[at], at+8*(int(frame[at+1])+1)
 	}
 	if next == srv6.NextHeaderRouting {

@@ -73,11 +73,7 @@ func (p *programs) counts(t testing.TB, flow string, block uint64) (found BlockC
 
 // forget clears what a flow counted.
 func (p *programs) forget(flow string) {
-	t := p.site.own.measured
-	for _, place := range t.numbers[flow].places {
-		t.clearPlace(place)
-	}
-	t.clearNumber(t.numbers[flow].number)
+	p.site.own.measured.forget(flow)
 }
 
 // measure changes the measured flows of running programs.
@@ -90,7 +86,7 @@ func (p *programs) measure(t testing.TB, cfg model.NodeConfig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := g.measure(p.maps, p.site.own, p.site.own, false)
+	change, err := g.measuring.begin(p.maps, p.site.own.measured, p.site.own.measured, digestOf(countingAt(g)), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +298,9 @@ func TestMeasuredMalformed(t *testing.T) {
 		{"a header of 2048 octets", func(f []byte) []byte { f[srh+1] = 255; return append(f, make([]byte, 2048)...) }, NumSRHFaults, 1},
 	} {
 		frame := tt.change(measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2))
-		want := map[abiCounter]uint64{}
+		want := map[ABICounter]uint64{}
 		if tt.fault < NumSRHFaults {
-			want[abiCounterCOUNTER_SRH_MALFORMED+abiCounter(tt.fault)] = 1
+			want[ABICounterCOUNTER_SRH_MALFORMED+ABICounter(tt.fault)] = 1
 		}
 		for _, hook := range []struct {
 			name, flow string
@@ -313,8 +309,8 @@ func TestMeasuredMalformed(t *testing.T) {
 			before, packets := p.snapshotCounters(t), p.counts(t, hook.flow, block)
 			verdict, sent := run(t, hook.program, frame, 0)
 			bad := moved(before, p.snapshotCounters(t))
-			maps.DeleteFunc(bad, func(c abiCounter, _ uint64) bool {
-				return c < abiCounterCOUNTER_SRH_MALFORMED || c > abiCounterCOUNTER_SRH_MALFORMED_END
+			maps.DeleteFunc(bad, func(c ABICounter, _ uint64) bool {
+				return c < ABICounterCOUNTER_SRH_MALFORMED || c > ABICounterCOUNTER_SRH_MALFORMED_END
 			})
 			if !maps.Equal(bad, want) || dropped(hook.program, verdict) || len(sent) != len(frame) || tt.counts == 0 && !slices.Equal(sent, frame) {
 				t.Errorf("%s, %s: counted %v, want %v; verdict %d", tt.name, hook.name, bad, want, verdict)

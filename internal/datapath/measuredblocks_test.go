@@ -81,8 +81,8 @@ func checkBlocks(t *testing.T, length time.Duration) {
 // setTime has the programs take this for the time of UTC.
 func (p *programs) setTime(t *testing.T, utc int64) {
 	t.Helper()
-	offset := abiClockState{TaiOffset: fixedTime - utc}
-	remembered := make([]abiBlockClock, ebpf.MustPossibleCPU())
+	offset := ABIClockState{TaiOffset: fixedTime - utc}
+	remembered := make([]ABIBlockClock, ebpf.MustPossibleCPU())
 	if err := errors.Join(p.maps[mapClock].Put(uint32(0), offset), p.maps[mapBlockClocks].Put(uint32(0), remembered)); err != nil {
 		t.Fatal(err)
 	}

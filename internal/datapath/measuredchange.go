@@ -16,41 +16,42 @@ import (
 type measuredChange struct {
 	table    *measuredTable
 	markings *ebpf.Map
-	before   abiMarking
+	before   ABIMarking
 	added    []uint32                // places of keys that this change entered
 	given    map[uint32]uint32       // places of keys that it gave to other flows -> whose they were
-	begun    map[uint32]abiFlowState // numbers of flows whose counting begins with it -> what was said of them
+	begun    map[uint32]ABIFlowState // numbers of flows whose counting begins with it -> what was said of them
 	gone     []uint32                // places of keys that end with it
 	numbers  map[string]counted
 	length   uint64
 	guard    uint64
 }
 
-// measure makes programs count the flows of a generation, those of the previous one as
-// well until finish. Flows that stay keep their counters.
-func (g *generation) measure(shared mapSet, next, before *tables, first bool) (*measuredChange, error) {
+// begin makes programs count the flows of a generation, those of the previous one as
+// well until finish. Flows that stay keep their counters. served tells apart the sets of
+// interfaces at which packets are counted; first: no earlier generation of this agent runs.
+func (m *measuring) begin(shared mapSet, next, before *measuredTable, served uint32, first bool) (*measuredChange, error) {
 	c := &measuredChange{
-		table: next.measured, markings: shared[mapMarkings],
-		given: make(map[uint32]uint32), begun: make(map[uint32]abiFlowState), numbers: make(map[string]counted),
+		table: next, markings: shared[mapMarkings],
+		given: make(map[uint32]uint32), begun: make(map[uint32]ABIFlowState), numbers: make(map[string]counted),
 	}
 	if err := c.markings.Lookup(uint32(0), &c.before); err != nil {
 		return nil, fmt.Errorf("read map %s: %w", mapMarkings, err)
 	}
-	m := g.measuring.marking
-	m.Seeds, m.Served = c.before.Seeds, g.servedDigest()
-	c.length, c.guard = m.Length, m.Guard
+	marking := m.marking
+	marking.Seeds, marking.Served = c.before.Seeds, served
+	c.length, c.guard = marking.Length, marking.Guard
 	if c.table == nil {
-		return c, c.mark(abiMarking{Seeds: m.Seeds})
+		return c, c.mark(ABIMarking{Seeds: marking.Seeds})
 	}
-	m.Room, m.Places = c.table.room(), c.table.places()
-	g.measuring.hash(m.Seeds)
-	anew := before.measured != next.measured || c.changes(m)
-	if first && c.before.Served != 0 && c.before.Served != m.Served { // the set changed between two agents
+	marking.Room, marking.Places = c.table.room(), c.table.places()
+	m.hash(marking.Seeds)
+	anew := before != next || c.changes(marking)
+	if first && c.before.Served != 0 && c.before.Served != served { // the set changed between two agents
 		anew = true
 	}
-	err := c.enter(&g.measuring, anew)
+	err := c.enter(m, anew)
 	if err == nil {
-		err = c.mark(m)
+		err = c.mark(marking)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.undo())
@@ -58,7 +59,7 @@ func (g *generation) measure(shared mapSet, next, before *tables, first bool) (*
 	return c, nil
 }
 
-func (c *measuredChange) mark(m abiMarking) error {
+func (c *measuredChange) mark(m ABIMarking) error {
 	if err := c.markings.Put(uint32(0), m); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapMarkings, err)
 	}
@@ -84,7 +85,7 @@ func (c *measuredChange) enter(m *measuring, anew bool) error {
 			entered[k] = i
 		}
 		at, ok := known[f.keys[0]]
-		flow := counted{number: keys[at].Number, in: f.direction == uint32(abiDirectionDIRECTION_IN), selection: f.packets}
+		flow := counted{number: keys[at].Number, in: f.direction == uint32(ABIDirectionDIRECTION_IN), selection: f.packets}
 		if ok = ok && !given[flow.number]; !ok { // that is of another flow now, which had both keys
 			for free < c.table.room() && taken[free] {
 				free++
@@ -193,7 +194,7 @@ func (c *measuredChange) finish() {
 func (c *measuredChange) continues() bool { return len(c.begun) < len(c.numbers) }
 
 // changes reports whether packets are marked or selected otherwise than before.
-func (c *measuredChange) changes(m abiMarking) bool {
+func (c *measuredChange) changes(m ABIMarking) bool {
 	before := c.before
 	before.Room, before.Places, before.Served = m.Room, m.Places, m.Served
 	return before != m

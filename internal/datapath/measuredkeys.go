@@ -24,11 +24,11 @@ func (k segmentKey) fingerprint() uint8 {
 }
 
 const (
-	placeFree    = uint8(abiPlaceStatePLACE_FREE)
-	placeLeft    = uint8(abiPlaceStatePLACE_LEFT)
-	fingerprints = uint8(abiPlaceStateFINGERPRINTS)
-	keyGroup     = uint32(abiMarkingBoundMEASURED_GROUP)
-	keyProbes    = uint32(abiMarkingBoundMEASURED_PROBES)
+	placeFree    = uint8(ABIPlaceStatePLACE_FREE)
+	placeLeft    = uint8(ABIPlaceStatePLACE_LEFT)
+	fingerprints = uint8(ABIPlaceStateFINGERPRINTS)
+	keyGroup     = uint32(ABIMarkingBoundMEASURED_GROUP)
+	keyProbes    = uint32(ABIMarkingBoundMEASURED_PROBES)
 )
 
 // keyTable is the programs' table of keys, with open addressing in groups of places. Programs
@@ -36,11 +36,11 @@ const (
 // a group has no place that is marked free.
 type keyTable struct {
 	groups []uint64
-	keys   []abiMeasuredKey
+	keys   []ABIMeasuredKey
 	passed []uint16 // by group: keys that are in groups after it, because it was full
 }
 
-func newKeyTable(groups []uint64, keys []abiMeasuredKey) keyTable {
+func newKeyTable(groups []uint64, keys []ABIMeasuredKey) keyTable {
 	t := keyTable{groups, keys, make([]uint16, len(groups))}
 	for k, place := range t.all() {
 		t.pass(k, place, 1)
@@ -50,7 +50,7 @@ func newKeyTable(groups []uint64, keys []abiMeasuredKey) keyTable {
 
 // emptyKeyTable is one that no program has.
 func emptyKeyTable(places uint32) keyTable {
-	return newKeyTable(make([]uint64, places/keyGroup), make([]abiMeasuredKey, places))
+	return newKeyTable(make([]uint64, places/keyGroup), make([]ABIMeasuredKey, places))
 }
 
 func (t keyTable) clone() keyTable {

@@ -9,15 +9,15 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // keysOfGroups are keys whose first group is one of a few, so that groups are full.
@@ -162,18 +162,14 @@ func TestMeasuredPlaces(t *testing.T) {
 
 // TestMeasuredUndo checks that a change that is undone leaves flows as they were.
 func TestMeasuredUndo(t *testing.T) {
-	whole, rest := colouredFlow(2), colouredFlow(2)
+	whole, rest := flowOf(2), flowOf(2)
 	rest.Path.Segments = rest.Path.Segments[1:]
-	p := loadPrograms(t, measuringConfig(colouredFlow(1), rest), 1, fixedTime, hookIngressXDP)
-	table := p.site.own.measured
+	shared, table := opened(t, measurementOf(flowOf(1), rest))
 	before, since, groups := table.known(), slices.Clone(table.flows.entries), slices.Clone(table.groups.entries)
 	keys := slices.Clone(table.keys.entries)
 	whole.Name, whole.Path.Mode = "another", srv6.ModeReduced // one of its forms is that of the other
-	g, err := compile(measuringConfig(colouredFlow(3), whole), 0, ethernet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	change, err := g.measure(p.maps, p.site.own, p.site.own, false)
+	m := compileMeasuring(measurementOf(flowOf(3), whole))
+	change, err := m.begin(shared, table, table, servedDigest, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,15 +192,14 @@ func TestMeasuredUndo(t *testing.T) {
 // TestMeasuredApart gives each flow counters of its own where a flow's second form becomes another
 // flow, in either order.
 func TestMeasuredApart(t *testing.T) {
-	whole, rest := colouredFlow(1), colouredFlow(1)
+	whole, rest := flowOf(1), flowOf(1)
 	rest.Name, rest.Path.Segments = "rest", rest.Path.Segments[1:]
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		both := whole
 		both.Path.Mode = srv6.ModeReduced
-		p := loadPrograms(t, measuringConfig(both), 1, fixedTime, hookIngressXDP)
+		shared, table := opened(t, measurementOf(both))
 		list := []model.MeasuredFlow{whole, rest}
-		p.measure(t, measuringConfig(list[order[0]], list[order[1]]))
-		table := p.site.own.measured
+		change(t, shared, table, measurementOf(list[order[0]], list[order[1]]))
 		if a, b := table.numbers[whole.Name], table.numbers[rest.Name]; a.number == b.number || len(a.places) != 1 || len(b.places) != 1 || a.places[0] == b.places[0] {
 			t.Errorf("order %v: counted at %+v and %+v", order, a, b)
 		}
@@ -219,79 +214,98 @@ func TestMeasuredApart(t *testing.T) {
 // TestMeasuredTwice gives two flows one key, which configurations do not: the second one is refused,
 // whether the first one is counted already or new, and that stays as it was.
 func TestMeasuredTwice(t *testing.T) {
-	red, again, other := colouredFlow(1), colouredFlow(1), colouredFlow(2)
+	red, again, other := flowOf(1), flowOf(1), flowOf(2)
 	again.Name = "again"
 	class := uint8(0x20)
 	other.TrafficClass = &class // flows compete for packets, so each change begins the counting anew
-	counts := func(p *programs) (since uint64) {
-		for _, c := range p.site.own.measured.flows.entries {
+	counts := func(table *measuredTable) (since uint64) {
+		for _, c := range table.flows.entries {
 			since = max(since, c.Since)
 		}
 		return since
 	}
 	for _, first := range [][]model.MeasuredFlow{{red}, {other}} {
-		p := loadPrograms(t, measuringConfig(first...), 1, fixedTime, hookIngressXDP)
-		known, since := p.site.own.measured.known(), counts(p)
-		g, err := compile(measuringConfig(red, other, again), 0, ethernet)
+		shared, table := opened(t, measurementOf(first...))
+		known, since := table.known(), counts(table)
+		m := compileMeasuring(measurementOf(red, other, again))
+		if _, err := m.begin(shared, table, table, servedDigest, false); err == nil || !strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
+			t.Errorf("after %s: %v", first[0].Name, err)
+		}
+		if !maps.Equal(known, table.known()) || counts(table) != since {
+			t.Errorf("after %s: flow %d is counted since %d, before since %d", first[0].Name, len(known), counts(table), since)
+		}
+	}
+}
+
+// servedDigest stands for the interfaces at which packets are counted.
+const servedDigest = 1
+
+// measurementOf measures flows from one source.
+func measurementOf(flows ...model.MeasuredFlow) model.Measurement {
+	for i := range flows {
+		flows[i].Source = netip.MustParseAddr("2001:db8:a::1")
+	}
+	return model.Measurement{Block: time.Second, Flows: flows}
+}
+
+// opened makes the maps of measured flows, and counts these.
+func opened(t *testing.T, cfg model.Measurement) (shared mapSet, table *measuredTable) {
+	t.Helper()
+	testnet.NeedRoot(t)
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := LoadEgressTC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(name string, entries uint32) *ebpf.Map {
+		spec.Maps[name].MaxEntries = entries
+		m, err := ebpf.NewMap(spec.Maps[name])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.measure(p.maps, p.site.own, p.site.own, false); err == nil || !strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
-			t.Errorf("after %s: %v", first[0].Name, err)
-		}
-		if !maps.Equal(known, p.site.own.measured.known()) || counts(p) != since {
-			t.Errorf("after %s: flow %d is counted since %d, before since %d", first[0].Name, len(known), counts(p), since)
-		}
+		t.Cleanup(func() { m.Close() })
+		return m
 	}
+	shared = mapSet{mapMarkings: create(mapMarkings, 1)}
+	m := compileMeasuring(cfg)
+	sizes, _, err := m.sizes(nil, shared, ebpf.MustPossibleCPU())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(mapSet)
+	for name, size := range sizes {
+		all[name] = create(name, size)
+	}
+	if table, err = newMeasuredTable(all); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(table.close)
+	first, err := m.begin(shared, table, nil, servedDigest, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.finish()
+	return shared, table
 }
 
-// colouredFlow are flows that differ by their second segment.
-func colouredFlow(i int) model.MeasuredFlow {
-	path := measuredPath(3)
+// change counts other flows.
+func change(t *testing.T, shared mapSet, table *measuredTable, cfg model.Measurement) {
+	t.Helper()
+	m := compileMeasuring(cfg)
+	c, err := m.begin(shared, table, table, servedDigest, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.finish()
+}
+
+// flowOf are flows that differ by their second segment.
+func flowOf(i int) model.MeasuredFlow {
+	path := []netip.Addr{netip.MustParseAddr("2001:db8:5:1::e0"), {}, netip.MustParseAddr("2001:db8:5:3::e0")}
 	path[1] = netip.MustParseAddr(fmt.Sprintf("2001:db8:6:%x::e0", i))
 	return model.MeasuredFlow{Name: fmt.Sprint(i), Direction: model.DirectionIn, Path: srv6.Path{Segments: path}}
-}
-
-// TestMeasuredWhileFlowsChange checks that every packet of flows that stay is counted
-// while others come and go, in places before and after theirs.
-func TestMeasuredWhileFlowsChange(t *testing.T) {
-	const stay, most, changes = 8, 36, 150 // all that change twice are as many as there is room for
-	random := rand.New(rand.NewPCG(3, 4))
-	flows := make([]model.MeasuredFlow, stay)
-	for i := range flows {
-		flows[i] = colouredFlow(i)
-	}
-	p := loadPrograms(t, measuringConfig(flows...), 1, fixedTime, hookIngressXDP)
-	block := blockOf(fixedTime, time.Second)
-	var sent [stay]uint64
-	var ended atomic.Bool
-	var running sync.WaitGroup
-	running.Go(func() {
-		for i := 0; !ended.Load(); i = (i + 1) % stay {
-			list := flows[i].Path.Segments
-			frame := measuredPacket(t, list[2], reversed(list), 0)
-			frame[14], frame[15] = 0x60, model.DefaultMarking().Colours[block&1]<<4
-			if _, err := p.xdp.Run(&ebpf.RunOptions{Data: frame}); err != nil {
-				t.Error(err)
-				return
-			}
-			sent[i]++
-		}
-	})
-	for range changes {
-		now := slices.Clone(flows)
-		for range random.IntN(most - stay) {
-			now = append(now, colouredFlow(stay+len(now)*changes+random.IntN(changes)))
-		}
-		p.measure(t, measuringConfig(now...))
-	}
-	ended.Store(true)
-	running.Wait()
-	for i, n := range sent {
-		if got := p.counts(t, fmt.Sprint(i), block); got.Packets != n || n == 0 {
-			t.Errorf("flow %d: counted %d of %d packets", i, got.Packets, n)
-		}
-	}
 }
 
 // TestMeasuredGrowth checks when flows need other tables: where they do not fit beside
@@ -299,10 +313,13 @@ func TestMeasuredWhileFlowsChange(t *testing.T) {
 func TestMeasuredGrowth(t *testing.T) {
 	var few, many []model.MeasuredFlow
 	for i := range int(fewestFlows) + 1 {
-		few, many = append(few, colouredFlow(1000+i)), append(many, colouredFlow(i))
+		few, many = append(few, flowOf(1000+i)), append(many, flowOf(i))
 	}
-	p := loadPrograms(t, measuringConfig(many[:40]...), 1, fixedTime, hookIngressXDP)
-	table := p.site.own.measured
+	shared, table := opened(t, measurementOf(many[:40]...))
+	seeds, err := measuredSeeds(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name  string
 		flows []model.MeasuredFlow
@@ -314,22 +331,10 @@ func TestMeasuredGrowth(t *testing.T) {
 		{"others, beside the first", few[:24], true},
 		{"too many others, beside the first", few[:25], false},
 	} {
-		g, err := compile(measuringConfig(tt.flows...), 0, ethernet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.measuring.hash(measuredSeedsOf(t, p))
-		if fits := table.takes(&g.measuring); fits != tt.fits {
+		m := compileMeasuring(measurementOf(tt.flows...))
+		m.hash(seeds)
+		if fits := table.takes(&m); fits != tt.fits {
 			t.Errorf("%s: fits %v", tt.name, fits)
 		}
 	}
-}
-
-func measuredSeedsOf(t *testing.T, p *programs) [2]uint64 {
-	t.Helper()
-	seeds, err := measuredSeeds(p.maps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return seeds
 }

@@ -7,21 +7,21 @@ import "testing"
 // fakeMeasured is the counters of one flow, "red", for two CPUs, in memory of this process.
 // The flow has the keys of two places.
 func fakeMeasured() *measuredTable {
-	const places, room, slots = 8, 4, 2 * int(abiMarkingBoundMARKING_SLOTS)
+	const places, room, slots = 8, 4, 2 * int(ABIMarkingBoundMARKING_SLOTS)
 	return &measuredTable{
-		keys:   sharedArray[abiMeasuredKey]{entries: make([]abiMeasuredKey, places)},
-		counts: sharedArray[abiBlockCounts]{entries: make([]abiBlockCounts, places*slots)},
-		notes:  sharedArray[abiBlockNotes]{entries: make([]abiBlockNotes, room*slots)},
-		flows:  sharedArray[abiFlowState]{entries: make([]abiFlowState, room)},
+		keys:   sharedArray[ABIMeasuredKey]{entries: make([]ABIMeasuredKey, places)},
+		counts: sharedArray[ABIBlockCounts]{entries: make([]ABIBlockCounts, places*slots)},
+		notes:  sharedArray[ABIBlockNotes]{entries: make([]ABIBlockNotes, room*slots)},
+		flows:  sharedArray[ABIFlowState]{entries: make([]ABIFlowState, room)},
 		length: 1e9, numbers: map[string]counted{"red": {number: 3, places: []uint32{2, 5}}},
 	}
 }
 
 // set sets what a CPU counted by the flow's second key, and noted, in the place of a block.
 func (t *measuredTable) set(cpu int, block uint64, counts, notes uint64) {
-	slot := uint32(cpu*int(abiMarkingBoundMARKING_SLOTS)) + uint32(block%uint64(abiMarkingBoundMARKING_SLOTS))
-	t.counts.entries[slot*t.places()+5] = abiBlockCounts{Block: counts, Packets: 10}
-	t.notes.entries[slot*t.room()+3] = abiBlockNotes{Block: uint32(notes), Late: 1}
+	slot := uint32(cpu*int(ABIMarkingBoundMARKING_SLOTS)) + uint32(block%uint64(ABIMarkingBoundMARKING_SLOTS))
+	t.counts.entries[slot*t.places()+5] = ABIBlockCounts{Block: counts, Packets: 10}
+	t.notes.entries[slot*t.room()+3] = ABIBlockNotes{Block: uint32(notes), Late: 1}
 }
 
 // readOnly is what is read of a block.
@@ -33,7 +33,7 @@ func (t *measuredTable) readOnly(block uint64) (c BlockCounts) {
 // TestReplacedBlocks reads a block in whose place a CPU counts a later one already: what is
 // left of it is not complete. Blocks of before, and of a clock that was far ahead, say nothing.
 func TestReplacedBlocks(t *testing.T) {
-	const slots, block = uint64(abiMarkingBoundMARKING_SLOTS), uint64(1<<33 + 6)
+	const slots, block = uint64(ABIMarkingBoundMARKING_SLOTS), uint64(1<<33 + 6)
 	for _, tt := range []struct {
 		name          string
 		counts, notes uint64 // blocks in the place on the second CPU

@@ -12,9 +12,9 @@ import (
 // TestSelectionNumbers checks the numbers by which model.Selections orders flows that compete for
 // packets.
 func TestSelectionNumbers(t *testing.T) {
-	for want, got := range map[abiSelection]abiSelection{
-		1: abiSelectionSELECT_SEGMENTS, 2: abiSelectionSELECT_DESTINATION, 4: abiSelectionSELECT_CLASS,
-		8: abiSelectionSELECT_LABEL, 16: abiSelectionSELECT_INLINE, 32: abiSelectionSELECT_MONITOR,
+	for want, got := range map[ABISelection]ABISelection{
+		1: ABISelectionSELECT_SEGMENTS, 2: ABISelectionSELECT_DESTINATION, 4: ABISelectionSELECT_CLASS,
+		8: ABISelectionSELECT_LABEL, 16: ABISelectionSELECT_INLINE, 32: ABISelectionSELECT_MONITOR,
 	} {
 		if got != want {
 			t.Errorf("%d, want %d", got, want)
@@ -26,7 +26,7 @@ func TestSelectionNumbers(t *testing.T) {
 // of it: not that in which a narrower flow comes or goes, whatever other flows there are.
 func TestSelectionOfTheWholeBlock(t *testing.T) {
 	class, other := uint8(0), uint8(0x20)
-	red, web, video := colouredFlow(1), colouredFlow(1), colouredFlow(1)
+	red, web, video := flowOf(1), flowOf(1), flowOf(1)
 	web.Name, web.TrafficClass, video.Name, video.TrafficClass = "web", &class, "video", &other
 	for _, tt := range []struct {
 		name          string
@@ -42,17 +42,24 @@ func TestSelectionOfTheWholeBlock(t *testing.T) {
 		{"one of two goes, marks are cleared", []model.MeasuredFlow{red, web, video}, []model.MeasuredFlow{red, web}, true, false},
 		{"nothing", []model.MeasuredFlow{red, web}, []model.MeasuredFlow{red, web}, true, true},
 	} {
-		config := func(flows []model.MeasuredFlow) model.NodeConfig {
-			cfg := measuringConfig(flows...)
-			cfg.Measurement.Clear = tt.clear
-			for i := range cfg.Measurement.Flows {
-				cfg.Measurement.Flows[i].Direction = model.DirectionOut
+		config := func(flows []model.MeasuredFlow) model.Measurement {
+			cfg := measurementOf(flows...)
+			cfg.Clear = tt.clear
+			for i := range cfg.Flows {
+				cfg.Flows[i].Direction = model.DirectionOut
 			}
 			return cfg
 		}
-		p := loadPrograms(t, config(tt.before), 1, fixedTime, hookEgressTC)
-		table := p.site.own.measured
-		was := p.counts(t, red.Name, 0).Selection
+		shared, table := opened(t, config(tt.before))
+		counts := func(block uint64) (found BlockCounts) {
+			table.read(block, nil, func(c BlockCounts) {
+				if c.Flow == red.Name {
+					found = c
+				}
+			})
+			return found
+		}
+		was := counts(0).Selection
 		for number := range table.flows.entries { // as if it had been counted for long
 			table.flows.entries[number].Since = 1
 		}
@@ -61,12 +68,12 @@ func TestSelectionOfTheWholeBlock(t *testing.T) {
 			table.numbers[name] = at
 		}
 		began := time.Now()
-		p.measure(t, config(tt.after))
-		block, now := uint64(began.UnixNano())/uint64(time.Second), p.counts(t, red.Name, uint64(time.Now().UnixNano())/uint64(time.Second))
-		if before, after := p.counts(t, red.Name, block), p.counts(t, red.Name, now.Block+1); before.Complete != tt.same || now.Complete != tt.same || !after.Complete {
+		change(t, shared, table, config(tt.after))
+		block, now := uint64(began.UnixNano())/uint64(time.Second), counts(uint64(time.Now().UnixNano())/uint64(time.Second))
+		if before, after := counts(block), counts(now.Block+1); before.Complete != tt.same || now.Complete != tt.same || !after.Complete {
 			t.Errorf("%s: complete %v, then %v, then %v", tt.name, before.Complete, now.Complete, after.Complete)
 		}
-		if was == now.Selection != tt.same || !now.Selection.Known() || now.Selection != config(tt.after).Measurement.Selections()[0] {
+		if was == now.Selection != tt.same || !now.Selection.Known() || now.Selection != config(tt.after).Selections()[0] {
 			t.Errorf("%s: %+v, before %+v", tt.name, now.Selection, was)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // measuring is the measured flows of a generation, and how they are marked.
 type measuring struct {
-	marking abiMarking // without seeds, room and places
+	marking ABIMarking // without seeds, room and places
 	flows   []selectedFlow
 	seeds   [2]uint64 // of the keys, once they are made
 }
@@ -53,13 +53,19 @@ func (m *measuring) room() uint32 { return max(powerOfTwo(uint(len(m.flows))), f
 
 // insertsMark reports whether packets that leave get the AltMark option.
 func (m *measuring) insertsMark() bool {
-	return m.marking.Carrier == uint8(abiCarrierCARRIER_OPTION) && m.marking.Selected[abiDirectionDIRECTION_OUT] > 0
+	return m.marking.Carrier == uint8(ABICarrierCARRIER_OPTION) && m.marking.Selected[ABIDirectionDIRECTION_OUT] > 0
 }
+
+// any reports whether some flow is measured.
+func (m *measuring) any() bool { return len(m.flows) > 0 }
+
+// arrive reports whether some flow is measured where its packets arrive.
+func (m *measuring) arrive() bool { return m.marking.Selected[ABIDirectionDIRECTION_IN] > 0 }
 
 // clears reports whether packets from a flow's source that are of no flow lose their
 // mark.
 func (m *measuring) clears(f *selectedFlow) bool {
-	return m.marking.Clears != 0 && f.direction == uint32(abiDirectionDIRECTION_OUT)
+	return m.marking.Clears != 0 && f.direction == uint32(ABIDirectionDIRECTION_OUT)
 }
 
 // each visits the keys of all flows, after hash.
@@ -128,8 +134,8 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 	}
 	cfg = cfg.WithDefaults()
 	k := cfg.Marking
-	m.marking = abiMarking{
-		Length: uint64(cfg.Block), Guard: uint64(cfg.Guard), Carrier: uint8(abiCarrierCARRIER_CLASS), Mask: k.Mask, Octet: k.Octet,
+	m.marking = ABIMarking{
+		Length: uint64(cfg.Block), Guard: uint64(cfg.Guard), Carrier: uint8(ABICarrierCARRIER_CLASS), Mask: k.Mask, Octet: k.Octet,
 		Unmarked: k.None, Values: [4]uint8{k.Colours[0], k.Colours[1]}, Clears: boolean(cfg.Clear), Sums: boolean(cfg.MeanDelay),
 	}
 	if k.Delay != nil {
@@ -138,12 +144,12 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 	classMask := uint8(0xfc) // DSCP
 	switch k.Carrier {
 	case model.CarrierArgument:
-		m.marking.Carrier = uint8(abiCarrierCARRIER_ARGUMENT)
+		m.marking.Carrier = uint8(ABICarrierCARRIER_ARGUMENT)
 		var argument [16]byte
 		argument[k.Octet] = k.Mask
 		m.marking.Argument = addressWords(netip.AddrFrom16(argument))
 	case model.CarrierOption:
-		m.marking.Carrier, m.marking.Header = uint8(abiCarrierCARRIER_OPTION), nextDestination
+		m.marking.Carrier, m.marking.Header = uint8(ABICarrierCARRIER_OPTION), nextDestination
 		if k.HopByHop {
 			m.marking.Header = nextHopByHop
 		}
@@ -151,7 +157,7 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 		classMask &^= k.Mask
 	}
 	m.marking.ClassMask = be32(uint32(classMask) << 20)
-	var used [abiDirectionNUM_DIRECTIONS][]uint8
+	var used [ABIDirectionNUM_DIRECTIONS][]uint8
 	selections := cfg.Selections()
 	for i, f := range cfg.Flows {
 		s := m.selected(f)
@@ -163,44 +169,44 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 	}
 	for d, list := range used {
 		slices.SortFunc(list, moreSpecific)
-		m.marking.Selected[d] = uint8(copy(m.marking.Selections[d*int(abiMarkingBoundMARKING_SELECTIONS):][:abiMarkingBoundMARKING_SELECTIONS], list))
+		m.marking.Selected[d] = uint8(copy(m.marking.Selections[d*int(ABIMarkingBoundMARKING_SELECTIONS):][:ABIMarkingBoundMARKING_SELECTIONS], list))
 	}
 	return m
 }
 
 // moreSpecific orders selections: those by more fields come first.
 func moreSpecific(a, b uint8) int {
-	const inline = uint8(abiSelectionSELECT_INLINE)
+	const inline = uint8(ABISelectionSELECT_INLINE)
 	return cmp.Or(cmp.Compare(bits.OnesCount8(b&^inline), bits.OnesCount8(a&^inline)), cmp.Compare(a, b))
 }
 
 func (m *measuring) selected(f model.MeasuredFlow) selectedFlow {
-	s := selectedFlow{name: f.Name, direction: uint32(abiDirectionDIRECTION_IN), selection: uint8(abiSelectionSELECT_SEGMENTS), source: addressWords(f.Source)}
+	s := selectedFlow{name: f.Name, direction: uint32(ABIDirectionDIRECTION_IN), selection: uint8(ABISelectionSELECT_SEGMENTS), source: addressWords(f.Source)}
 	if f.Direction == model.DirectionOut {
-		s.direction = uint32(abiDirectionDIRECTION_OUT)
+		s.direction = uint32(ABIDirectionDIRECTION_OUT)
 	}
 	s.monitor = f.FlowMonID()
 	path, word := f.Path, uint32(0)
 	if path.Mode == srv6.ModeInline {
 		path.Destination = f.Destination
 		if !f.Destination.IsValid() {
-			s.selection |= uint8(abiSelectionSELECT_INLINE)
+			s.selection |= uint8(ABISelectionSELECT_INLINE)
 		}
 	} else if f.Destination.IsValid() {
-		s.selection |= uint8(abiSelectionSELECT_DESTINATION)
+		s.selection |= uint8(ABISelectionSELECT_DESTINATION)
 		s.destination = addressWords(f.Destination)
 	}
 	if f.TrafficClass != nil {
-		s.selection |= uint8(abiSelectionSELECT_CLASS)
+		s.selection |= uint8(ABISelectionSELECT_CLASS)
 		word |= be32(uint32(*f.TrafficClass)<<20) & m.marking.ClassMask
 	}
 	if f.FlowLabel != nil {
-		s.selection |= uint8(abiSelectionSELECT_LABEL)
+		s.selection |= uint8(ABISelectionSELECT_LABEL)
 		word |= be32(*f.FlowLabel & 0xfffff)
 	}
 	s.classLabel = word
 	if f.SelectedByFlowMonID() {
-		s.selection ^= uint8(abiSelectionSELECT_SEGMENTS | abiSelectionSELECT_MONITOR)
+		s.selection ^= uint8(ABISelectionSELECT_SEGMENTS | ABISelectionSELECT_MONITOR)
 		s.forms = [][][2]uint64{nil}
 		return s
 	}
@@ -208,7 +214,7 @@ func (m *measuring) selected(f model.MeasuredFlow) selectedFlow {
 		list := make([][2]uint64, 0, len(form))
 		for i, sid := range form {
 			words := addressWords(sid)
-			if i == 0 && s.selection&uint8(abiSelectionSELECT_INLINE) == 0 {
+			if i == 0 && s.selection&uint8(ABISelectionSELECT_INLINE) == 0 {
 				words[0] &^= m.marking.Argument[0]
 				words[1] &^= m.marking.Argument[1]
 			}
@@ -232,7 +238,7 @@ func mix(hash, word uint64) uint64 {
 
 // key is the hash by which programs find a flow.
 func (s *selectedFlow) key(seeds [2]uint64, selection uint8, form [][2]uint64) segmentKey {
-	const words = uint8(abiSelectionSELECT_CLASS | abiSelectionSELECT_LABEL)
+	const words = uint8(ABISelectionSELECT_CLASS | ABISelectionSELECT_LABEL)
 	head, tail := seeds[0]^(uint64(selection)<<8|uint64(s.direction)), seeds[1]
 	add := func(words [2]uint64) {
 		words[0] += words[1] * segmentSpread
@@ -240,13 +246,13 @@ func (s *selectedFlow) key(seeds [2]uint64, selection uint8, form [][2]uint64) s
 		head, tail = mix(head, words[0]), mix(tail, words[1])
 	}
 	add(s.source)
-	if selection&uint8(abiSelectionSELECT_DESTINATION) != 0 {
+	if selection&uint8(ABISelectionSELECT_DESTINATION) != 0 {
 		add(s.destination)
 	}
 	if selection&words != 0 {
 		head = mix(head, uint64(s.classLabel))
 	}
-	if selection&uint8(abiSelectionSELECT_MONITOR) != 0 {
+	if selection&uint8(ABISelectionSELECT_MONITOR) != 0 {
 		head = mix(head, uint64(s.monitor))
 	}
 	for _, sid := range form {

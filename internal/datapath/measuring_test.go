@@ -20,7 +20,7 @@ func TestTwoFlowsOfOneKey(t *testing.T) {
 	markings := []model.Marking{model.DefaultMarking(), {Carrier: model.CarrierArgument, Octet: 15, Mask: 0x03, Colours: [2]uint8{1, 2}}, model.OptionMarking(false)}
 	same, different := 0, 0
 	for range 20_000 {
-		cfg := measuringConfig(someFlow(random, "a"), someFlow(random, "b"))
+		cfg := model.NodeConfig{ID: 2, IDWide: 2, Measurement: measurementOf(someFlow(random, "a"), someFlow(random, "b"))}
 		cfg.Measurement.Marking = markings[random.IntN(len(markings))]
 		err := cfg.Validate()
 		if err != nil && (strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), `flow "a" selects the same packets`)) {

@@ -444,12 +444,12 @@ func TestIngressMutations(t *testing.T) {
 				if !bytes.Equal(out, want) {
 					t.Errorf("%v:\n%swant\n%s", program.Type(), hex.Dump(out), hex.Dump(want))
 				}
-				counters := map[abiCounter]uint64{abiCounterCOUNTER_INGRESS + abiCounter(m.outcome): 1}
+				counters := map[ABICounter]uint64{ABICounterCOUNTER_INGRESS + ABICounter(m.outcome): 1}
 				if m.also != 0 {
-					counters[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(m.also)] = 1
+					counters[ABICounterCOUNTER_INGRESS_OPTIONS+ABICounter(m.also)] = 1
 				}
 				if m.records > 0 {
-					counters[abiCounterCOUNTER_RECORDS_WRITTEN] = m.records
+					counters[ABICounterCOUNTER_RECORDS_WRITTEN] = m.records
 				}
 				if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counters) {
 					t.Errorf("%v: counters moved by %v, want %v (%s)", program.Type(), got, counters, m.outcome)
@@ -464,10 +464,10 @@ func TestIngressMutations(t *testing.T) {
 
 // TestOutcomes compares the programs' numbers with the public ones.
 func TestOutcomes(t *testing.T) {
-	if int(abiOutcomeNUM_OUTCOMES) != int(model.NumOutcomes) {
-		t.Fatalf("%d outcomes, want %d", abiOutcomeNUM_OUTCOMES, model.NumOutcomes)
+	if int(ABIOutcomeNUM_OUTCOMES) != int(model.NumOutcomes) {
+		t.Fatalf("%d outcomes, want %d", ABIOutcomeNUM_OUTCOMES, model.NumOutcomes)
 	}
-	spec, err := loadAbi()
+	spec, err := LoadABI()
 	if err != nil {
 		t.Fatal(err)
 	}

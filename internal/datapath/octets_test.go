@@ -133,12 +133,12 @@ func TestEveryOctet(t *testing.T) {
 		p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
 		for _, hook := range []struct {
 			program *ebpf.Program
-			base    abiCounter
+			base    ABICounter
 			arrived model.IfIndex
 		}{
-			{p.xdp, abiCounterCOUNTER_INGRESS, 0},
-			{p.tcIn, abiCounterCOUNTER_INGRESS, 0},
-			{p.tcOut, abiCounterCOUNTER_EGRESS, 2},
+			{p.xdp, ABICounterCOUNTER_INGRESS, 0},
+			{p.tcIn, ABICounterCOUNTER_INGRESS, 0},
+			{p.tcOut, ABICounterCOUNTER_EGRESS, 2},
 		} {
 			c := newComparison(t, cfg, p, hook.program, hook.base, !l.unwanted)
 			l.everyOctet(t, func(group [][]byte) {

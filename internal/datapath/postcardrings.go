@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const postcardHead = uint32(abiPostcardBoundPOSTCARD_HEAD)
+const postcardHead = uint32(ABIPostcardBoundPOSTCARD_HEAD)
 
 // Bounds of the rings of postcards: postcards of one CPU, and bytes of all CPUs.
 const (
@@ -52,7 +52,7 @@ func postcardRoomOn(cpus int) uint32 {
 // in memory that programs and agent share.
 type postcardRings struct {
 	memory  []byte
-	entries []abiPostcard
+	entries []ABIPostcard
 	room    uint64 // postcards of a CPU
 }
 
@@ -66,7 +66,7 @@ func newPostcardRings(m *ebpf.Map) (*postcardRings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map the rings of postcards: %w", err)
 	}
-	return &postcardRings{memory: memory, entries: unsafe.Slice((*abiPostcard)(unsafe.Pointer(&memory[0])), entries), room: uint64(room)}, nil
+	return &postcardRings{memory: memory, entries: unsafe.Slice((*ABIPostcard)(unsafe.Pointer(&memory[0])), entries), room: uint64(room)}, nil
 }
 
 // close must not be called while a CPU's postcards are read.
@@ -77,10 +77,10 @@ func (r *postcardRings) close() {
 	}
 }
 
-func (r *postcardRings) of(cpu int) (head *abiPostcardHead, cards []abiPostcard) {
+func (r *postcardRings) of(cpu int) (head *ABIPostcardHead, cards []ABIPostcard) {
 	stride := int(postcardHead) + int(r.room)
 	all := r.entries[cpu*stride:][:stride]
-	return (*abiPostcardHead)(unsafe.Pointer(&all[0])), all[postcardHead:]
+	return (*ABIPostcardHead)(unsafe.Pointer(&all[0])), all[postcardHead:]
 }
 
 // waiting reports whether a CPU has postcards that were not read.
@@ -97,7 +97,7 @@ const postcardsAtOnce = 64
 
 // read passes on postcards of a CPU, at most postcardsAtOnce, and returns how many.
 // They are valid until take returns.
-func (r *postcardRings) read(cpu int, take func([]abiPostcard)) int {
+func (r *postcardRings) read(cpu int, take func([]ABIPostcard)) int {
 	if r == nil {
 		return 0
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 )
@@ -44,8 +45,8 @@ func TestPostcardRingIsFull(t *testing.T) {
 			number++
 		}
 		counts := moved(before, p.snapshotCounters(t))
-		if counts[abiCounterCOUNTER_POSTCARDS] != postcardRoom || counts[abiCounterCOUNTER_RECORDS_LOST] != more {
-			t.Errorf("%d written, %d lost", counts[abiCounterCOUNTER_POSTCARDS], counts[abiCounterCOUNTER_RECORDS_LOST])
+		if counts[ABICounterCOUNTER_POSTCARDS] != postcardRoom || counts[ABICounterCOUNTER_RECORDS_LOST] != more {
+			t.Errorf("%d written, %d lost", counts[ABICounterCOUNTER_POSTCARDS], counts[ABICounterCOUNTER_RECORDS_LOST])
 		}
 		got := numbers(p.readSamples(t).postcards)
 		if len(got) != int(postcardRoom) {
@@ -73,7 +74,7 @@ func TestPostcardReaderIsKilled(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		p.site.cards.Load().read(0, func([]abiPostcard) { panic("killed") })
+		p.site.cards.Load().read(0, func([]ABIPostcard) { panic("killed") })
 	}()
 	if got := numbers(p.readSamples(t).postcards); len(got) != 10 || got[0] != 0 {
 		t.Errorf("read %v", got)
@@ -97,16 +98,16 @@ func TestPostcardRingIsDamaged(t *testing.T) {
 // TestPostcardsWakeTheirReader waits without polling.
 func TestPostcardsWakeTheirReader(t *testing.T) {
 	p, export := exportingEvery(t)
-	rings, err := openRings(p.maps[mapRecords], &p.site.cards)
+	list, err := openRings(p.maps[mapRecords], &p.site.cards)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeRings(rings)
+	defer closeRings(list)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	came, ended := make(chan time.Time, mostPostcards), make(chan error, 1)
+	came, ended := make(chan time.Time, p.site.set.node.PostcardRoom), make(chan error, 1)
 	go func() {
-		ended <- rings[0].serve(ctx, func() time.Duration { return 0 }, taker{
+		ended <- list[0].serve(ctx, func() time.Duration { return 0 }, taker{
 			sample:    func([]byte, time.Duration) {},
 			postcards: func([]Postcard) { came <- time.Now() },
 		})
@@ -123,7 +124,7 @@ func TestPostcardsWakeTheirReader(t *testing.T) {
 		t.Error("many postcards did not wake the reader")
 	}
 	cancel()
-	if err := rings[0].poke(); err != nil {
+	if err := list[0].poke(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
@@ -153,19 +154,11 @@ func TestExportRateIsShared(t *testing.T) {
 		}
 	}
 	windows := uint64(time.Since(began)>>27) + 2
-	sent := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_POSTCARDS]
+	sent := moved(before, p.snapshotCounters(t))[ABICounterCOUNTER_POSTCARDS]
 	if sent > windows*rate || sent < rate {
 		t.Errorf("%d postcards in %d windows of %d", sent, windows, rate)
 	}
-	if p.readSamples(t); moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_POSTCARDS_SUPPRESSED] == 0 {
+	if p.readSamples(t); moved(before, p.snapshotCounters(t))[ABICounterCOUNTER_POSTCARDS_SUPPRESSED] == 0 {
 		t.Error("the rate was never reached")
-	}
-}
-
-func TestPostcardRoom(t *testing.T) {
-	for cpus, want := range map[int]uint32{1: 32768, 2: 32768, 42: 32768, 64: 16384, 128: 8192, 256: 4096, 1024: 2048, 8192: 2048} {
-		if got := postcardRoomOn(cpus); got != want {
-			t.Errorf("with %d CPUs: %d postcards each, want %d", cpus, got, want)
-		}
 	}
 }

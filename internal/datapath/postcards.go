@@ -25,25 +25,25 @@ type Samples struct {
 
 const (
 	kindSize       = 4
-	postcardSize   = int(unsafe.Sizeof(abiPostcard{}))
-	flowSampleSize = int(unsafe.Sizeof(abiFlowSample{}))
+	postcardSize   = int(unsafe.Sizeof(ABIPostcard{}))
+	flowSampleSize = int(unsafe.Sizeof(ABIFlowSample{}))
 )
 
 // take passes a sample to the function for its kind; false means that the sample
 // is invalid.
-func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flowTable) bool {
+func (s Samples) take(sample []byte, taiOffset time.Duration, table func() *flowTable) bool {
 	if len(sample) < kindSize {
 		return false
 	}
-	switch kind := abiSampleKind(*(*uint32)(unsafe.Pointer(&sample[0]))); {
-	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
-		flows().handedOver((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
-	case kind == abiSampleKindSAMPLE_RECORD || kind == abiSampleKindSAMPLE_LOOPBACK:
+	switch kind := ABISampleKind(*(*uint32)(unsafe.Pointer(&sample[0]))); {
+	case kind == ABISampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
+		table().handedOver((*ABIFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
+	case kind == ABISampleKindSAMPLE_RECORD || kind == ABISampleKindSAMPLE_LOOPBACK:
 		record, ok := decodeRecord(sample, taiOffset)
 		if !ok {
 			return false
 		}
-		if kind == abiSampleKindSAMPLE_RECORD {
+		if kind == ABISampleKindSAMPLE_RECORD {
 			s.Record(record)
 		} else {
 			s.Loopback(record)
@@ -55,7 +55,7 @@ func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flow
 }
 
 // decodePostcard fills in every field; a whole Postcard would be copied.
-func decodePostcard(c *Postcard, raw *abiPostcard, taiOffset time.Duration) {
+func decodePostcard(c *Postcard, raw *ABIPostcard, taiOffset time.Duration) {
 	key := &raw.Key
 	c.Time = time.Unix(0, int64(raw.Time)-int64(taiOffset)).UTC()
 	c.Role, c.Ingress, c.Egress = model.NodeRole(key.Role), model.IfIndex(key.Ingress), model.IfIndex(key.Egress)

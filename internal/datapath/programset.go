@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -28,8 +29,8 @@ type variant struct {
 // tables of two generations: the one in use, and the previous one, which the next
 // one replaces.
 type programSet struct {
-	node     abiNodeConfig // as compiled
-	loaded   abiNodeConfig // as loaded, with this set's keys
+	node     ABINodeConfig // as compiled
+	loaded   ABINodeConfig // as loaded, with this set's keys
 	capacity capacity
 	maps     mapSet // tables that belong to the set
 	all      mapSet // also those that outlive the set
@@ -41,13 +42,16 @@ type programSet struct {
 }
 
 // newProgramSet makes the maps for a generation. Programs are loaded on demand.
-func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (*programSet, error) {
+func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (_ *programSet, err error) {
 	s := &programSet{
 		node: g.node, loaded: g.node, capacity: g.needs().rounded(),
 		maps: make(mapSet), all: make(mapSet), programs: make(map[variant]*ebpf.Program),
 		slots: make(map[model.IfIndex]uint32), quiet: make(chan struct{}),
 	}
 	close(s.quiet)
+	var made undo.Stack
+	defer made.OnError(&err)
+	made.AddClose(s.close)
 	for i := range s.loaded.HashKeys {
 		s.loaded.HashKeys[i] = rand.Uint64()
 	}
@@ -70,7 +74,6 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 		}
 		m, err := ebpf.NewMap(spec)
 		if err != nil {
-			s.close()
 			return nil, fmt.Errorf("create map %s: %w", name, err)
 		}
 		s.maps[name], s.all[name] = m, m
@@ -79,7 +82,6 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 		s.all[name] = m
 	}
 	if s.memory, err = unix.Mmap(s.maps[mapState].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		s.close()
 		return nil, fmt.Errorf("map the state of the tables: %w", err)
 	}
 	return s, nil
@@ -112,7 +114,7 @@ func (s *programSet) slotsWith(g *generation) uint32 {
 
 // isCompiledFor reports whether programs with the set's constants treat packets
 // as programs compiled for node would. An extra feature only finds nothing to do.
-func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
+func (s *programSet) isCompiledFor(node ABINodeConfig) bool {
 	have := s.node
 	for _, feature := range []struct{ have, needed *uint8 }{
 		{&have.HasEdges, &node.HasEdges}, {&have.HasSources, &node.HasSources}, {&have.HasRemovals, &node.HasRemovals},
@@ -128,7 +130,7 @@ func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
 	return have == node
 }
 
-func (s *programSet) state() *abiState { return (*abiState)(unsafe.Pointer(&s.memory[0])) }
+func (s *programSet) state() *ABIState { return (*ABIState)(unsafe.Pointer(&s.memory[0])) }
 
 // other is the half that packets do not use.
 func (s *programSet) other() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
@@ -263,7 +265,7 @@ func (s *programSet) write(g *generation, half uint32, fast func(compiledInterfa
 		return err
 	}
 	tables := &s.state().Tables[half]
-	*tables = abiTables{
+	*tables = ABITables{
 		NamespaceHash: g.namespaceHash.abi(), NamespaceBase: half * s.capacity.namespaceIndex,
 		InterfaceHash: g.interfaceHash.abi(), InterfaceBase: half * s.capacity.interfaceTable,
 		CollectorBits: g.exporting.collectorBits(), Half: half,

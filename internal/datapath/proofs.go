@@ -12,79 +12,19 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // numberUnit is how many nanoseconds of UTC a number stands for. Numbers are behind the time
 // unless there are more than 62 million packets in each second, so a node that starts again
 // without its maps begins beyond the numbers that it has given.
-const numberUnit = int64(abiProofBoundPROOF_UNIT)
+const numberUnit = int64(ABIProofBoundPROOF_UNIT)
 
 // numberWindow is how many numbers a verifying node's words hold.
-const numberWindow = uint64(abiProofBoundPROOF_WORDS) << abiProofBoundPROOF_WORD_BITS
-
-// proving is the proofs of a generation.
-type proving struct {
-	profiles []uint64 // of the namespaces, in their order; 0: no proof
-	inserts  bool     // some encapsulation has a proof
-}
-
-func compileProving(cfg model.NodeConfig) (x proving) {
-	x.profiles = make([]uint64, len(cfg.Namespaces))
-	for i, ns := range cfg.Namespaces {
-		if ns.Proof != nil && ns.Proof.Key != nil {
-			x.profiles[i] = slotName(ns.Proof.Key.Profile)
-		}
-	}
-	for _, e := range cfg.Encapsulations {
-		for _, o := range e.Options {
-			x.inserts = x.inserts || o.Proof != nil
-		}
-	}
-	return x
-}
-
-// slotName names a profile in the map; 0 is a free slot, and profiles are below 2^61.
-func slotName(profile uint64) uint64 { return profile | 1<<63 }
-
-func (x proving) any() bool {
-	for _, profile := range x.profiles {
-		if profile != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// constants sets the read-only data of programs.
-func (x proving) constants(node *abiNodeConfig) {
-	node.HasProofs, node.InsertsProofs = boolean(x.any()), boolean(x.inserts)
-}
-
-// compileProof fills in what the programs need of a namespace's proof, but for its slot.
-func compileProof(proof *model.Proof, out *abiIoamNamespace) {
-	if proof == nil || proof.Key == nil {
-		return
-	}
-	out.ProofFactor, out.ProofSummand = proof.Key.Terms()
-	out.ProofAhead = uint64(proof.MostAhead())
-	out.Proof = uint8(abiProofRolePROOF_UPDATES)
-	if proof.Key.Verifies() {
-		out.Proof, out.ProofSecret = uint8(abiProofRolePROOF_VERIFIES), proof.Key.Secret()
-		out.ProofDrops = boolean(proof.DropRejected)
-	}
-}
-
-// appendProof appends one option, and lists what differs per packet.
-func appendProof(header []byte, o model.ProofOption, p *abiPatch) []byte {
-	header = append(header, uint8(ioam.OptionIOAM), 2+ioam.ProofLen, 0, uint8(ioam.IOAMProofOfTransit))
-	p.Kind, p.Proof = uint8(abiOptionKindKIND_POT), uint16(len(header))
-	return ioam.ProofOfTransit{Namespace: o.Namespace}.Append(header)
-}
+const numberWindow = uint64(ABIProofBoundPROOF_WORDS) << ABIProofBoundPROOF_WORD_BITS
 
 // assignProofs finds the slot of each profile, so that its numbers continue, or takes
 // one that neither this generation nor the running one uses. There are enough for both.
-func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
+func assignProofs(g *generation, proofs *ebpf.Map, running *generation) error {
 	if !g.proving.any() {
 		return nil
 	}
@@ -123,7 +63,7 @@ func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
 // readSlots reads which profile has each slot, 0 for none.
 func readSlots(proofs *ebpf.Map) ([]uint64, error) {
 	slots := make([]uint64, proofs.MaxEntries())
-	var entry abiProof
+	var entry ABIProof
 	for slot := range slots {
 		if err := proofs.Lookup(uint32(slot), &entry); err != nil {
 			return nil, fmt.Errorf("read map %s: %w", mapProofs, err)
@@ -153,7 +93,7 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 // beginProof gives a slot that no program uses to a profile.
 func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
 	now := time.Now().UnixNano()
-	if err := proofs.Put(slot, abiProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
+	if err := proofs.Put(slot, ABIProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapProofs, err)
 	}
 	return nil
@@ -170,13 +110,13 @@ func (d *Datapath) FollowClock() error {
 	}
 	defer d.applying.Unlock()
 	if proofs := d.tables.maps[mapProofs]; proofs != nil {
-		return followClock(proofs, d.running().mostAhead(), now)
+		return followClock(proofs, aheadOf(d.running()), now)
 	}
 	return nil
 }
 
-// mostAhead is how far numbers of profiles may be ahead of the clock.
-func (g *generation) mostAhead() map[uint64]time.Duration {
+// aheadOf is how far numbers of profiles may be ahead of the clock.
+func aheadOf(g *generation) map[uint64]time.Duration {
 	if g == nil {
 		return nil
 	}
@@ -190,7 +130,7 @@ func (g *generation) mostAhead() map[uint64]time.Duration {
 // followClock does so in memory that programs share, word by word. A number that a program
 // takes while the next one is raised is below those that follow.
 func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) error {
-	const next, size = 8, int64(unsafe.Sizeof(abiProof{})) // offset of Next
+	const next, size = 8, int64(unsafe.Sizeof(ABIProof{})) // offset of Next
 	memory, err := proofs.Memory()
 	if err != nil {
 		return fmt.Errorf("map the numbers of proofs: %w", err)

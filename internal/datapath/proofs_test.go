@@ -118,10 +118,10 @@ func (p *programs) forgetProofs(t testing.TB, cfg model.NodeConfig, node *refere
 		t.Fatal(err)
 	}
 	for slot, profile := range slots {
-		if err := m.Put(uint32(slot), abiProof{Profile: profile, Next: firstNumber}); err != nil {
+		if err := m.Put(uint32(slot), ABIProof{Profile: profile, Next: firstNumber}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.maps[mapProofBlocks].Put(uint32(slot), make([]abiProofBlock, ebpf.MustPossibleCPU())); err != nil {
+		if err := p.maps[mapProofBlocks].Put(uint32(slot), make([]ABIProofBlock, ebpf.MustPossibleCPU())); err != nil {
 			t.Fatal(err)
 		}
 	}

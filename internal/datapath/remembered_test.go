@@ -58,13 +58,13 @@ func TestLastFlow(t *testing.T) {
 	})
 	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
 	for _, program := range []*ebpf.Program{p.xdp, p.tcIn} { // ends of tunnels
-		c := newComparison(t, cfg, p, program, abiCounterCOUNTER_INGRESS, true)
+		c := newComparison(t, cfg, p, program, ABICounterCOUNTER_INGRESS, true)
 		turns(t, flowFrame(craft.IPv6InIPv6, inner), func(frame []byte) bool {
 			_, same := c.compare(t, frame, 0)
 			return same
 		}, func() { c.exports.compareFlows(t, p) })
 	}
-	c := newComparison(t, cfg, p, p.tcOut, abiCounterCOUNTER_EGRESS, true)
+	c := newComparison(t, cfg, p, p.tcOut, ABICounterCOUNTER_EGRESS, true)
 	arrived := model.IfIndex(2)
 	compare := func(frame []byte) bool {
 		_, same := c.compare(t, frame, arrived)
@@ -98,10 +98,10 @@ func TestLastFlowForwarded(t *testing.T) {
 const nextHopMark = 0xee
 
 // changeNextHops changes every set of remembered next hops.
-func (p *programs) changeNextHops(t *testing.T, change func(*abiNextHopSet)) {
+func (p *programs) changeNextHops(t *testing.T, change func(*ABINextHopSet)) {
 	t.Helper()
 	for index := range p.maps[mapNextHops].MaxEntries() {
-		var set abiNextHopSet
+		var set ABINextHopSet
 		if err := p.maps[mapNextHops].Lookup(index, &set); err != nil {
 			t.Fatal(err)
 		}
@@ -201,9 +201,9 @@ func (n nextHops) everyBit(t *testing.T) {
 func (n nextHops) mark(t *testing.T) {
 	t.Helper()
 	for range 10 {
-		n.p.changeNextHops(t, func(s *abiNextHopSet) { *s = abiNextHopSet{} })
+		n.p.changeNextHops(t, func(s *ABINextHopSet) { *s = ABINextHopSet{} })
 		n.isMarked(t, n.frame)
-		n.p.changeNextHops(t, func(s *abiNextHopSet) {
+		n.p.changeNextHops(t, func(s *ABINextHopSet) {
 			for i := range s.Ways {
 				s.Ways[i].Macs[0] = nextHopMark * 0x01010101
 			}

@@ -116,43 +116,6 @@ func closeRings(rings []*ring) {
 	}
 }
 
-// ReadSamples passes on what programs write until the context ends. Samples of
-// one kind and CPU come in order. While records are not wanted, it reads what is left, and
-// then stops polling.
-func (d *Datapath) ReadSamples(ctx context.Context, to Samples) error {
-	rings, err := openRings(d.shared[mapRecords], &d.cards)
-	if err != nil {
-		return err
-	}
-	defer closeRings(rings)
-	for _, r := range rings {
-		r.asked = &d.reading.asked
-	}
-	d.reading.rings.Store(&rings)
-	defer d.reading.rings.Store(nil)
-	return readRings(ctx, rings, d.demand, d.taiOffset, d.taking(to))
-}
-
-// ReadWaiting passes on what programs have written and ReadSamples has not read,
-// including what they are writing now. It is for the end, after ReadSamples has
-// returned and records are no longer wanted.
-func (d *Datapath) ReadWaiting(to Samples) error {
-	rings, err := openRings(d.shared[mapRecords], &d.cards)
-	if err != nil {
-		return err
-	}
-	defer closeRings(rings)
-	time.Sleep(flowSettling)
-	return readWaiting(rings, d.taiOffset(), d.taking(to))
-}
-
-func (d *Datapath) taking(to Samples) taker {
-	return taker{
-		sample:    func(sample []byte, offset time.Duration) { to.take(sample, offset, d.flowTable) },
-		postcards: to.Postcards,
-	}
-}
-
 // taker takes what rings hold.
 type taker struct {
 	sample    func(sample []byte, taiOffset time.Duration)
@@ -290,7 +253,7 @@ func (r *ring) empty(ctx context.Context, offset func() time.Duration, to taker)
 }
 
 func (r *ring) readPostcards(ctx context.Context, taiOffset time.Duration, to taker) {
-	take := func(raw []abiPostcard) {
+	take := func(raw []ABIPostcard) {
 		for i := range raw {
 			decodePostcard(&r.batch[i], &raw[i], taiOffset)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -105,7 +106,7 @@ func (s *site) open(g *generation, index model.IfIndex) error {
 	s.in = g.interfaces[i]
 	if s.kept == nil {
 		var own *tables
-		if s.kept, own, err = g.keep(specs); err != nil {
+		if s.kept, own, err = keep(g, specs); err != nil {
 			return err
 		}
 		s.flows = own.flows
@@ -148,18 +149,15 @@ func (s *site) close() {
 }
 
 // keep makes the maps that outlive a generation, unpinned.
-func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tables, err error) {
+func keep(g *generation, specs map[string]*ebpf.MapSpec) (all mapSet, own *tables, err error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, nil, fmt.Errorf("count CPUs: %w", err)
 	}
 	all = make(mapSet)
-	defer func() {
-		if err != nil {
-			all.close()
-			all = nil
-		}
-	}()
+	var made undo.Stack
+	defer made.OnError(&err)
+	made.AddClose(func() { all.close(); all = nil })
 	for _, name := range sharedMaps {
 		spec := specs[name].Copy()
 		if name == mapRecords {
@@ -180,7 +178,7 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 	if err := keyEdges(all[mapE2EClock]); err != nil {
 		return all, nil, err
 	}
-	if _, _, err := g.assignFrequencies(all); err != nil {
+	if _, _, err := assignFrequencies(g, all); err != nil {
 		return all, nil, err
 	}
 	if err := beginFlows(all[mapFlowClock]); err != nil {
@@ -191,10 +189,10 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 		return all, nil, err
 	}
 	maps.Copy(all, own.maps)
-	if err := g.assignProofs(own.maps[mapProofs], nil); err != nil {
+	if err := assignProofs(g, own.maps[mapProofs], nil); err != nil {
 		return all, own, err
 	}
-	change, err := g.measure(all, own, none, false)
+	change, err := g.measuring.begin(all, own.measured, none.measured, digestOf(countingAt(g)), false)
 	if err == nil {
 		change.finish()
 	}
@@ -207,7 +205,7 @@ func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 
 // Forwarding gives access to the state of fast forwarding. It serves no
 // interface, so Entrances must not be called.
-func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.site.kept) }
+func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.site.kept, nil) }
 
 // SetRecordsWanted sets whether records have a reader; at first, they do.
 func (r *Runner) SetRecordsWanted(wanted bool) error {
@@ -271,14 +269,14 @@ func mapMemory(m *ebpf.Map) (uint64, error) {
 
 // ReadSamples passes on what programs write until the context ends.
 func (r *Runner) ReadSamples(ctx context.Context, to Samples) error {
-	rings, err := openRings(r.site.kept[mapRecords], &r.site.cards)
+	all, err := openRings(r.site.kept[mapRecords], &r.site.cards)
 	if err != nil {
 		return err
 	}
-	defer closeRings(rings)
+	defer closeRings(all)
 	wish := newDemand()
 	wish.set(true)
-	return readRings(ctx, rings, wish, func() time.Duration { return 0 }, taker{
+	return readRings(ctx, all, wish, func() time.Duration { return 0 }, taker{
 		sample: func(sample []byte, offset time.Duration) {
 			to.take(sample, offset, func() *flowTable { return r.site.flows })
 		},

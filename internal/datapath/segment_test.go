@@ -57,7 +57,7 @@ func TestSegmentPathMTU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[abiCounter]uint64{abiCounterCOUNTER_EGRESS + abiCounter(test.outcome): 1}
+		want := map[ABICounter]uint64{ABICounterCOUNTER_EGRESS + ABICounter(test.outcome): 1}
 		if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, want) {
 			t.Errorf("%s: counters moved by %v, want %v", test.name, got, want)
 		}

@@ -17,14 +17,14 @@ type BehaviourKind uint8
 // The kinds.
 const (
 	// BehaviourStack leaves the packets to the stack, for a reason.
-	BehaviourStack = BehaviourKind(abiBehaviourKindBEHAVIOUR_NONE)
+	BehaviourStack = BehaviourKind(ABIBehaviourKindBEHAVIOUR_NONE)
 	// BehaviourEnd is End, End.X (RFC 8986 §4.1, 4.2) or their NEXT-CSID flavour
 	// (RFC 9800 §4.1).
-	BehaviourEnd = BehaviourKind(abiBehaviourKindBEHAVIOUR_END)
+	BehaviourEnd = BehaviourKind(ABIBehaviourKindBEHAVIOUR_END)
 	// BehaviourDecapsulate is End.DT6 (RFC 8986 §4.6).
-	BehaviourDecapsulate = BehaviourKind(abiBehaviourKindBEHAVIOUR_DECAPSULATE)
+	BehaviourDecapsulate = BehaviourKind(ABIBehaviourKindBEHAVIOUR_DECAPSULATE)
 	// BehaviourEncapsulate is H.Encaps or H.Encaps.Red (RFC 8986 §5.1, 5.2).
-	BehaviourEncapsulate = BehaviourKind(abiBehaviourKindBEHAVIOUR_ENCAPSULATE)
+	BehaviourEncapsulate = BehaviourKind(ABIBehaviourKindBEHAVIOUR_ENCAPSULATE)
 )
 
 // Behaviour is what programs do with the packets of a route. Behaviours can be
@@ -49,7 +49,7 @@ type Behaviour struct {
 }
 
 // MaxBehaviourHeader is the longest header that an encapsulation puts in front.
-const MaxBehaviourHeader = int(abiSegmentBoundBEHAVIOUR_HEADER)
+const MaxBehaviourHeader = int(ABISegmentBoundBEHAVIOUR_HEADER)
 
 // SegmentRoute is a route with a behaviour.
 type SegmentRoute struct {
@@ -68,7 +68,7 @@ type segmentTables struct {
 }
 
 // key names the table in use, as programs get it.
-func (s *segmentTables) key() uint16 { return uint16(s.used) * uint16(abiForwardingKeyKEY_HALF) }
+func (s *segmentTables) key() uint16 { return uint16(s.used) * uint16(ABIForwardingKeyKEY_HALF) }
 
 // SetSegments writes the behaviours of all routes into the table that programs do
 // not use; they use it from the next Renew with Segments on.
@@ -82,7 +82,7 @@ func (f *Forwarding) SetSegments(list []SegmentRoute) error {
 	if err := s.clear(); err != nil {
 		return fmt.Errorf("clear map %s: %w", mapSegmentRoutes, err)
 	}
-	base := s.written * uint32(abiSegmentBoundBEHAVIOURS)
+	base := s.written * uint32(ABISegmentBoundBEHAVIOURS)
 	for i, b := range behaviours {
 		if err := s.behaviours.Put(base+uint32(i), b); err != nil {
 			return fmt.Errorf("fill map %s: %w", mapBehaviours, err)
@@ -98,9 +98,9 @@ func (f *Forwarding) SetSegments(list []SegmentRoute) error {
 
 // clear removes the routes of the table that is to be written.
 func (s *segmentTables) clear() error {
-	var key abiSegmentRoute
+	var key ABISegmentRoute
 	var number uint32
-	var old []abiSegmentRoute
+	var old []ABISegmentRoute
 	it := s.routes.Iterate()
 	for it.Next(&key, &number) {
 		if key.Half == s.written {
@@ -118,12 +118,12 @@ func (s *segmentTables) clear() error {
 	return nil
 }
 
-func routeKey(half uint32, prefix netip.Prefix) abiSegmentRoute {
-	return abiSegmentRoute{PrefixLength: 32 + uint32(prefix.Bits()), Half: half, Destination: prefix.Masked().Addr().As16()}
+func routeKey(half uint32, prefix netip.Prefix) ABISegmentRoute {
+	return ABISegmentRoute{PrefixLength: 32 + uint32(prefix.Bits()), Half: half, Destination: prefix.Masked().Addr().As16()}
 }
 
 // compileBehaviours returns the distinct behaviours, and the number of each route's.
-func compileBehaviours(list []SegmentRoute) (behaviours []abiBehaviour, numbers []uint32, err error) {
+func compileBehaviours(list []SegmentRoute) (behaviours []ABIBehaviour, numbers []uint32, err error) {
 	known, tables := make(map[Behaviour]uint32), make(map[uint32]uint8)
 	for _, r := range list {
 		number, ok := known[r.Behaviour]
@@ -138,7 +138,7 @@ func compileBehaviours(list []SegmentRoute) (behaviours []abiBehaviour, numbers 
 		}
 		numbers = append(numbers, number)
 	}
-	if len(behaviours) > int(abiSegmentBoundBEHAVIOURS) || len(list) > int(abiSegmentBoundSEGMENT_ROUTES) {
+	if len(behaviours) > int(ABISegmentBoundBEHAVIOURS) || len(list) > int(ABISegmentBoundSEGMENT_ROUTES) {
 		return nil, nil, ErrTooManySegments
 	}
 	return behaviours, numbers, nil
@@ -146,7 +146,7 @@ func compileBehaviours(list []SegmentRoute) (behaviours []abiBehaviour, numbers 
 
 // compile gives the tables numbers in their order; beyond those that there are, the
 // stack decapsulates.
-func (b Behaviour) compile(tables map[uint32]uint8) (c abiBehaviour, err error) {
+func (b Behaviour) compile(tables map[uint32]uint8) (c ABIBehaviour, err error) {
 	c.Kind = uint8(b.Kind)
 	switch b.Kind {
 	case BehaviourStack:
@@ -165,7 +165,7 @@ func (b Behaviour) compile(tables map[uint32]uint8) (c abiBehaviour, err error) 
 		}
 	case BehaviourDecapsulate:
 		number, ok := tables[b.Table]
-		if !ok && len(tables) == int(abiSegmentBoundSEGMENT_TABLES) {
+		if !ok && len(tables) == int(ABISegmentBoundSEGMENT_TABLES) {
 			c.Kind, c.Reason = uint8(BehaviourStack), uint8(StackSegmentBehaviour)
 			break
 		} else if !ok {

@@ -15,34 +15,34 @@ import (
 )
 
 // segmentMaps are the maps of fast forwarding, and what reads them as programs do.
-func segmentMaps(t *testing.T) (*Forwarding, func(address string) (abiBehaviour, bool)) {
+func segmentMaps(t *testing.T) (*Forwarding, func(address string) (ABIBehaviour, bool)) {
 	t.Helper()
 	testnet.NeedRoot(t)
-	specs, err := mapSpecs()
+	spec, err := LoadIngressXDP()
 	if err != nil {
 		t.Fatal(err)
 	}
 	maps := make(mapSet)
 	t.Cleanup(maps.close)
 	for _, name := range []string{mapForwarding, mapBehaviours, mapSegmentRoutes} {
-		if maps[name], err = ebpf.NewMap(specs[name]); err != nil {
+		if maps[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, err := newForwarding(maps)
+	f, err := newForwarding(maps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, func(address string) (b abiBehaviour, known bool) {
+	return f, func(address string) (b ABIBehaviour, known bool) {
 		t.Helper()
-		var state abiForwarding
+		var state ABIForwarding
 		if err := maps[mapForwarding].Lookup(uint32(0), &state); err != nil {
 			t.Fatal(err)
 		}
-		if state.Key&uint16(abiForwardingKeyKEY_SEGMENTS) == 0 {
+		if state.Key&uint16(ABIForwardingKeyKEY_SEGMENTS) == 0 {
 			return b, false
 		}
-		half := uint32(state.Key) / uint32(abiForwardingKeyKEY_HALF) & 1
+		half := uint32(state.Key) / uint32(ABIForwardingKeyKEY_HALF) & 1
 		var number uint32
 		err := maps[mapSegmentRoutes].Lookup(routeKey(half, netip.PrefixFrom(netip.MustParseAddr(address), 128)), &number)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -122,7 +122,7 @@ func TestSegmentBounds(t *testing.T) {
 		return Behaviour{Kind: BehaviourEnd, NextHop: netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i))}
 	}
 	same := func(int) Behaviour { return Behaviour{Kind: BehaviourEnd} }
-	most, routes := int(abiSegmentBoundBEHAVIOURS), int(abiSegmentBoundSEGMENT_ROUTES)
+	most, routes := int(ABISegmentBoundBEHAVIOURS), int(ABISegmentBoundSEGMENT_ROUTES)
 	for _, tt := range []struct {
 		list []SegmentRoute
 		want error
@@ -149,7 +149,7 @@ func TestSegmentBounds(t *testing.T) {
 	}
 	for i := range tables {
 		b, _ := find(fmt.Sprintf("fc00:%x::", i))
-		if fast := i < int(abiSegmentBoundSEGMENT_TABLES); (BehaviourKind(b.Kind) == BehaviourDecapsulate) != fast || fast && (int(b.Table) != i+1 || int(b.TableId) != 100+i) || !fast && StackReason(b.Reason) != StackSegmentBehaviour {
+		if fast := i < int(ABISegmentBoundSEGMENT_TABLES); (BehaviourKind(b.Kind) == BehaviourDecapsulate) != fast || fast && (int(b.Table) != i+1 || int(b.TableId) != 100+i) || !fast && StackReason(b.Reason) != StackSegmentBehaviour {
 			t.Errorf("table %d: %+v", i, b)
 		}
 	}

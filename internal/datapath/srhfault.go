@@ -9,11 +9,11 @@ type SRHFault uint8
 
 // The faults; docs/how-to/measure-srv6.md says what they mean.
 const (
-	SRHTruncated    = SRHFault(abiSrhFaultSRH_TRUNCATED)
-	SRHLastEntry    = SRHFault(abiSrhFaultSRH_LAST_ENTRY)
-	SRHSegmentsLeft = SRHFault(abiSrhFaultSRH_SEGMENTS_LEFT)
-	SRHTLV          = SRHFault(abiSrhFaultSRH_TLV)
-	NumSRHFaults    = SRHFault(abiSrhFaultNUM_SRH_FAULTS)
+	SRHTruncated    = SRHFault(ABISrhFaultSRH_TRUNCATED)
+	SRHLastEntry    = SRHFault(ABISrhFaultSRH_LAST_ENTRY)
+	SRHSegmentsLeft = SRHFault(ABISrhFaultSRH_SEGMENTS_LEFT)
+	SRHTLV          = SRHFault(ABISrhFaultSRH_TLV)
+	NumSRHFaults    = SRHFault(ABISrhFaultNUM_SRH_FAULTS)
 )
 
 var srhFaults = [NumSRHFaults]string{

@@ -17,7 +17,7 @@ import (
 func TestStackFitsEveryKernel(t *testing.T) {
 	const most, rounding, mostFrames = 512, 32, 8
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
-		"ingress_xdp": loadIngressXDP, "ingress_tc": loadIngressTC, "egress_tc": loadEgressTC,
+		"ingress_xdp": LoadIngressXDP, "ingress_tc": LoadIngressTC, "egress_tc": LoadEgressTC,
 	} {
 		spec, err := load()
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 )
 
 // tables are the maps that outlive generations but exist only while a
@@ -26,39 +28,41 @@ type tables struct {
 var tableNames = append([]string{mapFlows, mapSequences, mapPathMTUs, mapPostcards, mapProofs, mapE2ENumbers, mapE2EFlows}, measuredMaps...)
 
 // tableSizes are the entries of the tables that a generation needs.
-func (g *generation) tableSizes(cpus int) map[string]uint32 {
+func tableSizes(g *generation, cpus int) map[string]uint32 {
 	sizes := make(map[string]uint32)
 	if g.exporting.flowSets > 0 {
 		sizes[mapFlows] = g.exporting.flowSets * uint32(cpus)
 	}
 	if g.exporting.sequences {
-		sizes[mapSequences] = uint32(abiPostcardBoundSEQUENCE_SETS)
+		sizes[mapSequences] = uint32(ABIPostcardBoundSEQUENCE_SETS)
 	}
 	if g.exporting.postcards {
 		sizes[mapPostcards] = (postcardHead + g.node.PostcardRoom) * uint32(cpus)
 	}
 	if g.proving.any() {
-		sizes[mapProofs] = uint32(abiProofBoundPROOF_SLOTS)
+		sizes[mapProofs] = uint32(ABIProofBoundPROOF_SLOTS)
 	}
 	if g.node.InsertsE2e == 1 {
-		sizes[mapE2ENumbers] = uint32(abiE2eBoundE2E_NUMBER_SETS)
+		sizes[mapE2ENumbers] = uint32(ABIE2eBoundE2E_NUMBER_SETS)
 	}
 	if g.node.HasE2e == 1 {
-		sizes[mapE2EFlows] = uint32(abiE2eBoundE2E_FLOW_SETS)
+		sizes[mapE2EFlows] = uint32(ABIE2eBoundE2E_FLOW_SETS)
 	}
 	if g.node.InsertsInline == 1 {
-		sizes[mapPathMTUs] = uint32(abiPathMtuBoundPATH_MTUS)
+		sizes[mapPathMTUs] = uint32(ABIPathMtuBoundPATH_MTUS)
 	}
 	return sizes
 }
 
 // recoverTables opens what an earlier agent left.
-func (d *Datapath) recoverTables() (*tables, error) {
+func (d *Datapath) recoverTables() (_ *tables, err error) {
 	t := &tables{maps: make(mapSet), gaps: d.gaps}
+	var opened undo.Stack
+	defer opened.OnError(&err)
+	opened.AddClose(t.close)
 	for _, name := range tableNames {
-		path, err := d.pinPathOf(d.options.PinPath, name)
+		path, err := pinPathOf(d.options.PinPath, name, d.options.Log)
 		if err != nil {
-			t.close()
 			return nil, err
 		}
 		m, err := ebpf.LoadPinnedMap(path, nil)
@@ -66,7 +70,6 @@ func (d *Datapath) recoverTables() (*tables, error) {
 			continue
 		}
 		if err != nil {
-			t.close()
 			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
 		}
 		spec := d.specs[name].Copy()
@@ -79,7 +82,7 @@ func (d *Datapath) recoverTables() (*tables, error) {
 		}
 		t.maps[name] = m
 	}
-	t.dropPartlyMeasured()
+	dropPartly(t.maps)
 	return t, t.open(d.shared)
 }
 
@@ -103,13 +106,13 @@ func (t *tables) openFlows(shared mapSet) (err error) {
 
 // next returns the tables for a generation: existing ones of the right size, or
 // new ones, which are not pinned yet.
-func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapSet) (*tables, error) {
+func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapSet) (_ *tables, err error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
 	next := &tables{maps: make(mapSet), gaps: t.gaps}
-	sizes := g.tableSizes(cpus)
+	sizes := tableSizes(g, cpus)
 	if m, ok := t.maps[mapPostcards]; ok {
 		sizes[mapPostcards] = m.MaxEntries() // stays: what is in it may not be read yet
 	}
@@ -121,11 +124,14 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 			sizes[name] = m.MaxEntries() // stays: its numbers were given, or came
 		}
 	}
-	measured, keep, err := g.measuredSizes(t, shared, cpus)
+	measured, keep, err := g.measuring.sizes(t.measured, shared, cpus)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(sizes, measured)
+	var change undo.Stack
+	defer change.OnError(&err)
+	change.AddClose(func() { next.abandon(t) })
 	for name, size := range sizes {
 		_, isMeasured := measured[name]
 		if m, ok := t.maps[name]; ok && m.MaxEntries() == size && (keep || !isMeasured) {
@@ -136,27 +142,20 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 		spec.MaxEntries = size
 		if next.maps[name], err = ebpf.NewMap(spec); err != nil {
 			delete(next.maps, name)
-			next.abandon(t)
 			return nil, fmt.Errorf("create map %s: %w", name, err)
 		}
 	}
 	if next.maps[mapFlows] == t.maps[mapFlows] {
 		next.flows = t.flows
 	} else if err := next.openFlows(shared); err != nil {
-		next.abandon(t)
 		return nil, err
 	}
 	if next.maps[mapPostcards] == t.maps[mapPostcards] {
 		next.cards = t.cards
 	} else if err := next.openPostcards(); err != nil {
-		next.abandon(t)
 		return nil, err
 	}
-	if err := next.nextMeasured(t); err != nil {
-		next.abandon(t)
-		return nil, err
-	}
-	return next, nil
+	return next, next.nextMeasured(t)
 }
 
 // abandon closes the maps that are not in use.
@@ -203,4 +202,21 @@ func (t *tables) close() {
 	t.cards.close()
 	t.measured.close()
 	t.maps.close()
+}
+
+// openMeasured opens the counters, if there are any.
+func (t *tables) openMeasured() (err error) {
+	if t.maps[mapMeasuredKeys] != nil {
+		t.measured, err = newMeasuredTable(t.maps)
+	}
+	return err
+}
+
+// nextMeasured opens the counters of the next tables, which may be the same.
+func (t *tables) nextMeasured(before *tables) error {
+	if t.maps[mapMeasuredKeys] == before.maps[mapMeasuredKeys] {
+		t.measured = before.measured
+		return nil
+	}
+	return t.openMeasured()
 }

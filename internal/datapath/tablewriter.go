@@ -12,9 +12,6 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// noSlot is the slot of an interface without counters.
-const noSlot = 1<<16 - 1
-
 // tableWriter fills one half of a set's tables.
 type tableWriter struct {
 	set  *programSet
@@ -48,8 +45,8 @@ func fill[T any](w *tableWriter, name string, from uint32, entries []T) {
 	}
 }
 
-func (w *tableWriter) destination(address [16]byte) abiDestinationKey {
-	return abiDestinationKey{Address: addressWords(netip.AddrFrom16(address)), Half: w.half}
+func (w *tableWriter) destination(address [16]byte) ABIDestinationKey {
+	return ABIDestinationKey{Address: addressWords(netip.AddrFrom16(address)), Half: w.half}
 }
 
 // clear removes the keys of the generation that used the half before. Arrays are
@@ -83,7 +80,7 @@ func (w *tableWriter) namespaces(g *generation) {
 	base := w.half * w.set.capacity.namespaces
 	entries := g.namespaces
 	if len(entries) == 0 { // the index must be valid even without entries
-		entries = []abiIoamNamespace{{Id: noNamespace}}
+		entries = []ABIIoamNamespace{{Id: noNamespace}}
 	}
 	fill(w, mapNamespaces, base, entries)
 	index := make([]uint32, g.namespaceHash.size())
@@ -96,8 +93,8 @@ func (w *tableWriter) namespaces(g *generation) {
 	fill(w, mapNamespaceIndex, w.half*w.set.capacity.namespaceIndex, index)
 }
 
-func (w *tableWriter) policyKey(in compiledInterface, p model.NamespacePolicy) abiPolicyKey {
-	return abiPolicyKey{Ifindex: uint32(in.index), NamespaceId: uint16(p.Namespace), Half: uint8(w.half)}
+func (w *tableWriter) policyKey(in compiledInterface, p model.NamespacePolicy) ABIPolicyKey {
+	return ABIPolicyKey{Ifindex: uint32(in.index), NamespaceId: uint16(p.Namespace), Half: uint8(w.half)}
 }
 
 func (w *tableWriter) policies(g *generation) {
@@ -112,7 +109,7 @@ func (w *tableWriter) policies(g *generation) {
 func (w *tableWriter) tree(number uint32) uint32 { return number | w.half<<31 }
 
 func (w *tableWriter) interfaces(g *generation, fast func(compiledInterface) bool) {
-	table := make([]abiInterface, g.interfaceHash.size())
+	table := make([]ABIInterface, g.interfaceHash.size())
 	for _, in := range g.interfaces {
 		entry := in.entry
 		entry.Slot, entry.Half = noSlot, uint8(w.half)
@@ -150,7 +147,7 @@ func (w *tableWriter) tunnelEnds(g *generation) {
 
 func (w *tableWriter) encapsulations(g *generation) {
 	firstRule, first := w.half*w.set.capacity.rules, w.half*w.set.capacity.encapsulations
-	rules := make([]abiRule, len(g.rules))
+	rules := make([]ABIRule, len(g.rules))
 	for i, rule := range g.rules {
 		rule.Encapsulation += first
 		if rule.Next != noRule {
@@ -163,7 +160,7 @@ func (w *tableWriter) encapsulations(g *generation) {
 		key.Tree = w.tree(key.Tree)
 		w.put(mapRuleTrie, key, rule+firstRule)
 	}
-	entries := make([]abiEncapsulation, len(g.encapsulations))
+	entries := make([]ABIEncapsulation, len(g.encapsulations))
 	for i, e := range g.encapsulations {
 		e.Index = first + uint32(i)
 		entries[i] = e

@@ -71,8 +71,8 @@ const (
 	tapVarSTATE              = "STATE"
 )
 
-// loadTap returns the embedded CollectionSpec for tap.
-func loadTap() (*ebpf.CollectionSpec, error) {
+// LoadTap returns the embedded CollectionSpec for Tap.
+func LoadTap() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_TapBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
@@ -82,17 +82,17 @@ func loadTap() (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// loadTapObjects loads tap and converts it into a struct.
+// LoadTapObjects loads tap and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*tapObjects
-//	*tapPrograms
-//	*tapMaps
+//	*TapObjects
+//	*TapPrograms
+//	*TapMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadTapObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadTap()
+func LoadTapObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadTap()
 	if err != nil {
 		return err
 	}
@@ -100,27 +100,27 @@ func loadTapObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// tapSpecs contains maps and programs before they are loaded into the kernel.
+// TapSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type tapSpecs struct {
-	tapProgramSpecs
-	tapMapSpecs
-	tapVariableSpecs
+type TapSpecs struct {
+	TapProgramSpecs
+	TapMapSpecs
+	TapVariableSpecs
 }
 
-// tapProgramSpecs contains programs before they are loaded into the kernel.
+// TapProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type tapProgramSpecs struct {
+type TapProgramSpecs struct {
 	Tap       *ebpf.ProgramSpec `ebpf:"tap"`
 	TapMember *ebpf.ProgramSpec `ebpf:"tap_member"`
 }
 
-// tapMapSpecs contains maps before they are loaded into the kernel.
+// TapMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type tapMapSpecs struct {
+type TapMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
@@ -172,34 +172,34 @@ type tapMapSpecs struct {
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
 }
 
-// tapVariableSpecs contains global variables before they are loaded into the kernel.
+// TapVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type tapVariableSpecs struct {
+type TapVariableSpecs struct {
 	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
-// tapObjects contains all objects after they have been loaded into the kernel.
+// TapObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
-type tapObjects struct {
-	tapPrograms
-	tapMaps
-	tapVariables
+// It can be passed to LoadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
+type TapObjects struct {
+	TapPrograms
+	TapMaps
+	TapVariables
 }
 
-func (o *tapObjects) Close() error {
+func (o *TapObjects) Close() error {
 	return _TapClose(
-		&o.tapPrograms,
-		&o.tapMaps,
+		&o.TapPrograms,
+		&o.TapMaps,
 	)
 }
 
-// tapMaps contains all maps after they have been loaded into the kernel.
+// TapMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
-type tapMaps struct {
+// It can be passed to LoadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
+type TapMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
@@ -251,7 +251,7 @@ type tapMaps struct {
 	Unserved           *ebpf.Map `ebpf:"unserved"`
 }
 
-func (m *tapMaps) Close() error {
+func (m *TapMaps) Close() error {
 	return _TapClose(
 		m.Arrivals,
 		m.Behaviours,
@@ -305,23 +305,23 @@ func (m *tapMaps) Close() error {
 	)
 }
 
-// tapVariables contains all global variables after they have been loaded into the kernel.
+// TapVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
-type tapVariables struct {
+// It can be passed to LoadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
+type TapVariables struct {
 	NODE  *ebpf.Variable `ebpf:"NODE"`
 	STATE *ebpf.Variable `ebpf:"STATE"`
 }
 
-// tapPrograms contains all programs after they have been loaded into the kernel.
+// TapPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
-type tapPrograms struct {
+// It can be passed to LoadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
+type TapPrograms struct {
 	Tap       *ebpf.Program `ebpf:"tap"`
 	TapMember *ebpf.Program `ebpf:"tap_member"`
 }
 
-func (p *tapPrograms) Close() error {
+func (p *TapPrograms) Close() error {
 	return _TapClose(
 		p.Tap,
 		p.TapMember,

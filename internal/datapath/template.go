@@ -20,8 +20,8 @@ const (
 
 // compileEncapsulation builds the extension headers that a rule inserts, with
 // this node's own data, and lists what must be filled in per packet.
-func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Encapsulation) abiEncapsulation {
-	c := abiEncapsulation{
+func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Encapsulation) ABIEncapsulation {
+	c := ABIEncapsulation{
 		Mode:        uint32(e.Mode),
 		FrequencyK:  e.Frequency.K,
 		FrequencyN:  e.Frequency.N,
@@ -81,7 +81,7 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 	}
 	c.Content = uint8(len(header) / 4)
 	c.Whole = c.Content
-	header = c.appendDestinationHeader(closeHeader(header, 0), e)
+	header = appendDestinationHeader(&c, closeHeader(header, 0), e)
 	c.HeaderLength = uint32(len(header))
 	for i := 0; i < len(header); i += 8 {
 		c.Header[i/8] = binary.NativeEndian.Uint64(header[i:])
@@ -120,11 +120,11 @@ func priceOf(millionths uint32) uint32 {
 
 // appendTraceOption appends one option with this node's data at its tail. If it
 // writes no data, it returns the outcome that says why, else 0.
-func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface, o model.TraceOption, p *abiPatch) ([]byte, model.Outcome) {
-	p.Kind = uint8(abiOptionKindKIND_TRACE)
+func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface, o model.TraceOption, p *ABIPatch) ([]byte, model.Outcome) {
+	p.Kind = uint8(ABIOptionKindKIND_TRACE)
 	size, kind := o.Size, ioam.IOAMPreallocatedTrace
 	if o.Incremental { // the namespace is known, and the data fit: validation refuses all else
-		p.Kind = uint8(abiOptionKindKIND_INCREMENTAL)
+		p.Kind = uint8(ABIOptionKindKIND_INCREMENTAL)
 		size, kind = 4*o.Type.NodeLen(), ioam.IOAMIncrementalTrace
 		p.Remaining, p.RemainingAt = uint8((o.Size-size)/4), uint16(len(header)+ioamOptionOverhead+3)
 	}
@@ -143,10 +143,10 @@ func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface,
 }
 
 // appendDirectExport appends one option, and lists what differs per packet.
-func appendDirectExport(header []byte, o model.DirectExportOption, p *abiPatch) []byte {
+func appendDirectExport(header []byte, o model.DirectExportOption, p *ABIPatch) []byte {
 	start := len(header)
 	header = append(header, uint8(cmp.Or(o.OptionType, ioam.OptionIOAMStatic)), 0, 0, uint8(ioam.IOAMDirectExport))
-	p.Kind, p.Dex = uint8(abiOptionKindKIND_DEX), uint16(len(header))
+	p.Kind, p.Dex = uint8(ABIOptionKindKIND_DEX), uint16(len(header))
 	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
 	header = append(header, 0, o.ExtensionFlags)
 	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
@@ -169,7 +169,7 @@ func appendDirectExport(header []byte, o model.DirectExportOption, p *abiPatch) 
 // it writes none. Linux does the same (net/ipv6): ioam6_do_fill leaves a trace of
 // an unknown namespace unchanged, and if a trace is too small,
 // ioam6_fill_trace_data sets the overflow flag and leaves RemainingLen.
-func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end int, p *abiPatch) ([]byte, model.Outcome) {
+func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end int, p *ABIPatch) ([]byte, model.Outcome) {
 	known := slices.IndexFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.ID == o.Namespace })
 	if known < 0 {
 		return nil, model.OutcomeEncapUnfilled
@@ -244,7 +244,7 @@ func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end
 // one's complement sum of the data without what differs per packet, less that of
 // RemainingLen, which the data reduce, and with what the option is longer by; as programs
 // sum up words of the packet.
-func prebuiltSum(data []byte, start uint16, longer int, p *abiPatch) uint16 {
+func prebuiltSum(data []byte, start uint16, longer int, p *ABIPatch) uint16 {
 	fixed := slices.Clone(data)
 	zero := func(offset uint16, length int) {
 		if offset != 0 {

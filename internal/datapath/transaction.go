@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -24,10 +25,11 @@ type prepared struct {
 	late    bool    // auto prefers tc at ingress
 }
 
-// transaction attaches a set of programs to the interfaces of a generation, or
-// leaves everything as it was.
+// transaction attaches a set of programs to the interfaces of a generation. It adds
+// its steps to the change.
 type transaction struct {
 	datapath   *Datapath
+	change     *undo.Stack // of which this is a part
 	set        *programSet
 	places     map[model.IfIndex]model.Place
 	edges      map[model.IfIndex][2]bool // where the domain's edge filters, at egress and at ingress
@@ -35,7 +37,6 @@ type transaction struct {
 	attached   bool                   // an interface may have had no program before
 	hooked     map[model.IfIndex]bool // those of which that is so
 	lost       map[model.IfIndex]bool // and those that lost a program of ours, at an unknown time
-	undo       []func() error
 }
 
 // prepare notes what an interface needs. Nothing that runs changes.
@@ -122,7 +123,7 @@ func (t *transaction) commit() error {
 					continue
 				}
 				if err := t.place(p, ingress); err != nil {
-					return errors.Join(err, t.rollback())
+					return err
 				}
 			}
 		}
@@ -144,7 +145,7 @@ func (t *transaction) removeLeftovers() {
 	}
 }
 
-// finish releases what was kept for a rollback.
+// finish releases what was kept to take the change back.
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
@@ -211,7 +212,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if err := current.detach(); err != nil {
 			return err
 		}
-		t.undo = append(t.undo, func() error { return t.restore(p, current, at) })
+		t.change.Add(func() error { return t.restore(p, current, at) })
 		*at = nil
 	}
 	var errs []error
@@ -232,13 +233,12 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 			p.served.xdpRefused = ""
 		}
 		*at, t.attached, t.hooked[p.index] = a, true, true
-		t.undo = append(t.undo, func() error {
-			if p.created {
-				return nil // abandon ends it, with all others
-			}
-			*at = nil
-			return a.detach()
-		})
+		if !p.created { // else abandon ends it, with all others
+			t.change.Add(func() error {
+				*at = nil
+				return a.detach()
+			})
+		}
 		return nil
 	}
 	return errors.Join(errs...)
@@ -249,7 +249,7 @@ func (t *transaction) swap(a *attachment, program *ebpf.Program) error {
 	if err := a.update(program); err != nil {
 		return err
 	}
-	t.undo = append(t.undo, func() error { return a.update(old) })
+	t.change.Add(func() error { return a.update(old) })
 	return nil
 }
 
@@ -259,16 +259,6 @@ func (t *transaction) restore(p *prepared, old *attachment, at **attachment) err
 		*at = a
 	}
 	return err
-}
-
-// rollback undoes the changes, the last one first.
-func (t *transaction) rollback() error {
-	var errs []error
-	for i := len(t.undo) - 1; i >= 0; i-- {
-		errs = append(errs, t.undo[i]())
-	}
-	t.abandon()
-	return errors.Join(errs...)
 }
 
 // abandon drops new interfaces.

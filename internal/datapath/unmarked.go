@@ -10,11 +10,11 @@ type UnmarkedCause uint8
 
 // The causes; docs/how-to/measure-srv6.md says what they mean.
 const (
-	UnmarkedHeader   = UnmarkedCause(abiUnmarkedUNMARKED_HEADER)
-	UnmarkedMTU      = UnmarkedCause(abiUnmarkedUNMARKED_MTU)
-	UnmarkedGSO      = UnmarkedCause(abiUnmarkedUNMARKED_GSO)
-	UnmarkedHeadroom = UnmarkedCause(abiUnmarkedUNMARKED_HEADROOM)
-	NumUnmarked      = UnmarkedCause(abiUnmarkedNUM_UNMARKED)
+	UnmarkedHeader   = UnmarkedCause(ABIUnmarkedUNMARKED_HEADER)
+	UnmarkedMTU      = UnmarkedCause(ABIUnmarkedUNMARKED_MTU)
+	UnmarkedGSO      = UnmarkedCause(ABIUnmarkedUNMARKED_GSO)
+	UnmarkedHeadroom = UnmarkedCause(ABIUnmarkedUNMARKED_HEADROOM)
+	NumUnmarked      = UnmarkedCause(ABIUnmarkedNUM_UNMARKED)
 )
 
 var unmarkedCauses = [NumUnmarked]string{

@@ -18,11 +18,22 @@ import (
 // they pass uncounted. A tap is a packet socket whose filter takes no packet, so the
 // interface has no hook of ours and its packets are as they were.
 type Taps struct {
-	datapath *Datapath
-	table    *measuredTable // whose flows the programs find
-	open     map[model.IfIndex]*tap
-	names    map[model.IfIndex]string    // of all interfaces but those that were closed
-	since    map[model.IfIndex]time.Time // since when packets may have come, until the tap is read
+	look    func() (*tapped, error) // nil while no arriving flow is measured
+	current func() *measuredTable   // in use now
+	noted   *ebpf.Map
+	table   *measuredTable // whose flows the programs find
+	open    map[model.IfIndex]*tap
+	names   map[model.IfIndex]string    // of all interfaces but those that were closed
+	since   map[model.IfIndex]time.Time // since when packets may have come, until the tap is read
+}
+
+// newTaps makes taps that look where look says; none is open yet. Programs note packets in a
+// map, by the numbers of the flows of the current table.
+func newTaps(look func() (*tapped, error), current func() *measuredTable, noted *ebpf.Map) *Taps {
+	return &Taps{
+		look: look, current: current, noted: noted,
+		open: make(map[model.IfIndex]*tap), names: make(map[model.IfIndex]string), since: make(map[model.IfIndex]time.Time),
+	}
 }
 
 // tap is one socket.
@@ -34,11 +45,6 @@ type tap struct {
 
 // MostTaps is how many interfaces are looked at.
 const MostTaps = 256
-
-// NewTaps makes taps for a data plane; none is open yet.
-func (d *Datapath) NewTaps() *Taps {
-	return &Taps{datapath: d, open: make(map[model.IfIndex]*tap), names: make(map[model.IfIndex]string), since: make(map[model.IfIndex]time.Time)}
-}
 
 // Unserved is where packets of a measured flow passed uncounted.
 type Unserved struct {
@@ -52,7 +58,7 @@ type Unserved struct {
 // none while no arriving flow is measured. noticed is when those may have come that are new.
 // It returns how many had no room. On an error, taps that are open stay so.
 func (t *Taps) Follow(noticed time.Time) (left int, err error) {
-	look, err := t.datapath.toLookAt()
+	look, err := t.look()
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +150,7 @@ func (t *tap) close() { unix.Close(t.socket) }
 
 // Read gives where packets of measured flows passed uncounted since it was called last.
 func (t *Taps) Read() (list []Unserved) {
-	table := t.datapath.measured.Load()
+	table := t.current()
 	if len(t.names) == 0 || t.table != table {
 		return nil
 	}
@@ -161,16 +167,15 @@ func (t *Taps) Read() (list []Unserved) {
 }
 
 // take takes what was noted.
-func (t *Taps) take() map[abiUnservedKey]uint64 {
-	noted := t.datapath.shared[mapUnserved]
-	var key abiUnservedKey
+func (t *Taps) take() map[ABIUnservedKey]uint64 {
+	var key ABIUnservedKey
 	var packets uint64
-	taken := make(map[abiUnservedKey]uint64)
-	for each := noted.Iterate(); each.Next(&key, &packets); {
+	taken := make(map[ABIUnservedKey]uint64)
+	for each := t.noted.Iterate(); each.Next(&key, &packets); {
 		taken[key] = 0
 	}
 	for key := range taken {
-		if err := noted.LookupAndDelete(key, &packets); err != nil {
+		if err := t.noted.LookupAndDelete(key, &packets); err != nil {
 			delete(taken, key) // it made room for another
 			continue
 		}

@@ -3,7 +3,6 @@
 package datapath
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -21,43 +20,6 @@ type tapped struct {
 	table    *measuredTable
 }
 
-// toLookAt returns nil while no arriving flow is measured.
-func (d *Datapath) toLookAt() (*tapped, error) {
-	d.applying.Lock()
-	defer d.applying.Unlock()
-	g := d.running()
-	if g == nil || g.measuring.marking.Selected[abiDirectionDIRECTION_IN] == 0 {
-		return nil, nil
-	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		return nil, fmt.Errorf("list the interfaces: %w", err)
-	}
-	look := &tapped{
-		programs: make(map[bool]*ebpf.Program), at: g.untouched(links),
-		names: make(map[model.IfIndex]string), table: d.measured.Load(),
-	}
-	for _, l := range links {
-		look.names[model.IfIndex(l.Attrs().Index)] = l.Attrs().Name
-	}
-	for _, member := range look.at {
-		if look.programs[member] != nil {
-			continue
-		}
-		if look.programs[member], err = d.set.program(variant{hook: tapHook(member)}); err != nil {
-			return nil, err
-		}
-	}
-	return look, nil
-}
-
-func tapHook(member bool) hookName {
-	if member {
-		return hookTapMember
-	}
-	return hookTap
-}
-
 // passive are the kinds of devices by which no packet comes that was not seen elsewhere, or
 // would be: what is in a tunnel of IPv6 in IPv6 is looked at before that is taken off.
 var passive = []string{"ifb", "dummy", "vrf", "ip6tnl", "nlmon"}
@@ -71,14 +33,8 @@ const readTags = 2 // VLAN tags that the programs read
 // untouched are the interfaces whose packets no hook sees: neither their own nor one of a
 // device below. It says which of them are members of a master that has the packets of served
 // ones, too: only at the member can those be told apart that were not counted.
-func (g *generation) untouched(links []netlink.Link) map[model.IfIndex]bool {
-	d := devices{links: make(map[int]netlink.Link), served: make(map[int]bool), upper: make(map[int]bool)}
-	for _, in := range g.interfaces {
-		d.served[int(in.index)] = true
-	}
-	for _, u := range g.uppers {
-		d.upper[int(u.Ifindex)] = true
-	}
+func untouched(links []netlink.Link, served, upper map[int]bool) map[model.IfIndex]bool {
+	d := devices{links: make(map[int]netlink.Link), served: served, upper: upper}
 	for _, l := range links {
 		d.links[l.Attrs().Index] = l
 	}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/link"
+
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+const interfacePrefix = "interface_"
+
+// pinnedInterfaces are the interfaces with pins.
+func pinnedInterfaces(pinPath string) ([]model.IfIndex, error) {
+	entries, err := os.ReadDir(pinPath)
+	if err != nil {
+		return nil, fmt.Errorf("read the pins: %w", err)
+	}
+	var list []model.IfIndex
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
+			list = append(list, model.IfIndex(n))
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// isAttached reports whether a program that was pinned in a directory is on its hook now.
+func isAttached(directory string, index model.IfIndex, ingress bool, mode AttachMode) bool {
+	a := attachment{index: index, ingress: ingress, mode: mode}
+	if mode != AttachClsact {
+		pin := filepath.Join(directory, a.pinName())
+		l, err := link.LoadPinnedLink(pin, nil)
+		if err != nil {
+			return false
+		}
+		a.link = l
+		defer l.Close()
+	}
+	return a.alive()
+}
+
+func interfaceDirectory(pinPath string, index model.IfIndex) string {
+	return filepath.Join(pinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
+}
+
+// AttachMode says which hook handles the packets that arrive at an interface.
+type AttachMode string
+
+// The modes of attachment. Auto uses the first of the others that the kernel and
+// the driver support.
+const (
+	AttachAuto   AttachMode = "auto"
+	AttachXDP    AttachMode = "xdp"
+	AttachTCX    AttachMode = "tcx"
+	AttachClsact AttachMode = "clsact"
+)

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+// defaultNextHops is how many destinations each CPU caches: a mebibyte.
+const defaultNextHops = 16384
+
+// nextHopSets is the number of sets for this many next hops.
+func nextHopSets(nextHops int) uint32 {
+	if nextHops <= 0 {
+		nextHops = defaultNextHops
+	}
+	return powerOfTwo(uint(nextHops+nextHopWays-1) / uint(nextHopWays))
+}
+
+const nextHopWays = len(ABINextHopSet{}.Ways)
