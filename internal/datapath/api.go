@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -21,7 +23,7 @@ type Options struct {
 type Config struct {
 	Node model.NodeConfig
 	// Attach is the mode of each interface; absent ones are AttachAuto.
-	Attach map[model.IfIndex]AttachMode
+	Attach map[model.IfIndex]attach.Mode
 	// Places are where the programs stand among those of others; absent ones are the first.
 	Places map[model.IfIndex]model.Place
 	// Fast names the interfaces whose arriving packets are forwarded without the
@@ -42,8 +44,8 @@ type Config struct {
 type InterfaceStatus struct {
 	Index   model.IfIndex
 	Name    string
-	Ingress AttachMode // xdp, tcx or clsact
-	Egress  AttachMode // tcx or clsact
+	Ingress attach.Mode // xdp, tcx or clsact
+	Egress  attach.Mode // tcx or clsact
 	// FastRefused is why the interface leaves all packets to the stack although
 	// it is configured to forward fast.
 	FastRefused string
@@ -67,7 +69,7 @@ type Counters struct {
 	// stack, by their outcome at egress.
 	Forwarded [model.NumOutcomes]uint64
 	// ToStack counts packets that fast forwarding left to the stack, by reason.
-	ToStack        [NumStackReasons]uint64
+	ToStack        [forward.NumStackReasons]uint64
 	RecordsWritten uint64
 	RecordsLost    uint64 // also postcards and evicted flows: without a reader, or with one that is too slow
 	// Exports: postcards written, exports that the limits of RFC 9326 §3.1.2

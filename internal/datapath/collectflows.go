@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -14,18 +16,18 @@ import (
 // CollectFlows ends the interval of flows, starts the next, and passes on the
 // flows of the one that ended. Without a table it passes on what is left of the
 // last table.
-func (d *Datapath) CollectFlows(each func(Flow)) error {
+func (d *Datapath) CollectFlows(each func(flows.Flow)) error {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
-	return d.flowTable().collect(each)
+	return d.flowTable().Collect(each)
 }
 
 // flowTable is the table in use; nil when no namespace aggregates.
-func (d *Datapath) flowTable() *flowTable {
+func (d *Datapath) flowTable() *flows.Table {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tables.flows == nil {
-		return withoutFlows(d.shared[mapFlowClock], d.gaps)
+		return flows.WithoutMap(d.shared[bpf.MapFlowClock], d.gaps)
 	}
 	return d.tables.flows
 }
@@ -34,12 +36,12 @@ func (d *Datapath) flowTable() *flowTable {
 // are collected.
 func (d *Datapath) useTables(next *tables) {
 	if old := d.tables.flows; old != nil {
-		if err := old.distrustRefusals(); err != nil {
+		if err := old.DistrustRefusals(); err != nil {
 			d.options.Log.Warn("read the table of flows", "error", err)
 		}
 		if old != next.flows {
-			time.Sleep(flowSettling)
-			if err := old.drain(); err != nil {
+			time.Sleep(flows.Settling)
+			if err := old.Drain(); err != nil {
 				d.options.Log.Warn("read the last flows of a table", "error", err)
 			}
 		}
@@ -78,7 +80,7 @@ func countingOf(cfg model.NodeConfig) *counting {
 // before, or met no program, are not missing.
 func (d *Datapath) countAs(next *counting, attached bool) {
 	if attached || !reflect.DeepEqual(d.counting, next) {
-		d.gaps.distrust()
+		d.gaps.Distrust()
 	}
 	d.counting = next
 }
@@ -87,12 +89,12 @@ func (d *Datapath) countAs(next *counting, attached bool) {
 // the next, and passes on what was counted in the one that ended: of each flow that the
 // table holds, also of those without packets. It returns the sum of what was counted of flows
 // that had given way to others by then. Without a table there are none.
-func (d *Datapath) CollectEdges(each func(EdgeFlow)) (left e2e.Totals, err error) {
+func (d *Datapath) CollectEdges(each func(flows.EdgeFlow)) (left e2e.Totals, err error) {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
-	table := d.tables.maps[mapE2EFlows]
+	table := d.tables.maps[bpf.MapE2EFlows]
 	if table == nil {
 		return left, nil
 	}
-	return collectEdges(table, d.shared[mapE2EClock], each)
+	return flows.CollectEdges(table, d.shared[bpf.MapE2EClock], each)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -27,7 +29,7 @@ func (d *Datapath) Counters() ([]Counters, error) {
 }
 
 // tallyReader reads counters. It keeps its memory, because they are read every second.
-type tallyReader struct{ perCPU []ABITally }
+type tallyReader struct{ perCPU []bpf.ABITally }
 
 // read reads what one interface has counted.
 func (r *tallyReader) read(s *served) (Counters, error) {
@@ -37,48 +39,48 @@ func (r *tallyReader) read(s *served) (Counters, error) {
 		if err != nil {
 			return c, fmt.Errorf("count CPUs: %w", err)
 		}
-		r.perCPU = make([]ABITally, cpus)
+		r.perCPU = make([]bpf.ABITally, cpus)
 	}
 	perCPU := r.perCPU
 	if err := s.tally.Lookup(uint32(0), perCPU); err != nil {
 		return c, fmt.Errorf("read the counters of interface %d: %w", s.index, err)
 	}
-	get := func(counter ABICounter) (sum uint64) {
+	get := func(counter bpf.ABICounter) (sum uint64) {
 		for i := range perCPU {
 			sum += perCPU[i].Counters[counter]
 		}
 		return sum
 	}
 	for outcome := range model.NumOutcomes {
-		c.Ingress[outcome] = get(ABICounterCOUNTER_INGRESS + ABICounter(outcome))
-		c.Egress[outcome] = get(ABICounterCOUNTER_EGRESS + ABICounter(outcome))
-		c.Forwarded[outcome] = get(ABICounterCOUNTER_FORWARD + ABICounter(outcome))
+		c.Ingress[outcome] = get(bpf.ABICounterCOUNTER_INGRESS + bpf.ABICounter(outcome))
+		c.Egress[outcome] = get(bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(outcome))
+		c.Forwarded[outcome] = get(bpf.ABICounterCOUNTER_FORWARD + bpf.ABICounter(outcome))
 	}
 	for outcome := model.FirstOptionOutcome; outcome < model.NumOptionOutcomes; outcome++ {
-		c.IngressOptions[outcome] = c.Ingress[outcome] + get(ABICounterCOUNTER_INGRESS_OPTIONS+ABICounter(outcome))
-		c.EgressOptions[outcome] = c.Egress[outcome] + get(ABICounterCOUNTER_EGRESS_OPTIONS+ABICounter(outcome))
+		c.IngressOptions[outcome] = c.Ingress[outcome] + get(bpf.ABICounterCOUNTER_INGRESS_OPTIONS+bpf.ABICounter(outcome))
+		c.EgressOptions[outcome] = c.Egress[outcome] + get(bpf.ABICounterCOUNTER_EGRESS_OPTIONS+bpf.ABICounter(outcome))
 	}
-	for reason := range NumStackReasons {
-		c.ToStack[reason] = get(ABICounterCOUNTER_STACK + ABICounter(reason))
+	for reason := range forward.NumStackReasons {
+		c.ToStack[reason] = get(bpf.ABICounterCOUNTER_STACK + bpf.ABICounter(reason))
 	}
-	c.RecordsWritten = get(ABICounterCOUNTER_RECORDS_WRITTEN)
-	c.RecordsLost = get(ABICounterCOUNTER_RECORDS_LOST)
-	c.Postcards = get(ABICounterCOUNTER_POSTCARDS)
-	c.ExportsSuppressed = get(ABICounterCOUNTER_POSTCARDS_SUPPRESSED)
-	c.FlowsEvicted = get(ABICounterCOUNTER_FLOWS_EVICTED)
-	c.SequencesEvicted = get(ABICounterCOUNTER_SEQUENCES_EVICTED)
-	c.EdgeNumbersEvicted = get(ABICounterCOUNTER_E2E_NUMBERS_EVICTED)
-	c.EdgeFlowsEvicted = get(ABICounterCOUNTER_E2E_FLOWS_EVICTED)
+	c.RecordsWritten = get(bpf.ABICounterCOUNTER_RECORDS_WRITTEN)
+	c.RecordsLost = get(bpf.ABICounterCOUNTER_RECORDS_LOST)
+	c.Postcards = get(bpf.ABICounterCOUNTER_POSTCARDS)
+	c.ExportsSuppressed = get(bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED)
+	c.FlowsEvicted = get(bpf.ABICounterCOUNTER_FLOWS_EVICTED)
+	c.SequencesEvicted = get(bpf.ABICounterCOUNTER_SEQUENCES_EVICTED)
+	c.EdgeNumbersEvicted = get(bpf.ABICounterCOUNTER_E2E_NUMBERS_EVICTED)
+	c.EdgeFlowsEvicted = get(bpf.ABICounterCOUNTER_E2E_FLOWS_EVICTED)
 	c.Loopback = LoopbackCounters{
-		Asked:      get(ABICounterCOUNTER_LOOPBACK + ABICounter(ABILoopbackCountLOOPBACK_ASKED)),
-		Returned:   get(ABICounterCOUNTER_LOOPBACK + ABICounter(ABILoopbackCountLOOPBACK_RETURNED)),
-		Suppressed: get(ABICounterCOUNTER_LOOPBACK + ABICounter(ABILoopbackCountLOOPBACK_SUPPRESSED)),
+		Asked:      get(bpf.ABICounterCOUNTER_LOOPBACK + bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_ASKED)),
+		Returned:   get(bpf.ABICounterCOUNTER_LOOPBACK + bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_RETURNED)),
+		Suppressed: get(bpf.ABICounterCOUNTER_LOOPBACK + bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_SUPPRESSED)),
 	}
 	for fault := range c.SRHMalformed {
-		c.SRHMalformed[fault] = get(ABICounterCOUNTER_SRH_MALFORMED + ABICounter(fault))
+		c.SRHMalformed[fault] = get(bpf.ABICounterCOUNTER_SRH_MALFORMED + bpf.ABICounter(fault))
 	}
 	for cause := range c.Unmarked {
-		c.Unmarked[cause] = get(ABICounterCOUNTER_UNMARKED + ABICounter(cause))
+		c.Unmarked[cause] = get(bpf.ABICounterCOUNTER_UNMARKED + bpf.ABICounter(cause))
 	}
 	return c, nil
 }

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/coverage"
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -13,8 +16,8 @@ import (
 // Blocks gives what was counted in a block, for every measured flow. It is final half a
 // block after the block's end, and is kept for two blocks and a half after it. If packets of a
 // later block have overwritten it before, it is not Complete.
-func (d *Datapath) Blocks(block uint64, visit func(BlockCounts)) {
-	d.measured.Load().read(block, d.coverage, visit)
+func (d *Datapath) Blocks(block uint64, visit func(measure.BlockCounts)) {
+	d.measured.Load().Read(block, d.coverage, visit)
 }
 
 // Coverage knows when interfaces at which measured packets may pass were not counted. Who
@@ -23,27 +26,27 @@ func (d *Datapath) Coverage() *coverage.Log { return d.coverage }
 
 // countedSince notes for a later agent since when packets are counted at all interfaces;
 // [coverage.Open]: at some, they are not.
-func (d *Datapath) countedSince(at int64) { d.measured.Load().distrust(uint64(at)) }
+func (d *Datapath) countedSince(at int64) { d.measured.Load().Distrust(uint64(at)) }
 
 // BlockReported notes for a later agent that the loss of a flow's block was reported.
 // Flows that are not measured are ignored.
-func (d *Datapath) BlockReported(flow string, block uint64) { d.measured.Load().report(flow, block) }
+func (d *Datapath) BlockReported(flow string, block uint64) { d.measured.Load().Report(flow, block) }
 
 // WaysOf are the directions in which packets of measured flows are counted at an
 // interface: those in which it is a link of the domain.
 func WaysOf(i model.Interface) (ways coverage.Ways) {
-	return waysOf(rolesOf(i))
+	return measure.WaysOf(compile.RolesOf(i))
 }
 
 // countingAt are the interfaces at which a generation counts, in which directions.
-func countingAt(g *generation) map[model.IfIndex]coverage.Ways {
+func countingAt(g *compile.Generation) map[model.IfIndex]coverage.Ways {
 	all := make(map[model.IfIndex]coverage.Ways)
 	if g == nil {
 		return all
 	}
-	for _, in := range g.interfaces {
-		if ways := waysOf(in.entry.Roles); ways != 0 {
-			all[in.index] = ways
+	for _, in := range g.Interfaces {
+		if ways := measure.WaysOf(in.Entry.Roles); ways != 0 {
+			all[in.Index] = ways
 		}
 	}
 	return all
@@ -60,7 +63,7 @@ func (d *Datapath) names() map[model.IfIndex]string {
 
 // noteCoverage tells the log at which interfaces packets were not counted, or otherwise
 // than before, since a change was noticed.
-func (d *Datapath) noteCoverage(before, after *generation, t *transaction, name func(model.IfIndex) string, noticed time.Time) {
+func (d *Datapath) noteCoverage(before, after *compile.Generation, t *transaction, name func(model.IfIndex) string, noticed time.Time) {
 	was, is, now := countingAt(before), countingAt(after), time.Now().UnixNano()
 	note := func(index model.IfIndex, ways coverage.Ways, why loss.Reasons, from int64) {
 		d.coverage.Note(coverage.Gap{Interface: name(index), Ways: ways, Why: why, From: from, To: now})
@@ -83,7 +86,7 @@ func (d *Datapath) noteCoverage(before, after *generation, t *transaction, name 
 // noteInherited does so when an agent begins, for flows that an earlier one had counted. No one
 // looked at the hooks since: one without our program, or with ours out of its place, may have
 // been so for all that time.
-func (d *Datapath) noteInherited(after *generation, t *transaction, name func(model.IfIndex) string) {
+func (d *Datapath) noteInherited(after *compile.Generation, t *transaction, name func(model.IfIndex) string) {
 	now := time.Now().UnixNano()
 	for index, ways := range countingAt(after) {
 		gap := coverage.Gap{Interface: name(index), Ways: ways, Why: loss.InterfacesChanged, To: now}
@@ -99,8 +102,8 @@ func (d *Datapath) noteInherited(after *generation, t *transaction, name func(mo
 
 // inPlace reports whether both programs of an interface are on their hooks, in their places.
 func (d *Datapath) inPlace(s *served) bool {
-	for _, a := range []*attachment{s.ingress, s.egress} {
-		if state := a.state(s.place, &d.query, d.programName); !state.Attached || !state.InPlace {
+	for _, a := range []*attach.Hook{s.ingress, s.egress} {
+		if state := a.State(s.place, &d.query, d.programName); !state.Attached || !state.InPlace {
 			return false
 		}
 	}

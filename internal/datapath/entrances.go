@@ -3,21 +3,23 @@
 package datapath
 
 import (
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Forwarding gives access to the state of fast forwarding.
-func (d *Datapath) Forwarding() (*Forwarding, error) {
-	return newForwarding(d.shared, d.entrances)
+func (d *Datapath) Forwarding() (*forward.Control, error) {
+	return forward.New(d.shared, d.entrances)
 }
 
-func (d *Datapath) entrances() map[model.IfIndex]Entrance {
+func (d *Datapath) entrances() map[model.IfIndex]forward.Entrance {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := make(map[model.IfIndex]Entrance)
+	out := make(map[model.IfIndex]forward.Entrance)
 	for index, s := range d.served {
-		if s.ingress != nil && s.device.fastIn(s.ingress.mode) {
-			out[index] = Entrance{Address: s.device.address, InTC: s.ingress.mode != AttachXDP}
+		if s.ingress != nil && s.device.FastIn(s.ingress.Mode) {
+			out[index] = forward.Entrance{Address: s.device.Address, InTC: s.ingress.Mode != attach.XDP}
 		}
 	}
 	return out

@@ -8,18 +8,21 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 )
 
 // assignFrequencies finds each encapsulation's slot by its name, so that k/n
 // continues, and gives new ones a free slot. Stale slots are those without an
 // owner, fresh ones those newly taken: the caller frees the stale slots once the
 // generation is in force, or the fresh ones if it fails.
-func assignFrequencies(g *generation, shared mapSet) (stale, fresh []uint32, err error) {
-	frequencies := shared[mapFrequencies]
+func assignFrequencies(g *compile.Generation, shared bpf.Maps) (stale, fresh []uint32, err error) {
+	frequencies := shared[bpf.MapFrequencies]
 	slots := make(map[[56]byte]uint32)
 	var free []uint32
 	var slot uint32
-	var entry ABIFrequency
+	var entry bpf.ABIFrequency
 	for it := frequencies.Iterate(); it.Next(&slot, &entry); {
 		if entry.Name == ([56]byte{}) {
 			free = append(free, slot)
@@ -27,8 +30,8 @@ func assignFrequencies(g *generation, shared mapSet) (stale, fresh []uint32, err
 			slots[entry.Name] = slot
 		}
 	}
-	for i, owner := range g.owners {
-		if e := &g.encapsulations[i]; e.FrequencyK >= e.FrequencyN && e.HasBudget == 0 && e.Loopback == 0 {
+	for i, owner := range g.Owners {
+		if e := &g.Encapsulations[i]; e.FrequencyK >= e.FrequencyN && e.HasBudget == 0 && e.Loopback == 0 {
 			continue // selects every packet: nothing to count
 		}
 		key := frequencyKey(owner)
@@ -44,7 +47,7 @@ func assignFrequencies(g *generation, shared mapSet) (stale, fresh []uint32, err
 			fresh = append(fresh, at)
 		}
 		delete(slots, key)
-		g.encapsulations[i].FrequencySlot = at
+		g.Encapsulations[i].FrequencySlot = at
 	}
 	for _, at := range slots {
 		stale = append(stale, at)
@@ -53,16 +56,16 @@ func assignFrequencies(g *generation, shared mapSet) (stale, fresh []uint32, err
 }
 
 // beginFrequency assigns a slot that no program uses to an encapsulation.
-func beginFrequency(shared mapSet, slot uint32, key [56]byte) error {
+func beginFrequency(shared bpf.Maps, slot uint32, key [56]byte) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return fmt.Errorf("count CPUs: %w", err)
 	}
-	if err := shared[mapFrequencyBlocks].Put(slot, make([]ABIFrequencyBlock, cpus)); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapFrequencyBlocks, err)
+	if err := shared[bpf.MapFrequencyBlocks].Put(slot, make([]bpf.ABIFrequencyBlock, cpus)); err != nil {
+		return fmt.Errorf("fill map %s: %w", bpf.MapFrequencyBlocks, err)
 	}
-	if err := shared[mapFrequencies].Put(slot, ABIFrequency{Name: key}); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapFrequencies, err)
+	if err := shared[bpf.MapFrequencies].Put(slot, bpf.ABIFrequency{Name: key}); err != nil {
+		return fmt.Errorf("fill map %s: %w", bpf.MapFrequencies, err)
 	}
 	return nil
 }
@@ -70,7 +73,7 @@ func beginFrequency(shared mapSet, slot uint32, key [56]byte) error {
 // freeFrequencies frees slots.
 func freeFrequencies(frequencies *ebpf.Map, slots []uint32) error {
 	for _, slot := range slots {
-		if err := frequencies.Put(slot, ABIFrequency{}); err != nil {
+		if err := frequencies.Put(slot, bpf.ABIFrequency{}); err != nil {
 			return fmt.Errorf("free a frequency: %w", err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -42,16 +44,16 @@ func TestFlowEndsOnOneOfTwoCPUs(t *testing.T) {
 				run(t, p.tcOut, numberedTCP(t, 77, number, 1234, flags), 2)
 				number++
 			}
-			flows := p.readSamples(t).flows
-			if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			list := p.readSamples(t).flows
+			if err := p.flows.Collect(func(f flows.Flow) { list = append(list, f) }); err != nil {
 				t.Fatal(err)
 			}
 			sum, missing := uint64(0), uint32(0)
-			for _, f := range flows {
+			for _, f := range list {
 				sum, missing = sum+f.Packets, missing+f.Skipped
 			}
 			if sum != packets || missing != 0 {
-				t.Errorf("end %#x, round %d: %d packets in %d records, %d missing", end, round, sum, len(flows), missing)
+				t.Errorf("end %#x, round %d: %d packets in %d records, %d missing", end, round, sum, len(list), missing)
 			}
 		}
 		p.close()
@@ -102,7 +104,7 @@ const (
 	otherPort   = 3000
 )
 
-func (x *randomRun) told(f Flow) {
+func (x *randomRun) told(f flows.Flow) {
 	port := f.Flow.SourcePort
 	x.packets[port] += f.Packets
 	x.missing[port] += uint64(f.Skipped)
@@ -149,14 +151,14 @@ func (x *randomRun) check(seed uint64) {
 		}
 	}
 	before := x.p.snapshotCounters(x.t)
-	x.p.site.own.gaps.read = x.readRings
-	x.p.site.own.gaps.wait = func(time.Duration) { step(at + 2*depth + 2) }
+	x.p.site.own.gaps.Read = x.readRings
+	x.p.site.own.gaps.Wait = func(time.Duration) { step(at + 2*depth + 2) }
 	for quiet := 0; quiet < 2; {
 		step(at + 1 + x.r.IntN(200))
 		if at >= len(list) {
 			quiet++
 		}
-		if err := x.p.flows.collect(x.told); err != nil {
+		if err := x.p.flows.Collect(x.told); err != nil {
 			x.t.Fatal(err)
 		}
 		if x.missing[chosenPort]+x.missing[sharingPort] > uint64(len(lost)) {
@@ -164,7 +166,7 @@ func (x *randomRun) check(seed uint64) {
 		}
 	}
 	counted := moved(before, x.p.snapshotCounters(x.t))
-	suppressed := counted[ABICounterCOUNTER_POSTCARDS_SUPPRESSED]
+	suppressed := counted[bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED]
 	sum := uint64(0)
 	for _, n := range x.packets {
 		sum += n

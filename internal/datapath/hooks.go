@@ -8,24 +8,25 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Hooks looks at the hooks of the interfaces for which look returns true.
-func (d *Datapath) Hooks(look func(index model.IfIndex, mode AttachMode) bool) []HookState {
+func (d *Datapath) Hooks(look func(index model.IfIndex, mode attach.Mode) bool) []attach.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []HookState
+	var out []attach.State
 	for _, s := range d.served {
-		for _, a := range []*attachment{s.ingress, s.egress} {
-			if a != nil && look(s.index, a.mode) {
-				state := a.look(s.place, &d.query, d.programName)
+		for _, a := range []*attach.Hook{s.ingress, s.egress} {
+			if a != nil && look(s.index, a.Mode) {
+				state := a.Look(s.place, &d.query, d.programName)
 				state.Name = s.name
 				out = append(out, state)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b HookState) int { return int(a.Index) - int(b.Index) })
+	slices.SortFunc(out, func(a, b attach.State) int { return int(a.Index) - int(b.Index) })
 	return out
 }
 
@@ -41,7 +42,7 @@ func (d *Datapath) programName(id ebpf.ProgramID) string {
 	if d.programNames == nil || len(d.programNames) >= programNamesKept {
 		d.programNames = make(map[ebpf.ProgramID]string)
 	}
-	name := nameOf(id)
+	name := attach.ProgramName(id)
 	if name != "" {
 		d.programNames[id] = name
 	}
@@ -63,15 +64,15 @@ func (d *Datapath) Reposition(index model.IfIndex, ingress bool) error {
 	if ingress {
 		a = s.ingress
 	}
-	if a == nil || a.mode == AttachXDP {
+	if a == nil || a.Mode == attach.XDP {
 		return nil
 	}
-	if state := a.state(s.place, &d.query, d.programName); state.Attached && state.InPlace {
+	if state := a.State(s.place, &d.query, d.programName); state.Attached && state.InPlace {
 		return nil
 	}
 	d.countAs(d.counting, true)
-	if err := a.move(d.directory(index), s.place); err != nil {
-		return fmt.Errorf("move the %s program of interface %d (%s): %w", a.mode, index, s.place, err)
+	if err := a.Move(d.directory(index), s.place); err != nil {
+		return fmt.Errorf("move the %s program of interface %d (%s): %w", a.Mode, index, s.place, err)
 	}
 	return nil
 }

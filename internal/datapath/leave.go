@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/link"
+
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // detachTime is how long leaving interfaces waits until the kernel has taken the programs
@@ -19,15 +22,15 @@ const detachTime = 500 * time.Millisecond
 // inOrderOfLeaving are the attachments of interfaces in the order in which they end: ingress
 // first, so that packets which have entered are still completed, and last where the domain's
 // edge filters, so that nothing which others still add leaves the domain.
-func inOrderOfLeaving(interfaces []*served) (list []*attachment) {
+func inOrderOfLeaving(interfaces []*served) (list []*attach.Hook) {
 	for _, edge := range []bool{false, true} {
 		for _, ingress := range []bool{true, false} {
 			for _, s := range interfaces {
-				if s.edges[boolean(ingress)] != edge {
+				if s.edges[bpf.Boolean(ingress)] != edge {
 					continue
 				}
 				for _, a := range append(slices.Clone(s.leftovers), s.ingress, s.egress) {
-					if a != nil && a.ingress == ingress {
+					if a != nil && a.Ingress == ingress {
 						list = append(list, a)
 					}
 				}
@@ -43,7 +46,7 @@ func (d *Datapath) leave(interfaces []*served) error {
 	if len(interfaces) == 0 {
 		return nil
 	}
-	empty, err := newEmpty()
+	empty, err := attach.NewEmpty()
 	if err != nil {
 		empty = nil
 	} else {
@@ -52,7 +55,7 @@ func (d *Datapath) leave(interfaces []*served) error {
 	var errs []error
 	var ended []link.Link
 	for _, a := range inOrderOfLeaving(interfaces) {
-		l, err := a.end(empty)
+		l, err := a.End(empty)
 		errs = append(errs, err)
 		if l != nil {
 			ended = append(ended, l)
@@ -71,12 +74,12 @@ func (d *Datapath) detachEnded(ended []link.Link) error {
 	began := time.Now()
 	for i, l := range ended {
 		if time.Since(began) < detachTime {
-			errs = append(errs, detachLink(l))
+			errs = append(errs, attach.DetachLink(l))
 			continue
 		}
 		d.leaving.Go(func() {
 			for _, l := range ended[i:] {
-				if err := detachLink(l); err != nil {
+				if err := attach.DetachLink(l); err != nil {
 					d.options.Log.Warn("take an empty program off its hook", "error", err)
 				}
 			}

@@ -8,15 +8,18 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // toLookAt returns nil while no arriving flow is measured.
-func (d *Datapath) toLookAt() (*tapped, error) {
+func (d *Datapath) toLookAt() (*measure.Look, error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	g := d.running()
-	if g == nil || !g.measuring.arrive() {
+	if g == nil || !g.Measured.Arrive() {
 		return nil, nil
 	}
 	links, err := netlink.LinkList()
@@ -24,18 +27,18 @@ func (d *Datapath) toLookAt() (*tapped, error) {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
 	}
 	served, upper := devicesOf(g)
-	look := &tapped{
-		programs: make(map[bool]*ebpf.Program), at: untouched(links, served, upper),
-		names: make(map[model.IfIndex]string), table: d.measured.Load(),
+	look := &measure.Look{
+		Programs: make(map[bool]*ebpf.Program), At: measure.Untouched(links, served, upper),
+		Names: make(map[model.IfIndex]string), Table: d.measured.Load(),
 	}
 	for _, l := range links {
-		look.names[model.IfIndex(l.Attrs().Index)] = l.Attrs().Name
+		look.Names[model.IfIndex(l.Attrs().Index)] = l.Attrs().Name
 	}
-	for _, member := range look.at {
-		if look.programs[member] != nil {
+	for _, member := range look.At {
+		if look.Programs[member] != nil {
 			continue
 		}
-		if look.programs[member], err = d.set.program(variant{hook: tapHook(member)}); err != nil {
+		if look.Programs[member], err = d.set.program(variant{hook: tapHook(member)}); err != nil {
 			return nil, err
 		}
 	}
@@ -50,18 +53,18 @@ func tapHook(member bool) hookName {
 }
 
 // devicesOf are the interfaces that are served, and those above them.
-func devicesOf(g *generation) (served, upper map[int]bool) {
+func devicesOf(g *compile.Generation) (served, upper map[int]bool) {
 	served, upper = make(map[int]bool), make(map[int]bool)
-	for _, in := range g.interfaces {
-		served[int(in.index)] = true
+	for _, in := range g.Interfaces {
+		served[int(in.Index)] = true
 	}
-	for _, u := range g.uppers {
+	for _, u := range g.Uppers {
 		upper[int(u.Ifindex)] = true
 	}
 	return served, upper
 }
 
 // NewTaps makes taps for a data plane; none is open yet.
-func (d *Datapath) NewTaps() *Taps {
-	return newTaps(d.toLookAt, d.measured.Load, d.shared[mapUnserved])
+func (d *Datapath) NewTaps() *measure.Taps {
+	return measure.NewTaps(d.toLookAt, d.measured.Load, d.shared[bpf.MapUnserved])
 }

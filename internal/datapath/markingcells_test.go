@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/forward"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
@@ -57,7 +59,7 @@ func TestMarkingTable(t *testing.T) {
 				p := loaded[inserts]
 				if p == nil {
 					p = loadProgramsOn(t, cfg, arrivalIndex, fastArrival, clock, hookIngressXDP, hookIngressTC, hookEgressTC)
-					p.routes(t, Routing{MTU: AnyMTU}, 0)
+					p.routes(t, forward.Routing{MTU: forward.AnyMTU}, 0)
 					loaded[inserts] = p
 				} else {
 					p.measure(t, cfg)
@@ -113,7 +115,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 	first, second := c.formRow.name+", out", c.formRow.name+", "+c.role.String()
 	p.forget(first)
 	p.forget(second)
-	out, in := BlockCounts{Flow: first}, BlockCounts{Flow: second}
+	out, in := measure.BlockCounts{Flow: first}, measure.BlockCounts{Flow: second}
 	into := uint64(clock-taiUTC.Nanoseconds()) % uint64(time.Second)
 	arrive := func(frame []byte, marked, delay bool) {
 		t.Helper()
@@ -144,7 +146,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 	if text := c.leaves(t, p, plain, &out, &in, into); text != "" {
 		t.Error(text)
 	}
-	for _, want := range []BlockCounts{out, in} {
+	for _, want := range []measure.BlockCounts{out, in} {
 		got := p.counts(t, want.Flow, blockOf(clock, time.Second))
 		got.Block, got.Complete, got.Selection = 0, false, loss.Selection{}
 		if got != want {
@@ -155,7 +157,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 
 // leaves sends two packets through XDP, which marks those that it forwards, and says what is
 // wrong with that. They are counted where they arrive, too.
-func (c cell) leaves(t *testing.T, p *programs, plain []byte, out, in *BlockCounts, into uint64) string {
+func (c cell) leaves(t *testing.T, p *programs, plain []byte, out, in *measure.BlockCounts, into uint64) string {
 	t.Helper()
 	p.hear()
 	arriving := slices.Concat(arrivalAddress, plain[6:])
@@ -179,7 +181,7 @@ func (c cell) leaves(t *testing.T, p *programs, plain []byte, out, in *BlockCoun
 }
 
 // expect counts a packet as a node should.
-func expect(b *BlockCounts, frame []byte, marked, delay bool, into uint64, found bool) {
+func expect(b *measure.BlockCounts, frame []byte, marked, delay bool, into uint64, found bool) {
 	switch {
 	case !found:
 	case !marked:

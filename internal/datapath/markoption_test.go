@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/test/craft"
@@ -123,7 +124,7 @@ func TestOptionRefused(t *testing.T) {
 			t.Errorf("%s: verdict %d, %d octets of %d, or they were changed", tt.name, verdict, len(options.DataOut), len(tt.frame))
 		}
 		changed := moved(before, p.snapshotCounters(t))
-		if changed[ABICounterCOUNTER_UNMARKED+ABICounter(tt.cause)] != 1 {
+		if changed[bpf.ABICounterCOUNTER_UNMARKED+bpf.ABICounter(tt.cause)] != 1 {
 			t.Errorf("%s: counted %v", tt.name, changed)
 		}
 		unmarked += tt.parts

@@ -11,21 +11,23 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // numberUnit is how many nanoseconds of UTC a number stands for. Numbers are behind the time
 // unless there are more than 62 million packets in each second, so a node that starts again
 // without its maps begins beyond the numbers that it has given.
-const numberUnit = int64(ABIProofBoundPROOF_UNIT)
+const numberUnit = int64(bpf.ABIProofBoundPROOF_UNIT)
 
 // numberWindow is how many numbers a verifying node's words hold.
-const numberWindow = uint64(ABIProofBoundPROOF_WORDS) << ABIProofBoundPROOF_WORD_BITS
+const numberWindow = uint64(bpf.ABIProofBoundPROOF_WORDS) << bpf.ABIProofBoundPROOF_WORD_BITS
 
 // assignProofs finds the slot of each profile, so that its numbers continue, or takes
 // one that neither this generation nor the running one uses. There are enough for both.
-func assignProofs(g *generation, proofs *ebpf.Map, running *generation) error {
-	if !g.proving.any() {
+func assignProofs(g *compile.Generation, proofs *ebpf.Map, running *compile.Generation) error {
+	if !g.Proofs.Any() {
 		return nil
 	}
 	slots, err := readSlots(proofs)
@@ -33,15 +35,15 @@ func assignProofs(g *generation, proofs *ebpf.Map, running *generation) error {
 		return err
 	}
 	used := map[uint64]bool{0: false}
-	for _, of := range []*generation{g, running} {
+	for _, of := range []*compile.Generation{g, running} {
 		if of == nil {
 			continue
 		}
-		for _, profile := range of.proving.profiles {
+		for _, profile := range of.Proofs.Profiles {
 			used[profile] = profile != 0
 		}
 	}
-	for i, profile := range g.proving.profiles {
+	for i, profile := range g.Proofs.Profiles {
 		if profile == 0 {
 			continue
 		}
@@ -55,7 +57,7 @@ func assignProofs(g *generation, proofs *ebpf.Map, running *generation) error {
 			}
 			slots[slot] = profile
 		}
-		g.namespaces[i].ProofSlot = slot
+		g.Namespaces[i].ProofSlot = slot
 	}
 	return nil
 }
@@ -63,10 +65,10 @@ func assignProofs(g *generation, proofs *ebpf.Map, running *generation) error {
 // readSlots reads which profile has each slot, 0 for none.
 func readSlots(proofs *ebpf.Map) ([]uint64, error) {
 	slots := make([]uint64, proofs.MaxEntries())
-	var entry ABIProof
+	var entry bpf.ABIProof
 	for slot := range slots {
 		if err := proofs.Lookup(uint32(slot), &entry); err != nil {
-			return nil, fmt.Errorf("read map %s: %w", mapProofs, err)
+			return nil, fmt.Errorf("read map %s: %w", bpf.MapProofs, err)
 		}
 		slots[slot] = entry.Profile
 	}
@@ -93,8 +95,8 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 // beginProof gives a slot that no program uses to a profile.
 func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
 	now := time.Now().UnixNano()
-	if err := proofs.Put(slot, ABIProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapProofs, err)
+	if err := proofs.Put(slot, bpf.ABIProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
+		return fmt.Errorf("fill map %s: %w", bpf.MapProofs, err)
 	}
 	return nil
 }
@@ -109,20 +111,20 @@ func (d *Datapath) FollowClock() error {
 		return nil
 	}
 	defer d.applying.Unlock()
-	if proofs := d.tables.maps[mapProofs]; proofs != nil {
+	if proofs := d.tables.maps[bpf.MapProofs]; proofs != nil {
 		return followClock(proofs, aheadOf(d.running()), now)
 	}
 	return nil
 }
 
 // aheadOf is how far numbers of profiles may be ahead of the clock.
-func aheadOf(g *generation) map[uint64]time.Duration {
+func aheadOf(g *compile.Generation) map[uint64]time.Duration {
 	if g == nil {
 		return nil
 	}
 	all := make(map[uint64]time.Duration)
-	for i, profile := range g.proving.profiles {
-		all[profile] = time.Duration(g.namespaces[i].ProofAhead)
+	for i, profile := range g.Proofs.Profiles {
+		all[profile] = time.Duration(g.Namespaces[i].ProofAhead)
 	}
 	return all
 }
@@ -130,7 +132,7 @@ func aheadOf(g *generation) map[uint64]time.Duration {
 // followClock does so in memory that programs share, word by word. A number that a program
 // takes while the next one is raised is below those that follow.
 func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) error {
-	const next, size = 8, int64(unsafe.Sizeof(ABIProof{})) // offset of Next
+	const next, size = 8, int64(unsafe.Sizeof(bpf.ABIProof{})) // offset of Next
 	memory, err := proofs.Memory()
 	if err != nil {
 		return fmt.Errorf("map the numbers of proofs: %w", err)
@@ -138,7 +140,7 @@ func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) er
 	for at := int64(0); at < size*int64(proofs.MaxEntries()); at += size {
 		var entry [16]byte
 		if _, err := memory.ReadAt(entry[:], at); err != nil {
-			return fmt.Errorf("read map %s: %w", mapProofs, err)
+			return fmt.Errorf("read map %s: %w", bpf.MapProofs, err)
 		}
 		profile, number := binary.NativeEndian.Uint64(entry[:]), binary.NativeEndian.Uint64(entry[next:])
 		most, ok := ahead[profile]
@@ -147,7 +149,7 @@ func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) er
 		}
 		if follows := followingNumber(number, now, most); profile != 0 && follows != number {
 			if _, err := memory.WriteAt(binary.NativeEndian.AppendUint64(nil, follows), at+next); err != nil {
-				return fmt.Errorf("fill map %s: %w", mapProofs, err)
+				return fmt.Errorf("fill map %s: %w", bpf.MapProofs, err)
 			}
 		}
 	}

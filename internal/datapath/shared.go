@@ -7,44 +7,46 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/datapath/undo"
 )
 
 // sharedMaps outlive generations and belong to no single interface.
 var sharedMaps = []string{
-	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapTicks, mapDevices, mapNeighbours,
-	mapFlowClock, mapDrafts, mapPostcardRates, mapLoopbackRates, mapArrivals, mapMarkings, mapBlockClocks, mapUnserved, mapTapHeads, mapProofBlocks, mapBehaviours, mapSegmentRoutes, mapRouted,
-	mapE2EClock, mapE2EPackets,
+	bpf.MapFrequencies, bpf.MapFrequencyBlocks, bpf.MapClock, bpf.MapRecords, bpf.MapRecordsWanted, bpf.MapForwarding, bpf.MapTicks, bpf.MapDevices, bpf.MapNeighbours,
+	bpf.MapFlowClock, bpf.MapDrafts, bpf.MapPostcardRates, bpf.MapLoopbackRates, bpf.MapArrivals, bpf.MapMarkings, bpf.MapBlockClocks, bpf.MapUnserved, bpf.MapTapHeads, bpf.MapProofBlocks, bpf.MapBehaviours, bpf.MapSegmentRoutes, bpf.MapRouted,
+	bpf.MapE2EClock, bpf.MapE2EPackets,
 }
 
 // openShared opens or creates the maps that all interfaces share.
-func (d *Datapath) openShared() (_ mapSet, err error) {
+func (d *Datapath) openShared() (_ bpf.Maps, err error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	shared := make(mapSet)
+	shared := make(bpf.Maps)
 	var opened undo.Stack
 	defer opened.OnError(&err)
-	opened.AddClose(shared.close)
+	opened.AddClose(shared.Close)
 	for _, name := range sharedMaps {
 		spec := d.specs[name].Copy()
-		if name == mapRecords {
+		if name == bpf.MapRecords {
 			spec.MaxEntries = uint32(cpus)
 		}
-		path, err := pinPathOf(d.options.PinPath, name, d.options.Log)
+		path, err := bpf.PinPath(d.options.PinPath, name, d.options.Log)
 		if err == nil {
-			shared[name], err = pinned(path, spec)
+			shared[name], err = bpf.Pinned(path, spec)
 		}
 		if err != nil {
 			delete(shared, name)
 			return nil, err
 		}
 	}
-	if err := fillRings(shared[mapRecords], d.specs[mapRecords].InnerMap, cpus); err != nil {
+	if err := fillRings(shared[bpf.MapRecords], d.specs[bpf.MapRecords].InnerMap, cpus); err != nil {
 		return nil, err
 	}
-	if err := keyEdges(shared[mapE2EClock]); err != nil {
+	if err := flows.KeyEdges(shared[bpf.MapE2EClock]); err != nil {
 		return nil, err
 	}
 	return shared, nil

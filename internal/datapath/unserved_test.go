@@ -11,6 +11,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 )
@@ -65,7 +67,7 @@ func TestTapReach(t *testing.T) {
 }
 
 // loadTapAt loads a filter where the kernel runs it, which is the loopback.
-func loadTapAt(t *testing.T, cfg *model.NodeConfig, served, member bool) (*programs, *Taps, *ebpf.Program) {
+func loadTapAt(t *testing.T, cfg *model.NodeConfig, served, member bool) (*programs, *measure.Taps, *ebpf.Program) {
 	t.Helper()
 	const loopback = 1
 	cfg.Interfaces = cfg.Interfaces[:2]
@@ -79,10 +81,10 @@ func loadTapAt(t *testing.T, cfg *model.NodeConfig, served, member bool) (*progr
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() (*tapped, error) { // it opens no socket
-		return &tapped{names: map[model.IfIndex]string{loopback: "lo"}, table: p.site.own.measured}, nil
+	look := func() (*measure.Look, error) { // it opens no socket
+		return &measure.Look{Names: map[model.IfIndex]string{loopback: "lo"}, Table: p.site.own.measured}, nil
 	}
-	taps := newTaps(look, func() *measuredTable { return p.site.own.measured }, p.maps[mapUnserved])
+	taps := measure.NewTaps(look, func() *measure.Table { return p.site.own.measured }, p.maps[bpf.MapUnserved])
 	if _, err := taps.Follow(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +92,14 @@ func loadTapAt(t *testing.T, cfg *model.NodeConfig, served, member bool) (*progr
 }
 
 // notes checks whether a filter notes a packet; it takes none.
-func notes(t *testing.T, taps *Taps, program *ebpf.Program, frame []byte, want bool, name string) {
+func notes(t *testing.T, taps *measure.Taps, program *ebpf.Program, frame []byte, want bool, name string) {
 	t.Helper()
 	taken, err := program.Run(&ebpf.RunOptions{Data: frame})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := taps.Read()
-	if taken != 0 || (len(got) == 1) != want || want && got[0] != (Unserved{Interface: "lo", Flow: "red", Packets: 1}) {
+	if taken != 0 || (len(got) == 1) != want || want && got[0] != (measure.Unserved{Interface: "lo", Flow: "red", Packets: 1}) {
 		t.Errorf("%s: took %d, noted %+v, want it noted: %v", name, taken, got, want)
 	}
 }
@@ -111,6 +113,6 @@ func TestNotesOfAnotherTable(t *testing.T) {
 	copy(frame, make([]byte, 6))
 	table := p.site.own.measured
 	defer func() { p.site.own.measured = table }()
-	p.site.own.measured = &measuredTable{}
+	p.site.own.measured = &measure.Table{}
 	notes(t, taps, program, frame, false, "another table")
 }
