@@ -78,7 +78,7 @@ type Datapath struct {
 
 	gaps     *flows.Gaps
 	counting *counting // of the last Apply, under applying; nil before the first one
-	reading  rings.Emptied
+	reading  rings.Progress
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte

@@ -15,11 +15,11 @@ import (
 )
 
 // toLookAt returns nil while no arriving flow is measured.
-func (d *Datapath) toLookAt() (*measure.Look, error) {
+func (d *Datapath) toLookAt() (*measure.Targets, error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	g := d.running()
-	if g == nil || !g.Measured.Arrive() {
+	if g == nil || !g.Measured.CountArrivals() {
 		return nil, nil
 	}
 	links, err := netlink.LinkList()
@@ -27,7 +27,7 @@ func (d *Datapath) toLookAt() (*measure.Look, error) {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
 	}
 	served, upper := devicesOf(g)
-	look := &measure.Look{
+	look := &measure.Targets{
 		Programs: make(map[bool]*ebpf.Program), At: measure.Untouched(links, served, upper),
 		Names: make(map[model.IfIndex]string), Table: d.measured.Load(),
 	}

@@ -81,8 +81,8 @@ func loadTapAt(t *testing.T, cfg *model.NodeConfig, served, member bool) (*progr
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() (*measure.Look, error) { // it opens no socket
-		return &measure.Look{Names: map[model.IfIndex]string{loopback: "lo"}, Table: p.site.own.measured}, nil
+	look := func() (*measure.Targets, error) { // it opens no socket
+		return &measure.Targets{Names: map[model.IfIndex]string{loopback: "lo"}, Table: p.site.own.measured}, nil
 	}
 	taps := measure.NewTaps(look, func() *measure.Table { return p.site.own.measured }, p.maps[bpf.MapUnserved])
 	if _, err := taps.Follow(time.Time{}); err != nil {

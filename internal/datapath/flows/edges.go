@@ -64,7 +64,7 @@ const edgeBatch = 128
 // left. Each set is read under its lock.
 func ReadEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) (left e2e.Totals, err error) {
 	keys, sets := make([]uint32, edgeBatch), make([]bpf.ABIE2eFlowSet, edgeBatch)
-	now := Now()
+	now := newFlowTime()
 	var cursor ebpf.MapBatchCursor
 	for {
 		n, err := table.BatchLookup(&cursor, keys, sets, &ebpf.BatchOptions{ElemFlags: uint64(ebpf.LookupLock)})

@@ -172,7 +172,7 @@ func (g *Gaps) size(entries int) {
 func (g *Gaps) Distrust() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.doubted, g.doubt = true, Now().ticks
+	g.doubted, g.doubt = true, newFlowTime().ticks
 }
 
 // isDoubtful says whether packets may have arrived uncounted since a time.
@@ -215,7 +215,7 @@ func (g *Gaps) follow(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flow
 func (g *Gaps) lacks(sums *flowSums) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ticks := Now().ticks
+	ticks := newFlowTime().ticks
 	for key, s := range sums.by {
 		if !misses(&key) {
 			continue
@@ -242,7 +242,7 @@ func (g *Gaps) settle(key *bpf.ABIFlowKey, s, next *flowSum, refused func(since,
 		delete(g.numbers, *key)
 		return 0, s.totals.Numbers == 0
 	}
-	ticks := Now().ticks
+	ticks := newFlowTime().ticks
 	known = now.balance <= 0 || !g.isDoubtful(since, ticks) && !g.isShared(key, since, ticks) && !refused(since, ticks)
 	if known {
 		missing = uint32(min(max(now.balance-next.upTo(now.highest), 0), 1<<32-1))
@@ -295,7 +295,7 @@ func (g *Gaps) hand(key *bpf.ABIFlowKey, part *flowSum) handover {
 		return partWhole
 	}
 	if len(g.held) >= g.most {
-		g.doubted, g.doubt = true, Now().ticks
+		g.doubted, g.doubt = true, newFlowTime().ticks
 		return partUnsure
 	}
 	g.held[at] = part

@@ -92,7 +92,7 @@ func TestGapsOfRandomFlows(t *testing.T) {
 		cpus, depth, loss := 1+r.IntN(6), r.IntN(60), []float64{0, 0, 0.01, 0.2}[r.IntN(4)]
 		list, lost := delivery.Packets(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
 		g := NewGaps()
-		s := &simulated{epoch: 1, now: Now().ticks, parts: map[int]*simulatedPart{}}
+		s := &simulated{epoch: 1, now: newFlowTime().ticks, parts: map[int]*simulatedPart{}}
 		s.key.Role, s.key.Type, s.key.FlowId = uint8(model.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
 		packets, missing, at := uint64(0), uint64(0), 0
 		evicting, interval := r.IntN(2)*r.IntN(100), 1+r.IntN(len(list))
@@ -136,7 +136,7 @@ func TestGapsOfRandomFlows(t *testing.T) {
 
 // part is a flow's part in an interval, with its first and last number.
 func part(epoch, lowest, highest, numbers uint32, change ...func(*bpf.ABIFlowTotals)) *flowSum {
-	now := uint32(Now().ticks)
+	now := uint32(newFlowTime().ticks)
 	t := &bpf.ABIFlowTotals{Packets: uint64(numbers), Numbers: numbers, Lowest: lowest, Highest: highest, Epoch: epoch, First: now, Last: now}
 	for _, c := range change {
 		c(t)

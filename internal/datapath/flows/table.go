@@ -190,7 +190,7 @@ func (t *Table) give(sums *flowSums, ended uint32, each func(Flow)) error {
 			return err
 		}
 	}
-	now := Now()
+	now := newFlowTime()
 	for _, key := range sums.order {
 		s := sums.by[key]
 		f := decodeFlow(&key, &s.totals, s.end, now)
@@ -297,7 +297,7 @@ func (t *Table) entry(at int64) (*bpf.ABIFlow, bool, error) {
 // reports it unless the flow's packets on other CPUs must be known first.
 func (t *Table) HandedOver(sample *bpf.ABIFlowSample, each func(Flow)) {
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
-	now, end := Now(), Eviction
+	now, end := newFlowTime(), Eviction
 	if sample.Flow.Totals[0].Ended|sample.Flow.Totals[1].Ended != 0 {
 		end = EndOfInterval // totals of an earlier interval
 	}
@@ -358,8 +358,8 @@ type flowTicks uint32
 // isSince reports whether a past time is not before another one.
 func (t flowTicks) isSince(since, now flowTicks) bool { return now-t <= now-since }
 
-// Now is now. The programs' clock can be read where programs can be loaded.
-func Now() flowTime {
+// newFlowTime is now. The programs' clock can be read where programs can be loaded.
+func newFlowTime() flowTime {
 	now, _ := kernelclock.Monotonic()
 	return flowTime{wall: time.Now(), ticks: flowTicks(now / coarseUnit)}
 }

@@ -60,8 +60,8 @@ func (m *Flows) InsertsMark() bool {
 // Any reports whether some flow is measured.
 func (m *Flows) Any() bool { return len(m.flows) > 0 }
 
-// Arrive reports whether some flow is measured where its packets arrive.
-func (m *Flows) Arrive() bool { return m.marking.Selected[bpf.ABIDirectionDIRECTION_IN] > 0 }
+// CountArrivals reports whether some flow is measured where its packets arrive.
+func (m *Flows) CountArrivals() bool { return m.marking.Selected[bpf.ABIDirectionDIRECTION_IN] > 0 }
 
 // clears reports whether packets from a flow's source that are of no flow lose their
 // mark.

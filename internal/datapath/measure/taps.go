@@ -19,7 +19,7 @@ import (
 // they pass uncounted. A tap is a packet socket whose filter takes no packet, so the
 // interface has no hook of ours and its packets are as they were.
 type Taps struct {
-	look    func() (*Look, error) // nil while no arriving flow is measured
+	look    func() (*Targets, error) // nil while no arriving flow is measured
 	current func() *Table         // in use now
 	noted   *ebpf.Map
 	table   *Table // whose flows the programs find
@@ -30,7 +30,7 @@ type Taps struct {
 
 // NewTaps makes taps that look where look says; none is open yet. Programs note packets in a
 // map, by the numbers of the flows of the current table.
-func NewTaps(look func() (*Look, error), current func() *Table, noted *ebpf.Map) *Taps {
+func NewTaps(look func() (*Targets, error), current func() *Table, noted *ebpf.Map) *Taps {
 	return &Taps{
 		look: look, current: current, noted: noted,
 		open: make(map[model.IfIndex]*tap), names: make(map[model.IfIndex]string), since: make(map[model.IfIndex]time.Time),

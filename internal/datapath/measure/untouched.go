@@ -12,8 +12,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Look is what taps are to look at.
-type Look struct {
+// Targets are what taps are to look at.
+type Targets struct {
 	Programs map[bool]*ebpf.Program // at a member of a bridge or bond, and at others
 	At       map[model.IfIndex]bool // whether it is a member
 	Names    map[model.IfIndex]string

@@ -11,29 +11,29 @@ import (
 // rings.
 const readThroughTime = time.Second
 
-// Emptied lets a caller wait until every ring was seen empty.
-type Emptied struct {
+// Progress lets a caller wait until every ring was seen empty.
+type Progress struct {
 	asked atomic.Uint64
 	rings atomic.Pointer[[]*Ring]
 }
 
 // Watch lets callers wait for these rings, until the function that it returns is called.
-func (e *Emptied) Watch(rings []*Ring) (end func()) {
+func (p *Progress) Watch(rings []*Ring) (end func()) {
 	for _, r := range rings {
-		r.asked = &e.asked
+		r.asked = &p.asked
 	}
-	e.rings.Store(&rings)
-	return func() { e.rings.Store(nil) }
+	p.rings.Store(&rings)
+	return func() { p.rings.Store(nil) }
 }
 
 // ReadThrough waits until everything that programs have written is read; false
 // means that there is no reader, or that it is too slow.
-func (e *Emptied) ReadThrough() bool {
-	rings := e.rings.Load()
+func (p *Progress) ReadThrough() bool {
+	rings := p.rings.Load()
 	if rings == nil {
 		return false
 	}
-	ask := e.asked.Add(1)
+	ask := p.asked.Add(1)
 	deadline := time.Now().Add(readThroughTime)
 	for _, r := range *rings {
 		var poked time.Time
