@@ -20,7 +20,7 @@ import (
 // interface has no hook of ours and its packets are as they were.
 type Taps struct {
 	look    func() (*Targets, error) // nil while no arriving flow is measured
-	current func() *Table         // in use now
+	current func() *Table            // in use now
 	noted   *ebpf.Map
 	table   *Table // whose flows the programs find
 	open    map[model.IfIndex]*tap
