@@ -15,6 +15,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 )
@@ -117,11 +120,11 @@ func (p *programs) agreeAll(t *testing.T, cfg model.NodeConfig, packets int, g g
 	for _, c := range []struct {
 		name    string
 		program *ebpf.Program
-		base    abiCounter
+		base    bpf.ABICounter
 	}{
-		{"xdp ingress", p.xdp, abiCounterCOUNTER_INGRESS},
-		{"tc ingress", p.tcIn, abiCounterCOUNTER_INGRESS},
-		{"tc egress", p.tcOut, abiCounterCOUNTER_EGRESS},
+		{"xdp ingress", p.xdp, bpf.ABICounterCOUNTER_INGRESS},
+		{"tc ingress", p.tcIn, bpf.ABICounterCOUNTER_INGRESS},
+		{"tc egress", p.tcOut, bpf.ABICounterCOUNTER_EGRESS},
 	} {
 		if seen[c.name] == nil {
 			seen[c.name] = make(map[model.Outcome]int)
@@ -151,22 +154,22 @@ func (p *programs) reconfigure(t *testing.T, cfg model.NodeConfig, g generator) 
 		if second.Validate() != nil { // it is for the other compatibility
 			continue
 		}
-		compiled, err := compile(second, 0, ethernet)
+		compiled, err := compile.Node(second, 0, attach.Ethernet)
 		if err != nil {
 			t.Fatal(err)
 		}
-		compiled.node.FixedTime, compiled.node.FixedIfindex = p.site.set.node.FixedTime, p.site.set.node.FixedIfindex
-		if !p.site.set.serves(compiled, p.site.kept) || !maps.Equal(compiled.tableSizes(1), sizes.tableSizes(1)) {
+		compiled.Node.FixedTime, compiled.Node.FixedIfindex = p.site.set.node.FixedTime, p.site.set.node.FixedIfindex
+		if !p.site.set.serves(compiled, p.site.kept) || !maps.Equal(tableSizes(compiled, 1), tableSizes(sizes, 1)) {
 			continue
 		}
-		if _, _, err := compiled.assignFrequencies(p.site.kept); err != nil {
+		if _, _, err := assignFrequencies(compiled, p.site.kept); err != nil {
 			t.Fatal(err)
 		}
 		p.forgetSequences(t)
-		if err := compiled.assignProofs(p.maps[mapProofs], nil); err != nil {
+		if err := assignProofs(compiled, p.maps[bpf.MapProofs], nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.site.set.activate(compiled, func(compiledInterface) bool { return false }); err != nil {
+		if err := p.site.set.activate(compiled, func(compile.Interface) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
 		return second, true
@@ -178,7 +181,7 @@ func (p *programs) reconfigure(t *testing.T, cfg model.NodeConfig, g generator) 
 // reference node.
 func (p *programs) forgetSequences(t *testing.T) {
 	t.Helper()
-	m, ok := p.maps[mapSequences]
+	m, ok := p.maps[bpf.MapSequences]
 	if !ok {
 		return
 	}
@@ -186,27 +189,27 @@ func (p *programs) forgetSequences(t *testing.T) {
 	for i := range keys {
 		keys[i] = uint32(i)
 	}
-	if _, err := m.BatchUpdate(keys, make([]abiSequenceSet, len(keys)), nil); err != nil {
+	if _, err := m.BatchUpdate(keys, make([]bpf.ABISequenceSet, len(keys)), nil); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // agree compares one program with the reference node over many packets, and the
 // counters with the expected counts.
-func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, packets int, g generator, seen map[model.Outcome]int) {
+func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter, packets int, g generator, seen map[model.Outcome]int) {
 	t.Helper()
 	c := newComparison(t, cfg, p, program, base, g.IntN(4) > 0)
 	before := p.snapshotCounters(t)
 	for compared := 0; compared <= packets; compared++ {
-		if base == abiCounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
-			c.counted[abiCounterCOUNTER_INGRESS+abiCounter(p.hearTooBig(t, c.node, g))]++
+		if base == bpf.ABICounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
+			c.counted[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(p.hearTooBig(t, c.node, g))]++
 		}
 		frame := g.frame()
 		for program.Type() == ebpf.SchedCLS && len(frame) < shortestSKB {
 			frame = g.frame()
 		}
 		arrived := model.IfIndex(0)
-		if base == abiCounterCOUNTER_EGRESS {
+		if base == bpf.ABICounterCOUNTER_EGRESS {
 			arrived = []model.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
 		}
 		outcome, same := c.compare(t, frame, arrived)
@@ -230,15 +233,15 @@ const shortestSKB = 14 + 40
 type comparison struct {
 	p          *programs
 	program    *ebpf.Program
-	base       abiCounter
+	base       bpf.ABICounter
 	node       *reference.Node
 	queueKnown bool
 	wanted     bool // records have a reader
 	exports    *expectedExports
-	counted    map[abiCounter]uint64 // what the counters should have moved by
+	counted    map[bpf.ABICounter]uint64 // what the counters should have moved by
 }
 
-func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, wanted bool) *comparison {
+func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter, wanted bool) *comparison {
 	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
@@ -254,7 +257,7 @@ func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebp
 	p.forgetEdges(t)
 	return &comparison{
 		p: p, program: program, base: base, node: node, queueKnown: readsQueues(t), wanted: wanted,
-		exports: newExpectedExports(cfg), counted: make(map[abiCounter]uint64),
+		exports: newExpectedExports(cfg), counted: make(map[bpf.ABICounter]uint64),
 	}
 }
 
@@ -263,7 +266,7 @@ func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebp
 func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) (model.Outcome, bool) {
 	t.Helper()
 	in := reference.Frame{Data: frame, Interface: 1, Ingress: arrived, Time: fixedTime, QueueKnown: c.queueKnown, BufferKnown: c.queueKnown}
-	oracle := map[abiCounter]func(reference.Frame) reference.Result{abiCounterCOUNTER_INGRESS: c.node.Ingress, abiCounterCOUNTER_EGRESS: c.node.Egress}[c.base]
+	oracle := map[bpf.ABICounter]func(reference.Frame) reference.Result{bpf.ABICounterCOUNTER_INGRESS: c.node.Ingress, bpf.ABICounterCOUNTER_EGRESS: c.node.Egress}[c.base]
 	expected := oracle(in)
 	verdict, out := run(t, c.program, frame, arrived)
 	got := c.p.readSamples(t)
@@ -277,7 +280,7 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 		c.count(&layer)
 		reported = append(reported, layer.Postcards...)
 		if layer.Record != nil {
-			c.counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
+			c.counted[bpf.ABICounterCOUNTER_RECORDS_WRITTEN]++
 			recorded = recorded && len(records) > 0 && sameRecord(records[0], layer.Record)
 			records = records[min(len(records), 1):]
 		}
@@ -293,7 +296,7 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 	postcards := c.exports.add(reported)
 	c.exports.compareEnded(t, got.flows)
 	if len(postcards) > 0 {
-		c.counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
+		c.counted[bpf.ABICounterCOUNTER_POSTCARDS] += uint64(len(postcards))
 	}
 	same := dropped(c.program, verdict) == (expected.Verdict == reference.Drop) && bytes.Equal(out, expected.Data) && recorded && returned &&
 		samePostcards(got.postcards, postcards)
@@ -316,7 +319,7 @@ func layersOf(r reference.Result) []reference.Result {
 
 // count adds what the counters move by for one packet, and forgets what has no reader.
 func (c *comparison) count(r *reference.Result) {
-	c.counted[c.base+abiCounter(r.Outcome)]++
+	c.counted[c.base+bpf.ABICounter(r.Outcome)]++
 	if !c.wanted {
 		r.Record, r.Postcards = nil, nil
 		if (r.Outcome.Removed() || r.Removal.Removed()) && !hasProved(r.Options) {
@@ -324,17 +327,17 @@ func (c *comparison) count(r *reference.Result) {
 		}
 	}
 	for _, outcome := range r.Edges {
-		c.counted[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome)]++
+		c.counted[bpf.ABICounterCOUNTER_INGRESS_OPTIONS+bpf.ABICounter(outcome)]++
 	}
 	for outcome, n := range besides(r.Outcome, r.Options) {
-		c.counted[optionCounter[c.base]+abiCounter(outcome)] += n
+		c.counted[optionCounter[c.base]+bpf.ABICounter(outcome)] += n
 	}
 }
 
 // optionCounter is the counter in which each hook counts options.
-var optionCounter = map[abiCounter]abiCounter{
-	abiCounterCOUNTER_INGRESS: abiCounterCOUNTER_INGRESS_OPTIONS,
-	abiCounterCOUNTER_EGRESS:  abiCounterCOUNTER_EGRESS_OPTIONS,
+var optionCounter = map[bpf.ABICounter]bpf.ABICounter{
+	bpf.ABICounterCOUNTER_INGRESS: bpf.ABICounterCOUNTER_INGRESS_OPTIONS,
+	bpf.ABICounterCOUNTER_EGRESS:  bpf.ABICounterCOUNTER_EGRESS_OPTIONS,
 }
 
 // besides counts the options of a packet whose outcomes differ from the packet's.
@@ -363,7 +366,7 @@ func (p *programs) hearTooBig(t *testing.T, node *reference.Node, g generator) m
 // forgetPathMTUs empties the table of path MTUs.
 func (p *programs) forgetPathMTUs(t *testing.T) {
 	t.Helper()
-	m, ok := p.maps[mapPathMTUs]
+	m, ok := p.maps[bpf.MapPathMTUs]
 	if !ok {
 		return
 	}

@@ -6,20 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
-)
-
-// AttachMode says which hook handles the packets that arrive at an interface.
-type AttachMode string
-
-// The modes of attachment. Auto uses the first of the others that the kernel and
-// the driver support.
-const (
-	AttachAuto   AttachMode = "auto"
-	AttachXDP    AttachMode = "xdp"
-	AttachTCX    AttachMode = "tcx"
-	AttachClsact AttachMode = "clsact"
 )
 
 // Options are fixed for the life of a Datapath.
@@ -34,7 +23,7 @@ type Options struct {
 type Config struct {
 	Node model.NodeConfig
 	// Attach is the mode of each interface; absent ones are AttachAuto.
-	Attach map[model.IfIndex]AttachMode
+	Attach map[model.IfIndex]attach.Mode
 	// Places are where the programs stand among those of others; absent ones are the first.
 	Places map[model.IfIndex]model.Place
 	// Fast names the interfaces whose arriving packets are forwarded without the
@@ -55,8 +44,8 @@ type Config struct {
 type InterfaceStatus struct {
 	Index   model.IfIndex
 	Name    string
-	Ingress AttachMode // xdp, tcx or clsact
-	Egress  AttachMode // tcx or clsact
+	Ingress attach.Mode // xdp, tcx or clsact
+	Egress  attach.Mode // tcx or clsact
 	// FastRefused is why the interface leaves all packets to the stack although
 	// it is configured to forward fast.
 	FastRefused string
@@ -80,7 +69,7 @@ type Counters struct {
 	// stack, by their outcome at egress.
 	Forwarded [model.NumOutcomes]uint64
 	// ToStack counts packets that fast forwarding left to the stack, by reason.
-	ToStack        [NumStackReasons]uint64
+	ToStack        [forward.NumStackReasons]uint64
 	RecordsWritten uint64
 	RecordsLost    uint64 // also postcards and evicted flows: without a reader, or with one that is too slow
 	// Exports: postcards written, exports that the limits of RFC 9326 §3.1.2
@@ -99,55 +88,9 @@ type Counters struct {
 	Unmarked [NumUnmarked]uint64
 }
 
-// Record is one removed header, or one of which a copy is to be returned, with what
-// identifies its packet.
-type Record struct {
-	Time      time.Time // UTC
-	Interface model.IfIndex
-	Outcome   model.Outcome // inline_removed, tunnel_decapsulated or loopback_received, also for a copy to return
-	Length    int           // bytes of the IPv6 packet that goes on
-	Packet    []byte        // its first bytes, at most 80, from the IPv6 header; of a copy, or one to return, that header alone
-	Header    []byte        // the Hop-by-Hop header, with this node's data unless the packet is a copy
-}
-
-// Postcard is what a program reports about one packet with a Direct Export (RFC
-// 9326 §3.1.2).
-type Postcard struct {
-	model.Postcard
-	Time time.Time // UTC
-}
-
-// FlowEnd is why a flow is reported.
-type FlowEnd uint8
-
-const (
-	// FlowInterval is the end of an interval.
-	FlowInterval FlowEnd = iota
-	// FlowEnded is the end of a TCP connection, in the interval that ended.
-	FlowEnded
-	// FlowEvicted is another flow that needed the entry.
-	FlowEvicted
-)
-
-// Flow summarizes the exports of one flow in an interval.
-type Flow struct {
-	Role            model.NodeRole
-	Ingress, Egress model.IfIndex // 0: not known, or none
-	Namespace       ioam.NamespaceID
-	Type            ioam.TraceType
-	ExtensionFlags  uint8
-	FlowID          uint32 // 0 when the option has none
-	Flow            model.Flow
-	End             FlowEnd
-
-	Packets, Bytes           uint64
-	First, Last              time.Time // UTC, to the precision of the kernel's tick
-	DelayCount               uint32    // packets whose transit delay was measured
-	DelaySum                 time.Duration
-	DelayMin, DelayMax       time.Duration // of those
-	Skipped                  uint32        // Sequence Numbers that were expected since the flow was last reported, and did not arrive
-	SkippedUnknown           bool          // Skipped cannot be known
-	Paid                     bool          // export limits were applied when the flow ended or was evicted
-	Late                     uint32        // packets that arrived after one with a later Sequence Number on the same CPU
-	HopLimitMin, HopLimitMax uint8
+// LoopbackCounters count what an interface did about Loopback flags (RFC 9322 §4).
+type LoopbackCounters struct {
+	Asked      uint64 // packets on which the flag was set
+	Returned   uint64 // headers handed over, for copies to return
+	Suppressed uint64 // both, beyond a limit, or without a reader
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -95,7 +96,7 @@ func TestInsertionAndAuthentication(t *testing.T) {
 				}
 				before := tunnel.snapshotCounters(t)
 				_, out := run(t, tunnel.tcOut, frame, 1)
-				at := abiCounterCOUNTER_EGRESS + abiCounter(model.OutcomeEncapTunneled)
+				at := bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(model.OutcomeEncapTunneled)
 				if got := moved(before, tunnel.snapshotCounters(t))[at]; got != 1 || len(out) <= len(frame) || !bytes.Equal(out[len(out)-len(frame)+atIPv6:], frame[atIPv6:]) {
 					t.Errorf("counted %d times; %x in\n%x", got, frame, out)
 				}
@@ -115,7 +116,7 @@ func TestGrowthAndAuthentication(t *testing.T) {
 	want[atTrace+2] |= 4
 	before := p.snapshotCounters(t)
 	_, out := run(t, p.tcOut, frame, 1)
-	at := abiCounterCOUNTER_EGRESS + abiCounter(model.OutcomeTraceOverflow)
+	at := bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(model.OutcomeTraceOverflow)
 	if got := moved(before, p.snapshotCounters(t))[at]; got != 1 || !bytes.Equal(out, want) {
 		t.Errorf("counted %d times; %x became\n%x", got, frame, out)
 	}

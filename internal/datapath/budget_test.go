@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/test/craft"
@@ -50,7 +51,7 @@ func changeLoad(t *testing.T, budget model.Budget) {
 			run(t, p.tcOut, frame, 2)
 			octets += len(frame)
 		}
-		inserted := float64(moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)])
+		inserted := float64(moved(before, p.snapshotCounters(t))[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapInserted)])
 		ofPackets := used(inserted, float64(window.packets), budget.Packets)
 		ofOctets := used(inserted*float64(insertion), float64(octets), budget.Octets)
 		if most := max(ofPackets, ofOctets); most < 0.9 || most > 1.1 {
@@ -88,7 +89,7 @@ func TestBudgetAgreement(t *testing.T) {
 		}
 		cfg := budgetConfig(budget)
 		p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-		c := newComparison(t, cfg, p, p.tcOut, abiCounterCOUNTER_EGRESS, false)
+		c := newComparison(t, cfg, p, p.tcOut, bpf.ABICounterCOUNTER_EGRESS, false)
 		afforded := 0
 		for range 30 {
 			matching, length := []float64{0, 0.01, 0.3, 1}[random.IntN(4)], random.IntN(400)
@@ -129,7 +130,7 @@ func (c *comparison) affordsAlike(t *testing.T, frame []byte, offload skb) bool 
 	}
 	before := c.p.snapshotCounters(t)
 	sendOnce(t, c.program, frame, offload)
-	if got := moved(before, c.p.snapshotCounters(t)); got[c.base+abiCounter(want)] != 1 {
+	if got := moved(before, c.p.snapshotCounters(t)); got[c.base+bpf.ABICounter(want)] != 1 {
 		t.Errorf("counters moved by %v, and the reference node says %v", got, want)
 	}
 	return want == model.OutcomeEncapInserted || want == model.OutcomeEncapSkippedGSO

@@ -8,6 +8,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -92,7 +95,7 @@ func loadBudget(t *testing.T, budget model.Budget) (p *programs, insertion int) 
 // inserted is how many frames got a header since a snapshot.
 func (p *programs) inserted(t *testing.T, before []uint64) float64 {
 	t.Helper()
-	return float64(moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)])
+	return float64(moved(before, p.snapshotCounters(t))[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapInserted)])
 }
 
 // The budget is that of the interface, whichever CPU sends what: within 10% in each part,
@@ -143,7 +146,7 @@ func TestBudgetOfOffloadedPackets(t *testing.T) {
 	loads := [2]load{{matching: 40, payload: 1000, gso: skb{GSOSegs: 10, GSOSize: 100}}, {others: 400, payload: 100}}
 	before := p.snapshotCounters(t)
 	atOnce(t, p, loads, 100)
-	allowed := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapSkippedGSO)]
+	allowed := moved(before, p.snapshotCounters(t))[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapSkippedGSO)]
 	packets, _ := loads[0].sentBy(100)
 	more, _ := loads[1].sentBy(100)
 	if share := used(10*float64(allowed), packets+more, 50_000); share < 0.9 || share > 1.1 {
@@ -156,7 +159,7 @@ func TestBudgetOfOffloadedPackets(t *testing.T) {
 func TestBudgetSavedUpByTwoCPUs(t *testing.T) {
 	p, _ := loadBudget(t, model.Budget{Packets: 20_000})
 	atOnce(t, p, [2]load{{others: 400}, {others: 400}}, 100)
-	const burst, ahead = int(abiFrequencyBoundBUDGET_BURST), int(abiFrequencyBoundBUDGET_BATCH)
+	const burst, ahead = int(bpf.ABIFrequencyBoundBUDGET_BURST), int(bpf.ABIFrequencyBoundBUDGET_BATCH)
 	for i, loads := range [][2]load{{{matching: 1000}, {matching: 1000}}, {{}, {matching: 2000}}, {{matching: 2000}, {}}} {
 		before := p.snapshotCounters(t)
 		atOnce(t, p, loads, 1)
@@ -176,7 +179,7 @@ func TestBudgetTakenByTwoCPUsAtOnce(t *testing.T) {
 		const each = 100_000
 		before := p.snapshotCounters(t)
 		atOnce(t, p, [2]load{{matching: each}, {matching: each}}, 1)
-		const apart = 4 * int(abiFrequencyBoundBUDGET_BATCH)
+		const apart = 4 * int(bpf.ABIFrequencyBoundBUDGET_BATCH)
 		if inserted := int(p.inserted(t, before)); inserted > int(2*each*want)+apart || inserted < int(2*each*want)-apart {
 			t.Errorf("%d of %d packets got a header, want %v of them, and at most %d more or less", inserted, 2*each, want, apart)
 		}
@@ -187,23 +190,23 @@ func TestBudgetTakenByTwoCPUsAtOnce(t *testing.T) {
 func TestBudgetSurvives(t *testing.T) {
 	p, _ := loadBudget(t, model.Budget{Packets: 20_000})
 	atOnce(t, p, [2]load{{others: 400}, {others: 400}}, 100)
-	g, err := compile(budgetConfig(model.Budget{Packets: 10_000}), 0, ethernet)
+	g, err := compile.Node(budgetConfig(model.Budget{Packets: 10_000}), 0, attach.Ethernet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.node.FixedIfindex = p.site.set.node.FixedIfindex
+	g.Node.FixedIfindex = p.site.set.node.FixedIfindex
 	if !p.site.set.serves(g, p.site.kept) {
 		t.Fatal("another budget needs other programs")
 	}
-	if _, fresh, err := g.assignFrequencies(p.site.kept); err != nil || len(fresh) != 0 {
+	if _, fresh, err := assignFrequencies(g, p.site.kept); err != nil || len(fresh) != 0 {
 		t.Fatalf("the rule begins anew: slots %v (%v)", fresh, err)
 	}
-	if err := p.site.set.activate(g, func(compiledInterface) bool { return false }); err != nil {
+	if err := p.site.set.activate(g, func(compile.Interface) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	before := p.snapshotCounters(t)
 	atOnce(t, p, [2]load{{matching: 1000}, {matching: 1000}}, 1)
-	const burst, ahead = int(abiFrequencyBoundBUDGET_BURST), int(abiFrequencyBoundBUDGET_BATCH)
+	const burst, ahead = int(bpf.ABIFrequencyBoundBUDGET_BURST), int(bpf.ABIFrequencyBoundBUDGET_BATCH)
 	if saved := int(p.inserted(t, before)) - 2000/100; saved < burst-ahead || saved > burst+2*ahead {
 		t.Errorf("%d headers besides the share, want about the %d that were saved up", saved, burst)
 	}

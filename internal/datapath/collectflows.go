@@ -3,46 +3,31 @@
 package datapath
 
 import (
-	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
+	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// readThroughTime bounds how long the end of an interval waits for the readers of
-// rings.
-const readThroughTime = time.Second
-
 // CollectFlows ends the interval of flows, starts the next, and passes on the
 // flows of the one that ended. Without a table it passes on what is left of the
 // last table.
-func (d *Datapath) CollectFlows(each func(Flow)) error {
+func (d *Datapath) CollectFlows(each func(flows.Flow)) error {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
-	t := d.flowTable()
-	if t.flows != nil {
-		return t.collect(each)
-	}
-	if !t.gaps.holds() {
-		return nil
-	}
-	var clock abiFlowClock
-	if err := d.shared[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
-		return fmt.Errorf("read the interval of flows: %w", err)
-	}
-	d.gaps.distrust()
-	return t.give(newFlowSums(), clock.Epoch, each)
+	return d.flowTable().Collect(each)
 }
 
 // flowTable is the table in use; nil when no namespace aggregates.
-func (d *Datapath) flowTable() *flowTable {
+func (d *Datapath) flowTable() *flows.Table {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tables.flows == nil {
-		return &flowTable{gaps: d.gaps}
+		return flows.WithoutMap(d.shared[bpf.MapFlowClock], d.gaps)
 	}
 	return d.tables.flows
 }
@@ -51,12 +36,12 @@ func (d *Datapath) flowTable() *flowTable {
 // are collected.
 func (d *Datapath) useTables(next *tables) {
 	if old := d.tables.flows; old != nil {
-		if err := old.distrustRefusals(); err != nil {
+		if err := old.DistrustRefusals(); err != nil {
 			d.options.Log.Warn("read the table of flows", "error", err)
 		}
 		if old != next.flows {
-			time.Sleep(flowSettling)
-			if err := old.drain(); err != nil {
+			time.Sleep(flows.Settling)
+			if err := old.Drain(); err != nil {
 				d.options.Log.Warn("read the last flows of a table", "error", err)
 			}
 		}
@@ -95,39 +80,21 @@ func countingOf(cfg model.NodeConfig) *counting {
 // before, or met no program, are not missing.
 func (d *Datapath) countAs(next *counting, attached bool) {
 	if attached || !reflect.DeepEqual(d.counting, next) {
-		d.gaps.distrust()
+		d.gaps.Distrust()
 	}
 	d.counting = next
 }
 
-// emptied lets a caller wait until every ring was seen empty.
-type emptied struct {
-	asked atomic.Uint64
-	rings atomic.Pointer[[]*ring]
-}
-
-// ReadThrough waits until everything that programs have written is read; false
-// means that there is no reader, or that it is too slow.
-func (d *Datapath) ReadThrough() bool {
-	rings := d.reading.rings.Load()
-	if rings == nil {
-		return false
+// CollectEdges ends the interval of the flows that are measured from edge to edge, starts
+// the next, and passes on what was counted in the one that ended: of each flow that the
+// table holds, also of those without packets. It returns the sum of what was counted of flows
+// that had given way to others by then. Without a table there are none.
+func (d *Datapath) CollectEdges(each func(flows.EdgeFlow)) (left e2e.Totals, err error) {
+	d.applying.Lock() // keeps the table
+	defer d.applying.Unlock()
+	table := d.tables.maps[bpf.MapE2EFlows]
+	if table == nil {
+		return left, nil
 	}
-	ask := d.reading.asked.Add(1)
-	deadline := time.Now().Add(readThroughTime)
-	for _, r := range *rings {
-		var poked time.Time
-		for ; r.seenEmpty.Load() < ask; time.Sleep(100 * time.Microsecond) {
-			now := time.Now()
-			if now.After(deadline) {
-				return false
-			}
-			if now.Sub(poked) > 10*time.Millisecond {
-				if poked = now; r.poke() != nil {
-					return false
-				}
-			}
-		}
-	}
-	return true
+	return flows.CollectEdges(table, d.shared[bpf.MapE2EClock], each)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -27,7 +29,7 @@ func (d *Datapath) Counters() ([]Counters, error) {
 }
 
 // tallyReader reads counters. It keeps its memory, because they are read every second.
-type tallyReader struct{ perCPU []abiTally }
+type tallyReader struct{ perCPU []bpf.ABITally }
 
 // read reads what one interface has counted.
 func (r *tallyReader) read(s *served) (Counters, error) {
@@ -37,48 +39,48 @@ func (r *tallyReader) read(s *served) (Counters, error) {
 		if err != nil {
 			return c, fmt.Errorf("count CPUs: %w", err)
 		}
-		r.perCPU = make([]abiTally, cpus)
+		r.perCPU = make([]bpf.ABITally, cpus)
 	}
 	perCPU := r.perCPU
 	if err := s.tally.Lookup(uint32(0), perCPU); err != nil {
 		return c, fmt.Errorf("read the counters of interface %d: %w", s.index, err)
 	}
-	get := func(counter abiCounter) (sum uint64) {
+	get := func(counter bpf.ABICounter) (sum uint64) {
 		for i := range perCPU {
 			sum += perCPU[i].Counters[counter]
 		}
 		return sum
 	}
 	for outcome := range model.NumOutcomes {
-		c.Ingress[outcome] = get(abiCounterCOUNTER_INGRESS + abiCounter(outcome))
-		c.Egress[outcome] = get(abiCounterCOUNTER_EGRESS + abiCounter(outcome))
-		c.Forwarded[outcome] = get(abiCounterCOUNTER_FORWARD + abiCounter(outcome))
+		c.Ingress[outcome] = get(bpf.ABICounterCOUNTER_INGRESS + bpf.ABICounter(outcome))
+		c.Egress[outcome] = get(bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(outcome))
+		c.Forwarded[outcome] = get(bpf.ABICounterCOUNTER_FORWARD + bpf.ABICounter(outcome))
 	}
 	for outcome := model.FirstOptionOutcome; outcome < model.NumOptionOutcomes; outcome++ {
-		c.IngressOptions[outcome] = c.Ingress[outcome] + get(abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome))
-		c.EgressOptions[outcome] = c.Egress[outcome] + get(abiCounterCOUNTER_EGRESS_OPTIONS+abiCounter(outcome))
+		c.IngressOptions[outcome] = c.Ingress[outcome] + get(bpf.ABICounterCOUNTER_INGRESS_OPTIONS+bpf.ABICounter(outcome))
+		c.EgressOptions[outcome] = c.Egress[outcome] + get(bpf.ABICounterCOUNTER_EGRESS_OPTIONS+bpf.ABICounter(outcome))
 	}
-	for reason := range NumStackReasons {
-		c.ToStack[reason] = get(abiCounterCOUNTER_STACK + abiCounter(reason))
+	for reason := range forward.NumStackReasons {
+		c.ToStack[reason] = get(bpf.ABICounterCOUNTER_STACK + bpf.ABICounter(reason))
 	}
-	c.RecordsWritten = get(abiCounterCOUNTER_RECORDS_WRITTEN)
-	c.RecordsLost = get(abiCounterCOUNTER_RECORDS_LOST)
-	c.Postcards = get(abiCounterCOUNTER_POSTCARDS)
-	c.ExportsSuppressed = get(abiCounterCOUNTER_POSTCARDS_SUPPRESSED)
-	c.FlowsEvicted = get(abiCounterCOUNTER_FLOWS_EVICTED)
-	c.SequencesEvicted = get(abiCounterCOUNTER_SEQUENCES_EVICTED)
-	c.EdgeNumbersEvicted = get(abiCounterCOUNTER_E2E_NUMBERS_EVICTED)
-	c.EdgeFlowsEvicted = get(abiCounterCOUNTER_E2E_FLOWS_EVICTED)
+	c.RecordsWritten = get(bpf.ABICounterCOUNTER_RECORDS_WRITTEN)
+	c.RecordsLost = get(bpf.ABICounterCOUNTER_RECORDS_LOST)
+	c.Postcards = get(bpf.ABICounterCOUNTER_POSTCARDS)
+	c.ExportsSuppressed = get(bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED)
+	c.FlowsEvicted = get(bpf.ABICounterCOUNTER_FLOWS_EVICTED)
+	c.SequencesEvicted = get(bpf.ABICounterCOUNTER_SEQUENCES_EVICTED)
+	c.EdgeNumbersEvicted = get(bpf.ABICounterCOUNTER_E2E_NUMBERS_EVICTED)
+	c.EdgeFlowsEvicted = get(bpf.ABICounterCOUNTER_E2E_FLOWS_EVICTED)
 	c.Loopback = LoopbackCounters{
-		Asked:      get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_ASKED)),
-		Returned:   get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_RETURNED)),
-		Suppressed: get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)),
+		Asked:      get(bpf.ABICounterCOUNTER_LOOPBACK + bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_ASKED)),
+		Returned:   get(bpf.ABICounterCOUNTER_LOOPBACK + bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_RETURNED)),
+		Suppressed: get(bpf.ABICounterCOUNTER_LOOPBACK + bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_SUPPRESSED)),
 	}
 	for fault := range c.SRHMalformed {
-		c.SRHMalformed[fault] = get(abiCounterCOUNTER_SRH_MALFORMED + abiCounter(fault))
+		c.SRHMalformed[fault] = get(bpf.ABICounterCOUNTER_SRH_MALFORMED + bpf.ABICounter(fault))
 	}
 	for cause := range c.Unmarked {
-		c.Unmarked[cause] = get(abiCounterCOUNTER_UNMARKED + abiCounter(cause))
+		c.Unmarked[cause] = get(bpf.ABICounterCOUNTER_UNMARKED + bpf.ABICounter(cause))
 	}
 	return c, nil
 }

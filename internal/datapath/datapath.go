@@ -20,9 +20,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +30,13 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/coverage"
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -40,25 +45,25 @@ import (
 type served struct {
 	index      model.IfIndex
 	name       string
-	device     device
+	device     attach.Device
 	tally      *ebpf.Map // its counters
-	ingress    *attachment
-	egress     *attachment
+	ingress    *attach.Hook
+	egress     *attach.Hook
 	place      model.Place // of its programs among those of others
 	edges      [2]bool     // where the domain's edge filters, at egress and at ingress, as far as known
 	xdpRefused string
-	leftovers  []*attachment // attachments of other modes, found on recovery
+	leftovers  []*attach.Hook // attachments of other modes, found on recovery
 }
 
 // Datapath is the programs and maps of one network namespace.
 type Datapath struct {
 	options  Options
 	specs    map[string]*ebpf.MapSpec
-	shared   mapSet
-	demand   *demand
+	shared   bpf.Maps
+	demand   *rings.Demand
 	tables   *tables // under applying, to change; mu, to read
-	cards    atomic.Pointer[postcardRings]
-	measured atomic.Pointer[measuredTable]
+	cards    atomic.Pointer[rings.PostcardRings]
+	measured atomic.Pointer[measure.Table]
 
 	// applying serializes changes; mu guards what readers see, and is held only
 	// while hooks are swapped, not while the verifier runs.
@@ -71,21 +76,21 @@ type Datapath struct {
 	coverage *coverage.Log
 	intact   time.Time // when all hooks were last known to have their programs, under mu
 
-	gaps     *flowGaps
+	gaps     *flows.Gaps
 	counting *counting // of the last Apply, under applying; nil before the first one
-	reading  emptied
+	reading  rings.Progress
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte
 
 	programNames map[ebpf.ProgramID]string // of others, under mu
-	query        tcxQuery                  // under mu
+	query        attach.Query              // under mu
 	tallies      tallyReader               // under mu
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
 // from nothing. Nothing that is attached changes until Apply.
-func Open(options Options) (*Datapath, error) {
+func Open(options Options) (_ *Datapath, err error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
@@ -101,48 +106,46 @@ func Open(options Options) (*Datapath, error) {
 	if err := pinLoopback(options.PinPath); err != nil {
 		return nil, err
 	}
-	if err := removeUnknownPins(options.PinPath, options.Log); err != nil {
+	if err := bpf.RemoveUnknownPins(options.PinPath, slices.Concat(sharedMaps, tableNames, []string{mapLoopback}), options.Log); err != nil {
 		return nil, err
 	}
 	specs, err := mapSpecs()
 	if err != nil {
 		return nil, err
 	}
-	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
+	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: rings.NewDemand(), gaps: flows.NewGaps()}
 	d.coverage = coverage.New(d.countedSince)
-	d.gaps.read = d.ReadThrough
-	d.gaps.distrust() // what an earlier agent read is unknown
+	d.gaps.Read = d.reading.ReadThrough
+	d.gaps.Distrust() // what an earlier agent read is unknown
+	var opened undo.Stack
+	defer opened.OnError(&err)
 	if d.shared, err = d.openShared(); err != nil {
 		return nil, err
 	}
-	if err := beginFlows(d.shared[mapFlowClock]); err != nil {
-		d.shared.close()
+	opened.AddClose(func() { d.shared.Close() })
+	if err := flows.Begin(d.shared[bpf.MapFlowClock]); err != nil {
 		return nil, err
 	}
 	if d.tables, err = d.recoverTables(); err != nil {
-		d.shared.close()
 		return nil, err
 	}
+	opened.AddClose(func() { d.tables.close() })
 	d.cards.Store(d.tables.cards)
 	d.measured.Store(d.tables.measured)
+	opened.AddClose(d.closeServed)
 	if err := d.recover(); err != nil {
-		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
 func (d *Datapath) directory(index model.IfIndex) string {
-	return interfaceDirectory(d.options.PinPath, index)
-}
-
-func interfaceDirectory(pinPath string, index model.IfIndex) string {
-	return filepath.Join(pinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
+	return attach.Directory(d.options.PinPath, index)
 }
 
 // recover opens the interfaces with pins.
 func (d *Datapath) recover() error {
-	indexes, err := pinnedInterfaces(d.options.PinPath)
+	indexes, err := attach.PinnedInterfaces(d.options.PinPath)
 	if err != nil {
 		return err
 	}
@@ -151,12 +154,12 @@ func (d *Datapath) recover() error {
 		if err != nil {
 			return err
 		}
-		found, err := recoverAttachments(d.directory(s.index), s.index)
+		found, err := attach.Recover(d.directory(s.index), s.index)
 		for _, a := range found {
 			switch {
-			case a.ingress && s.ingress == nil:
+			case a.Ingress && s.ingress == nil:
 				s.ingress = a
-			case !a.ingress && s.egress == nil:
+			case !a.Ingress && s.egress == nil:
 				s.egress = a
 			default:
 				s.leftovers = append(s.leftovers, a)
@@ -177,11 +180,11 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)
 	}
-	path, err := d.pinPathOf(directory, pinTally)
+	path, err := bpf.PinPath(directory, bpf.PinTally, d.options.Log)
 	if err != nil {
 		return nil, err
 	}
-	if s.tally, err = pinned(path, d.specs[mapTallies].InnerMap); err != nil {
+	if s.tally, err = bpf.Pinned(path, d.specs[bpf.MapTallies].InnerMap); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -190,7 +193,7 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 // Apply puts a configuration into force. On error everything stays as it was. The
 // configuration must be valid (model.NodeConfig.Validate), and its interfaces
 // must exist.
-func (d *Datapath) Apply(cfg Config) error {
+func (d *Datapath) Apply(cfg Config) (err error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	started := time.Now()
@@ -198,38 +201,41 @@ func (d *Datapath) Apply(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	devices := make(map[model.IfIndex]device)
+	devices := make(map[model.IfIndex]attach.Device)
 	names := make(map[model.IfIndex]string)
 	for index, link := range links {
-		devices[index], names[index] = deviceOf(link, cfg.Fast[index]), link.Attrs().Name
+		devices[index], names[index] = attach.DeviceOf(link, cfg.Fast[index]), link.Attrs().Name
 	}
-	g, err := compile(cfg.Node, cfg.NextHops, func(i model.IfIndex) device { return devices[i] })
+	g, err := compile.Node(cfg.Node, cfg.NextHops, func(i model.IfIndex) attach.Device { return devices[i] })
 	if err != nil {
 		return err
 	}
-	g.takesOptions(cfg.StackOptions)
+	g.TakesOptions(cfg.StackOptions)
 	if d.set != nil { // the previous generation's half is free
 		<-d.set.quiet
 	}
-	stale, fresh, err := g.assignFrequencies(d.shared)
+	if cfg.Noticed.IsZero() || cfg.Noticed.After(started) {
+		cfg.Noticed = started
+	}
+	var change undo.Stack
+	defer change.OnError(&err)
+	stale, fresh, err := assignFrequencies(g, d.shared)
+	change.Add(func() error { return freeFrequencies(d.shared[bpf.MapFrequencies], fresh) })
 	if err == nil {
-		if cfg.Noticed.IsZero() || cfg.Noticed.After(started) {
-			cfg.Noticed = started
-		}
-		err = d.replace(g, countingOf(cfg.Node), cfg, names)
+		err = d.replace(&change, g, countingOf(cfg.Node), cfg, names)
 	}
 	if err != nil {
-		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
+		return err
 	}
 	d.mu.Lock()
 	for index, name := range names {
 		d.served[index].name, d.served[index].device = name, devices[index]
 	}
 	d.mu.Unlock()
-	if err := freeFrequencies(d.shared[mapFrequencies], stale); err != nil {
+	if err := freeFrequencies(d.shared[bpf.MapFrequencies], stale); err != nil {
 		d.options.Log.Warn("forget encapsulations that are gone", "error", err)
 	}
-	d.options.Log.Debug("configuration applied", "interfaces", len(g.interfaces), "took", time.Since(started))
+	d.options.Log.Debug("configuration applied", "interfaces", len(g.Interfaces), "took", time.Since(started))
 	return nil
 }
 
@@ -255,39 +261,35 @@ func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, erro
 }
 
 // replace puts a generation into force: in the other half of the running set's
-// tables, or with a new set of programs.
-func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map[model.IfIndex]string) error {
+// tables, or with a new set of programs. On an error, the steps of the change are to be taken
+// back.
+func (d *Datapath) replace(change *undo.Stack, g *compile.Generation, count *counting, cfg Config, names map[model.IfIndex]string) error {
 	tables, err := d.tables.next(g, d.specs, d.shared)
 	if err != nil {
 		return err
 	}
-	kept := make(mapSet)
+	change.AddClose(func() { tables.abandon(d.tables) })
+	kept := make(bpf.Maps)
 	maps.Copy(kept, d.shared)
 	maps.Copy(kept, tables.maps)
-	swap := &transaction{datapath: d, set: d.set, places: cfg.Places, edges: edgesOf(cfg.Node), interfaces: make(map[model.IfIndex]*prepared), hooked: make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool)}
+	swap := d.newTransaction(change, cfg)
 	isNew := d.set == nil || !d.set.serves(g, kept)
 	if isNew {
 		if swap.set, err = newProgramSet(g, d.specs, kept); err != nil {
-			tables.abandon(d.tables)
 			return err
 		}
+		change.AddClose(swap.set.close)
 	}
 	earlier := d.running()
-	err = g.assignProofs(tables.maps[mapProofs], earlier)
-	var measured *measuredChange
-	if err == nil {
-		measured, err = g.measure(d.shared, tables, d.tables, d.set == nil)
+	if err := assignProofs(g, tables.maps[bpf.MapProofs], earlier); err != nil {
+		return err
 	}
-	if err == nil {
-		if err = d.swap(swap, g, cfg.Attach, isNew); err != nil {
-			err = errors.Join(err, measured.undo())
-		}
-	}
+	measured, err := g.Measured.Begin(d.shared, tables.measured, d.tables.measured, measure.Digest(countingAt(g)), d.set == nil)
 	if err != nil {
-		tables.abandon(d.tables)
-		if isNew {
-			swap.set.close()
-		}
+		return err
+	}
+	change.Add(measured.Undo)
+	if err := d.swap(swap, g, cfg.Attach, isNew); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -299,18 +301,18 @@ func (d *Datapath) replace(g *generation, count *counting, cfg Config, names map
 	if isNew && before != nil {
 		before.close()
 	}
-	d.set.retire(d.shared[mapRecords])
+	d.set.retire(d.shared[bpf.MapRecords])
 	d.useTables(tables)
-	measured.finish()
+	measured.Finish()
 	nameOf := func(i model.IfIndex) string { return cmp.Or(names[i], left[i]) }
 	if earlier != nil {
 		d.noteCoverage(earlier, g, swap, nameOf, cfg.Noticed)
-	} else if measured.continues() {
+	} else if measured.Continues() {
 		d.noteInherited(g, swap, nameOf)
 	}
 	d.intact = time.Now()
 	d.countAs(count, swap.attached)
-	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
+	d.decapsulations = append([][16]byte{}, g.TunnelEnds.Addresses...)
 	return nil
 }
 
@@ -324,49 +326,45 @@ func edgesOf(node model.NodeConfig) map[model.IfIndex][2]bool {
 }
 
 // running is the generation that packets use, or nil.
-func (d *Datapath) running() *generation {
+func (d *Datapath) running() *compile.Generation {
 	if d.set == nil {
 		return nil
 	}
 	return d.set.filled[1-d.set.other()]
 }
 
-// swap puts a generation into force; on error everything stays as it was.
-func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]AttachMode, isNew bool) error {
-	for _, in := range g.interfaces {
-		if err := t.prepare(g, in, modes[in.index]); err != nil {
-			t.abandon()
+// swap puts a generation into force. On an error, every hook has the program that it had.
+func (d *Datapath) swap(t *transaction, g *compile.Generation, modes map[model.IfIndex]attach.Mode, isNew bool) error {
+	t.change.AddClose(t.abandon)
+	for _, in := range g.Interfaces {
+		if err := t.prepare(g, in, modes[in.Index]); err != nil {
 			return err
 		}
 	}
 	if err := t.load(); err != nil {
-		t.abandon()
 		return err
 	}
 	if err := t.set.tally(t.tallies()); err != nil {
-		t.abandon()
 		return err
 	}
 	expected := make(map[model.IfIndex]bool)
 	if isNew { // its tables must be complete before its programs are attached
-		for _, in := range g.interfaces {
-			expected[in.index] = t.willForwardFast(in)
+		for _, in := range g.Interfaces {
+			expected[in.Index] = t.willForwardFast(in)
 		}
 		if err := t.set.activate(g, t.willForwardFast); err != nil {
-			t.abandon()
 			return err
 		}
 	}
+	before := t.change.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := t.commit(); err != nil {
-		return err
+	err := t.commit()
+	if err == nil && !(isNew && t.isAsExpected(expected)) {
+		err = t.set.activate(g, t.forwardsFast)
 	}
-	if isNew && t.isAsExpected(expected) {
-		return nil
-	}
-	if err := t.set.activate(g, t.forwardsFast); err != nil {
-		return errors.Join(err, t.rollback())
+	if err != nil { // before anyone sees the hooks
+		return errors.Join(err, t.change.BackTo(before))
 	}
 	return nil
 }
@@ -378,7 +376,7 @@ func (d *Datapath) Intact() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.served {
-		if s.ingress == nil || s.egress == nil || !s.ingress.alive() || !s.egress.alive() || !s.device.isCurrent(s.index) {
+		if s.ingress == nil || s.egress == nil || !s.ingress.Alive() || !s.egress.Alive() || !s.device.IsCurrent(s.index) {
 			return false
 		}
 	}
@@ -387,10 +385,10 @@ func (d *Datapath) Intact() bool {
 }
 
 // retire detaches the programs of interfaces that are no longer configured.
-func (d *Datapath) retire(g *generation) {
-	kept := make(map[model.IfIndex]bool, len(g.interfaces))
-	for _, in := range g.interfaces {
-		kept[in.index] = true
+func (d *Datapath) retire(g *compile.Generation) {
+	kept := make(map[model.IfIndex]bool, len(g.Interfaces))
+	for _, in := range g.Interfaces {
+		kept[in.Index] = true
 	}
 	d.set.forget(func(index model.IfIndex) bool { return kept[index] })
 	var left []*served
@@ -413,11 +411,11 @@ func (d *Datapath) Interfaces() []InterfaceStatus {
 	for _, s := range d.served {
 		status := InterfaceStatus{Index: s.index, Name: s.name, NativeXDPRefused: s.xdpRefused}
 		if s.ingress != nil {
-			status.Ingress = s.ingress.mode
-			status.FastRefused = s.device.refused(s.ingress.mode)
+			status.Ingress = s.ingress.Mode
+			status.FastRefused = s.device.Refused(s.ingress.Mode)
 		}
 		if s.egress != nil {
-			status.Egress = s.egress.mode
+			status.Egress = s.egress.Mode
 		}
 		out = append(out, status)
 	}
@@ -427,7 +425,7 @@ func (d *Datapath) Interfaces() []InterfaceStatus {
 
 // SetTAIOffset gives the programs TAI − UTC.
 func (d *Datapath) SetTAIOffset(offset time.Duration) error {
-	err := d.shared[mapClock].Put(uint32(0), abiClockState{TaiOffset: offset.Nanoseconds()})
+	err := d.shared[bpf.MapClock].Put(uint32(0), bpf.ABIClockState{TaiOffset: offset.Nanoseconds()})
 	if err != nil {
 		return fmt.Errorf("set the clock's offset: %w", err)
 	}
@@ -440,15 +438,7 @@ func (d *Datapath) Close() error {
 	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, s := range d.served {
-		for _, a := range append(s.leftovers, s.ingress, s.egress) {
-			if a != nil {
-				a.close()
-			}
-		}
-		s.tally.Close()
-	}
-	d.served = make(map[model.IfIndex]*served)
+	d.closeServed()
 	if d.set != nil {
 		d.set.close()
 		d.set = nil
@@ -456,8 +446,21 @@ func (d *Datapath) Close() error {
 	d.cards.Store(nil)
 	d.measured.Store(nil)
 	d.tables.close()
-	d.shared.close()
+	d.shared.Close()
 	return nil
+}
+
+// closeServed closes the interfaces' attachments and counters in this process.
+func (d *Datapath) closeServed() {
+	for _, s := range d.served {
+		for _, a := range append(s.leftovers, s.ingress, s.egress) {
+			if a != nil {
+				a.Close()
+			}
+		}
+		s.tally.Close()
+	}
+	d.served = make(map[model.IfIndex]*served)
 }
 
 // Remove ends the treatment of all packets and removes every pin. With many interfaces, some
@@ -478,7 +481,7 @@ func (d *Datapath) Remove() error {
 	d.cards.Store(nil)
 	d.measured.Store(nil)
 	d.tables.close()
-	d.shared.close()
+	d.shared.Close()
 	errs = append(errs, os.RemoveAll(d.options.PinPath))
 	return errors.Join(errs...)
 }

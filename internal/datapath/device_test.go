@@ -8,6 +8,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -35,12 +38,12 @@ func TestFastIn(t *testing.T) {
 		{"member", &netlink.Veth{LinkAttrs: inMaster}, true, false, false},
 		{"no Ethernet", &netlink.Veth{LinkAttrs: plain}, true, false, false},
 	} {
-		d := deviceOf(tt.link, tt.fast)
-		if d.fastIn(AttachXDP) != tt.xdp || d.fastIn(AttachTCX) != tt.tcx {
-			t.Errorf("%s: in XDP %v, in tc %v; want %v, %v", tt.name, d.fastIn(AttachXDP), d.fastIn(AttachTCX), tt.xdp, tt.tcx)
+		d := attach.DeviceOf(tt.link, tt.fast)
+		if d.FastIn(attach.XDP) != tt.xdp || d.FastIn(attach.TCX) != tt.tcx {
+			t.Errorf("%s: in XDP %v, in tc %v; want %v, %v", tt.name, d.FastIn(attach.XDP), d.FastIn(attach.TCX), tt.xdp, tt.tcx)
 		}
-		if said := d.refused(AttachXDP) != ""; said != (tt.fast && !tt.xdp) {
-			t.Errorf("%s: in XDP, %q", tt.name, d.refused(AttachXDP))
+		if said := d.Refused(attach.XDP) != ""; said != (tt.fast && !tt.xdp) {
+			t.Errorf("%s: in XDP, %q", tt.name, d.Refused(attach.XDP))
 		}
 	}
 }
@@ -52,14 +55,14 @@ func TestDeviceIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast, stack := deviceOf(link, true), deviceOf(link, false)
-	if !fast.isCurrent(arrivalIndex) {
+	fast, stack := attach.DeviceOf(link, true), attach.DeviceOf(link, false)
+	if !fast.IsCurrent(arrivalIndex) {
 		t.Error("an unchanged device is not current")
 	}
 	if err := netlink.LinkSetHardwareAddr(link, departureAddress); err != nil {
 		t.Fatal(err)
 	}
-	if fast.isCurrent(arrivalIndex) || !stack.isCurrent(arrivalIndex) {
+	if fast.IsCurrent(arrivalIndex) || !stack.IsCurrent(arrivalIndex) {
 		t.Error("the address changed, which matters only to a device that forwards fast")
 	}
 }
@@ -74,7 +77,7 @@ func TestNextHopsOfNeighbours(t *testing.T) {
 		Interfaces: []model.Interface{{Index: arrivalIndex, Name: "in", ID: 1, MTU: 1500}},
 	}
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
-	p.routes(t, Routing{MTU: AnyMTU}, 0)
+	p.routes(t, forward.Routing{MTU: forward.AnyMTU}, 0)
 	for i := range destinations {
 		header := craft.IPv6{Next: craft.NoNext, HopLimit: 64, Source: addresses[0], Destination: addresses[1]}
 		frame := craft.Ethernet(arrivalAddress, neighbourAddress, header.With(make([]byte, 8)))
@@ -85,11 +88,11 @@ func TestNextHopsOfNeighbours(t *testing.T) {
 	}
 	kept := make(map[byte]bool)
 	var index uint32
-	var set abiNextHopSet
-	for it := p.maps[mapNextHops].Iterate(); it.Next(&index, &set); {
+	var set bpf.ABINextHopSet
+	for it := p.maps[bpf.MapNextHops].Iterate(); it.Next(&index, &set); {
 		for _, way := range set.Ways {
 			if way.Ifindex == uint32(departureIndex) {
-				kept[addressOf(way.Destination).As16()[15]] = true
+				kept[bpf.AddressOf(way.Destination).As16()[15]] = true
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
 )
@@ -22,7 +23,7 @@ type DeviceTraffic struct {
 	AtEgress       uint64
 	// Meanwhile are further packets that the hooks counted until the device had been read.
 	MeanwhileAtIngress, MeanwhileAtEgress uint64
-	XDP                                   *OtherProgram
+	XDP                                   *attach.OtherProgram
 }
 
 // Devices reads what served devices and their hooks have counted, and which programs of
@@ -117,9 +118,9 @@ func (l *linkCounts) read(attributes []byte) {
 }
 
 // othersXDP is the program of someone else in XDP that runs before ours.
-func (d *Datapath) othersXDP(s *served, id ebpf.ProgramID) *OtherProgram {
-	if id == 0 || s.ingress == nil || s.ingress.mode == AttachXDP {
+func (d *Datapath) othersXDP(s *served, id ebpf.ProgramID) *attach.OtherProgram {
+	if id == 0 || s.ingress == nil || s.ingress.Mode == attach.XDP {
 		return nil
 	}
-	return &OtherProgram{Program: uint32(id), Name: d.programName(id), Kind: string(AttachXDP)}
+	return &attach.OtherProgram{Program: uint32(id), Name: d.programName(id), Kind: string(attach.XDP)}
 }

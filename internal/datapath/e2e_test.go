@@ -6,6 +6,8 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -120,9 +122,9 @@ func (g generator) edgesBehind() []byte {
 // see by the upper half of an entry's number that it has changed.
 func (p *programs) forgetEdges(t testing.TB) {
 	t.Helper()
-	if m, ok := p.maps[mapE2ENumbers]; ok && m.MaxEntries() > 1 {
+	if m, ok := p.maps[bpf.MapE2ENumbers]; ok && m.MaxEntries() > 1 {
 		p.forgotten++
-		sets := make([]abiE2eNumberSet, m.MaxEntries())
+		sets := make([]bpf.ABIE2eNumberSet, m.MaxEntries())
 		for s := range sets {
 			for w := range sets[s].Ways {
 				sets[s].Ways[w].Next = p.forgotten << 48
@@ -132,8 +134,8 @@ func (p *programs) forgetEdges(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	if m, ok := p.maps[mapE2EFlows]; ok && m.MaxEntries() > 1 {
-		if _, err := m.BatchUpdate(numbersUpTo(m.MaxEntries()), make([]abiE2eFlowSet, m.MaxEntries()), nil); err != nil {
+	if m, ok := p.maps[bpf.MapE2EFlows]; ok && m.MaxEntries() > 1 {
+		if _, err := m.BatchUpdate(numbersUpTo(m.MaxEntries()), make([]bpf.ABIE2eFlowSet, m.MaxEntries()), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,8 +158,8 @@ func (p *programs) compareEdges(t testing.TB, want map[e2e.Key]*e2e.Flow) {
 		expected[key] = flow.Totals
 	}
 	got := make(map[e2e.Key]e2e.Totals)
-	if m, ok := p.maps[mapE2EFlows]; ok && m.MaxEntries() > 1 {
-		left, err := readEdges(m, 0, func(f EdgeFlow) { got[f.Key] = f.Totals })
+	if m, ok := p.maps[bpf.MapE2EFlows]; ok && m.MaxEntries() > 1 {
+		left, err := flows.ReadEdges(m, 0, func(f flows.EdgeFlow) { got[f.Key] = f.Totals })
 		if err != nil || left != (e2e.Totals{}) {
 			t.Fatalf("%+v is left of other flows, %v", left, err)
 		}

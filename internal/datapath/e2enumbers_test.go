@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // edgeNumberAt is where a frame with nothing but an Edge-to-Edge option has its number.
@@ -24,10 +26,10 @@ func (p *programs) takeNumber(t testing.TB, label uint32) uint64 {
 }
 
 // numberSets are the sets of the table of numbers.
-func (p *programs) numberSets(t testing.TB) []abiE2eNumberSet {
+func (p *programs) numberSets(t testing.TB) []bpf.ABIE2eNumberSet {
 	t.Helper()
-	m := p.maps[mapE2ENumbers]
-	keys, found, sets := make([]uint32, m.MaxEntries()), make([]abiE2eNumberSet, m.MaxEntries()), make([]abiE2eNumberSet, m.MaxEntries())
+	m := p.maps[bpf.MapE2ENumbers]
+	keys, found, sets := make([]uint32, m.MaxEntries()), make([]bpf.ABIE2eNumberSet, m.MaxEntries()), make([]bpf.ABIE2eNumberSet, m.MaxEntries())
 	if _, err := m.BatchLookup(new(ebpf.MapBatchCursor), keys, found, nil); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func (p *programs) numberPlace(t testing.TB, label uint32) (set uint32, way int)
 	t.Helper()
 	for i, s := range p.numberSets(t) {
 		for way, number := range s.Ways {
-			if number.Entry.Taken == 1 && be32(number.Entry.Key.FlowLabel) == label {
+			if number.Entry.Taken == 1 && bpf.BigEndian32(number.Entry.Key.FlowLabel) == label {
 				return uint32(i), way
 			}
 		}
@@ -151,11 +153,11 @@ func TestNumbersOfReplacedFlow(t *testing.T) {
 	moveTo(t, cpus[1])
 	other := uint32(label)
 	for next := uint32(1); other == label; {
-		for range uint32(abiE2eBoundE2E_NUMBER_SETS) * uint32(abiE2eBoundE2E_WAYS) {
+		for range uint32(bpf.ABIE2eBoundE2E_NUMBER_SETS) * uint32(bpf.ABIE2eBoundE2E_WAYS) {
 			want(next, 0)
 			next++
 		}
-		other = be32(p.numberSets(t)[set].Ways[way].Entry.Key.FlowLabel)
+		other = bpf.BigEndian32(p.numberSets(t)[set].Ways[way].Entry.Key.FlowLabel)
 	}
 	time.Sleep(2 << 26) // so that others have been silent for longer than this one
 	want(other, 1)
@@ -185,7 +187,7 @@ func TestNumbersGoOn(t *testing.T) {
 		sets := p.numberSets(t)
 		own := &sets[set].Ways[way]
 		own.Next |= 1<<32 - next
-		if err := p.maps[mapE2ENumbers].Put(set, sets[set]); err != nil {
+		if err := p.maps[bpf.MapE2ENumbers].Put(set, sets[set]); err != nil {
 			t.Fatal(err)
 		}
 		number := own.Begin + uint64(uint32(own.Next))

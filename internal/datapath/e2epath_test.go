@@ -13,6 +13,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -144,7 +146,7 @@ func pairOf(t testing.TB, kind ioam.EdgeToEdgeType, tunnel, trace bool) edgePair
 func (p edgePair) flows(t testing.TB) map[e2e.Key]e2e.Totals {
 	t.Helper()
 	all := make(map[e2e.Key]e2e.Totals)
-	if _, err := readEdges(p.last.maps[mapE2EFlows], 0, func(f EdgeFlow) { all[f.Key] = f.Totals }); err != nil {
+	if _, err := flows.ReadEdges(p.last.maps[bpf.MapE2EFlows], 0, func(f flows.EdgeFlow) { all[f.Key] = f.Totals }); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -231,7 +233,7 @@ func TestEdgesOfOffloadedPackets(t *testing.T) {
 	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := moved(before, p.snapshotCounters(t)); got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapSkippedGSO)] != 1 {
+	if got := moved(before, p.snapshotCounters(t)); got[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapSkippedGSO)] != 1 {
 		t.Errorf("counted %v", got)
 	}
 }
@@ -244,7 +246,7 @@ func TestEdgesOnAllCPUs(t *testing.T) {
 	// CPUs wait for each other before numbers are a window apart, lest one that stood still
 	// comes late
 	const rounds = 5
-	each := (int(abiE2eBoundE2E_GROUPS-1) << abiE2eBoundE2E_GROUP_BITS) / len(cpus)
+	each := (int(bpf.ABIE2eBoundE2E_GROUPS-1) << bpf.ABIE2eBoundE2E_GROUP_BITS) / len(cpus)
 	for range rounds {
 		var group sync.WaitGroup
 		for i, cpu := range cpus {
@@ -267,8 +269,8 @@ func TestEdgesOnAllCPUs(t *testing.T) {
 			t.Errorf("%d packets: %+v", n, totals)
 		}
 	}
-	if flows := len(p.flows(t)); flows != 1 {
-		t.Errorf("%d flows", flows)
+	if list := len(p.flows(t)); list != 1 {
+		t.Errorf("%d flows", list)
 	}
 }
 
@@ -278,21 +280,21 @@ func TestEdgesEvicted(t *testing.T) {
 	onOneCPU(t)
 	p := pairOf(t, 0x4000, false, false)
 	before, beforeLast := p.first.snapshotCounters(t), p.last.snapshotCounters(t)
-	flows := uint32(abiE2eBoundE2E_NUMBER_SETS) * uint32(abiE2eBoundE2E_WAYS) * 3 / 2
-	for label := range flows {
+	list := uint32(bpf.ABIE2eBoundE2E_NUMBER_SETS) * uint32(bpf.ABIE2eBoundE2E_WAYS) * 3 / 2
+	for label := range list {
 		for range 2 {
 			_, frame := run(t, p.first.tcOut, plainPacket(label), 0)
 			run(t, p.last.xdp, frame, 0)
 		}
 	}
-	evicted := moved(before, p.first.snapshotCounters(t))[abiCounterCOUNTER_E2E_NUMBERS_EVICTED]
-	if evicted < uint64(flows)/3 || evicted > uint64(flows)*2/5 { // 37% if the hash is as good as chance
-		t.Errorf("%d of %d flows gave way to others", evicted, flows)
+	evicted := moved(before, p.first.snapshotCounters(t))[bpf.ABICounterCOUNTER_E2E_NUMBERS_EVICTED]
+	if evicted < uint64(list)/3 || evicted > uint64(list)*2/5 { // 37% if the hash is as good as chance
+		t.Errorf("%d of %d flows gave way to others", evicted, list)
 	}
 	held := p.flows(t)
-	gone := moved(beforeLast, p.last.snapshotCounters(t))[abiCounterCOUNTER_E2E_FLOWS_EVICTED]
-	if uint64(len(held))+gone != uint64(flows) {
-		t.Errorf("%d flows are measured and %d gave way to others, of %d", len(held), gone, flows)
+	gone := moved(beforeLast, p.last.snapshotCounters(t))[bpf.ABICounterCOUNTER_E2E_FLOWS_EVICTED]
+	if uint64(len(held))+gone != uint64(list) {
+		t.Errorf("%d flows are measured and %d gave way to others, of %d", len(held), gone, list)
 	}
 	for key, totals := range held {
 		if totals != (e2e.Totals{Packets: 2, Expected: 2, Unique: 2}) {
@@ -306,8 +308,8 @@ func TestEdgesEvicted(t *testing.T) {
 func TestEdgesLeft(t *testing.T) {
 	onOneCPU(t)
 	p := pairOf(t, 0x4000, false, false)
-	table, clock := p.last.maps[mapE2EFlows], p.last.maps[mapE2EClock]
-	flows := uint32(abiE2eBoundE2E_FLOW_SETS) * uint32(abiE2eBoundE2E_WAYS)
+	table, clock := p.last.maps[bpf.MapE2EFlows], p.last.maps[bpf.MapE2EClock]
+	list := uint32(bpf.ABIE2eBoundE2E_FLOW_SETS) * uint32(bpf.ABIE2eBoundE2E_WAYS)
 	send := func(from, to uint32) {
 		for label := from; label < to; label++ {
 			for range 2 { // and the second one again
@@ -319,7 +321,7 @@ func TestEdgesLeft(t *testing.T) {
 	}
 	begin := func(epoch uint32) {
 		t.Helper()
-		var c abiE2eClock
+		var c bpf.ABIE2eClock
 		if err := clock.Lookup(uint32(0), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +333,7 @@ func TestEdgesLeft(t *testing.T) {
 	check := func(epoch uint32, sent uint32) (left e2e.Totals) {
 		t.Helper()
 		var sum e2e.Totals
-		left, err := readEdges(table, epoch, func(f EdgeFlow) {
+		left, err := flows.ReadEdges(table, epoch, func(f flows.EdgeFlow) {
 			sum.Packets, sum.Expected, sum.Unique, sum.Duplicates = sum.Packets+f.Packets, sum.Expected+f.Expected, sum.Unique+f.Unique, sum.Duplicates+f.Duplicates
 		})
 		if err != nil {
@@ -344,19 +346,19 @@ func TestEdgesLeft(t *testing.T) {
 		}
 		return left
 	}
-	send(0, flows) // 63% of them fit if the hash is as good as chance
+	send(0, list) // 63% of them fit if the hash is as good as chance
 	begin(1)
-	if left := check(0, flows); left.Packets == 0 {
+	if left := check(0, list); left.Packets == 0 {
 		t.Error("no flow has left")
 	}
-	send(flows, 3*flows/2) // flows leave that were read
+	send(list, 3*list/2) // flows leave that were read
 	begin(2)
-	send(3*flows/2, 2*flows) // and some that were not
-	if left := check(1, flows/2); left.Packets == 0 {
+	send(3*list/2, 2*list) // and some that were not
+	if left := check(1, list/2); left.Packets == 0 {
 		t.Error("no flow of the interval before has left")
 	}
 	begin(3)
-	check(2, flows/2)
+	check(2, list/2)
 	begin(4)
 	if left := check(3, 0); left != (e2e.Totals{}) {
 		t.Errorf("an interval without packets: %+v", left)
@@ -364,13 +366,13 @@ func TestEdgesLeft(t *testing.T) {
 	// Flows of the interval before leave, and after them others, with counts of older intervals.
 	p.first.forgetEdges(t)
 	p.last.forgetEdges(t)
-	send(0, flows/4)
+	send(0, list/4)
 	begin(6)
-	send(flows/4, flows/2)
+	send(list/4, list/2)
 	begin(7)
-	send(0, flows/4)
-	send(flows/2, 3*flows/2)
-	if left := check(6, flows/4); left.Packets == 0 {
+	send(0, list/4)
+	send(list/2, 3*list/2)
+	if left := check(6, list/4); left.Packets == 0 {
 		t.Error("no flow of the interval before has left")
 	}
 }
@@ -395,22 +397,22 @@ func TestEdgesBeginAgain(t *testing.T) {
 	p.first.forgetEdges(t)
 	send(1, 10)
 	send(2, 10)
-	flows := p.flows(t)
-	for key, totals := range flows {
+	list := p.flows(t)
+	for key, totals := range list {
 		if want := wants[key.FlowLabel]; totals != want {
 			t.Errorf("flow %d: %+v, want %+v", key.FlowLabel, totals, want)
 		}
 	}
-	if len(flows) != len(wants) {
-		t.Errorf("%d flows", len(flows))
+	if len(list) != len(wants) {
+		t.Errorf("%d flows", len(list))
 	}
 }
 
 // TestEdgesKeyed reads the keys of the tables' hash: they are as random as they are large,
 // and stay.
 func TestEdgesKeyed(t *testing.T) {
-	keys := func(p *programs) (c abiE2eClock) {
-		if err := p.maps[mapE2EClock].Lookup(uint32(0), &c); err != nil {
+	keys := func(p *programs) (c bpf.ABIE2eClock) {
+		if err := p.maps[bpf.MapE2EClock].Lookup(uint32(0), &c); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -424,7 +426,7 @@ func TestEdgesKeyed(t *testing.T) {
 		}
 		seen[k] = true
 	}
-	if err := keyEdges(p.first.maps[mapE2EClock]); err != nil || keys(p.first) != first {
+	if err := flows.KeyEdges(p.first.maps[bpf.MapE2EClock]); err != nil || keys(p.first) != first {
 		t.Errorf("the keys changed: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/testnet"
@@ -27,7 +28,7 @@ func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outco
 	if !bytes.Equal(out, want) {
 		t.Errorf("\n%swant\n%s", hex.Dump(out), hex.Dump(want))
 	}
-	counters := map[abiCounter]uint64{abiCounterCOUNTER_EGRESS + abiCounter(outcome): 1}
+	counters := map[bpf.ABICounter]uint64{bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(outcome): 1}
 	if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counters) {
 		t.Errorf("counters moved by %v, want %v (%s)", got, counters, outcome)
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -31,7 +34,7 @@ func upper(s string) string { return strings.ToUpper(s) }
 
 // TestStackReasons compares the programs' reasons with the public ones.
 func TestStackReasons(t *testing.T) {
-	spec, err := loadAbi()
+	spec, err := bpf.LoadABI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +42,7 @@ func TestStackReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for r := range NumStackReasons {
+	for r := range forward.NumStackReasons {
 		if got := names[uint64(r)]; got != "STACK_"+upper(r.String()) {
 			t.Errorf("reason %d is %s in the programs, %s in Go", r, got, r)
 		}
@@ -49,7 +52,7 @@ func TestStackReasons(t *testing.T) {
 // TestLimits checks that the programs' limits match the limits of validation: a
 // valid configuration must fit their tables and loops.
 func TestLimits(t *testing.T) {
-	spec, err := loadAbi()
+	spec, err := bpf.LoadABI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,7 @@ func TestLimits(t *testing.T) {
 		"MAX_HBH":               8 * 256, // RFC 8200 §4.3: the length field counts 8-byte units after the first 8 bytes
 		"MAX_TUNNEL_SOURCES":    model.MaxTunnelSources,
 		"RECORD_PACKET":         80, // documented with Record
-		"NO_RULE":               noRule,
+		"NO_RULE":               compile.NoRule,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("bpf/abi.h has the limits\n%v\nGo has\n%v", got, want)
@@ -80,7 +83,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A reload takes slots for new encapsulations before it frees the old ones.
-	if room := specs[mapFrequencies].MaxEntries; room < 2*model.MaxEncapsulations {
+	if room := specs[bpf.MapFrequencies].MaxEntries; room < 2*model.MaxEncapsulations {
 		t.Errorf("%d frequencies can be counted; two generations may need %d", room, 2*model.MaxEncapsulations)
 	}
 }

@@ -9,8 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/flows"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/delivery"
 )
 
 // onOneCPU keeps the test on one CPU, whose tables it reads, and returns the CPUs
@@ -69,49 +72,8 @@ type expectedFlow struct {
 	late            uint32
 	lowest, highest uint8
 
-	parts []*expectedPart // one for each entry that it had, in order
+	parts []*delivery.Sequence // one for each entry that it had, in order
 	ended bool
-}
-
-// expectedPart is the Sequence Numbers of one entry.
-type expectedPart struct {
-	numbered bool
-	latest   uint32
-	again    uint32
-	numbers  []uint32 // since they last started again
-	strays   int
-	anew     bool
-}
-
-// add records a number and says whether it is late.
-func (p *expectedPart) add(number uint32) (late bool) {
-	ahead := int32(number - p.latest)
-	switch {
-	case !p.numbered || ahead > 0:
-		p.latest, p.numbers = number, append(p.numbers, number)
-	case ahead == 0: // a duplicate
-	case ahead >= -1000:
-		late, p.numbers = true, append(p.numbers, number)
-	case number == p.again: // numbers started again, with the previous stray
-		p.latest, p.numbers, p.anew, p.strays = number, []uint32{number - 1, number}, true, 0
-	default:
-		late, p.again, p.strays = true, number+1, p.strays+1
-	}
-	p.numbered = true
-	return late
-}
-
-// span is the first and the last number, allowing for wrapping at 2^32.
-func span(numbers []uint32) (lowest, highest uint32) {
-	lowest, highest = numbers[0], numbers[0]
-	for _, n := range numbers {
-		if int32(n-highest) > 0 {
-			highest = n
-		} else if int32(n-lowest) < 0 {
-			lowest = n
-		}
-	}
-	return lowest, highest
 }
 
 // expectedNumbers is what is known about a flow that was reported.
@@ -124,11 +86,11 @@ type expectedNumbers struct {
 // reported.
 func (s *expectedFlow) isWhole(last expectedNumbers, known bool) bool {
 	p := s.parts[0]
-	if len(s.parts) > 1 || p.anew || p.strays > 0 || len(p.numbers) == 0 {
+	if len(s.parts) > 1 || p.Anew || p.Strays > 0 || len(p.Numbers) == 0 {
 		return false
 	}
-	lowest, highest := span(p.numbers)
-	return uint32(len(p.numbers)) == highest-lowest+1 && (known && lowest == last.highest+1 || !known && lowest == 0)
+	lowest, highest := delivery.Span(p.Numbers)
+	return uint32(len(p.Numbers)) == highest-lowest+1 && (known && lowest == last.highest+1 || !known && lowest == 0)
 }
 
 // missing is how many numbers after the highest one reported before, or after the
@@ -138,18 +100,18 @@ func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNu
 	var all []uint32
 	came, parts, anew, apart := int64(0), 0, false, false
 	live := s.parts[len(s.parts)-1]
-	for _, p := range append([]*expectedPart{live}, s.parts[:len(s.parts)-1]...) {
-		came += int64(len(p.numbers) + p.strays)
-		anew = anew || p.anew
-		if len(p.numbers)+p.strays > 0 {
+	for _, p := range append([]*delivery.Sequence{live}, s.parts[:len(s.parts)-1]...) {
+		came += int64(len(p.Numbers) + p.Strays)
+		anew = anew || p.Anew
+		if len(p.Numbers)+p.Strays > 0 {
 			parts++
 		}
-		if len(p.numbers) > 0 && len(all) > 0 {
-			lowest, highest := span(p.numbers)
-			from, to := span(all)
+		if len(p.Numbers) > 0 && len(all) > 0 {
+			lowest, highest := delivery.Span(p.Numbers)
+			from, to := delivery.Span(all)
 			apart = apart || int32(lowest-to) > 1000 || int32(from-highest) > 1000
 		}
-		all = append(all, p.numbers...)
+		all = append(all, p.Numbers...)
 	}
 	switch {
 	case anew && parts > 1, apart && !known, len(all) == 0 && !known:
@@ -158,7 +120,7 @@ func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNu
 		last.balance = max(last.balance-came, -last.told)
 		return last, 0, true
 	}
-	lowest, highest := span(all)
+	lowest, highest := delivery.Span(all)
 	now.highest = highest
 	expected := int64(highest-lowest) + 1
 	if ahead := int32(highest - last.highest); known && !anew && ahead >= -1000 && ahead <= 1<<30 {
@@ -218,7 +180,7 @@ func (x *expectedExports) aggregate(e model.Postcard, sample uint32) bool {
 	}
 	sum := x.flows[identity]
 	if sum == nil {
-		sum = &expectedFlow{lowest: 255, parts: []*expectedPart{{}}}
+		sum = &expectedFlow{lowest: 255, parts: []*delivery.Sequence{{}}}
 		x.flows[identity] = sum
 	}
 	chosenBy := uint32(sum.packets)
@@ -231,7 +193,7 @@ func (x *expectedExports) aggregate(e model.Postcard, sample uint32) bool {
 	}
 	if e.Option.HasSequence() {
 		chosenBy = e.Option.Sequence
-		if sum.parts[len(sum.parts)-1].add(e.Option.Sequence) {
+		if sum.parts[len(sum.parts)-1].Add(e.Option.Sequence) {
 			sum.late++
 		}
 		if of := (stream{e.Option.Namespace, e.Option.FlowID}); e.Option.HasFlowID() && e.Role != model.RoleEncapsulating {
@@ -258,10 +220,10 @@ func (x *expectedExports) end(identity flowIdentity, sum *expectedFlow) {
 	last, known := x.told[identity]
 	if identity.misses() {
 		if !sum.isWhole(last, known) {
-			sum.parts = append(sum.parts, &expectedPart{})
+			sum.parts = append(sum.parts, &delivery.Sequence{})
 			return
 		}
-		_, last.highest = span(sum.parts[0].numbers)
+		_, last.highest = delivery.Span(sum.parts[0].Numbers)
 		x.told[identity] = last
 	}
 	delete(x.flows, identity)
@@ -269,7 +231,7 @@ func (x *expectedExports) end(identity flowIdentity, sum *expectedFlow) {
 }
 
 // isMissing says whether a flow reports its numbers correctly.
-func (x *expectedExports) isMissing(f Flow, want *expectedFlow, identity flowIdentity) bool {
+func (x *expectedExports) isMissing(f flows.Flow, want *expectedFlow, identity flowIdentity) bool {
 	if !identity.misses() {
 		return f.Skipped == 0 && !f.SkippedUnknown
 	}
@@ -298,7 +260,7 @@ func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
 		}
 		return
 	}
-	if err := p.flows.collect(func(f Flow) { x.compare(t, f) }); err != nil {
+	if err := p.flows.Collect(func(f flows.Flow) { x.compare(t, f) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(x.flows) > 0 {
@@ -309,9 +271,9 @@ func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
 
 // compareEnded compares the flows that were reported at once with those that
 // ended.
-func (x *expectedExports) compareEnded(t *testing.T, flows []Flow) {
+func (x *expectedExports) compareEnded(t *testing.T, list []flows.Flow) {
 	t.Helper()
-	for _, f := range flows {
+	for _, f := range list {
 		x.compare(t, f)
 	}
 	for identity, sums := range x.ended {
@@ -321,7 +283,7 @@ func (x *expectedExports) compareEnded(t *testing.T, flows []Flow) {
 	}
 }
 
-func (x *expectedExports) compare(t *testing.T, f Flow) {
+func (x *expectedExports) compare(t *testing.T, f flows.Flow) {
 	t.Helper()
 	identity := flowIdentity{f.Role, f.Ingress, f.Egress, f.Namespace, f.Type, f.ExtensionFlags, f.FlowID, f.Flow}
 	want := x.flows[identity]
@@ -332,7 +294,7 @@ func (x *expectedExports) compare(t *testing.T, f Flow) {
 	} else {
 		delete(x.flows, identity)
 	}
-	if want == nil || want.ended != (f.End == FlowEnded) || f.Packets != want.packets || f.Bytes != want.bytes || f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
+	if want == nil || want.ended != (f.End == flows.EndOfConnection) || f.Packets != want.packets || f.Bytes != want.bytes || f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
 		!numbers() || f.Late != want.late || f.HopLimitMin != want.lowest || f.HopLimitMax != want.highest {
 		t.Errorf("flow %+v, want %+v", f, want)
 	}
@@ -341,7 +303,7 @@ func (x *expectedExports) compare(t *testing.T, f Flow) {
 	}
 }
 
-func samePostcards(got []Postcard, want []model.Postcard) bool {
+func samePostcards(got []rings.Postcard, want []model.Postcard) bool {
 	if len(got) != len(want) {
 		return false
 	}

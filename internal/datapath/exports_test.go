@@ -13,6 +13,9 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -105,7 +108,7 @@ func TestSequenceEviction(t *testing.T) {
 		_, out := run(t, p.tcOut, plainPacket(labels[flow]), 0)
 		numbers = append(numbers, insertedSequence(t, out))
 	}
-	evicted := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_SEQUENCES_EVICTED]
+	evicted := moved(before, p.snapshotCounters(t))[bpf.ABICounterCOUNTER_SEQUENCES_EVICTED]
 	// the clock is too coarse to show which of two flows was used last
 	firsts := 0
 	for _, n := range numbers {
@@ -143,8 +146,8 @@ func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
 				})
 			}
 			group.Wait()
-			var slots abiSequenceSet
-			if err := p.maps[mapSequences].Lookup(set^namespace, &slots); err != nil {
+			var slots bpf.ABISequenceSet
+			if err := p.maps[bpf.MapSequences].Lookup(set^namespace, &slots); err != nil {
 				t.Fatal(err)
 			}
 			if got[0] == got[1] || uint32(slots.Ways[0].Word) == uint32(slots.Ways[1].Word) {
@@ -169,7 +172,7 @@ func TestExportLimit(t *testing.T) {
 	}
 	got := moved(before, p.snapshotCounters(t))
 	postcards := len(p.readSamples(t).postcards)
-	if postcards != 10 || got[abiCounterCOUNTER_POSTCARDS] != 10 || got[abiCounterCOUNTER_POSTCARDS_SUPPRESSED] != packets-10 {
+	if postcards != 10 || got[bpf.ABICounterCOUNTER_POSTCARDS] != 10 || got[bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED] != packets-10 {
 		t.Errorf("%d postcards, counted %v", postcards, got)
 	}
 }
@@ -228,11 +231,11 @@ func TestExportRate(t *testing.T) {
 // configuration, with its own credit.
 func (p *programs) onInterface(t *testing.T, cfg model.NodeConfig, index model.IfIndex) *ebpf.Program {
 	t.Helper()
-	g, err := compile(cfg, 0, ethernet)
+	g, err := compile.Node(cfg, 0, attach.Ethernet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.node.FixedTime, g.node.FixedIfindex = uint64(fixedTime), uint32(index)
+	g.Node.FixedTime, g.Node.FixedIfindex = uint64(fixedTime), uint32(index)
 	other := &programs{site: site{kept: p.site.kept}}
 	if err := other.site.open(g, index); err != nil {
 		t.Fatal(err)
@@ -254,23 +257,23 @@ func TestFrequencyBlockPassed(t *testing.T) {
 	cfg := exportingConfig(model.ExportEvery)
 	cfg.Encapsulations[0].Frequency.K, cfg.Encapsulations[0].Frequency.N = 1, 2
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-	const block = uint64(abiFrequencyBoundFREQUENCY_BLOCK)
-	passed := make([]abiFrequencyBlock, ebpf.MustPossibleCPU())
+	const block = uint64(bpf.ABIFrequencyBoundFREQUENCY_BLOCK)
+	passed := make([]bpf.ABIFrequencyBlock, ebpf.MustPossibleCPU())
 	for i := range passed {
-		passed[i] = abiFrequencyBlock{Next: block + 1, End: block}
+		passed[i] = bpf.ABIFrequencyBlock{Next: block + 1, End: block}
 	}
-	if err := p.maps[mapFrequencyBlocks].Put(uint32(0), passed); err != nil {
+	if err := p.maps[bpf.MapFrequencyBlocks].Put(uint32(0), passed); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.maps[mapFrequencies].Put(uint32(0), abiFrequency{Next: 4 * block}); err != nil {
+	if err := p.maps[bpf.MapFrequencies].Put(uint32(0), bpf.ABIFrequency{Next: 4 * block}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, p.tcOut, plainPacket(1), 0)
-	var now []abiFrequencyBlock
-	if err := p.maps[mapFrequencyBlocks].Lookup(uint32(0), &now); err != nil {
+	var now []bpf.ABIFrequencyBlock
+	if err := p.maps[bpf.MapFrequencyBlocks].Lookup(uint32(0), &now); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := now[0], (abiFrequencyBlock{Next: 4*block + 1, End: 5 * block}); got != want {
+	if got, want := now[0], (bpf.ABIFrequencyBlock{Next: 4*block + 1, End: 5 * block}); got != want {
 		t.Errorf("the block is %+v, want %+v", got, want)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -31,15 +33,15 @@ func TestFlowEviction(t *testing.T) {
 			p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 			p.setCredit(t, test.credit)
 			before := p.snapshotCounters(t)
-			const flows, rounds = 9, 20
+			const number, rounds = 9, 20
 			for range rounds {
-				for flow := range flows {
+				for flow := range number {
 					run(t, p.tcOut, plainPacket(uint32(flow)), 0)
 				}
 			}
 			told := p.readSamples(t).flows
 			evicted := len(told)
-			if err := p.flows.collect(func(f Flow) { told = append(told, f) }); err != nil {
+			if err := p.flows.Collect(func(f flows.Flow) { told = append(told, f) }); err != nil {
 				t.Fatal(err)
 			}
 			sum := uint64(0)
@@ -47,9 +49,9 @@ func TestFlowEviction(t *testing.T) {
 				sum += f.Packets
 			}
 			got := moved(before, p.snapshotCounters(t))
-			suppressed := got[abiCounterCOUNTER_POSTCARDS_SUPPRESSED]
-			if sum+suppressed != flows*rounds || got[abiCounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
-				t.Errorf("%d packets reported and %d suppressed of %d; %d flows came through the ring, %v", sum, suppressed, flows*rounds, evicted, got)
+			suppressed := got[bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED]
+			if sum+suppressed != number*rounds || got[bpf.ABICounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
+				t.Errorf("%d packets reported and %d suppressed of %d; %d flows came through the ring, %v", sum, suppressed, number*rounds, evicted, got)
 			}
 			if test.credit > 0 && (suppressed > 0 || evicted == 0) || test.credit == 0 && (suppressed == 0 || evicted > 0) {
 				t.Errorf("%d suppressed, %d evicted", suppressed, evicted)
@@ -66,32 +68,32 @@ func TestFlowsAreToldOnce(t *testing.T) {
 	cfg := exportingConfig(model.ExportAggregate)
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-	collect := func() (flows []Flow) {
+	collect := func() (list []flows.Flow) {
 		t.Helper()
-		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+		if err := p.flows.Collect(func(f flows.Flow) { list = append(list, f) }); err != nil {
 			t.Fatal(err)
 		}
-		return flows
+		return list
 	}
 	for interval := range 5 {
 		for range interval {
 			run(t, p.tcOut, plainPacket(1), 0)
 		}
-		flows := collect()
-		if interval == 0 && len(flows) > 0 || interval > 0 && (len(flows) != 1 || flows[0].Packets != uint64(interval) || flows[0].Skipped > 0) {
-			t.Fatalf("interval %d: %+v", interval, flows)
+		list := collect()
+		if interval == 0 && len(list) > 0 || interval > 0 && (len(list) != 1 || list[0].Packets != uint64(interval) || list[0].Skipped > 0) {
+			t.Fatalf("interval %d: %+v", interval, list)
 		}
 	}
 	for flow := range uint32(8) {
 		run(t, p.tcOut, plainPacket(10+flow), 0)
 		if flow%4 == 3 {
-			if flows := collect(); len(flows) != 4 {
-				t.Fatalf("%+v", flows)
+			if list := collect(); len(list) != 4 {
+				t.Fatalf("%+v", list)
 			}
 		}
 	}
-	if flows := p.readSamples(t).flows; len(flows) > 0 {
-		t.Errorf("reported flows were reported again: %+v", flows)
+	if list := p.readSamples(t).flows; len(list) > 0 {
+		t.Errorf("reported flows were reported again: %+v", list)
 	}
 }
 
@@ -135,9 +137,9 @@ func TestFlowCountsSegments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			flows := p.readSamples(t).flows
-			if len(flows) != 1 || flows[0].Packets != test.want || flows[0].Bytes != test.want*headers+payload || flows[0].End != FlowEnded {
-				t.Errorf("%+v, want %d packets", flows, test.want)
+			list := p.readSamples(t).flows
+			if len(list) != 1 || list[0].Packets != test.want || list[0].Bytes != test.want*headers+payload || list[0].End != flows.EndOfConnection {
+				t.Errorf("%+v, want %d packets", list, test.want)
 			}
 		})
 	}
@@ -160,49 +162,49 @@ func TestFlowEnds(t *testing.T) {
 	}
 	type told struct {
 		packets uint64
-		end     FlowEnd
+		end     flows.End
 	}
-	check := func(when string, flows []Flow, want ...told) {
+	check := func(when string, list []flows.Flow, want ...told) {
 		t.Helper()
 		var got []told
-		for _, f := range flows {
+		for _, f := range list {
 			got = append(got, told{f.Packets, f.End})
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", when, got, want)
 		}
 	}
-	collect := func() (flows []Flow) {
+	collect := func() (list []flows.Flow) {
 		t.Helper()
-		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+		if err := p.flows.Collect(func(f flows.Flow) { list = append(list, f) }); err != nil {
 			t.Fatal(err)
 		}
-		return flows
+		return list
 	}
 	send(ack, ack, finAck, ack)
-	check("FIN", p.readSamples(t).flows, told{3, FlowEnded})
-	check("an interval", collect(), told{1, FlowInterval})
+	check("FIN", p.readSamples(t).flows, told{3, flows.EndOfConnection})
+	check("an interval", collect(), told{1, flows.EndOfInterval})
 	send(ack, rst)
-	check("RST", p.readSamples(t).flows, told{2, FlowEnded})
+	check("RST", p.readSamples(t).flows, told{2, flows.EndOfConnection})
 	check("nothing left", collect())
 
 	send(ack, ack)
-	var clock abiFlowClock
-	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
+	var clock bpf.ABIFlowClock
+	if err := p.maps[bpf.MapFlowClock].Lookup(uint32(0), &clock); err != nil {
 		t.Fatal(err)
 	}
 	clock.Epoch++ // the interval before is not collected yet
-	if err := p.maps[mapFlowClock].Put(uint32(0), clock); err != nil {
+	if err := p.maps[bpf.MapFlowClock].Put(uint32(0), clock); err != nil {
 		t.Fatal(err)
 	}
 	send(ack, finAck, ack)
-	check("FIN in the next interval", p.readSamples(t).flows, told{2, FlowInterval}, told{2, FlowEnded})
-	check("both collected", collect(), told{1, FlowInterval})
+	check("FIN in the next interval", p.readSamples(t).flows, told{2, flows.EndOfInterval}, told{2, flows.EndOfConnection})
+	check("both collected", collect(), told{1, flows.EndOfInterval})
 
 	p.setCredit(t, 0)
 	send(ack, finAck, ack)
 	check("no credit", p.readSamples(t).flows)
-	check("no credit, collected", collect(), told{3, FlowEnded})
+	check("no credit, collected", collect(), told{3, flows.EndOfConnection})
 }
 
 // TestFlowBeginsAnew follows numbers that start again, as after a restart of the
@@ -230,12 +232,12 @@ func TestFlowBeginsAnew(t *testing.T) {
 		for _, n := range test.numbers {
 			run(t, p.tcOut, numberedPacket(t, n), 2)
 		}
-		var flows []Flow
-		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+		var list []flows.Flow
+		if err := p.flows.Collect(func(f flows.Flow) { list = append(list, f) }); err != nil {
 			t.Fatal(err)
 		}
-		if len(flows) != 1 || flows[0].Skipped != test.skipped || flows[0].Late != test.late || flows[0].Packets != uint64(len(test.numbers)) {
-			t.Errorf("%s: %+v", test.name, flows)
+		if len(list) != 1 || list[0].Skipped != test.skipped || list[0].Late != test.late || list[0].Packets != uint64(len(test.numbers)) {
+			t.Errorf("%s: %+v", test.name, list)
 		}
 		p.close()
 	}
@@ -269,12 +271,12 @@ func TestFlowOverCPUs(t *testing.T) {
 		{func() { number += 3; packets(first, 5); number++; packets(last, 2) }, 7, 4},
 	} {
 		interval.do()
-		var flows []Flow
-		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+		var list []flows.Flow
+		if err := p.flows.Collect(func(f flows.Flow) { list = append(list, f) }); err != nil {
 			t.Fatal(err)
 		}
-		if len(flows) != 1 || flows[0].Packets != interval.packets || flows[0].Skipped != interval.skipped || flows[0].Late != 0 {
-			t.Errorf("interval %d: %+v", i, flows)
+		if len(list) != 1 || list[0].Packets != interval.packets || list[0].Skipped != interval.skipped || list[0].Late != 0 {
+			t.Errorf("interval %d: %+v", i, list)
 		}
 	}
 }
@@ -298,12 +300,12 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 	for range before {
 		run(t, p.tcOut, plainPacket(1), 0)
 	}
-	var clock abiFlowClock
-	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
+	var clock bpf.ABIFlowClock
+	if err := p.maps[bpf.MapFlowClock].Lookup(uint32(0), &clock); err != nil {
 		t.Fatal(err)
 	}
 	clock.Epoch++
-	if err := p.maps[mapFlowClock].Put(uint32(0), clock); err != nil {
+	if err := p.maps[bpf.MapFlowClock].Put(uint32(0), clock); err != nil {
 		t.Fatal(err)
 	}
 	var stop atomic.Bool
@@ -326,7 +328,7 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 	})
 	told := uint64(0)
 	collect := func() {
-		if err := p.flows.collect(func(f Flow) { told += f.Packets }); err != nil {
+		if err := p.flows.Collect(func(f flows.Flow) { told += f.Packets }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -355,8 +357,8 @@ func TestFlowOfFalseTCPHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flows := p.readSamples(t).flows
-	if len(flows) != 1 || flows[0].Packets != 1 || flows[0].Bytes != 40+40 {
-		t.Errorf("%+v, want one packet of 80 bytes", flows)
+	list := p.readSamples(t).flows
+	if len(list) != 1 || list[0].Packets != 1 || list[0].Bytes != 40+40 {
+		t.Errorf("%+v, want one packet of 80 bytes", list)
 	}
 }

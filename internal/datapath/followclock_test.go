@@ -7,36 +7,38 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // TestFollowClock: numbers follow the time at each look that no change of the configuration
 // holds up.
 func TestFollowClock(t *testing.T) {
 	key := testKeys(t, 4)[0]
-	m := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC).maps[mapProofs]
+	m := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC).maps[bpf.MapProofs]
 	slots, err := readSlots(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := uint32(slices.Index(slots, slotName(key.Profile)))
-	d := &Datapath{tables: &tables{maps: make(mapSet)}}
+	slot := uint32(slices.Index(slots, slotOf(key.Profile)))
+	d := &Datapath{tables: &tables{maps: make(bpf.Maps)}}
 	const began = 1000
 	look := func(when string, follows bool) {
 		t.Helper()
-		if err := m.Put(slot, abiProof{Profile: slotName(key.Profile), Next: began}); err != nil {
+		if err := m.Put(slot, bpf.ABIProof{Profile: slotOf(key.Profile), Next: began}); err != nil {
 			t.Fatal(err)
 		}
 		now := uint64(time.Now().UnixNano() / numberUnit)
 		if err := d.FollowClock(); err != nil {
 			t.Error(err)
 		}
-		var e abiProof
-		if err := m.Lookup(slot, &e); err != nil || follows != (e.Next >= now) || !follows && e.Next != began || e.Profile != slotName(key.Profile) {
+		var e bpf.ABIProof
+		if err := m.Lookup(slot, &e); err != nil || follows != (e.Next >= now) || !follows && e.Next != began || e.Profile != slotOf(key.Profile) {
 			t.Errorf("%s: %v, the number is %d at %d", when, err, e.Next, now)
 		}
 	}
 	look("without proofs", false)
-	d.tables.maps[mapProofs] = m
+	d.tables.maps[bpf.MapProofs] = m
 	d.applying.Lock()
 	look("while a configuration is applied", false)
 	d.applying.Unlock()
@@ -48,8 +50,8 @@ func TestFollowClock(t *testing.T) {
 // writes what it read before.
 func TestFollowClockWhileChanging(t *testing.T) {
 	key := testKeys(t, 4)[0]
-	m := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC).maps[mapProofs]
-	d := &Datapath{tables: &tables{maps: mapSet{mapProofs: m}}}
+	m := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC).maps[bpf.MapProofs]
+	d := &Datapath{tables: &tables{maps: bpf.Maps{bpf.MapProofs: m}}}
 	done := make(chan struct{})
 	var looks sync.WaitGroup
 	looks.Go(func() {
@@ -67,9 +69,9 @@ func TestFollowClockWhileChanging(t *testing.T) {
 	})
 	for i := range uint64(2000) {
 		d.applying.Lock()
-		want := abiProof{Profile: slotName(i + 1), Next: 1000 + i}
+		want := bpf.ABIProof{Profile: slotOf(i + 1), Next: 1000 + i}
 		err := m.Put(uint32(0), want)
-		var got abiProof
+		var got bpf.ABIProof
 		for range 3 {
 			if err == nil {
 				err = m.Lookup(uint32(0), &got)

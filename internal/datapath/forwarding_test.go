@@ -16,6 +16,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
@@ -82,13 +85,12 @@ func enterRouter(t *testing.T) {
 // routes does what an agent would: it sets the devices that can send, and keeps
 // routes watched until the test ends. With silent set, each call of hear sets the
 // last beat to that long ago, because seconds may pass between two packets; if negative, ahead.
-func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
+func (p *programs) routes(t *testing.T, routing forward.Routing, silent time.Duration) {
 	t.Helper()
-	f, err := newForwarding(p.maps)
+	f, err := forward.New(p.maps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.routing, f.generation = routing, 1
 	p.hear = func() {
 		t.Helper()
 		now, err := kernelclock.Monotonic()
@@ -99,66 +101,14 @@ func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 		if silent != 0 {
 			alive = now - uint64(silent)
 		}
-		if err := f.put(alive); err != nil {
+		state := bpf.ABIForwarding{Alive: alive, Generation: 1, Key: uint16(routing.Key), Mtu: routing.MTU}
+		if err := p.maps[bpf.MapForwarding].Put(uint32(0), state); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.hear()
 	if err := f.SetDevices([]model.IfIndex{arrivalIndex, departureIndex}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestBeats checks that each beat is in the programs' memory, in the time of
-// their clock; a new agent continues the generations of the previous one.
-func TestBeats(t *testing.T) {
-	testnet.NeedRoot(t)
-	specs, err := mapSpecs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := ebpf.NewMap(specs[mapForwarding])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer state.Close()
-	for before := range uint32(3) {
-		f, err := newForwarding(mapSet{mapForwarding: state})
-		if err != nil {
-			t.Fatal(err)
-		}
-		holds := func(want abiForwarding) {
-			t.Helper()
-			var got abiForwarding
-			if err := state.Lookup(uint32(0), &got); err != nil {
-				t.Fatal(err)
-			}
-			now, err := kernelclock.Monotonic()
-			if err != nil {
-				t.Fatal(err)
-			}
-			const late = uint64(time.Second)
-			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key || got.Mtu != want.Mtu {
-				t.Errorf("the programs have %+v at %d, want %+v", got, now, want)
-			}
-		}
-		if err := f.Beat(); err != nil {
-			t.Fatal(err)
-		}
-		holds(abiForwarding{Generation: before, Key: uint16(RouteByStack)})
-		if err := f.Renew(Routing{Key: RouteByFlow, MTU: 1400}); err != nil {
-			t.Fatal(err)
-		}
-		holds(abiForwarding{Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
-		begun, err := kernelclock.Monotonic()
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-		if err := f.Beat(); err != nil {
-			t.Fatal(err)
-		}
-		holds(abiForwarding{Alive: begun, Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
 	}
 }
 
@@ -177,7 +127,7 @@ func TestReportOfAnotherClock(t *testing.T) {
 	for silent, fast := range map[time.Duration]bool{
 		-24 * time.Hour: false, -time.Minute: false, -6 * time.Second: false, -4 * time.Second: true, time.Second: true, 6 * time.Second: false, 24 * time.Hour: false,
 	} {
-		p.routes(t, Routing{MTU: AnyMTU}, silent)
+		p.routes(t, forward.Routing{MTU: forward.AnyMTU}, silent)
 		verdict, _ := runOn(t, p.xdp, packet)
 		if redirected := verdict == 4; redirected != fast {
 			t.Errorf("heard of %v ago: verdict %d", silent, verdict)
@@ -187,7 +137,7 @@ func TestReportOfAnotherClock(t *testing.T) {
 
 // forwardable is an independent model of which packets go on without the stack,
 // given the ingress core's result (docs/data-plane/fast-forwarding.md).
-func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after reference.Result, completes bool) bool {
+func forwardable(cfg model.NodeConfig, routing forward.Routing, arrived []byte, after reference.Result, completes bool) bool {
 	frame := after.Data
 	if after.Verdict == reference.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||
 		frame[12] != 0x86 || frame[13] != 0xdd || frame[14]>>4 != 6 {
@@ -211,7 +161,7 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 		upper = ip[40]
 	}
 	extensions := []byte{0, 43, 44, 51, 60}
-	if routing.Key == RouteByPorts && slices.Contains(extensions, upper) {
+	if routing.Key == forward.RouteByPorts && slices.Contains(extensions, upper) {
 		return false // only the stack finds ports there
 	}
 	if next == 58 && (len(ip) == 40 || ip[40] != 128 && ip[40] != 129) {
@@ -270,11 +220,11 @@ func largestInsertion(cfg model.NodeConfig) (most int) {
 }
 
 // longest is the size up to which packets are forwarded fast.
-func longest(routing Routing) int { return min(departureMTU, int(routing.MTU)) }
+func longest(routing forward.Routing) int { return min(departureMTU, int(routing.MTU)) }
 
 // fastArrival makes the arrival interface forward fast.
-func fastArrival(i model.IfIndex) device {
-	return device{linkHeader: 14, fast: i == arrivalIndex, address: [6]byte(arrivalAddress)}
+func fastArrival(i model.IfIndex) attach.Device {
+	return attach.Device{LinkHeader: 14, Fast: i == arrivalIndex, Address: [6]byte(arrivalAddress)}
 }
 
 // isImmutable reports whether an option of type 0x11 is edge-to-edge or direct
@@ -310,12 +260,12 @@ func TestForwardingAgreement(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
-		key := []RouteKey{RouteByDestination, RouteByFlow, RouteByPorts}[g.IntN(3)]
-		routing := Routing{Key: key, MTU: AnyMTU}
+		key := []forward.RouteKey{forward.RouteByDestination, forward.RouteByFlow, forward.RouteByPorts}[g.IntN(3)]
+		routing := forward.Routing{Key: key, MTU: forward.AnyMTU}
 		if g.IntN(4) == 0 { // routes with an MTU are elsewhere
 			routing.MTU = uint16(100 + g.IntN(2*departureMTU))
 		}
-		p.routes(t, routing, map[RouteKey]time.Duration{RouteByPorts: time.Second}[key])
+		p.routes(t, routing, map[forward.RouteKey]time.Duration{forward.RouteByPorts: time.Second}[key])
 		for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
 			name := program.Type().String()
 			redirected[name] += agreeForwarding(t, cfg, routing, p, program, g)
@@ -336,7 +286,7 @@ func TestForwardingAgreement(t *testing.T) {
 }
 
 // agreeForwarding compares one program with the reference node and a router.
-func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
+func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
 	t.Helper()
 	c := newForwardingComparison(t, cfg, routing, p, program, true)
 	before := p.snapshotCounters(t)

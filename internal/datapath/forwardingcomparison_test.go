@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 )
@@ -20,7 +22,7 @@ import (
 // the reference node and a router.
 type forwardingComparison struct {
 	cfg     model.NodeConfig
-	routing Routing
+	routing forward.Routing
 	p       *programs
 	program *ebpf.Program
 	isXDP   bool
@@ -29,13 +31,13 @@ type forwardingComparison struct {
 	leaving *reference.Node // the egress of a node that forwards in one program
 	always  *reference.Node // gives a packet's growth without counting the packet
 	exports *expectedExports
-	counted map[abiCounter]uint64 // what the counters of packets should have moved by
+	counted map[bpf.ABICounter]uint64 // what the counters of packets should have moved by
 
 	room, seen int
 	mayHaveSum bool // assume the worst for what a program cannot see
 }
 
-func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing Routing, p *programs, program *ebpf.Program, wanted bool) *forwardingComparison {
+func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, wanted bool) *forwardingComparison {
 	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
@@ -45,7 +47,7 @@ func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing Routing
 	isXDP := program.Type() == ebpf.XDP
 	c := &forwardingComparison{
 		cfg: cfg, routing: routing, p: p, program: program, isXDP: isXDP, wanted: wanted, node: node,
-		leaving: afterFill(t, cfg, longest(routing)), always: everyPacket(t, cfg), exports: newExpectedExports(cfg), counted: make(map[abiCounter]uint64),
+		leaving: afterFill(t, cfg, longest(routing)), always: everyPacket(t, cfg), exports: newExpectedExports(cfg), counted: make(map[bpf.ABICounter]uint64),
 		mayHaveSum: !isXDP && len(cfg.Encapsulations) > 0 && !readsQueues(t),
 	}
 	c.room, c.seen = headroom(t)
@@ -65,7 +67,7 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 	after := c.node.Ingress(in)
 	var removed []model.Postcard
 	for layer := &after; layer != nil; layer = layer.Outer {
-		c.counted[abiCounterCOUNTER_INGRESS+abiCounter(layer.Outcome)]++
+		c.counted[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(layer.Outcome)]++
 		removed = append(slices.Clone(layer.Postcards), removed...)
 	}
 	after.Postcards = removed
@@ -93,7 +95,7 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 			in.Arrived = fixedTime
 			left := c.leaving.Egress(in)
 			expected = left.Data
-			c.counted[abiCounterCOUNTER_FORWARD+abiCounter(left.Outcome)]++
+			c.counted[bpf.ABICounterCOUNTER_FORWARD+bpf.ABICounter(left.Outcome)]++
 			after.Postcards = append(after.Postcards, left.Postcards...)
 		}
 	}
@@ -122,7 +124,7 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 func (c *forwardingComparison) compareCounters(t *testing.T, before []uint64) {
 	t.Helper()
 	got := moved(before, c.p.snapshotCounters(t))
-	maps.DeleteFunc(got, func(counter abiCounter, _ uint64) bool { return counter >= abiCounterCOUNTER_STACK })
+	maps.DeleteFunc(got, func(counter bpf.ABICounter, _ uint64) bool { return counter >= bpf.ABICounterCOUNTER_STACK })
 	if !maps.Equal(got, c.counted) {
 		t.Errorf("counters moved by %v, want %v", got, c.counted)
 	}

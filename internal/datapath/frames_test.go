@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -485,7 +486,7 @@ func (g generator) insertedExport(ns ioam.NamespaceID, flows uint32) *model.Dire
 func (g generator) option(ns model.Namespace, kind ioam.TraceType, largest int) model.TraceOption {
 	own := 4 * kind.NodeLen()
 	if kind.HasSnapshot() {
-		own += len(snapshot(ns.Schema))
+		own += len(compile.Snapshot(ns.Schema))
 	}
 	if own > largest {
 		kind, own = 0x800000, 4

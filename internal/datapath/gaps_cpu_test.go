@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
+	"github.com/waymark-net/waymark/test/delivery"
 )
 
 // numberedTCP is a TCP segment in transit with a Flow-ID and a Sequence Number.
@@ -41,16 +44,16 @@ func TestFlowEndsOnOneOfTwoCPUs(t *testing.T) {
 				run(t, p.tcOut, numberedTCP(t, 77, number, 1234, flags), 2)
 				number++
 			}
-			flows := p.readSamples(t).flows
-			if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			list := p.readSamples(t).flows
+			if err := p.flows.Collect(func(f flows.Flow) { list = append(list, f) }); err != nil {
 				t.Fatal(err)
 			}
 			sum, missing := uint64(0), uint32(0)
-			for _, f := range flows {
+			for _, f := range list {
 				sum, missing = sum+f.Packets, missing+f.Skipped
 			}
 			if sum != packets || missing != 0 {
-				t.Errorf("end %#x, round %d: %d packets in %d records, %d missing", end, round, sum, len(flows), missing)
+				t.Errorf("end %#x, round %d: %d packets in %d records, %d missing", end, round, sum, len(list), missing)
 			}
 		}
 		p.close()
@@ -101,7 +104,7 @@ const (
 	otherPort   = 3000
 )
 
-func (x *randomRun) told(f Flow) {
+func (x *randomRun) told(f flows.Flow) {
 	port := f.Flow.SourcePort
 	x.packets[port] += f.Packets
 	x.missing[port] += uint64(f.Skipped)
@@ -125,12 +128,12 @@ func (x *randomRun) send(frame []byte, cpu int) {
 
 func (x *randomRun) check(seed uint64) {
 	depth := x.r.IntN(30)
-	list, lost := deliveries(x.r, uint32(x.r.IntN(2)*5000), 600, len(x.cpus), depth, []float64{0, 0.02}[x.r.IntN(2)])
+	list, lost := delivery.Packets(x.r, uint32(x.r.IntN(2)*5000), 600, len(x.cpus), depth, []float64{0, 0.02}[x.r.IntN(2)])
 	at, sent := 0, uint64(0)
 	step := func(until int) {
 		for ; at < min(until, len(list)); at++ {
 			d, port, flags := list[at], uint16(chosenPort), byte(0x10)
-			if d.ends {
+			if d.Ends {
 				flags = []byte{0x11, 0x04}[x.r.IntN(2)]
 			}
 			if x.sharing && at%3 == 1 {
@@ -139,23 +142,23 @@ func (x *randomRun) check(seed uint64) {
 			if x.refusing && x.r.IntN(20) == 0 {
 				x.p.setCredit(x.t, int64(x.r.IntN(2))<<40)
 			}
-			x.send(numberedTCP(x.t, 77, d.number, port, flags), d.cpu)
+			x.send(numberedTCP(x.t, 77, d.Number, port, flags), d.CPU)
 			if x.others > 0 && x.r.IntN(2) == 0 {
 				other := x.r.IntN(x.others)
-				x.send(numberedTCP(x.t, uint32(1000+other), 0, otherPort+uint16(other), 0x10), d.cpu)
+				x.send(numberedTCP(x.t, uint32(1000+other), 0, otherPort+uint16(other), 0x10), d.CPU)
 				sent++
 			}
 		}
 	}
 	before := x.p.snapshotCounters(x.t)
-	x.p.flows.gaps.read = x.readRings
-	x.p.flows.gaps.wait = func(time.Duration) { step(at + 2*depth + 2) }
+	x.p.site.own.gaps.Read = x.readRings
+	x.p.site.own.gaps.Wait = func(time.Duration) { step(at + 2*depth + 2) }
 	for quiet := 0; quiet < 2; {
 		step(at + 1 + x.r.IntN(200))
 		if at >= len(list) {
 			quiet++
 		}
-		if err := x.p.flows.collect(x.told); err != nil {
+		if err := x.p.flows.Collect(x.told); err != nil {
 			x.t.Fatal(err)
 		}
 		if x.missing[chosenPort]+x.missing[sharingPort] > uint64(len(lost)) {
@@ -163,7 +166,7 @@ func (x *randomRun) check(seed uint64) {
 		}
 	}
 	counted := moved(before, x.p.snapshotCounters(x.t))
-	suppressed := counted[abiCounterCOUNTER_POSTCARDS_SUPPRESSED]
+	suppressed := counted[bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED]
 	sum := uint64(0)
 	for _, n := range x.packets {
 		sum += n

@@ -11,6 +11,11 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/test/testnet"
@@ -26,12 +31,12 @@ const (
 // program-run facility without being attached.
 type programs struct {
 	site  site
-	maps  mapSet
-	flows *flowTable // nil unless some namespace aggregates
+	maps  bpf.Maps
+	flows *flows.Table // nil unless some namespace aggregates
 	xdp   *ebpf.Program
 	tcIn  *ebpf.Program
 	tcOut *ebpf.Program
-	rings []*ring
+	rings []*rings.Ring
 	hear  func() // a sign of life of the agent that watches routes; set by routes
 
 	forgotten uint64 // how often forgetEdges was called
@@ -39,23 +44,23 @@ type programs struct {
 
 func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock int64, hooks ...hookName) *programs {
 	t.Helper()
-	return loadProgramsOn(t, cfg, index, ethernet, clock, hooks...)
+	return loadProgramsOn(t, cfg, index, attach.Ethernet, clock, hooks...)
 }
 
 // loadProgramsOn loads the programs for interfaces of certain devices.
-func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hookName) *programs {
+func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) attach.Device, clock int64, hooks ...hookName) *programs {
 	t.Helper()
-	g, err := compile(cfg, 0, devices)
+	g, err := compile.Node(cfg, 0, devices)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.node.FixedTime, g.node.FixedIfindex = uint64(clock), uint32(index)
+	g.Node.FixedTime, g.Node.FixedIfindex = uint64(clock), uint32(index)
 	return loadGeneration(t, g, index, hooks...)
 }
 
 // loadGeneration loads the programs of a generation. Unless it fixes their interface, it
 // is that of each run.
-func loadGeneration(t testing.TB, g *generation, index model.IfIndex, hooks ...hookName) *programs {
+func loadGeneration(t testing.TB, g *compile.Generation, index model.IfIndex, hooks ...hookName) *programs {
 	t.Helper()
 	testnet.NeedRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
@@ -67,7 +72,7 @@ func loadGeneration(t testing.TB, g *generation, index model.IfIndex, hooks ...h
 		t.Fatal(err)
 	}
 	p.maps, p.flows = p.site.set.all, p.site.flows
-	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
+	if err := p.maps[bpf.MapClock].Put(uint32(0), bpf.ABIClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	p.setCredit(t, 1<<40) // more than any test spends
@@ -79,13 +84,13 @@ func loadGeneration(t testing.TB, g *generation, index model.IfIndex, hooks ...h
 func (p *programs) setCredit(t testing.TB, packets int64) {
 	t.Helper()
 	limit := int64(p.site.set.node.PostcardLimit)
-	tallies := make([]abiTally, ebpf.MustPossibleCPU())
+	tallies := make([]bpf.ABITally, ebpf.MustPossibleCPU())
 	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tallies {
-		tallies[i].Debt = limit*int64(abiPostcardBoundPOSTCARD_BURST) - packets
-		tallies[i].LoopbackDebt = int64(p.site.set.node.LoopbackLimit)*int64(abiLoopbackBoundLOOPBACK_BURST) - packets
+		tallies[i].Debt = limit*int64(bpf.ABIPostcardBoundPOSTCARD_BURST) - packets
+		tallies[i].LoopbackDebt = int64(p.site.set.node.LoopbackLimit)*int64(bpf.ABILoopbackBoundLOOPBACK_BURST) - packets
 	}
 	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
@@ -95,12 +100,12 @@ func (p *programs) setCredit(t testing.TB, packets int64) {
 // forgetSent restarts what budgets are a share of, as in a new reference node.
 func (p *programs) forgetSent(t testing.TB) {
 	t.Helper()
-	tallies := make([]abiTally, ebpf.MustPossibleCPU())
+	tallies := make([]bpf.ABITally, ebpf.MustPossibleCPU())
 	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tallies {
-		tallies[i].Sent, tallies[i].Added, tallies[i].Total = abiTraffic{}, abiTraffic{}, abiTotal{}
+		tallies[i].Sent, tallies[i].Added, tallies[i].Total = bpf.ABITraffic{}, bpf.ABITraffic{}, bpf.ABITotal{}
 	}
 	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
@@ -110,9 +115,9 @@ func (p *programs) forgetSent(t testing.TB) {
 // forgetArrivals makes all delays unknown: runs share their buffers.
 func (p *programs) forgetArrivals(t testing.TB) {
 	t.Helper()
-	perCPU := make([]abiArrival, ebpf.MustPossibleCPU())
-	for i := range p.maps[mapArrivals].MaxEntries() {
-		if err := p.maps[mapArrivals].Put(i, perCPU); err != nil {
+	perCPU := make([]bpf.ABIArrival, ebpf.MustPossibleCPU())
+	for i := range p.maps[bpf.MapArrivals].MaxEntries() {
+		if err := p.maps[bpf.MapArrivals].Put(i, perCPU); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,18 +130,12 @@ func (p *programs) forgetFlows(t testing.TB) {
 	if p.flows == nil {
 		return
 	}
-	g := p.flows.gaps
-	g.mu.Lock()
-	clear(g.held)
-	clear(g.numbers)
-	clear(g.streams)
-	g.doubted = false
-	g.mu.Unlock()
-	keys := make([]uint32, p.flows.flows.MaxEntries())
+	p.site.own.gaps.Clear()
+	keys := make([]uint32, p.maps[bpf.MapFlows].MaxEntries())
 	for i := range keys {
 		keys[i] = uint32(i)
 	}
-	if _, err := p.flows.flows.BatchUpdate(keys, make([]abiFlowSet, len(keys)), nil); err != nil {
+	if _, err := p.maps[bpf.MapFlows].BatchUpdate(keys, make([]bpf.ABIFlowSet, len(keys)), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -161,21 +160,21 @@ func (p *programs) load(t testing.TB, hooks []hookName) {
 
 func (p *programs) wantRecords(t testing.TB, wanted bool) {
 	t.Helper()
-	if err := setRecordsWanted(p.maps[mapRecordsWanted], wanted); err != nil {
+	if err := setRecordsWanted(p.maps[bpf.MapRecordsWanted], wanted); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (p *programs) close() {
-	closeRings(p.rings)
+	rings.Close(p.rings)
 	p.site.close()
 }
 
 // snapshotCounters returns every counter, summed over CPUs.
 func (p *programs) snapshotCounters(t testing.TB) []uint64 {
 	t.Helper()
-	out := make([]uint64, abiCounterNUM_COUNTERS)
-	var perCPU []abiTally
+	out := make([]uint64, bpf.ABICounterNUM_COUNTERS)
+	var perCPU []bpf.ABITally
 	if err := p.site.tally.Lookup(uint32(0), &perCPU); err != nil {
 		t.Fatal(err)
 	}
@@ -188,11 +187,11 @@ func (p *programs) snapshotCounters(t testing.TB) []uint64 {
 }
 
 // moved returns which counters changed, and by how much.
-func moved(before, after []uint64) map[abiCounter]uint64 {
-	out := make(map[abiCounter]uint64)
+func moved(before, after []uint64) map[bpf.ABICounter]uint64 {
+	out := make(map[bpf.ABICounter]uint64)
 	for i := range after {
 		if after[i] != before[i] {
-			out[abiCounter(i)] = after[i] - before[i]
+			out[bpf.ABICounter(i)] = after[i] - before[i]
 		}
 	}
 	return out
@@ -200,13 +199,13 @@ func moved(before, after []uint64) map[abiCounter]uint64 {
 
 // samples are the contents of the rings.
 type samples struct {
-	records   []Record
-	postcards []Postcard
-	flows     []Flow
-	copies    []Record // to return
+	records   []rings.Record
+	postcards []rings.Postcard
+	flows     []flows.Flow
+	copies    []rings.Record // to return
 }
 
-func (p *programs) readRecords(t testing.TB) []Record {
+func (p *programs) readRecords(t testing.TB) []rings.Record {
 	t.Helper()
 	return p.readSamples(t).records
 }
@@ -216,23 +215,23 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 	t.Helper()
 	if p.rings == nil {
 		var err error
-		if p.rings, err = openRings(p.maps[mapRecords], &p.site.cards); err != nil {
+		if p.rings, err = rings.Open(p.maps[bpf.MapRecords], &p.site.cards); err != nil {
 			t.Fatal(err)
 		}
 	}
-	to := Samples{
-		Record:    func(r Record) { out.records = append(out.records, r) },
-		Postcards: func(c []Postcard) { out.postcards = append(out.postcards, c...) },
-		Flow:      func(f Flow) { out.flows = append(out.flows, f) },
-		Loopback:  func(r Record) { out.copies = append(out.copies, r) },
+	to := rings.Samples{
+		Record:    func(r rings.Record) { out.records = append(out.records, r) },
+		Postcards: func(c []rings.Postcard) { out.postcards = append(out.postcards, c...) },
+		Flow:      func(f flows.Flow) { out.flows = append(out.flows, f) },
+		Loopback:  func(r rings.Record) { out.copies = append(out.copies, r) },
 	}
-	err := readWaiting(p.rings, taiUTC, taker{
-		sample: func(sample []byte, offset time.Duration) {
-			if !to.take(sample, offset, func() *flowTable { return p.flows }) {
+	err := rings.ReadWaiting(p.rings, taiUTC, rings.Taker{
+		Sample: func(sample []byte, offset time.Duration) {
+			if !to.Take(sample, offset, func() *flows.Table { return p.flows }) {
 				t.Fatal("a sample cannot be read")
 			}
 		},
-		postcards: to.Postcards,
+		Postcards: to.Postcards,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +274,7 @@ func dropped(program *ebpf.Program, verdict uint32) bool {
 	return verdict == 2
 }
 
-func sameRecord(a Record, b *reference.Record) bool {
+func sameRecord(a rings.Record, b *reference.Record) bool {
 	return b != nil && a.Time.Equal(time.Unix(0, b.Time).Add(-taiUTC)) && a.Interface == b.Interface &&
 		a.Outcome == b.Outcome && a.Length == b.Length && bytes.Equal(a.Packet, b.Packet) &&
 		bytes.Equal(a.Header, b.Header)

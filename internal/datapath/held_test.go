@@ -5,6 +5,7 @@ package datapath
 import (
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -27,7 +28,7 @@ func TestForwardHeldPackets(t *testing.T) {
 		cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
 		cfg.Interfaces[1].Roles, cfg.Interfaces[1].Boundary = 0, boundary
 		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
-		p.routes(t, Routing{MTU: AnyMTU}, 0)
+		p.routes(t, forward.Routing{MTU: forward.AnyMTU}, 0)
 		for _, tt := range []struct {
 			name string
 			body []byte

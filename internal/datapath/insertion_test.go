@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -50,7 +51,7 @@ func TestInsertionAndSegments(t *testing.T) {
 			p, frame := inserting(t, model.Encapsulation{Mode: tt.mode, Options: trace}), frameOf(craft.Routing, routing(tt.left))
 			before := p.snapshotCounters(t)
 			_, out := run(t, p.tcOut, frame, 1)
-			at := abiCounterCOUNTER_EGRESS + abiCounter(tt.outcome)
+			at := bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(tt.outcome)
 			if got := moved(before, p.snapshotCounters(t)); got[at] != 1 {
 				t.Errorf("counters moved by %v, want %v", got, tt.outcome)
 			}
@@ -107,7 +108,7 @@ func TestInsertionOfRemovableOptions(t *testing.T) {
 				}
 				return
 			}
-			at := abiCounterCOUNTER_EGRESS + abiCounter(tt.outcome)
+			at := bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(tt.outcome)
 			if got := moved(before, tt.p.snapshotCounters(t)); got[at] != 1 || tt.outcome != model.OutcomeEncapTunneled && !bytes.Equal(out, frame) {
 				t.Errorf("counters moved by %v, want %v; %x became\n%x", got, tt.outcome, frame, out)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/testnet"
@@ -66,13 +67,13 @@ func TestLayers(t *testing.T) {
 			if dropped(program, verdict) || !bytes.Equal(out, tt.want) {
 				t.Errorf("%s, %v: verdict %d\n%x, want\n%x", tt.name, program.Type(), int32(verdict), out, tt.want)
 			}
-			want := map[abiCounter]uint64{abiCounterCOUNTER_RECORDS_WRITTEN: uint64(tt.records)}
+			want := map[bpf.ABICounter]uint64{bpf.ABICounterCOUNTER_RECORDS_WRITTEN: uint64(tt.records)}
 			for o, n := range tt.outcomes {
-				want[abiCounterCOUNTER_INGRESS+abiCounter(o)] = n
+				want[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(o)] = n
 			}
 			got := moved(before, p.snapshotCounters(t))
-			maps.DeleteFunc(got, func(c abiCounter, _ uint64) bool {
-				return c >= abiCounterCOUNTER_INGRESS_OPTIONS && c < abiCounterCOUNTER_EGRESS_OPTIONS
+			maps.DeleteFunc(got, func(c bpf.ABICounter, _ uint64) bool {
+				return c >= bpf.ABICounterCOUNTER_INGRESS_OPTIONS && c < bpf.ABICounterCOUNTER_EGRESS_OPTIONS
 			})
 			if !maps.Equal(got, want) {
 				t.Errorf("%s, %v: counters moved by %v, want %v", tt.name, program.Type(), got, want)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -35,17 +36,17 @@ func TestLeastRecentlyUsedSequence(t *testing.T) {
 	for _, silence := range silences {
 		for silent := range 2 {
 			t.Run(fmt.Sprint(silence, silent), func(t *testing.T) {
-				var set abiSequenceSet
+				var set bpf.ABISequenceSet
 				for i := range set.Ways {
 					set.Ways[i].Word = uint64(5)<<32 | uint64(1000+i)
 					set.Ways[i].Used = usedBefore(t, -100*time.Millisecond)
 				}
 				set.Ways[silent].Used = usedBefore(t, silence)
-				if err := p.maps[mapSequences].Put(hash^namespace, &set); err != nil {
+				if err := p.maps[bpf.MapSequences].Put(hash^namespace, &set); err != nil {
 					t.Fatal(err)
 				}
 				run(t, p.tcOut, plainPacket(label), 0)
-				if err := p.maps[mapSequences].Lookup(hash^namespace, &set); err != nil {
+				if err := p.maps[bpf.MapSequences].Lookup(hash^namespace, &set); err != nil {
 					t.Fatal(err)
 				}
 				if got := uint32(set.Ways[silent].Word); got != label {
@@ -62,12 +63,12 @@ func TestLeastRecentlyUsedSequence(t *testing.T) {
 // TestLeastRecentlyUsedEdge is the same for the flows of Edge-to-Edge options.
 func TestLeastRecentlyUsedEdge(t *testing.T) {
 	p := pairOf(t, 0x4000, false, false).first
-	m := p.maps[mapE2ENumbers]
+	m := p.maps[bpf.MapE2ENumbers]
 	keys := numbersUpTo(m.MaxEntries())
 	const silent = 2
 	for _, silence := range silences {
 		t.Run(fmt.Sprint(silence), func(t *testing.T) {
-			sets := make([]abiE2eNumberSet, len(keys))
+			sets := make([]bpf.ABIE2eNumberSet, len(keys))
 			for s := range sets {
 				for i := range sets[s].Ways {
 					e := &sets[s].Ways[i].Entry
@@ -81,7 +82,7 @@ func TestLeastRecentlyUsedEdge(t *testing.T) {
 			run(t, p.tcOut, plainPacket(7), 0)
 			taken := 0
 			for _, key := range keys {
-				var set abiE2eNumberSet
+				var set bpf.ABIE2eNumberSet
 				if err := m.Lookup(key, &set); err != nil {
 					t.Fatal(err)
 				}

@@ -4,14 +4,14 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // detachTime is how long leaving interfaces waits until the kernel has taken the programs
@@ -19,21 +19,18 @@ import (
 // taken off in the background.
 const detachTime = 500 * time.Millisecond
 
-// endedName is the name of the empty program of a tcx hook that is being left.
-const endedName = "waymark_ended"
-
 // inOrderOfLeaving are the attachments of interfaces in the order in which they end: ingress
 // first, so that packets which have entered are still completed, and last where the domain's
 // edge filters, so that nothing which others still add leaves the domain.
-func inOrderOfLeaving(interfaces []*served) (list []*attachment) {
+func inOrderOfLeaving(interfaces []*served) (list []*attach.Hook) {
 	for _, edge := range []bool{false, true} {
 		for _, ingress := range []bool{true, false} {
 			for _, s := range interfaces {
-				if s.edges[boolean(ingress)] != edge {
+				if s.edges[bpf.Boolean(ingress)] != edge {
 					continue
 				}
 				for _, a := range append(slices.Clone(s.leftovers), s.ingress, s.egress) {
-					if a != nil && a.ingress == ingress {
+					if a != nil && a.Ingress == ingress {
 						list = append(list, a)
 					}
 				}
@@ -49,7 +46,7 @@ func (d *Datapath) leave(interfaces []*served) error {
 	if len(interfaces) == 0 {
 		return nil
 	}
-	empty, err := neutral(endedName)
+	empty, err := attach.NewEmpty()
 	if err != nil {
 		empty = nil
 	} else {
@@ -58,7 +55,7 @@ func (d *Datapath) leave(interfaces []*served) error {
 	var errs []error
 	var ended []link.Link
 	for _, a := range inOrderOfLeaving(interfaces) {
-		l, err := a.end(empty)
+		l, err := a.End(empty)
 		errs = append(errs, err)
 		if l != nil {
 			ended = append(ended, l)
@@ -71,28 +68,18 @@ func (d *Datapath) leave(interfaces []*served) error {
 	return errors.Join(append(errs, d.detachEnded(ended))...)
 }
 
-// end ends the treatment by a program, and removes its pin. It returns the link that is to be
-// detached, with an empty program, or nil when the program is off its hook.
-func (a *attachment) end(empty *ebpf.Program) (link.Link, error) {
-	defer a.release()
-	if a.mode != AttachTCX || empty == nil || a.link.Update(empty) != nil {
-		return nil, a.detach()
-	}
-	return a.link, a.link.Unpin()
-}
-
 // detachEnded detaches links that have empty programs: what takes too long in the background.
 func (d *Datapath) detachEnded(ended []link.Link) error {
 	var errs []error
 	began := time.Now()
 	for i, l := range ended {
 		if time.Since(began) < detachTime {
-			errs = append(errs, detachLink(l))
+			errs = append(errs, attach.DetachLink(l))
 			continue
 		}
 		d.leaving.Go(func() {
 			for _, l := range ended[i:] {
-				if err := detachLink(l); err != nil {
+				if err := attach.DetachLink(l); err != nil {
 					d.options.Log.Warn("take an empty program off its hook", "error", err)
 				}
 			}
@@ -100,18 +87,6 @@ func (d *Datapath) detachEnded(ended []link.Link) error {
 		break
 	}
 	return errors.Join(errs...)
-}
-
-// detachLink takes a link off its hook. An interface that was deleted took its programs along.
-func detachLink(l link.Link) error {
-	err := l.Detach()
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOLINK) {
-		err = nil
-	}
-	if err = errors.Join(err, l.Close()); err != nil {
-		return fmt.Errorf("detach a program: %w", err)
-	}
-	return nil
 }
 
 // AwaitLeft waits until the kernel has taken all programs off the hooks of interfaces that

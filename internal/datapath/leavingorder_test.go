@@ -2,20 +2,24 @@
 
 package datapath
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+)
 
 // Edges filter until nothing is added any more; the ingress hook of an interface ends before
 // the egress hook that completes what has entered.
 func TestEdgesAreLeftLast(t *testing.T) {
-	in, out := &attachment{ingress: true}, &attachment{}
-	edgeIn, edgeOut := &attachment{ingress: true}, &attachment{}
-	old := &attachment{ingress: true}
+	in, out := &attach.Hook{Ingress: true}, &attach.Hook{}
+	edgeIn, edgeOut := &attach.Hook{Ingress: true}, &attach.Hook{}
+	old := &attach.Hook{Ingress: true}
 	list := inOrderOfLeaving([]*served{
 		{ingress: edgeIn, egress: edgeOut, edges: [2]bool{true, true}},
-		{ingress: in, egress: out, leftovers: []*attachment{old}},
+		{ingress: in, egress: out, leftovers: []*attach.Hook{old}},
 		{},
 	})
-	want := []*attachment{old, in, out, edgeIn, edgeOut}
+	want := []*attach.Hook{old, in, out, edgeIn, edgeOut}
 	if len(list) != len(want) {
 		t.Fatalf("%d attachments end, want %d", len(list), len(want))
 	}

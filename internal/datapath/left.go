@@ -7,58 +7,31 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
-	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
-
-const interfacePrefix = "interface_"
-
-// pinnedInterfaces are the interfaces with pins.
-func pinnedInterfaces(pinPath string) ([]model.IfIndex, error) {
-	entries, err := os.ReadDir(pinPath)
-	if err != nil {
-		return nil, fmt.Errorf("read the pins: %w", err)
-	}
-	var list []model.IfIndex
-	for _, entry := range entries {
-		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
-		if !ok {
-			continue
-		}
-		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
-			list = append(list, model.IfIndex(n))
-		}
-	}
-	slices.Sort(list)
-	return list, nil
-}
 
 // Attached returns the interfaces of this network namespace that have programs
 // pinned at a path, whether their agent lives or not. It changes nothing.
 func Attached(pinPath string) ([]InterfaceStatus, error) {
-	indexes, err := pinnedInterfaces(pinPath)
+	indexes, err := attach.PinnedInterfaces(pinPath)
 	if err != nil {
 		return nil, err
 	}
 	var out []InterfaceStatus
 	for _, index := range indexes {
 		status := InterfaceStatus{Index: index}
-		for _, mode := range []AttachMode{AttachXDP, AttachTCX, AttachClsact} {
-			in := attachment{index: index, ingress: true, mode: mode}
-			if in.attached(pinPath) {
+		for _, mode := range []attach.Mode{attach.XDP, attach.TCX, attach.Clsact} {
+			directory := attach.Directory(pinPath, index)
+			if attach.IsAttached(directory, index, true, mode) {
 				status.Ingress = mode
 			}
-			egress := attachment{index: index, mode: mode}
-			if egress.attached(pinPath) {
+			if attach.IsAttached(directory, index, false, mode) {
 				status.Egress = mode
 			}
 		}
@@ -71,20 +44,6 @@ func Attached(pinPath string) ([]InterfaceStatus, error) {
 		out = append(out, status)
 	}
 	return out, nil
-}
-
-// attached reports whether such a program is on its hook now.
-func (a *attachment) attached(pinPath string) bool {
-	if a.mode != AttachClsact {
-		pin := filepath.Join(interfaceDirectory(pinPath, a.index), a.pinName())
-		l, err := link.LoadPinnedLink(pin, nil)
-		if err != nil {
-			return false
-		}
-		a.link = l
-		defer l.Close()
-	}
-	return a.alive()
 }
 
 // Decapsulations are the tunnel destinations that the attached programs
@@ -100,7 +59,7 @@ func (d *Datapath) Decapsulations() ([]netip.Addr, error) {
 		ends := d.decapsulations
 		if ends == nil {
 			var err error
-			if ends, err = decapsulationsOf(s.ingress.program); err != nil {
+			if ends, err = decapsulationsOf(s.ingress.Program); err != nil {
 				return nil, fmt.Errorf("read the tunnels that end at interface %d: %w", s.index, err)
 			}
 		}
@@ -122,8 +81,8 @@ func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 	if !ok {
 		return nil, errors.New("the kernel does not report a program's maps")
 	}
-	own := make(mapSet)
-	defer own.close()
+	own := make(bpf.Maps)
+	defer own.Close()
 	for _, id := range ids {
 		m, err := ebpf.NewMapFromID(id)
 		if err != nil {
@@ -136,7 +95,7 @@ func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 		}
 		own[info.Name] = m
 	}
-	return destinations(own[mapDecapsulations], own[mapState])
+	return destinations(own[bpf.MapDecapsulations], own[bpf.MapState])
 }
 
 // destinations are the keys of the generation in use. A version with only one
@@ -145,7 +104,7 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 	if ends == nil {
 		return nil, nil
 	}
-	var current abiState
+	var current bpf.ABIState
 	if state != nil {
 		if err := state.Lookup(uint32(0), &current); err != nil {
 			return nil, err
@@ -158,14 +117,14 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 			list = append(list, [16]byte(key))
 			continue
 		}
-		var destination abiDestinationKey
+		var destination bpf.ABIDestinationKey
 		if len(key) != binary.Size(destination) {
 			return nil, errors.New("another version's program; start its agent to see them")
 		}
 		destination.Address = [2]uint64{binary.NativeEndian.Uint64(key), binary.NativeEndian.Uint64(key[8:])}
 		destination.Half = binary.NativeEndian.Uint32(key[16:])
 		if destination.Half == current.Current {
-			list = append(list, addressOf(destination.Address).As16())
+			list = append(list, bpf.AddressOf(destination.Address).As16())
 		}
 	}
 	return list, entries.Err()

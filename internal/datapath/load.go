@@ -7,6 +7,9 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // hookName is the name of a hook's program in its object.
@@ -27,16 +30,16 @@ type hook struct {
 }
 
 var hooks = map[hookName]hook{
-	hookIngressXDP: {hookIngressXDP, loadIngressXDP},
-	hookIngressTC:  {hookIngressTC, loadIngressTC},
-	hookEgressTC:   {hookEgressTC, loadEgressTC},
-	hookTap:        {hookTap, loadTap},
-	hookTapMember:  {hookTapMember, loadTap},
+	hookIngressXDP: {hookIngressXDP, bpf.LoadIngressXDP},
+	hookIngressTC:  {hookIngressTC, bpf.LoadIngressTC},
+	hookEgressTC:   {hookEgressTC, bpf.LoadEgressTC},
+	hookTap:        {hookTap, bpf.LoadTap},
+	hookTapMember:  {hookTapMember, bpf.LoadTap},
 }
 
 // ingressHook is the ingress hook for an attach mode.
-func ingressHook(mode AttachMode) hookName {
-	if mode == AttachXDP {
+func ingressHook(mode attach.Mode) hookName {
+	if mode == attach.XDP {
 		return hookIngressXDP
 	}
 	return hookIngressTC
@@ -44,11 +47,11 @@ func ingressHook(mode AttachMode) hookName {
 
 // mapSpecs are the maps' definitions, which are the same in every object.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
-	spec, err := loadEgressTC()
+	spec, err := bpf.LoadEgressTC()
 	if err != nil {
 		return nil, err
 	}
-	ingress, err := loadIngressXDP()
+	ingress, err := bpf.LoadIngressXDP()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 }
 
 // program loads one hook's program with its constants and the given maps.
-func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
+func (h hook) program(node bpf.ABINodeConfig, maps bpf.Maps) (*ebpf.Program, error) {
 	spec, err := h.load()
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -19,7 +21,7 @@ import (
 // TestFrequencyAcrossCPUs checks that k/n is exact when all CPUs send at once,
 // except for the rest of the last block of numbers that each CPU took.
 func TestFrequencyAcrossCPUs(t *testing.T) {
-	const block = int(abiFrequencyBoundFREQUENCY_BLOCK)
+	const block = int(bpf.ABIFrequencyBoundFREQUENCY_BLOCK)
 	t.Run("whole blocks", func(t *testing.T) { testFrequencyAcrossCPUs(t, 7*block*31, 0) })
 	t.Run("parts of blocks", func(t *testing.T) { testFrequencyAcrossCPUs(t, 7*block*31-block/2, block/2) })
 }
@@ -50,8 +52,8 @@ func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	}
 	wait.Wait()
 	got := moved(before, p.snapshotCounters(t))
-	inserted := got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)]
-	skipped := got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapNotSelected)]
+	inserted := got[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapInserted)]
+	skipped := got[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapNotSelected)]
 	least, most := cpus*(each-left)*3/7-cpus, cpus*(each+left)*3/7+cpus
 	if left == 0 {
 		least, most = least+cpus, most-cpus
@@ -59,8 +61,8 @@ func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	if int(inserted) < least || int(inserted) > most || int(inserted+skipped) != cpus*each || len(got) != 2 {
 		t.Errorf("%d inserted and %d not of %d, want 3 of 7, from %d to %d: %v", inserted, skipped, cpus*each, least, most, got)
 	}
-	var next abiFrequency
-	if err := p.maps[mapFrequencies].Lookup(uint32(0), &next); err != nil || next.Next != uint64(cpus*(each+left)) {
+	var next bpf.ABIFrequency
+	if err := p.maps[bpf.MapFrequencies].Lookup(uint32(0), &next); err != nil || next.Next != uint64(cpus*(each+left)) {
 		t.Errorf("%d numbers were taken (%v), want %d", next.Next, err, cpus*(each+left))
 	}
 }
@@ -100,7 +102,7 @@ func TestBudgetAcrossCPUs(t *testing.T) {
 	}
 	wait.Wait()
 	got := moved(before, p.snapshotCounters(t))
-	inserted := int(got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)])
+	inserted := int(got[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapInserted)])
 	if want := cpus * each / 10; inserted > want || inserted < want-2*cpus {
 		t.Errorf("%d of %d packets got a header, want %d: %v", inserted, cpus*each, want, got)
 	}
@@ -137,7 +139,7 @@ func TestNobodyReads(t *testing.T) {
 		}
 	}
 	got := moved(before, p.snapshotCounters(t))
-	written, lost := got[abiCounterCOUNTER_RECORDS_WRITTEN], got[abiCounterCOUNTER_RECORDS_LOST]
+	written, lost := got[bpf.ABICounterCOUNTER_RECORDS_WRITTEN], got[bpf.ABICounterCOUNTER_RECORDS_LOST]
 	if written == 0 || lost == 0 || written+lost != packets {
 		t.Errorf("%d records written and %d lost of %d", written, lost, packets)
 	}
@@ -157,15 +159,15 @@ func TestFrequencySurvives(t *testing.T) {
 	cfg.Encapsulations = []model.Encapsulation{encapsulation("a"), encapsulation("b")}
 	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
 	slots := func(names ...string) (out []uint32, stale []uint32) {
-		g := &generation{owners: names, encapsulations: make([]abiEncapsulation, len(names))}
-		for i := range g.encapsulations {
-			g.encapsulations[i].FrequencyK, g.encapsulations[i].FrequencyN = 1, 2
+		g := &compile.Generation{Owners: names, Encapsulations: make([]bpf.ABIEncapsulation, len(names))}
+		for i := range g.Encapsulations {
+			g.Encapsulations[i].FrequencyK, g.Encapsulations[i].FrequencyN = 1, 2
 		}
-		stale, _, err := g.assignFrequencies(p.maps)
+		stale, _, err := assignFrequencies(g, p.maps)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range g.encapsulations {
+		for _, e := range g.Encapsulations {
 			out = append(out, e.FrequencySlot)
 		}
 		return out, stale
@@ -187,39 +189,39 @@ func TestFrequencySurvives(t *testing.T) {
 // others; those that select every packet need no slot.
 func TestFrequencySlots(t *testing.T) {
 	p := loadPrograms(t, rightConfig(), 1, 0)
-	generationOf := func(prefix string, n uint32) *generation {
-		g := &generation{encapsulations: make([]abiEncapsulation, model.MaxEncapsulations)}
-		for i := range g.encapsulations {
-			g.owners = append(g.owners, fmt.Sprint(prefix, i))
-			g.encapsulations[i].FrequencyK, g.encapsulations[i].FrequencyN = 1, n
+	generationOf := func(prefix string, n uint32) *compile.Generation {
+		g := &compile.Generation{Encapsulations: make([]bpf.ABIEncapsulation, model.MaxEncapsulations)}
+		for i := range g.Encapsulations {
+			g.Owners = append(g.Owners, fmt.Sprint(prefix, i))
+			g.Encapsulations[i].FrequencyK, g.Encapsulations[i].FrequencyN = 1, n
 		}
 		return g
 	}
-	if _, fresh, err := generationOf("all", 1).assignFrequencies(p.maps); err != nil || len(fresh) != 0 {
+	if _, fresh, err := assignFrequencies(generationOf("all", 1), p.maps); err != nil || len(fresh) != 0 {
 		t.Fatalf("%d slots for rules without a frequency, %v", len(fresh), err)
 	}
-	used := make([]abiFrequencyBlock, ebpf.MustPossibleCPU())
+	used := make([]bpf.ABIFrequencyBlock, ebpf.MustPossibleCPU())
 	for i := range used {
-		used[i] = abiFrequencyBlock{Next: 5, End: 64}
+		used[i] = bpf.ABIFrequencyBlock{Next: 5, End: 64}
 	}
 	for _, prefix := range []string{"a", "b", "c"} {
-		stale, fresh, err := generationOf(prefix, 2).assignFrequencies(p.maps)
+		stale, fresh, err := assignFrequencies(generationOf(prefix, 2), p.maps)
 		if err != nil || len(fresh) != model.MaxEncapsulations {
 			t.Fatalf("%d fresh slots, %v", len(fresh), err)
 		}
 		for _, slot := range fresh { // an encapsulation starts at its own first number
-			var blocks []abiFrequencyBlock
-			if err := p.maps[mapFrequencyBlocks].Lookup(slot, &blocks); err != nil || slices.ContainsFunc(blocks, func(b abiFrequencyBlock) bool { return b.Next != b.End }) {
+			var blocks []bpf.ABIFrequencyBlock
+			if err := p.maps[bpf.MapFrequencyBlocks].Lookup(slot, &blocks); err != nil || slices.ContainsFunc(blocks, func(b bpf.ABIFrequencyBlock) bool { return b.Next != b.End }) {
 				t.Fatalf("slot %d begins with %v (%v)", slot, blocks, err)
 			}
-			if err := p.maps[mapFrequencyBlocks].Put(slot, used); err != nil {
+			if err := p.maps[bpf.MapFrequencyBlocks].Put(slot, used); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if prefix == "b" { // an attempt that failed
 			stale = fresh
 		}
-		if err := freeFrequencies(p.maps[mapFrequencies], stale); err != nil {
+		if err := freeFrequencies(p.maps[bpf.MapFrequencies], stale); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
@@ -43,17 +45,17 @@ func (g generator) returnedCopy() []byte {
 
 // sameCopies compares what was handed over of a packet with the reference, and counts what
 // it should count.
-func sameCopies(got []Record, expected reference.Result, counted map[abiCounter]uint64) bool {
+func sameCopies(got []rings.Record, expected reference.Result, counted map[bpf.ABICounter]uint64) bool {
 	if expected.Asks {
-		counted[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_ASKED)]++
+		counted[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_ASKED)]++
 	}
 	if expected.Withheld {
-		counted[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)]++
+		counted[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_SUPPRESSED)]++
 	}
 	if expected.Loopback == nil {
 		return len(got) == 0
 	}
-	counted[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_RETURNED)]++
+	counted[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_RETURNED)]++
 	return len(got) == 1 && sameRecord(got[0], expected.Loopback)
 }
 
@@ -198,15 +200,15 @@ func TestLoopback(t *testing.T) {
 				want = m.want(slices.Clone(frame))
 			}
 			for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
-				counters := map[abiCounter]uint64{abiCounterCOUNTER_INGRESS + abiCounter(m.outcome): 1}
+				counters := map[bpf.ABICounter]uint64{bpf.ABICounterCOUNTER_INGRESS + bpf.ABICounter(m.outcome): 1}
 				if m.also != 0 {
-					counters[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(m.also)] = 1
+					counters[bpf.ABICounterCOUNTER_INGRESS_OPTIONS+bpf.ABICounter(m.also)] = 1
 				}
 				if m.records > 0 {
-					counters[abiCounterCOUNTER_RECORDS_WRITTEN] = m.records
+					counters[bpf.ABICounterCOUNTER_RECORDS_WRITTEN] = m.records
 				}
 				if m.copies > 0 {
-					counters[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_RETURNED)] = uint64(m.copies)
+					counters[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_RETURNED)] = uint64(m.copies)
 				}
 				p.expect(t, program, frame, want, m.drop, counters)
 				got := p.readSamples(t)
@@ -225,7 +227,7 @@ func TestLoopback(t *testing.T) {
 }
 
 // expect runs a program, and compares verdict, bytes and counters.
-func (p *programs) expect(t *testing.T, program *ebpf.Program, frame, want []byte, drop bool, counters map[abiCounter]uint64) {
+func (p *programs) expect(t *testing.T, program *ebpf.Program, frame, want []byte, drop bool, counters map[bpf.ABICounter]uint64) {
 	t.Helper()
 	before := p.snapshotCounters(t)
 	verdict, out := run(t, program, frame, 0)
@@ -237,8 +239,8 @@ func (p *programs) expect(t *testing.T, program *ebpf.Program, frame, want []byt
 	}
 }
 
-func sameCounts(a, b map[abiCounter]uint64) bool {
-	for c := range abiCounterNUM_COUNTERS {
+func sameCounts(a, b map[bpf.ABICounter]uint64) bool {
+	for c := range bpf.ABICounterNUM_COUNTERS {
 		if a[c] != b[c] {
 			return false
 		}
@@ -258,7 +260,7 @@ func TestLoopbackLimits(t *testing.T) {
 		packets     int
 		want        int
 	}{
-		{"one in ten", 10, model.MaxLoopbackRate, true, 1000, int(abiLoopbackBoundLOOPBACK_BURST) + 99},
+		{"one in ten", 10, model.MaxLoopbackRate, true, 1000, int(bpf.ABILoopbackBoundLOOPBACK_BURST) + 99},
 		{"a rate", 1, 50, true, 200, 53}, // a window lasts 2^30 ns
 		{"no reader", 1, model.MaxLoopbackRate, false, 300, 102},
 	} {
@@ -266,7 +268,7 @@ func TestLoopbackLimits(t *testing.T) {
 		looping(&cfg)
 		cfg.LoopbackLimit, cfg.LoopbackRate = tt.limit, tt.rate
 		p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP)
-		tallies := make([]abiTally, ebpf.MustPossibleCPU())
+		tallies := make([]bpf.ABITally, ebpf.MustPossibleCPU())
 		if err := p.site.tally.Put(uint32(0), tallies); err != nil { // no debt
 			t.Fatal(err)
 		}
@@ -280,8 +282,8 @@ func TestLoopbackLimits(t *testing.T) {
 		}
 		copies += len(p.readSamples(t).copies)
 		counts := p.snapshotCounters(t)
-		returned := counts[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_RETURNED)]
-		suppressed := counts[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)]
+		returned := counts[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_RETURNED)]
+		suppressed := counts[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_SUPPRESSED)]
 		if copies != tt.want || returned != uint64(copies) || suppressed != uint64(tt.packets-copies) {
 			t.Errorf("%s: %d copies of %d packets, want %d; counted %d and %d", tt.name, copies, tt.packets, tt.want, returned, suppressed)
 		}
@@ -317,7 +319,7 @@ func TestLoopbackRateOfClock(t *testing.T) {
 	now := sinceBoot(t)
 	run(t, p.tcIn, asking(rightPacket()), 0)
 	var word uint64
-	if err := p.maps[mapLoopbackRates].Lookup(uint32(0), &word); err != nil {
+	if err := p.maps[bpf.MapLoopbackRates].Lookup(uint32(0), &word); err != nil {
 		t.Fatal(err)
 	}
 	if away := int64(word>>32) - int64(now>>30); away < -1 || away > 1 || uint32(word) != 1 {
@@ -331,18 +333,18 @@ func TestAskLoopbackChanged(t *testing.T) {
 	cfg := rightConfig()
 	sending(&cfg)
 	p := loadPrograms(t, cfg, 2, fixedTime, hookEgressTC)
-	var blocks []abiFrequencyBlock
-	if err := p.maps[mapFrequencyBlocks].Lookup(uint32(0), &blocks); err != nil {
+	var blocks []bpf.ABIFrequencyBlock
+	if err := p.maps[bpf.MapFrequencyBlocks].Lookup(uint32(0), &blocks); err != nil {
 		t.Fatal(err)
 	}
 	for i := range blocks {
 		blocks[i].UntilLoopback = 999_999
 	}
-	if err := p.maps[mapFrequencyBlocks].Put(uint32(0), blocks); err != nil {
+	if err := p.maps[bpf.MapFrequencyBlocks].Put(uint32(0), blocks); err != nil {
 		t.Fatal(err)
 	}
 	run(t, p.tcOut, frameOf(craft.UDP, craft.Datagram(4242, 9, []byte("waymark.")...)), 0)
-	if n := p.snapshotCounters(t)[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_ASKED)]; n != 1 {
+	if n := p.snapshotCounters(t)[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_ASKED)]; n != 1 {
 		t.Errorf("%d copies asked for", n)
 	}
 }
@@ -401,10 +403,10 @@ func testAskLoopback(t *testing.T, incremental bool) {
 		}
 	}
 	counts := p.snapshotCounters(t)
-	if n := counts[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_ASKED)]; n != 10 {
+	if n := counts[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_ASKED)]; n != 10 {
 		t.Errorf("%d packets counted", n)
 	}
-	if n := counts[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)]; n != 10 {
+	if n := counts[bpf.ABICounterCOUNTER_LOOPBACK+bpf.ABICounter(bpf.ABILoopbackCountLOOPBACK_SUPPRESSED)]; n != 10 {
 		t.Errorf("%d packets beyond the rate counted", n)
 	}
 }
@@ -433,7 +435,7 @@ func TestProbeThatIsNotRemoved(t *testing.T) {
 		}
 		counted, drops := moved(before, p.snapshotCounters(t)), dropped(p.tcIn, verdict)
 		records := len(p.readSamples(t).records)
-		if counted[abiCounterCOUNTER_INGRESS+abiCounter(test.outcome)] != 1 || drops != (test.outcome == model.OutcomeActiveTerminated) || records != test.records {
+		if counted[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(test.outcome)] != 1 || drops != (test.outcome == model.OutcomeActiveTerminated) || records != test.records {
 			t.Errorf("%s: dropped: %v, %d records, counted %v; want %d records and %s", name, drops, records, counted, test.records, test.outcome)
 		}
 	}

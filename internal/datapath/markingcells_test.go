@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/forward"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
@@ -57,7 +59,7 @@ func TestMarkingTable(t *testing.T) {
 				p := loaded[inserts]
 				if p == nil {
 					p = loadProgramsOn(t, cfg, arrivalIndex, fastArrival, clock, hookIngressXDP, hookIngressTC, hookEgressTC)
-					p.routes(t, Routing{MTU: AnyMTU}, 0)
+					p.routes(t, forward.Routing{MTU: forward.AnyMTU}, 0)
 					loaded[inserts] = p
 				} else {
 					p.measure(t, cfg)
@@ -66,7 +68,7 @@ func TestMarkingTable(t *testing.T) {
 					if !allowed[i][r.name] {
 						continue
 					}
-					for _, leading := range [][]byte{nil, {nextHopByHop}, {nextDestination}, {nextHopByHop, nextDestination}} {
+					for _, leading := range [][]byte{nil, {craft.HopByHop}, {craft.DestinationOptions}, {craft.HopByHop, craft.DestinationOptions}} {
 						one := cell{c, r, number, role, leading, blockOf(clock, time.Second)&1 == 1}
 						if one.check(t, p, path, clock); t.Failed() {
 							t.Fatalf("%s, %s, %v, with headers %v in front, odd block %v", c.name, r.name, role, leading, one.odd)
@@ -113,7 +115,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 	first, second := c.formRow.name+", out", c.formRow.name+", "+c.role.String()
 	p.forget(first)
 	p.forget(second)
-	out, in := BlockCounts{Flow: first}, BlockCounts{Flow: second}
+	out, in := measure.BlockCounts{Flow: first}, measure.BlockCounts{Flow: second}
 	into := uint64(clock-taiUTC.Nanoseconds()) % uint64(time.Second)
 	arrive := func(frame []byte, marked, delay bool) {
 		t.Helper()
@@ -128,7 +130,7 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 			if _, after := run(t, program, frame, 0); !bytes.Equal(after, frame) {
 				t.Errorf("a packet changed where it arrived")
 			}
-			in.expect(frame, marked, delay, into, c.finds(marked))
+			expect(&in, frame, marked, delay, into, c.finds(marked))
 		}
 	}
 	for i := range 2 {
@@ -137,14 +139,14 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 		if !bytes.Equal(sent, want) {
 			t.Errorf("packet %d left as\n%x\nwant\n%x", i, sent, want)
 		}
-		out.expect(sent, marked, i == 0, into, true)
+		expect(&out, sent, marked, i == 0, into, true)
 		arrive(sent, marked, i == 0)
 	}
 	arrive(plain, false, false)
 	if text := c.leaves(t, p, plain, &out, &in, into); text != "" {
 		t.Error(text)
 	}
-	for _, want := range []BlockCounts{out, in} {
+	for _, want := range []measure.BlockCounts{out, in} {
 		got := p.counts(t, want.Flow, blockOf(clock, time.Second))
 		got.Block, got.Complete, got.Selection = 0, false, loss.Selection{}
 		if got != want {
@@ -155,31 +157,31 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 
 // leaves sends two packets through XDP, which marks those that it forwards, and says what is
 // wrong with that. They are counted where they arrive, too.
-func (c cell) leaves(t *testing.T, p *programs, plain []byte, out, in *BlockCounts, into uint64) string {
+func (c cell) leaves(t *testing.T, p *programs, plain []byte, out, in *measure.BlockCounts, into uint64) string {
 	t.Helper()
 	p.hear()
 	arriving := slices.Concat(arrivalAddress, plain[6:])
-	fast := len(c.leading) == 0 || c.leading[0] != nextHopByHop // such packets are the stack's
+	fast := len(c.leading) == 0 || c.leading[0] != craft.HopByHop // such packets are the stack's
 	for i := range 2 {
 		want, marked, wanted := slices.Clone(arriving), false, uint32(2)
 		if fast {
 			want, marked = c.marked(arriving, false) // a CPU has marked the first one for the delay
 			want[14+7]--
 			copy(want, slices.Concat(neighbourAddress, departureAddress))
-			out.expect(want, marked, false, into, true)
+			expect(out, want, marked, false, into, true)
 			wanted = 4
 		}
 		verdict, got := runOn(t, p.xdp, arriving)
 		if verdict != wanted || !bytes.Equal(got, want) {
 			return fmt.Sprintf("packet %d in XDP: verdict %d\n%x\nwant %d\n%x", i, verdict, got, wanted, want)
 		}
-		in.expect(arriving, false, false, into, c.finds(false))
+		expect(in, arriving, false, false, into, c.finds(false))
 	}
 	return ""
 }
 
 // expect counts a packet as a node should.
-func (b *BlockCounts) expect(frame []byte, marked, delay bool, into uint64, found bool) {
+func expect(b *measure.BlockCounts, frame []byte, marked, delay bool, into uint64, found bool) {
 	switch {
 	case !found:
 	case !marked:
@@ -234,9 +236,9 @@ func (c cell) marked(frame []byte, delay bool) ([]byte, bool) {
 		if len(c.leading) > 0 {
 			return frame, false
 		}
-		header := uint8(nextDestination)
+		header := uint8(craft.DestinationOptions)
 		if c.marking.HopByHop {
-			header = nextHopByHop
+			header = craft.HopByHop
 		}
 		return withOption(frame, header, uint32(0x12300+c.number), c.odd, delay), true
 	}
@@ -246,7 +248,7 @@ func (c cell) marked(frame []byte, delay bool) ([]byte, bool) {
 // lastSID is where the last SID is: the first entry of the SRH, or the destination.
 func lastSID(frame []byte) int {
 	next, at := frame[14+6], 14+40
-	for next == nextHopByHop || next == nextDestination {
+	for next == craft.HopByHop || next == craft.DestinationOptions {
 		next, at = frame[at], at+8*(int(frame[at+1])+1)
 	}
 	if next == srv6.NextHeaderRouting {

@@ -11,8 +11,10 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // optionConfig marks flows with the AltMark option.
@@ -45,7 +47,7 @@ func TestOptionInserted(t *testing.T) {
 	id := uint32(0xabcde)
 	first := model.MeasuredFlow{Direction: model.DirectionOut, Path: srv6.Path{Segments: measuredPath(1)}}
 	p := loadPrograms(t, optionConfig(true, first), 1, fixedTime, hookEgressTC, hookIngressTC, hookIngressXDP)
-	for _, header := range []uint8{nextHopByHop, nextDestination} {
+	for _, header := range []uint8{craft.HopByHop, craft.DestinationOptions} {
 		for name, tt := range map[string]struct {
 			path  srv6.Path
 			frame []byte
@@ -57,7 +59,7 @@ func TestOptionInserted(t *testing.T) {
 		} {
 			out := model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: tt.path, MonitorID: &id}
 			in := model.MeasuredFlow{Name: "in", Direction: model.DirectionIn, Path: tt.path}
-			p.measure(t, optionConfig(header == nextHopByHop, out, in))
+			p.measure(t, optionConfig(header == craft.HopByHop, out, in))
 			p.forget("out")
 			p.forget("in")
 			for i := range 2 { // the first packet of the block has a delay mark
@@ -105,7 +107,7 @@ func TestOptionRefused(t *testing.T) {
 	}{
 		{"Hop-by-Hop", measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2, 0), skb{}, UnmarkedHeader, 1},
 		{"Destination Options", measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2, 60), skb{}, UnmarkedHeader, 1},
-		{"with the option of another node", withOption(plain, nextDestination, 1, true, false), skb{}, UnmarkedHeader, 1},
+		{"with the option of another node", withOption(plain, craft.DestinationOptions, 1, true, false), skb{}, UnmarkedHeader, 1},
 		{"with an Authentication header", authenticated, skb{}, UnmarkedHeader, 1},
 		{"as long as packets can be", long(0xffff - 7), skb{}, UnmarkedMTU, 1},
 		{"a jumbogram", long(0), skb{}, UnmarkedMTU, 1},
@@ -122,7 +124,7 @@ func TestOptionRefused(t *testing.T) {
 			t.Errorf("%s: verdict %d, %d octets of %d, or they were changed", tt.name, verdict, len(options.DataOut), len(tt.frame))
 		}
 		changed := moved(before, p.snapshotCounters(t))
-		if changed[abiCounterCOUNTER_UNMARKED+abiCounter(tt.cause)] != 1 {
+		if changed[bpf.ABICounterCOUNTER_UNMARKED+bpf.ABICounter(tt.cause)] != 1 {
 			t.Errorf("%s: counted %v", tt.name, changed)
 		}
 		unmarked += tt.parts

@@ -13,6 +13,10 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/test/craft"
@@ -61,9 +65,9 @@ func blockOf(tai int64, length time.Duration) uint64 {
 }
 
 // counts are what a flow counted in a block.
-func (p *programs) counts(t testing.TB, flow string, block uint64) (found BlockCounts) {
+func (p *programs) counts(t testing.TB, flow string, block uint64) (found measure.BlockCounts) {
 	t.Helper()
-	p.site.own.measured.read(block, nil, func(c BlockCounts) {
+	p.site.own.measured.Read(block, nil, func(c measure.BlockCounts) {
 		if c.Flow == flow {
 			found = c
 		}
@@ -73,11 +77,7 @@ func (p *programs) counts(t testing.TB, flow string, block uint64) (found BlockC
 
 // forget clears what a flow counted.
 func (p *programs) forget(flow string) {
-	t := p.site.own.measured
-	for _, place := range t.numbers[flow].places {
-		t.clearPlace(place)
-	}
-	t.clearNumber(t.numbers[flow].number)
+	p.site.own.measured.Forget(flow)
 }
 
 // measure changes the measured flows of running programs.
@@ -86,15 +86,15 @@ func (p *programs) measure(t testing.TB, cfg model.NodeConfig) {
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	g, err := compile(cfg, 0, ethernet)
+	g, err := compile.Node(cfg, 0, attach.Ethernet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := g.measure(p.maps, p.site.own, p.site.own, false)
+	change, err := g.Measured.Begin(p.maps, p.site.own.measured, p.site.own.measured, measure.Digest(countingAt(g)), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change.finish()
+	change.Finish()
 }
 
 func measuringConfig(flows ...model.MeasuredFlow) model.NodeConfig {
@@ -228,7 +228,7 @@ func TestMeasuredSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	headers := len(packet) - 2500
-	want := BlockCounts{Flow: "red", Block: blockOf(fixedTime, time.Second), Packets: 3, Octets: uint64(len(packet) + 2*headers)}
+	want := measure.BlockCounts{Flow: "red", Block: blockOf(fixedTime, time.Second), Packets: 3, Octets: uint64(len(packet) + 2*headers)}
 	got := p.counts(t, "red", want.Block)
 	want.TimeSum, want.Complete, want.Selection = got.TimeSum, got.Complete, got.Selection
 	if got != want {
@@ -302,9 +302,9 @@ func TestMeasuredMalformed(t *testing.T) {
 		{"a header of 2048 octets", func(f []byte) []byte { f[srh+1] = 255; return append(f, make([]byte, 2048)...) }, NumSRHFaults, 1},
 	} {
 		frame := tt.change(measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2))
-		want := map[abiCounter]uint64{}
+		want := map[bpf.ABICounter]uint64{}
 		if tt.fault < NumSRHFaults {
-			want[abiCounterCOUNTER_SRH_MALFORMED+abiCounter(tt.fault)] = 1
+			want[bpf.ABICounterCOUNTER_SRH_MALFORMED+bpf.ABICounter(tt.fault)] = 1
 		}
 		for _, hook := range []struct {
 			name, flow string
@@ -313,8 +313,8 @@ func TestMeasuredMalformed(t *testing.T) {
 			before, packets := p.snapshotCounters(t), p.counts(t, hook.flow, block)
 			verdict, sent := run(t, hook.program, frame, 0)
 			bad := moved(before, p.snapshotCounters(t))
-			maps.DeleteFunc(bad, func(c abiCounter, _ uint64) bool {
-				return c < abiCounterCOUNTER_SRH_MALFORMED || c > abiCounterCOUNTER_SRH_MALFORMED_END
+			maps.DeleteFunc(bad, func(c bpf.ABICounter, _ uint64) bool {
+				return c < bpf.ABICounterCOUNTER_SRH_MALFORMED || c > bpf.ABICounterCOUNTER_SRH_MALFORMED_END
 			})
 			if !maps.Equal(bad, want) || dropped(hook.program, verdict) || len(sent) != len(frame) || tt.counts == 0 && !slices.Equal(sent, frame) {
 				t.Errorf("%s, %s: counted %v, want %v; verdict %d", tt.name, hook.name, bad, want, verdict)

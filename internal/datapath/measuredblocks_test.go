@@ -14,6 +14,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 )
@@ -67,7 +69,7 @@ func checkBlocks(t *testing.T, length time.Duration) {
 			run(t, p.tcIn, frame, 0)
 			got := p.counts(t, "red", tt.block)
 			into := int64(tt.into) + int64(block-tt.block)*int64(length)
-			want := BlockCounts{Flow: "red", Block: tt.block, Packets: 1, Octets: uint64(len(frame) - 14), TimeSum: uint64(into), Late: tt.late, Early: tt.early, Complete: got.Complete, Selection: got.Selection}
+			want := measure.BlockCounts{Flow: "red", Block: tt.block, Packets: 1, Octets: uint64(len(frame) - 14), TimeSum: uint64(into), Late: tt.late, Early: tt.early, Complete: got.Complete, Selection: got.Selection}
 			if delayed {
 				want.DelayPackets, want.DelayTimeSum = 1, uint64(into)
 			}
@@ -81,9 +83,9 @@ func checkBlocks(t *testing.T, length time.Duration) {
 // setTime has the programs take this for the time of UTC.
 func (p *programs) setTime(t *testing.T, utc int64) {
 	t.Helper()
-	offset := abiClockState{TaiOffset: fixedTime - utc}
-	remembered := make([]abiBlockClock, ebpf.MustPossibleCPU())
-	if err := errors.Join(p.maps[mapClock].Put(uint32(0), offset), p.maps[mapBlockClocks].Put(uint32(0), remembered)); err != nil {
+	offset := bpf.ABIClockState{TaiOffset: fixedTime - utc}
+	remembered := make([]bpf.ABIBlockClock, ebpf.MustPossibleCPU())
+	if err := errors.Join(p.maps[bpf.MapClock].Put(uint32(0), offset), p.maps[bpf.MapBlockClocks].Put(uint32(0), remembered)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -198,7 +200,7 @@ func TestMoreFlowsThanByDefault(t *testing.T) {
 	list := pathOf(count).Segments // of no flow
 	run(t, p.tcIn, measuredPacket(t, list[2], reversed(list), 0), 0)
 	got := map[string]uint64{}
-	p.site.own.measured.read(block, nil, func(c BlockCounts) {
+	p.site.own.measured.Read(block, nil, func(c measure.BlockCounts) {
 		if c.Packets+c.Unmarked > 0 {
 			got[c.Flow] = c.Packets
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
@@ -57,9 +58,9 @@ func TestMeasuredOutside(t *testing.T) {
 					run(t, program, f, 0)
 				}
 			}
-			want := BlockCounts{Packets: 2, Unmarked: 2}
+			want := measure.BlockCounts{Packets: 2, Unmarked: 2}
 			if !tt.arrive {
-				want = BlockCounts{}
+				want = measure.BlockCounts{}
 			}
 			if got := p.counts(t, "in", block); got.Packets != want.Packets || got.Unmarked != want.Unmarked {
 				t.Errorf("%s: arrived %+v, want %+v", name, got, want)
@@ -124,13 +125,13 @@ func TestMeasuredAndDropped(t *testing.T) {
 					t.Fatalf("%s: verdict %d", tt.name, verdict)
 				}
 			}
-			got, want := p.counts(t, "in", block), BlockCounts{Flow: "in", Block: block}
+			got, want := p.counts(t, "in", block), measure.BlockCounts{Flow: "in", Block: block}
 			if !tt.drop {
 				into := uint64(fixedTime-taiUTC.Nanoseconds()) % uint64(time.Second)
 				want.Packets, want.Octets, want.TimeSum = 2, 2*uint64(len(frame)-14), 2*into
 				switch mark {
 				case 0:
-					want = BlockCounts{Flow: "in", Block: block, Unmarked: 2}
+					want = measure.BlockCounts{Flow: "in", Block: block, Unmarked: 2}
 				case marking.Delay[block&1]:
 					want.DelayPackets, want.DelayTimeSum = 2, 2*into
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
@@ -444,12 +445,12 @@ func TestIngressMutations(t *testing.T) {
 				if !bytes.Equal(out, want) {
 					t.Errorf("%v:\n%swant\n%s", program.Type(), hex.Dump(out), hex.Dump(want))
 				}
-				counters := map[abiCounter]uint64{abiCounterCOUNTER_INGRESS + abiCounter(m.outcome): 1}
+				counters := map[bpf.ABICounter]uint64{bpf.ABICounterCOUNTER_INGRESS + bpf.ABICounter(m.outcome): 1}
 				if m.also != 0 {
-					counters[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(m.also)] = 1
+					counters[bpf.ABICounterCOUNTER_INGRESS_OPTIONS+bpf.ABICounter(m.also)] = 1
 				}
 				if m.records > 0 {
-					counters[abiCounterCOUNTER_RECORDS_WRITTEN] = m.records
+					counters[bpf.ABICounterCOUNTER_RECORDS_WRITTEN] = m.records
 				}
 				if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counters) {
 					t.Errorf("%v: counters moved by %v, want %v (%s)", program.Type(), got, counters, m.outcome)
@@ -464,10 +465,10 @@ func TestIngressMutations(t *testing.T) {
 
 // TestOutcomes compares the programs' numbers with the public ones.
 func TestOutcomes(t *testing.T) {
-	if int(abiOutcomeNUM_OUTCOMES) != int(model.NumOutcomes) {
-		t.Fatalf("%d outcomes, want %d", abiOutcomeNUM_OUTCOMES, model.NumOutcomes)
+	if int(bpf.ABIOutcomeNUM_OUTCOMES) != int(model.NumOutcomes) {
+		t.Fatalf("%d outcomes, want %d", bpf.ABIOutcomeNUM_OUTCOMES, model.NumOutcomes)
 	}
-	spec, err := loadAbi()
+	spec, err := bpf.LoadABI()
 	if err != nil {
 		t.Fatal(err)
 	}

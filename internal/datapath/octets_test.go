@@ -10,6 +10,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -133,12 +135,12 @@ func TestEveryOctet(t *testing.T) {
 		p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
 		for _, hook := range []struct {
 			program *ebpf.Program
-			base    abiCounter
+			base    bpf.ABICounter
 			arrived model.IfIndex
 		}{
-			{p.xdp, abiCounterCOUNTER_INGRESS, 0},
-			{p.tcIn, abiCounterCOUNTER_INGRESS, 0},
-			{p.tcOut, abiCounterCOUNTER_EGRESS, 2},
+			{p.xdp, bpf.ABICounterCOUNTER_INGRESS, 0},
+			{p.tcIn, bpf.ABICounterCOUNTER_INGRESS, 0},
+			{p.tcOut, bpf.ABICounterCOUNTER_EGRESS, 2},
 		} {
 			c := newComparison(t, cfg, p, hook.program, hook.base, !l.unwanted)
 			l.everyOctet(t, func(group [][]byte) {
@@ -163,7 +165,7 @@ func TestEveryOctet(t *testing.T) {
 func TestEveryOctetForwarded(t *testing.T) {
 	enterRouter(t)
 	onOneCPU(t)
-	routing := Routing{Key: RouteByDestination, MTU: AnyMTU}
+	routing := forward.Routing{Key: forward.RouteByDestination, MTU: forward.AnyMTU}
 	for _, l := range lanes() {
 		cfg := laneConfig(l.config)
 		cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex

@@ -4,6 +4,8 @@ package datapath
 
 import (
 	"fmt"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // SetPathMTU gives the programs the path MTU of an encapsulation's tunnel, as the
@@ -18,16 +20,16 @@ func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 	}
 	half := 1 - d.set.other()
 	running := d.set.filled[half]
-	for i, owner := range running.owners {
+	for i, owner := range running.Owners {
 		if owner != encapsulation {
 			continue
 		}
 		// The entry is written as a whole; the parts that a program may be
 		// reading keep the same bytes.
-		entry := running.encapsulations[i]
-		entry.Index = half*d.set.capacity.encapsulations + uint32(i)
+		entry := running.Encapsulations[i]
+		entry.Index = half*d.set.capacity.Encapsulations + uint32(i)
 		entry.PathMtu = uint32(mtu)
-		if err := d.set.maps[mapEncapsulations].Put(entry.Index, entry); err != nil {
+		if err := d.set.maps[bpf.MapEncapsulations].Put(entry.Index, entry); err != nil {
 			return fmt.Errorf("set the path MTU of encapsulation %q: %w", encapsulation, err)
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 )
@@ -23,7 +26,7 @@ func exportingEvery(t *testing.T) (p *programs, export func(number uint32)) {
 	return p, func(number uint32) { run(t, p.tcOut, numberedPacket(t, number), 2) }
 }
 
-func numbers(cards []Postcard) (list []uint32) {
+func numbers(cards []rings.Postcard) (list []uint32) {
 	for _, c := range cards {
 		list = append(list, c.Option.Sequence)
 	}
@@ -44,8 +47,8 @@ func TestPostcardRingIsFull(t *testing.T) {
 			number++
 		}
 		counts := moved(before, p.snapshotCounters(t))
-		if counts[abiCounterCOUNTER_POSTCARDS] != postcardRoom || counts[abiCounterCOUNTER_RECORDS_LOST] != more {
-			t.Errorf("%d written, %d lost", counts[abiCounterCOUNTER_POSTCARDS], counts[abiCounterCOUNTER_RECORDS_LOST])
+		if counts[bpf.ABICounterCOUNTER_POSTCARDS] != postcardRoom || counts[bpf.ABICounterCOUNTER_RECORDS_LOST] != more {
+			t.Errorf("%d written, %d lost", counts[bpf.ABICounterCOUNTER_POSTCARDS], counts[bpf.ABICounterCOUNTER_RECORDS_LOST])
 		}
 		got := numbers(p.readSamples(t).postcards)
 		if len(got) != int(postcardRoom) {
@@ -56,7 +59,7 @@ func TestPostcardRingIsFull(t *testing.T) {
 				t.Fatalf("postcard %d has number %d, want %d", i, n, first+uint32(i))
 			}
 		}
-		closeRings(p.rings)
+		rings.Close(p.rings)
 		p.rings = nil
 	}
 	if again := p.readSamples(t).postcards; len(again) > 0 {
@@ -73,7 +76,7 @@ func TestPostcardReaderIsKilled(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		p.site.cards.Load().read(0, func([]abiPostcard) { panic("killed") })
+		p.site.cards.Load().Read(0, func([]bpf.ABIPostcard) { panic("killed") })
 	}()
 	if got := numbers(p.readSamples(t).postcards); len(got) != 10 || got[0] != 0 {
 		t.Errorf("read %v", got)
@@ -83,7 +86,7 @@ func TestPostcardReaderIsKilled(t *testing.T) {
 // TestPostcardRingIsDamaged has a reader's word that programs cannot have made.
 func TestPostcardRingIsDamaged(t *testing.T) {
 	p, export := exportingEvery(t)
-	head, _ := p.site.cards.Load().of(0)
+	head, _ := p.site.cards.Load().Of(0)
 	for _, damaged := range []uint64{1, 1 << 40, ^uint64(0)} {
 		head.Read = head.Written + damaged
 		p.readSamples(t)
@@ -97,18 +100,18 @@ func TestPostcardRingIsDamaged(t *testing.T) {
 // TestPostcardsWakeTheirReader waits without polling.
 func TestPostcardsWakeTheirReader(t *testing.T) {
 	p, export := exportingEvery(t)
-	rings, err := openRings(p.maps[mapRecords], &p.site.cards)
+	list, err := rings.Open(p.maps[bpf.MapRecords], &p.site.cards)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeRings(rings)
+	defer rings.Close(list)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	came, ended := make(chan time.Time, mostPostcards), make(chan error, 1)
+	came, ended := make(chan time.Time, p.site.set.node.PostcardRoom), make(chan error, 1)
 	go func() {
-		ended <- rings[0].serve(ctx, func() time.Duration { return 0 }, taker{
-			sample:    func([]byte, time.Duration) {},
-			postcards: func([]Postcard) { came <- time.Now() },
+		ended <- list[0].Serve(ctx, func() time.Duration { return 0 }, rings.Taker{
+			Sample:    func([]byte, time.Duration) {},
+			Postcards: func([]rings.Postcard) { came <- time.Now() },
 		})
 	}()
 	time.Sleep(10 * time.Millisecond) // it has looked
@@ -123,7 +126,7 @@ func TestPostcardsWakeTheirReader(t *testing.T) {
 		t.Error("many postcards did not wake the reader")
 	}
 	cancel()
-	if err := rings[0].poke(); err != nil {
+	if err := list[0].Poke(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
@@ -153,19 +156,11 @@ func TestExportRateIsShared(t *testing.T) {
 		}
 	}
 	windows := uint64(time.Since(began)>>27) + 2
-	sent := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_POSTCARDS]
+	sent := moved(before, p.snapshotCounters(t))[bpf.ABICounterCOUNTER_POSTCARDS]
 	if sent > windows*rate || sent < rate {
 		t.Errorf("%d postcards in %d windows of %d", sent, windows, rate)
 	}
-	if p.readSamples(t); moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_POSTCARDS_SUPPRESSED] == 0 {
+	if p.readSamples(t); moved(before, p.snapshotCounters(t))[bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED] == 0 {
 		t.Error("the rate was never reached")
-	}
-}
-
-func TestPostcardRoom(t *testing.T) {
-	for cpus, want := range map[int]uint32{1: 32768, 2: 32768, 42: 32768, 64: 16384, 128: 8192, 256: 4096, 1024: 2048, 8192: 2048} {
-		if got := postcardRoomOn(cpus); got != want {
-			t.Errorf("with %d CPUs: %d postcards each, want %d", cpus, got, want)
-		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -28,26 +31,29 @@ type variant struct {
 // tables of two generations: the one in use, and the previous one, which the next
 // one replaces.
 type programSet struct {
-	node     abiNodeConfig // as compiled
-	loaded   abiNodeConfig // as loaded, with this set's keys
-	capacity capacity
-	maps     mapSet // tables that belong to the set
-	all      mapSet // also those that outlive the set
+	node     bpf.ABINodeConfig // as compiled
+	loaded   bpf.ABINodeConfig // as loaded, with this set's keys
+	capacity compile.Capacity
+	maps     bpf.Maps // tables that belong to the set
+	all      bpf.Maps // also those that outlive the set
 	programs map[variant]*ebpf.Program
 	memory   []byte // memory of mapState
-	filled   [2]*generation
+	filled   [2]*compile.Generation
 	slots    map[model.IfIndex]uint32 // slots in the map of tallies
 	quiet    chan struct{}            // closed once no packet uses the other half
 }
 
 // newProgramSet makes the maps for a generation. Programs are loaded on demand.
-func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (*programSet, error) {
+func newProgramSet(g *compile.Generation, specs map[string]*ebpf.MapSpec, kept bpf.Maps) (_ *programSet, err error) {
 	s := &programSet{
-		node: g.node, loaded: g.node, capacity: g.needs().rounded(),
-		maps: make(mapSet), all: make(mapSet), programs: make(map[variant]*ebpf.Program),
+		node: g.Node, loaded: g.Node, capacity: g.Needs().Rounded(),
+		maps: make(bpf.Maps), all: make(bpf.Maps), programs: make(map[variant]*ebpf.Program),
 		slots: make(map[model.IfIndex]uint32), quiet: make(chan struct{}),
 	}
 	close(s.quiet)
+	var made undo.Stack
+	defer made.OnError(&err)
+	made.AddClose(s.close)
 	for i := range s.loaded.HashKeys {
 		s.loaded.HashKeys[i] = rand.Uint64()
 	}
@@ -58,19 +64,18 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	sizes := s.capacity.sizes()
-	sizes[mapNextHops] = g.node.NextHopSets * uint32(cpus)
-	sizes[mapTallies] = s.capacity.interfaces
-	sizes[mapState] = 1
+	sizes := s.capacity.Sizes()
+	sizes[bpf.MapNextHops] = g.Node.NextHopSets * uint32(cpus)
+	sizes[bpf.MapTallies] = s.capacity.Interfaces
+	sizes[bpf.MapState] = 1
 	for name, size := range sizes {
 		spec := specs[name].Copy()
 		spec.MaxEntries = size
-		if name == mapState {
+		if name == bpf.MapState {
 			spec.Flags |= unix.BPF_F_MMAPABLE
 		}
 		m, err := ebpf.NewMap(spec)
 		if err != nil {
-			s.close()
 			return nil, fmt.Errorf("create map %s: %w", name, err)
 		}
 		s.maps[name], s.all[name] = m, m
@@ -78,16 +83,15 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 	for name, m := range kept {
 		s.all[name] = m
 	}
-	if s.memory, err = unix.Mmap(s.maps[mapState].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		s.close()
+	if s.memory, err = unix.Mmap(s.maps[bpf.MapState].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("map the state of the tables: %w", err)
 	}
 	return s, nil
 }
 
 // serves reports whether a generation needs no other programs or maps.
-func (s *programSet) serves(g *generation, kept mapSet) bool {
-	if !s.isCompiledFor(g.node) || !s.capacity.fits(g.needs()) || s.slotsWith(g) > s.capacity.interfaces {
+func (s *programSet) serves(g *compile.Generation, kept bpf.Maps) bool {
+	if !s.isCompiledFor(g.Node) || !s.capacity.Fits(g.Needs()) || s.slotsWith(g) > s.capacity.Interfaces {
 		return false
 	}
 	for name, m := range kept {
@@ -100,10 +104,10 @@ func (s *programSet) serves(g *generation, kept mapSet) bool {
 
 // slotsWith is how many slots are in use during a change of generation: the slots
 // of dropped interfaces are only freed afterwards.
-func (s *programSet) slotsWith(g *generation) uint32 {
+func (s *programSet) slotsWith(g *compile.Generation) uint32 {
 	taken := uint32(len(s.slots))
-	for _, in := range g.interfaces {
-		if _, has := s.slots[in.index]; !has {
+	for _, in := range g.Interfaces {
+		if _, has := s.slots[in.Index]; !has {
 			taken++
 		}
 	}
@@ -112,7 +116,7 @@ func (s *programSet) slotsWith(g *generation) uint32 {
 
 // isCompiledFor reports whether programs with the set's constants treat packets
 // as programs compiled for node would. An extra feature only finds nothing to do.
-func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
+func (s *programSet) isCompiledFor(node bpf.ABINodeConfig) bool {
 	have := s.node
 	for _, feature := range []struct{ have, needed *uint8 }{
 		{&have.HasEdges, &node.HasEdges}, {&have.HasSources, &node.HasSources}, {&have.HasRemovals, &node.HasRemovals},
@@ -128,7 +132,7 @@ func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
 	return have == node
 }
 
-func (s *programSet) state() *abiState { return (*abiState)(unsafe.Pointer(&s.memory[0])) }
+func (s *programSet) state() *bpf.ABIState { return (*bpf.ABIState)(unsafe.Pointer(&s.memory[0])) }
 
 // other is the half that packets do not use.
 func (s *programSet) other() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
@@ -149,7 +153,7 @@ func (s *programSet) load(needed []variant) error {
 			continue
 		}
 		node := s.loaded
-		node.LinkHeader, node.Fast = v.linkHeader, boolean(v.fast)
+		node.LinkHeader, node.Fast = v.linkHeader, bpf.Boolean(v.fast)
 		group.Go(func() (err error) {
 			loaded[i], err = hooks[v.hook].program(node, s.all)
 			return err
@@ -186,8 +190,8 @@ func (s *programSet) tally(tallies map[model.IfIndex]*ebpf.Map) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	if _, err := s.maps[mapTallies].BatchUpdate(slots, counters, nil); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapTallies, err)
+	if _, err := s.maps[bpf.MapTallies].BatchUpdate(slots, counters, nil); err != nil {
+		return fmt.Errorf("fill map %s: %w", bpf.MapTallies, err)
 	}
 	return nil
 }
@@ -203,7 +207,7 @@ func (s *programSet) forget(served func(model.IfIndex) bool) {
 
 // activate writes a generation into the half that packets do not use, and then
 // switches all hooks to it at once.
-func (s *programSet) activate(g *generation, fast func(compiledInterface) bool) error {
+func (s *programSet) activate(g *compile.Generation, fast func(compile.Interface) bool) error {
 	<-s.quiet
 	half := s.other()
 	if err := s.write(g, half, fast); err != nil {
@@ -242,11 +246,11 @@ func (s *programSet) close() {
 	for _, p := range s.programs {
 		p.Close()
 	}
-	s.maps.close()
+	s.maps.Close()
 }
 
 // write fills one half of the tables.
-func (s *programSet) write(g *generation, half uint32, fast func(compiledInterface) bool) error {
+func (s *programSet) write(g *compile.Generation, half uint32, fast func(compile.Interface) bool) error {
 	w := tableWriter{set: s, half: half}
 	w.clear(s.filled[half])
 	s.filled[half] = g
@@ -255,21 +259,21 @@ func (s *programSet) write(g *generation, half uint32, fast func(compiledInterfa
 	w.policies(g)
 	w.tunnelEnds(g)
 	w.encapsulations(g)
-	for _, c := range g.exporting.collectors {
+	for _, c := range g.Exports.Collectors {
 		c.Half = uint8(half)
-		w.put(mapCollectors, c, uint32(1))
+		w.put(bpf.MapCollectors, c, uint32(1))
 	}
 	if err := errors.Join(w.errs...); err != nil {
 		return err
 	}
 	tables := &s.state().Tables[half]
-	*tables = abiTables{
-		NamespaceHash: g.namespaceHash.abi(), NamespaceBase: half * s.capacity.namespaceIndex,
-		InterfaceHash: g.interfaceHash.abi(), InterfaceBase: half * s.capacity.interfaceTable,
-		CollectorBits: g.exporting.collectorBits(), Half: half,
-		Removes: uint32(g.removesHeaders),
+	*tables = bpf.ABITables{
+		NamespaceHash: g.NamespaceHash.ABI(), NamespaceBase: half * s.capacity.NamespaceIndex,
+		InterfaceHash: g.InterfaceHash.ABI(), InterfaceBase: half * s.capacity.InterfaceTable,
+		CollectorBits: g.Exports.CollectorBits(), Half: half,
+		Removes: uint32(g.RemovesHeaders),
 	}
-	g.tunnelEnds.summarize(tables)
-	tables.End.FirstSource += half * s.capacity.sources
+	g.TunnelEnds.Summarize(tables)
+	tables.End.FirstSource += half * s.capacity.Sources
 	return nil
 }

@@ -11,81 +11,23 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // numberUnit is how many nanoseconds of UTC a number stands for. Numbers are behind the time
 // unless there are more than 62 million packets in each second, so a node that starts again
 // without its maps begins beyond the numbers that it has given.
-const numberUnit = int64(abiProofBoundPROOF_UNIT)
+const numberUnit = int64(bpf.ABIProofBoundPROOF_UNIT)
 
 // numberWindow is how many numbers a verifying node's words hold.
-const numberWindow = uint64(abiProofBoundPROOF_WORDS) << abiProofBoundPROOF_WORD_BITS
-
-// proving is the proofs of a generation.
-type proving struct {
-	profiles []uint64 // of the namespaces, in their order; 0: no proof
-	inserts  bool     // some encapsulation has a proof
-}
-
-func compileProving(cfg model.NodeConfig) (x proving) {
-	x.profiles = make([]uint64, len(cfg.Namespaces))
-	for i, ns := range cfg.Namespaces {
-		if ns.Proof != nil && ns.Proof.Key != nil {
-			x.profiles[i] = slotName(ns.Proof.Key.Profile)
-		}
-	}
-	for _, e := range cfg.Encapsulations {
-		for _, o := range e.Options {
-			x.inserts = x.inserts || o.Proof != nil
-		}
-	}
-	return x
-}
-
-// slotName names a profile in the map; 0 is a free slot, and profiles are below 2^61.
-func slotName(profile uint64) uint64 { return profile | 1<<63 }
-
-func (x proving) any() bool {
-	for _, profile := range x.profiles {
-		if profile != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// constants sets the read-only data of programs.
-func (x proving) constants(node *abiNodeConfig) {
-	node.HasProofs, node.InsertsProofs = boolean(x.any()), boolean(x.inserts)
-}
-
-// compileProof fills in what the programs need of a namespace's proof, but for its slot.
-func compileProof(proof *model.Proof, out *abiIoamNamespace) {
-	if proof == nil || proof.Key == nil {
-		return
-	}
-	out.ProofFactor, out.ProofSummand = proof.Key.Terms()
-	out.ProofAhead = uint64(proof.MostAhead())
-	out.Proof = uint8(abiProofRolePROOF_UPDATES)
-	if proof.Key.Verifies() {
-		out.Proof, out.ProofSecret = uint8(abiProofRolePROOF_VERIFIES), proof.Key.Secret()
-		out.ProofDrops = boolean(proof.DropRejected)
-	}
-}
-
-// appendProof appends one option, and lists what differs per packet.
-func appendProof(header []byte, o model.ProofOption, p *abiPatch) []byte {
-	header = append(header, uint8(ioam.OptionIOAM), 2+ioam.ProofLen, 0, uint8(ioam.IOAMProofOfTransit))
-	p.Kind, p.Proof = uint8(abiOptionKindKIND_POT), uint16(len(header))
-	return ioam.ProofOfTransit{Namespace: o.Namespace}.Append(header)
-}
+const numberWindow = uint64(bpf.ABIProofBoundPROOF_WORDS) << bpf.ABIProofBoundPROOF_WORD_BITS
 
 // assignProofs finds the slot of each profile, so that its numbers continue, or takes
 // one that neither this generation nor the running one uses. There are enough for both.
-func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
-	if !g.proving.any() {
+func assignProofs(g *compile.Generation, proofs *ebpf.Map, running *compile.Generation) error {
+	if !g.Proofs.Any() {
 		return nil
 	}
 	slots, err := readSlots(proofs)
@@ -93,15 +35,15 @@ func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
 		return err
 	}
 	used := map[uint64]bool{0: false}
-	for _, of := range []*generation{g, running} {
+	for _, of := range []*compile.Generation{g, running} {
 		if of == nil {
 			continue
 		}
-		for _, profile := range of.proving.profiles {
+		for _, profile := range of.Proofs.Profiles {
 			used[profile] = profile != 0
 		}
 	}
-	for i, profile := range g.proving.profiles {
+	for i, profile := range g.Proofs.Profiles {
 		if profile == 0 {
 			continue
 		}
@@ -115,7 +57,7 @@ func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
 			}
 			slots[slot] = profile
 		}
-		g.namespaces[i].ProofSlot = slot
+		g.Namespaces[i].ProofSlot = slot
 	}
 	return nil
 }
@@ -123,10 +65,10 @@ func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
 // readSlots reads which profile has each slot, 0 for none.
 func readSlots(proofs *ebpf.Map) ([]uint64, error) {
 	slots := make([]uint64, proofs.MaxEntries())
-	var entry abiProof
+	var entry bpf.ABIProof
 	for slot := range slots {
 		if err := proofs.Lookup(uint32(slot), &entry); err != nil {
-			return nil, fmt.Errorf("read map %s: %w", mapProofs, err)
+			return nil, fmt.Errorf("read map %s: %w", bpf.MapProofs, err)
 		}
 		slots[slot] = entry.Profile
 	}
@@ -153,8 +95,8 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 // beginProof gives a slot that no program uses to a profile.
 func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
 	now := time.Now().UnixNano()
-	if err := proofs.Put(slot, abiProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapProofs, err)
+	if err := proofs.Put(slot, bpf.ABIProof{Profile: profile, Next: uint64(now / numberUnit)}); err != nil {
+		return fmt.Errorf("fill map %s: %w", bpf.MapProofs, err)
 	}
 	return nil
 }
@@ -169,20 +111,20 @@ func (d *Datapath) FollowClock() error {
 		return nil
 	}
 	defer d.applying.Unlock()
-	if proofs := d.tables.maps[mapProofs]; proofs != nil {
-		return followClock(proofs, d.running().mostAhead(), now)
+	if proofs := d.tables.maps[bpf.MapProofs]; proofs != nil {
+		return followClock(proofs, aheadOf(d.running()), now)
 	}
 	return nil
 }
 
-// mostAhead is how far numbers of profiles may be ahead of the clock.
-func (g *generation) mostAhead() map[uint64]time.Duration {
+// aheadOf is how far numbers of profiles may be ahead of the clock.
+func aheadOf(g *compile.Generation) map[uint64]time.Duration {
 	if g == nil {
 		return nil
 	}
 	all := make(map[uint64]time.Duration)
-	for i, profile := range g.proving.profiles {
-		all[profile] = time.Duration(g.namespaces[i].ProofAhead)
+	for i, profile := range g.Proofs.Profiles {
+		all[profile] = time.Duration(g.Namespaces[i].ProofAhead)
 	}
 	return all
 }
@@ -190,7 +132,7 @@ func (g *generation) mostAhead() map[uint64]time.Duration {
 // followClock does so in memory that programs share, word by word. A number that a program
 // takes while the next one is raised is below those that follow.
 func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) error {
-	const next, size = 8, int64(unsafe.Sizeof(abiProof{})) // offset of Next
+	const next, size = 8, int64(unsafe.Sizeof(bpf.ABIProof{})) // offset of Next
 	memory, err := proofs.Memory()
 	if err != nil {
 		return fmt.Errorf("map the numbers of proofs: %w", err)
@@ -198,7 +140,7 @@ func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) er
 	for at := int64(0); at < size*int64(proofs.MaxEntries()); at += size {
 		var entry [16]byte
 		if _, err := memory.ReadAt(entry[:], at); err != nil {
-			return fmt.Errorf("read map %s: %w", mapProofs, err)
+			return fmt.Errorf("read map %s: %w", bpf.MapProofs, err)
 		}
 		profile, number := binary.NativeEndian.Uint64(entry[:]), binary.NativeEndian.Uint64(entry[next:])
 		most, ok := ahead[profile]
@@ -207,7 +149,7 @@ func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) er
 		}
 		if follows := followingNumber(number, now, most); profile != 0 && follows != number {
 			if _, err := memory.WriteAt(binary.NativeEndian.AppendUint64(nil, follows), at+next); err != nil {
-				return fmt.Errorf("fill map %s: %w", mapProofs, err)
+				return fmt.Errorf("fill map %s: %w", bpf.MapProofs, err)
 			}
 		}
 	}

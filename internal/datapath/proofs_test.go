@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/internal/reference"
@@ -109,7 +110,7 @@ func (g generator) proof() []byte {
 // reference node.
 func (p *programs) forgetProofs(t testing.TB, cfg model.NodeConfig, node *reference.Node) {
 	t.Helper()
-	m, ok := p.maps[mapProofs]
+	m, ok := p.maps[bpf.MapProofs]
 	if !ok || m.MaxEntries() == 1 {
 		return
 	}
@@ -118,10 +119,10 @@ func (p *programs) forgetProofs(t testing.TB, cfg model.NodeConfig, node *refere
 		t.Fatal(err)
 	}
 	for slot, profile := range slots {
-		if err := m.Put(uint32(slot), abiProof{Profile: profile, Next: firstNumber}); err != nil {
+		if err := m.Put(uint32(slot), bpf.ABIProof{Profile: profile, Next: firstNumber}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.maps[mapProofBlocks].Put(uint32(slot), make([]abiProofBlock, ebpf.MustPossibleCPU())); err != nil {
+		if err := p.maps[bpf.MapProofBlocks].Put(uint32(slot), make([]bpf.ABIProofBlock, ebpf.MustPossibleCPU())); err != nil {
 			t.Fatal(err)
 		}
 	}

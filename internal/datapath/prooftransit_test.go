@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
@@ -37,7 +38,7 @@ func (p *programs) verdictOf(t testing.TB, program *ebpf.Program, frame []byte) 
 	verdict, out := run(t, program, frame, 0)
 	outcome := model.NumOutcomes
 	for counter, n := range moved(before, p.snapshotCounters(t)) {
-		if counter < abiCounterCOUNTER_EGRESS && n == 1 {
+		if counter < bpf.ABICounterCOUNTER_EGRESS && n == 1 {
 			outcome = model.Outcome(counter)
 		}
 	}
@@ -116,7 +117,7 @@ func TestProofOfPath(t *testing.T) {
 					if outcome, _ := last.verdictOf(t, ingress(last), frame); outcome != want {
 						t.Errorf("last: %v, want %v", outcome, want)
 					}
-					if option := abiCounterCOUNTER_INGRESS_OPTIONS + abiCounter(test.want); want != test.want && moved(before, last.snapshotCounters(t))[option] != 1 {
+					if option := bpf.ABICounterCOUNTER_INGRESS_OPTIONS + bpf.ABICounter(test.want); want != test.want && moved(before, last.snapshotCounters(t))[option] != 1 {
 						t.Errorf("a dropped packet's option is not counted as %v", test.want)
 					}
 				}
@@ -134,7 +135,7 @@ func TestProofsOfOffloadedPackets(t *testing.T) {
 	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: out, Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := moved(before, p.snapshotCounters(t)); got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapSkippedGSO)] != 1 {
+	if got := moved(before, p.snapshotCounters(t)); got[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapSkippedGSO)] != 1 {
 		t.Errorf("counted %v", got)
 	}
 }
@@ -180,11 +181,11 @@ func TestNumbersOfProofs(t *testing.T) {
 	mustInsert(t, p)
 	moveTo(t, cpus[1])
 	var newest uint64
-	for range int(abiProofBoundPROOF_MOST_LAG) + 200 {
+	for range int(bpf.ABIProofBoundPROOF_MOST_LAG) + 200 {
 		newest = proofIn(t, mustInsert(t, p)).PktID
 	}
 	moveTo(t, cpus[0])
-	if late := proofIn(t, mustInsert(t, p)).PktID; late+uint64(abiProofBoundPROOF_BLOCK) < newest {
+	if late := proofIn(t, mustInsert(t, p)).PktID; late+uint64(bpf.ABIProofBoundPROOF_BLOCK) < newest {
 		t.Errorf("the number %d comes after %d", late, newest)
 	}
 }
@@ -234,7 +235,7 @@ func TestAcceptedOnce(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if got := moved(before, p.snapshotCounters(t)); got[abiCounter(want)] != numbers {
+		if got := moved(before, p.snapshotCounters(t)); got[bpf.ABICounter(want)] != numbers {
 			t.Errorf("%d numbers on %d CPUs, want all %v: %v", numbers, len(cpus), want, got)
 		}
 	}
@@ -347,13 +348,13 @@ func TestForgedWindow(t *testing.T) {
 	if _, err := unix.Adjtimex(&kernel); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: int64(kernel.Tai) * 1e9}); err != nil {
+	if err := p.maps[bpf.MapClock].Put(uint32(0), bpf.ABIClockState{TaiOffset: int64(kernel.Tai) * 1e9}); err != nil {
 		t.Fatal(err)
 	}
 	now := func() uint64 { return uint64(time.Now().UnixNano() / numberUnit) }
 	begin := time.Now()
 	most := uint64(begin.Add(ahead).UnixNano() / numberUnit)
-	for i := range uint64(abiProofBoundPROOF_WORDS) {
+	for i := range uint64(bpf.ABIProofBoundPROOF_WORDS) {
 		if got, _ := p.verdictOf(t, p.xdp, arriving(keys, most+60e9/16-16*i)); got != model.OutcomePotAhead {
 			t.Fatalf("forged packet %d, a minute further ahead: %v", i, got)
 		}
@@ -414,12 +415,12 @@ func TestNumbersFollowClock(t *testing.T) {
 	onOneCPU(t)
 	key := testKeys(t, 4)[0]
 	p := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC)
-	m := p.maps[mapProofs]
+	m := p.maps[bpf.MapProofs]
 	slots, err := readSlots(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := uint32(slices.Index(slots, slotName(key.Profile)))
+	slot := uint32(slices.Index(slots, slotOf(key.Profile)))
 	now := time.Now().UnixNano()
 	clock := uint64(now / numberUnit)
 	for _, tt := range []struct {
@@ -436,19 +437,19 @@ func TestNumbersFollowClock(t *testing.T) {
 		{"began with a clock that was ahead", clock + 1e12, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			entry := abiProof{Profile: slotName(key.Profile), Next: tt.next}
+			entry := bpf.ABIProof{Profile: slotOf(key.Profile), Next: tt.next}
 			entry.Words[7] = 17
 			if err := m.Put(slot, entry); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.maps[mapProofBlocks].Put(slot, make([]abiProofBlock, ebpf.MustPossibleCPU())); err != nil {
+			if err := p.maps[bpf.MapProofBlocks].Put(slot, make([]bpf.ABIProofBlock, ebpf.MustPossibleCPU())); err != nil {
 				t.Fatal(err)
 			}
 			if first := proofIn(t, mustInsert(t, p)).PktID; first != tt.next {
 				t.Fatalf("the first number is %d", first)
 			}
 			for range 2 {
-				if err := followClock(m, map[uint64]time.Duration{slotName(key.Profile): 2 * time.Second}, now); err != nil {
+				if err := followClock(m, map[uint64]time.Duration{slotOf(key.Profile): 2 * time.Second}, now); err != nil {
 					t.Error(err)
 				}
 			}
@@ -461,9 +462,12 @@ func TestNumbersFollowClock(t *testing.T) {
 			case number < clock || number >= clock+numberWindow || number%numberWindow != place:
 				t.Errorf("the number is %d, want one of %d and %d more, at the place %d", number, clock, numberWindow, place)
 			}
-			if err := m.Lookup(slot, &entry); err != nil || entry.Next < clock || entry.Words[7] != 17 || entry.Profile != slotName(key.Profile) {
+			if err := m.Lookup(slot, &entry); err != nil || entry.Next < clock || entry.Words[7] != 17 || entry.Profile != slotOf(key.Profile) {
 				t.Errorf("%v: the next number is %d, at %d; word %d", err, entry.Next, clock, entry.Words[7])
 			}
 		})
 	}
 }
+
+// slotOf names a profile in the map of numbers.
+func slotOf(profile uint64) uint64 { return profile | 1<<63 }

@@ -12,33 +12,36 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // recording returns a function that runs a program which writes a record, and the
 // program's rings.
-func recording(t *testing.T) (packet func(), p *programs, rings []*ring) {
+func recording(t *testing.T) (packet func(), p *programs, list []*rings.Ring) {
 	t.Helper()
 	cfg := rightConfig()
 	decapsulating(&cfg)
 	p = loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP)
-	rings, err := openRings(p.maps[mapRecords], &p.site.cards)
+	list, err := rings.Open(p.maps[bpf.MapRecords], &p.site.cards)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeRings(rings) })
+	t.Cleanup(func() { rings.Close(list) })
 	frame := tunnelled(rightPacket())
-	return func() { run(t, p.xdp, frame, 0) }, p, rings
+	return func() { run(t, p.xdp, frame, 0) }, p, list
 }
 
 // reading reads rings until the test ends, and returns when each record arrived.
-func reading(t *testing.T, rings []*ring, wish *demand) <-chan time.Time {
+func reading(t *testing.T, list []*rings.Ring, wish *rings.Demand) <-chan time.Time {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	came, ended := make(chan time.Time, 1<<16), make(chan error, 1)
 	go func() {
 		offset := func() time.Duration { return taiUTC }
-		ended <- readRings(ctx, rings, wish, offset, taker{sample: func([]byte, time.Duration) { came <- time.Now() }})
+		ended <- rings.Read(ctx, list, wish, offset, rings.Taker{Sample: func([]byte, time.Duration) { came <- time.Now() }})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -66,11 +69,11 @@ func comes(came <-chan time.Time, within time.Duration) bool {
 // TestReadersRest checks that no ring is polled while records are not wanted,
 // except for older ones, and that every record arrives soon while they are.
 func TestReadersRest(t *testing.T) {
-	packet, _, rings := recording(t)
-	const soon = 3 * lookQuiet
-	wish := newDemand()
+	packet, _, list := recording(t)
+	const soon = 300 * time.Millisecond // readers look ten times a second
+	wish := rings.NewDemand()
 	packet()
-	came := reading(t, rings, wish)
+	came := reading(t, list, wish)
 	if !comes(came, patience.Of(soon)) {
 		t.Error("what an earlier reader left was not read")
 	}
@@ -79,7 +82,7 @@ func TestReadersRest(t *testing.T) {
 	if comes(came, soon) {
 		t.Error("a ring was read although records are not wanted")
 	}
-	wish.set(true)
+	wish.Set(true)
 	if !comes(came, patience.Of(soon)) {
 		t.Error("records are wanted, and what was there was not read")
 	}
@@ -89,12 +92,12 @@ func TestReadersRest(t *testing.T) {
 			t.Error("a record did not come soon")
 		}
 	}
-	time.Sleep(quietAfter + soon)
+	time.Sleep(time.Second + soon)
 	packet()
 	if !comes(came, patience.Of(soon)) {
 		t.Error("a record after a pause did not come soon")
 	}
-	wish.set(false)
+	wish.Set(false)
 	packet()
 	if !comes(came, patience.Of(soon)) {
 		t.Error("the last record was not read")
@@ -104,11 +107,11 @@ func TestReadersRest(t *testing.T) {
 // TestProgramsWakeReaders checks that a ring that fills up is read before the
 // next poll.
 func TestProgramsWakeReaders(t *testing.T) {
-	packet, _, rings := recording(t)
-	came := reading(t, rings, newDemand())
-	time.Sleep(3 * lookQuiet) // polling has stopped
+	packet, _, list := recording(t)
+	came := reading(t, list, rings.NewDemand())
+	time.Sleep(300 * time.Millisecond) // polling has stopped
 	packet()
-	if comes(came, 3*lookQuiet) {
+	if comes(came, 300*time.Millisecond) {
 		t.Error("one record woke a reader")
 	}
 	for range 10_000 { // more than all rings hold, however much else the machine does
@@ -122,20 +125,20 @@ func TestProgramsWakeReaders(t *testing.T) {
 // TestReaderEndsAtAFullRing ends a reader by its context while its ring has more
 // than it reads in a round: it passes on nothing any more.
 func TestReaderEndsAtAFullRing(t *testing.T) {
-	packet, p, rings := recording(t)
-	for p.snapshotCounters(t)[abiCounterCOUNTER_RECORDS_LOST] == 0 {
+	packet, p, list := recording(t)
+	for p.snapshotCounters(t)[bpf.ABICounterCOUNTER_RECORDS_LOST] == 0 {
 		for range 500 {
 			packet()
 		}
 	}
-	for cpu, r := range rings {
-		if r.reader.AvailableBytes() == 0 {
+	for cpu, r := range list {
+		if !r.Holds() {
 			continue
 		}
 		const enough = 3
 		ctx, cancel := context.WithCancel(t.Context())
 		read, corrections := 0, 0
-		err := r.serve(ctx, func() time.Duration { corrections++; return taiUTC }, taker{sample: func([]byte, time.Duration) {
+		err := r.Serve(ctx, func() time.Duration { corrections++; return taiUTC }, rings.Taker{Sample: func([]byte, time.Duration) {
 			if read++; read == enough {
 				cancel()
 			}
@@ -143,7 +146,7 @@ func TestReaderEndsAtAFullRing(t *testing.T) {
 		if err != nil || !errors.Is(ctx.Err(), context.Canceled) || read != enough || corrections != 1 {
 			t.Errorf("CPU %d: %v, %d records in %d rounds; want the %d of before the end", cpu, err, read, corrections, enough)
 		}
-		if r.reader.AvailableBytes() == 0 {
+		if !r.Holds() {
 			t.Errorf("CPU %d: the ring ran empty", cpu)
 		}
 	}
@@ -180,7 +183,7 @@ func TestSilenceKeepsNextHops(t *testing.T) {
 		var before [flows]byte
 		used := make(map[byte]int)
 		for _, silent := range []time.Duration{0, time.Second} {
-			p.routes(t, Routing{Key: RouteByFlow, MTU: AnyMTU}, silent)
+			p.routes(t, forward.Routing{Key: forward.RouteByFlow, MTU: forward.AnyMTU}, silent)
 			for i := range before {
 				frame := set(atTrace+1, 124)(rightPacket()) // with an unknown namespace, so it goes on unchanged
 				copy(frame, arrivalAddress)

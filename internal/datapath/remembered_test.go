@@ -9,6 +9,10 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -58,13 +62,13 @@ func TestLastFlow(t *testing.T) {
 	})
 	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
 	for _, program := range []*ebpf.Program{p.xdp, p.tcIn} { // ends of tunnels
-		c := newComparison(t, cfg, p, program, abiCounterCOUNTER_INGRESS, true)
+		c := newComparison(t, cfg, p, program, bpf.ABICounterCOUNTER_INGRESS, true)
 		turns(t, flowFrame(craft.IPv6InIPv6, inner), func(frame []byte) bool {
 			_, same := c.compare(t, frame, 0)
 			return same
 		}, func() { c.exports.compareFlows(t, p) })
 	}
-	c := newComparison(t, cfg, p, p.tcOut, abiCounterCOUNTER_EGRESS, true)
+	c := newComparison(t, cfg, p, p.tcOut, bpf.ABICounterCOUNTER_EGRESS, true)
 	arrived := model.IfIndex(2)
 	compare := func(frame []byte) bool {
 		_, same := c.compare(t, frame, arrived)
@@ -83,7 +87,7 @@ func TestLastFlow(t *testing.T) {
 func TestLastFlowForwarded(t *testing.T) {
 	enterRouter(t)
 	onOneCPU(t)
-	cfg, routing := laneConfig(aggregating), Routing{Key: RouteByDestination, MTU: AnyMTU}
+	cfg, routing := laneConfig(aggregating), forward.Routing{Key: forward.RouteByDestination, MTU: forward.AnyMTU}
 	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
 	p.routes(t, routing, 0)
@@ -98,15 +102,15 @@ func TestLastFlowForwarded(t *testing.T) {
 const nextHopMark = 0xee
 
 // changeNextHops changes every set of remembered next hops.
-func (p *programs) changeNextHops(t *testing.T, change func(*abiNextHopSet)) {
+func (p *programs) changeNextHops(t *testing.T, change func(*bpf.ABINextHopSet)) {
 	t.Helper()
-	for index := range p.maps[mapNextHops].MaxEntries() {
-		var set abiNextHopSet
-		if err := p.maps[mapNextHops].Lookup(index, &set); err != nil {
+	for index := range p.maps[bpf.MapNextHops].MaxEntries() {
+		var set bpf.ABINextHopSet
+		if err := p.maps[bpf.MapNextHops].Lookup(index, &set); err != nil {
 			t.Fatal(err)
 		}
 		change(&set)
-		if err := p.maps[mapNextHops].Put(index, set); err != nil {
+		if err := p.maps[bpf.MapNextHops].Put(index, set); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,10 +135,10 @@ func TestRememberedNextHop(t *testing.T) {
 	cfg := rightConfig()
 	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index, cfg.Interfaces[2].Index = arrivalIndex, departureIndex, third
 	cfg.Interfaces[2].Roles = model.RoleIngress
-	fast := func(i model.IfIndex) device {
-		return device{linkHeader: 14, fast: i != departureIndex, address: [6]byte(arrivalAddress)}
+	fast := func(i model.IfIndex) attach.Device {
+		return attach.Device{LinkHeader: 14, Fast: i != departureIndex, Address: [6]byte(arrivalAddress)}
 	}
-	g, err := compile(cfg, 1, fast) // one set, where every entry is compared
+	g, err := compile.Node(cfg, 1, fast) // one set, where every entry is compared
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +150,8 @@ func TestRememberedNextHop(t *testing.T) {
 			Next: craft.UDP, HopLimit: 64, Source: addresses[0], Destination: addresses[1],
 		}.With(craft.Datagram(4242, 9, 1, 2))),
 	}
-	for _, key := range []RouteKey{RouteByDestination, RouteByFlow} {
-		p.routes(t, Routing{Key: key, MTU: AnyMTU}, 0)
+	for _, key := range []forward.RouteKey{forward.RouteByDestination, forward.RouteByFlow} {
+		p.routes(t, forward.Routing{Key: key, MTU: forward.AnyMTU}, 0)
 		for name, frame := range frames {
 			for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
 				n := nextHops{p, program, frame, key, name}
@@ -166,7 +170,7 @@ type nextHops struct {
 	p       *programs
 	program *ebpf.Program
 	frame   []byte
-	key     RouteKey
+	key     forward.RouteKey
 	name    string
 }
 
@@ -181,7 +185,7 @@ func (n nextHops) everyBit(t *testing.T) {
 		for bit := range 8 {
 			n.mark(t)
 			changed := set(at, n.frame[at]^1<<bit)(bytes.Clone(n.frame))
-			keyed := at >= atIPv6+24 && at < atHBH || n.key == RouteByFlow && at < atHBH && at != atHopLimit
+			keyed := at >= atIPv6+24 && at < atHBH || n.key == forward.RouteByFlow && at < atHBH && at != atHopLimit
 			got := n.isMarked(t, changed)
 			if keyed && got {
 				t.Fatalf("%s, %v, by %v: octet %d, bit %d: got the next hop of another packet", n.name, n.program.Type(), n.key, at, bit)
@@ -191,7 +195,7 @@ func (n nextHops) everyBit(t *testing.T) {
 			}
 		}
 	}
-	if n.key == RouteByDestination && redirected < 8*16 {
+	if n.key == forward.RouteByDestination && redirected < 8*16 {
 		t.Errorf("%s, %v: only %d packets of other flows got the next hop that is remembered", n.name, n.program.Type(), redirected)
 	}
 }
@@ -201,9 +205,9 @@ func (n nextHops) everyBit(t *testing.T) {
 func (n nextHops) mark(t *testing.T) {
 	t.Helper()
 	for range 10 {
-		n.p.changeNextHops(t, func(s *abiNextHopSet) { *s = abiNextHopSet{} })
+		n.p.changeNextHops(t, func(s *bpf.ABINextHopSet) { *s = bpf.ABINextHopSet{} })
 		n.isMarked(t, n.frame)
-		n.p.changeNextHops(t, func(s *abiNextHopSet) {
+		n.p.changeNextHops(t, func(s *bpf.ABINextHopSet) {
 			for i := range s.Ways {
 				s.Ways[i].Macs[0] = nextHopMark * 0x01010101
 			}

@@ -13,6 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
+	"github.com/waymark-net/waymark/internal/datapath/forward"
+	"github.com/waymark-net/waymark/internal/datapath/measure"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -31,7 +39,7 @@ const (
 type Runner struct {
 	site     site
 	programs map[Hook]*ebpf.Program
-	rings    []*ring // opened by DiscardRecords
+	rings    []*rings.Ring // opened by DiscardRecords
 }
 
 // NewRunner loads, for the named hooks, the programs that Apply would give an
@@ -41,16 +49,16 @@ func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) 
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
 	}
-	g, err := compile(cfg.Node, cfg.NextHops, func(i model.IfIndex) device {
-		d := ethernet(i)
-		d.fast = cfg.Fast[i]
+	g, err := compile.Node(cfg.Node, cfg.NextHops, func(i model.IfIndex) attach.Device {
+		d := attach.Ethernet(i)
+		d.Fast = cfg.Fast[i]
 		return d
 	})
 	if err != nil {
 		return nil, err
 	}
-	g.takesOptions(cfg.StackOptions)
-	g.node.FixedIfindex = uint32(index)
+	g.TakesOptions(cfg.StackOptions)
+	g.Node.FixedIfindex = uint32(index)
 	r := &Runner{programs: make(map[Hook]*ebpf.Program)}
 	if err := r.load(g, index, hooks); err != nil {
 		r.Close()
@@ -59,7 +67,7 @@ func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) 
 	return r, nil
 }
 
-func (r *Runner) load(g *generation, index model.IfIndex, hooks []Hook) error {
+func (r *Runner) load(g *compile.Generation, index model.IfIndex, hooks []Hook) error {
 	if err := r.site.open(g, index); err != nil {
 		return err
 	}
@@ -82,30 +90,30 @@ func (r *Runner) load(g *generation, index model.IfIndex, hooks []Hook) error {
 // site is a program set with everything that it needs, unpinned, for the programs
 // of one interface.
 type site struct {
-	in    compiledInterface
+	in    compile.Interface
 	set   *programSet
-	kept  mapSet
+	kept  bpf.Maps
 	tally *ebpf.Map
-	flows *flowTable // nil unless some namespace aggregates
-	cards atomic.Pointer[postcardRings]
+	flows *flows.Table // nil unless some namespace aggregates
+	cards atomic.Pointer[rings.PostcardRings]
 	own   *tables
 }
 
 // open makes and fills every map, except kept ones that exist already. On error,
 // it closes what it made.
-func (s *site) open(g *generation, index model.IfIndex) error {
+func (s *site) open(g *compile.Generation, index model.IfIndex) error {
 	specs, err := mapSpecs()
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(g.interfaces, func(in compiledInterface) bool { return in.index == index })
+	i := slices.IndexFunc(g.Interfaces, func(in compile.Interface) bool { return in.Index == index })
 	if i < 0 {
 		return fmt.Errorf("interface %d is not in the configuration", index)
 	}
-	s.in = g.interfaces[i]
+	s.in = g.Interfaces[i]
 	if s.kept == nil {
 		var own *tables
-		if s.kept, own, err = g.keep(specs); err != nil {
+		if s.kept, own, err = keep(g, specs); err != nil {
 			return err
 		}
 		s.flows = own.flows
@@ -115,22 +123,22 @@ func (s *site) open(g *generation, index model.IfIndex) error {
 	if s.set, err = newProgramSet(g, specs, s.kept); err != nil {
 		return err
 	}
-	if s.tally, err = ebpf.NewMap(specs[mapTallies].InnerMap); err != nil {
+	if s.tally, err = ebpf.NewMap(specs[bpf.MapTallies].InnerMap); err != nil {
 		return fmt.Errorf("create the counters: %w", err)
 	}
 	tallies := make(map[model.IfIndex]*ebpf.Map) // the other interfaces' budgets need counters, too
-	for _, in := range g.interfaces {
-		tallies[in.index] = s.tally
+	for _, in := range g.Interfaces {
+		tallies[in.Index] = s.tally
 	}
 	if err := s.set.tally(tallies); err != nil {
 		return err
 	}
-	return s.set.activate(g, func(in compiledInterface) bool { return in.device.fast })
+	return s.set.activate(g, func(in compile.Interface) bool { return in.Device.Fast })
 }
 
 // program is the program of one of the interface's hooks; it belongs to the site.
 func (s *site) program(h hookName) (*ebpf.Program, error) {
-	return s.set.program(variant{hook: h, linkHeader: s.in.device.linkHeader, fast: s.in.device.fast && h != hookEgressTC})
+	return s.set.program(variant{hook: h, linkHeader: s.in.Device.LinkHeader, fast: s.in.Device.Fast && h != hookEgressTC})
 }
 
 func (s *site) close() {
@@ -140,29 +148,26 @@ func (s *site) close() {
 	if s.tally != nil {
 		s.tally.Close()
 	}
-	s.cards.Load().close()
+	s.cards.Load().Close()
 	if s.own != nil {
-		s.own.measured.close()
+		s.own.measured.Close()
 	}
-	s.kept.close()
+	s.kept.Close()
 }
 
 // keep makes the maps that outlive a generation, unpinned.
-func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tables, err error) {
+func keep(g *compile.Generation, specs map[string]*ebpf.MapSpec) (all bpf.Maps, own *tables, err error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	all = make(mapSet)
-	defer func() {
-		if err != nil {
-			all.close()
-			all = nil
-		}
-	}()
+	all = make(bpf.Maps)
+	var made undo.Stack
+	defer made.OnError(&err)
+	made.AddClose(func() { all.Close(); all = nil })
 	for _, name := range sharedMaps {
 		spec := specs[name].Copy()
-		if name == mapRecords {
+		if name == bpf.MapRecords {
 			spec.MaxEntries = uint32(cpus)
 		}
 		m, err := ebpf.NewMap(spec)
@@ -171,32 +176,32 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 		}
 		all[name] = m
 	}
-	if err := setRecordsWanted(all[mapRecordsWanted], true); err != nil {
+	if err := setRecordsWanted(all[bpf.MapRecordsWanted], true); err != nil {
 		return all, nil, err
 	}
-	if err := fillRings(all[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+	if err := fillRings(all[bpf.MapRecords], specs[bpf.MapRecords].InnerMap, cpus); err != nil {
 		return all, nil, err
 	}
-	if err := keyEdges(all[mapE2EClock]); err != nil {
+	if err := flows.KeyEdges(all[bpf.MapE2EClock]); err != nil {
 		return all, nil, err
 	}
-	if _, _, err := g.assignFrequencies(all); err != nil {
+	if _, _, err := assignFrequencies(g, all); err != nil {
 		return all, nil, err
 	}
-	if err := beginFlows(all[mapFlowClock]); err != nil {
+	if err := flows.Begin(all[bpf.MapFlowClock]); err != nil {
 		return all, nil, err
 	}
-	none := &tables{maps: make(mapSet), gaps: newFlowGaps()}
+	none := &tables{maps: make(bpf.Maps), gaps: flows.NewGaps()}
 	if own, err = none.next(g, specs, all); err != nil {
 		return all, nil, err
 	}
 	maps.Copy(all, own.maps)
-	if err := g.assignProofs(own.maps[mapProofs], nil); err != nil {
+	if err := assignProofs(g, own.maps[bpf.MapProofs], nil); err != nil {
 		return all, own, err
 	}
-	change, err := g.measure(all, own, none, false)
+	change, err := g.Measured.Begin(all, own.measured, none.measured, measure.Digest(countingAt(g)), false)
 	if err == nil {
-		change.finish()
+		change.Finish()
 	}
 	return all, own, err
 }
@@ -207,11 +212,11 @@ func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 
 // Forwarding gives access to the state of fast forwarding. It serves no
 // interface, so Entrances must not be called.
-func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.site.kept) }
+func (r *Runner) Forwarding() (*forward.Control, error) { return forward.New(r.site.kept, nil) }
 
 // SetRecordsWanted sets whether records have a reader; at first, they do.
 func (r *Runner) SetRecordsWanted(wanted bool) error {
-	return setRecordsWanted(r.site.kept[mapRecordsWanted], wanted)
+	return setRecordsWanted(r.site.kept[bpf.MapRecordsWanted], wanted)
 }
 
 // Counters reads the programs' counters, summed over CPUs.
@@ -221,8 +226,8 @@ func (r *Runner) Counters() (Counters, error) {
 }
 
 // Blocks gives what was counted in a block, for every measured flow.
-func (r *Runner) Blocks(block uint64, visit func(BlockCounts)) {
-	r.site.own.measured.read(block, nil, visit)
+func (r *Runner) Blocks(block uint64, visit func(measure.BlockCounts)) {
+	r.site.own.measured.Read(block, nil, visit)
 }
 
 // Memory is how many bytes the kernel holds for each map, and for all programs as
@@ -236,10 +241,10 @@ func (r *Runner) Memory() (map[string]uint64, error) {
 		}
 		held[name] = n
 	}
-	rings := r.site.kept[mapRecords]
-	for cpu := range rings.MaxEntries() {
+	all := r.site.kept[bpf.MapRecords]
+	for cpu := range all.MaxEntries() {
 		var ring *ebpf.Map
-		if err := rings.Lookup(cpu, &ring); err != nil {
+		if err := all.Lookup(cpu, &ring); err != nil {
 			return nil, fmt.Errorf("open the ring of CPU %d: %w", cpu, err)
 		}
 		n, err := mapMemory(ring)
@@ -247,7 +252,7 @@ func (r *Runner) Memory() (map[string]uint64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the size of the ring of CPU %d: %w", cpu, err)
 		}
-		held[mapRecords] += n
+		held[bpf.MapRecords] += n
 	}
 	for hook, program := range r.programs {
 		info, err := program.Info()
@@ -270,34 +275,34 @@ func mapMemory(m *ebpf.Map) (uint64, error) {
 }
 
 // ReadSamples passes on what programs write until the context ends.
-func (r *Runner) ReadSamples(ctx context.Context, to Samples) error {
-	rings, err := openRings(r.site.kept[mapRecords], &r.site.cards)
+func (r *Runner) ReadSamples(ctx context.Context, to rings.Samples) error {
+	all, err := rings.Open(r.site.kept[bpf.MapRecords], &r.site.cards)
 	if err != nil {
 		return err
 	}
-	defer closeRings(rings)
-	wish := newDemand()
-	wish.set(true)
-	return readRings(ctx, rings, wish, func() time.Duration { return 0 }, taker{
-		sample: func(sample []byte, offset time.Duration) {
-			to.take(sample, offset, func() *flowTable { return r.site.flows })
+	defer rings.Close(all)
+	wish := rings.NewDemand()
+	wish.Set(true)
+	return rings.Read(ctx, all, wish, func() time.Duration { return 0 }, rings.Taker{
+		Sample: func(sample []byte, offset time.Duration) {
+			to.Take(sample, offset, func() *flows.Table { return r.site.flows })
 		},
-		postcards: to.Postcards,
+		Postcards: to.Postcards,
 	})
 }
 
 // DiscardRecords empties the rings to make room for the next records.
 func (r *Runner) DiscardRecords() (err error) {
 	if r.rings == nil {
-		if r.rings, err = openRings(r.site.kept[mapRecords], &r.site.cards); err != nil {
+		if r.rings, err = rings.Open(r.site.kept[bpf.MapRecords], &r.site.cards); err != nil {
 			return err
 		}
 	}
-	return readWaiting(r.rings, 0, taker{sample: func([]byte, time.Duration) {}, postcards: func([]Postcard) {}})
+	return rings.ReadWaiting(r.rings, 0, rings.Taker{Sample: func([]byte, time.Duration) {}, Postcards: func([]rings.Postcard) {}})
 }
 
 // Close frees programs and maps.
 func (r *Runner) Close() {
-	closeRings(r.rings)
+	rings.Close(r.rings)
 	r.site.close()
 }

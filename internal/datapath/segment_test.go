@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/test/craft"
@@ -57,7 +58,7 @@ func TestSegmentPathMTU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[abiCounter]uint64{abiCounterCOUNTER_EGRESS + abiCounter(test.outcome): 1}
+		want := map[bpf.ABICounter]uint64{bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(test.outcome): 1}
 		if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, want) {
 			t.Errorf("%s: counters moved by %v, want %v", test.name, got, want)
 		}

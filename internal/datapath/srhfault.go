@@ -2,18 +2,22 @@
 
 package datapath
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+)
 
 // SRHFault is what is wrong with a Segment Routing Header (RFC 8754 §2, §2.1).
 type SRHFault uint8
 
 // The faults; docs/how-to/measure-srv6-forms.md says what they mean.
 const (
-	SRHTruncated    = SRHFault(abiSrhFaultSRH_TRUNCATED)
-	SRHLastEntry    = SRHFault(abiSrhFaultSRH_LAST_ENTRY)
-	SRHSegmentsLeft = SRHFault(abiSrhFaultSRH_SEGMENTS_LEFT)
-	SRHTLV          = SRHFault(abiSrhFaultSRH_TLV)
-	NumSRHFaults    = SRHFault(abiSrhFaultNUM_SRH_FAULTS)
+	SRHTruncated    = SRHFault(bpf.ABISrhFaultSRH_TRUNCATED)
+	SRHLastEntry    = SRHFault(bpf.ABISrhFaultSRH_LAST_ENTRY)
+	SRHSegmentsLeft = SRHFault(bpf.ABISrhFaultSRH_SEGMENTS_LEFT)
+	SRHTLV          = SRHFault(bpf.ABISrhFaultSRH_TLV)
+	NumSRHFaults    = SRHFault(bpf.ABISrhFaultNUM_SRH_FAULTS)
 )
 
 var srhFaults = [NumSRHFaults]string{

@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 )
 
 // TestStackFitsEveryKernel adds up the stack frames along every chain of calls.
@@ -17,7 +19,7 @@ import (
 func TestStackFitsEveryKernel(t *testing.T) {
 	const most, rounding, mostFrames = 512, 32, 8
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
-		"ingress_xdp": loadIngressXDP, "ingress_tc": loadIngressTC, "egress_tc": loadEgressTC,
+		"ingress_xdp": bpf.LoadIngressXDP, "ingress_tc": bpf.LoadIngressTC, "egress_tc": bpf.LoadEgressTC,
 	} {
 		spec, err := load()
 		if err != nil {

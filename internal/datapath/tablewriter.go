@@ -9,11 +9,10 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/model"
 )
-
-// noSlot is the slot of an interface without counters.
-const noSlot = 1<<16 - 1
 
 // tableWriter fills one half of a set's tables.
 type tableWriter struct {
@@ -48,62 +47,62 @@ func fill[T any](w *tableWriter, name string, from uint32, entries []T) {
 	}
 }
 
-func (w *tableWriter) destination(address [16]byte) abiDestinationKey {
-	return abiDestinationKey{Address: addressWords(netip.AddrFrom16(address)), Half: w.half}
+func (w *tableWriter) destination(address [16]byte) bpf.ABIDestinationKey {
+	return bpf.ABIDestinationKey{Address: bpf.AddressWords(netip.AddrFrom16(address)), Half: w.half}
 }
 
 // clear removes the keys of the generation that used the half before. Arrays are
 // overwritten.
-func (w *tableWriter) clear(before *generation) {
+func (w *tableWriter) clear(before *compile.Generation) {
 	if before == nil {
 		return
 	}
-	for _, address := range before.tunnelEnds.addresses {
-		w.delete(mapDecapsulations, w.destination(address))
+	for _, address := range before.TunnelEnds.Addresses {
+		w.delete(bpf.MapDecapsulations, w.destination(address))
 	}
-	for _, address := range before.tunnelEnds.guarded {
-		w.delete(mapTunnelEnds, w.destination(address.As16()))
+	for _, address := range before.TunnelEnds.Guarded {
+		w.delete(bpf.MapTunnelEnds, w.destination(address.As16()))
 	}
-	for _, c := range before.exporting.collectors {
+	for _, c := range before.Exports.Collectors {
 		c.Half = uint8(w.half)
-		w.delete(mapCollectors, c)
+		w.delete(bpf.MapCollectors, c)
 	}
-	for _, in := range before.interfaces {
-		for _, p := range in.policies {
-			w.delete(mapPolicies, w.policyKey(in, p))
+	for _, in := range before.Interfaces {
+		for _, p := range in.Policies {
+			w.delete(bpf.MapPolicies, w.policyKey(in, p))
 		}
 	}
-	for key := range before.trie {
+	for key := range before.Trie {
 		key.Tree = w.tree(key.Tree)
-		w.delete(mapRuleTrie, key)
+		w.delete(bpf.MapRuleTrie, key)
 	}
 }
 
-func (w *tableWriter) namespaces(g *generation) {
-	base := w.half * w.set.capacity.namespaces
-	entries := g.namespaces
+func (w *tableWriter) namespaces(g *compile.Generation) {
+	base := w.half * w.set.capacity.Namespaces
+	entries := g.Namespaces
 	if len(entries) == 0 { // the index must be valid even without entries
-		entries = []abiIoamNamespace{{Id: noNamespace}}
+		entries = []bpf.ABIIoamNamespace{{Id: compile.NoNamespace}}
 	}
-	fill(w, mapNamespaces, base, entries)
-	index := make([]uint32, g.namespaceHash.size())
+	fill(w, bpf.MapNamespaces, base, entries)
+	index := make([]uint32, g.NamespaceHash.Size())
 	for i := range index {
 		index[i] = base
 	}
-	for i, ns := range g.namespaces {
-		index[g.namespaceHash.of(ns.Id)] = base + uint32(i)
+	for i, ns := range g.Namespaces {
+		index[g.NamespaceHash.Of(ns.Id)] = base + uint32(i)
 	}
-	fill(w, mapNamespaceIndex, w.half*w.set.capacity.namespaceIndex, index)
+	fill(w, bpf.MapNamespaceIndex, w.half*w.set.capacity.NamespaceIndex, index)
 }
 
-func (w *tableWriter) policyKey(in compiledInterface, p model.NamespacePolicy) abiPolicyKey {
-	return abiPolicyKey{Ifindex: uint32(in.index), NamespaceId: uint16(p.Namespace), Half: uint8(w.half)}
+func (w *tableWriter) policyKey(in compile.Interface, p model.NamespacePolicy) bpf.ABIPolicyKey {
+	return bpf.ABIPolicyKey{Ifindex: uint32(in.Index), NamespaceId: uint16(p.Namespace), Half: uint8(w.half)}
 }
 
-func (w *tableWriter) policies(g *generation) {
-	for _, in := range g.interfaces {
-		for _, p := range in.policies {
-			w.put(mapPolicies, w.policyKey(in, p), uint32(p.Boundary))
+func (w *tableWriter) policies(g *compile.Generation) {
+	for _, in := range g.Interfaces {
+		for _, p := range in.Policies {
+			w.put(bpf.MapPolicies, w.policyKey(in, p), uint32(p.Boundary))
 		}
 	}
 }
@@ -111,62 +110,62 @@ func (w *tableWriter) policies(g *generation) {
 // tree numbers the interfaces' tries over both generations.
 func (w *tableWriter) tree(number uint32) uint32 { return number | w.half<<31 }
 
-func (w *tableWriter) interfaces(g *generation, fast func(compiledInterface) bool) {
-	table := make([]abiInterface, g.interfaceHash.size())
-	for _, in := range g.interfaces {
-		entry := in.entry
-		entry.Slot, entry.Half = noSlot, uint8(w.half)
-		if slot, ok := w.set.slots[in.index]; ok {
+func (w *tableWriter) interfaces(g *compile.Generation, fast func(compile.Interface) bool) {
+	table := make([]bpf.ABIInterface, g.InterfaceHash.Size())
+	for _, in := range g.Interfaces {
+		entry := in.Entry
+		entry.Slot, entry.Half = compile.NoSlot, uint8(w.half)
+		if slot, ok := w.set.slots[in.Index]; ok {
 			entry.Slot = uint16(slot)
 		}
-		entry.Fast = boolean(fast(in))
+		entry.Fast = bpf.Boolean(fast(in))
 		switch {
 		case entry.HasTrie == 1:
 			entry.FirstRule = w.tree(entry.FirstRule)
-		case entry.FirstRule != noRule:
-			entry.FirstRule += w.half * w.set.capacity.rules
+		case entry.FirstRule != compile.NoRule:
+			entry.FirstRule += w.half * w.set.capacity.Rules
 		}
-		table[g.interfaceHash.of(entry.Ifindex)] = entry
+		table[g.InterfaceHash.Of(entry.Ifindex)] = entry
 	}
-	for _, u := range g.uppers {
+	for _, u := range g.Uppers {
 		u.Half = uint8(w.half)
-		table[g.interfaceHash.of(u.Ifindex)] = u
+		table[g.InterfaceHash.Of(u.Ifindex)] = u
 	}
-	fill(w, mapInterfaces, w.half*w.set.capacity.interfaceTable, table)
+	fill(w, bpf.MapInterfaces, w.half*w.set.capacity.InterfaceTable, table)
 }
 
-func (w *tableWriter) tunnelEnds(g *generation) {
-	base := w.half * w.set.capacity.sources
-	for i, address := range g.tunnelEnds.addresses {
-		end := g.tunnelEnds.ends[i]
+func (w *tableWriter) tunnelEnds(g *compile.Generation) {
+	base := w.half * w.set.capacity.Sources
+	for i, address := range g.TunnelEnds.Addresses {
+		end := g.TunnelEnds.Ends[i]
 		end.FirstSource += base
-		w.put(mapDecapsulations, w.destination(address), end)
+		w.put(bpf.MapDecapsulations, w.destination(address), end)
 	}
-	fill(w, mapTunnelSources, base, g.tunnelEnds.sources)
-	for _, address := range g.tunnelEnds.guarded {
-		w.put(mapTunnelEnds, w.destination(address.As16()), uint32(1))
+	fill(w, bpf.MapTunnelSources, base, g.TunnelEnds.Sources)
+	for _, address := range g.TunnelEnds.Guarded {
+		w.put(bpf.MapTunnelEnds, w.destination(address.As16()), uint32(1))
 	}
 }
 
-func (w *tableWriter) encapsulations(g *generation) {
-	firstRule, first := w.half*w.set.capacity.rules, w.half*w.set.capacity.encapsulations
-	rules := make([]abiRule, len(g.rules))
-	for i, rule := range g.rules {
+func (w *tableWriter) encapsulations(g *compile.Generation) {
+	firstRule, first := w.half*w.set.capacity.Rules, w.half*w.set.capacity.Encapsulations
+	rules := make([]bpf.ABIRule, len(g.Rules))
+	for i, rule := range g.Rules {
 		rule.Encapsulation += first
-		if rule.Next != noRule {
+		if rule.Next != compile.NoRule {
 			rule.Next += firstRule
 		}
 		rules[i] = rule
 	}
-	fill(w, mapRules, firstRule, rules)
-	for key, rule := range g.trie {
+	fill(w, bpf.MapRules, firstRule, rules)
+	for key, rule := range g.Trie {
 		key.Tree = w.tree(key.Tree)
-		w.put(mapRuleTrie, key, rule+firstRule)
+		w.put(bpf.MapRuleTrie, key, rule+firstRule)
 	}
-	entries := make([]abiEncapsulation, len(g.encapsulations))
-	for i, e := range g.encapsulations {
+	entries := make([]bpf.ABIEncapsulation, len(g.Encapsulations))
+	for i, e := range g.Encapsulations {
 		e.Index = first + uint32(i)
 		entries[i] = e
 	}
-	fill(w, mapEncapsulations, first, entries)
+	fill(w, bpf.MapEncapsulations, first, entries)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/waymark-net/waymark/internal/datapath/measure"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -65,7 +66,7 @@ func TestTakenBackAtEgress(t *testing.T) {
 				p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 				frame := tagged(1)(measuredPacket(t, measuredPath(3)[2], reversed(measuredPath(3)), 0))
 				verdict, after := run(t, p.tcOut, frame, 0)
-				got, want := p.counts(t, "out", block), BlockCounts{}
+				got, want := p.counts(t, "out", block), measure.BlockCounts{}
 				if !fails {
 					want.Packets, want.DelayPackets = 1, tt.delayed
 				}

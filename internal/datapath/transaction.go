@@ -9,25 +9,29 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
+	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // prepared is an interface whose programs are loaded but not attached.
 type prepared struct {
 	*served
-	in      compiledInterface
+	in      compile.Interface
 	created bool // this transaction made its directory
-	want    AttachMode
+	want    attach.Mode
 	place   model.Place
 	edge    [2]bool // the domain's edge filters at egress, ingress
 	notXDP  string  // why auto does not use XDP; "" if it may
 	late    bool    // auto prefers tc at ingress
 }
 
-// transaction attaches a set of programs to the interfaces of a generation, or
-// leaves everything as it was.
+// transaction attaches a set of programs to the interfaces of a generation. It adds
+// its steps to the change.
 type transaction struct {
 	datapath   *Datapath
+	change     *undo.Stack // of which this is a part
 	set        *programSet
 	places     map[model.IfIndex]model.Place
 	edges      map[model.IfIndex][2]bool // where the domain's edge filters, at egress and at ingress
@@ -35,29 +39,37 @@ type transaction struct {
 	attached   bool                   // an interface may have had no program before
 	hooked     map[model.IfIndex]bool // those of which that is so
 	lost       map[model.IfIndex]bool // and those that lost a program of ours, at an unknown time
-	undo       []func() error
+}
+
+// newTransaction begins with the running set.
+func (d *Datapath) newTransaction(change *undo.Stack, cfg Config) *transaction {
+	return &transaction{
+		datapath: d, change: change, set: d.set, places: cfg.Places, edges: edgesOf(cfg.Node),
+		interfaces: make(map[model.IfIndex]*prepared),
+		hooked:     make(map[model.IfIndex]bool), lost: make(map[model.IfIndex]bool),
+	}
 }
 
 // prepare notes what an interface needs. Nothing that runs changes.
-func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMode) error {
-	p := &prepared{in: in, want: want, place: t.places[in.index], edge: t.edges[in.index]}
+func (t *transaction) prepare(g *compile.Generation, in compile.Interface, want attach.Mode) error {
+	p := &prepared{in: in, want: want, place: t.places[in.Index], edge: t.edges[in.Index]}
 	if p.want == "" {
-		p.want = AttachAuto
+		p.want = attach.Auto
 	}
-	p.served = t.datapath.served[in.index]
+	p.served = t.datapath.served[in.Index]
 	if p.served == nil {
-		s, err := t.datapath.open(in.index)
+		s, err := t.datapath.open(in.Index)
 		if err != nil {
 			return err
 		}
 		p.served, p.created = s, true
 	}
-	t.interfaces[in.index] = p
-	p.late = g.fillsForStack(in) || isCopiedForXDP(in)
-	if in.device.virtual && g.removes(in) {
-		p.notXDP = notCutInXDP
-		if p.want == AttachXDP {
-			return attachError(in.index, true, AttachXDP, errors.New(p.notXDP))
+	t.interfaces[in.Index] = p
+	p.late = g.FillsForStack(in) || compile.IsCopiedForXDP(in)
+	if in.Device.Virtual && g.Removes(in) {
+		p.notXDP = attach.NotCutInXDP
+		if p.want == attach.XDP {
+			return attach.Error(in.Index, true, attach.XDP, errors.New(p.notXDP))
 		}
 	}
 	return nil
@@ -73,23 +85,23 @@ func (t *transaction) load() error {
 }
 
 // expected is the mode of the ingress hook, unless the driver refuses it.
-func (p *prepared) expected() AttachMode {
+func (p *prepared) expected() attach.Mode {
 	modes := p.modes(true)
-	if p.ingress != nil && slices.Contains(modes, p.ingress.mode) {
-		return p.ingress.mode
+	if p.ingress != nil && slices.Contains(modes, p.ingress.Mode) {
+		return p.ingress.Mode
 	}
 	return modes[0]
 }
 
 // willForwardFast reports whether an interface will forward fast if its ingress
 // hook gets the expected mode.
-func (t *transaction) willForwardFast(in compiledInterface) bool {
-	return in.device.fastIn(t.interfaces[in.index].expected())
+func (t *transaction) willForwardFast(in compile.Interface) bool {
+	return in.Device.FastIn(t.interfaces[in.Index].expected())
 }
 
 // forwardsFast is the same for the mode that worked.
-func (t *transaction) forwardsFast(in compiledInterface) bool {
-	return in.device.fastIn(t.interfaces[in.index].ingress.mode)
+func (t *transaction) forwardsFast(in compile.Interface) bool {
+	return in.Device.FastIn(t.interfaces[in.Index].ingress.Mode)
 }
 
 // isAsExpected reports whether every interface forwards as expected.
@@ -122,7 +134,7 @@ func (t *transaction) commit() error {
 					continue
 				}
 				if err := t.place(p, ingress); err != nil {
-					return errors.Join(err, t.rollback())
+					return err
 				}
 			}
 		}
@@ -135,47 +147,47 @@ func (t *transaction) commit() error {
 func (t *transaction) removeLeftovers() {
 	for index, p := range t.interfaces {
 		for _, a := range p.leftovers {
-			if err := a.detach(); err != nil {
+			if err := a.Detach(); err != nil {
 				t.datapath.options.Log.Warn("remove an old attachment", "interface", index, "error", err)
 			}
-			a.release()
+			a.Release()
 		}
 		p.leftovers = nil
 	}
 }
 
-// finish releases what was kept for a rollback.
+// finish releases what was kept to take the change back.
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
 		p.served.place, p.served.edges = p.place, p.edge
-		p.ingress.release()
-		p.egress.release()
+		p.ingress.Release()
+		p.egress.Release()
 	}
 }
 
 func (p *prepared) mayUseXDP() bool {
-	return p.want == AttachXDP || p.want == AttachAuto && p.notXDP == ""
+	return p.want == attach.XDP || p.want == attach.Auto && p.notXDP == ""
 }
 
 // modes are the attachments to try, best first. One that is in place and among them
 // stays, because a change of modes leaves packets untouched.
-func (p *prepared) modes(ingress bool) []AttachMode {
+func (p *prepared) modes(ingress bool) []attach.Mode {
 	switch {
-	case p.want == AttachAuto && ingress && p.mayUseXDP() && p.late:
-		return []AttachMode{AttachTCX, AttachClsact, AttachXDP}
-	case p.want == AttachAuto && ingress && p.mayUseXDP():
-		return []AttachMode{AttachXDP, AttachTCX, AttachClsact}
-	case p.want == AttachAuto, p.want == AttachXDP && !ingress:
-		return []AttachMode{AttachTCX, AttachClsact}
+	case p.want == attach.Auto && ingress && p.mayUseXDP() && p.late:
+		return []attach.Mode{attach.TCX, attach.Clsact, attach.XDP}
+	case p.want == attach.Auto && ingress && p.mayUseXDP():
+		return []attach.Mode{attach.XDP, attach.TCX, attach.Clsact}
+	case p.want == attach.Auto, p.want == attach.XDP && !ingress:
+		return []attach.Mode{attach.TCX, attach.Clsact}
 	}
-	return []AttachMode{p.want}
+	return []attach.Mode{p.want}
 }
 
-func (p *prepared) variant(ingress bool, mode AttachMode) variant {
-	v := variant{hook: hookEgressTC, linkHeader: p.in.device.linkHeader}
+func (p *prepared) variant(ingress bool, mode attach.Mode) variant {
+	v := variant{hook: hookEgressTC, linkHeader: p.in.Device.LinkHeader}
 	if ingress {
-		v.hook, v.fast = ingressHook(mode), p.in.device.fastIn(mode)
+		v.hook, v.fast = ingressHook(mode), p.in.Device.FastIn(mode)
 	}
 	return v
 }
@@ -190,28 +202,28 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		p.served.xdpRefused = p.notXDP
 	}
 	current := *at
-	if current != nil && !current.alive() {
+	if current != nil && !current.Alive() {
 		t.lost[p.index] = true
-		current.forget()
+		current.Forget()
 		*at, current = nil, nil
 	}
 	modes := p.modes(ingress)
 	if current != nil {
 		for _, mode := range modes {
-			if mode != current.mode {
+			if mode != current.Mode {
 				continue
 			}
 			program, err := t.set.program(p.variant(ingress, mode))
-			if err != nil || program == current.program {
+			if err != nil || program == current.Program {
 				return err
 			}
 			return t.swap(current, program)
 		}
 		// another mode is wanted: the packet must not meet both
-		if err := current.detach(); err != nil {
+		if err := current.Detach(); err != nil {
 			return err
 		}
-		t.undo = append(t.undo, func() error { return t.restore(p, current, at) })
+		t.change.Add(func() error { return t.restore(p, current, at) })
 		*at = nil
 	}
 	var errs []error
@@ -220,55 +232,44 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if err != nil {
 			return err
 		}
-		a, err := attach(t.datapath.directory(p.index), p.index, ingress, mode, program, p.place)
+		a, err := attach.New(t.datapath.directory(p.index), p.index, ingress, mode, program, p.place)
 		if err != nil {
 			errs = append(errs, err)
-			if mode == AttachXDP {
+			if mode == attach.XDP {
 				p.served.xdpRefused = err.Error()
 			}
 			continue
 		}
-		if mode == AttachXDP {
+		if mode == attach.XDP {
 			p.served.xdpRefused = ""
 		}
 		*at, t.attached, t.hooked[p.index] = a, true, true
-		t.undo = append(t.undo, func() error {
-			if p.created {
-				return nil // abandon ends it, with all others
-			}
-			*at = nil
-			return a.detach()
-		})
+		if !p.created { // else abandon ends it, with all others
+			t.change.Add(func() error {
+				*at = nil
+				return a.Detach()
+			})
+		}
 		return nil
 	}
 	return errors.Join(errs...)
 }
 
-func (t *transaction) swap(a *attachment, program *ebpf.Program) error {
-	old := a.program
-	if err := a.update(program); err != nil {
+func (t *transaction) swap(a *attach.Hook, program *ebpf.Program) error {
+	old := a.Program
+	if err := a.Update(program); err != nil {
 		return err
 	}
-	t.undo = append(t.undo, func() error { return a.update(old) })
+	t.change.Add(func() error { return a.Update(old) })
 	return nil
 }
 
-func (t *transaction) restore(p *prepared, old *attachment, at **attachment) error {
-	a, err := attach(t.datapath.directory(p.index), p.index, old.ingress, old.mode, old.program, p.served.place)
+func (t *transaction) restore(p *prepared, old *attach.Hook, at **attach.Hook) error {
+	a, err := attach.New(t.datapath.directory(p.index), p.index, old.Ingress, old.Mode, old.Program, p.served.place)
 	if err == nil {
 		*at = a
 	}
 	return err
-}
-
-// rollback undoes the changes, the last one first.
-func (t *transaction) rollback() error {
-	var errs []error
-	for i := len(t.undo) - 1; i >= 0; i-- {
-		errs = append(errs, t.undo[i]())
-	}
-	t.abandon()
-	return errors.Join(errs...)
 }
 
 // abandon drops new interfaces.

@@ -2,7 +2,11 @@
 
 package datapath
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+)
 
 // UnmarkedCause says why a packet of a measured flow left without the option that would
 // mark it (RFC 9343).
@@ -10,11 +14,11 @@ type UnmarkedCause uint8
 
 // The causes; docs/how-to/measure-srv6-forms.md says what they mean.
 const (
-	UnmarkedHeader   = UnmarkedCause(abiUnmarkedUNMARKED_HEADER)
-	UnmarkedMTU      = UnmarkedCause(abiUnmarkedUNMARKED_MTU)
-	UnmarkedGSO      = UnmarkedCause(abiUnmarkedUNMARKED_GSO)
-	UnmarkedHeadroom = UnmarkedCause(abiUnmarkedUNMARKED_HEADROOM)
-	NumUnmarked      = UnmarkedCause(abiUnmarkedNUM_UNMARKED)
+	UnmarkedHeader   = UnmarkedCause(bpf.ABIUnmarkedUNMARKED_HEADER)
+	UnmarkedMTU      = UnmarkedCause(bpf.ABIUnmarkedUNMARKED_MTU)
+	UnmarkedGSO      = UnmarkedCause(bpf.ABIUnmarkedUNMARKED_GSO)
+	UnmarkedHeadroom = UnmarkedCause(bpf.ABIUnmarkedUNMARKED_HEADROOM)
+	NumUnmarked      = UnmarkedCause(bpf.ABIUnmarkedNUM_UNMARKED)
 )
 
 var unmarkedCauses = [NumUnmarked]string{

@@ -37,7 +37,7 @@ var layers = map[string]string{
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
-	"internal/datapath":     "ioam srv6 internal/coverage internal/e2e internal/kernelclock internal/loss internal/model internal/netlinkattr internal/pot",
+	"internal/datapath":     "ioam internal/coverage internal/datapath/... internal/e2e internal/kernelclock internal/loss internal/model internal/netlinkattr",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -45,6 +45,16 @@ var layers = map[string]string{
 	"internal/pathmtu":      "internal/icmpv6 internal/instant internal/model",
 	"internal/netlinkattr":  "",
 	"internal/socketdrops":  "",
+
+	// The rooms of the data plane: none knows the package above.
+	"internal/datapath/bpf":     "",
+	"internal/datapath/undo":    "",
+	"internal/datapath/attach":  "internal/datapath/undo internal/model",
+	"internal/datapath/compile": "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
+	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/e2e internal/kernelclock internal/model",
+	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
+	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
+	"internal/datapath/rings":   "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 
 	// Whether programs are executed: no clock, no input, no output.
 	"internal/hookwatch": "internal/model",
@@ -141,11 +151,14 @@ var layers = map[string]string{
 // import everything.
 var testPackages = []string{"internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
+// mapRooms are the rooms of the data plane that use programs, links or maps.
+const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings"
+
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
 	// Benchmarks have BPF programs of their own (sources, sinks, empty hooks), and labs
 	// have one that loses packets.
-	"github.com/cilium/ebpf":              "internal/datapath internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
+	"github.com/cilium/ebpf":              "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
 	"github.com/goccy/go-yaml":            "internal/config internal/lab",
@@ -153,7 +166,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/delivery"
+)
+
+// lostBelow is how many of the lost numbers are not above highest.
+func lostBelow(lost []uint32, highest uint32) (n uint64) {
+	for _, number := range lost {
+		if int32(highest-number) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// simulated is what the programs would record of one flow, on several CPUs.
+type simulated struct {
+	key   bpf.ABIFlowKey
+	epoch uint32
+	now   flowTicks
+	parts map[int]*simulatedPart // by CPU
+}
+
+// simulatedPart is an entry; its numbers are those of the intervals.
+type simulatedPart struct {
+	state  delivery.Sequence
+	totals map[uint32]*bpf.ABIFlowTotals
+}
+
+func (s *simulated) add(d delivery.Packet) {
+	p := s.parts[d.CPU]
+	if p == nil {
+		p = &simulatedPart{totals: map[uint32]*bpf.ABIFlowTotals{}}
+		s.parts[d.CPU] = p
+	}
+	t := p.totals[s.epoch]
+	if t == nil {
+		t = &bpf.ABIFlowTotals{Epoch: s.epoch, First: uint32(s.now)}
+		p.totals[s.epoch] = t
+		p.state.Numbers = nil
+	}
+	p.state.Add(d.Number)
+	t.Packets++
+	t.Last, t.Numbers = uint32(s.now), uint32(len(p.state.Numbers))
+	t.Lowest, t.Highest = delivery.Span(p.state.Numbers)
+}
+
+// handOver ends or evicts a CPU's part of the flow.
+func (s *simulated) handOver(g *Gaps, cpu int) (told uint64) {
+	p := s.parts[cpu]
+	if p == nil {
+		return 0
+	}
+	delete(s.parts, cpu)
+	for epoch := s.epoch - 1; epoch != s.epoch+1; epoch++ {
+		if t := p.totals[epoch]; t != nil {
+			if g.hand(&s.key, newFlowSum(t, 0, Eviction)) != partHeld {
+				told += t.Packets
+			}
+		}
+	}
+	return told
+}
+
+// flowSums adds up what the CPUs have for an interval.
+func (s *simulated) sums(epoch uint32) *flowSums {
+	sums := newFlowSums()
+	for cpu := range len(s.parts) + 8 {
+		if p := s.parts[cpu]; p != nil && p.totals[epoch] != nil {
+			sums.merge(&s.key, newFlowSum(p.totals[epoch], 0, EndOfInterval))
+		}
+	}
+	return sums
+}
+
+// TestGapsOfRandomFlows sends the packets of a flow through several CPUs, out of
+// order, with parts that end or are evicted and intervals that end anywhere: the
+// reported loss never exceeds the real loss, and in the end they are equal.
+func TestGapsOfRandomFlows(t *testing.T) {
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(7, seed))
+		cpus, depth, loss := 1+r.IntN(6), r.IntN(60), []float64{0, 0, 0.01, 0.2}[r.IntN(4)]
+		list, lost := delivery.Packets(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
+		g := NewGaps()
+		s := &simulated{epoch: 1, now: newFlowTime().ticks, parts: map[int]*simulatedPart{}}
+		s.key.Role, s.key.Type, s.key.FlowId = uint8(model.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
+		packets, missing, at := uint64(0), uint64(0), 0
+		evicting, interval := r.IntN(2)*r.IntN(100), 1+r.IntN(len(list))
+		step := func(until int) {
+			for ; at < min(until, len(list)); at++ {
+				s.add(list[at])
+				if list[at].Ends || evicting > 0 && r.IntN(evicting) == 0 {
+					packets += s.handOver(g, list[at].CPU)
+				}
+			}
+		}
+		for at < len(list) || len(s.sums(s.epoch).order) > 0 || len(g.held) > 0 {
+			step(at + 1 + r.IntN(interval))
+			ended := s.epoch
+			s.epoch++
+			sums := s.sums(ended)
+			for _, p := range s.parts {
+				delete(p.totals, ended)
+			}
+			g.take(ended, sums)
+			var next *flowSums
+			if g.lacks(sums) {
+				step(at + 2*depth + 2) // packets still on their way
+				next = s.sums(s.epoch)
+				g.look(next)
+			}
+			for key, sum := range sums.by {
+				n, known := g.settle(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
+				packets, missing = packets+sum.totals.Packets, missing+uint64(n)
+				if most := lostBelow(lost, sum.totals.Highest); !known || missing > most {
+					t.Fatalf("seed %d, interval %d: %d missing, known %v; %d were lost", seed, ended, missing, known, most)
+				}
+			}
+			g.forget(ended)
+		}
+		if packets != uint64(len(list)) || missing != uint64(len(lost)) {
+			t.Fatalf("seed %d: %d packets reported of %d, %d missing, %d were lost", seed, packets, len(list), missing, len(lost))
+		}
+	}
+}
+
+// part is a flow's part in an interval, with its first and last number.
+func part(epoch, lowest, highest, numbers uint32, change ...func(*bpf.ABIFlowTotals)) *flowSum {
+	now := uint32(newFlowTime().ticks)
+	t := &bpf.ABIFlowTotals{Packets: uint64(numbers), Numbers: numbers, Lowest: lowest, Highest: highest, Epoch: epoch, First: now, Last: now}
+	for _, c := range change {
+		c(t)
+	}
+	return newFlowSum(t, 0, EndOfInterval)
+}
+
+// TestGapsThatCannotBeKnown covers the reasons why missing numbers can be
+// unknown: this is reported for a flow that lacks numbers, and not for one that
+// does not.
+func TestGapsThatCannotBeKnown(t *testing.T) {
+	never := func(_, _ flowTicks) bool { return false }
+	anew := func(t *bpf.ABIFlowTotals) { t.Restarted = 1 }
+	type told struct {
+		missing uint32
+		known   bool
+	}
+	for _, test := range []struct {
+		name  string
+		do    func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums)
+		other func(since, now flowTicks) bool
+		want  told
+	}{
+		{"lost", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, told{3, true}},
+		{"uncounted before", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			g.Distrust()
+			sums.merge(&key, part(1, 0, 9, 7))
+		}, never, told{0, false}},
+		{"uncounted before, nothing missing", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			g.Distrust()
+			sums.merge(&key, part(1, 0, 9, 10))
+		}, never, told{0, true}},
+		{"no place in the table", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
+			func(_, _ flowTicks) bool { return true }, told{0, false}},
+		{"another flow has the Flow-ID", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7))
+			key.SourcePort++
+			sums.merge(&key, part(1, 2, 5, 3))
+		}, never, told{0, false}},
+		{"another flow has another Flow-ID", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7))
+			key.FlowId++
+			sums.merge(&key, part(1, 2, 5, 3))
+		}, never, told{3, true}},
+		{"another flow had the Flow-ID long ago", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			other := key
+			other.SourcePort++
+			long := func(t *bpf.ABIFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
+			g.note(&other, &part(1, 2, 5, 3, long).totals)
+			sums.merge(&key, part(1, 0, 9, 7))
+		}, never, told{3, true}},
+		{"anew on one CPU of two", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 50_000, 50_009, 5))
+			sums.merge(&key, part(1, 3, 9, 7, anew))
+		}, never, told{0, false}},
+		{"anew on one CPU", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, told{2, true}},
+		{"far apart on two CPUs", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 50_000, 50_009, 10))
+			sums.merge(&key, part(1, 0, 9, 10))
+		}, never, told{0, false}},
+		{"strays", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7, func(t *bpf.ABIFlowTotals) { t.Strays = 2 }))
+		}, never, told{1, true}},
+		{"the node that numbers", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
+			key.Role = uint8(model.RoleEncapsulating)
+			sums.merge(&key, part(1, 0, 9, 7))
+		}, never, told{0, true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g, sums := NewGaps(), newFlowSums()
+			key := bpf.ABIFlowKey{Role: uint8(model.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+			test.do(g, key, sums)
+			g.take(1, sums)
+			first := sums.order[0]
+			missing, known := g.settle(&first, sums.by[first], nil, test.other)
+			if got := (told{missing, known}); got != test.want {
+				t.Errorf("%+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestGapsAreBounded has more flows than are kept and held: memory does not grow,
+// and no loss is invented for a flow that was not kept.
+func TestGapsAreBounded(t *testing.T) {
+	g := NewGaps()
+	key := func(i uint32) bpf.ABIFlowKey {
+		return bpf.ABIFlowKey{Role: uint8(model.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+	}
+	unsure := 0
+	for i := range uint32(3 * leastKept) {
+		k := key(i)
+		if g.hand(&k, part(1, 0, 2, 2)) == partUnsure {
+			unsure++
+		}
+	}
+	if len(g.held) != leastKept || unsure != 2*leastKept || len(g.streams) > leastKept {
+		t.Errorf("%d held, %d not, %d streams", len(g.held), unsure, len(g.streams))
+	}
+	for epoch := uint32(1); epoch < 4; epoch++ {
+		sums := newFlowSums()
+		for i := range uint32(3 * leastKept) {
+			k := key(i)
+			sums.merge(&k, part(epoch, epoch*10, epoch*10+9, 10))
+		}
+		g.take(epoch, sums)
+		for _, k := range sums.order {
+			if n, _ := g.settle(&k, sums.by[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
+				t.Fatalf("interval %d, flow %d: %d missing", epoch, k.FlowId, n)
+			}
+		}
+		g.forget(epoch)
+	}
+	if len(g.held) > 0 || len(g.numbers) > leastKept || len(g.streams) > leastKept {
+		t.Errorf("%d held, %d flows, %d streams", len(g.held), len(g.numbers), len(g.streams))
+	}
+	g.forget(4 + numbersKept)
+	if len(g.numbers)+len(g.streams) > 0 {
+		t.Errorf("%d flows and %d streams are kept for ever", len(g.numbers), len(g.streams))
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/flows"
+	"github.com/waymark-net/waymark/internal/datapath/rings"
+)
+
+// SetRecordsWanted sets whether records have a reader. Without one, none is
+// written and none counts as lost; a new data plane starts without.
+func (d *Datapath) SetRecordsWanted(wanted bool) error {
+	var before uint32
+	if err := d.shared[bpf.MapRecordsWanted].Lookup(uint32(0), &before); err != nil {
+		return fmt.Errorf("read whether records are wanted: %w", err)
+	}
+	if err := setRecordsWanted(d.shared[bpf.MapRecordsWanted], wanted); err != nil {
+		return err
+	}
+	if wanted && before == 0 {
+		d.gaps.Distrust() // flows were not counted
+	}
+	d.demand.Set(wanted)
+	return nil
+}
+
+// ReadThrough waits until everything that programs have written is read; false
+// means that there is no reader, or that it is too slow.
+func (d *Datapath) ReadThrough() bool { return d.reading.ReadThrough() }
+
+func setRecordsWanted(m *ebpf.Map, wanted bool) error {
+	if err := m.Put(uint32(0), uint32(bpf.Boolean(wanted))); err != nil {
+		return fmt.Errorf("say whether records are wanted: %w", err)
+	}
+	return nil
+}
+
+// taiOffset is the TAI − UTC that the programs were last given.
+func (d *Datapath) taiOffset() time.Duration {
+	var clock bpf.ABIClockState
+	if err := d.shared[bpf.MapClock].Lookup(uint32(0), &clock); err != nil {
+		return 0
+	}
+	return time.Duration(clock.TaiOffset)
+}
+
+// ReadSamples passes on what programs write until the context ends. Samples of
+// one kind and CPU come in order. While records are not wanted, it reads what is left, and
+// then stops polling.
+func (d *Datapath) ReadSamples(ctx context.Context, to rings.Samples) error {
+	all, err := rings.Open(d.shared[bpf.MapRecords], &d.cards)
+	if err != nil {
+		return err
+	}
+	defer rings.Close(all)
+	defer d.reading.Watch(all)()
+	return rings.Read(ctx, all, d.demand, d.taiOffset, d.taking(to))
+}
+
+// ReadWaiting passes on what programs have written and ReadSamples has not read,
+// including what they are writing now. It is for the end, after ReadSamples has
+// returned and records are no longer wanted.
+func (d *Datapath) ReadWaiting(to rings.Samples) error {
+	all, err := rings.Open(d.shared[bpf.MapRecords], &d.cards)
+	if err != nil {
+		return err
+	}
+	defer rings.Close(all)
+	time.Sleep(flows.Settling)
+	return rings.ReadWaiting(all, d.taiOffset(), d.taking(to))
+}
+
+func (d *Datapath) taking(to rings.Samples) rings.Taker {
+	return rings.Taker{
+		Sample:    func(sample []byte, offset time.Duration) { to.Take(sample, offset, d.flowTable) },
+		Postcards: to.Postcards,
+	}
+}
