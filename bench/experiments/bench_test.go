@@ -146,7 +146,7 @@ func inTurns(list []*harness.Variant) []*harness.Variant {
 
 // mostVariants is how many variants of an experiment the test runs, about. `make bench` runs
 // all.
-const mostVariants = 24
+const mostVariants = 10
 
 // fewer returns every n-th variant of many.
 func fewer(list []*harness.Variant) (kept []*harness.Variant) {
