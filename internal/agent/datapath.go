@@ -19,7 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -38,7 +38,7 @@ type Datapath interface {
 	ReadWaiting(datapath.Samples) error
 	ReadThrough() bool
 	CollectFlows(func(datapath.Flow)) error
-	CollectEdges(func(datapath.EdgeFlow)) (left e2e.Totals, err error)
+	CollectEdges(func(datapath.EdgeFlow)) (left edgetoedge.Totals, err error)
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
 	Coverage() *coverage.Log

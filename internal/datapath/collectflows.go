@@ -8,7 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/flows"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -89,7 +89,7 @@ func (d *Datapath) countAs(next *counting, attached bool) {
 // the next, and passes on what was counted in the one that ended: of each flow that the
 // table holds, also of those without packets. It returns the sum of what was counted of flows
 // that had given way to others by then. Without a table there are none.
-func (d *Datapath) CollectEdges(each func(flows.EdgeFlow)) (left e2e.Totals, err error) {
+func (d *Datapath) CollectEdges(each func(flows.EdgeFlow)) (left edgetoedge.Totals, err error) {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
 	table := d.tables.maps[bpf.MapE2EFlows]

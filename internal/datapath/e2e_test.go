@@ -8,7 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/flows"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -151,16 +151,16 @@ func numbersUpTo(n uint32) []uint32 {
 
 // compareEdges compares what the programs have counted of flows with what the reference
 // node has.
-func (p *programs) compareEdges(t testing.TB, want map[e2e.Key]*e2e.Flow) {
+func (p *programs) compareEdges(t testing.TB, want map[edgetoedge.Key]*edgetoedge.Flow) {
 	t.Helper()
-	expected := make(map[e2e.Key]e2e.Totals)
+	expected := make(map[edgetoedge.Key]edgetoedge.Totals)
 	for key, flow := range want {
 		expected[key] = flow.Totals
 	}
-	got := make(map[e2e.Key]e2e.Totals)
+	got := make(map[edgetoedge.Key]edgetoedge.Totals)
 	if m, ok := p.maps[bpf.MapE2EFlows]; ok && m.MaxEntries() > 1 {
 		left, err := flows.ReadEdges(m, 0, func(f flows.EdgeFlow) { got[f.Key] = f.Totals })
-		if err != nil || left != (e2e.Totals{}) {
+		if err != nil || left != (edgetoedge.Totals{}) {
 			t.Fatalf("%+v is left of other flows, %v", left, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/flows"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
@@ -143,9 +143,9 @@ func pairOf(t testing.TB, kind ioam.EdgeToEdgeType, tunnel, trace bool) edgePair
 	}
 }
 
-func (p edgePair) flows(t testing.TB) map[e2e.Key]e2e.Totals {
+func (p edgePair) flows(t testing.TB) map[edgetoedge.Key]edgetoedge.Totals {
 	t.Helper()
-	all := make(map[e2e.Key]e2e.Totals)
+	all := make(map[edgetoedge.Key]edgetoedge.Totals)
 	if _, err := flows.ReadEdges(p.last.maps[bpf.MapE2EFlows], 0, func(f flows.EdgeFlow) { all[f.Key] = f.Totals }); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestEdgeToEdgeOfPath(t *testing.T) {
 				if len(got) != len(sent) {
 					t.Fatalf("%v: %d flows: %+v", program.Type(), len(got), got)
 				}
-				want := e2e.Totals{Packets: packets - 3 + 2, Expected: packets, Unique: packets - 3, Duplicates: 2, Reordered: 1}
+				want := edgetoedge.Totals{Packets: packets - 3 + 2, Expected: packets, Unique: packets - 3, Duplicates: 2, Reordered: 1}
 				if c.kind.Has(ioam.EdgeToEdgeTimestampSeconds) {
 					want.Delays, want.DelayMin, want.DelayMax = want.Packets, 3*time.Millisecond, 3*time.Millisecond
 					want.DelaySum = 3 * time.Millisecond * time.Duration(want.Packets)
@@ -297,7 +297,7 @@ func TestEdgesEvicted(t *testing.T) {
 		t.Errorf("%d flows are measured and %d gave way to others, of %d", len(held), gone, list)
 	}
 	for key, totals := range held {
-		if totals != (e2e.Totals{Packets: 2, Expected: 2, Unique: 2}) {
+		if totals != (edgetoedge.Totals{Packets: 2, Expected: 2, Unique: 2}) {
 			t.Fatalf("%+v: %+v", key, totals)
 		}
 	}
@@ -330,9 +330,9 @@ func TestEdgesLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check := func(epoch uint32, sent uint32) (left e2e.Totals) {
+	check := func(epoch uint32, sent uint32) (left edgetoedge.Totals) {
 		t.Helper()
-		var sum e2e.Totals
+		var sum edgetoedge.Totals
 		left, err := flows.ReadEdges(table, epoch, func(f flows.EdgeFlow) {
 			sum.Packets, sum.Expected, sum.Unique, sum.Duplicates = sum.Packets+f.Packets, sum.Expected+f.Expected, sum.Unique+f.Unique, sum.Duplicates+f.Duplicates
 		})
@@ -340,7 +340,7 @@ func TestEdgesLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := uint64(sent)
-		want := e2e.Totals{Packets: 4 * n, Expected: 2 * n, Unique: 2 * n, Duplicates: 2 * n}
+		want := edgetoedge.Totals{Packets: 4 * n, Expected: 2 * n, Unique: 2 * n, Duplicates: 2 * n}
 		if sum.Packets += left.Packets; sum.Packets != want.Packets || sum.Expected+left.Expected != want.Expected || sum.Unique+left.Unique != want.Unique || sum.Duplicates+left.Duplicates != want.Duplicates {
 			t.Errorf("interval %d: %+v, of these left %+v; want %+v", epoch, sum, left, want)
 		}
@@ -360,7 +360,7 @@ func TestEdgesLeft(t *testing.T) {
 	begin(3)
 	check(2, list/2)
 	begin(4)
-	if left := check(3, 0); left != (e2e.Totals{}) {
+	if left := check(3, 0); left != (edgetoedge.Totals{}) {
 		t.Errorf("an interval without packets: %+v", left)
 	}
 	// Flows of the interval before leave, and after them others, with counts of older intervals.
@@ -388,7 +388,7 @@ func TestEdgesBeginAgain(t *testing.T) {
 			run(t, p.last.xdp, frame, 0)
 		}
 	}
-	wants := map[uint32]e2e.Totals{
+	wants := map[uint32]edgetoedge.Totals{
 		1: {Packets: 3010, Expected: 3010, Unique: 3010, Late: 1, Restarts: 1},
 		2: {Packets: 60, Expected: 60, Unique: 60, Duplicates: 1, Restarts: 1}, // within the window
 	}

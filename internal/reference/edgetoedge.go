@@ -7,7 +7,7 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -149,10 +149,10 @@ func (n *Node) measure(f Frame, d destination, ip []byte, outer *packet) (outcom
 		key := edgeKey(o.EdgeToEdge, p, outer)
 		flow, ok := n.edges[key]
 		if !ok {
-			flow = &e2e.Flow{}
+			flow = &edgetoedge.Flow{}
 			n.edges[key] = flow
 		}
-		delay, known := e2e.Delay(o.EdgeToEdge, n.config.TimestampFormat, f.Time, n.TAIOffset)
+		delay, known := edgetoedge.Delay(o.EdgeToEdge, n.config.TimestampFormat, f.Time, n.TAIOffset)
 		flow.Add(o.EdgeToEdge, delay, known)
 	}
 	return outcomes
@@ -160,21 +160,21 @@ func (n *Node) measure(f Frame, d destination, ip []byte, outer *packet) (outcom
 
 // edgeKey is what the packets have in common with one that share its numbers. Undefined
 // bits of the type are ignored (RFC 9197 §4.6).
-func edgeKey(o ioam.EdgeToEdge, p packet, outer *packet) e2e.Key {
+func edgeKey(o ioam.EdgeToEdge, p packet, outer *packet) edgetoedge.Key {
 	const defined = ioam.EdgeToEdgeSequence64 | ioam.EdgeToEdgeSequence32 | ioam.EdgeToEdgeTimestampSeconds | ioam.EdgeToEdgeTimestampFraction
-	key := e2e.Key{
+	key := edgetoedge.Key{
 		Namespace: o.Namespace, Type: o.Type & defined,
 		Source: netip.AddrFrom16(p.source()), Destination: netip.AddrFrom16(p.destination()), FlowLabel: p.flowLabel(),
 	}
 	if outer != nil {
-		key.Tunnel = e2e.TunnelHash(outer.source(), outer.destination())
+		key.Tunnel = edgetoedge.TunnelHash(outer.source(), outer.destination())
 	}
 	return key
 }
 
 // Edges are the flows whose Edge-to-Edge options have ended at this node. They belong to
 // the node.
-func (n *Node) Edges() map[e2e.Key]*e2e.Flow { return n.edges }
+func (n *Node) Edges() map[edgetoedge.Key]*edgetoedge.Flow { return n.edges }
 
 // edgeToEdge is the option to insert, with the next number of its flow. In the header of a
 // tunnel, outer has its addresses.

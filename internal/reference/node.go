@@ -5,7 +5,7 @@ package reference
 import (
 	"slices"
 
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -129,13 +129,13 @@ type Node struct {
 	batches            map[model.IfIndex]uint64 // packets that left by each interface since the last batch was complete
 	budgets            []budget                 // of each encapsulation
 	flowKeys           [flowWords]uint64
-	sequences          map[numberedFlow]uint32     // the next Sequence Number of each flow
-	learned            map[[16]byte]learnedMTU     // by destination
-	proofNumbers       map[ioam.NamespaceID]uint64 // of the next packet that gets a proof
-	accepted           map[uint64]*accepted        // by profile
-	edgeNumbers        map[e2e.Key]uint64          // the next number of each flow from edge to edge
-	edges              map[e2e.Key]*e2e.Flow       // those that are measured here
-	asked              []uint64                    // packets of each encapsulation that might get the Loopback flag
+	sequences          map[numberedFlow]uint32             // the next Sequence Number of each flow
+	learned            map[[16]byte]learnedMTU             // by destination
+	proofNumbers       map[ioam.NamespaceID]uint64         // of the next packet that gets a proof
+	accepted           map[uint64]*accepted                // by profile
+	edgeNumbers        map[edgetoedge.Key]uint64           // the next number of each flow from edge to edge
+	edges              map[edgetoedge.Key]*edgetoedge.Flow // those that are measured here
+	asked              []uint64                            // packets of each encapsulation that might get the Loopback flag
 }
 
 // NewNode returns a node with a configuration that [NodeConfig.Validate] accepts.
@@ -164,8 +164,8 @@ func NewNode(config model.NodeConfig) (*Node, error) {
 		learned:        make(map[[16]byte]learnedMTU),
 		proofNumbers:   make(map[ioam.NamespaceID]uint64),
 		accepted:       make(map[uint64]*accepted),
-		edgeNumbers:    make(map[e2e.Key]uint64),
-		edges:          make(map[e2e.Key]*e2e.Flow),
+		edgeNumbers:    make(map[edgetoedge.Key]uint64),
+		edges:          make(map[edgetoedge.Key]*edgetoedge.Flow),
 		asked:          make([]uint64, len(config.Encapsulations)),
 	}
 	for i := range config.Interfaces {

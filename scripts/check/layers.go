@@ -31,13 +31,13 @@ var layers = map[string]string{
 	"internal/ipv6":       "ioam",
 	"internal/pot":        "internal/secretfile",
 	"internal/model":      "ioam srv6 internal/ipv6 internal/loss internal/pot",
-	"internal/reference":  "ioam internal/e2e internal/ipv6 internal/model internal/pot",
+	"internal/reference":  "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
 	"internal/secretfile": "",
 	"internal/inputfile":  "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
-	"internal/datapath":     "ioam internal/coverage internal/datapath/... internal/e2e internal/kernelclock internal/loss internal/model internal/netlinkattr",
+	"internal/datapath":     "ioam internal/coverage internal/datapath/... internal/edgetoedge internal/kernelclock internal/loss internal/model internal/netlinkattr",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -51,7 +51,7 @@ var layers = map[string]string{
 	"internal/datapath/undo":    "",
 	"internal/datapath/attach":  "internal/datapath/undo internal/model",
 	"internal/datapath/compile": "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
-	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/e2e internal/kernelclock internal/model",
+	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
 	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
 	"internal/datapath/rings":   "ioam internal/datapath/bpf internal/datapath/flows internal/model",
@@ -60,9 +60,9 @@ var layers = map[string]string{
 	"internal/hookwatch": "internal/model",
 
 	// Arithmetic of measurements: no clock, no input, no output.
-	"internal/delay": "",
-	"internal/e2e":   "ioam",
-	"internal/loss":  "internal/delay",
+	"internal/delay":      "",
+	"internal/edgetoedge": "ioam",
+	"internal/loss":       "internal/delay",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -113,10 +113,10 @@ var layers = map[string]string{
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
-	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/e2e internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
+	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/reference internal/sink",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
-	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/e2e internal/health " +
+	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
 		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
 	"internal/instant":    "",
 	"internal/metrics":    "",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Counts the packets of flows by their Edge-to-Edge options (internal/e2e does the same). */
+/* Counts the packets of flows by their Edge-to-Edge options (internal/edgetoedge does the same). */
 #ifndef WAYMARK_OPTION_E2E_MEASURE_H
 #define WAYMARK_OPTION_E2E_MEASURE_H
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -41,7 +41,7 @@ type Datapath struct {
 	Broken       chan error
 	Flows        atomic.Int64                        // of each interval
 	Edges        atomic.Pointer[[]datapath.EdgeFlow] // of the next interval alone
-	EdgesLeft    atomic.Pointer[e2e.Totals]          // the same
+	EdgesLeft    atomic.Pointer[edgetoedge.Totals]   // the same
 	LostPackets  atomic.Uint64                       // of each measured flow's FlowPackets
 	CountedSince atomic.Uint64                       // the first block that measured flows were counted in as a whole
 }
@@ -118,7 +118,7 @@ func (d *Datapath) CollectFlows(each func(datapath.Flow)) error {
 	return nil
 }
 
-func (d *Datapath) CollectEdges(each func(datapath.EdgeFlow)) (left e2e.Totals, err error) {
+func (d *Datapath) CollectEdges(each func(datapath.EdgeFlow)) (left edgetoedge.Totals, err error) {
 	if t := d.EdgesLeft.Swap(nil); t != nil {
 		left = *t
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/kernelevents"
 	"github.com/waymark-net/waymark/ioam"
@@ -45,7 +45,7 @@ type Datapath interface {
 	ReadWaiting(datapath.Samples) error
 	ReadThrough() bool
 	CollectFlows(func(datapath.Flow)) error
-	CollectEdges(func(datapath.EdgeFlow)) (left e2e.Totals, err error)
+	CollectEdges(func(datapath.EdgeFlow)) (left edgetoedge.Totals, err error)
 	SetRecordsWanted(bool) error
 	SetTAIOffset(time.Duration) error
 	FollowClock() error

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -26,12 +26,12 @@ type Edges struct {
 	known   Gaps
 
 	mu     sync.Mutex // guards what follows
-	losses e2e.Losses
-	sums   e2e.Totals
+	losses edgetoedge.Losses
+	sums   edgetoedge.Totals
 	lost   uint64
-	unsure uint64     // numbers that are missing, of which it is not known whether their packets were lost
-	left   e2e.Totals // of flows that had given way to others when the last interval ended
-	leftIn uint64     // packets of all such flows
+	unsure uint64            // numbers that are missing, of which it is not known whether their packets were lost
+	left   edgetoedge.Totals // of flows that had given way to others when the last interval ended
+	leftIn uint64            // packets of all such flows
 }
 
 // NewEdges makes the service; gaps tell of which losses nothing is known.
@@ -77,7 +77,7 @@ func (e *Edges) end() {
 	}
 }
 
-func (e *Edges) add(t e2e.Totals, lost uint64, unseen bool) {
+func (e *Edges) add(t edgetoedge.Totals, lost uint64, unseen bool) {
 	e.sums.Packets += t.Packets
 	e.sums.Duplicates += t.Duplicates
 	e.sums.Reordered += t.Reordered

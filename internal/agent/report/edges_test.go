@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/coverage"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
@@ -22,10 +22,10 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-func edgeFlow(kind uint16, t e2e.Totals) datapath.EdgeFlow {
+func edgeFlow(kind uint16, t edgetoedge.Totals) datapath.EdgeFlow {
 	at := time.Date(2026, 11, 21, 5, 21, 0, 0, time.UTC)
 	return datapath.EdgeFlow{
-		Key:    e2e.Key{Namespace: 300, Type: 0x4000, Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), FlowLabel: uint32(kind)},
+		Key:    edgetoedge.Key{Namespace: 300, Type: 0x4000, Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), FlowLabel: uint32(kind)},
 		Totals: t, First: at.Add(-5 * time.Second), Last: at,
 	}
 }
@@ -41,18 +41,18 @@ func TestEdgesOfAnInterval(t *testing.T) {
 		h.Datapath.Edges.Store(&list)
 		x.end()
 	}
-	collect(edgeFlow(1, e2e.Totals{Packets: 12, Expected: 10, Unique: 9, Duplicates: 2, Reordered: 3, Late: 1, Restarts: 1}),
-		edgeFlow(2, e2e.Totals{Packets: 5, Expected: 5, Unique: 5}))
-	collect(edgeFlow(1, e2e.Totals{Packets: 1, Expected: 0, Unique: 1}), edgeFlow(2, e2e.Totals{})) // it was late
+	collect(edgeFlow(1, edgetoedge.Totals{Packets: 12, Expected: 10, Unique: 9, Duplicates: 2, Reordered: 3, Late: 1, Restarts: 1}),
+		edgeFlow(2, edgetoedge.Totals{Packets: 5, Expected: 5, Unique: 5}))
+	collect(edgeFlow(1, edgetoedge.Totals{Packets: 1, Expected: 0, Unique: 1}), edgeFlow(2, edgetoedge.Totals{})) // it was late
 	if h.Warned(health.EdgeFlowsLeft) {
 		t.Error("a warning before a flow has left")
 	}
-	h.Datapath.EdgesLeft.Store(&e2e.Totals{Packets: 20, Expected: 18, Unique: 15, Duplicates: 5, Reordered: 1})
-	collect(edgeFlow(1, e2e.Totals{}), edgeFlow(2, e2e.Totals{}))
+	h.Datapath.EdgesLeft.Store(&edgetoedge.Totals{Packets: 20, Expected: 18, Unique: 15, Duplicates: 5, Reordered: 1})
+	collect(edgeFlow(1, edgetoedge.Totals{}), edgeFlow(2, edgetoedge.Totals{}))
 	if !h.Warned(health.EdgeFlowsLeft) {
 		t.Error("no warning of flows that have left")
 	}
-	collect(edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, e2e.Totals{}))
+	collect(edgeFlow(1, edgetoedge.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, edgetoedge.Totals{}))
 	for i, want := range [][3]uint64{{1, 12, 1}, {2, 5, 0}, {1, 1, 0}, {1, 8, 1}} { // flow, packets, lost
 		r := receiveEdgeFlow(t, lines)
 		if got := [3]uint64{uint64(r.FlowLabel), r.Packets, r.Lost.Value}; got != want {
@@ -84,7 +84,7 @@ func TestLossesBesideGaps(t *testing.T) {
 	x := h.edges
 	lines := agenttest.Observe(t, h.Client, api.RecordFilter{})
 	flows := func() {
-		h.Datapath.Edges.Store(&[]datapath.EdgeFlow{edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, e2e.Totals{Packets: 4, Expected: 4, Unique: 4})})
+		h.Datapath.Edges.Store(&[]datapath.EdgeFlow{edgeFlow(1, edgetoedge.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, edgetoedge.Totals{Packets: 4, Expected: 4, Unique: 4})})
 		x.end()
 	}
 	flows()
@@ -131,7 +131,7 @@ func receiveEdgeFlow(t *testing.T, lines <-chan string) *record.EdgeFlow {
 }
 
 func TestEdgeFlowRecord(t *testing.T) {
-	f := edgeFlow(1, e2e.Totals{Packets: 3, Expected: 4, Unique: 3, Delays: 2, DelaySum: 30, DelayMin: -10, DelayMax: 40})
+	f := edgeFlow(1, edgetoedge.Totals{Packets: 3, Expected: 4, Unique: 3, Delays: 2, DelaySum: 30, DelayMin: -10, DelayMax: 40})
 	r := newEdgeFlow(f, 1, instant.Of(f.Last), "aramis")
 	if r.Lost.Value != 1 || !r.Lost.Valid || r.Delay == nil || r.Delay.Min != -10 || r.Delay.Max != 40 || r.Delay.Sum != 30 || r.Delay.Count != 2 || r.Packets != 3 {
 		t.Errorf("%+v", r)

@@ -11,15 +11,15 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
-	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // EdgeFlow is what was counted in an interval of a flow whose Edge-to-Edge options end
 // at this node (RFC 9197 §4.6).
 type EdgeFlow struct {
-	e2e.Key
-	e2e.Totals
+	edgetoedge.Key
+	edgetoedge.Totals
 	First, Last time.Time // of the interval's packets, UTC, to the precision of the kernel's tick; zero without packets
 }
 
@@ -43,7 +43,7 @@ func KeyEdges(clock *ebpf.Map) error {
 
 // CollectEdges ends the interval of the flows in a table, starts the next, and passes on what
 // was counted in the one that ended.
-func CollectEdges(table, clock *ebpf.Map, each func(EdgeFlow)) (left e2e.Totals, err error) {
+func CollectEdges(table, clock *ebpf.Map, each func(EdgeFlow)) (left edgetoedge.Totals, err error) {
 	var interval bpf.ABIE2eClock
 	if err := clock.Lookup(uint32(0), &interval); err != nil {
 		return left, fmt.Errorf("read the interval of measured flows: %w", err)
@@ -62,7 +62,7 @@ const edgeBatch = 128
 
 // ReadEdges passes on what an interval has counted, and adds up what it has of flows that have
 // left. Each set is read under its lock.
-func ReadEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) (left e2e.Totals, err error) {
+func ReadEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) (left edgetoedge.Totals, err error) {
 	keys, sets := make([]uint32, edgeBatch), make([]bpf.ABIE2eFlowSet, edgeBatch)
 	now := newFlowTime()
 	var cursor ebpf.MapBatchCursor
@@ -85,7 +85,7 @@ func ReadEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) (left e2e.Tot
 	}
 }
 
-func addLeft(sum *e2e.Totals, l *bpf.ABIE2eLeft, epoch uint32) {
+func addLeft(sum *edgetoedge.Totals, l *bpf.ABIE2eLeft, epoch uint32) {
 	if l.Epoch != epoch {
 		return
 	}
@@ -100,7 +100,7 @@ func addLeft(sum *e2e.Totals, l *bpf.ABIE2eLeft, epoch uint32) {
 
 func decodeEdge(flow *bpf.ABIE2eFlow, epoch uint32, now flowTime) EdgeFlow {
 	key := &flow.Entry.Key
-	f := EdgeFlow{Key: e2e.Key{
+	f := EdgeFlow{Key: edgetoedge.Key{
 		Namespace: ioam.NamespaceID(key.Header >> 16), Type: ioam.EdgeToEdgeType(key.Header),
 		Source: bpf.AddressOf(key.Source), Destination: bpf.AddressOf(key.Destination), FlowLabel: bpf.BigEndian32(key.FlowLabel), Tunnel: key.Tunnel,
 	}}
@@ -109,7 +109,7 @@ func decodeEdge(flow *bpf.ABIE2eFlow, epoch uint32, now flowTime) EdgeFlow {
 		return f
 	}
 	f.First, f.Last = now.of(t.First), now.of(t.Last)
-	f.Totals = e2e.Totals{
+	f.Totals = edgetoedge.Totals{
 		Packets: t.Packets, Expected: t.Expected, Unique: t.Unique, Duplicates: t.Duplicates, Reordered: t.Reordered,
 		Late: t.Late, Restarts: t.Restarts, Delays: t.Delays,
 		DelaySum: time.Duration(t.DelaySum), DelayMin: time.Duration(t.DelayMin), DelayMax: time.Duration(t.DelayMax),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package edgetoedge
 
 import (
 	"math/rand/v2"

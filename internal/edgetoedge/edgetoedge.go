@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e measures flows from edge to edge: it computes what became of the packets
+// Package edgetoedge measures flows from edge to edge: it computes what became of the packets
 // that an encapsulating node has numbered and stamped (RFC 9197 §4.6), from the numbers
 // that arrive at the decapsulating node. It has no clock, no input and no output. The BPF
 // programs compute the same (bpf/lib/option/e2e.h).
-package e2e
+package edgetoedge
 
 import (
 	"encoding/binary"
