@@ -256,13 +256,18 @@ func TestListsOfASession(t *testing.T) {
 	}
 }
 
-// tshark reads the messages without a complaint. It shows members of lists as it shows
-// values of the same elements.
+// tshark reads the messages without a complaint, and the list of records of one template:
+// its semantics, its template and its values. It shows the other two kinds as octets.
 func TestTsharkReadsLists(t *testing.T) {
 	messages, _ := withLists(t)
 	path := capture(t, messages...)
 	if lines := tshark.Run(t, path, "_ws.expert || _ws.malformed", "-e", "frame.number", "-e", "_ws.expert.message"); len(lines) > 0 {
 		t.Errorf("tshark complains: %q", lines)
+	}
+	lines := tshark.Run(t, path, "frame.number == 2", "-e", "cflow.subtemplate_semantic", "-e", "cflow.subtemplate_id", "-e", "cflow.if_name", "-e", "cflow.inputint", "-e", "cflow.protocol", "-e", "cflow.flow_id")
+	const want = "3\t300\teth0,eth0\t2,2\t\t7"
+	if len(lines) != 1 || lines[0] != want {
+		t.Errorf("tshark has %q, want %q", lines, want)
 	}
 }
 
@@ -281,6 +286,7 @@ func FuzzLists(f *testing.F) {
 	f.Add(craft.Hex(f, "03 012d 06 07 03 000e 0001 01 02"))
 	names, nested := listTemplates(f)
 	known := reader(f, names, nested)
+	values, records, several := fieldOf(f, "basicList"), fieldOf(f, "subTemplateList"), fieldOf(f, "subTemplateMultiList")
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		if len(octets) > 65535 {
 			return
@@ -291,22 +297,22 @@ func FuzzLists(f *testing.F) {
 				t.Errorf("%x, %v; want %x", b, err, octets)
 			}
 		}
-		if l, ok := known.Values(listValue(t, BasicList, octets)); ok {
-			var values [][]byte
+		if l, ok := known.Values(Value{&values, octets}); ok {
+			var each [][]byte
 			for v := range l.Values() {
-				values = append(values, v.Octets)
+				each = append(each, v.Octets)
 			}
-			if len(values) != l.Count || l.Count > len(octets) {
-				t.Fatalf("%d values, counted %d", len(values), l.Count)
+			if len(each) != l.Count || l.Count > len(octets) {
+				t.Fatalf("%d values, counted %d", len(each), l.Count)
 			}
-			if b, err := AppendBasicList(nil, l.Semantics, l.Field, values...); err != nil || len(b) <= len(octets) && !bytes.Equal(b, octets) && l.Field.Length != VariableLength {
+			if b, err := AppendBasicList(nil, l.Semantics, l.Field, each...); err != nil || len(b) <= len(octets) && !bytes.Equal(b, octets) && l.Field.Length != VariableLength {
 				t.Errorf("%x, %v; want %x", b, err, octets)
 			}
 		}
-		if l, ok := known.Records(listValue(t, SubTemplateList, octets)); ok && l.Template != nil {
+		if l, ok := known.Records(Value{&records, octets}); ok && l.Template != nil {
 			again(AppendSubTemplateList(nil, l.Semantics, l.Template, recordsOf(t, l)...))
 		}
-		if l, ok := known.Sets(listValue(t, SubTemplateMultiList, octets)); ok {
+		if l, ok := known.Sets(Value{&several, octets}); ok {
 			var sets []ListRecords
 			for _, set := range l.Sets {
 				if set.Template == nil {

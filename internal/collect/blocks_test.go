@@ -47,7 +47,8 @@ func (x *blockExporter) message(list ...*record.Block) []byte {
 	x.t.Helper()
 	x.messages.Start(nil)
 	for _, b := range list {
-		if err := x.encoding.Encode(x.encoding.Parts(b), 0, 0); err != nil {
+		x.encoding.Parts(b)
+		if err := x.encoding.Encode(b, 0, 0); err != nil {
 			x.t.Fatal(err)
 		}
 		if err := errors.Join(x.messages.Define(x.encoding.Layout.Template), x.messages.Add(x.encoding.Layout.Template, x.encoding.Octets)); err != nil {

@@ -284,6 +284,20 @@ func optional[V any](c codec[*V]) codec[*Field[V]] {
 	}
 }
 
+// optionalNumber is an optional unsigned integer.
+func optionalNumber[V unsigned]() codec[*Field[V]] {
+	c := optional(number[V]())
+	c.wire = wireOptionalUint[V]()
+	return c
+}
+
+// port is a port of a packet, absent when there is none.
+func port() codec[**uint16] {
+	c := pointer(number[uint16]())
+	c.wire = wirePort()
+	return c
+}
+
 // known is an optional number of which one value says "not available".
 func known[V unsigned](c codec[*V], none V) codec[*Field[V]] {
 	out := optional(c)

@@ -55,7 +55,7 @@ var flows = table[*Flow]{
 		ipfix(sectionHeader, "ioamNamespaceId"),
 	field("trace_type", "", meaningTraceType, func(f *Flow) *ioam.TraceType { return &f.TraceType }, word[ioam.TraceType]()).
 		ipfix(sectionHeader, "ioamTraceType"),
-	field("flow_id", "", meaningFlowID, func(f *Flow) *Field[uint32] { return &f.FlowID }, optional(number[uint32]())).
+	field("flow_id", "", meaningFlowID, func(f *Flow) *Field[uint32] { return &f.FlowID }, optionalNumber[uint32]()).
 		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
 	packetField((*Flow).packet, object(packetTable)),
 	field("packets", "packets", "Packets since the previous record of the flow; add them up.", func(f *Flow) *uint64 { return &f.Packets }, number[uint64]()).

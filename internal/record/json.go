@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -21,9 +22,11 @@ func AppendJSON(b []byte, r Record) []byte {
 	name := r.Kind()
 	b = append(append(append(b, `{"kind":"`...), name...), '"')
 	if k := kindNamed(name); k != nil {
-		w := jsonWriter{b}
-		k.rows.visit(&w, r)
-		b = w.b
+		w := jsonWriters.Get().(*jsonWriter)
+		w.b = b
+		k.rows.visit(w, r)
+		b, w.b = w.b, nil
+		jsonWriters.Put(w)
 	}
 	return append(b, '}')
 }
@@ -64,6 +67,9 @@ func Unmarshal(line []byte, r Record) error {
 
 // jsonWriter is the Visitor that writes JSON.
 type jsonWriter struct{ b []byte }
+
+// jsonWriters are used again, because each record needs one.
+var jsonWriters = sync.Pool{New: func() any { return new(jsonWriter) }}
 
 // begin writes what stands before a value.
 func (w *jsonWriter) begin(c *Column) {

@@ -66,7 +66,7 @@ func TestKernelTrace(t *testing.T) {
 		{empty, 0, "ioamHopIndex=0 ioamHopCount=0 ioamRecordSource=1 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=255 ioamNodeId=16777215 ioamTimestampSeconds=4294967295"},
 	} {
 		x := newTemplates(t)
-		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(tt.trace), tt.index, 9) })
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return encodePart(e, tt.trace, tt.index, 9) })
 		got := strings.Replace(strings.Join(said(t, x, tmpl, octets), " "), "2036-02-07T06:28:16Z", "1900-01-01", 1)
 		if want := saidTime + "ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 " + tt.want; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -83,7 +83,7 @@ func TestKernelTemplatesAreBounded(t *testing.T) {
 		r.TraceType = ioam.TraceType(n) << 12
 		r.Raw = []ioam.NodeData{{Type: r.TraceType, Bytes: make([]byte, 4*r.TraceType.NodeLen())}}
 		r.Nodes = r.Nodes[:1]
-		if err := e.Encode(e.Parts(r), 0, 1); err != nil {
+		if err := encodePart(e, r, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -89,7 +89,7 @@ type data interface {
 	known() *facts
 	fields() rows
 	compile(l *Layout, registry *ipfix.Registry, id ipfix.TemplateID) error
-	encode(e *Encoding, r any, index int, report uint32) error
+	encode(e *Encoding, r Record, index int, report uint32) error
 	read(r *Reading, record ipfix.DataRecord, beyond func(ipfix.Value)) any
 	timeOf(r any) instant.Time
 	faultOf(r any, in *Reading) Fault
@@ -103,7 +103,7 @@ type format[R any] struct {
 	table      table[R]
 	conditions func(R) conditions
 	encodable  func(R) error                              // why it is not
-	origin     func(R) origin                             // what its lasting fields are made from
+	lasting    func(R, *origin) bool                      // whether its lasting fields are made from an origin, which it sets
 	part       func(r R, of Record, index int, id uint32) // sets r to a part of a record; nil: R is the record
 	forget     func(R)                                    // empties a part
 
@@ -127,16 +127,20 @@ func (f *format[R]) compile(l *Layout, registry *ipfix.Registry, id ipfix.Templa
 	return nil
 }
 
-func (f *format[R]) encode(e *Encoding, r any, index int, report uint32) error {
+func (f *format[R]) encode(e *Encoding, r Record, index int, report uint32) error {
 	if f.part == nil {
-		return f.write(e, r.(R))
+		p, ok := r.(R)
+		if !ok {
+			return errNoPart
+		}
+		return f.write(e, p)
 	}
 	p, ok := e.part.(R)
 	if !ok {
 		p = f.empty()
 		e.part = p
 	}
-	f.part(p, r.(Record), index, report)
+	f.part(p, r, index, report)
 	defer f.forget(p) // keep no reference to the record
 	return f.write(e, p)
 }
@@ -153,18 +157,18 @@ func (f *format[R]) write(e *Encoding, p R) error {
 	l := e.Layout
 	steps := l.steps.([]step[R])
 	b := e.Octets[:0]
-	if f.origin == nil {
+	if f.lasting == nil {
 		e.Octets = follow(b, p, steps)
 		return nil
 	}
 	// The lasting fields may be those of the record before.
 	b = follow(b, p, steps[:l.from])
-	if of := f.origin(p); len(e.lasting) > 0 && of == e.last {
+	if f.lasting(p, &e.last) && len(e.lasting) > 0 {
 		b = append(b, e.lasting...)
 	} else {
 		at := len(b)
 		b = follow(b, p, steps[l.from:l.to])
-		e.lasting, e.last = append(e.lasting[:0], b[at:]...), of
+		e.lasting = append(e.lasting[:0], b[at:]...)
 	}
 	e.Octets = follow(b, p, steps[l.to:])
 	return nil

@@ -72,7 +72,7 @@ var kinds = []*kind{
 			counter: "postcards", counted: "All postcards, among them those that are counted below.", weight: weighsPacket,
 			variants: []variant{{"Postcard", ofPacket}},
 		},
-		table: postcards, conditions: (*Postcard).conditions, encodable: (*Postcard).encodable, origin: (*Postcard).origin,
+		table: postcards, conditions: (*Postcard).conditions, encodable: (*Postcard).encodable, lasting: (*Postcard).lasts,
 		empty:   func() *Postcard { return &Postcard{Option: ioam.IOAMDirectExport.String()} },
 		settled: (*Postcard).settle, time: func(p *Postcard) instant.Time { return p.Time }, complete: (*Postcard).complete,
 	}),

@@ -23,7 +23,7 @@ func TestMeasurementsAreRead(t *testing.T) {
 	none := func(v ipfix.Value) { t.Errorf("%v is out of range", v) }
 	same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	for _, n := range slices.Concat(goldenLosses(), goldenDelays(), goldenBlocks()) {
-		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(n.record), 0, 0) })
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return encodePart(e, n.record, 0, 0) })
 		reading := NewReading(tmpl, ipfix.EnterpriseExample)
 		read := reading.Read(ipfix.DataRecord{Template: tmpl, Octets: octets}, none)
 		kind := map[string]DataKind{KindLoss: DataLoss, KindDelay: DataDelay, KindBlock: DataBlock}[n.record.Kind()]
@@ -53,7 +53,7 @@ func TestMeasurementsAreRead(t *testing.T) {
 func TestSIDsInIPFIX(t *testing.T) {
 	x := newTemplates(t)
 	l := goldenLosses()[0].record.(*Loss)
-	tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(l), 0, 0) })
+	tmpl, octets := encoded(t, x, func(e *Encoding) error { return encodePart(e, l, 0, 0) })
 	var want []byte
 	for _, sid := range slices.Backward(l.SIDs) {
 		want = append(want, sid.AsSlice()...)
@@ -62,7 +62,7 @@ func TestSIDsInIPFIX(t *testing.T) {
 		t.Errorf("%x has no %x", octets, want)
 	}
 	l.SIDs = slices.Repeat(l.SIDs, 100) // more than an SRH may have
-	tmpl, octets = encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(l), 0, 0) })
+	tmpl, octets = encoded(t, x, func(e *Encoding) error { return encodePart(e, l, 0, 0) })
 	got := NewReading(tmpl, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: tmpl, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
 	if !slices.Equal(got.SIDs, l.SIDs[:maxSIDs]) {
 		t.Errorf("%d segments", len(got.SIDs))
@@ -97,7 +97,7 @@ func TestOnPathDelay(t *testing.T) {
 	} {
 		x, d := newTemplates(t), goldenDelays()[0].record.(*Delay)
 		tt.change(d)
-		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Encode(e.Parts(d), 0, 0) })
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return encodePart(e, d, 0, 0) })
 		if got := strings.Contains(strings.Join(said(t, x, tmpl, octets), " "), "pathDelayM"); got != tt.want {
 			t.Errorf("%+v: %v", d, got)
 		}

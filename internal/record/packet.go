@@ -36,9 +36,9 @@ var packetTable = table[*Packet]{
 		func(p *Packet) *ioam.NextHeader { return &p.NextHeader }, number[ioam.NextHeader]()).
 		ipfix(sectionEnds, "protocolIdentifier").when(packetKnown),
 	field("source_port", "", "Absent when the protocol has no ports, or they cannot be read.",
-		func(p *Packet) **uint16 { return &p.SourcePort }, pointer(number[uint16]())).
+		func(p *Packet) **uint16 { return &p.SourcePort }, port()).
 		ipfix(sectionPorts, "sourceTransportPort").when(packetPorts),
-	field("destination_port", "", "As `source_port`.", func(p *Packet) **uint16 { return &p.DestinationPort }, pointer(number[uint16]())).
+	field("destination_port", "", "As `source_port`.", func(p *Packet) **uint16 { return &p.DestinationPort }, port()).
 		ipfix(sectionPorts, "destinationTransportPort").when(packetPorts),
 	field("flow_label", "", "IPv6 flow label.", func(p *Packet) *uint32 { return &p.FlowLabel }, number[uint32]()).
 		ipfix(sectionEnds, "flowLabelIPv6").when(packetKnown),

@@ -97,9 +97,9 @@ var postcards = table[*Postcard]{
 	field("extension_flags", "", "Extension-Flags of the option: `0x80` is Flow-ID, `0x40` Sequence Number.",
 		func(p *Postcard) *Hex8 { return &p.ExtensionFlags }, hexadecimal[Hex8](2)).
 		ipfix(sectionHeader, "ioamExtensionFlags").lasting(),
-	field("flow_id", "", meaningFlowID, func(p *Postcard) *Field[uint32] { return &p.FlowID }, optional(number[uint32]())).
+	field("flow_id", "", meaningFlowID, func(p *Postcard) *Field[uint32] { return &p.FlowID }, optionalNumber[uint32]()).
 		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
-	field("sequence", "", meaningSequence, func(p *Postcard) *Field[uint32] { return &p.Sequence }, optional(number[uint32]())).
+	field("sequence", "", meaningSequence, func(p *Postcard) *Field[uint32] { return &p.Sequence }, optionalNumber[uint32]()).
 		ipfix(sectionHeader, "ioamDexSequenceNumber").when(sequenceThere),
 	packetField((*Postcard).packet, present(object(packetTable))),
 	withData(field("data", "", "The fields of the trace type: [node data](#node-data).", (*Postcard).measured, object(nodeTable)),
@@ -110,16 +110,22 @@ func (p *Postcard) packet() *Packet { return &p.Packet }
 
 // origin is what the lasting fields of a postcard are made from.
 type origin struct {
-	role            NodeRole
-	ingress, egress model.IfIndex
-	option          string
-	namespace       ioam.NamespaceID
-	kind            ioam.TraceType
-	flags           [2]Hex8
+	role              NodeRole
+	ingress, egress   model.IfIndex
+	option            string
+	namespace         ioam.NamespaceID
+	kind              ioam.TraceType
+	flags, extensions Hex8
 }
 
-func (p *Postcard) origin() origin {
-	return origin{p.Role, p.IngressIfIndex, p.EgressIfIndex, p.Option, p.Namespace, p.TraceType, [2]Hex8{p.Flags, p.ExtensionFlags}}
+// lasts reports whether the lasting fields are made from an origin, and sets it.
+func (p *Postcard) lasts(of *origin) bool {
+	if p.Role == of.role && p.IngressIfIndex == of.ingress && p.EgressIfIndex == of.egress && p.Namespace == of.namespace &&
+		p.TraceType == of.kind && p.Flags == of.flags && p.ExtensionFlags == of.extensions && p.Option == of.option {
+		return true
+	}
+	*of = origin{p.Role, p.IngressIfIndex, p.EgressIfIndex, p.Option, p.Namespace, p.TraceType, p.Flags, p.ExtensionFlags}
+	return false
 }
 
 // point is the interface at which packets are observed: at an encapsulating node, the

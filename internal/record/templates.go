@@ -124,36 +124,28 @@ type Encoding struct {
 // Encoding makes an Encoding.
 func (t *Templates) Encoding() *Encoding { return &Encoding{templates: t} }
 
-// Parts are the data records of IPFIX that a record is.
-type Parts struct {
-	Count  int  // 0: IPFIX has no records of the kind
-	Joined bool // they have a number in common
-
-	record Record
-	as     data
-}
-
-// Parts says which data records a record is.
-func (e *Encoding) Parts(r Record) Parts {
+// Parts is how many data records of IPFIX a record is, 0 if there are none of its kind, and
+// whether they have a number in common.
+func (e *Encoding) Parts(r Record) (count int, joined bool) {
 	if name := r.Kind(); e.kind == nil || e.kind.name != name {
 		e.kind = kindNamed(name)
 	}
 	switch {
 	case e.kind == nil || e.kind.data == nil:
-		return Parts{}
+		return 0, false
 	case e.kind.parts != nil:
-		return Parts{e.kind.parts(r), true, r, e.kind.data}
+		return e.kind.parts(r), true
 	}
-	return Parts{1, false, r, e.kind.data}
+	return 1, false
 }
 
-// Encode encodes one of the parts. By its number, a collector distinguishes the joined
-// parts of a record from those of others.
-func (e *Encoding) Encode(p Parts, index int, number uint32) error {
-	if index >= p.Count {
+// Encode encodes one of the parts of the record that Parts was last asked about. By its
+// number, a collector distinguishes the joined parts of a record from those of others.
+func (e *Encoding) Encode(r Record, index int, number uint32) error {
+	if e.kind == nil || e.kind.data == nil {
 		return errNoPart
 	}
-	return p.as.encode(e, p.record, index, number)
+	return e.kind.data.encode(e, r, index, number)
 }
 
 // errNoPart: only a mistake in a program can cause it.

@@ -243,6 +243,32 @@ func unset(octets []byte) bool {
 	return true
 }
 
+// wireOptionalUint is wireOptional of wireUint with one call less: every postcard has two.
+func wireOptionalUint[V unsigned]() wire[*Field[V]] {
+	w := wireOptional(wireUint[V]())
+	put := w.put
+	w.put = func(fields []ipfix.Field) step[*Field[V]] {
+		if fields[0].Length == 4 {
+			return func(b []byte, f *Field[V]) []byte { return binary.BigEndian.AppendUint32(b, uint32(f.Value)) }
+		}
+		return put(fields)
+	}
+	return w
+}
+
+// wirePort is wirePointer of wireUint with one call less.
+func wirePort() wire[**uint16] {
+	w := wirePointer(wireUint[uint16]())
+	put := w.put
+	w.put = func(fields []ipfix.Field) step[**uint16] {
+		if fields[0].Length == 2 {
+			return func(b []byte, p **uint16) []byte { return binary.BigEndian.AppendUint16(b, **p) }
+		}
+		return put(fields)
+	}
+	return w
+}
+
 func wireOptional[V any](w wire[*V]) (out wire[*Field[V]]) {
 	if w.put == nil {
 		return out

@@ -66,13 +66,13 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 	e := x.scratch.Get().(*encoding)
 	defer x.scratch.Put(e)
 	for _, r := range records {
-		parts := e.Parts(r)
+		count, joined := e.Parts(r)
 		var number uint32
-		if parts.Joined {
+		if joined {
 			number = x.report.Add(1)
 		}
-		for i := range parts.Count {
-			e.give(to, r, i, e.Encode(parts, i, number))
+		for i := range count {
+			e.give(to, r, i, e.Encode(r, i, number))
 		}
 		if len(e.batch.data) > batchLimit {
 			e.queue(to)
