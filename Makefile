@@ -10,8 +10,8 @@ MAKEFLAGS += --no-print-directory
 
 # Go, Rust and the network tools, for root shells and sudo whose PATH lacks them.
 export PATH := $(PATH):/usr/local/go/bin:$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
-# The version comes from `git describe` below; Go's own stamp fails in a
-# checkout that belongs to another user.
+# The version comes from the file VERSION and the commit; Go's own stamp fails
+# in a checkout that belongs to another user.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 VERSION = $(shell scripts/version.sh)
@@ -19,6 +19,7 @@ COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null
 BUILD := github.com/waymark-net/waymark/internal/commandline
 FUZZTIME ?= 30s
 NAMES ?=
+OTHERS ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
 # Packages whose goroutines share memory; -race finds nothing in the others.
@@ -53,10 +54,10 @@ bench: ## Run every benchmark briefly, in less than ten minutes (root)
 	$(MAKE) build
 	bin/waymark-bench run --short
 
-benchmarks: ## Run every benchmark in full, or those in NAMES, and write docs/benchmarks.md (root)
+benchmarks: ## Run every benchmark in full, or those in NAMES, and write docs/benchmarks.md from the results of this machine and commit (root)
 	scripts/setup.sh bench
 	$(MAKE) build
-	scripts/benchmarks.sh $(NAMES)
+	OTHERS='$(OTHERS)' scripts/benchmarks.sh $(NAMES)
 
 instructions: ## Write the table of verified instructions that make check compares programs with (root)
 	go run ./bench/cmd/waymark-bench instructions bench/instructions.txt

@@ -43,7 +43,7 @@ enum postcard_bound {
 	POSTCARD_HEAD = 2, /* entries in front of a CPU's postcards */
 };
 
-/* What packets of one flow have in common at a node (docs/data-plane.md, "Direct Export"). */
+/* What packets of one flow have in common at a node (docs/data-plane/direct-export.md#flows). */
 struct flow_key {
 	__u64 source[2];
 	__u64 destination[2];

@@ -78,7 +78,7 @@ struct {
 	__type(value, struct next_hop_set);
 } next_hops SEC(".maps");
 
-/* One entry, written by the agent alone, in its own memory: it beats often. Kept. */
+/* One entry, which only the agent writes, often, through mapped memory: a sign that it runs. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

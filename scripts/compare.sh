@@ -4,15 +4,9 @@
 # Usage: compare.sh COMMIT [--rounds N] NAME...
 #
 # Compares an older commit with this tree: builds its waymark-bench, and runs each named
-# benchmark with both programs in turns (waymark-bench compare). Saves the comparisons in
-# bench/comparisons/NAME-COMMIT.json, and writes docs/benchmarks.md and its pages from all
-# that is saved. Run it as root on an otherwise idle machine.
-#
-# A commit may have a patch of its benchmarks, scripts/compare/COMMIT.patch: that of
-# 2f9c85e also measures fast and forwarding on links with one queue, which that commit
-# cannot, if OLD_QUEUES=1 is in the environment. Packets are treated by unchanged programs.
+# benchmark with both programs in turns (waymark-bench compare), and prints what changed.
+# Run it as root on an otherwise idle machine.
 set -euo pipefail
-shopt -s nullglob
 cd "$(dirname "$0")/.."
 
 usage() {
@@ -40,20 +34,10 @@ fi
 work=$(mktemp -d)
 trap 'git worktree remove --force "$work/tree" 2>/dev/null || true; rm -rf "$work"' EXIT
 git worktree add --quiet --detach "$work/tree" "$old"
-patch=$PWD/scripts/compare/$old.patch
-if [ -e "$patch" ]; then
-	git -C "$work/tree" apply "$patch"
-fi
 echo "compare: building waymark-bench of $old" >&2
-main=./bench/cmd/waymark-bench
-[ -e "$work/tree/$main" ] || main=./cmd/waymark-bench # where older commits have it
 (cd "$work/tree" && CGO_ENABLED=0 go build -buildvcs=false \
-	-ldflags "-X github.com/waymark-net/waymark/internal/commandline.commit=$old" -o "$work/waymark-bench" "$main")
+	-ldflags "-X github.com/waymark-net/waymark/internal/commandline.commit=$old" -o "$work/waymark-bench" ./bench/cmd/waymark-bench)
 
-mkdir -p bench/comparisons
 for name in "$@"; do
-	bin/waymark-bench compare --old "$work/waymark-bench" "${rounds[@]}" "$name" --json >"$work/result.json"
-	cp "$work/result.json" "bench/comparisons/$name-$old.json"
+	bin/waymark-bench compare --old "$work/waymark-bench" "${rounds[@]}" "$name"
 done
-bin/waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json >"$work/page.md"
-cp "$work/page.md" docs/benchmarks.md

@@ -23,7 +23,7 @@ func NewAuthenticator(key []byte) *Authenticator {
 	return &Authenticator{mac: hmac.New(sha256.New, key)}
 }
 
-// digest is the truncated HMAC of two texts after one another. The result is valid
+// digest is the truncated HMAC of two texts, one following the other. The result is valid
 // until the next call.
 func (a *Authenticator) digest(first, second []byte) []byte {
 	a.mac.Reset()

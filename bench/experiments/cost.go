@@ -60,16 +60,8 @@ func (r *costRun) measure(ctx context.Context, o harness.Options) (report.Result
 		p.over, p.reference, p.ratio, p.restoring = nil, nil, nil, nil
 	}
 	share := o.Duration / time.Duration(o.Rounds*len(r.points)*2)
-	for round := range o.Rounds {
-		o.Announce("round %d of %d", round+1, o.Rounds)
-		for _, p := range r.points {
-			if err := ctx.Err(); err != nil {
-				return report.Result{}, err
-			}
-			if err := p.measure(share, round%2 == 1); err != nil {
-				return report.Result{}, fmt.Errorf("%s: %w", p.is(), err)
-			}
-		}
+	if err := r.rounds(ctx, o, share); err != nil {
+		return report.Result{}, err
 	}
 	result := report.Result{
 		Baseline: "the same program on a plain IPv6 packet of the same length",
@@ -88,6 +80,40 @@ func (r *costRun) measure(ctx context.Context, o harness.Options) (report.Result
 	}
 	return result, nil
 }
+
+// rounds measures every case once per round.
+func (r *costRun) rounds(ctx context.Context, o harness.Options, share time.Duration) error {
+	var names []string
+	for _, p := range r.points {
+		names = append(names, p.name())
+	}
+	if err := o.Alternates.Begin(names); err != nil {
+		return err
+	}
+	for round := range o.Rounds {
+		o.Announce("round %d of %d", round+1, o.Rounds)
+		for _, p := range r.points {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			err := o.Alternates.Turn(p.name(), func() ([]report.Point, error) {
+				if err := p.measure(share, round%2 == 1); err != nil {
+					return nil, err
+				}
+				point := report.NewPoint(p.is(), float64(len(p.frame)))
+				point.NS, point.Ratio = harness.Figure(p.over[round], 1), report.Round(p.ratio[round], 3)
+				return []report.Point{point}, nil
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.is(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// name tells a case from the others.
+func (p *costPoint) name() string { return fmt.Sprintf("%s at %d", p.is(), len(p.frame)) }
 
 func (r *costRun) close() {
 	for _, n := range r.nodes {

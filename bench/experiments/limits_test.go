@@ -137,31 +137,19 @@ func partReferences(names ...string) (list []report.Reference) {
 	return list
 }
 
-// The profile in the summary shows parts, and kinds of records, that are measured.
-func TestProfiledParts(t *testing.T) {
-	measured := make(map[string][]report.Dimensions)
-	for _, p := range parts() {
-		measured["parts"] = append(measured["parts"], p.is())
-	}
-	for _, k := range exportedKinds {
-		measured["exporter"] = append(measured["exporter"], report.Dimensions{Treatment: k.name})
-	}
-	for _, r := range report.Profiled() {
-		if !slices.Contains(measured[r.Benchmark], r.Variant) {
-			t.Errorf("%s does not measure %q", r.Benchmark, r.Variant)
+// The pages show what is measured, also in short runs.
+func TestShown(t *testing.T) {
+	for _, shown := range report.Shown() {
+		b, err := Find(shown.Benchmark)
+		if err != nil {
+			t.Error(err)
+			continue
 		}
-	}
-}
-
-// The table with a bare prototype shows what is measured in one run.
-func TestBesidePrototype(t *testing.T) {
-	e := fastExperiment()
-	for _, r := range report.Beside() {
-		v := findRow(e, r.Variant, r.X)
-		if v == nil || r.Benchmark != "fast" {
-			t.Errorf("%s does not measure %q at %v", r.Benchmark, r.Variant, r.X)
-		} else if v.Thorough {
-			t.Errorf("%s is left out of short runs", v.Is)
+		if b.Table == nil {
+			continue
+		}
+		if v := findRow(b.Table(), shown.Variant, shown.X); v == nil {
+			t.Errorf("%s does not measure %q at %v", shown.Benchmark, shown.Variant, shown.X)
 		}
 	}
 }

@@ -82,7 +82,7 @@ const (
 	partHookDeparture = "hook: the kernel's tcx at egress, a program that does nothing"
 	partStack         = "stack: the kernel's forwarding, both links and both ends"
 	partEgressParse   = "at egress, parse: link and IPv6 header"
-	partComplete      = "at egress, complete: the way out's id"
+	partComplete      = "at egress, complete: the id of the interface of departure"
 	partEgressMatch   = "at egress, match: one encapsulation, not selected"
 	partEgressGrow    = "at egress, grow: bpf_skb_adjust_room"
 	partEgressInsert  = "at egress, insert: all else of 24 bytes inline"

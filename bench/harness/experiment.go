@@ -114,54 +114,6 @@ func Has(node int, hook datapath.Hook, outcome model.Outcome) Want {
 	return Want{Node: node, Hook: hook, Outcome: outcome}
 }
 
-// Turn is a group of variants that are compared with the same ones.
-type Turn []*Variant
-
-// turns groups the variants of an experiment, in their order.
-func (e Experiment) turns() []Turn {
-	type others struct{ against, plain *Variant }
-	var list []Turn
-	open := make(map[others]int) // index of the turn that has room
-	for _, v := range e.Variants {
-		key := others{v.Against, v.Plain}
-		if i, ok := open[key]; ok && len(list[i]) < e.Together {
-			list[i] = append(list[i], v)
-			continue
-		}
-		open[key] = len(list)
-		list = append(list, Turn{v})
-	}
-	return list
-}
-
-// Members are the variants measured in a turn, including those that others are
-// compared with.
-func (t Turn) Members() (list []*Variant) {
-	add := func(v *Variant) {
-		if v != nil && !slices.Contains(list, v) {
-			list = append(list, v)
-		}
-	}
-	for _, other := range []*Variant{t[0].Against, t[0].Plain} {
-		add(other)
-		if other != nil {
-			add(other.Rival)
-		}
-	}
-	for _, v := range t {
-		add(v)
-	}
-	return list
-}
-
-// Bursts is the number of measurements in a round.
-func (e Experiment) Bursts() (n int) {
-	for _, t := range e.turns() {
-		n += len(t.Members())
-	}
-	return n
-}
-
 // Brief is the experiment as a short run measures it.
 func (e Experiment) Brief() Experiment {
 	e.Variants = slices.DeleteFunc(slices.Clone(e.Variants), func(v *Variant) bool { return v.Thorough })
@@ -243,7 +195,7 @@ func RunExperiment(ctx context.Context, o Options, e Experiment) (r report.Resul
 		r.Notes = append(r.Notes, fmt.Sprintf("Not measured: %s. %v.", key, reason))
 	}
 	for _, v := range e.Variants {
-		r.Points = append(r.Points, m.point(v))
+		r.Points = append(r.Points, m.results[v].point(v))
 	}
 	return r, nil
 }
@@ -302,13 +254,23 @@ func (v *Variant) LineKey() string {
 func (m *measuring) rounds(ctx context.Context, o Options, e Experiment) error {
 	share := o.Duration / time.Duration(o.Rounds*max(e.Bursts(), 1))
 	list := e.turns()
+	var names []string
+	for _, t := range list {
+		names = append(names, t.name())
+	}
+	if err := o.Alternates.Begin(names); err != nil {
+		return err
+	}
 	for round := range o.Rounds {
 		o.Announce("round %d of %d", round+1, o.Rounds)
 		for _, t := range list {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := m.turn(t, share, round%2 == 1); err != nil {
+			err := o.Alternates.Turn(t.name(), func() ([]report.Point, error) {
+				return m.turn(t, share, round%2 == 1)
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -319,7 +281,7 @@ func (m *measuring) rounds(ctx context.Context, o Options, e Experiment) error {
 
 // turn measures variants and what they are compared with one right after the
 // other, so that other work on the machine affects them alike.
-func (m *measuring) turn(t Turn, share time.Duration, backwards bool) error {
+func (m *measuring) turn(t Turn, share time.Duration, backwards bool) (points []report.Point, err error) {
 	list := t.Members()
 	if backwards {
 		slices.Reverse(list)
@@ -328,21 +290,23 @@ func (m *measuring) turn(t Turn, share time.Duration, backwards bool) error {
 	for _, each := range list {
 		value, err := m.burst(each, share)
 		if err != nil {
-			return fmt.Errorf("%s at %v: %s: %w", t[0].Is, t[0].X, each.Is, err)
+			return nil, fmt.Errorf("%s at %v: %s: %w", t[0].Is, t[0].X, each.Is, err)
 		}
 		values[each] = value
 	}
 	for _, v := range t {
-		s := m.seriesOf(v)
-		s.own = append(s.own, values[v])
+		now := series{own: []float64{values[v]}}
 		if v.Against != nil {
-			s.against = append(s.against, v.Against.faster(values))
+			now.against = []float64{v.Against.faster(values)}
 		}
 		if v.Plain != nil {
-			s.plain = append(s.plain, v.Plain.faster(values))
+			now.plain = []float64{v.Plain.faster(values)}
 		}
+		s := m.seriesOf(v)
+		s.own, s.against, s.plain = append(s.own, now.own...), append(s.against, now.against...), append(s.plain, now.plain...)
+		points = append(points, now.point(v))
 	}
-	return nil
+	return points, nil
 }
 
 // faster is the figure of the variant, or of its rival if that is better.

@@ -4,9 +4,8 @@ package harness
 
 import "github.com/waymark-net/waymark/bench/report"
 
-// point summarizes a variant: medians over the rounds.
-func (m *measuring) point(v *Variant) report.Point {
-	s := m.results[v]
+// point summarizes what was measured of a variant: medians over the rounds.
+func (s *series) point(v *Variant) report.Point {
 	against := s.against
 	if v.Against == nil {
 		against = s.own

@@ -33,6 +33,8 @@ type Options struct {
 	Program string
 	// Agent is the file of waymark; empty: the one in Program's directory.
 	Agent string
+	// Alternates says who else measures in turns with this program; nil: nobody.
+	Alternates *Alternation
 	// Progress is called now and then with what is being done; may be nil.
 	Progress func(string)
 }
@@ -98,7 +100,14 @@ func (b Benchmark) Run(ctx context.Context, o Options) (report.Result, error) {
 		return report.Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
 	}
 	r.Name, r.Title, r.Rounds, r.Time = b.Name, b.Title, o.Rounds, instant.Of(started)
+	here := Here(o)
+	r.Machine, r.Kernel, r.Versions = here.Machine, here.Kernel, here.Versions
+	return r, nil
+}
+
+// Here is a result of this machine and these programs, without figures.
+func Here(o Options) (r report.Result) {
 	r.Machine, r.Kernel = machine()
 	r.Versions = versions(o.Version, o.Commit)
-	return r, nil
+	return r
 }

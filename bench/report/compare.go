@@ -4,11 +4,9 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,44 +49,12 @@ type Changed struct {
 	Spread *float64 `json:"spread,omitempty"`
 }
 
-// Read reads results and comparisons from files.
-func Read(files []string) (results []Result, comparisons []BeforeAfter, err error) {
-	for _, name := range files {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		var either struct {
-			BeforeAfter string `json:"before_after"`
-		}
-		err = json.Unmarshal(content, &either)
-		switch {
-		case err != nil:
-		case either.BeforeAfter != "":
-			var c BeforeAfter
-			if err = json.Unmarshal(content, &c); err == nil {
-				comparisons = append(comparisons, c)
-				continue
-			}
-		default:
-			var r Result
-			if err = json.Unmarshal(content, &r); err == nil {
-				results = append(results, r)
-				continue
-			}
-		}
-		return nil, nil, fmt.Errorf("%s has no result: %w; make one with: waymark-bench run NAME --json", name, err)
-	}
-	return results, comparisons, nil
-}
-
 // Figure says what is compared.
 type Figure string
 
 // The figures.
 const (
-	OfKernel   Figure = "times_kernel"   // the rate, divided by that of the kernel's plain packets in the same run
-	OfBaseline Figure = "times_baseline" // the rate, divided by the baseline's in the same run
+	OfBaseline Figure = "times_baseline" // the rate, divided by the baseline's in the same turn
 	InNS       Figure = "ns"
 	InBytes    Figure = "bytes"
 )
@@ -113,30 +79,9 @@ func (r Result) places() map[place]Point {
 	return list
 }
 
-// plainFormats are what experiments call plain packets that the kernel forwards.
-var plainFormats = []string{"plain packets", "no IOAM", ""}
-
-// plainKernel is the kernel's rate for plain packets on the links of a point; 0: it was
-// not measured.
-func (r Result) plainKernel(p Point) (pps float64) {
-	for _, other := range r.Points {
-		a, b := other.Dimensions, p.Dimensions
-		if a.By == ByKernel && slices.Contains(plainFormats, a.Format) && other.PPS != nil && other.X == p.X &&
-			a.Sink == b.Sink && a.Queues == b.Queues && a.Flows == b.Flows && a.Size == b.Size && a.Comparison == b.Comparison {
-			pps = max(pps, *other.PPS)
-		}
-	}
-	return pps
-}
-
 // value is a point's figure.
-func (r Result) value(p Point, f Figure) float64 {
+func (p Point) value(f Figure) float64 {
 	switch f {
-	case OfKernel:
-		if kernel := r.plainKernel(p); kernel > 0 {
-			return *p.PPS / kernel
-		}
-		return 0
 	case OfBaseline:
 		return p.Ratio
 	case InBytes:
@@ -146,7 +91,7 @@ func (r Result) value(p Point, f Figure) float64 {
 }
 
 // figureOf is what can be compared of a point that both results have.
-func figureOf(before, after Result, was, is Point) Figure {
+func figureOf(was, is Point) Figure {
 	switch {
 	case is.NS != nil && was.NS != nil:
 		return InNS
@@ -154,8 +99,6 @@ func figureOf(before, after Result, was, is Point) Figure {
 		return InBytes
 	case is.PPS == nil || was.PPS == nil:
 		return ""
-	case before.plainKernel(was) > 0 && after.plainKernel(is) > 0:
-		return OfKernel
 	}
 	return OfBaseline
 }
@@ -179,7 +122,7 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 			continue
 		}
 		delete(old, at)
-		f := figureOf(before[0], last, was, p)
+		f := figureOf(was, p)
 		if f == "" || p.isBaseline() && was.isBaseline() && f == OfBaseline {
 			continue
 		}
@@ -191,7 +134,7 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 			if !found || !foundToo {
 				return BeforeAfter{}, fmt.Errorf("%s at %v: not measured in round %d", p.Variant, p.X, i+1)
 			}
-			b, a = append(b, before[i].value(one, f)), append(a, after[i].value(other, f))
+			b, a = append(b, one.value(f)), append(a, other.value(f))
 			if b[i] > 0 && a[i] > 0 { // differences of times may be 0, or less
 				change = append(change, a[i]/b[i])
 			}
@@ -201,9 +144,6 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 		}
 		changed.Before, changed.After = Round(median(b), 4), Round(median(a), 4)
 		changed.Change, changed.Spread = Round(median(change), 4), spread(change, 4)
-		if f == OfKernel && p.Dimensions.By == ByKernel && changed.Before == 1 && changed.After == 1 {
-			continue // what the others are divided by
-		}
 		c.Points = append(c.Points, changed)
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(old), func(a, b place) int {
@@ -222,10 +162,8 @@ func (c Changed) cells(x string) []string {
 			return fmt.Sprintf("%.1f ns", v)
 		case InBytes:
 			return memoryText(v)
-		case OfBaseline:
-			return fmt.Sprintf("%.2f of baseline", v)
 		}
-		return fmt.Sprintf("%.2f × kernel", v)
+		return fmt.Sprintf("%.2f of baseline", v)
 	}
 	noise := none
 	if c.Spread != nil {
@@ -251,57 +189,4 @@ func (c BeforeAfter) WriteText(w io.Writer) error {
 		fmt.Fprintln(table, strings.Join(p.cells(c.X), "\t"))
 	}
 	return table.Flush()
-}
-
-const beforeAfterIntro = `# Benchmarks: before and after
-
-An older program and the present one took turns on one machine: old, new, new, old, and so on. Each
-ran every variant once, on lines of its own, and figures are medians. "× kernel" divides a rate by
-that of the kernel's plain packets in the same run, over the same kind of links; where the kernel
-was not measured there, the rate is divided by that of the benchmark's own baseline. The change is the
-median of the rounds' changes, and the spread the distance between their quartiles: a change of less
-is within noise. [The method](method.md#how-before-and-after-are-compared) has the commands.
-`
-
-// BeforeAfterPage is docs/benchmarks/before-after.md.
-func BeforeAfterPage(list []BeforeAfter) []byte {
-	var b strings.Builder
-	b.WriteString(beforeAfterIntro)
-	for _, c := range list {
-		fmt.Fprintf(&b, "\n## %s: %s and %s\n\nMeasured on %s, %s, %s, in %d rounds.\n\n", c.BeforeAfter, shortCommit(c.Before), shortCommit(c.After), c.Machine, c.Kernel, c.Time.Format("2006-01-02 15:04"), c.Rounds)
-		fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(beforeAfterTitles, " | "), strings.Repeat("---|", len(beforeAfterTitles)))
-		for _, p := range c.Points {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(p.cells(c.X), " | "))
-		}
-		if n := len(c.OnlyBefore); n > 0 {
-			fmt.Fprintf(&b, "\n%d variants were only measured before; the JSON lists them.\n", n)
-		}
-		if n := len(c.OnlyAfter); n > 0 {
-			fmt.Fprintf(&b, "\n%d variants are new; the JSON lists them.\n", n)
-		}
-	}
-	b.WriteString(generated)
-	return []byte(b.String())
-}
-
-// writeComparisons links to the page, and says how much our own variants changed.
-func writeComparisons(b *strings.Builder, list []BeforeAfter) {
-	if len(list) == 0 {
-		return
-	}
-	b.WriteString("\n[An older program and the present one, in turns on one machine](benchmarks/before-after.md):\n\n")
-	for _, c := range list {
-		var changes []float64
-		for _, p := range c.Points {
-			if p.Dimensions.By == "" {
-				changes = append(changes, p.Change)
-			}
-		}
-		if len(changes) == 0 {
-			continue
-		}
-		slices.Sort(changes)
-		fmt.Fprintf(b, "- `%s`, commits %s and %s: %d variants of ours, from %s to %s, half of them below %s\n", c.BeforeAfter, shortCommit(c.Before), shortCommit(c.After),
-			len(changes), percent(changes[0]), percent(changes[len(changes)-1]), percent(changes[len(changes)/2]))
-	}
 }

@@ -77,138 +77,82 @@ func (m measured) sum(from Result, list []Reference) (ns float64, ok bool) {
 	return ns, true
 }
 
-// unknown ends a sentence about an aim that was missed, where no limit was measured.
-const unknown = ": not reached; nothing that was measured sets a limit."
-
-// distances has a line for each variant among the points: a sentence for each x.
-func (r Result) distances(missed []Point, m measured) (lines []string) {
-	at := make(map[Dimensions]int)
-	for _, p := range missed {
-		if i, ok := at[p.Dimensions]; ok {
-			lines[i] += fmt.Sprintf(" With %v %s, it ", p.X, r.xName()) + r.distance(p, p.Limit, m)
-			continue
-		}
-		at[p.Dimensions] = len(lines)
-		lines = append(lines, fmt.Sprintf("*%s* (%v %s) ", p.Variant, p.X, r.xName())+r.distance(p, p.Limit, m))
-	}
-	return lines
+// gap says how far a point is from its aim, in ns, and from the floor that may keep it from that.
+type gap struct {
+	own, aim           float64
+	floor, unexplained *float64 // nil where they were not measured
 }
 
-// distance says how far a point is from its aim and from the limit that may keep
-// it from that: the rest of a sentence about it.
-func (r Result) distance(p Point, l *Limit, m measured) string {
-	if p.Lossless {
-		return r.shortfall(p, l, m)
+// gapOf is that of a rate or a time; false for other figures.
+func (r Result) gapOf(p Point, m measured) (gap, bool) {
+	switch {
+	case p.Lossless, p.PPS == nil && p.NS == nil:
+		return gap{}, false
+	case p.PPS == nil:
+		g := gap{own: *p.NS, aim: p.Aim}
+		g.above(r, p, m, func(floor Point) (float64, bool) {
+			if floor.NS == nil {
+				return 0, false
+			}
+			return *floor.NS, true
+		})
+		return g, true
 	}
-	if p.PPS == nil {
-		return r.distanceOfValue(p, l, m)
-	}
-	own := 1e9 / *p.PPS
-	ratio := func(q Point) float64 { return q.Ratio }
-	aim := p.Aim
+	ratio, aim := func(q Point) float64 { return q.Ratio }, p.Aim
 	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
 		ratio, aim = func(q Point) float64 { return q.PlainRatio }, p.PlainAim
 	}
+	own := 1e9 / *p.PPS
 	base := own * ratio(p)
-	text := fmt.Sprintf("takes %.0f ns a packet where the aim allows %.0f", own, base/aim)
-	if l == nil {
-		return text + unknown
-	}
-	floor, ok := m.find(r, l.Floor, p.X)
-	plus, measuredToo := m.sum(r, l.Plus)
-	if !ok || !measuredToo || ratio(floor) <= 0 {
-		return text + unknown
-	}
-	return text + l.words(own, base/ratio(floor)+plus, base/aim, r, m)
+	g := gap{own: own, aim: base / aim}
+	g.above(r, p, m, func(floor Point) (float64, bool) { return base / ratio(floor), ratio(floor) > 0 })
+	return g, true
 }
 
-// distanceOfValue is distance for times and memory.
-func (r Result) distanceOfValue(p Point, l *Limit, m measured) string {
-	value, figure := p.NS, p.figure()
-	switch {
-	case value == nil:
-		value = p.Bytes
-	case *value < 1000:
-		figure = fmt.Sprintf("%.1f ns", *value)
+// above finds the floor of a gap and what is unexplained above it: less the time of our programs,
+// where that is measured.
+func (g *gap) above(r Result, p Point, m measured, took func(floor Point) (float64, bool)) {
+	if p.Limit == nil {
+		return
 	}
-	text := fmt.Sprintf("takes %s, %.1f%% more than the aim of %s", figure, 100*(*value/p.Aim-1), p.aimFigure())
-	if l == nil || p.NS == nil {
-		return text + unknown
+	floor, found := m.find(r, p.Limit.Floor, p.X)
+	plus, measuredToo := m.sum(r, p.Limit.Plus)
+	if !found || !measuredToo {
+		return
 	}
-	floor, ok := m.find(r, l.Floor, p.X)
-	plus, measuredToo := m.sum(r, l.Plus)
-	if !ok || !measuredToo || floor.NS == nil {
-		return text + unknown
+	ns, ok := took(floor)
+	if !ok {
+		return
 	}
-	return text + l.words(*value, *floor.NS+plus, p.Aim, r, m)
-}
-
-// words compare a time in ns with the limit's and the aim's. What lies within the aim
-// limits nothing: the rest is then unexplained, apart from parts that are measured.
-func (l *Limit) words(own, least, aim float64, r Result, m measured) string {
-	beyond := max(own-least, 0)
-	ours, measuredToo := m.sum(r, l.Ours)
-	if measuredToo = measuredToo && len(l.Ours) > 0; !measuredToo {
+	least := ns + plus
+	ours, ok := m.sum(r, p.Limit.Ours)
+	if !ok {
 		ours = 0
 	}
-	if least <= aim {
-		text := fmt.Sprintf(": not reached; %s, makes it %.0f, which is within the aim and so is no limit", l.Why, least)
-		if measuredToo {
-			text += fmt.Sprintf("; ours takes %.0f ns more, our programs alone %.0f with warm caches%s", beyond, ours, m.largest(r, l.Ours))
-		}
-		text += fmt.Sprintf("; %.0f ns remain unexplained", max(beyond-ours, 0))
-		if l.Rest != "" {
-			text += "; they are not measured one by one: " + l.Rest
-		}
-		return text + "."
-	}
-	text := fmt.Sprintf(": %s, makes it %.0f, which alone is beyond the aim", l.Why, least)
-	if beyond < 1 {
-		return text + "; ours is at that limit."
-	}
-	text += fmt.Sprintf("; ours is %.0f ns from that limit", beyond)
-	if measuredToo {
-		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ours) + m.largest(r, l.Ours)
-	}
-	if l.Rest != "" {
-		text += ": " + l.Rest
-	}
-	return text + "."
+	rest := max(g.own-least-ours, 0)
+	g.floor, g.unexplained = &least, &rest
 }
 
-// largest names the largest of several parts.
-func (m measured) largest(from Result, list []Reference) string {
-	var most Point
-	for _, each := range list {
-		if p, ok := m.find(from, each, 0); ok && (most.NS == nil || *p.NS > *most.NS) {
-			most = p
+// missedCells are what was measured of a point that may have missed its aim, the aim, the floor,
+// and what is unexplained.
+func (r Result) missedCells(p Point, m measured) [4]string {
+	if g, ok := r.gapOf(p, m); ok {
+		cells := [4]string{nsText(g.own), nsText(g.aim), none, none}
+		if g.floor != nil {
+			cells[2], cells[3] = nsText(*g.floor), nsText(*g.unexplained)
 		}
+		return cells
 	}
-	if len(list) < 2 || most.NS == nil {
-		return ""
+	if p.Lossless {
+		sent := fmt.Sprintf("%.3f Mpps, %s lost", p.Offered/1e6, postcardsLost(p))
+		return [4]string{sent, fmt.Sprintf("%.3f Mpps, none lost", p.Reference/1e6), none, none}
 	}
-	return fmt.Sprintf(", the largest part: %s (%.0f)", most.Variant, *most.NS)
+	return [4]string{p.figure(), p.aimFigure(), none, none}
 }
 
-// shortfall says what is missing of exports at a rate that was kept, or to be kept,
-// and what reader and exporter have time for.
-func (r Result) shortfall(p Point, l *Limit, m measured) string {
-	e := p.Exports
-	if e == nil {
-		return "exports nothing."
+func nsText(ns float64) string {
+	if ns < 100 {
+		return fmt.Sprintf("%.1f ns", ns)
 	}
-	text := fmt.Sprintf("is offered %.3f of %.3f million packets a second", p.Offered/1e6, p.Reference/1e6)
-	if !p.kept() {
-		text += ", so that the rate was not reached"
-	}
-	text += fmt.Sprintf("; of %d postcards, %d found no room in their ring, %d none in the exporter's queue, and limits suppressed %d",
-		e.Written+e.Lost+e.Suppressed, e.Lost, e.Dropped, e.Suppressed)
-	if l == nil || e.Processor <= 0 {
-		return text + "."
-	}
-	text += fmt.Sprintf(": %s takes a CPU %.0f ns for each", l.Why, e.Processor)
-	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
-		text += fmt.Sprintf(", of which the exporter alone takes %.0f", ns)
-	}
-	return text + fmt.Sprintf("; a CPU has time for %.2f million a second.", 1e3/e.Processor)
+	return timeText(ns)
 }

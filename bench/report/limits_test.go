@@ -5,19 +5,20 @@ package report
 import (
 	"bytes"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
-func TestDistance(t *testing.T) {
+// What is missed is compared with the aim and with the floor; what our programs are known to take
+// is explained.
+func TestGapOfRates(t *testing.T) {
 	rate := func(ns float64) *float64 { pps := 1e9 / ns; return &pps }
 	ns := func(v float64) *float64 { return &v }
 	transit := Dimensions{Treatment: "our transit", Hook: "xdp", Format: "ids"}
 	empty := Dimensions{Treatment: "hooks alone", By: ByEmptyProgram}
 	part := func(name string) Dimensions { return Dimensions{Treatment: name} }
 	limit := &Limit{Why: "the hooks", Floor: Reference{Variant: empty}, Ours: []Reference{{"parts", part("parse"), 0}, {"parts", part("fill"), 0}}}
-	of := func(took, alone float64) Result {
+	of := func(took, alone float64, limit *Limit) Result {
 		r := Result{Name: "forwarding", Machine: "one", Points: []Point{NewPoint(transit, 78), NewPoint(empty, 78), NewPoint(empty, 1236)}}
 		r.Points[0].PPS, r.Points[0].Ratio, r.Points[0].Aim, r.Points[0].Limit = rate(took), 500/took, 0.8, limit
 		r.Points[1].PPS, r.Points[1].Ratio = rate(alone), 500/alone
@@ -32,38 +33,33 @@ func TestDistance(t *testing.T) {
 	}
 	elsewhere := times
 	elsewhere.Machine = "another"
-	const takes = "*our transit at xdp, ids* (78 bytes) takes 700 ns a packet where the aim allows 625: "
-	const begin = takes + "the hooks, makes it "
 	for _, test := range []struct {
 		name   string
 		result Result
 		others []Result
-		want   string
+		want   [4]string
 	}{
-		{"limit within the aim", of(700, 600), []Result{times}, takes + "not reached; the hooks, makes it 600, which is within the aim and so is no limit; " +
-			"ours takes 100 ns more, our programs alone 50 with warm caches, the largest part: fill (30); 50 ns remain unexplained."},
-		{"limit within the aim, nothing else measured", of(700, 600), nil, takes + "not reached; the hooks, makes it 600, which is within the aim and so is no limit; " +
-			"100 ns remain unexplained."},
-		{"parts that take more than the distance", of(640, 620), []Result{times}, "*our transit at xdp, ids* (78 bytes) takes 640 ns a packet where the aim allows 625: " +
-			"not reached; the hooks, makes it 620, which is within the aim and so is no limit; " +
-			"ours takes 20 ns more, our programs alone 50 with warm caches, the largest part: fill (30); 0 ns remain unexplained."},
-		{"limit beyond the aim", of(700, 650), nil, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
-		{"parts of another machine", of(700, 650), []Result{elsewhere}, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
-		{"at the limit", of(700, 700), nil, begin + "700, which alone is beyond the aim; ours is at that limit."},
+		{"floor within the aim", of(700, 600, limit), []Result{times}, [4]string{"700 ns", "625 ns", "600 ns", "50.0 ns"}},
+		{"nothing else measured", of(700, 600, limit), nil, [4]string{"700 ns", "625 ns", "600 ns", "100 ns"}},
+		{"parts that take more than the distance", of(640, 620, limit), []Result{times}, [4]string{"640 ns", "625 ns", "620 ns", "0.0 ns"}},
+		{"floor beyond the aim", of(700, 650, limit), nil, [4]string{"700 ns", "625 ns", "650 ns", "50.0 ns"}},
+		{"parts of another machine", of(700, 650, limit), []Result{elsewhere}, [4]string{"700 ns", "625 ns", "650 ns", "50.0 ns"}},
+		{"at the floor", of(700, 700, limit), nil, [4]string{"700 ns", "625 ns", "700 ns", "0.0 ns"}},
+		{"no floor", of(700, 700, nil), nil, [4]string{"700 ns", "625 ns", "–", "–"}},
+		{"a floor that is not measured", of(700, 700, &Limit{Floor: Reference{Variant: part("bare")}}), nil, [4]string{"700 ns", "625 ns", "–", "–"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := test.result.Points[0]
-			if got := test.result.distances([]Point{p}, append(test.others, test.result)); len(got) != 1 || got[0] != test.want {
-				t.Errorf("%s\ninstead of\n%s", got, test.want)
+			if got := test.result.missedCells(test.result.Points[0], append(test.others, test.result)); got != test.want {
+				t.Errorf("%q instead of %q", got, test.want)
 			}
 		})
 	}
 	fast := Result{Name: "fast", Points: []Point{NewPoint(transit, 78), NewPoint(empty, 78)}}
 	fast.Points[0].PPS, fast.Points[0].Ratio, fast.Points[0].PlainRatio, fast.Points[0].PlainAim = rate(300), 1.9, 1.5, 1.75
+	fast.Points[0].Limit = limit
 	fast.Points[1].PPS, fast.Points[1].Ratio, fast.Points[1].PlainRatio = rate(270), 1.7, 5./3
-	got := fast.distance(fast.Points[0], limit, measured{fast})
-	if want := "takes 300 ns a packet where the aim allows 257: "; !strings.Contains(got, want) || !strings.Contains(got, "makes it 270, which alone is beyond") {
-		t.Errorf("%s", got)
+	if got, want := fast.missedCells(fast.Points[0], measured{fast}), [4]string{"300 ns", "257 ns", "270 ns", "30.0 ns"}; got != want {
+		t.Errorf("against plain packets: %q instead of %q", got, want)
 	}
 }
 
@@ -103,37 +99,22 @@ func TestSameMachine(t *testing.T) {
 	}
 }
 
-// Where all exports have to be sent at a rate, a missed aim says what was lost, and
-// what reader and exporter have time for.
-func TestShortfall(t *testing.T) {
-	exported := Dimensions{Treatment: "postcard, trace type 0x800000"}
-	alone := Result{Name: "exporter", Machine: "one", Points: []Point{NewPoint(exported, 1)}}
-	ns, pps := 266.0, 1.9e6
-	alone.Points[0].NS = &ns
-	limit := &Limit{Why: "the work of reader and exporter", Ours: []Reference{{Benchmark: "exporter", Variant: exported}}}
+// Where all exports have to be sent at a rate, a missed aim says what was lost.
+func TestLossless(t *testing.T) {
+	pps := 1.9e6
 	for _, test := range []struct {
-		offered   float64
-		exports   Exports
-		met       bool
-		want      string
-		elsewhere bool
+		offered float64
+		exports Exports
+		met     bool
+		want    string
 	}{
-		{1.99e6, Exports{Written: 10}, true, "", false},
-		{1.99e6, Exports{Written: 90, Lost: 10, Processor: 400}, false,
-			"is offered 1.990 of 2.000 million packets a second; of 100 postcards, 10 found no room in their ring, 0 none in the exporter's queue, and limits suppressed 0: " +
-				"the work of reader and exporter takes a CPU 400 ns for each, of which the exporter alone takes 266; a CPU has time for 2.50 million a second.", false},
-		{1.9e6, Exports{Written: 90, Suppressed: 10, Processor: 400}, false,
-			"is offered 1.900 of 2.000 million packets a second, so that the rate was not reached; of 100 postcards, 0 found no room in their ring, 0 none in the exporter's queue, and limits suppressed 10: " +
-				"the work of reader and exporter takes a CPU 400 ns for each; a CPU has time for 2.50 million a second.", true},
-		{1.99e6, Exports{Written: 90, Dropped: 1}, false,
-			"is offered 1.990 of 2.000 million packets a second; of 90 postcards, 0 found no room in their ring, 1 none in the exporter's queue, and limits suppressed 0.", false},
+		{1.99e6, Exports{Written: 10}, true, ""},
+		{1.99e6, Exports{Written: 90, Lost: 10}, false, "1.990 Mpps, 10.00% lost | 2.000 Mpps, none lost | – | – |"},
+		{1.9e6, Exports{Written: 90, Suppressed: 10}, false, "1.900 Mpps, 0.00% lost | 2.000 Mpps, none lost | – | – |"},
 	} {
 		p := NewPoint(Dimensions{Treatment: "postcards"}, 2)
-		p.PPS, p.Ratio, p.Aim, p.Lossless, p.Reference, p.Offered, p.Exports, p.Limit = &pps, 1, 1, true, 2e6, test.offered, &test.exports, limit
+		p.PPS, p.Ratio, p.Aim, p.Lossless, p.Reference, p.Offered, p.Exports = &pps, 1, 1, true, 2e6, test.offered, &test.exports
 		r := Result{Name: "postcards", Machine: "one", X: "M/s", Points: []Point{p}}
-		if test.elsewhere {
-			r.Machine = "another"
-		}
 		_, missed, _ := r.aims()
 		if (len(missed) == 0) != test.met || p.Met() != test.met {
 			t.Errorf("%+v: met: %v, %d missed", test.exports, p.Met(), len(missed))
@@ -141,8 +122,8 @@ func TestShortfall(t *testing.T) {
 		if test.met {
 			continue
 		}
-		if want := "*postcards* (2 M/s) " + test.want; r.distances(missed, measured{r, alone})[0] != want {
-			t.Errorf("%s\ninstead of\n%s", r.distances(missed, measured{r, alone})[0], want)
+		if want, text := "| postcards | postcards, 2 M/s | "+test.want, pagesOf(r); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 		if text := shown(t, r); !strings.Contains(text, "≥ 0%, missed") {
 			t.Errorf("%s", text)
@@ -150,8 +131,8 @@ func TestShortfall(t *testing.T) {
 	}
 }
 
-// A time is compared with that of the limit, at the limit's x, and with what comes on top.
-func TestDistanceOfTimes(t *testing.T) {
+// A time is compared with that of the floor, at the floor's x, and with what comes on top.
+func TestGapOfTimes(t *testing.T) {
 	point := func(treatment string, x, ns float64) Point {
 		p := NewPoint(Dimensions{Treatment: treatment}, x)
 		p.NS, p.Aim = &ns, 60
@@ -165,25 +146,27 @@ func TestDistanceOfTimes(t *testing.T) {
 	}
 	plus := []Reference{floor("hash", 0)}
 	for _, test := range []struct {
-		x     float64
+		point int
 		limit *Limit
-		want  string
+		want  [4]string
 	}{
-		{1, nil, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; nothing that was measured sets a limit."},
-		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; the walk, makes it 60, which is within the aim and so is no limit; 33 ns remain unexplained."},
-		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 0), Plus: plus, Rest: "the key"}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: the walk, makes it 70, which alone is beyond the aim; ours is 23 ns from that limit: the key."},
-		{65536, &Limit{Why: "one flow", Floor: floor("of a flow", 1), Rest: "misses"}, "takes 286.0 ns, 376.7% more than the aim of 60 ns: one flow, makes it 92, which alone is beyond the aim; ours is 194 ns from that limit: misses."},
-		{65536, &Limit{Why: "the walk", Floor: floor("of no flow", 0)}, "takes 286.0 ns, 376.7% more than the aim of 60 ns: the walk, makes it 99, which alone is beyond the aim; ours is 187 ns from that limit."},
-		{1, &Limit{Why: "the walk", Floor: floor("not measured", 0)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; nothing that was measured sets a limit."},
-		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1), Plus: []Reference{floor("not measured", 0)}}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: not reached; nothing that was measured sets a limit."},
+		{0, nil, [4]string{"92.5 ns", "60.0 ns", "–", "–"}},
+		{0, &Limit{Floor: floor("of no flow", 1)}, [4]string{"92.5 ns", "60.0 ns", "59.9 ns", "32.6 ns"}},
+		{0, &Limit{Floor: floor("of no flow", 0), Plus: plus}, [4]string{"92.5 ns", "60.0 ns", "69.9 ns", "22.6 ns"}},
+		{1, &Limit{Floor: floor("of a flow", 1)}, [4]string{"286 ns", "60.0 ns", "92.5 ns", "194 ns"}},
+		{1, &Limit{Floor: floor("of no flow", 0)}, [4]string{"286 ns", "60.0 ns", "99.0 ns", "187 ns"}},
+		{0, &Limit{Floor: floor("not measured", 0)}, [4]string{"92.5 ns", "60.0 ns", "–", "–"}},
+		{0, &Limit{Floor: floor("of no flow", 1), Plus: []Reference{floor("not measured", 0)}}, [4]string{"92.5 ns", "60.0 ns", "–", "–"}},
 	} {
-		p := r.Points[0]
-		if test.x != 1 {
-			p = r.Points[1]
+		p := r.Points[test.point]
+		p.Limit = test.limit
+		if got := r.missedCells(p, measured{r}); got != test.want {
+			t.Errorf("%q instead of %q", got, test.want)
 		}
-		if got := r.distance(p, test.limit, measured{r}); got != test.want {
-			t.Errorf("%s\ninstead of\n%s", got, test.want)
-		}
+	}
+	memory := 2048.0
+	if got := r.missedCells(Point{Bytes: &memory, Aim: 1024}, nil); got != [4]string{"2048 bytes", "1024 bytes", "–", "–"} {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -201,23 +184,6 @@ func TestWholeTimes(t *testing.T) {
 		if !strings.Contains(added, want) {
 			t.Errorf("%q lacks %q", added, want)
 		}
-	}
-}
-
-// Points of one variant share a line, each with its x.
-func TestDistancesByVariant(t *testing.T) {
-	rate := func(ratio, aim float64, x float64, treatment string) Point {
-		p, pps := NewPoint(Dimensions{Treatment: treatment}, x), 1e9/500.
-		p.PPS, p.Ratio, p.Aim = &pps, ratio, aim
-		return p
-	}
-	r := Result{Name: "forwarding", Points: []Point{rate(0.8, 1, 78, "a"), rate(0.8, 1, 78, "b"), rate(0.6, 1, 1236, "a")}}
-	want := []string{
-		"*a* (78 bytes) takes 500 ns a packet where the aim allows 400: not reached; nothing that was measured sets a limit. With 1236 bytes, it takes 500 ns a packet where the aim allows 300: not reached; nothing that was measured sets a limit.",
-		"*b* (78 bytes) takes 500 ns a packet where the aim allows 400: not reached; nothing that was measured sets a limit.",
-	}
-	if got := r.distances(r.Points, nil); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -256,11 +222,10 @@ func TestAims(t *testing.T) {
 		{Variant: "fast", PPS: ns(1e6), Ratio: 0.96, Aim: 0.96}, {Variant: "lame", PPS: ns(1e6), Ratio: 0.9599, Aim: 0.96},
 	}}
 	list := []Result{r, f}
-	text := string(Markdown(list)) + string(MissedPage(list)) + shown(t, r) + shown(t, f)
+	text := pagesOf(list...) + shown(t, r) + shown(t, f)
 	for _, want := range []string{
-		"\n## cost\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns: not reached; nothing that was measured sets a limit.\n",
-		"\n## forwarding\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000: not reached; nothing that was measured sets a limit.\n",
-		"[JSON](../bench/results/cost.json) | 0 | 1 of 2 |", "| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
+		"| cost | slow, 0 bytes | 30.1 ns | 30.0 ns | – | – |\n", "| forwarding | lame, 0 bytes | 1000 ns | 1000 ns | – | – |\n",
+		"[JSON](../../bench/results/cost.json) | 3 | 0 | 1 of 2 |", "| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
@@ -275,5 +240,10 @@ func shown(t *testing.T, r Result) string {
 	if err := r.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	return "| " + regexp.MustCompile(`\n|  +`).ReplaceAllString(b.String(), " | ")
+	return inCells(b.String())
+}
+
+// inCells has bars between the cells of a table for a terminal.
+func inCells(text string) string {
+	return "| " + regexp.MustCompile(`\n|  +`).ReplaceAllString(text, " | ")
 }

@@ -2,11 +2,7 @@
 
 package report
 
-import (
-	"fmt"
-	"math"
-	"strings"
-)
+import "math"
 
 // verdict says whether a point reaches its aims.
 type verdict string
@@ -68,37 +64,4 @@ func (r Result) lineNoise(p Point) (noise float64) {
 		}
 	}
 	return noise
-}
-
-// writeUndecided lists the aims that lie within the noise, a line for each result.
-func writeUndecided(b *strings.Builder, results []Result) {
-	begun := false
-	for _, r := range results {
-		var list []string
-		for _, p := range r.Points {
-			if r.verdict(p) != inNoise {
-				continue
-			}
-			text := fmt.Sprintf("*%s* (%v %s): %s, aim %s, noise %.1f%% between rounds", p.Variant, p.X, r.xName(), percent(p.Ratio), lossText(p.Aim), 100*p.ownNoise())
-			if noise := r.lineNoise(p); noise > 0 {
-				text += fmt.Sprintf(" and %.1f%% between lines", 100*noise)
-			}
-			list = append(list, text)
-		}
-		if len(list) == 0 {
-			continue
-		}
-		if !begun {
-			b.WriteString(`
-## Aims within noise
-
-These aims allow less loss than what differs between rounds of the run (the distance between the
-quartiles), or between two lines with the same node, where the run has a twin of the baseline. The
-measured ratio is no further from the aim than that, so the run cannot tell whether it is reached.
-
-`)
-			begun = true
-		}
-		fmt.Fprintf(b, "- %s: %s.\n", r.Name, strings.Join(list, "; "))
-	}
 }

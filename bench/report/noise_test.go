@@ -53,18 +53,23 @@ func TestVerdicts(t *testing.T) {
 		if test.point.Aim == 0 {
 			continue
 		}
-		text, summary := shown(t, r), string(Markdown([]Result{r}))+string(MissedPage([]Result{r}))
+		text, summary := shown(t, r), pagesOf(r)
 		if test.point.PlainAim == 0 && !strings.Contains(text, ", "+string(test.want)+" |") {
 			t.Errorf("%s: the table lacks %q: %s", name, test.want, text)
 		}
-		if within := strings.Contains(summary, "## Aims within noise"); within != (test.want == inNoise) || strings.Contains(summary, "0 of 1, 1 within noise") != within {
-			t.Errorf("%s: the summary is\n%s", name, summary)
-		}
-		lines := len(test.twins) > 0
-		if test.want == inNoise && (!strings.Contains(summary, "- dex: *"+test.point.Variant+"* (1 bytes): ") || strings.Contains(summary, "% between lines.") != lines) {
+		row := "| dex | " + test.point.Variant + ", 1 bytes | "
+		within := strings.Contains(summary, "0 of 1, 1 within noise")
+		if within != (test.want == inNoise) || strings.Contains(summary, row) != (test.want != met) ||
+			strings.Contains(summary, "| within noise |\n") != within {
 			t.Errorf("%s: the summary is\n%s", name, summary)
 		}
 	}
+}
+
+// pagesOf are the pages about results.
+func pagesOf(results ...Result) string {
+	pages := Pages(results)
+	return string(pages["results.md"]) + string(pages["missed-aims.md"])
 }
 
 // Until the kernel was measured with one queue, the page says that fast forwarding is
@@ -82,32 +87,10 @@ func TestComparesWithLess(t *testing.T) {
 	}
 	several, one := Dimensions{Treatment: "aggregate", Way: WayFast}, Dimensions{Treatment: "aggregate", Way: WayFast, Queues: 1}
 	kernel := Dimensions{Treatment: "kernel forwarding", By: ByKernel, Queues: 1}
-	text := string(Markdown([]Result{
+	text := pagesOf(
 		with("old", several), with("new", several, kernel), with("single", one), with("scale", Dimensions{Treatment: "fast encapsulation"}), with("stack", Dimensions{Treatment: "transit"}),
-	}))
-	if want := "the benchmarks old, scale compare with"; !strings.Contains(text, want) {
+	)
+	if want := "only old, scale compare with"; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
-	}
-}
-
-// The table with a bare prototype has what its figures are compared with, once recorded.
-func TestPrototypeTable(t *testing.T) {
-	rate := 2.82e6
-	r := Result{Name: "fast", Machine: "Xeon, 2 CPUs"}
-	if text := string(Markdown([]Result{r})); strings.Contains(text, "a bare prototype") {
-		t.Error("a table without figures")
-	}
-	for i, d := range besidePrototype() {
-		p := NewPoint(d, besideBytes)
-		p.PPS, p.PlainRatio = &rate, float64(i)+1
-		r.Points = append(r.Points, p)
-	}
-	text := string(Markdown([]Result{r}))
-	for _, want := range []string{
-		"on Xeon.", "| kernel forwarding, plain packets, sink in XDP, one queue | 2.82 | 1.00 times |\n", "| bare prototype, transit, ids, sink in XDP, one queue | 2.82 | 5.00 times |\n",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
 	}
 }

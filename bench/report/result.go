@@ -5,7 +5,13 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"math"
+	"os"
 
 	"github.com/waymark-net/waymark/internal/instant"
 )
@@ -30,6 +36,50 @@ type Result struct {
 
 	// Versions are those of waymark, with its commit, of Go, and of ip.
 	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// Read reads results from files.
+func Read(files []string) (results []Result, err error) {
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var r Result
+		if err = json.Unmarshal(content, &r); err == nil && r.Name == "" {
+			err = errors.New("no benchmark is named")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s has no result: %w; make one with: waymark-bench run NAME --json", name, err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// WriteJSON writes a result with a line for each point, so that a difference of two is short.
+func (r Result) WriteJSON(w io.Writer) error {
+	points := r.Points
+	r.Points = nil
+	content, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	var lines bytes.Buffer
+	for i, p := range points {
+		line, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			lines.WriteByte(',')
+		}
+		fmt.Fprintf(&lines, "\n  %s", line)
+	}
+	const absent = `"points": null` // no string before it has it: quotes in strings are escaped
+	content = bytes.Replace(content, []byte(absent), fmt.Appendf(nil, "\"points\": [%s\n ]", lines.Bytes()), 1)
+	_, err = w.Write(append(content, '\n'))
+	return err
 }
 
 // Point is one variant. It has one of three figures: NS is nanoseconds, per

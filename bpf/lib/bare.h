@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Packets without IOAM in a Hop-by-Hop header: they may lose a tunnel that ends here, or Edge-to-Edge options
- * (docs/data-plane.md, "Tunnel ends", "Edge-to-Edge").
+ * (docs/data-plane/tunnel-ends.md, edge-to-edge.md).
  */
 #ifndef WAYMARK_BARE_H
 #define WAYMARK_BARE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The domain's edge (docs/data-plane.md, "The domain's edge"). */
+/* The domain's edge (docs/data-plane/edge.md). */
 #ifndef WAYMARK_BOUNDARY_H
 #define WAYMARK_BOUNDARY_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The policies of an edge for IOAM options, by namespace (docs/data-plane.md, "The domain's edge"). */
+/* The policies of an edge for IOAM options, by namespace (docs/data-plane/edge.md). */
 #ifndef WAYMARK_BOUNDARY_POLICY_H
 #define WAYMARK_BOUNDARY_POLICY_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* An edge that strips IOAM from headers which hold more (docs/data-plane.md, "The domain's edge"). */
+/* An edge that strips IOAM from headers which hold more (docs/data-plane/edge.md). */
 #ifndef WAYMARK_BOUNDARY_STRIP_H
 #define WAYMARK_BOUNDARY_STRIP_H
 

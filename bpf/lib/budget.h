@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Budgets of encapsulations: a share of what leaves their interface (docs/data-plane.md, "Budgets"). */
+/* Budgets of encapsulations: a share of what leaves their interface (docs/data-plane/encapsulation.md#budgets). */
 #ifndef WAYMARK_BUDGET_H
 #define WAYMARK_BUDGET_H
 

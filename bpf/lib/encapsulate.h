@@ -250,8 +250,8 @@ static __always_inline int merges(const struct encapsulation *e, const struct gr
 }
 
 /*
- * Whether options in this packet can be removed again, by the rules of data-plane.md, "Removable". Not
- * inlined: the stack is small.
+ * Whether options in this packet can be removed again (docs/data-plane/encapsulation.md#removable).
+ * Not inlined: the stack is small.
  */
 __noinline int is_removable(context *ctx, __u32 l3, __u32 half, __u32 inserts_e2e)
 {

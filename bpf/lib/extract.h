@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Removal of options from a Hop-by-Hop header, a Destination Options header, or both, in which others
- * stay (docs/data-plane.md, "Removing options"). The headers are put together anew beside the packet: an
+ * stay (docs/data-plane/ingress.md#removing-options). The headers are put together anew beside the packet: an
  * option that stays moves by a multiple of 8, so whole words can be copied.
  */
 #ifndef WAYMARK_EXTRACT_H

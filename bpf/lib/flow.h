@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The flow that a postcard is about (docs/data-plane.md, "Direct Export"). */
+/* The flow that a postcard is about (docs/data-plane/direct-export.md#flow). */
 #ifndef WAYMARK_FLOW_H
 #define WAYMARK_FLOW_H
 

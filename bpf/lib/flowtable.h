@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The table of flows: what postcards are added up to (docs/data-plane.md, "Direct Export"). */
+/* The table of flows: what postcards are added up to (docs/data-plane/direct-export.md#flows). */
 #ifndef WAYMARK_FLOWTABLE_H
 #define WAYMARK_FLOWTABLE_H
 

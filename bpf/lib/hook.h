@@ -40,8 +40,8 @@ static __always_inline int is_outside(const struct interface *on, enum role role
 }
 
 /*
- * Begins a run, which keeps to the tables that it finds now. Zero where the interface is not served,
- * or not yet.
+ * Begins a run, which uses the tables that are current now until its end. Zero where the interface is not
+ * served, or not yet.
  */
 static __always_inline int begin(context *ctx, struct packet *p)
 {

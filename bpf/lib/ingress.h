@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The ingress core: boundary, transit, decapsulation (docs/data-plane.md, "Ingress"). */
+/* The ingress core: boundary, transit, decapsulation (docs/data-plane/ingress.md). */
 #ifndef WAYMARK_INGRESS_H
 #define WAYMARK_INGRESS_H
 
@@ -318,8 +318,8 @@ static __always_inline struct result with_other_header(context *ctx, struct pack
 _Static_assert(NUM_OUTCOMES <= 256 && NUM_STACK_REASONS <= 256, "forget_way() has a byte for each");
 
 /*
- * Takes what was found from the verifier, which would go through all that follows once for each way to
- * find it: what is read from a map may have any value.
+ * Keeps the verifier from going through all that follows once for each way to the result: it assumes
+ * that a value read from a map may be any value.
  */
 static __always_inline void forget_way(context *ctx, struct packet *p, struct options *o,
 				       struct result *result)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* How many postcards a node sends (RFC 9326 §3.1.2; docs/data-plane.md, "Direct Export"). */
+/* How many postcards a node sends (RFC 9326 §3.1.2; docs/data-plane/direct-export.md#limits). */
 #ifndef WAYMARK_LIMITS_H
 #define WAYMARK_LIMITS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Insertion into a Hop-by-Hop or Destination Options header that a packet has already
- * (docs/data-plane.md, "Merging"). The options that are inserted come first. The others, and what follows,
+ * (docs/data-plane/encapsulation.md#merging). The options that are inserted come first. The others, and what follows,
  * move by a multiple of 8. merge_after.h has Edge-to-Edge options that go after a Hop-by-Hop header.
  */
 #ifndef WAYMARK_MERGE_H

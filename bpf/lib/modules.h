@@ -120,7 +120,7 @@ static __always_inline __u32 note_common_trace(const struct packet *p, struct op
 	header = bpf_ntohl(*(const __be32 *)(option + 4));
 	type = bpf_ntohl(*(const __be32 *)(option + 8));
 	next = offset + 2 + length;
-	opaque(next); /* lest the verifier learns about the end */
+	opaque(next); /* so that the verifier derives no bound of the end from it */
 	if (next > end || type & 0x0fffffff ||
 	    TRACE_NODELEN(header) != LENGTH_OF(FIELDS_OF(type)) ||
 	    length < TYPED_OPTION_MIN + 4 * TRACE_REMAINING(header))
@@ -168,7 +168,7 @@ __noinline int sum_up_several(struct options *o, __u32 slot, __u32 counter)
 			add_several(tally, counter + o->outcome, o->count - 1);
 		return 0;
 	}
-	/* in memory: the verifier would tell apart all values that a register may have by then */
+	/* in memory, because the verifier would follow each value of a register apart */
 	greatest = &o->outcome;
 	completed = &o->completed;
 	*greatest = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Path MTUs of packets that get options inline, learned from Packet Too Big messages that quote such a
- * packet (docs/data-plane.md, "Path MTU").
+ * packet (docs/data-plane/path-mtu.md).
  */
 #ifndef WAYMARK_PATHMTU_H
 #define WAYMARK_PATHMTU_H

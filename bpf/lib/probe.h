@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Probes with the Active flag that end here although their header stays (docs/data-plane.md, "Loopback and
- * Active").
+ * Probes with the Active flag that end here although their header stays
+ * (docs/data-plane/loopback-and-active.md#active).
  */
 #ifndef WAYMARK_PROBE_H
 #define WAYMARK_PROBE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Fast forwarding: where a packet goes, found without the stack (docs/data-plane.md, "Fast
- * forwarding"). A packet that is not an ordinary one for a router is left to the stack.
+ * Fast forwarding: where a packet goes, found without the stack (docs/data-plane/fast-forwarding.md).
+ * A packet that is not an ordinary one for a router is left to the stack.
  */
 #ifndef WAYMARK_ROUTE_H
 #define WAYMARK_ROUTE_H

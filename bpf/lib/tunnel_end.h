@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The ends of tunnels: which packets are decapsulated here, and which the domain's edge drops
- * (docs/data-plane.md, "Tunnel ends").
+ * (docs/data-plane/tunnel-ends.md).
  */
 #ifndef WAYMARK_TUNNEL_END_H
 #define WAYMARK_TUNNEL_END_H

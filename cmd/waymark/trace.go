@@ -49,15 +49,15 @@ func newTraceCommand(opts *options) *cobra.Command {
 flows, so that they take all equal-cost paths. Print the paths as a tree: a line
 for each hop, with the ids that it wrote into the trace, how many flows passed it,
 the time since the hop before, and how long it held the probes; at the end of each
-path, the probes, those that were lost, and the round trip. "-" is a value that a
-node could not know. The times between nodes contain the difference between their
-clocks.
+path, the probes, those without an answer, and the round trip. "-" is a value
+that a node could not know. The times between nodes contain the difference
+between their clocks.
 
 The agent of the destination returns the traces, if its configuration has "trace".
 Without it, ICMPv6 errors of the destination return them: its kernel limits their
-rate, so more probes seem lost. With --icmp, echo replies have no trace: ids and
-times are of the few probes whose hop limits end on the way; there are none of the
-destination, nor of how long the node before it held the probes.
+rate, so more probes stay without an answer. With --icmp, echo replies have no
+trace: ids and times are of the few probes whose hop limits end on the way; there
+are none of the destination, nor of how long the node before it held the probes.
 
 "no data" is a hop that passed the probes and wrote nothing of the namespace.
 
@@ -92,7 +92,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 	flags.IntVar(&f.flows, "paths", f.flows, "`NUMBER` of flows, each with its source port and flow label")
 	flags.IntVar(&f.count, "count", f.count, "`NUMBER` of probes of each flow")
 	flags.DurationVar(&f.interval, "interval", f.interval, "`TIME` between two probes")
-	flags.DurationVar(&f.timeout, "timeout", f.timeout, "`TIME` after which a probe is lost")
+	flags.DurationVar(&f.timeout, "timeout", f.timeout, "`TIME` after which a probe counts as unanswered")
 	flags.BoolVar(&f.icmp, "icmp", false, "send ICMPv6 echo requests instead of UDP")
 	flags.BoolVar(&f.loopback, "loopback", false, "first ask all nodes for copies (RFC 9322): they show how far probes come")
 	flags.IntVar(&f.port, "port", f.port, "UDP `PORT` of the destination's agent")

@@ -69,7 +69,7 @@ func (s *Stats) Counts() []record.Count {
 		count("postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable),
 		count("postcards_joined", "Postcards in paths.", s.Join.Joined),
 		count("postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates),
-		count("postcards_repeated", "Postcards of a packet that came twice to a node, or of its segments.", s.Join.Repeated),
+		count("postcards_repeated", "Postcards that a node had sent of the same packet already, because it arrived twice or was segmented.", s.Join.Repeated),
 		count("postcards_late", "Postcards that came after their path was printed.", s.Join.Late),
 		count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
 		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),

@@ -21,7 +21,7 @@ type Device struct {
 	Bridge bool
 }
 
-// readTags is how many VLAN tags the programs read (docs/data-plane.md, "Parsing").
+// readTags is how many VLAN tags the programs read (docs/data-plane/parsing.md).
 const readTags = 2
 
 // arrivals finds out what packets that appear to arrive on a device have in common.

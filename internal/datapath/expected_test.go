@@ -53,8 +53,7 @@ func moveThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &one)
 }
 
-// flowIdentity is what identifies the exports of one flow (docs/data-plane.md,
-// "Direct Export").
+// flowIdentity is what identifies the exports of one flow (docs/data-plane/direct-export.md).
 type flowIdentity struct {
 	role            model.NodeRole
 	ingress, egress model.IfIndex

@@ -136,7 +136,7 @@ func TestReportOfAnotherClock(t *testing.T) {
 }
 
 // forwardable is an independent model of which packets go on without the stack,
-// given the ingress core's result (docs/data-plane.md, "Fast forwarding").
+// given the ingress core's result (docs/data-plane/fast-forwarding.md).
 func forwardable(cfg model.NodeConfig, routing forward.Routing, arrived []byte, after reference.Result, completes bool) bool {
 	frame := after.Data
 	if after.Verdict == reference.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||

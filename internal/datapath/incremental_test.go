@@ -84,6 +84,10 @@ func mostGrowth(cfg model.NodeConfig, ip []byte) (bytes int) {
 			continue
 		}
 		trace, _ := ioam.DecodeTrace(option.Data[2:])
+		trace.Incremental = true
+		if _, err := trace.Nodes(); err != nil {
+			continue // it does not end with the data of a node, and does not grow
+		}
 		for _, ns := range cfg.Namespaces {
 			if ns.ID != trace.Namespace || !ns.Incremental || trace.Flags&ioam.FlagOverflow != 0 || int(trace.NodeLen) != trace.Type.NodeLen() {
 				continue

@@ -11,7 +11,7 @@ import (
 // SRHFault is what is wrong with a Segment Routing Header (RFC 8754 §2, §2.1).
 type SRHFault uint8
 
-// The faults; docs/how-to/measure-srv6.md says what they mean.
+// The faults; docs/how-to/measure-srv6-forms.md says what they mean.
 const (
 	SRHTruncated    = SRHFault(bpf.ABISrhFaultSRH_TRUNCATED)
 	SRHLastEntry    = SRHFault(bpf.ABISrhFaultSRH_LAST_ENTRY)

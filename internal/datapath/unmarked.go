@@ -12,7 +12,7 @@ import (
 // mark it (RFC 9343).
 type UnmarkedCause uint8
 
-// The causes; docs/how-to/measure-srv6.md says what they mean.
+// The causes; docs/how-to/measure-srv6-forms.md says what they mean.
 const (
 	UnmarkedHeader   = UnmarkedCause(bpf.ABIUnmarkedUNMARKED_HEADER)
 	UnmarkedMTU      = UnmarkedCause(bpf.ABIUnmarkedUNMARKED_MTU)

@@ -54,7 +54,8 @@ func outcomes() []byte {
 Every packet that a hook sees is counted under exactly one outcome, per interface
 and direction; ` + "`waymark status`" + ` and the metrics show them. If several apply, for
 example to a packet with several options, the one with the greatest number counts.
-[The data plane](../data-plane.md) has the conditions of each.
+Each links to the section of [the data plane](../data-plane/README.md) that has its
+conditions.
 
 The last columns say what is lost by an outcome, and which [warning](warnings.md)
 says so where it happens. Such a warning comes with ten packets or more in a minute,
@@ -69,7 +70,7 @@ if its kind does not need fewer, and ends a minute after the last of them.
 		if m.Warning != "" {
 			warning = fmt.Sprintf("`%s`", m.Warning)
 		}
-		fmt.Fprintf(&b, "| %d | `%s` | %s | %v | %s |\n", o, o, o.Meaning(), m.Class, warning)
+		fmt.Fprintf(&b, "| %d | [`%s`](../data-plane/%s) | %s | %v | %s |\n", o, o, o.Section(), o.Meaning(), m.Class, warning)
 	}
 	return []byte(b.String())
 }

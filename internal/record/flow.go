@@ -72,8 +72,8 @@ var flows = table[Flow]{
 	within(field("transit_delay_ns", "nanoseconds", "How long the node held packets. Absent when the trace type does not ask for it, or no packet's delay was measured.",
 		func(f *Flow) **Delays { return &f.TransitDelay }, pointer(object(delaysTable))), delaysTable, sectionHeader, (*Flow).delays, (*Flow).newDelays).listed(),
 	field("sequence_gaps", "packets", "Missing packets: the Sequence Numbers that were expected since the previous record, less those that came; "+
-		"packets that came twice [hide as many](../limits.md#values). 0 at the encapsulating node, which assigns the numbers; absent without them; `null` when some did not come and "+
-		"[it is not known to which flow they belong](../data-plane.md#direct-export): flows share the Flow-ID, or packets were not counted, or may have passed the node without its program. "+
+		"packets that came twice [hide as many](../how-to/collect-postcards.md#flows). 0 at the encapsulating node, which assigns the numbers; absent without them; `null` when some did not come and "+
+		"[it is not known to which flow they belong](../data-plane/direct-export.md#missing-numbers): flows share the Flow-ID, or packets were not counted, or may have passed the node without its program. "+
 		"Add the numbers up: packets that are late when an interval ends are in a later record.",
 		func(f *Flow) *Field[uint64] { return &f.SequenceGaps }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),

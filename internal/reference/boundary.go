@@ -11,7 +11,7 @@ import (
 )
 
 // isEdgeThatDrops reports whether an interface drops everything in a direction
-// that is not proven to be free of IOAM (data-plane.md, "The domain's edge").
+// that is not proven to be free of IOAM (docs/data-plane/edge.md).
 func isEdgeThatDrops(i *model.Interface, direction model.Role) bool {
 	return i.Roles&direction == 0 && i.Strictest() == model.BoundaryDrop
 }

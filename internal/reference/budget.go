@@ -57,7 +57,7 @@ func (n *Node) countSent(f Frame) {
 func (p *purse) add() { p.total, p.own = p.total+p.own, 0 }
 
 // affords reports whether an encapsulation's budget allows an insertion, and spends it
-// (data-plane.md, "Budgets").
+// (docs/data-plane/encapsulation.md#budgets).
 func (n *Node) affords(index int, f Frame, insertion int) bool {
 	limit := n.config.Encapsulations[index].Budget
 	if limit == (model.Budget{}) {

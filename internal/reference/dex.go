@@ -80,8 +80,7 @@ func (dexModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam.Option,
 	return d.Option(o.DirectExport.OptionType), 0
 }
 
-// postcard reports one Direct Export, if its namespace exports (data-plane.md,
-// "Direct Export").
+// postcard reports one Direct Export, if its namespace exports (docs/data-plane/direct-export.md#exports).
 func (n *Node) postcard(d ioam.DirectExport, v *visit) {
 	namespace, ok := n.namespaces[d.Namespace]
 	if !ok || namespace.Export == model.ExportNone {
@@ -160,7 +159,7 @@ func hasLabelAsFlowID(e *model.Encapsulation) bool {
 	})
 }
 
-// flowHash is data-plane.md, "Flow hash".
+// flowHash is docs/data-plane/direct-export.md#flow-hash.
 func (n *Node) flowHash(p packet, upper ipv6.UpperLayer) uint32 {
 	words := make([]byte, 0, 4*flowWords)
 	words = append(words, p.ip[8:ipv6.HeaderLen]...)

@@ -18,7 +18,7 @@ import (
 const maxDestinationHeader = 512
 
 // destination is a Destination Options header with IOAM, the first header or behind the
-// Hop-by-Hop header (data-plane.md, "Edge-to-Edge"). The zero value is none.
+// Hop-by-Hop header (docs/data-plane/edge-to-edge.md). The zero value is none.
 type destination struct {
 	header   []byte
 	options  []edgeOption

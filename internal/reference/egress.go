@@ -11,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Egress does what the egress hook does with a frame (data-plane.md, "Egress"). A
+// Egress does what the egress hook does with a frame (docs/data-plane/egress.md). A
 // frame at an unconfigured interface is untouched.
 func (n *Node) Egress(f Frame) Result {
 	iface, served := n.interfaces[f.Interface]

@@ -11,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// encapsulate is data-plane.md, egress step 4; otherwise is the outcome when no
+// encapsulate is docs/data-plane/encapsulation.md; otherwise is the outcome when no
 // rule matches.
 func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise model.Outcome) Result {
 	upper := ipv6.FindUpperLayer(p.ip)

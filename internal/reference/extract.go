@@ -26,14 +26,14 @@ func (n *Node) keepsHopByHop(p packet) bool {
 }
 
 // isExtractable reports whether some options are removed from the headers that were read, and
-// others stay (data-plane.md, "Removing options"). A jumbogram says its length in an option
+// others stay (docs/data-plane/ingress.md#removing-options). A jumbogram says its length in an option
 // (RFC 2675 §2).
 func (n *Node) isExtractable(p packet) bool {
 	return (n.keepsHopByHop(p) || p.behind.shared) && p.headersLen() <= maxExtracted && p.payloadLength() != 0
 }
 
 // isRemovable reports whether options that are inserted inline, Edge-to-Edge options among
-// them, can be removed from the packet again (data-plane.md, "Removable").
+// them, can be removed from the packet again (docs/data-plane/encapsulation.md#removable).
 func (n *Node) isRemovable(p packet, edges bool) bool {
 	if _, sound := p.check(n.config.Compatibility); !sound || p.header != nil && p.isFollowed() {
 		return false

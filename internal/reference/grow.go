@@ -111,7 +111,7 @@ func (n *Node) growAll(f Frame, p packet, h hop, outcomes []model.Outcome) (fram
 	return p.frame, f.GSOSize
 }
 
-// grow lets one trace grow (data-plane.md, "Incremental traces").
+// grow lets one trace grow (docs/data-plane/incremental-traces.md).
 func (n *Node) grow(f *Frame, p *packet, index int, h hop) model.Outcome {
 	option := p.options[index]
 	trace, _ := ioam.DecodeTrace(option.Data[2:])

@@ -11,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// removal is what a decapsulating node removes (data-plane.md, ingress step 4).
+// removal is what a decapsulating node removes (docs/data-plane/ingress.md, step 4).
 type removal uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 const maxLayers = 4
 
 // Ingress does what the ingress hook does with a frame, and with the packet that was in a
-// tunnel (data-plane.md, "Ingress"). A frame at an unconfigured interface is untouched.
+// tunnel (docs/data-plane/ingress.md). A frame at an unconfigured interface is untouched.
 func (n *Node) Ingress(f Frame) Result {
 	result := n.arrive(f)
 	for layers := 1; layers < maxLayers && isLayered(result, f.Link); layers++ {

@@ -102,7 +102,7 @@ func (n *Node) terminate(f Frame, p packet, remove removal, result *Result) {
 }
 
 // asks reports whether the Loopback flag is set on the packet that an encapsulation with
-// such a trace takes (data-plane.md, "Loopback and Active"), and counts it.
+// such a trace takes (docs/data-plane/loopback-and-active.md), and counts it.
 func (n *Node) asks(index int, f Frame, p packet, inline bool, into merging) bool {
 	nth := uint32(0)
 	for _, o := range n.config.Encapsulations[index].Options {

@@ -41,7 +41,7 @@ type taking struct {
 }
 
 // mergingOf finds the headers that take the rule's options; when ok is false, the outcome
-// says why they do not (data-plane.md, egress step 4).
+// says why they do not (docs/data-plane/encapsulation.md).
 func mergingOf(rule *model.Encapsulation, p packet, inline bool) (m merging, outcome model.Outcome, ok bool) {
 	edges := 0
 	for _, o := range rule.Options {

@@ -45,7 +45,7 @@ type Frame struct {
 	GSOSegments uint32
 
 	// PathMTU is, at the egress hook, the largest packet for the packet's route,
-	// as far as the kernel knows (data-plane.md, "Path MTU"), 0 when it knows no
+	// as far as the kernel knows (docs/data-plane/path-mtu.md), 0 when it knows no
 	// limit. It applies to packets that grow beyond the 1280 bytes that every
 	// path carries.
 	PathMTU int
@@ -107,7 +107,7 @@ type Record struct {
 }
 
 // Node is the reference IOAM node: encapsulating, transit and decapsulating
-// (RFC 9197 §4.2), as docs/data-plane.md specifies. It is not safe for
+// (RFC 9197 §4.2), as docs/data-plane specifies. It is not safe for
 // concurrent use, as it counts packets for [Frequency], numbers them for
 // [DirectExport], proofs of transit and Edge-to-Edge, and remembers the numbers that it
 // has received.

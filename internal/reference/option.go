@@ -71,8 +71,7 @@ func insertingModule(o model.InsertedOption) module {
 	return traceModule{}
 }
 
-// check returns the error of the first invalid IOAM option (data-plane.md,
-// ingress step 3).
+// check returns the error of the first invalid IOAM option (docs/data-plane/ingress.md, step 3).
 func (p *packet) check(as model.Compatibility) (fault model.Outcome, sound bool) {
 	for _, option := range p.options {
 		// The header starts 40 bytes into the packet, so its own offsets have the

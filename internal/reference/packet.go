@@ -28,7 +28,7 @@ type packet struct {
 	behind  destination   // the header after it, if that has IOAM; set where it is read
 }
 
-// parse is data-plane.md, "Parsing". When ok is false, the packet goes on
+// parse is docs/data-plane/parsing.md. When ok is false, the packet goes on
 // unchanged with the outcome.
 func parse(frame []byte, link Link) (p packet, outcome model.Outcome, ok bool) {
 	if p, outcome, ok = parseIPv6(frame, link); ok {

@@ -36,7 +36,7 @@ func (n *Node) insertsInline() bool {
 	return false
 }
 
-// hear implements data-plane.md, "Path MTU": it learns from a Packet Too Big
+// hear implements docs/data-plane/path-mtu.md: it learns from a Packet Too Big
 // message that quotes a packet with a header that this node inserts.
 func (n *Node) hear(p packet, now int64) {
 	const quotedAt = ipv6.HeaderLen + tooBigLen

@@ -48,7 +48,7 @@ func (n *Node) knownTrace(option ioam.Option) (ioam.Trace, *model.Namespace, mod
 	return trace, namespace, 0, true
 }
 
-// ingress writes this node's data into the trace (data-plane.md, ingress step 5).
+// ingress writes this node's data into the trace (docs/data-plane/ingress.md, step 5).
 func (traceModule) ingress(n *Node, option ioam.Option, v *visit) model.Outcome {
 	trace, namespace, outcome, ok := n.knownTrace(option)
 	if !ok {

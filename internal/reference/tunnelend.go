@@ -13,8 +13,7 @@ import (
 
 // judgeTunnel decides whether a packet, whose IOAM options are valid, is taken
 // out of a tunnel: OutcomeTunnelDecapsulated; OutcomeNoIOAM if it is in no tunnel
-// that ends here; otherwise the reason why it is refused (data-plane.md, "Tunnel
-// ends").
+// that ends here; otherwise the reason why it is refused (docs/data-plane/tunnel-ends.md).
 func (n *Node) judgeTunnel(p packet) model.Outcome {
 	ip, tunnel := p.tunneled()
 	end, here := n.decapsulations[p.destination()]

@@ -5,6 +5,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,8 +19,56 @@ func TestRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, finding := range append(findings, dependencies...) {
+	changelog, err := Changelog("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := Outcomes("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range slices.Concat(findings, dependencies, changelog, outcomes) {
 		t.Error(finding)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		file := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("docs/data-plane/a.md", "# A\n\n`not_a`\n\n## B\n\n`good`, `unlisted`, `elsewhere`\n")
+	write(outcomesIndex, "| A | [`good`](a.md#b), [`elsewhere`](a.md#a), [`not_a`](a.md#b), [`no_heading`](a.md#c) |\n")
+	row := func(name, anchor string) string {
+		return "| 1 | [`" + name + "`](../data-plane/a.md#" + anchor + ") | x |\n"
+	}
+	tests := []struct{ name, row, want string }{
+		{"good", row("good", "b"), ""},
+		{"without a section", "| 1 | `good` | x |\n", "outcome good has no section of docs/data-plane"},
+		{"under another heading", row("not_a", "b"), "outcome not_a is not explained in docs/data-plane/a.md#b"},
+		{"without a heading", row("no_heading", "c"), "outcome no_heading is not explained in docs/data-plane/a.md#c"},
+		{"not in the index", row("unlisted", "b"), "outcome unlisted is not in the index"},
+		{"elsewhere in the index", row("elsewhere", "b"), "outcome elsewhere is not in the index"},
+	}
+	for _, test := range tests {
+		write(outcomesReference, "| number | outcome | meaning |\n|---|---|---|\n"+test.row)
+		findings, err := Outcomes(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.want == "" && len(findings) == 0 {
+			continue
+		}
+		if len(findings) != 1 || test.want == "" || !strings.HasPrefix(findings[0].Text, test.want) {
+			t.Errorf("%s: findings %v, want one starting with %q", test.name, findings, test.want)
+		}
 	}
 }
 
@@ -108,6 +157,9 @@ func TestRules(t *testing.T) {
 		{"good links", "docs/a.md", "# A b, `c`!\n[x](a.md#a-b-c) [y](../docs) [z](https://example.net/no) `[n](no.md)`\n", ""},
 		{"link", "docs/a.md", "[x](b.md)\n", "docs/a.md:1: link to docs/b.md, which does not exist"},
 		{"heading", "a.md", "# A\n\n[x](#b)\n", "a.md:3: link to heading #b of a.md"},
+		{"document", "a.go", goHead + "// See docs/b.md.\n", "a.go:4: link to docs/b.md, which does not exist"},
+		{"document in a test", "a_test.go", goHead + "// See docs/b.md.\n", ""},
+		{"document of BPF", "bpf/a.h", cHead + "/* docs/b.md */\n", "bpf/a.h:2: link to docs/b.md, which does not exist"},
 		{"word", "a.md", "Nobody `knows`.\n", "a.md:1: \"nobody\": name the person"},
 		{"word in code", "a.md", "`nobody` is a user; nothing is left behind.\n", ""},
 		{"heading in code", "a.md", "```\n# B\n```\n[x](#b)\n", "a.md:4: link to heading #b of a.md"},

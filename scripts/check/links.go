@@ -17,9 +17,10 @@ import (
 )
 
 var (
-	linkPattern    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	headingPattern = regexp.MustCompile(`^#{1,6} +(.*)$`)
-	codePattern    = regexp.MustCompile("`[^`]*`")
+	linkPattern     = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	headingPattern  = regexp.MustCompile(`^#{1,6} +(.*)$`)
+	codePattern     = regexp.MustCompile("`[^`]*`")
+	documentPattern = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md(#[a-z0-9-]+)?`)
 )
 
 // links checks that the files and headings that a document links to exist in the
@@ -39,6 +40,24 @@ func links(root, name string, content []byte) ([]Finding, error) {
 		return nil
 	})
 	return findings, err
+}
+
+// documents checks that the documents exist which a comment or a text in code
+// names, with their headings.
+func documents(root, name string, content []byte) ([]Finding, error) {
+	var findings []Finding
+	for index, line := range bytes.Split(content, []byte("\n")) {
+		for _, target := range documentPattern.FindAllString(string(line), -1) {
+			fault, err := linkFault(root, "README.md", target)
+			if err != nil {
+				return nil, err
+			}
+			if fault != "" {
+				findings = append(findings, Finding{name, index + 1, fault})
+			}
+		}
+	}
+	return findings, nil
 }
 
 // linkFault is empty for a good link.

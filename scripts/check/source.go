@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package check holds the project's own rules for its source, which no general
-// linter knows: licence lines, sizes, exits, unfinished marks and links between
-// documents. Its tests apply them to the whole tree.
+// linter knows: licence lines, sizes, exits, unfinished marks, links between
+// documents and the changelog. Its tests apply them to the whole tree.
 package check
 
 import (
@@ -89,6 +89,13 @@ func checkFile(root, name string) ([]Finding, error) {
 	}
 	findings := append(licence(name, kind, content), marks(name, content)...)
 	findings = append(findings, fileLength(name, kind, content)...)
+	if !strings.HasSuffix(name, "_test.go") {
+		found, err := documents(root, name, content)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, found...)
+	}
 	switch kind {
 	case kindGo:
 		found, err := goRules(name, content)

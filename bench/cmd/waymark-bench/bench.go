@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,6 +113,7 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 
 func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b harness.Benchmark, o harness.Options) error {
 	o.Version, o.Commit, o.Agent = commandline.Version(), commandline.BuiltFrom(), f.program
+	o.Alternates = harness.AlternationOfEnvironment()
 	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
 	r, err := b.Run(cmd.Context(), o)
 	if err != nil {
@@ -125,9 +127,7 @@ func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b harness.
 	if !opts.JSON {
 		return r.WriteText(cmd.OutOrStdout())
 	}
-	encoder := json.NewEncoder(cmd.OutOrStdout())
-	encoder.SetIndent("", " ")
-	return encoder.Encode(r)
+	return r.WriteJSON(cmd.OutOrStdout())
 }
 
 func newListCommand(opts *commandline.Options) *cobra.Command {
@@ -175,21 +175,29 @@ func draw(r report.Result, file string) error {
 }
 
 func newReportCommand(opts *commandline.Options) *cobra.Command {
-	var figures string
+	var pages, figures string
 	cmd := &cobra.Command{
 		Use:   "report [FILE...]",
 		Short: "Print results saved as JSON as a Markdown document",
-		Long: `Print results saved as JSON as a Markdown document. With --figures, also write the
-figures, missed-aims.md with what limits missed aims, and before-after.md with the tables
-of what compare saved.`,
-		Example: "  waymark-bench report bench/results/*.json > docs/benchmarks.md\n  waymark-bench report --figures docs/benchmarks bench/results/*.json bench/comparisons/*.json",
-		Args:    cobra.ArbitraryArgs,
+		Long: `Print results saved as JSON as a Markdown document. With --pages, also write the pages
+that it links to, with their figures: results.md with what each benchmark measures, and
+missed-aims.md. With --all-figures, draw a figure of each result.
+
+All results have to be of one machine and one commit, as figures of two cannot be
+compared.`,
+		Example: `  waymark-bench report bench/results/*.json > docs/benchmarks.md
+  waymark-bench report --pages docs/benchmarks bench/results/*.json
+  waymark-bench report --all-figures /tmp/figures bench/results/*.json`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := opts.WithoutJSON("the document in Markdown"); err != nil {
 				return err
 			}
-			results, comparisons, err := report.Read(args)
+			results, err := report.Read(args)
 			if err != nil {
+				return err
+			}
+			if err := report.OneOrigin(results); err != nil {
 				return err
 			}
 			results = experiments.Ordered(results)
@@ -199,18 +207,57 @@ of what compare saved.`,
 						return err
 					}
 				}
-				for name, page := range report.Pages(results, comparisons) {
-					if err := os.WriteFile(filepath.Join(figures, name), page, 0o644); err != nil {
-						return err
-					}
+			}
+			if pages != "" {
+				if err := writePages(pages, results); err != nil {
+					return err
 				}
 			}
-			_, err = cmd.OutOrStdout().Write(report.Markdown(results, comparisons...))
+			_, err = cmd.OutOrStdout().Write(report.Markdown(results))
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` for the figures that the document shows")
+	cmd.Flags().StringVar(&pages, "pages", "", "`DIRECTORY` for the pages and figures that the document shows")
+	cmd.Flags().StringVar(&figures, "all-figures", "", "`DIRECTORY` for a figure of each result")
 	return cmd
+}
+
+// writePages writes what the document links to.
+func writePages(directory string, results []report.Result) error {
+	files, err := report.Figures(results)
+	if err != nil {
+		return err
+	}
+	maps.Copy(files, report.Pages(results))
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(directory, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newForeignCommand is for scripts/benchmarks.sh.
+func newForeignCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "foreign [FILE...]",
+		Short:  "Print the files with results of other machines, or of other programs than this one",
+		Hidden: true,
+		Args:   cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			results, err := report.Read(args)
+			if err != nil {
+				return err
+			}
+			here := harness.Here(harness.Options{Version: commandline.Version(), Commit: commandline.BuiltFrom()})
+			for i, r := range results {
+				if !r.SameOrigin(here) {
+					fmt.Fprintln(cmd.OutOrStdout(), args[i])
+				}
+			}
+			return nil
+		},
+	}
 }
 
 // newInstructionsCommand is for the project's own build.

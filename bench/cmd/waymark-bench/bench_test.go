@@ -82,8 +82,29 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("figures"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, _ := runBench("report", good)
-	if code != commandline.ExitOK || !strings.Contains(out, "[JSON](../bench/results/cost.json)") || !strings.Contains(out, "a machine") {
+	pages, figures := t.TempDir(), t.TempDir()
+	code, out, _ := runBench("report", "--pages", pages, "--all-figures", figures, good)
+	if code != commandline.ExitOK || !strings.Contains(out, "(benchmarks/results.md)") || !strings.Contains(out, "on a machine") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	page, err := os.ReadFile(filepath.Join(pages, "results.md"))
+	if err != nil || !strings.Contains(string(page), "[JSON](../../bench/results/cost.json)") {
+		t.Errorf("%v: %s", err, page)
+	}
+	for _, name := range []string{filepath.Join(pages, "missed-aims.md"), filepath.Join(figures, "cost.svg")} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, bytes.ReplaceAll(content, []byte("a machine"), []byte("another")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := runBench("report", good, other)
+	if code != commandline.ExitFailure || out != "" || !strings.Contains(stderr, "2 machines or commits") {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+	if code, out, _ := runBench("foreign", good, other); code != commandline.ExitOK || out != good+"\n"+other+"\n" {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if code, _, stderr := runBench("report", bad); code != commandline.ExitFailure || !strings.Contains(stderr, "waymark-bench run") {
@@ -98,35 +119,45 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// Programs run in the order old, new, new, old, each with one round, and the old one is
-// asked for links with one queue as well.
+// Programs take turns: a turn that both have in an order that changes, and one that only
+// the newer has by itself. Figures are of what each measured in its turns.
 func TestCompareTakesTurns(t *testing.T) {
 	directory := t.TempDir()
 	log := filepath.Join(directory, "log")
-	program := func(name, pps string) string {
+	program := func(name string, ratios []string, turns ...string) string {
+		script := "#!/bin/sh\n" + `echo '{"turns":["` + strings.Join(turns, `","`) + `"]}' >&4` + "\n"
+		for _, ratio := range ratios {
+			for _, turn := range turns {
+				script += `echo '{"turn":"` + turn + `"}' >&4; read given <&3; echo ` + name + ` "$given" $@ >>` + log + "\n" +
+					`echo '{"points":[{"variant":"` + turn + `","x":78,"dimensions":{"treatment":"` + turn + `"},"pps":1000,"ratio":` + ratio + `,"reference":500}]}' >&4` + "\n"
+			}
+		}
+		script += `echo '{"name":"fast","machine":"one","points":[]}'` + "\n"
 		file := filepath.Join(directory, name)
-		script := "#!/bin/sh\necho " + name + " $OLD_QUEUES $@ >>" + log + "\necho '" + `{"name":"fast","machine":"one","points":[` +
-			`{"x":78,"dimensions":{"treatment":"kernel forwarding","by":"kernel"},"pps":1000,"ratio":1,"reference":1000},` +
-			`{"variant":"transit","x":78,"dimensions":{"treatment":"transit"},"pps":` + pps + `,"ratio":1.5,"reference":1000}]}` + "'\n"
 		if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		return file
 	}
-	code, out, stderr := runBench("compare", "--old", program("old", "1500"), "--new", program("new", "3000"), "--rounds", "2", "--duration", "2s", "fast", "--json")
+	older, newer := program("old", []string{"1.5", "1.25"}, "transit"), program("new", []string{"3", "2.5"}, "later", "transit")
+	code, out, stderr := runBench("compare", "--old", older, "--new", newer, "--rounds", "2", "--duration", "2s", "fast", "--json")
 	var c report.BeforeAfter
 	if err := json.Unmarshal([]byte(out), &c); err != nil || code != commandline.ExitOK {
 		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
 	}
-	if len(c.Points) != 1 || c.Rounds != 2 || c.Points[0].Before != 1.5 || c.Points[0].After != 3 || c.Points[0].Change != 2 {
+	if len(c.Points) != 1 || len(c.OnlyAfter) != 1 || c.Rounds != 2 || c.Points[0].Variant != "transit" || c.Points[0].Change != 2 {
 		t.Errorf("%+v", c)
 	}
-	const each = " 1 run fast --json --rounds 1 --duration 2s\n"
-	want := "old" + each + "new" + each + "new" + each + "old" + each
+	const each = " run fast --json --rounds 2 --duration 4s\n"
+	turn := func(program, name string) string { return program + ` {"turn":"` + name + `"}` + each }
+	want := turn("new", "later") + turn("new", "transit") + turn("old", "transit") + turn("new", "later") + turn("new", "transit") + turn("old", "transit")
 	if got, err := os.ReadFile(log); err != nil || string(got) != want {
 		t.Errorf("%v: %s", err, got)
 	}
-	if code, _, stderr := runBench("compare", "--old", "/bin/false", "fast"); code != commandline.ExitFailure || !strings.Contains(stderr, "/bin/false run fast") {
+	if code, _, stderr := runBench("compare", "--old", "/bin/false", "--new", newer, "fast"); code != commandline.ExitFailure || !strings.Contains(stderr, "/bin/false run fast") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := runBench("compare", "--old", "/bin/true", "--new", newer, "fast"); code != commandline.ExitFailure || !strings.Contains(stderr, "/bin/true") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

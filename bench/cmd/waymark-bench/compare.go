@@ -4,13 +4,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,13 +30,14 @@ func newCompareCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare --old FILE NAME",
 		Short: "Compare an older waymark-bench with this one, in turns",
-		Long: `Compare an older waymark-bench with this one. Both run one benchmark in turns: old,
-new, new, old, and so on, each time with every variant once. Rates are divided by
-that of the kernel's plain packets in the same run, and figures are medians. A run
-that fails is repeated once. With --json, print one object: machine, kernel, the versions of both programs, and points
-with before, after and change. The old program has OLD_QUEUES=1 in its environment;
-see scripts/compare.sh, which builds it.`,
-		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json > bench/comparisons/fast.json",
+		Long: `Compare an older waymark-bench with this one. Both run one benchmark at the same time,
+but measure in turns: every variant (or group of variants that share a baseline) in one
+program right after the same in the other, in an order that changes. So a machine whose
+speed changes for seconds changes both alike. Figures are medians over the rounds, of
+times in nanoseconds and of rates divided by the baseline's. With --json, print one object:
+machine, kernel, the versions of both programs, and points with before, after and change.
+scripts/compare.sh builds the older program.`,
+		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json",
 		Args:    commandline.OneArgument("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, opts, args[0])
@@ -47,8 +45,8 @@ see scripts/compare.sh, which builds it.`,
 	}
 	cmd.Flags().StringVar(&f.before, "old", "", "`FILE` of the older waymark-bench")
 	cmd.Flags().StringVar(&f.after, "new", "", "`FILE` of the newer one (default: this program)")
-	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of times that each program runs (default: the benchmark's own)")
-	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure in one run, without the setup (default: a round of the benchmark)")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of rounds (default: the benchmark's own)")
+	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` of a round of each program (default: a round of the benchmark)")
 	return cmd
 }
 
@@ -92,42 +90,45 @@ func (f *compareFlags) run(cmd *cobra.Command, opts *commandline.Options, name s
 	return encoder.Encode(c)
 }
 
-// takeTurns runs the programs, and reverses their order each time.
+// takeTurns runs both programs, which take turns within each round.
 func (f *compareFlags) takeTurns(cmd *cobra.Command, name string) (before, after []report.Result, err error) {
-	turns := []struct {
-		file    string
-		results *[]report.Result
-	}{{f.before, &before}, {f.after, &after}}
-	for round := range f.rounds {
-		for _, turn := range turns {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: round %d of %d: %s\n", name, round+1, f.rounds, turn.file)
-			r, err := f.runOnce(cmd.Context(), turn.file, name)
-			if err != nil && cmd.Context().Err() == nil { // what else the machine does can spoil a run
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: once more, as the run failed: %v\n", name, err)
-				r, err = f.runOnce(cmd.Context(), turn.file, name)
-			}
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s run %s: %w", turn.file, name, err)
-			}
-			*turn.results = append(*turn.results, r)
+	var outputs [2]bytes.Buffer
+	var programs [2]*harness.Alternating
+	for i, file := range []string{f.before, f.after} {
+		program := exec.CommandContext(cmd.Context(), file, "run", name, "--json", "--rounds", fmt.Sprint(f.rounds), "--duration", (f.duration * time.Duration(f.rounds)).String())
+		program.Env = os.Environ()
+		program.Cancel = func() error { return program.Process.Signal(os.Interrupt) }
+		program.Stdout, program.Stderr = &outputs[i], cmd.ErrOrStderr()
+		if programs[i], err = harness.StartAlternating(program); err != nil {
+			return nil, nil, fmt.Errorf("start %s: %w", file, err)
 		}
-		slices.Reverse(turns)
+		defer func() { // after an error, the programs end because nobody gives them turns
+			if err != nil {
+				_ = programs[i].Close() // its end is the error, or follows from it
+			}
+		}()
+	}
+	rounds, err := harness.Alternate(programs[0], programs[1])
+	if err != nil {
+		return nil, nil, err
+	}
+	results := [2]*[]report.Result{&before, &after}
+	for i, program := range programs {
+		file := []string{f.before, f.after}[i]
+		if err := program.Close(); err != nil {
+			return nil, nil, err
+		}
+		var whole report.Result
+		if err := json.Unmarshal(outputs[i].Bytes(), &whole); err != nil {
+			return nil, nil, fmt.Errorf("read the result of %s: %w", file, err)
+		}
+		if len(rounds[i]) == 0 {
+			return nil, nil, fmt.Errorf("%s takes no turns: it is too old for this program, or %s has no rounds", file, name)
+		}
+		for _, points := range rounds[i] {
+			whole.Points = points
+			*results[i] = append(*results[i], whole)
+		}
 	}
 	return before, after, nil
-}
-
-// runOnce runs a program with each variant once.
-func (f *compareFlags) runOnce(ctx context.Context, file, name string) (r report.Result, err error) {
-	program := exec.CommandContext(ctx, file, "run", name, "--json", "--rounds", "1", "--duration", f.duration.String())
-	program.Env = append(os.Environ(), "OLD_QUEUES=1")
-	program.Cancel = func() error { return program.Process.Signal(os.Interrupt) }
-	var out, errs bytes.Buffer
-	program.Stdout, program.Stderr = &out, &errs
-	if err := program.Run(); err != nil {
-		return r, fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()+out.String()))
-	}
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return r, fmt.Errorf("read its result: %w; it has to be a waymark-bench that has --json", err)
-	}
-	return r, nil
 }

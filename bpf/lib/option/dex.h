@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Module of Direct Export (RFC 9326): options are read and left as they are; each makes a postcard
- * (docs/data-plane.md, "Direct Export").
+ * (docs/data-plane/direct-export.md).
  */
 #ifndef WAYMARK_OPTION_DEX_H
 #define WAYMARK_OPTION_DEX_H

@@ -2,7 +2,7 @@
 /*
  * Module of Edge-to-Edge (RFC 9197 §4.6), whose options are in a Destination Options header: the
  * encapsulating node (e2e_insert.h) numbers packets, the decapsulating node (e2e_read.h, e2e_measure.h)
- * measures with the numbers what became of them (docs/data-plane.md, "Edge-to-Edge").
+ * measures with the numbers what became of them (docs/data-plane/edge-to-edge.md).
  *
  * A set of a table has a lock, so that CPUs count exactly. No function is called while it is held.
  */

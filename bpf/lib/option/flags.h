@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The Loopback and Active flags of traces (RFC 9322; docs/data-plane.md, "Loopback and Active"): packets
+ * The Loopback and Active flags of traces (RFC 9322; docs/data-plane/loopback-and-active.md): packets
  * that ask for copies, the copies, and probes. All are rare, so nothing here is inlined: the hooks only
  * look at the flags.
  */

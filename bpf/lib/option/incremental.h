@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Module of the incremental trace (RFC 9197 §4.4): where the way out is known, the packet grows by this
- * node's data (docs/data-plane.md, "Incremental traces"; incremental_grow.h).
+ * node's data (docs/data-plane/incremental-traces.md; incremental_grow.h).
  */
 #ifndef WAYMARK_OPTION_INCREMENTAL_H
 #define WAYMARK_OPTION_INCREMENTAL_H

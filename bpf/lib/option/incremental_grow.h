@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Growth of incremental traces (docs/data-plane.md, "Incremental traces"). This node's data come first, so
+ * Growth of incremental traces (docs/data-plane/incremental-traces.md). This node's data come first, so
  * all before them moves to the front, and all behind them stays. The header grows by a multiple of 8:
  * padding at its beginning takes 4 bytes, or gives them back.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Module of Proof of Transit, POT-Type 0 (RFC 9197 §4.5.1): each node of the path adds to Cumulative,
- * and the last one verifies it (docs/data-plane.md, "Proof of Transit").
+ * and the last one verifies it (docs/data-plane/proof-of-transit.md).
  */
 #ifndef WAYMARK_OPTION_POT_H
 #define WAYMARK_OPTION_POT_H

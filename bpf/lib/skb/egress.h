@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The egress core: boundary, completion, encapsulation (docs/data-plane.md, "Egress"). */
+/* The egress core: boundary, completion, encapsulation (docs/data-plane/egress.md). */
 #ifndef WAYMARK_EGRESS_H
 #define WAYMARK_EGRESS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * SRv6 behaviours (RFC 8986) as the kernel's routes have them (docs/data-plane.md, "SRv6 behaviours").
+ * SRv6 behaviours (RFC 8986) as the kernel's routes have them (docs/data-plane/fast-forwarding.md#srv6-behaviours).
  * A packet is changed only when it is certain that it leaves here: until then, the stack may get it.
  */
 #ifndef WAYMARK_BEHAVIOUR_H

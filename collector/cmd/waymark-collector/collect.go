@@ -144,7 +144,7 @@ func (f *collectFlags) config() (collect.Config, error) {
 	return c, err
 }
 
-// thresholds are those of all flows that are compared.
+// thresholds are the limits of loss and delay, the same for every flow that is compared.
 func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 	if f.records && f.maxLoss+f.maxDelay != "" {
 		return t, commandline.Usagef("--records compares nothing; remove it, or --max-loss and --max-delay")

@@ -40,7 +40,7 @@ type Config struct {
 type Stats struct {
 	Joined     uint64                        // postcards in emitted paths
 	Duplicates uint64                        // postcards that came twice
-	Repeated   uint64                        // postcards of a packet that came twice to a node, or of its segments
+	Repeated   uint64                        // postcards that a node had sent of the same packet already: it arrived twice, or was segmented
 	Late       uint64                        // postcards that came after their path
 	TooMany    uint64                        // postcards beyond the limit of one path
 	Paths      [record.NumPathReasons]uint64 // emitted, by reason

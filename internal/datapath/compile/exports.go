@@ -84,8 +84,8 @@ func collectorBit(address [2]uint64) uint64 { return (address[0] ^ address[1]) *
 // fibonacci is 2^64 divided by the golden ratio.
 const fibonacci = 0x9e3779b97f4a7c15
 
-// flowKeys are the multipliers of the flow hash (docs/data-plane.md, "Direct
-// Export"): outputs of splitmix64.
+// flowKeys are the multipliers of the flow hash
+// (docs/data-plane/direct-export.md#flow-hash): outputs of splitmix64.
 func flowKeys(seed uint64) (keys [11]uint64) {
 	state := seed
 	for i := range keys {

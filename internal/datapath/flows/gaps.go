@@ -30,8 +30,8 @@ const (
 	leastKept = 4096
 )
 
-// Gaps computes which Sequence Numbers are missing (docs/data-plane.md,
-// "Direct Export"). It outlives tables of flows. It holds the totals of ended and
+// Gaps computes which Sequence Numbers are missing (docs/data-plane/direct-export.md#missing-numbers).
+// It outlives tables of flows. It holds the totals of ended and
 // evicted flows until their interval is collected, because their packets on other
 // CPUs belong to it.
 type Gaps struct {

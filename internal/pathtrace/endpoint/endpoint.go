@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package endpoint ends the probes of "waymark trace" at their destination: it takes them
-// from the network, as RFC 9322 §5 wants it of packets with the Active flag, and returns
-// the trace with which they came to their senders. An answer is never longer than its probe.
+// from the network, as RFC 9322 §5 wants it of packets with the Active flag, and answers
+// each sender with the trace that its probe arrived with. An answer is never longer than its probe.
 package endpoint
 
 import (

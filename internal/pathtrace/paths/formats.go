@@ -88,7 +88,7 @@ func (r *Report) DOT() string {
 			g.edge(at, next).flows++
 			at = next
 		}
-		g.edge(at, g.node(fmt.Sprintf("lost %d", at), "lost", "octagon")).flows++
+		g.edge(at, g.node(fmt.Sprintf("unanswered %d", at), "unanswered", "octagon")).flows++
 	}
 	return g.text()
 }

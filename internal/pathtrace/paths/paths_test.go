@@ -214,6 +214,12 @@ func TestUnanswered(t *testing.T) {
 	if got := alone.Report(name).Unanswered(); got != "flow 0 (port 40000, label 0x00001): no answer within 1s; "+seen+"hop 2\n" {
 		t.Errorf("%q", got)
 	}
+	reached := New(destination, 1, ioam.TimestampPOSIX, 0)
+	reached.Walked(0, reply(Copied, 64, destination, first))
+	reached.Unanswered(0, time.Second)
+	if got := reached.Report(name).Unanswered(); got != "flow 0 (port 40000, label 0x00001): no answer within 1s; probes reached the destination, hop 1, which did not answer them\n" {
+		t.Errorf("%q", got)
+	}
 }
 
 // Replies without a trace: hop limits show the path, and flows that may share one do.
@@ -260,7 +266,7 @@ func TestNotWalked(t *testing.T) {
 		p.Sent(i)
 		p.Received(i, Reply{Kind: Echoed, From: destination, SentHops: 255, RoundTrip: time.Millisecond})
 	}
-	if text := p.Report(name).Text(); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "3 probes, 0 lost, round trip 1ms") {
+	if text := p.Report(name).Text(); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "3 probes, 0 unanswered, round trip 1ms") {
 		t.Error(text)
 	}
 	var lines strings.Builder
@@ -273,7 +279,7 @@ func TestNotWalked(t *testing.T) {
 	p.Walked(0, reply(Exceeded, 1, address(1), step{id: 1}))
 	p.Walked(0, Reply{Kind: Echoed, From: destination, SentHops: 2})
 	text := p.Report(name).Text()
-	for _, want := range []string{": 1 path, 3 flows", " not known ", "2 probes, 0 lost, round trip 1ms", "the replies of 2 flows have no trace"} {
+	for _, want := range []string{": 1 path, 3 flows", " not known ", "2 probes, 0 unanswered, round trip 1ms", "the replies of 2 flows have no trace"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}

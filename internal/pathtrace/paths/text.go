@@ -5,6 +5,7 @@ package paths
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -63,7 +64,7 @@ func (b *branch) child(h Hop) *branch {
 // Text is the report as a tree of hops: a line for each, and what is wrong.
 func (r *Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d lost\n", r.Destination, r.Protocol, r.ways(), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
+	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d unanswered\n", r.Destination, r.Protocol, r.ways(), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
 	if len(r.Paths) > 0 {
 		b.WriteString("times: minimum, median, 95th percentile\n\n")
 		var aligned strings.Builder
@@ -99,7 +100,7 @@ func (b *branch) lines(t *tabwriter.Writer, indent string) {
 			three(c.hop.since.Summary()), three(c.hop.held.Summary()), "",
 		}
 		if one := c.leaf; one != nil {
-			cells[6] = fmt.Sprintf("%s, %d lost, round trip %s", count(int(one.Sent), "probe"), one.Lost, three(one.RoundTrip))
+			cells[6] = fmt.Sprintf("%s, %d unanswered, round trip %s", count(int(one.Sent), "probe"), one.Lost, three(one.RoundTrip))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 		c.lines(t, indent+below)
@@ -208,7 +209,7 @@ func (r *Report) broken() (list []string) {
 	groups := make(map[string]*group)
 	for i := range r.Broken {
 		one := &r.Broken[i]
-		text := one.text()
+		text := one.text(r.Destination)
 		g := groups[text]
 		if g == nil {
 			g = &group{}
@@ -260,12 +261,20 @@ func (r *Report) LastSeen() (node, said string) {
 }
 
 // text says how far the flow came. A reply may be lost as well as a probe.
-func (b *Broken) text() string {
+func (b *Broken) text(destination netip.Addr) string {
 	s := "none was answered; "
 	if b.waited > 0 {
 		s = "no answer within " + duration(b.waited.Nanoseconds()) + "; "
 	}
-	if n := len(b.Hops); n == 0 {
+	n := len(b.Hops)
+	if n > 0 && b.Hops[n-1].Address != nil && *b.Hops[n-1].Address == destination {
+		s += fmt.Sprintf("probes reached the destination, hop %d, which did not answer them", n)
+		if b.Error != "" {
+			s += "; " + b.Error
+		}
+		return s
+	}
+	if n == 0 {
 		s += "no node on the way replied"
 	} else {
 		s += fmt.Sprintf("last seen at hop %d, %s", n, b.Hops[n-1].label())

@@ -140,7 +140,7 @@ func checkFormats(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	base := []string{"trace", far, "--source", source, "--interval", "2ms", "--count", "1"}
 	text := e2e.MustIn(t, l, "athos", base...)
-	for _, want := range []string{"2 paths, 16 flows, 16 probes, 0 lost", "node 2", "node 4", "└─ 2 node 3", "round trip "} {
+	for _, want := range []string{"2 paths, 16 flows, 16 probes, 0 unanswered", "node 2", "node 4", "└─ 2 node 3", "round trip "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -178,18 +178,18 @@ func TestAsTyped(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
 	text := e2e.MustIn(t, l, "athos", "trace", far)
-	if !strings.Contains(text, "16 flows, 160 probes, 0 lost") {
+	if !strings.Contains(text, "16 flows, 160 probes, 0 unanswered") {
 		t.Errorf("%s", text)
 	}
 	// Which of both paths 16 flows take is chance; two copies of each flow come back from either.
 	text = e2e.MustIn(t, l, "athos", "trace", far, "--loopback", "--max-hops", "0")
-	if !strings.Contains(text, "160 probes, 0 lost") || !strings.Contains(text, "32 copies came back") {
+	if !strings.Contains(text, "160 probes, 0 unanswered") || !strings.Contains(text, "32 copies came back") {
 		t.Errorf("%s", text)
 	}
 	loopbacks := map[string]string{"athos": "2001:db8:ff::1", "porthos": "2001:db8:ff::2", "aramis": far, "dartagnan": "2001:db8:ff::4"}
 	for from := range loopbacks {
 		for to, address := range loopbacks {
-			if text := e2e.MustIn(t, l, from, "trace", address, "--count", "1"); !strings.Contains(text, "16 probes, 0 lost") {
+			if text := e2e.MustIn(t, l, from, "trace", address, "--count", "1"); !strings.Contains(text, "16 probes, 0 unanswered") {
 				t.Errorf("%s to %s: %s", from, to, text)
 			}
 		}

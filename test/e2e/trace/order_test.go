@@ -12,7 +12,7 @@ import (
 )
 
 // Segments of TCP stay in order by default, where every packet has a trace with times and
-// every interface joins segments (GRO). What docs/limits.md says reorders them does so, and
+// every interface joins segments (GRO). What docs/how-to/large-packets.md says reorders them does so, and
 // doctor says which interface is the cause.
 func TestOrderOfSegments(t *testing.T) {
 	for _, test := range []struct {
