@@ -20,10 +20,10 @@ import (
 // metricsSource finds the metrics that a package declares.
 type metricsSource struct {
 	t      *testing.T
-	prefix string              // of names that desc() makes
+	prefix string              // of names that desc() and service.Metric() make
 	texts  map[string]ast.Expr // constants, by name
 	rows   []string            // as the reference has them
-	other  int                 // calls of desc() with computed names
+	other  int                 // calls of these with computed names
 }
 
 // text is a string of the source; false: it is computed.
@@ -66,13 +66,26 @@ func metricsRow(name, labels, help string) string {
 	return "| `" + name + "` | " + labels + " | " + help + " |"
 }
 
-// take takes desc(name, help, labels...) and metrics.Desc{...}.
+// isDeclaration reports whether a function makes a metric of its name, help and labels.
+func isDeclaration(f ast.Expr) bool {
+	switch f := f.(type) {
+	case *ast.Ident:
+		return f.Name == "desc"
+	case *ast.SelectorExpr:
+		in, ok := f.X.(*ast.Ident)
+		return ok && in.Name == "service" && f.Sel.Name == "Metric"
+	}
+	return false
+}
+
+// take takes desc(name, help, labels...), service.Metric(name, help, labels...) and
+// metrics.Desc{...}.
 func (s *metricsSource) take(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.FuncDecl:
-		return n.Name.Name != "desc"
+		return n.Name.Name != "desc" && n.Name.Name != "Metric"
 	case *ast.CallExpr:
-		if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "desc" && len(n.Args) >= 2 {
+		if isDeclaration(n.Fun) && len(n.Args) >= 2 {
 			s.add(n.Args[0], n.Args[1], n.Args[2:])
 		}
 	case *ast.CompositeLit:
@@ -130,6 +143,10 @@ func declaredMetrics(t *testing.T, directory, prefix string) (rows []string, com
 // collect", with its labels and what it means, and no other.
 func TestMetricsPageIsComplete(t *testing.T) {
 	agent, computed := declaredMetrics(t, "agent", "waymark_")
+	for _, services := range []string{"agent/measure", "agent/report", "agent/service", "agent/tunnel"} {
+		rows, more := declaredMetrics(t, services, "waymark_")
+		agent, computed = append(agent, rows...), computed+more
+	}
 	reflector, more := declaredMetrics(t, "stamp/reflector", "")
 	collector, counts := declaredMetrics(t, "collect", "waymark_collect_")
 	if len(agent) < 40 || len(reflector) < 5 || len(collector) < 6 || computed+more != 0 || counts != 1 {
