@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -108,10 +109,10 @@ func unbracketed(scheme, rest string) error {
 	}
 	with := "write " + scheme + "://[" + host + "]:" + port
 	if _, err := netip.ParseAddr(rest); err == nil {
-		return &curedError{fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
-			fmt.Sprintf("%s, or %s://[%s] if all of it is the address", with, scheme, rest)}
+		return problem.New(fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
+			fmt.Sprintf("%s, or %s://[%s] if all of it is the address", with, scheme, rest))
 	}
-	return &curedError{fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with}
+	return problem.New(fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with)
 }
 
 // validHostName is the rule of RFC 1123 §2.1, without the lengths.

@@ -3,7 +3,7 @@
 package config
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // decoder fills structs from a YAML tree and collects every error on the way.
@@ -186,11 +188,8 @@ func (d *decoder) scalar(node ast.Node, at position, path string, c codec, dst r
 	}
 	v, err := c.parse(text)
 	if err != nil {
-		cure := "write " + c.wants
-		if own := (*curedError)(nil); errors.As(err, &own) {
-			cure = own.cure
-		}
-		d.fault(at, path, fmt.Sprintf("%s: %v", named(path), err), cure)
+		text, cure := problem.Of(err)
+		d.fault(at, path, named(path)+": "+text, cmp.Or(cure, "write "+c.wants))
 		return
 	}
 	dst.Set(reflect.ValueOf(v))

@@ -109,11 +109,6 @@ func (fs Faults) first() Faults {
 	return append(fs[:mostFaults:mostFaults], rest)
 }
 
-// curedError is the error of a scalar whose fix is more specific than its type's.
-type curedError struct{ problem, cure string }
-
-func (e *curedError) Error() string { return e.problem }
-
 // position is a place in a file; line and column count from 1.
 type position struct{ line, column int }
 

@@ -3,8 +3,9 @@
 package config
 
 import (
-	"fmt"
 	"reflect"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // FormatText writes one value as the file does, such as a port range or the
@@ -17,7 +18,7 @@ func ParseText[T any](text string) (T, error) {
 	v, err := c.parse(text)
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("%w; want %s", err, c.wants)
+		return zero, problem.Wrap(err, "want "+c.wants)
 	}
 	return v.(T), nil
 }
