@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -141,7 +142,7 @@ func parseSource(s string) (SourceAddress, error) {
 }
 
 func parseEnterprise(s string) (Enterprise, error) {
-	v, err := parseUint(s, 32)
+	v, err := yamlfile.ParseUint(s, 32)
 	if n := ipfix.Enterprise(v); err == nil && (n == ipfix.EnterpriseIANA || n == ipfix.EnterpriseIOAM) {
 		return 0, fmt.Errorf("%s already defines elements", s)
 	}
@@ -149,7 +150,7 @@ func parseEnterprise(s string) (Enterprise, error) {
 }
 
 func parseMessageSize(s string) (MessageSize, error) {
-	v, err := parseUint(s, 16)
+	v, err := yamlfile.ParseUint(s, 16)
 	if err == nil && v < ipfixsink.MinMessageSize {
 		return 0, fmt.Errorf("%s is too small", s)
 	}

@@ -96,7 +96,8 @@ var layers = map[string]string{
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix srv6 internal/inputfile internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem",
+	"internal/yamlfile": "internal/inputfile internal/problem",
+	"internal/config":   "ioam ipfix srv6 internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam internal/model internal/problem",
@@ -143,7 +144,7 @@ var outsiders = map[string]string{
 	"github.com/cilium/ebpf":              "internal/datapath internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
-	"github.com/goccy/go-yaml":            "internal/config internal/lab",
+	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
