@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
@@ -44,8 +43,7 @@ func newFailure(err error) failure {
 	var topology *lab.Faults
 	if errors.As(err, &topology) {
 		for _, fault := range topology.Faults {
-			problem, cure, _ := strings.Cut(fault.Text, "; ")
-			f.Faults = append(f.Faults, &config.Fault{File: topology.File, Line: fault.Line, Column: fault.Column, Problem: problem, Cure: cure})
+			f.Faults = append(f.Faults, &config.Fault{File: topology.File, Line: fault.Line, Column: fault.Column, Problem: fault.Text, Cure: fault.Cure})
 		}
 	}
 	return f

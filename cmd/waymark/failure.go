@@ -10,6 +10,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // notedError is an error whose details are already on standard error, one per line.
@@ -63,7 +64,7 @@ func (o *options) withoutAgent(err error) error {
 	}
 	if left := o.left(); len(left) > 0 {
 		w := health.EndedAgent(left)
-		return fmt.Errorf("%s; %s", w.Text, w.Cure)
+		return problem.New(w.Text, w.Cure)
 	}
 	return err
 }

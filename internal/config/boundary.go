@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -32,97 +31,72 @@ type boundaryKeys struct {
 // namespacePolicies is written as a mapping of numbers to words.
 type namespacePolicies []model.NamespacePolicy
 
-// inMapping is what may be, or is, written as a mapping that is no struct.
-type inMapping interface {
-	// fromMapping reads a value, which is a mapping if the type has a codec.
-	fromMapping(d *decoder, node ast.Node, at position, path string)
-}
-
-// asMapping is what may have to be written as a mapping.
-type asMapping interface{ mapping() (*tree, bool) }
-
-// documented says what a key's value is, and which struct has its keys, if any.
-type documented interface {
-	document() (text string, keys reflect.Type)
-}
-
-func isMapping(node ast.Node) bool {
-	return node.Type() == ast.MappingType || node.Type() == ast.MappingValueType
-}
-
-// pairsOf are the keys and values of a mapping; ok is false for other values than mappings
-// and empty ones.
-func pairsOf(node ast.Node) (pairs []*ast.MappingValueNode, ok bool) {
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		return n.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, true
-	case *ast.NullNode:
-		return nil, true
-	}
-	return nil, false
-}
-
-func (b *Boundary) fromMapping(d *decoder, node ast.Node, at position, path string) {
+// FromMapping reads the policies of a mapping.
+func (b *Boundary) FromMapping(r *yamlfile.Reader, node yamlfile.Node, path string) {
 	var keys boundaryKeys
-	d.mapping(node, at, path, reflect.ValueOf(&keys).Elem())
+	r.Mapping(node, path, &keys)
 	b.Default, b.Namespaces = keys.Default, keys.Namespaces
 }
 
-func (p *namespacePolicies) fromMapping(d *decoder, node ast.Node, at position, path string) {
+func (p *namespacePolicies) FromMapping(r *yamlfile.Reader, node yamlfile.Node, path string) {
 	const cure = "write a mapping of namespaces to drop, strip or ignore, such as {123: ignore}"
-	pairs, ok := pairsOf(node)
+	pairs, ok := node.Pairs()
 	if !ok {
-		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), cure)
+		r.Fault(node.Position(), path, fmt.Sprintf("%s is %s", yamlfile.Named(path), node.Describe()), cure)
 		return
 	}
 	first := map[ioam.NamespaceID]int{}
 	for _, pair := range pairs {
-		keyAt := nodePosition(pair.Key)
-		text, _ := scalarText(pair.Key)
+		keyAt, text := pair.Key.Position(), pair.Key.Text()
 		id, err := ParseText[ioam.NamespaceID](text)
 		if err != nil {
-			d.fault(keyAt, path, fmt.Sprintf("%s has the key %s, which is not a namespace: %v", named(path), strconv.Quote(clip(text)), err), cure)
+			what := strconv.Quote(yamlfile.Clip(text))
+			r.Fault(keyAt, path, fmt.Sprintf("%s has the key %s, which is not a namespace: %v", yamlfile.Named(path), what, err), cure)
 			continue
 		}
-		key := join(path, strconv.Itoa(int(id)))
+		key := yamlfile.Join(path, strconv.Itoa(int(id)))
 		if line, dup := first[id]; dup {
-			d.fault(keyAt, key, fmt.Sprintf("namespace %d of %s is already in line %d", id, named(path), line), "remove one")
+			r.Fault(keyAt, key, fmt.Sprintf("namespace %d of %s is already in line %d", id, yamlfile.Named(path), line), "remove one")
 			continue
 		}
-		first[id] = keyAt.line + d.line
+		first[id] = r.LineOf(keyAt)
 		policy := model.NamespacePolicy{Namespace: id}
-		d.value(pair.Value, key, reflect.ValueOf(&policy.Boundary).Elem())
+		r.Value(pair.Value, key, &policy.Boundary)
 		*p = append(*p, policy)
 	}
 	p.sort()
+}
+
+func wordOf(b model.Boundary) yamlfile.Scalar {
+	return yamlfile.Scalar{Text: b.String(), Form: yamlfile.Text}
 }
 
 func (p namespacePolicies) sort() {
 	slices.SortFunc(p, func(a, b model.NamespacePolicy) int { return cmp.Compare(a.Namespace, b.Namespace) })
 }
 
-func (b Boundary) mapping() (*tree, bool) {
-	return treeOf(reflect.ValueOf(boundaryKeys{b.Default, b.Namespaces})), len(b.Namespaces) > 0
+// AsMapping is the boundary as a mapping, which it needs for policies of namespaces.
+func (b Boundary) AsMapping() (t *yamlfile.Tree, needed bool) {
+	return nodeFile.Tree(boundaryKeys{b.Default, b.Namespaces}), len(b.Namespaces) > 0
 }
 
-func (p namespacePolicies) mapping() (*tree, bool) {
-	t := &tree{}
+func (p namespacePolicies) AsMapping() (*yamlfile.Tree, bool) {
+	t := &yamlfile.Tree{}
 	for _, policy := range p {
-		t.keys = append(t.keys, strconv.Itoa(int(policy.Namespace)))
-		t.values = append(t.values, scalar{policy.Boundary.String(), formText})
+		t.Keys = append(t.Keys, strconv.Itoa(int(policy.Namespace)))
+		t.Values = append(t.Values, wordOf(policy.Boundary))
 	}
 	return t, true
 }
 
 const boundaryWords = "one of drop, strip, ignore"
 
-func (Boundary) document() (string, reflect.Type) {
+// Document describes the key in the reference.
+func (Boundary) Document() (string, reflect.Type) {
 	return boundaryWords + "; or a mapping", reflect.TypeFor[boundaryKeys]()
 }
 
-func (namespacePolicies) document() (string, reflect.Type) {
+func (namespacePolicies) Document() (string, reflect.Type) {
 	return "mapping: Namespace-ID to " + boundaryWords, nil
 }
 
@@ -146,10 +120,10 @@ func (b Boundary) String() string {
 
 // MarshalJSON writes a word, or a mapping with the keys of the file.
 func (b Boundary) MarshalJSON() ([]byte, error) {
-	if t, needed := b.mapping(); needed {
+	if t, needed := b.AsMapping(); needed {
 		return t.MarshalJSON()
 	}
-	return scalar{b.Default.String(), formText}.MarshalJSON()
+	return wordOf(b.Default).MarshalJSON()
 }
 
 // UnmarshalJSON reads a boundary as strictly as the file.

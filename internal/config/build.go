@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -132,19 +133,19 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 }
 
 // validate lists the errors in the node's configuration, with the paths of the file.
-func (b built) validate(s *source) Faults {
+func (b built) validate(s *yamlfile.Source) Faults {
 	err := b.node.Validate()
 	var all *model.ConfigError
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &all):
-		return Faults{s.fault("", err.Error(), "")}
+		return Faults{s.Fault("", err.Error(), "")}
 	}
 	var faults Faults
 	for _, field := range all.Faults {
 		path := b.filePath(field.Path)
-		faults = append(faults, s.fault(path, named(path)+": "+b.renumber(field.Problem), field.Cure))
+		faults = append(faults, s.Fault(path, yamlfile.Named(path)+": "+b.renumber(field.Problem), field.Cure))
 	}
 	return faults
 }
@@ -183,7 +184,7 @@ func (c *Config) check() Faults {
 	own, of := c.rules()
 	faults := own
 	for _, f := range c.anywhere().validate(c.source) {
-		if !slices.ContainsFunc(of, func(path string) bool { return within(f.Path, path) }) {
+		if !slices.ContainsFunc(of, func(path string) bool { return yamlfile.Within(f.Path, path) }) {
 			faults = append(faults, f)
 		}
 	}
@@ -213,8 +214,8 @@ func (c *Config) anywhere() built {
 // whose other errors they replace.
 func (c *Config) rules() (faults Faults, of []string) {
 	add := func(path, problem, cure string) {
-		if len(faults) < mostCounted {
-			faults = append(faults, c.source.fault(path, path+": "+problem, cure))
+		if len(faults) < yamlfile.MostCounted {
+			faults = append(faults, c.source.Fault(path, path+": "+problem, cure))
 		}
 	}
 	for i, in := range c.Interfaces {
@@ -242,7 +243,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 		if e.Tunnel == nil && e.Mode != model.ModeInline {
 			of = append(of, path+".tunnel")
-			faults = append(faults, c.source.fault(path+".mode", fmt.Sprintf("%s has mode %v and no tunnel", path, e.Mode),
+			faults = append(faults, c.source.Fault(path+".mode", fmt.Sprintf("%s has mode %v and no tunnel", path, e.Mode),
 				"add tunnel: {destination: ADDRESS}, or set mode: inline"))
 		}
 		for j, o := range e.Options {
@@ -326,11 +327,11 @@ var influences = []struct {
 // from an earlier one.
 func (d *decoder) semantics(c *Config) {
 	for _, f := range c.check() {
-		if d.full() {
+		if d.Full() {
 			return
 		}
 		if !d.followsFrom(f.Path) {
-			d.faults = append(d.faults, f)
+			d.Add(f)
 		}
 	}
 }
@@ -338,14 +339,14 @@ func (d *decoder) semantics(c *Config) {
 // followsFrom reports whether an error at path may be the consequence of one that
 // was reported before.
 func (d *decoder) followsFrom(path string) bool {
-	for bad := range d.bad {
-		if bad == "" || within(path, bad) || within(bad, path) {
-			return true
-		}
+	if d.FollowsFrom(path) {
+		return true
+	}
+	for bad := range d.Bad() {
 		from, to := anyIndex.ReplaceAllString(bad, ""), anyIndex.ReplaceAllString(path, "")
 		for _, i := range influences {
-			touched := within(from, i.from) || within(i.from, from)
-			if touched && within(to, i.to) && (!i.own || entry(bad) == entry(path)) {
+			touched := yamlfile.Within(from, i.from) || yamlfile.Within(i.from, from)
+			if touched && yamlfile.Within(to, i.to) && (!i.own || entry(bad) == entry(path)) {
 				return true
 			}
 		}
@@ -357,9 +358,3 @@ var anyIndex = regexp.MustCompile(`\[\d+\]`)
 
 // entry is the part of a path that names the entry of the outermost list.
 func entry(path string) string { return path[:strings.Index(path, "]")+1] }
-
-// within reports whether the value at path is, or is part of, the one at outer.
-func within(path, outer string) bool {
-	rest, ok := strings.CutPrefix(path, outer)
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-}

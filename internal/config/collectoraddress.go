@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -108,10 +110,10 @@ func unbracketed(scheme, rest string) error {
 	}
 	with := "write " + scheme + "://[" + host + "]:" + port
 	if _, err := netip.ParseAddr(rest); err == nil {
-		return &curedError{fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
-			fmt.Sprintf("%s, or %s://[%s] if all of it is the address", with, scheme, rest)}
+		return problem.New(fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
+			fmt.Sprintf("%s, or %s://[%s] if all of it is the address", with, scheme, rest))
 	}
-	return &curedError{fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with}
+	return problem.New(fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with)
 }
 
 // validHostName is the rule of RFC 1123 §2.1, without the lengths.
@@ -140,7 +142,7 @@ func parseSource(s string) (SourceAddress, error) {
 }
 
 func parseEnterprise(s string) (Enterprise, error) {
-	v, err := parseUint(s, 32)
+	v, err := yamlfile.ParseUint(s, 32)
 	if n := ipfix.Enterprise(v); err == nil && (n == ipfix.EnterpriseIANA || n == ipfix.EnterpriseIOAM) {
 		return 0, fmt.Errorf("%s already defines elements", s)
 	}
@@ -148,7 +150,7 @@ func parseEnterprise(s string) (Enterprise, error) {
 }
 
 func parseMessageSize(s string) (MessageSize, error) {
-	v, err := parseUint(s, 16)
+	v, err := yamlfile.ParseUint(s, 16)
 	if err == nil && v < ipfixsink.MinMessageSize {
 		return 0, fmt.Errorf("%s is too small", s)
 	}

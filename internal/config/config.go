@@ -5,24 +5,17 @@
 // 9197 and RFC 9617 where they exist.
 //
 // The structs below are the file's only description: their tags carry each
-// key, its default and its documentation, from which the decoder, the encoder
-// and docs/reference/configuration.md are made.
+// key, its default and its documentation, from which internal/yamlfile reads and writes files,
+// and makes docs/reference/configuration.md. It says which tags there are.
 package config
 
 import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
-
-// Tags of the structs below:
-//
-//	key      the key in the file
-//	default  the value of an absent key, as it would be written
-//	absent   what an absent key means, when no value expresses it
-//	required the key must be present
-//	doc      the key's documentation
 
 // Config is the configuration of one node.
 type Config struct {
@@ -42,7 +35,7 @@ type Config struct {
 	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
 	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
-	source *source
+	source *yamlfile.Source
 }
 
 // Node is the identity of the node and the profile it follows.

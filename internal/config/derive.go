@@ -56,7 +56,7 @@ func SourceOf(h Host, to netip.Addr) (netip.Addr, error) {
 func (c *Config) sourceless(r Resolved) (faults Faults) {
 	for _, s := range r.Sourceless {
 		path := fmt.Sprintf("encapsulations[%d].tunnel", s.index)
-		faults = append(faults, c.source.fault(path, fmt.Sprintf("%s has no source: %s", path, s.Cause),
+		faults = append(faults, c.source.Fault(path, fmt.Sprintf("%s has no source: %s", path, s.Cause),
 			"set source to an address of this node, make the destination reachable, or set strict: false to serve it once it has a source"))
 	}
 	return faults

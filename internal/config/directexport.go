@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // The scalars of Direct Export.
 
-func parseFrom1[T integer](most uint64) func(string) (T, error) {
+func parseFrom1[T yamlfile.Integer](most uint64) func(string) (T, error) {
 	return func(s string) (T, error) {
-		n, err := parseUint(s, 64)
+		n, err := yamlfile.ParseUint(s, 64)
 		if err == nil && (n < 1 || n > most) {
 			err = fmt.Errorf("%s is not possible", s)
 		}
@@ -40,7 +41,7 @@ func parseFlowID(s string) (model.FlowIDSource, error) {
 	case "flow-label":
 		return model.FlowIDSource{Kind: model.FlowIDLabel}, nil
 	}
-	n, err := parseUint(s, 32)
+	n, err := yamlfile.ParseUint(s, 32)
 	return model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: uint32(n)}, err
 }
 
@@ -55,7 +56,7 @@ func formatFlowID(f model.FlowIDSource) string {
 }
 
 func parseOptionType(s string) (ioam.OptionType, error) {
-	n, err := parseUint(s, 8)
+	n, err := yamlfile.ParseUint(s, 8)
 	if t := ioam.OptionType(n); err == nil && t != ioam.OptionIOAM && t != ioam.OptionIOAMStatic {
 		err = fmt.Errorf("%s is not an option type of IOAM", s)
 	}

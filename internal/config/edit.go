@@ -23,7 +23,7 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 	next.Decapsulations = slices.Clone(c.Decapsulations)
 	next.Flows = slices.Clone(c.Flows)
 	change(&next)
-	if err := next.atRuntime(next.check()).err(); err != nil {
+	if err := next.atRuntime(next.check()).Err(); err != nil {
 		return nil, err
 	}
 	return &next, nil

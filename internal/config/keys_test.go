@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/waymark-net/waymark/internal/yamlfile"
 )
 
 // walkKeys calls see for every key of a decoded document.
@@ -107,15 +109,15 @@ func TestSpellingsInJSON(t *testing.T) {
 func TestSpellingOfTags(t *testing.T) {
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
-		for _, f := range fields(typ) {
-			if !yamlSpelling.MatchString(f.key) {
-				t.Errorf("%s has the key %q", typ, f.key)
+		for _, f := range yamlfile.Fields(typ) {
+			if !yamlSpelling.MatchString(f.Key) {
+				t.Errorf("%s has the key %q", typ, f.Key)
 			}
-			inner := typ.FieldByIndex(f.index).Type
+			inner := typ.FieldByIndex(f.Index).Type
 			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 				inner = inner.Elem()
 			}
-			if !hasCodec(inner) {
+			if _, scalar := codecs[inner]; !scalar {
 				walk(inner)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/srv6"
 )
 
@@ -242,8 +243,8 @@ func parseContainer(s string) (Container, error) {
 		return Container{}, nil
 	}
 	first, second, _ := strings.Cut(s, "/")
-	block, errBlock := parseUint(first, 7)
-	sid, errSID := parseUint(second, 7)
+	block, errBlock := yamlfile.ParseUint(first, 7)
+	sid, errSID := yamlfile.ParseUint(second, 7)
 	if errBlock != nil || errSID != nil {
 		return Container{}, fmt.Errorf("%q is not BLOCK/SID in bits", s)
 	}

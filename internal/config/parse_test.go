@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 )
 
 // full uses every key.
@@ -140,25 +141,25 @@ func TestKernelEvents(t *testing.T) {
 func TestDefaultsAreValid(t *testing.T) {
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
-		for _, f := range fields(typ) {
-			inner := typ.FieldByIndex(f.index).Type
+		for _, f := range yamlfile.Fields(typ) {
+			inner := typ.FieldByIndex(f.Index).Type
 			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 				inner = inner.Elem()
 			}
 			c, scalar := codecs[inner]
 			switch {
-			case scalar && f.hasDefault && f.def != "[]":
-				if _, err := c.parse(f.def); err != nil {
-					t.Errorf("%s.%s: default %q: %v", typ, f.key, f.def, err)
+			case scalar && f.HasDefault && f.Default != "[]":
+				if _, err := c.Parse(f.Default); err != nil {
+					t.Errorf("%s.%s: default %q: %v", typ, f.Key, f.Default, err)
 				}
 			case !scalar:
 				walk(inner)
 			}
-			if scalar && !f.hasDefault && f.absent == "" && !f.required {
-				t.Errorf("%s.%s has no default, is not required, and nothing says what its absence means", typ, f.key)
+			if scalar && !f.HasDefault && f.Absent == "" && !f.Required {
+				t.Errorf("%s.%s has no default, is not required, and nothing says what its absence means", typ, f.Key)
 			}
-			if f.doc == "" {
-				t.Errorf("%s.%s has no documentation", typ, f.key)
+			if f.Doc == "" {
+				t.Errorf("%s.%s has no documentation", typ, f.Key)
 			}
 		}
 	}
@@ -229,7 +230,7 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {
 		t.Errorf("a file that is too large: %v", err)
 	}
-	if _, err := Parse("F", []byte("flows: ["+strings.Repeat("1,", maxValues)+"]")); err == nil || err.Error() != "F:1:16777222: the file has more than 8388608 values; remove what the node does not need" {
+	if _, err := Parse("F", []byte("flows: ["+strings.Repeat("1,", yamlfile.MaxValues)+"]")); err == nil || err.Error() != "F:1:16777222: the file has more than 8388608 values; remove what the node does not need" {
 		t.Errorf("a file with too many values: %v", err)
 	}
 	if _, err := load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
@@ -250,7 +251,11 @@ func TestRoomForFlows(t *testing.T) {
 		return fmt.Sprintf("  - {name: flow%d, direction: transit, source: 2001:db8:ff::1, segments: [%s]}\n", i, strings.Join(list, ", "))
 	}
 	longest := flow(model.DefaultMeasuredFlows, model.MaxSegments)
-	if _, _, many := exceeds([]byte(strings.Repeat(longest, model.DefaultMeasuredFlows))); many {
+	values := 0
+	for _, before := range []string{"\n", ",", "[", "{", ": ", "- "} { // what values begin after
+		values += strings.Count(longest, before)
+	}
+	if values*model.DefaultMeasuredFlows > yamlfile.MaxValues {
 		t.Errorf("%d flows have too many values", model.DefaultMeasuredFlows)
 	}
 	if longest := len(longest); longest*model.DefaultMeasuredFlows > MaxFileSize {
@@ -329,7 +334,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	} {
 		_, err := Parse("f.yaml", []byte(text))
 		var faults Faults
-		if !errors.As(err, &faults) || len(faults) != mostFaults+1 || !strings.Contains(err.Error(), wants) {
+		if !errors.As(err, &faults) || len(faults) != yamlfile.MostFaults+1 || !strings.Contains(err.Error(), wants) {
 			t.Errorf("%.40s: %d errors: %.200v … %s", text, len(faults), err, faults[len(faults)-1])
 		}
 		if faults[50].Line < faults[49].Line {
@@ -347,7 +352,7 @@ func TestFaultTextsAreBounded(t *testing.T) {
 		"node: {id: \"" + strings.Repeat("a", 31<<20) + "\"}\n",
 	} {
 		_, err := Parse("f.yaml", []byte(text))
-		if err == nil || len(err.Error()) > 3*mostText || !utf8.ValidString(err.Error()) {
+		if err == nil || len(err.Error()) > 3*yamlfile.MostText || !utf8.ValidString(err.Error()) {
 			t.Errorf("%.20q: %d octets: %.300v", text, len(fmt.Sprint(err)), err)
 		}
 	}

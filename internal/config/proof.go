@@ -46,7 +46,7 @@ func (c *Config) readKeys(h Host) (known keys, faults Faults) {
 
 func (c *Config) keyFault(namespace int, err error) *Fault {
 	path := fmt.Sprintf("namespaces[%d].pot.key-file", namespace)
-	return c.source.fault(path, path+": "+err.Error(), "")
+	return c.source.Fault(path, path+": "+err.Error(), "")
 }
 
 // keyFiles lists the errors in the files of keys of proofs.
@@ -69,7 +69,7 @@ func (d *decoder) messageKeys(c *Config) (unusable []unusableFile) {
 			return
 		}
 		if _, err := keyfile.Read(file); err != nil {
-			unusable = append(unusable, unusableFile{c.source.fault(path, path+": "+err.Error(), ""), err})
+			unusable = append(unusable, unusableFile{c.source.Fault(path, path+": "+err.Error(), ""), err})
 		}
 	}
 	if c.Stamp != nil {

@@ -136,7 +136,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	faults = append(faults, unusable...)
 	b := c.build(node, links, out.Derived, known, false)
 	faults = append(faults, b.validate(c.source)...)
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return Resolved{}, err
 	}
 	out.Node = b.node
@@ -153,7 +153,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 
 // missing is the error of a strict file whose interface i does not exist.
 func (c *Config) missing(i int) *Fault {
-	return c.source.fault(fmt.Sprintf("interfaces[%d].name", i),
+	return c.source.Fault(fmt.Sprintf("interfaces[%d].name", i),
 		fmt.Sprintf("there is no interface %q here", c.Interfaces[i].Name),
 		"create it, correct its name, or set strict: false to serve it when it appears")
 }
@@ -166,7 +166,7 @@ func (d *decoder) unsuited(c *Config, h Host) {
 	_, err := here.Resolve(h)
 	var faults Faults
 	if errors.As(err, &faults) {
-		d.faults = append(d.faults, faults...)
+		d.Add(faults...)
 	}
 }
 
@@ -182,14 +182,14 @@ func (d *decoder) missing(c *Config, h Host) {
 			continue
 		}
 		if _, ok, err := h.Link(in.Name); err == nil && !ok {
-			d.faults = append(d.faults, f)
+			d.Add(f)
 		}
 	}
 	var sources Resolved
 	c.deriveSources(h, &sources)
 	for _, f := range c.sourceless(sources) {
 		if !d.followsFrom(f.Path) {
-			d.faults = append(d.faults, f)
+			d.Add(f)
 		}
 	}
 }

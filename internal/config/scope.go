@@ -3,11 +3,13 @@
 package config
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // onOneLink reports whether an address means something on one link only, so that it needs
@@ -22,11 +24,11 @@ func checkZone(a netip.Addr) error {
 	plain := a.WithZone("")
 	switch zone := a.Zone(); {
 	case isEscaped(zone):
-		return &curedError{fmt.Sprintf("the zone of %s begins with 25, as in %%25 of a URI", a), fmt.Sprintf("write %s%%%s", plain, zone[2:])}
+		return problem.New(fmt.Sprintf("the zone of %s begins with 25, as in %%25 of a URI", a), fmt.Sprintf("write %s%%%s", plain, zone[2:]))
 	case zone != "" && !onOneLink(plain):
-		return &curedError{fmt.Sprintf("%s has a zone, but is valid beyond the link", a), "write " + plain.String()}
+		return problem.New(fmt.Sprintf("%s has a zone, but is valid beyond the link", a), "write "+plain.String())
 	case zone == "" && plain.Is6() && onOneLink(plain):
-		return &curedError{fmt.Sprintf("%s is valid on one link only, and has no zone", a), fmt.Sprintf("name its interface, as in %s%%eth0, or use another address", plain)}
+		return problem.New(fmt.Sprintf("%s is valid on one link only, and has no zone", a), fmt.Sprintf("name its interface, as in %s%%eth0, or use another address", plain))
 	}
 	return nil
 }
@@ -45,7 +47,7 @@ func isEscaped(zone string) bool {
 // checkBeyondLink refuses addresses where a zone has no place.
 func checkBeyondLink(a netip.Addr) error {
 	if onOneLink(a) {
-		return &curedError{fmt.Sprintf("%s is valid on one link only", a), "use an address of the node that is valid beyond the link, such as 2001:db8::1"}
+		return problem.New(fmt.Sprintf("%s is valid on one link only", a), "use an address of the node that is valid beyond the link, such as 2001:db8::1")
 	}
 	return nil
 }
@@ -53,7 +55,7 @@ func checkBeyondLink(a netip.Addr) error {
 // checkListen refuses addresses at which nothing can listen.
 func checkListen(a netip.Addr) error {
 	if a.IsMulticast() {
-		return &curedError{fmt.Sprintf("%s is a multicast address", a), "use an address of this node, or [::] for all"}
+		return problem.New(fmt.Sprintf("%s is a multicast address", a), "use an address of this node, or [::] for all")
 	}
 	return nil
 }
@@ -81,11 +83,8 @@ func addAddress(add func(path, problem, cure string), path string, err error) {
 	if err == nil {
 		return
 	}
-	cure := "use an IPv6 address of this node"
-	if own := (*curedError)(nil); errors.As(err, &own) {
-		cure = own.cure
-	}
-	add(path, err.Error(), cure)
+	text, cure := problem.Of(err)
+	add(path, text, cmp.Or(cure, "use an IPv6 address of this node"))
 }
 
 // parseListenAddr reads an address at which a node answers others.

@@ -5,9 +5,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/yamlfile"
 )
 
 // large is a file whose lists are read in pieces: n flows in various forms, then other keys.
@@ -30,23 +31,22 @@ func large(n int) string {
 
 // parseWhole parses a file of any size as a whole.
 func parseWhole(text string) (*Config, error) {
-	d := newDecoder("f.yaml")
 	c := &Config{}
-	if node := d.document([]byte(text)); node != nil {
-		d.value(node, "", reflect.ValueOf(c).Elem())
-		c.source = &d.source
-		d.semantics(c)
-	}
-	return c, d.faults.err()
+	whole := &yamlfile.Format{Scalars: codecs}
+	err := whole.Parse("f.yaml", []byte(text), c, func(r *yamlfile.Reader) {
+		c.source = r.Source()
+		(&decoder{r}).semantics(c)
+	})
+	return c, err
 }
 
 // What is read in pieces is what would be read as a whole, with errors at the same places.
 func TestLargeFileInPieces(t *testing.T) {
-	defer func(large, piece int) { largeFile, pieceSize = large, piece }(largeFile, pieceSize)
-	largeFile, pieceSize = 10<<10, 1<<10
+	defer func(before yamlfile.Pieces) { nodeFile.Pieces = before }(nodeFile.Pieces)
+	nodeFile.Pieces = yamlfile.Pieces{Larger: 10 << 10, Size: 1 << 10}
 	const flows = 600
 	text := large(flows)
-	if len(text) <= largeFile {
+	if len(text) <= nodeFile.Pieces.Larger {
 		t.Fatalf("%d octets are not large", len(text))
 	}
 	whole, err := parseWhole(text)
@@ -57,8 +57,8 @@ func TestLargeFileInPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pieces.source.lists) != 2 || len(pieces.source.lists[0].pieces) < 10 {
-		t.Fatalf("%d lists were read in pieces", len(pieces.source.lists))
+	if flows, interfaces := pieces.source.Pieces("flows"), pieces.source.Pieces("interfaces"); flows < 10 || interfaces != 1 {
+		t.Fatalf("the lists were read in %d and %d pieces", flows, interfaces)
 	}
 	if len(pieces.Flows) != flows || string(pieces.Marshal()) != string(whole.Marshal()) {
 		t.Errorf("%d flows; the results differ", len(pieces.Flows))

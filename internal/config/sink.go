@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -132,9 +133,9 @@ func (c *Config) sinkRules(add func(path, problem, cure string)) {
 // foreignKeys refuses keys of other kinds.
 func (e *Sink) foreignKeys(path string, add func(path, problem, cure string)) {
 	v := reflect.ValueOf(e).Elem()
-	for _, f := range fields(v.Type()) {
-		if f.of != "" && f.of != string(e.Kind) && !v.FieldByIndex(f.index).IsZero() {
-			add(path+"."+f.key, string(e.Kind)+" does not have this key", "remove it, or set kind: "+f.of)
+	for _, f := range yamlfile.Fields(v.Type()) {
+		if f.Of != "" && f.Of != string(e.Kind) && !v.FieldByIndex(f.Index).IsZero() {
+			add(path+"."+f.Key, string(e.Kind)+" does not have this key", "remove it, or set kind: "+f.Of)
 		}
 	}
 }
@@ -147,7 +148,7 @@ func (d *decoder) files(c *Config) (unusable []unusableFile) {
 			if d.followsFrom(path) {
 				continue
 			}
-			unusable = append(unusable, unusableFile{c.source.fault(path, path+": "+f.problem, f.cure), f.unread})
+			unusable = append(unusable, unusableFile{c.source.Fault(path, path+": "+f.problem, f.cure), f.unread})
 		}
 	}
 	return unusable

@@ -77,7 +77,7 @@ func (e *IPFIX) place() (text, key string) { return formatCollector(e.Address), 
 
 func (e *IPFIX) rules(path string, add func(path, problem, cure string)) {
 	if e.Address == (CollectorAddress{}) {
-		add(path+".address", "ipfix needs a collector", "add it: "+codecs[reflect.TypeFor[CollectorAddress]()].wants)
+		add(path+".address", "ipfix needs a collector", "add it: "+codecs[reflect.TypeFor[CollectorAddress]()].Wants)
 		return
 	}
 	source := netip.Addr(e.Source)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 )
 
 // LossShare is a share of lost packets, in millionths.
@@ -50,7 +51,7 @@ func formatDelayLimit(d DelayLimit) string {
 }
 
 func parseBlockCount(s string) (BlockCount, error) {
-	n, err := parseUint(s, 16)
+	n, err := yamlfile.ParseUint(s, 16)
 	if err == nil && n > maxBlocks {
 		err = fmt.Errorf("%s is too large", s)
 	}

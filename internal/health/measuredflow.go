@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // FlowBlocks are the blocks of a measured flow that a warning is about.
@@ -104,14 +106,14 @@ var unmeasuredCures = []struct{ reason, cure string }{
 // FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are
 // the nodes at fault, each with its reasons, and reasons are all of them. blind, if
 // there is any, is why no node can be asked, and then the cause of it all.
-func FlowNotMeasured(b FlowBlocks, ends, reasons []string, blind string) Warning {
+func FlowNotMeasured(b FlowBlocks, ends, reasons []string, blind error) Warning {
 	why, cure := strings.Join(ends, "; "), fmt.Sprintf("see 'waymark loss --flow %s', and the log", b.Flow)
-	if why == "" || blind != "" {
-		problem, own, _ := strings.Cut(blind, "; ")
-		why, cure = strings.TrimSuffix("other nodes cannot be asked: "+problem, ": "), cmp.Or(own, cure)
+	if why == "" || blind != nil {
+		text, own := problem.Of(blind)
+		why, cure = strings.TrimSuffix("other nodes cannot be asked: "+text, ": "), cmp.Or(own, cure)
 	}
 	at := slices.IndexFunc(unmeasuredCures, func(c struct{ reason, cure string }) bool { return slices.Contains(reasons, c.reason) })
-	if at >= 0 && blind == "" {
+	if at >= 0 && blind == nil {
 		cure = unmeasuredCures[at].cure
 	}
 	return New(FlowUnmeasured, "", fmt.Sprintf("the loss of flow %s has not been known for %d blocks, since the one from %s; %s: %s", b.Flow, b.Count, b.First.UTC().Format(blockTime), b.last(), why), cure)

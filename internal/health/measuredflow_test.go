@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // The cure is for the likeliest reason.
@@ -31,12 +33,12 @@ func TestFlowNotMeasured(t *testing.T) {
 		if tt.reasons == nil {
 			ends = nil
 		}
-		w := FlowNotMeasured(block, ends, tt.reasons, "")
+		w := FlowNotMeasured(block, ends, tt.reasons, nil)
 		if !strings.Contains(w.Cure, tt.cure) || !strings.Contains(w.Text, strings.Join(tt.reasons, ", ")) || !strings.Contains(w.Text, "for 3 blocks, since the one from 2026-11-18T11:06:40.000Z; in the block from 2026-11-18T11:07:00.000Z: ") {
 			t.Errorf("%v: %+v", tt.reasons, w)
 		}
 	}
-	if w := FlowNotMeasured(block, nil, nil, "port 1206 is taken; choose another port"); !strings.HasSuffix(w.Text, "other nodes cannot be asked: port 1206 is taken") || w.Cure != "choose another port" {
+	if w := FlowNotMeasured(block, nil, nil, problem.New("port 1206 is taken", "choose another port")); !strings.HasSuffix(w.Text, "other nodes cannot be asked: port 1206 is taken") || w.Cure != "choose another port" {
 		t.Errorf("%+v", w)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // check finds contradictions between the parts of a topology. It does not report errors
@@ -21,7 +22,7 @@ func (d *document) check(t *Topology) {
 	names := map[string]bool{}
 	for _, n := range t.Nodes {
 		if n.Name != "" && names[n.Name] {
-			d.fault(n.at, "two nodes are called %s; rename one", n.Name)
+			d.problem(n.at, "rename one", "two nodes are called %s", n.Name)
 			d.nodesDoubtful = true // one node lacks its intended name
 		}
 		names[n.Name] = true
@@ -43,7 +44,7 @@ func (d *document) unknownNode(t *Topology, at position, name string) bool {
 		return false
 	}
 	if !d.nodesDoubtful {
-		d.fault(at, "no node is called %s; add it under nodes", name)
+		d.problem(at, "add it under nodes", "no node is called %s", name)
 	}
 	return true
 }
@@ -55,7 +56,7 @@ func (d *document) checkLinks(t *Topology) {
 	claim := func(at position, owner string, prefixes []netip.Prefix) {
 		for _, p := range prefixes {
 			if first, taken := owners[p.Addr()]; taken {
-				d.fault(at, "address %v of %s already belongs to %s; use another", p.Addr(), owner, first)
+				d.problem(at, "use another", "address %v of %s already belongs to %s", p.Addr(), owner, first)
 			}
 			owners[p.Addr()] = owner
 		}
@@ -65,7 +66,7 @@ func (d *document) checkLinks(t *Topology) {
 	}
 	for _, l := range t.Links {
 		if a, b := l.Ends[0], l.Ends[1]; a.Node != "" && a.Node == b.Node {
-			d.fault(l.at, "a link joins two nodes; both ends are at %s", a.Node)
+			d.problem(l.at, fmt.Sprintf("both ends are at %s", a.Node), "a link joins two nodes")
 			d.linksDoubtful = true
 			continue
 		}
@@ -75,7 +76,7 @@ func (d *document) checkLinks(t *Topology) {
 				continue
 			}
 			if e.Interface != "" && (e.Interface == "lo" || ports[port{e.Node, e.Interface}]) {
-				d.fault(e.at, "%s already has an interface %s; use another name", e.Node, e.Interface)
+				d.problem(e.at, "use another name", "%s already has an interface %s", e.Node, e.Interface)
 				d.linksDoubtful = true
 			}
 			ports[port{e.Node, e.Interface}] = true
@@ -89,24 +90,24 @@ func (d *document) checkRoutes(t *Topology, n *NodeSpec) {
 	for _, r := range n.Routes {
 		if to := r.To.Masked(); to.IsValid() {
 			if seen[to] {
-				d.fault(r.at, "%s has two routes to %v; list the next hops of equal paths under one via", n.Name, r.To)
+				d.problem(r.at, "list the next hops of equal paths under one via", "%s has two routes to %v", n.Name, r.To)
 			}
 			seen[to] = true
 		}
 		for _, via := range r.Via {
 			if _, ok := t.outgoing(n.Name, via); !ok && !d.linksDoubtful {
-				d.fault(r.at, "next hop %v is on no link of %s; use a neighbour's address", via, n.Name)
+				d.problem(r.at, "use a neighbour's address", "next hop %v is on no link of %s", via, n.Name)
 			}
 		}
 		if r.Encap.local() && len(t.Ends(n.Name)) == 0 && !d.linksDoubtful {
-			d.fault(r.at, "%s has a SID, but no link by which packets reach it; add one under links", n.Name)
+			d.problem(r.at, "add one under links", "%s has a SID, but no link by which packets reach it", n.Name)
 		}
 	}
 }
 
 func (d *document) checkTunnelSource(t *Topology, n *NodeSpec) {
 	if n.TunnelSource.IsValid() && !t.owns(n.Name, n.TunnelSource) && !n.doubtful && !d.linksDoubtful {
-		d.fault(n.at, "tunnel-source %v is no address of %s; add it under addresses", n.TunnelSource, n.Name)
+		d.problem(n.at, "add it under addresses", "tunnel-source %v is no address of %s", n.TunnelSource, n.Name)
 	}
 }
 
@@ -137,10 +138,10 @@ func (d *document) agent(n ast.Node) *AgentSpec {
 			if f.Line >= s.at.line {
 				at = position{f.Line, f.Column + indent}
 			}
-			d.fault(at, "agent: %s", (&config.Fault{Problem: f.Problem, Cure: f.Cure}).Error())
+			d.refused(at, "agent: ", problem.New(f.Problem, f.Cure))
 		}
 	case err != nil:
-		d.fault(s.at, "agent: %v", err)
+		d.refused(s.at, "agent: ", err)
 	}
 	s.Settings = settings
 	return s
@@ -191,7 +192,7 @@ func (d *document) checkAgent(t *Topology, n *NodeSpec) {
 				place = placeOf(at)
 			}
 		}
-		d.fault(place, "the agent of %s serves interface %s, which no link has; name an interface of %s", n.Name, served.Name, n.Name)
+		d.problem(place, fmt.Sprintf("name an interface of %s", n.Name), "the agent of %s serves interface %s, which no link has", n.Name, served.Name)
 	}
 }
 
@@ -201,16 +202,16 @@ func (d *document) checkTraffic(t *Topology, s Traffic) {
 			continue
 		}
 		if _, ok := t.Address(name); !ok && !d.linksDoubtful && !t.Node(name).doubtful {
-			d.fault(s.at, "traffic needs an address of %s; add one under the link's end", name)
+			d.problem(s.at, "add one under the link's end", "traffic needs an address of %s", name)
 		}
 	}
 	if to := t.Node(s.To); to != nil && s.Address.IsValid() && !t.owns(s.To, s.Address) && !to.doubtful && !d.linksDoubtful {
-		d.fault(s.at, "%v is no address of %s; use one of its links or its loopback interface", s.Address, s.To)
+		d.problem(s.at, "use one of its links or its loopback interface", "%v is no address of %s", s.Address, s.To)
 	}
 	if s.From != "" && s.From == s.To {
-		d.fault(s.at, "traffic goes from one node to another; both are %s", s.From)
+		d.problem(s.at, fmt.Sprintf("both are %s", s.From), "traffic goes from one node to another")
 	}
 	if s.Kind == KindUDP && s.Size < udpHeaderSize {
-		d.fault(s.at, "udp traffic numbers its datagrams; size must be at least %d", udpHeaderSize)
+		d.problem(s.at, fmt.Sprintf("size must be at least %d", udpHeaderSize), "udp traffic numbers its datagrams")
 	}
 }

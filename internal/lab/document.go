@@ -14,13 +14,15 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Fault is one mistake in a topology.
 type Fault struct {
-	Line   int    // from 1
-	Column int    // from 1
-	Text   string // the error and its cure
+	Line   int // from 1
+	Column int // from 1
+	problem.Problem
 }
 
 // Faults are all the mistakes found in a topology.
@@ -32,7 +34,7 @@ type Faults struct {
 func (f *Faults) Error() string {
 	lines := make([]string, len(f.Faults))
 	for i, fault := range f.Faults {
-		lines[i] = fmt.Sprintf("%s:%d:%d: %s", f.File, fault.Line, fault.Column, fault.Text)
+		lines[i] = fmt.Sprintf("%s:%d:%d: %s", f.File, fault.Line, fault.Column, fault.Error())
 	}
 	return strings.Join(lines, "\n")
 }
@@ -50,8 +52,20 @@ type document struct {
 	nodesDoubtful, linksDoubtful bool
 }
 
+// fault notes a mistake.
 func (d *document) fault(at position, format string, args ...any) {
-	d.faults = append(d.faults, Fault{at.line, at.column, fmt.Sprintf(format, args...)})
+	d.problem(at, "", format, args...)
+}
+
+// problem notes a mistake, and what to do about it.
+func (d *document) problem(at position, cure, format string, args ...any) {
+	d.faults = append(d.faults, Fault{at.line, at.column, *problem.New(fmt.Sprintf(format, args...), cure)})
+}
+
+// refused notes the error of a value, after the words that name the value.
+func (d *document) refused(at position, what string, err error) {
+	text, cure := problem.Of(err)
+	d.problem(at, cure, "%s%s", what, text)
 }
 
 // err returns the errors in the order of their places.
@@ -120,12 +134,12 @@ func (d *document) mapping(n ast.Node, what string, readers map[string]func(ast.
 		key := v.Key.GetToken().Value
 		read, ok := readers[key]
 		if !ok {
-			d.fault(placeOf(v.Key), "%s has no key %q; it has %s", what, key, strings.Join(slices.Sorted(maps.Keys(readers)), ", "))
+			d.problem(placeOf(v.Key), fmt.Sprintf("it has %s", strings.Join(slices.Sorted(maps.Keys(readers)), ", ")), "%s has no key %q", what, key)
 			found.sound = false
 			continue
 		}
 		if _, null := v.Value.(*ast.NullNode); null {
-			d.fault(placeOf(v.Key), "%s: %s has no value; give one or remove the key", what, key)
+			d.problem(placeOf(v.Key), "give one or remove the key", "%s: %s has no value", what, key)
 			found.sound = false
 			continue
 		}
@@ -143,7 +157,7 @@ func (d *document) sequence(n ast.Node, what string, limit int, read func(ast.No
 		return false
 	}
 	if len(s.Values) > limit {
-		d.fault(placeOf(n), "%s has %d entries; the limit is %d", what, len(s.Values), limit)
+		d.problem(placeOf(n), fmt.Sprintf("the limit is %d", limit), "%s has %d entries", what, len(s.Values))
 		return false
 	}
 	for _, v := range s.Values {
@@ -177,7 +191,7 @@ func (d *document) text(n ast.Node, what string) (string, bool) {
 func (d *document) name(n ast.Node, what string, limit int) string {
 	s, ok := d.text(n, what)
 	if err := checkName(s, limit); ok && err != nil {
-		d.fault(placeOf(n), "%s %v", what, err)
+		d.refused(placeOf(n), what+" ", err)
 	}
 	return s
 }
@@ -185,7 +199,7 @@ func (d *document) name(n ast.Node, what string, limit int) string {
 func checkName(s string, limit int) error {
 	bad := strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || strings.HasPrefix(s, "-")
 	if s == "" || len(s) > limit || bad {
-		return fmt.Errorf("%q is not a name; use at most %d letters, digits, - and _", s, limit)
+		return problem.New(fmt.Sprintf("%q is not a name", s), fmt.Sprintf("use at most %d letters, digits, - and _", limit))
 	}
 	return nil
 }
@@ -233,7 +247,7 @@ func (d *document) address(n ast.Node, what string) netip.Addr {
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || !a.Is6() || a.Is4In6() || a.Zone() != "" {
-		d.fault(placeOf(n), "%s %q is not an IPv6 address; write one such as 2001:db8::1", what, s)
+		d.problem(placeOf(n), "write one such as 2001:db8::1", "%s %q is not an IPv6 address", what, s)
 		return netip.Addr{}
 	}
 	return a
@@ -246,7 +260,7 @@ func (d *document) prefix(n ast.Node, what string) netip.Prefix {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is6() || p.Addr().Is4In6() {
-		d.fault(placeOf(n), "%s %q is not an IPv6 address with a prefix length; write one such as 2001:db8::1/64", what, s)
+		d.problem(placeOf(n), "write one such as 2001:db8::1/64", "%s %q is not an IPv6 address with a prefix length", what, s)
 		return netip.Prefix{}
 	}
 	return p

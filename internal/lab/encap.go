@@ -14,6 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // EncapSpec is what a route does to its packets: it gives them segments (seg6), or does
@@ -62,12 +64,12 @@ func parseEncap(text string) (*EncapSpec, error) {
 	case len(words) >= 3 && words[0] == "seg6local" && words[1] == "action":
 		return parseSeg6Local(words[2], words[3:])
 	}
-	return nil, fmt.Errorf("%q is not understood; write %s, or %s", text, seg6Form, seg6LocalForm)
+	return nil, problem.New(fmt.Sprintf("%q is not understood", text), "write "+seg6Form+", or "+seg6LocalForm)
 }
 
 func parseSeg6(mode, list string) (*EncapSpec, error) {
 	if _, ok := modes[mode]; !ok {
-		return nil, fmt.Errorf("mode %q is unknown; write %s", mode, seg6Form)
+		return nil, problem.New(fmt.Sprintf("mode %q is unknown", mode), "write "+seg6Form)
 	}
 	e := &EncapSpec{Mode: mode}
 	for sid := range strings.SplitSeq(list, ",") {
@@ -78,7 +80,7 @@ func parseSeg6(mode, list string) (*EncapSpec, error) {
 		e.Segments = append(e.Segments, a)
 	}
 	if len(e.Segments) > maxSegments {
-		return nil, fmt.Errorf("%d segments are too many; the limit is %d", len(e.Segments), maxSegments)
+		return nil, problem.New(fmt.Sprintf("%d segments are too many", len(e.Segments)), fmt.Sprintf("the limit is %d", maxSegments))
 	}
 	return e, nil
 }
@@ -90,7 +92,7 @@ func parseSeg6Local(name string, rest []string) (*EncapSpec, error) {
 		wanted = 0
 	}
 	if !ok || len(rest) != wanted || wanted > 0 && rest[0] != action.argument {
-		return nil, fmt.Errorf("action %q is not understood; write %s", strings.Join(append([]string{name}, rest...), " "), seg6LocalForm)
+		return nil, problem.New(fmt.Sprintf("action %q is not understood", strings.Join(append([]string{name}, rest...), " ")), "write "+seg6LocalForm)
 	}
 	e := &EncapSpec{Action: name}
 	var err error
@@ -100,7 +102,7 @@ func parseSeg6Local(name string, rest []string) (*EncapSpec, error) {
 	case "table":
 		e.Table, err = strconv.Atoi(rest[1])
 		if err != nil || e.Table < 1 || e.Table > unix.RT_TABLE_LOCAL {
-			err = fmt.Errorf("table %q is not a number from 1 to %d; the main table is %d", rest[1], unix.RT_TABLE_LOCAL, unix.RT_TABLE_MAIN)
+			err = problem.New(fmt.Sprintf("table %q is not a number from 1 to %d", rest[1], unix.RT_TABLE_LOCAL), fmt.Sprintf("the main table is %d", unix.RT_TABLE_MAIN))
 		}
 	}
 	return e, err

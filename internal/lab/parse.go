@@ -5,6 +5,7 @@ package lab
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ func Parse(file string, source []byte) (*Topology, error) {
 	}
 	body := tree.Docs[0].Body
 	if isAgentConfiguration(body) {
-		d.fault(placeOf(body), "this is an agent's configuration, not a topology; check it with 'waymark config check %[1]s', run it with 'waymark agent run --config %[1]s'", file)
+		d.problem(placeOf(body), fmt.Sprintf("check it with 'waymark config check %[1]s', run it with 'waymark agent run --config %[1]s'", file), "this is an agent's configuration, not a topology")
 		return nil, d.err(file)
 	}
 	t := &Topology{source: bytes.Clone(source)}
@@ -82,7 +83,7 @@ func (d *document) topology(n ast.Node, t *Topology) {
 		"nodes": func(v ast.Node) {
 			whole := d.sequence(v, "nodes", maxNodes, func(e ast.Node) { t.Nodes = append(t.Nodes, d.node(e)) })
 			if whole && len(t.Nodes) == 0 {
-				d.fault(placeOf(v), "the topology has no nodes; list them under nodes")
+				d.problem(placeOf(v), "list them under nodes", "the topology has no nodes")
 			}
 			d.nodesDoubtful = d.nodesDoubtful || !whole
 		},
@@ -98,10 +99,10 @@ func (d *document) topology(n ast.Node, t *Topology) {
 		d.nodesDoubtful, d.linksDoubtful = true, true
 	}
 	if found.lacks("name") {
-		d.fault(placeOf(n), "the topology has no name; add name: NAME")
+		d.problem(placeOf(n), "add name: NAME", "the topology has no name")
 	}
 	if found.lacks("nodes") {
-		d.fault(placeOf(n), "the topology has no nodes; list them under nodes")
+		d.problem(placeOf(n), "list them under nodes", "the topology has no nodes")
 	}
 }
 
@@ -120,7 +121,7 @@ func (d *document) node(n ast.Node) NodeSpec {
 		"agent":           func(v ast.Node) { s.Agent = d.agent(v) },
 	})
 	if found.lacks("name") {
-		d.fault(s.at, "a node has no name; add name: NAME")
+		d.problem(s.at, "add name: NAME", "a node has no name")
 	}
 	s.doubtful = len(d.faults) > before
 	d.nodesDoubtful = d.nodesDoubtful || checkName(s.Name, maxNodeName) != nil
@@ -135,7 +136,7 @@ func (d *document) prefixes(n ast.Node, what string) []netip.Prefix {
 			return
 		}
 		if slices.Contains(list, p) {
-			d.fault(placeOf(e), "address %v is listed twice; remove one", p)
+			d.problem(placeOf(e), "remove one", "address %v is listed twice", p)
 			return
 		}
 		list = append(list, p)
@@ -149,7 +150,7 @@ func (d *document) route(n ast.Node) RouteSpec {
 		"to": func(v ast.Node) {
 			s.To, s.at = d.prefix(v, "to"), placeOf(v)
 			if s.To.IsValid() && s.To != s.To.Masked() {
-				d.fault(placeOf(v), "route to %v has bits set after the prefix; write %v", s.To, s.To.Masked())
+				d.problem(placeOf(v), fmt.Sprintf("write %v", s.To.Masked()), "route to %v has bits set after the prefix", s.To)
 			}
 		},
 		"via": func(v ast.Node) {
@@ -160,7 +161,7 @@ func (d *document) route(n ast.Node) RouteSpec {
 				}
 			})
 			if len(s.Via) == 0 && len(d.faults) == before {
-				d.fault(placeOf(v), "a route has no next hop; add via: ADDRESS")
+				d.problem(placeOf(v), "add via: ADDRESS", "a route has no next hop")
 			}
 		},
 		"encap": func(v ast.Node) {
@@ -170,19 +171,19 @@ func (d *document) route(n ast.Node) RouteSpec {
 			}
 			var err error
 			if s.Encap, err = parseEncap(text); err != nil {
-				d.fault(placeOf(v), "encap: %v", err)
+				d.refused(placeOf(v), "encap: ", err)
 				doubtful = true
 			}
 		},
 	})
 	if found.lacks("to") {
-		d.fault(s.at, "a route has no destination; add to: PREFIX")
+		d.problem(s.at, "add to: PREFIX", "a route has no destination")
 	}
 	switch {
 	case s.Encap.local() && found.has["via"]:
-		d.fault(s.at, "seg6local forwards packets by their next segment; remove via")
+		d.problem(s.at, "remove via", "seg6local forwards packets by their next segment")
 	case found.lacks("via") && !s.Encap.local() && !doubtful:
-		d.fault(s.at, "a route has no next hop; add via: ADDRESS")
+		d.problem(s.at, "add via: ADDRESS", "a route has no next hop")
 	}
 	return s
 }
@@ -197,12 +198,12 @@ func (d *document) link(n ast.Node) LinkSpec {
 			ends := 0
 			whole := d.sequence(v, "ends", len(s.Ends), func(e ast.Node) { s.Ends[ends] = d.end(e); ends++ })
 			if whole && ends != len(s.Ends) {
-				d.fault(s.at, "a link has two ends; list both under ends")
+				d.problem(s.at, "list both under ends", "a link has two ends")
 			}
 		},
 	})
 	if found.lacks("ends") {
-		d.fault(s.at, "a link has two ends; list both under ends")
+		d.problem(s.at, "list both under ends", "a link has two ends")
 	}
 	d.linksDoubtful = d.linksDoubtful || len(d.faults) > before
 	return s
@@ -236,7 +237,7 @@ func (d *document) traffic(n ast.Node) Traffic {
 		"kind": func(v ast.Node) {
 			kind, ok := d.text(v, "kind")
 			if s.Kind = kind; ok && kind != KindPing && kind != KindUDP && kind != KindTCP {
-				d.fault(placeOf(v), "traffic of kind %q is unknown; use ping, udp or tcp", kind)
+				d.problem(placeOf(v), "use ping, udp or tcp", "traffic of kind %q is unknown", kind)
 			}
 		},
 		"from":     func(v ast.Node) { s.From, _ = d.text(v, "from"); s.at = placeOf(v) },
@@ -249,7 +250,7 @@ func (d *document) traffic(n ast.Node) Traffic {
 		"address":  func(v ast.Node) { s.Address = d.address(v, "address") },
 	})
 	if found.lacks("kind") {
-		d.fault(s.at, "traffic has no kind; add kind: ping, udp or tcp")
+		d.problem(s.at, "add kind: ping, udp or tcp", "traffic has no kind")
 	}
 	if found.lacks("from") || found.lacks("to") {
 		d.fault(s.at, "traffic needs from: NODE and to: NODE")

@@ -147,6 +147,11 @@ func (m mutation) check(t *testing.T) {
 	if want := "bad.yaml:" + strings.ReplaceAll(m.want, "\n", "\nbad.yaml:"); err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
+	for _, f := range faults.Faults {
+		if text, cure, _ := strings.Cut(f.Error(), "; "); f.Text != text || f.Cure != cure {
+			t.Errorf("the problem is %q and the cure %q", f.Text, f.Cure)
+		}
+	}
 }
 
 // One bad name is one error, however often it is used.

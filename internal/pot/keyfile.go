@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/secretfile"
 )
 
@@ -107,7 +108,7 @@ func Read(name string) (*Key, error) {
 	}
 	k, err := Parse(content)
 	if err != nil {
-		return nil, fmt.Errorf("the key %s is not usable: %w; %s", name, err, cure)
+		return nil, problem.Wrap(fmt.Errorf("the key %s is not usable: %w", name, err), cure)
 	}
 	return k, nil
 }

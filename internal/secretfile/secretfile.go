@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // mode lets only the owner read and write.
@@ -22,10 +24,10 @@ const mode fs.FileMode = 0o600
 func Read(name string, limit int64, cure string) ([]byte, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if errors.Is(err, fs.ErrPermission) {                          // it may be there: another cure would replace it
-		return nil, fmt.Errorf("read the key: %w; run this as root, or as the file's owner", err)
+		return nil, problem.Wrap(fmt.Errorf("read the key: %w", err), "run this as root, or as the file's owner")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the key: %w; %s", err, cure)
+		return nil, problem.Wrap(fmt.Errorf("read the key: %w", err), cure)
 	}
 	defer file.Close()
 	info, err := file.Stat()
@@ -33,12 +35,13 @@ func Read(name string, limit int64, cure string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the key: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("the key %s is no regular file; %s", name, cure)
+		return nil, problem.New(fmt.Sprintf("the key %s is no regular file", name), cure)
 	case info.Mode().Perm()&^mode != 0:
-		return nil, fmt.Errorf("others can access the key %s (mode %04o); run: chmod 600 %s, and change the key if they may have read it", name, info.Mode().Perm(), name)
+		return nil, problem.New(fmt.Sprintf("others can access the key %s (mode %04o)", name, info.Mode().Perm()),
+			fmt.Sprintf("run: chmod 600 %s, and change the key if they may have read it", name))
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return nil, fmt.Errorf("the key %s belongs to another user (uid %d), who can read and change it; run: chown %d %s", name, owner, os.Geteuid(), name)
+		return nil, problem.New(fmt.Sprintf("the key %s belongs to another user (uid %d), who can read and change it", name, owner), fmt.Sprintf("run: chown %d %s", os.Geteuid(), name))
 	}
 	content, err := io.ReadAll(io.LimitReader(file, limit))
 	if err != nil {
@@ -52,7 +55,7 @@ func Read(name string, limit int64, cure string) ([]byte, error) {
 func Write(name string, content []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists already; remove it, or choose another directory", name)
+		return problem.New(name+" exists already", "remove it, or choose another directory")
 	}
 	if err != nil {
 		return fmt.Errorf("write the key: %w", err)

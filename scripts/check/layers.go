@@ -27,12 +27,15 @@ var layers = map[string]string{
 	"stamp": "ioam",
 	"srv6":  "",
 
+	// An error and its cure.
+	"internal/problem": "",
+
 	// What a node is: no kernel, no output.
 	"internal/ipv6":       "ioam",
-	"internal/pot":        "internal/secretfile",
+	"internal/pot":        "internal/secretfile internal/problem",
 	"internal/model":      "ioam srv6 internal/ipv6 internal/loss internal/pot",
 	"internal/reference":  "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
-	"internal/secretfile": "",
+	"internal/secretfile": "internal/problem",
 	"internal/inputfile":  "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
@@ -67,15 +70,15 @@ var layers = map[string]string{
 	"internal/coverage": "internal/loss",
 
 	// Test packets: sockets, clock, arithmetic, and the two ends of a session.
-	"internal/stamp/udp":       "internal/socketdrops",
-	"internal/stamp/inband":    "srv6 internal/icmpv6",
+	"internal/stamp/udp":       "internal/socketdrops internal/problem",
+	"internal/stamp/inband":    "srv6 internal/icmpv6 internal/problem",
 	"internal/stamp/admit":     "internal/stamp/udp",
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/blocks":    "stamp internal/loss",
-	"internal/stamp/query":     "stamp internal/delay internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
+	"internal/stamp/query":     "stamp internal/delay internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp internal/problem",
 	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
-	"internal/stamp/keyfile":   "internal/secretfile",
+	"internal/stamp/keyfile":   "internal/secretfile internal/problem",
 	"internal/stamp/sender":    "srv6 stamp internal/delay internal/icmpv6 internal/stamp/clock internal/stamp/inband internal/stamp/measure internal/stamp/udp",
 
 	// Other protocols that ask for counters: their messages, and who answers.
@@ -103,16 +106,17 @@ var layers = map[string]string{
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix srv6 internal/inputfile internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
+	"internal/yamlfile": "internal/inputfile internal/problem",
+	"internal/config":   "ioam ipfix srv6 internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
-	"internal/health":   "ioam internal/model",
+	"internal/health":   "ioam internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
 	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/pathmtu internal/pot internal/routing " +
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
-		"internal/pathtrace/endpoint internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
+		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/reference internal/sink",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
@@ -122,7 +126,7 @@ var layers = map[string]string{
 	"internal/metrics":    "",
 	"internal/supervisor": "",
 
-	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor",
+	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
 	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
 	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
@@ -132,7 +136,7 @@ var layers = map[string]string{
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model " +
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
 	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record ipfix",
@@ -161,7 +165,7 @@ var outsiders = map[string]string{
 	"github.com/cilium/ebpf":              "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
-	"github.com/goccy/go-yaml":            "internal/config internal/lab",
+	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",

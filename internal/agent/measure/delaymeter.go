@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/query"
@@ -48,7 +48,7 @@ type DelayMeter struct {
 	sent, answered uint64
 	diverted       uint64               // replies that did not take the way that was asked for
 	impossible     uint64               // replies with times that cannot be
-	failed         string               // why there is no prober, as in the log
+	failed         error                // why there is no prober, as in the log
 	refusals       map[int]probeRefusal // by the number of the flow
 }
 
@@ -138,13 +138,9 @@ func (m *DelayMeter) prepareFlows(how model.Measurement) bool {
 // note notes why there is no prober; nil: there is one, or none is needed. Each cause is logged
 // once until there is another one.
 func (m *DelayMeter) note(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
 	m.mu.Lock()
-	known := text == m.failed
-	m.failed = text
+	known := sameText(err, m.failed)
+	m.failed = err
 	m.mu.Unlock()
 	if !known && err != nil {
 		m.d.Log.Warn("delays cannot be measured with test packets", "error", err)
@@ -155,9 +151,9 @@ func (m *DelayMeter) note(err error) {
 func (m *DelayMeter) Warnings(*service.State) (ws []health.Warning) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failed != "" && len(m.flows) > 0 {
-		problem, cure, _ := strings.Cut(m.failed, "; ")
-		ws = append(ws, health.New(health.ProbesUnsent, "", notDelayed(&m.flows[0], len(m.flows))+": "+problem,
+	if m.failed != nil && len(m.flows) > 0 {
+		text, cure := problem.Of(m.failed)
+		ws = append(ws, health.New(health.ProbesUnsent, "", notDelayed(&m.flows[0], len(m.flows))+": "+text,
 			cmp.Or(cure, "correct it; the agent tries again every few seconds")))
 	}
 	if len(m.refusals) > 0 {

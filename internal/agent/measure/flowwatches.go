@@ -33,7 +33,7 @@ type flowWatches struct {
 type watchedFlow struct {
 	model.MeasuredFlow
 	watch  *loss.Watch
-	blind  string   // why no node could be asked about the last block
+	blind  error    // why no node could be asked about the last block
 	unlike []string // by point: how it selects other packets than this node, as far as it has said
 	latest int64    // block of which that is known
 }
@@ -78,7 +78,7 @@ func (w *flowWatches) blind(r loss.Result, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.flows {
-		f.blind = why.Error()
+		f.blind = why
 		w.take(f, &r)
 	}
 }
@@ -93,10 +93,7 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 	if f == nil {
 		return "", ""
 	}
-	f.blind = ""
-	if unasked != nil {
-		f.blind = unasked.Error()
-	}
+	f.blind = unasked
 	c := w.take(f, r)
 	w.takeSelections(f, r)
 	switch {

@@ -7,13 +7,13 @@ import (
 	"context"
 	"net/netip"
 	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // answerer answers packets of other nodes until its context ends.
@@ -44,7 +44,7 @@ type listener[T answerer] struct {
 	now    T
 	open   bool
 	end    func()
-	logged string      // the last error in the log
+	logged error       // the last one in the log
 	failed atomic.Bool // it ended by itself
 }
 
@@ -103,8 +103,8 @@ func (s *listeners[C, T]) start(i int) {
 		err = one.Open()
 	}
 	if err != nil {
-		if text := err.Error(); text != l.logged {
-			l.logged = text
+		if !sameText(err, l.logged) {
+			l.logged = err
 			s.d.Log.Warn(what+" does not answer", "error", err)
 		}
 		return
@@ -118,7 +118,7 @@ func (s *listeners[C, T]) start(i int) {
 			l.failed.Store(true)
 		}
 	}()
-	l.now, l.open, l.end, l.logged = one, true, func() { cancel(); <-done }, ""
+	l.now, l.open, l.end, l.logged = one, true, func() { cancel(); <-done }, nil
 	s.d.Log.Info(what+" answers", "address", one.Local())
 }
 
@@ -136,11 +136,11 @@ func (s *listeners[C, T]) Warnings(*service.State) (ws []health.Warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, l := range s.list {
-		if l.open || l.logged == "" {
+		if l.open || l.logged == nil {
 			continue
 		}
-		problem, cure, _ := strings.Cut(l.logged, "; ")
-		ws = append(ws, health.New(health.NotAnswering, "", s.what(&s.wanted[i])+" does not answer: "+problem, cmp.Or(cure, "correct it; the agent tries again every few seconds")))
+		text, cure := problem.Of(l.logged)
+		ws = append(ws, health.New(health.NotAnswering, "", s.what(&s.wanted[i])+" does not answer: "+text, cmp.Or(cure, "correct it; the agent tries again every few seconds")))
 	}
 	return ws
 }
@@ -152,6 +152,11 @@ func (s *listeners[C, T]) each(visit func(*C, T)) {
 			visit(&s.wanted[i], l.now)
 		}
 	}
+}
+
+// sameText reports whether two errors, of which both may be nil, say the same.
+func sameText(a, b error) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 }
 
 // optional is what a part of the configuration asks for that may be absent.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/srv6"
 )
@@ -63,12 +64,12 @@ func (p *paths) to(f *model.MeasuredFlow, point int) (*inband.Path, error) {
 	}
 	from := p.sourceTo(way.Segments[0])
 	if from.err != nil {
-		return nil, fmt.Errorf("%w; add a route to the first SID", from.err)
+		return nil, problem.Wrap(from.err, "add a route to the first SID")
 	}
 	// Encapsulated packets differ from those of flows in their source only, and so do
 	// others from those of mode inline, which are of a flow whatever their destination.
 	if flow, ok := p.flows[from.Addr]; ok && (encapsulated || flow.inline) {
-		return nil, fmt.Errorf("they would leave with %v, the source of a flow, in which they would count; set measurement.probe-source to another address of this node", from.Addr)
+		return nil, problem.New(fmt.Sprintf("they would leave with %v, the source of a flow, in which they would count", from.Addr), "set measurement.probe-source to another address of this node")
 	}
 	way.Source = from.Addr
 	return &way, nil
@@ -91,7 +92,7 @@ func (p *paths) sourceTo(first netip.Addr) source {
 // once until it is another one.
 type complaints struct {
 	mu     sync.Mutex
-	causes map[string]string
+	causes map[string]error
 }
 
 // note notes what is wrong with a flow; nil: nothing.
@@ -103,10 +104,10 @@ func (c *complaints) note(log *slog.Logger, flow string, err error) {
 		return
 	}
 	if c.causes == nil {
-		c.causes = make(map[string]string)
+		c.causes = make(map[string]error)
 	}
-	if text := err.Error(); c.causes[flow] != text {
-		c.causes[flow] = text
+	if !sameText(err, c.causes[flow]) {
+		c.causes[flow] = err
 		log.Warn("test packets of a flow are not sent through its segments", "flow", flow, "error", err)
 	}
 }
@@ -122,19 +123,20 @@ func (c *complaints) clear() {
 func (c *complaints) warnings() (ws []health.Warning) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	flows := make(map[string][]string)
-	for flow, cause := range c.causes {
+	flows := make(map[problem.Problem][]string)
+	for flow, err := range c.causes {
+		text, cure := problem.Of(err)
+		cause := problem.Problem{Text: text, Cure: cure}
 		flows[cause] = append(flows[cause], flow)
 	}
-	for _, cause := range slices.Sorted(maps.Keys(flows)) {
+	for _, cause := range slices.SortedFunc(maps.Keys(flows), func(a, b problem.Problem) int { return strings.Compare(a.Error(), b.Error()) }) {
 		names := flows[cause]
 		slices.Sort(names)
 		text := fmt.Sprintf("test packets of flow %q are not sent through its segments", names[0])
 		if len(names) > 1 {
 			text = fmt.Sprintf("test packets of %d flows, such as %q, are not sent through their segments", len(names), names[0])
 		}
-		problem, cure, _ := strings.Cut(cause, "; ")
-		ws = append(ws, health.New(health.ProbesNotInBand, "", text+": "+problem, cure))
+		ws = append(ws, health.New(health.ProbesNotInBand, "", text+": "+cause.Text, cause.Cure))
 	}
 	return ws
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/srv6"
 )
 
@@ -113,7 +114,7 @@ type Sender struct{ raw *icmpv6.Sender }
 func NewSender() (*Sender, error) {
 	raw, err := icmpv6.NewSender()
 	if err != nil {
-		return nil, fmt.Errorf("%w; packets through segments need root or CAP_NET_RAW", err)
+		return nil, problem.Wrap(err, "packets through segments need root or CAP_NET_RAW")
 	}
 	return &Sender{raw}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/secretfile"
 )
 
@@ -29,9 +30,9 @@ func Read(name string) ([]byte, error) {
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	switch {
 	case err != nil: // the error would quote the key
-		return nil, fmt.Errorf("the key in %s is not in hexadecimal digits; make one with: openssl rand -hex 32", name)
+		return nil, problem.New(fmt.Sprintf("the key in %s is not in hexadecimal digits", name), "make one with: openssl rand -hex 32")
 	case len(key) < shortest || len(key) > longest:
-		return nil, fmt.Errorf("the key in %s has %d octets; want %d to %d: make one with: openssl rand -hex 32", name, len(key), shortest, longest)
+		return nil, problem.New(fmt.Sprintf("the key in %s has %d octets", name, len(key)), fmt.Sprintf("want %d to %d: make one with: openssl rand -hex 32", shortest, longest))
 	}
 	return key, nil
 }

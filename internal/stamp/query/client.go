@@ -9,13 +9,13 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
@@ -218,7 +218,8 @@ func (l *link) close(done chan struct{}) {
 func (l *link) through(path *inband.Path, packet []byte, peer netip.AddrPort, class uint8) (sent int) {
 	if l.along == nil {
 		if l.along, l.failed = inband.NewSender(); l.failed != nil {
-			l.failed = fmt.Errorf("%w, or set probes: out-of-band", l.failed)
+			_, cure := problem.Of(l.failed)
+			l.failed = problem.Wrap(l.failed, cure+", or set probes: out-of-band")
 		}
 	}
 	if l.along == nil {

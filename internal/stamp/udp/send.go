@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Send sends datagrams, and sets Err of those that the kernel refuses. The error is
@@ -110,7 +112,7 @@ const MaxSegments = 16
 // CheckSegments reports why datagrams cannot be sent through segments.
 func (s *Socket) CheckSegments() error {
 	if err := s.option(segmentsHeader(make([]byte, 16))); err != nil {
-		return fmt.Errorf("send through segments: %w; this kernel takes no segment routing header from programs: leave --return-segments out", err)
+		return problem.Wrap(fmt.Errorf("send through segments: %w", err), "this kernel takes no segment routing header from programs: leave --return-segments out")
 	}
 	return s.option(nil)
 }

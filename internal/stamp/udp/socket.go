@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
@@ -157,11 +158,11 @@ func Listen(c Config) (*Socket, error) {
 func cure(err error, port uint16) error {
 	switch {
 	case errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w; ports below 1024 need root or CAP_NET_BIND_SERVICE: run as root, or choose a higher port", err)
+		return problem.Wrap(err, "ports below 1024 need root or CAP_NET_BIND_SERVICE: run as root, or choose a higher port")
 	case errors.Is(err, unix.EADDRINUSE):
-		return fmt.Errorf("%w; another program uses port %d: stop it, or choose another port", err, port)
+		return problem.Wrap(err, fmt.Sprintf("another program uses port %d: stop it, or choose another port", port))
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("%w; this machine does not have the address: give one of 'ip address'", err)
+		return problem.Wrap(err, "this machine does not have the address: give one of 'ip address'")
 	}
 	return err
 }
@@ -177,7 +178,7 @@ func prepare(fd int, c *Config) error {
 		if err := errors.Join(
 			unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, string(c.HopByHop)),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, flowinfoSend, 1)); err != nil {
-			return fmt.Errorf("set a Hop-by-Hop header: %w; it needs root or CAP_NET_RAW", err)
+			return problem.Wrap(fmt.Errorf("set a Hop-by-Hop header: %w", err), "it needs root or CAP_NET_RAW")
 		}
 	}
 	if c.Refused != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package yamlfile
 
 import (
 	"bytes"
@@ -12,23 +12,25 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-
-	"github.com/waymark-net/waymark/internal/model"
 )
 
 // A YAML tree takes about fifty times the memory of its text. Long lists of a large file are
 // therefore read piece by piece: lists in block style, at the top of the file, whose items are
 // mappings. All other text is read as a whole.
-var (
-	largeFile = 1 << 20
-	// pieceSize is how much text of a list becomes a tree at a time.
-	pieceSize = 64 << 10
-)
 
-// mostItems bounds the lists of which a file may have very many items.
-var mostItems = map[string]int{
-	"interfaces": model.MaxInterfaces, "namespaces": model.MaxNamespaces, "encapsulations": model.MaxEncapsulations,
-	"decapsulations": model.MaxDecapsulations, "flows": model.MaxMeasuredFlows,
+// Pieces says when lists are read in pieces, and how large these are.
+type Pieces struct {
+	Larger int // octets of a file that is still read as a whole
+	Size   int // octets of a list's text that become a tree at a time
+}
+
+var usualPieces = Pieces{Larger: 1 << 20, Size: 64 << 10}
+
+func (format *Format) inPieces() Pieces {
+	if format.Pieces != (Pieces{}) {
+		return format.Pieces
+	}
+	return usualPieces
 }
 
 // piece is some items of a list.
@@ -47,8 +49,9 @@ type section struct {
 
 // splitLists takes the lists of those keys out of a file. The rest has empty lines instead, so
 // that it keeps its numbers of lines.
-func splitLists(data []byte, isList func(key string) bool) (rest []byte, lists []section) {
-	rest = make([]byte, 0, min(len(data), largeFile))
+func (format *Format) splitLists(data []byte, isList func(key string) bool) (rest []byte, lists []section) {
+	size := format.inPieces()
+	rest = make([]byte, 0, min(len(data), size.Larger))
 	var open *section
 	var at *piece
 	indent, number := 0, 0
@@ -65,7 +68,7 @@ func splitLists(data []byte, isList func(key string) bool) (rest []byte, lists [
 			indent, at = depth, open.begin(data[:0], number-1)
 			open.items++
 		case open != nil && at != nil && kind == itemLine && depth == indent:
-			if len(at.text) >= pieceSize {
+			if len(at.text) >= size.Size {
 				at = open.begin(data[:0], number-1)
 			}
 			open.items++
@@ -142,67 +145,67 @@ func (p *piece) tree() (*ast.SequenceNode, error) {
 }
 
 // longLists are the keys of the file whose values are lists of mappings.
-func longLists(t reflect.Type) func(string) bool {
+func (format *Format) longLists(t reflect.Type) func(string) bool {
 	return func(key string) bool {
-		i := slices.IndexFunc(fields(t), func(f field) bool { return f.key == key })
+		i := slices.IndexFunc(Fields(t), func(f Field) bool { return f.Key == key })
 		if i < 0 {
 			return false
 		}
-		kind := t.FieldByIndex(fields(t)[i].index).Type
-		return kind.Kind() == reflect.Slice && !hasCodec(kind) && !hasCodec(kind.Elem())
+		kind := t.FieldByIndex(Fields(t)[i].Index).Type
+		return kind.Kind() == reflect.Slice && !format.isScalar(kind) && !format.isScalar(kind.Elem())
 	}
 }
 
 // sections decodes the lists that were taken out of the file.
-func (d *decoder) sections(lists []section, config reflect.Value) {
+func (r *Reader) sections(lists []section, file reflect.Value) {
 	for _, s := range lists {
-		i := slices.IndexFunc(fields(config.Type()), func(f field) bool { return f.key == s.key })
+		i := slices.IndexFunc(Fields(file.Type()), func(f Field) bool { return f.Key == s.key })
 		items := s.items
-		if most, ok := mostItems[s.key]; ok && items > most {
-			d.fault(position{s.pieces[0].line, 1}, s.key, fmt.Sprintf("%s: %d %s", s.key, items, s.key), fmt.Sprintf("use at most %d", most))
+		if most, ok := r.format.MostItems[s.key]; ok && items > most {
+			r.Fault(Position{s.pieces[0].line, 1}, s.key, fmt.Sprintf("%s: %d %s", s.key, items, s.key), fmt.Sprintf("use at most %d", most))
 			items = most
 		}
-		list := reflect.MakeSlice(config.FieldByIndex(fields(config.Type())[i].index).Type(), items, items)
+		list := reflect.MakeSlice(file.FieldByIndex(Fields(file.Type())[i].Index).Type(), items, items)
 		for k := range s.pieces {
 			if s.pieces[k].first >= items {
 				break
 			}
-			if d.full() || !d.piece(s.key, &s.pieces[k], list) {
+			if r.Full() || !r.piece(s.key, &s.pieces[k], list) {
 				return
 			}
 		}
-		config.FieldByIndex(fields(config.Type())[i].index).Set(list)
+		file.FieldByIndex(Fields(file.Type())[i].Index).Set(list)
 	}
-	d.source.lists = lists
+	r.source.lists = lists
 }
 
 // piece decodes the items of a piece. It reports false after an error in YAML.
-func (d *decoder) piece(key string, p *piece, list reflect.Value) bool {
-	kept := d.source.at
-	d.source.at, d.line = make(map[string]position), p.line
-	defer func() { d.source.at, d.line = kept, 0 }()
+func (r *Reader) piece(key string, p *piece, list reflect.Value) bool {
+	kept := r.source.at
+	r.source.at, r.line = make(map[string]Position), p.line
+	defer func() { r.source.at, r.line = kept, 0 }()
 	tree, err := p.tree()
 	if err != nil {
-		d.syntax(err, p.text)
+		r.syntax(err, p.text)
 		return false
 	}
 	for i, item := range tree.Values {
-		if d.full() || p.first+i >= list.Len() {
+		if r.Full() || p.first+i >= list.Len() {
 			break
 		}
-		d.value(item, fmt.Sprintf("%s[%d]", key, p.first+i), list.Index(p.first+i))
+		r.value(item, fmt.Sprintf("%s[%d]", key, p.first+i), list.Index(p.first+i))
 	}
 	return true
 }
 
 // inPiece finds the place of a value in a list that was read in pieces, and reads that piece again.
-func (s *source) inPiece(path string) (position, bool) {
+func (s *Source) inPiece(path string) (Position, bool) {
 	key, rest, _ := strings.Cut(path, "[")
 	number, _, _ := strings.Cut(rest, "]")
 	index, err := strconv.Atoi(number)
 	i := slices.IndexFunc(s.lists, func(one section) bool { return one.key == key })
 	if i < 0 || err != nil {
-		return position{}, false
+		return Position{}, false
 	}
 	pieces := s.lists[i].pieces
 	k, _ := slices.BinarySearchFunc(pieces, index, func(p piece, index int) int {
@@ -212,13 +215,13 @@ func (s *source) inPiece(path string) (position, bool) {
 		return 1
 	})
 	if k == 0 {
-		return position{}, false
+		return Position{}, false
 	}
 	if p := &pieces[k-1]; s.read != p {
-		again := newDecoder(s.file)
+		again := s.format.NewReader(s.file)
 		tree, err := p.tree()
 		if err != nil {
-			return position{}, false
+			return Position{}, false
 		}
 		for n, item := range tree.Values {
 			again.value(item, fmt.Sprintf("%s[%d]", key, p.first+n), reflect.New(s.itemOf(key)).Elem())
@@ -226,13 +229,26 @@ func (s *source) inPiece(path string) (position, bool) {
 		s.read, s.inRead = p, &again.source
 	}
 	at, ok := s.inRead.locate(path)
-	at.line += s.read.line
+	at.Line += s.read.line
 	return at, ok
 }
 
 // itemOf is the type of the items of a list.
-func (s *source) itemOf(key string) reflect.Type {
-	t := reflect.TypeFor[Config]()
-	i := slices.IndexFunc(fields(t), func(f field) bool { return f.key == key })
-	return t.FieldByIndex(fields(t)[i].index).Type.Elem()
+func (s *Source) itemOf(key string) reflect.Type {
+	t := s.root
+	i := slices.IndexFunc(Fields(t), func(f Field) bool { return f.Key == key })
+	return t.FieldByIndex(Fields(t)[i].Index).Type.Elem()
 }
+
+// Pieces is in how many pieces a list was read; 0: with the rest of the file.
+func (s *Source) Pieces(key string) int {
+	for _, list := range s.lists {
+		if list.key == key {
+			return len(list.pieces)
+		}
+	}
+	return 0
+}
+
+// NewSource is a source that knows the file, and not where its values are.
+func NewSource(file string) *Source { return &Source{file: file} }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package yamlfile
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
 
-// Fault is one error in a configuration and how to fix it.
+// Fault is one error in a file and how to fix it.
 type Fault struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`   // from 1; 0 when the error has no place in a file
@@ -34,7 +35,7 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
-// Faults are all the errors in a configuration, in the file's order.
+// Faults are all the errors in a file, in its order.
 type Faults []*Fault
 
 // Error has one line per fault.
@@ -58,26 +59,27 @@ func (fs Faults) Unwrap() []error {
 // Bounds of what is said about a file: a large one may have an error in every line, or one line
 // that is a text of megabytes.
 const (
-	mostFaults  = 50   // that are listed
-	mostCounted = 1000 // that are looked for
-	mostText    = 400  // characters of a problem or a cure
+	MostFaults  = 50   // that are listed
+	MostCounted = 1000 // that are looked for
+	MostText    = 400  // octets of a problem or a cure
 )
 
-// clip shortens a text in its middle.
-func clip(text string) string {
-	if len(text) <= mostText {
+// Clip shortens a text in its middle.
+func Clip(text string) string {
+	if len(text) <= MostText {
 		return text
 	}
-	first, last := text[:mostText/2], text[len(text)-mostText/4:]
-	return strings.ToValidUTF8(first, "") + fmt.Sprintf(" … (%d octets) … ", len(text)-len(first)-len(last)) + strings.ToValidUTF8(last, "")
+	first, last := text[:MostText/2], text[len(text)-MostText/4:]
+	left := fmt.Sprintf(" … (%d octets) … ", len(text)-len(first)-len(last))
+	return strings.ToValidUTF8(first, "") + left + strings.ToValidUTF8(last, "")
 }
 
 func newFault(file, path, problem, cure string) *Fault {
-	return &Fault{File: file, Path: clip(path), Problem: clip(problem), Cure: clip(cure)}
+	return &Fault{File: file, Path: Clip(path), Problem: Clip(problem), Cure: Clip(cure)}
 }
 
-// err is nil when there is no error. It lists the first ones and the number of the others.
-func (fs Faults) err() error {
+// Err is nil when there is no error. It lists the first ones and the number of the others.
+func (fs Faults) Err() error {
 	if len(fs) == 0 {
 		return nil
 	}
@@ -92,43 +94,40 @@ func (fs Faults) err() error {
 
 // first are the first errors, then one that counts the others.
 func (fs Faults) first() Faults {
-	more := len(fs) - mostFaults
+	more := len(fs) - MostFaults
 	if more <= 0 {
 		return fs
 	}
-	last := *fs[mostFaults-1]
+	last := *fs[MostFaults-1]
 	count := fmt.Sprintf("there are %d more errors", more)
 	if more == 1 {
 		count = "there is one more error"
 	}
-	if len(fs) >= mostCounted {
-		count = fmt.Sprintf("there are more than %d more errors", mostCounted-mostFaults-1)
+	if len(fs) >= MostCounted {
+		count = fmt.Sprintf("there are more than %d more errors", MostCounted-MostFaults-1)
 	}
 	rest := newFault(last.File, "", count, "correct these first")
 	rest.Line, rest.Column = last.Line, last.Column
-	return append(fs[:mostFaults:mostFaults], rest)
+	return append(fs[:MostFaults:MostFaults], rest)
 }
 
-// curedError is the error of a scalar whose fix is more specific than its type's.
-type curedError struct{ problem, cure string }
+// Position is a place in a file; line and column count from 1.
+type Position struct{ Line, Column int }
 
-func (e *curedError) Error() string { return e.problem }
-
-// position is a place in a file; line and column count from 1.
-type position struct{ line, column int }
-
-// source remembers where in a file each value of a configuration is.
-type source struct {
-	file string
-	at   map[string]position
+// Source remembers where in a file each value is.
+type Source struct {
+	file   string
+	at     map[string]Position
+	format *Format
+	root   reflect.Type // of the whole file
 
 	lists  []section // that were read in pieces, and are not in at
 	read   *piece    // that was read again to find a value
-	inRead *source   // where its values are, with lines from its first
+	inRead *Source   // where its values are, with lines from its first
 }
 
 // locate finds the place of the value at path, else of the innermost value around it.
-func (s *source) locate(path string) (position, bool) {
+func (s *Source) locate(path string) (Position, bool) {
 	if at, ok := s.inPiece(path); ok {
 		return at, true
 	}
@@ -137,20 +136,20 @@ func (s *source) locate(path string) (position, bool) {
 			return p, true
 		}
 		if path == "" {
-			return position{}, false
+			return Position{}, false
 		}
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
 }
 
-// fault makes a Fault for the value at path.
-func (s *source) fault(path, problem, cure string) *Fault {
+// Fault makes a fault of the value at path. Without a source, it has no place.
+func (s *Source) Fault(path, problem, cure string) *Fault {
 	if s == nil {
 		return newFault("", path, problem, cure)
 	}
 	f := newFault(s.file, path, problem, cure)
 	if p, ok := s.locate(path); ok {
-		f.Line, f.Column = p.line, p.column
+		f.Line, f.Column = p.Line, p.Column
 	}
 	return f
 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package yamlfile
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Field is one key of a struct.
+type Field struct {
+	Index           []int  // for reflect.Value.FieldByIndex
+	Of              string // the value of the kind key that has this key; "" for any
+	Key, Doc        string
+	Default, Absent string
+	HasDefault      bool
+	Required        bool
+}
+
+// absentAny is the meaning of an absent key that would restrict something.
+const absentAny = "any"
+
+// differsEmpty reports whether an empty list differs from an absent one. A key without
+// a value counts as an empty list only where absence means any: its author wanted to
+// restrict something, and may have commented out the items.
+func (f Field) differsEmpty(node ast.Node) bool {
+	switch node.Type() {
+	case ast.SequenceType:
+		return f.Absent != ""
+	case ast.NullType:
+		return f.Absent == absentAny
+	default:
+		return false
+	}
+}
+
+// fieldsOf has the fields of each type, because reading tags takes long where there are many flows.
+var fieldsOf sync.Map // of []Field, by reflect.Type
+
+// Fields lists the keys of a struct type in the file's order, including those of inner
+// structs that belong to one value of the key kind. The caller must not change them.
+func Fields(t reflect.Type) []Field {
+	if list, ok := fieldsOf.Load(t); ok {
+		return list.([]Field)
+	}
+	list := readFields(t)
+	fieldsOf.Store(t, list)
+	return list
+}
+
+func readFields(t reflect.Type) []Field {
+	var list []Field
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		if of, ok := tag.Lookup("of"); ok {
+			for _, f := range Fields(t.Field(i).Type) {
+				f.Index, f.Of = append([]int{i}, f.Index...), of
+				list = append(list, f)
+			}
+		}
+		key, ok := tag.Lookup("key")
+		if !ok {
+			continue
+		}
+		f := Field{Index: []int{i}, Key: key, Doc: tag.Get("doc"), Absent: tag.Get("absent"), Required: tag.Get("required") == "true"}
+		f.Default, f.HasDefault = tag.Lookup("default")
+		list = append(list, f)
+	}
+	return list
+}
+
+func keyList(known []Field) string {
+	keys := make([]string, len(known))
+	for i, f := range known {
+		keys[i] = f.Key
+	}
+	return strings.Join(keys, ", ")
+}
+
+// meantKey guesses the key meant by an unknown one, "" when none is similar.
+func meantKey(key string, known []Field) string {
+	plain := strings.NewReplacer("_", "-", " ", "-")
+	for _, f := range known {
+		if distance(strings.ToLower(plain.Replace(key)), f.Key) <= min(len(f.Key)/2, 2) {
+			return f.Key
+		}
+	}
+	return ""
+}
+
+// distance counts the letters to insert, remove or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
