@@ -53,11 +53,12 @@ path, the probes, those without an answer, and the round trip. "-" is a value
 that a node could not know. The times between nodes contain the difference
 between their clocks.
 
-The agent of the destination returns the traces, if its configuration has "trace".
-Without it, ICMPv6 errors of the destination return them: its kernel limits their
-rate, so more probes stay without an answer. With --icmp, echo replies have no
-trace: ids and times are of the few probes whose hop limits end on the way; there
-are none of the destination, nor of how long the node before it held the probes.
+The agent of the destination returns the traces, if its configuration has "path-
+trace". Without it, ICMPv6 errors of the destination return them: its kernel
+limits their rate, so more probes stay without an answer. With --icmp, echo
+replies have no trace: ids and times are of the few probes whose hop limits end
+on the way; there are none of the destination, nor of how long the node before
+it held the probes.
 
 "no data" is a hop that passed the probes and wrote nothing of the namespace.
 

@@ -67,14 +67,14 @@ func TestUnansweredCure(t *testing.T) {
 		first, more string
 		not         string
 	}{
-		{"an own address", c, seen(2, ""), true, "it is an address of this node", "trace another node", "trace.allow"},
+		{"an own address", c, seen(2, ""), true, "it is an address of this node", "trace another node", "path-trace.allow"},
 		{"behind the edge", c, seen(2, ""), false, "they were seen last at 2001:db8:2::1: what follows it drops them, most likely the edge of the domain", "trace a node inside", ""},
-		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, "2001:db8:2::1: no route to destination; check that the agent at the destination has trace", "", "seen last"},
-		{"nothing came back", c, seen(0, ""), false, "no node on the way replied", "has trace in its configuration, that trace.allow has 2001:db8::1", "seen last"},
-		{"not at the end yet", c, &paths.Report{Live: true}, false, "check that the agent at the destination has trace in its configuration", "", "no node on the way"},
+		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, "2001:db8:2::1: no route to destination; check that the agent at the destination has path-trace", "", "seen last"},
+		{"nothing came back", c, seen(0, ""), false, "no node on the way replied", "has path-trace in its configuration, that path-trace.allow has 2001:db8::1", "seen last"},
+		{"not at the end yet", c, &paths.Report{Live: true}, false, "check that the agent at the destination has path-trace in its configuration", "", "no node on the way"},
 		{"with a key", keyed, seen(1, ""), false, "they were seen last", "--key-file must hold the same", ""},
-		{"echo requests", echo, seen(1, ""), false, "they were seen last", "the route back to 2001:db8::1", "trace.allow"},
-		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, "answers have a wrong MAC", "", "trace.allow"},
+		{"echo requests", echo, seen(1, ""), false, "they were seen last", "the route back to 2001:db8::1", "path-trace.allow"},
+		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, "answers have a wrong MAC", "", "path-trace.allow"},
 	} {
 		got := unansweredCure(tt.config, tt.report, tt.own)
 		if !strings.HasPrefix(got, tt.first) || !strings.Contains(got, tt.more) || tt.not != "" && strings.Contains(got, tt.not) {

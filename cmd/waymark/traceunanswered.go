@@ -43,7 +43,7 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 		return "it is an address of this node: probes to it leave by no interface, so there is no path; trace another node"
 	}
 	if r.Ignored["mac_wrong"] > 0 {
-		return "answers have a wrong MAC: give both ends the same key (trace.key-file there, --key-file here)"
+		return "answers have a wrong MAC: give both ends the same key (path-trace.key-file there, --key-file here)"
 	}
 	source := "the source of the probes"
 	if c.Source.IsValid() {
@@ -60,11 +60,11 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 		causes = append(causes, fmt.Sprintf("no node on the way replied: look whether probes leave this node ('waymark status': the interface needs the egress role), and for the route to %v", c.Destination))
 	}
 	if !c.Echo {
-		key := "its key is the one here (if trace.key-file is set there, give --key-file)"
+		key := "its key is the one here (if path-trace.key-file is set there, give --key-file)"
 		if len(c.Key) > 0 {
-			key = "its key is the one here (trace.key-file there and --key-file must hold the same)"
+			key = "its key is the one here (path-trace.key-file there and --key-file must hold the same)"
 		}
-		causes = append(causes, fmt.Sprintf("check that the agent at the destination has trace in its configuration, that trace.allow has %s, and that %s; the metric waymark_trace_probes_total there says which probes came", source, key))
+		causes = append(causes, fmt.Sprintf("check that the agent at the destination has path-trace in its configuration, that path-trace.allow has %s, and that %s; the metric waymark_trace_probes_total there says which probes came", source, key))
 	}
 	if said == "" {
 		causes = append(causes, fmt.Sprintf("check that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Namespace))

@@ -77,6 +77,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.warnOfRenamed(file)
 	held, err := acquire(a.options.Place)
 	if err != nil {
 		return err

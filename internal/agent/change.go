@@ -95,6 +95,13 @@ func (a *Agent) Reload() error {
 	return err
 }
 
+// warnOfRenamed logs which keys of a file have the name that they had before.
+func (a *Agent) warnOfRenamed(file *service.State) {
+	for _, f := range file.Config.Renamed() {
+		a.log.Warn(f.Error())
+	}
+}
+
 // reload also reports what the file changed: whether it ended changes made through the
 // API, and the warnings that the earlier configuration did not have.
 func (a *Agent) reload() (done api.Reloaded, err error) {
@@ -120,6 +127,7 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	a.reloads.succeed()
 	a.forget(a.options.Place.RunningFile())
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
+	a.warnOfRenamed(file)
 	if before.Modified {
 		a.log.Warn("changes made at runtime have ended with the reload")
 	}

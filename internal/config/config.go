@@ -31,12 +31,17 @@ type Config struct {
 	Flows              []Flow             `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
 	Stamp              *Stamp             `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
 	Responders         []Responder        `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
-	Trace              *Trace             `key:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
+	Trace              *Trace             `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
 	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
 	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
-	source *yamlfile.Source
+	source  *yamlfile.Source
+	renamed Faults
 }
+
+// Renamed are keys of the file that have the name that they had before. They are accepted, and
+// a user should be warned.
+func (c *Config) Renamed() Faults { return c.renamed }
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {

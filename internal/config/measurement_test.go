@@ -41,7 +41,7 @@ stamp: {listen: "[::]:862", allow: ["2001:db8::/32"], rate: 50000, key-file: /et
 responders:
   - {protocol: twamp-light, listen: "[::]:1205", allow: ["2001:db8::/32"], rate: 100}
   - {protocol: rfc6374-loss, listen: "[2001:db8::9]:6374", allow: ["2001:db8::/32"]}
-trace: {allow: ["2001:db8:0::/48"], rate: 10}
+path-trace: {allow: ["2001:db8:0::/48"], rate: 10}
 flows:
   - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "egress=[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1], return-segments: ["fc00:2::e"], max-loss: 0%, max-delay: 1500us}
   - name: blue
@@ -172,7 +172,7 @@ func TestDefaultPorts(t *testing.T) {
 	for text, want := range map[string]string{
 		light + flows("out", point, other+strings.Replace(other, "blue, direction: in", `green, direction: out, points: ["2001:db8::7"]`, 1)): "flows[0].session: messages of exchange: twamp-light carry no name",
 		"responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}, {protocol: twamp-light, listen: \"[::1]:6374\", allow: [\"::/0\"]}]\n":     "responders[1].listen: responders[0] has the same port; give each its own port",
-		responder + "trace: {allow: [\"::/0\"], listen: \"[::]:1205\"}\n":                                                                     "trace.listen: responders[0].listen has the same port",
+		responder + "path-trace: {allow: [\"::/0\"], listen: \"[::]:1205\"}\n":                                                                     "path-trace.listen: responders[0].listen has the same port",
 		strings.Replace(responder, "}]", "}, {protocol: rfc6374-loss, listen: \"[::1]:1205\", allow: [\"::/0\"]}]", 1):                        "responders[0] has the same port",
 	} {
 		if _, err := Parse("F", []byte(served+text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -374,10 +374,10 @@ func TestMeasurementFaults(t *testing.T) {
 		{`listen: "[2001:db8::9]:6374"`, `listen: "[2001:db8::9]:1205"`, "responders[0] has the same port; give each its own port"},
 		{`listen: "[2001:db8::9]:6374"`, `listen: "2001:db8::9"`, `responders[1].listen`},
 		{`allow: ["2001:db8::/32"], rate: 100}`, `allow: [], rate: 100}`, "responders[0].allow: 0 prefixes; list 1 to 64"},
-		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: []`, "trace.allow: 0 prefixes; list 1 to 64 prefixes of the nodes that may trace"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: []`, "path-trace.allow: 0 prefixes; list 1 to 64 prefixes of the nodes that may trace"},
 		{`allow: ["2001:db8:0::/48"], rate: 10`, `rate: 10`, "allow"},
-		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:862"`, "trace.listen: stamp.listen has the same port; give each its own port"},
-		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:1205"`, "trace.listen: responders[0].listen has the same port"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:862"`, "path-trace.listen: stamp.listen has the same port; give each its own port"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:1205"`, "path-trace.listen: responders[0].listen has the same port"},
 		{"protocol: rfc6374-loss", "protocol: rfc6374-loss, short-queries: true", "responders[1].short-queries: no response of protocol: rfc6374-loss is longer than its query; remove it"},
 		{"protocol: twamp-light", "protocol: twamp-light, short-queries: true", ""},
 		{"protocol: rfc6374-loss", "protocol: rfc6374", "responders[1].protocol"},

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func TestFaultsOfMessageKeys(t *testing.T) {
 	}
 	digits := strings.Repeat("5a", 32)
 	good, open, nonsense := write(digits, 0o600), write(digits, 0o644), write("secret", 0o600)
-	for _, section := range []string{"stamp", "trace"} {
+	for _, section := range []string{"stamp", "path-trace"} {
 		for _, tt := range []struct {
 			name, file, want string // "" is no fault
 			elsewhere        bool   // not one for Check of another machine's file
@@ -37,7 +38,7 @@ func TestFaultsOfMessageKeys(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s, %s: %v", section, tt.name, err)
 				}
-			} else if err == nil || !strings.HasPrefix(err.Error(), "F:2:45: ") || !strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
+			} else if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("F:2:%d: ", 40+len(section))) || !strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %s: got  %v\nwant %s", section, tt.name, err, tt.want)
 			}
 			if _, unread, checked := Check("F", text, false); len(unread) != 0 || (checked != nil) != (err != nil) || err != nil && checked.Error() != err.Error() {

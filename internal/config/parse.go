@@ -53,7 +53,8 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 
 // Check is Parse that also checks the files for TLS and of keys, as an agent does that starts.
 // Those that this user may not read are reported separately, because the agent may; with
-// elsewhere, the configuration is for another machine, and so are those that are not here.
+// elsewhere, the configuration is for another machine, and so are those that are not here. So are
+// keys that have the name that they had before.
 func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, err error) {
 	c, err = parse(name, data, func(d *decoder, c *Config) {
 		for _, f := range slices.Concat(d.files(c), d.keyFiles(c), d.messageKeys(c)) {
@@ -64,6 +65,9 @@ func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, 
 			}
 		}
 	})
+	if err == nil {
+		unread = append(unread, c.Renamed()...)
+	}
 	return c, unread, err
 }
 
@@ -78,7 +82,7 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 			fmt.Sprintf("start it with 'waymark lab up %s', which checks it, its agents' configurations included", name))
 	default:
 		d.Decode(node, c)
-		c.source = d.Source()
+		c.source, c.renamed = d.Source(), d.Renamed()
 		if d.Full() {
 			break
 		}

@@ -21,15 +21,15 @@ func (c *Config) traceRules(add func(path, problem, cure string)) {
 		return
 	}
 	if n := len(t.Allow); n == 0 || n > 64 {
-		add("trace.allow", fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may trace")
+		add("path-trace.allow", fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may trace")
 	}
 	port := netip.AddrPort(t.Listen).Port()
 	if s := c.Stamp; s != nil && netip.AddrPort(s.Listen).Port() == port {
-		add("trace.listen", "stamp.listen has the same port", "give each its own port")
+		add("path-trace.listen", "stamp.listen has the same port", "give each its own port")
 	}
 	for i, r := range c.Responders {
 		if r.At().Port() == port {
-			add("trace.listen", fmt.Sprintf("responders[%d].listen has the same port", i), "give each its own port")
+			add("path-trace.listen", fmt.Sprintf("responders[%d].listen has the same port", i), "give each its own port")
 		}
 	}
 }

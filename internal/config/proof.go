@@ -76,7 +76,7 @@ func (d *decoder) messageKeys(c *Config) (unusable []unusableFile) {
 		look("stamp.key-file", c.Stamp.KeyFile)
 	}
 	if c.Trace != nil {
-		look("trace.key-file", c.Trace.KeyFile)
+		look("path-trace.key-file", c.Trace.KeyFile)
 	}
 	return unusable
 }

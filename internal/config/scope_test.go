@@ -43,7 +43,7 @@ func TestAddressesOfOneLink(t *testing.T) {
 		{"stamp, without a port", `stamp: {listen: "fe80::1", allow: ["::/0"]}`, link},
 		{"stamp, multicast", `stamp: {listen: "[ff05::1]:862", allow: ["::/0"]}`, "multicast"},
 		{"metrics", `metrics: {listen: "[fe80::1]:9598"}`, zone},
-		{"trace", `trace: {listen: "[fe80::1]:33434", allow: ["::/0"]}`, link},
+		{"path-trace", `path-trace: {listen: "[fe80::1]:33434", allow: ["::/0"]}`, link},
 		{"responders", `responders: [{protocol: rfc6374-loss, listen: "[fe80::1]:6374", allow: ["::/0"]}]`, link},
 		{"points", fmt.Sprintf(flow, "", `, points: ["fe80::3"]`), link},
 		{"points, with a port", fmt.Sprintf(flow, "", `, points: ["x=[fe80::3]:862"]`), link},

@@ -139,7 +139,7 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 			continue
 		}
 		quoted := pair.Key.GetToken().Type == token.DoubleQuoteType // as all keys in JSON are
-		i := slices.IndexFunc(known, func(f Field) bool { return f.Key == key || quoted && f.Key == fileKey(key) })
+		i := slices.IndexFunc(known, func(f Field) bool { return f.Key == key || f.Was == key && key != "" || quoted && f.Key == fileKey(key) })
 		if i < 0 {
 			cure := "use the keys " + keyList(known)
 			if meant := meantKey(key, known); meant != "" {
@@ -148,6 +148,9 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 			}
 			r.Fault(keyAt, Join(path, key), fmt.Sprintf("unknown key %q in %s", key, Named(path)), cure)
 			continue
+		}
+		if key == known[i].Was {
+			r.rename(keyAt, path, known[i])
 		}
 		key = known[i].Key
 		if before, ok := first[key]; ok {

@@ -15,6 +15,7 @@ type Field struct {
 	Index           []int  // for reflect.Value.FieldByIndex
 	Of              string // the value of the kind key that has this key; "" for any
 	Key, Doc        string
+	Was             string // the key's name before, which is still accepted; "": none
 	Default, Absent string
 	HasDefault      bool
 	Required        bool
@@ -65,7 +66,7 @@ func readFields(t reflect.Type) []Field {
 		if !ok {
 			continue
 		}
-		f := Field{Index: []int{i}, Key: key, Doc: tag.Get("doc"), Absent: tag.Get("absent"), Required: tag.Get("required") == "true"}
+		f := Field{Index: []int{i}, Key: key, Was: tag.Get("was"), Doc: tag.Get("doc"), Absent: tag.Get("absent"), Required: tag.Get("required") == "true"}
 		f.Default, f.HasDefault = tag.Lookup("default")
 		list = append(list, f)
 	}

@@ -3,6 +3,7 @@
 package yamlfile
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"reflect"
@@ -15,6 +16,7 @@ type Reader struct {
 	source Source
 	faults Faults
 	bad    map[string]bool // paths that have an error
+	was    Faults          // keys with the name that they had before
 
 	lists []section // that were taken out of a large file
 	line  int       // of the file before the text that is being decoded
@@ -84,6 +86,20 @@ func (r *Reader) Fault(at Position, path, problem, cure string) {
 	f.Line, f.Column = r.LineOf(at), at.Column
 	r.faults = append(r.faults, f)
 }
+
+// rename notes that a key has the name that it had before.
+func (r *Reader) rename(at Position, path string, f Field) {
+	if len(r.was) == MostCounted {
+		return
+	}
+	fault := newFault(r.source.file, Join(path, f.Was), fmt.Sprintf("the key %q in %s is now called %q", f.Was, Named(path), f.Key), fmt.Sprintf("write %s: instead", f.Key))
+	fault.Line, fault.Column = r.LineOf(at), at.Column
+	r.was = append(r.was, fault)
+}
+
+// Renamed are the keys of the file that have the name that they had before: they are
+// accepted, and a user should be warned.
+func (r *Reader) Renamed() Faults { return r.was }
 
 // Refuse reports an error of the value at path by a rule of the file, unless it may be the
 // consequence of one that was reported before.

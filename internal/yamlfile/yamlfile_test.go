@@ -18,7 +18,7 @@ type library struct {
 	Opening hours    `key:"opening" doc:"When it is open."`
 	Shelves []shelf  `key:"shelves" doc:"Its shelves."`
 	Closed  []string `key:"closed" absent:"never" doc:"Days on which it is closed."`
-	Lends   bool     `key:"lends-books" default:"true" doc:"Whether books may leave it."`
+	Lends   bool     `key:"lends-books" was:"lends" default:"true" doc:"Whether books may leave it."`
 }
 
 type hours struct {
@@ -168,5 +168,28 @@ lends-books: true
 		if !strings.Contains(reference, row) {
 			t.Errorf("the reference lacks %s:\n%s", row, reference)
 		}
+	}
+}
+
+// A key that has been renamed is read by its former name, too, and is reported.
+func TestRenamedKey(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"name: a\nlends-books: false\n", ""},
+		{"name: a\nlends: false\n", `F:2:1: the key "lends" in the file is now called "lends-books"; write lends-books: instead`},
+	} {
+		l, r := &library{}, libraryFile.NewReader("F")
+		node, ok := r.Document([]byte(tt.text), l)
+		if !ok {
+			t.Fatal(r.Err())
+		}
+		if r.Decode(node, l); !r.Sound() || l.Lends {
+			t.Errorf("%q: %v, %+v", tt.text, r.Err(), l)
+		}
+		if got := r.Renamed().Error(); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+	if _, err := parseLibrary("name: a\nlends: true\nlends-books: true\n"); err == nil || !strings.Contains(err.Error(), "is already in line 2") {
+		t.Errorf("both names: %v", err)
 	}
 }

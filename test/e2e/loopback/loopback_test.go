@@ -56,7 +56,7 @@ nodes:
       interfaces: [{name: eth0, role: [ingress, egress], attach: ATTACH}, {name: eth1}]
       namespaces: [{id: 7, loopback: true, terminate-active: trueGROWS}, {id: 8, remove: true, terminate-active: true}, {id: 9, loopback: true}]
       decapsulations: [{tunnel-destination: 2001:db8:ff::3}]
-      trace: {allow: ["2001:db8:12::/64"]}
+      path-trace: {allow: ["2001:db8:12::/64"]}
   - name: beta
     routes: [{to: "::/0", via: 2001:db8:2::1}]
 links:

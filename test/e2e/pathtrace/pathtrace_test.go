@@ -306,7 +306,7 @@ func TestSilentNode(t *testing.T) {
 func TestNoEndpoint(t *testing.T) {
 	t.Parallel()
 	top := e2e.Builtin(t, "ecmp")
-	e2e.Reconfigure(t, top, "aramis", "trace: {allow: [\"2001:db8::/32\"]}\n", "")
+	e2e.Reconfigure(t, top, "aramis", "path-trace: {allow: [\"2001:db8::/32\"]}\n", "")
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", "8", "--count", "1", "--interval", "100ms", "--timeout", "300ms")
 	if err != nil || len(r.Paths) == 0 || len(r.Paths) > 2 || r.Paths[0].Endpoint || !slices.Contains([]string{north, south}, way(r.Paths[0])) {
@@ -322,7 +322,7 @@ func TestKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	top := e2e.Builtin(t, "ecmp")
-	e2e.Reconfigure(t, top, "aramis", "trace: {", "trace: {key-file: "+key+", ")
+	e2e.Reconfigure(t, top, "aramis", "path-trace: {", "path-trace: {key-file: "+key+", ")
 	l := e2e.Raise(t, top)
 	if r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1", "--key-file", key); err != nil || !slices.Equal(ways(r), []string{north, south}) {
 		t.Errorf("%v: %v", err, ways(r))
