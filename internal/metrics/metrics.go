@@ -1,36 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics serves counters and gauges in Prometheus' text format (version
-// 0.0.4). A library writes those of the process itself;
-// docs/decisions/0016-metrics-library.md says why it writes no others.
+// Package metrics serves counters, gauges and histograms to Prometheus: in its text format (version
+// 0.0.4), or in its protobuf format to who prefers it, which has native histograms. A library
+// writes those of the process itself; docs/decisions/0016-metrics-library.md says why it writes no
+// others.
 package metrics
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	process "github.com/VictoriaMetrics/metrics"
 )
 
-// Desc describes a metric. If its name ends in _total, it is a counter, otherwise
-// a gauge.
+// Desc describes a metric. If it has Bounds, it is a histogram; if its name ends in _total, a
+// counter; otherwise a gauge.
 type Desc struct {
 	Name, Help string
 	Labels     []string
+
+	Bounds []float64 // of a histogram: upper bounds of classic buckets, in order, without +Inf
+	Most   int       // of a histogram: how many series it has besides the one of all others; 0: 256
 }
 
-func (d *Desc) kind() string {
-	if strings.HasSuffix(d.Name, "_total") {
-		return "counter"
+// kind is the type of a metric.
+type kind int
+
+// The kinds, by their numbers in the protobuf format.
+const (
+	counter kind = iota
+	gauge
+	summary
+	untyped
+	histogram
+)
+
+var kindNames = [...]string{counter: "counter", gauge: "gauge", summary: "summary", untyped: "untyped", histogram: "histogram"}
+
+func (d *Desc) kind() kind {
+	switch {
+	case d.Bounds != nil:
+		return histogram
+	case strings.HasSuffix(d.Name, "_total"):
+		return counter
 	}
-	return "gauge"
+	return gauge
 }
 
 // Gatherer collects the values of one request. Its zero value takes all.
@@ -49,14 +65,19 @@ func Only(names ...string) *Gatherer {
 	return g
 }
 
-// Sum is the sum of a metric's values, of series that have this value of a label.
+// Sum is the sum of a metric's values, of series that have this value of a label. The value of a
+// histogram is how many values it has.
 func (g *Gatherer) Sum(name, value string) (sum float64) {
 	f := g.families[name]
 	if f == nil {
 		return 0
 	}
-	for _, s := range f.series {
-		if value == "" || strings.Contains(s.labels, `="`+value+`"`) {
+	all := f.series
+	if f.rest != nil {
+		all = append(slices.Clip(all), *f.rest)
+	}
+	for _, s := range all {
+		if value == "" || slices.ContainsFunc(s.pairs, func(p pair) bool { return p.value == value }) {
 			sum += s.value
 		}
 	}
@@ -67,23 +88,57 @@ func (g *Gatherer) Sum(name, value string) (sum float64) {
 type family struct {
 	*Desc
 	series []series
+	rest   *series // of a histogram: all beyond its Most
+	typed  *kind   // of a metric of the process, whose name does not say it
+}
+
+func (f *family) kind() kind {
+	if f.typed != nil {
+		return *f.typed
+	}
+	return f.Desc.kind()
 }
 
 type series struct {
-	labels string
-	value  float64
+	pairs     []pair
+	labels    string // the pairs as text
+	value     float64
+	histogram *prepared  // of a histogram
+	quantiles *quantiles // of a summary
+}
+
+// pair is a label and its value.
+type pair struct{ name, value string }
+
+// newSeries has the labels by name, as Prometheus' own library has them.
+func newSeries(d *Desc, labels []string) series {
+	s := series{pairs: make([]pair, min(len(d.Labels), len(labels)))}
+	for i := range s.pairs {
+		s.pairs[i] = pair{d.Labels[i], labels[i]}
+	}
+	slices.SortFunc(s.pairs, func(a, b pair) int { return cmp.Compare(a.name, b.name) })
+	list := make([]string, len(s.pairs))
+	for i, p := range s.pairs {
+		list[i] = p.name + `="` + labelEscapes.Replace(p.value) + `"`
+	}
+	s.labels = strings.Join(list, ",")
+	return s
 }
 
 // Add adds a series with a value for each label of the metric.
 func (g *Gatherer) Add(d *Desc, value float64, labels ...string) {
+	if f := g.family(d); f != nil {
+		s := newSeries(d, labels)
+		s.value = value
+		f.series = append(f.series, s)
+	}
+}
+
+// family is that of a metric; nil: it is not taken.
+func (g *Gatherer) family(d *Desc) *family {
 	if g.only != nil && !g.only[d.Name] {
-		return
+		return nil
 	}
-	list := make([]string, min(len(d.Labels), len(labels)))
-	for i := range list {
-		list[i] = d.Labels[i] + `="` + labelEscapes.Replace(labels[i]) + `"`
-	}
-	slices.Sort(list) // by name, as Prometheus' own library does
 	if g.families == nil {
 		g.families = make(map[string]*family)
 	}
@@ -92,7 +147,7 @@ func (g *Gatherer) Add(d *Desc, value float64, labels ...string) {
 		f = &family{Desc: d}
 		g.families[d.Name] = f
 	}
-	f.series = append(f.series, series{strings.Join(list, ","), value})
+	return f
 }
 
 // Process adds the metrics of Go's runtime and of this process, go_… and
@@ -101,70 +156,19 @@ func Process(g *Gatherer) { g.process = true }
 
 func init() { process.ExposeMetadata(true) } // metric types, which Prometheus asks for
 
-var (
-	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-	labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-)
-
-// text is the exposition: metrics by name, series by label.
-func (g *Gatherer) text() []byte {
-	var b bytes.Buffer
+// sorted are the families by name, each with its series by label, as Prometheus' own library
+// has them.
+func (g *Gatherer) sorted() []*family {
+	list := make([]*family, 0, len(g.families))
 	for _, name := range slices.Sorted(maps.Keys(g.families)) {
 		f := g.families[name]
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, helpEscapes.Replace(f.Help), name, f.kind())
-		slices.SortStableFunc(f.series, func(a, b series) int { return cmp.Compare(a.labels, b.labels) })
-		for _, s := range f.series {
-			b.WriteString(name)
-			if s.labels != "" {
-				b.WriteString("{" + s.labels + "}")
-			}
-			b.WriteString(" " + strconv.FormatFloat(s.value, 'g', -1, 64) + "\n")
+		if f.rest != nil {
+			f.series, f.rest = append(f.series, *f.rest), nil
 		}
+		slices.SortStableFunc(f.series, func(a, b series) int {
+			return slices.CompareFunc(a.pairs, b.pairs, func(a, b pair) int { return cmp.Compare(a.value, b.value) })
+		})
+		list = append(list, f)
 	}
-	if g.process {
-		process.WriteProcessMetrics(&b)
-		process.WriteFDMetrics(&b)
-	}
-	return b.Bytes()
-}
-
-// mostRequests is how many requests may be answered at a time, because each reads
-// all counters.
-const mostRequests = 4
-
-// Handler answers with the metrics of the sources.
-func Handler(sources ...func(*Gatherer)) http.Handler {
-	places := make(chan struct{}, mostRequests)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		default:
-			http.Error(w, fmt.Sprintf("%d requests are being answered; try again later", mostRequests), http.StatusServiceUnavailable)
-			return
-		}
-		var g Gatherer
-		for _, source := range sources {
-			source(&g)
-		}
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		text := g.text()
-		if !acceptsGzip(r) {
-			w.Write(text) // an error means that the client is gone
-			return
-		}
-		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		z.Write(text)
-		z.Close()
-	})
-}
-
-func acceptsGzip(r *http.Request) bool {
-	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
-		if coding, weight, _ := strings.Cut(strings.TrimSpace(part), ";"); coding == "gzip" {
-			return strings.TrimSpace(weight) != "q=0"
-		}
-	}
-	return false
+	return list
 }

@@ -55,7 +55,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 var (
-	packets = &Desc{"x_packets_total", "Packets \\ by\nwhat they are.", []string{"outcome", "interface"}}
+	packets = &Desc{Name: "x_packets_total", Help: "Packets \\ by\nwhat they are.", Labels: []string{"outcome", "interface"}}
 	queued  = &Desc{Name: "x_queued", Help: "Records on their way."}
 )
 
