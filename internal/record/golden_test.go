@@ -4,6 +4,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -284,6 +285,20 @@ func TestGoldenRecords(t *testing.T) {
 	}
 	golden(t, "records.jsonl", lines.String())
 	golden(t, "records.txt", text.String())
+}
+
+// encoding/json writes a list of records as they are written one by one.
+func TestListAsJSON(t *testing.T) {
+	list, want := List{}, ""
+	for _, n := range goldenAll(t) {
+		list, want = append(list, n.record), want+","+string(AppendJSON(nil, n.record))
+	}
+	if got, err := json.Marshal(list); err != nil || string(got) != "["+want[1:]+"]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := json.Marshal(List{}); err != nil || string(got) != "[]" {
+		t.Errorf("%s, %v", got, err)
+	}
 }
 
 // Records in IPFIX: a message with the template and the record, and its values, element

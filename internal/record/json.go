@@ -34,6 +34,21 @@ func AppendJSON(b []byte, r Record) []byte {
 // AppendLine appends a record as a line of JSON, with its end.
 func AppendLine(b []byte, r Record) []byte { return append(AppendJSON(b, r), '\n') }
 
+// List is a list of records that encoding/json can write: it knows nothing of their columns.
+type List []Record
+
+// MarshalJSON writes the records as an array.
+func (l List) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	for i, r := range l {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendJSON(b, r)
+	}
+	return append(b, ']'), nil
+}
+
 // Parse reads a record from its JSON; nil when it is of an unknown kind.
 func Parse(line []byte) (Record, error) {
 	var of struct {

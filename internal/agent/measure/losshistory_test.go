@@ -69,6 +69,15 @@ func TestLossHistory(t *testing.T) {
 			t.Errorf("result %d: %+v", i, l)
 		}
 	}
+	latest, err := near.Client.Loss(t.Context())
+	if err != nil || len(latest) == 0 {
+		t.Fatalf("the last results: %s, %v", latest, err)
+	}
+	if r, err := record.Parse(latest[0]); err != nil {
+		t.Errorf("%s: %v", latest[0], err)
+	} else if l, ok := r.(*record.Loss); !ok || l.Flow != "red" || l.FromNode != "gamma" {
+		t.Errorf("the last result is %s", latest[0])
+	}
 	if last := list[len(list)-1]; last.Lost.Value != 1 || last.Sent.Value != agenttest.FlowPackets || last.Ratio.Value == 0 {
 		t.Errorf("%+v", last)
 	}

@@ -322,7 +322,7 @@ func (m *LossMeter) Routes() service.Routes {
 func (m *LossMeter) getLoss(w http.ResponseWriter, _ *http.Request) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := []record.Record{}
+	list := record.List{}
 	for _, f := range m.d.State.Load().Config.Flows {
 		list = append(list, m.last[f.Name]...)
 		list = append(list, m.delays.lastOf(f.Name)...)
