@@ -133,8 +133,9 @@ var layers = map[string]string{
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
-	"scripts/check":   "",
-	"scripts/picture": "internal/record ioam",
+	"scripts/check":     "",
+	"scripts/picture":   "internal/record ioam",
+	"scripts/reference": "internal/collect",
 }
 
 // testPackages are only for tests: no other package imports them, and they may
