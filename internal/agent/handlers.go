@@ -16,50 +16,6 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// route is one request of the API.
-type route struct {
-	pattern string
-	handle  service.Handler
-}
-
-// api is the whole API, including the routes of services; docs/reference/api.md has the
-// same list, and a test compares them.
-func (a *Agent) api() []route {
-	list := []route{
-		{"GET /v1/status", a.getStatus},
-		{"GET /v1/warnings", a.getWarnings},
-		{"GET /v1/config", a.getConfig},
-		{"GET /v1/namespaces", a.getNamespaces},
-		{"POST /v1/namespaces", a.postNamespace},
-		{"PATCH /v1/namespaces/{id}", a.patchNamespace},
-		{"DELETE /v1/namespaces/{id}", a.deleteNamespace},
-		{"PUT /v1/namespaces/{id}/schema", a.putSchema},
-		{"PUT /v1/namespaces/{id}/export", a.putExport},
-		{"GET /v1/schemas", a.getSchemas},
-		{"POST /v1/schemas", a.postSchema},
-		{"DELETE /v1/schemas/{id}", a.deleteSchema},
-		{"GET /v1/encapsulations", a.getEncapsulations},
-		{"POST /v1/encapsulations", a.postEncapsulation},
-		{"PUT /v1/encapsulations", a.putSameEncapsulation},
-		{"DELETE /v1/encapsulations", a.deleteSelectedEncapsulation},
-		{"PUT /v1/encapsulations/{name}", a.putEncapsulation},
-		{"DELETE /v1/encapsulations/{name}", a.deleteEncapsulation},
-		{"GET /v1/interfaces", a.getInterfaces},
-		{"PATCH /v1/interfaces/{name}", a.patchInterface},
-		{"GET /v1/decapsulations", a.getDecapsulations},
-		{"POST /v1/decapsulations", a.postDecapsulation},
-		{"DELETE /v1/decapsulations/{address}", a.deleteDecapsulation},
-		{"POST /v1/reload", a.postReload},
-		{"POST /v1/stop", a.postStop},
-	}
-	for _, s := range a.services {
-		for pattern, handle := range s.Routes() {
-			list = append(list, route{pattern, handle})
-		}
-	}
-	return list
-}
-
 func (a *Agent) serveAPI() http.Handler {
 	mux := a.public()
 	for _, r := range a.api() {

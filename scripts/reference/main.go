@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reference writes the pages of docs/reference about what is declared in packages that no
-// single program has: the metrics of all programs. It reads the source.
+// Command reference writes the pages of docs/reference for which it has to read the source: the
+// metrics, because no program has those of all programs, and the agent's API, because the text about a
+// request is the comment above its route.
 //
 //	go run ./scripts/reference docs/reference
 package main
@@ -41,7 +42,7 @@ func run(args []string) error {
 // pages are the pages, by file name, of the source below root.
 func pages(root string) (map[string][]byte, error) {
 	list := make(map[string][]byte)
-	for name, make := range map[string]func(root string) ([]byte, error){"metrics.md": metricsReference} {
+	for name, make := range map[string]func(root string) ([]byte, error){"api.md": apiReference, "metrics.md": metricsReference} {
 		page, err := make(root)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"go/ast"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,5 +47,17 @@ func TestMetricsAreFound(t *testing.T) {
 		if !rows[name] || !strings.Contains(string(page), "["+link[0]+"]("+link[1]+")") {
 			t.Errorf("%s does not link to %s", name, link[1])
 		}
+	}
+}
+
+// A comment becomes paragraphs of one line each, and code.
+func TestMarkdown(t *testing.T) {
+	lines := []string{"// Adds", "// one:", "//", "// ```json", `// {"id":1,`, `//  "data":2}`, "// ```", "//", "// Or not."}
+	c := &ast.CommentGroup{}
+	for _, line := range lines {
+		c.List = append(c.List, &ast.Comment{Text: line})
+	}
+	if got, want := markdown(c), "Adds one:\n\n```json\n{\"id\":1,\n \"data\":2}\n```\n\nOr not."; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 // source is a package of the product, as it is written.
 type source struct {
+	place *token.FileSet
 	files []*ast.File
 	texts map[string]ast.Expr // constants and variables, by name
 }
@@ -24,12 +25,12 @@ func parse(root, directory string) (*source, error) {
 	if err != nil || len(names) == 0 {
 		return nil, fmt.Errorf("internal/%s has no Go files (%v)", directory, err)
 	}
-	s := &source{texts: make(map[string]ast.Expr)}
+	s := &source{place: token.NewFileSet(), texts: make(map[string]ast.Expr)}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		file, err := parser.ParseFile(s.place, name, nil, parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
