@@ -3,11 +3,12 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
@@ -93,11 +94,23 @@ func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if change == (config.NamespaceChange{}) {
-		return service.BadRequest(errors.New("nothing to set; give remove, e2e, incremental, loopback, terminate_active, or key_file or drop_rejected in pot"))
+		return service.BadRequest(fmt.Errorf("nothing to set; give %s, or key_file or drop_rejected in pot", switches(change)))
 	}
 	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetNamespace(ioam.NamespaceID(id), change)
 	}))
+}
+
+// switches are the keys of a change that are on or off, in a sentence.
+func switches(change config.NamespaceChange) string {
+	var list []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(change)) {
+		if f.Type == reflect.TypeFor[*bool]() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			list = append(list, key)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 func (a *Agent) putSchema(w http.ResponseWriter, r *http.Request) error {
