@@ -81,6 +81,7 @@ losses: ## Send MEASURED_PACKETS (10000000) of 100 SRv6 flows over lossy links, 
 
 docs: ## Write docs/reference from the code
 	for program in ./cmd/waymark ./cmd/waymark-lab ./collector/cmd/waymark-collector ./bench/cmd/waymark-bench; do go run $$program docs docs/reference; done
+	go run ./scripts/reference docs/reference
 
 picture: ## Run the demo and draw docs/path.svg from one of its packets (root)
 	scripts/setup.sh demo

@@ -41,8 +41,8 @@ default), every (a postcard for every packet), aggregate (flows), or sample N
 (flows, and a postcard for every N-th packet).
 
 SETTING, which iproute2 does not have either, is a key of the configuration that
-says what this node does with the options of the namespace: remove, e2e,
-incremental, loopback, terminate-active or drop-rejected. All are off by default.
+says what this node does with the options of the namespace. All are off
+by default: ` + strings.Join(iproute2.SettingWords(), ", ") + `.
 
 A namespace can be removed while encapsulations insert it, as in the kernel: their
 traces then leave without this node's data, and a warning on standard error says
@@ -121,7 +121,7 @@ func completeNamespace(cmd *cobra.Command, args []string, typed string) ([]cobra
 
 // namespaceWords completes the words after "namespace".
 func namespaceWords(_ *cobra.Command, args []string) []cobra.Completion {
-	settings := iproute2.NamespaceSettings
+	settings := iproute2.SettingWords()
 	some := append(slices.Clip(settings), "pot")
 	switch n := len(args); {
 	case n == 0:
@@ -178,12 +178,9 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 		if ns.Proof != nil && ns.Proof.DropRejected {
 			b.WriteString(" drop-rejected")
 		}
-		for _, setting := range []struct {
-			on   bool
-			name string
-		}{{ns.EdgeToEdge, "e2e"}, {ns.Incremental, "incremental"}, {ns.Loopback, "loopback"}, {ns.TerminateActive, "terminate-active"}} {
-			if setting.on {
-				b.WriteString(", " + setting.name)
+		for _, setting := range iproute2.NamespaceSettings {
+			if setting.On(&ns) && !slices.Contains([]string{"remove", "drop-rejected"}, setting.Word) { // shown above
+				b.WriteString(", " + setting.Word)
 			}
 		}
 		b.WriteByte('\n')

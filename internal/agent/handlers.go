@@ -3,11 +3,12 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
@@ -15,50 +16,6 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ioam"
 )
-
-// route is one request of the API.
-type route struct {
-	pattern string
-	handle  service.Handler
-}
-
-// api is the whole API, including the routes of services; docs/reference/api.md has the
-// same list, and a test compares them.
-func (a *Agent) api() []route {
-	list := []route{
-		{"GET /v1/status", a.getStatus},
-		{"GET /v1/warnings", a.getWarnings},
-		{"GET /v1/config", a.getConfig},
-		{"GET /v1/namespaces", a.getNamespaces},
-		{"POST /v1/namespaces", a.postNamespace},
-		{"PATCH /v1/namespaces/{id}", a.patchNamespace},
-		{"DELETE /v1/namespaces/{id}", a.deleteNamespace},
-		{"PUT /v1/namespaces/{id}/schema", a.putSchema},
-		{"PUT /v1/namespaces/{id}/export", a.putExport},
-		{"GET /v1/schemas", a.getSchemas},
-		{"POST /v1/schemas", a.postSchema},
-		{"DELETE /v1/schemas/{id}", a.deleteSchema},
-		{"GET /v1/encapsulations", a.getEncapsulations},
-		{"POST /v1/encapsulations", a.postEncapsulation},
-		{"PUT /v1/encapsulations", a.putSameEncapsulation},
-		{"DELETE /v1/encapsulations", a.deleteSelectedEncapsulation},
-		{"PUT /v1/encapsulations/{name}", a.putEncapsulation},
-		{"DELETE /v1/encapsulations/{name}", a.deleteEncapsulation},
-		{"GET /v1/interfaces", a.getInterfaces},
-		{"PATCH /v1/interfaces/{name}", a.patchInterface},
-		{"GET /v1/decapsulations", a.getDecapsulations},
-		{"POST /v1/decapsulations", a.postDecapsulation},
-		{"DELETE /v1/decapsulations/{address}", a.deleteDecapsulation},
-		{"POST /v1/reload", a.postReload},
-		{"POST /v1/stop", a.postStop},
-	}
-	for _, s := range a.services {
-		for pattern, handle := range s.Routes() {
-			list = append(list, route{pattern, handle})
-		}
-	}
-	return list
-}
 
 func (a *Agent) serveAPI() http.Handler {
 	mux := a.public()
@@ -137,11 +94,23 @@ func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if change == (config.NamespaceChange{}) {
-		return service.BadRequest(errors.New("nothing to set; give remove, e2e, incremental, loopback, terminate_active, or key_file or drop_rejected in pot"))
+		return service.BadRequest(fmt.Errorf("nothing to set; give %s, or key_file or drop_rejected in pot", switches(change)))
 	}
 	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetNamespace(ioam.NamespaceID(id), change)
 	}))
+}
+
+// switches are the keys of a change that are on or off, in a sentence.
+func switches(change config.NamespaceChange) string {
+	var list []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(change)) {
+		if f.Type == reflect.TypeFor[*bool]() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			list = append(list, key)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 func (a *Agent) putSchema(w http.ResponseWriter, r *http.Request) error {

@@ -76,7 +76,9 @@ func (s *server) shutdown() {
 // public has the pages that are also served over the network.
 func (a *Agent) public() *http.ServeMux {
 	mux := http.NewServeMux()
+	// The [metrics](metrics.md).
 	mux.Handle("GET /metrics", metrics.Handler(a.collect, metrics.Process))
+	// `{"status":"ok"}`, or the severity of the worst warning. 503 if that is `error`, else 200.
 	mux.HandleFunc("GET /healthz", a.healthz)
 	return mux
 }

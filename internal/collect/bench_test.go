@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"io"
 	"testing"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 func BenchmarkCollect(b *testing.B) {
 	const batch = 10
 	c, _, _ := offline(b, Config{}, ipfix.UDP)
-	c.config.Output = NewWriter(io.Discard, true)
+	c.output.sinks[0] = new(discard)
 	type node struct {
 		x    *exporter
 		card int

@@ -175,7 +175,7 @@ func (b *blocks) expire(now time.Time) {
 }
 
 // block compares what a point counted, or writes it as it came.
-func (c *Collector) block(b *record.Block, now time.Time) {
+func (c *joining) block(b *record.Block, now time.Time) {
 	if c.config.Raw {
 		c.emit(b)
 		return

@@ -166,7 +166,7 @@ func TestBlocksAreCompared(t *testing.T) {
 		sent++
 	}
 	c.flush(time.Now())
-	c.blocks.assembler.Flush()
+	c.change(c.blocks.assembler.Flush)
 	losses, exact, delays := 0, 0, 0
 	for _, each := range out.all() {
 		switch m := each.(type) {
@@ -216,7 +216,7 @@ func TestOneEndReports(t *testing.T) {
 		send(newBlockExporter(t).message(counted("red", now.UnixNano()/int64(blockLength)-1, point, 1, 5)))
 		at := now.Add(c.blocks.wait + 7*blockLength)
 		c.flush(at)
-		c.blocks.expire(at)
+		c.change(func() { c.blocks.expire(at) })
 		list := out.all()
 		if len(list) < 5 || c.Stats().Compared.ended != 0 {
 			t.Fatalf("%d records", len(list))
@@ -227,7 +227,7 @@ func TestOneEndReports(t *testing.T) {
 				t.Errorf("point %d, block %d: %+v", point, i, l)
 			}
 		}
-		c.blocks.expire(at.Add(idleBlocks * blockLength))
+		c.change(func() { c.blocks.expire(at.Add(idleBlocks * blockLength)) })
 		if c.flush(at.Add(time.Hour)); len(out.all()) != len(list) || c.Stats().Compared.ended != 1 || len(c.blocks.flows)+len(c.blocks.byID)+c.blocks.order.Len()+c.blocks.size != 0 {
 			t.Errorf("%d records, %+v", len(out.all()), c.Stats().Compared)
 		}

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 
 // datagrams is a UDP socket.
 type datagrams struct {
-	collector *Collector
+	receiving *receiving
 	conn      *net.UDPConn
 	endpoint  Endpoint
 	ending    atomic.Bool
@@ -31,7 +32,7 @@ type datagrams struct {
 	dropped   uint32 // the kernel's count, at the last look
 }
 
-func (c *Collector) listenDatagrams(e Endpoint) (listener, error) {
+func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
 	var size int
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
@@ -53,7 +54,7 @@ func (c *Collector) listenDatagrams(e Endpoint) (listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &datagrams{collector: c, conn: conn, raw: own, endpoint: e}, nil
+	return &datagrams{receiving: c, conn: conn, raw: own, endpoint: e}, nil
 }
 
 // prepare enlarges a socket's buffer, beyond the system's limit where that is allowed.
@@ -75,7 +76,7 @@ func (d *datagrams) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
-	d.collector.count(func(*Stats) { d.countDropped() })
+	d.receiving.count(func(*Received) { d.countDropped() })
 	return d.conn.Close()
 }
 
@@ -104,8 +105,8 @@ func (d *datagrams) serve(context.Context) error {
 			return fmt.Errorf("%v: %w", d.endpoint, err)
 		case err != nil:
 			// Such as an ICMP error about an address that was never an exporter's.
-			d.collector.note("%v: %v", d.endpoint, err)
-			time.Sleep(d.collector.config.flushInterval)
+			d.receiving.note("%v: %v", d.endpoint, err)
+			time.Sleep(d.receiving.config.flushInterval)
 			continue
 		}
 		d.take(from, buffer[:n])
@@ -115,19 +116,20 @@ func (d *datagrams) serve(context.Context) error {
 func (d *datagrams) take(from netip.AddrPort, octets []byte) {
 	from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 	key := ipfix.SessionKey{Transport: ipfix.UDP, Exporter: from, Collector: d.endpoint.Address}
-	session, err := d.collector.decoder.Open(key, time.Now())
+	session, err := d.receiving.decoder.Open(key, time.Now())
 	if err != nil {
-		d.collector.count(func(s *Stats) { s.SessionsRefused++; s.Octets += uint64(len(octets)) })
+		d.receiving.count(func(r *Received) { r.SessionsRefused++ })
+		d.receiving.arrivals <- arrival{at: time.Now(), octets: len(octets), err: err}
 		return
 	}
-	d.collector.message(session, join.Exporter{Addr: from.Addr()}, octets)
+	d.receiving.receive(session, join.Exporter{Addr: from.Addr()}, bytes.Clone(octets)) // what is waited for outlives the buffer
 }
 
 // countDropped counts the datagrams that the kernel has dropped since the last call. The
-// collector's lock is held.
+// lock of the counters is held.
 func (d *datagrams) countDropped() {
 	if total, err := socketdrops.Total(d.raw); err == nil { // else the socket is closed, and was counted
-		d.collector.stats.SocketDropped += uint64(total - d.dropped) // 32 bits that wrap
+		d.receiving.received.SocketDropped += uint64(total - d.dropped) // 32 bits that wrap
 		d.dropped = total
 	}
 }

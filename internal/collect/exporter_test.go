@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -161,21 +164,29 @@ func packet(sequence uint64) []fields {
 	return []fields{postcard(1, 1, 63, sequence, 0), postcard(2, 2, 62, sequence, 10), postcard(3, 3, 61, sequence, 25)}
 }
 
-// memory is an Output that keeps everything.
+// memory is a sink that keeps everything.
 type memory struct {
 	mu     sync.Mutex
 	events []record.Record
-	fails  error
 }
 
-func (m *memory) Write(e record.Record) error {
+func (m *memory) Name() string { return "memory" }
+
+func (m *memory) Offer(records ...record.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.events = append(m.events, e)
-	return m.fails
+	m.events = append(m.events, records...)
 }
 
-func (m *memory) Flush() error { return nil }
+func (m *memory) Run(ctx context.Context) { <-ctx.Done() }
+
+func (m *memory) Stats() (s sink.Stats) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return sink.Stats{Offered: uint64(len(m.events)), Written: uint64(len(m.events))}
+}
+
+func (m *memory) Close() {}
 
 func (m *memory) all() []record.Record {
 	m.mu.Lock()
@@ -197,7 +208,7 @@ func (m *memory) lines(t testing.TB) []string {
 func offline(t testing.TB, config Config, transport ipfix.Transport) (c *Collector, out *memory, send func(octets []byte) bool) {
 	t.Helper()
 	out = &memory{}
-	config.Output, config.Enterprise = out, enterprise
+	config.Sinks, config.Enterprise = []sink.Sink{out}, enterprise
 	c, err := New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -208,4 +219,11 @@ func offline(t testing.TB, config Config, transport ipfix.Transport) (c *Collect
 		t.Fatal(err)
 	}
 	return c, out, func(octets []byte) bool { return c.message(session, joinExporter(from), octets) }
+}
+
+// message takes a message through all stages at once.
+func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte) bool {
+	a := c.decode(s, from, octets)
+	c.change(func() { c.arrived(a) })
+	return a.err == nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -52,7 +53,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		const keep = 16
 		out := &memory{}
-		c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: keep}, Output: out, Thresholds: loss.Thresholds{MaxLoss: new(loss.Share), MaxDelay: new(time.Duration)}})
+		c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: keep}, Sinks: []sink.Sink{out}, Thresholds: loss.Thresholds{MaxLoss: new(loss.Share), MaxDelay: new(time.Duration)}})
 		if err != nil {
 			t.Fatal(err)
 		}

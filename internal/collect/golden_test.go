@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"bytes"
 	"encoding/hex"
 	"flag"
 	"os"
@@ -66,20 +65,10 @@ func exported(t *testing.T, names ...string) (messages [][]byte) {
 	return messages
 }
 
-// written is what a Writer writes for all events.
+// written are the lines of all events.
 func written(t *testing.T, out *memory) []string {
 	t.Helper()
-	var b bytes.Buffer
-	w := NewWriter(&b, true)
-	for _, e := range out.all() {
-		if err := w.Write(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	return out.lines(t)
 }
 
 // The records that the collector makes from the exporter's golden messages.
@@ -90,9 +79,7 @@ func TestGoldenCollected(t *testing.T) {
 			t.Fatalf("not understood: %x", m)
 		}
 	}
-	c.mu.Lock()
-	c.expireTraces(time.Now(), 0)
-	c.mu.Unlock()
+	c.change(func() { c.expireTraces(time.Now(), 0) })
 	golden(t, "collected.jsonl", written(t, out))
 }
 
@@ -128,9 +115,7 @@ func TestGoldenPaths(t *testing.T) {
 	send(x.message(start, 0, fields{num("sourceTransportPort", 1), {"interfaceName", "ö"}}))
 	c.flush(time.Now().Add(join.DefaultWait))
 	stats := c.Stats()
-	c.mu.Lock()
-	c.emit(stats.Record())
-	c.mu.Unlock()
+	c.change(func() { c.emit(stats.Record()) })
 	golden(t, "paths.jsonl", written(t, out))
 	var text []string
 	for _, e := range out.all() {

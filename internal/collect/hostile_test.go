@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -108,9 +109,10 @@ func TestFloods(t *testing.T) {
 			}
 		}},
 		{"sessions", func(t *testing.T, c *Collector, n int) {
-			d, message := &datagrams{collector: c}, newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)[0])
+			d, message := &datagrams{receiving: c.receiving}, newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)[0])
 			for i := range n {
 				d.take(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 4739), message)
+				c.join(<-c.arrivals, c.arrivals)
 			}
 		}, func(t *testing.T, c *Collector) {
 			if n := c.decoder.Sessions(); n > 1024 || c.Stats().SessionsRefused == 0 {
@@ -142,7 +144,7 @@ func TestFloods(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: 5000, Wait: time.Hour}, Output: discard{}})
+			c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: 5000, Wait: time.Hour}, Sinks: []sink.Sink{new(discard)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,10 +160,10 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-type discard struct{}
+// discard is a sink that keeps nothing.
+type discard struct{ memory }
 
-func (discard) Write(record.Record) error { return nil }
-func (discard) Flush() error              { return nil }
+func (*discard) Offer(...record.Record) {}
 
 func session(t testing.TB, c *Collector, n uint16) *ipfix.Session {
 	t.Helper()

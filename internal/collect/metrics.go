@@ -39,6 +39,7 @@ func (c *Collector) Collect(g *metrics.Gatherer) {
 	g.Add(descWaiting, float64(s.Waiting))
 	g.Add(descSessions, float64(c.decoder.Sessions()))
 	g.Add(descTemplates, float64(c.decoder.Templates()))
+	c.output.collect(g)
 	for i, t := range thresholds {
 		g.Add(descBeyond, float64(s.Beyond[i]), string(t.code))
 	}

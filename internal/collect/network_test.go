@@ -22,9 +22,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -39,7 +39,7 @@ func run(t *testing.T, config Config, endpoints ...string) (*Collector, *memory,
 		config.Listen = append(config.Listen, e)
 	}
 	out := &memory{}
-	config.Output, config.Enterprise, config.flushInterval = out, enterprise, 5*time.Millisecond
+	config.Sinks, config.Enterprise, config.flushInterval = []sink.Sink{out}, enterprise, 5*time.Millisecond
 	config.Note = func(text string) { t.Log(text) }
 	c, cancel, done := begin(t, config)
 	t.Cleanup(func() {
@@ -353,7 +353,7 @@ func TestEndReadsWhatWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, cancel, done := begin(t, Config{Listen: []Endpoint{e}, Output: &memory{}, Enterprise: enterprise, datagramsBuffer: 1 << 20})
+	c, cancel, done := begin(t, Config{Listen: []Endpoint{e}, Sinks: []sink.Sink{&memory{}}, Enterprise: enterprise, datagramsBuffer: 1 << 20})
 	conn, message := dial(t, c.Endpoints()[0]), newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)...)
 	send(t, conn, message)
 	eventually(t, "it receives", func() bool { return c.Stats().Messages == 1 })
@@ -385,33 +385,6 @@ func TestEndReadsWhatWaits(t *testing.T) {
 	}
 	if n := c.Stats().Messages; n < 101 {
 		t.Errorf("%d messages were read, want 101 at least", n)
-	}
-}
-
-// An output that fails ends the collector, with its error.
-func TestOutputFails(t *testing.T) {
-	e, err := ParseEndpoint("udp://[::1]:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := errors.New("no space left on device")
-	c, err := New(Config{Listen: []Endpoint{e}, Output: &memory{fails: full}, Enterprise: enterprise, Join: join.Config{Wait: time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Open(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- c.Run(context.Background()) }()
-	send(t, dial(t, c.Endpoints()[0]), newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)...))
-	select {
-	case err := <-done:
-		if !errors.Is(err, full) {
-			t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(patience.Of(10 * time.Second)):
-		t.Error("it goes on")
 	}
 }
 

@@ -3,113 +3,147 @@
 package collect
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
+	"sync"
+	"time"
 
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
-	"github.com/waymark-net/waymark/internal/sink/jsonl"
+	"github.com/waymark-net/waymark/internal/sink"
 )
 
-// writeAt is how many bytes are buffered before a write.
-const writeAt = 1 << 16
+const (
+	// passed is how many records are offered to a sink at a time.
+	passed = 1024
+	// mostAwaited bounds how long the joining stage waits for a sink that has no room: a burst finds
+	// room, and a sink that has stopped does not stop the collector.
+	mostAwaited = 100 * time.Millisecond
+	// lastAwaited is the same at the end.
+	lastAwaited = time.Second
+	// watchInterval is how often the operator is told what became of a sink.
+	watchInterval = 100 * time.Millisecond
+	// lossInterval is the time between two messages that a sink loses records.
+	lossInterval = 10 * time.Second
+)
 
-// Writer is an Output that writes JSON lines or readable text.
-type Writer struct {
-	json    bool
-	to      *jsonl.Stream
-	file    *jsonl.File // that the stream writes to; nil when the Writer did not open it
-	note    func(string)
-	waiting []byte // whole records
-	records uint64 // their number
-	unread  uint64 // records that were lost since a named pipe has no reader
+// NewRoom is the room of a queue between the joining stage and the writer of an output: of 32,768
+// records, of about 2 kB each.
+func NewRoom() *sink.Room {
+	var usual, room sink.Room
+	room.SetBurst((1<<15 - usual.Records()) / 2)
+	return &room
 }
 
-// NewWriter writes to an open stream.
-func NewWriter(to io.Writer, asJSON bool) *Writer {
-	return &Writer{json: asJSON, to: jsonl.NewStream(to)}
+// output is the last stage: the sinks, each with a queue and a goroutine of its own.
+type output struct {
+	sinks []sink.Sink
+	note  func(string)
+	full  []bool // by sink, it had no room in time; only the joining stage uses it
+
+	stop func()
+	done sync.WaitGroup
 }
 
-// OpenWriter appends to a file, and reopens it when its path names another one. A named pipe that no
-// process reads is no error: note is told when records are lost for that, and when no longer.
-func OpenWriter(path string, asJSON bool, note func(string)) (*Writer, error) {
-	file, err := jsonl.OpenFile(path)
-	if err != nil {
-		return nil, told(err)
+// start runs the sinks until end.
+func (o *output) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	o.stop = cancel
+	for _, s := range o.sinks {
+		o.done.Go(func() { s.Run(ctx) })
+		o.done.Go(func() { o.watch(ctx, s) })
 	}
-	w := NewWriter(appending{file}, asJSON)
-	w.file, w.note = file, note
-	if err := file.Fault(); err != nil {
-		note(lost(err))
-	}
-	return w, nil
 }
 
-// appending is a file that is followed before each write. If its path cannot be opened now, writes
-// go to the open file.
-type appending struct{ file *jsonl.File }
-
-func (a appending) Write(b []byte) (n int, err error) {
-	n, _, err = a.file.Append(b)
-	return n, err
-}
-
-func lost(err error) string { return fmt.Sprintf("%v; records are lost until then", err) }
-
-// End lets no later write wait for a reader that has stopped, beyond a moment.
-func (w *Writer) End() { w.to.End() }
-
-// Write writes a record, which may be buffered until Flush.
-func (w *Writer) Write(r record.Record) error {
-	if w.json {
-		w.waiting = record.AppendLine(w.waiting, r)
-	} else {
-		w.waiting = append(w.waiting, r.Text()...)
-	}
-	w.records++
-	if len(w.waiting) < writeAt {
-		return nil
-	}
-	return w.Flush()
-}
-
-// Flush writes what is buffered.
-func (w *Writer) Flush() error {
-	if len(w.waiting) == 0 {
-		return nil
-	}
-	_, err := w.to.Write(w.waiting)
-	count := w.records
-	w.waiting, w.records = w.waiting[:0], 0
-	switch {
-	case w.note != nil && errors.Is(err, jsonl.ErrUnread):
-		if w.unread == 0 {
-			w.note(lost(err))
+// end lets the sinks write what waits, and is why some of it could not be written.
+func (o *output) end() error {
+	o.stop()
+	o.done.Wait()
+	var errs []error
+	for _, s := range o.sinks {
+		switch stats := s.Stats(); {
+		case stats.Missed() == 0:
+		case stats.Error != "":
+			errs = append(errs, fmt.Errorf("write records: %s; %d were lost", stats.Error, stats.Missed()))
+		default:
+			o.note(fmt.Sprintf("%s: %d records were lost in all", s.Name(), stats.Missed()))
 		}
-		w.unread += count
-		return nil
-	case err == nil && w.unread > 0:
-		w.note(fmt.Sprintf("a process reads the output again; %d records were lost before", w.unread))
-		w.unread = 0
 	}
-	return told(err)
+	return errors.Join(errs...)
 }
 
-// Close closes the file that the Writer opened. It is an error that records were lost at the end.
-func (w *Writer) Close() error {
-	if w.file == nil {
-		return nil
+// pass offers records to all sinks. If one has no room, it waits, but only once until there is some.
+func (o *output) pass(batch []record.Record, most time.Duration) {
+	for i, s := range o.sinks {
+		for rest := batch; len(rest) > 0; {
+			n, wait := min(len(rest), passed), most
+			if o.full[i] {
+				wait = 0
+			}
+			o.full[i] = !sink.Await(s, n, wait)
+			s.Offer(rest[:n]...)
+			rest = rest[n:]
+		}
 	}
-	err := w.file.Close()
-	if w.unread > 0 {
-		err = errors.Join(err, fmt.Errorf("%d were lost: %w", w.unread, jsonl.ErrUnread))
-	}
-	return told(err)
 }
 
-func told(err error) error {
-	if err == nil {
-		return nil
+// watch tells the operator when a sink fails, works again, or loses records.
+func (o *output) watch(ctx context.Context, s sink.Sink) {
+	each := time.NewTicker(watchInterval)
+	defer each.Stop()
+	var w reported
+	for {
+		if text := w.look(s.Stats(), time.Now()); text != "" {
+			o.note(s.Name() + ": " + text)
+		}
+		select {
+		case <-each.C:
+		case <-ctx.Done():
+			return
+		}
 	}
-	return fmt.Errorf("write records: %w", err)
+}
+
+// reported is what the operator knows of a sink.
+type reported struct {
+	fault  string
+	missed uint64
+	next   time.Time // not before, the next message about losses
+}
+
+// look is what has changed, as a text; "": nothing.
+func (w *reported) look(s sink.Stats, now time.Time) string {
+	before, lost := *w, s.Missed()-w.missed
+	w.fault = s.Error
+	switch {
+	case s.Error != "" && before.fault == "":
+		w.next = now.Add(lossInterval)
+		return s.Error + "; it is tried again, records wait as far as there is room, and more are lost"
+	case s.Error == "" && before.fault != "":
+		w.missed = s.Missed()
+		return fmt.Sprintf("it works again; %d records were lost", lost)
+	case lost > 0 && !now.Before(w.next):
+		w.missed, w.next = s.Missed(), now.Add(lossInterval)
+		return fmt.Sprintf("%d records had no room and were lost", lost)
+	}
+	return ""
+}
+
+var (
+	descOutputWritten = desc("output_written_total", "Records that an output wrote.", "output")
+	descOutputDropped = desc("output_dropped_total", "Records that an output lost, by cause.", "output", "cause")
+	descOutputQueued  = desc("output_queued_records", "Records that wait in an output.", "output")
+)
+
+// collect adds the metrics of the sinks.
+func (o *output) collect(g *metrics.Gatherer) {
+	for _, s := range o.sinks {
+		stats := s.Stats()
+		g.Add(descOutputWritten, float64(stats.Written), s.Name())
+		for cause, n := range stats.ByCause() {
+			g.Add(descOutputDropped, float64(n), s.Name(), cause)
+		}
+		g.Add(descOutputQueued, float64(stats.Waiting()), s.Name())
+	}
 }

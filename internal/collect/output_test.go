@@ -5,69 +5,17 @@ package collect
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 )
-
-// line is a record whose JSON has a text.
-func line(s string) record.Record { return &record.Warning{Code: s} }
-
-func lineOf(s string) string { return string(record.AppendLine(nil, line(s))) }
-
-// A file that was renamed or removed is made again; where that is not possible, writes
-// continue to the open one.
-func TestWriterFollowsRotation(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "paths")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "paths.jsonl")
-	w, err := OpenWriter(path, true, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(s string) {
-		t.Helper()
-		if err := w.Write(line(s)); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rename := func(from, to string) {
-		t.Helper()
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("one")
-	rename(path, path+".1")
-	write("two")
-	rename(dir, dir+".away")
-	write("three")
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{"paths.jsonl.1": lineOf("one"), "paths.jsonl": lineOf("two") + lineOf("three")} {
-		if got, err := os.ReadFile(filepath.Join(dir+".away", name)); err != nil || string(got) != want {
-			t.Errorf("%s has %q, %v; want %q", name, got, err, want)
-		}
-	}
-	if _, err := OpenWriter(filepath.Join(dir, "missing", "x"), true, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), "write records: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
-		t.Errorf("a directory that is missing: %v", err)
-	}
-}
 
 // A collector that received nothing reports that.
 func TestStatisticsOfNothing(t *testing.T) {
@@ -77,47 +25,6 @@ func TestStatisticsOfNothing(t *testing.T) {
 }
 
 // Every counter is in the statistics' JSON and among the metrics, by one name.
-// However much waits, a file that was rotated ends with a whole line, and the next
-// one begins with one.
-func TestWriterKeepsLinesWhole(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "paths.jsonl")
-	w, err := OpenWriter(path, true, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const count = 4 * writeAt / 1000
-	text := strings.Repeat("x", 1000)
-	event := line(text)
-	for n := range count {
-		if err := w.Write(event); err != nil {
-			t.Fatal(err)
-		}
-		if n == count/2 {
-			if err := os.Rename(path, path+".1"); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := errors.Join(w.Flush(), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	lines := 0
-	for _, p := range []string{path + ".1", path} {
-		b, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for l := range strings.Lines(string(b)) {
-			if lines++; l != lineOf(text) {
-				t.Fatalf("line %d, in %s, has %d bytes", lines, filepath.Base(p), len(l))
-			}
-		}
-	}
-	if lines != count {
-		t.Errorf("%d lines, want %d", lines, count)
-	}
-}
-
 func TestStatistics(t *testing.T) {
 	c, _, send := offline(t, Config{}, ipfix.UDP)
 	x := newExporter(t, ipfix.UDP, 1)
@@ -165,7 +72,7 @@ func TestStatistics(t *testing.T) {
 			series++
 		}
 	}
-	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(record.NumFaults) - 1 + len(thresholds) + 3; series != want {
+	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(record.NumFaults) - 1 + len(thresholds) + 3 + 5; series != want {
 		t.Errorf("%d series, want %d: every one from the start", series, want)
 	}
 }
@@ -176,7 +83,7 @@ func TestMetricsAreServed(t *testing.T) {
 		"run":   func(c *Collector) error { ctx, cancel := context.WithCancel(t.Context()); cancel(); return c.Run(ctx) },
 		"close": (*Collector).Close,
 	} {
-		c, err := New(Config{Enterprise: ipfix.EnterpriseExample, Metrics: "127.0.0.1:0", Output: NewWriter(io.Discard, false)})
+		c, err := New(Config{Enterprise: ipfix.EnterpriseExample, Metrics: "127.0.0.1:0", Sinks: []sink.Sink{&memory{}}})
 		if err != nil {
 			t.Fatal(err)
 		}

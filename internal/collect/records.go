@@ -25,7 +25,7 @@ type origin struct {
 const maxReadings = 1 << 12
 
 // reading is how records of a template are read.
-func (c *Collector) reading(t *ipfix.Template) *record.Reading {
+func (c *joining) reading(t *ipfix.Template) *record.Reading {
 	r := c.readings[t]
 	if r == nil {
 		if len(c.readings) >= maxReadings {
@@ -38,7 +38,7 @@ func (c *Collector) reading(t *ipfix.Template) *record.Reading {
 }
 
 // record takes a data record.
-func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
+func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	c.stats.Records++
 	r := c.reading(data.Template)
 	switch {
@@ -69,7 +69,7 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 }
 
 // accept joins and compares records of the kinds that it knows, and writes all others.
-func (c *Collector) accept(from origin, data any, now time.Time) {
+func (c *joining) accept(from origin, data any, now time.Time) {
 	switch r := data.(type) {
 	case *record.Postcard:
 		c.postcard(from, r, now)
@@ -84,16 +84,16 @@ func (c *Collector) accept(from origin, data any, now time.Time) {
 
 // sender completes the records of an exporter. The lock is held.
 type sender struct {
-	collector *Collector
-	origin    origin
+	joining *joining
+	origin  origin
 }
 
 // Node is the exporter's name, if it has sent one.
-func (s *sender) Node() string { return s.collector.names.node(s.origin.exporter) }
+func (s *sender) Node() string { return s.joining.names.node(s.origin.exporter) }
 
 // Interface is an interface's name, if the exporter has sent one.
 func (s *sender) Interface(index model.IfIndex) string {
-	return s.collector.names.iface(s.origin.exporter, index)
+	return s.joining.names.iface(s.origin.exporter, index)
 }
 
 // Exported is when the message was sent.
@@ -130,7 +130,7 @@ func (c *checking) beyond(v ipfix.Value) {
 }
 
 // postcard joins a postcard, or writes it unjoined.
-func (c *Collector) postcard(from origin, p *record.Postcard, now time.Time) {
+func (c *joining) postcard(from origin, p *record.Postcard, now time.Time) {
 	joinable := p.FlowID.Valid && p.Sequence.Valid && p.Role != 0
 	if !joinable {
 		c.stats.Unjoinable++

@@ -105,9 +105,7 @@ func TestSilenceEndsNoDifference(t *testing.T) {
 		number++
 	}
 	end := func() {
-		c.mu.Lock()
-		c.blocks.assembler.Flush()
-		c.mu.Unlock()
+		c.change(c.blocks.assembler.Flush)
 	}
 	none := loss.Selection{}
 	block(same, same, same)

@@ -9,8 +9,21 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
+// Received counts what happened to sessions and sockets.
+type Received struct {
+	SessionsRefused    uint64 // messages and connections beyond the limit of sessions
+	SocketDropped      uint64 // datagrams that found no room in a socket's buffer
+	Connections        uint64 // that were accepted
+	ConnectionsRefused uint64 // beyond a limit
+	HandshakesFailed   uint64 // of TLS
+	TimedOut           uint64 // connections that stopped within a message, or sent none
+	Broken             uint64 // connections that ended within a message, or failed
+}
+
 // Stats are a collector's counters. They never go back.
 type Stats struct {
+	Received
+
 	Messages uint64 // that were decoded
 	Octets   uint64 // of all messages, including those that were not decoded
 	Records  uint64 // data records in them
@@ -23,14 +36,7 @@ type Stats struct {
 	Traces     uint64                   // joined from hops
 	TracesCut  uint64                   // with missing hops
 
-	Problems           [ipfix.NumCauses]uint64 // of messages; for gaps, missed records
-	SessionsRefused    uint64                  // messages and connections beyond the limit of sessions
-	SocketDropped      uint64                  // datagrams that found no room in a socket's buffer
-	Connections        uint64                  // that were accepted
-	ConnectionsRefused uint64                  // beyond a limit
-	HandshakesFailed   uint64                  // of TLS
-	TimedOut           uint64                  // connections that stopped within a message, or sent none
-	Broken             uint64                  // connections that ended within a message, or failed
+	Problems [ipfix.NumCauses]uint64 // of messages; for gaps, missed records
 
 	Compared  comparison
 	Assembled loss.Counters

@@ -57,19 +57,19 @@ func (c *connections) remove(conn net.Conn) {
 
 // streams is a TCP socket that accepts connections, with TLS or without.
 type streams struct {
-	collector *Collector
+	receiving *receiving
 	listener  *net.TCPListener
 	endpoint  Endpoint
 	closed    atomic.Bool
 }
 
-func (c *Collector) listenStream(e Endpoint) (listener, error) {
+func (c *receiving) listenStream(e Endpoint) (listener, error) {
 	l, err := net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address))
 	if err != nil {
 		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen"))
 	}
 	e.Address = l.Addr().(*net.TCPAddr).AddrPort()
-	return &streams{collector: c, listener: l, endpoint: e}, nil
+	return &streams{receiving: c, listener: l, endpoint: e}, nil
 }
 
 func (l *streams) Endpoint() Endpoint { return l.endpoint }
@@ -89,7 +89,7 @@ func (l *streams) Close() error {
 func (l *streams) serve(ctx context.Context) error {
 	var open sync.WaitGroup
 	defer open.Wait()
-	c := l.collector
+	c := l.receiving
 	for {
 		conn, err := l.listener.AcceptTCP()
 		switch {
@@ -108,10 +108,10 @@ func (l *streams) serve(ctx context.Context) error {
 		exporter := unmapped(conn.RemoteAddr().(*net.TCPAddr).AddrPort())
 		if !c.tcp.admit(conn, exporter.Addr(), c.config.Connections, c.config.AddressLimit) {
 			conn.Close()
-			c.count(func(s *Stats) { s.ConnectionsRefused++ })
+			c.count(func(r *Received) { r.ConnectionsRefused++ })
 			continue
 		}
-		c.count(func(s *Stats) { s.Connections++ })
+		c.count(func(r *Received) { r.Connections++ })
 		open.Go(func() {
 			defer c.tcp.remove(conn)
 			l.connection(ctx, conn, exporter)
@@ -123,7 +123,7 @@ func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Add
 
 // connection reads one connection to its end.
 func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter netip.AddrPort) {
-	c := l.collector
+	c := l.receiving
 	conn := net.Conn(raw)
 	defer context.AfterFunc(ctx, func() { part(raw) })()
 	defer func() { conn.Close() }()
@@ -133,7 +133,7 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 		raw.SetDeadline(time.Now().Add(c.config.MessageTimeout))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			if ctx.Err() == nil {
-				c.count(func(s *Stats) { s.HandshakesFailed++ })
+				c.count(func(r *Received) { r.HandshakesFailed++ })
 				c.note("%v: no session with %v: %v", l.endpoint, exporter, handshakeFault(err))
 				refuse(raw)
 			}
@@ -144,16 +144,16 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 	key := ipfix.SessionKey{Transport: ipfix.TCP, Exporter: exporter, Collector: unmapped(raw.LocalAddr().(*net.TCPAddr).AddrPort())}
 	session, err := c.decoder.Open(key, time.Now())
 	if err != nil {
-		c.count(func(s *Stats) { s.SessionsRefused++ })
+		c.count(func(r *Received) { r.SessionsRefused++ })
 		return
 	}
+	end := arrival{session: session, over: true}
 	defer func() {
 		c.decoder.Close(key)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.verdicts.base.End(session)
+		c.arrivals <- end
 	}()
 	if err := c.stream(conn, session, join.Exporter{Addr: exporter.Addr()}); ctx.Err() == nil {
+		end.err = err
 		c.ended(err)
 	}
 }
@@ -185,9 +185,8 @@ func part(raw *net.TCPConn) {
 
 // stream reads messages until the connection ends. It skips malformed messages (RFC
 // 7011 §9.1), whose length says where the next one begins.
-func (c *Collector) stream(conn net.Conn, session *ipfix.Session, from join.Exporter) error {
+func (c *receiving) stream(conn net.Conn, session *ipfix.Session, from join.Exporter) error {
 	r := bufio.NewReaderSize(conn, streamBuffer)
-	var buffer []byte
 	silence := c.config.MessageTimeout // a new connection must send a message soon
 	for {
 		if r.Buffered() == 0 {
@@ -197,28 +196,24 @@ func (c *Collector) stream(conn net.Conn, session *ipfix.Session, from join.Expo
 			}
 		}
 		conn.SetReadDeadline(time.Now().Add(c.config.MessageTimeout))
-		octets, err := ipfix.ReadMessage(r, buffer)
+		octets, err := ipfix.ReadMessage(r, nil) // what is waited for outlives this turn
 		if err != nil {
 			return err
 		}
-		if c.message(session, from, octets) {
+		if c.receive(session, from, octets) {
 			silence = c.config.SilenceTimeout
 		}
-		buffer = octets
 	}
 }
 
-// ended counts how a connection ended.
-func (c *Collector) ended(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// ended counts how a connection ended, unless that is an error in a message, which the next stage counts.
+func (c *receiving) ended(err error) {
 	var problem *ipfix.Problem
 	switch {
 	case errors.As(err, &problem):
-		c.problem(err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		c.stats.TimedOut++
+		c.count(func(r *Received) { r.TimedOut++ })
 	case !errors.Is(err, io.EOF):
-		c.stats.Broken++
+		c.count(func(r *Received) { r.Broken++ })
 	}
 }

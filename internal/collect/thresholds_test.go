@@ -115,7 +115,7 @@ func TestThresholds(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	checkBeyond(t, c, 0, 1)
-	c.blocks.expire(time.Now().Add(time.Hour))
+	c.change(func() { c.blocks.expire(time.Now().Add(time.Hour)) })
 	warnings, _ = said(out)
 	if last := warnings[len(warnings)-1]; len(warnings) != 8 || last.Beyond ||
 		last.Text() != "flow_delay_high: it is not known whether flow slow is still beyond its threshold: it has not been reported by any of its nodes for 10 blocks; if it was not removed there, look whether these nodes run and export\n" {
@@ -141,7 +141,7 @@ func TestForgottenFlowsHaveNotCalmed(t *testing.T) {
 	}
 	again := counted("blue", time.Now().UnixNano()/int64(blockLength)-2, 0, 2, 1)
 	again.Guard /= 2
-	c.blocks.add(again, time.Now())
+	c.change(func() { c.blocks.add(again, time.Now()) })
 	checkBeyond(t, c, 0, 0)
 	var ends []string
 	warnings, _ := said(out)

@@ -43,7 +43,7 @@ type traces struct {
 func newTraces() traces { return traces{open: map[traceKey]*partial{}, queue: list.New()} }
 
 // hop takes the record of one hop.
-func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
+func (c *joining) hop(from origin, h *record.Hop, now time.Time) {
 	if !h.Count.Valid || !h.Report.Valid || h.Count.Value == 0 {
 		t := h.Trace
 		t.Nodes = []record.NodeData{h.Data} // nothing to join it by
@@ -80,7 +80,7 @@ func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
 }
 
 // finish emits a trace with the hops that have come.
-func (c *Collector) finish(p *partial) {
+func (c *joining) finish(p *partial) {
 	delete(c.traces.open, p.key)
 	c.traces.queue.Remove(p.place)
 	c.traces.hops -= len(p.has)
@@ -98,7 +98,7 @@ func (c *Collector) finish(p *partial) {
 }
 
 // expireTraces emits the traces that have waited that long.
-func (c *Collector) expireTraces(now time.Time, wait time.Duration) {
+func (c *joining) expireTraces(now time.Time, wait time.Duration) {
 	for e := c.traces.queue.Front(); e != nil; e = c.traces.queue.Front() {
 		p := e.Value.(*partial)
 		if now.Sub(p.since) < wait {

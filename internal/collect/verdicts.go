@@ -101,7 +101,7 @@ func (v *verdicts) of(p *join.Path, now time.Time) known.Verdict {
 }
 
 // path writes a path with what became of its packet.
-func (c *Collector) path(p *join.Path) {
+func (c *joining) path(p *join.Path) {
 	r, v := newPath(p), c.verdicts.of(p, time.Now())
 	r.Verdict = v.Fate
 	if v.Fate == record.PathLost {
@@ -114,7 +114,7 @@ func (c *Collector) path(p *join.Path) {
 }
 
 // pairs are the totals of all pairs of nodes, by name.
-func (c *Collector) pairs() []record.Pair {
+func (c *joining) pairs() []record.Pair {
 	list := make([]record.Pair, 0, len(c.verdicts.pairs.Of)+1)
 	for p, t := range c.verdicts.pairs.Of {
 		list = append(list, record.Pair{

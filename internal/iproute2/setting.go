@@ -11,17 +11,39 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// NamespaceSettings are the settings of a namespace that are on or off.
-var NamespaceSettings = []string{"remove", "e2e", "incremental", "loopback", "terminate-active", "drop-rejected"}
+// Setting is one of a namespace that is on or off.
+type Setting struct {
+	Word   string
+	On     func(*config.Namespace) bool
+	change func(*config.NamespaceChange) **bool
+}
+
+// NamespaceSettings are all of them.
+var NamespaceSettings = []Setting{
+	{"remove", func(n *config.Namespace) bool { return n.Remove }, func(c *config.NamespaceChange) **bool { return &c.Remove }},
+	{"e2e", func(n *config.Namespace) bool { return n.EdgeToEdge }, func(c *config.NamespaceChange) **bool { return &c.EdgeToEdge }},
+	{"incremental", func(n *config.Namespace) bool { return n.Incremental }, func(c *config.NamespaceChange) **bool { return &c.Incremental }},
+	{"loopback", func(n *config.Namespace) bool { return n.Loopback }, func(c *config.NamespaceChange) **bool { return &c.Loopback }},
+	{"terminate-active", func(n *config.Namespace) bool { return n.TerminateActive }, func(c *config.NamespaceChange) **bool { return &c.TerminateActive }},
+	{"drop-rejected", func(n *config.Namespace) bool { return n.Proof != nil && n.Proof.DropRejected }, func(c *config.NamespaceChange) **bool { return &c.Proof.DropRejected }},
+}
+
+// SettingWords are their words.
+func SettingWords() (list []string) {
+	for _, s := range NamespaceSettings {
+		list = append(list, s.Word)
+	}
+	return list
+}
 
 // settingWords are these in a sentence.
-var settingWords = strings.Join(NamespaceSettings, ", ")
+var settingWords = strings.Join(SettingWords(), ", ")
 
 // NoProof is what follows pot to end the proof of transit of a namespace.
 const NoProof = "none"
 
 // isSetting reports whether a word begins a setting of a namespace.
-func isSetting(word string) bool { return word == "pot" || slices.Contains(NamespaceSettings, word) }
+func isSetting(word string) bool { return word == "pot" || slices.Contains(SettingWords(), word) }
 
 // settings reads settings, each once.
 func (w *words) settings() (*config.NamespaceChange, error) {
@@ -59,10 +81,11 @@ func (w *words) setting(change *config.NamespaceChange, word string) error {
 	if err != nil {
 		return err
 	}
-	*map[string]**bool{
-		"remove": &change.Remove, "e2e": &change.EdgeToEdge, "incremental": &change.Incremental,
-		"loopback": &change.Loopback, "terminate-active": &change.TerminateActive, "drop-rejected": &change.Proof.DropRejected,
-	}[word] = on
+	for _, s := range NamespaceSettings {
+		if s.Word == word {
+			*s.change(change) = on
+		}
+	}
 	return nil
 }
 

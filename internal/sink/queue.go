@@ -5,6 +5,7 @@ package sink
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -39,12 +40,15 @@ func (r *Room) Records() int { return min(usualRoom+2*r.Burst(), mostRoom) }
 type Queue struct {
 	room    *Room
 	ready   chan struct{} // has one while there are records
+	taken   chan struct{} // has one after records were taken
 	mu      sync.Mutex
 	waiting []record.Record
 }
 
 // NewQueue makes a queue with a room, which may change.
-func NewQueue(room *Room) *Queue { return &Queue{room: room, ready: make(chan struct{}, 1)} }
+func NewQueue(room *Room) *Queue {
+	return &Queue{room: room, ready: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+}
 
 // Put queues a record; false: it has no room.
 func (q *Queue) Put(r record.Record) bool {
@@ -73,8 +77,34 @@ func (q *Queue) Take(used []record.Record) []record.Record {
 	defer q.mu.Unlock()
 	list := q.waiting
 	q.waiting = used[:0]
+	select {
+	case q.taken <- struct{}{}:
+	default:
+	}
 	return list
 }
+
+// Await waits until so many records have room; false: they have none when the time is over. One
+// goroutine may wait.
+func (q *Queue) Await(records int, most time.Duration) bool {
+	if q.fits(records) {
+		return true
+	}
+	over := time.NewTimer(most)
+	defer over.Stop()
+	for {
+		select {
+		case <-q.taken: // or before the queue was full
+			if q.fits(records) {
+				return true
+			}
+		case <-over.C:
+			return q.fits(records)
+		}
+	}
+}
+
+func (q *Queue) fits(records int) bool { return q.Len()+records <= q.room.Records() }
 
 // Len is how many records wait.
 func (q *Queue) Len() int {

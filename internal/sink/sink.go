@@ -41,6 +41,22 @@ type Grouped interface {
 	Group(others []Sink) (offer func(...record.Record), rest []Sink)
 }
 
+// Paced is a Sink that one goroutine may wait for before it offers.
+type Paced interface {
+	Sink
+	// Await waits until so many records have room; false: they have none when the time is over.
+	Await(records int, most time.Duration) bool
+}
+
+// Await waits until a sink has room for so many records; false: it has none when the time is over. A
+// sink that is not Paced makes room by itself.
+func Await(to Sink, records int, most time.Duration) bool {
+	if paced, ok := to.(Paced); ok {
+		return paced.Await(records, most)
+	}
+	return true
+}
+
 // Reporter is a Sink that also tells collectors until when postcards were offered to it.
 type Reporter interface {
 	// Report says so of all that were offered before. It never waits.

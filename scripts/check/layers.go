@@ -101,7 +101,7 @@ var layers = map[string]string{
 	"internal/sink/jsonl":     "internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/inputfile internal/instant internal/record internal/sink",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
@@ -129,7 +129,7 @@ var layers = map[string]string{
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
 	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
-	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
+	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
 	"internal/patience":      "",
 
 	// Programs parse arguments and call packages. The router's imports no lab, no collector
@@ -139,7 +139,7 @@ var layers = map[string]string{
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record ipfix",
+	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
 	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
@@ -147,8 +147,9 @@ var layers = map[string]string{
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
-	"scripts/check":   "",
-	"scripts/picture": "internal/record ioam",
+	"scripts/check":     "",
+	"scripts/picture":   "internal/record ioam",
+	"scripts/reference": "internal/collect",
 }
 
 // testPackages are only for tests: no other package imports them, and they may

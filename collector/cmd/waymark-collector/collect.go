@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +19,8 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/sink/jsonl"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -168,72 +170,99 @@ func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 
 // run collects until it is interrupted or has enough.
 func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON bool) error {
-	notes := cmd.ErrOrStderr()
-	config.Note = func(text string) { fmt.Fprintf(notes, "waymark-collector: %s\n", text) }
-	writer := collect.NewWriter(cmd.OutOrStdout(), asJSON)
-	if f.output != "" {
-		var err error
-		if writer, err = collect.OpenWriter(f.output, asJSON, config.Note); err != nil {
-			return err
-		}
-	}
-	defer context.AfterFunc(cmd.Context(), writer.End)() // a reader that has stopped does not keep it from ending
-	output := &collectOutput{Writer: writer, notes: notes, json: asJSON, left: f.count}
-	config.Output = output
-	c, err := collect.New(config)
+	stderr := cmd.ErrOrStderr()
+	config.Note = func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) }
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	records, notes, err := f.sinks(cmd, asJSON, func() { cancel(errEnough) })
 	if err != nil {
-		return errors.Join(err, writer.Close())
+		return fmt.Errorf("write records: %w", err)
 	}
-	if err := c.Open(); err != nil {
-		return errors.Join(err, writer.Close())
+	config.Sinks = []sink.Sink{records, notes}
+	c, err := collect.New(config)
+	if err == nil {
+		err = c.Open()
+	}
+	if err != nil {
+		records.Close()
+		return err
 	}
 	var at []string
 	for _, e := range c.Endpoints() {
 		at = append(at, e.String())
 	}
 	config.Note("receives at " + strings.Join(at, ", "))
-	switch err = c.Run(cmd.Context()); {
-	case errors.Is(err, errEnough):
-		err = nil
-	case err == nil && f.count > 0: // without a count, an interruption is the normal end
-		err = cmd.Context().Err()
+	err = c.Run(ctx)
+	if f.count > 0 && !errors.Is(context.Cause(ctx), errEnough) { // without a count, an interruption is the normal end
+		err = errors.Join(err, cmd.Context().Err())
 	}
 	stats := c.Stats()
-	return errors.Join(err, writer.Flush(), output.note(stats.Record()), writer.Close())
+	_, fault := stderr.Write(noteEncoding(asJSON)(nil, stats.Record()))
+	return errors.Join(err, fault)
 }
 
-// collectOutput separates received records from the collector's own counters and warnings,
-// so that a reader of one need not handle the other. With a count, it ends the collector after
-// that many records.
-type collectOutput struct {
-	*collect.Writer
-	notes io.Writer
-	json  bool
-	left  int // records still wanted; 0: no limit
+// writeAt is how many bytes are written at once.
+const writeAt = 1 << 16
+
+// noted are the kinds of the collector's own counters and warnings. They go to standard error, so that
+// a reader of records need not handle them.
+var noted = []string{record.KindStatistics, record.KindWarning}
+
+// sinks are those of records, which are at most f.count before enough is called, and of notes.
+func (f *collectFlags) sinks(cmd *cobra.Command, asJSON bool, enough func()) (records, notes sink.Sink, err error) {
+	encode := jsonl.Encoding(jsonl.Text)
+	if asJSON {
+		encode = record.AppendLine
+	}
+	settings := sink.Settings{Name: "standard output", Room: collect.NewRoom(), Retry: true}
+	writer := jsonl.NewWriter(cmd.OutOrStdout(), encode, writeAt)
+	if f.output != "" {
+		if writer, err = jsonl.OpenWriter(f.output, encode, writeAt); err != nil {
+			return nil, nil, err
+		}
+		settings.Name, settings.Fault = f.output, writer.Fault()
+	}
+	records = sink.Except(sink.NewQueued(writer, settings), noted...)
+	if f.count > 0 {
+		records = &counted{Sink: records, left: f.count, enough: enough}
+	}
+	stderr := jsonl.NewWriter(cmd.ErrOrStderr(), noteEncoding(asJSON), writeAt)
+	return records, sink.Only(sink.NewQueued(stderr, sink.Settings{Name: "standard error"}), noted...), nil
 }
 
-func (o *collectOutput) Write(r record.Record) error {
-	switch r.(type) {
-	case *record.Statistics, *record.Warning:
-		return o.note(r)
+// noteEncoding is how counters and warnings look on standard error.
+func noteEncoding(asJSON bool) jsonl.Encoding {
+	if asJSON {
+		return record.AppendLine
 	}
-	if err := o.Writer.Write(r); err != nil {
-		return err
+	return func(b []byte, r record.Record) []byte {
+		return append(append(b, "waymark-collector: "...), r.Text()...)
 	}
-	if o.left > 0 {
-		if o.left--; o.left == 0 {
-			return errors.Join(errEnough, o.Flush())
+}
+
+// counted is a sink that gets a number of records, and then calls enough. One goroutine offers.
+type counted struct {
+	sink.Sink
+	left   int
+	enough func()
+}
+
+func (c *counted) Offer(records ...record.Record) {
+	for _, r := range records {
+		if c.left == 0 {
+			return
+		}
+		c.Sink.Offer(r)
+		if !slices.Contains(noted, r.Kind()) {
+			c.left--
+		}
+		if c.left == 0 {
+			c.enough()
 		}
 	}
-	return nil
 }
 
-// note writes counters, one line each, or a warning; in JSON, each is one object.
-func (o *collectOutput) note(s record.Record) error {
-	if o.json {
-		_, err := o.notes.Write(record.AppendLine(nil, s))
-		return err
-	}
-	_, err := io.WriteString(o.notes, "waymark-collector: "+s.Text())
-	return err
+// Await waits for the sink.
+func (c *counted) Await(records int, most time.Duration) bool {
+	return sink.Await(c.Sink, records, most)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"net"
 	"os"
@@ -13,12 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -203,17 +206,32 @@ func TestCollectDocument(t *testing.T) {
 // Warnings go to standard error, as text or JSON, and do not count as records.
 func TestCollectWarnings(t *testing.T) {
 	w := &record.Warning{Code: "flow_loss_high", Flow: "red", FlowID: 7, Beyond: true, Facts: "flow red lost 10 of 1000 packets", Cure: "look for the cause"}
+	trace := &record.Lost{Count: 1}
 	for asJSON, want := range map[bool]string{
 		true:  `{"kind":"warning","code":"flow_loss_high","flow":"red","flow_id":7,"beyond":true,"text":"flow red lost 10 of 1000 packets","cure":"look for the cause"}` + "\n",
 		false: "waymark-collector: flow_loss_high: flow red lost 10 of 1000 packets; look for the cause\n",
 	} {
-		var records, notes bytes.Buffer
-		o := &collectOutput{Writer: collect.NewWriter(&records, asJSON), notes: &notes, json: asJSON, left: 1}
-		if err := o.Write(w); err != nil {
+		var out, errs bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetErr(&errs)
+		enough := 0
+		records, notes, err := (&collectFlags{count: 1}).sinks(cmd, asJSON, func() { enough++ })
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.Flush(); err != nil || records.Len() > 0 || notes.String() != want {
-			t.Errorf("%v, output %q, standard error %q, want %q", err, records.String(), notes.String(), want)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if records.Offer(w); enough > 0 {
+			t.Error("a warning counts as a record")
+		}
+		notes.Offer(w)
+		for _, s := range []sink.Sink{records, notes} {
+			s.Offer(w, trace, trace, w)
+			s.Run(ended)
+		}
+		if enough != 1 || strings.Count(out.String(), "\n") != 1 || errs.String() != strings.Repeat(want, 3) {
+			t.Errorf("%d times enough, output %q, standard error %q, want %q three times", enough, out.String(), errs.String(), want)
 		}
 	}
 }
@@ -226,7 +244,7 @@ func TestCollectIntoUnreadPipe(t *testing.T) {
 	}
 	s := program.Start(t, "collect", "--listen", "udp://[::1]:0", "--output", pipe)
 	s.Errs.Await(t, "receives at ")
-	s.Errs.Await(t, regexp.QuoteMeta(pipe+": no process reads this named pipe; start one that does, or name a file; records are lost until then\n"))
+	s.Errs.Await(t, regexp.QuoteMeta(pipe+": no process reads this named pipe; start one that does, or name a file; it is tried again, records wait as far as there is room, and more are lost\n"))
 	s.Interrupt()
 	if code := s.End(t); code != commandline.ExitOK {
 		t.Errorf("code %d, %s", code, &s.Errs)

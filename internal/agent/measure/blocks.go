@@ -313,8 +313,16 @@ func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
 
 func (m *Blocks) Routes() service.Routes {
 	return service.Routes{
-		"GET /v1/flows":           m.getFlows,
-		"POST /v1/flows":          m.postFlow,
+		// The SRv6 flows, each with its `flow` as configured and, in `last`, what this node counted of it in the
+		// last closed block: `number`, `start`, `length`, `complete` (counted from its start), `packets`, `octets`
+		// (of IPv6 packets), `late`, `early`, `unmarked`, `unsized`. `previous` has the same of the block before,
+		// if the agent has read that.
+		"GET /v1/flows": m.getFlows,
+		// Adds one:
+		// `{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00:2::e","fc00:3::d6"]}`; the
+		// keys are those of `flows` in the [configuration](configuration.md).
+		"POST /v1/flows": m.postFlow,
+		// Ends the measurement of a flow.
 		"DELETE /v1/flows/{name}": m.deleteFlow,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ipfix"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -23,16 +24,13 @@ type lossOutput struct {
 	list []*record.Loss
 }
 
-func (o *lossOutput) Write(r record.Record) error {
+func (o *lossOutput) take(r record.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l, ok := r.(*record.Loss); ok {
 		o.list = append(o.list, l)
 	}
-	return nil
 }
-
-func (o *lossOutput) Flush() error { return nil }
 
 // has reports whether a block has a verdict, and lost this many packets on a part of the
 // way.
@@ -56,7 +54,8 @@ func TestBlocksAreExported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := collect.New(collect.Config{Listen: []collect.Endpoint{listen}, Enterprise: ipfix.EnterpriseExample, Output: out})
+	sinks := []sink.Sink{sink.NewQueued(sink.Each(out.take), sink.Settings{})}
+	c, err := collect.New(collect.Config{Listen: []collect.Endpoint{listen}, Enterprise: ipfix.EnterpriseExample, Sinks: sinks})
 	if err != nil {
 		t.Fatal(err)
 	}

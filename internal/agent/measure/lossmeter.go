@@ -314,7 +314,19 @@ func (m *LossMeter) Warnings(*service.State) []health.Warning {
 }
 
 func (m *LossMeter) Routes() service.Routes {
-	return service.Routes{"GET /v1/loss": m.getLoss, "GET /v1/loss/history": m.getLossHistory}
+	return service.Routes{
+		// The [records](records.md) of loss and delay of the last block of each flow that this node compares with
+		// others, in the order of the configuration, and of the delays of its test packets.
+		"GET /v1/loss": m.getLoss,
+		// The records of loss and delay, without those of test packets, in the blocks of the last hour, one JSON
+		// object per line, in the order in which they became known. `last=30m` asks for a shorter time,
+		// `flow=NAME` for one flow, which may be gone; if it is not measured here and has no results, the answer
+		// is 404, with the names of some flows that there are. Their `time` is that of the answer. The header
+		// `Waymark-Complete-Since` gives a time, if the history does not reach as far back as was asked: blocks
+		// that began before it may be missing, because the agent began then, or the results have not fitted into
+		// 64 MB. The history ends with the agent.
+		"GET /v1/loss/history": m.getLossHistory,
+	}
 }
 
 // getLoss answers with the records of the last block of each flow, in the order of the

@@ -120,7 +120,21 @@ func (x *Records) Report(s *service.State, status *api.Status) {
 	r.Advice = whyNone(s.Config)
 }
 
-func (x *Records) Routes() service.Routes { return service.Routes{"GET /v1/records": x.getRecords} }
+func (x *Records) Routes() service.Routes {
+	return service.Routes{
+		// A stream of records, one JSON object per line, as they happen, until the client closes the connection.
+		// At most 64 observers are served at once. Filters: `namespace=ID`, `source=PREFIX`, `destination=PREFIX`,
+		// `kinds=KIND,KIND`, and `flow=NAME`, of records of loss and delay; a record must pass all given filters.
+		// With `form=monitor`, the lines are the traces alone, as `ip ioam monitor` of iproute2 prints the
+		// kernel's events; lines about the observer itself stay JSON.
+		//
+		// Lines have a `kind`; skip those you do not know. `trace` is a trace. `{"kind":"lost","count":N}` says
+		// that N records did not fit the observer's queue, which takes 4096 and the results of two blocks of all
+		// measured flows: a slow observer loses records and never slows packets. The line comes after the records
+		// that were queued before, whatever was lost.
+		"GET /v1/records": x.getRecords,
+	}
+}
 
 // getRecords streams records as JSON lines until the observer has enough.
 func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
@@ -35,7 +36,7 @@ var directTraffic = []lab.Traffic{
 	{Kind: lab.KindTCP, From: "alpha", To: receiver, Bytes: 1 << 20, Port: 9001},
 }
 
-// joined is the collector's output: it counts paths and prints them.
+// joined takes what the collector gives out: it counts paths and prints them.
 type joined struct {
 	show     *printer
 	exported int // packets that got the option
@@ -47,11 +48,11 @@ type joined struct {
 	totals   []time.Duration // end to end, for paths whose ends reported a time
 }
 
-// Write counts and prints the collector's paths.
-func (j *joined) Write(r record.Record) error {
+// take counts and prints the collector's paths.
+func (j *joined) take(r record.Record) {
 	p, ok := r.(*record.Path)
 	if !ok {
-		return nil
+		return
 	}
 	way := &record.Trace{Packet: p.Packet}
 	for i := range p.Nodes {
@@ -66,15 +67,11 @@ func (j *joined) Write(r record.Record) error {
 	}
 	if p.Complete {
 		j.complete++
-		return nil
+		return
 	}
 	j.partial++
 	j.show.line("path %d is incomplete: %s", j.complete+j.partial, p.Reason)
-	return nil
 }
-
-// Flush has nothing to do: paths are printed as they come.
-func (j *joined) Flush() error { return nil }
 
 func (j *joined) counts() (complete, partial int) {
 	j.lock.Lock()
@@ -137,7 +134,8 @@ func (s *session) directExport(ctx context.Context) (err error) {
 func (s *session) collect(ctx context.Context) (stop func() error, err error) {
 	c, err := collect.New(collect.Config{
 		Listen:     []collect.Endpoint{{Transport: ipfix.TCP, Address: collectorAddress}},
-		Enterprise: ipfix.EnterpriseExample, Output: &s.joined,
+		Enterprise: ipfix.EnterpriseExample,
+		Sinks:      []sink.Sink{sink.NewQueued(sink.Each(s.joined.take), sink.Settings{Name: "demo", Room: collect.NewRoom()})},
 	})
 	if err != nil {
 		return nil, err

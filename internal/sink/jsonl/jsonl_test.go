@@ -28,7 +28,7 @@ func traceOf(namespace ioam.NamespaceID, source, destination string) *record.Tra
 }
 
 // start runs an exporter; the function it returns ends it.
-func start(j *Sink) (stop func()) {
+func start(j *sink.Queued) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { j.Run(ctx); close(done) }()

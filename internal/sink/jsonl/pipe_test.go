@@ -107,9 +107,9 @@ func TestSinkOfStoppedReader(t *testing.T) {
 	}
 	defer in.Close()
 	defer out.Close()
-	for name, open := range map[string]func() (*Sink, error){
-		"named pipe":      func() (*Sink, error) { return Open(path, io.Discard, nil) },
-		"standard output": func() (*Sink, error) { return Open("-", blocking{out}, nil) },
+	for name, open := range map[string]func() (*sink.Queued, error){
+		"named pipe":      func() (*sink.Queued, error) { return Open(path, io.Discard, nil) },
+		"standard output": func() (*sink.Queued, error) { return Open("-", blocking{out}, nil) },
 	} {
 		j, err := open()
 		if err != nil {

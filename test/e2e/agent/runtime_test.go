@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -54,7 +53,7 @@ func TestRuntimeChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := <-done
-		if err := json.Unmarshal(got.out, &r); err != nil || got.err != nil {
+		if err := record.Unmarshal(got.out, &r); err != nil || got.err != nil {
 			t.Fatalf("%v, %v: %s", err, got.err, got.out)
 		}
 		return r

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/collect/known"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// mostJoined is how many messages that wait are joined before their results are passed on.
+const mostJoined = 64
+
+// joining is the second stage: what is kept of earlier records, and the results. One goroutine works
+// on it; others read its counters between two batches.
+type joining struct {
+	config   *Config
+	sessions *ipfix.Decoder
+	output   *output
+
+	mu       sync.Mutex // guards what follows
+	joiner   *join.Joiner
+	traces   traces
+	blocks   *blocks
+	names    names
+	verdicts verdicts
+	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
+	stats    Stats
+	sender   sender          // of the record that is read
+	results  []record.Record // that were not passed on yet
+}
+
+func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, error) {
+	j := &joining{
+		config: config, sessions: decoder, output: out,
+		traces: newTraces(), names: newNames(), verdicts: newVerdicts(config.Join.Wait), readings: map[*ipfix.Template]*record.Reading{},
+	}
+	j.joiner = join.New(config.Join, j.path)
+	var err error
+	j.blocks, err = newBlocks(config.Join.Wait, config.Thresholds, config.AssumeSelection, j.emit)
+	return j, err
+}
+
+// work joins what arrives, until the channel is closed and empty, then gives out what still waits.
+// counters are those of all stages.
+func (c *joining) work(arrivals <-chan arrival, counters func() Stats) {
+	flush, expire := time.NewTicker(c.config.flushInterval), time.NewTicker(c.config.expiryInterval)
+	defer flush.Stop()
+	defer expire.Stop()
+	var report <-chan time.Time
+	if c.config.Stats > 0 {
+		t := time.NewTicker(c.config.Stats)
+		defer t.Stop()
+		report = t.C
+	}
+	for {
+		select {
+		case a, more := <-arrivals:
+			if !more {
+				c.finishAll()
+				return
+			}
+			c.join(a, arrivals)
+		case <-flush.C:
+			c.flush(time.Now())
+		case <-expire.C:
+			c.sessions.Expire(time.Now())
+			c.change(func() { c.blocks.expire(time.Now()) })
+		case <-report:
+			stats := counters()
+			c.change(func() { c.emit(stats.Record()) })
+		}
+	}
+}
+
+// join takes an arrival, and others that wait.
+func (c *joining) join(a arrival, more <-chan arrival) {
+	c.change(func() {
+		c.arrived(a)
+		for range min(len(more), mostJoined) {
+			if a, ok := <-more; ok {
+				c.arrived(a)
+			}
+		}
+	})
+}
+
+// change does something to the stage, and passes on what came of it.
+func (c *joining) change(do func()) { c.changeFor(do, mostAwaited) }
+
+func (c *joining) changeFor(do func(), most time.Duration) {
+	c.mu.Lock()
+	do()
+	batch := c.results
+	c.results = nil
+	c.mu.Unlock()
+	c.output.pass(batch, most)
+}
+
+// emit gives out a record. The lock is held.
+func (c *joining) emit(r record.Record) { c.results = append(c.results, r) }
+
+func (c *joining) flush(now time.Time) {
+	c.change(func() {
+		c.joiner.Expire(now)
+		c.blocks.assembler.Advance(now.UnixNano())
+		c.expireTraces(now, traceWait)
+	})
+}
+
+// finishAll gives out what waits, because nothing comes any more.
+func (c *joining) finishAll() {
+	c.changeFor(func() {
+		c.joiner.Flush()
+		c.blocks.assembler.Flush()
+		c.expireTraces(time.Now(), 0)
+		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
+	}, lastAwaited)
+}
+
+// arrived takes the records of a message. The lock is held.
+func (c *joining) arrived(a arrival) {
+	if a.over {
+		c.problem(a.err)
+		c.verdicts.base.End(a.session)
+		return
+	}
+	c.stats.Octets += uint64(a.octets)
+	if a.err != nil {
+		c.problem(a.err)
+		c.verdicts.base.Trouble(a.session)
+		return
+	}
+	c.stats.Messages++
+	m, from := a.message, a.from
+	for i := range m.Problems {
+		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
+	}
+	from.Domain = m.Domain
+	at := origin{from, m.ExportTime, known.Feed{Session: a.session, Domain: m.Domain}, a.session}
+	c.verdicts.message(&at, m, a.at)
+	for _, set := range m.Sets {
+		for data := range set.Records() {
+			c.record(at, data, a.at)
+		}
+	}
+}
+
+// problem counts why a message was not decoded. The lock is held.
+func (c *joining) problem(err error) {
+	var p *ipfix.Problem
+	if errors.As(err, &p) {
+		c.stats.Problems[p.Cause] += uint64(p.Count)
+	}
+}
+
+// counted is what was counted so far, without what the first stage counts.
+func (c *joining) counted() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now())
+	s := c.stats
+	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
+	s.PathsLost, s.PathsUnknown, s.Pairs = c.verdicts.lost, c.verdicts.unknown, c.pairs()
+	s.Compared, s.Assembled, s.Beyond = c.blocks.counters, c.blocks.assembler.Counters(), c.blocks.beyond
+	return s
+}

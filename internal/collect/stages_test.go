@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// troubled is a writer that fails or waits until it is told otherwise.
+type troubled struct {
+	mu    sync.Mutex
+	fails bool
+	list  []record.Record
+	waits chan struct{} // nil: does not wait
+}
+
+func (w *troubled) Write(batch []record.Record) (tried, written int, err error) {
+	if w.waits != nil {
+		<-w.waits
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fails {
+		return len(batch), 0, errors.New("no space left on device")
+	}
+	w.list = append(w.list, batch...)
+	return len(batch), len(batch), nil
+}
+
+func (w *troubled) End() {}
+
+func (w *troubled) Close() error { return nil }
+
+func (w *troubled) set(fails bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails = fails
+}
+
+// sequences are the Sequence Numbers of the paths that were written, in order.
+func (w *troubled) sequences() (list []uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.list {
+		if p, ok := r.(*record.Path); ok {
+			list = append(list, p.Sequence)
+		}
+	}
+	return list
+}
+
+// heard are the messages for the operator.
+type heard struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (s *heard) note(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, text)
+}
+
+func (s *heard) has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.list, func(each string) bool { return strings.Contains(each, text) })
+}
+
+// beginTroubled runs a collector with a sink of w, and feeds it packets.
+func beginTroubled(t *testing.T, w *troubled) (c *Collector, notes *heard, cancel func(), done <-chan error, feed func(count int)) {
+	t.Helper()
+	e, err := ParseEndpoint("tcp://[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes = &heard{}
+	out := sink.NewQueued(w, sink.Settings{Name: "out", Retry: true})
+	c, cancel, done = begin(t, Config{Listen: []Endpoint{e}, Sinks: []sink.Sink{out}, Enterprise: enterprise, Note: notes.note})
+	conn, x, next := dial(t, c.Endpoints()[0]), newExporter(t, ipfix.TCP, 1), uint64(0)
+	return c, notes, cancel, done, func(count int) {
+		for last := next + uint64(count); next < last; {
+			var cards []fields
+			for ; next < last && len(cards) < 150; next++ {
+				cards = append(cards, packet(next)...)
+			}
+			send(t, conn, x.message(start, 0, cards...))
+		}
+	}
+}
+
+func inOrder(list []uint32, count int) bool {
+	for i, n := range list {
+		if int(n) != i {
+			return false
+		}
+	}
+	return len(list) == count
+}
+
+// A sink that fails for a while loses nothing that has room, and says that it fails.
+func TestSinkFailsForAWhile(t *testing.T) {
+	w := &troubled{fails: true}
+	c, notes, cancel, done, feed := beginTroubled(t, w)
+	feed(1000)
+	eventually(t, "receiving goes on", func() bool { return c.Stats().Join.Joined == 3000 })
+	eventually(t, "a message", func() bool { return notes.has("out: no space left on device; it is tried again") })
+	if got := w.sequences(); len(got) > 0 {
+		t.Errorf("%d paths were written", len(got))
+	}
+	w.set(false)
+	eventually(t, "all paths", func() bool { return inOrder(w.sequences(), 1000) })
+	eventually(t, "a message", func() bool { return notes.has("out: it works again; 0 records were lost") })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What has no room is counted, and is an error if the sink never works again.
+func TestSinkFailsForLong(t *testing.T) {
+	w := &troubled{fails: true}
+	c, _, cancel, done, feed := beginTroubled(t, w)
+	room := new(sink.Room).Records()
+	feed(2*room + 500) // a queue, and what its writer holds
+	lost := func() (n uint64) { return c.output.sinks[0].Stats().Dropped }
+	eventually(t, "losses", func() bool { return c.Stats().Join.Joined == uint64(3*(2*room+500)) && lost() >= 500 })
+	g := metrics.Only("waymark_collect_output_dropped_total")
+	c.Collect(g)
+	value := g.Sum("waymark_collect_output_dropped_total", "queue_full")
+	if value != float64(lost()) {
+		t.Errorf("the metric says that %v were lost, not %d", value, lost())
+	}
+	cancel()
+	err := <-done
+	if err == nil || !strings.Contains(err.Error(), "write records: no space left on device; ") || !strings.HasSuffix(err.Error(), " were lost") {
+		t.Errorf("it ended with %v", err)
+	}
+	if s := c.output.sinks[0].Stats(); s.Waiting() != 0 || s.Written != 0 || s.Offered != uint64(2*room+500) {
+		t.Errorf("at the end: %+v", s)
+	}
+}
+
+// A sink that has stopped does not stop receiving; the end writes what waits, in order.
+func TestSinkThatHasStopped(t *testing.T) {
+	w := &troubled{waits: make(chan struct{})}
+	c, notes, cancel, done, feed := beginTroubled(t, w)
+	room := new(sink.Room).Records()
+	feed(1)
+	eventually(t, "the writer waits", func() bool { return c.output.sinks[0].Stats().Waiting() == 1 })
+	time.Sleep(20 * time.Millisecond)
+	feed(room + 100)
+	eventually(t, "receiving goes on", func() bool { return c.Stats().Join.Joined == uint64(3*(room+101)) })
+	eventually(t, "a message", func() bool { return notes.has("records had no room and were lost") })
+	cancel()
+	close(w.waits)
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience.Of(10 * time.Second)):
+		t.Fatal("it does not end")
+	}
+	s, list := c.output.sinks[0].Stats(), w.sequences()
+	if s.Dropped == 0 || s.Dropped > 100 || s.Lost != 0 || !slices.IsSorted(list) || len(list) != int(s.Written) || s.Waiting() != 0 {
+		t.Errorf("%+v, %d paths in order: %v", s, len(list), slices.IsSorted(list))
+	}
+	if !notes.has("records were lost in all") {
+		t.Errorf("%q", notes.list)
+	}
+}
+
+// The joining stage waits for room once, and again only after there was some.
+func TestPassingOn(t *testing.T) {
+	q := sink.NewQueued(&troubled{}, sink.Settings{})
+	o := &output{sinks: []sink.Sink{q}, full: make([]bool, 1)}
+	batch := make([]record.Record, new(sink.Room).Records())
+	for i := range batch {
+		batch[i] = &record.Lost{}
+	}
+	pass := func(n int, wait time.Duration) (took time.Duration) {
+		began := time.Now()
+		o.pass(batch[:n], wait)
+		return time.Since(began)
+	}
+	pass(len(batch), 0)
+	if took := pass(3*passed, 50*time.Millisecond); took < 50*time.Millisecond || took > patience.Of(140*time.Millisecond) {
+		t.Errorf("without room it took %v", took)
+	}
+	if took := pass(3*passed, time.Hour); took > patience.Of(time.Second) {
+		t.Errorf("without room as before it took %v", took)
+	}
+	if s := q.Stats(); s.Dropped != 6*passed {
+		t.Errorf("%+v", s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	q.Run(ctx)
+	if pass(1, 0); o.full[0] {
+		t.Error("there is room")
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sink
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// faulty is a Writer that writes two records at a time, and fails after the first of them while it
+// is broken.
+type faulty struct {
+	mu     sync.Mutex
+	broken bool
+	list   []uint64
+	closed bool
+}
+
+func (f *faulty) Write(batch []record.Record) (tried, written int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if tried, written = min(len(batch), 2), min(len(batch), 2); f.broken {
+		written, err = 0, errors.New("no space left on device")
+	}
+	for _, r := range batch[:written] {
+		f.list = append(f.list, r.(*record.Lost).Count)
+	}
+	return tried, written, err
+}
+
+func (f *faulty) End() {}
+
+func (f *faulty) Close() error { f.closed = true; return nil }
+
+func (f *faulty) breaks(broken bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = broken
+}
+
+func numbered(from, to int) (list []record.Record) {
+	for n := from; n < to; n++ {
+		list = append(list, &record.Lost{Count: uint64(n)})
+	}
+	return list
+}
+
+func running(q *Queued) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { q.Run(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+// What could not be written is written later, in order, up to the queue's bound. What has no room is
+// counted.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &faulty{broken: true}
+		q := NewQueued(w, Settings{Name: "x", Retry: true})
+		stop := running(q)
+		q.Offer(numbered(0, 3)...)
+		synctest.Wait() // the worker has these
+		room := new(Room).Records()
+		q.Offer(numbered(3, 3+room+5)...)
+		time.Sleep(time.Minute)
+		if s := q.Stats(); s != (Stats{Offered: uint64(room + 8), Dropped: 5, Error: "no space left on device"}) {
+			t.Errorf("while it fails: %+v", s)
+		}
+		w.breaks(false)
+		time.Sleep(mostRetry)
+		if s := q.Stats(); s != (Stats{Offered: uint64(room + 8), Written: uint64(room + 3), Dropped: 5}) {
+			t.Errorf("afterwards: %+v", s)
+		}
+		stop()
+		if !slices.IsSorted(w.list) || len(w.list) != room+3 || !w.closed {
+			t.Errorf("wrote %d records, in order: %v", len(w.list), slices.IsSorted(w.list))
+		}
+	})
+}
+
+// At the end, the queue is tried once more; what cannot be written is lost, and counted.
+func TestEndOfRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, broken := range []bool{false, true} {
+			w := &faulty{broken: true}
+			q := NewQueued(w, Settings{Retry: true})
+			stop := running(q)
+			q.Offer(numbered(0, 5)...)
+			synctest.Wait()
+			w.breaks(broken)
+			stop()
+			want := Stats{Offered: 5, Written: 5}
+			if broken {
+				want = Stats{Offered: 5, Lost: 5, Error: "no space left on device"}
+			}
+			if s := q.Stats(); s != want || !w.closed {
+				t.Errorf("broken %v: %+v", broken, s)
+			}
+		}
+	})
+}
+
+// Who offers may wait for room, but not longer than a moment.
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &faulty{broken: true}
+		q := NewQueued(w, Settings{Retry: true})
+		s := Except(Only(q, record.KindLost), record.KindPath)
+		room := new(Room).Records()
+		if !Await(s, room, time.Second) || Await(s, room+1, time.Second) {
+			t.Error("an empty queue has room for as many as it says")
+		}
+		s.Offer(numbered(0, room)...)
+		began := time.Now()
+		if Await(s, 1, time.Second) || time.Since(began) != time.Second {
+			t.Errorf("a full queue: it waited %v", time.Since(began))
+		}
+		go func() { time.Sleep(time.Second / 2); running(q)() }()
+		if !Await(s, 1, time.Second) || time.Since(began) != 3*time.Second/2 {
+			t.Errorf("a queue that was read: it waited %v", time.Since(began))
+		}
+		if !Await(&kept{}, 1, 0) {
+			t.Error("a sink that nobody can wait for")
+		}
+	})
+}
