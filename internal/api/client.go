@@ -152,7 +152,7 @@ func (c *Client) Config(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// Metrics asks for the metrics, in Prometheus' text format, or in its protobuf format if the request prefers it, as a Prometheus does that scrapes native histograms.
+// Metrics asks for the metrics, in Prometheus' text format.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
 	body, err := c.open(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
