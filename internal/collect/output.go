@@ -119,7 +119,7 @@ func (w *reported) look(s sink.Stats, now time.Time) string {
 	switch {
 	case s.Error != "" && before.fault == "":
 		w.next = now.Add(lossInterval)
-		return s.Error + "; it is tried again, records wait as far as there is room, and more are lost"
+		return s.Error + "; it keeps trying, and counts the records that are lost"
 	case s.Error == "" && before.fault != "":
 		w.missed = s.Missed()
 		return fmt.Sprintf("it works again; %d records were lost", lost)

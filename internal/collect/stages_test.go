@@ -116,7 +116,7 @@ func TestSinkFailsForAWhile(t *testing.T) {
 	c, notes, cancel, done, feed := beginTroubled(t, w)
 	feed(1000)
 	eventually(t, "receiving goes on", func() bool { return c.Stats().Join.Joined == 3000 })
-	eventually(t, "a message", func() bool { return notes.has("out: no space left on device; it is tried again") })
+	eventually(t, "a message", func() bool { return notes.has("out: no space left on device; it keeps trying") })
 	if got := w.sequences(); len(got) > 0 {
 		t.Errorf("%d paths were written", len(got))
 	}

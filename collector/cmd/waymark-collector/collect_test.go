@@ -244,7 +244,7 @@ func TestCollectIntoUnreadPipe(t *testing.T) {
 	}
 	s := program.Start(t, "collect", "--listen", "udp://[::1]:0", "--output", pipe)
 	s.Errs.Await(t, "receives at ")
-	s.Errs.Await(t, regexp.QuoteMeta(pipe+": no process reads this named pipe; start one that does, or name a file; it is tried again, records wait as far as there is room, and more are lost\n"))
+	s.Errs.Await(t, regexp.QuoteMeta(pipe+": no process reads this named pipe; start one that does, or name a file; it keeps trying, and counts the records that are lost\n"))
 	s.Interrupt()
 	if code := s.End(t); code != commandline.ExitOK {
 		t.Errorf("code %d, %s", code, &s.Errs)
