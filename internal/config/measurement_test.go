@@ -172,7 +172,7 @@ func TestDefaultPorts(t *testing.T) {
 	for text, want := range map[string]string{
 		light + flows("out", point, other+strings.Replace(other, "blue, direction: in", `green, direction: out, points: ["2001:db8::7"]`, 1)): "flows[0].session: messages of exchange: twamp-light carry no name",
 		"responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}, {protocol: twamp-light, listen: \"[::1]:6374\", allow: [\"::/0\"]}]\n":     "responders[1].listen: responders[0] has the same port; give each its own port",
-		responder + "path-trace: {allow: [\"::/0\"], listen: \"[::]:1205\"}\n":                                                                     "path-trace.listen: responders[0].listen has the same port",
+		responder + "path-trace: {allow: [\"::/0\"], listen: \"[::]:1205\"}\n":                                                                "path-trace.listen: responders[0].listen has the same port",
 		strings.Replace(responder, "}]", "}, {protocol: rfc6374-loss, listen: \"[::1]:1205\", allow: [\"::/0\"]}]", 1):                        "responders[0] has the same port",
 	} {
 		if _, err := Parse("F", []byte(served+text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -139,7 +139,9 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 			continue
 		}
 		quoted := pair.Key.GetToken().Type == token.DoubleQuoteType // as all keys in JSON are
-		i := slices.IndexFunc(known, func(f Field) bool { return f.Key == key || f.Was == key && key != "" || quoted && f.Key == fileKey(key) })
+		i := slices.IndexFunc(known, func(f Field) bool {
+			return f.Key == key || f.Was == key && key != "" || quoted && f.Key == fileKey(key)
+		})
 		if i < 0 {
 			cure := "use the keys " + keyList(known)
 			if meant := meantKey(key, known); meant != "" {
