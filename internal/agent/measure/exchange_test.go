@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/blocks"
 	"github.com/waymark-net/waymark/internal/stamp/query"
@@ -181,7 +182,7 @@ func TestComplaints(t *testing.T) {
 	var c complaints
 	log := slog.New(slog.DiscardHandler)
 	for _, flow := range []string{"b", "a", "c"} {
-		c.note(log, flow, errors.New("no source; set one"))
+		c.note(log, flow, problem.New("no source", "set one"))
 	}
 	c.note(log, "c", nil)
 	c.note(log, "d", errors.New("no capability"))
