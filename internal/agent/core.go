@@ -55,13 +55,13 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 // forTunnels are those of the services about tunnels.
 func (c *core) forTunnels() tunnel.Dependencies {
 	return tunnel.Dependencies{
-		Log: c.log, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Changes: &c.change, Resolve: c.look,
+		Log: c.log, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Changes: &c.change, Resolve: c.requestResolve,
 		PathMTUFile: c.options.Place.PathMTUFile(),
 	}
 }
 
-// look makes the agent resolve its configuration again.
-func (c *core) look() {
+// requestResolve makes the agent resolve its configuration again.
+func (c *core) requestResolve() {
 	select {
 	case c.wake <- struct{}{}:
 	default:

@@ -89,7 +89,7 @@ func edgeDrops(n []uint64) health.EdgeDrops {
 // Prepare notes what was dropped before this agent, because only growth is warned of.
 func (d *drops) Prepare(p *service.Plan) error {
 	if p.Before == nil {
-		p.OnCommit(d.note)
+		p.OnCommit(d.sampleCounters)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (d *drops) Run(ctx context.Context) error {
 	return nil
 }
 
-func (d *drops) note() {
+func (d *drops) sampleCounters() {
 	if counters, err := d.datapath.Counters(); err == nil {
 		d.noteCounters(counters)
 	}

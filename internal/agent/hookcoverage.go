@@ -26,8 +26,8 @@ func newHookCoverage(c *core) *hookCoverage {
 	return &hookCoverage{core: c, lasting: make(map[hookGap]string)}
 }
 
-// note takes a gap when it becomes known, and again when it has ended.
-func (h *hookCoverage) note(g hookwatch.Gap) {
+// recordGap is called with a gap when it becomes known, and again when it has ended.
+func (h *hookCoverage) recordGap(g hookwatch.Gap) {
 	which := hookGap{g.Key, g.Cause}
 	source := directionOf(g.Ingress) + " " + string(g.Cause)
 	if g.Until.IsZero() {

@@ -17,7 +17,7 @@ import (
 func TestHooksNotExecuted(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	tells := only[*hooks](h).told
+	tells := only[*hooks](h).gapListeners
 	if len(tells) != 1 {
 		t.Fatalf("%d services are told", len(tells))
 	}

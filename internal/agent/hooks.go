@@ -26,21 +26,21 @@ type hooks struct {
 	refresh func() error
 	changed chan model.IfIndex
 
-	mu     sync.Mutex
-	watch  *hookwatch.Hooks
-	looks  map[hookwatch.Key]datapath.HookState
-	xdp    map[model.IfIndex]string
-	turn   int                     // of the clsact hooks that are looked at next
-	repair uint64                  // repairs since the start
-	logged map[health.Warning]bool // without texts; only for the goroutine that looks
-	told   []func(hookwatch.Gap)
+	mu           sync.Mutex
+	watch        *hookwatch.Hooks
+	looks        map[hookwatch.Key]datapath.HookState
+	xdp          map[model.IfIndex]string
+	turn         int                     // of the clsact hooks that are looked at next
+	repair       uint64                  // repairs since the start
+	logged       map[health.Warning]bool // without texts; only for the goroutine that looks
+	gapListeners []func(hookwatch.Gap)
 }
 
 func newHooks(c *core, refresh func() error) *hooks {
 	h := &hooks{core: c, refresh: refresh, changed: make(chan model.IfIndex, 64), looks: make(map[hookwatch.Key]datapath.HookState)}
 	h.watch = hookwatch.New(func(g hookwatch.Gap) {
-		for _, tell := range h.told {
-			tell(g)
+		for _, listener := range h.gapListeners {
+			listener(g)
 		}
 	})
 	return h
@@ -55,10 +55,12 @@ const (
 	hookGroups    = 1 << 10     // changes that one look takes together
 )
 
-// notExecuting calls tell, not twice at a time, with each time in which packets may have
+// notExecuting calls listener, not twice at a time, with each time in which packets may have
 // passed a hook without the program: when it becomes known, and again when it has ended.
 // It is called before the agent runs.
-func (h *hooks) notExecuting(tell func(hookwatch.Gap)) { h.told = append(h.told, tell) }
+func (h *hooks) notExecuting(listener func(hookwatch.Gap)) {
+	h.gapListeners = append(h.gapListeners, listener)
+}
 
 func (h *hooks) Run(ctx context.Context) error {
 	go h.follow(ctx)
@@ -78,7 +80,7 @@ func (h *hooks) Run(ctx context.Context) error {
 			}
 			h.drain(which)
 		}
-		h.look(which, time.Now())
+		h.checkAndRepair(which, time.Now())
 		if len(which) == 0 && round%trafficRounds == 0 {
 			h.count(time.Now())
 		}
@@ -134,18 +136,18 @@ func (h *hooks) selection(which map[model.IfIndex]bool) func(model.IfIndex, data
 	}
 }
 
-// look looks at hooks, and repairs those that need it: edges first.
-func (h *hooks) look(which map[model.IfIndex]bool, now time.Time) {
+// checkAndRepair looks at hooks, and repairs those that need it: edges first.
+func (h *hooks) checkAndRepair(which map[model.IfIndex]bool, now time.Time) {
 	if h.state.Load() == nil {
 		return
 	}
 	served := h.served()
-	reattach, reposition := h.note(served, h.datapath.Hooks(h.selection(which)), now)
+	reattach, reposition := h.recordStates(served, h.datapath.Hooks(h.selection(which)), now)
 	h.putBack(served, reattach, reposition)
 }
 
-// note takes what looks found that began at a time, and returns what needs a repair.
-func (h *hooks) note(served map[model.IfIndex]model.Interface, states []datapath.HookState, now time.Time) (reattach, reposition []hookwatch.Key) {
+// recordStates records the states that a look at a time found, and returns what needs a repair.
+func (h *hooks) recordStates(served map[model.IfIndex]model.Interface, states []datapath.HookState, now time.Time) (reattach, reposition []hookwatch.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watch.Keep(func(k hookwatch.Key) bool { _, ok := served[k.Index]; return ok })
@@ -186,7 +188,7 @@ func (h *hooks) putBack(served map[model.IfIndex]model.Interface, reattach, repo
 	}
 	h.logBegin()
 	repaired := map[model.IfIndex]bool{}
-	note := func(k hookwatch.Key, err error) {
+	recordRepair := func(k hookwatch.Key, err error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.repair++
@@ -196,11 +198,11 @@ func (h *hooks) putBack(served map[model.IfIndex]model.Interface, reattach, repo
 	if len(reattach) > 0 {
 		err := h.refresh() // puts back all, edges first
 		for _, k := range reattach {
-			note(k, err)
+			recordRepair(k, err)
 		}
 	}
 	for _, k := range reposition {
-		note(k, h.datapath.Reposition(k.Index, k.Ingress))
+		recordRepair(k, h.datapath.Reposition(k.Index, k.Ingress))
 	}
 	now := time.Now()
 	states := h.datapath.Hooks(func(index model.IfIndex, _ datapath.AttachMode) bool { return repaired[index] })

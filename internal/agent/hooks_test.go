@@ -23,12 +23,12 @@ func TestHookDisplaced(t *testing.T) {
 	hook := datapath.HookState{Index: 2, Name: "eth0", Mode: datapath.AttachTCX, Program: 7, Attached: true, InPlace: true}
 	begin := time.Now()
 	var gaps []hookwatch.Gap
-	watch.told = append(watch.told, func(g hookwatch.Gap) { gaps = append(gaps, g) })
+	watch.gapListeners = append(watch.gapListeners, func(g hookwatch.Gap) { gaps = append(gaps, g) })
 	h.Datapath.SetHook(hook)
-	watch.look(nil, begin)
+	watch.checkAndRepair(nil, begin)
 	hook.InPlace, hook.Before = false, []datapath.OtherProgram{{Program: 9, Name: "cil_to_netdev", Kind: "tcx"}}
 	h.Datapath.SetHook(hook)
-	watch.look(nil, begin.Add(time.Second))
+	watch.checkAndRepair(nil, begin.Add(time.Second))
 	s := h.agent.state.Load()
 	ws := watch.Warnings(s)
 	if len(h.Datapath.Moved) != 1 || len(ws) != 1 || ws[0].Code != health.HookDisplaced || ws[0].Severity != health.Error || !strings.Contains(ws[0].Text, "there again") {
@@ -59,7 +59,7 @@ func TestHookBypassed(t *testing.T) {
 		h.Datapath.Traffic = []datapath.DeviceTraffic{{Index: 3, Received: device, AtIngress: hook}}
 	}
 	begin := time.Now()
-	watch.look(nil, begin)
+	watch.checkAndRepair(nil, begin)
 	set(100, 10)
 	watch.count(begin)
 	set(200, 10)

@@ -41,7 +41,7 @@ func (k *kernelIDs) follow() {
 	if leaves(nil, s.Resolved.StackOptions, k.system.StackOptions) ||
 		leaves(s.Config.Node.ID, s.Resolved.Node.ID, k.system.NodeID) ||
 		leaves(s.Config.Node.IDWide, s.Resolved.Node.IDWide, k.system.NodeIDWide) {
-		k.look()
+		k.requestResolve()
 		return
 	}
 	served := s.Resolved.Node.Interfaces
@@ -50,7 +50,7 @@ func (k *kernelIDs) follow() {
 		own := configured(s.Config, in.Name)
 		if leaves(own.ID, in.ID, func() (ioam.InterfaceID, error) { return k.system.InterfaceID(in.Name) }) ||
 			leaves(own.IDWide, in.IDWide, func() (ioam.InterfaceIDWide, error) { return k.system.InterfaceIDWide(in.Name) }) {
-			k.look()
+			k.requestResolve()
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func (k *knownUntil) Look(most int) {
 		return
 	}
 	now, served := time.Now(), k.hooks.served()
-	reattach, reposition := k.hooks.note(served, k.datapath.Hooks(k.selection(most)), now)
+	reattach, reposition := k.hooks.recordStates(served, k.datapath.Hooks(k.selection(most)), now)
 	for _, each := range append(reattach, reposition...) {
 		select {
 		case k.hooks.changed <- each.Index:

@@ -158,7 +158,7 @@ func TestGapsOfOneHook(t *testing.T) {
 		h.Datapath.Traffic = []datapath.DeviceTraffic{{Index: 3, Received: uint64(1000 + 100*second), AtIngress: 500}}
 		h.Datapath.Mu.Unlock()
 		at := now.Add(time.Duration(second) * time.Second)
-		watch.note(watch.served(), h.Datapath.Hooks(watch.selection(nil)), at)
+		watch.recordStates(watch.served(), h.Datapath.Hooks(watch.selection(nil)), at)
 		watch.count(at)
 	}
 	for second := range 20 {

@@ -27,7 +27,7 @@ const (
 
 func (l *links) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- l.system.WatchLinks(ctx, l.note) }()
+	go func() { failed <- l.system.WatchLinks(ctx, l.noteChange) }()
 	logged := ""
 	for {
 		select {
@@ -52,14 +52,14 @@ func (l *links) Run(ctx context.Context) error {
 			l.logEach(slog.LevelWarn, "the change of interfaces or ids is not in force yet", err)
 			logged = text
 		}
-		time.AfterFunc(retryTime, l.look)
+		time.AfterFunc(retryTime, l.requestResolve)
 	}
 }
 
-// note wakes the refresh, and remembers when the first change was noticed that is not in
-// force yet: packets may have come uncounted since.
-func (l *links) note() {
+// noteChange wakes the refresh. It remembers when it first noticed a change that is not in force
+// yet, because packets may have come uncounted since.
+func (l *links) noteChange() {
 	l.changing.Noticed()
 	l.changed()
-	l.look()
+	l.requestResolve()
 }

@@ -85,7 +85,7 @@ func (n *names) Run(ctx context.Context) error {
 	n.tasks.Every(ctx, namePeriod, func() {
 		for _, name := range n.all() {
 			if n.refresh(name) {
-				n.look()
+				n.requestResolve()
 			}
 		}
 	})

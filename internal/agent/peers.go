@@ -48,7 +48,7 @@ func (p *peers) Spare(ctx context.Context, network, host string, at netip.AddrPo
 		p.mu.Lock()
 		p.used = slices.DeleteFunc(p.used, func(o *peer) bool { return o == one })
 		p.mu.Unlock()
-		p.look() // the configuration may not have it
+		p.requestResolve() // the configuration may not have it
 	})
 	if err := p.await(ctx, to); err != nil {
 		release()
@@ -67,7 +67,7 @@ func (p *peers) await(ctx context.Context, to model.Collector) error {
 			return nil
 		}
 		if !looked && p.state.Load() != nil {
-			p.look()
+			p.requestResolve()
 			looked = true
 		}
 		if !service.Sleep(ctx, sparePoll) {

@@ -45,7 +45,7 @@ func TestPeersInUse(t *testing.T) {
 		default:
 		}
 		if names.refresh("collector.invalid") {
-			h.agent.look()
+			h.agent.requestResolve()
 		}
 	}
 	select {

@@ -24,7 +24,7 @@ type refusals struct {
 // Prepare notes what was refused before this agent, because only growth is warned of.
 func (r *refusals) Prepare(p *service.Plan) error {
 	if p.Before == nil {
-		p.OnCommit(r.note)
+		p.OnCommit(r.sampleTotals)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func (r *refusals) Run(ctx context.Context) error {
 			r.logged = false
 			return // nothing can be refused
 		}
-		r.note()
+		r.sampleTotals()
 		r.logBegin()
 	})
 	return nil
@@ -53,7 +53,7 @@ func (r *refusals) total() (n health.Refusals, err error) {
 	return n, err
 }
 
-func (r *refusals) note() {
+func (r *refusals) sampleTotals() {
 	if total, err := r.total(); err == nil {
 		now := time.Now()
 		r.source.Add(now, total.Source)

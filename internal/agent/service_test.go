@@ -23,14 +23,14 @@ type journal struct {
 	steps []string
 }
 
-func (j *journal) note(format string, args ...any) {
+func (j *journal) addStep(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.steps = append(j.steps, fmt.Sprintf(format, args...))
 }
 
-// take returns what was done since the last call.
-func (j *journal) take() string {
+// takeSteps returns what was done since the last call.
+func (j *journal) takeSteps() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	defer func() { j.steps = nil }()
@@ -46,11 +46,11 @@ type noted struct {
 	broken  chan error
 }
 
-func (n *noted) Open() error { n.journal.note("open %s", n.name); return nil }
+func (n *noted) Open() error { n.journal.addStep("open %s", n.name); return nil }
 
 func (n *noted) Prepare(p *service.Plan) error {
-	p.OnCommit(func() { n.journal.note("commit %s", n.name) })
-	p.OnAbandon(func() { n.journal.note("abandon %s", n.name) })
+	p.OnCommit(func() { n.journal.addStep("commit %s", n.name) })
+	p.OnAbandon(func() { n.journal.addStep("abandon %s", n.name) })
 	return n.refuse
 }
 
@@ -63,7 +63,7 @@ func (n *noted) Run(ctx context.Context) error {
 	}
 }
 
-func (n *noted) Close(bool) { n.journal.note("close %s", n.name) }
+func (n *noted) Close(bool) { n.journal.addStep("close %s", n.name) }
 
 func (n *noted) Collect(g *metrics.Gatherer) {
 	g.Add(service.Metric("noted_"+n.name, "For the test."), 1)
@@ -85,7 +85,7 @@ func withNoted(t *testing.T) (h *harness, j *journal, first, second *noted) {
 // and asked for their metrics.
 func TestServicesFollowTheAgent(t *testing.T) {
 	h, j, _, _ := withNoted(t)
-	if got := j.take(); got != "open a, open b, commit a, commit b" {
+	if got := j.takeSteps(); got != "open a, open b, commit a, commit b" {
 		t.Errorf("at the start: %s", got)
 	}
 	text, err := h.Client.Metrics(t.Context())
@@ -95,13 +95,13 @@ func TestServicesFollowTheAgent(t *testing.T) {
 	if _, err := h.Client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := j.take(); got != "commit a, commit b" {
+	if got := j.takeSteps(); got != "commit a, commit b" {
 		t.Errorf("at a reload: %s", got)
 	}
 	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
-	if got := j.take(); got != "close b, close a" {
+	if got := j.takeSteps(); got != "close b, close a" {
 		t.Errorf("at the end: %s", got)
 	}
 }
@@ -119,18 +119,18 @@ func TestServicesUndo(t *testing.T) {
 		{errors.New("no socket"), nil, "abandon a, abandon b"},
 		{nil, errors.New("no program"), "abandon a, abandon b"},
 	} {
-		j.take()
+		j.takeSteps()
 		second.refuse = tt.service
 		h.Datapath.SetRefusal(tt.plane)
 		if err := add(); err == nil {
 			t.Error("what was refused is in force")
 		}
-		if got := j.take(); got != tt.want {
+		if got := j.takeSteps(); got != tt.want {
 			t.Errorf("%v, %v: %s, want %s", tt.service, tt.plane, got, tt.want)
 		}
 	}
 	first.refuse, second.refuse = errors.New("no"), nil
-	if err := add(); err == nil || j.take() != "abandon a" {
+	if err := add(); err == nil || j.takeSteps() != "abandon a" {
 		t.Errorf("a service after the one that refuses was prepared (%v)", err)
 	}
 	if h.Datapath.Applications() != before || len(h.agent.state.Load().Config.Namespaces) != 1 {
@@ -141,11 +141,11 @@ func TestServicesUndo(t *testing.T) {
 // The error of one service ends the agent, and all others are closed.
 func TestServiceEndsTheAgent(t *testing.T) {
 	h, j, first, _ := withNoted(t)
-	j.take()
+	j.takeSteps()
 	first.broken <- errors.New("the socket is gone")
 	err := <-h.Done
 	h.Done <- err
-	if err == nil || err.Error() != "the agent cannot continue: the socket is gone" || j.take() != "close b, close a" {
+	if err == nil || err.Error() != "the agent cannot continue: the socket is gone" || j.takeSteps() != "close b, close a" {
 		t.Errorf("%v", err)
 	}
 	if closed, removed := h.Datapath.Ended(); closed != 1 || removed != 0 {

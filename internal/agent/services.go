@@ -23,7 +23,7 @@ func (a *Agent) assemble() {
 
 	measuring := c.forMeasurements(records)
 	hooks, unserved := newHooks(c, a.refresh), measure.NewUnservedInterfaces(measuring)
-	hooks.notExecuting(newHookCoverage(c).note)
+	hooks.notExecuting(newHookCoverage(c).recordGap)
 	known := &knownUntil{core: c, hooks: hooks, unserved: unserved}
 	blocks, delays := measure.NewBlocks(measuring, known, a.editConfig), measure.NewDelayMeter(measuring)
 

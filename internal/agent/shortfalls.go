@@ -37,14 +37,14 @@ func metricOf(c health.Counter) string { return "waymark_" + c.Metric + "_total"
 // Prepare notes the counters of a start, because only growth is warned of.
 func (x *shortfalls) Prepare(p *service.Plan) error {
 	if p.Before == nil {
-		p.OnCommit(x.note)
+		p.OnCommit(x.sampleTotals)
 	}
 	return nil
 }
 
 func (x *shortfalls) Run(ctx context.Context) error {
 	x.tasks.Every(ctx, service.SamplePeriod, func() {
-		x.note()
+		x.sampleTotals()
 		x.logBegin()
 	})
 	return nil
@@ -60,7 +60,7 @@ func (x *shortfalls) totals() []uint64 {
 	return list
 }
 
-func (x *shortfalls) note() {
+func (x *shortfalls) sampleTotals() {
 	now := time.Now()
 	for i, total := range x.totals() {
 		x.recent[i].Add(now, total)

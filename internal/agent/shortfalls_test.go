@@ -44,7 +44,7 @@ func TestShortfallsAreWarnedOf(t *testing.T) {
 		t.Errorf("%d lines, want 1:\n%s", n, h.Log)
 	}
 	for range service.KeptSamples { // a minute without another one
-		x.note()
+		x.sampleTotals()
 	}
 	if ws := x.Warnings(nil); len(ws) != 0 {
 		t.Errorf("warned after the end: %+v", ws)
@@ -59,7 +59,7 @@ func TestImpossibleTimesAreWarnedOf(t *testing.T) {
 	x := newShortfalls(&h.agent.core, func(g *metrics.Gatherer) {
 		g.Add(service.Metric("delay_probes_total", "", "kind"), float64(impossible), "time_impossible")
 	})
-	x.note()
+	x.sampleTotals()
 	for ; impossible < 10; impossible++ {
 		if ws := x.Warnings(nil); len(ws) != 0 {
 			t.Errorf("warned of %d: %+v", impossible, ws)

@@ -117,6 +117,6 @@ func TestCollectorsAreKnown(t *testing.T) {
 	if !only[*names](h).refresh("collector.invalid") {
 		t.Fatal("the new address was not noticed")
 	}
-	h.agent.look()
+	h.agent.requestResolve()
 	agenttest.Eventually(t, "the data plane knows", func() bool { return h.Datapath.Running().Node.Collectors[1].Address == mustAddr("2001:db8::3") })
 }

@@ -90,7 +90,7 @@ func (m *Blocks) Run(ctx context.Context) error {
 		now := m.d.State.Load().Resolved.Node.Measurement
 		if len(now.Flows) == 0 {
 			if some {
-				some = !m.tell(closedBlock{}) // who compares forgets its flows, too
+				some = !m.handOver(closedBlock{}) // who compares forgets its flows, too
 			}
 			m.forget()
 			if !service.Sleep(ctx, idlePeriod) {
@@ -101,7 +101,7 @@ func (m *Blocks) Run(ctx context.Context) error {
 		now, some = now.WithDefaults(), true
 		block, _ := lastClosed(time.Now(), now.Block)
 		if block != read {
-			unknown := m.settle(ctx, block, now)
+			unknown := m.awaitCoverage(ctx, block, now)
 			for _, each := range unread(read, block) {
 				m.read(each, each < block, now, unknown)
 			}
@@ -113,9 +113,9 @@ func (m *Blocks) Run(ctx context.Context) error {
 	}
 }
 
-// settle waits for a closed block, for a quarter of a block at most, until it is known where
-// its packets may have passed uncounted. It returns what is not known then.
-func (m *Blocks) settle(ctx context.Context, block uint64, how model.Measurement) loss.Reasons {
+// awaitCoverage waits, for a quarter of a block at most, until it is known where a closed block's
+// packets may have passed uncounted. It returns what is not known then.
+func (m *Blocks) awaitCoverage(ctx context.Context, block uint64, how model.Measurement) loss.Reasons {
 	last := time.Unix(0, int64(block+1)*int64(how.Block)+int64(how.Guard))
 	pause := min(max(how.Block/16, 5*time.Millisecond), longestPause)
 	end := last.Add(how.Block*3/4 - how.Guard)
@@ -125,7 +125,7 @@ func (m *Blocks) settle(ctx context.Context, block uint64, how model.Measurement
 	return m.known.Await(ctx, last, end, pause)
 }
 
-// longestPause is the longest time between two looks while a block is not settled.
+// longestPause is the longest time between two looks while the coverage of a block is not known.
 const longestPause = 250 * time.Millisecond
 
 // rest waits until the counters of the next block are final. After the block's last packets, it
@@ -197,7 +197,7 @@ func (m *Blocks) read(block uint64, late bool, now model.Measurement, unknown lo
 	m.mu.Lock()
 	sums := m.addSessions(&a, now, last)
 	m.mu.Unlock()
-	if !m.tell(closedBlock{block, late, last, sums, now}) {
+	if !m.handOver(closedBlock{block, late, last, sums, now}) {
 		m.missed.Add(1)
 	}
 	m.mu.Lock()
@@ -220,9 +220,9 @@ func (m *Blocks) read(block uint64, late bool, now model.Measurement, unknown lo
 	}
 }
 
-// tell hands a block to who compares it with other nodes; false: that needs too long, and the
-// block has no result.
-func (m *Blocks) tell(b closedBlock) bool {
+// handOver hands a block over to be compared with other nodes. False: the comparison of an earlier
+// one is not done, and this block has no result.
+func (m *Blocks) handOver(b closedBlock) bool {
 	select {
 	case m.closed <- b:
 		return true

@@ -35,12 +35,12 @@ func (c *Coverage) Prepare(p *service.Plan) error {
 		if !p.Generation.Noticed.IsZero() && from != 0 {
 			from = p.Generation.Noticed.UnixNano()
 		}
-		c.note(p.Next, from)
+		c.recordMissing(p.Next, from)
 	})
 	return nil
 }
 
-func (c *Coverage) note(s *service.State, from int64) {
+func (c *Coverage) recordMissing(s *service.State, from int64) {
 	log, missing := c.d.Datapath.Coverage(), s.Resolved.Missing
 	for _, i := range s.Config.Interfaces {
 		if slices.Contains(missing, i.Name) {

@@ -111,7 +111,7 @@ func (m *DelayMeter) prepareFlows(how model.Measurement) bool {
 	if len(flows) == 0 {
 		m.end()
 		m.begin(nil, nil)
-		m.note(nil)
+		m.recordFailure(nil)
 		return false
 	}
 	same := func(a, b model.MeasuredFlow) bool { return a.Name == b.Name }
@@ -125,7 +125,7 @@ func (m *DelayMeter) prepareFlows(how model.Measurement) bool {
 		m.end()
 		m.by = by
 		err := m.connect()
-		if m.note(err); err != nil {
+		if m.recordFailure(err); err != nil {
 			return false
 		}
 	}
@@ -135,9 +135,9 @@ func (m *DelayMeter) prepareFlows(how model.Measurement) bool {
 	return true
 }
 
-// note notes why there is no prober; nil: there is one, or none is needed. Each cause is logged
-// once until there is another one.
-func (m *DelayMeter) note(err error) {
+// recordFailure records why there is no prober; nil: there is one, or none is needed. It logs a
+// cause once, until there is another one.
+func (m *DelayMeter) recordFailure(err error) {
 	m.mu.Lock()
 	known := sameText(err, m.failed)
 	m.failed = err
@@ -197,7 +197,7 @@ func (m *DelayMeter) connect() error {
 	if m.by.messages {
 		by = query.NewDelayMessages(sourceTo(m.d.Log, m.d.System), m.by.clock)
 	}
-	m.prober, err = query.OpenProber(by, &m.replies, m.heard)
+	m.prober, err = query.OpenProber(by, &m.replies, m.acceptSample)
 	return err
 }
 
@@ -295,8 +295,8 @@ func probeClass(f *model.MeasuredFlow, marking model.Marking) uint8 {
 	return class &^ 3
 }
 
-// heard takes the delay of a test packet and its reply, or that the other node refuses.
-func (m *DelayMeter) heard(s query.Sample) {
+// acceptSample takes the delay of a test packet and its reply, or that the other node refuses.
+func (m *DelayMeter) acceptSample(s query.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s.Ends() {

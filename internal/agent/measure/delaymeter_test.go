@@ -145,7 +145,7 @@ func TestInvalidDelayResponse(t *testing.T) {
 	if n := queries.Load(); n != before {
 		t.Errorf("%d queries after the invalid response", n-before)
 	}
-	meter.heard(query.Sample{RoundTrip: 1}) // of a later measurement
+	meter.acceptSample(query.Sample{RoundTrip: 1}) // of a later measurement
 	if ws := meter.Warnings(nil); len(ws) != 0 || meter.refuses(0, time.Now()) {
 		t.Errorf("it answers: %+v", ws)
 	}
@@ -199,14 +199,14 @@ func TestDelayRefused(t *testing.T) {
 			t.Errorf("%s: the error of before is not forgotten", name)
 		}
 	}
-	meter.heard(query.Sample{RoundTrip: 1}) // of a later measurement
+	meter.acceptSample(query.Sample{RoundTrip: 1}) // of a later measurement
 	if ws := meter.Warnings(nil); len(ws) != 0 || meter.refuses(0, time.Now()) {
 		t.Errorf("it answers: %+v", ws)
 	}
 	here := probed(&how.Flows[0], how)
 	for _, late := range []query.Sample{{Session: 6, Peer: here}, {Session: 7, Peer: netip.AddrPortFrom(here.Addr(), here.Port()+1)}} {
 		late.Refusal = rfc6374.ConnectionMismatch // to a test packet of an earlier configuration
-		if meter.heard(late); meter.refuses(0, time.Now()) {
+		if meter.acceptSample(late); meter.refuses(0, time.Now()) {
 			t.Errorf("%+v is taken for a refusal of what is configured now", late)
 		}
 	}
@@ -303,7 +303,7 @@ func TestNoProber(t *testing.T) {
 func TestImpossibleTimesAreCounted(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	h.delays.heard(query.Sample{RoundTrip: 1, Impossible: true})
+	h.delays.acceptSample(query.Sample{RoundTrip: 1, Impossible: true})
 	if n, ok := h.Series(`waymark_delay_probes_total{kind="time_impossible"}`); !ok || n != 1 {
 		t.Errorf("%v are counted", n)
 	}

@@ -182,10 +182,10 @@ func TestComplaints(t *testing.T) {
 	var c complaints
 	log := slog.New(slog.DiscardHandler)
 	for _, flow := range []string{"b", "a", "c"} {
-		c.note(log, flow, problem.New("no source", "set one"))
+		c.recordProblem(log, flow, problem.New("no source", "set one"))
 	}
-	c.note(log, "c", nil)
-	c.note(log, "d", errors.New("no capability"))
+	c.recordProblem(log, "c", nil)
+	c.recordProblem(log, "d", errors.New("no capability"))
 	ws := c.warnings()
 	if len(ws) != 2 || ws[0].Code != health.ProbesNotInBand || !strings.Contains(ws[0].Text, `"d" are not sent through its segments: no capability`) ||
 		!strings.Contains(ws[1].Text, `2 flows, such as "a", are not sent through their segments: no source`) || ws[1].Cure != "set one" {
@@ -267,7 +267,7 @@ func TestLossMessagesAreJudged(t *testing.T) {
 		r := verdict(tt.block, func(b *closedBlock) {
 			message := rfc6374.Loss{Header: rfc6374.Header{Response: true, Control: tt.code}, Extended: !tt.short, Counters: [4]uint64{3: tt.counter}}
 			q := &asked{block: b, Question: query.Question{Answer: message.Append(nil)}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
-			if final := l.take(q); final != tt.final {
+			if final := l.acceptAnswer(q); final != tt.final {
 				t.Errorf("%s: final %v", tt.name, final)
 			}
 		})
@@ -289,7 +289,7 @@ func TestLossQueriesAreJudged(t *testing.T) {
 		r := verdict(10, func(b *closedBlock) {
 			answer := lossquery.Response{Received: 93, Control: tt.control, Sender: lossquery.Query{Transmitted: lossquery.Count{Extended: true}}}.Append(nil)
 			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
-			if final := l.take(q); final != (tt.control == lossquery.Success) {
+			if final := l.acceptAnswer(q); final != (tt.control == lossquery.Success) {
 				t.Errorf("%v: final %v", tt.control, final)
 			}
 		})
@@ -327,7 +327,7 @@ func TestDirectMeasurementIsUncertain(t *testing.T) {
 	} {
 		r := verdict(tt.block, func(b *closedBlock) {
 			q := &asked{block: b, Question: query.Question{Session: 9, Answer: answer(tt.count, tt.flags)}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
-			if !s.take(q) {
+			if !s.acceptAnswer(q) {
 				t.Error("it is asked again")
 			}
 		})

@@ -79,17 +79,17 @@ func (l *lossQueries) questions(b *closedBlock) []*asked {
 	})
 }
 
-func (l *lossQueries) take(q *asked) (final bool) {
+func (l *lossQueries) acceptAnswer(q *asked) (final bool) {
 	r, err := lossquery.DecodeResponse(q.Answer)
 	switch {
 	case err != nil:
-		l.meter.note(toldMalformed, 1)
+		l.meter.countAnswer(answerMalformed, 1)
 		return false
 	case r.Control != lossquery.Success:
-		l.meter.note(toldRefused, 1)
+		l.meter.countAnswer(answerRefused, 1)
 		return false // it may be too early; the message does not say why
 	}
-	l.meter.note(toldCounters, 1)
+	l.meter.countAnswer(answerCounters, 1)
 	l.meter.add(q.block, q.flows[0], q.points[0], packets(r.Received, q.block.how))
 	return true
 }
@@ -145,19 +145,19 @@ func (l *lossMessages) questions(b *closedBlock) []*asked {
 	})
 }
 
-// take takes a running counter. Its growth since the block before is what was received in
+// acceptAnswer takes a running counter. Its growth since the block before is what was received in
 // this one.
-func (l *lossMessages) take(q *asked) (final bool) {
+func (l *lossMessages) acceptAnswer(q *asked) (final bool) {
 	b := q.block
 	m, err := rfc6374.DecodeLoss(q.Answer)
 	if err != nil {
-		l.meter.note(toldMalformed, 1)
+		l.meter.countAnswer(answerMalformed, 1)
 		return false
 	}
-	said := toldInCode(m.Control)
-	l.meter.note(said, 1)
+	said := answerFromCode(m.Control)
+	l.meter.countAnswer(said, 1)
 	switch {
-	case said == toldNotYet:
+	case said == answerNotYet:
 		return false
 	case m.Control != rfc6374.Success:
 		return true // its counters "MUST NOT be used" (RFC 6374 §4.2.5)

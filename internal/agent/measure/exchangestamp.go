@@ -90,7 +90,7 @@ func (s *stampExchange) tlvs(q *asked) (tlvs []byte) {
 	return tlvs
 }
 
-func (s *stampExchange) take(q *asked) (final bool) {
+func (s *stampExchange) acceptAnswer(q *asked) (final bool) {
 	direct, counters := false, []byte(nil)
 	var count stamp.DirectMeasurement
 	s.meter.takeSelections(q)
@@ -108,10 +108,10 @@ func (s *stampExchange) take(q *asked) (final bool) {
 		return s.takeBlocks(q, counters)
 	}
 	if !direct || q.Session == 0 || q.again {
-		s.meter.note(toldNothing, len(q.flows))
+		s.meter.countAnswer(answerNothing, len(q.flows))
 		return true // the other node does not know our TLV
 	}
-	s.meter.note(toldDirect, len(q.flows))
+	s.meter.countAnswer(answerDirect, len(q.flows))
 	s.takeDirect(q, count)
 	return true
 }
@@ -121,15 +121,15 @@ func (s *stampExchange) takeBlocks(q *asked, value []byte) (final bool) {
 	message, err := blocks.Decode(value)
 	switch {
 	case err != nil:
-		s.meter.note(toldMalformed, len(q.flows))
+		s.meter.countAnswer(answerMalformed, len(q.flows))
 		return false
 	case !isAbout(&message, q):
-		s.meter.note(toldOther, len(q.flows))
+		s.meter.countAnswer(answerOther, len(q.flows))
 		return false
 	}
 	final = true
 	for i := range message.Entries {
-		s.meter.note(toldInState(message.Entries[i].State), 1)
+		s.meter.countAnswer(answerFromState(message.Entries[i].State), 1)
 		switch e := &message.Entries[i]; e.State {
 		case blocks.Answered:
 			s.meter.add(q.block, q.flows[i], q.points[i], answered{Counters: e.Counters, known: true, clock: message.ClockError})

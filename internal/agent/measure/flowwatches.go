@@ -32,10 +32,10 @@ type flowWatches struct {
 
 type watchedFlow struct {
 	model.MeasuredFlow
-	watch  *loss.Watch
-	blind  error    // why no node could be asked about the last block
-	unlike []string // by point: how it selects other packets than this node, as far as it has said
-	latest int64    // block of which that is known
+	watch   *loss.Watch
+	unasked error    // why no node could be asked about the last block
+	unlike  []string // by point: how it selects other packets than this node, as far as it has said
+	latest  int64    // block of which that is known
 }
 
 // mostFlowWarnings is how many flows have a warning and a line in the log of their own,
@@ -57,9 +57,9 @@ func (w *flowWatches) begin(flows []model.MeasuredFlow) {
 	}
 }
 
-// keep forgets the flows that are not measured any more. Those that are new follow with their
-// first block.
-func (w *flowWatches) keep(flows []model.MeasuredFlow) {
+// keepMeasured forgets the flows that are not measured any more. New ones follow with their first
+// block.
+func (w *flowWatches) keepMeasured(flows []model.MeasuredFlow) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.flows) == 0 {
@@ -73,13 +73,13 @@ func (w *flowWatches) keep(flows []model.MeasuredFlow) {
 	maps.DeleteFunc(w.named, func(name string, _ *watchedFlow) bool { return !measured[name] })
 }
 
-// blind notes a block in which no other node could be asked, and why.
-func (w *flowWatches) blind(r loss.Result, why error) {
+// recordUnasked records that no other node could be asked about a block, and why.
+func (w *flowWatches) recordUnasked(r loss.Result, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.flows {
-		f.blind = why
-		w.take(f, &r)
+		f.unasked = why
+		w.compareBlock(f, &r)
 	}
 }
 
@@ -93,8 +93,8 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 	if f == nil {
 		return "", ""
 	}
-	f.blind = unasked
-	c := w.take(f, r)
+	f.unasked = unasked
+	c := w.compareBlock(f, r)
 	w.takeSelections(f, r)
 	switch {
 	case c.NoData:
@@ -110,7 +110,7 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 	return ofLoss, ofDelay
 }
 
-func (w *flowWatches) take(f *watchedFlow, r *loss.Result) loss.Crossings {
+func (w *flowWatches) compareBlock(f *watchedFlow, r *loss.Result) loss.Crossings {
 	before := f.watch.Beyond()
 	block := f.watch.Take(r)
 	if r.Block != w.block {
@@ -224,7 +224,7 @@ func (f *watchedFlow) unmeasuredWarning() health.Warning {
 			ends = append(ends, f.point(loss.PointID(i))+": "+strings.Join(why.Names(), ", "))
 		}
 	}
-	return health.FlowNotMeasured(f.about(s), ends, all.Names(), f.blind)
+	return health.FlowNotMeasured(f.about(s), ends, all.Names(), f.unasked)
 }
 
 // warnings are those of the first flows beyond each threshold, and the number of the rest.

@@ -175,7 +175,7 @@ func TestManyFlowsBeyondThresholds(t *testing.T) {
 	if ws := w.warnings(); len(ws) != 4 {
 		t.Errorf("a flow with another threshold is as before: %+v", ws)
 	}
-	w.blind(loss.Result{Block: 2}, problem.New("port 1206 is taken", "choose another port"))
+	w.recordUnasked(loss.Result{Block: 2}, problem.New("port 1206 is taken", "choose another port"))
 	if ws := w.warnings(); len(ws) != 9 || !strings.HasSuffix(ws[8].Text, "other nodes cannot be asked: port 1206 is taken") || ws[8].Cure != "choose another port" {
 		t.Errorf("%d warnings: %+v", len(ws), ws)
 	}

@@ -18,8 +18,8 @@ import (
 type exchange interface {
 	// questions are those about a block.
 	questions(*closedBlock) []*asked
-	// take takes an answer over. False: it must be asked again.
-	take(*asked) (final bool)
+	// acceptAnswer uses an answer. False: the question must be asked again.
+	acceptAnswer(*asked) (final bool)
 	// names reports whether questions about a block name it, and so may be asked later.
 	names(block uint64) bool
 	close()
@@ -78,11 +78,10 @@ func (m *LossMeter) disconnect() {
 // others have not answered.
 const askAgain = time.Second
 
-// ask asks all points, until all have answered or the next block is near. Questions that
-// were not answered are asked once more with those of the next block, which is as long as
-// other nodes can answer: an agent that begins anew can say what its programs counted
-// meanwhile.
-func (m *LossMeter) ask(ctx context.Context, b closedBlock) {
+// askPoints asks all points, until all have answered or the next block is near. Questions that
+// were not answered are asked once more, with those of the next block: other nodes can answer
+// until then, and an agent that begins anew can say what its programs counted meanwhile.
+func (m *LossMeter) askPoints(ctx context.Context, b closedBlock) {
 	end := time.Unix(0, int64(b.number+2)*int64(b.how.Block)) // one block's time
 	open := m.exchange.questions(&b)
 	if m.apart != nil {
@@ -99,17 +98,17 @@ func (m *LossMeter) ask(ctx context.Context, b closedBlock) {
 	// The other nodes read their counters when this one does, by their own clocks.
 	for len(open) > 0 && service.Sleep(ctx, min(b.how.Guard, b.how.Block/8)) {
 		m.askOnce(ctx, open)
-		open = slices.DeleteFunc(open, func(q *asked) bool { return q.Answer != nil && m.take(q) || q.optional })
+		open = slices.DeleteFunc(open, func(q *asked) bool { return q.Answer != nil && m.acceptAnswer(q) || q.optional })
 	}
 	m.pending = open
 }
 
-// take takes an answer over. False: it must be asked again.
-func (m *LossMeter) take(q *asked) (final bool) {
+// acceptAnswer uses an answer. False: the question must be asked again.
+func (m *LossMeter) acceptAnswer(q *asked) (final bool) {
 	if q.selections {
-		return m.apart.take(q)
+		return m.apart.acceptAnswer(q)
 	}
-	return m.exchange.take(q)
+	return m.exchange.acceptAnswer(q)
 }
 
 // earlier are the open questions about the block before one.
@@ -139,7 +138,7 @@ func (m *LossMeter) askOnce(ctx context.Context, list []*asked) {
 	all.Wait()
 	for _, q := range list {
 		if q.Path != nil && q.isToLast() {
-			m.noPath.note(m.d.Log, q.flows[0].Name, q.client.Failed())
+			m.noPath.recordProblem(m.d.Log, q.flows[0].Name, q.client.Failed())
 		}
 	}
 }
@@ -156,7 +155,7 @@ func (m *LossMeter) way(q *asked, f *model.MeasuredFlow, point int) {
 	}
 	path, err := m.paths.to(f, point)
 	if err != nil && point == len(f.Points)-1 {
-		m.noPath.note(m.d.Log, f.Name, err)
+		m.noPath.recordProblem(m.d.Log, f.Name, err)
 	}
 	q.Path = path // without one, as they are routed
 }

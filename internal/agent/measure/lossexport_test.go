@@ -24,7 +24,7 @@ type lossOutput struct {
 	list []*record.Loss
 }
 
-func (o *lossOutput) take(r record.Record) {
+func (o *lossOutput) addLoss(r record.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l, ok := r.(*record.Loss); ok {
@@ -54,7 +54,7 @@ func TestBlocksAreExported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sinks := []sink.Sink{sink.NewQueued(sink.Each(out.take), sink.Settings{})}
+	sinks := []sink.Sink{sink.NewQueued(sink.Each(out.addLoss), sink.Settings{})}
 	c, err := collect.New(collect.Config{Listen: []collect.Endpoint{listen}, Enterprise: ipfix.EnterpriseExample, Sinks: sinks})
 	if err != nil {
 		t.Fatal(err)

@@ -52,11 +52,11 @@ type LossMeter struct {
 	mu        sync.Mutex
 	last      map[string][]record.Record // by flow, of the last block with a result
 	verdicts  [loss.NumVerdicts]uint64
-	delays    testDelays             // of test packets
-	packets   loss.Totals            // of blocks that were exact
-	named     map[string]flowResults // of flows that have metrics
-	told      [numTold]uint64        // flows about which others were asked
-	assembled loss.Counters          // of all assemblers
+	delays    testDelays              // of test packets
+	packets   loss.Totals             // of blocks that were exact
+	named     map[string]flowResults  // of flows that have metrics
+	answers   [numBlockAnswers]uint64 // flows about which others were asked
+	assembled loss.Counters           // of all assemblers
 }
 
 // testDelays are the delays of flows by test packets.
@@ -74,12 +74,12 @@ func NewLossMeter(d Dependencies, of *Blocks, delays testDelays) *LossMeter {
 		d: d, watches: &flowWatches{d: d}, past: newPastResults(), closed: of.closed, delays: delays,
 		reported: make(map[string]int64), last: make(map[string][]record.Record),
 	}
-	m.pacer = newPacer(m.give)
+	m.pacer = newPacer(m.publishResult)
 	return m
 }
 
-// give passes on the records of a result, and notes for a later agent that this one has.
-func (m *LossMeter) give(r flowResult) {
+// publishResult passes on the records of a result, and notes for a later agent that it was done.
+func (m *LossMeter) publishResult(r flowResult) {
 	m.d.Records.Offer(r.list...)
 	if r.block != 0 {
 		m.d.Datapath.BlockReported(r.flow, r.block)
@@ -94,7 +94,7 @@ func (m *LossMeter) release(length time.Duration) {
 
 // Prepare ends the warnings of flows that are removed: their last block may be long.
 func (m *LossMeter) Prepare(p *service.Plan) error {
-	p.OnCommit(func() { m.watches.keep(p.Next.Resolved.Node.Measurement.Flows) })
+	p.OnCommit(func() { m.watches.keepMeasured(p.Next.Resolved.Node.Measurement.Flows) })
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (m *LossMeter) block(ctx context.Context, b closedBlock) {
 		m.selects(&b, &flows[i], 0, b.counts[flows[i].Name].Selection)
 	}
 	m.paths = newPaths(m.d.System, b.how, all)
-	m.ask(ctx, b)
+	m.askPoints(ctx, b)
 	m.assembler.Advance(time.Now().UnixNano())
 	m.release(b.how.Block)
 	m.countAssembled()
@@ -190,7 +190,7 @@ func (m *LossMeter) begin(b closedBlock) bool {
 			m.logged = text
 			m.d.Log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
 		}
-		m.watches.blind(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block}, err)
+		m.watches.recordUnasked(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block}, err)
 		m.how = model.Measurement{} // tries again after the next block
 		return false
 	}
@@ -359,6 +359,6 @@ func (m *LossMeter) Collect(g *metrics.Gatherer) {
 	for kind, n := range becameOf(&m.packets) {
 		g.Add(descLossPackets, float64(n), kind)
 	}
-	m.collectTold(g)
+	m.collectAnswers(g)
 	m.collectNamed(g)
 }

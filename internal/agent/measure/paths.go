@@ -95,8 +95,8 @@ type complaints struct {
 	causes map[string]error
 }
 
-// note notes what is wrong with a flow; nil: nothing.
-func (c *complaints) note(log *slog.Logger, flow string, err error) {
+// recordProblem records what is wrong with a flow; nil: nothing.
+func (c *complaints) recordProblem(log *slog.Logger, flow string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {

@@ -70,12 +70,12 @@ func (m *LossMeter) takeSelections(q *asked) (final bool) {
 		}
 		message, err := blocks.DecodeSelections(t.Value())
 		if err != nil || message.Block != q.block.number || len(message.Entries) != len(q.flows) {
-			m.note(toldMalformed, len(q.flows))
+			m.countAnswer(answerMalformed, len(q.flows))
 			return false
 		}
 		return m.takeSelected(q, &message)
 	}
-	m.note(toldNoSelection, len(q.flows))
+	m.countAnswer(answerNoSelection, len(q.flows))
 	return true
 }
 
@@ -85,13 +85,13 @@ func (m *LossMeter) takeSelected(q *asked, message *blocks.Selections) (final bo
 		f := q.flows[i]
 		switch {
 		case e.Flow != blocks.KeyOf(f.Name):
-			m.note(toldMalformed, 1)
+			m.countAnswer(answerMalformed, 1)
 			return false
 		case e.Selection.Known():
-			m.note(toldSelection, 1)
+			m.countAnswer(answerSelection, 1)
 			m.selects(q.block, f, q.points[i], e.Selection)
 		case q.selections: // counters say the rest
-			m.note(toldInState(e.State), 1)
+			m.countAnswer(answerFromState(e.State), 1)
 		}
 		final = final && e.State != blocks.NotYet
 	}
@@ -146,4 +146,4 @@ func (s *selectionQuestions) questions(b *closedBlock) (list []*asked) {
 	return list
 }
 
-func (s *selectionQuestions) take(q *asked) (final bool) { return s.meter.takeSelections(q) }
+func (s *selectionQuestions) acceptAnswer(q *asked) (final bool) { return s.meter.takeSelections(q) }

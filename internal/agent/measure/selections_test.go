@@ -119,7 +119,7 @@ func TestSilentPoint(t *testing.T) {
 				selections := blocks.Selections{Length: b.how.Block, Block: b.number, Entries: []blocks.Selected{{Flow: key, State: blocks.Answered, Selection: *tt.selection}}}
 				tlvs, _ = stamp.AppendTLV(tlvs, tt.flags, blocks.SelectionsType, selections.Append(nil))
 			}
-			if !s.take(&asked{block: b, Question: query.Question{Answer: tlvs}, flows: []*model.MeasuredFlow{f}, points: []int{1}}) {
+			if !s.acceptAnswer(&asked{block: b, Question: query.Question{Answer: tlvs}, flows: []*model.MeasuredFlow{f}, points: []int{1}}) {
 				t.Errorf("%s: it is asked again", tt.name)
 			}
 		})

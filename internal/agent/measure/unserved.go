@@ -98,7 +98,7 @@ func (u *UnservedInterfaces) Run(ctx context.Context) error {
 			u.differs(always)
 		}
 		if taps != nil {
-			last = u.look(taps, last)
+			last = u.recordUnserved(taps, last)
 			u.until.Store(last.UnixNano())
 		}
 	}
@@ -127,8 +127,8 @@ type tapSet interface {
 	Follow(noticed time.Time) (left int, err error)
 }
 
-// look notes the packets since the last look, and follows changes of the interfaces.
-func (u *UnservedInterfaces) look(t tapSet, last time.Time) time.Time {
+// recordUnserved records the packets since the last look, and follows changes of the interfaces.
+func (u *UnservedInterfaces) recordUnserved(t tapSet, last time.Time) time.Time {
 	began := time.Now()
 	found, gaps := t.Read(), []coverage.Gap(nil)
 	ended := time.Now() // packets are noted while others are read

@@ -49,14 +49,14 @@ func TestUnservedLooks(t *testing.T) {
 
 	u.Changed()
 	noticed := u.changed.Load()
-	last := u.look(f, time.Now())
+	last := u.recordUnserved(f, time.Now())
 	u.Changed()
-	last = u.look(f, last)
+	last = u.recordUnserved(f, last)
 	f.err, f.left = nil, 3
-	last = u.look(f, last)
-	last = u.look(f, last)
+	last = u.recordUnserved(f, last)
+	last = u.recordUnserved(f, last)
 	u.Changed()
-	last = u.look(f, last)
+	last = u.recordUnserved(f, last)
 	if len(f.follows) != 4 || f.follows[0] != noticed || f.follows[1] != noticed || f.follows[2] != noticed || f.follows[3] <= noticed {
 		t.Errorf("followed %v; noticed at %d", f.follows, noticed)
 	}
@@ -66,14 +66,14 @@ func TestUnservedLooks(t *testing.T) {
 
 	before := last.Add(-time.Millisecond)
 	f.packets = []datapath.Unserved{{Interface: "eth9", Flow: "red", Packets: 1}}
-	u.look(f, last)
+	u.recordUnserved(f, last)
 	if within(last.Add(-time.Hour), before) != 0 || within(f.read, f.read) != loss.UnservedInterface || within(time.Now(), time.Now()) != 0 {
 		t.Error("the gap is not from the last look to the end of the reading")
 	}
 	u.differs(always)
-	u.look(f, time.Now())
+	u.recordUnserved(f, time.Now())
 	f.packets = []datapath.Unserved{{Interface: "eth9", Flow: "red", Packets: 1, Since: time.Unix(0, f.follows[len(f.follows)-1])}}
-	u.look(f, time.Now())
+	u.recordUnserved(f, time.Now())
 	if within(last.Add(-time.Hour), before) != loss.UnservedInterface {
 		t.Error("what came before the first look is not in the gap")
 	}

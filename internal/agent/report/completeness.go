@@ -62,12 +62,12 @@ func NewCompleteness(d Dependencies, to Collectors, losses *Losses, known Gaps) 
 }
 
 func (r *Completeness) Run(ctx context.Context) error {
-	r.d.Tasks.Every(ctx, reportPeriod, r.tell)
+	r.d.Tasks.Every(ctx, reportPeriod, r.sendReport)
 	return nil
 }
 
-// tell makes one report, if this node makes postcards and all were read.
-func (r *Completeness) tell() {
+// sendReport makes one report, if this node makes postcards and all were read.
+func (r *Completeness) sendReport() {
 	s := r.d.State.Load()
 	if s == nil {
 		return

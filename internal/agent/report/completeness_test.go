@@ -40,19 +40,19 @@ func TestReports(t *testing.T) {
 		running.Store(&service.State{Config: &config.Config{}, Resolved: config.Resolved{Node: model.NodeConfig{Namespaces: namespaces}}})
 	}
 	every, sampled, sums := model.Namespace{ID: 1, Export: model.ExportEvery}, model.Namespace{ID: 2, Export: model.ExportSample, Sample: 10}, model.Namespace{ID: 3, Export: model.ExportAggregate}
-	r.tell()
+	r.sendReport()
 	use(sums)
-	r.tell()
+	r.sendReport()
 	if len(out.list) != 0 {
 		t.Fatalf("reports %+v of no postcards", out.list)
 	}
 	use(every, sampled, sums)
-	r.tell()
-	r.tell()
+	r.sendReport()
+	r.sendReport()
 	use(every, sampled, sums) // the same, resolved again
-	r.tell()
+	r.sendReport()
 	plane.unread = true
-	r.tell()
+	r.sendReport()
 	plane.unread = false
 	if len(out.list) != 3 {
 		t.Fatalf("%d reports, want 3", len(out.list))
@@ -64,7 +64,7 @@ func TestReports(t *testing.T) {
 		}
 	}
 	use(every)
-	r.tell()
+	r.sendReport()
 	if last := out.list[3]; !last.Since.Equal(last.Until) || len(last.Namespaces) != 1 {
 		t.Errorf("after a change: %+v", last)
 	}

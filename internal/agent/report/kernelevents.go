@@ -28,31 +28,31 @@ type KernelEvents struct {
 // NewKernelEvents makes a source of records.
 func NewKernelEvents(d Dependencies, r *Records) *KernelEvents {
 	k := &KernelEvents{d: d, Watch: service.NewWatch(), records: r}
-	r.sources = append(r.sources, k.want)
+	r.sources = append(r.sources, k.setWanted)
 	return k
 }
 
-// want starts or stops listening: it is needed while configured and records are wanted.
-func (k *KernelEvents) want(records bool) {
+// setWanted starts or stops listening: it is needed while configured and records are wanted.
+func (k *KernelEvents) setWanted(records bool) {
 	s := k.d.State.Load()
 	k.Set(records && s != nil && s.Config.Node.KernelEvents)
 }
 
 func (k *KernelEvents) Run(ctx context.Context) error {
-	hear := func(ctx context.Context, begun func()) error {
+	listen := func(ctx context.Context, begun func()) error {
 		return k.d.System.WatchKernelEvents(ctx, &k.count, func() {
 			begun()
 			k.d.Log.Info("receiving the events of the kernel's own IOAM")
-		}, k.heard)
+		}, k.recordTrace)
 	}
-	k.Follow(ctx, hear, func(err error) {
+	k.Follow(ctx, listen, func(err error) {
 		k.d.Log.Warn("the events of the kernel's own IOAM are not received", "error", err)
 	})
 	return nil
 }
 
-// heard makes a record of a trace that the kernel's own IOAM has filled.
-func (k *KernelEvents) heard(trace ioam.Trace) {
+// recordTrace makes a record of a trace that the kernel's own IOAM has filled.
+func (k *KernelEvents) recordTrace(trace ioam.Trace) {
 	k.records.read.Add(1)
 	out, err := record.NewKernelTrace(time.Now(), trace, k.records.clock.ofRecords())
 	if err != nil {

@@ -62,8 +62,8 @@ func NewLoopbacks(d Dependencies) *Loopbacks {
 	return &Loopbacks{d: d, waiting: make(chan datapath.Record, copiesWaiting)}
 }
 
-// take takes a header from the data plane. Several goroutines call it at once.
-func (l *Loopbacks) take(r datapath.Record) {
+// enqueue queues a header from the data plane. Several goroutines call it at once.
+func (l *Loopbacks) enqueue(r datapath.Record) {
 	select {
 	case l.waiting <- r:
 	default:

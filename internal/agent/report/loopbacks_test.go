@@ -33,7 +33,7 @@ func TestLoopbackCopies(t *testing.T) {
 	h := newHarness(t, "node: {id: 77}\nnamespaces: [{id: 123, loopback: true}, {id: 9}, {id: 8, loopback: true, incremental: true}]\n")
 	h.Start()
 	l := h.copies
-	l.take(askingPacket(t, "2001:db8:1::2"))
+	l.enqueue(askingPacket(t, "2001:db8:1::2"))
 	var got []byte
 	select {
 	case got = <-h.System.Sent:
@@ -51,7 +51,7 @@ func TestLoopbackCopies(t *testing.T) {
 	}
 	grows, not := askingPacket(t, "2001:db8:1::2"), askingPacket(t, "2001:db8:1::2")
 	grows.Header[7], grows.Header[9], not.Header[7] = 1, 8, 1 // incremental, where packets may grow and where not
-	l.take(grows)
+	l.enqueue(grows)
 	select {
 	case got = <-h.System.Sent:
 	case <-time.After(10 * time.Second):
@@ -65,14 +65,14 @@ func TestLoopbackCopies(t *testing.T) {
 	other.Header[9] = 9 // a namespace without loopback
 	broken.Packet = broken.Packet[:8]
 	for _, r := range []datapath.Record{late, other, broken, not, askingPacket(t, "2001:db8::99"), askingPacket(t, "ff02::1")} {
-		l.take(r)
+		l.enqueue(r)
 	}
 	agenttest.Eventually(t, "all are counted", func() bool {
 		n := h.Status().LoopbackCopies
 		return n["sent"] == 2 && n["late"] == 1 && n["malformed"] == 3 && n["no_source"] == 2 && len(n) == 4
 	})
 	h.System.SetSource(netip.Addr{}, errors.New("no route"))
-	l.take(askingPacket(t, "2001:db8:1::2"))
+	l.enqueue(askingPacket(t, "2001:db8:1::2"))
 	agenttest.Eventually(t, "no route is counted", func() bool { return h.Status().LoopbackCopies["no_source"] == 3 })
 }
 
@@ -80,7 +80,7 @@ func TestLoopbackCopies(t *testing.T) {
 func TestLoopbackCrowd(t *testing.T) {
 	l := NewLoopbacks(Dependencies{})
 	for range copiesWaiting + 5 {
-		l.take(datapath.Record{})
+		l.enqueue(datapath.Record{})
 	}
 	if n := l.results[copyCrowded].Load(); n != 5 || len(l.waiting) != copiesWaiting {
 		t.Errorf("%d crowded, %d wait", n, len(l.waiting))

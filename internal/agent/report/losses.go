@@ -35,13 +35,13 @@ func NewLosses(d Dependencies, sinks *Sinks, flows *Flows, kernel *KernelEvents)
 // Prepare notes what was lost before this agent, because only growth is warned of.
 func (l *Losses) Prepare(p *service.Plan) error {
 	if p.Before == nil {
-		p.OnCommit(l.note)
+		p.OnCommit(l.sampleLosses)
 	}
 	return nil
 }
 
 func (l *Losses) Run(ctx context.Context) error {
-	l.d.Tasks.Every(ctx, service.SamplePeriod, l.note)
+	l.d.Tasks.Every(ctx, service.SamplePeriod, l.sampleLosses)
 	return nil
 }
 
@@ -55,11 +55,11 @@ func (l *Losses) total() (lost, suppressed uint64, err error) {
 	return lost + l.kernel.count.Lost(), suppressed + l.flows.suppressed.Load(), err
 }
 
-func (l *Losses) note() {
+func (l *Losses) sampleLosses() {
 	if lost, suppressed, err := l.total(); err == nil {
 		l.lost.Add(time.Now(), lost)
 		l.suppressed.Add(time.Now(), suppressed)
-		l.times.note(time.Now(), lost+suppressed)
+		l.times.noteTotal(time.Now(), lost+suppressed)
 	}
 }
 
@@ -68,7 +68,7 @@ func (l *Losses) facts() sink.Facts {
 	f := sink.Facts{Node: l.d.NodeName}
 	if lost, suppressed, err := l.total(); err == nil {
 		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+l.flows.more.Load()
-		f.FirstLoss, f.LastLoss = l.times.note(time.Now(), lost+suppressed)
+		f.FirstLoss, f.LastLoss = l.times.noteTotal(time.Now(), lost+suppressed)
 	}
 	if s := l.d.State.Load(); s != nil {
 		for _, i := range s.Resolved.Node.Interfaces {
@@ -104,9 +104,9 @@ type lossTimes struct {
 	first, last time.Time
 }
 
-// note takes the number of losses and returns both times, which are zero while there
-// are none.
-func (l *lossTimes) note(now time.Time, total uint64) (first, last time.Time) {
+// noteTotal takes the number of losses, and returns the times of the first and the last one. Both
+// are zero while there are none.
+func (l *lossTimes) noteTotal(now time.Time, total uint64) (first, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if total > l.total {

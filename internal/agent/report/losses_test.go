@@ -23,7 +23,7 @@ func TestLossTimes(t *testing.T) {
 		{at(4), 2, at(1), at(3)}, // an interface is no longer served
 		{at(5), 3, at(1), at(5)},
 	} {
-		if first, last := l.note(tt.now, tt.total); !first.Equal(tt.first) || !last.Equal(tt.last) {
+		if first, last := l.noteTotal(tt.now, tt.total); !first.Equal(tt.first) || !last.Equal(tt.last) {
 			t.Errorf("at %v: %v to %v, want %v to %v", tt.now, first, last, tt.first, tt.last)
 		}
 	}

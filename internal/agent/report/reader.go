@@ -46,7 +46,7 @@ func (r *Reader) Close(removing bool) {
 // samples are the handlers of what the data plane writes. Several goroutines call them
 // at once.
 func (r *Reader) samples() datapath.Samples {
-	return datapath.Samples{Record: r.traces, Postcards: r.postcards, Flow: r.flow, Loopback: r.copies.take}
+	return datapath.Samples{Record: r.traces, Postcards: r.postcards, Flow: r.flow, Loopback: r.copies.enqueue}
 }
 
 // traces turns one record of the data plane into one record for each trace in it.
@@ -88,7 +88,7 @@ func (r *Reader) traces(raw datapath.Record) {
 		out.Node, out.Interface, out.IfIndex = r.d.NodeName, interfaceName(s, raw.Interface), raw.Interface
 		if out.Copy = raw.Outcome == model.OutcomeLoopbackReceived; !out.Copy {
 			out.MeasurePathDelay(raw.Time)
-			r.shared.note(&out)
+			r.shared.checkTrace(&out)
 		}
 		x.Offer(&out)
 	}

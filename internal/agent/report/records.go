@@ -58,17 +58,17 @@ func (x *Records) Offer(records ...record.Record) {
 // Prepare requests records before the next configuration is in force, so that its sinks
 // miss none.
 func (x *Records) Prepare(p *service.Plan) error {
-	p.OnAbandon(x.ask)
-	p.OnCommit(x.ask)
+	p.OnAbandon(x.updateWanted)
+	p.OnCommit(x.updateWanted)
 	if len(p.Next.Config.Sinks) == 0 {
 		return nil
 	}
 	return x.d.Datapath.SetRecordsWanted(true)
 }
 
-// ask turns the data plane's records and other sources on while a sink or an observer
+// updateWanted turns the data plane's records and other sources on while a sink or an observer
 // wants them, else off.
-func (x *Records) ask() {
+func (x *Records) updateWanted() {
 	x.asking.Lock()
 	defer x.asking.Unlock()
 	if x.ended {
@@ -146,8 +146,8 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 		return service.Refusef("%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers", maxObservers)
 	}
 	o := x.stream.Observe(filter, x.sinks.environment.Room)
-	x.ask()
-	defer x.ask()
+	x.updateWanted()
+	defer x.updateWanted()
 	defer o.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)

@@ -52,8 +52,8 @@ func nameOf(d ioam.NodeData) (nodeName, bool) {
 	return nodeName{uint64(id), true}, ok && id != ioam.NodeIDWideUnavailable
 }
 
-// note looks at the nodes of a trace. Copies pass nodes twice: there and back.
-func (x *SharedIDs) note(t *record.Trace) {
+// checkTrace looks for nodes of a trace with the same ID. Copies pass nodes twice: there and back.
+func (x *SharedIDs) checkTrace(t *record.Trace) {
 	if t.Copy || t.Loopback {
 		return
 	}

@@ -25,7 +25,7 @@ func TestSharedNodeIDs(t *testing.T) {
 	trace := func(nodes ...ioam.NodeData) *record.Trace { return &record.Trace{TraceType: 0x800000, Raw: nodes} }
 	repeat := func(n int, t *record.Trace) {
 		for range n {
-			x.note(t)
+			x.checkTrace(t)
 		}
 	}
 	unknown := uint32(ioam.NodeIDUnavailable)

@@ -10,9 +10,9 @@ import (
 // Changing is since when interfaces are changing: a change was noticed, or is made here, that is
 // not in force yet. Packets may have come uncounted since.
 type Changing struct {
-	noticed  atomic.Int64 // ns of UTC, of the first one that is not being put in force; 0: there is none
-	underway atomic.Int64 // likewise, of those that are
-	heard    int64        // the first of these that was noticed, under the lock of changes
+	noticed       atomic.Int64 // ns of UTC, of the first one that is not being put in force; 0: there is none
+	underway      atomic.Int64 // likewise, of those that are
+	firstUnderway int64        // the first of these that was noticed, under the lock of changes
 }
 
 // Noticed notes a change that is not in force yet.
@@ -23,8 +23,8 @@ func (c *Changing) Noticed() { c.noticed.CompareAndSwap(0, time.Now().UnixNano()
 func (c *Changing) Begin(own bool) (since time.Time) {
 	if at := c.noticed.Load(); at != 0 {
 		c.underway.CompareAndSwap(0, at) // before it is taken from noticed, for those who ask
-		if c.heard == 0 {
-			c.heard = at
+		if c.firstUnderway == 0 {
+			c.firstUnderway = at
 		}
 		c.noticed.CompareAndSwap(at, 0)
 	}
@@ -36,11 +36,11 @@ func (c *Changing) Begin(own bool) (since time.Time) {
 
 // End ends what began: it is in force, or what was noticed is still to be.
 func (c *Changing) End(inForce bool) {
-	if c.heard != 0 && !inForce {
-		c.noticed.Store(c.heard)
+	if c.firstUnderway != 0 && !inForce {
+		c.noticed.Store(c.firstUnderway)
 	}
 	c.underway.Store(0)
-	c.heard = 0
+	c.firstUnderway = 0
 }
 
 // Since is when the first change was noticed that is not in force; zero: there is none.

@@ -82,12 +82,12 @@ func (e *Errors) Run(ctx context.Context) error {
 	noting.Go(func() { e.d.Tasks.Every(ctx, service.SamplePeriod, e.noteLost) })
 	defer noting.Wait()
 	service.Hear(ctx, e.d.Log, "errors about tunnelled packets are not relayed", &e.fault, func(listening func()) error {
-		return e.d.System.WatchTunnelErrors(ctx, &e.lost, listening, e.heard)
+		return e.d.System.WatchTunnelErrors(ctx, &e.lost, listening, e.handleError)
 	})
 	return nil
 }
 
-func (e *Errors) heard(m icmpv6.Message, send func(packet []byte) error) {
+func (e *Errors) handleError(m icmpv6.Message, send func(packet []byte) error) {
 	s := e.d.State.Load()
 	if len(tunnels(s)) == 0 {
 		return

@@ -79,12 +79,12 @@ func (p *PathMTUs) Run(ctx context.Context) error {
 	following.Go(func() { p.follow(ctx) })
 	defer following.Wait()
 	service.Hear(ctx, p.d.Log, "the path MTU of tunnels is not watched", &p.fault, func(listening func()) error {
-		return p.d.System.WatchTooBig(ctx, &p.lost, listening, p.heard)
+		return p.d.System.WatchTooBig(ctx, &p.lost, listening, p.handleTooBig)
 	})
 	return nil
 }
 
-func (p *PathMTUs) heard(message []byte) {
+func (p *PathMTUs) handleTooBig(message []byte) {
 	if p.table.Hear(message, tunnels(p.d.State.Load()), time.Now()) != pathmtu.Lowered {
 		return
 	}

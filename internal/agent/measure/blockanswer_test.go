@@ -32,25 +32,25 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*blocks.Message)
-		want   told
+		want   blockAnswer
 		final  bool
 	}{
-		{"counters", func(*blocks.Message) {}, toldCounters, true},
-		{"another block", func(m *blocks.Message) { m.Block++ }, toldOther, false},
-		{"blocks of another length", func(m *blocks.Message) { m.Length *= 2 }, toldOther, false},
-		{"another flow", func(m *blocks.Message) { m.Entries[0].Flow++ }, toldOther, false},
-		{"more flows", func(m *blocks.Message) { m.Entries = append(m.Entries, m.Entries[0]) }, toldOther, false},
-		{"no flow", func(m *blocks.Message) { m.Entries = nil }, toldOther, false},
-		{"not yet", func(m *blocks.Message) { m.Entries[0].State = blocks.NotYet }, toldNotYet, false},
-		{"gone", func(m *blocks.Message) { m.Entries[0].State = blocks.Gone }, toldGone, true},
-		{"unknown flow", func(m *blocks.Message) { m.Entries[0].State = blocks.UnknownFlow }, toldUnknownFlow, true},
-		{"other length", func(m *blocks.Message) { m.Entries[0].State = blocks.OtherLength }, toldOtherLength, true},
-		{"left as it was", func(m *blocks.Message) { m.Entries[0].State = blocks.Unanswered }, toldNothing, true},
-		{"no such state", func(m *blocks.Message) { m.Entries[0].State = 99 }, toldMalformed, true},
-		{"no message", nil, toldMalformed, false},
-		{"a TLV that is not known there", nil, toldNothing, true},
+		{"counters", func(*blocks.Message) {}, answerCounters, true},
+		{"another block", func(m *blocks.Message) { m.Block++ }, answerOther, false},
+		{"blocks of another length", func(m *blocks.Message) { m.Length *= 2 }, answerOther, false},
+		{"another flow", func(m *blocks.Message) { m.Entries[0].Flow++ }, answerOther, false},
+		{"more flows", func(m *blocks.Message) { m.Entries = append(m.Entries, m.Entries[0]) }, answerOther, false},
+		{"no flow", func(m *blocks.Message) { m.Entries = nil }, answerOther, false},
+		{"not yet", func(m *blocks.Message) { m.Entries[0].State = blocks.NotYet }, answerNotYet, false},
+		{"gone", func(m *blocks.Message) { m.Entries[0].State = blocks.Gone }, answerGone, true},
+		{"unknown flow", func(m *blocks.Message) { m.Entries[0].State = blocks.UnknownFlow }, answerUnknownFlow, true},
+		{"other length", func(m *blocks.Message) { m.Entries[0].State = blocks.OtherLength }, answerOtherLength, true},
+		{"left as it was", func(m *blocks.Message) { m.Entries[0].State = blocks.Unanswered }, answerNothing, true},
+		{"no such state", func(m *blocks.Message) { m.Entries[0].State = 99 }, answerMalformed, true},
+		{"no message", nil, answerMalformed, false},
+		{"a TLV that is not known there", nil, answerNothing, true},
 	} {
-		m.told = [numTold]uint64{}
+		m.answers = [numBlockAnswers]uint64{}
 		r := verdict(10, func(b *closedBlock) {
 			value, flags := make([]byte, 28), stamp.Flags(0)
 			switch {
@@ -58,7 +58,7 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 				message := good(b)
 				tt.change(&message)
 				value = message.Append(nil)
-			case tt.want == toldNothing:
+			case tt.want == answerNothing:
 				flags = stamp.FlagUnrecognized
 			}
 			answer, err := stamp.AppendTLV(nil, flags, blocks.Type, value)
@@ -66,24 +66,24 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
-			if final := s.take(q); final != tt.final {
+			if final := s.acceptAnswer(q); final != tt.final {
 				t.Errorf("%s: final %v", tt.name, final)
 			}
 		})
-		want := [numTold]uint64{}
-		want[tt.want], want[toldNoSelection] = 1, 1 // the answer has no TLV of selections
-		if m.told != want {
-			t.Errorf("%s: counted %v, want %v", tt.name, m.told, want)
+		want := [numBlockAnswers]uint64{}
+		want[tt.want], want[answerNoSelection] = 1, 1 // the answer has no TLV of selections
+		if m.answers != want {
+			t.Errorf("%s: counted %v, want %v", tt.name, m.answers, want)
 		}
-		if exact := r.Whole.Verdict == loss.Measured; exact != (tt.want == toldCounters) {
+		if exact := r.Whole.Verdict == loss.Measured; exact != (tt.want == answerCounters) {
 			t.Errorf("%s: %v", tt.name, r.Whole.Verdict)
 		}
 	}
-	for code, want := range map[rfc6374.ControlCode]told{
-		rfc6374.Success: toldCounters, rfc6374.Initializing: toldNotYet, rfc6374.TemporarilyUnavailable: toldNotYet, rfc6374.ResourceUnavailable: toldGone,
-		rfc6374.ConnectionMismatch: toldUnknownFlow, rfc6374.DataReset: toldRefused, rfc6374.UnsupportedVersion: toldRefused,
+	for code, want := range map[rfc6374.ControlCode]blockAnswer{
+		rfc6374.Success: answerCounters, rfc6374.Initializing: answerNotYet, rfc6374.TemporarilyUnavailable: answerNotYet, rfc6374.ResourceUnavailable: answerGone,
+		rfc6374.ConnectionMismatch: answerUnknownFlow, rfc6374.DataReset: answerRefused, rfc6374.UnsupportedVersion: answerRefused,
 	} {
-		if got := toldInCode(code); got != want {
+		if got := answerFromCode(code); got != want {
 			t.Errorf("control code %#x: %v, want %v", code, got, want)
 		}
 	}

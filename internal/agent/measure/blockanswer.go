@@ -12,65 +12,65 @@ import (
 	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
-// told is what another node says about a flow's block, in whatever protocol.
-type told int
+// blockAnswer is what another node says about a flow's block, in whatever protocol.
+type blockAnswer int
 
 const (
-	toldCounters    told = iota
-	toldDirect           // a counter of Direct Measurement alone: the node does not know our TLV
-	toldNotYet           // the block is not closed there, or its counters are not read yet
-	toldGone             // the counters are no longer there
-	toldUnknownFlow      // the flow, or its session, is not known there
-	toldOtherLength      // blocks have another length there
-	toldRefused          // an error, or that its counters are not exact
-	toldNothing          // neither counters nor a reason
-	toldOther            // about another block or other flows than was asked
-	toldMalformed
-	toldSelection   // which packets it selects
-	toldNoSelection // an answer that does not say which packets it selects
+	answerCounters    blockAnswer = iota
+	answerDirect                  // a counter of Direct Measurement alone: the node does not know our TLV
+	answerNotYet                  // the block is not closed there, or its counters are not read yet
+	answerGone                    // the counters are no longer there
+	answerUnknownFlow             // the flow, or its session, is not known there
+	answerOtherLength             // blocks have another length there
+	answerRefused                 // an error, or that its counters are not exact
+	answerNothing                 // neither counters nor a reason
+	answerOther                   // about another block or other flows than was asked
+	answerMalformed
+	answerSelection   // which packets it selects
+	answerNoSelection // an answer that does not say which packets it selects
 
-	numTold = iota
+	numBlockAnswers = iota
 )
 
 // String is the name in metrics.
-func (t told) String() string {
-	return [numTold]string{"answered", "direct", "not_yet", "gone", "unknown_flow", "other_length", "refused", "nothing", "other_block", "malformed", "selection", "no_selection"}[t]
+func (t blockAnswer) String() string {
+	return [numBlockAnswers]string{"answered", "direct", "not_yet", "gone", "unknown_flow", "other_length", "refused", "nothing", "other_block", "malformed", "selection", "no_selection"}[t]
 }
 
-// toldBy are the states of our own TLV.
-var toldBy = map[blocks.State]told{
-	blocks.Unanswered: toldNothing, blocks.Answered: toldCounters, blocks.NotYet: toldNotYet, blocks.Gone: toldGone,
-	blocks.UnknownFlow: toldUnknownFlow, blocks.OtherLength: toldOtherLength,
+// answerByState has the states of our own TLV.
+var answerByState = map[blocks.State]blockAnswer{
+	blocks.Unanswered: answerNothing, blocks.Answered: answerCounters, blocks.NotYet: answerNotYet, blocks.Gone: answerGone,
+	blocks.UnknownFlow: answerUnknownFlow, blocks.OtherLength: answerOtherLength,
 }
 
-// toldInState is what a state says; nodes may send any number.
-func toldInState(s blocks.State) told {
-	if t, ok := toldBy[s]; ok {
+// answerFromState is what a state says; nodes may send any number.
+func answerFromState(s blocks.State) blockAnswer {
+	if t, ok := answerByState[s]; ok {
 		return t
 	}
-	return toldMalformed
+	return answerMalformed
 }
 
-// toldInCode is what a control code of RFC 6374 says.
-func toldInCode(c rfc6374.ControlCode) told {
+// answerFromCode is what a control code of RFC 6374 says.
+func answerFromCode(c rfc6374.ControlCode) blockAnswer {
 	switch c {
 	case rfc6374.Success:
-		return toldCounters
+		return answerCounters
 	case rfc6374.TemporarilyUnavailable, rfc6374.Initializing:
-		return toldNotYet
+		return answerNotYet
 	case rfc6374.ConnectionMismatch:
-		return toldUnknownFlow
+		return answerUnknownFlow
 	case rfc6374.ResourceUnavailable:
-		return toldGone
+		return answerGone
 	}
-	return toldRefused
+	return answerRefused
 }
 
-// note counts what was said about so many flows.
-func (m *LossMeter) note(t told, flows int) {
+// countAnswer counts an answer about so many flows.
+func (m *LossMeter) countAnswer(t blockAnswer, flows int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told[t] += uint64(flows)
+	m.answers[t] += uint64(flows)
 }
 
 // countAssembled notes the counters of all assemblers until now.
@@ -103,11 +103,11 @@ func collectAsked(g *metrics.Gatherer, to string, c *query.Counters) {
 	}
 }
 
-// collectTold adds what became of questions and answers. The caller holds m.mu.
-func (m *LossMeter) collectTold(g *metrics.Gatherer) {
+// collectAnswers adds what became of questions and answers. The caller holds m.mu.
+func (m *LossMeter) collectAnswers(g *metrics.Gatherer) {
 	collectAsked(g, "questions", &m.replies)
-	for t, n := range m.told {
-		g.Add(descBlockAnswers, float64(n), told(t).String())
+	for t, n := range m.answers {
+		g.Add(descBlockAnswers, float64(n), blockAnswer(t).String())
 	}
 	for f, n := range m.assembled.Readings {
 		g.Add(descReadings, float64(n), loss.Fate(f).String())
@@ -121,6 +121,6 @@ func (m *LossMeter) Report(_ *service.State, out *api.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out.Measurement.QuestionReplies, out.Measurement.QuestionsUnsent = service.CountsByName[query.Outcome](replies[:]), service.CountsByName[query.Cause](unsent[:])
-	out.Measurement.BlockAnswers = service.CountsByName[told](m.told[:])
+	out.Measurement.BlockAnswers = service.CountsByName[blockAnswer](m.answers[:])
 	out.Measurement.Readings = service.CountsByName[loss.Fate](m.assembled.Readings[:])
 }
