@@ -37,18 +37,18 @@ type flowKey struct {
 
 // comparedFlow is a flow whose points are compared.
 type comparedFlow struct {
-	key    flowKey
-	id     loss.FlowID // of the assembler
-	number loss.FlowID
-	source netip.Addr
-	sids   []netip.Addr
-	guard  uint64
-	watch  *loss.Watch // nil without thresholds
-	latest int64       // block of which it is known how the points differ in what they select
-	unlike []uint64    // by point, a hash of how it selects other packets than the first one; nil: none does
-	size   int
-	heard  time.Time
-	place  *list.Element
+	key       flowKey
+	id        loss.FlowID // of the assembler
+	number    loss.FlowID
+	source    netip.Addr
+	sids      []netip.Addr
+	guard     uint64
+	watch     *loss.Watch // nil without thresholds
+	latest    int64       // block of which it is known how the points differ in what they select
+	unlike    []uint64    // by point, a hash of how it selects other packets than the first one; nil: none does
+	size      int
+	lastHeard time.Time
+	place     *list.Element
 }
 
 // comparison counts what happened before the assembler counts.
@@ -104,7 +104,7 @@ func (b *blocks) add(r *record.Block, now time.Time) {
 			return
 		}
 	}
-	f.heard = now
+	f.lastHeard = now
 	b.order.MoveToBack(f.place)
 	reading := r.Reading()
 	reading.Flow = f.id
@@ -167,7 +167,7 @@ func (b *blocks) expire(now time.Time) {
 	for e := b.order.Front(); e != nil; {
 		f := e.Value.(*comparedFlow)
 		e = e.Next()
-		if now.Sub(f.heard) > b.wait+idleBlocks*time.Duration(f.key.length) {
+		if now.Sub(f.lastHeard) > b.wait+idleBlocks*time.Duration(f.key.length) {
 			b.remove(f, silent)
 			b.counters.ended++
 		}

@@ -105,15 +105,15 @@ func (d *datagrams) serve(context.Context) error {
 			return fmt.Errorf("%v: %w", d.endpoint, err)
 		case err != nil:
 			// Such as an ICMP error about an address that was never an exporter's.
-			d.receiving.note("%v: %v", d.endpoint, err)
+			d.receiving.reportToOperator("%v: %v", d.endpoint, err)
 			time.Sleep(d.receiving.config.flushInterval)
 			continue
 		}
-		d.take(from, buffer[:n])
+		d.receiveDatagram(from, buffer[:n])
 	}
 }
 
-func (d *datagrams) take(from netip.AddrPort, octets []byte) {
+func (d *datagrams) receiveDatagram(from netip.AddrPort, octets []byte) {
 	from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 	key := ipfix.SessionKey{Transport: ipfix.UDP, Exporter: from, Collector: d.endpoint.Address}
 	session, err := d.receiving.decoder.Open(key, time.Now())

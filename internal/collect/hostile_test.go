@@ -111,7 +111,7 @@ func TestFloods(t *testing.T) {
 		{"sessions", func(t *testing.T, c *Collector, n int) {
 			d, message := &datagrams{receiving: c.receiving}, newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)[0])
 			for i := range n {
-				d.take(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 4739), message)
+				d.receiveDatagram(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 4739), message)
 				c.join(<-c.arrivals, c.arrivals)
 			}
 		}, func(t *testing.T, c *Collector) {

@@ -38,9 +38,9 @@ func NewRoom() *sink.Room {
 
 // output is the last stage: the sinks, each with a queue and a goroutine of its own.
 type output struct {
-	sinks []sink.Sink
-	note  func(string)
-	full  []bool // by sink, it had no room in time; only the joining stage uses it
+	sinks            []sink.Sink
+	reportToOperator func(string)
+	full             []bool // by sink, it had no room in time; only the joining stage uses it
 
 	stop func()
 	done sync.WaitGroup
@@ -67,7 +67,7 @@ func (o *output) end() error {
 		case stats.Error != "":
 			errs = append(errs, fmt.Errorf("write records: %s; %d were lost", stats.Error, stats.Missed()))
 		default:
-			o.note(fmt.Sprintf("%s: %d records were lost in all", s.Name(), stats.Missed()))
+			o.reportToOperator(fmt.Sprintf("%s: %d records were lost in all", s.Name(), stats.Missed()))
 		}
 	}
 	return errors.Join(errs...)
@@ -94,8 +94,8 @@ func (o *output) watch(ctx context.Context, s sink.Sink) {
 	defer each.Stop()
 	var w reported
 	for {
-		if text := w.look(s.Stats(), time.Now()); text != "" {
-			o.note(s.Name() + ": " + text)
+		if text := w.describeChange(s.Stats(), time.Now()); text != "" {
+			o.reportToOperator(s.Name() + ": " + text)
 		}
 		select {
 		case <-each.C:
@@ -112,8 +112,8 @@ type reported struct {
 	next   time.Time // not before, the next message about losses
 }
 
-// look is what has changed, as a text; "": nothing.
-func (w *reported) look(s sink.Stats, now time.Time) string {
+// describeChange is what has changed, as a text; "": nothing.
+func (w *reported) describeChange(s sink.Stats, now time.Time) string {
 	before, lost := *w, s.Missed()-w.missed
 	w.fault = s.Error
 	switch {

@@ -51,9 +51,8 @@ type notes struct {
 // noteSpan is the time between two notes about senders; the rest is only counted.
 const noteSpan = time.Second
 
-// note reports to the operator what a sender did, unless it wrote such a note within
-// noteSpan.
-func (c *receiving) note(format string, args ...any) {
+// reportToOperator writes a note about what a sender did, unless it wrote one within noteSpan.
+func (c *receiving) reportToOperator(format string, args ...any) {
 	c.notes.mu.Lock()
 	defer c.notes.mu.Unlock()
 	if now := time.Now(); !now.Before(c.notes.next) {

@@ -57,7 +57,7 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	}
 	check := checking{enterprise: c.config.Enterprise}
 	d := r.Read(data, check.beyond)
-	if check.note(d.Fault(from.at)); check.fault != record.NoFault {
+	if check.recordFault(d.Fault(from.at)); check.fault != record.NoFault {
 		c.stats.Faults[check.fault]++
 		c.verdicts.base.TroubleOf(from.feed)
 		return
@@ -105,7 +105,7 @@ type checking struct {
 	fault      record.Fault // the first
 }
 
-func (c *checking) note(f record.Fault) {
+func (c *checking) recordFault(f record.Fault) {
 	if c.fault == record.NoFault {
 		c.fault = f
 	}
@@ -123,9 +123,9 @@ func (c *checking) beyond(v ipfix.Value) {
 	switch {
 	case v.Field.Enterprise == ipfix.EnterpriseIANA && v.Field.ID == elementFlowEndReason:
 	case v.Field.Enterprise == c.enterprise && v.Field.ID == elementNodeRole:
-		c.note(record.FaultRole)
+		c.recordFault(record.FaultRole)
 	default:
-		c.note(record.FaultValue)
+		c.recordFault(record.FaultValue)
 	}
 }
 

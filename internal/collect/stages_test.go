@@ -61,34 +61,34 @@ func (w *troubled) sequences() (list []uint32) {
 	return list
 }
 
-// heard are the messages for the operator.
-type heard struct {
+// operatorNotes are the messages for the operator.
+type operatorNotes struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (s *heard) note(text string) {
+func (s *operatorNotes) addNote(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, text)
 }
 
-func (s *heard) has(text string) bool {
+func (s *operatorNotes) has(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.list, func(each string) bool { return strings.Contains(each, text) })
 }
 
 // beginTroubled runs a collector with a sink of w, and feeds it packets.
-func beginTroubled(t *testing.T, w *troubled) (c *Collector, notes *heard, cancel func(), done <-chan error, feed func(count int)) {
+func beginTroubled(t *testing.T, w *troubled) (c *Collector, notes *operatorNotes, cancel func(), done <-chan error, feed func(count int)) {
 	t.Helper()
 	e, err := ParseEndpoint("tcp://[::1]:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes = &heard{}
+	notes = &operatorNotes{}
 	out := sink.NewQueued(w, sink.Settings{Name: "out", Retry: true})
-	c, cancel, done = begin(t, Config{Listen: []Endpoint{e}, Sinks: []sink.Sink{out}, Enterprise: enterprise, Note: notes.note})
+	c, cancel, done = begin(t, Config{Listen: []Endpoint{e}, Sinks: []sink.Sink{out}, Enterprise: enterprise, Note: notes.addNote})
 	conn, x, next := dial(t, c.Endpoints()[0]), newExporter(t, ipfix.TCP, 1), uint64(0)
 	return c, notes, cancel, done, func(count int) {
 		for last := next + uint64(count); next < last; {

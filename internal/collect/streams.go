@@ -101,7 +101,7 @@ func (l *streams) serve(ctx context.Context) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("%v: %w", l.endpoint, err)
 		case err != nil: // for example, no more file descriptors
-			c.note("%v: %v", l.endpoint, err)
+			c.reportToOperator("%v: %v", l.endpoint, err)
 			time.Sleep(c.config.flushInterval)
 			continue
 		}
@@ -134,7 +134,7 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 		if err := secured.HandshakeContext(ctx); err != nil {
 			if ctx.Err() == nil {
 				c.count(func(r *Received) { r.HandshakesFailed++ })
-				c.note("%v: no session with %v: %v", l.endpoint, exporter, handshakeFault(err))
+				c.reportToOperator("%v: no session with %v: %v", l.endpoint, exporter, handshakeFault(err))
 				refuse(raw)
 			}
 			return

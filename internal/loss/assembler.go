@@ -156,7 +156,7 @@ func (a *Assembler) add(r Reading, now int64) Fate {
 	if fate != Taken {
 		return fate
 	}
-	return of.at(r.Block).take(r, point, len(of.Points))
+	return of.at(r.Block).addReading(r, point, len(of.Points))
 }
 
 // find finds the flow and the index of a point of which something is said about a block.
@@ -195,8 +195,8 @@ func (a *Assembler) Select(flow FlowID, id PointID, block int64, s Selection, no
 
 func (f *assembly) at(block int64) *slot { return &f.ring[block%int64(len(f.ring))] }
 
-// take takes the reading of one of the points.
-func (s *slot) take(r Reading, point, points int) Fate {
+// addReading adds the reading of one of the points.
+func (s *slot) addReading(r Reading, point, points int) Fate {
 	at := s.report(point, points)
 	switch {
 	case !at.Present:

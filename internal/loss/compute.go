@@ -229,7 +229,7 @@ func (f *Flow) segment(w way, from, to int) Segment {
 	default:
 		s.Verdict = Measured
 	}
-	s.settle()
+	s.deriveLosses()
 	if a.Reading.Timed && b.Reading.Timed {
 		sent, came := Marked{a.Reading.Packets, a.Reading.TimeSum}, Marked{b.Reading.Packets, b.Reading.TimeSum}
 		s.Mean, s.MeanRange = f.Timing.meanDelay(sent, came), f.Timing.meanRange(sent, came)
@@ -238,8 +238,8 @@ func (f *Flow) segment(w way, from, to int) Segment {
 	return s
 }
 
-// settle sets what follows from the verdict and the counters.
-func (s *Segment) settle() {
+// deriveLosses sets what follows from the verdict and the counters.
+func (s *Segment) deriveLosses() {
 	if !s.Verdict.Exact() && s.Verdict != Duplicated {
 		return
 	}

@@ -278,7 +278,7 @@ func (d *decoder) segment(s *Segment) {
 	}
 	d.tally(&s.Packets, has&hasSent != 0, has&hasReceived != 0)
 	d.tally(&s.Octets, has&hasSentOctets != 0, has&hasReceivedOctets != 0)
-	s.settle()
+	s.deriveLosses()
 	if s.Verdict == Duplicated {
 		s.Packets.Duplicated.Value, s.Packets.LostMin.Value = d.unsigned(), d.unsigned()
 	}

@@ -119,7 +119,7 @@ func (s *Segment) boundBy(w way) {
 		}
 	}
 	s.Verdict = Duplicated
-	s.settle()
+	s.deriveLosses()
 	s.Packets.Duplicated, s.Packets.LostMin = Number{most.packets - sent, true}, Number{sent - least.packets, true}
 	s.Mean, s.MeanRange = Sample{}, Range{}
 	if most.assumed || least.assumed {

@@ -43,7 +43,7 @@ func (r *Result) Slowness() (most Slowness, ok bool) {
 	if d := r.Whole.Delay(); d.Packets > 0 {
 		return r.Whole.slowness(d.Delay, false), true
 	}
-	note := func(s Slowness) {
+	keepSlower := func(s Slowness) {
 		if !ok || s.Delay > most.Delay {
 			most, ok = s, true
 		}
@@ -51,24 +51,24 @@ func (r *Result) Slowness() (most Slowness, ok bool) {
 	if r.Tested.Packets > 0 {
 		s := r.Whole.slowness(r.Tested.Delay, false)
 		s.Tested = true
-		note(s)
+		keepSlower(s)
 	}
 	if bound := r.Whole.MeanRange; bound.Packets > 0 {
-		note(r.Whole.slowness(bound.Least, true))
+		keepSlower(r.Whole.slowness(bound.Least, true))
 	}
 	for i := range r.Segments {
 		s := &r.Segments[i]
 		if d := s.Delay(); d.Packets > 0 {
-			note(s.slowness(d.Delay, false))
+			keepSlower(s.slowness(d.Delay, false))
 		} else if s.MeanRange.Packets > 0 {
-			note(s.slowness(s.MeanRange.Least, true))
+			keepSlower(s.slowness(s.MeanRange.Least, true))
 		}
 		for end, sum := i, time.Duration(0); end < len(r.Segments) && r.Segments[end].Mean.Packets > 0 && r.Segments[end].Mean.Packets == s.Mean.Packets; end++ {
 			sum += r.Segments[end].Mean.Delay // of the same packets, on segments that follow one another
 			if _, near := r.Timing.Apart(s.From.ClockError, r.Segments[end].To.ClockError); !near {
 				continue
 			}
-			note(Slowness{From: s.From.Point, To: r.Segments[end].To.Point, Delay: sum})
+			keepSlower(Slowness{From: s.From.Point, To: r.Segments[end].To.Point, Delay: sum})
 		}
 	}
 	return most, ok

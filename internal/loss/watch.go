@@ -64,7 +64,7 @@ type crossing struct {
 	calm int // blocks in a row since the last one that was
 }
 
-func (c *crossing) note(crossed bool, r *Result) {
+func (c *crossing) addBlock(crossed bool, r *Result) {
 	switch {
 	case crossed:
 		c.calm = 0
@@ -90,15 +90,15 @@ func (w *Watch) Take(r *Result) (block Crossings) {
 	}
 	if s.Verdict == Idle {
 		w.noData = Stretch{}
-		w.loss.note(false, r)
-		w.delay.note(false, r)
-		w.duplicated.note(false, r)
+		w.loss.addBlock(false, r)
+		w.delay.addBlock(false, r)
+		w.duplicated.addBlock(false, r)
 		return block
 	}
 	if limit := w.thresholds.MaxDelay; limit != nil {
 		slow, known := r.SlowerThan(*limit)
 		if block.Delay = slow; known {
-			w.delay.note(slow, r)
+			w.delay.addBlock(slow, r)
 		}
 	}
 	if !s.Verdict.Exact() && s.Verdict != Duplicated {
@@ -113,9 +113,9 @@ func (w *Watch) Take(r *Result) (block Crossings) {
 	}
 	block.Loss, block.Duplicated = s.Packets.LostMoreThan(*limit), s.Verdict == Duplicated
 	if block.Loss || s.Verdict.Exact() {
-		w.loss.note(block.Loss, r)
+		w.loss.addBlock(block.Loss, r)
 	}
-	w.duplicated.note(block.Duplicated, r)
+	w.duplicated.addBlock(block.Duplicated, r)
 	return block
 }
 

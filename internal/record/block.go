@@ -132,8 +132,8 @@ func (c *Block) conditions() conditions {
 
 func (c *Block) end() *instant.Time { return endOf(c.Start, c.Length) }
 
-// settle makes a source absent that an exporter did not know.
-func (c *Block) settle(*Reading) {
+// deriveFields makes the source absent if the exporter did not know it.
+func (c *Block) deriveFields(*Reading) {
 	if c.Source.IsUnspecified() {
 		c.Source = netip.Addr{}
 	}

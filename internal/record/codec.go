@@ -301,9 +301,9 @@ func port() codec[**uint16] {
 // known is an optional number of which one value says "not available".
 func known[V unsigned](c codec[*V], none V) codec[*Field[V]] {
 	out := optional(c)
-	out.take = func(p any, from ipfix.Value) bool {
+	out.readValue = func(p any, from ipfix.Value) bool {
 		f := p.(*Field[V])
-		ok := c.take(&f.Value, from)
+		ok := c.readValue(&f.Value, from)
 		if ok {
 			f.Present, f.Valid = true, f.Value != none
 		}

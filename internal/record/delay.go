@@ -125,7 +125,7 @@ var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return 
 	hidden(func(d *Delay) *int64 { return &d.Min }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").when(onPathDelay).unread(),
 }...)
 
-func (d *Delay) settleRead(*Reading) { d.settle() }
+func (d *Delay) deriveFields(*Reading) { d.omitUnknownSource() }
 
 func (d *Delay) fault(*Reading) Fault {
 	if unwritable(d.Start) || d.Samples == 0 || d.Min > d.Mean || d.Min > d.P95 {

@@ -119,9 +119,9 @@ func (f *EdgeFlow) conditions() conditions {
 	return has.with(flowNumbered, f.Duplicates.Valid).with(gapsKnown, f.Lost.Valid).with(delaysKnown, d != nil).with(onPathDelay, d != nil && onPath(d.Min) && onPath(d.Max))
 }
 
-// settle makes delays absent that no packet had, and losses unknown that are not said of packets
-// with numbers.
-func (f *EdgeFlow) settle(*Reading) {
+// deriveFields makes delays absent if no packet had one, and losses unknown if the packets had no
+// numbers.
+func (f *EdgeFlow) deriveFields(*Reading) {
 	f.Lost.Present = f.Lost.Present || f.Duplicates.Present
 	if f.Delay != nil && f.Delay.Count == 0 {
 		f.Delay = nil

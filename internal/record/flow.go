@@ -136,8 +136,8 @@ func (f *Flow) about() (ioam.NamespaceID, *Packet) { return f.Namespace, &f.Pack
 
 func (f *Flow) weight(int) Weight { return Weight{f.Packets, f.Bytes} }
 
-// settle sets fields that depend on several elements.
-func (f *Flow) settle(*Reading) {
+// deriveFields sets fields that depend on several elements.
+func (f *Flow) deriveFields(*Reading) {
 	if f.Reordered.Present && !f.SequenceGaps.Present {
 		f.SequenceGaps.Present = true // there are numbers, but the number of missing packets is unknown
 	}

@@ -107,11 +107,11 @@ type format[R any] struct {
 	part       func(r R, of Record, index int, id uint32) // sets r to a part of a record; nil: R is the record
 	forget     func(R)                                    // empties a part
 
-	empty    func() R // to be read
-	settled  func(R, *Reading)
-	time     func(R) instant.Time // when it was made, by the exporter's clock
-	fault    func(R, *Reading) Fault
-	complete func(R, Sender)
+	empty        func() R // to be read
+	deriveFields func(R, *Reading)
+	time         func(R) instant.Time // when it was made, by the exporter's clock
+	fault        func(R, *Reading) Fault
+	complete     func(R, Sender)
 }
 
 func (f *format[R]) fields() rows { return f.table.rows() }
@@ -184,8 +184,8 @@ func follow[R any](b []byte, p R, steps []step[R]) []byte {
 func (f *format[R]) read(in *Reading, record ipfix.DataRecord, beyond func(ipfix.Value)) any {
 	p := f.empty()
 	readInto(p, in.plan, record, beyond)
-	if f.settled != nil {
-		f.settled(p, in)
+	if f.deriveFields != nil {
+		f.deriveFields(p, in)
 	}
 	return p
 }

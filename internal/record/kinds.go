@@ -63,8 +63,8 @@ var kinds = []*kind{
 			},
 		},
 		table: hops, conditions: (*Hop).conditions, encodable: (*Hop).encodable, part: (*Hop).set, forget: func(h *Hop) { *h = Hop{} },
-		empty:   func() *Hop { return &Hop{Trace: &Trace{Option: ioam.IOAMPreallocatedTrace.String()}} },
-		settled: (*Hop).settle, time: func(h *Hop) instant.Time { return h.Time }, fault: (*Hop).fault, complete: (*Hop).complete,
+		empty:        func() *Hop { return &Hop{Trace: &Trace{Option: ioam.IOAMPreallocatedTrace.String()}} },
+		deriveFields: (*Hop).deriveFields, time: func(h *Hop) instant.Time { return h.Time }, fault: (*Hop).fault, complete: (*Hop).complete,
 	}),
 	newKind(KindPostcard, "one node's report on one packet with a Direct Export option", "`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`", postcards).ipfix(&format[*Postcard]{
 		facts: facts{
@@ -73,8 +73,8 @@ var kinds = []*kind{
 			variants: []variant{{"Postcard", ofPacket}},
 		},
 		table: postcards, conditions: (*Postcard).conditions, encodable: (*Postcard).encodable, lasting: (*Postcard).lasts,
-		empty:   func() *Postcard { return &Postcard{Option: ioam.IOAMDirectExport.String()} },
-		settled: (*Postcard).settle, time: func(p *Postcard) instant.Time { return p.Time }, complete: (*Postcard).complete,
+		empty:        func() *Postcard { return &Postcard{Option: ioam.IOAMDirectExport.String()} },
+		deriveFields: (*Postcard).deriveFields, time: func(p *Postcard) instant.Time { return p.Time }, complete: (*Postcard).complete,
 	}),
 	newKind(KindFlow, "one node's report on the packets of one flow", "`observe`, `jsonl`, `collect`", flows).ipfix(&format[*Flow]{
 		facts: facts{
@@ -83,7 +83,7 @@ var kinds = []*kind{
 			variants: []variant{{"Flow", 1<<packetKnown | 1<<packetPorts | 1<<flowIDThere | 1<<gapsKnown | 1<<flowNumbered}},
 		},
 		table: flows, conditions: (*Flow).conditions,
-		empty: func() *Flow { return &Flow{} }, settled: (*Flow).settle, time: func(f *Flow) instant.Time { return f.Time }, fault: (*Flow).fault, complete: (*Flow).complete,
+		empty: func() *Flow { return &Flow{} }, deriveFields: (*Flow).deriveFields, time: func(f *Flow) instant.Time { return f.Time }, fault: (*Flow).fault, complete: (*Flow).complete,
 	}),
 	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
 	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`collect`", blockLosses).ipfix(&format[*Loss]{
@@ -92,7 +92,7 @@ var kinds = []*kind{
 			variants: []variant{{"Loss", ofMeasurement}},
 		},
 		table: blockLosses, conditions: (*Loss).conditions,
-		empty: func() *Loss { return &Loss{} }, settled: (*Loss).settleRead, time: func(l *Loss) instant.Time { return l.Time }, fault: (*Loss).fault, complete: (*Loss).complete,
+		empty: func() *Loss { return &Loss{} }, deriveFields: (*Loss).deriveFields, time: func(l *Loss) instant.Time { return l.Time }, fault: (*Loss).fault, complete: (*Loss).complete,
 	}),
 	newKind(KindDelay, "the delay of a flow between two points, by one method", "`collect`", pathDelays).ipfix(&format[*Delay]{
 		facts: facts{
@@ -100,7 +100,7 @@ var kinds = []*kind{
 			variants: []variant{{"Delay", ofMeasurement}},
 		},
 		table: pathDelays, conditions: (*Delay).conditions,
-		empty: func() *Delay { return &Delay{} }, settled: (*Delay).settleRead, time: func(d *Delay) instant.Time { return d.Time }, fault: (*Delay).fault, complete: (*Delay).complete,
+		empty: func() *Delay { return &Delay{} }, deriveFields: (*Delay).deriveFields, time: func(d *Delay) instant.Time { return d.Time }, fault: (*Delay).fault, complete: (*Delay).complete,
 	}),
 	newKind(KindBlock, "what one point counted of a flow in one block of alternate marking", "`observe`, `jsonl`, with `exchange: ipfix`; `collect` with `--records`", blocks).ipfix(&format[*Block]{
 		facts: facts{
@@ -109,7 +109,7 @@ var kinds = []*kind{
 			variants: []variant{{"Block", ofMeasurement}},
 		},
 		table: blocks, conditions: (*Block).conditions,
-		empty: func() *Block { return &Block{} }, settled: (*Block).settle, time: func(b *Block) instant.Time { return b.Time }, fault: (*Block).fault, complete: (*Block).complete,
+		empty: func() *Block { return &Block{} }, deriveFields: (*Block).deriveFields, time: func(b *Block) instant.Time { return b.Time }, fault: (*Block).fault, complete: (*Block).complete,
 	}),
 	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
 	newKind(KindEdgeToEdge, "the Edge-to-Edge option of one packet, as found in a capture", "`decode`", edges),
@@ -120,7 +120,7 @@ var kinds = []*kind{
 			variants: []variant{{"Flow from edge to edge", 1<<flowNumbered | 1<<gapsKnown | 1<<delaysKnown | 1<<onPathDelay}},
 		},
 		table: edgeFlows, conditions: (*EdgeFlow).conditions,
-		empty: func() *EdgeFlow { return &EdgeFlow{} }, settled: (*EdgeFlow).settle, time: func(f *EdgeFlow) instant.Time { return f.Time }, fault: (*EdgeFlow).fault, complete: (*EdgeFlow).complete,
+		empty: func() *EdgeFlow { return &EdgeFlow{} }, deriveFields: (*EdgeFlow).deriveFields, time: func(f *EdgeFlow) instant.Time { return f.Time }, fault: (*EdgeFlow).fault, complete: (*EdgeFlow).complete,
 	}),
 	newKind(KindProof, "the Proof of Transit option of one packet, as found in a capture", "`decode`", proofs),
 	newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others).made(func() Record { return &Other{Options: true} }),

@@ -34,7 +34,7 @@ func NewLoss(m Measurement, r *loss.Result, s *loss.Segment) *Loss {
 		l.LostMin = NewField(s.Packets.LostMin.Value, true)
 	}
 	l.SentBytes, l.ReceivedBytes, l.LostBytes, l.DuplicateBytes = counters4(&s.Octets)
-	l.settle()
+	l.deriveNumbers()
 	return l
 }
 
@@ -43,9 +43,9 @@ func counters4(t *loss.Tally) (sent, received, lost, duplicated Field[uint64]) {
 	return of(t.Sent), of(t.Received), of(t.Lost), of(t.Duplicated)
 }
 
-// settle sets what follows from other fields.
-func (l *Loss) settle() {
-	l.Measurement.settle()
+// deriveNumbers sets what follows from other fields.
+func (l *Loss) deriveNumbers() {
+	l.Measurement.omitUnknownSource()
 	if l.Verdict == loss.Measured && l.Received.Value > l.Sent.Value && l.Lost.Valid && l.Lost.Value == 0 { // by an earlier version
 		l.Verdict, l.Lost, l.LostMin = loss.Duplicated, Field[uint64]{Present: true}, NewField(uint64(0), true)
 		l.LostBytes = Field[uint64]{Present: true}
@@ -54,7 +54,7 @@ func (l *Loss) settle() {
 	l.Ratio = NewField(tally.Ratio())
 }
 
-func (l *Loss) settleRead(*Reading) { l.settle() }
+func (l *Loss) deriveFields(*Reading) { l.deriveNumbers() }
 
 // fault checks that the numbers agree with each other and with the verdict.
 func (l *Loss) fault(*Reading) Fault {

@@ -107,8 +107,8 @@ func endOf(start instant.Time, length uint64) *instant.Time {
 	return &instant.Time{Time: start.Add(time.Duration(min(length, 1<<63-1)))}
 }
 
-// settle makes a source absent that an exporter did not know.
-func (m *Measurement) settle() {
+// omitUnknownSource makes the source absent if the exporter did not know it.
+func (m *Measurement) omitUnknownSource() {
 	if m.Source.IsUnspecified() {
 		m.Source = netip.Addr{}
 	}

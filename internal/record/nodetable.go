@@ -83,7 +83,7 @@ func (c column[R]) data(n int, spec string) column[R] {
 // taken sets a separate function to read each element.
 func (c column[R]) taken(takes ...func(R, ipfix.Value)) column[R] {
 	for i, take := range takes {
-		c.names[i].take = func(r any, v ipfix.Value) { take(r.(R), v) }
+		c.names[i].readValue = func(r any, v ipfix.Value) { take(r.(R), v) }
 	}
 	return c
 }
@@ -92,7 +92,7 @@ func (c column[R]) taken(takes ...func(R, ipfix.Value)) column[R] {
 // all-ones in the one that the trace type lacks.
 func hopLimit() codec[*Field[uint8]] {
 	c := optional(number[uint8]())
-	c.take = func(p any, v ipfix.Value) bool {
+	c.readValue = func(p any, v ipfix.Value) bool {
 		n, ok := v.Uint()
 		if f := p.(*Field[uint8]); ok && (!f.Present || f.Value == 0xff) {
 			*f = NewField(uint8(n), true)

@@ -36,7 +36,7 @@ var interfaceNames = table[*InterfaceName]{
 // one for each direction, and 0 in one of them.
 func greatest() codec[*model.IfIndex] {
 	c := number[model.IfIndex]()
-	c.take = func(p any, v ipfix.Value) bool {
+	c.readValue = func(p any, v ipfix.Value) bool {
 		n, ok := v.Uint()
 		if i := p.(*model.IfIndex); ok {
 			*i = max(*i, model.IfIndex(n))

@@ -160,16 +160,16 @@ const (
 	extensionSequence = 0x40
 )
 
-// settle makes absent what the flags say that the option did not have: a template may have
-// room for more.
-func (p *Postcard) settle(in *Reading) {
+// deriveFields makes fields absent if the flags say that the option did not have them: a template
+// may have room for more.
+func (p *Postcard) deriveFields(in *Reading) {
 	if in.extensions && p.ExtensionFlags&extensionFlowID == 0 {
 		p.FlowID = Field[uint32]{}
 	}
 	if in.extensions && p.ExtensionFlags&extensionSequence == 0 {
 		p.Sequence = Field[uint32]{}
 	}
-	in.settle(&p.Data, p.TraceType)
+	in.deriveNodeFields(&p.Data, p.TraceType)
 }
 
 func (p *Postcard) complete(by Sender) {

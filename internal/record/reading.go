@@ -120,7 +120,7 @@ func ours(f ipfix.Field, enterprise ipfix.Enterprise) bool {
 	return f.Element != nil && (f.Enterprise == ipfix.EnterpriseIANA || f.Enterprise == ipfix.EnterpriseIOAM || f.Enterprise == enterprise)
 }
 
-// plan says how to read each field of a template; take is nil for a field that is not
+// plan says how to read each field of a template; readValue is nil for a field that is not
 // read.
 func plan(t *ipfix.Template, enterprise ipfix.Enterprise, takes map[string]taking) []taking {
 	list := make([]taking, len(t.Fields()))
@@ -142,8 +142,8 @@ func readInto(r any, plan []taking, record ipfix.DataRecord, beyond func(ipfix.V
 		switch {
 		case e != nil && e.Range != (ipfix.Range{}) && !v.InRange(), as.most > 0 && len(v.Octets) > as.most:
 			beyond(v)
-		case as.take != nil:
-			as.take(r, v)
+		case as.readValue != nil:
+			as.readValue(r, v)
 		}
 	}
 }
@@ -163,8 +163,8 @@ func (r *Reading) ReportingOf(record ipfix.DataRecord) (p Reporting, ok bool) {
 	return p, r.namespace && !p.Since.IsZero() && !p.Until.IsZero() && !p.Counted.IsZero() && !p.Served.IsZero() && p.Sampling > 0
 }
 
-// settle sets fields that depend on several elements.
-func (r *Reading) settle(d *NodeData, t ioam.TraceType) {
+// deriveNodeFields sets fields that depend on several elements.
+func (r *Reading) deriveNodeFields(d *NodeData, t ioam.TraceType) {
 	if d.HopLimit.Value == 0xff && (d.NodeID.Present || d.NodeIDWide.Present) && !d.NodeID.Valid && !d.NodeIDWide.Valid {
 		d.HopLimit.Valid = false // like the rest of its field
 	}

@@ -53,8 +53,8 @@ type element struct {
 
 // taking is how a value is read into a record, a pointer.
 type taking struct {
-	take func(any, ipfix.Value)
-	most int // octets; 0: no limit
+	readValue func(any, ipfix.Value)
+	most      int // octets; 0: no limit
 }
 
 // Column describes a field, for encodings and for the reference.
@@ -83,7 +83,7 @@ const (
 
 // field declares a field that both JSON and IPFIX may have. at finds its value.
 func field[R, V any](key, unit, meaning string, at func(R) V, as codec[V]) column[R] {
-	c := column[R]{row: newRow(key, unit, meaning, func(r any) any { return at(r.(R)) }, as.coding, as.take)}
+	c := column[R]{row: newRow(key, unit, meaning, func(r any) any { return at(r.(R)) }, as.coding, as.readValue)}
 	if as.put != nil {
 		c.put = func(_ conditions, fields []ipfix.Field) step[R] {
 			put := as.into(fields)
@@ -100,7 +100,7 @@ func newRow(key, unit, meaning string, at func(any) any, as coding, take func(an
 	}
 	out.Unit, out.Meaning, out.Form, out.Columns = unit, meaning, as.form, as.columns
 	if take != nil { // the prototype of those that ipfix names
-		out.names = []element{{taking: taking{take: func(r any, v ipfix.Value) { take(at(r), v) }}}}
+		out.names = []element{{taking: taking{readValue: func(r any, v ipfix.Value) { take(at(r), v) }}}}
 	}
 	return out
 }
@@ -339,8 +339,8 @@ func (r *row) contain(t rows, in section, at func(any) any) {
 
 // of turns an element of a part into one of the whole.
 func (e element) of(at func(any) any) element {
-	take := e.take
-	e.take = func(r any, v ipfix.Value) { take(at(r), v) }
+	take := e.readValue
+	e.readValue = func(r any, v ipfix.Value) { take(at(r), v) }
 	return e
 }
 

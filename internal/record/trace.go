@@ -199,7 +199,7 @@ func (h *Hop) encodable() error {
 // set makes h the IPFIX record of a trace's node at an index.
 func (h *Hop) set(of Record, index int, report uint32) { of.(*Trace).hop(h, index, report) }
 
-func (h *Hop) settle(in *Reading) { in.settle(&h.Data, h.TraceType) }
+func (h *Hop) deriveFields(in *Reading) { in.deriveNodeFields(&h.Data, h.TraceType) }
 
 func (h *Hop) fault(*Reading) Fault {
 	if h.Count.Valid && h.Index.Value >= max(h.Count.Value, 1) {

@@ -24,8 +24,8 @@ type wire[V any] struct {
 	put   func([]ipfix.Field) step[V]
 	joint bool // put writes all fields at once; otherwise one
 
-	// take reads a V. It reports whether the element had a value.
-	take func(any, ipfix.Value) bool
+	// readValue reads a V. It reports whether the element had a value.
+	readValue func(any, ipfix.Value) bool
 }
 
 // step appends a part of a record, a pointer.
@@ -56,7 +56,7 @@ func one[V any](put step[V]) func([]ipfix.Field) step[V] {
 func wireUint[V unsigned]() wire[*V] {
 	return wire[*V]{
 		put: func(fields []ipfix.Field) step[*V] { return putNumber[V](fields[0].Length) },
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			n, ok := from.Uint()
 			if ok {
 				*p.(*V) = V(n)
@@ -70,7 +70,7 @@ func wireUint[V unsigned]() wire[*V] {
 func wireSize[V ~int | ~int64]() wire[*V] {
 	return wire[*V]{
 		put: func(fields []ipfix.Field) step[*V] { return putNumber[V](fields[0].Length) },
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			n, ok := from.Uint()
 			if ok = ok && n < 1<<32; ok {
 				*p.(*V) = V(n)
@@ -83,7 +83,7 @@ func wireSize[V ~int | ~int64]() wire[*V] {
 func wireSigned() wire[*int64] {
 	return wire[*int64]{
 		put: func(fields []ipfix.Field) step[*int64] { return putNumber[int64](fields[0].Length) },
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			n, ok := from.Int()
 			if ok {
 				*p.(*int64) = n
@@ -143,7 +143,7 @@ func wireCount([]ipfix.Field) step[*Field[uint64]] {
 func wireText() wire[*string] {
 	return wire[*string]{
 		put: one(putText),
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			s, ok := from.Text()
 			if ok {
 				*p.(*string) = s
@@ -166,7 +166,7 @@ func putText(b []byte, v *string) []byte {
 func wireOctets() wire[*[]byte] {
 	return wire[*[]byte]{
 		put: one(func(b []byte, v *[]byte) []byte { return putOctets(b, *v) }),
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			*p.(*[]byte) = bytes.Clone(from.Octets)
 			return true
 		},
@@ -183,7 +183,7 @@ func putOctets(b, v []byte) []byte {
 func wireAddress() wire[*netip.Addr] {
 	return wire[*netip.Addr]{
 		put: one(putAddress),
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			a, ok := from.Addr()
 			if ok {
 				*p.(*netip.Addr) = a
@@ -202,7 +202,7 @@ func wireMoment() wire[*instant.Time] {
 	return wire[*instant.Time]{
 		put:   putTime,
 		joint: true,
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			if len(from.Octets) > 0 && unset(from.Octets) {
 				return false // not known; as NTP's seconds, 0 would be 2036
 			}
@@ -277,9 +277,9 @@ func wireOptional[V any](w wire[*V]) (out wire[*Field[V]]) {
 		put := w.put(fields)
 		return func(b []byte, f *Field[V]) []byte { return put(b, &f.Value) }
 	}
-	out.take = func(p any, from ipfix.Value) bool {
+	out.readValue = func(p any, from ipfix.Value) bool {
 		f := p.(*Field[V])
-		ok := w.take(&f.Value, from)
+		ok := w.readValue(&f.Value, from)
 		if ok {
 			f.Present, f.Valid = true, true
 		}
@@ -296,9 +296,9 @@ func wirePointer[V any](w wire[*V]) (out wire[**V]) {
 		put := w.put(fields)
 		return func(b []byte, p **V) []byte { return put(b, *p) }
 	}
-	out.take = func(p any, from ipfix.Value) bool {
+	out.readValue = func(p any, from ipfix.Value) bool {
 		v := new(V)
-		ok := w.take(v, from)
+		ok := w.readValue(v, from)
 		if ok {
 			*p.(**V) = v
 		}
@@ -325,7 +325,7 @@ func wireOptionType(usual ioam.IOAMType) wire[*string] {
 			}
 			return append(b, byte(usual))
 		}),
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			n, ok := from.Uint()
 			if ok {
 				*p.(*string) = ioam.IOAMType(n).String()
@@ -345,7 +345,7 @@ func wireSIDs() wire[*[]netip.Addr] {
 			}
 			return putOctets(b, octets)
 		}),
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			if len(from.Octets)%16 != 0 {
 				return false
 			}
@@ -370,7 +370,7 @@ func wireSelection() wire[*loss.Selection] {
 			}
 			return putOctets(b, s.Append(nil))
 		}),
-		take: func(p any, from ipfix.Value) bool {
+		readValue: func(p any, from ipfix.Value) bool {
 			s := p.(*loss.Selection)
 			if len(from.Octets) == loss.SelectionLen {
 				*s = loss.DecodeSelection(from.Octets, 0)
@@ -384,7 +384,7 @@ func wireSelection() wire[*loss.Selection] {
 func wireFlags() wire[*TraceFlags] {
 	return wire[*TraceFlags]{
 		put: one(func(b []byte, f *TraceFlags) []byte { return append(b, f.octet()) }),
-		take: func(p any, v ipfix.Value) bool {
+		readValue: func(p any, v ipfix.Value) bool {
 			n, ok := v.Uint()
 			if ok {
 				*p.(*TraceFlags) = newTraceFlags(ioam.TraceFlags(n))
@@ -399,7 +399,7 @@ func wireFlags() wire[*TraceFlags] {
 func wireTimestamp() wire[*Field[time.Time]] {
 	return wire[*Field[time.Time]]{
 		put: one[*Field[time.Time]](nil),
-		take: func(p any, v ipfix.Value) bool {
+		readValue: func(p any, v ipfix.Value) bool {
 			at, ok := v.Time()
 			*p.(*Field[time.Time]) = NewField(at, ok && !unset(v.Octets))
 			return ok

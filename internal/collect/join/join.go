@@ -90,7 +90,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 		switch fit := p.fit(&card, j.wait); {
 		case fit == nextPacket:
 			if !p.given {
-				j.give(p, record.PathSequenceReused)
+				j.emitPath(p, record.PathSequenceReused)
 			}
 			j.forget(p)
 			p = nil
@@ -114,7 +114,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 	p.add(card)
 	j.kept++
 	if p.complete() {
-		j.give(p, record.PathComplete)
+		j.emitPath(p, record.PathComplete)
 	}
 	j.bound()
 }
@@ -126,7 +126,7 @@ func (j *Joiner) Expire(now time.Time) {
 	}
 	j.now = now
 	for p := j.pending.first; p != nil && now.Sub(p.since) >= j.wait; p = j.pending.first {
-		j.give(p, p.reason())
+		j.emitPath(p, p.reason())
 	}
 	for p := j.given.first; p != nil && now.Sub(p.since) >= remember*j.wait; p = j.given.first {
 		j.forget(p)
@@ -136,7 +136,7 @@ func (j *Joiner) Expire(now time.Time) {
 // Flush emits all waiting paths, for the end of the collector.
 func (j *Joiner) Flush() {
 	for j.pending.first != nil {
-		j.give(j.pending.first, record.PathEnded)
+		j.emitPath(j.pending.first, record.PathEnded)
 	}
 }
 
@@ -145,7 +145,7 @@ func (j *Joiner) Flush() {
 func (j *Joiner) bound() {
 	for j.kept > j.keep {
 		if j.given.first == nil {
-			j.give(j.pending.first, record.PathEvicted)
+			j.emitPath(j.pending.first, record.PathEvicted)
 		}
 		j.forget(j.given.first)
 	}
@@ -164,8 +164,8 @@ func (j *Joiner) begin(key Key) *packet {
 	return p
 }
 
-// give emits the path of a packet and remembers the packet.
-func (j *Joiner) give(p *packet, reason record.PathReason) {
+// emitPath emits the path of a packet and remembers the packet.
+func (j *Joiner) emitPath(p *packet, reason record.PathReason) {
 	j.pending.remove(p)
 	sortPath(p.cards, p.allHopLimits)
 	path := Path{Key: p.key, Postcards: p.cards, Reason: reason, SharedID: p.sharedID()}

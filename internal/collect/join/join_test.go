@@ -45,8 +45,8 @@ func numbered(c Postcard, sequence uint32) Postcard {
 	return with(c, func(c *Postcard) { c.Sequence = sequence })
 }
 
-// told is a path in a line: nodes in order, times since the previous node, reason.
-func told(p *Path) string {
+// describePath is a path in a line: nodes in order, times since the previous node, reason.
+func describePath(p *Path) string {
 	var b strings.Builder
 	for i := range p.Postcards {
 		fmt.Fprintf(&b, "%d", p.Postcards[i].Node)
@@ -140,7 +140,7 @@ func TestPaths(t *testing.T) {
 	for _, tt := range pathCases {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			j := New(Config{Wait: second}, func(p *Path) { got = append(got, told(p)) })
+			j := New(Config{Wait: second}, func(p *Path) { got = append(got, describePath(p)) })
 			for _, s := range tt.steps {
 				if s.card.Role == 0 {
 					j.Expire(start.Add(s.after))

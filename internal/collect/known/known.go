@@ -78,7 +78,7 @@ type feed struct {
 	missed     uint64
 	breaks     uint64
 	late       bool // the message that is read
-	heard      time.Time
+	lastHeard  time.Time
 	namespaces map[ioam.NamespaceID]*history
 }
 
@@ -105,7 +105,7 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 			return // nothing is known of it
 		}
 	}
-	f.heard = now
+	f.lastHeard = now
 	if m.Gaps > f.gaps {
 		f.trouble(record.DoubtGap, m.Awaited > 0)
 	}
@@ -113,9 +113,9 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 		f.trouble(record.DoubtGap, false)
 	}
 	if m.Missed > f.missed {
-		f.settle(false)
+		f.endProvisional(false)
 	} else if m.Awaited == 0 {
-		f.settle(true)
+		f.endProvisional(true)
 	}
 	f.gaps, f.missed, f.breaks, f.late = m.Gaps, m.Missed, m.Breaks, m.Late
 	if !m.Understood {
@@ -149,8 +149,8 @@ func (f *feed) trouble(d record.Doubt, provisional bool) {
 	}
 }
 
-// settle ends what is provisional: a gap was filled, or will not be.
-func (f *feed) settle(filled bool) {
+// endProvisional ends what is provisional: a gap was filled, or will not be.
+func (f *feed) endProvisional(filled bool) {
 	for _, h := range f.namespaces {
 		if h.provisional {
 			h.provisional = false
@@ -259,7 +259,7 @@ func (b *Base) End(session any) {
 }
 
 func (b *Base) end(f *feed) {
-	f.settle(false)
+	f.endProvisional(false)
 	delete(b.feeds, f.key)
 	if len(f.namespaces) == 0 || len(b.exporters[f.from]) > 1 {
 		b.forget(f)
@@ -287,7 +287,7 @@ func (b *Base) begin(key Feed, from join.Exporter, whole bool, now time.Time) *f
 	f := &feed{key: key, from: from, whole: whole, namespaces: map[ioam.NamespaceID]*history{}}
 	b.feeds[key] = f
 	if list := b.exporters[from]; len(list) >= maxFeedsOf {
-		b.end(slices.MinFunc(list, func(a, b *feed) int { return a.heard.Compare(b.heard) }))
+		b.end(slices.MinFunc(list, func(a, b *feed) int { return a.lastHeard.Compare(b.lastHeard) }))
 	}
 	b.exporters[from] = append(b.exporters[from], f)
 	return f
@@ -304,7 +304,7 @@ func (b *Base) makeRoom(now time.Time) bool {
 	}
 	b.swept = now
 	for _, f := range b.feeds {
-		if idle := now.Sub(f.heard); idle > time.Hour || len(f.namespaces) == 0 && idle > time.Second {
+		if idle := now.Sub(f.lastHeard); idle > time.Hour || len(f.namespaces) == 0 && idle > time.Second {
 			b.end(f)
 		}
 	}

@@ -131,7 +131,7 @@ func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 		return
 	}
 	if f.learned = now; stops[len(stops)-1].Role == record.Decapsulating {
-		f.take(stops, now)
+		f.recordRoute(stops, now)
 	}
 	for i := range stops {
 		for k := i + 1; k < len(stops); k++ {
@@ -142,9 +142,9 @@ func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 	}
 }
 
-// take notes that a packet took a way. Those that none took for long are forgotten, and with too
-// many the one that was taken longest ago.
-func (f *flowRoutes) take(stops []Stop, now time.Time) {
+// recordRoute records that a packet took a way. It forgets ways that no packet took for long. If
+// there are too many, it forgets the one that was not taken for the longest time.
+func (f *flowRoutes) recordRoute(stops []Stop, now time.Time) {
 	if i := slices.IndexFunc(f.routes, func(r route) bool { return r.is(stops) }); i >= 0 {
 		again := f.routes[i].stops
 		copy(f.routes[1:], f.routes[:i])

@@ -72,7 +72,7 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 			number = x.report.Add(1)
 		}
 		for i := range count {
-			e.give(to, r, i, e.Encode(r, i, number))
+			e.addToBatch(to, r, i, e.Encode(r, i, number))
 		}
 		if len(e.batch.data) > batchLimit {
 			e.queue(to)
@@ -81,9 +81,8 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 	e.queue(to)
 }
 
-// give takes the encoded record into the batch, or counts that it could not be
-// encoded.
-func (e *encoding) give(to []*Sink, r record.Record, index int, err error) {
+// addToBatch adds the encoded record to the batch, or counts that it could not be encoded.
+func (e *encoding) addToBatch(to []*Sink, r record.Record, index int, err error) {
 	if err == nil {
 		e.batch.append(e.Layout.Index, e.Octets)
 		return

@@ -37,7 +37,7 @@ func TestGoldenOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.encoder.Start(s.out)
-	if err := s.tell(goldenAt); err != nil {
+	if err := s.sendTemplatesAndFacts(goldenAt); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile("testdata/options.txt")

@@ -151,7 +151,7 @@ func (l *udpLink) write(out []byte, sizes []int) error {
 	for len(sizes) > 0 {
 		n, octets := equal(sizes)
 		if err := l.send(out[:octets], sizes[0], n); err != nil {
-			l.settle(len(l.unsettled)) // refused datagrams are no longer among them
+			l.confirmFirst(len(l.unsettled)) // refused datagrams are no longer among them
 			return err
 		}
 		l.before = before
@@ -162,8 +162,8 @@ func (l *udpLink) write(out []byte, sizes []int) error {
 	return nil
 }
 
-// note remembers messages of a length that were sent.
-func (l *udpLink) note(b []byte, length int) {
+// recordSent remembers messages of a length that were sent.
+func (l *udpLink) recordSent(b []byte, length int) {
 	now := time.Now()
 	for ; len(b) > 0; b = b[length:] {
 		l.written += uint64(length)
@@ -212,7 +212,7 @@ func (l *udpLink) send(b []byte, length, n int) error {
 		*l.segments = uint16(length)
 		switch err := l.try(b, l.segment); {
 		case err == nil:
-			l.note(b, length)
+			l.recordSent(b, length)
 			return nil
 		case errors.Is(err, unix.EMSGSIZE), errors.Is(err, unix.EINVAL) && l.exceeded(length): // Linux before 6.14 returns EINVAL for it
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOPROTOOPT):
@@ -231,7 +231,7 @@ func (l *udpLink) send(b []byte, length, n int) error {
 		if err != nil {
 			return err
 		}
-		l.note(b[:length], length)
+		l.recordSent(b[:length], length)
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func (l *udpLink) try(b, control []byte) (err error) {
 		if _, _, err = l.conn.WriteMsgUDP(b, control, nil); err == nil {
 			return nil
 		}
-		heard, refused := l.hear()
+		heard, refused := l.readRefusals()
 		if refused != nil {
 			return refused
 		}
@@ -299,7 +299,7 @@ func (l *udpLink) confirmed() (end uint64, lost []uint64, err error) {
 		return err
 	}); err == nil && pending != 0 {
 		var heard bool
-		if heard, err = l.hear(); !heard { // the kernel had no memory to keep it
+		if heard, err = l.readRefusals(); !heard { // the kernel had no memory to keep it
 			err = l.refused(refusal{errno: syscall.Errno(pending)})
 		}
 	}
@@ -309,13 +309,13 @@ func (l *udpLink) confirmed() (end uint64, lost []uint64, err error) {
 			break
 		}
 	}
-	l.settle(n)
+	l.confirmFirst(n)
 	lost, l.lost = l.lost, nil
 	return l.settled, lost, err
 }
 
-// settle stops waiting for refusals of the first n datagrams.
-func (l *udpLink) settle(n int) {
+// confirmFirst stops waiting for refusals of the first n datagrams.
+func (l *udpLink) confirmFirst(n int) {
 	for _, d := range l.unsettled[:n] {
 		l.settled = d.end
 		if d.lost {

@@ -34,9 +34,9 @@ func (l *udpLink) listen() error {
 // number of them.
 const maxHeard = 1024
 
-// hear handles new refusals. It reports whether there was one,
-// and the error that ends the session.
-func (l *udpLink) hear() (heard bool, err error) {
+// readRefusals handles new refusals. It reports whether there was one, and returns an error if
+// one of them ends the session.
+func (l *udpLink) readRefusals() (heard bool, err error) {
 	for range maxHeard {
 		r, own, fault := l.next()
 		if fault != nil {
@@ -108,7 +108,7 @@ func (l *udpLink) refused(r refusal) error {
 		first = slices.IndexFunc(l.unsettled, func(d datagram) bool { return d.end > l.before })
 		first = max(first, 0)
 	}
-	l.settle(first)
+	l.confirmFirst(first)
 	l.unsettled = l.unsettled[:0]
 	return r.errno
 }

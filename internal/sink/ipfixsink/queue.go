@@ -177,9 +177,9 @@ func (q *queue) reuse(b *block) {
 	}
 }
 
-// take returns the oldest block as soon as it is full or as old as age. If it waits for
+// nextBlock returns the oldest block as soon as it is full or as old as age. If it waits for
 // age in vain, or the context ends, it returns nil.
-func (q *queue) take(ctx context.Context, age time.Duration, until <-chan struct{}) *block {
+func (q *queue) nextBlock(ctx context.Context, age time.Duration, until <-chan struct{}) *block {
 	b, wait := q.ready(age)
 	if b != nil {
 		return b

@@ -91,22 +91,22 @@ func TestQueueTake(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { time.Sleep(20 * time.Millisecond); fill(q, 0, 1, 100) }()
 	began := time.Now()
-	if b := q.take(ctx, 50*time.Millisecond, ended); b != nil && time.Since(began) < 50*time.Millisecond {
+	if b := q.nextBlock(ctx, 50*time.Millisecond, ended); b != nil && time.Since(began) < 50*time.Millisecond {
 		t.Errorf("a block that is not full came after %v", time.Since(began))
 	}
 	for q.stats().waiting == 1 {
-		q.take(ctx, 10*time.Millisecond, ended)
+		q.nextBlock(ctx, 10*time.Millisecond, ended)
 	}
 	go func() { time.Sleep(20 * time.Millisecond); fill(q, 1, 200, 996) }()
-	if b := q.take(ctx, time.Hour, ended); b == nil || len(b.data) < blockLen-1000 {
+	if b := q.nextBlock(ctx, time.Hour, ended); b == nil || len(b.data) < blockLen-1000 {
 		t.Errorf("a full block does not come at once: %v", b)
 	}
 	close(ended)
-	if b := newQueue().take(ctx, time.Hour, ended); b != nil {
+	if b := newQueue().nextBlock(ctx, time.Hour, ended); b != nil {
 		t.Error("a block of an empty queue")
 	}
 	cancel()
-	if b := newQueue().take(ctx, time.Hour, nil); b != nil {
+	if b := newQueue().nextBlock(ctx, time.Hour, nil); b != nil {
 		t.Error("a block of an empty queue")
 	}
 }

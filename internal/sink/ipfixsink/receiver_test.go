@@ -42,7 +42,7 @@ func newReceiver(t testing.TB) *receiver {
 	return &receiver{t: t, decoder: ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry})}
 }
 
-func (r *receiver) take(s *ipfix.Session, b []byte) {
+func (r *receiver) decodeMessage(s *ipfix.Session, b []byte) {
 	m, err := s.Decode(b, time.Now())
 	if err != nil {
 		r.t.Errorf("message of %d octets: %v", len(b), err)
@@ -125,7 +125,7 @@ func (r *receiver) udp(address string) string {
 			if sessions[from] == nil {
 				sessions[from] = r.open(ipfix.UDP, from, local)
 			}
-			r.take(sessions[from], b[:n])
+			r.decodeMessage(sessions[from], b[:n])
 		}
 	}()
 	return local.String()
@@ -172,7 +172,7 @@ func (r *receiver) stream(l net.Listener) {
 					if s == nil {
 						s = r.open(ipfix.TCP, conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort())
 					}
-					r.take(s, b)
+					r.decodeMessage(s, b)
 				}
 			}()
 		}

@@ -112,7 +112,7 @@ func (s *session) run(ctx context.Context) error {
 func (s *session) exchange(ctx context.Context) error {
 	began := time.Now()
 	s.encoder.Start(s.out)
-	if err := s.tell(time.Now()); err != nil {
+	if err := s.sendTemplatesAndFacts(time.Now()); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
@@ -120,7 +120,7 @@ func (s *session) exchange(ctx context.Context) error {
 			s.await(time.Now().Add(partingTime))
 			return errClock
 		}
-		b := s.c.queue.take(ctx, flushAfter, s.link.gone())
+		b := s.c.queue.nextBlock(ctx, flushAfter, s.link.gone())
 		if b != nil {
 			if err := s.add(b); err != nil {
 				return err
@@ -155,7 +155,7 @@ func (s *session) exchange(ctx context.Context) error {
 		default:
 		}
 		if now := time.Now(); now.After(s.refresh) {
-			if err := s.tell(now); err != nil {
+			if err := s.sendTemplatesAndFacts(now); err != nil {
 				return err
 			}
 		}
@@ -176,7 +176,7 @@ func (s *session) drain() error {
 				return err
 			}
 		}
-		if err := s.tell(time.Now()); err != nil { // the last statistics
+		if err := s.sendTemplatesAndFacts(time.Now()); err != nil { // the last statistics
 			return err
 		}
 		s.await(deadline)
@@ -352,7 +352,7 @@ func (s *session) confirm() error {
 			s.count(m)
 		}
 		if m.block != nil {
-			s.settle(m)
+			s.releaseMessage(m)
 		}
 	}
 	s.pending = append(s.pending[:0], s.pending[n:]...)
@@ -388,8 +388,8 @@ func (s *session) again(m sent) {
 	s.c.queue.again(m.block, m.offset)
 }
 
-// settle releases a message's records from the held blocks.
-func (s *session) settle(m sent) {
+// releaseMessage releases a message's records from the held blocks.
+func (s *session) releaseMessage(m sent) {
 	for s.held[0] != m.block {
 		s.c.queue.release(s.held[0])
 		s.held = s.held[1:]
@@ -407,8 +407,8 @@ func (s *session) restore() {
 	s.held = nil
 }
 
-// tell sends templates (over UDP all, else new ones), then names and statistics.
-func (s *session) tell(now time.Time) error {
+// sendTemplatesAndFacts sends templates (over UDP all, else new ones), then names and statistics.
+func (s *session) sendTemplatesAndFacts(now time.Time) error {
 	s.refresh = now.Add(s.c.config.Refresh)
 	if err := s.resize(); err != nil {
 		return err

@@ -216,7 +216,7 @@ func TestOpenSSL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.take(s, b)
+		r.decodeMessage(s, b)
 	}
 	if r.records() != 2000 || r.missed != 0 {
 		t.Errorf("%d records, %d missed", r.records(), r.missed)

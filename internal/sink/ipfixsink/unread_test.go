@@ -86,7 +86,7 @@ func TestCollectorDiesUnread(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.take(session, b)
+			r.decodeMessage(session, b)
 		}
 		written := uint64(0)
 		waitFor(t, "filling its host's buffer", func() bool {
