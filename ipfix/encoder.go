@@ -67,7 +67,7 @@ type Encoder struct {
 	templates map[TemplateID]*exported
 	order     []*exported // in order of definition
 	due       []action    // changes to send to collectors, in this order
-	told      int         // how many of due are in the message
+	announced int         // how many of due are in the message
 	latest    int64       // export time of the last message, in seconds
 
 	buf     []byte // the buffer's earlier content, and the message being written
@@ -105,7 +105,7 @@ func (e *Encoder) SetLimit(limit int) error {
 // Start begins a message at the end of dst. A message that was started and not finished
 // is discarded: its records do not count, and its template changes are due again.
 func (e *Encoder) Start(dst []byte) {
-	e.buf, e.start, e.told = dst, len(dst), 0
+	e.buf, e.start, e.announced = dst, len(dst), 0
 	e.buf = binary.BigEndian.AppendUint16(e.buf, Version)
 	e.buf = append(e.buf, make([]byte, headerLen-2)...)
 	e.set, e.current, e.records = 0, nil, 0
@@ -126,7 +126,7 @@ func (e *Encoder) Add(t *Template, record []byte) error {
 	if len(record) < t.minimum || t.fixed && len(record) != t.minimum {
 		return ErrNotRecord
 	}
-	if e.current == t && e.told == len(e.due) && len(e.buf)-e.start+len(record) <= e.limit {
+	if e.current == t && e.announced == len(e.due) && len(e.buf)-e.start+len(record) <= e.limit {
 		e.buf = append(e.buf, record...)
 		e.records++
 		return nil
@@ -143,7 +143,7 @@ func (e *Encoder) addFirst(t *Template, record []byte) error {
 	if headerLen+setHeaderLen+len(record) > e.limit {
 		return ErrTooLong
 	}
-	if e.told < len(e.due) {
+	if e.announced < len(e.due) {
 		if err := e.AddTemplates(); err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (e *Encoder) Finish(exportTime time.Time) []byte {
 	binary.BigEndian.PutUint32(message[8:], e.sequence)
 	binary.BigEndian.PutUint32(message[12:], e.domain)
 	e.sequence += e.records
-	e.settle()
+	e.markSent()
 	buf := e.buf
 	e.buf, e.start, e.set, e.current, e.records = nil, 0, 0, nil, 0
 	return buf

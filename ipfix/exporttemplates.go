@@ -87,14 +87,14 @@ func (e *Encoder) Refresh(now time.Time, templates, options time.Duration) int {
 			e.due = append(e.due, action{x, false})
 		}
 	}
-	return len(e.due) - e.told
+	return len(e.due) - e.announced
 }
 
 // Reset begins a new transport session: sequence numbers start at 0, and all templates
 // that are in use are due. An unfinished message is discarded.
 func (e *Encoder) Reset() {
 	e.buf, e.start, e.set, e.current, e.records = nil, 0, 0, nil, 0
-	e.sequence, e.latest, e.told = 0, 0, 0
+	e.sequence, e.latest, e.announced = 0, 0, 0
 	e.due = e.due[:0]
 	e.order = slices.DeleteFunc(e.order, func(x *exported) bool { return x.retired })
 	clear(e.templates)
@@ -109,8 +109,8 @@ func (e *Encoder) Reset() {
 // means that some are left for the next message.
 func (e *Encoder) AddTemplates() error {
 	e.begin()
-	for ; e.told < len(e.due); e.told++ {
-		a := e.due[e.told]
+	for ; e.announced < len(e.due); e.announced++ {
+		a := e.due[e.announced]
 		if headerLen+setHeaderLen+a.len() > e.limit {
 			return ErrTooLong
 		}
@@ -143,13 +143,13 @@ type setKind struct {
 	withdrawal bool
 }
 
-// settle marks the changes in a finished message as sent.
-func (e *Encoder) settle() {
-	for _, a := range e.due[:e.told] {
+// markSent marks the changes in a finished message as sent.
+func (e *Encoder) markSent() {
+	for _, a := range e.due[:e.announced] {
 		if !a.withdrawal {
 			a.due, a.sent = false, e.latest
 		}
 	}
-	e.due = slices.Delete(e.due, 0, e.told)
-	e.told = 0
+	e.due = slices.Delete(e.due, 0, e.announced)
+	e.announced = 0
 }

@@ -73,7 +73,7 @@ func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 		m.Problems = append(m.Problems, Problem{Cause: CauseSequenceGap, Offset: 8, Count: missed})
 	}
 	if outOfOrder {
-		p.note(CauseSequenceOutOfOrder, 8, 0)
+		p.countProblem(CauseSequenceOutOfOrder, 8, 0)
 	}
 	s.domains[m.Domain] = d
 	s.last, d.last = now, now
@@ -102,8 +102,8 @@ func decodeHeader(b []byte) (*Message, *Problem) {
 	}, nil
 }
 
-// note counts a problem that does not discard the message.
-func (p *parser) note(c Cause, offset int, id uint16) {
+// countProblem counts a problem that does not discard the message.
+func (p *parser) countProblem(c Cause, offset int, id uint16) {
 	for i := range p.message.Problems {
 		if q := &p.message.Problems[i]; q.Cause == c {
 			q.Count++
@@ -131,7 +131,7 @@ func (p *parser) sets() *Problem {
 		case id == setTemplates || id == setOptionsTemplates:
 			problem = p.templates(body, offset, id)
 		case id < uint16(MinTemplateID):
-			p.note(CauseReservedSet, at, id)
+			p.countProblem(CauseReservedSet, at, id)
 		default:
 			problem = p.data(body, offset, TemplateID(id))
 		}
@@ -147,7 +147,7 @@ func (p *parser) sets() *Problem {
 func (p *parser) data(body []byte, offset int, id TemplateID) *Problem {
 	t := p.lookup(id)
 	if t == nil {
-		p.note(CauseUnknownTemplate, offset, uint16(id))
+		p.countProblem(CauseUnknownTemplate, offset, uint16(id))
 		p.counted = false
 		return nil
 	}
@@ -160,7 +160,7 @@ func (p *parser) data(body []byte, offset int, id TemplateID) *Problem {
 			return &Problem{CauseTruncatedRecord, offset + end, uint16(id), 1}
 		}
 		if t.scope > 0 && !p.scopeKnown(DataRecord{t, body[end : end+n]}) {
-			p.note(CauseOptionsBeforeTemplate, offset+end, uint16(id))
+			p.countProblem(CauseOptionsBeforeTemplate, offset+end, uint16(id))
 		}
 		longest = max(longest, long)
 		set.Count++
@@ -171,7 +171,7 @@ func (p *parser) data(body []byte, offset int, id TemplateID) *Problem {
 	}
 	p.records += uint32(set.Count)
 	if longest > p.session.decoder.limits.ValueLen {
-		p.note(CauseValueLimit, offset, uint16(id))
+		p.countProblem(CauseValueLimit, offset, uint16(id))
 		return nil
 	}
 	set.octets = body[:end:end]

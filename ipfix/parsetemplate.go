@@ -77,11 +77,11 @@ func (p *parser) specifiers(b []byte, count int, set uint16) (n, scope int, ok b
 func (p *parser) template(id TemplateID, scope, count, offset int) {
 	switch {
 	case id < MinTemplateID || scope < 0:
-		p.note(CauseTemplateInvalid, offset, uint16(id))
+		p.countProblem(CauseTemplateInvalid, offset, uint16(id))
 		p.end(id)
 		return
 	case count > len(p.fields):
-		p.note(CauseFieldLimit, offset, uint16(id))
+		p.countProblem(CauseFieldLimit, offset, uint16(id))
 		p.end(id)
 		return
 	}
@@ -98,19 +98,19 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 	}
 	t := newTemplate(id, scope, p.interpreted(offset, id))
 	if t.minimum > maxMessage-headerLen-setHeaderLen {
-		p.note(CauseTemplateInvalid, offset, uint16(id)) // no message has room for a record
+		p.countProblem(CauseTemplateInvalid, offset, uint16(id)) // no message has room for a record
 		p.end(id)
 		return
 	}
 	if used && p.session.transport != UDP {
 		// Records under this number may now belong to either template (§8.1).
-		p.note(CauseTemplateRedefined, offset, uint16(id))
+		p.countProblem(CauseTemplateRedefined, offset, uint16(id))
 		p.end(id)
 		return
 	}
 	p.remember(id)
 	if !p.session.learn(p.domain, known{t, p.now}) {
-		p.note(CauseTemplateLimit, offset, uint16(id))
+		p.countProblem(CauseTemplateLimit, offset, uint16(id))
 		return
 	}
 	p.message.Templates = append(p.message.Templates, t)
@@ -127,7 +127,7 @@ func (p *parser) interpreted(offset int, id TemplateID) []Field {
 		case e.Type.Allows(f.Length):
 			f.Element = e
 		default:
-			p.note(CauseFieldLength, offset, uint16(id))
+			p.countProblem(CauseFieldLength, offset, uint16(id))
 		}
 	}
 	return fields
@@ -136,7 +136,7 @@ func (p *parser) interpreted(offset int, id TemplateID) []Field {
 // withdraw ends the use of a template, or of all templates of a kind (RFC 7011 §8.1).
 func (p *parser) withdraw(id TemplateID, offset int, set uint16) {
 	if p.session.transport == UDP {
-		p.note(CauseWithdrawalUDP, offset, uint16(id)) // ignored (§8.4)
+		p.countProblem(CauseWithdrawalUDP, offset, uint16(id)) // ignored (§8.4)
 		return
 	}
 	if uint16(id) == set {
@@ -149,7 +149,7 @@ func (p *parser) withdraw(id TemplateID, offset int, set uint16) {
 	}
 	k, ok := p.domain.templates[id]
 	if !ok || k.setID() != set {
-		p.note(CauseWithdrawalUnknown, offset, uint16(id))
+		p.countProblem(CauseWithdrawalUnknown, offset, uint16(id))
 		return
 	}
 	p.end(id)

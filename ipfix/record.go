@@ -79,8 +79,8 @@ func (w *RecordWriter) End() ([]byte, error) {
 	return w.buf, nil
 }
 
-// take returns the field of the next value.
-func (w *RecordWriter) take(c class) (slot, bool) {
+// nextField returns the field of the next value.
+func (w *RecordWriter) nextField(c class) (slot, bool) {
 	if len(w.slots) == 0 || w.slots[0].class != c {
 		w.mistake()
 		return slot{}, false
@@ -119,7 +119,7 @@ func (w *RecordWriter) refuse(err error) {
 
 // Uint writes an unsigned integer, in as many octets as the field has.
 func (w *RecordWriter) Uint(v uint64) {
-	s, ok := w.take(classUnsigned)
+	s, ok := w.nextField(classUnsigned)
 	switch {
 	case !ok:
 	case v>>(8*s.length) != 0:
@@ -131,7 +131,7 @@ func (w *RecordWriter) Uint(v uint64) {
 
 // Int writes a signed integer, in as many octets as the field has.
 func (w *RecordWriter) Int(v int64) {
-	s, ok := w.take(classSigned)
+	s, ok := w.nextField(classSigned)
 	if !ok {
 		return
 	}
@@ -163,7 +163,7 @@ func (w *RecordWriter) octets(v []byte) {
 // Float writes a floating point number; in a field of 4 octets, the nearest number of
 // that size (RFC 7011 §6.2).
 func (w *RecordWriter) Float(v float64) {
-	s, ok := w.take(classFloat)
+	s, ok := w.nextField(classFloat)
 	switch {
 	case !ok:
 	case s.length == 4:
@@ -175,7 +175,7 @@ func (w *RecordWriter) Float(v float64) {
 
 // Bool writes a boolean: 1 or 2 (RFC 7011 §6.1.5).
 func (w *RecordWriter) Bool(v bool) {
-	if _, ok := w.take(classBoolean); !ok {
+	if _, ok := w.nextField(classBoolean); !ok {
 		return
 	}
 	if v {
@@ -187,7 +187,7 @@ func (w *RecordWriter) Bool(v bool) {
 
 // Addr writes an IPv4 or IPv6 address, of the family that the field has.
 func (w *RecordWriter) Addr(v netip.Addr) {
-	s, ok := w.take(classAddress)
+	s, ok := w.nextField(classAddress)
 	switch {
 	case !ok:
 	case s.kind == IPv6Address && v.Is6():
@@ -203,14 +203,14 @@ func (w *RecordWriter) Addr(v netip.Addr) {
 
 // MAC writes a MAC-48 address.
 func (w *RecordWriter) MAC(v [6]byte) {
-	if _, ok := w.take(classMAC); ok {
+	if _, ok := w.nextField(classMAC); ok {
 		w.octets(v[:])
 	}
 }
 
 // Time writes a time in the resolution of its field.
 func (w *RecordWriter) Time(v time.Time) {
-	s, ok := w.take(classTime)
+	s, ok := w.nextField(classTime)
 	if !ok {
 		return
 	}
@@ -227,7 +227,7 @@ func (w *RecordWriter) Time(v time.Time) {
 // UnixNano writes a time in the resolution of its field: nanoseconds since 1970-01-01
 // 00:00 UTC. It is [RecordWriter.Time] for callers without a time.Time.
 func (w *RecordWriter) UnixNano(v uint64) {
-	s, ok := w.take(classTime)
+	s, ok := w.nextField(classTime)
 	if !ok {
 		return
 	}
@@ -276,7 +276,7 @@ func microsecondFraction(nanoseconds uint64) uint64 {
 
 // Octets writes an octetArray, or a list of RFC 6313, as [AppendBasicList] makes it.
 func (w *RecordWriter) Octets(v []byte) {
-	s, ok := w.take(classOctets)
+	s, ok := w.nextField(classOctets)
 	switch {
 	case !ok:
 	case s.length == VariableLength:
@@ -316,7 +316,7 @@ func (w *RecordWriter) Encoded(n int, v []byte) {
 // Text writes a string. In a field of fixed length, zero octets follow a shorter
 // one.
 func (w *RecordWriter) Text(v string) {
-	s, ok := w.take(classString)
+	s, ok := w.nextField(classString)
 	switch {
 	case !ok:
 	case !utf8.ValidString(v):

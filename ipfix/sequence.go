@@ -61,7 +61,7 @@ type sequence struct {
 // how many records are missed now, and whether the message came out of its turn. Over
 // ordered transports, records cannot come late.
 func (q *sequence) follow(number, records uint32, counted, ordered bool, now time.Time) (missed uint32, outOfOrder bool) {
-	missed = q.settle(now)
+	missed = q.giveUpOld(now)
 	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
 	switch {
 	case !q.started:
@@ -127,8 +127,8 @@ func (q *sequence) fill(number, records uint32) bool {
 	return false
 }
 
-// settle gives up the gaps that are older than reorderTime.
-func (q *sequence) settle(now time.Time) uint32 {
+// giveUpOld gives up the gaps that are older than reorderTime.
+func (q *sequence) giveUpOld(now time.Time) uint32 {
 	n := 0
 	for n < len(q.gaps) && now.Sub(q.gaps[n].since) > reorderTime {
 		n++
@@ -155,16 +155,16 @@ func (d *Decoder) Settle(now time.Time) (missed uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {
-		missed += s.settle(now)
+		missed += s.giveUpOldGaps(now)
 	}
 	return missed + d.missed.Swap(0)
 }
 
-func (s *Session) settle(now time.Time) (missed uint64) {
+func (s *Session) giveUpOldGaps(now time.Time) (missed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range s.domains {
-		missed += uint64(d.sequence.settle(now))
+		missed += uint64(d.sequence.giveUpOld(now))
 	}
 	return missed
 }

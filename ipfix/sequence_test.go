@@ -50,10 +50,10 @@ func TestSequence(t *testing.T) {
 					t.Errorf("step %d: missed %d, out of order %v", i, missed, outOfOrder)
 				}
 			}
-			if early := q.settle(exportTime.Add(reorderTime)); early != 0 {
+			if early := q.giveUpOld(exportTime.Add(reorderTime)); early != 0 {
 				t.Errorf("%d are missed before their time is over", early)
 			}
-			q.settle(exportTime.Add(reorderTime + 1))
+			q.giveUpOld(exportTime.Add(reorderTime + 1))
 			if q.state.Breaks != c.breaks {
 				t.Errorf("%d breaks, want %d", q.state.Breaks, c.breaks)
 			}

@@ -103,8 +103,8 @@ func (r *ngReader) block() (kind uint32, err error) {
 	return kind, nil
 }
 
-// take reads the next bytes of the block's body. They are valid until the next call.
-func (r *ngReader) take(n uint32) ([]byte, error) {
+// readBody reads the next bytes of the block's body. They are valid until the next call.
+func (r *ngReader) readBody(n uint32) ([]byte, error) {
 	b := r.scratch[:n]
 	return b, r.fill(b)
 }
@@ -149,7 +149,7 @@ func (r *ngReader) end() error {
 // section reads a section's header, which ends the interfaces of the one before.
 func (r *ngReader) section() error {
 	r.interfaces = r.interfaces[:0]
-	b, err := r.take(16)
+	b, err := r.readBody(16)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (r *ngReader) section() error {
 
 // description reads the description of an interface.
 func (r *ngReader) description() error {
-	b, err := r.take(8)
+	b, err := r.readBody(8)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (r *ngReader) description() error {
 	}
 	i := ngInterface{link: LinkType(r.order.Uint16(b)), snapLength: r.order.Uint32(b[4:]), perSecond: 1e6}
 	for r.left >= 4 {
-		if b, err = r.take(4); err != nil {
+		if b, err = r.readBody(4); err != nil {
 			return err
 		}
 		code, length := r.order.Uint16(b), uint32(r.order.Uint16(b[2:]))
@@ -202,11 +202,11 @@ func (r *ngReader) option(i *ngInterface, code uint16, length uint32) error {
 		i.name = string(name)
 		return err
 	case code == optionResolution && length >= 1:
-		b, err := r.take(1)
+		b, err := r.readBody(1)
 		i.perSecond = unitsPerSecond(b[0])
 		return err
 	case code == optionOffset && length >= 8:
-		b, err := r.take(8)
+		b, err := r.readBody(8)
 		i.offset = int64(r.order.Uint64(b))
 		return err
 	}
@@ -270,14 +270,14 @@ func (r *ngReader) packet(kind uint32) (p Packet, err error) {
 	var from, captured, length uint32
 	var at uint64
 	if kind == blockSimplePacket {
-		b, err := r.take(4)
+		b, err := r.readBody(4)
 		if err != nil {
 			return p, err
 		}
 		length = r.order.Uint32(b)
 		captured = min(length, r.left)
 	} else {
-		b, err := r.take(20)
+		b, err := r.readBody(20)
 		if err != nil {
 			return p, err
 		}

@@ -29,7 +29,7 @@ func (p *routeParser) budget() (*config.Budget, error) {
 		if *share != 0 {
 			return nil, fmt.Errorf("budget %s: given twice", word)
 		}
-		if _, err := p.take(word); err != nil {
+		if _, err := p.nextWord(word); err != nil {
 			return nil, err
 		}
 		if err := value(p, "budget "+word, share); err != nil {

@@ -27,13 +27,13 @@ func ParseFlow(args []string) (FlowCommand, error) {
 	if c.Verb == Show && !w.more() {
 		return c, nil
 	}
-	if c.Flow.Name, err = w.take("flow " + string(c.Verb) + " NAME"); err != nil || c.Verb != Add {
+	if c.Flow.Name, err = w.nextWord("flow " + string(c.Verb) + " NAME"); err != nil || c.Verb != Add {
 		if err == nil {
 			err = w.end()
 		}
 		return c, err
 	}
-	word, err := w.take("flow add " + c.Flow.Name + " out, in or transit")
+	word, err := w.nextWord("flow add " + c.Flow.Name + " out, in or transit")
 	if err != nil {
 		return c, err
 	}
@@ -47,7 +47,7 @@ func ParseFlow(args []string) (FlowCommand, error) {
 func (w *words) flow(f *config.Flow) error {
 	given := make(map[string]bool)
 	for w.more() {
-		name, _ := w.take("")
+		name, _ := w.nextWord("")
 		word := flowWordOf(name)
 		if word == nil {
 			return fmt.Errorf("%q: want one of %s", name, flowWordList())

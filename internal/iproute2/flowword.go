@@ -117,7 +117,7 @@ func flowList[T any](name, value, help string, at func(*config.Flow) *[]T) flowW
 	return flowWord{
 		name, value, help, nil,
 		func(w *words, f *config.Flow) error {
-			word, err := w.take(name)
+			word, err := w.nextWord(name)
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func flowFlag(name, help string, at func(*config.Flow) *bool) flowWord {
 
 // textOf reads a value as the configuration file has it.
 func textOf[T any](w *words, name string) (value T, err error) {
-	word, err := w.take(name)
+	word, err := w.nextWord(name)
 	if err != nil {
 		return value, err
 	}

@@ -52,8 +52,8 @@ func (w *words) more() bool { return w.next < len(w.list) }
 
 func (w *words) peek() string { return w.list[w.next] }
 
-// take returns the next word, which belongs to name.
-func (w *words) take(name string) (string, error) {
+// nextWord returns the next word, which belongs to name.
+func (w *words) nextWord(name string) (string, error) {
 	if !w.more() {
 		return "", fmt.Errorf("%s: a value is missing", name)
 	}
@@ -74,7 +74,7 @@ func (w *words) verb(allowed ...Verb) (Verb, error) {
 	if !w.more() {
 		return Show, nil
 	}
-	word, _ := w.take("command")
+	word, _ := w.nextWord("command")
 	for _, v := range verbs {
 		if slices.Contains(allowed, v.verb) && strings.HasPrefix(v.spelling, word) && word != "" {
 			return v.verb, nil
@@ -93,7 +93,7 @@ func joinVerbs(vs []Verb) string {
 
 // number reads an unsigned number of a width in bits, decimal, 0x… or 0….
 func (w *words) number(name string, bits int) (uint64, error) {
-	word, err := w.take(name)
+	word, err := w.nextWord(name)
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +158,7 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 	seen := map[string]bool{}
 	var change config.NamespaceChange
 	for w.more() {
-		word, _ := w.take("")
+		word, _ := w.nextWord("")
 		if word == "data" && seen[word] {
 			word = "wide" // in the syntax of the patched iproute2 of Direct Export: [data DATA32] [data DATA64]
 		}
@@ -198,7 +198,7 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 
 // export reads none, every, aggregate, or sample with its n.
 func (w *words) export(ns *config.Namespace) error {
-	word, err := w.take("export")
+	word, err := w.nextWord("export")
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (w *words) export(ns *config.Namespace) error {
 }
 
 func (w *words) schemaBinding() (*ioam.SchemaID, error) {
-	if word, err := w.take("namespace set ID"); err != nil || word != "schema" {
+	if word, err := w.nextWord("namespace set ID"); err != nil || word != "schema" {
 		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}, export WAY, pot {FILE|none}, or some of %s with on or off", settingWords)
 	}
 	if w.more() && w.peek() == "none" {
@@ -257,7 +257,7 @@ func ParseSchema(args []string) (SchemaCommand, error) {
 		return c, err
 	}
 	if c.Verb == Add {
-		if c.Schema.Data, err = w.take("schema data"); err != nil {
+		if c.Schema.Data, err = w.nextWord("schema data"); err != nil {
 			return c, err
 		}
 		if n := len(c.Schema.Data); n == 0 || n > maxSchemaData {

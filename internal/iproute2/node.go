@@ -36,7 +36,7 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		w.next++
 	}
 	if w.more() {
-		c.Name, _ = w.take("")
+		c.Name, _ = w.nextWord("")
 	}
 	if c.Verb == Show {
 		return c, w.end()
@@ -45,7 +45,7 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		return c, errors.New("the interface is missing: interface set IF role ROLES, or boundary POLICY [ns ID POLICY]")
 	}
 	for w.more() {
-		switch word, _ := w.take(""); {
+		switch word, _ := w.nextWord(""); {
 		case word == "role" && c.Role == nil:
 			c.Role, err = w.roles()
 		case word == "boundary" && c.Boundary == nil:
@@ -67,7 +67,7 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 
 // roles reads none, or a list of ingress and egress with commas.
 func (w *words) roles() (*model.Role, error) {
-	word, err := w.take("role")
+	word, err := w.nextWord("role")
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (w *words) boundary() (*config.Boundary, error) {
 }
 
 func (w *words) namespacePolicy() (p model.NamespacePolicy, err error) {
-	word, err := w.take("ns")
+	word, err := w.nextWord("ns")
 	if err != nil {
 		return p, err
 	}
@@ -113,7 +113,7 @@ func (w *words) namespacePolicy() (p model.NamespacePolicy, err error) {
 }
 
 func (w *words) policy(after string) (model.Boundary, error) {
-	word, err := w.take(after)
+	word, err := w.nextWord(after)
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +151,7 @@ func ParseDecapsulation(args []string) (DecapsulationCommand, error) {
 	if c.Verb == Show {
 		return c, w.end()
 	}
-	word, err := w.take("decapsulation " + string(c.Verb) + " ADDR")
+	word, err := w.nextWord("decapsulation " + string(c.Verb) + " ADDR")
 	if err != nil {
 		return c, err
 	}
@@ -167,7 +167,7 @@ func ParseDecapsulation(args []string) (DecapsulationCommand, error) {
 // decapsulation reads which packets are decapsulated.
 func (w *words) decapsulation(d *config.Decapsulation) error {
 	for w.more() {
-		switch word, _ := w.take(""); {
+		switch word, _ := w.nextWord(""); {
 		case word == "source":
 			from, err := w.prefix()
 			if err != nil {
@@ -188,7 +188,7 @@ func (w *words) decapsulation(d *config.Decapsulation) error {
 
 // prefix reads the prefix of outer sources; an address is a prefix of 128 bits.
 func (w *words) prefix() (netip.Prefix, error) {
-	word, err := w.take("source")
+	word, err := w.nextWord("source")
 	if err != nil {
 		return netip.Prefix{}, err
 	}

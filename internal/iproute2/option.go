@@ -30,7 +30,7 @@ func (p *routeParser) options(kind string) error {
 		if !p.more() || !isOption(p.peek()) {
 			return nil
 		}
-		kind, _ = p.take("")
+		kind, _ = p.nextWord("")
 	}
 }
 
@@ -58,7 +58,7 @@ func (p *routeParser) values(words []string, value func(word string) error) erro
 
 // trace reads prealloc or incremental and its values in any order; loopback may be absent.
 func (p *routeParser) trace() error {
-	kind, err := p.take("trace")
+	kind, err := p.nextWord("trace")
 	if err != nil || kind != "prealloc" && kind != "incremental" {
 		return errors.New("trace: want prealloc or incremental")
 	}
@@ -208,7 +208,7 @@ func (p *routeParser) extensionFlags() (list []config.ExtensionFlag, err error) 
 
 // value reads one word as in the configuration file.
 func value[T any](p *routeParser, name string, v *T) error {
-	word, err := p.take(name)
+	word, err := p.nextWord(name)
 	if err != nil {
 		return err
 	}

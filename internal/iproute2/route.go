@@ -105,7 +105,7 @@ func (p *routeParser) parse() (RouteCommand, error) {
 
 // once takes a keyword, which may appear only once.
 func (p *routeParser) once() (string, error) {
-	word, _ := p.take("")
+	word, _ := p.nextWord("")
 	if p.seen[word] {
 		return word, fmt.Errorf("%s: given twice", word)
 	}
@@ -124,7 +124,7 @@ func (p *routeParser) clause(verb Verb) error {
 		if err != nil {
 			return err
 		}
-		value, err := p.take(word)
+		value, err := p.nextWord(word)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (p *routeParser) clause(verb Verb) error {
 	if p.rule.Match.Destination.IsValid() {
 		return fmt.Errorf("%q: unknown word; use encap, dev, name, or one of from, ipproto, sport, dport, tos, flowlabel", p.peek())
 	}
-	word, _ := p.take("")
+	word, _ := p.nextWord("")
 	prefix, err := parsePrefix(word)
 	p.rule.Match.Destination = prefix
 	return err
@@ -196,7 +196,7 @@ func (p *routeParser) kernelRoute() error {
 		if p.more() && p.peek() == "inet6" {
 			p.next++
 		}
-		via, err := p.take(word)
+		via, err := p.nextWord(word)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (p *routeParser) kernelRoute() error {
 		p.via = addr
 		said += " " + via
 	case "table":
-		table, err := p.take(word)
+		table, err := p.nextWord(word)
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func (p *routeParser) kernelRoute() error {
 		}
 		said += fmt.Sprint(" ", n)
 	case "proto", "protocol", "pref":
-		value, err := p.take(word)
+		value, err := p.nextWord(word)
 		if err != nil {
 			return err
 		}
@@ -290,7 +290,7 @@ func parsePrefix(word string) (netip.Prefix, error) {
 
 // encap reads what follows "encap".
 func (p *routeParser) encap() error {
-	if kind, err := p.take("encap"); err != nil {
+	if kind, err := p.nextWord("encap"); err != nil {
 		return err
 	} else if kind != "ioam6" {
 		return fmt.Errorf("encap %s: only ioam6 is supported here; use 'ip route' for others", kind)
@@ -337,7 +337,7 @@ func (p *routeParser) encap() error {
 
 func (p *routeParser) frequency() (model.Frequency, error) {
 	var none model.Frequency
-	word, err := p.take("freq")
+	word, err := p.nextWord("freq")
 	if err != nil {
 		return none, err
 	}
@@ -360,7 +360,7 @@ func (p *routeParser) frequency() (model.Frequency, error) {
 }
 
 func (p *routeParser) mode() (model.Mode, error) {
-	word, err := p.take("mode")
+	word, err := p.nextWord("mode")
 	if err != nil {
 		return 0, err
 	}
@@ -372,7 +372,7 @@ func (p *routeParser) mode() (model.Mode, error) {
 }
 
 func (p *routeParser) tunnelAddress(name string) (netip.Addr, error) {
-	word, err := p.take(name)
+	word, err := p.nextWord(name)
 	if err != nil {
 		return netip.Addr{}, err
 	}

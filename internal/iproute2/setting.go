@@ -49,7 +49,7 @@ func isSetting(word string) bool { return word == "pot" || slices.Contains(Setti
 func (w *words) settings() (*config.NamespaceChange, error) {
 	change, seen := &config.NamespaceChange{}, map[string]bool{}
 	for w.more() {
-		word, _ := w.take("")
+		word, _ := w.nextWord("")
 		switch {
 		case !isSetting(word):
 			return nil, fmt.Errorf("%q: want pot, or one of %s", word, settingWords)
@@ -67,7 +67,7 @@ func (w *words) settings() (*config.NamespaceChange, error) {
 // setting reads what follows the word of a setting.
 func (w *words) setting(change *config.NamespaceChange, word string) error {
 	if word == "pot" {
-		file, err := w.take("pot")
+		file, err := w.nextWord("pot")
 		if err != nil || file == "" {
 			return errors.New("pot: want the file with this node's key, as 'waymark pot generate' makes it, or none")
 		}
@@ -90,7 +90,7 @@ func (w *words) setting(change *config.NamespaceChange, word string) error {
 }
 
 func (w *words) onOff(name string) (*bool, error) {
-	word, err := w.take(name)
+	word, err := w.nextWord(name)
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func TestTake(t *testing.T) {
 	} {
 		var c Counters
 		heard := uint64(0)
-		take(tt.datagram, 7, &c, func(ioam.Trace) { heard++ })
+		readDatagram(tt.datagram, 7, &c, func(ioam.Trace) { heard++ })
 		if heard != tt.heard || c.Received() != tt.received || c.Malformed() != tt.malformed || c.Lost() != 0 {
 			t.Errorf("%s: heard %d, received %d, malformed %d, lost %d; want %d, %d, %d, none",
 				tt.name, heard, c.Received(), c.Malformed(), c.Lost(), tt.heard, tt.received, tt.malformed)
@@ -136,7 +136,7 @@ func TestTake(t *testing.T) {
 func TestRecorded(t *testing.T) {
 	var c Counters
 	var got []string
-	take(craft.Hex(t, recorded), recordedFamily, &c, func(trace ioam.Trace) {
+	readDatagram(craft.Hex(t, recorded), recordedFamily, &c, func(trace ioam.Trace) {
 		nodes, err := trace.Nodes()
 		if err != nil {
 			t.Error(err)
@@ -155,7 +155,7 @@ func FuzzTake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, datagram []byte) {
 		var c Counters
 		heard := uint64(0)
-		take(datagram, recordedFamily, &c, func(trace ioam.Trace) {
+		readDatagram(datagram, recordedFamily, &c, func(trace ioam.Trace) {
 			heard++
 			if len(trace.Data) > maxData || trace.Check() != nil {
 				t.Errorf("an impossible trace: %+v", trace)

@@ -79,12 +79,12 @@ func Watch(ctx context.Context, buffer int, count *Counters, listening func(), h
 		case err != nil:
 			return fmt.Errorf("read the kernel's events: %w", err)
 		}
-		take(datagram[:n], family, count, heard)
+		readDatagram(datagram[:n], family, count, heard)
 	}
 }
 
-// take reads a datagram.
-func take(datagram []byte, family uint16, count *Counters, heard func(ioam.Trace)) {
+// readDatagram reads the events of a datagram.
+func readDatagram(datagram []byte, family uint16, count *Counters, heard func(ioam.Trace)) {
 	err := messages(datagram, family, func(content []byte) {
 		trace, err := decode(content)
 		if errors.Is(err, errOther) {

@@ -102,8 +102,8 @@ type tally struct {
 
 func newTally(count int) *tally { return &tally{seen: make([]bool, count), highest: -1} }
 
-// note counts packet number n; false when it was not sent by this lab.
-func (t *tally) note(n uint64) bool {
+// countNumber counts packet number n; false when it was not sent by this lab.
+func (t *tally) countNumber(n uint64) bool {
 	if n >= uint64(len(t.seen)) {
 		return false
 	}

@@ -85,7 +85,7 @@ func receiveEcho(conn *net.IPConn, id uint16, counted *tally, since func(n int) 
 			continue
 		}
 		number, before := binary.BigEndian.Uint16(buffer[6:]), counted.result.Received
-		if !counted.note(uint64(number)) {
+		if !counted.countNumber(uint64(number)) {
 			continue
 		}
 		if counted.result.Received > before {

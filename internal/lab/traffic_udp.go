@@ -103,7 +103,7 @@ func receiveUDP(conn *net.UDPConn, run uint64, size int, counted *tally) error {
 		if !bytes.Equal(buffer[:n], datagram(run, number, size)) {
 			return fmt.Errorf("datagram %d arrived changed", number)
 		}
-		if counted.note(number) {
+		if counted.countNumber(number) {
 			counted.result.Bytes += int64(n)
 		}
 	}

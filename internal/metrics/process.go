@@ -32,14 +32,14 @@ func parseText(text string) (list []*family) {
 			continue
 		}
 		if name, pairs, value, ok := parseSample(line); ok && f != nil {
-			f.take(name, pairs, value)
+			f.addSample(name, pairs, value)
 		}
 	}
 	return list
 }
 
-// take adds a sample to the family, whose name may be followed by the part of a histogram or summary.
-func (f *family) take(name string, pairs []pair, value float64) {
+// addSample adds a sample to the family, whose name may be followed by the part of a histogram or summary.
+func (f *family) addSample(name string, pairs []pair, value float64) {
 	part, ok := strings.CutPrefix(name, f.Name)
 	if !ok {
 		return

@@ -32,7 +32,7 @@ func (m Measurement) Selections() []loss.Selection {
 		}
 	}
 	for _, out := range []bool{true, false} {
-		newTakers(selecting, out, m.Marking.Carrier == CarrierOption).note(list)
+		newTakers(selecting, out, m.Marking.Carrier == CarrierOption).setTaken(list)
 	}
 	return list
 }

@@ -104,8 +104,8 @@ func (t *takers) add(k listKey, flow int) {
 
 func (s *selecting) way() way { return way{s.compared, s.narrow} }
 
-// note sets what is taken from each flow.
-func (t *takers) note(list []loss.Selection) {
+// setTaken sets what is taken from each flow.
+func (t *takers) setTaken(list []loss.Selection) {
 	if len(t.lists) == 0 {
 		return
 	}

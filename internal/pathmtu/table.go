@@ -74,7 +74,7 @@ func (t *Table) Hear(message []byte, tunnels []Tunnel, now time.Time) Result {
 	result := Malformed
 	switch {
 	case err == nil:
-		result = t.take(big, tunnels, now)
+		result = t.applyTooBig(big, tunnels, now)
 	case errors.Is(err, ErrNotTunnels):
 		result = Foreign
 	}
@@ -82,7 +82,7 @@ func (t *Table) Hear(message []byte, tunnels []Tunnel, now time.Time) Result {
 	return result
 }
 
-func (t *Table) take(big TooBig, tunnels []Tunnel, now time.Time) Result {
+func (t *Table) applyTooBig(big TooBig, tunnels []Tunnel, now time.Time) Result {
 	ours, largest := false, 0
 	for _, tunnel := range tunnels {
 		if tunnel.Destination == big.Destination {

@@ -72,7 +72,7 @@ func (n *Node) arrive(f Frame) Result {
 	if !ok {
 		return unchanged(f, outcome)
 	}
-	n.hear(p, f.Time)
+	n.learnPathMTU(p, f.Time)
 	if !inDomain {
 		return atEdge(f, p, iface)
 	}

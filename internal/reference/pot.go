@@ -93,11 +93,12 @@ func (n *Node) prove(p *ioam.ProofOfTransit, proof *model.Proof, now int64) mode
 		known = &accepted{numbers: make(map[uint64]bool)}
 		n.accepted[key.Profile] = known
 	}
-	return known.take(p.PktID, now+proof.MostAhead().Nanoseconds())
+	return known.acceptNumber(p.PktID, now+proof.MostAhead().Nanoseconds())
 }
 
-// take notes a number whose proof is right, and which is of no later time than most.
-func (a *accepted) take(number uint64, most int64) model.Outcome {
+// acceptNumber records a number, whose proof is right, unless it is too old, replayed or of a later
+// time than most.
+func (a *accepted) acceptNumber(number uint64, most int64) model.Outcome {
 	group := number / proofStep
 	last := &a.groups[group%proofPlaces]
 	switch {

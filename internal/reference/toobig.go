@@ -21,8 +21,8 @@ const (
 // learnedMTU is what a Packet Too Big message reported about the path to a
 // destination.
 type learnedMTU struct {
-	mtu   int
-	heard int64 // in the same unit as Frame.Time
+	mtu     int
+	learned int64 // in the same unit as Frame.Time
 }
 
 // insertsInline reports whether some encapsulation may insert a header directly
@@ -36,9 +36,9 @@ func (n *Node) insertsInline() bool {
 	return false
 }
 
-// hear implements docs/data-plane/path-mtu.md: it learns from a Packet Too Big
+// learnPathMTU implements docs/data-plane/path-mtu.md: it learns from a Packet Too Big
 // message that quotes a packet with a header that this node inserts.
-func (n *Node) hear(p packet, now int64) {
+func (n *Node) learnPathMTU(p packet, now int64) {
 	const quotedAt = ipv6.HeaderLen + tooBigLen
 	if !n.insertsInline() || p.nextHeader() != ioam.NextHeaderICMPv6 ||
 		len(p.ip) < quotedAt+ipv6.HeaderLen+8 || p.ip[ipv6.HeaderLen] != icmpv6TooBig {
@@ -86,7 +86,7 @@ func beginsAsInserted(header []byte) bool {
 // ten minutes, 0 without a report.
 func (n *Node) pathMTU(destination [16]byte, now int64) int {
 	known, ok := n.learned[destination]
-	if !ok || now-known.heard > int64(pathMTULifetime) {
+	if !ok || now-known.learned > int64(pathMTULifetime) {
 		return 0
 	}
 	return known.mtu

@@ -24,8 +24,8 @@ type encapRoute struct {
 	odd    bool // it may not be the one that the kernel chooses, or not always
 }
 
-// note reads one of a route's attributes.
-func (e *encapRoute) note(kind uint16, value []byte) {
+// readAttribute reads one of a route's attributes.
+func (e *encapRoute) readAttribute(kind uint16, value []byte) {
 	switch {
 	case kind == unix.RTA_TABLE && len(value) == 4:
 		e.table = binary.NativeEndian.Uint32(value)

@@ -307,7 +307,7 @@ func FuzzRoute(f *testing.F) {
 			}
 		}
 		var seen traits
-		seen.note(unix.RTM_NEWROUTE, 0, route)
+		seen.examineMessage(unix.RTM_NEWROUTE, 0, route)
 		if got, want := seen.routes.all(), shapeOfRoute(route); got.spread != want.spread || got.why != want.why || got.mtu != want.mtu {
 			t.Errorf("a message %+v and a dump %+v of the same route differ", got, want)
 		}

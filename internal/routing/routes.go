@@ -100,9 +100,9 @@ func shapeOfRoute(route []byte) (s shape) {
 			destination = value
 		case unix.RTA_SRC, unix.RTA_IIF, unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_PRIORITY, unix.RTA_PREFSRC,
 			unix.RTA_CACHEINFO, unix.RTA_TABLE, unix.RTA_PREF, unix.RTA_EXPIRES, unix.RTA_PAD:
-			e.note(kind, value)
+			e.readAttribute(kind, value)
 		case unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP: // the kernel's lookup does not do it
-			e.note(kind, value)
+			e.readAttribute(kind, value)
 		case unix.RTA_METRICS:
 			s.readMetrics(value, &odd)
 		case unix.RTA_MULTIPATH:

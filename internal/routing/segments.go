@@ -38,9 +38,9 @@ type segments struct {
 // any reports whether there are such routes.
 func (s *segments) any() bool { return len(s.routes) > 0 }
 
-// note examines the shape of a route that was added or removed, and takes what is
-// only for a table that was read as a whole.
-func (s *segments) note(of *shape) {
+// examineRoute examines the shape of a route that was added or removed. It clears the shape's
+// encapsulations: they are only for a table that was read as a whole.
+func (s *segments) examineRoute(of *shape) {
 	s.stale = s.stale || len(of.encaps) > 0 || of.hidden || s.prefixes[of.concerns]
 	of.encaps = nil
 }

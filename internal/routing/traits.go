@@ -58,9 +58,9 @@ func (s *seen[T, P]) all() T {
 	return all
 }
 
-// note examines one message for changes in how routes are chosen, and
-// reports whether it may change where an IPv6 packet goes.
-func (t *traits) note(kind, flags uint16, data []byte) bool {
+// examineMessage examines one message for changes in how routes are chosen. It reports whether
+// the message may change where an IPv6 packet goes.
+func (t *traits) examineMessage(kind, flags uint16, data []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch kind {
@@ -92,12 +92,12 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 		t.shrunk = t.shrunk || flags&unix.NLM_F_REPLACE != 0
 		s := shapeOfRoute(data)
 		s.spread = s.spread || flags&unix.NLM_F_APPEND != 0
-		t.segments.note(&s)
+		t.segments.examineRoute(&s)
 		t.routes.added.add(s)
 	case unix.RTM_DELROUTE:
 		t.shrunk = true
 		s := shapeOfRoute(data)
-		t.segments.note(&s)
+		t.segments.examineRoute(&s)
 	case unix.RTM_DELNEXTHOP:
 		t.shrunk = true
 	case unix.RTM_DELRULE:

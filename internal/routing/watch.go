@@ -64,7 +64,7 @@ func Watch(ctx context.Context, plane Plane, explain func(why string), log *slog
 	if err := w.listen(ctx); err != nil {
 		return fmt.Errorf("watch the kernel's routes: %w", err)
 	}
-	w.look()
+	w.rereadRoutes()
 	if err := w.beat(ctx); err != nil {
 		return fmt.Errorf("watch the kernel's routes: %w", err)
 	}
@@ -78,7 +78,7 @@ type watcher struct {
 	wake     chan struct{} // something changed
 	failed   chan error
 	seen     traits           // what routes were seen to depend on
-	told     datapath.Routing // the latest report to the plane
+	reported datapath.Routing // the latest report to the plane
 	why      string           // the latest explanation
 	segments int              // the number of the table of segments that the plane has
 	refused  int              // and of the one that it has no room for
@@ -98,19 +98,19 @@ func (w *watcher) listen(ctx context.Context) error {
 	if err := routes.SetReceiveBufferSize(receiveBuffer, true); err != nil {
 		w.log.Debug("the buffer for the kernel's messages stays small", "error", err)
 	}
-	note := func(kind, flags uint16, data []byte) bool {
+	examine := func(kind, flags uint16, data []byte) bool {
 		if kind == unix.RTM_NEWLINK || kind == unix.RTM_DELLINK {
 			w.linked.Store(true)
 		}
-		return w.seen.note(kind, flags, data)
+		return w.seen.examineMessage(kind, flags, data)
 	}
-	w.hear(ctx, routes, note, func() {
+	w.readMessages(ctx, routes, examine, func() {
 		w.linked.Store(true)
 		w.seen.noteLoss()
 	})
 	policies, err := nl.Subscribe(unix.NETLINK_XFRM, nl.XFRMNLGRP_POLICY)
 	if err == nil { // else the kernel has no IPsec
-		w.hear(ctx, policies, func(kind, _ uint16, _ []byte) bool {
+		w.readMessages(ctx, policies, func(kind, _ uint16, _ []byte) bool {
 			if kind == nl.XFRM_MSG_NEWPOLICY || kind == nl.XFRM_MSG_UPDPOLICY || kind == messageDefaults {
 				w.seen.notePolicy()
 			}
@@ -123,13 +123,13 @@ func (w *watcher) listen(ctx context.Context) error {
 		return nil
 	}
 	changed := func() { w.linked.Store(true) }
-	w.hear(ctx, devices, func(uint16, uint16, []byte) bool { changed(); return true }, changed)
+	w.readMessages(ctx, devices, func(uint16, uint16, []byte) bool { changed(); return true }, changed)
 	return nil
 }
 
-// hear reads messages until the context ends, and signals those that matter.
+// readMessages reads messages until the context ends, and signals those that matter.
 // A lost message matters, too: something changed.
-func (w *watcher) hear(ctx context.Context, s *nl.NetlinkSocket, matters func(kind, flags uint16, data []byte) bool, lost func()) {
+func (w *watcher) readMessages(ctx context.Context, s *nl.NetlinkSocket, matters func(kind, flags uint16, data []byte) bool, lost func()) {
 	context.AfterFunc(ctx, s.Close)
 	go func() {
 		for {
@@ -188,11 +188,11 @@ func (w *watcher) serve(ctx context.Context) error {
 			}
 		case <-refresh.C:
 			w.busy.Lock()
-			w.settle(w.seen.refresh())
+			w.reportIfChanged(w.seen.refresh())
 			w.busy.Unlock()
 		case <-look.C:
 			w.busy.Lock()
-			w.look()
+			w.rereadRoutes()
 			w.useNeighbours()
 			w.busy.Unlock()
 		}
@@ -202,17 +202,17 @@ func (w *watcher) serve(ctx context.Context) error {
 func (w *watcher) renew() error {
 	w.busy.Lock()
 	defer w.busy.Unlock()
-	err := w.tell(w.seen.routing())
+	err := w.reportRouting(w.seen.routing())
 	if w.linked.Swap(false) {
 		w.setDevices()
 	}
 	return err
 }
 
-// tell invalidates the plane's next hops, and reports on which fields routes depend.
-func (w *watcher) tell(routing datapath.Routing, why string) error {
+// reportRouting invalidates the plane's next hops, and reports on which fields routes depend.
+func (w *watcher) reportRouting(routing datapath.Routing, why string) error {
 	routing = w.withSegments(routing)
-	w.told = routing
+	w.reported = routing
 	if left := w.seen.segmentsLeft(); left != w.left {
 		if w.left = left; left != "" {
 			w.log.Info("the stack has all routes with segments", "why", left)
@@ -246,24 +246,24 @@ func (w *watcher) withSegments(routing datapath.Routing) datapath.Routing {
 	return routing
 }
 
-// look reads again what messages may not have reported.
-func (w *watcher) look() {
+// rereadRoutes reads the routes again, because messages may not have reported all changes.
+func (w *watcher) rereadRoutes() {
 	err := w.seen.read()
 	w.setDevices()
-	w.settle(err)
+	w.reportIfChanged(err)
 }
 
-// settle reports what was read again, if it makes a difference.
-func (w *watcher) settle(err error) {
+// reportIfChanged reports what was read again, if it makes a difference.
+func (w *watcher) reportIfChanged(err error) {
 	if err != nil {
 		w.log.Warn("the stack forwards all: the kernel's routes are not understood", "error", err)
 	}
 	routing, why := w.seen.routing()
-	if told := w.segments; w.withSegments(routing) == w.told && told == w.segments && why == w.why {
+	if told := w.segments; w.withSegments(routing) == w.reported && told == w.segments && why == w.why {
 		return
 	}
 	w.log.Debug("routes depend on something else now", "key", uint32(routing.Key), "mtu", routing.MTU, "why", why)
-	if err := w.tell(routing, why); err != nil {
+	if err := w.reportRouting(routing, why); err != nil {
 		w.log.Warn("the data plane does not know of changed routes", "error", err)
 	}
 }

@@ -26,7 +26,7 @@ func (c *Counter) Begin(total func() (uint32, error)) {
 func (c *Counter) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.look()
+	c.addDropped()
 	c.total = nil
 }
 
@@ -34,13 +34,13 @@ func (c *Counter) End() {
 func (c *Counter) Lost() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.look()
+	c.addDropped()
 	return c.lost
 }
 
-// look adds what the open socket dropped since the last look. The caller holds
+// addDropped adds what the open socket dropped since the last look. The caller holds
 // c.mu.
-func (c *Counter) look() {
+func (c *Counter) addDropped() {
 	if c.total == nil {
 		return
 	}

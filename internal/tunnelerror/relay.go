@@ -101,7 +101,7 @@ func (r *Relay) relay(m icmpv6.Message, node Node, now time.Time, send func(pack
 		return Outside
 	case result != Relayed:
 		return result
-	case !r.take(now):
+	case !r.takeToken(now):
 		return Limited
 	}
 	hopLimit := m.HopLimit
@@ -120,8 +120,8 @@ func (r *Relay) relay(m icmpv6.Message, node Node, now time.Time, send func(pack
 	return Relayed
 }
 
-// take takes a token from the bucket, if there is one.
-func (r *Relay) take(now time.Time) bool {
+// takeToken takes a token from the bucket, if there is one.
+func (r *Relay) takeToken(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.filled.IsZero() {

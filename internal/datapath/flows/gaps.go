@@ -62,8 +62,8 @@ type numbered struct {
 	// balance is how many numbers up to highest did not arrive and were not
 	// reported as missing; below 0, how many arrived after they were reported as
 	// missing.
-	balance int64
-	told    int64
+	balance  int64
+	reported int64
 }
 
 // NewGaps knows nothing about any flow.
@@ -103,7 +103,7 @@ type sharing struct {
 	epoch uint32
 }
 
-func (s sharing) note(flow uint64, t *bpf.ABIFlowTotals) sharing {
+func (s sharing) withFlow(flow uint64, t *bpf.ABIFlowTotals) sharing {
 	at, last := &s.flows, flowTicks(t.Last)
 	if at[0].flow != flow {
 		if at[1].flow == flow {
@@ -135,8 +135,8 @@ func misses(key *bpf.ABIFlowKey) bool {
 
 func (g *Gaps) flow(key *bpf.ABIFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }
 
-// note records that a flow was seen.
-func (g *Gaps) note(key *bpf.ABIFlowKey, t *bpf.ABIFlowTotals) {
+// noteFlow records that a flow was seen.
+func (g *Gaps) noteFlow(key *bpf.ABIFlowKey, t *bpf.ABIFlowTotals) {
 	if !misses(key) || uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return
 	}
@@ -148,7 +148,7 @@ func (g *Gaps) note(key *bpf.ABIFlowKey, t *bpf.ABIFlowTotals) {
 	if !ok {
 		s.epoch = t.Epoch
 	}
-	g.streams[stream] = s.note(g.flow(key), t)
+	g.streams[stream] = s.withFlow(g.flow(key), t)
 }
 
 // isShared says whether other flows used numbers of the flow's stream since a
@@ -195,7 +195,7 @@ func (g *Gaps) follow(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flow
 	came := int64(t.Numbers) + int64(t.Strays) // a stray fills a gap, or was reported as missing
 	if t.Numbers == 0 {
 		now.highest = last.highest
-		now.balance, now.told = last.balance-came, last.told
+		now.balance, now.reported = last.balance-came, last.reported
 		return now, since, sure && ok
 	}
 	expected := int64(t.Highest-t.Lowest) + 1
@@ -204,7 +204,7 @@ func (g *Gaps) follow(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flow
 		sure = sure && !s.split
 	case t.Restarted != 0, ahead < -mostLate, ahead > mostAhead:
 	default:
-		expected, now.balance, now.told = int64(max(ahead, 0)), last.balance, last.told
+		expected, now.balance, now.reported = int64(max(ahead, 0)), last.balance, last.reported
 		now.highest = later(t.Highest, last.highest)
 	}
 	now.balance += expected - came
@@ -228,10 +228,10 @@ func (g *Gaps) lacks(sums *flowSums) bool {
 	return false
 }
 
-// settle is how many of a flow's numbers are missing and not yet reported. next
+// missingNumbers is how many of a flow's numbers are missing and not yet reported. next
 // is the flow's sum in the running interval, or nil; refused says whether the
 // flow's packets may have found no place since a time.
-func (g *Gaps) settle(key *bpf.ABIFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
+func (g *Gaps) missingNumbers(key *bpf.ABIFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
 	if !misses(key) {
 		return 0, true
 	}
@@ -250,8 +250,8 @@ func (g *Gaps) settle(key *bpf.ABIFlowKey, s, next *flowSum, refused func(since,
 		now.balance = 0
 	}
 	now.balance -= int64(missing)
-	now.told += int64(missing)
-	now.balance = max(now.balance, -now.told)
+	now.reported += int64(missing)
+	now.balance = max(now.balance, -now.reported)
 	if _, ok := g.numbers[*key]; ok || len(g.numbers) < g.most {
 		g.numbers[*key] = now
 	} else {
@@ -281,7 +281,7 @@ func (g *Gaps) hand(key *bpf.ABIFlowKey, part *flowSum) handover {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := &part.totals
-	g.note(key, t)
+	g.noteFlow(key, t)
 	at := heldFlow{*key, t.Epoch}
 	if s := g.held[at]; s != nil {
 		s.merge(part)
@@ -314,8 +314,8 @@ func (g *Gaps) keep(key *bpf.ABIFlowKey, part *flowSum) {
 	}
 }
 
-// take moves what is held for intervals up to epoch into sums.
-func (g *Gaps) take(epoch uint32, sums *flowSums) {
+// takeHeld moves what is held for intervals up to epoch into sums.
+func (g *Gaps) takeHeld(epoch uint32, sums *flowSums) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for at, s := range g.held {
@@ -325,19 +325,19 @@ func (g *Gaps) take(epoch uint32, sums *flowSums) {
 		}
 	}
 	for key, s := range sums.by {
-		g.note(&key, &s.totals)
+		g.noteFlow(&key, &s.totals)
 	}
 }
 
-// look adds what is held to sums, and keeps it.
-func (g *Gaps) look(sums *flowSums) {
+// addHeld adds what is held to sums, and keeps it.
+func (g *Gaps) addHeld(sums *flowSums) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for at, s := range g.held {
 		sums.merge(&at.key, s.clone())
 	}
 	for key, s := range sums.by {
-		g.note(&key, &s.totals)
+		g.noteFlow(&key, &s.totals)
 	}
 }
 

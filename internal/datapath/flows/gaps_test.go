@@ -112,15 +112,15 @@ func TestGapsOfRandomFlows(t *testing.T) {
 			for _, p := range s.parts {
 				delete(p.totals, ended)
 			}
-			g.take(ended, sums)
+			g.takeHeld(ended, sums)
 			var next *flowSums
 			if g.lacks(sums) {
 				step(at + 2*depth + 2) // packets still on their way
 				next = s.sums(s.epoch)
-				g.look(next)
+				g.addHeld(next)
 			}
 			for key, sum := range sums.by {
-				n, known := g.settle(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
+				n, known := g.missingNumbers(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
 				packets, missing = packets+sum.totals.Packets, missing+uint64(n)
 				if most := lostBelow(lost, sum.totals.Highest); !known || missing > most {
 					t.Fatalf("seed %d, interval %d: %d missing, known %v; %d were lost", seed, ended, missing, known, most)
@@ -185,7 +185,7 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 			other := key
 			other.SourcePort++
 			long := func(t *bpf.ABIFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
-			g.note(&other, &part(1, 2, 5, 3, long).totals)
+			g.noteFlow(&other, &part(1, 2, 5, 3, long).totals)
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, told{3, true}},
 		{"anew on one CPU of two", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
@@ -209,9 +209,9 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 			g, sums := NewGaps(), newFlowSums()
 			key := bpf.ABIFlowKey{Role: uint8(model.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
 			test.do(g, key, sums)
-			g.take(1, sums)
+			g.takeHeld(1, sums)
 			first := sums.order[0]
-			missing, known := g.settle(&first, sums.by[first], nil, test.other)
+			missing, known := g.missingNumbers(&first, sums.by[first], nil, test.other)
 			if got := (told{missing, known}); got != test.want {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
@@ -242,9 +242,9 @@ func TestGapsAreBounded(t *testing.T) {
 			k := key(i)
 			sums.merge(&k, part(epoch, epoch*10, epoch*10+9, 10))
 		}
-		g.take(epoch, sums)
+		g.takeHeld(epoch, sums)
 		for _, k := range sums.order {
-			if n, _ := g.settle(&k, sums.by[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
+			if n, _ := g.missingNumbers(&k, sums.by[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
 				t.Fatalf("interval %d, flow %d: %d missing", epoch, k.FlowId, n)
 			}
 		}

@@ -108,7 +108,7 @@ func (t *Table) Collect(each func(Flow)) error {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
 	t.gaps.Distrust()
-	return t.give(newFlowSums(), clock.Epoch, each)
+	return t.reportSums(newFlowSums(), clock.Epoch, each)
 }
 
 // endInterval starts a new interval and reports the flows of the one that ended.
@@ -141,7 +141,7 @@ func (t *Table) giveUntil(clock *bpf.ABIFlowClock, ended uint32, each func(Flow)
 	if err := t.sum(wanted, sums.merge); err != nil {
 		return err
 	}
-	if err := t.give(sums, ended, each); err != nil {
+	if err := t.reportSums(sums, ended, each); err != nil {
 		return err
 	}
 	t.gaps.forget(ended)
@@ -172,13 +172,13 @@ func (t *Table) sum(wanted func(epoch uint32) bool, each func(*bpf.ABIFlowKey, *
 	})
 }
 
-// give reports sums, and what was held for the intervals up to the one that
+// reportSums reports sums, and what was held for the intervals up to the one that
 // ended.
-func (t *Table) give(sums *flowSums, ended uint32, each func(Flow)) error {
+func (t *Table) reportSums(sums *flowSums, ended uint32, each func(Flow)) error {
 	if !t.gaps.Read() {
 		t.gaps.Distrust()
 	}
-	t.gaps.take(ended, sums)
+	t.gaps.takeHeld(ended, sums)
 	var next *flowSums
 	if t.gaps.lacks(sums) {
 		t.gaps.Wait(lateness)
@@ -195,7 +195,7 @@ func (t *Table) give(sums *flowSums, ended uint32, each func(Flow)) error {
 		s := sums.by[key]
 		f := decodeFlow(&key, &s.totals, s.end, now)
 		f.Paid = s.early
-		missing, known := t.gaps.settle(&key, s, next.of(&key), func(since, now flowTicks) bool { return t.hasRefused(s, since, now) })
+		missing, known := t.gaps.missingNumbers(&key, s, next.of(&key), func(since, now flowTicks) bool { return t.hasRefused(s, since, now) })
 		f.Skipped, f.SkippedUnknown = missing, !known
 		each(f)
 	}
@@ -212,7 +212,7 @@ func (t *Table) peek(ended uint32) (*flowSums, error) {
 			}
 		}
 	})
-	t.gaps.look(sums)
+	t.gaps.addHeld(sums)
 	return sums, err
 }
 
@@ -323,14 +323,14 @@ func (t *Table) fresh(entry *bpf.ABIFlow, wanted func(uint32) bool, each func(*b
 		first, second = second, first
 	}
 	for _, totals := range []*bpf.ABIFlowTotals{first, second} {
-		if totals.Packets > 0 && wanted(totals.Epoch) && t.take(int(entry.Index), givenFlow{entry.Id, totals.Epoch}) {
+		if totals.Packets > 0 && wanted(totals.Epoch) && t.markReported(int(entry.Index), givenFlow{entry.Id, totals.Epoch}) {
 			each(totals)
 		}
 	}
 }
 
-// take records that a total is reported; false means that it already was.
-func (t *Table) take(index int, now givenFlow) bool {
+// markReported records that a total is reported; false means that it already was.
+func (t *Table) markReported(index int, now givenFlow) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if index >= len(t.given) {

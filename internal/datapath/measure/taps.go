@@ -99,7 +99,7 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 	}
 	if t.table != look.Table { // notes have the numbers of another table's flows, which began anew
 		t.table = look.Table
-		t.take()
+		t.takeNoted()
 	}
 	return left, errors.Join(failed...)
 }
@@ -156,7 +156,7 @@ func (t *Taps) Read() (list []Unserved) {
 		return nil
 	}
 	flows := table.arriving()
-	for key, packets := range t.take() {
+	for key, packets := range t.takeNoted() {
 		index := model.IfIndex(key.Ifindex)
 		flow, name := flows[key.Number], t.names[index]
 		if flow != "" && name != "" {
@@ -167,8 +167,8 @@ func (t *Taps) Read() (list []Unserved) {
 	return list
 }
 
-// take takes what was noted.
-func (t *Taps) take() map[bpf.ABIUnservedKey]uint64 {
+// takeNoted returns the packets that were noted, and removes them.
+func (t *Taps) takeNoted() map[bpf.ABIUnservedKey]uint64 {
 	var key bpf.ABIUnservedKey
 	var packets uint64
 	taken := make(map[bpf.ABIUnservedKey]uint64)

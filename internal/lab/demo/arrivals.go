@@ -137,13 +137,13 @@ func (a *arrivals) delivered(sent ...[]record.Packet) []int {
 	}
 	counts := make([]int, len(sent))
 	for i, packets := range sent {
-		counts[i] = take(left, packets)
+		counts[i] = removeArrived(left, packets)
 	}
 	return counts
 }
 
-// take removes packets from those that arrived, and counts the ones it found.
-func take(left map[flow]int, packets []record.Packet) (count int) {
+// removeArrived removes packets from those that arrived, and counts the ones it found.
+func removeArrived(left map[flow]int, packets []record.Packet) (count int) {
 	for _, p := range packets {
 		f := flow{source: p.Source, destination: p.Destination, next: p.NextHeader, length: p.Length}
 		if p.SourcePort != nil && p.DestinationPort != nil {

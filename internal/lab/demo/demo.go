@@ -192,7 +192,7 @@ func (s *session) send(ctx context.Context, t lab.Traffic) error {
 	if t.Kind == lab.KindTCP {
 		want = 1
 	}
-	if err := s.records.settle(ctx, next, before+want, quiet, recordLimit); err != nil {
+	if err := s.records.awaitTraces(ctx, next, before+want, quiet, recordLimit); err != nil {
 		return err
 	}
 	switch got := s.records.count(next) - before; {

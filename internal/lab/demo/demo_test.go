@@ -195,7 +195,7 @@ func TestObserver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.settle(ctx, nextUDP, 2, 10*time.Millisecond, 5*time.Second); err != nil {
+	if err := o.awaitTraces(ctx, nextUDP, 2, 10*time.Millisecond, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(o.packets()); n != 2 {
@@ -205,7 +205,7 @@ func TestObserver(t *testing.T) {
 		t.Errorf("delays are %v", got)
 	}
 	start := time.Now()
-	if err := o.settle(ctx, nextTCP, 1, 0, 50*time.Millisecond); err != nil || time.Since(start) < 50*time.Millisecond {
+	if err := o.awaitTraces(ctx, nextTCP, 1, 0, 50*time.Millisecond); err != nil || time.Since(start) < 50*time.Millisecond {
 		t.Errorf("settle gave %v after %v; want to wait its limit", err, time.Since(start))
 	}
 }
@@ -225,7 +225,7 @@ func TestObserverReportsTheAgentsEnd(t *testing.T) {
 	} {
 		o, err := newObserver(t.Context(), show, tt.stream)
 		if err == nil { // the end may be seen first
-			err = o.settle(t.Context(), nextUDP, 1, 0, 5*time.Second)
+			err = o.awaitTraces(t.Context(), nextUDP, 1, 0, 5*time.Second)
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("the error is %v, want %q", err, tt.want)
@@ -296,10 +296,10 @@ func TestConclude(t *testing.T) {
 			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}, losses: &losses{links: lossyLinks}}
 			s.records.show, s.joined.show, s.joined.exported = s.show, s.show, 1
 			for range tt.paths {
-				s.joined.take(&record.Path{Complete: true, Packet: path, Delay: new(int64(21_000))})
+				s.joined.countPath(&record.Path{Complete: true, Packet: path, Delay: new(int64(21_000))})
 			}
 			for range tt.traces {
-				if err := s.records.take([]byte(strings.ReplaceAll(udpRecord, "\n", ""))); err != nil {
+				if err := s.records.readRecord([]byte(strings.ReplaceAll(udpRecord, "\n", ""))); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -48,8 +48,8 @@ type joined struct {
 	totals   []time.Duration // end to end, for paths whose ends reported a time
 }
 
-// take counts and prints the collector's paths.
-func (j *joined) take(r record.Record) {
+// countPath counts and prints the collector's paths.
+func (j *joined) countPath(r record.Record) {
 	p, ok := r.(*record.Path)
 	if !ok {
 		return
@@ -135,7 +135,7 @@ func (s *session) collect(ctx context.Context) (stop func() error, err error) {
 	c, err := collect.New(collect.Config{
 		Listen:     []collect.Endpoint{{Transport: ipfix.TCP, Address: collectorAddress}},
 		Enterprise: ipfix.EnterpriseExample,
-		Sinks:      []sink.Sink{sink.NewQueued(sink.Each(s.joined.take), sink.Settings{Name: "demo", Room: collect.NewRoom()})},
+		Sinks:      []sink.Sink{sink.NewQueued(sink.Each(s.joined.countPath), sink.Settings{Name: "demo", Room: collect.NewRoom()})},
 	})
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (p *losses) run(ctx context.Context) error {
 	defer stop()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- api.NewClient(place.Socket()).Observe(stream, api.RecordFilter{}, func() { close(ready) }, p.take)
+		ended <- api.NewClient(place.Socket()).Observe(stream, api.RecordFilter{}, func() { close(ready) }, p.addRecord)
 	}()
 	select {
 	case <-ready:
@@ -125,8 +125,8 @@ func (p *losses) run(ctx context.Context) error {
 	return p.compare()
 }
 
-// take adds a record to the sums.
-func (p *losses) take(line []byte) error {
+// addRecord adds a record to the sums.
+func (p *losses) addRecord(line []byte) error {
 	r, err := record.Parse(line)
 	if err != nil {
 		return fmt.Errorf("read a record of ingress: %w", err)

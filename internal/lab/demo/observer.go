@@ -30,7 +30,7 @@ type observe func(ctx context.Context, ready func(), line func([]byte) error) er
 func newObserver(ctx context.Context, show *printer, stream observe) (*observer, error) {
 	o := &observer{ended: make(chan error, 1), show: show, last: time.Now()}
 	ready := make(chan struct{})
-	go func() { o.ended <- stream(ctx, func() { close(ready) }, o.take) }()
+	go func() { o.ended <- stream(ctx, func() { close(ready) }, o.readRecord) }()
 	select {
 	case <-ready:
 		return o, nil
@@ -42,8 +42,8 @@ func newObserver(ctx context.Context, show *printer, stream observe) (*observer,
 	}
 }
 
-// take reads one record.
-func (o *observer) take(line []byte) error {
+// readRecord reads one record.
+func (o *observer) readRecord(line []byte) error {
 	parsed, err := record.Parse(line)
 	if err != nil {
 		return fmt.Errorf("read a record of the agent: %w", err)
@@ -76,9 +76,9 @@ func (o *observer) count(next ioam.NextHeader) int {
 	return n
 }
 
-// settle waits until want traces of a protocol have come and no more follow, for at
+// awaitTraces waits until want traces of a protocol have come and no more follow, for at
 // most limit.
-func (o *observer) settle(ctx context.Context, next ioam.NextHeader, want int, quiet, limit time.Duration) error {
+func (o *observer) awaitTraces(ctx context.Context, next ioam.NextHeader, want int, quiet, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for time.Now().Before(deadline) {
 		o.lock.Lock()

@@ -93,9 +93,9 @@ const (
 	roundTrips = 2
 )
 
-// ask sends a probe with the Loopback flag in each flow, and then tells which of them were
+// probeLoopback sends a probe with the Loopback flag in each flow, and then tells which of them were
 // not answered.
-func (p *Prober) ask(ctx context.Context) {
+func (p *Prober) probeLoopback(ctx context.Context) {
 	ticker := time.NewTicker(p.config.Interval)
 	defer ticker.Stop()
 	for i := range p.flows {

@@ -214,7 +214,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		p.live = false
 		p.mu.Unlock()
 	}()
-	readers.Go(func() { _ = p.replies.Read(ctx, p.heard) }) // without errors there are still answers
+	readers.Go(func() { _ = p.replies.Read(ctx, p.handleICMP) }) // without errors there are still answers
 	if p.config.Silent != nil {
 		readers.Go(func() { p.notice(ctx) })
 	}
@@ -225,7 +225,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 	if p.copies != nil {
 		readers.Go(p.readCopies)
-		p.ask(ctx)
+		p.probeLoopback(ctx)
 	}
 	p.probe(ctx)
 	if p.config.MaxHops > 0 {
@@ -273,11 +273,11 @@ func (p *Prober) probe(ctx context.Context) {
 			p.giveUp(time.Now().Add(-p.config.Timeout))
 		}
 	}
-	p.settle(ctx)
+	p.awaitReplies(ctx)
 }
 
-// settle waits until nothing is expected any more.
-func (p *Prober) settle(ctx context.Context) {
+// awaitReplies waits until nothing is expected any more.
+func (p *Prober) awaitReplies(ctx context.Context) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for p.giveUp(time.Now().Add(-p.config.Timeout)) > 0 {

@@ -139,7 +139,7 @@ func TestErrors(t *testing.T) {
 		b := quote(p, id, tt.kind, tt.code, 250)
 		for n := range len(b) { // cut at any place
 			if n < len(b)-24 {
-				p.heard(icmpv6.Message{Body: b[:n], Source: tt.from})
+				p.handleICMP(icmpv6.Message{Body: b[:n], Source: tt.from})
 			}
 		}
 		if len(p.waiting) != 1 {
@@ -148,7 +148,7 @@ func TestErrors(t *testing.T) {
 		if tt.change != nil {
 			b = tt.change(b)
 		}
-		p.heard(icmpv6.Message{Body: b, Source: tt.from})
+		p.handleICMP(icmpv6.Message{Body: b, Source: tt.from})
 		r := p.Report()
 		if ignored := tt.broken == "-"; len(r.Paths) != tt.paths || ignored != (len(p.waiting) == 1) {
 			t.Errorf("%s: %d paths, %d wait", tt.name, len(r.Paths), len(p.waiting))

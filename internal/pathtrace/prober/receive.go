@@ -73,7 +73,7 @@ func (p *Prober) answered(d *udp.Datagram, now time.Time) {
 			return
 		}
 	}
-	p.take(a.ID, r, now)
+	p.acceptReply(a.ID, r, now)
 }
 
 // trace decodes a trace that this run may have sent. Its memory is its own.
@@ -85,8 +85,8 @@ func (p *Prober) trace(b []byte) *ioam.Trace {
 	return &t
 }
 
-// take takes the reply to a probe; the caller holds p.mu.
-func (p *Prober) take(id message.ID, r paths.Reply, now time.Time) {
+// acceptReply takes the reply to a probe; the caller holds p.mu.
+func (p *Prober) acceptReply(id message.ID, r paths.Reply, now time.Time) {
 	w, ok := p.waiting[id.Number]
 	if !ok || w.flow != int(id.Flow) || w.hops != id.HopLimit {
 		p.ignored[Repeated]++
@@ -110,8 +110,8 @@ func (p *Prober) take(id message.ID, r paths.Reply, now time.Time) {
 	}
 }
 
-// heard takes an ICMPv6 message. Those about packets of others are none of its business.
-func (p *Prober) heard(m icmpv6.Message) {
+// handleICMP takes an ICMPv6 message. Those about packets of others are none of its business.
+func (p *Prober) handleICMP(m icmpv6.Message) {
 	now := time.Now()
 	if len(m.Body) < icmpv6.HeaderLen {
 		return
@@ -122,7 +122,7 @@ func (p *Prober) heard(m icmpv6.Message) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			// An echo reply does not say with which hop limit the request arrived.
-			p.take(a, paths.Reply{Kind: paths.Echoed, From: m.Source}, now)
+			p.acceptReply(a, paths.Reply{Kind: paths.Echoed, From: m.Source}, now)
 		}
 		return
 	}
@@ -142,7 +142,7 @@ func (p *Prober) heard(m icmpv6.Message) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.take(id, r, now)
+	p.acceptReply(id, r, now)
 }
 
 // quoted reads a probe of this run that an error quotes: the hop limit with which it

@@ -49,7 +49,7 @@ func (p *Prober) walk(ctx context.Context) {
 					any = true
 				}
 			}
-			if p.settle(ctx); !any || ctx.Err() != nil {
+			if p.awaitReplies(ctx); !any || ctx.Err() != nil {
 				break
 			}
 			if wait := pause - time.Since(began); try < tries-1 && wait > 0 {

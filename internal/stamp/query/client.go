@@ -167,11 +167,11 @@ func (c *Client) send(list []*Question) (open int) {
 func (c *Client) reply(d *udp.Datagram) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.counters.add(c.take(d))
+	c.counters.add(c.acceptDatagram(d))
 }
 
-// take is called with c.mu held.
-func (c *Client) take(d *udp.Datagram) Outcome {
+// acceptDatagram is called with c.mu held.
+func (c *Client) acceptDatagram(d *udp.Datagram) Outcome {
 	id, ok := c.protocol.ID(d)
 	if !ok || d.Cut {
 		return Malformed

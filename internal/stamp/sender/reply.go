@@ -29,8 +29,8 @@ const (
 
 var refusalNames = [numRefusals]string{"other_source", "truncated", "hmac_wrong", "timestamp_other", "ssid_other", "ssid_missing", "micro_session_wrong", "tlv_malformed", "tlv_integrity_failed", "tlv_missing"}
 
-// heard is what the replies say besides times.
-type heard struct {
+// replyFacts is what the replies say besides times.
+type replyFacts struct {
 	refused  [numRefusals]uint64
 	estimate stamp.ErrorEstimate // of the reflector
 	any      bool
@@ -44,29 +44,29 @@ type heard struct {
 	lastError udp.Refusal
 }
 
-func (h *heard) refuse(why refusal) { h.refused[why]++ }
+func (h *replyFacts) refuse(why refusal) { h.refused[why]++ }
 
 // reply counts a datagram; steady is when it came, by the steady clock. The caller holds
 // s.mu.
 func (s *Sender) reply(d *udp.Datagram, steady int64) {
 	if !s.fromReflector(d.Peer) {
-		s.heard.refuse(otherSource)
+		s.replyFacts.refuse(otherSource)
 		return
 	}
 	p, err := stamp.DecodeReflector(d.Data, s.mode)
 	switch {
 	case err != nil:
-		s.heard.refuse(truncated)
+		s.replyFacts.refuse(truncated)
 		return
 	case s.mode == stamp.Authenticated && !s.verify.Verify(d.Data):
-		s.heard.refuse(wrongHMAC)
+		s.replyFacts.refuse(wrongHMAC)
 		return
 	case !s.isOurs(&p):
 		return
 	}
 	answers, ok := s.readTLVs(d, p)
 	if !ok {
-		s.heard.refuse(wrongMicro)
+		s.replyFacts.refuse(wrongMicro)
 		return
 	}
 	r := measure.Reply{Sequence: p.Sender.Sequence, Reflected: p.Sequence, Received: d.Received, Steady: steady}
@@ -77,7 +77,7 @@ func (s *Sender) reply(d *udp.Datagram, steady int64) {
 	if s.session.Receive(&r) != measure.Answered {
 		return
 	}
-	h := &s.heard
+	h := &s.replyFacts
 	h.any, h.estimate, h.hopsTo, h.hopsFrom, h.class = true, p.Error, p.SenderTTL, d.HopLimit, d.TrafficClass
 	h.answers = answers
 }
@@ -95,12 +95,12 @@ func (s *Sender) isOurs(p *stamp.ReflectorPacket) bool {
 	case stamp.Matches:
 		return true
 	case stamp.NoSSID:
-		s.heard.refuse(withoutSSID)
+		s.replyFacts.refuse(withoutSSID)
 		return true
 	case stamp.OtherTimestamp:
-		s.heard.refuse(otherTime)
+		s.replyFacts.refuse(otherTime)
 	default: // the number is the one that was looked up
-		s.heard.refuse(otherSSID)
+		s.replyFacts.refuse(otherSSID)
 	}
 	return false
 }
@@ -185,18 +185,18 @@ func (s *Sender) readTLVs(d *udp.Datagram, p stamp.ReflectorPacket) (Answers, bo
 	tlvs := d.Data[s.mode.BaseLen():]
 	if len(tlvs) == 0 {
 		if s.asked != 0 {
-			s.heard.refuse(tlvMissing)
+			s.replyFacts.refuse(tlvMissing)
 		}
 		return a, true
 	}
 	// A key for TLVs alone protects them as the authenticated mode does.
 	if s.verify != nil && !stamp.Intact(s.verify.VerifyTLVs(p.Sequence, tlvs), stamp.Authenticated, tlvs) {
-		s.heard.refuse(tlvIntegrity)
+		s.replyFacts.refuse(tlvIntegrity)
 		return a, true
 	}
 	for t := range stamp.TLVs(tlvs) {
 		if t.Flags()&stamp.FlagIntegrity != 0 { // "MUST discard all TLVs"
-			s.heard.refuse(tlvIntegrity)
+			s.replyFacts.refuse(tlvIntegrity)
 			return Answers{}, true
 		}
 	}
@@ -205,7 +205,7 @@ func (s *Sender) readTLVs(d *udp.Datagram, p stamp.ReflectorPacket) (Answers, bo
 		missing &^= typeBit(t.Type())
 		switch {
 		case err != nil || t.Flags()&stamp.FlagMalformed != 0: // "MUST stop processing the remainder"
-			s.heard.refuse(tlvMalformed)
+			s.replyFacts.refuse(tlvMalformed)
 			return a, true
 		case t.Flags()&stamp.FlagUnrecognized != 0:
 			a.Unrecognized = append(a.Unrecognized, t.Type().String())
@@ -215,7 +215,7 @@ func (s *Sender) readTLVs(d *udp.Datagram, p stamp.ReflectorPacket) (Answers, bo
 		}
 	}
 	if missing != 0 {
-		s.heard.refuse(tlvMissing)
+		s.replyFacts.refuse(tlvMissing)
 	}
 	return a, true
 }
@@ -238,7 +238,7 @@ func (a *Answers) denied(t stamp.Type) {
 func (s *Sender) answer(a *Answers, d *udp.Datagram, p stamp.ReflectorPacket, t stamp.TLV) bool {
 	value, yes := t.Value(), true
 	if stamp.CheckValue(t.Type(), value) != nil {
-		s.heard.refuse(tlvMalformed)
+		s.replyFacts.refuse(tlvMalformed)
 		return true
 	}
 	switch t.Type() {
@@ -295,12 +295,12 @@ func (s *Sender) rightLink(m stamp.MicroSession) bool {
 	}
 	expected := want.Reflector
 	if expected == 0 {
-		expected = s.heard.micro
+		expected = s.replyFacts.micro
 	}
 	if m.Sender != want.Sender || expected != 0 && m.Reflector != expected {
 		return false
 	}
-	s.heard.micro = m.Reflector
+	s.replyFacts.micro = m.Reflector
 	return true
 }
 

@@ -61,19 +61,19 @@ func (s *Sender) Report() *Report {
 	r := &Report{
 		Kind: "stamp", Reflector: s.config.Remote.String(), SSID: uint16(s.config.SSID), Authenticated: s.mode == stamp.Authenticated,
 		Size: len(s.packets[0]), Result: s.session.Result(s.now().Steady), SendFailed: s.failed,
-		Segments: []netip.Addr{}, ICMPErrors: maps.Clone(s.heard.errors), Refused: make(map[string]uint64, numRefusals), SenderClock: quality(s.clock.Estimate()),
+		Segments: []netip.Addr{}, ICMPErrors: maps.Clone(s.replyFacts.errors), Refused: make(map[string]uint64, numRefusals), SenderClock: quality(s.clock.Estimate()),
 	}
-	for i, n := range s.heard.refused {
+	for i, n := range s.replyFacts.refused {
 		r.Refused[refusalNames[i]] = n
 	}
 	if len(s.config.Segments) > 0 {
 		mode := s.config.Mode.String()
 		r.Segments, r.Mode = s.config.Segments, &mode
 	}
-	if from := s.heard.lastError.From; from.IsValid() {
+	if from := s.replyFacts.lastError.From; from.IsValid() {
 		r.ICMPErrorFrom = &from
 	}
-	if h := &s.heard; h.any {
+	if h := &s.replyFacts; h.any {
 		clock := quality(h.estimate)
 		answers := h.answers
 		r.ReflectorTime, r.Answers = &clock, &answers

@@ -39,13 +39,13 @@ type Sender struct {
 	sign     *stamp.Authenticator // of the goroutine that sends; nil without a key
 	verify   *stamp.Authenticator // of the one that receives
 
-	mu      sync.Mutex // for what follows
-	session *measure.Session
-	clock   *clock.Clock
-	now     func() clock.Instant
-	heard   heard
-	failed  uint64 // packets that the kernel did not send
-	failure error  // the last reason
+	mu         sync.Mutex // for what follows
+	session    *measure.Session
+	clock      *clock.Clock
+	now        func() clock.Instant
+	replyFacts replyFacts
+	failed     uint64 // packets that the kernel did not send
+	failure    error  // the last reason
 }
 
 // New makes a sender.
@@ -54,7 +54,7 @@ func New(c Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), heard: heard{errors: make(map[string]uint64)}, outgoing: make([]udp.Datagram, 0, batch)}
+	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), replyFacts: replyFacts{errors: make(map[string]uint64)}, outgoing: make([]udp.Datagram, 0, batch)}
 	s.now = s.clock.Now
 	for i := range s.packets {
 		s.packets[i] = append([]byte(nil), template...)
@@ -94,8 +94,8 @@ func (s *Sender) refused(r udp.Refusal) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard.errors[icmpv6.ErrorName(icmpv6.Type(r.Type), r.Code)]++
-	s.heard.lastError = r
+	s.replyFacts.errors[icmpv6.ErrorName(icmpv6.Type(r.Type), r.Code)]++
+	s.replyFacts.lastError = r
 }
 
 // Run sends all packets and waits for their replies, or until the context ends.
@@ -227,7 +227,7 @@ func (s *Sender) receive() error {
 		case err != nil:
 			return fmt.Errorf("receive replies: %w", err)
 		}
-		if err := s.hear(list); err != nil {
+		if err := s.handleReplies(list); err != nil {
 			return err
 		}
 	}
@@ -245,13 +245,13 @@ func (s *Sender) drain() error {
 		if len(list) == 0 {
 			return nil
 		}
-		if err := s.hear(list); err != nil || list[len(list)-1].Received > end {
+		if err := s.handleReplies(list); err != nil || list[len(list)-1].Received > end {
 			return err
 		}
 	}
 }
 
-func (s *Sender) hear(list []udp.Datagram) error {
+func (s *Sender) handleReplies(list []udp.Datagram) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -261,7 +261,7 @@ func (s *Sender) hear(list []udp.Datagram) error {
 			d.Received = now.Wall
 		}
 		// The kernel stamps by the wall clock alone.
-		if s.reply(d, now.Steady-max(0, now.Wall-d.Received)); s.config.NeedSSID && s.heard.refused[withoutSSID] > 0 {
+		if s.reply(d, now.Steady-max(0, now.Wall-d.Received)); s.config.NeedSSID && s.replyFacts.refused[withoutSSID] > 0 {
 			return ErrNoSSID
 		}
 	}

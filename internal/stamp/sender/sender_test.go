@@ -303,7 +303,7 @@ func TestStepOfWallClock(t *testing.T) {
 	}
 	now.Wall, now.Steady = now.Wall+int64(time.Hour), now.Steady+int64(time.Millisecond)
 	request := udp.Datagram{Data: bytes.Clone(s.packets[0]), Received: now.Wall}
-	if err := s.hear([]udp.Datagram{{Data: reply(request, 0, nil), Peer: at, Received: now.Wall - 300_000}}); err != nil {
+	if err := s.handleReplies([]udp.Datagram{{Data: reply(request, 0, nil), Peer: at, Received: now.Wall - 300_000}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.Report(); r.Received != 1 || r.Late != 0 || r.RoundTrip.Max != 700_000 {
