@@ -36,7 +36,7 @@ func Keep(t *testing.T, l *lab.Lab, node string) *Journal {
 	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, j.take)
+		err := api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, j.addRecord)
 		j.fail(err)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
@@ -48,7 +48,7 @@ func Keep(t *testing.T, l *lab.Lab, node string) *Journal {
 	return j
 }
 
-func (j *Journal) take(line []byte) error {
+func (j *Journal) addRecord(line []byte) error {
 	r, err := record.Parse(bytes.Clone(line))
 	if err != nil {
 		return err

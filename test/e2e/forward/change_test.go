@@ -127,7 +127,7 @@ func TestForwardSurvivesLinks(t *testing.T) {
 			c := startCrossing(t, l)
 			began := time.Now()
 			e2e.Must(t, tt.node, strings.Fields(tt.command)...)
-			c.note("dartagnan", began)
+			c.recordCrossing("dartagnan", began)
 			time.Sleep(500 * time.Millisecond)
 			done := c.changes[1].done
 			r := c.stop(t)

@@ -68,12 +68,12 @@ func startCrossing(t *testing.T, l *lab.Lab) *crossing {
 	for _, node := range []string{"porthos", "dartagnan"} {
 		c.seen[node] = watchArrivals(t, l, c.stream, node, "eth0")
 	}
-	c.note("porthos", time.Now())
+	c.recordCrossing("porthos", time.Now())
 	time.Sleep(patience.Of(200 * time.Millisecond))
 	return c
 }
 
-func (c *crossing) note(way string, began time.Time) {
+func (c *crossing) recordCrossing(way string, began time.Time) {
 	c.changes = append(c.changes, change{began, time.Now(), way})
 }
 
@@ -82,7 +82,7 @@ func (c *crossing) change(t *testing.T, way string, command ...string) {
 	t.Helper()
 	began := time.Now()
 	e2e.Must(t, c.lab.Node("athos"), command...)
-	c.note(way, began)
+	c.recordCrossing(way, began)
 }
 
 // stop ends the stream and checks that its packets took each way in its time:
@@ -148,5 +148,5 @@ func (c *crossing) alter(t *testing.T, way string, change func() error) {
 	if err := c.lab.Node("athos").Do(change); err != nil {
 		t.Fatal(err)
 	}
-	c.note(way, began)
+	c.recordCrossing(way, began)
 }

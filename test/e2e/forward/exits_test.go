@@ -139,9 +139,9 @@ func watchExits(t *testing.T, l *lab.Lab) *exitWatch {
 	return w
 }
 
-// take waits for the wanted number of packets and for the answer to the last
+// takeFrames waits for the wanted number of packets and for the answer to the last
 // packet; it returns the packets without that answer.
-func (w *exitWatch) take(want map[string]int) map[string][][]byte {
+func (w *exitWatch) takeFrames(want map[string]int) map[string][][]byte {
 	isLast := func(p []byte) bool { return bytes.Contains(p, lastWords) }
 	for deadline := time.Now().Add(patience.Of(5 * time.Second)); ; time.Sleep(5 * time.Millisecond) {
 		w.mu.Lock()

@@ -156,7 +156,7 @@ func (r leftover) send(t *testing.T, l *lab.Lab, w *exitWatch) map[string][][]by
 	if r.at != "" {
 		want[r.at] += r.count
 	}
-	return w.take(want)
+	return w.takeFrames(want)
 }
 
 // check checks that what arrived matches the row.

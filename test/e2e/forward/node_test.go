@@ -139,7 +139,7 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	began := time.Now()
 	e2e.Must(t, athos, "ip", "link", "del", "eth1")
-	c.note("dartagnan", began)
+	c.recordCrossing("dartagnan", began)
 	done := c.changes[1].done
 	time.Sleep(changePause)
 	heard := time.Now()

@@ -191,7 +191,7 @@ func (w *twins) both(t *testing.T, commands ...string) {
 	before := w.generation(t)
 	w.configure(t, w.plain, commands)
 	w.configure(t, w.fast, commands)
-	w.settle(t, before)
+	w.awaitGeneration(t, before)
 }
 
 // try does the same with commands that the kernel may refuse.
@@ -201,12 +201,12 @@ func (w *twins) try(t *testing.T, commands []string) {
 	for _, n := range []*lab.Node{w.plain, w.fast} {
 		_, _ = w.batch(t, n, commands, "-force")
 	}
-	w.settle(t, before)
+	w.awaitGeneration(t, before)
 }
 
-// settle waits until the agent has heard of a change after before, and then of no
+// awaitGeneration waits until the agent has heard of a change after before, and then of no
 // more for a while.
-func (w *twins) settle(t *testing.T, before uint32) {
+func (w *twins) awaitGeneration(t *testing.T, before uint32) {
 	t.Helper()
 	const quiet = 25 * time.Millisecond
 	last, since := before, time.Now()
@@ -257,7 +257,7 @@ func (w *twins) watch(t *testing.T, router string) {
 		}
 		capture, err := w.lab.Capture(node, name, lab.CaptureOptions{Each: func(p lab.Packet) {
 			if !p.Outgoing {
-				w.note(router, fmt.Sprintf("eth%d", port), p.Data)
+				w.recordFrame(router, fmt.Sprintf("eth%d", port), p.Data)
 			}
 		}})
 		if err != nil {
@@ -280,9 +280,9 @@ func openPort(name string) (*packetPort, error) {
 	return &packetPort{fd: fd, to: &unix.SockaddrLinklayer{Ifindex: device.Index, Halen: 6}}, err
 }
 
-// note keeps a frame that left a router, by the flow label of its packet or of
+// recordFrame keeps a frame that left a router, by the flow label of its packet or of
 // the packet that it quotes.
-func (w *twins) note(router, at string, frame []byte) {
+func (w *twins) recordFrame(router, at string, frame []byte) {
 	if len(frame) < 14+40 || frame[0]&1 != 0 || frame[12] != 0x86 || frame[13] != 0xdd {
 		return
 	}

@@ -99,7 +99,7 @@ func TestForwardByNewSelectors(t *testing.T) {
 			if err := errors.Join(rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, w.plain), rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, w.fast)); err != nil {
 				t.Skipf("this kernel has no such rule: %v", err)
 			}
-			w.settle(t, before)
+			w.awaitGeneration(t, before)
 			if _, n := w.compare(t, w.someTrials()); n < 12 {
 				t.Errorf("%d packets went fast; left to the stack: %v", n, e2e.ForwardsOf(t, w.lab, "fast").ToStack)
 			}

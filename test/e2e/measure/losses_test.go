@@ -41,7 +41,7 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 			}
 			for _, f := range flows {
 				if r := readers[f.Flow.Name]; r != nil {
-					r.take(f)
+					r.addFlow(f)
 				}
 			}
 		}
@@ -150,7 +150,7 @@ func injectLosses(t *testing.T, l *lab.Lab) {
 		"north1": readFlows(t, l, "north1", "north"), "north2": readFlows(t, l, "north2", "north"), "south": readFlows(t, l, "south", "south"),
 	}
 	exchange(t, l)
-	settle(t, l)
+	awaitQuiet(t, l)
 	lost := lossesByLink(t, l)
 	for _, s := range steps() {
 		rules := lost[s.from+" "+s.device]
@@ -186,8 +186,8 @@ func injectLosses(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// settle waits until nothing is sent any more: a lost FIN is sent again.
-func settle(t *testing.T, l *lab.Lab) {
+// awaitQuiet waits until nothing is sent any more: a lost FIN is sent again.
+func awaitQuiet(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	const quiet = time.Second
 	var last []lab.Loss

@@ -39,7 +39,7 @@ func observe(t *testing.T, l *lab.Lab) *results {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, nil, r.take)
+		err := api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, nil, r.addRecord)
 		if ctx.Err() == nil {
 			t.Errorf("the agent of ingress ended: %v", err)
 		}
@@ -48,7 +48,7 @@ func observe(t *testing.T, l *lab.Lab) *results {
 	return r
 }
 
-func (r *results) take(line []byte) error {
+func (r *results) addRecord(line []byte) error {
 	parsed, err := record.Parse(line)
 	if err != nil {
 		return err

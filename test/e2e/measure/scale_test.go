@@ -155,7 +155,7 @@ func TestManyFlows(t *testing.T) {
 	time.Sleep(patience.Of(time.Duration(packets) * time.Second / time.Duration(2*rateOf(packets))))
 	o := during(func() { restart(t, l, lossyLinks[restarted]) })
 	group.Wait()
-	settle(t, l)
+	awaitQuiet(t, l)
 	took := time.Since(began)
 	held, err := relay.Stop()
 	if err != nil || held.Sent != held.Packets {

@@ -185,8 +185,8 @@ func newReader() *reader {
 	return &reader{blocks: make(map[uint64]api.Block), hidden: make(map[uint64]api.Block)}
 }
 
-// take takes over the last two blocks of a flow. An agent that begins anew has read both.
-func (r *reader) take(f api.MeasuredFlow) {
+// addFlow adds the last two blocks of a flow. An agent that begins anew has read both.
+func (r *reader) addFlow(f api.MeasuredFlow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range []*api.Block{f.Last, f.Previous} {
@@ -210,7 +210,7 @@ func read(t *testing.T, l *lab.Lab, node string) *reader {
 		for ctx.Err() == nil {
 			flows, err := client.MeasuredFlows(ctx)
 			if err == nil && len(flows) == 1 { // an agent that is killed answers again later
-				r.take(flows[0])
+				r.addFlow(flows[0])
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
