@@ -28,7 +28,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 			Title:   "nanoseconds per packet and verified instructions, by outcome and hook",
 			Short:   harness.Options{Duration: 18 * time.Second, Rounds: 7},
 			Full:    harness.Options{Duration: 3 * time.Minute, Rounds: 25},
-			Measure: runCost,
+			Measure: runCost, InTurns: true,
 		},
 		{
 			Name:    "parts",
@@ -117,7 +117,7 @@ func table(name, title string, make func() harness.Experiment) harness.Benchmark
 		rounds, burst = manyRounds, manyBurst
 	}
 	return harness.Benchmark{
-		Name: name, Title: title, Table: make,
+		Name: name, Title: title, Table: make, InTurns: true,
 		Short: harness.Options{Duration: time.Duration(e.Brief().Bursts()*shortRounds) * shortBurst, Rounds: shortRounds, Brief: true},
 		Full:  harness.Options{Duration: time.Duration(e.Bursts()*rounds) * burst, Rounds: rounds},
 		Measure: func(ctx context.Context, o harness.Options) (report.Result, error) {

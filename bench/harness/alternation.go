@@ -44,6 +44,7 @@ func AlternationOfEnvironment() *Alternation {
 	if os.Getenv(alternationVariable) == "" {
 		return nil
 	}
+	os.Unsetenv(alternationVariable) // programs that this one runs take no turns
 	in, out := os.NewFile(3, "turns"), os.NewFile(4, "figures")
 	return &Alternation{in: json.NewDecoder(bufio.NewReader(in)), out: json.NewEncoder(out)}
 }

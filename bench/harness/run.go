@@ -81,7 +81,9 @@ type Benchmark struct {
 	// Short and Full are the options of short and full runs.
 	Short, Full Options
 	// Table is what the benchmark measures; nil if it is not a table of variants.
-	Table   func() Experiment
+	Table func() Experiment
+	// InTurns says that Measure itself takes turns with another program.
+	InTurns bool
 	Measure func(context.Context, Options) (report.Result, error)
 }
 
@@ -95,7 +97,11 @@ func (b Benchmark) Run(ctx context.Context, o Options) (report.Result, error) {
 		return report.Result{}, fmt.Errorf("benchmark %s: nothing to measure in %v and %d rounds; give a positive duration", b.Name, o.Duration, o.Rounds)
 	}
 	started := time.Now()
-	r, err := b.Measure(ctx, o)
+	measure := b.Measure
+	if o.Alternates != nil && !b.InTurns {
+		measure = b.inRounds
+	}
+	r, err := measure(ctx, o)
 	if err != nil {
 		return report.Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
 	}
@@ -110,4 +116,24 @@ func Here(o Options) (r report.Result) {
 	r.Machine, r.Kernel = machine()
 	r.Versions = versions(o.Version, o.Commit)
 	return r
+}
+
+// inRounds measures a benchmark whose parts do not take turns: a whole round, with its setup,
+// is a turn then.
+func (b Benchmark) inRounds(ctx context.Context, o Options) (r report.Result, err error) {
+	if err := o.Alternates.Begin([]string{b.Name}); err != nil {
+		return r, err
+	}
+	once := o
+	once.Rounds, once.Duration, once.Alternates = 1, o.Duration/time.Duration(o.Rounds), nil
+	for range o.Rounds {
+		err := o.Alternates.Turn(b.Name, func() ([]report.Point, error) {
+			r, err = b.Measure(ctx, once)
+			return r.Points, err
+		})
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
 }
