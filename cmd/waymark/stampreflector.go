@@ -189,16 +189,16 @@ func (f *reflectorFlags) run(cmd *cobra.Command, c reflector.Config, asJSON bool
 		return err
 	}
 	notes := cmd.ErrOrStderr()
-	note := func(text string) { fmt.Fprintf(notes, "waymark: %s\n", text) }
+	writeNote := func(text string) { fmt.Fprintf(notes, "waymark: %s\n", text) }
 	if f.metrics != "" {
-		server, err := r.ServeMetrics(f.metrics, note)
+		server, err := r.ServeMetrics(f.metrics, writeNote)
 		if err != nil {
 			return errors.Join(err, r.Close())
 		}
 		defer server.Close()
-		note("serves metrics at " + server.Address())
+		writeNote("serves metrics at " + server.Address())
 	}
-	note(fmt.Sprintf("reflects at %v", r.Local()))
+	writeNote(fmt.Sprintf("reflects at %v", r.Local()))
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -256,13 +256,13 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
 	if live = live && f.live; !live {
 		var mu sync.Mutex // of the standard error
-		say := func(text string) {
+		writeNote := func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
 			fmt.Fprint(cmd.ErrOrStderr(), text)
 		}
-		c.Unanswered = func(r *paths.Report) { say(r.Unanswered()) }
-		c.Silent = func(r *paths.Report) { say(notYet(c, r) + "\n") }
+		c.Unanswered = func(r *paths.Report) { writeNote(r.Unanswered()) }
+		c.Silent = func(r *paths.Report) { writeNote(notYet(c, r) + "\n") }
 	}
 	p, err := prober.New(c)
 	if err != nil {

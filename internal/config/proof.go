@@ -64,7 +64,7 @@ func (d *decoder) keyFiles(c *Config) (unusable []unusableFile) {
 
 // messageKeys lists the errors in the files with keys of messages.
 func (d *decoder) messageKeys(c *Config) (unusable []unusableFile) {
-	look := func(path, file string) {
+	checkFile := func(path, file string) {
 		if file == "" || d.followsFrom(path) {
 			return
 		}
@@ -73,10 +73,10 @@ func (d *decoder) messageKeys(c *Config) (unusable []unusableFile) {
 		}
 	}
 	if c.Stamp != nil {
-		look("stamp.key-file", c.Stamp.KeyFile)
+		checkFile("stamp.key-file", c.Stamp.KeyFile)
 	}
 	if c.Trace != nil {
-		look("path-trace.key-file", c.Trace.KeyFile)
+		checkFile("path-trace.key-file", c.Trace.KeyFile)
 	}
 	return unusable
 }

@@ -54,8 +54,8 @@ const (
 // Log is the gaps of a node. Its methods may be called from several goroutines; those of a
 // nil Log do nothing.
 type Log struct {
-	change sync.Mutex // of gaps, and while others are told
-	tell   func(since int64)
+	change   sync.Mutex // of gaps, and while others are told
+	onChange func(since int64)
 
 	mu    sync.Mutex
 	open  []Gap            // that last: at most one of each interface, reason and source
@@ -63,9 +63,9 @@ type Log struct {
 	flows map[string][]Gap // of one flow alone, likewise
 }
 
-// New makes a log. With each change, it tells since when all is counted: Open while
-// something is not.
-func New(tell func(since int64)) *Log { return &Log{tell: tell} }
+// New makes a log. It calls onChange at each change, with the time since which all is counted: Open
+// while something is not.
+func New(onChange func(since int64)) *Log { return &Log{onChange: onChange} }
 
 // Note notes gaps that are over.
 func (l *Log) Note(gaps ...Gap) {
@@ -179,8 +179,8 @@ func (l *Log) update(since int64, change func()) {
 		since = Open
 	}
 	l.mu.Unlock()
-	if l.tell != nil {
-		l.tell(since)
+	if l.onChange != nil {
+		l.onChange(since)
 	}
 }
 

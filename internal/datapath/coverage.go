@@ -65,20 +65,20 @@ func (d *Datapath) names() map[model.IfIndex]string {
 // than before, since a change was noticed.
 func (d *Datapath) noteCoverage(before, after *compile.Generation, t *transaction, name func(model.IfIndex) string, noticed time.Time) {
 	was, is, now := countingAt(before), countingAt(after), time.Now().UnixNano()
-	note := func(index model.IfIndex, ways coverage.Ways, why loss.Reasons, from int64) {
+	addGap := func(index model.IfIndex, ways coverage.Ways, why loss.Reasons, from int64) {
 		d.coverage.Note(coverage.Gap{Interface: name(index), Ways: ways, Why: why, From: from, To: now})
 	}
 	for index, ways := range was {
 		if is[index] != ways {
-			note(index, ways|is[index], loss.InterfacesChanged, noticed.UnixNano())
+			addGap(index, ways|is[index], loss.InterfacesChanged, noticed.UnixNano())
 		}
 	}
 	for index, ways := range is {
 		switch {
 		case t.lost[index]:
-			note(index, ways, loss.NotExecuted, min(d.intact.UnixNano(), noticed.UnixNano()))
+			addGap(index, ways, loss.NotExecuted, min(d.intact.UnixNano(), noticed.UnixNano()))
 		case was[index] == 0, t.hooked[index]:
-			note(index, ways, loss.InterfacesChanged, noticed.UnixNano())
+			addGap(index, ways, loss.InterfacesChanged, noticed.UnixNano())
 		}
 	}
 }

@@ -262,7 +262,7 @@ func (r *Ring) empty(ctx context.Context, offset func() time.Duration, to Taker)
 }
 
 func (r *Ring) readPostcards(ctx context.Context, taiOffset time.Duration, to Taker) {
-	take := func(raw []bpf.ABIPostcard) {
+	passPostcards := func(raw []bpf.ABIPostcard) {
 		for i := range raw {
 			decodePostcard(&r.batch[i], &raw[i], taiOffset)
 		}
@@ -270,7 +270,7 @@ func (r *Ring) readPostcards(ctx context.Context, taiOffset time.Duration, to Ta
 	}
 	cards := r.cards.Load()
 	for n := 0; n < recordsPerRound && ctx.Err() == nil; {
-		took := cards.Read(r.cpu, take)
+		took := cards.Read(r.cpu, passPostcards)
 		if n += took; took == 0 {
 			return
 		}

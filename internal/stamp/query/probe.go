@@ -87,7 +87,7 @@ type turn struct {
 type Prober struct {
 	link
 	protocol Probing
-	heard    func(Sample)
+	onSample func(Sample)
 	done     chan struct{}
 
 	mu      sync.Mutex
@@ -106,7 +106,7 @@ func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, er
 	if m, ok := by.(*DelayMessages); ok {
 		m.setPort(l.socket.Local().Port())
 	}
-	p := &Prober{link: l, protocol: by, heard: heard, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	p := &Prober{link: l, protocol: by, onSample: heard, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	go func() {
 		defer close(p.done)
 		p.receive(p.reply, make(chan struct{}, 1))
@@ -165,7 +165,7 @@ func (p *Prober) reply(d *udp.Datagram) {
 	p.mu.Unlock()
 	p.counters.add(outcome)
 	if outcome == Accepted || sample.Ends() {
-		p.heard(sample)
+		p.onSample(sample)
 	}
 }
 
