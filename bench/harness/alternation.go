@@ -22,7 +22,7 @@ const alternationVariable = "WAYMARK_BENCH_ALTERNATES"
 
 // Alternation lets two programs that measure the same take turns within
 // milliseconds: a machine whose speed changes for seconds changes both alike.
-// The nil Alternation waits for nobody.
+// With a nil Alternation, a program measures at once.
 type Alternation struct {
 	in  *json.Decoder
 	out *json.Encoder

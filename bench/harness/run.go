@@ -33,7 +33,7 @@ type Options struct {
 	Program string
 	// Agent is the file of waymark; empty: the one in Program's directory.
 	Agent string
-	// Alternates says who else measures in turns with this program; nil: nobody.
+	// Alternates says with which program this one takes turns; nil: it measures alone.
 	Alternates *Alternation
 	// Progress is called now and then with what is being done; may be nil.
 	Progress func(string)

@@ -70,3 +70,18 @@ func TestKeysOfRoot(t *testing.T) {
 		t.Error("an agent of this user starts")
 	}
 }
+
+// The key that has been renamed is read by its former name, with a warning of Check.
+func TestFormerKeyOfPathTrace(t *testing.T) {
+	c, warned, err := Check("F", []byte("node: {id: 1}\ntrace: {allow: [\"2001:db8::/32\"]}\n"), false)
+	if err != nil || c.Trace == nil || len(c.Trace.Allow) != 1 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	const want = `F:2:1: the key "trace" in the file is now called "path-trace"; write path-trace: instead`
+	if len(warned) != 1 || warned[0].Error() != want || len(c.Renamed()) != 1 {
+		t.Errorf("%v, want %s", warned, want)
+	}
+	if again, err := Parse("F", c.Marshal()); err != nil || len(again.Renamed()) != 0 {
+		t.Errorf("the file as it is shown: %v", err)
+	}
+}

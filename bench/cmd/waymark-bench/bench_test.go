@@ -129,7 +129,8 @@ func TestCompareTakesTurns(t *testing.T) {
 		for _, ratio := range ratios {
 			for _, turn := range turns {
 				script += `echo '{"turn":"` + turn + `"}' >&4; read given <&3; echo ` + name + ` "$given" $@ >>` + log + "\n" +
-					`echo '{"points":[{"variant":"` + turn + `","x":78,"dimensions":{"treatment":"` + turn + `"},"pps":1000,"ratio":` + ratio + `,"reference":500}]}' >&4` + "\n"
+					`echo '{"points":[{"variant":"` + turn + `","x":78,"dimensions":{"treatment":"` + turn + `"},` +
+					`"pps":1000,"ratio":` + ratio + `,"reference":500}]}' >&4` + "\n"
 			}
 		}
 		script += `echo '{"name":"fast","machine":"one","points":[]}'` + "\n"
@@ -154,11 +155,11 @@ func TestCompareTakesTurns(t *testing.T) {
 	if got, err := os.ReadFile(log); err != nil || string(got) != want {
 		t.Errorf("%v: %s", err, got)
 	}
-	if code, _, stderr := runBench("compare", "--old", "/bin/false", "--new", newer, "fast"); code != commandline.ExitFailure || !strings.Contains(stderr, "/bin/false run fast") {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
-	if code, _, stderr := runBench("compare", "--old", "/bin/true", "--new", newer, "fast"); code != commandline.ExitFailure || !strings.Contains(stderr, "/bin/true") {
-		t.Errorf("exit code %d: %s", code, stderr)
+	for _, tt := range [][2]string{{"/bin/false", "/bin/false run fast"}, {"/bin/true", "/bin/true"}} {
+		code, _, stderr := runBench("compare", "--old", tt[0], "--new", newer, "fast")
+		if code != commandline.ExitFailure || !strings.Contains(stderr, tt[1]) {
+			t.Errorf("%s: exit code %d: %s", tt[0], code, stderr)
+		}
 	}
 }
 

@@ -95,14 +95,15 @@ func (f *compareFlags) takeTurns(cmd *cobra.Command, name string) (before, after
 	var outputs [2]bytes.Buffer
 	var programs [2]*harness.Alternating
 	for i, file := range []string{f.before, f.after} {
-		program := exec.CommandContext(cmd.Context(), file, "run", name, "--json", "--rounds", fmt.Sprint(f.rounds), "--duration", (f.duration * time.Duration(f.rounds)).String())
+		program := exec.CommandContext(cmd.Context(), file, "run", name, "--json",
+			"--rounds", fmt.Sprint(f.rounds), "--duration", (f.duration * time.Duration(f.rounds)).String())
 		program.Env = os.Environ()
 		program.Cancel = func() error { return program.Process.Signal(os.Interrupt) }
 		program.Stdout, program.Stderr = &outputs[i], cmd.ErrOrStderr()
 		if programs[i], err = harness.StartAlternating(program); err != nil {
 			return nil, nil, fmt.Errorf("start %s: %w", file, err)
 		}
-		defer func() { // after an error, the programs end because nobody gives them turns
+		defer func() { // after an error, each program ends when its pipe is closed
 			if err != nil {
 				_ = programs[i].Close() // its end is the error, or follows from it
 			}

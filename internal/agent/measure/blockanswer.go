@@ -66,7 +66,7 @@ func answerFromCode(c rfc6374.ControlCode) blockAnswer {
 	return answerRefused
 }
 
-// countAnswer counts an answer about so many flows.
+// countAnswer counts the flows that an answer was about.
 func (m *LossMeter) countAnswer(t blockAnswer, flows int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
