@@ -88,7 +88,7 @@ func New(config Config) (*Collector, error) {
 	}
 	decoder := ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
 	c.receiving = &receiving{config: &c.config, decoder: decoder, arrivals: make(chan arrival, mostArrivals)}
-	c.output = &output{sinks: config.Sinks, reportToOperator: c.config.Note, full: make([]bool, len(config.Sinks))}
+	c.output = &output{sinks: config.Sinks, reportToOperator: c.config.Note, stopped: make([]bool, len(config.Sinks))}
 	if c.joining, err = newJoining(&c.config, decoder, c.output); err != nil {
 		return nil, err
 	}

@@ -91,15 +91,13 @@ func (c *joining) join(a arrival, more <-chan arrival) {
 }
 
 // change does something to the stage, and passes on what came of it.
-func (c *joining) change(do func()) { c.changeFor(do, mostAwaited) }
-
-func (c *joining) changeFor(do func(), most time.Duration) {
+func (c *joining) change(do func()) {
 	c.mu.Lock()
 	do()
 	batch := c.results
 	c.results = nil
 	c.mu.Unlock()
-	c.output.pass(batch, most)
+	c.output.pass(batch)
 }
 
 // emit gives out a record. The lock is held.
@@ -115,12 +113,12 @@ func (c *joining) flush(now time.Time) {
 
 // finishAll gives out what waits, because nothing comes any more.
 func (c *joining) finishAll() {
-	c.changeFor(func() {
+	c.change(func() {
 		c.joiner.Flush()
 		c.blocks.assembler.Flush()
 		c.expireTraces(time.Now(), 0)
 		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
-	}, lastAwaited)
+	})
 }
 
 // arrived takes the records of a message. The lock is held.

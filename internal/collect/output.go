@@ -17,11 +17,9 @@ import (
 const (
 	// passed is how many records are offered to a sink at a time.
 	passed = 1024
-	// mostAwaited bounds how long the joining stage waits for a sink that has no room: a burst finds
-	// room, and a sink that has stopped does not stop the collector.
-	mostAwaited = 100 * time.Millisecond
-	// lastAwaited is the same at the end.
-	lastAwaited = time.Second
+	// mostAwaited is how long the joining stage waits for a sink that has no room and writes nothing
+	// meanwhile: a slow sink slows the exporters, and one that has stopped does not stop the collector.
+	mostAwaited = time.Second
 	// watchInterval is how often the operator is told what became of a sink.
 	watchInterval = 100 * time.Millisecond
 	// lossInterval is the time between two messages that a sink loses records.
@@ -40,7 +38,7 @@ func NewRoom() *sink.Room {
 type output struct {
 	sinks            []sink.Sink
 	reportToOperator func(string)
-	full             []bool // by sink, it had no room in time; only the joining stage uses it
+	stopped          []bool // by sink, it had no room and wrote nothing; only the joining stage uses it
 
 	stop func()
 	done sync.WaitGroup
@@ -73,19 +71,33 @@ func (o *output) end() error {
 	return errors.Join(errs...)
 }
 
-// pass offers records to all sinks. If one has no room, it waits, but only once until there is some.
-func (o *output) pass(batch []record.Record, most time.Duration) {
+// pass offers records to all sinks. It waits for one that has no room as long as that one writes.
+// For one that has stopped it waits only once.
+func (o *output) pass(batch []record.Record) {
 	for i, s := range o.sinks {
 		for rest := batch; len(rest) > 0; {
-			n, wait := min(len(rest), passed), most
-			if o.full[i] {
-				wait = 0
-			}
-			o.full[i] = !sink.Await(s, n, wait)
+			n := min(len(rest), passed)
+			o.stopped[i] = !o.awaitRoom(i, n)
 			s.Offer(rest[:n]...)
 			rest = rest[n:]
 		}
 	}
+}
+
+// awaitRoom waits until a sink has room; false: it has stopped.
+func (o *output) awaitRoom(i, records int) bool {
+	s := o.sinks[i]
+	if o.stopped[i] {
+		return sink.Await(s, records, 0)
+	}
+	for written := s.Stats().Written; !sink.Await(s, records, mostAwaited); {
+		now := s.Stats().Written
+		if now == written {
+			return false
+		}
+		written = now
+	}
+	return true
 }
 
 // watch tells the operator when a sink fails, works again, or loses records.

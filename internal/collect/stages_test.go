@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -136,7 +138,7 @@ func TestSinkFailsForLong(t *testing.T) {
 	room := new(sink.Room).Records()
 	feed(2*room + 500) // a queue, and what its writer holds
 	lost := func() (n uint64) { return c.output.sinks[0].Stats().Dropped }
-	eventually(t, "losses", func() bool { return c.Stats().Join.Joined == uint64(3*(2*room+500)) && lost() >= 500 })
+	eventually(t, "losses", func() bool { return c.output.sinks[0].Stats().Offered == uint64(2*room+500) && lost() >= 500 })
 	g := metrics.Only("waymark_collect_output_dropped_total")
 	c.Collect(g)
 	value := g.Sum("waymark_collect_output_dropped_total", "queue_full")
@@ -183,33 +185,64 @@ func TestSinkThatHasStopped(t *testing.T) {
 	}
 }
 
-// The joining stage waits for room once, and again only after there was some.
+// slow is a writer that takes its time for each part of a batch, or waits for ever.
+type slow struct {
+	troubled
+	takes   atomic.Int64  // a duration; 0: until release
+	release chan struct{} // closed
+}
+
+func (w *slow) Write(batch []record.Record) (tried, written int, err error) {
+	if takes := w.takes.Load(); takes > 0 {
+		time.Sleep(time.Duration(takes))
+	} else {
+		<-w.release
+	}
+	return w.troubled.Write(batch[:min(len(batch), passed)])
+}
+
+// The joining stage waits for a sink that is slow, and only once for one that has stopped.
 func TestPassingOn(t *testing.T) {
-	q := sink.NewQueued(&troubled{}, sink.Settings{})
-	o := &output{sinks: []sink.Sink{q}, full: make([]bool, 1)}
-	batch := make([]record.Record, new(sink.Room).Records())
-	for i := range batch {
-		batch[i] = &record.Lost{}
-	}
-	pass := func(n int, wait time.Duration) (took time.Duration) {
-		began := time.Now()
-		o.pass(batch[:n], wait)
-		return time.Since(began)
-	}
-	pass(len(batch), 0)
-	if took := pass(3*passed, 50*time.Millisecond); took < 50*time.Millisecond || took > patience.Of(140*time.Millisecond) {
-		t.Errorf("without room it took %v", took)
-	}
-	if took := pass(3*passed, time.Hour); took > patience.Of(time.Second) {
-		t.Errorf("without room as before it took %v", took)
-	}
-	if s := q.Stats(); s.Dropped != 6*passed {
-		t.Errorf("%+v", s)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	q.Run(ctx)
-	if pass(1, 0); o.full[0] {
-		t.Error("there is room")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &slow{release: make(chan struct{})}
+		w.takes.Store(int64(mostAwaited * 9 / 10))
+		q := sink.NewQueued(w, sink.Settings{})
+		o := &output{sinks: []sink.Sink{q}, stopped: make([]bool, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		var runs sync.WaitGroup
+		runs.Go(func() { q.Run(ctx) })
+		batch := make([]record.Record, new(sink.Room).Records())
+		for i := range batch {
+			batch[i] = &record.Lost{}
+		}
+		passes := func(what string, n int, want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if o.pass(batch[:n]); time.Since(began) != want {
+				t.Errorf("%s: it waited %v, not %v", what, time.Since(began), want)
+			}
+			synctest.Wait()
+		}
+		takes := time.Duration(w.takes.Load())
+		passes("nothing waits", 1, 0)
+		passes("as many as have room", len(batch), 0)
+		passes("a record is written", 1, takes)
+		passes("as many as have room, again", len(batch)-1, 0)
+		passes("a slow sink", 1, takes*time.Duration(len(batch)/passed))
+		w.takes.Store(0)
+		time.Sleep(mostAwaited) // the write that has begun ends
+		passes("as many as have room, once more", len(batch)-1, 0)
+		passes("a sink that has stopped", 3*passed, mostAwaited)
+		passes("a sink that has stopped, again", 3*passed, 0)
+		if s := q.Stats(); s.Dropped != 6*passed || !o.stopped[0] {
+			t.Errorf("%+v", s)
+		}
+		close(w.release)
+		synctest.Wait()
+		if passes("a sink that works again", 1, 0); o.stopped[0] {
+			t.Error("there is room")
+		}
+		cancel()
+		runs.Wait()
+	})
 }
