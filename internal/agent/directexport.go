@@ -51,8 +51,8 @@ func unselective(node model.NodeConfig, e model.Encapsulation) bool {
 // unsecured lists the collectors on other hosts that receive records without TLS.
 func (h *nodeHealth) unsecured(sinks []config.Sink, isOwn func(netip.Addr) bool) (list []string) {
 	for i := range sinks {
-		if to, clear, ok := sinks[i].Remote(); ok && clear && !h.isHere(to.Host, isOwn) {
-			list = append(list, config.FormatText(to))
+		if to := sinks[i].Remote(); to != nil && to.Clear && !h.isHere(to.Host, isOwn) {
+			list = append(list, to.Text)
 		}
 	}
 	return list

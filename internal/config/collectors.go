@@ -8,13 +8,13 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // namedCollector is a collector of the domain and its path in the file.
 type namedCollector struct {
-	CollectorAddress
+	sink.Remote
 	path    string
 	literal netip.Addr // its host, if that is an address
 	others  bool       // this node does not export to it
@@ -32,7 +32,7 @@ func (c *Config) namedCollectors() []namedCollector {
 	seen := map[flow]bool{}
 	add := func(n namedCollector) {
 		literal, err := netip.ParseAddr(n.Host)
-		one := flow{n.Host, n.Port, n.protocol()}
+		one := flow{n.Host, n.Port, n.Protocol}
 		if n.Host == "" || seen[one] || err == nil && literal.Unmap().Is4() {
 			return
 		}
@@ -40,12 +40,12 @@ func (c *Config) namedCollectors() []namedCollector {
 		list = append(list, n)
 	}
 	for i := range c.Sinks {
-		if to, _, ok := c.Sinks[i].Remote(); ok {
-			add(namedCollector{CollectorAddress: to, path: fmt.Sprintf("export[%d].address", i)})
+		if to := c.Sinks[i].Remote(); to != nil {
+			add(namedCollector{Remote: *to, path: fmt.Sprintf("export[%d].address", i)})
 		}
 	}
 	for i, a := range c.Collectors {
-		add(namedCollector{CollectorAddress: a, path: fmt.Sprintf("collectors[%d]", i), others: true})
+		add(namedCollector{Remote: a.Remote(), path: fmt.Sprintf("collectors[%d]", i), others: true})
 	}
 	return list
 }
@@ -53,18 +53,8 @@ func (c *Config) namedCollectors() []namedCollector {
 // CollectorsUnknown reports whether the configuration neither names a collector nor
 // says that the domain has none.
 func (c *Config) CollectorsUnknown() bool {
-	exports := func(e Sink) bool {
-		_, _, ok := e.Remote()
-		return ok
-	}
+	exports := func(e Sink) bool { return e.Remote() != nil }
 	return c.Collectors == nil && !slices.ContainsFunc(c.Sinks, exports)
-}
-
-func (a CollectorAddress) protocol() ioam.NextHeader {
-	if a.Transport == ipfixsink.UDP {
-		return ioam.NextHeaderUDP
-	}
-	return ioam.NextHeaderTCP
 }
 
 // collectorRules refuses more collectors than the data plane can distinguish.
@@ -83,7 +73,7 @@ func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared
 	named := c.namedCollectors()
 	for _, n := range named {
 		if n.literal.IsValid() {
-			list = append(list, model.Collector{Address: n.literal.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+			list = append(list, model.Collector{Address: n.literal.WithZone(""), Port: n.Port, Protocol: n.Protocol})
 		}
 	}
 	for _, to := range h.Peers() {
@@ -97,7 +87,7 @@ func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared
 		}
 		found, left := 0, 0
 		for _, a := range h.Addresses(n.Host) {
-			to := model.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.protocol()}
+			to := model.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.Protocol}
 			switch {
 			case !a.Is6() || a.Is4In6():
 				continue
@@ -111,10 +101,10 @@ func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared
 		}
 		switch {
 		case left > 0:
-			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress),
+			unspared = append(unspared, Unspared{n.Text,
 				fmt.Sprintf("%d of its %d addresses exceed the limit of %d for all collectors together", left, found, model.MaxCollectors)})
 		case found == 0 && n.others: // the exporter reports our own
-			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress), "its name has no IPv6 address now"})
+			unspared = append(unspared, Unspared{n.Text, "its name has no IPv6 address now"})
 		}
 	}
 	return list, unspared

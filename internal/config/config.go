@@ -13,27 +13,28 @@ import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Config is the configuration of one node.
 type Config struct {
-	Node               Node               `key:"node" doc:"The node's identity, the format of its data, and limits."`
-	Interfaces         []Interface        `key:"interfaces" doc:"The interfaces that the node serves. Other interfaces are never touched."`
-	Namespaces         []Namespace        `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
-	Encapsulations     []Encapsulation    `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix applies, among equals the first."`
-	Decapsulations     []Decapsulation    `key:"decapsulations" doc:"The tunnels that end at this node."`
-	TunnelDestinations []netip.Addr       `key:"tunnel-destinations" absent:"no others" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other packets to the same address pass. At most 1024."`
-	Sinks              []Sink             `key:"export" doc:"Sinks for records: traces of removed headers, postcards and flows. \"waymark observe\" shows records without a sink, too."`
-	Collectors         []CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
-	Measurement        *Measurement       `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
-	Flows              []Flow             `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
-	Stamp              *Stamp             `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
-	Responders         []Responder        `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
-	Trace              *Trace             `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
-	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
-	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
+	Node               Node                         `key:"node" doc:"The node's identity, the format of its data, and limits."`
+	Interfaces         []Interface                  `key:"interfaces" doc:"The interfaces that the node serves. Other interfaces are never touched."`
+	Namespaces         []Namespace                  `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
+	Encapsulations     []Encapsulation              `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix applies, among equals the first."`
+	Decapsulations     []Decapsulation              `key:"decapsulations" doc:"The tunnels that end at this node."`
+	TunnelDestinations []netip.Addr                 `key:"tunnel-destinations" absent:"no others" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other packets to the same address pass. At most 1024."`
+	Sinks              []Sink                       `key:"export" doc:"Sinks for records: traces of removed headers, postcards and flows. \"waymark observe\" shows records without a sink, too."`
+	Collectors         []ipfixsink.CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
+	Measurement        *Measurement                 `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
+	Flows              []Flow                       `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
+	Stamp              *Stamp                       `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
+	Responders         []Responder                  `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
+	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
+	Metrics            Metrics                      `key:"metrics" doc:"Counters for Prometheus."`
+	Strict             bool                         `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
 	source  *yamlfile.Source
 	renamed Faults
@@ -51,7 +52,7 @@ type Node struct {
 	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"Number of destinations whose next hop each CPU remembers, for interfaces that forward fast; 64 bytes each. Rounded up to a power of two."`
 	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that makes Flow-IDs and selects flows. Use one value in the whole IOAM domain; another value selects other flows."`
 	Flows           FlowEntries          `key:"flows" default:"4096" doc:"Number of flows that each CPU keeps for export: aggregate and export: sample. When there are more, one is replaced and exported early."`
-	ExportInterval  Period               `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
+	ExportInterval  yamlfile.Period      `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
 	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that is replaced before its interval ends, for every N packets that it sees (RFC 9326 §3.1.2). Exports beyond the limit are suppressed and counted. Flows at the end of their interval are not limited by it."`
 	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"Maximum number of postcards and flows per second that the node exports. Those beyond it are suppressed and counted, also flows at the end of their interval."`
 	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100" doc:"1/N: each interface returns at most one copy of a packet with the Loopback flag for every N packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are suppressed and counted."`

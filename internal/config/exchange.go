@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
@@ -87,7 +88,7 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	if m := c.Measurement; m != nil {
 		exchange, from = m.Exchange, m.ProbeSource
 		if from.IsValid() {
-			addAddress(add, "measurement.probe-source", checks(from, checkNode, checkBeyondLink))
+			addAddress(add, "measurement.probe-source", address.Check(from, address.Node, address.BeyondLink))
 		}
 		if interval = time.Duration(m.ProbeEvery); interval < minProbeInterval {
 			add("measurement.probe-interval", fmt.Sprintf("%v is too short", interval), fmt.Sprintf("use %v or more", minProbeInterval))

@@ -234,7 +234,7 @@ func parseBlockLength(s string) (BlockLength, error) {
 	return BlockLength(d), nil
 }
 
-func formatBlockLength(l BlockLength) string { return formatPeriod(Period(l)) }
+func formatBlockLength(l BlockLength) string { return yamlfile.FormatPeriod(l) }
 
 const noContainer = "none"
 

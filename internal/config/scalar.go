@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
@@ -33,7 +34,7 @@ func word[T comparable](name string, value T) yamlfile.Word[T] {
 }
 
 // codecs has every scalar type of the configuration.
-var codecs = yamlfile.Scalars{
+var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
 	reflect.TypeFor[bool]():   yamlfile.Bools,
 	reflect.TypeFor[string](): yamlfile.Texts,
 	reflect.TypeFor[DataSize](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a multiple of 4 from 4 to %d", model.MaxTraceDataSize),
@@ -100,16 +101,9 @@ var codecs = yamlfile.Scalars{
 	reflect.TypeFor[model.Place](): yamlfile.NewCodec(yamlfile.Text, "first, last, before NAME or after NAME, with the name of a BPF program", model.ParsePlace, model.Place.String),
 	reflect.TypeFor[Forwarding](): yamlfile.Words(
 		word[Forwarding]("stack", ForwardingStack), word[Forwarding]("fast", ForwardingFast)),
-	reflect.TypeFor[SinkKind]():          yamlfile.Words(yamlfile.NamedWords(kindsOfSinks)...),
-	reflect.TypeFor[RecordKind]():        yamlfile.Words(yamlfile.NamedWords(recordKinds)...),
-	reflect.TypeFor[CollectorAddress]():  yamlfile.NewCodec(yamlfile.Text, "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\"", parseCollector, formatCollector),
-	reflect.TypeFor[SourceAddress]():     yamlfile.NewCodec(yamlfile.Text, "an IPv4 or IPv6 address of this node", parseSource, func(a SourceAddress) string { return netip.Addr(a).String() }),
-	reflect.TypeFor[ObservationDomain](): yamlfile.Unsigned[ObservationDomain](32),
-	reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "a private enterprise number other than 0 and 10383", parseEnterprise,
-		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
-	reflect.TypeFor[MessageSize](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from %d to 65535", ipfixsink.MinMessageSize), parseMessageSize,
-		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Period](): yamlfile.NewCodec(yamlfile.Text, "whole seconds, minutes or hours up to 24h, such as 30s or 10m", parsePeriod, formatPeriod),
+	reflect.TypeFor[SinkKind]():        yamlfile.Words(yamlfile.NamedWords(kindsOfSinks)...),
+	reflect.TypeFor[RecordKind]():      yamlfile.Words(yamlfile.NamedWords(recordKinds)...),
+	reflect.TypeFor[yamlfile.Period](): yamlfile.Periods,
 
 	reflect.TypeFor[BlockLength]():       yamlfile.NewCodec(yamlfile.Text, "whole milliseconds, seconds or minutes up to 10m, such as 500ms or 10s", parseBlockLength, formatBlockLength),
 	reflect.TypeFor[LossShare]():         yamlfile.NewCodec(yamlfile.Text, "a percentage from 0% to 100%, such as 0.1%", parseLossShare, formatLossShare),
@@ -144,7 +138,7 @@ var codecs = yamlfile.Scalars{
 	reflect.TypeFor[MonitorID]():      yamlfile.Hexadecimal[MonitorID](20),
 	reflect.TypeFor[model.Direction](): yamlfile.Words(
 		word[model.Direction]("out", model.DirectionOut), word[model.Direction]("in", model.DirectionIn), word[model.Direction]("transit", model.DirectionTransit)),
-}
+})
 
 func parseNextHops(s string) (NextHops, error) {
 	n, err := strconv.Atoi(s)
@@ -275,5 +269,5 @@ func parseListen(s string) (Listen, error) {
 	if err != nil {
 		return "", fmt.Errorf("%q is not an address and port", s)
 	}
-	return Listen(s), checks(at.Addr(), checkListen, checkZone)
+	return Listen(s), address.Check(at.Addr(), address.Listen, address.Zone)
 }

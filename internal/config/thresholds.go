@@ -47,7 +47,7 @@ func parseDelayLimit(s string) (DelayLimit, error) {
 }
 
 func formatDelayLimit(d DelayLimit) string {
-	return strings.ReplaceAll(formatPeriod(Period(d)), "\u00b5s", "us")
+	return strings.ReplaceAll(yamlfile.FormatPeriod(d), "\u00b5s", "us")
 }
 
 func parseBlockCount(s string) (BlockCount, error) {

@@ -5,6 +5,7 @@ package yamlfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -38,6 +39,13 @@ type Codec struct {
 
 // Scalars are the types of the single values of a file.
 type Scalars map[reflect.Type]Codec
+
+// With is both.
+func (s Scalars) With(others Scalars) Scalars {
+	all := maps.Clone(s)
+	maps.Copy(all, others)
+	return all
+}
 
 // NewCodec reads and writes scalars of type T. An error of parse may be a [problem.Problem], whose cure then
 // takes the place of wants.

@@ -169,7 +169,7 @@ func (s *session) change(ctx context.Context, node string) error {
 
 // withDirectExport is a configuration with Direct Exports instead of traces.
 func withDirectExport(c config.Config) *config.Config {
-	c.Sinks = []config.Sink{{Kind: config.SinkIPFIX, IPFIX: config.IPFIX{Address: config.CollectorAddress{
+	c.Sinks = []config.Sink{{Kind: config.SinkIPFIX, IPFIX: ipfixsink.Settings{Address: ipfixsink.CollectorAddress{
 		Transport: ipfixsink.TCP, Host: collectorAddress.Addr().String(), Port: collectorAddress.Port(),
 	}}}}
 	c.Node.ExportLimit = 1 // no limit: there are few packets

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package ipfixsink
 
 import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/problem"
-	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
+	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
 // CollectorAddress is where a collector listens; the zero value is none.
 type CollectorAddress struct {
-	Transport ipfixsink.Transport
+	Transport Transport
 	Host      string
 	Port      uint16
 }
@@ -27,6 +30,22 @@ type CollectorAddress struct {
 // HostPort is the address without the transport.
 func (a CollectorAddress) HostPort() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
+}
+
+func (a CollectorAddress) String() string {
+	if a == (CollectorAddress{}) {
+		return ""
+	}
+	return string(a.Transport) + "://" + a.HostPort()
+}
+
+// Remote is the collector as any sink's.
+func (a CollectorAddress) Remote() sink.Remote {
+	protocol := ioam.NextHeaderTCP
+	if a.Transport == UDP {
+		protocol = ioam.NextHeaderUDP
+	}
+	return sink.Remote{Host: a.Host, Port: a.Port, Protocol: protocol, Clear: a.Transport != TLS, Text: a.String()}
 }
 
 // SourceAddress is an IPv4 or IPv6 address of this node.
@@ -41,19 +60,30 @@ type Enterprise uint32
 // MessageSize is a length of messages in octets.
 type MessageSize int
 
-// Period is a time of whole seconds.
-type Period time.Duration
+// Scalars are the types of the single values of Settings.
+var Scalars = yamlfile.Scalars{
+	reflect.TypeFor[CollectorAddress](): yamlfile.NewCodec(yamlfile.Text, wantsCollector, parseCollector, CollectorAddress.String),
+	reflect.TypeFor[SourceAddress](): yamlfile.NewCodec(yamlfile.Text, "an IPv4 or IPv6 address of this node", parseSource,
+		func(a SourceAddress) string { return netip.Addr(a).String() }),
+	reflect.TypeFor[ObservationDomain](): yamlfile.Unsigned[ObservationDomain](32),
+	reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "a private enterprise number other than 0 and 10383", parseEnterprise,
+		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
+	reflect.TypeFor[MessageSize](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from %d to 65535", MinMessageSize), parseMessageSize,
+		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
+}
+
+const wantsCollector = "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\""
 
 // defaultRefresh is less than RFC 6728's 10 minutes, because a restarted collector may
 // understand nothing until the next refresh.
 const defaultRefresh = time.Minute
 
 // standardPorts are IANA's (RFC 7011 §10).
-var standardPorts = map[ipfixsink.Transport]uint16{ipfixsink.UDP: 4739, ipfixsink.TCP: 4739, ipfixsink.TLS: 4740}
+var standardPorts = map[Transport]uint16{UDP: 4739, TCP: 4739, TLS: 4740}
 
 func parseCollector(s string) (CollectorAddress, error) {
 	scheme, rest, _ := strings.Cut(s, "://")
-	a := CollectorAddress{Transport: ipfixsink.Transport(scheme), Port: standardPorts[ipfixsink.Transport(scheme)]}
+	a := CollectorAddress{Transport: Transport(scheme), Port: standardPorts[Transport(scheme)]}
 	switch {
 	case a.Port == 0 && strings.Contains(s, "://"):
 		return CollectorAddress{}, fmt.Errorf("%q begins with a transport that is neither udp, tcp nor tls", s)
@@ -82,10 +112,10 @@ func parseCollector(s string) (CollectorAddress, error) {
 	a.Host, a.Port = host, uint16(n)
 	if addr, err := netip.ParseAddr(host); err == nil {
 		a.Host = addr.String()
-		if addr.IsUnspecified() || addr.IsMulticast() && a.Transport != ipfixsink.UDP {
+		if addr.IsUnspecified() || addr.IsMulticast() && a.Transport != UDP {
 			return CollectorAddress{}, fmt.Errorf("%s is not the address of a host", host)
 		}
-		if err := checkZone(addr); err != nil {
+		if err := address.Zone(addr); err != nil {
 			return CollectorAddress{}, err
 		}
 	} else if !validHostName(host) {
@@ -106,7 +136,7 @@ func unbracketed(scheme, rest string) error {
 		return nil
 	}
 	if port == "" {
-		port = strconv.Itoa(int(standardPorts[ipfixsink.Transport(scheme)]))
+		port = strconv.Itoa(int(standardPorts[Transport(scheme)]))
 	}
 	with := "write " + scheme + "://[" + host + "]:" + port
 	if _, err := netip.ParseAddr(rest); err == nil {
@@ -126,19 +156,12 @@ func validHostName(s string) bool {
 	})
 }
 
-func formatCollector(a CollectorAddress) string {
-	if a == (CollectorAddress{}) {
-		return ""
-	}
-	return string(a.Transport) + "://" + a.HostPort()
-}
-
 func parseSource(s string) (SourceAddress, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.IsUnspecified() || a.Is4In6() {
 		return SourceAddress{}, fmt.Errorf("%q is not an address of a node", s)
 	}
-	return SourceAddress(a), checks(a, checkNode, checkZone)
+	return SourceAddress(a), address.Check(a, address.Node, address.Zone)
 }
 
 func parseEnterprise(s string) (Enterprise, error) {
@@ -151,38 +174,8 @@ func parseEnterprise(s string) (Enterprise, error) {
 
 func parseMessageSize(s string) (MessageSize, error) {
 	v, err := yamlfile.ParseUint(s, 16)
-	if err == nil && v < ipfixsink.MinMessageSize {
+	if err == nil && v < MinMessageSize {
 		return 0, fmt.Errorf("%s is too small", s)
 	}
 	return MessageSize(v), err
-}
-
-// maxPeriod is a day.
-const maxPeriod = 24 * time.Hour
-
-func parsePeriod(s string) (Period, error) {
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%q is not a time with a unit", s)
-	case d < time.Second:
-		return 0, fmt.Errorf("%s is less than 1s", s)
-	case d > maxPeriod:
-		return 0, fmt.Errorf("%s is more than 24h", s)
-	case d%time.Second != 0:
-		return 0, fmt.Errorf("%s is not whole seconds", s)
-	}
-	return Period(d), nil
-}
-
-// formatPeriod writes 1m0s as 1m.
-func formatPeriod(p Period) string {
-	s := time.Duration(p).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

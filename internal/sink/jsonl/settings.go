@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Settings configure a sink of kind jsonl.
+type Settings struct {
+	Path string `key:"path" absent:"\"-\"" doc:"Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record creates it again, so rotation needs no signal. It may be a named pipe: what no process reads is lost and counted."`
+}
+
+// SetDefaults fills in the defaults.
+func (s *Settings) SetDefaults(*ioam.NodeID) {
+	if s.Path == "" {
+		s.Path = "-"
+	}
+}
+
+// Place is the file.
+func (s *Settings) Place() (text, key string) {
+	written := *s
+	written.SetDefaults(nil)
+	return strconv.Quote(written.Path), "path"
+}
+
+// Check finds nothing: files are looked at by Files.
+func (s *Settings) Check(string, func(path, problem, cure string)) {}
+
+// Files checks what opening the file needs, without opening it: that would create the file, or
+// wait for the reader of a pipe.
+func (s *Settings) Files() []sink.FileFault {
+	if s.Path == "" || s.Path == "-" {
+		return nil
+	}
+	fault := func(unread error, problem, cure string) []sink.FileFault {
+		return []sink.FileFault{{Key: "path", Unread: unread, Problem: problem, Cure: cure}}
+	}
+	directory := filepath.Dir(s.Path)
+	switch info, err := os.Stat(s.Path); {
+	case err == nil && info.IsDir():
+		return fault(nil, fmt.Sprintf("%s is a directory", s.Path), "name a file in it")
+	case err == nil:
+		if err := unix.Access(s.Path, unix.W_OK); err != nil {
+			return fault(err, fmt.Sprintf("%s may not be written: %v", s.Path, err), "name a file that the agent may write")
+		}
+		return nil
+	}
+	switch info, err := os.Stat(directory); {
+	case err != nil:
+		return fault(err, fmt.Sprintf("the directory of %s cannot be used: %v", s.Path, err), "name a file in a directory that exists, or create it: mkdir -p "+directory)
+	case !info.IsDir():
+		return fault(nil, fmt.Sprintf("%s is not a directory", directory), "name a file in a directory")
+	}
+	if err := unix.Access(directory, unix.W_OK|unix.X_OK); err != nil {
+		return fault(err, fmt.Sprintf("no file can be created in %s: %v", directory, err), "name a file in a directory that the agent may write")
+	}
+	return nil
+}
+
+// Remote is nil: nothing leaves the node.
+func (s *Settings) Remote() *sink.Remote { return nil }
+
+// DependsOnNode is false.
+func (s *Settings) DependsOnNode() bool { return false }
+
+// Open makes the sink.
+func (s *Settings) Open(_ ioam.NodeID, env sink.Environment) (sink.Sink, error) {
+	written := *s
+	written.SetDefaults(nil)
+	return Open(written.Path, env.Stdout, env.Room)
+}
