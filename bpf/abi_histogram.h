@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* 16 for each power of two up to 2^40 ns, 18 minutes, and one below them. */
+/* 16 for each power of two from 2^-30 s, 0.93 ns, to 2^10 s, 17 minutes, and one below them. */
 #define HISTOGRAM_BUCKETS 641
 
 /* What one CPU counted of the packets that waited in the queue of a device. */

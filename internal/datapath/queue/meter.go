@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -25,7 +27,22 @@ type Waits struct {
 	// Untimed packets reached the driver without our time: their senders pace them, such as TCP, or
 	// another program ended the chain of the hook before ours.
 	Untimed uint64
-	Buckets []exponential.Bucket // of nanoseconds, at exponential.DelayScale
+	Buckets []exponential.Bucket // of seconds, at exponential.DelayScale
+}
+
+// below is how many buckets of the programs lie below that of OTLP's index 0, which begins at a second.
+const below = 30<<exponential.DelayScale + 1
+
+// Quantile is the middle of the bucket with the packet of this rank, from 0 to 1; 0: there are no packets.
+func (w *Waits) Quantile(rank float64) time.Duration {
+	left := uint64(math.Ceil(rank * float64(w.Packets)))
+	for _, b := range w.Buckets {
+		if left <= b.Count {
+			return time.Duration(math.Exp2((float64(b.Index)+0.5)/(1<<exponential.DelayScale)) * float64(time.Second))
+		}
+		left -= b.Count
+	}
+	return 0
 }
 
 // mostDevices bounds the memory: 5 kB for each device and CPU.
@@ -166,7 +183,7 @@ func sum(perCPU []bpf.QueueQueueWaits) (w Waits) {
 	}
 	for k, n := range buckets {
 		if n > 0 {
-			w.Buckets = append(w.Buckets, exponential.Bucket{Index: k - 1, Count: n})
+			w.Buckets = append(w.Buckets, exponential.Bucket{Index: k - below, Count: n})
 		}
 	}
 	return w

@@ -4,7 +4,10 @@ package queue
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -42,29 +45,38 @@ func TestBuckets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := uint32(0)
-		if ns > 0 && ns < 1<<52 { // as a floating point number it is exact
-			want = min(uint32(exponential.IndexOf(float64(ns), exponential.DelayScale)+1), last)
-		} else if ns > 0 {
-			want = last
-		}
-		if got != want {
-			t.Errorf("%d ns: bucket %d, want %d", ns, got, want)
+		// A unit, and one of 2^30, may be cut off or added.
+		units := new(big.Int).Rsh(new(big.Int).Div(new(big.Int).Lsh(new(big.Int).SetUint64(ns), 60), big.NewInt(1e9)), 30).Uint64()
+		more := units>>30 + 1
+		if most, least := bucketOf(units+more), bucketOf(units-min(units, more)); got > min(most, last) || got < min(least, last) {
+			t.Errorf("%d ns: bucket %d, want %d to %d", ns, got, least, most)
 		}
 	}
-	for _, ns := range []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 63} {
+	for _, ns := range []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 63, 1<<33 - 1, 1 << 33} {
 		check(ns)
 	}
 	for index := range int(last) + 20 {
-		bound := uint64(exponential.Upper(index, exponential.DelayScale))
+		bound := uint64(exponential.Upper(index-below, exponential.DelayScale) * 1e9)
 		check(bound)
 		check(bound + 1)
-		check(bound - 1)
+		check(bound - min(bound, 1))
 	}
 	for range 2000 {
 		check(rand.Uint64() >> rand.IntN(64))
 	}
 }
+
+// bucketOf is the programs' number of the bucket of units of 2^-30 s.
+func bucketOf(units uint64) uint32 {
+	if units == 0 {
+		return 0
+	}
+	return uint32(exponential.IndexOf(float64(units)/(1<<30), exponential.DelayScale) + below)
+}
+
+// leastTraced is the share of packets that must be timed. Some machines run no tracing program while one of
+// their own processes is interrupted.
+const leastTraced = 0.7
 
 // router is a namespace that forwards from a source's to a sink's.
 type router struct {
@@ -164,7 +176,9 @@ func (r *router) waits(t *testing.T, count, size int) (list []int64) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	began := time.Now()
+	if err := stampArrivals(conn); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.source.Do(func() error {
 		to, err := net.Dial("udp6", "[2001:db8:2::2]:9000")
 		if err != nil {
@@ -173,7 +187,7 @@ func (r *router) waits(t *testing.T, count, size int) (list []int64) {
 		defer to.Close()
 		datagram := make([]byte, size)
 		for range count {
-			binary.BigEndian.PutUint64(datagram, uint64(time.Since(began)))
+			binary.BigEndian.PutUint64(datagram, uint64(time.Now().UnixNano()))
 			if _, err := to.Write(datagram); err != nil {
 				return err
 			}
@@ -182,18 +196,44 @@ func (r *router) waits(t *testing.T, count, size int) (list []int64) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	buffer := make([]byte, size)
+	buffer, control := make([]byte, size), make([]byte, 64)
 	for range count {
 		if err := conn.SetReadDeadline(time.Now().Add(patience.Of(2 * time.Second))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Read(buffer); err != nil {
+		_, n, _, _, err := conn.ReadMsgUDP(buffer, control)
+		if err != nil {
 			t.Fatalf("after %d datagrams: %v", len(list), err)
 		}
-		list = append(list, int64(time.Since(began))-int64(binary.BigEndian.Uint64(buffer)))
+		arrived, err := arrival(control[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, arrived-int64(binary.BigEndian.Uint64(buffer)))
 	}
 	slices.Sort(list)
 	return list
+}
+
+// stampArrivals asks the kernel when datagrams arrive: a reader may be late.
+func stampArrivals(conn *net.UDPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// arrival is when a datagram arrived, in nanoseconds of the wall clock.
+func arrival(control []byte) (int64, error) {
+	list, err := unix.ParseSocketControlMessage(control)
+	if err != nil || len(list) != 1 || len(list[0].Data) < 16 {
+		return 0, fmt.Errorf("%d control messages: %w", len(list), err)
+	}
+	return int64(binary.NativeEndian.Uint64(list[0].Data))*1e9 + int64(binary.NativeEndian.Uint64(list[0].Data[8:])), nil
 }
 
 func (r *router) read(t *testing.T) Waits {
@@ -203,18 +243,6 @@ func (r *router) read(t *testing.T) Waits {
 		t.Fatal(err)
 	}
 	return all[r.out]
-}
-
-// quantile is the middle of the bucket that has the packet.
-func (w Waits) quantile(q float64) float64 {
-	rank := uint64(math.Ceil(q * float64(w.Packets)))
-	for _, b := range w.Buckets {
-		if rank <= b.Count {
-			return math.Exp2((float64(b.Index) + 0.5) / (1 << exponential.DelayScale))
-		}
-		rank -= b.Count
-	}
-	return 0
 }
 
 // Packets that leave a slow link one by one are counted with the times that they waited.
@@ -233,13 +261,14 @@ func TestSlowQueue(t *testing.T) {
 		w.Buckets[k].Count -= before.Buckets[i].Count
 	}
 	w.Packets -= before.Packets
-	if w.Packets < count || w.Packets > count+4 {
-		t.Fatalf("%d packets were timed", w.Packets)
+	if float64(w.Packets) < count*leastTraced || w.Packets > count+4 {
+		t.Fatalf("%d packets were timed: %+v", w.Packets, w)
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99} {
-		want := float64(exact[int(math.Ceil(q*count))-1])
-		if got := w.quantile(q); math.Abs(got-want) > 0.05*want+float64(patience.Of(2*time.Millisecond)) || got < 1e6 {
-			t.Errorf("quantile %v is %v, want %v", q, time.Duration(got), time.Duration(want))
+		at, missing := int(math.Ceil(q*count))-1, count-int(min(w.Packets, count))
+		least, most := float64(exact[max(at-missing, 0)]), float64(exact[min(at+missing, count-1)])
+		if got := float64(w.Quantile(q)); got < 0.97*least-1e6 || got > 1.03*most+1e6 {
+			t.Errorf("quantile %v is %v, want %v to %v", q, time.Duration(got), time.Duration(least), time.Duration(most))
 		}
 	}
 	if mean := float64(w.Total-before.Total) / float64(w.Packets); mean < 1e6 {
@@ -261,61 +290,63 @@ func TestSegments(t *testing.T) {
 		t.Errorf("datagrams need %v", middle)
 	}
 	between := r.read(t)
-	if n := between.Packets - before.Packets; n < 60 || n > 64 {
+	if n := between.Packets - before.Packets; float64(n) < 60*leastTraced || n > 64 {
 		t.Errorf("%d packets were timed", n)
 	}
-	if err := r.source.Do(func() error {
-		to, err := net.Dial("udp6", "[2001:db8:2::2]:9000")
-		if err != nil {
-			return err
+	for try := 1; r.read(t).Packets < between.Packets+10; try++ {
+		if try == 10 {
+			t.Fatal("no packet of 10 segments was timed")
 		}
-		defer to.Close()
-		raw, err := to.(*net.UDPConn).SyscallConn()
-		if err != nil {
-			return err
+		if err := r.source.Do(sendSegments); err != nil {
+			t.Fatal(err)
 		}
-		if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 500) }); e != nil || err != nil {
-			return err
-		}
-		_, err = to.Write(make([]byte, 5000))
-		return err
-	}); err != nil {
-		t.Fatal(err)
+		time.Sleep(patience.Of(20 * time.Millisecond))
 	}
-	deadline := time.Now().Add(patience.Of(2 * time.Second))
-	for r.read(t).Packets < between.Packets+10 && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if n := r.read(t).Packets - between.Packets; n < 10 || n > 12 {
+	if n := (r.read(t).Packets - between.Packets) % 10; n > 4 {
 		t.Errorf("of 10 segments, %d were timed", n)
 	}
+}
+
+// sendSegments sends 10 datagrams as one packet.
+func sendSegments() error {
+	to, err := net.Dial("udp6", "[2001:db8:2::2]:9000")
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	raw, err := to.(*net.UDPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 500) }); e != nil || err != nil {
+		return errors.Join(e, err)
+	}
+	_, err = to.Write(make([]byte, 5000))
+	return err
 }
 
 // Packets whose sender paces them are left alone, and counted as such; a device that goes and comes is
 // measured again.
 func TestPacedAndGone(t *testing.T) {
 	r := newRouter(t)
-	l, err := net.Listen("tcp6", "[2001:db8:2::1]:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 	before := r.read(t)
 	var listener net.Listener
 	if err := r.sink.Do(func() (err error) { listener, err = net.Listen("tcp6", "[2001:db8:2::2]:9001"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	conn, err := net.Dial("tcp6", "[2001:db8:2::2]:9001")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write(make([]byte, 1000)); err != nil {
-		t.Fatal(err)
-	}
-	conn.Close()
-	if w := r.read(t); w.Untimed <= before.Untimed {
-		t.Errorf("no packet of TCP is untimed: %+v", w)
+	for try := 1; r.read(t).Untimed == before.Untimed; try++ {
+		if try == 10 {
+			t.Fatal("no packet of TCP is untimed")
+		}
+		conn, err := net.Dial("tcp6", "[2001:db8:2::2]:9001")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
 	}
 	if err := r.meter.Follow(nil); err != nil || len(r.meter.Devices()) != 0 {
 		t.Errorf("%v, %v", r.meter.Devices(), err)
