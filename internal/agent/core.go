@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/queues"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -50,6 +51,11 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 	return measure.Dependencies{
 		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Records: records,
 	}
+}
+
+// forQueues are those of the service that measures queues.
+func (c *core) forQueues() queues.Dependencies {
+	return queues.Dependencies{Log: c.log, State: &c.state, Tasks: &c.tasks, Machine: queues.Kernel{}}
 }
 
 // forTunnels are those of the services about tunnels.

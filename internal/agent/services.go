@@ -4,6 +4,7 @@ package agent
 
 import (
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/queues"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -63,6 +64,7 @@ func (a *Agent) assemble() {
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
+		queues.New(c.forQueues(), c.closing),
 		measure.NewCoverage(measuring),
 		unserved,
 		blocks,

@@ -57,15 +57,17 @@ var layers = map[string]string{
 	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
 	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
+	"internal/datapath/queue":   "internal/datapath/bpf internal/exponential internal/model",
 	"internal/datapath/rings":   "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 
 	// Whether programs are executed: no clock, no input, no output.
 	"internal/hookwatch": "internal/model",
 
 	// Arithmetic of measurements: no clock, no input, no output.
-	"internal/delay":      "",
-	"internal/edgetoedge": "ioam",
-	"internal/loss":       "internal/delay",
+	"internal/delay":       "",
+	"internal/exponential": "",
+	"internal/edgetoedge":  "ioam",
+	"internal/loss":        "internal/delay",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -120,11 +122,12 @@ var layers = map[string]string{
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/reference internal/sink",
+	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/instant internal/metrics internal/model",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
-	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
+	"internal/agent": "ioam internal/agent/measure internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
 		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
 	"internal/instant":    "",
-	"internal/metrics":    "",
+	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
 
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
@@ -158,7 +161,7 @@ var layers = map[string]string{
 var testPackages = []string{"internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
-const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings"
+const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue"
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
@@ -175,7 +178,7 @@ var outsiders = map[string]string{
 	"google.golang.org/protobuf":          "internal/metrics",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",
