@@ -106,6 +106,9 @@ var layers = map[string]string{
 	"internal/collect/join":   "ioam internal/record",
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
+	// What records of a time say together: no clock, no input, no output.
+	"internal/insight": "internal/exponential internal/instant internal/record",
+
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
 	"internal/address":  "internal/problem",
