@@ -111,13 +111,6 @@ func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSi
 	return list, completeSince
 }
 
-// Octets is how much memory the kept intervals take.
-func (e *Engine) Octets() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.kept.octets
-}
-
 // Save is what Restore takes: compressed lines of JSON, one for each interval that ended, as zcat shows
 // them.
 func (e *Engine) Save() []byte {

@@ -76,7 +76,8 @@ type Engine struct {
 	baselines baselines
 	kept      kept
 	scratch   []Hop
-	closed    func([]*Interval) // gets intervals that end
+	closed    func(*Interval) // gets intervals that end
+	totals    Totals
 }
 
 // ends are the names of two prefixes.
@@ -109,8 +110,26 @@ func (e *Engine) begin(now time.Time) {
 	e.open = Interval{Start: instant.Of(now.UTC())}
 }
 
-// OnClosed calls f with intervals when they end. It must not keep the engine waiting.
-func (e *Engine) OnClosed(f func([]*Interval)) {
+// Totals count since the engine was made.
+type Totals struct {
+	Records, LeftOut uint64 // that were taken, or were beyond the rate
+	Intervals        uint64 // that ended
+	Octets           int    // that the kept intervals take now
+}
+
+// Totals are what it has counted.
+func (e *Engine) Totals() Totals {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.totals
+	t.Records += e.open.Records
+	t.LeftOut += e.open.LeftOut
+	t.Octets = e.kept.octets
+	return t
+}
+
+// OnClosed calls f with each interval when it ends. It must neither keep the engine waiting nor ask it.
+func (e *Engine) OnClosed(f func(*Interval)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = f
@@ -190,8 +209,11 @@ func (e *Engine) end(at time.Time) {
 	v := e.snapshot(at, e.closed != nil)
 	e.baselines.learn(v, e.clock)
 	e.kept.add(v, at)
+	e.totals.Records += v.Records
+	e.totals.LeftOut += v.LeftOut
+	e.totals.Intervals++
 	if e.closed != nil {
-		e.closed([]*Interval{v})
+		e.closed(v)
 	}
 	clear(e.addresses)
 	e.carryOver()

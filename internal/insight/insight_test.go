@@ -110,6 +110,20 @@ func near(t *testing.T, what string, q *Quantiles, exact []int64) {
 	}
 }
 
+// A report may give prefixes a name that they had none of when the records came, and adds up what is in it.
+func TestRegroup(t *testing.T) {
+	e := run(t, Settings{})
+	for i := range 10 {
+		r := way(2, 0, 0)
+		r.Packet.Source = netip.MustParseAddr([]string{"2001:db8:1:1::1", "2001:db8:1:2::1"}[i%2])
+		e.Add(start, r)
+	}
+	r := e.Report(start, start.Add(time.Hour), start.Add(time.Second), NamedPrefix{"wide", netip.MustParsePrefix("2001:db8:1::/48")}, NamedPrefix{"host", netip.MustParsePrefix("2001:db8:2::1/128")})
+	if len(r.Pairs) != 1 || r.Pairs[0].Source != "wide" || r.Pairs[0].Destination != "2001:db8:2::/64" || r.Pairs[0].Packets != 10 || r.Pairs[0].Paths[0].Share != 1 || len(r.Pairs[0].Paths) != 1 {
+		t.Errorf("%+v", r.Pairs)
+	}
+}
+
 // A hop whose queue gets long is slow within the interval, its neighbours are not; the baseline does not
 // follow until what is slow has been usual for ten minutes.
 func TestSlow(t *testing.T) {
@@ -245,7 +259,7 @@ func TestHistory(t *testing.T) {
 	e := New(Settings{}, start.Add(3*time.Second))
 	e.Watch(start.Add(3*time.Second), true)
 	var ended []*Interval
-	e.OnClosed(func(list []*Interval) { ended = append(ended, list...) })
+	e.OnClosed(func(v *Interval) { ended = append(ended, v) })
 	now := start.Add(3 * time.Second)
 	for range 4000 {
 		e.Add(now, way(2, 8*time.Microsecond, 50*time.Microsecond))
@@ -345,8 +359,8 @@ func TestBounds(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 24<<20 || e.Octets() > 1<<20 {
-		t.Errorf("%d octets of memory, %d of them kept", grown, e.Octets())
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 24<<20 || e.Totals().Octets > 1<<20 {
+		t.Errorf("%d octets of memory, %d of them kept", grown, e.Totals().Octets)
 	}
 	list, _ := e.Read(now.Add(-9*time.Second), now, now)
 	v := list[0]
@@ -379,7 +393,7 @@ func TestRate(t *testing.T) {
 			e.Add(start.Add(time.Duration(second)*time.Second), way(2, 0, 0))
 		}
 	}
-	if r := e.Report(start, start.Add(time.Hour), start.Add(2*time.Second)); r.Records != 200 || r.LeftOut != 100 || r.Pairs[0].Packets != 200 {
+	if r := e.Report(start, start.Add(time.Hour), start.Add(2*time.Second)); r.Records != 200 || r.LeftOut != 100 || r.Pairs[0].Packets != 200 || e.Totals().Records != 200 || e.Totals().LeftOut != 100 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -4,6 +4,7 @@ package insight
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -109,15 +110,48 @@ func (e *Engine) ClockError() int64 {
 	return e.clock
 }
 
-// Report makes a report of a time.
-func (e *Engine) Report(since, until, now time.Time) *Report {
+// Report makes a report of a time. Further names are for prefixes that have none.
+func (e *Engine) Report(since, until, now time.Time, names ...NamedPrefix) *Report {
 	list, complete := e.Read(since, until, now)
+	regroup(list, names)
 	r := Summarize(list, e.ClockError())
 	r.CompleteSince = instant.Of(complete.UTC())
 	if len(list) == 0 {
 		r.Since, r.Until = instant.Of(since.UTC()), instant.Of(until.UTC())
 	}
 	return r
+}
+
+// regroup gives pairs of prefixes without a name that of a prefix in which they are.
+func regroup(list []*Interval, names []NamedPrefix) {
+	if len(names) == 0 {
+		return
+	}
+	known := make(map[string]string)
+	rename := func(old string) string {
+		if new, ok := known[old]; ok {
+			return new
+		}
+		new := old
+		if p, err := netip.ParsePrefix(old); err == nil {
+			best := -1
+			for i, n := range names {
+				if n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) && (best < 0 || n.Prefix.Bits() > names[best].Prefix.Bits()) {
+					best = i
+				}
+			}
+			if best >= 0 {
+				new = cmp.Or(names[best].Name, names[best].Prefix.String())
+			}
+		}
+		known[old] = new
+		return new
+	}
+	for _, v := range list {
+		for _, p := range v.Pairs {
+			p.Source, p.Destination = rename(p.Source), rename(p.Destination)
+		}
+	}
 }
 
 // Summarize makes a report of intervals, the oldest first. clock is by how much a difference of two

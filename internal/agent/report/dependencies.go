@@ -27,6 +27,8 @@ type Dependencies struct {
 	Tasks    *service.Tasks
 	System   System
 	Datapath Datapath
+
+	HistoryFile string // keeps the history for the next agent
 }
 
 // System is what is needed of the machine; [service.System] documents it.
