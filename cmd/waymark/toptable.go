@@ -202,7 +202,8 @@ type topColumn struct {
 	name  string
 	order int
 	left  bool // aligned
-	least int  // the column may be shortened to this
+	want  int  // further columns are shown only if they leave it so much, where it is longer
+	least int  // the column may be shortened to this where even that is too long
 }
 
 // topTable writes rows in columns that fit the width: the last ones in the order are left out first, then
@@ -233,8 +234,8 @@ func (s topStyle) table(indent string, columns []topColumn, rows [][]string) (li
 	slices.SortStableFunc(byOrder, func(a, b int) int { return cmp.Compare(columns[a].order, columns[b].order) })
 	for _, i := range byOrder {
 		w := widths[i]
-		if columns[i].least > 0 {
-			w = min(w, columns[i].least)
+		if columns[i].want > 0 {
+			w = min(w, columns[i].want)
 		}
 		if columns[i].order == 0 || least+w+2 <= s.width {
 			shown[i] = true
@@ -287,7 +288,7 @@ type topLine struct {
 }
 
 var hopColumns = []topColumn{
-	{name: "HOP", left: true, least: 12},
+	{name: "HOP", left: true, want: 24, least: 12},
 	{name: "PACKETS", order: 8},
 	{name: "HELD p50", order: 7}, {name: "HELD p99", order: 1},
 	{name: "QUEUE", order: 5},
@@ -325,7 +326,7 @@ func (s topStyle) hopRow(h *insight.HopReport) []string {
 }
 
 var pathColumns = []topColumn{
-	{name: "PATH", left: true}, {name: "SHARE", order: 0}, {name: "", left: true, least: 16},
+	{name: "PATH", left: true}, {name: "SHARE", order: 0}, {name: "", left: true, want: 36, least: 12},
 	{name: "PACKETS", order: 5}, {name: "INCOMPLETE", order: 7}, {name: "p50", order: 1}, {name: "p95", order: 6}, {name: "p99", order: 0}, {name: "max", order: 4},
 	{name: "LOST", order: 0},
 }

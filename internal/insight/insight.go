@@ -31,6 +31,9 @@ const (
 	mostDelay = 1 << 36
 )
 
+// UnknownClock is the error of clocks that is not known.
+const UnknownClock = -1
+
 // Other is the name of what had no room for an entry of its own.
 const Other = "other"
 
@@ -68,7 +71,7 @@ type Engine struct {
 	watching  bool
 	second    int64 // in which taken were taken
 	taken     int   // in this second
-	clock     int64 // uncertainty of a difference of two clocks, in ns
+	clock     int64 // by which a difference of two clocks may be wrong, in ns; below 0: unknown
 	hops      int   // of all paths
 	pairs     map[ends]*pair
 	addresses map[addresses]*pair // of packets, so that prefixes are looked up once
@@ -99,7 +102,7 @@ func newPair(e ends) *pair {
 
 // New makes an engine whose first interval begins at a time. Nothing is watched yet.
 func New(s Settings, now time.Time) *Engine {
-	e := &Engine{settings: s.withDefaults(), pairs: make(map[ends]*pair), addresses: make(map[addresses]*pair), rest: newPair(ends{Other, Other})}
+	e := &Engine{settings: s.withDefaults(), pairs: make(map[ends]*pair), addresses: make(map[addresses]*pair), rest: newPair(ends{Other, Other}), clock: UnknownClock}
 	e.kept.settings = e.settings
 	e.begin(now)
 	return e
@@ -143,11 +146,12 @@ func (e *Engine) SetPrefixes(list []NamedPrefix) {
 	clear(e.addresses)
 }
 
-// SetClockError sets by how much a difference of two nodes' clocks may be wrong, in ns; 0: unknown.
+// SetClockError sets by how much a difference of two nodes' clocks may be wrong, in ns; below 0, as at
+// first: unknown.
 func (e *Engine) SetClockError(ns int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.clock = max(ns, 0)
+	e.clock = max(ns, UnknownClock)
 }
 
 // Watch notes that records are made from now on, or no longer.

@@ -179,6 +179,9 @@ func TestClocks(t *testing.T) {
 	if q := hops[2].ToNext; q.P50 == nil || q.Negative != 0 {
 		t.Errorf("an error that is not known hides %+v", q)
 	}
+	if r := e.Report(start, start.Add(time.Hour), start.Add(time.Second)); r.ClockError != nil {
+		t.Errorf("the clocks' error is %d although nobody said so", *r.ClockError)
+	}
 	e.SetClockError(int64(70 * time.Microsecond))
 	r := e.Report(start, start.Add(time.Hour), start.Add(time.Second))
 	hops = r.Pairs[0].Paths[0].Hops

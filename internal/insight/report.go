@@ -103,7 +103,7 @@ func quantiles(d *exponential.Delays, negative uint64, clock int64) *Quantiles {
 // oneClock says that delays are by one clock.
 const oneClock = -1
 
-// ClockError is by how much a difference of two clocks may be wrong; 0: unknown.
+// ClockError is by how much a difference of two clocks may be wrong; below 0: unknown.
 func (e *Engine) ClockError() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,10 +155,10 @@ func regroup(list []*Interval, names []NamedPrefix) {
 }
 
 // Summarize makes a report of intervals, the oldest first. clock is by how much a difference of two
-// nodes' clocks may be wrong, in ns; 0: unknown.
+// nodes' clocks may be wrong, in ns; below 0: unknown.
 func Summarize(list []*Interval, clock int64) *Report {
 	r := &Report{Pairs: []PairReport{}}
-	if clock > 0 {
+	if clock >= 0 {
 		r.ClockError = &clock
 	}
 	sum := Interval{}

@@ -28,6 +28,7 @@ type Dependencies struct {
 	System   System
 	Datapath Datapath
 
+	OneClock    bool   // all nodes of the domain read this machine's clock
 	HistoryFile string // keeps the history for the next agent
 }
 

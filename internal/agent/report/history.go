@@ -159,15 +159,18 @@ func (h *History) setAside(why error) {
 }
 
 // clockError is by how much the difference of two nodes' clocks may be wrong: twice what is known of
-// this one's, 0 if nothing is.
+// this one's.
 func (h *History) clockError() int64 {
+	if h.d.OneClock {
+		return 0
+	}
 	if s := h.d.State.Load(); s != nil && s.Resolved.Node.Measurement.ClockError != nil {
 		return 2 * int64(*s.Resolved.Node.Measurement.ClockError)
 	}
 	if clock, err := h.d.System.Clock(); err == nil && clock.Synchronised {
 		return 2 * int64(clock.MaxError)
 	}
-	return 0
+	return insight.UnknownClock
 }
 
 // Run begins a new second with every second, and ends intervals.
