@@ -47,8 +47,8 @@ HELD is from the arrival to the egress hook, which is before the queue. NEXT is 
 there to the arrival at the next node, with the wait in the queue; with a "+", also
 the time for which the node held the packet, because it does not say that. "~" is
 what two clocks cannot tell, because they may differ by more; "-" is not known. LOST
-is after the hop. SLOW is a hop whose 95th percentile is at least twice what is usual
-there, and LOSES one after which 0.1% or more were lost.
+is after the hop. SLOW is a hop whose 95th percentile was at least twice what is usual
+there in one of the intervals of ten seconds, and LOSES one after which 0.1% or more were lost.
 
 The agent keeps an hour: --since and --until show any time of it, once. Times are UTC.
 Without a sink or an observer, it makes only so many records in a second

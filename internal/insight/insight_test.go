@@ -152,6 +152,19 @@ func TestSlow(t *testing.T) {
 	if got := verdicts(); !cmp.Equal(got, [][]Verdict{{}, {Slow}, {}}) {
 		t.Errorf("after 5 s: %v", got)
 	}
+	if got := e.Report(now.Add(-5*time.Second), now, now).Pairs[0].Paths[0].Hops[1]; *got.Baseline.ToNext > int64(110*time.Microsecond) {
+		t.Errorf("usual is %+v", got.Baseline)
+	}
+	for range 10 { // a queue that is slow lets few packets pass
+		for i := range 4 {
+			e.Add(now, way(2, 8*time.Microsecond+time.Duration(i), 900*time.Millisecond))
+		}
+		now = now.Add(time.Second)
+		e.Advance(now)
+	}
+	if got := verdicts(); !cmp.Equal(got, [][]Verdict{{}, {Slow}, {}}) {
+		t.Errorf("few packets: %v", got)
+	}
 	send(300, 80*time.Millisecond)
 	if got := verdicts(); !cmp.Equal(got, [][]Verdict{{}, {Slow}, {}}) {
 		t.Errorf("after five minutes: %v", got)

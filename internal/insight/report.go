@@ -52,7 +52,7 @@ type Verdict string
 
 // Verdicts.
 const (
-	Slow  Verdict = "slow"  // held, or to the next, the 95th percentile is beyond what is usual
+	Slow  Verdict = "slow"  // in an interval, the 95th percentile of held, or to the next, was beyond what is usual
 	Loses Verdict = "loses" // packets were lost after it
 )
 
@@ -163,7 +163,7 @@ func Summarize(list []*Interval, clock int64) *Report {
 	}
 	sum := Interval{}
 	pairs := make(map[ends]*pair)
-	series := make(map[*Path][][]int64)
+	courses := make(map[*Path][]course)
 	for n, v := range list {
 		if n == 0 {
 			r.Since = v.Start
@@ -186,10 +186,12 @@ func Summarize(list []*Interval, clock int64) *Report {
 				one := all.same(path)
 				one.merge(path)
 				for i := range path.Hops {
-					if len(series[one]) <= i {
-						series[one] = append(series[one], slices.Repeat([]int64{-1}, len(list)))
+					if len(courses[one]) <= i {
+						courses[one] = append(courses[one], course{series: slices.Repeat([]int64{-1}, len(list))})
 					}
-					series[one][i][n] = slowest(&path.Hops[i])
+					c := &courses[one][i]
+					c.series[n] = slowest(&path.Hops[i])
+					c.slow = c.slow || path.Hops[i].isSlow(clock)
 				}
 			}
 		}
@@ -198,11 +200,17 @@ func Summarize(list []*Interval, clock int64) *Report {
 	for _, p := range sum.Pairs {
 		out := PairReport{Source: p.Source, Destination: p.Destination, Packets: p.Packets, Loss: p.Loss, Paths: []PathReport{}}
 		for _, path := range p.Paths {
-			out.Paths = append(out.Paths, reportPath(path, p.Packets, clock, series[path]))
+			out.Paths = append(out.Paths, reportPath(path, p.Packets, clock, courses[path]))
 		}
 		r.Pairs = append(r.Pairs, out)
 	}
 	return r
+}
+
+// course is what a hop was like in one interval after another.
+type course struct {
+	series []int64 // see HopReport
+	slow   bool    // in one of them
 }
 
 // same is the path of the sum that a path of an interval belongs to.
@@ -228,20 +236,26 @@ func slowest(h *Hop) int64 {
 	return ns
 }
 
-func reportPath(p *Path, all uint64, clock int64, series [][]int64) PathReport {
+func reportPath(p *Path, all uint64, clock int64, courses []course) PathReport {
 	out := PathReport{ID: p.ID, Flow: p.Flow, Packets: p.Packets, Incomplete: p.Incomplete, Hops: []HopReport{}, Delay: quantiles(&p.Delay, p.Negative, clock)}
 	if all > 0 {
 		out.Share = float64(p.Packets) / float64(all)
 	}
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		one := HopReport{Place: h.Place, Packets: h.Packets, HeldIncluded: h.HeldIncluded, Loss: h.Loss, Baseline: h.Baseline, Verdicts: h.verdicts(clock),
+		one := HopReport{Place: h.Place, Packets: h.Packets, HeldIncluded: h.HeldIncluded, Loss: h.Loss, Baseline: h.Baseline, Verdicts: []Verdict{}, Series: []int64{},
 			Held: quantiles(&h.Held, 0, oneClock), ToNext: quantiles(&h.ToNext, h.Negative, clock)}
 		if h.Queue.Count > 0 {
 			one.Queue = &h.Queue
 		}
-		if one.Series = []int64{}; i < len(series) {
-			one.Series = series[i]
+		if i < len(courses) {
+			one.Series = courses[i].series
+			if courses[i].slow {
+				one.Verdicts = append(one.Verdicts, Slow)
+			}
+		}
+		if ratio, known := h.Loss.Ratio(); known && h.Loss.Lost > 0 && ratio >= losesFrom {
+			one.Verdicts = append(one.Verdicts, Loses)
 		}
 		out.Loss.Lost += h.Loss.Lost
 		out.Loss.Sent = cmp.Or(out.Loss.Sent, h.Loss.Sent)
@@ -250,17 +264,13 @@ func reportPath(p *Path, all uint64, clock int64, series [][]int64) PathReport {
 	return out
 }
 
-// verdicts are what the hop is said to be, as the constants in baseline.go define it.
-func (h *Hop) verdicts(clock int64) []Verdict {
-	list := []Verdict{}
+// isSlow reports whether the hop was slow in an interval, as the constants in baseline.go define it. Single
+// intervals are judged, because a queue that is slow lets fewer packets pass: in a longer time, those from
+// before would outnumber them.
+func (h *Hop) isSlow(clock int64) bool {
 	slow := func(d *exponential.Delays, usual *int64, clock int64) bool {
 		return usual != nil && d.Count() >= leastPackets && isSlow(d.Quantile(0.95), *usual, clock)
 	}
-	if b := h.Baseline; b != nil && (slow(&h.Held, b.Held, 0) || slow(&h.ToNext, b.ToNext, clock)) {
-		list = append(list, Slow)
-	}
-	if ratio, known := h.Loss.Ratio(); known && h.Loss.Lost > 0 && ratio >= losesFrom {
-		list = append(list, Loses)
-	}
-	return list
+	b := h.Baseline
+	return b != nil && (slow(&h.Held, b.Held, 0) || slow(&h.ToNext, b.ToNext, clock))
 }
