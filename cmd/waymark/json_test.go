@@ -45,6 +45,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "interface", Args: "show --socket " + none, Code: commandline.ExitFailure},
 		{Command: "interface", Args: "set eth0 id 5", Code: commandline.ExitUsage},
 		{Command: "decapsulation", Args: "add 2001:db8::1 --socket " + none, Code: commandline.ExitFailure},
+		{Command: "top", Args: "--socket " + none, Code: commandline.ExitFailure},
 		{Command: "loss", Args: "--flow red --socket " + none, Code: commandline.ExitFailure},
 		{Command: "flow", Args: "add red out src ::1", Code: commandline.ExitUsage},
 		{Command: "route", Args: "add nonsense", Code: commandline.ExitUsage},

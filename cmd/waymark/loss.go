@@ -23,7 +23,7 @@ import (
 )
 
 func newLossCommand(opts *options) *cobra.Command {
-	var flow, last string
+	var flow, last, since, until string
 	var follow, asCSV bool
 	cmd := &cobra.Command{
 		Use:   "loss",
@@ -51,6 +51,9 @@ The first line on standard error says if that is not so. --flow may then name a
 flow that is no longer measured. A name that neither is measured nor has results
 is an error, as it is without --last.
 
+--since and --until show the blocks that began in another time of this hour. Times are
+UTC: 12:03, or in RFC 3339.
+
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to
 answer would delay all others. The names of columns come again when a value needs
@@ -59,7 +62,7 @@ standard error when it does, and how many results came faster than it could writ
 them. With --json, each record is one line.
 With --csv, too, with a first line of names: times are in RFC 3339, delays in
 nanoseconds, and what is not known is empty.`,
-		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
+		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.JSON && asCSV {
@@ -69,20 +72,24 @@ nanoseconds, and what is not known is empty.`,
 			if err != nil {
 				return err
 			}
-			if last == "" { // the history also has flows that are no longer measured
+			past, err := newLossTime(last, since, until, time.Now())
+			if err != nil {
+				return err
+			}
+			if !past.asked() { // the history also has flows that are no longer measured
 				if err := checkFlow(cmd.Context(), c, flow); err != nil {
 					return err
 				}
 			}
 			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
 			switch {
-			case follow && last != "":
-				return commandline.Usagef("choose --follow or --last")
+			case follow && past.asked():
+				return commandline.Usagef("choose --follow, or --last, --since and --until")
 			case follow:
 				l.table.reserve()
 				return l.follow(cmd.Context(), c)
-			case last != "":
-				err = l.past(cmd.Context(), c, last)
+			case past.asked():
+				err = l.past(cmd.Context(), c, past)
 			default:
 				err = l.latest(cmd.Context(), c)
 			}
@@ -97,6 +104,8 @@ nanoseconds, and what is not known is empty.`,
 	}
 	cmd.Flags().StringVar(&flow, "flow", "", "only the flow of this `NAME`")
 	cmd.Flags().StringVar(&last, "last", "", "show the blocks of the last `TIME`, such as 30m; at most 1h")
+	cmd.Flags().StringVar(&since, "since", "", "show the blocks since this `TIME` of the last hour: 12:03, or in RFC 3339")
+	cmd.Flags().StringVar(&until, "until", "", "show the blocks until this `TIME`")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
 	return cmd

@@ -43,6 +43,7 @@ type opened struct{ Datapath }
 func (c *core) forReports() report.Dependencies {
 	return report.Dependencies{
 		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
+		OneClock: c.options.OneClock, HistoryFile: c.options.Place.HistoryFile(),
 	}
 }
 

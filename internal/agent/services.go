@@ -52,6 +52,7 @@ func (a *Agent) assemble() {
 		tunnel.NewErrors(tunnels, paths),
 		sinks,
 		records,
+		report.NewHistory(reports, records),
 		flows,
 		report.NewEdges(reports, records, known),
 		copies,

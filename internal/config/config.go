@@ -34,6 +34,7 @@ type Config struct {
 	Responders         []Responder                  `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
 	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
 	Metrics            Metrics                      `key:"metrics" doc:"Counters for Prometheus."`
+	History            *History                     `key:"history" absent:"the defaults of its keys" doc:"What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses."`
 	Strict             bool                         `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
 	source  *yamlfile.Source

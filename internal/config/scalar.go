@@ -50,6 +50,8 @@ var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
 		parseFrom1[LoopbackRate](model.MaxLoopbackRate), func(n LoopbackRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Sample](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxFrequency),
 		parseFrom1[Sample](model.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[HistoryRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 0 to %d", MaxHistoryRate), parseHistoryRate,
+		func(n HistoryRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[FlowSeed]():             yamlfile.Hexadecimal[FlowSeed](64),
 	reflect.TypeFor[Share]():                yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", model.MaxFrequency), parseShare, formatShare),
 	reflect.TypeFor[Percent]():              yamlfile.NewCodec(yamlfile.Text, "a percentage from 0.0001% to 100%, such as 0.5%", parsePercent, formatPercent),

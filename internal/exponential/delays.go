@@ -226,3 +226,6 @@ func (d *Delays) UnmarshalJSON(b []byte) error {
 	*d = out
 	return nil
 }
+
+// IsZero reports whether it is empty, for JSON.
+func (d Delays) IsZero() bool { return d.count == 0 }
