@@ -5,12 +5,11 @@ package record
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -72,18 +71,5 @@ func (o *Other) Text() string {
 	return b.String() + "\n"
 }
 
-// maxName is how many bytes of a name are shown.
-const maxName = 64
-
 // Printable makes a name safe to show: some characters control a terminal.
-func Printable(name string) string {
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "")
-	}
-	for _, c := range name {
-		if !unicode.IsPrint(c) {
-			return strconv.QuoteToASCII(name)
-		}
-	}
-	return name
-}
+func Printable(name string) string { return nodenames.Printable(name) }

@@ -96,7 +96,8 @@ var layers = map[string]string{
 	"internal/responder": "stamp internal/lossquery internal/rfc6374 internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 
 	// Records and their sinks know nothing of the data plane.
-	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
+	"internal/nodenames":      "ioam",
+	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/model internal/record",
 	"internal/sink/jsonl":     "ioam internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
