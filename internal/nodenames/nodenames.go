@@ -49,7 +49,7 @@ type interfaceKey struct {
 	wide     bool
 }
 
-// New makes the names of some nodes. Of two names of one id, the first remains.
+// New makes the names of some nodes. Of two names of one id, the last remains.
 func New(nodes ...Node) *Names {
 	n := &Names{map[ioam.NodeID]string{}, map[ioam.NodeIDWide]string{}, map[interfaceKey]Interface{}}
 	for _, node := range nodes {
@@ -58,7 +58,7 @@ func New(nodes ...Node) *Names {
 	return n
 }
 
-// Add adds what is not known yet of a node and its interfaces.
+// Add adds the names of a node and its interfaces, and replaces those that their ids had.
 func (n *Names) Add(node Node) {
 	name := Printable(node.Name)
 	if node.ID != ioam.NodeIDUnavailable && name != "" {
@@ -79,7 +79,7 @@ func (n *Names) Add(node Node) {
 }
 
 func add[K comparable, V any](m map[K]V, key K, v V, limit int) {
-	if _, known := m[key]; !known && len(m) < limit {
+	if _, known := m[key]; known || len(m) < limit {
 		m[key] = v
 	}
 }

@@ -17,6 +17,7 @@ func TestNames(t *testing.T) {
 	east := Interface{ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Name: "east0", Description: "to r3"}
 	n := New(Node{ID: 2, IDWide: 2 << 40, Name: "r2", Interfaces: []Interface{east, {ID: ioam.InterfaceIDUnavailable, IDWide: 7, Name: "west0"}}})
 	n.Add(Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "another"})
+	n.Add(Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2"})
 	n.Add(Node{ID: 1, IDWide: ioam.NodeIDWideUnavailable, Name: "r1"})
 	for i, c := range []struct{ got, want string }{
 		{n.Node(2), "r2"}, {n.NodeWide(2 << 40), "r2"}, {n.Node(1), "r1"}, {n.Node(3), ""}, {n.Node(ioam.NodeIDUnavailable), ""}, {n.NodeWide(2), ""},

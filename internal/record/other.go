@@ -60,7 +60,7 @@ var elementTable = table[*ElementValue]{
 // Text is the record as a line of readable text.
 func (o *Other) Text() string {
 	var b strings.Builder
-	name := o.Node
+	name := Printable(o.Node)
 	if name == "" {
 		name = o.Exporter.String()
 	}

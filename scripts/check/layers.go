@@ -102,7 +102,7 @@ var layers = map[string]string{
 	"internal/sink/jsonl":     "ioam internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/nodenames internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
@@ -131,7 +131,7 @@ var layers = map[string]string{
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
 	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
-	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
+	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
 	"internal/patience":      "",
 
 	// Programs parse arguments and call packages. The router's imports no lab, no collector

@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, json: o.JSON, names: newNames(t)}
+	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, json: o.JSON, names: namesOf(t)}
 	s := &session{show: show, arrived: newArrivals(t), inside: newArrivals(t), joined: joined{show: show}}
 	err = s.raise(ctx, t, o)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -27,13 +28,13 @@ const udpRecord = `{"kind":"trace","time":"2026-11-21T05:20:59.000048001Z","node
   {"hop_limit":62,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.000028250Z","transit_delay_ns":6125},
   {"hop_limit":61,"node_id":3,"ingress_id":301,"egress_id":null,"timestamp":"2026-11-21T05:20:59.000048000Z","transit_delay_ns":null}]}`
 
-func lineNames(t *testing.T) *names {
+func lineNames(t *testing.T) *nodenames.Names {
 	t.Helper()
 	top, err := lab.Builtin("line")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newNames(top)
+	return namesOf(top)
 }
 
 func recordOf(t *testing.T, text string) *record.Trace {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -18,7 +19,7 @@ type printer struct {
 	terminal bool
 	colour   bool
 	json     bool
-	names    *names
+	names    *nodenames.Names
 	number   map[string]int // number of paths, by source
 }
 
@@ -74,6 +75,7 @@ func (p *printer) way(source string, of record.Record, r *record.Trace) {
 		p.number = map[string]int{}
 	}
 	p.number[source]++
+	r.Name(p.names)
 	if p.terminal {
 		io.WriteString(p.out, p.block(p.number[source], r))
 		return
@@ -91,7 +93,7 @@ func (p *printer) write(line []byte) {
 // plain is one line:
 // trace 1: udp [A]:P > [B]:Q 148 bytes: athos(1) in=… out=… hop-limit=63; …; end-to-end=…
 func (p *printer) plain(source string, number int, r *record.Trace) string {
-	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine(p.names))
+	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine())
 }
 
 // block is a heading above the path.
@@ -105,5 +107,5 @@ func (p *printer) block(number int, r *record.Trace) string {
 		port = fmt.Sprintf(" to port %d", *r.Packet.DestinationPort)
 	}
 	return fmt.Sprintf("%s %s%s, %d bytes  %s\n%s", p.paint(faint, fmt.Sprintf("%3d", number)),
-		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total), r.PathText(p.names))
+		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total), r.PathText())
 }
