@@ -42,6 +42,23 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// Names come from the file of a node.
+func TestDecodeNames(t *testing.T) {
+	file := write(t, "node.yaml", "names: [{id: 2, name: r2}]\n")
+	code, stdout, stderr := runCLI(t, capture(t), "decode", "--names", file, "-")
+	if code != commandline.ExitOK || !strings.Contains(stdout, "    r2  ") || stderr != "" {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = runCLI(t, capture(t), "decode", "--json", "--names", file, "-")
+	if code != commandline.ExitOK || !strings.Contains(stdout, `"node_id":2,`) || !strings.Contains(stdout, `"node_name":"r2"`) {
+		t.Errorf("code %d, %s", code, stdout)
+	}
+	bad := write(t, "bad.yaml", "names: [{id: 2, name: r2}, {id: 2, name: r3}]\n")
+	if code, _, stderr = runCLI(t, capture(t), "decode", "--names", bad, "-"); code != commandline.ExitFailure || !strings.Contains(stderr, "names[1].id: 2 is the id of names[0], too; keep one of both names") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+}
+
 func TestDecodeJSON(t *testing.T) {
 	const remark = "waymark: standard input: read as %s, 1 of 1 timestamps differ by more than 10s from the time of capture; with --timestamp-format posix they agree\n"
 	for format, want := range map[string]struct{ timestamp, stderr string }{

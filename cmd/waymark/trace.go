@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 	"github.com/waymark-net/waymark/internal/pathtrace/prober"
@@ -70,8 +71,9 @@ copies. Flows that are not answered within two of the longest round trips, or
 50ms, are named at once, on the standard error, with the hop that they did not
 reach. Other probes of these flows follow nevertheless.
 
-Defaults of --namespace and --timestamp-format come from the agent of this host;
-if none runs, --namespace is needed. It needs root or CAP_NET_RAW.
+Names of nodes, and the defaults of --namespace and --timestamp-format, come from
+the agent of this host; if none runs, --namespace is needed. The command needs
+root or CAP_NET_RAW.
 
 Exit codes: 0 a probe was answered, or the screen of --live was left before;
 1 none was, or none could be sent.`,
@@ -85,7 +87,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 			if err != nil {
 				return err
 			}
-			return f.run(cmd, c, opts.JSON)
+			return f.run(cmd, c, opts)
 		},
 	}
 	cmd.ValidArgsFunction = completeFirst()
@@ -250,7 +252,8 @@ func count(list ...bool) (n int) {
 }
 
 // run traces, and prints the result.
-func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
+func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) error {
+	names := knownNames(cmd.Context(), opts)
 	terminal, live := commandline.Screen(cmd.OutOrStdout())
 	silent := new(atomic.Bool)
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
@@ -261,7 +264,10 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 			defer mu.Unlock()
 			fmt.Fprint(cmd.ErrOrStderr(), text)
 		}
-		c.Unanswered = func(r *paths.Report) { writeNote(r.Unanswered()) }
+		c.Unanswered = func(r *paths.Report) {
+			r.Name(names)
+			writeNote(r.Unanswered())
+		}
 		c.Silent = func(r *paths.Report) { writeNote(notYet(c, r) + "\n") }
 	}
 	p, err := prober.New(c)
@@ -274,7 +280,11 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	out := cmd.OutOrStdout()
 	quit := false
 	if live {
-		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string { return screenOf(c, p.Report(), silent.Load()) })
+		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string {
+			r := p.Report()
+			r.Name(names)
+			return screenOf(c, r, silent.Load())
+		})
 	} else {
 		err = p.Run(cmd.Context())
 	}
@@ -282,8 +292,9 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 		return err
 	}
 	r := p.Report()
+	r.Name(names)
 	switch {
-	case asJSON:
+	case opts.JSON:
 		err = commandline.PrintJSON(out, r)
 	case f.csv:
 		err = r.WriteCSV(out)
@@ -301,6 +312,19 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 		return errors.New(noPath(c, r))
 	}
 	return nil
+}
+
+// knownNames are the names that this host's agent knows, nil without one.
+func knownNames(ctx context.Context, opts *options) *nodenames.Names {
+	client, err := opts.client()
+	if err != nil {
+		return nil
+	}
+	names, err := client.Names(ctx)
+	if err != nil {
+		return nil
+	}
+	return names
 }
 
 // screenOf is what --live shows.

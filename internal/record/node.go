@@ -64,6 +64,9 @@ func (n *NodeData) name(names *nodenames.Names) {
 	}
 }
 
+// Label is the node as people call it: its name, else its id.
+func (n *NodeData) Label() string { return hop{NodeData: *n}.node("node %s") }
+
 // Snapshot is an opaque state snapshot; its data is base64 in JSON.
 type Snapshot struct {
 	Schema ioam.SchemaID

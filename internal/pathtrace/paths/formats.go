@@ -16,6 +16,7 @@ var columns = []string{
 	"path", "flows", "sent", "lost", "round_trip_min_ns", "round_trip_median_ns", "round_trip_p95_ns",
 	"hop", "node_id", "node_id_wide", "ingress_id", "egress_id", "address", "silent",
 	"since_previous_min_ns", "since_previous_median_ns", "since_previous_p95_ns", "transit_delay_min_ns", "transit_delay_median_ns", "transit_delay_p95_ns",
+	"node_name", "ingress_name", "egress_name",
 }
 
 // WriteCSV writes a line for each hop of each path (RFC 4180). A path without a known hop has
@@ -32,7 +33,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 		for i := range hops {
 			h := &hops[i]
 			line := append(append([]string{}, path...), strconv.Itoa(h.Position), field(h.NodeID), field(h.NodeIDWide), field(h.Ingress), field(h.Egress), field(h.Address), strconv.FormatBool(h.Silent))
-			lines = append(lines, append(append(line, nanoseconds(h.Since)...), nanoseconds(h.Held)...))
+			lines = append(lines, append(append(append(line, nanoseconds(h.Since)...), nanoseconds(h.Held)...), h.NodeName, h.IngressName, h.EgressName))
 		}
 	}
 	for i := range r.Paths {
@@ -122,10 +123,10 @@ func (g *graph) hop(h *Hop, last bool) int {
 	if last {
 		shape = "box"
 	}
-	key := fmt.Sprintf("%s at %d", h.name(), h.Position)
+	key := fmt.Sprintf("%s at %d", h.idText(), h.Position)
 	switch {
 	case h.named:
-		key = h.name()
+		key = h.idText()
 	case h.Address != nil:
 		key = h.Address.String()
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -150,6 +151,31 @@ func TestReport(t *testing.T) {
 	}
 	if rows, err := csv.NewReader(&lines).ReadAll(); err != nil || len(rows) != 1+3+3+1+2 {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// Names stand for ids where a person reads, also hostile ones.
+func TestReportNames(t *testing.T) {
+	r := sample().Report(name)
+	link := func(id ioam.InterfaceID, name string) nodenames.Interface {
+		return nodenames.Interface{ID: id, IDWide: ioam.InterfaceIDWideUnavailable, Name: name}
+	}
+	r.Name(nodenames.New(
+		nodenames.Node{ID: 1, IDWide: ioam.NodeIDWideUnavailable, Name: "r1", Interfaces: []nodenames.Interface{link(101, "west0"), link(103, "\x1b[2J")}},
+		nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r1"}, // the graph must not join them
+	))
+	text := r.Text()
+	for _, want := range []string{"1 r1 ", "west0 > 102", `west0 > "\x1b[2J"`, "3 node 3 ", "last seen at hop 1, r1 (2001:db8::1), and not at r1 or 2001:db8::7"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	line, err := json.Marshal(r)
+	if want := `"node_id":1,"ingress_id":101,"egress_id":102,`; err != nil || !strings.Contains(string(line), want) || !strings.Contains(string(line), `"node_name":"r1","ingress_name":"west0"`) {
+		t.Errorf("%v: %s", err, line)
+	}
+	if graph := r.DOT(); strings.Count(graph, `label="r1`) != 2 || strings.Contains(text+graph, "\x1b") {
+		t.Error(graph)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/delay"
+	"github.com/waymark-net/waymark/internal/nodenames"
 )
 
 // branch is a hop that several paths may share from the beginning on.
@@ -128,8 +129,16 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// name is the node's id, or that it has none.
+// name is the node's name, else its id, or that it has none.
 func (h *Hop) name() string {
+	if h.NodeName != "" {
+		return nodenames.Printable(h.NodeName)
+	}
+	return h.idText()
+}
+
+// idText is the node's id, or that it has none.
+func (h *Hop) idText() string {
 	switch {
 	case h.NodeID != nil:
 		return fmt.Sprintf("node %d", *h.NodeID)
@@ -147,13 +156,16 @@ func (h *Hop) interfaces() string {
 	if h.Ingress == nil && h.Egress == nil {
 		return "-"
 	}
-	text := func(id *uint32) string {
-		if id == nil {
+	text := func(name string, id *uint32) string {
+		switch {
+		case name != "":
+			return nodenames.Printable(name)
+		case id == nil:
 			return "-"
 		}
 		return fmt.Sprint(*id)
 	}
-	return text(h.Ingress) + " > " + text(h.Egress)
+	return text(h.IngressName, h.Ingress) + " > " + text(h.EgressName, h.Egress)
 }
 
 func (h *Hop) address() string {
