@@ -97,6 +97,7 @@ var layers = map[string]string{
 
 	// Records and their sinks know nothing of the data plane.
 	"internal/nodenames":      "ioam",
+	"internal/columns":        "",
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/model internal/record",
 	"internal/sink/jsonl":     "ioam internal/record internal/sink",
@@ -137,7 +138,7 @@ var layers = map[string]string{
 	// Programs parse arguments and call packages. The router's imports no lab, no collector
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
-	"internal/commandline": "internal/docgen",
+	"internal/commandline": "internal/columns internal/docgen",
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
