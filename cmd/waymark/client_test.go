@@ -306,9 +306,24 @@ func TestObserveText(t *testing.T) {
 	if err := record.Unmarshal([]byte(traceLine), &r); err != nil {
 		t.Fatal(err)
 	}
-	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")
+	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1", "--wide")
 	if stdout != r.Text() || strings.Count(stdout, "\n    ") != 5 {
 		t.Errorf("got\n%s\nwant\n%s", stdout, r.Text())
+	}
+	const want = "2026-11-21 05:21:00.000000  gamma eth0  100µs end to end  UDP\n" +
+		"    [2001:db8:1::2]:4242 > [2001:db8:2::2]:9\n" +
+		"    node 1   - > 11     at 05:20:59.999900  held -           -\n" +
+		"    node 2   201 > 202  +38µs               held 18.3µs      queue 3\n" +
+		"    node 33  301 > -    -                   held over 2.15s  -\n" +
+		"    and further nodes, for which the trace had no room\n" +
+		"    then 62.001µs to the node that removed the trace, which wrote no time\n"
+	if _, stdout, _ = runCLI(t, "", "--socket", f.socket, "observe", "--count", "1"); stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", stdout, want)
+	}
+	t.Setenv("LC_ALL", "C")
+	t.Setenv("COLUMNS", "100")
+	if _, stdout, _ = runCLI(t, "", "--socket", f.socket, "observe", "--count", "1"); !strings.Contains(stdout, "    node 2   201 > 202  hop limit 63  +38us               held 18.3us      queue 3\n") {
+		t.Errorf("got\n%s", stdout)
 	}
 }
 

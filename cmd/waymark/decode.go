@@ -57,12 +57,13 @@ what still arrives.`,
 			if err != nil {
 				return err
 			}
-			return decodeFiles(cmd, args, clock, names, opts.JSON)
+			return decodeFiles(cmd, args, clock, names, opts)
 		},
 	}
 	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")
 	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "`TIME` that TAI is ahead of UTC, for ptp")
 	cmd.Flags().StringVar(&namesFile, "names", "", "`FILE` with the names of nodes: that of a node with names")
+	opts.AddWide(cmd)
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
@@ -83,18 +84,19 @@ func readNames(file string) (*nodenames.Names, error) {
 	return c.KnownNames(), nil
 }
 
-func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *nodenames.Names, asJSON bool) error {
+func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *nodenames.Names, opts *options) error {
+	screen := opts.View(cmd.OutOrStdout())
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	var line []byte
 	write := func(r record.Record) (err error) {
 		if t, ok := r.(*record.Trace); ok {
 			t.Name(names)
 		}
-		if asJSON {
+		if opts.JSON {
 			line = record.AppendLine(line[:0], r)
 			_, err = out.Write(line)
 		} else {
-			_, err = out.WriteString(r.Text())
+			_, err = out.WriteString(record.Brief(r, screen))
 		}
 		return err
 	}

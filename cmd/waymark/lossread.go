@@ -37,7 +37,7 @@ func (l *lossList) past(ctx context.Context, c *api.Client, last string) error {
 	if err != nil || d <= 0 {
 		return commandline.Usagef("--last %q: want a time, such as 30m", last)
 	}
-	l.table.reserve()
+	l.table = newLossTable(true)
 	incomplete := func(since string) {
 		fmt.Fprintf(l.notes, "waymark: the agent does not have all results before %s: it keeps an hour, at most 64 MB, since it began\n", since)
 	}

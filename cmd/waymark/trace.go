@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -50,7 +51,7 @@ func newTraceCommand(opts *options) *cobra.Command {
 flows, so that they take all equal-cost paths. Print the paths as a tree: a line
 for each hop, with the ids that it wrote into the trace, how many flows passed it,
 the time since the hop before, and how long it held the probes; at the end of each
-path, the probes, those without an answer, and the round trip. "-" is a value
+path, the probes without an answer, and the round trip. "-" is a value
 that a node could not know. The times between nodes contain the difference
 between their clocks.
 
@@ -109,6 +110,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 	flags.BoolVar(&f.csv, "csv", false, "print a line of CSV for each hop of each path")
 	flags.BoolVar(&f.dot, "dot", false, "print a graph for Graphviz")
 	flags.BoolVar(&f.live, "live", false, "show the tree on the whole terminal while probes are sent; elsewhere, only at the end")
+	opts.AddWide(cmd)
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
@@ -259,10 +261,11 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) err
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
 	if live = live && f.live; !live {
 		var mu sync.Mutex // of the standard error
+		notes := opts.NoteView(cmd.ErrOrStderr())
 		writeNote := func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
-			fmt.Fprint(cmd.ErrOrStderr(), text)
+			fmt.Fprint(cmd.ErrOrStderr(), notes.Text(columns.Fold(text, notes.Width, "  ")))
 		}
 		c.Unanswered = func(r *paths.Report) {
 			r.Name(names)
@@ -280,10 +283,12 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) err
 	out := cmd.OutOrStdout()
 	quit := false
 	if live {
+		view := opts.View(terminal)
+		view.Colour = false // parts of its lines are shown
 		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string {
 			r := p.Report()
 			r.Name(names)
-			return screenOf(c, r, silent.Load())
+			return screenOf(c, r, silent.Load(), view)
 		})
 	} else {
 		err = p.Run(cmd.Context())
@@ -301,7 +306,7 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) err
 	case f.dot:
 		_, err = io.WriteString(out, r.DOT())
 	default:
-		_, err = io.WriteString(out, r.Text())
+		_, err = io.WriteString(out, r.Text(opts.View(out)))
 	}
 	switch {
 	case err != nil:
@@ -328,10 +333,10 @@ func knownNames(ctx context.Context, opts *options) *nodenames.Names {
 }
 
 // screenOf is what --live shows.
-func screenOf(c prober.Config, r *paths.Report, silent bool) string {
-	text := r.Text()
+func screenOf(c prober.Config, r *paths.Report, silent bool, s columns.Screen) string {
+	text := r.Text(s)
 	if silent && len(r.Paths) == 0 && r.Live {
-		text += "\n" + notYet(c, r) + "\n"
+		text += "\n" + s.Text(columns.Fold(notYet(c, r), s.Width, "  ")) + "\n"
 	}
 	return text
 }

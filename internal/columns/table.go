@@ -12,10 +12,11 @@ import (
 
 // Column is a column of a table.
 type Column struct {
-	Name  string
-	Rank  int  // where there is no room, columns of the greatest rank go first; 0: none of these goes
-	Right bool // aligned at the right, as numbers are
-	Least int  // how wide it is at least, so that rows that come one by one seldom make it wider
+	Name   string
+	Rank   int  // where there is no room, columns of the greatest rank go first; 0: none of these goes
+	Right  bool // aligned at the right, as numbers are
+	Least  int  // how wide it is at least, so that rows that come one by one seldom make it wider
+	Enough int  // it is rather cut to this width than that another column goes; 0: it is not
 }
 
 // Table is a table that is written at once, or row by row as they come: then it has the names
@@ -114,6 +115,7 @@ func (t *Table) choose(widths []int, room int) []int {
 	if room <= 0 {
 		return shown
 	}
+	widths = t.enough(widths)
 	shown = slices.DeleteFunc(shown, func(i int) bool {
 		c := t.Columns[i]
 		return c.Rank > 0 && c.Least == 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != none })
@@ -139,6 +141,17 @@ func (t *Table) total(widths, shown []int) int {
 		sum += widths[i]
 	}
 	return sum
+}
+
+// enough are the widths that columns need at least.
+func (t *Table) enough(widths []int) []int {
+	list := slices.Clone(widths)
+	for i, c := range t.Columns {
+		if c.Enough > 0 {
+			list[i] = min(list[i], max(c.Enough, c.Least, Width(c.Name)))
+		}
+	}
+	return list
 }
 
 // narrowest is how narrow a column may be made.

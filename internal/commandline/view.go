@@ -28,6 +28,16 @@ func (o *Options) View(w io.Writer) columns.Screen {
 	return s
 }
 
+// NoteView is what a person reads notes on, such as those on standard error. In a log, a note stays
+// one line.
+func (o *Options) NoteView(w io.Writer) columns.Screen {
+	s := o.View(w)
+	if !IsTerminal(w) {
+		s.Width = 0
+	}
+	return s
+}
+
 // HasColour reports whether an output is a terminal whose user wants colours (no-color.org).
 func HasColour(w io.Writer) bool {
 	_, able := Screen(w)

@@ -38,14 +38,18 @@ func (p Packet) String() string {
 	if !p.Source.IsValid() {
 		return "unknown packet"
 	}
-	name, ok := protocols[p.NextHeader]
-	if !ok {
-		name = "protocol " + strconv.Itoa(int(p.NextHeader))
-	}
 	if p.Length == 0 {
-		return p.Ends() + ", " + name
+		return p.Ends() + ", " + p.protocol()
 	}
-	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), name, p.Length)
+	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), p.protocol(), p.Length)
+}
+
+// protocol is the name of the upper layer.
+func (p Packet) protocol() string {
+	if name, ok := protocols[p.NextHeader]; ok {
+		return name
+	}
+	return "protocol " + strconv.Itoa(int(p.NextHeader))
 }
 
 // Text is the record as readable text: a line for the packet, then its path.
@@ -81,6 +85,12 @@ func (r Trace) PathText() string {
 		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
 	}
 	t.Flush() // cannot fail: to memory
+	return b.String() + r.remarks()
+}
+
+// remarks are lines about the trace as a whole.
+func (r Trace) remarks() string {
+	var b strings.Builder
 	if r.Active {
 		b.WriteString("    a probe: it has the Active flag\n")
 	}
@@ -198,45 +208,65 @@ func (r Trace) hops() []hop {
 	return hops
 }
 
+// cell is what stands in a column, and the column's rank: the greatest goes first where there is
+// no room.
+type cell struct {
+	text string
+	rank int
+}
+
 // cells are the columns of the hop's line; "-" is "not available".
 func (h hop) cells() []string {
-	cells := []string{h.node("node %s")}
+	var list []string
+	for _, c := range h.ranked(Duration, "15:04:05.000000000") {
+		list = append(list, c.text)
+	}
+	return list
+}
+
+// ranked are the columns, with times as duration and layout write them.
+func (h hop) ranked(duration func(time.Duration) string, layout string) []cell {
+	cells := []cell{{h.node("node %s"), 0}}
+	add := func(rank int, text string) { cells = append(cells, cell{text, rank}) }
 	if h.NodeID.Present && h.NodeIDWide.Present {
-		cells = append(cells, "wide "+text(h.NodeIDWide))
+		add(5, "wide "+text(h.NodeIDWide))
 	}
 	if h.IngressID.Present || h.IngressIDWide.Present {
 		in, out := h.links()
-		cells = append(cells, in+" > "+out)
+		add(0, in+" > "+out)
 	}
 	if h.IngressID.Present && h.IngressIDWide.Present {
-		cells = append(cells, "wide "+text(h.IngressIDWide)+" > "+text(h.EgressIDWide))
+		add(5, "wide "+text(h.IngressIDWide)+" > "+text(h.EgressIDWide))
 	}
 	if h.HopLimit.Present {
-		cells = append(cells, "hop limit "+text(h.HopLimit))
+		add(3, "hop limit "+text(h.HopLimit))
 	}
 	switch {
 	case h.timed && h.since < 0: // the clocks differ
-		cells = append(cells, Duration(h.since))
+		add(0, duration(h.since))
 	case h.timed:
-		cells = append(cells, "+"+Duration(h.since))
+		add(0, "+"+duration(h.since))
 	case h.Timestamp.Valid:
-		cells = append(cells, "at "+h.Timestamp.Value.UTC().Format("15:04:05.000000000"))
+		add(0, "at "+h.Timestamp.Value.UTC().Format(layout))
 	case h.Timestamp.Present:
-		cells = append(cells, "-")
+		add(0, none)
 	}
 	switch {
 	case h.TransitDelayOverflow:
-		cells = append(cells, "held over "+Duration(1<<31))
+		add(0, "held over "+duration(1<<31))
 	case h.TransitDelay.Valid:
-		cells = append(cells, "held "+Duration(time.Duration(h.TransitDelay.Value)))
+		add(0, "held "+duration(time.Duration(h.TransitDelay.Value)))
 	case h.TransitDelay.Present:
-		cells = append(cells, "held -")
+		add(0, "held -")
 	}
 	for _, x := range h.extras() {
-		cells = append(cells, x.key+" "+x.value)
+		add(extraRanks[x.key], x.key+" "+x.value)
 	}
 	return cells
 }
+
+// extraRanks are the ranks of columns of [hop.extras].
+var extraRanks = map[string]int{"queue": 1, "buffer": 2, "fraction": 4, "data": 4, "data-wide": 4, "schema": 4, "checksum": 5}
 
 // pairs are the node and KEY=VALUE for its data.
 func (h hop) pairs() []string {
@@ -340,8 +370,8 @@ func text[T any](f Field[T]) string {
 	return fmt.Sprint(f.Value)
 }
 
-// Duration writes a time in the largest fitting unit, in ASCII.
-func Duration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }
+// Duration writes a time in the largest fitting unit, with all its digits.
+func Duration(d time.Duration) string { return d.String() }
 
 func micros(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', -1, 64) + "us"

@@ -42,7 +42,7 @@ func TestText(t *testing.T) {
 		{
 			"two nodes, the second 1 ms later", twoNodes,
 			head + "type 0xfe0002, 8 bytes free, 1ms end to end\n" +
-				"    node 2  201 > 202  hop limit 63  at 14:17:31.124000000  held 18.25us            data 0xdeadbeef  queue 7  schema -\n" +
+				"    node 2  201 > 202  hop limit 63  at 14:17:31.124000000  held 18.25µs            data 0xdeadbeef  queue 7  schema -\n" +
 				"    node 3  - > 202    hop limit 62  +1ms                   held over 2.147483648s  data -           queue 5  schema 777:\"rack\"\n",
 			"node(2) in=201 out=202 hop-limit=63 transit-delay=18.25us data=0xdeadbeef queue=7; " +
 				"node(3) in=- out=202 hop-limit=62 hop-delay=1000us transit-delay=over-2147483.648us queue=5 schema=777:\"rack\"; end-to-end=1000us",
@@ -131,11 +131,11 @@ func TestPathTimes(t *testing.T) {
 		times []Field[time.Time]
 		want  string // the nodes' times, then the whole path's
 	}{
-		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38us end-to-end=38us"},
-		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3us first-to-last=3us"},
-		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3us - first-to-last=3us"},
-		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3us end-to-end=3us"},
-		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2us end-to-end=-2us"},
+		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38µs end-to-end=38us"},
+		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3µs first-to-last=3us"},
+		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3µs - first-to-last=3us"},
+		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3µs end-to-end=3us"},
+		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2µs end-to-end=-2us"},
 		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s end-to-end=0us"},
 		{[]Field[time.Time]{at(5)}, "at 00:00:00.000005000"},
 		{[]Field[time.Time]{unknown, unknown}, "- -"},

@@ -87,7 +87,7 @@ var layers = map[string]string{
 	// Traces by probes: messages, who answers, who asks, and what the answers mean.
 	"internal/pathtrace/message":  "ioam",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
-	"internal/pathtrace/paths":    "ioam internal/delay internal/nodenames",
+	"internal/pathtrace/paths":    "ioam internal/columns internal/delay internal/nodenames",
 	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
@@ -98,9 +98,9 @@ var layers = map[string]string{
 	// Records and their sinks know nothing of the data plane.
 	"internal/nodenames":      "ioam",
 	"internal/columns":        "",
-	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
+	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/model internal/record",
-	"internal/sink/jsonl":     "ioam internal/record internal/sink",
+	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/record internal/ipv6",
 	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/nodenames internal/socketdrops",
@@ -139,10 +139,10 @@ var layers = map[string]string{
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
+	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
 	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

@@ -58,10 +58,10 @@ func TestPrint(t *testing.T) {
 			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.25us transit-delay=6.125us;" +
 			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.75us; end-to-end=38us\n"},
 		{"terminal", pingRecord, true, "" +
-			"  1 ping, 148 bytes  38us end to end\n" +
+			"  1 ping, 148 bytes  38µs end to end\n" +
 			"    athos    eth0 > eth1  hop limit 63  at 05:20:59.000010000  held -\n" +
-			"    porthos  eth0 > eth1  hop limit 62  +18.25us               held 6.125us\n" +
-			"    aramis   eth0 > -     hop limit 61  +19.75us               held -\n"},
+			"    porthos  eth0 > eth1  hop limit 62  +18.25µs               held 6.125µs\n" +
+			"    aramis   eth0 > -     hop limit 61  +19.75µs               held -\n"},
 		{"unknown node, overflow", strings.NewReplacer(`"node_id":2`, `"node_id":99`, `"overflow":false`, `"overflow":true`, `"timestamp":"2026-11-21T05:20:59.000028250Z"`, `"timestamp":null`).Replace(udpRecord), false,
 			"trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
 				" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +

@@ -12,7 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/delay"
 )
 
-var columns = []string{
+var csvColumns = []string{
 	"path", "flows", "sent", "lost", "round_trip_min_ns", "round_trip_median_ns", "round_trip_p95_ns",
 	"hop", "node_id", "node_id_wide", "ingress_id", "egress_id", "address", "silent",
 	"since_previous_min_ns", "since_previous_median_ns", "since_previous_p95_ns", "transit_delay_min_ns", "transit_delay_median_ns", "transit_delay_p95_ns",
@@ -24,11 +24,11 @@ var columns = []string{
 // probe arrived: each is a path that lost all that was sent.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	lines := [][]string{columns}
+	lines := [][]string{csvColumns}
 	add := func(number, flows int, sent, lost uint64, roundTrip *delay.Summary, hops []Hop) {
 		path := append([]string{strconv.Itoa(number), strconv.Itoa(flows), strconv.FormatUint(sent, 10), strconv.FormatUint(lost, 10)}, nanoseconds(roundTrip)...)
 		if len(hops) == 0 {
-			lines = append(lines, append(path, make([]string, len(columns)-len(path))...))
+			lines = append(lines, append(path, make([]string, len(csvColumns)-len(path))...))
 		}
 		for i := range hops {
 			h := &hops[i]
