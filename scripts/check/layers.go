@@ -132,7 +132,7 @@ var layers = map[string]string{
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
 	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
-	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
+	"internal/lab/demo":      "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
 	"internal/patience":      "",
 
 	// Programs parse arguments and call packages. The router's imports no lab, no collector

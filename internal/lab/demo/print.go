@@ -7,18 +7,23 @@ import (
 	"io"
 	"sync"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// printer writes the output: coloured blocks on a terminal, else one plain ASCII line
-// for each event; or only the records, as JSON.
+// printer writes the output: coloured blocks on a terminal, else one plain line for each
+// event; or only the records, as JSON.
 type printer struct {
 	lock     sync.Mutex
 	out      io.Writer
 	terminal bool
 	colour   bool
 	json     bool
+	every    bool // print the path of every packet, not only the first of a kind
+	screen   columns.Screen
+	hops     hops            // of all paths
+	shown    map[string]bool // kinds of which a path was printed
 	names    *nodenames.Names
 	number   map[string]int // number of paths, by source
 }
@@ -45,7 +50,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	fmt.Fprintf(p.out, format+"\n", args...)
+	fmt.Fprintln(p.out, p.screen.Text(fmt.Sprintf(format, args...)))
 }
 
 // heading begins a part.
@@ -59,7 +64,7 @@ func (p *printer) heading(format string, args ...any) {
 	if p.terminal {
 		text = "\n" + p.paint(bold, text)
 	}
-	fmt.Fprintln(p.out, text)
+	fmt.Fprintln(p.out, p.screen.Text(text))
 }
 
 // way writes the path of one packet; of is the trace, or the path joined from
@@ -76,11 +81,21 @@ func (p *printer) way(source string, of record.Record, r *record.Trace) {
 	}
 	p.number[source]++
 	r.Name(p.names)
+	p.hops.add(r)
+	if kind := source + " " + protocol(r.Packet.NextHeader); !p.every {
+		if p.shown[kind] {
+			return
+		}
+		if p.shown == nil {
+			p.shown = map[string]bool{}
+		}
+		p.shown[kind] = true
+	}
 	if p.terminal {
-		io.WriteString(p.out, p.block(p.number[source], r))
+		io.WriteString(p.out, p.screen.Text(p.block(p.number[source], r)))
 		return
 	}
-	io.WriteString(p.out, p.plain(source, p.number[source], r))
+	io.WriteString(p.out, p.screen.Text(p.plain(source, p.number[source], r)))
 }
 
 // write writes one line of JSON.
