@@ -276,18 +276,21 @@ func sendTraffic(cmd *cobra.Command, l *lab.Lab, wanted []string, asJSON bool) e
 }
 
 func newDemoCommand(opts *commandline.Options) *cobra.Command {
-	name := demo.DefaultName
+	name, every := demo.DefaultName, false
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch packets cross an IOAM domain and get lost in an SRv6 network",
 		Long: `Raise the topology line, send ping, UDP and TCP traffic from alpha to beta, print
-the path of every traced packet as it is reported, and prove that the packets that
-beta received carry no IOAM. Then raise the topology srv6, lose packets of its two
-flows on the links, and print link by link how many were lost and how many the
-agents measured. The demo removes everything that it made.
+the path of the first packet of each kind, and prove that the packets that beta
+received carry no IOAM. Then raise the topology srv6, and lose packets of its two
+flows on the links. At the end, a table shows for each node how long it held
+packets and how long these took to the next node, and another one for each link
+how many were lost and how many the agents measured. The demo removes everything
+that it made.
 
-On a terminal each packet is a small block, otherwise one line. The last lines are
-then "demo: links=N lost=N measured=N", of the SRv6 flows, "demo: exported=N
+With --packets, the path of every packet is printed as it is reported: on a
+terminal as a small block, otherwise as one line. Without a terminal, the last
+lines are "demo: links=N lost=N measured=N", of the SRv6 flows, "demo: exported=N
 joined=N delivered=N", of Direct Exports, and "demo: traced=N delivered=N
 ioam_bytes_at_beta=0", of traces. With --json, each packet is a record, and the
 last line an object with these numbers. The exit code is 0 only if packets were
@@ -303,12 +306,13 @@ was lost.`,
 			return tidily(cmd, func(ctx context.Context) error {
 				return demo.Run(ctx, demo.Options{
 					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd), JSON: opts.JSON,
-					Terminal: terminal, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+					Terminal: terminal, Colour: !opts.JSON && commandline.HasColour(cmd.OutOrStdout()), Every: every, Screen: opts.View(cmd.OutOrStdout()),
 				})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", demo.DefaultName, "the `NAME` of the demo's lab")
+	cmd.Flags().BoolVar(&every, "packets", false, "print the path of every packet, not only the first of each kind")
 	return cmd
 }
 

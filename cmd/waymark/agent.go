@@ -24,6 +24,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
@@ -99,15 +100,16 @@ reports: ready, reloading, stopping, the state, and watchdog signals.`,
 			if err != nil {
 				return err
 			}
-			if name == "" {
-				name, _ = os.Hostname() // records then have no node name
+			if nodenames.Printable(name) != name {
+				return commandline.Usagef("--node-name %q: want at most %d octets without control characters", name, nodenames.MaxLength)
 			}
+			host, _ := os.Hostname() // without it, records have no node name
 			path, err := filepath.Abs(file)
 			if err != nil {
 				return err
 			}
 			return runAgent(cmd.Context(), agent.Options{
-				ConfigFile: path, Place: place, NodeName: name, OneClock: oneClock, Version: commandline.Version(), Log: log, Stdout: cmd.OutOrStdout(),
+				ConfigFile: path, Place: place, NodeName: name, HostName: host, OneClock: oneClock, Version: commandline.Version(), Log: log, Stdout: cmd.OutOrStdout(),
 				Manager: supervisor.New(log),
 			})
 		},
@@ -115,7 +117,7 @@ reports: ready, reloading, stopping, the state, and watchdog signals.`,
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
 	cmd.Flags().StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
 	cmd.Flags().StringVar(&level, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
-	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: the host name)")
+	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: node.name of the file, else the host name)")
 	cmd.Flags().BoolVar(&oneClock, "one-clock", false, "all nodes of the domain read this machine's clock: do not warn that it is not synchronised")
 	return cmd
 }

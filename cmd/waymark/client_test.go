@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
@@ -306,9 +307,24 @@ func TestObserveText(t *testing.T) {
 	if err := record.Unmarshal([]byte(traceLine), &r); err != nil {
 		t.Fatal(err)
 	}
-	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")
+	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1", "--wide")
 	if stdout != r.Text() || strings.Count(stdout, "\n    ") != 5 {
 		t.Errorf("got\n%s\nwant\n%s", stdout, r.Text())
+	}
+	const want = "2026-11-21 05:21:00.000000  gamma eth0  100µs end to end  UDP\n" +
+		"    [2001:db8:1::2]:4242 > [2001:db8:2::2]:9\n" +
+		"    node 1   - > 11     at 05:20:59.999900  held -           -\n" +
+		"    node 2   201 > 202  +38µs               held 18.3µs      queue 3\n" +
+		"    node 33  301 > -    -                   held over 2.15s  -\n" +
+		"    and further nodes, for which the trace had no room\n" +
+		"    then 62.001µs to the node that removed the trace, which wrote no time\n"
+	if _, stdout, _ = runCLI(t, "", "--socket", f.socket, "observe", "--count", "1"); stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", stdout, want)
+	}
+	t.Setenv("LC_ALL", "C")
+	t.Setenv("COLUMNS", "100")
+	if _, stdout, _ = runCLI(t, "", "--socket", f.socket, "observe", "--count", "1"); !strings.Contains(stdout, "    node 2   201 > 202  hop limit 63  +38us               held 18.3us      queue 3\n") {
+		t.Errorf("got\n%s", stdout)
 	}
 }
 
@@ -333,12 +349,16 @@ func TestPrintStatus(t *testing.T) {
 	time.Local = time.UTC
 	defer func() { time.Local = zone }()
 	var b strings.Builder
-	if err := printStatus(&b, s, nil, time.Unix(3661, 0)); err != nil {
+	if err := printStatus(&b, s, nil, time.Unix(3661, 0), columns.Screen{}, true); err != nil {
 		t.Fatal(err)
 	}
 	want := `agent netns-7, process 42, version 1.0, up 1h1m1s
 configuration /etc/waymark/node.yaml, loaded 1970-01-01 00:01:00, changed at runtime since
 node gamma, id 2, wide -, timestamps posix, compatibility default
+
+warning: interface_missing (eth9): a configured interface is missing (error if it is an edge of the domain)
+  interface eth9 is missing
+  cure: create it
 
 INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  FORWARDS  MTU   RECORDS  LOST
 eth0       2        201  ingress,egress  drop      xdp      tcx     fast      1500  4        1
@@ -357,13 +377,44 @@ events of the kernel's own IOAM read 10, malformed 11, lost 12
 exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
 exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7, perhaps not read 2
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0, queued 8, messages 0 (connection refused)
-
-warning: interface_missing (eth9): a configured interface is missing (error if it is an edge of the domain)
-  interface eth9 is missing
-  cure: create it
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+	const narrow = `agent netns-7, process 42, version 1.0, up 1h1m1s
+configuration /etc/waymark/node.yaml, loaded 1970-01-01 00:01:00, changed at
+  runtime since
+node gamma, id 2, wide -, timestamps posix, compatibility default
+
+warning: interface_missing (eth9): a configured interface is missing (error if
+  it is an edge of the domain)
+  interface eth9 is missing
+  cure: create it
+
+INTERFACE  INDEX    ID   ROLE            BOUNDARY  FORWARDS  MTU   RECORDS  LOST
+eth0       2        201  ingress,egress  drop      fast      1500  4        1
+eth9       missing  -    edge            strip     stack     -     -        -
+
+INTERFACE  HOOK     OUTCOME         COUNT
+eth0       ingress  no_ioam         3
+eth0       ingress  trace_filled    12
+eth0       egress   encap_inserted  5
+
+records read 4, malformed 0; observers 0, dropped for them 0
+events of the kernel's own IOAM read 10, malformed 11, lost 12
+exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
+exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0,
+  queued 6, messages 7, perhaps not read 2
+exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0,
+  queued 8, messages 0 (connection refused)
+`
+	b.Reset()
+	if err := printStatus(&b, s, nil, time.Unix(3661, 0), columns.Screen{Width: 80}, false); err != nil || b.String() != narrow {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, b.String(), narrow)
+	}
+	b.Reset()
+	if err := printStatus(&b, s, nil, time.Unix(3661, 0), columns.Screen{Width: 80, Colour: true}, false); err != nil || !strings.Contains(b.String(), "\n\x1b[33mwarning\x1b[0m: interface_missing") {
+		t.Errorf("%v: got\n%s", err, b.String())
 	}
 }
 

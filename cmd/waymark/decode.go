@@ -14,13 +14,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/decode"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 func newDecodeCommand(opts *options) *cobra.Command {
-	format := "posix"
+	format, namesFile := "posix", ""
 	taiOffset := 37 * time.Second
 	cmd := &cobra.Command{
 		Use:   "decode FILE...",
@@ -51,24 +53,50 @@ what still arrives.`,
 			if err := clock.Format.UnmarshalText([]byte(format)); err != nil {
 				return commandline.Usagef("--timestamp-format: %w", err)
 			}
-			return decodeFiles(cmd, args, clock, opts.JSON)
+			names, err := readNames(namesFile)
+			if err != nil {
+				return err
+			}
+			return decodeFiles(cmd, args, clock, names, opts)
 		},
 	}
 	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")
 	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "`TIME` that TAI is ahead of UTC, for ptp")
+	cmd.Flags().StringVar(&namesFile, "names", "", "`FILE` with the names of nodes: that of a node with names")
+	opts.AddWide(cmd)
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
 
-func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, asJSON bool) error {
+// readNames are the names in the file of a node, also its own where it gives its ids.
+func readNames(file string) (*nodenames.Names, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := config.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	return c.KnownNames(), nil
+}
+
+func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *nodenames.Names, opts *options) error {
+	screen := opts.View(cmd.OutOrStdout())
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	var line []byte
 	write := func(r record.Record) (err error) {
-		if asJSON {
+		if t, ok := r.(*record.Trace); ok {
+			t.Name(names)
+		}
+		if opts.JSON {
 			line = record.AppendLine(line[:0], r)
 			_, err = out.Write(line)
 		} else {
-			_, err = out.WriteString(r.Text())
+			_, err = out.WriteString(record.Brief(r, screen))
 		}
 		return err
 	}

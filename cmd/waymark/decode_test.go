@@ -32,13 +32,35 @@ func capture(t *testing.T) string {
 
 func TestDecode(t *testing.T) {
 	file := write(t, "one.pcap", capture(t))
+	want := "2026-07-21T14:17:31.000001000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 80 bytes, namespace 123, type 0xb00000\n" +
+		"    node 2  hop limit 63  at 14:17:31.999999000\n"
+	if code, stdout, _ := runCLI(t, "", "decode", "--wide", file); code != commandline.ExitOK || stdout != want {
+		t.Errorf("code %d\n%s\nwant\n%s", code, stdout, want)
+	}
 	for _, args := range [][]string{{"decode", file}, {"decode", "-"}} {
 		code, stdout, stderr := runCLI(t, capture(t), args...)
-		want := "2026-07-21T14:17:31.000001000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 80 bytes, namespace 123, type 0xb00000\n" +
-			"    node 2  hop limit 63  at 14:17:31.999999000\n"
+		want := "2026-07-21 14:17:31.000001  UDP  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9\n" +
+			"    node 2  hop limit 63  at 14:17:31.999999\n"
 		if code != commandline.ExitOK || stdout != want || stderr != "" {
 			t.Errorf("%q: code %d, stderr %q, stdout\n%s\nwant\n%s", args, code, stderr, stdout, want)
 		}
+	}
+}
+
+// Names come from the file of a node.
+func TestDecodeNames(t *testing.T) {
+	file := write(t, "node.yaml", "names: [{id: 2, name: r2}]\n")
+	code, stdout, stderr := runCLI(t, capture(t), "decode", "--names", file, "-")
+	if code != commandline.ExitOK || !strings.Contains(stdout, "    r2  ") || stderr != "" {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = runCLI(t, capture(t), "decode", "--json", "--names", file, "-")
+	if code != commandline.ExitOK || !strings.Contains(stdout, `"node_id":2,`) || !strings.Contains(stdout, `"node_name":"r2"`) {
+		t.Errorf("code %d, %s", code, stdout)
+	}
+	bad := write(t, "bad.yaml", "names: [{id: 2, name: r2}, {id: 2, name: r3}]\n")
+	if code, _, stderr = runCLI(t, capture(t), "decode", "--names", bad, "-"); code != commandline.ExitFailure || !strings.Contains(stderr, "names[1].id: 2 is the id of names[0], too; keep one of both names") {
+		t.Errorf("code %d, %s", code, stderr)
 	}
 }
 

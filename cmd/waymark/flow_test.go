@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 )
 
@@ -50,14 +51,25 @@ func TestFlowShow(t *testing.T) {
 		"    block 5, 12:00:50.000Z of 10s: 1000 packets, 96000 octets, 1 late, 2 early, 3 without a mark, 4 of unknown length (counting began within it)\n"
 	const blue = "blue out src 2001:db8::2 segs fc00:2::e mode encap\n    no block has been counted yet\n"
 	const green = "green transit src 2001:db8::3 segs fc00:2::e mode encap\n    block 5, 12:00:50.000Z of 10s: 7 packets, 672 octets\n"
+	const flowTable = "FLOW   DIRECTION  PACKETS/S  PACKETS  BLOCK         NOTE\n" +
+		"red    in               100     1000  12:00:50 10s  partial block, 1 late, 2 ea…\n" +
+		"blue   out                -        -  -             no block has been counted y…\n" +
+		"green  transit            0        7  12:00:50 10s  -\n"
+	const folded = "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp dst \\\n" +
+		"      fc00:3::d6 tclass 184 flowlabel 703710 session 7\n" +
+		"    block 5, 12:00:50.000Z of 10s: 1000 packets, 96000 octets, 1 late, 2 early,\n" +
+		"      3 without a mark, 4 of unknown length (counting began within it)\n"
 	for _, tt := range []struct {
 		args   string
 		code   int
 		stdout string
 		stderr string
 	}{
-		{"flow show", commandline.ExitOK, red + blue + green, ""},
-		{"flow", commandline.ExitOK, red + blue + green, ""},
+		{"flow show", commandline.ExitOK, flowTable, ""},
+		{"flow", commandline.ExitOK, flowTable, ""},
+		{"flow show --verbose --wide", commandline.ExitOK, red + blue + green, ""},
+		{"flow show --wide red", commandline.ExitOK, red, ""},
+		{"flow show red", commandline.ExitOK, folded, ""},
 		{"flow show blue", commandline.ExitOK, blue, ""},
 		{"flow show none", commandline.ExitFailure, "", "waymark: there is no flow \"none\"; list them with: waymark flow show\n"},
 	} {
@@ -75,7 +87,7 @@ func TestFlowShow(t *testing.T) {
 // The words of a flow, as they are shown, add the same flow.
 func TestFlowWordsAddFlows(t *testing.T) {
 	shown := newFakeAgent(t, map[string]string{"GET /v1/flows": measuredFlows})
-	_, stdout, _ := runCLI(t, "", "--socket", shown.socket, "flow", "show", "red")
+	_, stdout, _ := runCLI(t, "", "--socket", shown.socket, "flow", "show", "red", "--wide")
 	words, _, _ := strings.Cut(stdout, "\n")
 	f := newFakeAgent(t, nil)
 	if code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "flow", "add"}, strings.Fields(words)...)...); code != commandline.ExitOK {
@@ -98,7 +110,7 @@ func TestStatusOfMeasurement(t *testing.T) {
 		BlockAnswers: map[string]uint64{"not_yet": 7}, Readings: map[string]uint64{"past": 8},
 	}}
 	var b strings.Builder
-	if err := printStatus(&b, s, nil, time.Now()); err != nil {
+	if err := printStatus(&b, s, nil, time.Now(), columns.Screen{}, true); err != nil {
 		t.Fatal(err)
 	}
 	const want = `STAMP packets that came to this node: hmac_wrong 2, reflected 9

@@ -134,7 +134,7 @@ func TestStatusShowsWhatTunnelEndsTake(t *testing.T) {
 		"GET /v1/status":         `{"decapsulations":["2001:db8:ff::3","2001:db8:ff::4"]}`,
 		"GET /v1/decapsulations": `[{"tunnel_destination":"2001:db8:ff::3","sources":["2001:db8:ff::7/128"],"bare":false}]`,
 	})
-	_, stdout, stderr := runCLI(t, "", "--socket", f.socket, "status")
+	_, stdout, stderr := runCLI(t, "", "--socket", f.socket, "status", "--verbose")
 	if want := "tunnel ends at 2001:db8:ff::3 source 2001:db8:ff::7/128 nobare\ntunnel ends at 2001:db8:ff::4\n"; !strings.Contains(stdout, want) {
 		t.Errorf("%s%s, want %s", stdout, stderr, want)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
@@ -24,13 +25,17 @@ import (
 
 func newLossCommand(opts *options) *cobra.Command {
 	var flow, last, since, until string
-	var follow, asCSV bool
+	var follow, asCSV, verbose bool
 	cmd := &cobra.Command{
 		Use:   "loss",
 		Short: "Show the loss and delay of measured SRv6 flows",
 		Long: `Show the loss and delay of the SRv6 flows whose ingress is the node of the running
 agent, in the last block: from ingress to egress, and between neighbouring nodes
-that count. The ingress has its own name, the others have those of the flow's
+that count, the worst first. trend is the loss of the last ten minutes. With
+--verbose, --follow and --last, each result of a block has a line of its own, and
+with --wide all columns.
+
+The ingress has its own name, the others have those of the flow's
 points, or their addresses; --json and --csv also number them along the path, from
 0. A value that is not known is "-". A loss is known if the verdict is measured
 or idle (no packet was sent). uncertain gives its reasons. Below the table is how
@@ -82,11 +87,14 @@ nanoseconds, and what is not known is empty.`,
 				}
 			}
 			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
+			l.screen = opts.View(cmd.OutOrStdout())
 			switch {
+			case !opts.JSON && !asCSV && !verbose && !follow && !past.asked():
+				return summarise(cmd, c, flow, l.screen)
 			case follow && past.asked():
 				return commandline.Usagef("choose --follow, or --last, --since and --until")
 			case follow:
-				l.table.reserve()
+				l.table = newLossTable(true)
 				return l.follow(cmd.Context(), c)
 			case past.asked():
 				err = l.past(cmd.Context(), c, past)
@@ -107,8 +115,23 @@ nanoseconds, and what is not known is empty.`,
 	cmd.Flags().StringVar(&since, "since", "", "show the blocks since this `TIME` of the last hour: 12:03, or in RFC 3339")
 	cmd.Flags().StringVar(&until, "until", "", "show the blocks until this `TIME`")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "show each result of the last block in a line of its own")
+	opts.AddWide(cmd)
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
 	return cmd
+}
+
+// summarise shows how each flow fares.
+func summarise(cmd *cobra.Command, c *api.Client, flow string, screen columns.Screen) error {
+	s := lossSummary{flow: flow, now: time.Now()}
+	if err := s.latest(cmd.Context(), c); err != nil {
+		return err
+	}
+	if len(s.list) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), noLoss(flow))
+		return nil
+	}
+	return s.write(cmd.OutOrStdout(), screen)
 }
 
 // checkFlow is the error that a flow is not configured, in which case there is never a result.
@@ -134,18 +157,19 @@ func noLoss(flow string) string {
 
 // lossList writes records of loss and delay.
 type lossList struct {
-	out   io.Writer
-	notes io.Writer // for what is missing
-	json  bool
-	flow  string
-	table lossTable
-	csv   *csv.Writer
-	begun bool
-	below lossNotes
+	out    io.Writer
+	notes  io.Writer // for what is missing
+	json   bool
+	flow   string
+	table  columns.Table
+	screen columns.Screen
+	csv    *csv.Writer
+	begun  bool
+	below  lossNotes
 }
 
 func newLossList(out, notes io.Writer, json, asCSV bool, flow string) *lossList {
-	l := &lossList{out: out, notes: notes, json: json, flow: flow}
+	l := &lossList{out: out, notes: notes, json: json, flow: flow, table: newLossTable(false)}
 	if asCSV {
 		l.csv = csv.NewWriter(out)
 	}
@@ -166,19 +190,19 @@ func (l *lossList) add(line []byte) error {
 	if err != nil {
 		return fmt.Errorf("unknown record from the agent: %w", err)
 	}
-	var columns []string
+	var cells []string
 	switch r := r.(type) {
 	case *record.Loss:
 		if l.flow != "" && r.Flow != l.flow {
 			return nil
 		}
-		columns = lossRow(r)
+		cells = lossRow(r)
 		l.below.add(r)
 	case *record.Delay:
 		if l.flow != "" && r.Flow != l.flow {
 			return nil
 		}
-		columns = delayRow(r)
+		cells = delayRow(r)
 	case *record.Lost:
 		return l.lost(line, r)
 	default:
@@ -193,7 +217,7 @@ func (l *lossList) add(line []byte) error {
 		}
 		err = errors.Join(err, l.csv.Write(valuesOf(r)))
 	default:
-		l.table.add(columns)
+		l.table.Add(cells...)
 	}
 	l.begun = true
 	return err
@@ -207,11 +231,17 @@ func (l *lossList) flush() error {
 	if l.json {
 		return nil
 	}
-	return errors.Join(l.table.flush(l.out), l.below.flush(l.out))
+	var below strings.Builder
+	err := errors.Join(l.table.Flush(l.out, l.screen), l.below.flush(&below))
+	_, fault := io.WriteString(l.screen.Writer(l.out), columns.Fold(below.String(), l.screen.Width, "  "))
+	return errors.Join(err, fault)
 }
 
 func about(m *record.Measurement) []string {
-	return []string{m.Flow, blocksText(m), m.Start.UTC().Format("15:04:05.000Z"), cmp.Or(m.FromNode, strconv.Itoa(int(m.From))), cmp.Or(m.ToNode, strconv.Itoa(int(m.To)))}
+	return []string{
+		record.Printable(m.Flow), blocksText(m), m.Start.UTC().Format("15:04:05.000Z"),
+		cmp.Or(record.Printable(m.FromNode), strconv.Itoa(int(m.From))), cmp.Or(record.Printable(m.ToNode), strconv.Itoa(int(m.To))),
+	}
 }
 
 // blocksText is the number of the block, or of the first and the last one.
@@ -266,7 +296,15 @@ func clocksText(r *record.Delay) string {
 	case !r.FromClockError.Valid || !r.ToClockError.Valid:
 		return "unknown"
 	}
-	return record.Duration(time.Duration(r.FromClockError.Value + r.ToClockError.Value))
+	return record.Duration(clocksOf(r))
+}
+
+// clocksOf is how far the two clocks may be apart, 0 if that is not known or does not matter.
+func clocksOf(r *record.Delay) time.Duration {
+	if r.Method == loss.TwoWay || r.Method == loss.RoundTrip || !r.FromClockError.Valid || !r.ToClockError.Valid {
+		return 0
+	}
+	return time.Duration(r.FromClockError.Value + r.ToClockError.Value)
 }
 
 func numberText(f record.Field[uint64]) string {

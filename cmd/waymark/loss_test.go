@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 )
 
@@ -37,7 +38,7 @@ func TestLossList(t *testing.T) {
 		{"table", false, false, "", "" +
 			"FLOW   BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY   CLOCKS   REASONS            WARNING\n" +
 			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   0           -       -        -                  flow_loss_high\n" +
-			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      -           18.4us  unknown  mean-of-sums       flow_delay_high\n" +
+			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      -           18.4µs  unknown  mean-of-sums       flow_delay_high\n" +
 			"blue   5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -           -       -        missing            -\n" +
 			"north  5      12:00:05.000Z  ingress  egress          uncertain  7     3         -     -      -           -       -        other_selection    -\n" +
 			"north  5      12:00:05.000Z  middle   egress          measured   7     7         0     0      0           -       -        selection_assumed  -\n" +
@@ -72,7 +73,7 @@ func TestLossFollows(t *testing.T) {
 	}
 	var out bytes.Buffer
 	l := newLossList(&out, io.Discard, false, false, "")
-	l.table.reserve()
+	l.table = newLossTable(true)
 	lines := append(slices.Clone(lossLines[:3]), of("red", "179543746", "flow_loss_high"), of("rouge-et-bleu", "6", ""), of("café-au-lait", "7", ""), strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1), strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1))
 	for _, line := range lines {
 		if err := l.line([]byte(line)); err != nil {
@@ -80,19 +81,32 @@ func TestLossFollows(t *testing.T) {
 		}
 	}
 	const want = `
-FLOW      BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DUPLICATED  DELAY        CLOCKS    REASONS         WARNING
-red       5            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               flow_loss_high
-red       5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          -           18.4us       unknown   mean-of-sums    flow_delay_high
-blue      5            12:00:05.000Z  0         1               uncertain  7         -         -         -          -           -            -         missing         -
-red       179543746    12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               flow_loss_high
-FLOW           BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST      RATIO      DUPLICATED  DELAY        CLOCKS    REASONS         WARNING
-rouge-et-bleu  6            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               -
-café-au-lait   7            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10        0.01       0           -            -         -               -
-red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          -           18.4us       1.505ms   mean-of-sums    flow_delay_high
-red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -         -          -           18.4us       -         two-way         flow_delay_high
+FLOW    BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST    RATIO   DUPLICATED  DELAY      CLOCKS    REASONS         WARNING
+red     5            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10      0.01    0           -          -         -               flow_loss_high
+red     5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -       -       -           18.4µs     unknown   mean-of-sums    flow_delay_high
+blue    5            12:00:05.000Z  0         1               uncertain  7         -         -       -       -           -          -         missing         -
+red     179543746    12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10      0.01    0           -          -         -               flow_loss_high
+FLOW           BLOCK        START          FROM      TO              VERDICT    SENT      RECEIVED  LOST    RATIO   DUPLICATED  DELAY      CLOCKS    REASONS         WARNING
+rouge-et-bleu  6            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10      0.01    0           -          -         -               -
+café-au-lait   7            12:00:05.000Z  ingress   2001:db8:ff::3  measured   1000      990       10      0.01    0           -          -         -               -
+red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -       -       -           18.4µs     1.505ms   mean-of-sums    flow_delay_high
+red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      -         -         -       -       -           18.4µs     -         two-way         flow_delay_high
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("got%swant%s", got, want)
+	}
+	out.Reset()
+	l = newLossList(&out, io.Discard, false, false, "")
+	l.table, l.screen = newLossTable(true), columns.Screen{Width: 80}
+	for _, line := range lines {
+		if err := l.line([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if line = strings.TrimSuffix(line, "\n"); columns.Width(line) > 80 || !strings.Contains(line, "flow_") && !strings.Contains(line, "WARNING") && !strings.HasSuffix(line, "-") {
+			t.Errorf("%q", line)
+		}
 	}
 }
 
@@ -104,7 +118,7 @@ func TestLossBounds(t *testing.T) {
 	const want = `
 FLOW  BLOCK                  START          FROM  TO  VERDICT     SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY     CLOCKS  REASONS        WARNING
 red   1764000005             16:00:05.000Z  0     2   duplicated  1000  1005      >=3   -      >=5         -         -       -              flow_duplicated
-red   1764000006             16:00:06.000Z  0     2   delay       -     -         -     -      -           >=18.4us  10us    mean-at-least  -
+red   1764000006             16:00:06.000Z  0     2   delay       -     -         -     -      -           >=18.4µs  10µs    mean-at-least  -
 red   1764000007-1764000096  16:00:07.000Z  0     2   no-data     -     -         -     -      -           -         -       missing        -
 `
 	var out, notes bytes.Buffer

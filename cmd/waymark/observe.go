@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/record"
@@ -32,10 +33,11 @@ func newObserveCommand(opts *options) *cobra.Command {
 		Short: "Print records as they are made",
 		Long: `Print the traces that this node removes from packets, live: a line for the packet,
 then one for each node of its path, with the interfaces, the time since the node
-before, and the other fields of the trace; "-" is a value that a node could not
-know. With direct exporting, print this node's postcards and flows: a line for the
-packet or flow, then one with the node's measurements. At the ingress of measured
-SRv6 flows, print their loss and delay. Times are UTC. With --json,
+before, how long it held the packet, and as many other fields as fit the screen;
+"-" is a value that a node could not know. --wide prints all fields, and all
+digits of times. With direct exporting, print this node's postcards and flows: a
+line for the packet or flow, then one with the node's measurements. At the ingress
+of measured SRv6 flows, print their loss and delay. Times are UTC. With --json,
 each record is one line.
 
 A slow observer loses records; packets never wait for it. Their number is printed
@@ -56,7 +58,7 @@ Without --count the command runs until it is interrupted.`,
 				return err
 			}
 			noteNothing(cmd, c, filter)
-			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count}
+			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count, screen: opts.View(cmd.OutOrStdout())}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			switch {
 			case errors.Is(err, errEnough):
@@ -73,6 +75,7 @@ Without --count the command runs until it is interrupted.`,
 	cmd.Flags().StringVar(&source, "source", "", "only packets from this `PREFIX`")
 	cmd.Flags().StringVar(&destination, "destination", "", "only packets to this `PREFIX`")
 	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of records")
+	opts.AddWide(cmd)
 	return cmd
 }
 
@@ -140,6 +143,7 @@ type observation struct {
 	out, notes io.Writer
 	json       bool
 	left       int // traces still wanted; 0: no limit
+	screen     columns.Screen
 }
 
 func (o *observation) line(line []byte) error {
@@ -177,7 +181,7 @@ func (o *observation) print(line []byte, r record.Record) (err error) {
 	case o.json:
 		_, err = fmt.Fprintf(o.out, "%s\n", line)
 	case r != nil:
-		_, err = io.WriteString(o.out, r.Text())
+		_, err = io.WriteString(o.out, record.Brief(r, o.screen))
 	}
 	return err
 }

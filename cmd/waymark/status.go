@@ -10,12 +10,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
@@ -23,10 +23,15 @@ import (
 )
 
 func newStatusCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	var verbose bool
+	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the running agent: interfaces, outcomes, records, warnings",
-		Args:  commandline.NoArguments,
+		Short: "Show the running agent: warnings, interfaces, outcomes, records",
+		Long: `Show the running agent: its warnings first, then the interfaces, what happened to
+packets there, and where records go. --verbose adds what is configured, the hooks
+that others share, and the counters of exports and of messages about flows; --wide
+all columns.`,
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
@@ -43,14 +48,17 @@ func newStatusCommand(opts *options) *cobra.Command {
 			if len(s.Decapsulations) > 0 {
 				ends, _ = c.Decapsulations(cmd.Context()) // without them, the status still has the addresses
 			}
-			return printStatus(cmd.OutOrStdout(), s, ends, time.Now())
+			return printStatus(cmd.OutOrStdout(), s, ends, time.Now(), opts.View(cmd.OutOrStdout()), verbose)
 		},
 	}
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "also show what is configured, hooks, exports, and messages about flows")
+	opts.AddWide(cmd)
+	return cmd
 }
 
 // printStatus writes the status; ends are the rules of the tunnels that end here, if
 // known.
-func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now time.Time) error {
+func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now time.Time, screen columns.Screen, verbose bool) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "agent %s, process %d, version %s, up %v\n", s.Agent, s.PID, s.Version, now.Sub(s.Started.Time).Truncate(time.Second))
 	fmt.Fprintf(&b, "configuration %s, loaded %s", s.ConfigFile, s.Loaded.Local().Format(time.DateTime))
@@ -63,25 +71,44 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 	if s.Metrics != "" {
 		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)
 	}
-	b.WriteByte('\n')
-	if len(s.Interfaces) > 0 {
-		printInterfaces(&b, s.Interfaces)
-		printHooks(&b, s.Interfaces)
-		printOutcomes(&b, s.Interfaces)
-		printExports(&b, s.Interfaces)
-	} else {
-		b.WriteString("no interface is configured: packets are not touched\n")
-	}
-	printDomain(&b, s, ends)
-	printRecords(&b, s.Records)
 	if len(s.Warnings) > 0 {
 		b.WriteByte('\n')
 		if err := printProblems(&b, s.Warnings, "waymark doctor --verbose"); err != nil {
 			return err
 		}
 	}
-	_, err := w.Write(b.Bytes())
+	b.WriteByte('\n')
+	tables := columns.Screen{Width: screen.Width}
+	if len(s.Interfaces) > 0 {
+		printInterfaces(&b, s.Interfaces, tables)
+		if verbose {
+			printHooks(&b, s.Interfaces, tables)
+		}
+		printOutcomes(&b, s.Interfaces, tables)
+		if verbose {
+			printExports(&b, s.Interfaces, tables)
+		}
+	} else {
+		b.WriteString("no interface is configured: packets are not touched\n")
+	}
+	if verbose {
+		printDomain(&b, s, ends)
+	}
+	printRecords(&b, s.Records)
+	text := columns.Fold(b.String(), screen.Width, "  ")
+	if screen.Colour {
+		text = paintProblems(text, screen)
+	}
+	_, err := io.WriteString(w, screen.Text(text))
 	return err
+}
+
+// paintProblems gives the severities at the begin of lines their colours.
+func paintProblems(text string, screen columns.Screen) string {
+	for word, colour := range map[string]string{"error: ": columns.Red, "warning: ": columns.Yellow} {
+		text = strings.ReplaceAll(text, "\n"+word, "\n"+screen.Paint(colour, strings.TrimSuffix(word, ": "))+": ")
+	}
+	return text
 }
 
 // available writes a number, or "-" for the value that means "not available".
@@ -100,29 +127,39 @@ func boundaryOf(i api.Interface) string {
 	return i.Boundary
 }
 
-func printInterfaces(w io.Writer, list []api.Interface) {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "INTERFACE\tINDEX\tID\tROLE\tBOUNDARY\tINGRESS\tEGRESS\tFORWARDS\tMTU\tRECORDS\tLOST")
+// table is one whose first column stays, with the ranks of the others.
+func table(names string, ranks ...int) *columns.Table {
+	t := &columns.Table{}
+	for i, name := range strings.Split(names, "|") {
+		c := columns.Column{Name: name}
+		if i < len(ranks) {
+			c.Rank = ranks[i]
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	return t
+}
+
+func printInterfaces(b *bytes.Buffer, list []api.Interface, screen columns.Screen) {
+	t := table("INTERFACE|INDEX|ID|ROLE|BOUNDARY|INGRESS|EGRESS|FORWARDS|MTU|RECORDS|LOST", 0, 0, 1, 0, 2, 5, 5, 3, 4)
 	for _, i := range list {
 		role := strings.Join(i.Roles, ",")
 		if role == "" {
 			role = "edge"
 		}
 		if i.Index == 0 {
-			fmt.Fprintf(t, "%s\tmissing\t-\t%s\t%s\t-\t-\t%s\t-\t-\t-\n", i.Name, role, boundaryOf(i), i.Forwarding)
+			t.Add(i.Name, "missing", "", role, boundaryOf(i), "", "", i.Forwarding)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", i.Name, i.Index,
-			available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, boundaryOf(i),
-			cmp.Or(i.IngressHook, "-"), cmp.Or(i.EgressHook, "-"), cmp.Or(i.Forwarding, "-"), i.MTU, i.RecordsWritten, i.RecordsLost)
+		t.Add(i.Name, fmt.Sprint(i.Index), available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, boundaryOf(i),
+			i.IngressHook, i.EgressHook, i.Forwarding, fmt.Sprint(i.MTU), fmt.Sprint(i.RecordsWritten), fmt.Sprint(i.RecordsLost))
 	}
-	t.Flush()
+	b.WriteString(t.String(screen))
 }
 
 // printHooks shows the hooks that others share or that are not in order.
-func printHooks(w io.Writer, list []api.Interface) {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	rows := 0
+func printHooks(b *bytes.Buffer, list []api.Interface, screen columns.Screen) {
+	t := table("INTERFACE|HOOK|PLACE|PROGRAM|STATE|PROGRAMS OF OTHERS THAT RUN EARLIER", 0, 0, 1, 2)
 	for _, i := range list {
 		for _, h := range i.Hooks {
 			state := "executed"
@@ -137,20 +174,23 @@ func printHooks(w io.Writer, list []api.Interface) {
 			if state == "executed" && len(h.Before) == 0 {
 				continue
 			}
-			if rows++; rows == 1 {
-				fmt.Fprintln(t, "\nINTERFACE\tHOOK\tPLACE\tPROGRAM\tSTATE\tPROGRAMS OF OTHERS THAT RUN EARLIER")
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", i.Name, h.Direction, h.Place, h.Program, state, cmp.Or(strings.Join(h.Before, ", "), "-"))
+			t.Add(i.Name, h.Direction, h.Place, fmt.Sprint(h.Program), state, strings.Join(h.Before, ", "))
 		}
 	}
-	t.Flush()
+	paragraph(b, t.String(screen))
+}
+
+// paragraph writes a text after an empty line, unless it is empty.
+func paragraph(b *bytes.Buffer, text string) {
+	if text != "" {
+		b.WriteString("\n" + text)
+	}
 }
 
 // printOutcomes shows what happened to packets, zeros left out, in the order
 // of the interfaces and then of the outcomes' names.
-func printOutcomes(w io.Writer, list []api.Interface) {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	rows := 0
+func printOutcomes(b *bytes.Buffer, list []api.Interface, screen columns.Screen) {
+	t := table("INTERFACE|HOOK|OUTCOME|COUNT")
 	for _, i := range list {
 		for _, hook := range []struct {
 			name   string
@@ -161,17 +201,11 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 			{"forwarding", i.Forwarded}, {"to stack", i.ToStack}, {"unmarked", i.Unmarked}, {"malformed SRH", i.SRHMalformed}, {"loopback", i.Loopback},
 		} {
 			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
-				if rows++; rows == 1 {
-					fmt.Fprintln(t, "\nINTERFACE\tHOOK\tOUTCOME\tCOUNT")
-				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", i.Name, hook.name, outcome, hook.counts[outcome])
+				t.Add(i.Name, hook.name, outcome, fmt.Sprint(hook.counts[outcome]))
 			}
 		}
 	}
-	if rows == 0 {
-		fmt.Fprintln(t, "\nno packets yet")
-	}
-	t.Flush()
+	paragraph(b, cmp.Or(t.String(screen), "no packets yet\n"))
 }
 
 // besides returns the counts of options that differ from the packets' outcomes.
@@ -186,19 +220,14 @@ func besides(options, packets map[string]uint64) map[string]uint64 {
 }
 
 // printExports shows the counters of Direct Export, where any is not 0.
-func printExports(w io.Writer, list []api.Interface) {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	rows := 0
+func printExports(b *bytes.Buffer, list []api.Interface, screen columns.Screen) {
+	t := table("INTERFACE|POSTCARDS|SUPPRESSED|FLOWS EVICTED|SEQUENCES EVICTED")
 	for _, i := range list {
-		if i.Postcards|i.ExportsSuppressed|i.FlowsEvicted|i.SequencesEvicted == 0 {
-			continue
+		if i.Postcards|i.ExportsSuppressed|i.FlowsEvicted|i.SequencesEvicted > 0 {
+			t.Add(i.Name, fmt.Sprint(i.Postcards), fmt.Sprint(i.ExportsSuppressed), fmt.Sprint(i.FlowsEvicted), fmt.Sprint(i.SequencesEvicted))
 		}
-		if rows++; rows == 1 {
-			fmt.Fprintln(t, "\nINTERFACE\tPOSTCARDS\tSUPPRESSED\tFLOWS EVICTED\tSEQUENCES EVICTED")
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", i.Name, i.Postcards, i.ExportsSuppressed, i.FlowsEvicted, i.SequencesEvicted)
 	}
-	t.Flush()
+	paragraph(b, t.String(screen))
 }
 
 // printDomain shows the configuration's lists that have entries.

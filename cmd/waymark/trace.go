@@ -15,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 	"github.com/waymark-net/waymark/internal/pathtrace/prober"
@@ -49,7 +51,7 @@ func newTraceCommand(opts *options) *cobra.Command {
 flows, so that they take all equal-cost paths. Print the paths as a tree: a line
 for each hop, with the ids that it wrote into the trace, how many flows passed it,
 the time since the hop before, and how long it held the probes; at the end of each
-path, the probes, those without an answer, and the round trip. "-" is a value
+path, the probes without an answer, and the round trip. "-" is a value
 that a node could not know. The times between nodes contain the difference
 between their clocks.
 
@@ -70,8 +72,9 @@ copies. Flows that are not answered within two of the longest round trips, or
 50ms, are named at once, on the standard error, with the hop that they did not
 reach. Other probes of these flows follow nevertheless.
 
-Defaults of --namespace and --timestamp-format come from the agent of this host;
-if none runs, --namespace is needed. It needs root or CAP_NET_RAW.
+Names of nodes, and the defaults of --namespace and --timestamp-format, come from
+the agent of this host; if none runs, --namespace is needed. The command needs
+root or CAP_NET_RAW.
 
 Exit codes: 0 a probe was answered, or the screen of --live was left before;
 1 none was, or none could be sent.`,
@@ -85,7 +88,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 			if err != nil {
 				return err
 			}
-			return f.run(cmd, c, opts.JSON)
+			return f.run(cmd, c, opts)
 		},
 	}
 	cmd.ValidArgsFunction = completeFirst()
@@ -107,6 +110,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 	flags.BoolVar(&f.csv, "csv", false, "print a line of CSV for each hop of each path")
 	flags.BoolVar(&f.dot, "dot", false, "print a graph for Graphviz")
 	flags.BoolVar(&f.live, "live", false, "show the tree on the whole terminal while probes are sent; elsewhere, only at the end")
+	opts.AddWide(cmd)
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
@@ -250,18 +254,23 @@ func count(list ...bool) (n int) {
 }
 
 // run traces, and prints the result.
-func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
+func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) error {
+	names := knownNames(cmd.Context(), opts)
 	terminal, live := commandline.Screen(cmd.OutOrStdout())
 	silent := new(atomic.Bool)
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
 	if live = live && f.live; !live {
 		var mu sync.Mutex // of the standard error
+		notes := opts.NoteView(cmd.ErrOrStderr())
 		writeNote := func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
-			fmt.Fprint(cmd.ErrOrStderr(), text)
+			fmt.Fprint(cmd.ErrOrStderr(), notes.Text(columns.Fold(text, notes.Width, "  ")))
 		}
-		c.Unanswered = func(r *paths.Report) { writeNote(r.Unanswered()) }
+		c.Unanswered = func(r *paths.Report) {
+			r.Name(names)
+			writeNote(r.Unanswered())
+		}
 		c.Silent = func(r *paths.Report) { writeNote(notYet(c, r) + "\n") }
 	}
 	p, err := prober.New(c)
@@ -274,7 +283,13 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	out := cmd.OutOrStdout()
 	quit := false
 	if live {
-		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string { return screenOf(c, p.Report(), silent.Load()) })
+		view := opts.View(terminal)
+		view.Colour = false // parts of its lines are shown
+		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string {
+			r := p.Report()
+			r.Name(names)
+			return screenOf(c, r, silent.Load(), view)
+		})
 	} else {
 		err = p.Run(cmd.Context())
 	}
@@ -282,15 +297,16 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 		return err
 	}
 	r := p.Report()
+	r.Name(names)
 	switch {
-	case asJSON:
+	case opts.JSON:
 		err = commandline.PrintJSON(out, r)
 	case f.csv:
 		err = r.WriteCSV(out)
 	case f.dot:
 		_, err = io.WriteString(out, r.DOT())
 	default:
-		_, err = io.WriteString(out, r.Text())
+		_, err = io.WriteString(out, r.Text(opts.View(out)))
 	}
 	switch {
 	case err != nil:
@@ -303,11 +319,24 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	return nil
 }
 
+// knownNames are the names that this host's agent knows, nil without one.
+func knownNames(ctx context.Context, opts *options) *nodenames.Names {
+	client, err := opts.client()
+	if err != nil {
+		return nil
+	}
+	names, err := client.Names(ctx)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
 // screenOf is what --live shows.
-func screenOf(c prober.Config, r *paths.Report, silent bool) string {
-	text := r.Text()
+func screenOf(c prober.Config, r *paths.Report, silent bool, s columns.Screen) string {
+	text := r.Text(s)
 	if silent && len(r.Paths) == 0 && r.Live {
-		text += "\n" + notYet(c, r) + "\n"
+		text += "\n" + s.Text(columns.Fold(notYet(c, r), s.Width, "  ")) + "\n"
 	}
 	return text
 }

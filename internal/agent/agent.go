@@ -23,7 +23,8 @@ import (
 type Options struct {
 	ConfigFile string
 	Place      api.Place
-	NodeName   string // names this node in records
+	NodeName   string // names this node in records, whatever its file says
+	HostName   string // names it where neither does
 	OneClock   bool   // all nodes of the domain use this machine's clock
 	Version    string
 	Log        *slog.Logger

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/nodenames"
 )
 
 // core is what the agent's own services share. Those of other packages get only what they need
@@ -39,10 +41,23 @@ type core struct {
 // opened is the data plane, once it is open: services are made before.
 type opened struct{ Datapath }
 
+// nodeName is what this node is called now.
+func (c *core) nodeName() string {
+	if s := c.state.Load(); s != nil {
+		return c.nameIn(s.Config)
+	}
+	return cmp.Or(c.options.NodeName, c.options.HostName)
+}
+
+// nameIn is what this node is called with a configuration.
+func (c *core) nameIn(config *config.Config) string {
+	return cmp.Or(c.options.NodeName, config.Node.Name, nodenames.Printable(c.options.HostName))
+}
+
 // forReports are the dependencies of the services that make records and pass them on.
 func (c *core) forReports() report.Dependencies {
 	return report.Dependencies{
-		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
+		Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
 		OneClock: c.options.OneClock, HistoryFile: c.options.Place.HistoryFile(),
 	}
 }
@@ -50,7 +65,7 @@ func (c *core) forReports() report.Dependencies {
 // forMeasurements are those of the services that measure flows.
 func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 	return measure.Dependencies{
-		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Records: records,
+		Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Records: records,
 	}
 }
 

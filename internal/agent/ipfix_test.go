@@ -125,7 +125,7 @@ func TestIPFIXExport(t *testing.T) {
 	agenttest.Eventually(t, "the trace has arrived", func() bool {
 		return first.count("ingressInterface=2", "ioamHopIndex=0", "ioamHopCount=1", "ioamNodeId=2", "ipTotalLength=128", "destinationTransportPort=9", domain) == 1
 	})
-	for _, want := range []string{"observationDomainName=gamma", "interfaceName=eth0", "ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
+	for _, want := range []string{"observationDomainName=gamma ioamNodeId=2", "interfaceName=eth0", "ioamIngressInterfaceId=201", "ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
 		if first.count(want) == 0 {
 			t.Errorf("the collector did not get %s: %q", want, first.lines)
 		}
@@ -138,7 +138,7 @@ func TestIPFIXExport(t *testing.T) {
 	}
 	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
 	agenttest.Eventually(t, "both have it", func() bool {
-		return first.count("ioamNodeId=2", domain) == 2 && second.count("ioamNodeId=2", "domain=99") == 1
+		return first.count("ioamHopIndex=0", "ioamNodeId=2", domain) == 2 && second.count("ioamHopIndex=0", "ioamNodeId=2", "domain=99") == 1
 	})
 	first.mu.Lock()
 	if len(first.from) != 1 {
@@ -177,8 +177,8 @@ func TestIPFIXExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
-	agenttest.Eventually(t, "the second has it", func() bool { return second.count("ioamNodeId=2") == 2 })
-	if first.count("ioamNodeId=2") != 2 {
+	agenttest.Eventually(t, "the second has it", func() bool { return second.count("ioamHopIndex=0", "ioamNodeId=2") == 2 })
+	if first.count("ioamHopIndex=0", "ioamNodeId=2") != 2 {
 		t.Error("an exporter that is no longer configured still sends")
 	}
 }
@@ -195,7 +195,7 @@ func TestIPFIXExportAtTheEnd(t *testing.T) {
 	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
-	agenttest.Eventually(t, "all have arrived", func() bool { return c.count("ioamNodeId=2") == 100 })
+	agenttest.Eventually(t, "all have arrived", func() bool { return c.count("ioamHopIndex=0", "ioamNodeId=2") == 100 })
 }
 
 // Records in a data plane that is removed are sent; in one that stays, they are left
@@ -214,8 +214,8 @@ func TestIPFIXExportAtTheRemoval(t *testing.T) {
 		}
 		h.Done <- nil
 		if removing {
-			agenttest.Eventually(t, "it has arrived", func() bool { return c.count("ioamNodeId=2") == 1 })
-		} else if n := c.count("ioamNodeId=2"); n != 0 || !h.Datapath.Wanted.Load() {
+			agenttest.Eventually(t, "it has arrived", func() bool { return c.count("ioamHopIndex=0", "ioamNodeId=2") == 1 })
+		} else if n := c.count("ioamHopIndex=0", "ioamNodeId=2"); n != 0 || !h.Datapath.Wanted.Load() {
 			t.Errorf("%d records were sent that are the next agent's", n)
 		}
 	}
@@ -238,7 +238,7 @@ func TestCollectorAway(t *testing.T) {
 		return e.Queued == 1 && !*e.Connected && e.Error != ""
 	})
 	back := newIPFIXCollector(t, address)
-	agenttest.Eventually(t, "the record arrives", func() bool { return back.count("ioamNodeId=2") == 1 })
+	agenttest.Eventually(t, "the record arrives", func() bool { return back.count("ioamHopIndex=0", "ioamNodeId=2") == 1 })
 	agenttest.Eventually(t, "no warning", func() bool { return !h.Warned(health.CollectorAway) })
 }
 

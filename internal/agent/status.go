@@ -33,7 +33,7 @@ func (a *Agent) status() (api.Status, error) {
 		ConfigFile: a.options.ConfigFile,
 		Loaded:     instant.Of(s.Loaded),
 		Modified:   s.Modified,
-		Node: api.Node{Name: a.options.NodeName, ID: uint32(node.ID), IDWide: uint64(node.IDWide),
+		Node: api.Node{Name: a.nodeName(), ID: uint32(node.ID), IDWide: uint64(node.IDWide),
 			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
 		Interfaces:     a.interfaces(s, counters),
 		Namespaces:     service.NonNil(s.Config.Namespaces),

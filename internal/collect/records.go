@@ -7,6 +7,8 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/collect/known"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
@@ -44,7 +46,7 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	switch {
 	case data.Template.Scope() > 0:
 		c.stats.Options++
-		c.names.learn(from.exporter, r, data)
+		c.names.learn(from.exporter, r, data, func(facts string) { c.emit(sharedID(facts, now)) })
 		c.verdicts.report(&from, r, data)
 		if c.config.Raw {
 			c.emit(newOther(from, c.names.node(from.exporter), data, now))
@@ -66,6 +68,13 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	c.sender = sender{c, from}
 	d.Complete(&c.sender)
 	c.accept(from, d.Value, now)
+}
+
+// sharedID warns of two nodes with one id.
+func sharedID(facts string, now time.Time) *record.Warning {
+	return &record.Warning{
+		Time: instant.Of(now), Code: string(health.NodeIDShared), Beyond: true, Facts: facts, Cure: "give each node its own node.id (or net.ipv6.ioam6_id)",
+	}
 }
 
 // accept joins and compares records of the kinds that it knows, and writes all others.

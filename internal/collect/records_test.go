@@ -46,10 +46,10 @@ func TestPath(t *testing.T) {
 	if lines := out.lines(t); len(lines) != 1 || lines[0] != want {
 		t.Fatalf("got  %s\nwant %s", strings.Join(lines, "\n"), want)
 	}
-	wantText := "2026-11-21T12:00:00.000000000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 148 bytes, namespace 123, flow 0x00000007, sequence 5, 25us end to end\n" +
-		"    athos(1)    encapsulating  eth0 > eth1  hop limit 63  at 12:00:00.000000000  queue 0\n" +
-		"    porthos(2)  transit        eth0 > eth1  hop limit 62  +10us                  held 9.876us  queue 0\n" +
-		"    aramis(3)   decapsulating  eth0 > -     hop limit 61  +15us                  queue 0\n"
+	wantText := "2026-11-21T12:00:00.000000000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 148 bytes, namespace 123, flow 0x00000007, sequence 5, 25µs end to end\n" +
+		"    athos    encapsulating  eth0 > eth1  hop limit 63  at 12:00:00.000000000  queue 0\n" +
+		"    porthos  transit        eth0 > eth1  hop limit 62  +10µs                  held 9.876µs  queue 0\n" +
+		"    aramis   decapsulating  eth0 > -     hop limit 61  +15µs                  queue 0\n"
 	if got := out.all()[0].Text(); got != wantText {
 		t.Errorf("got\n%s\nwant\n%s", got, wantText)
 	}

@@ -51,6 +51,7 @@ func (c *joining) hop(from origin, h *record.Hop, now time.Time) {
 			t.Nodes = t.Nodes[:0] // no node wrote into it
 		}
 		c.stats.Traces++
+		t.Name(c.names.known)
 		c.emit(t)
 		return
 	}
@@ -94,6 +95,7 @@ func (c *joining) finish(p *partial) {
 		}
 		p.trace.Nodes = nodes
 	}
+	p.trace.Name(c.names.known)
 	c.emit(p.trace)
 }
 

@@ -22,6 +22,7 @@ import (
 // Options are what every program knows of its command line.
 type Options struct {
 	JSON bool // results and errors are JSON
+	Wide bool // text may be wider than the screen
 
 	// Explain says more of an error of a command; nil: it stays as it is.
 	Explain func(error) error

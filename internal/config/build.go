@@ -228,6 +228,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 				"use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default")
 		}
 	}
+	c.nameRules(add)
 	c.sinkRules(add)
 	c.collectorRules(add)
 	c.tunnelRules(add)

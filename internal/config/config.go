@@ -29,6 +29,7 @@ type Config struct {
 	Sinks              []Sink                       `key:"export" doc:"Sinks for records: traces of removed headers, postcards and flows. \"waymark observe\" shows records without a sink, too."`
 	Collectors         []ipfixsink.CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
 	Measurement        *Measurement                 `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
+	Names              []NodeNames                  `key:"names" absent:"no others" doc:"Names of other nodes and their interfaces, by the ids that they write into packets: whatever shows a node then shows its name. One list may serve all nodes; what it says of this node itself is not used. At most 4096."`
 	Flows              []Flow                       `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
 	Stamp              *Stamp                       `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
 	Responders         []Responder                  `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
@@ -47,6 +48,7 @@ func (c *Config) Renamed() Faults { return c.renamed }
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {
+	Name            string               `key:"name" absent:"the host's name" doc:"The node's name in records, in what it exports, and wherever a person reads. The flag --node-name of waymark agent run goes before it."`
 	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
 	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
@@ -66,14 +68,15 @@ type Node struct {
 
 // Interface is one interface that the node serves.
 type Interface struct {
-	Name       string                `key:"name" required:"true" doc:"The interface's name."`
-	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
-	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
-	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
-	Boundary   Boundary              `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role, in Hop-by-Hop and Destination Options headers: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the IOAM, and the header if it holds nothing else, ignore forwards the packet untouched. A mapping has policies for single namespaces, too: {default: drop, namespaces: {123: ignore}}."`
-	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, and of veths that do not forward fast, else of xdp, tcx, clsact."`
-	Place      model.Place           `key:"place" default:"first" doc:"Where the programs stand among those of others in tcx or clsact, at both hooks: first, last, \"before NAME\" or \"after NAME\" with the name of a BPF program as bpftool shows it. While no program has this name, they are first. When another program takes this place, the agent takes it again, after a longer wait each time."`
-	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
+	Name        string                `key:"name" required:"true" doc:"The interface's name."`
+	Description string                `key:"description" absent:"the kernel's ifalias" doc:"What the interface is for. Collectors get it with the name."`
+	ID          *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
+	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
+	Role        []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
+	Boundary    Boundary              `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role, in Hop-by-Hop and Destination Options headers: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the IOAM, and the header if it holds nothing else, ignore forwards the packet untouched. A mapping has policies for single namespaces, too: {default: drop, namespaces: {123: ignore}}."`
+	Attach      Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, and of veths that do not forward fast, else of xdp, tcx, clsact."`
+	Place       model.Place           `key:"place" default:"first" doc:"Where the programs stand among those of others in tcx or clsact, at both hooks: first, last, \"before NAME\" or \"after NAME\" with the name of a BPF program as bpftool shows it. While no program has this name, they are first. When another program takes this place, the agent takes it again, after a longer wait each time."`
+	Forwarding  Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
 }
 
 // Namespace is one IOAM namespace that the node takes part in.

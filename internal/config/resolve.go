@@ -3,11 +3,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -17,6 +19,7 @@ type Link struct {
 	Index model.IfIndex
 	MTU   int
 	Up    bool
+	Alias string // the kernel's ifalias
 }
 
 // Host is the machine, and the network namespace in it, that a configuration
@@ -52,6 +55,8 @@ type Resolved struct {
 	Node model.NodeConfig
 	// Attach is the hook that each interface asks for: auto, xdp, tcx or clsact.
 	Attach map[model.IfIndex]string
+	// Descriptions are what interfaces are for, where that is known.
+	Descriptions map[model.IfIndex]string
 	// Places are where the programs stand among those of others, if not the first.
 	Places map[model.IfIndex]model.Place
 	// Fast are the interfaces that forward fast.
@@ -117,6 +122,12 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		}
 		links[i] = served
 		out.Attach[link.Index] = string(in.Attach)
+		if text := cmp.Or(in.Description, nodenames.Printable(link.Alias)); text != "" {
+			if out.Descriptions == nil {
+				out.Descriptions = map[model.IfIndex]string{}
+			}
+			out.Descriptions[link.Index] = text
+		}
 		if in.Place != (model.Place{}) {
 			out.Places[link.Index] = in.Place
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
@@ -22,7 +23,7 @@ var nodeFile = &yamlfile.Format{
 	Scalars: codecs,
 	MostItems: map[string]int{
 		"interfaces": model.MaxInterfaces, "namespaces": model.MaxNamespaces, "encapsulations": model.MaxEncapsulations,
-		"decapsulations": model.MaxDecapsulations, "flows": model.MaxMeasuredFlows,
+		"decapsulations": model.MaxDecapsulations, "flows": model.MaxMeasuredFlows, "names": nodenames.MaxNodes,
 	},
 	TooLarge: "split the node's configuration, or remove what it does not need",
 	TooMany:  "remove what the node does not need",

@@ -47,9 +47,23 @@ func MalformedSRH(iface string, packets uint64, faults []string) []Warning {
 		fmt.Sprintf("find their sender: tcpdump -i %s 'ip6[6] == 43'", iface))}
 }
 
+// OwnIDOfAnother warns that the id of this node is that of another one by the list of names.
+func OwnIDOfAnother(id uint64, own, other string) Warning {
+	return New(NodeIDShared, "", fmt.Sprintf("node id %d is that of this node, %s, and of %s under names", id, own, other),
+		fmt.Sprintf("give each node its own node.id (or net.ipv6.ioam6_id), or write name: %s under names", own))
+}
+
+// place says where in a path a node is.
+func place(after string) string {
+	if after == "" {
+		return "first"
+	}
+	return "after " + after
+}
+
 // SharedNodeID warns of a node id that came twice in traces; hopLimits are those of both places, 0
 // where the trace has none.
-func SharedNodeID(id, traces uint64, hopLimits [2]uint8) []Warning {
+func SharedNodeID(id string, traces uint64, hopLimits [2]uint8, after [2]string) []Warning {
 	if traces < enough {
 		return nil
 	}
@@ -57,7 +71,10 @@ func SharedNodeID(id, traces uint64, hopLimits [2]uint8) []Warning {
 	if hopLimits[0] != 0 && hopLimits[1] != 0 {
 		where = fmt.Sprintf(", last with the hop limits %d and %d", hopLimits[0], hopLimits[1])
 	}
+	if after[0] != "" || after[1] != "" {
+		where += fmt.Sprintf(" (%s, and %s)", place(after[0]), place(after[1]))
+	}
 	return []Warning{New(NodeIDShared, "",
-		fmt.Sprintf("node id %d came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or packets pass a node twice", id, traces, where),
+		fmt.Sprintf("node id %s came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or packets pass a node twice", id, traces, where),
 		"give each node its own node.id (or net.ipv6.ioam6_id); set net.ipv6.conf.IF.ioam6_enabled to 0 where an agent serves IF; if the ids are right, look for a loop in the routes")}
 }

@@ -70,7 +70,7 @@ func (e *EdgeToEdge) Text() string {
 		b.WriteString(e.Time.String() + "  ")
 	}
 	if e.Interface != "" {
-		b.WriteString(e.Interface + "  ")
+		b.WriteString(Printable(e.Interface) + "  ")
 	}
 	fmt.Fprintf(&b, "%s, namespace %d, edge-to-edge, type %v", e.Packet, e.Namespace, e.Type)
 	if e.Sequence.Present {

@@ -3,8 +3,10 @@
 package record
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -28,10 +30,42 @@ type NodeData struct {
 	BufferOccupancy      Field[uint32]
 	Snapshot             Field[Snapshot]
 
+	// Names of the ids, if they are known. The packet does not have them.
+	NodeName    string
+	IngressName string
+	EgressName  string
+
 	// TimestampSeconds are as in the packet. Only a record read from IPFIX has them,
 	// until its fields are settled.
 	TimestampSeconds Field[uint32]
 }
+
+// name adds the names of the node and its interfaces, as far as they are known.
+func (n *NodeData) name(names *nodenames.Names) {
+	if n.NodeID.Valid {
+		id := n.NodeID.Value
+		n.NodeName = names.Node(id)
+		if n.IngressID.Valid {
+			n.IngressName = names.Interface(id, n.IngressID.Value)
+		}
+		if n.EgressID.Valid {
+			n.EgressName = names.Interface(id, n.EgressID.Value)
+		}
+	}
+	if n.NodeIDWide.Valid {
+		id := n.NodeIDWide.Value
+		n.NodeName = cmp.Or(n.NodeName, names.NodeWide(id))
+		if n.IngressIDWide.Valid {
+			n.IngressName = cmp.Or(n.IngressName, names.InterfaceWide(id, n.IngressIDWide.Value))
+		}
+		if n.EgressIDWide.Valid {
+			n.EgressName = cmp.Or(n.EgressName, names.InterfaceWide(id, n.EgressIDWide.Value))
+		}
+	}
+}
+
+// Label is the node as people call it: its name, else its id.
+func (n *NodeData) Label() string { return hop{NodeData: *n}.node("node %s") }
 
 // Snapshot is an opaque state snapshot; its data is base64 in JSON.
 type Snapshot struct {

@@ -60,6 +60,9 @@ var nodeTable = table[*NodeData]{
 		data(ioam.BitBufferOccupancy, "ioamBufferOccupancy"),
 	within(field("snapshot", "", "Opaque state snapshot.", func(n *NodeData) *Field[Snapshot] { return &n.Snapshot }, optional(object(snapshotTable))),
 		snapshotTable, sectionHeader, snapshotOf, snapshotOf).when(bit(ioam.BitSnapshot)).taken(takeSchema).listed(),
+	field("node_name", "", "Name of the node with that id, absent when it is not known. [Where names come from](../how-to/name-nodes.md).", func(n *NodeData) *string { return &n.NodeName }, present(textual())),
+	field("ingress_name", "", "Name of its interface with the ingress id, absent when it is not known.", func(n *NodeData) *string { return &n.IngressName }, present(textual())),
+	field("egress_name", "", "Name of its interface with the egress id, absent when it is not known.", func(n *NodeData) *string { return &n.EgressName }, present(textual())),
 }
 
 var snapshotTable = table[*Snapshot]{

@@ -10,26 +10,39 @@ import (
 )
 
 // DomainName is an options record of IPFIX: the name of an observation domain,
-// which is a node.
+// which is a node, and the ids that the node writes into packets.
 type DomainName struct {
 	Domain Field[uint32]
 	Name   string
+	ID     Field[ioam.NodeID]
+	IDWide Field[ioam.NodeIDWide]
 }
 
 var domainNames = table[*DomainName]{
 	hidden(func(d *DomainName) *Field[uint32] { return &d.Domain }, optional(number[uint32]())).ipfix(sectionHeader, "observationDomainId"),
 	hidden(func(d *DomainName) *string { return &d.Name }, textual()).ipfix(sectionHeader, "observationDomainName"),
+	hidden(func(d *DomainName) *Field[ioam.NodeID] { return &d.ID }, known(number[ioam.NodeID](), 1<<24-1)).ipfix(sectionHeader, "ioamNodeId"),
+	hidden(func(d *DomainName) *Field[ioam.NodeIDWide] { return &d.IDWide }, known(number[ioam.NodeIDWide](), 1<<56-1)).ipfix(sectionHeader, "ioamNodeIdWide"),
 }
 
-// InterfaceName is the name of an interface.
+// InterfaceName is the name of an interface, what its operator wrote about it, and the ids
+// that the node writes into packets.
 type InterfaceName struct {
-	Index model.IfIndex
-	Name  string
+	Index       model.IfIndex
+	Name        string
+	Description string
+	ID          Field[ioam.InterfaceID]
+	IDWide      Field[ioam.InterfaceIDWide]
 }
 
 var interfaceNames = table[*InterfaceName]{
 	hidden(func(i *InterfaceName) *model.IfIndex { return &i.Index }, greatest()).ipfix(sectionHeader, "ingressInterface").also("egressInterface"),
 	hidden(func(i *InterfaceName) *string { return &i.Name }, textual()).ipfix(sectionHeader, "interfaceName"),
+	hidden(func(i *InterfaceName) *string { return &i.Description }, textual()).ipfix(sectionHeader, "interfaceDescription"),
+	hidden(func(i *InterfaceName) *Field[ioam.InterfaceID] { return &i.ID }, known(number[ioam.InterfaceID](), 1<<16-1)).
+		ipfix(sectionHeader, "ioamIngressInterfaceId"),
+	hidden(func(i *InterfaceName) *Field[ioam.InterfaceIDWide] { return &i.IDWide }, known(number[ioam.InterfaceIDWide](), 1<<32-1)).
+		ipfix(sectionHeader, "ioamIngressInterfaceIdWide"),
 }
 
 // greatest is an index of which the greatest value is read: another exporter may send

@@ -5,12 +5,11 @@ package record
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -61,7 +60,7 @@ var elementTable = table[*ElementValue]{
 // Text is the record as a line of readable text.
 func (o *Other) Text() string {
 	var b strings.Builder
-	name := o.Node
+	name := Printable(o.Node)
 	if name == "" {
 		name = o.Exporter.String()
 	}
@@ -72,18 +71,5 @@ func (o *Other) Text() string {
 	return b.String() + "\n"
 }
 
-// maxName is how many bytes of a name are shown.
-const maxName = 64
-
 // Printable makes a name safe to show: some characters control a terminal.
-func Printable(name string) string {
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "")
-	}
-	for _, c := range name {
-		if !unicode.IsPrint(c) {
-			return strconv.QuoteToASCII(name)
-		}
-	}
-	return name
-}
+func Printable(name string) string { return nodenames.Printable(name) }

@@ -3,12 +3,14 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/nodenames"
 )
 
 // Text is the path as readable text: a line for the packet, an aligned line for each
@@ -70,22 +72,15 @@ func (r *Path) explain() string {
 	return text
 }
 
-// name is the node's name with its id, else the id, else its exporter.
+// name is the node's name, else its id, else its exporter.
 func (n *PathNode) name() string {
-	id := ""
-	switch {
+	switch name := cmp.Or(n.Node, n.NodeName); {
+	case name != "":
+		return nodenames.Printable(name)
 	case n.NodeID.Valid:
-		id = fmt.Sprint(n.NodeID.Value)
+		return nodenames.Label("", n.NodeID.Value)
 	case n.NodeIDWide.Valid:
-		id = fmt.Sprint(n.NodeIDWide.Value)
-	}
-	switch {
-	case n.Node != "" && id != "":
-		return n.Node + "(" + id + ")"
-	case n.Node != "":
-		return n.Node
-	case id != "":
-		return "node " + id
+		return nodenames.Label("", n.NodeIDWide.Value)
 	}
 	return n.Exporter.String()
 }
@@ -126,7 +121,7 @@ func (n *PathNode) cells() []string {
 func link(name string, index model.IfIndex) string {
 	switch {
 	case name != "":
-		return name
+		return Printable(name)
 	case index != 0:
 		return fmt.Sprintf("if%d", index)
 	}

@@ -129,15 +129,15 @@ func TestPostcardText(t *testing.T) {
 		want   string
 	}{
 		{postcard(t), "2026-11-21T05:21:00.000000001Z  porthos eth0 > eth1  postcard of a transit node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 128 bytes, namespace 123, type 0xf80000, flow 0x12345678, sequence 7\n" +
-			"    node 2  201 > 202  hop limit 63  at 14:17:31.999999000  held 18.25us\n"},
+			"    node 2  201 > 202  hop limit 63  at 14:17:31.999999000  held 18.25µs\n"},
 		{bare, "- > eth1  postcard of an encapsulating node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 128 bytes, namespace 123, type 0xf80000\n" +
-			"    node 2  201 > 202  hop limit 63  at 14:17:31.999999000  held 18.25us\n"},
+			"    node 2  201 > 202  hop limit 63  at 14:17:31.999999000  held 18.25µs\n"},
 		{flow(), "2026-11-21T05:21:00.000000000Z  porthos eth0 > eth1  flow at a transit node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, namespace 123, type 0xf80000, flow 0x12345678\n" +
-			"    100 packets, 12800 bytes in 999ms  held 10us (5us to 20us)  2 missing  1 reordered  hop limit 62 to 63  interval\n"},
+			"    100 packets, 12800 bytes in 999ms  held 10µs (5µs to 20µs)  2 missing  1 reordered  hop limit 62 to 63  interval\n"},
 		{short, "2026-11-21T05:21:00.000000000Z  porthos eth0 > eth1  flow at a transit node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, namespace 123, type 0xf80000, flow 0x12345678\n" +
 			"    100 packets, 12800 bytes in 999ms  hop limit 62  idle\n"},
 		{unsure, "2026-11-21T05:21:00.000000000Z  porthos eth0 > eth1  flow at a transit node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, namespace 123, type 0xf80000, flow 0x12345678\n" +
-			"    100 packets, 12800 bytes in 999ms  held 10us (5us to 20us)  missing unknown  1 reordered  hop limit 62 to 63  interval\n"},
+			"    100 packets, 12800 bytes in 999ms  held 10µs (5µs to 20µs)  missing unknown  1 reordered  hop limit 62 to 63  interval\n"},
 	} {
 		if got := tt.record.Text(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)

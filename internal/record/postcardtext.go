@@ -57,7 +57,7 @@ func writeStart(b *strings.Builder, at time.Time, node, ingress, egress string) 
 		b.WriteString(instant.Format(at) + "  ")
 	}
 	if node != "" {
-		b.WriteString(node + " ")
+		b.WriteString(Printable(node) + " ")
 	}
 	fmt.Fprintf(b, "%s > %s  ", orNone(ingress), orNone(egress))
 }
@@ -66,7 +66,7 @@ func orNone(s string) string {
 	if s == "" {
 		return none
 	}
-	return s
+	return Printable(s)
 }
 
 func article(r NodeRole) string {

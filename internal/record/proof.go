@@ -53,7 +53,7 @@ func (p *Proof) Text() string {
 		b.WriteString(p.Time.String() + "  ")
 	}
 	if p.Interface != "" {
-		b.WriteString(p.Interface + "  ")
+		b.WriteString(Printable(p.Interface) + "  ")
 	}
 	fmt.Fprintf(&b, "%s, proof of transit, namespace %d, packet 0x%016x, cumulative 0x%016x\n",
 		p.Packet, p.Namespace, uint64(p.PktID), uint64(p.Cumulative))

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -36,20 +38,18 @@ func (p Packet) String() string {
 	if !p.Source.IsValid() {
 		return "unknown packet"
 	}
-	name, ok := protocols[p.NextHeader]
-	if !ok {
-		name = "protocol " + strconv.Itoa(int(p.NextHeader))
-	}
 	if p.Length == 0 {
-		return p.Ends() + ", " + name
+		return p.Ends() + ", " + p.protocol()
 	}
-	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), name, p.Length)
+	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), p.protocol(), p.Length)
 }
 
-// Names turns the ids in a trace into names; "" for unknown ids.
-type Names interface {
-	Node(ioam.NodeID) string
-	Interface(ioam.NodeID, ioam.InterfaceID) string
+// protocol is the name of the upper layer.
+func (p Packet) protocol() string {
+	if name, ok := protocols[p.NextHeader]; ok {
+		return name
+	}
+	return "protocol " + strconv.Itoa(int(p.NextHeader))
 }
 
 // Text is the record as readable text: a line for the packet, then its path.
@@ -59,7 +59,7 @@ func (r Trace) Text() string {
 		b.WriteString(r.Time.String() + "  ")
 	}
 	if r.Node != "" || r.Interface != "" {
-		b.WriteString(strings.TrimSpace(r.Node+" "+r.Interface) + "  ")
+		b.WriteString(strings.TrimSpace(Printable(r.Node)+" "+Printable(r.Interface)) + "  ")
 	}
 	fmt.Fprintf(&b, "%s, namespace %d, type %v", r.Packet, r.Namespace, r.TraceType)
 	if r.Option != ioam.IOAMPreallocatedTrace.String() {
@@ -74,18 +74,23 @@ func (r Trace) Text() string {
 	if total, over, ok := r.Elapsed(); ok {
 		fmt.Fprintf(&b, ", %s %s", Duration(total), over)
 	}
-	return b.String() + "\n" + r.PathText(nil)
+	return b.String() + "\n" + r.PathText()
 }
 
-// PathText is the path as readable text: an aligned line for each node. names may be
-// nil.
-func (r Trace) PathText(names Names) string {
+// PathText is the path as readable text: an aligned line for each node.
+func (r Trace) PathText() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, h := range r.hops(names) {
+	for _, h := range r.hops() {
 		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
 	}
 	t.Flush() // cannot fail: to memory
+	return b.String() + r.remarks()
+}
+
+// remarks are lines about the trace as a whole.
+func (r Trace) remarks() string {
+	var b strings.Builder
 	if r.Active {
 		b.WriteString("    a probe: it has the Active flag\n")
 	}
@@ -103,10 +108,10 @@ func (r Trace) PathText(names Names) string {
 
 // PathLine is the path in one line for logs: "NODE KEY=VALUE …; NODE …;
 // end-to-end=TIME", or another stretch of [Trace.Elapsed], with times in microseconds.
-// Optional fields appear when they have a value. names may be nil.
-func (r Trace) PathLine(names Names) string {
+// Optional fields appear when they have a value.
+func (r Trace) PathLine() string {
 	var parts []string
-	for _, h := range r.hops(names) {
+	for _, h := range r.hops() {
 		parts = append(parts, strings.Join(h.pairs(), " "))
 	}
 	if r.Overflow.Value {
@@ -133,7 +138,7 @@ const (
 // two times are known. Where the trace ended, the end is when the packet was there, whether
 // or not that node could write into it.
 func (r Trace) Elapsed() (total time.Duration, over Stretch, ok bool) {
-	for _, h := range r.hops(nil) {
+	for _, h := range r.hops() {
 		total += h.since
 		ok = ok || h.timed
 	}
@@ -183,16 +188,15 @@ const timestampStep = time.Microsecond
 // hop is what one node wrote, and what follows from the nodes before it.
 type hop struct {
 	NodeData
-	names Names
 	since time.Duration // since the latest timestamp of a previous node
 	timed bool          // since is known
 }
 
-func (r Trace) hops(names Names) []hop {
+func (r Trace) hops() []hop {
 	hops := make([]hop, len(r.Nodes))
 	var last Field[time.Time]
 	for i, n := range r.Nodes {
-		hops[i] = hop{NodeData: n, names: names}
+		hops[i] = hop{NodeData: n}
 		if !n.Timestamp.Valid {
 			continue
 		}
@@ -204,59 +208,77 @@ func (r Trace) hops(names Names) []hop {
 	return hops
 }
 
+// cell is what stands in a column, and the column's rank: the greatest goes first where there is
+// no room.
+type cell struct {
+	text string
+	rank int
+}
+
 // cells are the columns of the hop's line; "-" is "not available".
 func (h hop) cells() []string {
-	cells := []string{h.node("node %s")}
+	var list []string
+	for _, c := range h.ranked(Duration, "15:04:05.000000000") {
+		list = append(list, c.text)
+	}
+	return list
+}
+
+// ranked are the columns, with times as duration and layout write them.
+func (h hop) ranked(duration func(time.Duration) string, layout string) []cell {
+	cells := []cell{{h.node("node %s"), 0}}
+	add := func(rank int, text string) { cells = append(cells, cell{text, rank}) }
 	if h.NodeID.Present && h.NodeIDWide.Present {
-		cells = append(cells, "wide "+text(h.NodeIDWide))
+		add(5, "wide "+text(h.NodeIDWide))
 	}
-	if h.IngressID.Present {
-		cells = append(cells, h.link(h.IngressID)+" > "+h.link(h.EgressID))
+	if h.IngressID.Present || h.IngressIDWide.Present {
+		in, out := h.links()
+		add(0, in+" > "+out)
 	}
-	if h.IngressIDWide.Present {
-		wide := text(h.IngressIDWide) + " > " + text(h.EgressIDWide)
-		if h.IngressID.Present {
-			wide = "wide " + wide
-		}
-		cells = append(cells, wide)
+	if h.IngressID.Present && h.IngressIDWide.Present {
+		add(5, "wide "+text(h.IngressIDWide)+" > "+text(h.EgressIDWide))
 	}
 	if h.HopLimit.Present {
-		cells = append(cells, "hop limit "+text(h.HopLimit))
+		add(3, "hop limit "+text(h.HopLimit))
 	}
 	switch {
 	case h.timed && h.since < 0: // the clocks differ
-		cells = append(cells, Duration(h.since))
+		add(0, duration(h.since))
 	case h.timed:
-		cells = append(cells, "+"+Duration(h.since))
+		add(0, "+"+duration(h.since))
 	case h.Timestamp.Valid:
-		cells = append(cells, "at "+h.Timestamp.Value.UTC().Format("15:04:05.000000000"))
+		add(0, "at "+h.Timestamp.Value.UTC().Format(layout))
 	case h.Timestamp.Present:
-		cells = append(cells, "-")
+		add(0, none)
 	}
 	switch {
 	case h.TransitDelayOverflow:
-		cells = append(cells, "held over "+Duration(1<<31))
+		add(0, "held over "+duration(1<<31))
 	case h.TransitDelay.Valid:
-		cells = append(cells, "held "+Duration(time.Duration(h.TransitDelay.Value)))
+		add(0, "held "+duration(time.Duration(h.TransitDelay.Value)))
 	case h.TransitDelay.Present:
-		cells = append(cells, "held -")
+		add(0, "held -")
 	}
 	for _, x := range h.extras() {
-		cells = append(cells, x.key+" "+x.value)
+		add(extraRanks[x.key], x.key+" "+x.value)
 	}
 	return cells
 }
 
+// extraRanks are the ranks of columns of [hop.extras].
+var extraRanks = map[string]int{"queue": 1, "buffer": 2, "fraction": 4, "data": 4, "data-wide": 4, "schema": 4, "checksum": 5}
+
 // pairs are the node and KEY=VALUE for its data.
 func (h hop) pairs() []string {
-	pairs := []string{h.node("node(%s)")}
+	pairs := []string{withID(h.NodeName, h.node("node(%s)"), h.NodeID)}
 	add := func(key, value string) { pairs = append(pairs, key+"="+value) }
 	if h.NodeID.Present && h.NodeIDWide.Valid {
 		add("node-wide", text(h.NodeIDWide))
 	}
 	if h.IngressID.Present {
-		add("in", h.link(h.IngressID))
-		add("out", h.link(h.EgressID))
+		in, out := h.links()
+		add("in", withID(h.IngressName, in, h.IngressID))
+		add("out", withID(h.EgressName, out, h.EgressID))
 	}
 	if h.IngressIDWide.Present {
 		add("in-wide", text(h.IngressIDWide))
@@ -282,33 +304,36 @@ func (h hop) pairs() []string {
 	return pairs
 }
 
-// node is the node's name with its id after it, else the id in format. The wide id is
-// used where the trace has no short one.
+// node is the node's name, else its id in format. The wide id is used where the trace has no
+// short one.
 func (h hop) node(format string) string {
 	id := none
 	switch {
+	case h.NodeName != "":
+		return nodenames.Printable(h.NodeName)
 	case h.NodeID.Valid:
 		id = text(h.NodeID)
-		if h.names != nil {
-			if name := h.names.Node(h.NodeID.Value); name != "" {
-				return name + "(" + id + ")"
-			}
-		}
 	case !h.NodeID.Present:
 		id = text(h.NodeIDWide)
 	}
 	return fmt.Sprintf(format, id)
 }
 
-// link is the name of one of the node's interfaces with its id after it, else
-// the id.
-func (h hop) link(id Field[ioam.InterfaceID]) string {
-	if id.Valid && h.NodeID.Valid && h.names != nil {
-		if name := h.names.Interface(h.NodeID.Value, id.Value); name != "" {
-			return name + "(" + text(id) + ")"
-		}
+// links are the names of the interfaces of arrival and departure, else their ids.
+func (h hop) links() (in, out string) {
+	in, out = text(h.IngressID), text(h.EgressID)
+	if !h.IngressID.Present {
+		in, out = text(h.IngressIDWide), text(h.EgressIDWide)
 	}
-	return text(id)
+	return cmp.Or(nodenames.Printable(h.IngressName), in), cmp.Or(nodenames.Printable(h.EgressName), out)
+}
+
+// withID is a name with its id after it for programs, else what is shown without a name.
+func withID[T any](name, shown string, id Field[T]) string {
+	if name == "" || !id.Valid {
+		return shown
+	}
+	return shown + "(" + text(id) + ")"
 }
 
 type keyValue struct{ key, value string }
@@ -345,8 +370,8 @@ func text[T any](f Field[T]) string {
 	return fmt.Sprint(f.Value)
 }
 
-// Duration writes a time in the largest fitting unit, in ASCII.
-func Duration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }
+// Duration writes a time in the largest fitting unit, with all its digits.
+func Duration(d time.Duration) string { return d.String() }
 
 func micros(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', -1, 64) + "us"

@@ -3,11 +3,11 @@
 package record
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -31,15 +31,9 @@ func textRecord(t *testing.T, trace string) Trace {
 	return record
 }
 
-// fewNames knows node 2 and one of its interfaces.
-type fewNames struct{}
-
-func (fewNames) Node(id ioam.NodeID) string {
-	return map[ioam.NodeID]string{2: "porthos"}[id]
-}
-
-func (fewNames) Interface(node ioam.NodeID, id ioam.InterfaceID) string {
-	return map[string]string{"2/201": "eth0"}[fmt.Sprintf("%d/%d", node, id)]
+// fewNames are of node 2 and one of its interfaces.
+func fewNames(node, link string) *nodenames.Names {
+	return nodenames.New(nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: node, Interfaces: []nodenames.Interface{{ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Name: link}}})
 }
 
 func TestText(t *testing.T) {
@@ -48,7 +42,7 @@ func TestText(t *testing.T) {
 		{
 			"two nodes, the second 1 ms later", twoNodes,
 			head + "type 0xfe0002, 8 bytes free, 1ms end to end\n" +
-				"    node 2  201 > 202  hop limit 63  at 14:17:31.124000000  held 18.25us            data 0xdeadbeef  queue 7  schema -\n" +
+				"    node 2  201 > 202  hop limit 63  at 14:17:31.124000000  held 18.25µs            data 0xdeadbeef  queue 7  schema -\n" +
 				"    node 3  - > 202    hop limit 62  +1ms                   held over 2.147483648s  data -           queue 5  schema 777:\"rack\"\n",
 			"node(2) in=201 out=202 hop-limit=63 transit-delay=18.25us data=0xdeadbeef queue=7; " +
 				"node(3) in=- out=202 hop-limit=62 hop-delay=1000us transit-delay=over-2147483.648us queue=5 schema=777:\"rack\"; end-to-end=1000us",
@@ -66,7 +60,7 @@ func TestText(t *testing.T) {
 			if got := record.Text(); got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
-			if got := record.PathLine(nil); got != tt.line {
+			if got := record.PathLine(); got != tt.line {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.line)
 			}
 			// A record read from JSON, as by an observer, has the same text.
@@ -80,12 +74,37 @@ func TestText(t *testing.T) {
 
 func TestPathNames(t *testing.T) {
 	record := textRecord(t, twoNodes)
-	if got, want := record.PathLine(fewNames{}), "porthos(2) in=eth0(201) out=202 hop-limit=63"; !strings.HasPrefix(got, want) {
+	record.Name(fewNames("porthos", "eth0"))
+	if got, want := record.PathLine(), "porthos(2) in=eth0(201) out=202 hop-limit=63"; !strings.HasPrefix(got, want) {
 		t.Errorf("got  %s\nwant %s …", got, want)
 	}
-	for _, want := range []string{"    porthos(2)  eth0(201) > 202  hop limit 63", "\n    node 3      - > 202"} {
-		if got := record.PathText(fewNames{}); !strings.Contains(got, want) {
+	for _, want := range []string{"    porthos  eth0 > 202  hop limit 63", "\n    node 3   - > 202"} {
+		if got := record.PathText(); !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if line := string(AppendJSON(nil, &record)); !strings.Contains(line, `"node_id":2,`) || !strings.Contains(line, `"node_name":"porthos","ingress_name":"eth0"}`) {
+		t.Error(line)
+	}
+}
+
+// Names in JSON that another program wrote may hold anything.
+func TestHostileNames(t *testing.T) {
+	for _, name := range []string{"\x1b[2Jr2", "r2\u202e", "r2\nfalse line", strings.Repeat("x", 10_000)} {
+		r := textRecord(t, twoNodes)
+		r.Node, r.Interface, r.Nodes[0].NodeName, r.Nodes[0].IngressName, r.Nodes[0].EgressName = name, name, name, name, name
+		card := &Postcard{Node: name, Ingress: name, Egress: name, TraceType: r.TraceType, Raw: r.Raw[0]}
+		path := &Path{Nodes: []PathNode{{Node: name, Ingress: name, Egress: name}}, LastSeen: &LastSeen{Node: name}, Unknown: []Doubtful{{Node: name, Doubt: DoubtEnded}}, Verdict: PathUnknown}
+		flow := &Flow{Node: name, Ingress: name, Egress: name}
+		edge := &EdgeFlow{Node: name}
+		lost := &Loss{Measurement: Measurement{Node: name, Flow: name, FromNode: name, ToNode: name}}
+		slow := &Delay{Measurement: Measurement{Node: name, Flow: name, FromNode: name, ToNode: name}}
+		block := &Block{Node: name, Flow: name}
+		for _, x := range []Record{&r, card, path, flow, edge, lost, slow, block, &Other{Node: name}} {
+			text := x.Text()
+			if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "\nfalse line") || len(text) > 1500 {
+				t.Errorf("%s: %q", x.Kind(), text)
+			}
 		}
 	}
 }
@@ -96,10 +115,10 @@ func TestPathOfBothForms(t *testing.T) {
 		IngressID: NewField[ioam.InterfaceID](201, true), EgressID: NewField[ioam.InterfaceID](0, false),
 		IngressIDWide: NewField[ioam.InterfaceIDWide](2001, true), EgressIDWide: NewField[ioam.InterfaceIDWide](2002, true)}
 	r := Trace{Nodes: []NodeData{n}}
-	if got, want := r.PathText(nil), "    node 2  wide 22  201 > -  wide 2001 > 2002\n"; got != want {
+	if got, want := r.PathText(), "    node 2  wide 22  201 > -  wide 2001 > 2002\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got, want := r.PathLine(nil), "node(2) node-wide=22 in=201 out=- in-wide=2001 out-wide=2002"; got != want {
+	if got, want := r.PathLine(), "node(2) node-wide=22 in=201 out=- in-wide=2001 out-wide=2002"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
@@ -112,11 +131,11 @@ func TestPathTimes(t *testing.T) {
 		times []Field[time.Time]
 		want  string // the nodes' times, then the whole path's
 	}{
-		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38us end-to-end=38us"},
-		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3us first-to-last=3us"},
-		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3us - first-to-last=3us"},
-		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3us end-to-end=3us"},
-		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2us end-to-end=-2us"},
+		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38µs end-to-end=38us"},
+		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3µs first-to-last=3us"},
+		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3µs - first-to-last=3us"},
+		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3µs end-to-end=3us"},
+		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2µs end-to-end=-2us"},
 		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s end-to-end=0us"},
 		{[]Field[time.Time]{at(5)}, "at 00:00:00.000005000"},
 		{[]Field[time.Time]{unknown, unknown}, "- -"},
@@ -126,8 +145,8 @@ func TestPathTimes(t *testing.T) {
 		for _, f := range tt.times {
 			r.Nodes = append(r.Nodes, NodeData{Timestamp: f})
 		}
-		got := strings.Join(strings.Fields(strings.ReplaceAll(r.PathText(nil), "node -", "")), " ")
-		if parts := strings.Split(r.PathLine(nil), "; "); strings.Contains(parts[len(parts)-1], "=") && len(parts) > 1 && !strings.HasPrefix(parts[len(parts)-1], "node") {
+		got := strings.Join(strings.Fields(strings.ReplaceAll(r.PathText(), "node -", "")), " ")
+		if parts := strings.Split(r.PathLine(), "; "); strings.Contains(parts[len(parts)-1], "=") && len(parts) > 1 && !strings.HasPrefix(parts[len(parts)-1], "node") {
 			got += " " + parts[len(parts)-1]
 		}
 		if got != tt.want {
@@ -173,8 +192,8 @@ func TestElapsed(t *testing.T) {
 		r := timed()
 		tt.change(&r)
 		_, over, ok := r.Elapsed()
-		if !ok || over != tt.want || !strings.HasSuffix(r.PathLine(nil), tt.line) || !strings.Contains(r.Text(), "s "+string(tt.want)+"\n") {
-			t.Errorf("%s: %q, %v; %s; %s", tt.name, over, ok, r.PathLine(nil), r.Text())
+		if !ok || over != tt.want || !strings.HasSuffix(r.PathLine(), tt.line) || !strings.Contains(r.Text(), "s "+string(tt.want)+"\n") {
+			t.Errorf("%s: %q, %v; %s; %s", tt.name, over, ok, r.PathLine(), r.Text())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -94,6 +95,13 @@ func NewKernelTrace(at time.Time, trace ioam.Trace, clock Clock) (Trace, error) 
 	r, err := NewTrace(at, trace, Packet{}, clock)
 	r.Source, r.TraceFlags, r.Remaining = SourceKernel, TraceFlags{}, Field[int]{}
 	return r, err
+}
+
+// Name adds the names of nodes and interfaces, as far as they are known. A nil names knows none.
+func (r *Trace) Name(names *nodenames.Names) {
+	for i := range r.Nodes {
+		r.Nodes[i].name(names)
+	}
 }
 
 // Kind is "trace".

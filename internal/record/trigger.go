@@ -65,7 +65,7 @@ func (t *Trigger) Text() string {
 		b.WriteString(t.Time.String() + "  ")
 	}
 	if t.Interface != "" {
-		b.WriteString(t.Interface + "  ")
+		b.WriteString(Printable(t.Interface) + "  ")
 	}
 	fmt.Fprintf(&b, "%s, namespace %d, type %v, direct export%s", t.Packet, t.Namespace, t.TraceType, ids(t.FlowID))
 	if t.Sequence.Present {

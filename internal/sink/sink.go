@@ -114,6 +114,8 @@ type Peers interface {
 // Facts are what options records report about the node.
 type Facts struct {
 	Node       string // name of the observation domain
+	NodeID     ioam.NodeID
+	NodeIDWide ioam.NodeIDWide
 	Interfaces []Interface
 	Suppressed uint64 // records that a rate limit suppressed
 	Lost       uint64 // records that found no room on their way to the sinks
@@ -125,8 +127,11 @@ type Facts struct {
 
 // Interface is a network interface.
 type Interface struct {
-	Index model.IfIndex
-	Name  string
+	Index       model.IfIndex
+	Name        string
+	Description string
+	ID          ioam.InterfaceID
+	IDWide      ioam.InterfaceIDWide
 }
 
 // Changes notifies sinks of changed facts. The zero value is ready.

@@ -89,7 +89,7 @@ var layers = map[string]string{
 	// Traces by probes: messages, who answers, who asks, and what the answers mean.
 	"internal/pathtrace/message":  "ioam",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
-	"internal/pathtrace/paths":    "ioam internal/delay",
+	"internal/pathtrace/paths":    "ioam internal/columns internal/delay internal/nodenames",
 	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
@@ -98,12 +98,14 @@ var layers = map[string]string{
 	"internal/responder": "stamp internal/lossquery internal/rfc6374 internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 
 	// Records and their sinks know nothing of the data plane.
-	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
+	"internal/nodenames":      "ioam",
+	"internal/columns":        "",
+	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/model internal/record",
-	"internal/sink/jsonl":     "ioam internal/record internal/sink",
+	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/nodenames internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
@@ -113,13 +115,13 @@ var layers = map[string]string{
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
 	"internal/address":  "internal/problem",
-	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
+	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
-	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/pathmtu",
+	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu",
 	"internal/health":   "ioam internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
-	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/pathmtu internal/pot internal/routing " +
+	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/nodenames internal/pathmtu internal/pot internal/routing " +
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
@@ -128,7 +130,7 @@ var layers = map[string]string{
 	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/instant internal/metrics internal/model",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
 	"internal/agent": "ioam internal/agent/measure internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
-		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
+		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/supervisor",
 	"internal/instant":    "",
 	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
@@ -136,17 +138,17 @@ var layers = map[string]string{
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
 	"internal/lab/linkloss":  "internal/kernelclock",
 	"internal/lab/linkrelay": "internal/lab/linkloss",
-	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
+	"internal/lab/demo":      "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
 	"internal/patience":      "",
 
 	// Programs parse arguments and call packages. The router's imports no lab, no collector
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
-	"internal/commandline": "internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant internal/iproute2 internal/loss internal/model internal/problem " +
+	"internal/commandline": "internal/columns internal/docgen",
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
+	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
 	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/loss"
@@ -84,7 +85,7 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 			if err != nil {
 				return err
 			}
-			return f.run(cmd, config, opts.JSON)
+			return f.run(cmd, config, opts)
 		},
 	}
 	flags := cmd.Flags()
@@ -103,6 +104,7 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
 	flags.Uint32Var(&f.enterprise, "enterprise", f.enterprise, "private enterprise `NUMBER` under which exporters have Waymark's own elements")
+	opts.AddWide(cmd)
 	return cmd
 }
 
@@ -169,12 +171,12 @@ func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 }
 
 // run collects until it is interrupted or has enough.
-func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON bool) error {
+func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *commandline.Options) error {
 	stderr := cmd.ErrOrStderr()
 	config.Note = func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) }
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	records, notes, err := f.sinks(cmd, asJSON, func() { cancel(errEnough) })
+	records, notes, err := f.sinks(cmd, opts, func() { cancel(errEnough) })
 	if err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
@@ -197,7 +199,7 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 		err = errors.Join(err, cmd.Context().Err())
 	}
 	stats := c.Stats()
-	_, fault := stderr.Write(noteEncoding(asJSON)(nil, stats.Record()))
+	_, fault := stderr.Write(noteEncoding(cmd, opts)(nil, stats.Record()))
 	return errors.Join(err, fault)
 }
 
@@ -209,14 +211,17 @@ const writeAt = 1 << 16
 var noted = []string{record.KindStatistics, record.KindWarning}
 
 // sinks are those of records, which are at most f.count before enough is called, and of notes.
-func (f *collectFlags) sinks(cmd *cobra.Command, asJSON bool, enough func()) (records, notes sink.Sink, err error) {
-	encode := jsonl.Encoding(jsonl.Text)
-	if asJSON {
+func (f *collectFlags) sinks(cmd *cobra.Command, opts *commandline.Options, enough func()) (records, notes sink.Sink, err error) {
+	encode := jsonl.Brief(opts.View(cmd.OutOrStdout()))
+	if opts.JSON {
 		encode = record.AppendLine
 	}
 	settings := sink.Settings{Name: "standard output", Room: collect.NewRoom(), Retry: true}
 	writer := jsonl.NewWriter(cmd.OutOrStdout(), encode, writeAt)
 	if f.output != "" {
+		if !opts.JSON {
+			encode = jsonl.Brief(columns.Screen{ASCII: opts.View(cmd.OutOrStdout()).ASCII}) // a file has everything
+		}
 		if writer, err = jsonl.OpenWriter(f.output, encode, writeAt); err != nil {
 			return nil, nil, err
 		}
@@ -226,17 +231,18 @@ func (f *collectFlags) sinks(cmd *cobra.Command, asJSON bool, enough func()) (re
 	if f.count > 0 {
 		records = &counted{Sink: records, left: f.count, enough: enough}
 	}
-	stderr := jsonl.NewWriter(cmd.ErrOrStderr(), noteEncoding(asJSON), writeAt)
+	stderr := jsonl.NewWriter(cmd.ErrOrStderr(), noteEncoding(cmd, opts), writeAt)
 	return records, sink.Only(sink.NewQueued(stderr, sink.Settings{Name: "standard error"}), noted...), nil
 }
 
 // noteEncoding is how counters and warnings look on standard error.
-func noteEncoding(asJSON bool) jsonl.Encoding {
-	if asJSON {
+func noteEncoding(cmd *cobra.Command, opts *commandline.Options) jsonl.Encoding {
+	if opts.JSON {
 		return record.AppendLine
 	}
+	screen := opts.NoteView(cmd.ErrOrStderr())
 	return func(b []byte, r record.Record) []byte {
-		return append(append(b, "waymark-collector: "...), r.Text()...)
+		return append(b, screen.Text(columns.Fold("waymark-collector: "+r.Text(), screen.Width, "  "))...)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestCollectRuns(t *testing.T) {
 		{"--count 2", commandline.ExitInterrupted, `packetDeltaCount=12\n$`, `waymark-collector: interrupted\n$`},
 		{"--json --output " + file, commandline.ExitOK, `^$`, `receives at`},
 		{"--metrics 127.0.0.1:0", commandline.ExitOK, `packetDeltaCount=12`, `receives at`},
-		{"--stats 20ms", commandline.ExitOK, `^.*packetDeltaCount=12\n$`, `(?s)receives at.*statistics\n.* other: .*statistics\n.* other: `},
+		{"--stats 20ms", commandline.ExitOK, `(?s)^.*packetDeltaCount=12\n$`, `(?s)receives at.*statistics\n.* other: .*statistics\n.* other: `},
 	} {
 		s := program.Start(t, append([]string{"collect", "--listen", "udp://127.0.0.1:0"}, strings.Fields(tt.args)...)...)
 		at := s.Errs.Await(t, `udp://(\S+)\n`)
@@ -216,7 +216,7 @@ func TestCollectWarnings(t *testing.T) {
 		cmd.SetOut(&out)
 		cmd.SetErr(&errs)
 		enough := 0
-		records, notes, err := (&collectFlags{count: 1}).sinks(cmd, asJSON, func() { enough++ })
+		records, notes, err := (&collectFlags{count: 1}).sinks(cmd, &commandline.Options{JSON: asJSON}, func() { enough++ })
 		if err != nil {
 			t.Fatal(err)
 		}

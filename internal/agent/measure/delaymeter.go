@@ -338,7 +338,7 @@ func (m *DelayMeter) conclude(how model.Measurement) {
 	for i := range m.flows {
 		f := &m.flows[i]
 		about := record.Measurement{
-			Time: instant.Of(time.Now()), Node: m.d.NodeName, Flow: f.Name, FlowID: m.ids[f.Name], Source: f.Source, SIDs: f.Path.Segments,
+			Time: instant.Of(time.Now()), Node: m.d.NodeName(), Flow: f.Name, FlowID: m.ids[f.Name], Source: f.Source, SIDs: f.Path.Segments,
 			Scope: record.WholeWay, To: loss.PointID(len(f.Points)), Start: instant.Of(time.Unix(0, int64(m.block)*int64(how.Block))), Length: uint64(how.Block),
 		}
 		var list []record.Record
@@ -347,7 +347,7 @@ func (m *DelayMeter) conclude(how model.Measurement) {
 				list = append(list, d)
 			}
 		}
-		record.NamePoints(list, nodesOf(m.d.NodeName, f))
+		record.NamePoints(list, nodesOf(m.d.NodeName(), f))
 		m.noteMean(f, &m.periods[i], timingOf(how))
 		m.last[f.Name], m.periods[i] = list, loss.Period{}
 		all = append(all, list...)

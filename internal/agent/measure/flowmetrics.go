@@ -99,7 +99,7 @@ func (m *LossMeter) collectNamed(g *metrics.Gatherer) {
 		}
 		r := m.named[f.Name]
 		m.collectSegment(g, f.Name, wholeWay, &r.resultCounts)
-		name := nodesOf(m.d.NodeName, f)
+		name := nodesOf(m.d.NodeName(), f)
 		for i := range r.segments {
 			m.collectSegment(g, f.Name, segmentLabel(name(loss.PointID(i)), name(loss.PointID(i+1))), &r.segments[i])
 		}

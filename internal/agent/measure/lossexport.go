@@ -26,7 +26,7 @@ func (m *LossMeter) export(b *closedBlock) {
 		}
 		r := reading(ids[f.Name], f.Point, int64(b.number), answered{Counters: countersOf(c, b.how.MeanDelay), known: known, clock: clock})
 		list = append(list, record.NewBlock(record.Measurement{
-			Time: now, Node: m.d.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments,
+			Time: now, Node: m.d.NodeName(), Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments,
 			To: loss.PointID(f.LastPoint), Length: uint64(b.how.Block),
 		}, b.how.Guard, &r, c.Selection))
 		m.d.Datapath.BlockReported(f.Name, b.number)

@@ -41,7 +41,7 @@ func (m *LossMeter) fillGap(f *model.MeasuredFlow, r *loss.Result) {
 		return
 	}
 	gap := noData(r, last+1, blocks)
-	list := recordsOfResult(m.d.NodeName, f, &gap, instant.Of(time.Now()))
+	list := recordsOfResult(m.d.NodeName(), f, &gap, instant.Of(time.Now()))
 	m.past.add(&gap, f.Name, "", "")
 	m.results = append(m.results, flowResult{flow: f.Name, list: list})
 	m.mu.Lock()

@@ -186,7 +186,7 @@ func (m *LossMeter) findFlow(name string, past map[uint32]*keptFlow) error {
 // recordsOf makes the records of a kept result anew.
 func (m *LossMeter) recordsOf(f *keptFlow, k *loss.Kept, now instant.Time) []record.Record {
 	k.Result.Flow = f.id
-	list := recordsOfResult(m.d.NodeName, &f.flow, &k.Result, now)
+	list := recordsOfResult(m.d.NodeName(), &f.flow, &k.Result, now)
 	var ofLoss, ofDelay string
 	for i, code := range warningMarks {
 		switch {

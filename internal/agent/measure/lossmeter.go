@@ -273,7 +273,7 @@ func (m *LossMeter) result(r *loss.Result) {
 	}
 	m.fillGap(f, r)
 	r.Tested = m.delays.through(f.Name, r.Block)
-	list := recordsOfResult(m.d.NodeName, f, r, instant.Of(time.Now()))
+	list := recordsOfResult(m.d.NodeName(), f, r, instant.Of(time.Now()))
 	ofLoss, ofDelay := m.watches.result(f.Name, r, m.unasked[f.Name])
 	record.SetWarnings(list, string(ofLoss), string(ofDelay))
 	m.past.add(r, f.Name, ofLoss, ofDelay)

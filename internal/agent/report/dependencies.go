@@ -22,7 +22,7 @@ import (
 // Dependencies are what the services of this package need of the agent.
 type Dependencies struct {
 	Log      *slog.Logger
-	NodeName string // of this node in records
+	NodeName func() string // of this node in records
 	State    service.Current
 	Tasks    *service.Tasks
 	System   System

@@ -62,7 +62,7 @@ func (e *Edges) end() {
 		lost := e.losses.Settle(f.Key, f.Totals)
 		e.add(f.Totals, lost, unseen)
 		if f.Packets > 0 {
-			r := newEdgeFlow(f, lost, now, e.d.NodeName)
+			r := newEdgeFlow(f, lost, now, e.d.NodeName())
 			if r.Lost.Present && lost > 0 && unseen {
 				r.Lost = record.NewField(uint64(0), false)
 			}

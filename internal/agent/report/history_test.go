@@ -32,7 +32,7 @@ func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
 	h.Serve(func(a *agenttest.Agent) []service.Service {
 		h.agent = a
 		d := Dependencies{
-			Log: a.Logger, NodeName: agenttest.NodeName, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
+			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
 			HistoryFile: h.Place.HistoryFile(),
 		}
 		clock, sinks := NewClock(d), NewSinks(d, os.Stdout, nil)

@@ -58,7 +58,8 @@ func (k *KernelEvents) recordTrace(trace ioam.Trace) {
 	if err != nil {
 		k.records.malformed.Add(1) // the readable nodes are kept
 	}
-	out.Node = k.d.NodeName
+	out.Node = k.d.NodeName()
+	out.Name(k.d.State.Load().Names)
 	k.records.Offer(&out)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Losses counts the records and kernel events that found no room, and the postcards and
@@ -81,14 +82,15 @@ func (l *Losses) sampleLosses() {
 
 // facts are what exporters send to collectors about the node.
 func (l *Losses) facts() sink.Facts {
-	f := sink.Facts{Node: l.d.NodeName}
+	f := sink.Facts{Node: l.d.NodeName(), NodeID: ioam.NodeIDUnavailable, NodeIDWide: ioam.NodeIDWideUnavailable}
 	if lost, suppressed, err := l.total(); err == nil {
 		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+l.flows.more.Load()
 		f.FirstLoss, f.LastLoss = l.times.noteTotal(time.Now(), lost+suppressed)
 	}
 	if s := l.d.State.Load(); s != nil {
+		f.NodeID, f.NodeIDWide = s.Resolved.Node.ID, s.Resolved.Node.IDWide
 		for _, i := range s.Resolved.Node.Interfaces {
-			f.Interfaces = append(f.Interfaces, sink.Interface{Index: i.Index, Name: i.Name})
+			f.Interfaces = append(f.Interfaces, sink.Interface{Index: i.Index, Name: i.Name, Description: s.Resolved.Descriptions[i.Index], ID: i.ID, IDWide: i.IDWide})
 		}
 	}
 	return f

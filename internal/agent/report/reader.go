@@ -85,7 +85,8 @@ func (r *Reader) traces(raw datapath.Record) {
 		if err != nil {
 			x.malformed.Add(1) // the readable nodes are kept
 		}
-		out.Node, out.Interface, out.IfIndex = r.d.NodeName, interfaceName(s, raw.Interface), raw.Interface
+		out.Node, out.Interface, out.IfIndex = r.d.NodeName(), interfaceName(s, raw.Interface), raw.Interface
+		out.Name(s.Names)
 		if out.Copy = raw.Outcome == model.OutcomeLoopbackReceived; !out.Copy {
 			out.MeasurePathDelay(raw.Time)
 			r.shared.checkTrace(&out)
@@ -122,9 +123,9 @@ func (r *Reader) recorder() *Recorder {
 	if v := r.view.Load(); v != nil && v.state == s && v.offset == offset {
 		return v.recorder
 	}
-	x, err := NewRecorder(r.d.NodeName, s.Resolved.Node, offset)
+	x, err := NewRecorder(r.d.NodeName(), s.Resolved.Node, offset)
 	if err != nil { // it runs, so it is valid
-		x, _ = NewRecorder(r.d.NodeName, model.NodeConfig{}, offset)
+		x, _ = NewRecorder(r.d.NodeName(), model.NodeConfig{}, offset)
 	}
 	r.view.Store(&recorderView{state: s, offset: offset, recorder: x})
 	return x

@@ -4,10 +4,13 @@ package report
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
@@ -31,7 +34,8 @@ type nodeName struct {
 
 type sharedID struct {
 	total     uint64
-	hopLimits [2]uint8 // of the last trace, in path order; 0 if the trace has none
+	hopLimits [2]uint8  // of the last trace, in path order; 0 if the trace has none
+	after     [2]string // the nodes before it there, by name; "" if none wrote
 	recent    service.Samples
 }
 
@@ -62,16 +66,24 @@ func (x *SharedIDs) checkTrace(t *record.Trace) {
 		if !ok {
 			continue
 		}
-		for _, other := range t.Raw[:i] {
+		for j, other := range t.Raw[:i] {
 			if before, ok := nameOf(other); ok && before == name {
-				x.add(name, other, one)
+				x.add(name, other, one, [2]string{nodeBefore(t, j), nodeBefore(t, i)})
 				return // one warning for a trace
 			}
 		}
 	}
 }
 
-func (x *SharedIDs) add(name nodeName, first, second ioam.NodeData) {
+// nodeBefore is the node before the one at an index of a trace, as people call it.
+func nodeBefore(t *record.Trace, index int) string {
+	if index == 0 || index > len(t.Nodes) {
+		return ""
+	}
+	return t.Nodes[index-1].Label()
+}
+
+func (x *SharedIDs) add(name nodeName, first, second ioam.NodeData, after [2]string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.seen[name]
@@ -84,6 +96,7 @@ func (x *SharedIDs) add(name nodeName, first, second ioam.NodeData) {
 		x.seen[name] = s
 	}
 	s.total++
+	s.after = after
 	s.hopLimits[0], _ = first.HopLimit()
 	s.hopLimits[1], _ = second.HopLimit()
 }
@@ -113,18 +126,64 @@ func (x *SharedIDs) list() map[nodeName][]health.Warning {
 	defer x.mu.Unlock()
 	out := make(map[nodeName][]health.Warning)
 	for name, s := range x.seen {
-		if ws := health.SharedNodeID(name.id, s.recent.Growth(s.total), s.hopLimits); len(ws) > 0 {
+		if ws := health.SharedNodeID(x.label(name), s.recent.Growth(s.total), s.hopLimits, s.after); len(ws) > 0 {
 			out[name] = ws
 		}
 	}
 	return out
 }
 
-func (x *SharedIDs) Warnings(*service.State) (ws []health.Warning) {
+// label is an id, with the name that it has here.
+func (x *SharedIDs) label(of nodeName) string {
+	names := x.d.State.Load().Names
+	name := names.Node(ioam.NodeID(of.id))
+	if of.wide {
+		name = names.NodeWide(ioam.NodeIDWide(of.id))
+	}
+	if name == "" {
+		return fmt.Sprint(of.id)
+	}
+	return fmt.Sprintf("%d (%s)", of.id, name)
+}
+
+func (x *SharedIDs) Warnings(s *service.State) (ws []health.Warning) {
+	if s != nil {
+		ws = append(ws, ownNameElsewhere(s, x.d.NodeName())...)
+	}
 	for _, of := range x.list() {
 		ws = append(ws, of...)
 	}
 	return ws
+}
+
+// ownNameElsewhere warns of a list of names that calls this node something else.
+func ownNameElsewhere(s *service.State, own string) (ws []health.Warning) {
+	node := s.Resolved.Node
+	for i := range s.Config.Names {
+		n := s.Config.Names[i].Node()
+		same := n.ID != ioam.NodeIDUnavailable && n.ID == node.ID || n.IDWide != ioam.NodeIDWideUnavailable && n.IDWide == node.IDWide
+		if same && n.Name != own {
+			id := uint64(node.ID)
+			if n.ID != node.ID || n.ID == ioam.NodeIDUnavailable {
+				id = uint64(node.IDWide)
+			}
+			ws = append(ws, health.OwnIDOfAnother(id, own, n.Name))
+		}
+	}
+	return ws
+}
+
+// Routes are about names.
+func (x *SharedIDs) Routes() service.Routes {
+	return service.Routes{
+		// The names of nodes and interfaces that this node knows, by the ids that they write into packets: its
+		// own, and those of `names` in its file. A list of nodes, one for each id: `node_id` or `node_id_wide`,
+		// `name`, and `interfaces`, each with `id` or `id_wide`, `name` and `description` (absent if it has none).
+		"GET /v1/names": func(w http.ResponseWriter, _ *http.Request) error {
+			service.Answer(w, http.StatusOK, api.NodeNames(x.d.State.Load().Names))
+			return nil
+		},
+	}
 }
 
 // logBegin logs when an id begins to come twice, because no reload does.

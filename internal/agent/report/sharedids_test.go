@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
@@ -62,6 +63,42 @@ func TestSharedNodeIDs(t *testing.T) {
 	}
 	if ws := x.Warnings(nil); len(ws) != 0 || len(x.seen) != 0 {
 		t.Errorf("%+v, %d ids", ws, len(x.seen))
+	}
+}
+
+// The warning has the names that are known, and a list that calls this node something else is one.
+func TestSharedNamedIDs(t *testing.T) {
+	h := newHarness(t, agenttest.BaseConfig+`
+names:
+  - {id: 3, name: r3, interfaces: [{id: 301, name: east0, description: to r4}]}
+  - {id: 1, name: r1}
+  - {id: 2, name: r9}
+`)
+	h.Start()
+	x := h.shared
+	names, err := api.NewClient(h.Place.Socket()).Names(t.Context())
+	if err != nil || names.Node(3) != "r3" || names.Interface(3, 301) != "east0" || names.Description(3, 301) != "to r4" || names.Node(2) != agenttest.NodeName || names.Interface(2, 201) != "eth0" {
+		t.Errorf("%v: %+v", err, names.List())
+	}
+	nodes := func(ids ...byte) *record.Trace {
+		r := &record.Trace{TraceType: 0x800000}
+		for i, id := range ids {
+			d := ioam.NodeData{Type: 0x800000, Bytes: []byte{byte(64 - i), 0, 0, id}}
+			r.Raw, r.Nodes = append(r.Raw, d), append(r.Nodes, record.ReadNodeData(d, record.Clock{}))
+		}
+		r.Name(h.shared.d.State.Load().Names)
+		return r
+	}
+	for range 10 {
+		x.checkTrace(nodes(3, 1, 3))
+	}
+	ws := x.Warnings(h.shared.d.State.Load())
+	if len(ws) != 2 || !strings.Contains(ws[0].Text, "node id 2 is that of this node, gamma, and of r9 under names") ||
+		!strings.Contains(ws[1].Text, "node id 3 (r3) came twice in 10 traces of the last minute, last with the hop limits 64 and 62 (first, and after r1)") {
+		t.Errorf("%+v", ws)
+	}
+	if err := h.End(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -22,7 +23,8 @@ type State struct {
 	Config   *config.Config
 	Schemas  map[ioam.SchemaID]string // that the API added, bound or not
 	Resolved config.Resolved
-	fileSum  string // of the file when it was loaded
+	Names    *nodenames.Names // of all nodes that are known here
+	fileSum  string           // of the file when it was loaded
 	fileSize int
 	KeySum   string // of the files with keys of messages, then
 	Loaded   time.Time
@@ -61,6 +63,17 @@ func LoadFile(path string, h config.Host) (*State, error) {
 
 // largeFile is the size of a file, in octets, of which the memory is worth returning.
 const largeFile = 1 << 20
+
+// Name makes the names that the state knows: those of its configuration, and those of the node
+// itself, which has that name.
+func (s *State) Name(own string) {
+	s.Names = s.Config.KnownNames()
+	node := nodenames.Node{ID: s.Resolved.Node.ID, IDWide: s.Resolved.Node.IDWide, Name: own}
+	for _, i := range s.Resolved.Node.Interfaces {
+		node.Interfaces = append(node.Interfaces, nodenames.Interface{ID: i.ID, IDWide: i.IDWide, Name: i.Name, Description: s.Resolved.Descriptions[i.Index]})
+	}
+	s.Names.Add(node)
+}
 
 // ReturnMemory gives the kernel back what reading a large file took: its tree is a hundred
 // times as large, and the runtime would keep the memory for minutes.

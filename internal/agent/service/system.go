@@ -88,7 +88,7 @@ func (Kernel) Link(name string) (config.Link, bool, error) {
 		return config.Link{}, false, err
 	}
 	a := l.Attrs()
-	return config.Link{Index: model.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}, true, nil
+	return config.Link{Index: model.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0, Alias: a.Alias}, true, nil
 }
 
 // listTries is how often a list is read again when it changes meanwhile.

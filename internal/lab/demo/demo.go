@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
@@ -30,6 +31,8 @@ type Options struct {
 	Terminal bool // print blocks instead of lines
 	Colour   bool
 	JSON     bool // print only records and the result
+	Every    bool // print the path of every packet
+	Screen   columns.Screen
 	Log      *slog.Logger
 }
 
@@ -65,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, json: o.JSON, names: newNames(t)}
+	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, json: o.JSON, every: o.Every, screen: o.Screen, names: namesOf(t)}
 	s := &session{show: show, arrived: newArrivals(t), inside: newArrivals(t), joined: joined{show: show}}
 	err = s.raise(ctx, t, o)
 	if err == nil {
@@ -133,7 +136,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.show.line("Each trace shows for each node: name(id), interfaces in and out with their ids, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.")
+	s.show.line("A trace shows for each node: its interfaces in and out, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.%s", map[bool]string{true: "", false: " Here is the first of each kind; all are in the table at the end."}[s.show.every])
 	for _, t := range s.lab.Topology().Traffic {
 		if err := s.send(ctx, t); err != nil {
 			_ = stopCaptures()

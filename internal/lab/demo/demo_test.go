@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -27,13 +29,16 @@ const udpRecord = `{"kind":"trace","time":"2026-11-21T05:20:59.000048001Z","node
   {"hop_limit":62,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.000028250Z","transit_delay_ns":6125},
   {"hop_limit":61,"node_id":3,"ingress_id":301,"egress_id":null,"timestamp":"2026-11-21T05:20:59.000048000Z","transit_delay_ns":null}]}`
 
-func lineNames(t *testing.T) *names {
+// pingRecord is the same of an echo request.
+var pingRecord = strings.NewReplacer(`"next_header":17,"source_port":4242,"destination_port":9000`, `"next_header":58`).Replace(udpRecord)
+
+func lineNames(t *testing.T) *nodenames.Names {
 	t.Helper()
 	top, err := lab.Builtin("line")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newNames(top)
+	return namesOf(top)
 }
 
 func recordOf(t *testing.T, text string) *record.Trace {
@@ -46,7 +51,6 @@ func recordOf(t *testing.T, text string) *record.Trace {
 }
 
 func TestPrint(t *testing.T) {
-	pingRecord := strings.NewReplacer(`"next_header":17,"source_port":4242,"destination_port":9000`, `"next_header":58`).Replace(udpRecord)
 	for _, tt := range []struct {
 		name, record string
 		terminal     bool
@@ -57,10 +61,10 @@ func TestPrint(t *testing.T) {
 			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.25us transit-delay=6.125us;" +
 			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.75us; end-to-end=38us\n"},
 		{"terminal", pingRecord, true, "" +
-			"  1 ping, 148 bytes  38us end to end\n" +
-			"    athos(1)    eth0(101) > eth1(102)  hop limit 63  at 05:20:59.000010000  held -\n" +
-			"    porthos(2)  eth0(201) > eth1(202)  hop limit 62  +18.25us               held 6.125us\n" +
-			"    aramis(3)   eth0(301) > -          hop limit 61  +19.75us               held -\n"},
+			"  1 ping, 148 bytes  38µs end to end\n" +
+			"    athos    eth0 > eth1  hop limit 63  at 05:20:59.000010000  held -\n" +
+			"    porthos  eth0 > eth1  hop limit 62  +18.25µs               held 6.125µs\n" +
+			"    aramis   eth0 > -     hop limit 61  +19.75µs               held -\n"},
 		{"unknown node, overflow", strings.NewReplacer(`"node_id":2`, `"node_id":99`, `"overflow":false`, `"overflow":true`, `"timestamp":"2026-11-21T05:20:59.000028250Z"`, `"timestamp":null`).Replace(udpRecord), false,
 			"trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
 				" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
@@ -77,6 +81,29 @@ func TestPrint(t *testing.T) {
 				t.Errorf("printed\n%s\nwant\n%s", out.String(), tt.want)
 			}
 		})
+	}
+}
+
+// The first packet of each kind is printed, and all are in the table.
+func TestHops(t *testing.T) {
+	var out bytes.Buffer
+	p := &printer{out: &out, names: lineNames(t), screen: columns.Screen{Width: 80, ASCII: true}}
+	for range 3 {
+		p.way("trace", nil, recordOf(t, udpRecord))
+		p.way("trace", nil, recordOf(t, pingRecord))
+		p.way("path", nil, recordOf(t, pingRecord))
+	}
+	for _, want := range []string{"trace 1: udp ", "trace 2: ping ", "path 1: ping "} {
+		if strings.Count(out.String(), "\n") != 3 || !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	const want = "NODE     PACKETS  HELD MEDIAN  HELD P95  TO NEXT MEDIAN  TO NEXT P95\n" +
+		"athos          9            -         -          18.3µs       18.3µs\n" +
+		"porthos        9       6.13µs    6.13µs          19.8µs       19.8µs\n" +
+		"aramis         9            -         -               -            -\n"
+	if got := p.hops.table(columns.Screen{Width: 80}); got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -188,7 +215,7 @@ func replay(lines ...string) observe {
 
 func TestObserver(t *testing.T) {
 	var out bytes.Buffer
-	show := &printer{out: &out, names: lineNames(t)}
+	show := &printer{out: &out, every: true, names: lineNames(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	o, err := newObserver(ctx, show, replay(udpRecord, `{"kind":"other"}`, udpRecord))
@@ -258,10 +285,10 @@ func TestJudgeLosses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	const want = "FLOW   LINK              SENT  LOST BY THE LAB  MEASURED BY THE AGENTS  VERDICT\n" +
-		"north  ingress - north1  1000  20               20                      equal\n" +
-		"north  north1 - north2   980   3                2                       DIFFERENT\n"
-	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2}}); got != want {
+	const want = "FLOW   LINK              SENT  LOST  MEASURED  VERDICT\n" +
+		"north  ingress - north1  1000    20        20  equal\n" +
+		"north  north1 - north2    980     3         2  DIFFERENT\n"
+	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2}}, columns.Screen{Width: 80}); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
 	"github.com/waymark-net/waymark/internal/loss"
@@ -211,7 +210,7 @@ func (p *losses) exchange(ctx context.Context) error {
 	return nil
 }
 
-// compare prints the links with both numbers.
+// compare notes the links with both numbers.
 func (p *losses) compare() error {
 	injected, err := p.lab.Losses()
 	if err != nil {
@@ -234,24 +233,20 @@ func (p *losses) compare() error {
 		}
 		p.links[i] = l
 	}
-	p.show.line("%s", strings.TrimRight(table(p.links), "\n"))
 	return nil
 }
 
 // table is a line for each link.
-func table(links []link) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FLOW\tLINK\tSENT\tLOST BY THE LAB\tMEASURED BY THE AGENTS\tVERDICT")
+func table(links []link, screen columns.Screen) string {
+	t := columns.Table{Columns: []columns.Column{{Name: "FLOW"}, {Name: "LINK"}, {Name: "SENT", Right: true}, {Name: "LOST", Right: true}, {Name: "MEASURED", Right: true}, {Name: "VERDICT"}}}
 	for _, l := range links {
 		verdict := "equal"
 		if l.Injected != l.Measured {
 			verdict = "DIFFERENT"
 		}
-		fmt.Fprintf(w, "%s\t%s - %s\t%d\t%d\t%d\t%s\n", l.Flow, l.From, l.To, l.Sent, l.Injected, l.Measured, verdict)
+		t.Add(l.Flow, l.From+" - "+l.To, fmt.Sprint(l.Sent), fmt.Sprint(l.Injected), fmt.Sprint(l.Measured), verdict)
 	}
-	w.Flush()
-	return b.String()
+	return t.String(screen)
 }
 
 // sum is the number of packets that were lost, by both counts.

@@ -6,44 +6,27 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// names turns the numbers of a trace into the topology's names.
-type names struct {
-	topology *lab.Topology
-	nodes    map[ioam.NodeID]*lab.NodeSpec
-}
-
-func newNames(t *lab.Topology) *names {
-	n := &names{topology: t, nodes: map[ioam.NodeID]*lab.NodeSpec{}}
+// namesOf are the names of a topology's nodes and of their interfaces.
+func namesOf(t *lab.Topology) *nodenames.Names {
+	names := nodenames.New()
 	for i := range t.Nodes {
 		spec := &t.Nodes[i]
-		if spec.Agent != nil && spec.Agent.Settings != nil && spec.Agent.Settings.Node.ID != nil {
-			n.nodes[*spec.Agent.Settings.Node.ID] = spec
+		if spec.Agent == nil || spec.Agent.Settings == nil || spec.Agent.Settings.Node.ID == nil {
+			continue
 		}
-	}
-	return n
-}
-
-// Node is the name of a node; empty when nothing has that id.
-func (n *names) Node(id ioam.NodeID) string {
-	if spec := n.nodes[id]; spec != nil {
-		return spec.Name
-	}
-	return ""
-}
-
-// Interface is the name of an interface; empty when nothing has that id.
-func (n *names) Interface(node ioam.NodeID, id ioam.InterfaceID) string {
-	if spec := n.nodes[node]; spec != nil {
-		for _, i := range spec.Agent.Settings.Interfaces {
-			if i.ID != nil && *i.ID == id {
-				return i.Name
+		node := nodenames.Node{ID: *spec.Agent.Settings.Node.ID, IDWide: ioam.NodeIDWideUnavailable, Name: spec.Name}
+		for _, link := range spec.Agent.Settings.Interfaces {
+			if link.ID != nil {
+				node.Interfaces = append(node.Interfaces, nodenames.Interface{ID: *link.ID, IDWide: ioam.InterfaceIDWideUnavailable, Name: link.Name})
 			}
 		}
+		names.Add(node)
 	}
-	return ""
+	return names
 }
 
 // protocol names the upper layer of a traced packet.

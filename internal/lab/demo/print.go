@@ -7,18 +7,24 @@ import (
 	"io"
 	"sync"
 
+	"github.com/waymark-net/waymark/internal/columns"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// printer writes the output: coloured blocks on a terminal, else one plain ASCII line
-// for each event; or only the records, as JSON.
+// printer writes the output: coloured blocks on a terminal, else one plain line for each
+// event; or only the records, as JSON.
 type printer struct {
 	lock     sync.Mutex
 	out      io.Writer
 	terminal bool
 	colour   bool
 	json     bool
-	names    *names
+	every    bool // print the path of every packet, not only the first of a kind
+	screen   columns.Screen
+	hops     hops            // of all paths
+	shown    map[string]bool // kinds of which a path was printed
+	names    *nodenames.Names
 	number   map[string]int // number of paths, by source
 }
 
@@ -44,7 +50,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	fmt.Fprintf(p.out, format+"\n", args...)
+	fmt.Fprintln(p.out, p.screen.Text(fmt.Sprintf(format, args...)))
 }
 
 // heading begins a part.
@@ -58,7 +64,7 @@ func (p *printer) heading(format string, args ...any) {
 	if p.terminal {
 		text = "\n" + p.paint(bold, text)
 	}
-	fmt.Fprintln(p.out, text)
+	fmt.Fprintln(p.out, p.screen.Text(text))
 }
 
 // way writes the path of one packet; of is the trace, or the path joined from
@@ -74,11 +80,22 @@ func (p *printer) way(source string, of record.Record, r *record.Trace) {
 		p.number = map[string]int{}
 	}
 	p.number[source]++
+	r.Name(p.names)
+	p.hops.add(r)
+	if kind := source + " " + protocol(r.Packet.NextHeader); !p.every {
+		if p.shown[kind] {
+			return
+		}
+		if p.shown == nil {
+			p.shown = map[string]bool{}
+		}
+		p.shown[kind] = true
+	}
 	if p.terminal {
-		io.WriteString(p.out, p.block(p.number[source], r))
+		io.WriteString(p.out, p.screen.Text(p.block(p.number[source], r)))
 		return
 	}
-	io.WriteString(p.out, p.plain(source, p.number[source], r))
+	io.WriteString(p.out, p.screen.Text(p.plain(source, p.number[source], r)))
 }
 
 // write writes one line of JSON.
@@ -91,7 +108,7 @@ func (p *printer) write(line []byte) {
 // plain is one line:
 // trace 1: udp [A]:P > [B]:Q 148 bytes: athos(1) in=… out=… hop-limit=63; …; end-to-end=…
 func (p *printer) plain(source string, number int, r *record.Trace) string {
-	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine(p.names))
+	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine())
 }
 
 // block is a heading above the path.
@@ -105,5 +122,5 @@ func (p *printer) block(number int, r *record.Trace) string {
 		port = fmt.Sprintf(" to port %d", *r.Packet.DestinationPort)
 	}
 	return fmt.Sprintf("%s %s%s, %d bytes  %s\n%s", p.paint(faint, fmt.Sprintf("%3d", number)),
-		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total), r.PathText(p.names))
+		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total), r.PathText())
 }

@@ -39,6 +39,7 @@ func (s *session) conclude() error {
 	s.faults = append(s.faults, s.losses.judge()...)
 	s.show.heading("Summary")
 	injected, measured := sum(r.Links)
+	s.tables(r)
 	s.summarise(r, append(totals, s.records.delays()...))
 	switch {
 	case s.show.json:
@@ -61,6 +62,16 @@ func (s *session) conclude() error {
 		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", r.Traced, r.Delivered, residue)
 	}
 	return errors.Join(s.faults...)
+}
+
+// tables show the nodes and the links.
+func (s *session) tables(r result) {
+	if nodes := s.show.hops.table(s.show.screen); nodes != "" {
+		s.show.line("Nodes, of all paths: how long each held packets, and how long these took to the next\n%s", nodes)
+	}
+	if len(r.Links) > 0 {
+		s.show.line("Links of the SRv6 network: what the lab lost, and what the agents measured\n%s", table(r.Links, s.show.screen))
+	}
 }
 
 // judge notes every error.
@@ -110,5 +121,5 @@ func (s *session) summarise(r result, totals []time.Duration) {
 func spell(d time.Duration) string {
 	text := record.Duration(d.Round(time.Microsecond))
 	unit := strings.IndexFunc(text, unicode.IsLetter)
-	return text[:unit] + " " + strings.Replace(text[unit:], "us", "µs", 1)
+	return text[:unit] + " " + text[unit:]
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/waymark-net/waymark/internal/delay"
 )
 
-var columns = []string{
+var csvColumns = []string{
 	"path", "flows", "sent", "lost", "round_trip_min_ns", "round_trip_median_ns", "round_trip_p95_ns",
 	"hop", "node_id", "node_id_wide", "ingress_id", "egress_id", "address", "silent",
 	"since_previous_min_ns", "since_previous_median_ns", "since_previous_p95_ns", "transit_delay_min_ns", "transit_delay_median_ns", "transit_delay_p95_ns",
+	"node_name", "ingress_name", "egress_name",
 }
 
 // WriteCSV writes a line for each hop of each path (RFC 4180). A path without a known hop has
@@ -23,16 +24,16 @@ var columns = []string{
 // probe arrived: each is a path that lost all that was sent.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	lines := [][]string{columns}
+	lines := [][]string{csvColumns}
 	add := func(number, flows int, sent, lost uint64, roundTrip *delay.Summary, hops []Hop) {
 		path := append([]string{strconv.Itoa(number), strconv.Itoa(flows), strconv.FormatUint(sent, 10), strconv.FormatUint(lost, 10)}, nanoseconds(roundTrip)...)
 		if len(hops) == 0 {
-			lines = append(lines, append(path, make([]string, len(columns)-len(path))...))
+			lines = append(lines, append(path, make([]string, len(csvColumns)-len(path))...))
 		}
 		for i := range hops {
 			h := &hops[i]
 			line := append(append([]string{}, path...), strconv.Itoa(h.Position), field(h.NodeID), field(h.NodeIDWide), field(h.Ingress), field(h.Egress), field(h.Address), strconv.FormatBool(h.Silent))
-			lines = append(lines, append(append(line, nanoseconds(h.Since)...), nanoseconds(h.Held)...))
+			lines = append(lines, append(append(append(line, nanoseconds(h.Since)...), nanoseconds(h.Held)...), h.NodeName, h.IngressName, h.EgressName))
 		}
 	}
 	for i := range r.Paths {
@@ -122,10 +123,10 @@ func (g *graph) hop(h *Hop, last bool) int {
 	if last {
 		shape = "box"
 	}
-	key := fmt.Sprintf("%s at %d", h.name(), h.Position)
+	key := fmt.Sprintf("%s at %d", h.idText(), h.Position)
 	switch {
 	case h.named:
-		key = h.name()
+		key = h.idText()
 	case h.Address != nil:
 		key = h.Address.String()
 	}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/columns"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -136,7 +138,7 @@ func TestReport(t *testing.T) {
 	if err := r.WriteCSV(&lines); err != nil {
 		t.Fatal(err)
 	}
-	for file, got := range map[string]string{"report.txt": r.Text(), "report.json": string(text) + "\n", "report.csv": lines.String(), "report.dot": r.DOT()} {
+	for file, got := range map[string]string{"report.txt": r.Text(columns.Screen{}), "report80.txt": r.Text(columns.Screen{Width: 80}), "reportC.txt": r.Text(columns.Screen{Width: 80, ASCII: true}), "report.json": string(text) + "\n", "report.csv": lines.String(), "report.dot": r.DOT()} {
 		path := filepath.Join("testdata", file)
 		if *update {
 			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -148,8 +150,40 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s: %v\n%s", file, err, got)
 		}
 	}
+	for _, width := range []int{40, 60, 80, 100, 132} {
+		for line := range strings.Lines(r.Text(columns.Screen{Width: width})) {
+			if columns.Width(strings.TrimSuffix(line, "\n")) > width {
+				t.Errorf("wider than %d: %q", width, line)
+			}
+		}
+	}
 	if rows, err := csv.NewReader(&lines).ReadAll(); err != nil || len(rows) != 1+3+3+1+2 {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// Names stand for ids where a person reads, also hostile ones.
+func TestReportNames(t *testing.T) {
+	r := sample().Report(name)
+	link := func(id ioam.InterfaceID, name string) nodenames.Interface {
+		return nodenames.Interface{ID: id, IDWide: ioam.InterfaceIDWideUnavailable, Name: name}
+	}
+	r.Name(nodenames.New(
+		nodenames.Node{ID: 1, IDWide: ioam.NodeIDWideUnavailable, Name: "r1", Interfaces: []nodenames.Interface{link(101, "west0"), link(103, "\x1b[2J")}},
+		nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r1"}, // the graph must not join them
+	))
+	text := r.Text(columns.Screen{})
+	for _, want := range []string{"1 r1 ", "west0 > 102", `west0 > "\x1b[2J"`, "3 node 3 ", "last seen at hop 1, r1 (2001:db8::1), and not at r1 or 2001:db8::7"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	line, err := json.Marshal(r)
+	if want := `"node_id":1,"ingress_id":101,"egress_id":102,`; err != nil || !strings.Contains(string(line), want) || !strings.Contains(string(line), `"node_name":"r1","ingress_name":"west0"`) {
+		t.Errorf("%v: %s", err, line)
+	}
+	if graph := r.DOT(); strings.Count(graph, `label="r1`) != 2 || strings.Contains(text+graph, "\x1b") {
+		t.Error(graph)
 	}
 }
 
@@ -245,7 +279,7 @@ func TestUntraced(t *testing.T) {
 	}
 	r := p.Report(name)
 	if len(r.Paths) != 2 || len(r.Paths[0].Flows) != 2 || len(r.Paths[1].Flows) != 1 {
-		t.Fatalf("%s", r.Text())
+		t.Fatalf("%s", r.Text(columns.Screen{}))
 	}
 	var way []string
 	for _, h := range r.Paths[0].Hops {
@@ -266,11 +300,11 @@ func TestNotWalked(t *testing.T) {
 		p.Sent(i)
 		p.Received(i, Reply{Kind: Echoed, From: destination, SentHops: 255, RoundTrip: time.Millisecond})
 	}
-	if text := p.Report(name).Text(); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "3 probes, 0 unanswered, round trip 1ms") {
+	if text := p.Report(name).Text(columns.Screen{}); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "0 of 3  1ms") {
 		t.Error(text)
 	}
 	var lines strings.Builder
-	if err := p.Report(name).WriteCSV(&lines); err != nil || !strings.HasSuffix(lines.String(), "\n1,3,3,0,1000000,1000000,1000000"+strings.Repeat(",", len(columns)-7)+"\n") {
+	if err := p.Report(name).WriteCSV(&lines); err != nil || !strings.HasSuffix(lines.String(), "\n1,3,3,0,1000000,1000000,1000000"+strings.Repeat(",", len(csvColumns)-7)+"\n") {
 		t.Errorf("%v\n%s", err, lines.String())
 	}
 	if dot := p.Report(name).DOT(); !strings.Contains(dot, `n0 -> n1 [label="3 flows\npath not known", style=dashed];`) || !strings.Contains(dot, `n1 [label="`+destination.String()+`", shape=box];`) {
@@ -278,8 +312,8 @@ func TestNotWalked(t *testing.T) {
 	}
 	p.Walked(0, reply(Exceeded, 1, address(1), step{id: 1}))
 	p.Walked(0, Reply{Kind: Echoed, From: destination, SentHops: 2})
-	text := p.Report(name).Text()
-	for _, want := range []string{": 1 path, 3 flows", " not known ", "2 probes, 0 unanswered, round trip 1ms", "the replies of 2 flows have no trace"} {
+	text := p.Report(name).Text(columns.Screen{})
+	for _, want := range []string{": 1 path, 3 flows", " not known ", "0 of 2  1ms 1ms 1ms", "the replies of 2 flows have no trace"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
@@ -302,7 +336,7 @@ func TestUntracedTimes(t *testing.T) {
 	p.Walked(2, reply(Exceeded, 1, address(1), last(step{id: 9}))) // another path
 	r := p.Report(name)
 	if len(r.Paths) != 2 || len(r.Paths[0].Flows) != 2 {
-		t.Fatalf("%s", r.Text())
+		t.Fatalf("%s", r.Text(columns.Screen{}))
 	}
 	for i, want := range []struct{ arrivals, since, stays, held int64 }{{3, 10_000, 2, 3000}, {2, 20_000, 0, 0}, {}} {
 		h := r.Paths[0].Hops[i]
@@ -331,7 +365,7 @@ func TestWithoutData(t *testing.T) {
 		p.Walked(0, reply(Exceeded, 2, address(7), tt.way[:2]...))
 		r := p.Report(name)
 		r.Namespace = 77
-		if text := r.Text(); strings.Contains(text, "no IOAM\n") || strings.Count(text, "namespace 77") != min(1, len(tt.want)) || !strings.Contains(text, tt.want) {
+		if text := r.Text(columns.Screen{}); strings.Contains(text, "no IOAM\n") || strings.Count(text, "namespace 77") != min(1, len(tt.want)) || !strings.Contains(text, tt.want) {
 			t.Errorf("%s:\n%s", tt.name, text)
 		}
 	}
@@ -368,7 +402,7 @@ func TestHostileTraces(t *testing.T) {
 			}
 		}
 	}
-	_, _ = r.Text(), r.DOT()
+	_, _ = r.Text(columns.Screen{}), r.DOT()
 }
 
 // One flow of each path is walked, and those without a path.

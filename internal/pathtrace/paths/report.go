@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/delay"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -63,6 +64,11 @@ type Hop struct {
 	Since      *delay.Summary   `json:"since_previous"`
 	Held       *delay.Summary   `json:"transit_delay"`
 
+	// Names of the ids, if they are known.
+	NodeName    string `json:"node_name,omitempty"`
+	IngressName string `json:"ingress_name,omitempty"`
+	EgressName  string `json:"egress_name,omitempty"`
+
 	node
 	since, held delay.Distribution
 }
@@ -76,6 +82,41 @@ type Broken struct {
 	Error string `json:"error,omitempty"`
 
 	waited time.Duration // only the probe that asked for copies is known to be lost
+}
+
+// Name adds the names of nodes and interfaces, as far as they are known.
+func (r *Report) Name(names *nodenames.Names) {
+	for i := range r.Paths {
+		nameHops(r.Paths[i].Hops, names)
+	}
+	for i := range r.Broken {
+		nameHops(r.Broken[i].Hops, names)
+		nameHops(r.Broken[i].Next, names)
+	}
+}
+
+func nameHops(hops []Hop, names *nodenames.Names) {
+	for i := range hops {
+		h := &hops[i]
+		link := func(id *uint32) string {
+			switch {
+			case id == nil:
+				return ""
+			case h.NodeID != nil:
+				return names.Interface(*h.NodeID, ioam.InterfaceID(*id))
+			}
+			return names.InterfaceWide(*h.NodeIDWide, ioam.InterfaceIDWide(*id))
+		}
+		switch {
+		case h.NodeID != nil:
+			h.NodeName = names.Node(*h.NodeID)
+		case h.NodeIDWide != nil:
+			h.NodeName = names.NodeWide(*h.NodeIDWide)
+		default:
+			continue
+		}
+		h.IngressName, h.EgressName = link(h.Ingress), link(h.Egress)
+	}
 }
 
 // Report is what is known until now. name gives the port and label of a flow.

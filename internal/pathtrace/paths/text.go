@@ -8,10 +8,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/delay"
+	"github.com/waymark-net/waymark/internal/nodenames"
 )
 
 // branch is a hop that several paths may share from the beginning on.
@@ -61,19 +62,25 @@ func (b *branch) child(h Hop) *branch {
 	return c
 }
 
-// Text is the report as a tree of hops: a line for each, and what is wrong.
-func (r *Report) Text() string {
+// Text is the report as a tree of hops for a screen: a line for each, and what is wrong. Where
+// there is no room, there are fewer columns and fewer percentiles.
+func (r *Report) Text(s columns.Screen) string {
+	return s.Text(columns.Fold(r.text(s), s.Width, "  "))
+}
+
+func (r *Report) text(s columns.Screen) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d unanswered\n", r.Destination, r.Protocol, r.ways(), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
 	if len(r.Paths) > 0 {
-		b.WriteString("times: minimum, median, 95th percentile\n\n")
-		var aligned strings.Builder
-		t := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "hop\tin > out\taddress\tflows\tsince the hop before\theld\t")
-		r.tree().lines(t, "")
-		t.Flush() // cannot fail: to memory
-		for line := range strings.Lines(aligned.String()) {
-			b.WriteString(strings.TrimRight(line, " \n") + "\n")
+		t := r.table(s, three)
+		whole := t.String(columns.Screen{})
+		if times := "times: minimum, median, 95th percentile"; s.Width == 0 || widest(whole) <= s.Width {
+			b.WriteString(times + "\n\n" + whole)
+		} else {
+			b.WriteString("times: median, 95th percentile\n\n")
+			t = r.table(s, two)
+			s.ASCII = false // the whole text becomes so
+			b.WriteString(t.String(s))
 		}
 	}
 	for _, text := range r.broken() {
@@ -85,7 +92,24 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-func (b *branch) lines(t *tabwriter.Writer, indent string) {
+func widest(text string) (most int) {
+	for line := range strings.Lines(text) {
+		most = max(most, columns.Width(strings.TrimSuffix(line, "\n")))
+	}
+	return most
+}
+
+// table are the hops as a tree, with times as they are summarised.
+func (r *Report) table(s columns.Screen, times func(*delay.Summary) string) *columns.Table {
+	t := &columns.Table{Columns: []columns.Column{
+		{Name: "hop"}, {Name: "in > out", Rank: 2}, {Name: "address", Rank: 3}, {Name: "flows", Rank: 1, Right: true},
+		{Name: "since last"}, {Name: "held"}, {Name: "lost", Right: true}, {Name: "round trip"},
+	}}
+	r.tree().lines(t, s, "", times)
+	return t
+}
+
+func (b *branch) lines(t *columns.Table, s columns.Screen, indent string, times func(*delay.Summary) string) {
 	for i, c := range b.children {
 		turn, below := "├─ ", "│  "
 		if i == len(b.children)-1 {
@@ -97,13 +121,16 @@ func (b *branch) lines(t *tabwriter.Writer, indent string) {
 		}
 		cells := []string{
 			indent + turn + name, c.hop.interfaces(), c.hop.address(), fmt.Sprint(c.flows),
-			three(c.hop.since.Summary()), three(c.hop.held.Summary()), "",
+			times(c.hop.since.Summary()), times(c.hop.held.Summary()), " ", " ",
 		}
 		if one := c.leaf; one != nil {
-			cells[6] = fmt.Sprintf("%s, %d unanswered, round trip %s", count(int(one.Sent), "probe"), one.Lost, three(one.RoundTrip))
+			cells[6], cells[7] = fmt.Sprintf("%d of %d", one.Lost, one.Sent), times(one.RoundTrip)
+			if one.Lost > 0 {
+				cells[6] = s.Paint(columns.Red, cells[6])
+			}
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
-		c.lines(t, indent+below)
+		t.Add(cells...)
+		c.lines(t, s, indent+below, times)
 	}
 }
 
@@ -128,8 +155,16 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// name is the node's id, or that it has none.
+// name is the node's name, else its id, or that it has none.
 func (h *Hop) name() string {
+	if h.NodeName != "" {
+		return nodenames.Printable(h.NodeName)
+	}
+	return h.idText()
+}
+
+// idText is the node's id, or that it has none.
+func (h *Hop) idText() string {
 	switch {
 	case h.NodeID != nil:
 		return fmt.Sprintf("node %d", *h.NodeID)
@@ -147,13 +182,16 @@ func (h *Hop) interfaces() string {
 	if h.Ingress == nil && h.Egress == nil {
 		return "-"
 	}
-	text := func(id *uint32) string {
-		if id == nil {
+	text := func(name string, id *uint32) string {
+		switch {
+		case name != "":
+			return nodenames.Printable(name)
+		case id == nil:
 			return "-"
 		}
 		return fmt.Sprint(*id)
 	}
-	return text(h.Ingress) + " > " + text(h.Egress)
+	return text(h.IngressName, h.Ingress) + " > " + text(h.EgressName, h.Egress)
 }
 
 func (h *Hop) address() string {
@@ -171,17 +209,16 @@ func three(s *delay.Summary) string {
 	return duration(s.Min) + " " + duration(s.Median) + " " + duration(s.P95)
 }
 
-// duration is a time of three digits or a little more, without letters beyond ASCII.
-func duration(ns int64) string {
-	d := time.Duration(ns)
-	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
-		if d.Abs() >= unit {
-			d = d.Round(unit / 100)
-			break
-		}
+// two are the median and the 95th percentile.
+func two(s *delay.Summary) string {
+	if s == nil {
+		return "-"
 	}
-	return strings.Replace(d.String(), "µ", "u", 1)
+	return duration(s.Median) + " " + duration(s.P95)
 }
+
+// duration is a time of about three digits.
+func duration(ns int64) string { return columns.Duration(time.Duration(ns)) }
 
 // label names a hop in a sentence.
 func (h *Hop) label() string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/pathtrace/endpoint"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
@@ -181,7 +182,7 @@ func TestRun(t *testing.T) {
 		p := run(t, c)
 		r := p.Report()
 		if r.Sent != 12 || r.Lost != tt.lost || r.Live || len(p.waiting) != 0 || (tt.lost == 0) != (len(r.Paths) == 1) {
-			t.Errorf("%s: %s", tt.name, r.Text())
+			t.Errorf("%s: %s", tt.name, r.Text(columns.Screen{}))
 		}
 		if tt.lost == 0 && (len(r.Paths[0].Flows) != 4 || !r.Paths[0].Endpoint || len(r.Paths[0].Hops) != 1) {
 			t.Errorf("%s: %+v", tt.name, r.Paths[0])
@@ -233,7 +234,7 @@ func TestSilence(t *testing.T) {
 			}
 			if !right {
 				if r := <-told; len(r.Paths) != 0 || !r.Live {
-					t.Errorf("%s", r.Text())
+					t.Errorf("%s", r.Text(columns.Screen{}))
 				}
 			}
 		})

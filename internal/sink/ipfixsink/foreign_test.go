@@ -231,6 +231,9 @@ const tsharkPrivate = "02,04,007b,f80000,05,c0,12345678,00000007,eeaba8bc0000000
 	"007b,7000,0000000000000062,0000000000000002,0000000000000003,0000000000000004,0000000000000005,0000000000000006," +
 	"000000000000464f,0000000000007918,00000000001cfde0,000000000000005f,00000014,00000011,0000001f"
 
+// tsharkNames are the ids of the node and its interfaces, which stand next to their names.
+const tsharkNames = "000002,0000000153158e,00c9,ffffffff,00ca,000315da"
+
 // tshark finds no error, and reads the values of the elements that it knows.
 func TestTshark(t *testing.T) {
 	const minute, second = "Nov 21, 2026 05:21:00.", "Nov 21, 2026 05:20:59."
@@ -260,12 +263,13 @@ func TestTshark(t *testing.T) {
 		"abstimeend":               minute + "000000000 UTC," + strings.Repeat(second+"999000000 UTC,", 2) + strings.Repeat(minute+"000000000 UTC,", 3) + strings.Repeat(second+"999000000 UTC,", 2),
 		"observation_domain_name":  "porthos,porthos",
 		"if_name":                  "eth0,eth1,eth0,eth1",
+		"if_descr":                 "to aramis,to aramis",
 		"ignore_packets":           "123,123",
 		"observation_time_seconds": "Nov 21, 2026 05:00:01.000000000 UTC," + second + "000000000 UTC,Nov 21, 2026 05:00:01.000000000 UTC," + second + "000000000 UTC",
 		"notsent_flows":            "1,1",
 		"notsent_packets":          "1,1",
 		"notsent_octets":           "128,128",
-		"enterprise_private_entry": "000000000000000b,000000000000000c,0000000000000000,0000000000000000,0000000000000001," + tsharkPrivate +
+		"enterprise_private_entry": tsharkNames + ",000000000000000b,000000000000000c,0000000000000000,0000000000000000,0000000000000001," + tsharkPrivate + "," + tsharkNames +
 			",000000000000000b,000000000000000c,0000000000000000,0000000000000000,0000000000000001",
 		"ip_total_length": "128,128,128,128,",
 	}

@@ -65,9 +65,9 @@ const (
 // delay, a flow from edge to edge, and all options records.
 func TestGoflow2(t *testing.T) {
 	want := []string{
-		"options observationDomainId=00000002 observationDomainName=706f7274686f73",
-		"options ingressInterface=00000002 interfaceName=65746830",
-		"options ingressInterface=00000003 interfaceName=65746831",
+		"options observationDomainId=00000002 observationDomainName=706f7274686f73 10383/2=000002 10383/9=0000000153158e",
+		"options ingressInterface=00000002 interfaceName=65746830 interfaceDescription= 10383/3=00c9 10383/10=ffffffff",
+		"options ingressInterface=00000003 interfaceName=65746831 interfaceDescription=746f206172616d6973 10383/3=00ca 10383/10=000315da",
 		"options observationDomainId=00000002 exportedMessageTotalCount=" + rawNothing + " exportedFlowRecordTotalCount=" + rawNothing + " exportedOctetTotalCount=" + rawNothing,
 		"options observationDomainId=00000002 ignoredPacketTotalCount=000000000000007b observationTimeSeconds=6b012551 observationTimeSeconds=6b012a3b " +
 			"32473/15=000000000000000b 32473/16=000000000000000c",

@@ -11,12 +11,18 @@ import (
 // tellNames adds the options records for names.
 func (s *session) tellNames(facts sink.Facts) error {
 	o := s.c.options
-	name := record.DomainName{Domain: record.NewField(s.c.config.Domain, true), Name: facts.Node}
+	name := record.DomainName{
+		Domain: record.NewField(s.c.config.Domain, true), Name: facts.Node,
+		ID: record.NewField(facts.NodeID, true), IDWide: record.NewField(facts.NodeIDWide, true),
+	}
 	if err := s.option(o.DomainName.Template, o.DomainName.Append(nil, &name)); err != nil {
 		return err
 	}
 	for _, l := range facts.Interfaces {
-		if err := s.option(o.InterfaceName.Template, o.InterfaceName.Append(nil, &record.InterfaceName{Index: l.Index, Name: l.Name})); err != nil {
+		name := record.InterfaceName{
+			Index: l.Index, Name: l.Name, Description: l.Description, ID: record.NewField(l.ID, true), IDWide: record.NewField(l.IDWide, true),
+		}
+		if err := s.option(o.InterfaceName.Template, o.InterfaceName.Append(nil, &name)); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -37,7 +38,10 @@ func newEncoder(t testing.TB) *Encoder {
 }
 
 func testFacts() sink.Facts {
-	return sink.Facts{Node: "porthos", Interfaces: []sink.Interface{{Index: 2, Name: "eth0"}, {Index: 3, Name: "eth1"}}, Suppressed: 11, Lost: 12, Ignored: 123,
+	links := []sink.Interface{
+		{Index: 2, Name: "eth0", ID: 201, IDWide: ioam.InterfaceIDWideUnavailable}, {Index: 3, Name: "eth1", Description: "to aramis", ID: 202, IDWide: 202202},
+	}
+	return sink.Facts{Node: "porthos", NodeID: 2, NodeIDWide: 22222222, Interfaces: links, Suppressed: 11, Lost: 12, Ignored: 123,
 		FirstLoss: time.Date(2026, 11, 21, 5, 0, 1, 500, time.UTC), LastLoss: time.Date(2026, 11, 21, 5, 20, 59, 0, time.UTC)}
 }
 
@@ -130,9 +134,10 @@ func TestOptions(t *testing.T) {
 	list := r.options()
 	name := hex.EncodeToString([]byte("porthos"))
 	want := []string{
-		"observationDomainId=2 observationDomainName=" + name,
-		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")),
-		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")),
+		"observationDomainId=2 observationDomainName=" + name + " ioamNodeId=2 ioamNodeIdWide=22222222",
+		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")) + " interfaceDescription= ioamIngressInterfaceId=201 ioamIngressInterfaceIdWide=4294967295",
+		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")) + " interfaceDescription=" + hex.EncodeToString([]byte("to aramis")) +
+			" ioamIngressInterfaceId=202 ioamIngressInterfaceIdWide=202202",
 		"observationDomainId=2 exportedMessageTotalCount=0 exportedFlowRecordTotalCount=0 exportedOctetTotalCount=0",
 		"observationDomainId=2 ignoredPacketTotalCount=123 observationTimeSeconds=2026-11-21T05:00:01Z observationTimeSeconds=2026-11-21T05:20:59Z " +
 			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12",

@@ -7,14 +7,20 @@ import (
 	"io"
 	"sort"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
 // Encoding appends a record to a buffer, as one or several whole lines.
 type Encoding func([]byte, record.Record) []byte
 
-// Text is the encoding that people read.
+// Text is the encoding that people read, with everything.
 func Text(b []byte, r record.Record) []byte { return append(b, r.Text()...) }
+
+// Brief is the encoding for a screen.
+func Brief(s columns.Screen) Encoding {
+	return func(b []byte, r record.Record) []byte { return append(b, record.Brief(r, s)...) }
+}
 
 // Writer is a sink.Writer of lines.
 type Writer struct {

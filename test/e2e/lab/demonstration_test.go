@@ -29,7 +29,7 @@ type demonstration struct {
 func startDemo(t *testing.T, name string, flags ...string) *demonstration {
 	t.Helper()
 	d := &demonstration{ended: make(chan struct{})}
-	cmd := exec.Command(e2e.Program, append([]string{"lab", "demo", "--name", name}, flags...)...)
+	cmd := exec.Command(e2e.Program, append([]string{"lab", "demo", "--packets", "--name", name}, flags...)...)
 	cmd.Stdout, cmd.Stderr = d, d
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func checkKnown(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
 	}) {
 		t.Errorf("%s: no warning with the MTU that links need: %+v", tt.Attach, s.Warnings)
 	}
-	if text := e2e.MustIn(t, l, "athos", "status"); !strings.Contains(text, "path MTU to 2001:db8:ff::3: 1500 bytes") {
+	if text := e2e.MustIn(t, l, "athos", "status", "--verbose"); !strings.Contains(text, "path MTU to 2001:db8:ff::3: 1500 bytes") {
 		t.Errorf("%s: status does not show the path MTU:\n%s", tt.Attach, text)
 	}
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/columns"
+)
+
+// summaryOf is a summary of lossLines, and of ten minutes in which the flow red lost more and more.
+func summaryOf(t *testing.T) *lossSummary {
+	t.Helper()
+	s := &lossSummary{now: time.Date(2026, 11, 23, 12, 0, 7, 0, time.UTC)}
+	for _, line := range append([]string{lossLines[4], lossLines[2]}, lossLines...) {
+		if err := s.add([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for minute := range 12 {
+		at := s.now.Add(-time.Duration(minute) * time.Minute)
+		line := strings.NewReplacer("2026-11-23T12:00:05.000000000Z", at.Format(time.RFC3339Nano), `"lost":10`, fmt.Sprintf(`"lost":%d`, 12-minute)).Replace(lossLines[0])
+		if minute == 4 {
+			line = strings.Replace(line, `"received":990,"lost":8`, `"received":null,"lost":null`, 1) // not known
+		}
+		if err := s.addPast([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// The worst comes first, with its loss of the last minutes, in 80 columns.
+func TestLossSummary(t *testing.T) {
+	for _, tt := range []struct {
+		screen columns.Screen
+		want   string
+	}{
+		{columns.Screen{Width: 80}, `
+last block 12:00:05 UTC, 1s; trend: loss of the last 10 minutes
+
+FLOW   FROM     TO              LOST  SHARE   DELAY  TREND       NOTE
+red    ingress  2001:db8:ff::3    10     1%  18.4µs  ▃▄▄▅▆·▇▇██  flow_loss_high…
+blue   0        1                  -      -       -  -           uncertain, mis…
+north  ingress  egress             -      -       -  -           uncertain, oth…
+north  middle   egress             0     0%       -  -           selection_assu…
+other_selection of flow north at egress: traffic class 0x00 instead of any
+`},
+		{columns.Screen{Width: 110}, `
+last block 12:00:05 UTC, 1s; trend: loss of the last 10 minutes
+
+FLOW   FROM     TO              LOST  SHARE   DELAY  PACKETS/S  TREND       NOTE
+red    ingress  2001:db8:ff::3    10     1%  18.4µs       1000  ▃▄▄▅▆·▇▇██  flow_loss_high, flow_delay_high
+blue   0        1                  -      -       -          7  -           uncertain, missing
+north  ingress  egress             -      -       -          7  -           uncertain, other_selection
+north  middle   egress             0     0%       -          7  -           selection_assumed
+other_selection of flow north at egress: traffic class 0x00 instead of any
+`},
+	} {
+		var b bytes.Buffer
+		if err := summaryOf(t).write(&b, tt.screen); err != nil || "\n"+b.String() != tt.want {
+			t.Errorf("%+v: %v\n%s\nwant%s", tt.screen, err, b.String(), tt.want)
+		}
+	}
+	var b bytes.Buffer
+	if err := summaryOf(t).write(&b, columns.Screen{Width: 110, ASCII: true, Colour: true}); err != nil || !strings.Contains(b.String(), "18.4us") || !strings.Contains(b.String(), ":--=+.**##") || !strings.Contains(b.String(), "\x1b[31m10\x1b[0m") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// The command asks for the last block and for the last minutes, of all flows or of one.
+func TestLossCommand(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[" + strings.Join(lossLines[:5], ",") + "]", "GET /v1/loss/history": "", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "loss")
+	if code != 0 || strings.Count(stdout, "\n") != 8 || stderr != "" {
+		t.Errorf("code %d\n%s%s", code, stdout, stderr)
+	}
+	if code, stdout, _ = runCLI(t, "", "--socket", f.socket, "loss", "--flow", "red"); code != 0 || strings.Count(stdout, "\n") != 4 || !strings.Contains(stdout, "\nred ") {
+		t.Errorf("code %d\n%s", code, stdout)
+	}
+	for _, args := range [][]string{{"loss", "--verbose"}, {"loss", "--verbose", "--wide"}} {
+		code, stdout, _ := runCLI(t, "", append([]string{"--socket", f.socket}, args...)...)
+		wide := false
+		for line := range strings.Lines(stdout) {
+			wide = wide || columns.Width(strings.TrimSuffix(line, "\n")) > 80
+		}
+		if code != 0 || strings.Count(stdout, "\n") != 7 || wide != (len(args) == 3) {
+			t.Errorf("%s: code %d\n%s", args, code, stdout)
+		}
+	}
+}
