@@ -88,6 +88,7 @@ var layers = map[string]string{
 	"internal/pathtrace/message":  "ioam",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
 	"internal/pathtrace/paths":    "ioam internal/delay",
+	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/message internal/stamp/udp",
 	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
