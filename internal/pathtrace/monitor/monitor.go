@@ -25,17 +25,6 @@ import (
 
 // Bounds.
 const (
-	MaxDestinations = 1024
-	MaxFlows        = 64
-	MinInterval     = 10 * time.Millisecond
-	MaxInterval     = time.Minute
-	MaxTimeout      = 10 * time.Second
-	// MaxWaiting is the most probes of a flow that wait for an answer: the timeout is at most as
-	// many intervals.
-	MaxWaiting = 256
-	// MaxRate is the most packets a second, whatever the configuration says.
-	MaxRate = 50_000
-
 	maxHops  = 32 // positions of a path that are kept
 	traceFor = 12 // nodes for which the trace has room: 240 of the 244 octets that an option holds
 	// mostPaths of a destination are kept, besides one for each flow.
@@ -65,24 +54,15 @@ type Config struct {
 	Interval     time.Duration // of one flow
 	Timeout      time.Duration
 	Rate         int // packets a second at most, of all kinds
+	SearchRate   int // of these, those whose hop limits may end on the way
 	Key          []byte
 }
 
-// PerSecond is how many probes a second go to a number of destinations.
-func PerSecond(destinations, flows int, interval time.Duration) float64 {
-	return float64(destinations*flows) / interval.Seconds()
-}
+// roundTrips are the buckets of round trips: powers of two from a microsecond to 8 seconds.
+var roundTrips = &metrics.Desc{Bounds: Bounds()}
 
-// SearchRate is how many packets a second are kept for probes whose hop limits end on the way.
-func SearchRate(probes float64) int { return max(20, int(probes/10)) }
-
-// Metric of round trips; its buckets are powers of two from a microsecond to a minute.
-func roundTripDesc(name string) *metrics.Desc {
-	return &metrics.Desc{Name: name, Help: "Round trips of probes to a destination by a path.", Labels: []string{"destination", "path"}, Bounds: metrics.Powers(-20, 3, 1), Most: 2048}
-}
-
-// RoundTrips describes the histogram of round trips.
-var RoundTrips = roundTripDesc("waymark_probe_round_trip_seconds")
+// Bounds are the classic buckets of round trips.
+func Bounds() []float64 { return metrics.Powers(-20, 3, 1) }
 
 // roundTripScale is the scale of its exponential buckets.
 const roundTripScale = 4
@@ -203,7 +183,7 @@ func (m *Monitor) Configure(c Config, now time.Duration) error {
 			}
 		}
 	}
-	search := float64(SearchRate(PerSecond(len(c.Destinations), c.Flows, c.Interval)))
+	search := float64(c.SearchRate)
 	m.walkBucket = bucket{rate: search, depth: search, tokens: search, at: now}
 	m.phase, m.slot = now, 0
 	m.buffers = make([]byte, len(m.destinations)*message.ProbeLen)

@@ -68,6 +68,7 @@ func newNetwork(t testing.TB, c Config, ids map[string]ioam.NodeID, destinations
 		c.Interval = 100 * time.Millisecond
 	}
 	c.Flows, c.Port, c.Namespace, c.Timeout, c.Rate = max(c.Flows, 4), testPort, 123, time.Second, max(c.Rate, 10_000)
+	c.SearchRate = 200
 	for _, name := range destinations {
 		c.Destinations = append(c.Destinations, Destination{name, n.address(name)})
 	}
