@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/probe"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -50,6 +51,11 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 	return measure.Dependencies{
 		Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Records: records,
 	}
+}
+
+// forProbes are those of the service that probes other nodes.
+func (c *core) forProbes(records probe.Records) probe.Dependencies {
+	return probe.Dependencies{Log: c.log, NodeName: c.options.NodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Records: records}
 }
 
 // forTunnels are those of the services about tunnels.

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/probe"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -33,6 +34,7 @@ func (a *Agent) assemble() {
 	kernel := report.NewKernelEvents(reports, records)
 	losses := report.NewLosses(reports, sinks, flows, kernel)
 
+	probes := probe.NewProbes(c.forProbes(records))
 	tunnels := c.forTunnels()
 	paths := tunnel.NewPathMTUs(tunnels)
 
@@ -69,6 +71,7 @@ func (a *Agent) assemble() {
 		measure.NewReflector(measuring, blocks),
 		measure.NewResponders(measuring, blocks),
 		measure.NewTraceEndpoint(measuring),
+		probes,
 		measure.NewLossMeter(measuring, blocks, delays),
 		delays,
 		a.health,

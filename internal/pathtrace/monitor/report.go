@@ -4,6 +4,7 @@ package monitor
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -142,14 +143,7 @@ func (m *Monitor) Counts() Counts {
 // Quantile is a value that a share of the round trips do not exceed, 0 if there are none. It is
 // the upper bound of an exponential bucket, so it is too great by 4.4% at most.
 func Quantile(h metrics.Histogram, share float64) time.Duration {
-	e := h.Native
-	if e == nil {
-		return 0
-	}
-	total := e.Zero
-	for _, b := range e.Buckets {
-		total += b.Count
-	}
+	e, total := h.Native, Count(h)
 	if total == 0 {
 		return 0
 	}
@@ -163,4 +157,38 @@ func Quantile(h metrics.Histogram, share float64) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Count is how many round trips a histogram has.
+func Count(h metrics.Histogram) (n uint64) {
+	if h.Native == nil {
+		return 0
+	}
+	n = h.Native.Zero
+	for _, b := range h.Native.Buckets {
+		n += b.Count
+	}
+	return n
+}
+
+// Merge adds up the exponential buckets of two histograms, at the smaller scale of both.
+func Merge(a, b metrics.Histogram) metrics.Histogram {
+	if a.Native == nil || b.Native == nil {
+		if a.Native == nil {
+			return b
+		}
+		return a
+	}
+	scale := min(a.Native.Scale, b.Native.Scale)
+	counts := make(map[int]uint64)
+	for _, e := range []*metrics.Exponential{a.Native, b.Native} {
+		for _, one := range e.Buckets {
+			counts[one.Index>>(e.Scale-scale)] += one.Count
+		}
+	}
+	out := &metrics.Exponential{Scale: scale, Zero: a.Native.Zero + b.Native.Zero}
+	for _, index := range slices.Sorted(maps.Keys(counts)) {
+		out.Buckets = append(out.Buckets, metrics.Bucket{Index: index, Count: counts[index]})
+	}
+	return metrics.Histogram{Sum: a.Sum + b.Sum, Native: out}
 }
