@@ -87,7 +87,7 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 		width = max(width, len(shortName(list[i].Name)))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d flows to each of %s every %v; %d packets sent\n\n", p.Flows, destinations(len(list)), time.Duration(p.Interval), p.Sent+p.HopLimited)
+	fmt.Fprintf(&b, "%s, %d flows each, a probe every %v; %d packets sent\n\n", destinations(len(list)), p.Flows, time.Duration(p.Interval), p.Sent+p.HopLimited)
 	line := fmt.Sprintf("%%-%ds  %%-10s  %%7s  %%5s  %%7s  %%8s  %%8s", width)
 	fmt.Fprintf(&b, line+"\n", "DESTINATION", "STATE", "FLOWS", "PATHS", "LOST 1m", "p50", "p99")
 	for i := range list {
@@ -107,8 +107,11 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 	if len(p.Own) > 0 {
 		b.WriteString("\nnot probed, because they are this node: " + record.Printable(strings.Join(p.Own, ", ")) + "\n")
 	}
-	if p.Suppressed+p.SendFailed > 0 {
-		b.WriteString(wrapped(fmt.Sprintf("%d probes were not sent because of the budget of %d packets a second or because the agent was late, and %d because the kernel refused them", p.Suppressed, p.Budget, p.SendFailed), ""))
+	if p.Suppressed > 0 {
+		b.WriteString(wrapped(fmt.Sprintf("%d probes were not sent: they were beyond the budget of %d packets a second, or the agent was late", p.Suppressed, p.Budget), ""))
+	}
+	if p.SendFailed > 0 {
+		b.WriteString(wrapped(fmt.Sprintf("%d probes were refused by this node's kernel", p.SendFailed), ""))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -170,6 +173,8 @@ func lossText(d *api.ProbedNode, one *api.ProbeLosses) string {
 	switch {
 	case one.AgentAway:
 		text += "reach the node, but its agent does not answer"
+	case one.NeverAnswered && one.Error != "":
+		text += fmt.Sprintf("were never answered; %s says: %s", one.After, one.Error)
 	case one.NeverAnswered && one.AfterHop > 0:
 		text += "were never answered; seen last at " + one.After
 	case one.NeverAnswered:

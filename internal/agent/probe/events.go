@@ -33,6 +33,8 @@ func vanishText(destination string, flows, of int, one *monitor.Place) string {
 	switch {
 	case one.Refused:
 		return text + ": the node is reached, but its agent does not answer"
+	case one.Never && one.Error != "":
+		return fmt.Sprintf("%s, and never were: %s says %q", text, one.After, one.Error)
 	case one.Never && one.After != "" && one.AfterHop > 0:
 		return fmt.Sprintf("%s, and never were: they were seen last at %s", text, one.After)
 	case one.Never:
