@@ -97,7 +97,16 @@ func TestTake(t *testing.T) {
 // A socket that the runtime does not watch gives what came, sends, waits where that is wanted, and
 // is closed once.
 func TestUnpolled(t *testing.T) {
-	a, b := open(t, Config{Batch: 4, Size: 100, Unpolled: true}), open(t, Config{Batch: 2, Size: 100, Unpolled: true})
+	var list [2]*Socket
+	for i := range list {
+		s, err := Listen(Config{Local: netip.AddrPortFrom(loopback, 0), Batch: 4 - 2*i, Size: 100, Unpolled: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		list[i] = s
+	}
+	a, b := list[0], list[1]
 	one := Datagram{Data: []byte("x"), Peer: b.Local()}
 	if err := a.Send([]Datagram{one, one, one}); err != nil {
 		t.Fatal(err)
