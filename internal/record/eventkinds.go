@@ -44,7 +44,7 @@ var eventKinds = []EventKind{
 		EventProbeUnanswered, SeverityWarning,
 		"No probe to a destination was answered since it is configured: the destination, or the way to it, may never have answered any.",
 		"`destination`; `address`; `last`: the last node that was seen on the way; `error`: what a node said",
-		"`unanswered_packets`",
+		"`flows`; `flows_of`; `unanswered_packets`",
 	},
 }
 

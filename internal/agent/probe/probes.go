@@ -28,6 +28,7 @@ type Probes struct {
 	d    Dependencies
 	log  limitedLog
 	wake chan struct{}
+	run  func(m *monitor.Monitor, ctx context.Context, told func()) error
 
 	mu         sync.Mutex
 	wanted     *config.Probes // nil: none
@@ -46,7 +47,7 @@ type Probes struct {
 
 // NewProbes makes the service; without probes in the configuration, it does nothing.
 func NewProbes(d Dependencies) *Probes {
-	return &Probes{d: d, log: limitedLog{log: d.Log}, wake: make(chan struct{}, 1), hosts: make(map[string]netip.Addr)}
+	return &Probes{d: d, log: limitedLog{log: d.Log}, wake: make(chan struct{}, 1), run: (*monitor.Monitor).Run, hosts: make(map[string]netip.Addr)}
 }
 
 func (p *Probes) Prepare(plan *service.Plan) error {
@@ -205,7 +206,7 @@ func (p *Probes) start(c monitor.Config) {
 	p.monitor, p.config = m, c
 	p.end = func() { cancel(); <-done }
 	go func() {
-		err := m.Run(ctx, func() { p.tell(m.Events()) })
+		err := p.run(m, ctx, func() { p.tell(m.Events()) })
 		close(done)
 		if err != nil {
 			p.mu.Lock()
