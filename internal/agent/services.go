@@ -22,6 +22,8 @@ func (a *Agent) assemble() {
 	clock, sinks := report.NewClock(reports), report.NewSinks(reports, c.options.Stdout, names.peers)
 	records := report.NewRecords(reports, clock, sinks, c.closing)
 
+	sinks.Send(c.options.Version, a.collect)
+
 	measuring := c.forMeasurements(records)
 	hooks, unserved := newHooks(c, a.refresh), measure.NewUnservedInterfaces(measuring)
 	hooks.notExecuting(newHookCoverage(c).recordGap)

@@ -187,7 +187,7 @@ func TestFaultsOfValues(t *testing.T) {
 		{"words that are not known", "interfaces: [{name: a, forwarding: quick}]\nnode: {next-hops: 0}\nexport: [{kind: kafka}]", []string{
 			`1:36: interfaces[0].forwarding: "quick" is not a valid value; write one of stack, fast`,
 			`2:19: node.next-hops: 0 is not possible; write a number from 1 to 1048576`,
-			`3:17: export[0].kind: "kafka" is not a valid value; write one of jsonl, ipfix`}},
+			`3:17: export[0].kind: "kafka" is not a valid value; write one of jsonl, ipfix, otlp`}},
 		{"names", "interfaces: [{name: ../all}, {name: much-too-long-name}, {name: a b}]\nencapsulations: [{name: \"a\\nb\", interface: x, mode: inline, options: []}]", []string{
 			`1:21: interfaces[0].name: "../all" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,
 			`1:37: interfaces[1].name: "much-too-long-name" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,

@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/internal/sink/otlpsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/srv6"
@@ -34,7 +35,7 @@ func word[T comparable](name string, value T) yamlfile.Word[T] {
 }
 
 // codecs has every scalar type of the configuration.
-var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
+var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[bool]():   yamlfile.Bools,
 	reflect.TypeFor[string](): yamlfile.Texts,
 	reflect.TypeFor[DataSize](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a multiple of 4 from 4 to %d", model.MaxTraceDataSize),

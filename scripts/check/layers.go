@@ -98,9 +98,10 @@ var layers = map[string]string{
 
 	// Records and their sinks know nothing of the data plane.
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
-	"internal/sink":           "ioam internal/model internal/record",
+	"internal/sink":           "ioam internal/metrics internal/model internal/record",
 	"internal/sink/jsonl":     "ioam internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
+	"internal/sink/otlpsink":  "ioam internal/metrics internal/record internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/record internal/ipv6",
 	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
@@ -109,7 +110,7 @@ var layers = map[string]string{
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
 	"internal/address":  "internal/problem",
-	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
+	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam internal/model internal/problem",

@@ -133,9 +133,9 @@ const budget = "  budget: 1100\n"
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	top := e2e.Builtin(t, "ecmp")
-	e2e.Reconfigure(t, top, "athos", "path-trace:", probes+budget+"path-trace:")
+	e2e.Reconfigure(t, top, "athos", "path-trace:", exportOTLP+probes+budget+"path-trace:")
 	l := e2e.Raise(t, top)
-	e := observe(t, l, "athos")
+	e, o := observe(t, l, "athos"), receive(t, l)
 	awaitLearned(t, l)
 	t.Run("silent loss", func(t *testing.T) {
 		const tries = 3 // a machine that is busy with other tests may be late
@@ -153,6 +153,7 @@ func TestProbes(t *testing.T) {
 	t.Run("moved", func(t *testing.T) { moved(t, l, e) })
 	t.Run("never answered", func(t *testing.T) { never(t, l, e) })
 	t.Run("reload", func(t *testing.T) { reload(t, l, e) })
+	t.Run("otlp", o.check)
 	t.Run("table", func(t *testing.T) { table(t, l) })
 	if list := e.left("dartagnan"); len(list) > 0 {
 		t.Errorf("of dartagnan, whose path is well: %v", list)
