@@ -52,6 +52,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "stamp reflector", Args: "--listen nowhere", Code: commandline.ExitUsage},
 		{Command: "stamp sender", Args: "::1 --key-file " + none, Code: commandline.ExitFailure},
 		{Command: "pot generate", Args: "--nodes 3 --dir " + bad, Code: commandline.ExitFailure},
+		{Command: "probes", Args: "--socket " + none, Code: commandline.ExitFailure},
 		{Command: "trace", Args: "2001:db8::1 --socket " + none, Code: commandline.ExitFailure},
 		{Command: "trace", Args: "2001:db8::1 --type 0x000001", Code: commandline.ExitUsage},
 		{Command: "doctor", Args: "--nonsense", Code: commandline.ExitUsage},

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/probe"
 	"github.com/waymark-net/waymark/internal/agent/queues"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
@@ -72,6 +73,11 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 // forQueues are those of the service that measures queues.
 func (c *core) forQueues() queues.Dependencies {
 	return queues.Dependencies{Log: c.log, State: &c.state, Tasks: &c.tasks, Machine: queues.Kernel{}}
+}
+
+// forProbes are those of the service that probes other nodes.
+func (c *core) forProbes(records probe.Records) probe.Dependencies {
+	return probe.Dependencies{Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Records: records}
 }
 
 // forTunnels are those of the services about tunnels.

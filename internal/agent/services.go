@@ -4,6 +4,7 @@ package agent
 
 import (
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/probe"
 	"github.com/waymark-net/waymark/internal/agent/queues"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
@@ -22,6 +23,8 @@ func (a *Agent) assemble() {
 	clock, sinks := report.NewClock(reports), report.NewSinks(reports, c.options.Stdout, names.peers)
 	records := report.NewRecords(reports, clock, sinks, c.closing)
 
+	sinks.Send(c.options.Version, a.collect)
+
 	measuring := c.forMeasurements(records)
 	hooks, unserved := newHooks(c, a.refresh), measure.NewUnservedInterfaces(measuring)
 	hooks.notExecuting(newHookCoverage(c).recordGap)
@@ -34,6 +37,7 @@ func (a *Agent) assemble() {
 	kernel := report.NewKernelEvents(reports, records)
 	losses := report.NewLosses(reports, sinks, flows, kernel)
 
+	probes := probe.NewProbes(c.forProbes(records))
 	tunnels := c.forTunnels()
 	paths := tunnel.NewPathMTUs(tunnels)
 
@@ -72,6 +76,7 @@ func (a *Agent) assemble() {
 		measure.NewReflector(measuring, blocks),
 		measure.NewResponders(measuring, blocks),
 		measure.NewTraceEndpoint(measuring),
+		probes,
 		measure.NewLossMeter(measuring, blocks, delays),
 		delays,
 		a.health,

@@ -34,6 +34,7 @@ type Config struct {
 	Stamp              *Stamp                       `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
 	Responders         []Responder                  `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
 	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
+	Probes             *Probes                      `key:"probes" absent:"no probes are sent" doc:"Probes to other nodes that never stop, in many flows: they show all equal paths, keep round trips and losses of each, and name the hop after which probes vanish."`
 	Metrics            Metrics                      `key:"metrics" doc:"Counters for Prometheus."`
 	History            *History                     `key:"history" absent:"the defaults of its keys" doc:"What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses."`
 	Strict             bool                         `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
