@@ -28,10 +28,14 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak losses docs picture help
+.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
+
+package: ## Build the packages (.deb, .rpm, tarballs) of all programs for amd64 and arm64 into build/packages
+	rm -rf build/packages build/package-work
+	go run ./packaging/cmd/waymark-package --version '$(VERSION)' --commit '$(COMMIT)' --epoch "$${SOURCE_DATE_EPOCH:-$$(git -c safe.directory='*' log -1 --format=%ct)}"
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh

@@ -148,6 +148,10 @@ var layers = map[string]string{
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
+	// Packages: what is in them is built by Go, not imported.
+	"packaging/build":               "",
+	"packaging/cmd/waymark-package": "packaging/build",
+
 	"scripts/check":     "",
 	"scripts/picture":   "internal/record ioam",
 	"scripts/reference": "internal/collect",
