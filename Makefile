@@ -19,6 +19,7 @@ COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null
 BUILD := github.com/waymark-net/waymark/internal/commandline
 FUZZTIME ?= 30s
 NAMES ?=
+STEPS ?=
 OTHERS ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
@@ -28,7 +29,7 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses docs picture help
+.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses interop docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
@@ -82,6 +83,9 @@ soak: ## Export at full rate for SOAK (10m) while the collector is stopped or ki
 losses: ## Send MEASURED_PACKETS (10000000) of 100 SRv6 flows over lossy links, and compare each loss (root)
 	scripts/setup.sh test
 	WAYMARK_MEASURED_PACKETS='$(MEASURED_PACKETS)' CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '^TestManyFlows$$' ./test/e2e/measure
+
+interop: ## Run what needs fresh systems and large programs of others, or the STEPS of scripts/interop.sh (root)
+	scripts/interop.sh $(STEPS)
 
 docs: ## Write docs/reference from the code
 	for program in ./cmd/waymark ./cmd/waymark-lab ./collector/cmd/waymark-collector ./bench/cmd/waymark-bench; do go run $$program docs docs/reference; done
