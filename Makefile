@@ -29,7 +29,7 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses interop docs picture help
+.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses dashboards interop docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
@@ -83,6 +83,9 @@ soak: ## Export at full rate for SOAK (10m) while the collector is stopped or ki
 losses: ## Send MEASURED_PACKETS (10000000) of 100 SRv6 flows over lossy links, and compare each loss (root)
 	scripts/setup.sh test
 	WAYMARK_MEASURED_PACKETS='$(MEASURED_PACKETS)' CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '^TestManyFlows$$' ./test/e2e/measure
+
+dashboards: ## Write packaging/grafana, the dashboards for Grafana, from the code
+	go run ./packaging/cmd/waymark-dashboards packaging/grafana
 
 interop: ## Run what needs fresh systems and large programs of others, or the STEPS of scripts/interop.sh (root)
 	scripts/interop.sh $(STEPS)

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/goreleaser/nfpm/v2 v2.45.2
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/spdx/tools-golang v0.5.7
 )
 

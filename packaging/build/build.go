@@ -124,6 +124,10 @@ func (o Options) files(p parcel, arch, kind string) ([]file, error) {
 	}
 	for _, page := range pages {
 		name := filepath.Base(page)
+		// `waymark lab` has a page, and the program waymark-lab one of the same name.
+		if owner := strings.TrimSuffix(name, ".1.gz"); owner != p.program.name && slices.ContainsFunc(parcels(), func(o parcel) bool { return o.program.name == owner }) {
+			continue
+		}
 		list = append(list, file{source: filepath.Join("man", p.program.name, name), destination: "/usr/share/man/man1/" + name, generated: true})
 	}
 	for _, f := range slices.Concat(p.shared(), p.files) {

@@ -26,6 +26,9 @@ func fake(t *testing.T, mtime time.Time) Options {
 	}
 	for _, p := range parcels() {
 		names := []string{"bin/" + p.program.name, "man/" + p.program.name + "/" + p.program.name + ".1.gz"}
+		if p.program.name == "waymark" { // as of "waymark lab"
+			names = append(names, "man/waymark/waymark-lab.1.gz", "man/waymark/waymark-status.1.gz")
+		}
 		for _, f := range p.shared() {
 			names = append(names, f.source)
 		}
@@ -76,6 +79,26 @@ func TestReproducible(t *testing.T) {
 	for name, content := range first {
 		if !bytes.Equal(content, second[name]) {
 			t.Errorf("%s differs between two builds", name)
+		}
+	}
+}
+
+// No file is in two packages: they could not be installed together.
+func TestPackagesDoNotOverlap(t *testing.T) {
+	o := fake(t, time.Now())
+	for _, kind := range []string{"deb", "rpm"} {
+		owner := map[string]string{}
+		for _, p := range parcels() {
+			list, err := o.files(p, "amd64", kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range list {
+				if other := owner[f.destination]; other != "" {
+					t.Errorf("%s is in the %s of %s and of %s", f.destination, kind, other, p.program.name)
+				}
+				owner[f.destination] = p.program.name
+			}
 		}
 	}
 }

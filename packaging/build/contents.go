@@ -94,6 +94,7 @@ func parcels() []parcel {
 				{source: "packaging/systemd/waymark-collector.service", destination: "/usr/lib/systemd/system/waymark-collector.service"},
 				{source: "packaging/config/waymark-collector", destination: "/etc/default/waymark-collector", config: true},
 				{source: "packaging/prometheus/waymark.rules.yaml", destination: "/usr/share/waymark-collector/prometheus/waymark.rules.yaml"},
+				{source: "packaging/grafana/*.json", destination: "/usr/share/waymark-collector/grafana/"},
 				{source: "packaging/logrotate/waymark-collector", destination: "/etc/logrotate.d/waymark-collector", config: true},
 			},
 			state: []string{

@@ -151,6 +151,10 @@ var layers = map[string]string{
 	// Packages: what is in them is built by Go, not imported.
 	"packaging/build":               "",
 	"packaging/cmd/waymark-package": "packaging/build",
+	// Dashboards and rules: made and tested, not imported.
+	"packaging/dashboards":             "",
+	"packaging/prometheus":             "",
+	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
 
 	"scripts/check":     "",
 	"scripts/picture":   "internal/record ioam",
