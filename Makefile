@@ -29,7 +29,7 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses dashboards interop docs picture help
+.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses dashboards interop release docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
@@ -89,6 +89,9 @@ dashboards: ## Write packaging/grafana, the dashboards for Grafana, from the cod
 
 interop: ## Run what needs fresh systems and large programs of others, or the STEPS of scripts/interop.sh (root)
 	scripts/interop.sh $(STEPS)
+
+release: ## Check that version, changelog and tree agree, build all packages, write the notes, and make the tag
+	scripts/release.sh
 
 docs: ## Write docs/reference from the code
 	for program in ./cmd/waymark ./cmd/waymark-lab ./collector/cmd/waymark-collector ./bench/cmd/waymark-bench; do go run $$program docs docs/reference; done
