@@ -27,7 +27,7 @@ type Options struct {
 	Time          time.Time // of the commit: every time in a package is this one
 	Architectures []string
 	Programs      []string // nil is all
-	Kinds         []string // deb, rpm, tar
+	Kinds         []string // deb, rpm, tar, oci
 	Log           io.Writer
 }
 
@@ -35,7 +35,7 @@ type Options struct {
 var Architectures = []string{"amd64", "arm64"}
 
 // Kinds are the kinds of packages.
-var Kinds = []string{"deb", "rpm", "tar"}
+var Kinds = []string{"deb", "rpm", "tar", "oci"}
 
 // Run builds the packages.
 func Run(ctx context.Context, o Options) error {
@@ -57,6 +57,17 @@ func Run(ctx context.Context, o Options) error {
 			}
 			written = append(written, names...)
 		}
+	}
+	for _, p := range chosen {
+		if p.container == nil || !slices.Contains(o.Kinds, "oci") {
+			continue
+		}
+		name, err := o.writeImage(p)
+		if err != nil {
+			return fmt.Errorf("image of %s: %w", p.program.name, err)
+		}
+		fmt.Fprintln(o.Log, filepath.Join(o.Output, name))
+		written = append(written, name)
 	}
 	return o.checksums(written)
 }
@@ -87,6 +98,9 @@ func (o Options) build(ctx context.Context, p parcel, arch string) ([]string, er
 	}
 	var written []string
 	for _, kind := range o.Kinds {
+		if kind == "oci" { // one for all architectures
+			continue
+		}
 		write := o.writePackage
 		if kind == "tar" {
 			write = o.writeTarball

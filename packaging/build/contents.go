@@ -41,7 +41,8 @@ type parcel struct {
 	units       []unit
 	files       []file
 	// Directories that purging removes: what the service wrote.
-	state []string
+	state     []string
+	container *container // nil is no image
 	// Shell commands before the files are removed for good, without the service.
 	remove string
 }
@@ -75,6 +76,11 @@ func parcels() []parcel {
 				{source: "packaging/wireshark/ioam.lua", destination: "/usr/share/waymark/wireshark/ioam.lua"},
 			},
 			state: []string{"/var/log/waymark"},
+			// Root, because the kernel asks for capabilities, which --cap-drop limits.
+			container: &container{
+				user: "0:0", command: []string{"agent", "run", "--config", "/etc/waymark/node.yaml"},
+				directories: []string{"/etc/waymark", "/run/waymark", "/var/log/waymark"},
+			},
 			remove: "	# Takes the programs off every interface: nothing could do so once the program is gone.\n" +
 				"	if [ -d /run/waymark ]; then waymark agent stop --remove || true; fi\n" +
 				"	if [ -d /run/systemd/system ]; then systemctl stop run-waymark-bpf.mount || true; fi\n" +
@@ -100,6 +106,10 @@ func parcels() []parcel {
 			state: []string{
 				"/var/log/waymark-collector", "/var/log/private/waymark-collector",
 				"/var/lib/waymark-collector", "/var/lib/private/waymark-collector",
+			},
+			container: &container{
+				user: "65532:65532", command: []string{"collect", "--json", "--listen", "udp://[::]:4739", "--listen", "tcp://[::]:4739"},
+				directories: []string{"/var/log/waymark-collector"},
 			},
 		},
 		{

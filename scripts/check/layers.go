@@ -149,7 +149,8 @@ var layers = map[string]string{
 	"bench/report":      "internal/instant",
 
 	// Packages: what is in them is built by Go, not imported.
-	"packaging/build":               "",
+	"packaging/build":               "packaging/image",
+	"packaging/image":               "",
 	"packaging/cmd/waymark-package": "packaging/build",
 	// Dashboards and rules: made and tested, not imported.
 	"packaging/dashboards":             "",
