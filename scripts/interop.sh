@@ -12,6 +12,8 @@
 #   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
 #   debian13      the same with Debian 13
 #   rpm           rpm reads the packages, and installs them into an empty root
+#   container     runc runs the image of waymark, with the capabilities that it is documented to need
+#   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
 #   rules         Prometheus' promtool checks the rules, and runs their tests
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +21,7 @@ export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
@@ -80,6 +82,16 @@ step_rpm() {
 		chroot "$root" /usr/bin/waymark-collector --version && chroot "$root" /usr/bin/waymark-lab --version || status=1
 	rm -rf "$root"
 	return $status
+}
+
+step_container() { scripts/interop/container.sh; }
+
+# helm is built from source, outside this project's modules.
+step_kubernetes() {
+	local tools=$PWD/build/interop/tools
+	command -v helm >/dev/null || [ -x "$tools/helm" ] || GOFLAGS='' GOWORK=off GOBIN=$tools go install helm.sh/helm/v3/cmd/helm@v3.18.6 ||
+		echo "skipped: the chart is not rendered, because helm could not be built"
+	PATH=$PATH:$tools go test -tags interop -count=1 -v ./packaging/kubernetes
 }
 
 step_rules() {

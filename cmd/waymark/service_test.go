@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,30 @@ func TestPackagedConfiguration(t *testing.T) {
 		}
 		if code, out, errs := runCLI(t, "", "config", "check", file); code != 0 {
 			t.Errorf("%s: config check ends with %d: %s%s\n%s", name, code, out, errs, content)
+		}
+	}
+}
+
+// Containers have the capabilities of the service.
+func TestCapabilitiesOfContainers(t *testing.T) {
+	want := strings.Fields(strings.ReplaceAll(unit(t)["Service.CapabilityBoundingSet"][0], "CAP_", ""))
+	slices.Sort(want)
+	for file, key := range map[string]string{
+		"container/compose.yaml": "cap_add", "kubernetes/waymark.yaml": "add", "helm/waymark/values.yaml": "capabilities",
+	} {
+		text, err := os.ReadFile("../../packaging/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := regexp.MustCompile(`(?m)^ *` + key + `: \[(.*)\]$`).FindSubmatch(text)
+		if match == nil {
+			t.Errorf("%s has no %s", file, key)
+			continue
+		}
+		got := strings.Split(string(match[1]), ", ")
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, and the service %q", file, got, want)
 		}
 	}
 }
