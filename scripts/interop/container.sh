@@ -121,6 +121,20 @@ echo "  $(grep transmitted "$work/ping"); $all captured, $untreated of them untr
 [ "$all" -gt $((sent * 9 / 10)) ] && [ "$all" -gt 100 ] || fail "too few packets were captured to say anything"
 [ "$untreated" -eq 0 ] || fail "$untreated packets were not treated"
 
+echo "- an agent whose configuration has no interface ends the treatment"
+runc kill "$id" KILL
+wait_for 10 stopped || fail "the container does not end"
+runc delete "$id"
+echo 'node: {id: 10}' >"$work/etc/node.yaml"
+start
+ip netns exec "$peer" dumpcap -q -i eth0 -a duration:3 -f ip6 -w "$work/peer.pcap" 2>/dev/null &
+capture=$!
+sleep 1
+ip netns exec "$node" ping -q -c 10 -i 0.1 2001:db8:77::2 >/dev/null
+wait "$capture" || true
+capture=''
+[ "$(requests '')" -gt 0 ] && [ "$(requests '&& ipv6.hopopts')" -eq 0 ] || fail "packets are still treated"
+
 echo "- remove"
 # The agent is the container's first process: when it ends, so does the command that stopped it.
 runc exec "$id" /usr/bin/waymark agent stop --remove || true
