@@ -14,6 +14,7 @@
 #   rpm           rpm reads the packages, and installs them into an empty root
 #   container     runc runs the image of waymark, with the capabilities that it is documented to need
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
+#   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
 #   rules         Prometheus' promtool checks the rules, and runs their tests
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +22,7 @@ export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
@@ -93,6 +94,8 @@ step_kubernetes() {
 		echo "skipped: the chart is not rendered, because helm could not be built"
 	PATH=$PATH:$tools go test -tags interop -count=1 -v ./packaging/kubernetes
 }
+
+step_dashboards() { scripts/interop/dashboards.sh; }
 
 step_rules() {
 	need promtool=prometheus || return 1

@@ -5,11 +5,18 @@ package dashboards
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 var metric = regexp.MustCompile(`\bwaymark_[a-z0-9_]+`)
@@ -122,5 +129,71 @@ func TestFilesAreCurrent(t *testing.T) {
 		if d.UID != p.uid || d.Title != p.title || targets != wanted {
 			t.Errorf("%s: the JSON has %q, %q and %d queries, want %d", p.uid, d.UID, d.Title, targets, wanted)
 		}
+	}
+}
+
+// filled is a query as Grafana sends it.
+func filled(query string) string {
+	return strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*").Replace(query)
+}
+
+// Prometheus' own parser reads each query.
+func TestQueriesParse(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian's package prometheus); make interop installs it")
+	}
+	var rules strings.Builder
+	rules.WriteString("groups:\n  - name: queries\n    rules:\n")
+	for i, q := range Queries() {
+		fmt.Fprintf(&rules, "      - record: query_%d\n        expr: %q\n", i, filled(q))
+	}
+	file := filepath.Join(t.TempDir(), "queries.yaml")
+	if err := os.WriteFile(file, []byte(rules.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A Prometheus that scrapes an agent answers each query, and those about any node with a value.
+func TestQueriesOfPrometheus(t *testing.T) {
+	server := os.Getenv("WAYMARK_PROMETHEUS")
+	if server == "" {
+		t.Skip("WAYMARK_PROMETHEUS names no server; make interop starts one")
+	}
+	answers := func(query string) int {
+		t.Helper()
+		reply, err := http.Get(server + "/api/v1/query?query=" + url.QueryEscape(filled(query)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		var result struct {
+			Status, Error string
+			Data          struct{ Result []any }
+		}
+		if err := json.NewDecoder(reply.Body).Decode(&result); err != nil || result.Status != "success" {
+			t.Errorf("%s: %v %s", query, err, result.Error)
+		}
+		return len(result.Data.Result)
+	}
+	// Two scrapes after the first packets make a rate.
+	for end := time.Now().Add(patience.Of(time.Minute)); answers(`rate(waymark_packets_total[1m])`) == 0; time.Sleep(time.Second) {
+		if time.Now().After(end) {
+			t.Fatal("no rate of packets after a minute")
+		}
+	}
+	queries, with := Queries(), 0
+	for _, q := range queries {
+		if answers(q) > 0 {
+			with++
+		} else {
+			t.Logf("no value of this node: %s", q)
+		}
+	}
+	if t.Logf("%d of %d queries have values", with, len(queries)); with < len(queries)/2 {
+		t.Errorf("only %d of %d queries have values", with, len(queries))
 	}
 }
