@@ -154,8 +154,6 @@ var layers = map[string]string{
 	"packaging/cmd/waymark-package": "packaging/build",
 	// Dashboards and rules: made and tested, not imported.
 	"packaging/dashboards":             "",
-	"packaging/kubernetes":             "",
-	"packaging/prometheus":             "",
 	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
 
 	"scripts/check":     "",
