@@ -159,6 +159,14 @@ var layers = map[string]string{
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
+	// Packages: what is in them is built by Go, not imported.
+	"packaging/build":               "packaging/image",
+	"packaging/image":               "",
+	"packaging/cmd/waymark-package": "packaging/build",
+	// Dashboards and rules: made and tested, not imported.
+	"packaging/dashboards":             "",
+	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
+
 	"scripts/check":     "",
 	"scripts/picture":   "internal/record ioam",
 	"scripts/reference": "internal/collect",
