@@ -44,20 +44,26 @@ func TestDuplicatesHideNoLoss(t *testing.T) {
 	links := lossesByLink(t, l)
 	lost, twice := links["north1 eth1"][0].LostPackets, links["north2 eth1"][0].LostPackets
 	var sum loss.Totals
-	blocks := 0
+	blocks, short := 0, 0
 	for _, each := range r.lossesOf(north) {
 		if each.Start.Add(time.Second).Before(began) || each.Sent.Value == 0 {
 			continue
 		}
 		blocks++
-		if each.Verdict != loss.Duplicated || each.Lost.Valid || each.Ratio.Valid || !each.LostMin.Valid || each.Received.Value <= each.Sent.Value {
+		if each.Sent.Value < 200 { // perhaps without a lost packet, or a duplicate
+			short++
+		} else if each.Verdict != loss.Duplicated || each.Lost.Valid || each.Ratio.Valid || !each.LostMin.Valid || each.Received.Value <= each.Sent.Value {
 			t.Errorf("%+v", each)
 		}
 		sum.Sent, sum.Received = sum.Sent+each.Sent.Value, sum.Received+each.Received.Value
 		sum.LostMin, sum.Duplicated = sum.LostMin+each.LostMin.Value, sum.Duplicated+each.Duplicated.Value
 	}
-	if want := (loss.Totals{Sent: count, Received: count - lost + twice, LostMin: lost, Duplicated: twice - lost}); sum != want || lost == 0 || blocks < 3 {
-		t.Errorf("in %d blocks %+v, want %+v", blocks, sum, want)
+	want := loss.Totals{Sent: count, Received: count - lost + twice, LostMin: lost, Duplicated: twice - lost}
+	counted := loss.Totals{Sent: sum.Sent, Received: sum.Received, LostMin: want.LostMin, Duplicated: want.Duplicated}
+	unsaid := int(want.LostMin) - int(sum.LostMin) // in short blocks, of 2 lost and 4 duplicates each
+	hidden := int(want.Duplicated) - int(sum.Duplicated)
+	if counted != want || unsaid < 0 || unsaid > 2*short || max(hidden, -hidden) > 4*short || lost == 0 || blocks < 3 {
+		t.Errorf("in %d blocks, %d of them short, %+v, want %+v", blocks, short, sum, want)
 	}
 	for at, want := range map[part]loss.Verdict{{"north", 0, 1}: loss.Measured, {"north", 1, 2}: loss.Uncertain, {"north", 2, 3}: loss.Uncertain} {
 		for _, each := range r.lossesOf(at) {

@@ -37,6 +37,7 @@ func TestNodesSelectDifferently(t *testing.T) {
 		{exchange: "rfc6374", port: "6374", out: ", session: 77", in: ", session: 77"},
 	} {
 		t.Run(cmp.Or(how.exchange, "stamp"), func(t *testing.T) {
+			t.Parallel()
 			l := raiseWith(t, "encap", "tcx", how)
 			s := &sending{t: t, l: l}
 			s.limits.Store([]int{64})
