@@ -56,8 +56,8 @@ The first line on standard error says if that is not so. --flow may then name a
 flow that is no longer measured. A name that neither is measured nor has results
 is an error, as it is without --last.
 
---since and --until show the blocks that began in another time of this hour. Times are
-UTC: 12:03, or in RFC 3339.
+--since and --until show the blocks that began in another time of this hour.
+Times are UTC: 12:03, or in RFC 3339.
 
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to
@@ -88,26 +88,10 @@ nanoseconds, and what is not known is empty.`,
 			}
 			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
 			l.screen = opts.View(cmd.OutOrStdout())
-			switch {
-			case !opts.JSON && !asCSV && !verbose && !follow && !past.asked():
+			if !opts.JSON && !asCSV && !verbose && !follow && !past.asked() {
 				return summarise(cmd, c, flow, l.screen)
-			case follow && past.asked():
-				return commandline.Usagef("choose --follow, or --last, --since and --until")
-			case follow:
-				l.table = newLossTable(true)
-				return l.follow(cmd.Context(), c)
-			case past.asked():
-				err = l.past(cmd.Context(), c, past)
-			default:
-				err = l.latest(cmd.Context(), c)
 			}
-			if err != nil {
-				return err
-			}
-			if !l.begun {
-				fmt.Fprintln(cmd.ErrOrStderr(), noLoss(flow))
-			}
-			return l.flush()
+			return l.run(cmd.Context(), c, past, follow)
 		},
 	}
 	cmd.Flags().StringVar(&flow, "flow", "", "only the flow of this `NAME`")
@@ -132,6 +116,28 @@ func summarise(cmd *cobra.Command, c *api.Client, flow string, screen columns.Sc
 		return nil
 	}
 	return s.write(cmd.OutOrStdout(), screen)
+}
+
+// run writes what is asked for: new results, those of a time, or the latest.
+func (l *lossList) run(ctx context.Context, c *api.Client, past lossTime, follow bool) (err error) {
+	switch {
+	case follow && past.asked():
+		return commandline.Usagef("choose --follow, or --last, --since and --until")
+	case follow:
+		l.table = newLossTable(true)
+		return l.follow(ctx, c)
+	case past.asked():
+		err = l.past(ctx, c, past)
+	default:
+		err = l.latest(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	if !l.begun {
+		fmt.Fprintln(l.notes, noLoss(l.flow))
+	}
+	return l.flush()
 }
 
 // checkFlow is the error that a flow is not configured, in which case there is never a result.

@@ -37,31 +37,33 @@ func newTopCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show live which way packets take, and where the time goes",
-		Long: `Show the paths between each two prefixes with their shares, and of each hop how long
-it held packets, how long they took to the next, and what was lost after it, in the
-last minute: from the traces that end at this node, the flows that are measured from
-here, and the Direct Exports that this node makes. On a terminal, the table changes
-every second; elsewhere, there is one every ten seconds.
+		Long: `Show the paths between each two prefixes with their shares, and of each hop how
+long it held packets, how long they took to the next, and what was lost after
+it, in the last minute: from the traces that end at this node, the flows that
+are measured from here, and the Direct Exports that this node makes. On a
+terminal, the table changes every second; elsewhere, there is one every ten
+seconds.
 
-HELD is from the arrival to the egress hook, which is before the queue. NEXT is from
-there to the arrival at the next node, with the wait in the queue; with a "+", also
-the time for which the node held the packet, because it does not say that. "~" is
-what two clocks cannot tell, because they may differ by more; "-" is not known. LOST
-is after the hop. SLOW is a hop whose 95th percentile was at least twice what is usual
-there in one of the intervals of ten seconds, and LOSES one after which 0.1% or more were lost.
+HELD is from the arrival to the egress hook, which is before the queue. NEXT is
+from there to the arrival at the next node, with the wait in the queue; with a
+"+", also the time for which the node held the packet, because it does not say
+that. "~" is what two clocks cannot tell, because they may differ by more; "-"
+is not known. LOST is after the hop. SLOW is a hop whose 95th percentile was at
+least twice what is usual there in one of the intervals of ten seconds, and
+LOSES one after which 0.1% or more were lost.
 
-The agent keeps an hour: --since and --until show any time of it, once. Times are UTC.
-Without a sink or an observer, it makes only so many records in a second
-(history.rate), but up to 100,000 while this command runs. What share of the time that
-was is in the first line, if it is less than all.
+The agent keeps an hour: --since and --until show any time of it, once. Times
+are UTC. Without a sink or an observer, it makes at most history.rate records
+in a second, but up to 100,000 while this command runs. What share of the time
+that was is in the first line, if it is less than all.
 
-Keys: q ends; space freezes; up and down choose a path, enter shows its hops or hides
-them; s changes the order; / filters by names; c copies a command that shows the same
-again; ? lists all.`,
+Keys: q ends; space freezes; up and down choose a path, enter shows its hops or
+hides them; s changes the order; / filters by names; c copies a command that
+shows the same again; ? lists all.`,
 		Example: `  waymark top
   waymark top --prefix cust7=2001:db8:7::/48
   waymark top --since 12:03 --until 12:05
-  waymark top --json --count 1 | jq '.pairs[].paths[].hops[] | select(.verdicts != [])'`,
+  waymark top --json --count 1 | jq '.pairs[].paths[].hops[]'`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			now := time.Now()

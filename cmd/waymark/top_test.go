@@ -124,88 +124,107 @@ func TestTopDelays(t *testing.T) {
 	}
 }
 
-// Keys of the live table: choose, expand, order, filter, freeze, copy, help.
-func TestTopScreen(t *testing.T) {
-	asked := 0
-	var answer error
-	var s tea.Model = topScreen{flags: topFlags{sort: "packets", prefixes: nil}, report: topReport(), style: topStyle{colour: true}, expanded: map[string]bool{},
-		ask: func() (*insight.Report, error) { asked++; return topReport(), answer }}
-	var then tea.Cmd
-	update := func(m tea.Msg) { s, then = s.Update(m) }
-	press := func(code rune, text string) { update(tea.KeyPressMsg{Code: code, Text: text}) }
-	shown := func() string { return s.(topScreen).content() }
-	check := func(what string, has bool, text string) {
-		t.Helper()
-		lines := strings.Split(shown(), "\n")
-		if strings.Contains(shown(), text) != has || len(lines) != s.(topScreen).height {
-			t.Errorf("%s: want %q %v in %d lines:\n%s", what, text, has, s.(topScreen).height, shown())
+// topHarness presses keys at a live table, whose agent counts how often it is asked.
+type topHarness struct {
+	t     *testing.T
+	s     tea.Model
+	then  tea.Cmd
+	asked int
+}
+
+func newTopHarness(t *testing.T) *topHarness {
+	h := &topHarness{t: t}
+	h.s = topScreen{flags: topFlags{sort: "packets"}, report: topReport(), style: topStyle{colour: true}, expanded: map[string]bool{},
+		ask: func() (*insight.Report, error) { h.asked++; return topReport(), nil }}
+	h.update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	return h
+}
+
+func (h *topHarness) update(m tea.Msg)             { h.s, h.then = h.s.Update(m) }
+func (h *topHarness) press(code rune, text string) { h.update(tea.KeyPressMsg{Code: code, Text: text}) }
+func (h *topHarness) screen() topScreen            { return h.s.(topScreen) }
+
+func (h *topHarness) check(what string, has bool, text string) {
+	h.t.Helper()
+	shown := h.screen().content()
+	lines := strings.Split(shown, "\n")
+	if strings.Contains(shown, text) != has || len(lines) != h.screen().height {
+		h.t.Errorf("%s: want %q %v in %d lines:\n%s", what, text, has, h.screen().height, shown)
+	}
+	for _, line := range lines {
+		for _, code := range []string{reverse, bold, normal} {
+			line = strings.ReplaceAll(line, code, "")
 		}
-		for _, line := range lines {
-			for _, code := range []string{reverse, bold, normal} {
-				line = strings.ReplaceAll(line, code, "")
-			}
-			if widthOf(line) > s.(topScreen).style.width || strings.Contains(line, "\x1b") {
-				t.Errorf("%s: %q", what, line)
-			}
+		if widthOf(line) > h.screen().style.width || strings.Contains(line, "\x1b") {
+			h.t.Errorf("%s: %q", what, line)
 		}
 	}
-	update(tea.WindowSizeMsg{Width: 80, Height: 24})
-	check("at first", true, "q quit  space freeze  s sort: packets")
-	check("at first", true, bold+"    2 201>202")
-	press(tea.KeyDown, "")
-	check("chosen", true, reverse+"> A ")
-	press(tea.KeyDown, "")
-	check("the next one", true, reverse+"> B ")
-	check("its hops", false, "1 >102")
-	press(tea.KeyEnter, "")
-	check("its hops", true, "1 >102")
-	press(tea.KeyEnter, "")
-	check("hidden again", false, "1 >102")
-	press('s', "s")
-	check("order", true, "s sort: delay")
-	press('/', "/")
+}
+
+// Keys of the live table: choose, expand, order, filter, copy.
+func TestTopKeys(t *testing.T) {
+	h := newTopHarness(t)
+	h.check("at first", true, "q quit  space freeze  s sort: packets")
+	h.check("at first", true, bold+"    2 201>202")
+	h.press(tea.KeyDown, "")
+	h.check("chosen", true, reverse+"> A ")
+	h.press(tea.KeyDown, "")
+	h.check("the next one", true, reverse+"> B ")
+	h.check("its hops", false, "1 >102")
+	h.press(tea.KeyEnter, "")
+	h.check("its hops", true, "1 >102")
+	h.press(tea.KeyEnter, "")
+	h.check("hidden again", false, "1 >102")
+	h.press('s', "s")
+	h.check("order", true, "s sort: delay")
+	h.press('/', "/")
 	for _, c := range "CUSTx" {
-		press(c, string(c))
+		h.press(c, string(c))
 	}
-	press(tea.KeyBackspace, "")
-	press(tea.KeyEscape, "")
-	check("no filter", true, "other")
-	press('/', "/")
+	h.press(tea.KeyBackspace, "")
+	h.press(tea.KeyEscape, "")
+	h.check("no filter", true, "other")
+	h.press('/', "/")
 	for _, c := range "cust" {
-		press(c, string(c))
+		h.press(c, string(c))
 	}
-	press(tea.KeyEnter, "")
-	check("filter", false, "> other")
-	check("filter", true, "/ filter: cust")
-	press('c', "c")
-	check("copy", true, "copied: waymark top --since 2026-11-21T16:12:05Z --until 2026-11-21T16:13:0")
-	if got := fmt.Sprint(then()); got != "waymark top --since 2026-11-21T16:12:05Z --until 2026-11-21T16:13:05Z --sort delay --filter cust" {
+	h.press(tea.KeyEnter, "")
+	h.check("filter", false, "> other")
+	h.check("filter", true, "/ filter: cust")
+	h.press('c', "c")
+	h.check("copy", true, "copied: waymark top --since 2026-11-21T16:12:05Z --until 2026-11-21T16:13:0")
+	if got := fmt.Sprint(h.then()); got != "waymark top --since 2026-11-21T16:12:05Z --until 2026-11-21T16:13:05Z --sort delay --filter cust" {
 		t.Errorf("copied: %q", got)
 	}
-	press('?', "?")
-	check("help", true, "two clocks cannot tell")
-	press('?', "?")
-	press('p', "p")
-	check("frozen", true, "FROZEN")
-	if update(topTick{}); asked != 0 || s.(topScreen).waiting {
+}
+
+// Freeze, help, an agent that does not answer, sizes, and the end.
+func TestTopScreen(t *testing.T) {
+	h := newTopHarness(t)
+	h.press('?', "?")
+	h.check("help", true, "two clocks cannot tell")
+	h.press('?', "?")
+	h.press('p', "p")
+	h.check("frozen", true, "FROZEN")
+	if h.update(topTick{}); h.asked != 0 || h.screen().waiting {
 		t.Error("it asks although it is frozen")
 	}
-	press('p', "p")
-	update(topTick{})
-	if !s.(topScreen).waiting {
+	h.press('p', "p")
+	h.update(topTick{})
+	if !h.screen().waiting {
 		t.Error("it does not ask")
 	}
-	update(topAnswer{err: fmt.Errorf("the agent \x1b[2J ended")})
-	check("no answer", true, "no answer since")
-	update(topAnswer{report: &insight.Report{Records: 4321}})
-	check("the newest", true, "4321 records")
-	check("nothing there", true, "no packets")
-	press(tea.KeyDown, "")
-	press(tea.KeyEnter, "")
-	update(tea.WindowSizeMsg{Width: 40, Height: 3})
-	check("small", true, "waymark top")
-	if press('q', "q"); fmt.Sprintf("%T", then()) != "tea.QuitMsg" {
-		t.Errorf("q: %T", then())
+	h.update(topAnswer{err: fmt.Errorf("the agent \x1b[2J ended")})
+	h.check("no answer", true, "no answer since")
+	h.update(topAnswer{report: &insight.Report{Records: 4321}})
+	h.check("the newest", true, "4321 records")
+	h.check("nothing there", true, "no packets")
+	h.press(tea.KeyDown, "")
+	h.press(tea.KeyEnter, "")
+	h.update(tea.WindowSizeMsg{Width: 40, Height: 3})
+	h.check("small", true, "waymark top")
+	if h.press('q', "q"); fmt.Sprintf("%T", h.then()) != "tea.QuitMsg" {
+		t.Errorf("q: %T", h.then())
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // History is what the agent keeps of the last time.
 type History struct {
 	Keep     yamlfile.Period `key:"keep" default:"1h" doc:"For how long rollups of ten seconds are kept, for \"waymark top\" and alike, as far as they fit into 8 MiB, compressed."`
-	Rate     HistoryRate     `key:"rate" default:"5000" doc:"The most records per second that the node makes for the history alone, when no sink, observer or \"waymark top\" wants any: when there are more, none are made for the rest of the second. 0 makes none: the history then has only times in which something else wanted records."`
+	Rate     HistoryRate     `key:"rate" default:"5000" doc:"The most records per second that the node makes for the history alone, when no sink, observer or \"waymark top\" wants any: when there are more, none are made for the rest of the second. 0 makes none: the history then has only times in which something else wanted records, as on nodes that report Direct Exports (namespaces.export)."`
 	Prefixes []NamedPrefix   `key:"prefixes" default:"[]" doc:"Names of prefixes, between which the history groups packets, the longest one first; other addresses are grouped by their /64. At most 64."`
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -103,7 +105,7 @@ func (h *History) Prepare(p *service.Plan) error {
 		for _, one := range kept.Prefixes {
 			names = append(names, insight.NamedPrefix{Name: one.Name, Prefix: one.Prefix})
 		}
-		h.rate.Store(int64(kept.Rate))
+		h.rate.Store(rateOf(p.Next.Config))
 		e, keep := h.engine.Load(), time.Duration(kept.Keep)
 		switch {
 		case e == nil:
@@ -115,6 +117,16 @@ func (h *History) Prepare(p *service.Plan) error {
 		h.records.updateWanted()
 	})
 	return nil
+}
+
+// rateOf is how many records in a second the history asks for itself. Where Direct Exports are reported, it
+// is none: postcards and flows are for collectors, and their limits and tables are not to be used up before
+// there is one.
+func rateOf(c *config.Config) int64 {
+	if slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone }) {
+		return 0
+	}
+	return int64(c.Kept().Rate)
 }
 
 // begin makes an engine with what was kept before.

@@ -90,6 +90,13 @@ func TestHistoryAsksForRecords(t *testing.T) {
 	if !wanted(false)() {
 		t.Error("rate: 0 asks for records")
 	}
+	h.Write(strings.Replace(agenttest.BaseConfig, "id: 123", "id: 123, export: every", 1))
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if wanted(true)() || !strings.Contains(agenttest.BaseConfig, "id: 123") {
+		t.Error("the history asks for postcards")
+	}
 	h.report(t, api.HistoryTime{Live: true})
 	agenttest.Eventually(t, "records for who looks", wanted(true))
 	h.history.asked.Store(time.Now().Add(-2 * liveFor).UnixNano())

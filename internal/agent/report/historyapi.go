@@ -29,7 +29,7 @@ func (h *History) Routes() service.Routes {
 		// what was lost after it, where that is known; and whether it is slow or loses. [What the values
 		// mean](../how-to/see-where-time-goes.md). `last=1m` asks for the last minute, which is the default; `since` and
 		// `until` for another time, in RFC 3339. `prefix=NAME=PREFIX`, up to 64 times, names prefixes that have no name in
-		// the configuration, and adds up what is in each. `live=true` says that somebody looks: for the next five
+		// the configuration, and adds up what is in each. `live=true` says that a user looks at it: for the next five
 		// seconds, the node makes up to 100,000 records a second for it.
 		"GET /v1/history": h.getReport,
 		// The rollups of the same times, one JSON object per line, the oldest first: packets, histograms and losses of
