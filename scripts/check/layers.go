@@ -86,10 +86,11 @@ var layers = map[string]string{
 	"internal/rfc6374":   "stamp",
 	// Traces by probes: messages, who answers, who asks, and what the answers mean.
 	"internal/pathtrace/message":  "ioam",
+	"internal/pathtrace/copies":   "ioam internal/loopback",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
 	"internal/pathtrace/paths":    "ioam internal/delay",
-	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/message internal/stamp/udp",
-	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
+	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/copies internal/pathtrace/message internal/stamp/udp",
+	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/pathtrace/copies internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
 	"internal/loopback": "ioam internal/ipv6 internal/model",

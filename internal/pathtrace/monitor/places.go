@@ -15,6 +15,7 @@ type Evidence string
 const (
 	EvidenceNone     Evidence = "none"      // the place is not known
 	EvidenceHopLimit Evidence = "hop-limit" // which nodes reply when hop limits end there
+	EvidenceCopy     Evidence = "copy"      // likewise, and the last one that is reached returned a copy of a probe
 	EvidenceError    Evidence = "error"     // a node says that it cannot deliver the probes
 )
 
@@ -137,6 +138,9 @@ func (m *Monitor) judge(d *destination, p *path, s *search, now time.Duration) *
 	case ok && before == len(hops) && !d.answeredSince(s.since) && s.closed < leastTries && s.rounds < mostRounds:
 		return nil // it may be the destination's agent
 	case ok:
+		if s.copied[after] && !s.replied[after] {
+			return &place{after: after, before: before, evidence: EvidenceCopy}
+		}
 		return &place{after: after, before: before, evidence: EvidenceHopLimit}
 	case s.rounds >= mostRounds:
 		return &place{evidence: EvidenceNone}

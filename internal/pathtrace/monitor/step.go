@@ -19,6 +19,7 @@ type outgoing struct {
 	limit   uint8
 	port    uint16
 	payload []byte
+	header  []byte // instead of the socket's own; nil: that
 }
 
 // wire sends datagrams by the socket of a flow, and sets the errors of those that the kernel
@@ -64,7 +65,7 @@ func (m *Monitor) step(clock func() time.Duration, w wire, list []udp.Datagram) 
 	}
 	for _, o := range m.queue {
 		one := []udp.Datagram{{
-			Data: o.payload, Peer: netip.AddrPortFrom(o.d.Address, o.port), SendHopLimit: o.limit, FlowLabel: m.label(o.flow),
+			Data: o.payload, Peer: netip.AddrPortFrom(o.d.Address, o.port), SendHopLimit: o.limit, FlowLabel: m.label(o.flow), SendHopByHop: o.header,
 		}}
 		w.send(o.flow, one)
 	}
