@@ -144,7 +144,8 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 	case timeout > maxProbeTimeout:
 		add("probes.timeout", fmt.Sprintf("%v is too long", timeout), fmt.Sprintf("use at most %v", maxProbeTimeout))
 	case timeout/interval > maxProbeWaiting:
-		add("probes.timeout", fmt.Sprintf("%v is more than %d intervals of %v", timeout, maxProbeWaiting, interval), fmt.Sprintf("use at most %v, or a longer interval", interval*maxProbeWaiting))
+		add("probes.timeout", fmt.Sprintf("%v is more than %d intervals of %v", timeout, maxProbeWaiting, interval),
+			fmt.Sprintf("use at most %v, or a longer interval", interval*maxProbeWaiting))
 	}
 	c.probeBudget(add)
 }

@@ -129,7 +129,10 @@ func node(s *monitor.State) api.ProbedNode {
 	var all metrics.Histogram
 	for i := range s.Paths {
 		one := &s.Paths[i]
-		p := api.ProbedPath{Path: one.Key, Flows: one.Flows, Answered: one.Received, Lost: one.Lost, Overflow: one.Overflow, RoundTrip: times(one.Trips), Hops: []api.ProbedHop{}}
+		p := api.ProbedPath{
+			Path: one.Key, Flows: one.Flows, Answered: one.Received, Lost: one.Lost, Overflow: one.Overflow,
+			RoundTrip: times(one.Trips), Hops: []api.ProbedHop{},
+		}
 		for _, h := range one.Hops {
 			hop := api.ProbedHop{NodeID: h.ID, Ingress: h.Ingress, Egress: h.Egress, Silent: h.Silent}
 			if h.Address.IsValid() {

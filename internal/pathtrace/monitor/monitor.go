@@ -202,7 +202,8 @@ func (m *Monitor) Configure(c Config, now time.Duration) error {
 
 // needsSockets reports whether another configuration needs other sockets: then flows are others.
 func (c *Config) needsSockets(other Config) bool {
-	return c.Flows != other.Flows || c.Source != other.Source || c.Namespace != other.Namespace || c.Port != other.Port || c.Loopback != other.Loopback || string(c.Key) != string(other.Key)
+	return c.Flows != other.Flows || c.Source != other.Source || c.Namespace != other.Namespace || c.Port != other.Port ||
+		c.Loopback != other.Loopback || string(c.Key) != string(other.Key)
 }
 
 // newLabels are flow labels that differ in many bits, as hosts choose them (RFC 6437 §3); not 0.

@@ -239,7 +239,8 @@ func (d *destination) sought(one *place) bool {
 // event is one about a place.
 func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Duration) Event {
 	e := Event{
-		Kind: kind, At: m.at(now), Since: m.at(one.since), Destination: d.Destination, Path: one.path.nodes(), After: one.texts[0], Before: one.texts[1], AfterHop: one.after,
+		Kind: kind, At: m.at(now), Since: m.at(one.since), Destination: d.Destination, Path: one.path.nodes(),
+		After: one.texts[0], Before: one.texts[1], AfterHop: one.after,
 		Evidence: one.evidence, Error: one.said.text, ErrorFrom: one.said.from, Refused: one.refused, Flows: one.flows, FlowsOf: len(d.flows),
 	}
 	if kind == Loss && one.blind {
@@ -277,7 +278,6 @@ func (m *Monitor) Events() []Event {
 // moves are flows that took another path, and are not told yet.
 type moves struct {
 	list []move
-	more int // moves beyond mostMoves
 	tell time.Duration
 	last time.Duration
 }

@@ -95,7 +95,8 @@ func (m *Monitor) turn(flow int, clock func() time.Duration, w wire, list []udp.
 			n, gaveUp := d.flows[flow].send(now)
 			d.gaveUp(flow, gaveUp, now)
 			at := (first + i) * message.ProbeLen
-			payload := message.AppendProbe(m.buffers[at:at:at+message.ProbeLen], message.ID{Nonce: m.nonce, Number: n, Flow: uint16(flow), HopLimit: hopLimit}, m.config.Key)
+			id := message.ID{Nonce: m.nonce, Number: n, Flow: uint16(flow), HopLimit: hopLimit}
+			payload := message.AppendProbe(m.buffers[at:at:at+message.ProbeLen], id, m.config.Key)
 			list = append(list, udp.Datagram{Data: payload, Peer: netip.AddrPortFrom(d.Address, m.config.Port), FlowLabel: m.label(flow), SendHopLimit: hopLimit})
 		}
 		w.send(flow, list)
