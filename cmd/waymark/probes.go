@@ -49,7 +49,8 @@ shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
 				return err
 			}
 			if len(args) > 0 {
-				if p.Destinations = slices.DeleteFunc(p.Destinations, func(d api.ProbedNode) bool { return d.Name != args[0] && d.Address.String() != args[0] }); len(p.Destinations) == 0 {
+				other := func(d api.ProbedNode) bool { return d.Name != args[0] && d.Address.String() != args[0] }
+				if p.Destinations = slices.DeleteFunc(p.Destinations, other); len(p.Destinations) == 0 {
 					return fmt.Errorf("no probes are sent to %q; list the destinations with: waymark probes", args[0])
 				}
 			}
@@ -93,7 +94,8 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 	for i := range list {
 		d := &list[i]
 		p50, p99 := roundTrip(d.RoundTrip)
-		fmt.Fprintf(&b, line+"\n", shortName(d.Name), d.State, fmt.Sprintf("%d/%d", d.Flows-d.FlowsLost, d.Flows), fmt.Sprint(pathsNow(d)), lostShare(d.LastMinute), p50, p99)
+		flows := fmt.Sprintf("%d/%d", d.Flows-d.FlowsLost, d.Flows)
+		fmt.Fprintf(&b, line+"\n", shortName(d.Name), d.State, flows, fmt.Sprint(pathsNow(d)), lostShare(d.LastMinute), p50, p99)
 		for _, one := range d.Losses {
 			b.WriteString(wrapped(lossText(d, &one), "  ! "))
 		}
@@ -108,7 +110,8 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 		b.WriteString("\nnot probed, because they are this node: " + record.Printable(strings.Join(p.Own, ", ")) + "\n")
 	}
 	if p.Suppressed > 0 {
-		b.WriteString(wrapped(fmt.Sprintf("%d probes were not sent: they were beyond the budget of %d packets a second, or the agent was late", p.Suppressed, p.Budget), ""))
+		why := fmt.Sprintf("they were beyond the budget of %d packets a second, or the agent was late", p.Budget)
+		b.WriteString(wrapped(fmt.Sprintf("%d probes were not sent: %s", p.Suppressed, why), ""))
 	}
 	if p.SendFailed > 0 {
 		b.WriteString(wrapped(fmt.Sprintf("%d probes were refused by this node's kernel", p.SendFailed), ""))

@@ -22,6 +22,7 @@ type Probes struct {
 	Unresolved   []string     `json:"unresolved"` // names of hosts without a known address
 	Sent         uint64       `json:"sent"`
 	HopLimited   uint64       `json:"hop_limited"` // probes whose hop limits were to end on the way
+	Copies       uint64       `json:"copies"`      // of probes, that nodes returned
 	Suppressed   uint64       `json:"suppressed"`  // because of the budget, or because the agent was late
 	SendFailed   uint64       `json:"send_failed"`
 }

@@ -24,6 +24,7 @@ type Probes struct {
 	Port         UDPPort            `key:"port" default:"33434" doc:"UDP port of the destinations' path-trace."`
 	Namespace    *ioam.NamespaceID  `key:"namespace" absent:"the first of namespaces" doc:"IOAM namespace of the probes' traces."`
 	Source       netip.Addr         `key:"source" absent:"the kernel's choice" doc:"Address of this node from which probes are sent."`
+	Loopback     bool               `key:"loopback" default:"false" doc:"Where probes vanish, also send some with the Loopback flag (RFC 9322 §4): nodes whose namespace has loopback return copies, which show how far probes get also where errors about hop limits are filtered."`
 	KeyFile      string             `key:"key-file" absent:"messages are not authenticated" doc:"File with the key of path-trace.key-file of the destinations, in hexadecimal digits, mode 0600 or stricter."`
 }
 
@@ -143,7 +144,8 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 	case timeout > maxProbeTimeout:
 		add("probes.timeout", fmt.Sprintf("%v is too long", timeout), fmt.Sprintf("use at most %v", maxProbeTimeout))
 	case timeout/interval > maxProbeWaiting:
-		add("probes.timeout", fmt.Sprintf("%v is more than %d intervals of %v", timeout, maxProbeWaiting, interval), fmt.Sprintf("use at most %v, or a longer interval", interval*maxProbeWaiting))
+		add("probes.timeout", fmt.Sprintf("%v is more than %d intervals of %v", timeout, maxProbeWaiting, interval),
+			fmt.Sprintf("use at most %v, or a longer interval", interval*maxProbeWaiting))
 	}
 	c.probeBudget(add)
 }

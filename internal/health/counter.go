@@ -90,6 +90,16 @@ var counters = slices.Concat([]Counter{
 	{"delay_probes", "time_impossible", Missing, ProbesUntimed,
 		"%d answers to test packets of flows in the last minute say that the other node held them for a negative time, or longer than the round trip: they have no one-way and no two-way delay",
 		"keep the clocks of the flows' last points steady: let chrony or ptp4l slew them; if they are, update what answers there"},
+	{"probe_packets", "", Harmless, "", "", ""},
+	{"probe_packets", "suppressed", Missing, ProbesSuppressed,
+		"%d probes of the last minute were not sent: they were beyond probes.budget, or the agent was late",
+		"raise probes.budget or probes.interval, or give the agent more CPU time"},
+	{"probe_copies", "", Harmless, "", "", ""},
+	{"probe_replies_ignored", "", Harmless, "", "", ""}, // a probe without an answer is lost, and flows without answers have a warning
+	{"probe_answered", "", Harmless, "", "", ""},
+	{"probe_lost", "", Harmless, "", "", ""},
+	{"probe_path_changes", "", Harmless, "", "", ""},
+	{"probe_events", "", Harmless, "", "", ""},
 
 	// A block without an exact result is uncertain, and FlowUnmeasured says why.
 	{"measured_late_packets", "", Missing, FlowUnmeasured, "", ""},

@@ -91,6 +91,7 @@ const (
 	ProbesLost          Code = "probes_lost"
 	ProbesNotInBand     Code = "probes_not_in_band"
 	ProbesStopped       Code = "probes_stopped"
+	ProbesSuppressed    Code = "probes_suppressed"
 	ProbesUnanswered    Code = "probes_unanswered"
 	ProbesUnsent        Code = "probes_unsent"
 	ProbesUntimed       Code = "probes_untimed"
@@ -196,6 +197,7 @@ var kinds = []Kind{
 	{ProbesLost, Error, "probes to a destination vanish on the way"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{ProbesStopped, Error, "the probes of the configuration are not sent"},
+	{ProbesSuppressed, Degraded, "probes were not sent, because of their budget or because the agent was late"},
 	{ProbesUnanswered, Degraded, "probes to a destination were never answered"},
 	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
 	{ProbesUntimed, Degraded, "answers to test packets have times that cannot be"},

@@ -88,10 +88,11 @@ var layers = map[string]string{
 	"internal/rfc6374":   "stamp",
 	// Traces by probes: messages, who answers, who asks, and what the answers mean.
 	"internal/pathtrace/message":  "ioam",
+	"internal/pathtrace/copies":   "ioam internal/loopback",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
 	"internal/pathtrace/paths":    "ioam internal/columns internal/delay internal/nodenames",
-	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/message internal/stamp/udp",
-	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
+	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/copies internal/pathtrace/message internal/stamp/udp",
+	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/pathtrace/copies internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
 	"internal/loopback": "ioam internal/ipv6 internal/model",
@@ -191,7 +192,8 @@ var outsiders = map[string]string{
 	"github.com/prometheus/client_golang": "",
 	"github.com/prometheus/client_model":  "",
 	"github.com/prometheus/common":        "",
-	"google.golang.org/protobuf":          "internal/metrics",
+	"go.opentelemetry.io/proto/slim/otlp": "",
+	"google.golang.org/protobuf":          "internal/metrics internal/sink/otlpsink",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",

@@ -41,7 +41,7 @@ func vanishText(destination string, flows, of int, one *monitor.Place) string {
 		return text + ", and never were"
 	case one.Evidence == monitor.EvidenceError:
 		return fmt.Sprintf("%s: %s says %q", text, one.After, one.Error)
-	case one.Evidence == monitor.EvidenceHopLimit:
+	case one.Evidence == monitor.EvidenceHopLimit || one.Evidence == monitor.EvidenceCopy:
 		return fmt.Sprintf("%s: they, or what answers them, vanish after %s, before %s", text, one.After, one.Before)
 	}
 	return text + ", and no node on the way shows where they vanish"

@@ -166,7 +166,7 @@ func (p *Probes) targets() (c monitor.Config, err error) {
 	w := p.wanted
 	c = monitor.Config{
 		Source: w.Source, Port: uint16(w.Port), Namespace: p.namespace, Flows: int(w.Flows), Interval: time.Duration(w.Interval), Timeout: time.Duration(w.Timeout),
-		Rate: int(w.Budget), SearchRate: w.SearchRate(len(w.Destinations)),
+		Loopback: w.Loopback, Rate: int(w.Budget), SearchRate: w.SearchRate(len(w.Destinations)),
 	}
 	if w.KeyFile != "" {
 		if c.Key, err = keyfile.Read(w.KeyFile); err != nil {
@@ -243,6 +243,7 @@ func (p *Probes) failed(err error) {
 func plus(a, b monitor.Counts) monitor.Counts {
 	a.Sent += b.Sent
 	a.HopLimited += b.HopLimited
+	a.Copies += b.Copies
 	a.Suppressed += b.Suppressed
 	a.SendFailed += b.SendFailed
 	a.Malformed += b.Malformed

@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	descSent       = service.Metric("probe_packets_total", "Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).", "kind")
+	descSent       = service.Metric("probe_packets_total", "Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way, or they ask nodes for copies), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).", "kind")
+	descCopies     = service.Metric("probe_copies_total", "Copies of probes that nodes on the way returned (RFC 9322).")
 	descIgnored    = service.Metric("probe_replies_ignored_total", "Replies to probes that were not used, by cause: malformed, foreign (to others), mac_wrong, late (the probe has a reply, or was given up).", "cause")
 	descAnswered   = service.Metric("probe_answered_total", "Probes to a destination that were answered, by path: the ids of its nodes.", "destination", "path")
 	descLost       = service.Metric("probe_lost_total", "Probes to a destination that were not answered within the timeout, whatever their path.", "destination")
@@ -46,6 +47,7 @@ func (p *Probes) Collect(g *metrics.Gatherer) {
 	}{{"malformed", counts.Malformed}, {"foreign", counts.Foreign}, {"mac_wrong", counts.Forged}, {"late", counts.Late}} {
 		g.Add(descIgnored, float64(one.n), one.cause)
 	}
+	g.Add(descCopies, float64(counts.Copies))
 	g.Add(descMoves, float64(counts.Moves))
 	for kind, n := range counts.Events {
 		g.Add(descEvents, float64(n), eventNames[kind])
@@ -93,7 +95,7 @@ func (p *Probes) getProbes(w http.ResponseWriter, _ *http.Request) error {
 	p.mu.Lock()
 	out := api.Probes{
 		Configured: p.wanted != nil, Destinations: []api.ProbedNode{}, Own: service.NonNil(p.own), Unresolved: service.NonNil(p.unresolved),
-		Sent: counts.Sent, HopLimited: counts.HopLimited, Suppressed: counts.Suppressed, SendFailed: counts.SendFailed,
+		Sent: counts.Sent, HopLimited: counts.HopLimited, Copies: counts.Copies, Suppressed: counts.Suppressed, SendFailed: counts.SendFailed,
 	}
 	if p.wanted != nil {
 		out.Interval, out.Flows, out.Budget = int64(p.wanted.Interval), int(p.wanted.Flows), int(p.wanted.Budget)
@@ -127,7 +129,10 @@ func node(s *monitor.State) api.ProbedNode {
 	var all metrics.Histogram
 	for i := range s.Paths {
 		one := &s.Paths[i]
-		p := api.ProbedPath{Path: one.Key, Flows: one.Flows, Answered: one.Received, Lost: one.Lost, Overflow: one.Overflow, RoundTrip: times(one.Trips), Hops: []api.ProbedHop{}}
+		p := api.ProbedPath{
+			Path: one.Key, Flows: one.Flows, Answered: one.Received, Lost: one.Lost, Overflow: one.Overflow,
+			RoundTrip: times(one.Trips), Hops: []api.ProbedHop{},
+		}
 		for _, h := range one.Hops {
 			hop := api.ProbedHop{NodeID: h.ID, Ingress: h.Ingress, Egress: h.Egress, Silent: h.Silent}
 			if h.Address.IsValid() {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -57,6 +58,7 @@ type Config struct {
 	Rate         int // packets a second at most, of all kinds
 	SearchRate   int // of these, those whose hop limits may end on the way
 	Key          []byte
+	Loopback     bool // where probes vanish, also ask nodes for copies (RFC 9322 §4)
 }
 
 // roundTrips are the buckets of round trips: powers of two from a microsecond to 8 seconds.
@@ -75,6 +77,7 @@ type Monitor struct {
 	mu           sync.Mutex
 	config       Config
 	header       []byte
+	asking       []byte // header of probes that ask for copies; nil: none do
 	nonce        [8]byte
 	destinations []*destination
 	byAddress    map[netip.Addr]*destination
@@ -100,7 +103,8 @@ type Monitor struct {
 // Counts are what happened besides answers. They never go back.
 type Counts struct {
 	Sent       uint64
-	HopLimited uint64 // probes whose hop limits were to end on the way
+	HopLimited uint64 // probes whose hop limits were to end on the way, and those that asked for copies
+	Copies     uint64 // that nodes returned
 	Suppressed uint64 // probes that were not sent, because of the budget or because this node was late
 	SendFailed uint64
 	Malformed  uint64    // replies that cannot be read
@@ -150,10 +154,16 @@ func (m *Monitor) Configure(c Config, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("make the trace: %w", err)
 	}
+	var asking []byte
+	if c.Loopback {
+		if asking, err = copies.Header(ioam.NextHeaderUDP, c.Namespace); err != nil {
+			return fmt.Errorf("make the trace: %w", err)
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	anew := m.config.needsSockets(c)
-	m.config, m.header = c, header
+	m.config, m.header, m.asking = c, header, asking
 	m.bucket = bucket{rate: float64(c.Rate), depth: max(float64(c.Rate)/10, float64(2*len(c.Destinations)), 16), tokens: 16, at: now}
 	if anew {
 		m.generation++
@@ -193,7 +203,8 @@ func (m *Monitor) Configure(c Config, now time.Duration) error {
 
 // needsSockets reports whether another configuration needs other sockets: then flows are others.
 func (c *Config) needsSockets(other Config) bool {
-	return c.Flows != other.Flows || c.Source != other.Source || c.Namespace != other.Namespace || c.Port != other.Port || string(c.Key) != string(other.Key)
+	return c.Flows != other.Flows || c.Source != other.Source || c.Namespace != other.Namespace || c.Port != other.Port ||
+		c.Loopback != other.Loopback || string(c.Key) != string(other.Key)
 }
 
 // newLabels are flow labels that differ in many bits, as hosts choose them (RFC 6437 §3); not 0.

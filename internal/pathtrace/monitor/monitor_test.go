@@ -105,6 +105,29 @@ func TestSilentRouters(t *testing.T) {
 	want(t, "mute", n.run(time.Second), `loss r5 4/4 after "" before "" by none`)
 }
 
+// Copies show how far probes get where no node replies to hop limits.
+func TestCopies(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		n := newNetwork(t, Config{Loopback: asks}, map[string]ioam.NodeID{"r1": 1, "r2": 2, "r3": 3, "r5": 5}, "r5")
+		n.route = func(string, int) []string { return []string{"r1", "r2", "r3", "r5"} }
+		for _, r := range n.routers {
+			r.mute, r.copies = true, true
+		}
+		n.run(learned)
+		n.down["r2>r3"] = true
+		line := `loss r5 4/4 after "node 2 (2001:db8:0:0:7232::)" before "r5" by copy`
+		if !asks {
+			line = `loss r5 4/4 after "" before "" by none`
+		}
+		want(t, "asks for copies", n.run(time.Second), line)
+		if c := n.m.Counts(); (c.Copies > 0) != asks || c.Malformed != 0 {
+			t.Errorf("%+v", c)
+		}
+		n.down["r2>r3"] = false
+		want(t, "afterwards", n.run(time.Second), "recovered r5 4/4")
+	}
+}
+
 // A node that says that it has no route is the place, whether or not others reply.
 func TestError(t *testing.T) {
 	n := square(t)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/ioam"
@@ -38,6 +39,7 @@ type router struct {
 	limit    *node       // of errors, as Linux has it
 	stopped  bool        // no agent answers probes
 	noRoute  bool        // says that there is none
+	copies   bool        // returns copies of probes that ask for them
 	unlucky  int         // answers only every n-th probe, as beyond a rate; 0: all
 	received int
 }
@@ -138,6 +140,7 @@ func (n *network) carry(flow int, d udp.Datagram) {
 	way := n.route(to, flow)
 	before := "here"
 	var nodes []byte
+	var words []uint32 // of a trace that asks for copies
 	for i, name := range way {
 		hop, r := i+1, n.routers[name]
 		if n.down[before+">"+name] {
@@ -154,6 +157,9 @@ func (n *network) carry(flow int, d udp.Datagram) {
 			nodes = append(data[:], nodes...)
 		}
 		arrived := n.delay * time.Duration(2*hop)
+		if words = append(words, uint32(limit-1)<<24|uint32(r.id)); d.SendHopByHop != nil && r.copies {
+			n.returnCopy(name, d.SendHopByHop, words, arrived)
+		}
 		switch {
 		case name == to:
 			n.end(name, d, id, limit, nodes, arrived)
@@ -167,6 +173,17 @@ func (n *network) carry(flow int, d udp.Datagram) {
 		}
 		before = name
 	}
+}
+
+// returnCopy returns a copy of a probe, in whose trace nodes wrote words.
+func (n *network) returnCopy(name string, header []byte, words []uint32, after time.Duration) {
+	const data = 4 + 4 + ioam.TraceHeaderLen
+	b := slices.Clone(header)
+	binary.BigEndian.PutUint16(b[10:], 1<<11|uint16(ioam.FlagActive)<<7|uint16(copies.Nodes-1-len(words)))
+	for i, word := range words {
+		binary.BigEndian.PutUint32(b[data+4*(copies.Nodes-2-i):], word)
+	}
+	n.later(after, func(now time.Duration) { n.m.copied(n.address(name), b, now) })
 }
 
 // end takes a probe at the destination.

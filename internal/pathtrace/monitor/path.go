@@ -101,7 +101,10 @@ func (d *destination) pathOf(hops []hop, overflow bool, now time.Duration) *path
 			d.paths = slices.Delete(d.paths, oldest, oldest+1)
 		}
 	}
-	p := &path{hops: slices.Clone(hops), shown: make([]shown, len(hops)), overflow: overflow, left: now, trips: metrics.NewObserved(roundTrips, roundTripScale), survey: now}
+	p := &path{
+		hops: slices.Clone(hops), shown: make([]shown, len(hops)), overflow: overflow, left: now, survey: now,
+		trips: metrics.NewObserved(roundTrips, roundTripScale),
+	}
 	p.key = d.keyOf(p)
 	d.paths = append(d.paths, p)
 	return p

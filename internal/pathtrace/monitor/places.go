@@ -15,6 +15,7 @@ type Evidence string
 const (
 	EvidenceNone     Evidence = "none"      // the place is not known
 	EvidenceHopLimit Evidence = "hop-limit" // which nodes reply when hop limits end there
+	EvidenceCopy     Evidence = "copy"      // likewise, and the last one that is reached returned a copy of a probe
 	EvidenceError    Evidence = "error"     // a node says that it cannot deliver the probes
 )
 
@@ -137,6 +138,9 @@ func (m *Monitor) judge(d *destination, p *path, s *search, now time.Duration) *
 	case ok && before == len(hops) && !d.answeredSince(s.since) && s.closed < leastTries && s.rounds < mostRounds:
 		return nil // it may be the destination's agent
 	case ok:
+		if s.copied[after] && !s.replied[after] {
+			return &place{after: after, before: before, evidence: EvidenceCopy}
+		}
 		return &place{after: after, before: before, evidence: EvidenceHopLimit}
 	case s.rounds >= mostRounds:
 		return &place{evidence: EvidenceNone}
@@ -235,7 +239,8 @@ func (d *destination) sought(one *place) bool {
 // event is one about a place.
 func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Duration) Event {
 	e := Event{
-		Kind: kind, At: m.at(now), Since: m.at(one.since), Destination: d.Destination, Path: one.path.nodes(), After: one.texts[0], Before: one.texts[1], AfterHop: one.after,
+		Kind: kind, At: m.at(now), Since: m.at(one.since), Destination: d.Destination, Path: one.path.nodes(),
+		After: one.texts[0], Before: one.texts[1], AfterHop: one.after,
 		Evidence: one.evidence, Error: one.said.text, ErrorFrom: one.said.from, Refused: one.refused, Flows: one.flows, FlowsOf: len(d.flows),
 	}
 	if kind == Loss && one.blind {
@@ -273,7 +278,6 @@ func (m *Monitor) Events() []Event {
 // moves are flows that took another path, and are not told yet.
 type moves struct {
 	list []move
-	more int // moves beyond mostMoves
 	tell time.Duration
 	last time.Duration
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 )
 
@@ -91,6 +92,11 @@ func (m *Monitor) Run(ctx context.Context, told func()) error {
 		errors.Close()
 		<-ended
 	}()
+	stop, err := m.hearCopies()
+	if err != nil {
+		return err
+	}
+	defer func() { stop() }()
 	s, err := m.open()
 	if err != nil {
 		return err
@@ -131,6 +137,26 @@ func (m *Monitor) Run(ctx context.Context, told func()) error {
 		}
 		timer.Reset(pause)
 	}
+}
+
+// hearCopies takes the copies that nodes return, until stop is called. It listens whether or not they
+// are asked for now: another configuration may ask.
+func (m *Monitor) hearCopies() (stop func(), err error) {
+	conn, err := copies.Listen()
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		copies.Receive(conn, func(from netip.Addr, header []byte) {
+			now := m.Now()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.copied(from, header, now)
+		})
+	}()
+	return func() { conn.Close(); <-ended }, nil
 }
 
 // receive takes the answers that came to a socket. The kernel says when they did, by a clock that

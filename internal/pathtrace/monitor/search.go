@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -48,7 +49,8 @@ type search struct {
 	next    time.Duration
 	tries   [maxHops + 1]int
 	replied [maxHops + 1]bool
-	closed  int // probes to a port at which nothing listens
+	copied  [maxHops + 1]bool // the node returned a copy of a probe
+	closed  int               // probes to a port at which nothing listens
 	refused bool
 	said    saying // of a node on the way since
 	found   *place // nil: not yet
@@ -99,6 +101,32 @@ func (m *Monitor) walked(d *destination, id message.ID, from netip.Addr, reached
 	if s != nil {
 		s.replied[at] = true
 	}
+}
+
+// copied takes a copy that a node on the way returned, given its Hop-by-Hop header. There may be
+// several of a probe, so it stays.
+func (m *Monitor) copied(from netip.Addr, header []byte, now time.Duration) {
+	way, number, ok := copies.Find(header, m.config.Namespace, m.nonce)
+	if !ok {
+		return // of another probe
+	}
+	w, ok := m.walks[number]
+	if !ok || w.hop != copies.HopLimit {
+		m.counts.Late++
+		return
+	}
+	_, last, ok := copies.There(way)
+	if at := copies.HopLimit - int(last); ok && at >= 1 && at <= len(w.p.hops) {
+		m.counts.Copies++
+		if w.p.shown[at-1].at == 0 { // it shows who is there, not that it replies to hop limits
+			w.p.shown[at-1].address = from
+		}
+		if s := w.p.search; s != nil && w.sent >= s.since {
+			s.copied[at] = true
+		}
+		return
+	}
+	m.counts.Malformed++
 }
 
 // responds reports whether the node at a position of a path replied to hop limits before.
@@ -277,6 +305,9 @@ func (m *Monitor) round(d *destination, p *path, s *search, now time.Duration) {
 			s.tries[at]++
 		}
 	}
+	if m.asking != nil {
+		m.walk(d, p, s.flow, copies.HopLimit, m.config.Port, now)
+	}
 	if !s.blind && !d.answeredSince(s.since) && s.closed < mostTries {
 		if m.walk(d, p, s.flow, closedLimit, m.config.Port^1, now) {
 			s.closed++
@@ -298,7 +329,7 @@ func (d *destination) answeredSince(t time.Duration) bool {
 // whose other path begins with the same nodes and interfaces.
 func (m *Monitor) reached(d *destination, p *path, s *search) (at int) {
 	for i := range s.replied {
-		if s.replied[i] {
+		if s.replied[i] || s.copied[i] {
 			at = max(at, i)
 		}
 	}
@@ -328,7 +359,11 @@ func (m *Monitor) walk(d *destination, p *path, flow int, limit uint8, port uint
 	id := message.ID{Nonce: m.nonce, Number: m.walkNumber, Flow: uint16(flow), HopLimit: limit}
 	m.walks[id.Number] = walk{d, p, flow, limit, now}
 	m.counts.HopLimited++
-	m.queue = append(m.queue, outgoing{d: d, flow: flow, limit: limit, port: port, payload: message.AppendProbe(nil, id, m.config.Key)})
+	o := outgoing{d: d, flow: flow, limit: limit, port: port, payload: message.AppendProbe(nil, id, m.config.Key)}
+	if limit == copies.HopLimit && m.asking != nil {
+		o.header = copies.Identify(slices.Clone(m.asking), m.nonce, id.Number)
+	}
+	m.queue = append(m.queue, o)
 	return true
 }
 

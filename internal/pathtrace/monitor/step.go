@@ -19,6 +19,7 @@ type outgoing struct {
 	limit   uint8
 	port    uint16
 	payload []byte
+	header  []byte // instead of the socket's own; nil: that
 }
 
 // wire sends datagrams by the socket of a flow, and sets the errors of those that the kernel
@@ -64,7 +65,7 @@ func (m *Monitor) step(clock func() time.Duration, w wire, list []udp.Datagram) 
 	}
 	for _, o := range m.queue {
 		one := []udp.Datagram{{
-			Data: o.payload, Peer: netip.AddrPortFrom(o.d.Address, o.port), SendHopLimit: o.limit, FlowLabel: m.label(o.flow),
+			Data: o.payload, Peer: netip.AddrPortFrom(o.d.Address, o.port), SendHopLimit: o.limit, FlowLabel: m.label(o.flow), SendHopByHop: o.header,
 		}}
 		w.send(o.flow, one)
 	}
@@ -94,7 +95,8 @@ func (m *Monitor) turn(flow int, clock func() time.Duration, w wire, list []udp.
 			n, gaveUp := d.flows[flow].send(now)
 			d.gaveUp(flow, gaveUp, now)
 			at := (first + i) * message.ProbeLen
-			payload := message.AppendProbe(m.buffers[at:at:at+message.ProbeLen], message.ID{Nonce: m.nonce, Number: n, Flow: uint16(flow), HopLimit: hopLimit}, m.config.Key)
+			id := message.ID{Nonce: m.nonce, Number: n, Flow: uint16(flow), HopLimit: hopLimit}
+			payload := message.AppendProbe(m.buffers[at:at:at+message.ProbeLen], id, m.config.Key)
 			list = append(list, udp.Datagram{Data: payload, Peer: netip.AddrPortFrom(d.Address, m.config.Port), FlowLabel: m.label(flow), SendHopLimit: hopLimit})
 		}
 		w.send(flow, list)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -15,7 +16,7 @@ import (
 // one wrote again on the way back.
 func copyOf(t *testing.T, p *Prober, number uint32) []byte {
 	t.Helper()
-	header := identify(slices.Clone(p.askers), p.nonce, number)
+	header := copies.Identify(slices.Clone(p.askers), p.nonce, number)
 	const data = 4 + 4 + ioam.TraceHeaderLen
 	binary.BigEndian.PutUint16(header[10:], 1<<11|uint16(ioam.FlagActive)<<7|askNodes-4)
 	for i, word := range []uint32{63<<24 | 2, 62<<24 | 3, 254<<24 | 2} {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/pathtrace/copies"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
@@ -132,7 +133,7 @@ func New(c Config) (*Prober, error) {
 		return nil, fmt.Errorf("make the trace: %w", err)
 	}
 	if c.Loopback {
-		if p.askers, err = askingHeader(next, c.Namespace); err != nil {
+		if p.askers, err = copies.Header(next, c.Namespace); err != nil {
 			return nil, fmt.Errorf("make the trace: %w", err)
 		}
 	}
@@ -167,7 +168,7 @@ func (p *Prober) Open() (err error) {
 		}
 	}
 	if p.config.Loopback {
-		if p.copies, err = listenForCopies(); err != nil {
+		if p.copies, err = copies.Listen(); err != nil {
 			return err
 		}
 	}
@@ -224,7 +225,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		}
 	}
 	if p.copies != nil {
-		readers.Go(p.readCopies)
+		readers.Go(func() { copies.Receive(p.copies, p.returned) })
 		p.probeLoopback(ctx)
 	}
 	p.probe(ctx)

@@ -107,7 +107,8 @@ func wayOfTrace(r *record.Trace) *way {
 
 // wayOfPath is the path of a packet with a Direct Export.
 func wayOfPath(r *record.Path) *way {
-	w := &way{delay: -1, attributes: append(packetAttributes(r.Namespace, &r.Packet), attribute{keyFlowID, int64(r.FlowID)}, attribute{keySequence, int64(r.Sequence)})}
+	w := &way{delay: -1, attributes: packetAttributes(r.Namespace, &r.Packet)}
+	w.attributes = append(w.attributes, attribute{keyFlowID, int64(r.FlowID)}, attribute{keySequence, int64(r.Sequence)})
 	if r.Delay != nil {
 		w.delay = time.Duration(*r.Delay)
 	}
@@ -239,7 +240,8 @@ func packetAttributes(namespace ioam.NamespaceID, p *record.Packet) []attribute 
 		}
 		return "ipv6"
 	}
-	list = append(list, attribute{keyNetworkType, network(p.Source)}, attribute{keySourceAddress, p.Source.String()}, attribute{keyDestination, p.Destination.String()})
+	list = append(list, attribute{keyNetworkType, network(p.Source)},
+		attribute{keySourceAddress, p.Source.String()}, attribute{keyDestination, p.Destination.String()})
 	if name, ok := transports[p.NextHeader]; ok {
 		list = append(list, attribute{keyTransport, name})
 	}

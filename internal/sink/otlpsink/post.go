@@ -58,8 +58,10 @@ func newPoster(base *url.URL, peers sink.Peers, told func(int, error)) *poster {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.spare}
 	p.client = &http.Client{
-		Timeout:       mostWait,
-		Transport:     &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, MaxConnsPerHost: 4, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: mostWait},
+		Timeout: mostWait,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, MaxConnsPerHost: 4, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: mostWait,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return p

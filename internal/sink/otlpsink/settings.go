@@ -18,8 +18,8 @@ import (
 // Settings configure a sink of kind otlp.
 type Settings struct {
 	Endpoint Endpoint         `key:"endpoint" absent:"required with otlp" doc:"Of otlp: where OTLP/HTTP is received, as http://HOST:PORT or https://HOST:PORT, whose certificate the system's authorities must have signed. Without a port it is 4318. Requests go to /v1/traces, /v1/logs and /v1/metrics below it."`
-	Slower   *SlowLimit       `key:"slower-than" absent:"none" doc:"Of otlp: paths of packets that took at least so long are traces."`
-	OneIn    *OneIn           `key:"one-in" absent:"none" doc:"Of otlp: one in so many paths is a trace, besides the slow and the incomplete ones, which always are."`
+	Slower   *SlowLimit       `key:"slower-than" absent:"none" doc:"Of otlp: paths of packets that took at least this long are traces."`
+	OneIn    *OneIn           `key:"one-in" absent:"none" doc:"Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are."`
 	Metrics  *yamlfile.Period `key:"metrics-interval" absent:"no metrics" doc:"Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms."`
 }
 

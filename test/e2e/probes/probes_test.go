@@ -123,6 +123,7 @@ const probes = `probes:
   destinations: ["athos=2001:db8:ff::1", "aramis=2001:db8:ff::3", "dartagnan=2001:db8:ff::4", "gone=2001:db8:77::1"]
   interval: 100ms
   flows: 24
+  loopback: true
   source: "2001:db8:ff::1"
 `
 
@@ -205,6 +206,9 @@ func silentLoss(t *testing.T, l *lab.Lab, e *events) (took time.Duration) {
 	d := probed(t, l, "aramis")
 	if d.State != api.ProbedLost || d.FlowsLost != north || len(d.Losses) != 1 || d.Losses[0].Flows != north {
 		t.Errorf("%+v", d)
+	}
+	if p := all(t, l); p.Copies == 0 {
+		t.Errorf("no node returned a copy: %+v", p)
 	}
 	if text, err := e2e.In(t, l, "athos", "doctor"); err == nil || !strings.Contains(text, "vanish after node 2") {
 		t.Errorf("%s", text)
