@@ -16,12 +16,15 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/decode"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
+	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 func newDecodeCommand(opts *options) *cobra.Command {
 	format := "posix"
 	taiOffset := 37 * time.Second
+	var filters *filterflags.Flags
 	cmd := &cobra.Command{
 		Use:   "decode FILE...",
 		Short: "Show the IOAM options in packet captures",
@@ -32,6 +35,9 @@ cooked). FILE - is standard input.
 The command examines the Hop-by-Hop and Destination Options headers of each
 packet and of the IPv6 packets that it tunnels. A packet with a direct export has
 only the list of fields to export; "waymark collect" receives the exports.
+
+Flags select records, and --where has a condition on their fields: the names are the
+keys of a record with --json.
 
 A packet does not say in which format its timestamps are: set --timestamp-format.
 If most timestamps of a file are far from the times of capture, a message says so.
@@ -44,26 +50,40 @@ Errors are reported on standard error with packet and offset; decoding continues
 and the exit code is 1. When interrupted, the command decodes for one more second
 what still arrives.`,
 		Example: `  waymark decode capture.pcapng
-  tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
+  tcpdump -i eth1 -w - ip6 | waymark decode --json -
+  waymark decode --where 'any(nodes, .node_id == 2)' capture.pcapng`,
 		Args: commandline.SomeArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			clock := record.Clock{TAIOffset: taiOffset}
 			if err := clock.Format.UnmarshalText([]byte(format)); err != nil {
 				return commandline.Usagef("--timestamp-format: %w", err)
 			}
-			return decodeFiles(cmd, args, clock, opts.JSON)
+			program, filter, err := filters.Program(cmd)
+			if err != nil {
+				return err
+			}
+			known := recordfilter.Known{Where: "from a capture", Kinds: record.MadeBy("decode")}
+			for _, note := range known.Unmet(filter) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+			}
+			return decodeFiles(cmd, args, clock, recordfilter.NewSieve(program), opts.JSON)
 		},
 	}
 	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")
 	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "`TIME` that TAI is ahead of UTC, for ptp")
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	filters = filterflags.Add(cmd)
+	filters.Complete(cmd, record.MadeBy("decode"))
 	return cmd
 }
 
-func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, asJSON bool) error {
+func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, selected *recordfilter.Sieve, asJSON bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	var line []byte
 	write := func(r record.Record) (err error) {
+		if !selected.Passes(r) {
+			return nil
+		}
 		if asJSON {
 			line = record.AppendLine(line[:0], r)
 			_, err = out.Write(line)
@@ -89,6 +109,9 @@ func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, asJSON 
 		if err != nil {
 			return err
 		}
+	}
+	if note := selected.Note(); note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
 	}
 	return notes.err()
 }

@@ -96,21 +96,23 @@ var layers = map[string]string{
 	"internal/responder": "stamp internal/lossquery internal/rfc6374 internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 
 	// Records and their sinks know nothing of the data plane.
-	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
-	"internal/sink":           "ioam internal/model internal/record",
-	"internal/sink/jsonl":     "ioam internal/record internal/sink",
-	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
-	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/socketdrops",
-	"internal/collect/join":   "ioam internal/record",
-	"internal/collect/known":  "ioam internal/collect/join internal/record",
+	"internal/record":                   "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
+	"internal/recordfilter":             "ioam internal/instant internal/record",
+	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
+	"internal/sink":                     "ioam internal/model internal/record",
+	"internal/sink/jsonl":               "ioam internal/record internal/sink",
+	"internal/sink/ipfixsink":           "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
+	"internal/decode":                   "ioam internal/record internal/ipv6",
+	"internal/collect":                  "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect/join":             "ioam internal/record",
+	"internal/collect/known":            "ioam internal/collect/join internal/record",
 
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
 	"internal/address":  "internal/problem",
 	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
-	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
+	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu internal/recordfilter",
 	"internal/health":   "ioam internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
@@ -119,7 +121,7 @@ var layers = map[string]string{
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
-		"internal/metrics internal/model internal/record internal/reference internal/sink",
+		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
 	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
 		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
@@ -138,9 +140,9 @@ var layers = map[string]string{
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/docgen",
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/problem " +
-		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
+		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
+	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter internal/recordfilter/filterflags internal/sink internal/sink/jsonl ipfix",
 	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
@@ -167,14 +169,15 @@ var outsiders = map[string]string{
 	"github.com/cilium/ebpf":              "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
+	"github.com/expr-lang/expr":           "internal/recordfilter",
 	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
 	"github.com/prometheus/client_model":  "",
 	"github.com/prometheus/common":        "",
 	"google.golang.org/protobuf":          "internal/metrics",
-	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
+	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
+	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
 	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
