@@ -95,7 +95,7 @@ func TestObserveWhatIsNotConfigured(t *testing.T) {
 		{`{}`, "--flow blue", "waymark: flow blue is not configured here, so no record has it; configured: red\n"},
 		{`{}`, "--flow red", ""},
 	} {
-		f := newFakeAgent(t, map[string]string{"GET /v1/status": tt.status, "GET /v1/records": traceLine + "\n", "GET /v1/flows": `[{"flow":{"name":"red"}}]`})
+		f := newFakeAgent(t, map[string]string{"GET /v1/status": tt.status, "GET /v1/records": traceLine + "\n", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
 		code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "observe", "--count", "1"}, strings.Fields(tt.args)...)...)
 		if code != commandline.ExitOK || stderr != tt.want {
 			t.Errorf("%s %s: code %d, stderr %q, want %q", tt.status, tt.args, code, stderr, tt.want)

@@ -60,6 +60,9 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 	fmt.Fprintf(&b, "\nnode %s, id %s, wide %s, timestamps %s, compatibility %s\n", cmp.Or(s.Node.Name, "-"),
 		available(s.Node.ID, uint32(ioam.NodeIDUnavailable)), available(s.Node.IDWide, uint64(ioam.NodeIDWideUnavailable)),
 		s.Node.TimestampFormat, s.Node.Compatibility)
+	if s.Node.Mode == string(config.ModeObserve) {
+		b.WriteString("mode observe: packets are counted, and none is changed\n")
+	}
 	if s.Metrics != "" {
 		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)
 	}

@@ -46,6 +46,7 @@ func (c *Config) Renamed() Faults { return c.renamed }
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {
+	Mode            NodeMode             `key:"mode" default:"full" doc:"With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its interfaces, at the tc hooks; the rest of the file is checked as usual. For a first deployment, before full."`
 	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
 	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
@@ -188,6 +189,15 @@ type FlowLabel uint32
 
 // Attach is the hook that takes arriving packets: auto, xdp, tcx or clsact.
 type Attach string
+
+// NodeMode is what a node may do with packets.
+type NodeMode string
+
+// The modes of a node.
+const (
+	ModeFull    NodeMode = "full"
+	ModeObserve NodeMode = "observe" // change none
+)
 
 // Forwarding is how packets are forwarded.
 type Forwarding string

@@ -99,6 +99,8 @@ var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
 	reflect.TypeFor[Attach](): yamlfile.Words(
 		word[Attach]("auto", "auto"), word[Attach]("xdp", "xdp"), word[Attach]("tcx", "tcx"), word[Attach]("clsact", "clsact")),
 	reflect.TypeFor[model.Place](): yamlfile.NewCodec(yamlfile.Text, "first, last, before NAME or after NAME, with the name of a BPF program", model.ParsePlace, model.Place.String),
+	reflect.TypeFor[NodeMode](): yamlfile.Words(
+		word[NodeMode]("full", ModeFull), word[NodeMode]("observe", ModeObserve)),
 	reflect.TypeFor[Forwarding](): yamlfile.Words(
 		word[Forwarding]("stack", ForwardingStack), word[Forwarding]("fast", ForwardingFast)),
 	reflect.TypeFor[SinkKind]():        yamlfile.Words(yamlfile.NamedWords(kindsOfSinks)...),
