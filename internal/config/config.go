@@ -103,7 +103,7 @@ type Encapsulation struct {
 	Interface string          `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
 	Match     Match           `key:"match" doc:"The packets that get the header; absent criteria match everything."`
 	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
-	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ from K/N by at most 64 packets for each of them; what one CPU sees is exact."`
+	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows; a percentage is the smallest such fraction, so 10% is 1/10. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ from K/N by at most 64 packets for each of them; what one CPU sees is exact."`
 	Budget    *Budget         `key:"budget" absent:"no limit" doc:"The most that the rule adds, as a share of what leaves the interface."`
 	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires; inline, too, for packets that have segments left in a Routing header (SRv6), which a tunnel would bypass: encap leaves them alone."`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
