@@ -80,8 +80,9 @@ func newAgentRunCommand(opts *options) *cobra.Command {
 	var oneClock, dry bool
 	watched := time.Minute
 	cmd := &cobra.Command{
-		Use:   "run --config FILE",
-		Short: "Run the agent in the foreground",
+		Use:        "run --config FILE",
+		SuggestFor: []string{"start"},
+		Short:      "Run the agent in the foreground",
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
 again, as a whole; if it has an error, nothing changes. The log goes to standard
 error. With NOTIFY_SOCKET (systemd's Type=notify), the service manager gets

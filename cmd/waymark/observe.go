@@ -27,8 +27,9 @@ func newObserveCommand(opts *options) *cobra.Command {
 	var filters *filterflags.Flags
 	var count int
 	cmd := &cobra.Command{
-		Use:   "observe",
-		Short: "Print records as they are made",
+		Use:        "observe",
+		SuggestFor: []string{"logs", "log", "watch", "records", "tail"},
+		Short:      "Print records as they are made",
 		Long: `Print the traces that this node removes from packets, live: a line for the packet,
 then one for each node of its path, with the interfaces, the time since the node
 before, and the other fields of the trace; "-" is a value that a node could not

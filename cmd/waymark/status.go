@@ -24,9 +24,10 @@ import (
 
 func newStatusCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
-		Short: "Show the running agent: interfaces, outcomes, records, warnings",
-		Args:  commandline.NoArguments,
+		Use:        "status",
+		SuggestFor: []string{"stats", "info", "show"},
+		Short:      "Show the running agent: interfaces, outcomes, records, warnings",
+		Args:       commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
