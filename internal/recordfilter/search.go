@@ -9,29 +9,35 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// Keys of the fields that a filter of nodes, interfaces, flows or delays searches, in all
-// kinds of records and at any depth.
-var (
-	nodeNames      = set("node", "from_node", "to_node", "node_name")
-	nodeNumbers    = set("node_id", "node_id_wide")
-	interfaceNames = set("interface", "ingress", "egress", "ingress_name", "egress_name")
-	interfaceIDs   = set("ingress_id", "egress_id", "ingress_id_wide", "egress_id_wide")
-	flowNames      = set("flow")
-	flowNumbers    = set("flow_id")
-	// delays are of one packet, or have the key max of many.
-	delays = set("delay_ns", "path_delay_ns", "since_previous_ns", "transit_delay_ns", "p95_ns")
+// role is what a field is to a search.
+type role uint8
+
+const (
+	nodeName role = 1 + iota
+	nodeNumber
+	interfaceName
+	interfaceNumber
+	flowName
+	flowNumber
+	delay // of one packet, or with the key max of several
+	microseconds
+	maximum // of delays, within an object of them
 )
 
-// notYet are keys of another version, which a node with a later one may send.
-var notYet = set("node_name", "ingress_name", "egress_name", "path_delay_ns")
-
-func set(keys ...string) map[string]bool {
-	m := make(map[string]bool, len(keys))
-	for _, key := range keys {
-		m[key] = true
-	}
-	return m
+// roles are those of the fields that a filter of nodes, interfaces, flows or delays searches, in
+// all kinds of records and at any depth.
+var roles = map[string]role{
+	"node": nodeName, "from_node": nodeName, "to_node": nodeName, "node_name": nodeName,
+	"node_id": nodeNumber, "node_id_wide": nodeNumber,
+	"interface": interfaceName, "ingress": interfaceName, "egress": interfaceName, "ingress_name": interfaceName, "egress_name": interfaceName,
+	"ingress_id": interfaceNumber, "egress_id": interfaceNumber, "ingress_id_wide": interfaceNumber, "egress_id_wide": interfaceNumber,
+	"flow": flowName, "flow_id": flowNumber,
+	"delay_ns": delay, "path_delay_ns": delay, "since_previous_ns": delay, "transit_delay_ns": delay, "p95_ns": delay,
+	"path_delay_us": microseconds, "max": maximum,
 }
+
+// notYet are keys that only records of other versions have.
+var notYet = map[string]bool{"node_name": true, "ingress_name": true, "egress_name": true, "path_delay_ns": true}
 
 // search looks for values in a record; the zero value of a wanted one is not looked for.
 type search struct {
@@ -71,18 +77,23 @@ func (s *search) match(r record.Record) bool {
 	return s.node.found && s.networkInterface.found && s.flow.found && s.slow
 }
 
+// find compares a value with what is wanted of its role.
+func (w *wanted) find(name string) { w.found = w.found || name == w.name }
+
+func (w *wanted) findNumber(n uint64) { w.found = w.found || w.is && n == w.number }
+
 // Text compares names.
 func (s *search) Text(c *record.Column, v string) {
 	if c == nil {
 		return
 	}
-	for _, of := range []struct {
-		*wanted
-		keys map[string]bool
-	}{{&s.node, nodeNames}, {&s.networkInterface, interfaceNames}, {&s.flow, flowNames}} {
-		if !of.found && of.keys[c.Key] && v == of.name {
-			of.found = true
-		}
+	switch roles[c.Key] {
+	case nodeName:
+		s.node.find(v)
+	case interfaceName:
+		s.networkInterface.find(v)
+	case flowName:
+		s.flow.find(v)
 	}
 }
 
@@ -91,20 +102,19 @@ func (s *search) Uint(c *record.Column, v uint64) {
 	if c == nil {
 		return
 	}
-	for _, of := range []struct {
-		*wanted
-		keys map[string]bool
-	}{{&s.node, nodeNumbers}, {&s.networkInterface, interfaceIDs}, {&s.flow, flowNumbers}} {
-		if !of.found && of.is && of.keys[c.Key] && v == of.number {
-			of.found = true
-		}
-	}
-	switch {
-	case s.slow:
-	case delays[c.Key], s.delays > 0 && c.Key == "max":
-		s.slow = v >= s.atLeast
-	case c.Key == "path_delay_us":
-		s.slow = v >= (s.atLeast+999)/1000
+	switch roles[c.Key] {
+	case nodeNumber:
+		s.node.findNumber(v)
+	case interfaceNumber:
+		s.networkInterface.findNumber(v)
+	case flowNumber:
+		s.flow.findNumber(v)
+	case delay:
+		s.slow = s.slow || v >= s.atLeast
+	case maximum:
+		s.slow = s.slow || s.delays > 0 && v >= s.atLeast
+	case microseconds:
+		s.slow = s.slow || v >= (s.atLeast+999)/1000
 	}
 }
 
@@ -117,7 +127,7 @@ func (s *search) Int(c *record.Column, v int64) {
 
 // BeginObject notes whether the object has delays.
 func (s *search) BeginObject(c *record.Column) {
-	of := c != nil && delays[c.Key]
+	of := c != nil && roles[c.Key] == delay
 	s.inside = append(s.inside, of)
 	if of {
 		s.delays++
