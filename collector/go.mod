@@ -10,6 +10,7 @@ require (
 
 require (
 	github.com/VictoriaMetrics/metrics v1.35.1 // indirect
+	github.com/expr-lang/expr v1.17.8 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect

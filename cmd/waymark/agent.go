@@ -66,7 +66,7 @@ func localLeft() []string {
 
 func newAgentCommand(opts *options) *cobra.Command {
 	cmd := commandline.Group("agent", "Run the agent of this network namespace, reload it, stop it",
-		newAgentRunCommand(), newAgentReloadCommand(opts), newAgentStopCommand(opts), newAgentConfigCommand(opts))
+		newAgentRunCommand(opts), newAgentReloadCommand(opts), newAgentStopCommand(opts), newAgentConfigCommand(opts))
 	cmd.Long = `The agent serves one network namespace: it loads the programs, applies the
 configuration, reads records and answers the other commands. Agents of different
 namespaces do not interfere.
@@ -76,21 +76,32 @@ next agent takes over, or until 'waymark agent stop --remove'.`
 	return cmd
 }
 
-func newAgentRunCommand() *cobra.Command {
+func newAgentRunCommand(opts *options) *cobra.Command {
 	var file, format, level, name string
-	var oneClock bool
+	var oneClock, dry bool
+	watched := time.Minute
 	cmd := &cobra.Command{
-		Use:   "run --config FILE",
-		Short: "Run the agent in the foreground",
+		Use:        "run --config FILE",
+		SuggestFor: []string{"start"},
+		Short:      "Run the agent in the foreground",
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
 again, as a whole; if it has an error, nothing changes. The log goes to standard
 error. With NOTIFY_SOCKET (systemd's Type=notify), the service manager gets
-reports: ready, reloading, stopping, the state, and watchdog signals.`,
-		Example: "  waymark agent run --config /etc/waymark/node.yaml",
-		Args:    commandline.OnlyFlag("config"),
+reports: ready, reloading, stopping, the state, and watchdog signals.
+
+With --dry-run, no program is loaded and no packet is changed: for the time --for,
+copies of the packets that pass are compared with the configuration, and the counts
+of those that would get a header, not fit the MTU with one, lose one, get this node's
+data, or be dropped are printed. It is for a node on which no agent runs.`,
+		Example: `  waymark agent run --config /etc/waymark/node.yaml
+  waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
+		Args: commandline.OnlyFlag("config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return commandline.Usagef("--config FILE is missing")
+			}
+			if dry {
+				return dryRun(cmd, opts, file, watched)
 			}
 			log, err := newLog(cmd.ErrOrStderr(), format, level)
 			if err != nil {
@@ -115,11 +126,37 @@ reports: ready, reloading, stopping, the state, and watchdog signals.`,
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the configuration would do to the packets that pass, and end")
+	cmd.Flags().DurationVar(&watched, "for", watched, "with --dry-run: `TIME` for which packets are looked at")
 	cmd.Flags().StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
 	cmd.Flags().StringVar(&level, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
 	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: node.name of the file, else the host name)")
 	cmd.Flags().BoolVar(&oneClock, "one-clock", false, "all nodes of the domain read this machine's clock: do not warn that it is not synchronised")
 	return cmd
+}
+
+// dryRun prints what a configuration would do to the packets that pass.
+func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duration) error {
+	if watched <= 0 || watched > time.Hour {
+		return commandline.Usagef("--for %v: want a time up to 1h", watched)
+	}
+	if left := opts.left(); len(left) > 0 {
+		return fmt.Errorf("programs of an agent serve %s here, so packets are not as they arrive; run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
+	}
+	if c, err := opts.client(); err == nil {
+		if _, err := c.Status(cmd.Context()); err == nil {
+			return errors.New("an agent runs here, so packets are not as they arrive; use 'waymark agent stop --remove' first, or another node")
+		}
+	}
+	report, err := agent.DryRun(cmd.Context(), file, watched, nil)
+	switch {
+	case err != nil:
+		return err
+	case opts.JSON:
+		return commandline.PrintJSON(cmd.OutOrStdout(), report)
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), report.String())
+	return err
 }
 
 func newLog(w io.Writer, format, level string) (*slog.Logger, error) {

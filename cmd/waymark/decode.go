@@ -18,12 +18,15 @@ import (
 	"github.com/waymark-net/waymark/internal/decode"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
+	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 func newDecodeCommand(opts *options) *cobra.Command {
 	format, namesFile := "posix", ""
 	taiOffset := 37 * time.Second
+	var filters *filterflags.Flags
 	cmd := &cobra.Command{
 		Use:   "decode FILE...",
 		Short: "Show the IOAM options in packet captures",
@@ -34,6 +37,9 @@ cooked). FILE - is standard input.
 The command examines the Hop-by-Hop and Destination Options headers of each
 packet and of the IPv6 packets that it tunnels. A packet with a direct export has
 only the list of fields to export; "waymark collect" receives the exports.
+
+Flags select records, and --where has a condition on their fields: the names are the
+keys of a record with --json.
 
 A packet does not say in which format its timestamps are: set --timestamp-format.
 If most timestamps of a file are far from the times of capture, a message says so.
@@ -46,7 +52,8 @@ Errors are reported on standard error with packet and offset; decoding continues
 and the exit code is 1. When interrupted, the command decodes for one more second
 what still arrives.`,
 		Example: `  waymark decode capture.pcapng
-  tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
+  tcpdump -i eth1 -w - ip6 | waymark decode --json -
+  waymark decode --where 'any(nodes, .node_id == 2)' capture.pcapng`,
 		Args: commandline.SomeArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			clock := record.Clock{TAIOffset: taiOffset}
@@ -57,7 +64,15 @@ what still arrives.`,
 			if err != nil {
 				return err
 			}
-			return decodeFiles(cmd, args, clock, names, opts)
+			program, filter, err := filters.Program(cmd)
+			if err != nil {
+				return err
+			}
+			known := recordfilter.Known{Where: "from a capture", Kinds: record.MadeBy("decode")}
+			for _, note := range known.Unmet(filter) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+			}
+			return decodeFiles(cmd, args, clock, names, recordfilter.NewSieve(program), opts)
 		},
 	}
 	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")
@@ -65,6 +80,8 @@ what still arrives.`,
 	cmd.Flags().StringVar(&namesFile, "names", "", "`FILE` with the names of nodes: that of a node with names")
 	opts.AddWide(cmd)
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	filters = filterflags.Add(cmd)
+	filters.Complete(cmd, record.MadeBy("decode"))
 	return cmd
 }
 
@@ -84,13 +101,16 @@ func readNames(file string) (*nodenames.Names, error) {
 	return c.KnownNames(), nil
 }
 
-func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *nodenames.Names, opts *options) error {
+func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *nodenames.Names, selected *recordfilter.Sieve, opts *options) error {
 	screen := opts.View(cmd.OutOrStdout())
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	var line []byte
 	write := func(r record.Record) (err error) {
 		if t, ok := r.(*record.Trace); ok {
 			t.Name(names)
+		}
+		if !selected.Passes(r) {
+			return nil
 		}
 		if opts.JSON {
 			line = record.AppendLine(line[:0], r)
@@ -117,6 +137,9 @@ func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *
 		if err != nil {
 			return err
 		}
+	}
+	if note := selected.Note(); note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
 	}
 	return notes.err()
 }

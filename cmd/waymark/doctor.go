@@ -30,8 +30,9 @@ type diagnosis struct {
 func newDoctorCommand(opts *options) *cobra.Command {
 	strict, verbose := false, false
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check this machine and the running agent, and say how to fix problems",
+		Use:        "doctor",
+		SuggestFor: []string{"check", "health", "diagnose"},
+		Short:      "Check this machine and the running agent, and say how to fix problems",
 		Long: `Check whether this machine has what Waymark needs, and ask the running agent, if
 there is one, for its warnings. Each has a code and a cure. A problem with several
 places is shown once, with their number, the worst problem first. With --verbose,

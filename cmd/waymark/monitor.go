@@ -36,7 +36,11 @@ are reported on standard error.`,
 			}
 			noteNothing(cmd, c, api.RecordFilter{})
 			m := monitor{observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON}}
-			err = c.Observe(cmd.Context(), api.RecordFilter{Monitor: !opts.JSON}, nil, m.line)
+			if opts.JSON {
+				err = c.Observe(cmd.Context(), api.RecordFilter{}, nil, m.line)
+			} else {
+				err = c.Monitor(cmd.Context(), m.line)
+			}
 			switch {
 			case cmd.Context().Err() != nil:
 				return cmd.Context().Err()

@@ -3,14 +3,11 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +16,8 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
+	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -26,11 +25,12 @@ import (
 var errEnough = errors.New("enough")
 
 func newObserveCommand(opts *options) *cobra.Command {
-	var namespace, source, destination string
+	var filters *filterflags.Flags
 	var count int
 	cmd := &cobra.Command{
-		Use:   "observe",
-		Short: "Print records as they are made",
+		Use:        "observe",
+		SuggestFor: []string{"logs", "log", "watch", "records", "tail"},
+		Short:      "Print records as they are made",
 		Long: `Print the traces that this node removes from packets, live: a line for the packet,
 then one for each node of its path, with the interfaces, the time since the node
 before, how long it held the packet, and as many other fields as fit the screen;
@@ -40,13 +40,19 @@ line for the packet or flow, then one with the node's measurements. At the ingre
 of measured SRv6 flows, print their loss and delay. Times are UTC. With --json,
 each record is one line.
 
+Flags select records, and --where has a condition on their fields: the names are the
+keys of a record with --json. The agent evaluates them, so that only what is selected
+comes here. What can select nothing is named at once.
+
 A slow observer loses records; packets never wait for it. Their number is printed
 on standard error: as a sentence, or with --json as an object of the kind "lost".
 Without --count the command runs until it is interrupted.`,
-		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
-		Args:    commandline.NoArguments,
+		Example: `  waymark observe --destination 2001:db8:2::/64 --count 10
+  waymark observe --min-delay 5ms
+  waymark observe --where 'any(nodes, .transit_delay_ns > duration("1ms"))'`,
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := observeFilter(namespace, source, destination)
+			_, filter, err := filters.Program(cmd)
 			if err != nil {
 				return err
 			}
@@ -71,9 +77,8 @@ Without --count the command runs until it is interrupted.`,
 			return errors.New("the agent has ended")
 		},
 	}
-	cmd.Flags().StringVar(&namespace, "namespace", "", "only records of this namespace `ID`")
-	cmd.Flags().StringVar(&source, "source", "", "only packets from this `PREFIX`")
-	cmd.Flags().StringVar(&destination, "destination", "", "only packets to this `PREFIX`")
+	filters = filterflags.Add(cmd)
+	filters.Complete(cmd, record.MadeBy("observe"))
 	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of records")
 	opts.AddWide(cmd)
 	return cmd
@@ -86,56 +91,39 @@ func noteNothing(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
 	if err != nil {
 		return
 	}
-	for _, note := range nothingToObserve(s, filter) {
+	notes := nothingToObserve(cmd.Context(), c, s, filter)
+	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
 	}
 }
 
 // nothingToObserve says why an observer with that filter gets no records.
-func nothingToObserve(s api.Status, filter api.RecordFilter) (notes []string) {
+func nothingToObserve(ctx context.Context, c *api.Client, s api.Status, filter api.RecordFilter) (notes []string) {
 	if s.Records.Advice != "" {
 		return []string{s.Records.Advice}
 	}
-	id := filter.Namespace
-	hears := s.Records.KernelEvents != nil // whose namespaces are the kernel's
-	if id == nil || hears || slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.ID == *id }) ||
-		slices.ContainsFunc(s.Encapsulations, func(e config.Encapsulation) bool { return e.Uses(*id) }) {
-		return nil
+	known := recordfilter.Known{Where: "here", Kinds: record.MadeBy("observe"), Interfaces: []string{}}
+	for _, i := range s.Interfaces {
+		known.Interfaces = append(known.Interfaces, i.Name)
 	}
-	var known []string
-	for _, ns := range s.Namespaces {
-		known = append(known, fmt.Sprint(ns.ID))
+	if s.Records.KernelEvents == nil { // its namespaces are the kernel's
+		known.Namespaces = []ioam.NamespaceID{}
+		for _, ns := range s.Namespaces {
+			known.Namespaces = append(known.Namespaces, ns.ID)
+		}
+		if id := filter.Namespace; id != nil && slices.ContainsFunc(s.Encapsulations, func(e config.Encapsulation) bool { return e.Uses(*id) }) {
+			known.Namespaces = append(known.Namespaces, *id)
+		}
 	}
-	return []string{fmt.Sprintf("namespace %d is not configured here, so no record has it; configured: %s", *id, cmp.Or(strings.Join(known, ", "), "none"))}
-}
-
-func observeFilter(namespace, source, destination string) (api.RecordFilter, error) {
-	var f api.RecordFilter
-	if namespace != "" {
-		n, err := strconv.ParseUint(namespace, 0, 16)
-		if err != nil {
-			return f, commandline.Usagef("--namespace %q: want a number from 0 to 65535", namespace)
+	if filter.Flow != "" {
+		if flows, err := c.MeasuredFlows(ctx); err == nil {
+			known.Flows = []string{}
+			for _, f := range flows {
+				known.Flows = append(known.Flows, f.Flow.Name)
+			}
 		}
-		id := ioam.NamespaceID(n)
-		f.Namespace = &id
 	}
-	for _, p := range []struct {
-		flag, value string
-		prefix      *netip.Prefix
-	}{{"source", source, &f.Source}, {"destination", destination, &f.Destination}} {
-		if p.value == "" {
-			continue
-		}
-		prefix, err := netip.ParsePrefix(p.value)
-		if addr, addrErr := netip.ParseAddr(p.value); addrErr == nil && addr.Zone() == "" {
-			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
-		if err != nil || !prefix.Addr().Is6() {
-			return f, commandline.Usagef("--%s %q: want an IPv6 prefix or address", p.flag, p.value)
-		}
-		*p.prefix = prefix.Masked()
-	}
-	return f, nil
+	return known.Unmet(filter)
 }
 
 // observation prints a stream of records.

@@ -87,12 +87,28 @@ func TestObserveWhatIsNotConfigured(t *testing.T) {
 		{`{"records":{"kernel_events":{}}}`, "--namespace 7", ""}, // the kernel has namespaces of its own
 		{`{"encapsulations":[{"name":"a","interface":"eth0","mode":"inline","match":{"destination":"::/0"},"options":[{"trace":{"namespace":7,"type":"0x800000","size":12}}]}]}`, "--namespace 7", ""},
 		{`{"records":{"advice":"no way"}}`, "--namespace 7", "waymark: no way\n"},
+		{`{"interfaces":[{"name":"east0"},{"name":"west0"}]}`, "--interface east1", "waymark: interface east1 is not configured here, so no record has it; configured: east0, west0\n"},
+		{`{"interfaces":[{"name":"east0"}]}`, "--interface east0", ""},
+		{`{}`, "--interface 7", ""}, // another node's, by its number
+		{`{}`, "--kind path", "waymark: no record of the kind path is made here; there are trace, postcard, flow, loss, delay, block, edge-flow\n"},
+		{`{}`, "--kind path,trace", ""},
+		{`{}`, "--flow blue", "waymark: flow blue is not configured here, so no record has it; configured: red\n"},
+		{`{}`, "--flow red", ""},
 	} {
-		f := newFakeAgent(t, map[string]string{"GET /v1/status": tt.status, "GET /v1/records": traceLine + "\n"})
+		f := newFakeAgent(t, map[string]string{"GET /v1/status": tt.status, "GET /v1/records": traceLine + "\n", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
 		code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "observe", "--count", "1"}, strings.Fields(tt.args)...)...)
 		if code != commandline.ExitOK || stderr != tt.want {
 			t.Errorf("%s %s: code %d, stderr %q, want %q", tt.status, tt.args, code, stderr, tt.want)
 		}
+	}
+}
+
+// A wrong expression is refused before the agent is asked, with a caret below the place.
+func TestObserveWrongExpression(t *testing.T) {
+	code, _, stderr := runCLI(t, "", "--socket", "/nonexistent", "observe", "--where", "packet.destination_prot == 443")
+	want := "waymark: --where: column 8: unknown field destination_prot; names are the keys of a record with --json\n  packet.destination_prot == 443\n  .......^\n"
+	if code != commandline.ExitUsage || !strings.HasPrefix(stderr, want) {
+		t.Errorf("code %d, stderr %q, want %q", code, stderr, want)
 	}
 }
 

@@ -29,6 +29,11 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{[]string{"nonsense"}, `waymark: unknown command "nonsense" for "waymark"`},
 		{[]string{"--nonsense"}, `waymark: unknown flag: --nonsense; see 'waymark --help'`},
+		{[]string{"observe", "--sorce", "::/0"}, `waymark: unknown flag: --sorce; did you mean --source?`},
+		{[]string{"status", "--jsn"}, `waymark: unknown flag: --jsn; did you mean --json?`},
+		{[]string{"path"}, `waymark: unknown command "path" for "waymark"; did you mean trace?`},
+		{[]string{"logs"}, `waymark: unknown command "logs" for "waymark"; did you mean observe?`},
+		{[]string{"agent", "start"}, `waymark: unknown command "start" for "waymark agent"; did you mean run?`},
 	} {
 		code, stdout, stderr := runCLI(t, "", tt.args...)
 		if code != commandline.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, tt.want) {

@@ -25,8 +25,9 @@ import (
 func newStatusCommand(opts *options) *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the running agent: warnings, interfaces, outcomes, records",
+		Use:        "status",
+		SuggestFor: []string{"stats", "info", "show"},
+		Short:      "Show the running agent: warnings, interfaces, outcomes, records",
 		Long: `Show the running agent: its warnings first, then the interfaces, what happened to
 packets there, and where records go. --verbose adds what is configured, the hooks
 that others share, and the counters of exports and of messages about flows; --wide
@@ -68,6 +69,9 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 	fmt.Fprintf(&b, "\nnode %s, id %s, wide %s, timestamps %s, compatibility %s\n", cmp.Or(s.Node.Name, "-"),
 		available(s.Node.ID, uint32(ioam.NodeIDUnavailable)), available(s.Node.IDWide, uint64(ioam.NodeIDWideUnavailable)),
 		s.Node.TimestampFormat, s.Node.Compatibility)
+	if s.Node.Mode == string(config.ModeObserve) {
+		b.WriteString("mode observe: packets are counted, and none is changed\n")
+	}
 	if s.Metrics != "" {
 		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)
 	}

@@ -45,8 +45,9 @@ func newTraceCommand(opts *options) *cobra.Command {
 		interval: 10 * time.Millisecond, timeout: time.Second,
 	}
 	cmd := &cobra.Command{
-		Use:   "trace ADDRESS",
-		Short: "Show the paths to a node with probes",
+		Use:        "trace ADDRESS",
+		SuggestFor: []string{"path", "paths", "traceroute", "mtr"},
+		Short:      "Show the paths to a node with probes",
 		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, in many
 flows, so that they take all equal-cost paths. Print the paths as a tree: a line
 for each hop, with the ids that it wrote into the trace, how many flows passed it,

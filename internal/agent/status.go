@@ -34,7 +34,7 @@ func (a *Agent) status() (api.Status, error) {
 		Loaded:     instant.Of(s.Loaded),
 		Modified:   s.Modified,
 		Node: api.Node{Name: a.nodeName(), ID: uint32(node.ID), IDWide: uint64(node.IDWide),
-			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
+			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String(), Mode: string(s.Config.Node.Mode)},
 		Interfaces:     a.interfaces(s, counters),
 		Namespaces:     service.NonNil(s.Config.Namespaces),
 		Encapsulations: service.NonNil(s.Config.Encapsulations),

@@ -21,6 +21,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -363,48 +364,26 @@ func (c *Client) LossHistory(ctx context.Context, last time.Duration, flow strin
 }
 
 // RecordFilter selects records; the zero value selects all.
-type RecordFilter struct {
-	Namespace   *ioam.NamespaceID
-	Source      netip.Prefix
-	Destination netip.Prefix
-	Kinds       string // with commas between them
-	Flow        string // name of a measured flow
-
-	// Monitor asks for traces alone, each as a line of iproute2's "ip ioam monitor".
-	Monitor bool
-}
-
-func (f RecordFilter) query() string {
-	q := url.Values{}
-	if f.Namespace != nil {
-		q.Set("namespace", strconv.Itoa(int(*f.Namespace)))
-	}
-	if f.Source.IsValid() {
-		q.Set("source", f.Source.String())
-	}
-	if f.Destination.IsValid() {
-		q.Set("destination", f.Destination.String())
-	}
-	if f.Kinds != "" {
-		q.Set("kinds", f.Kinds)
-	}
-	if f.Flow != "" {
-		q.Set("flow", f.Flow)
-	}
-	if f.Monitor {
-		q.Set("form", "monitor")
-	}
-	if len(q) == 0 {
-		return ""
-	}
-	return "?" + q.Encode()
-}
+type RecordFilter = recordfilter.Filter
 
 // Observe calls fn for every line of the stream of records until the context
 // ends or the agent does. ready, when not nil, is called once the agent has
 // begun to observe.
 func (c *Client) Observe(ctx context.Context, f RecordFilter, ready func(), fn func(line []byte) error) error {
-	body, err := c.open(ctx, http.MethodGet, "/v1/records"+f.query(), nil)
+	return c.records(ctx, f.Query(), ready, fn)
+}
+
+// Monitor is Observe of traces alone, each as a line of iproute2's "ip ioam monitor".
+func (c *Client) Monitor(ctx context.Context, fn func(line []byte) error) error {
+	return c.records(ctx, url.Values{"form": {"monitor"}}, nil, fn)
+}
+
+func (c *Client) records(ctx context.Context, q url.Values, ready func(), fn func(line []byte) error) error {
+	path := "/v1/records"
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	body, err := c.open(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ type Node struct {
 	IDWide          uint64 `json:"id_wide"`
 	TimestampFormat string `json:"timestamp_format"`
 	Compatibility   string `json:"compatibility"`
+	Mode            string `json:"mode"` // full, or observe: packets are counted and not changed
 }
 
 // Interface is one configured interface and what happened there.

@@ -30,10 +30,25 @@ func flagError(cmd *cobra.Command, err error) error {
 		flag := missing.GetFlag()
 		name, _ := pflag.UnquoteUsage(flag)
 		return Usagef("--%s needs a value: --%s %s%s", flag.Name, flag.Name, name, see)
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		if near := flagsNear(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
+			return Usagef("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+		}
+	case errors.As(err, &unknown):
 		return Usagef("unknown flag: -%c%s", unknown.GetSpecifiedName()[0], see)
 	}
 	return Usagef("%w%s", err, see)
+}
+
+// flagsNear are the flags of a command whose names are like a word, as cobra finds commands.
+func flagsNear(cmd *cobra.Command, word string) []string {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return names.SuggestionsFor(word)
 }
 
 // wants describes the values of a flag, by pflag's name of its type.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -56,7 +57,7 @@ func (o *Options) NewRoot(program, short string) *cobra.Command {
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
+	root.Flags().BoolVarP(&showVersion, "version", "V", false, "print the version")
 	root.PersistentFlags().BoolVar(&o.JSON, "json", false, "print JSON instead of text")
 	return root
 }
@@ -108,12 +109,24 @@ func GroupRun(cmd *cobra.Command, args []string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	if known := elsewhere(cmd, args[0]); len(known) > 0 {
 		msg += "; did you mean " + strings.Join(known, " or ") + "?"
+	} else if meant := meantBy(cmd, args[0]); meant != "" {
+		msg += "; did you mean " + meant + "?"
 	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		msg += "; did you mean " + strings.Join(near, " or ") + "?"
 	} else {
 		msg += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
 	}
 	return Usagef("%s", msg)
+}
+
+// meantBy is the subcommand for a word that other programs have for it; "" if there is none.
+func meantBy(cmd *cobra.Command, word string) string {
+	for _, child := range cmd.Commands() {
+		if slices.Contains(child.SuggestFor, word) {
+			return child.Name()
+		}
+	}
+	return ""
 }
 
 // Group makes a command that only holds subcommands.

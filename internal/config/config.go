@@ -50,6 +50,7 @@ func (c *Config) Renamed() Faults { return c.renamed }
 // Node is the identity of the node and the profile it follows.
 type Node struct {
 	Name            string               `key:"name" absent:"the host's name" doc:"The node's name in records, in what it exports, and wherever a person reads. The flag --node-name of waymark agent run goes before it."`
+	Mode            NodeMode             `key:"mode" default:"full" doc:"With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its interfaces, at the tc hooks; the rest of the file is checked as usual. For a first deployment, before full."`
 	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
 	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
@@ -108,7 +109,7 @@ type Encapsulation struct {
 	Interface string          `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
 	Match     Match           `key:"match" doc:"The packets that get the header; absent criteria match everything."`
 	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
-	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ from K/N by at most 64 packets for each of them; what one CPU sees is exact."`
+	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows; a percentage is the smallest such fraction, so 10% is 1/10. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ from K/N by at most 64 packets for each of them; what one CPU sees is exact."`
 	Budget    *Budget         `key:"budget" absent:"no limit" doc:"The most that the rule adds, as a share of what leaves the interface."`
 	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires; inline, too, for packets that have segments left in a Routing header (SRv6), which a tunnel would bypass: encap leaves them alone."`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
@@ -194,6 +195,15 @@ type FlowLabel uint32
 
 // Attach is the hook that takes arriving packets: auto, xdp, tcx or clsact.
 type Attach string
+
+// NodeMode is what a node may do with packets.
+type NodeMode string
+
+// The modes of a node.
+const (
+	ModeFull    NodeMode = "full"
+	ModeObserve NodeMode = "observe" // change none
+)
 
 // Forwarding is how packets are forwarded.
 type Forwarding string

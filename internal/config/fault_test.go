@@ -46,7 +46,7 @@ func checkFaults(t *testing.T, cases []faultCase) {
 func TestFaultsOfForm(t *testing.T) {
 	checkFaults(t, []faultCase{
 		{"unknown key", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
-		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys name, id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, loopback-limit, loopback-rate, kernel-events, receive-offload, compatibility`}},
+		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys name, mode, id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, loopback-limit, loopback-rate, kernel-events, receive-offload, compatibility`}},
 		{"duplicate key", "node: {id: 1}\nstrict: true\nnode: {id: 2}", []string{`3:1: key "node" of the file is already in line 1; remove one`}},
 		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it: text`}},
 		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{
@@ -100,9 +100,9 @@ func TestFaultsOfEncapsulations(t *testing.T) {
 		{"tunnel with inline", rule(inline, trace, "tunnel: {source: 2001:db8::1, destination: 2001:db8::2}"), []string{
 			`8:22: encapsulations[0].tunnel.source: mode inline has no tunnel; remove it, or use mode encap or auto`,
 			`8:48: encapsulations[0].tunnel.destination: mode inline has no tunnel; remove it, or use mode encap or auto`}},
-		{"frequency 0/0", rule(inline, trace, "frequency: 0/0"), []string{`8:16: encapsulations[0].frequency: 0/0 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100`}},
-		{"frequency beyond its bounds", rule(inline, trace, "frequency: 3/2"), []string{`8:16: encapsulations[0].frequency: 3/2 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100`}},
-		{"frequency without n", rule(inline, trace, "frequency: half"), []string{`8:16: encapsulations[0].frequency: "half" is not K/N; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100`}},
+		{"frequency 0/0", rule(inline, trace, "frequency: 0/0"), []string{`8:16: encapsulations[0].frequency: 0/0 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100, or a percentage such as 10%`}},
+		{"frequency beyond its bounds", rule(inline, trace, "frequency: 3/2"), []string{`8:16: encapsulations[0].frequency: 3/2 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100, or a percentage such as 10%`}},
+		{"frequency without n", rule(inline, trace, "frequency: half"), []string{`8:16: encapsulations[0].frequency: "half" is not K/N; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100, or a percentage such as 10%`}},
 		{"IPv4", rule(inline, trace, "match: {destination: 192.0.2.0/24, source: ::ffff:10.0.0.1}") + "decapsulations: [{tunnel-destination: 192.0.2.1}]", []string{
 			`8:26: encapsulations[0].match.destination: 192.0.2.0 is an IPv4 address; write an IPv6 prefix such as 2001:db8:2::/64`,
 			`8:48: encapsulations[0].match.source: ::ffff:10.0.0.1 is an IPv4 address; write an IPv6 prefix such as 2001:db8:2::/64`,

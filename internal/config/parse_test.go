@@ -89,6 +89,7 @@ func TestParse(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	c := mustParse(t, "\ufeff%YAML 1.2\n---\ninterfaces: [{name: eth0}]\nnamespaces:\nnode:\n")
 	want := `node:
+  mode: full
   timestamp-format: posix
   next-hops: 16384
   flow-seed: 0x5741594d41524b36
@@ -314,7 +315,7 @@ decapsulations:
 `, []string{
 		`1:1: unknown key "colour" in the file; use the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, flows, stamp, responders, path-trace, probes, metrics, history, strict`,
 		`4:22: interfaces[1].id: 7 is also the id of interfaces[0]; give each interface its own id`,
-		`10:16: encapsulations[0].frequency: 0/0 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100`,
+		`10:16: encapsulations[0].frequency: 0/0 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100, or a percentage such as 10%`,
 		`12:55: encapsulations[0].options[0].trace.size: 62 bytes are not possible; use a multiple of 4 in 4…244`,
 		`13:39: encapsulations[0].options[1].trace.type: trace type not usable: 0x800800 has undefined bits (12–21, mask 0x000ffc); use bits of 0xfff002`,
 		`14:11: encapsulations[1].name: "core" is also the name of encapsulations[0]; give each encapsulation its own name`,

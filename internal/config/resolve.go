@@ -159,7 +159,22 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	}
 	out.Node.Uppers = uppers(out.Node.Interfaces, devices)
 	out.Outside = outside(out.Node.Interfaces, devices)
+	if c.Node.Mode == ModeObserve {
+		out.observe()
+	}
 	return out, nil
+}
+
+// observe takes from the node all that changes packets. Native XDP is not used, because drivers
+// may reset the link for it.
+func (r *Resolved) observe() {
+	r.Node = r.Node.Observing()
+	r.Fast = map[model.IfIndex]bool{}
+	for index, hook := range r.Attach {
+		if hook != "tcx" && hook != "clsact" {
+			r.Attach[index] = "tc"
+		}
+	}
 }
 
 // missing is the error of a strict file whose interface i does not exist.

@@ -226,3 +226,30 @@ func TestResolveHostErrors(t *testing.T) {
 		}
 	}
 }
+
+// In mode observe, the node has interfaces and nothing by which it could change a packet; the
+// file is checked as usual.
+func TestResolveObserves(t *testing.T) {
+	const text = `node: {mode: %s, id: 1}
+interfaces: [{name: eth0, id: 1, id-wide: 1, role: [ingress], forwarding: fast}, {name: eth1, id: 2, id-wide: 2, role: [egress], boundary: {default: drop, namespaces: {7: strip}}, attach: clsact}]
+namespaces: [{id: 7, remove: true, export: every}]
+encapsulations: [{name: a, interface: eth1, match: {destination: "2001:db8::/32"}, mode: inline, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}]
+decapsulations: [{tunnel-destination: "2001:db8::1"}]
+`
+	h := fakeHost{links: map[string]Link{"eth0": {Index: 1, Up: true}, "eth1": {Index: 2, Up: true}}}
+	r, err := mustParse(t, fmt.Sprintf(text, "observe")).Resolve(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(r.Node, r.Node.Observing()) || len(r.Node.Interfaces) != 2 || len(r.Fast) > 0 ||
+		r.Attach[1] != "tc" || r.Attach[2] != "clsact" {
+		t.Errorf("%+v", r)
+	}
+	full, err := mustParse(t, fmt.Sprintf(text, "full")).Resolve(h)
+	if err != nil || reflect.DeepEqual(full.Node, full.Node.Observing()) || !full.Fast[1] {
+		t.Errorf("%+v, %v", full, err)
+	}
+	if _, err := Parse("F", []byte(fmt.Sprintf(text, "observe")+"metrics: {listen: wrong}\n")); err == nil {
+		t.Error("an error of the file is not found")
+	}
+}

@@ -72,7 +72,7 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 
 	reflect.TypeFor[netip.Addr]():   yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1", parseAddr, netip.Addr.String),
 	reflect.TypeFor[netip.Prefix](): yamlfile.NewCodec(yamlfile.Text, "an IPv6 prefix such as 2001:db8:2::/64", parsePrefix, netip.Prefix.String),
-	reflect.TypeFor[model.Frequency](): yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100", model.MaxFrequency),
+	reflect.TypeFor[model.Frequency](): yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100, or a percentage such as 10%%", model.MaxFrequency),
 		parseFrequency, func(f model.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) }),
 	reflect.TypeFor[model.PortRange](): yamlfile.NewCodec(yamlfile.Number, "a port such as 4242 or a range such as 1000-2000", parsePorts, formatPorts),
 	reflect.TypeFor[ioam.NextHeader](): yamlfile.NewCodec(yamlfile.Number, "a number from 0 to 255 or one of "+strings.Join(nextHeaderNames(), ", "),
@@ -103,6 +103,8 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[Attach](): yamlfile.Words(
 		word[Attach]("auto", "auto"), word[Attach]("xdp", "xdp"), word[Attach]("tcx", "tcx"), word[Attach]("clsact", "clsact")),
 	reflect.TypeFor[model.Place](): yamlfile.NewCodec(yamlfile.Text, "first, last, before NAME or after NAME, with the name of a BPF program", model.ParsePlace, model.Place.String),
+	reflect.TypeFor[NodeMode](): yamlfile.Words(
+		word[NodeMode]("full", ModeFull), word[NodeMode]("observe", ModeObserve)),
 	reflect.TypeFor[Forwarding](): yamlfile.Words(
 		word[Forwarding]("stack", ForwardingStack), word[Forwarding]("fast", ForwardingFast)),
 	reflect.TypeFor[SinkKind]():        yamlfile.Words(yamlfile.NamedWords(kindsOfSinks)...),
@@ -191,7 +193,21 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func parseFrequency(s string) (model.Frequency, error) { return parseFraction(s, "K/N") }
+// parseFrequency reads K/N, or a percentage as the fraction with the least K and N.
+func parseFrequency(s string) (model.Frequency, error) {
+	if !strings.HasSuffix(s, "%") {
+		return parseFraction(s, "K/N")
+	}
+	p, err := parsePercent(s)
+	if err != nil {
+		return model.Frequency{}, err
+	}
+	k, n := uint32(p), uint32(model.MaxBudget)
+	for rest := n; rest > 0; { // the greatest common divisor
+		k, rest = rest, k%rest
+	}
+	return model.Frequency{K: uint32(p) / k, N: n / k}, nil
+}
 
 // parseFraction reads K/N; form describes the right form in errors.
 func parseFraction(s, form string) (model.Frequency, error) {

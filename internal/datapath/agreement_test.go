@@ -114,6 +114,47 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
+// TestObservingChangesNothing gives random packets to programs with random configurations in
+// mode observe: all pass, byte for byte, and are counted as the reference node says.
+func TestObservingChangesNothing(t *testing.T) {
+	onOneCPU(t)
+	seen := make(map[model.Outcome]int)
+	g := generator{rand.New(rand.NewPCG(1, 27))}
+	var p *programs
+	for range 8 {
+		cfg := g.config().Observing()
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if p == nil { // all have the same programs
+			p = loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
+			defer p.close()
+			for _, direction := range []struct {
+				program *ebpf.Program
+				base    bpf.ABICounter
+			}{{p.tcIn, bpf.ABICounterCOUNTER_INGRESS}, {p.tcOut, bpf.ABICounterCOUNTER_EGRESS}, {p.xdp, bpf.ABICounterCOUNTER_INGRESS}} {
+				agree(t, cfg, p, direction.program, direction.base, 2000, g, seen)
+			}
+		}
+		node, err := reference.NewNode(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2000 {
+			frame := g.frame()
+			for name, hook := range map[string]func(reference.Frame) reference.Result{"ingress": node.Ingress, "egress": node.Egress} {
+				r := hook(reference.Frame{Data: frame, Interface: 1, Ingress: model.IfIndex(g.IntN(3)), Time: fixedTime})
+				if r.Verdict != reference.Pass || !bytes.Equal(r.Data, frame) || r.Record != nil || r.Loopback != nil || len(r.Postcards) > 0 {
+					t.Fatalf("%s: %v %v of\n%s", name, r.Verdict, r.Outcome, hex.Dump(frame))
+				}
+			}
+		}
+	}
+	if len(seen) < 4 {
+		t.Errorf("only the outcomes %v", seen)
+	}
+}
+
 // agreeAll compares every program of the interface.
 func (p *programs) agreeAll(t *testing.T, cfg model.NodeConfig, packets int, g generator, seen map[string]map[model.Outcome]int) {
 	t.Helper()

@@ -178,7 +178,7 @@ func (p *prepared) modes(ingress bool) []attach.Mode {
 		return []attach.Mode{attach.TCX, attach.Clsact, attach.XDP}
 	case p.want == attach.Auto && ingress && p.mayUseXDP():
 		return []attach.Mode{attach.XDP, attach.TCX, attach.Clsact}
-	case p.want == attach.Auto, p.want == attach.XDP && !ingress:
+	case p.want == attach.Auto, p.want == attach.TC, p.want == attach.XDP && !ingress:
 		return []attach.Mode{attach.TCX, attach.Clsact}
 	}
 	return []attach.Mode{p.want}

@@ -2,6 +2,8 @@
 
 package record
 
+import "strings"
+
 // KindFormat is a kind of records, for the reference.
 type KindFormat struct {
 	Name, Meaning, From string
@@ -15,6 +17,17 @@ func Kinds() []KindFormat {
 		list[i] = KindFormat{k.name, k.meaning, k.from, k.rows.describe()}
 	}
 	return list
+}
+
+// MadeBy are the kinds of records that a command prints on standard output, by the command's
+// name in the reference.
+func MadeBy(command string) (names []string) {
+	for _, k := range kinds {
+		if strings.Contains(k.from, "`"+command+"`") && !strings.Contains(k.from, "on standard error") {
+			names = append(names, k.name)
+		}
+	}
+	return names
 }
 
 // NodeDataColumns are the fields of node data.

@@ -87,7 +87,7 @@ var kinds = []*kind{
 		empty: func() *Flow { return &Flow{} }, deriveFields: (*Flow).deriveFields, time: func(f *Flow) instant.Time { return f.Time }, fault: (*Flow).fault, complete: (*Flow).complete,
 	}),
 	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
-	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`collect`", blockLosses).ipfix(&format[*Loss]{
+	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`observe`, `jsonl`, `collect`", blockLosses).ipfix(&format[*Loss]{
 		facts: facts{
 			kind: DataLoss, markers: []string{"pmVerdict"}, counter: "losses", counted: "Records of packet loss.",
 			variants: []variant{{"Loss", ofMeasurement}},
@@ -95,7 +95,7 @@ var kinds = []*kind{
 		table: blockLosses, conditions: (*Loss).conditions,
 		empty: func() *Loss { return &Loss{} }, deriveFields: (*Loss).deriveFields, time: func(l *Loss) instant.Time { return l.Time }, fault: (*Loss).fault, complete: (*Loss).complete,
 	}),
-	newKind(KindDelay, "the delay of a flow between two points, by one method", "`collect`", pathDelays).ipfix(&format[*Delay]{
+	newKind(KindDelay, "the delay of a flow between two points, by one method", "`observe`, `jsonl`, `collect`", pathDelays).ipfix(&format[*Delay]{
 		facts: facts{
 			kind: DataDelay, markers: []string{"pmDelayMethod"}, counter: "delays", counted: "Records of delay.",
 			variants: []variant{{"Delay", ofMeasurement}},

@@ -83,6 +83,8 @@ func (l *Loss) conditions() conditions {
 	return l.Measurement.conditions().with(lossBounded, l.LostMin.Valid)
 }
 
+func (l *Loss) incomplete() bool { return !l.Verdict.Exact() && l.Verdict != loss.Duplicated }
+
 // Kind is "loss".
 func (l *Loss) Kind() string { return KindLoss }
 

@@ -108,3 +108,5 @@ var pathNodeTable = append(append(table[*PathNode]{
 )
 
 func (p *Path) about() (ioam.NamespaceID, *Packet) { return p.Namespace, &p.Packet }
+
+func (p *Path) incomplete() bool { return !p.Complete }

@@ -6,9 +6,6 @@
 package record
 
 import (
-	"net/netip"
-	"strings"
-
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -21,41 +18,25 @@ type Record interface {
 	Text() string
 }
 
-// Filter selects records; the zero value selects all.
-type Filter struct {
-	Namespace   *ioam.NamespaceID
-	Source      netip.Prefix // invalid: any
-	Destination netip.Prefix // invalid: any
-	Kinds       string       // with commas between them; "": any
-	Flow        string       // name of a measured flow, of records of its loss and delay; "": any
-}
-
 // about is a record about packets of a namespace, whose addresses may be invalid.
 type about interface {
 	about() (ioam.NamespaceID, *Packet)
 }
 
-// Match reports whether the filter selects a record. One that is not about packets
-// is not selected by a namespace or an address.
-func (f Filter) Match(r Record) bool {
-	if f.Kinds != "" && !strings.Contains(","+f.Kinds+",", ","+r.Kind()+",") {
-		return false
-	}
-	if f.Flow != "" {
-		of, ok := r.(interface{ measurement() *Measurement })
-		if !ok || of.measurement().Flow != f.Flow {
-			return false
-		}
-	}
-	if f.Namespace == nil && !f.Source.IsValid() && !f.Destination.IsValid() {
-		return true
-	}
+// About is the namespace and the packet that a record is about, if it is about one. The
+// packet's addresses may be invalid.
+func About(r Record) (ioam.NamespaceID, *Packet, bool) {
 	of, ok := r.(about)
 	if !ok {
-		return false
+		return 0, nil, false
 	}
 	namespace, packet := of.about()
-	return (f.Namespace == nil || *f.Namespace == namespace) &&
-		(!f.Source.IsValid() || f.Source.Contains(packet.Source)) &&
-		(!f.Destination.IsValid() || f.Destination.Contains(packet.Destination))
+	return namespace, packet, true
+}
+
+// Incomplete reports whether a record says of itself that something is missing: a path without
+// all its nodes, a trace in which a node found no room, a loss that is not known.
+func Incomplete(r Record) bool {
+	of, ok := r.(interface{ incomplete() bool })
+	return ok && of.incomplete()
 }

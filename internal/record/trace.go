@@ -226,6 +226,8 @@ func (h *Hop) complete(by Sender) {
 
 func (r *Trace) about() (ioam.NamespaceID, *Packet) { return r.Namespace, &r.Packet }
 
+func (r *Trace) incomplete() bool { return r.Overflow.Value }
+
 // weight counts the packet once, with the first node.
 func (r *Trace) weight(index int) Weight {
 	if index > 0 {

@@ -54,15 +54,32 @@ func Walk(r Record, v Visitor) {
 	}
 }
 
+// WalkSome is Walk of the fields whose keys are wanted, with all that is within these.
+func WalkSome(r Record, wanted map[string]bool, v Visitor) {
+	k := kindNamed(r.Kind())
+	if k == nil {
+		return
+	}
+	for _, c := range k.rows {
+		if wanted[c.Key] && c.Key != "" {
+			c.visit(v, r)
+		}
+	}
+}
+
 // visit shows the values of a record of the rows' type, a pointer.
 func (t rows) visit(v Visitor, r any) {
 	for _, c := range t {
-		if c.Key == "" {
-			continue
+		if c.Key != "" {
+			c.visit(v, r)
 		}
-		if p := c.at(r); c.absent == nil || !c.absent(p) {
-			c.show(v, &c.Column, p)
-		}
+	}
+}
+
+// visit shows the field's value in a record, a pointer, unless it is absent.
+func (r *row) visit(v Visitor, of any) {
+	if p := r.at(of); r.absent == nil || !r.absent(p) {
+		r.show(v, &r.Column, p)
 	}
 }
 

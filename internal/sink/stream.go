@@ -15,18 +15,25 @@ type Stream struct {
 	mu        sync.Mutex
 	observers map[*Observer]struct{}
 	dropped   atomic.Uint64
+	undecided atomic.Uint64
+}
+
+// Filter selects records. One goroutine at a time calls it. An error says why it could not
+// decide; the record is not selected then.
+type Filter interface {
+	Match(r record.Record) (bool, error)
 }
 
 // Observer receives records as they happen.
 type Observer struct {
 	stream *Stream
-	filter record.Filter
+	filter Filter // nil: all
 	queue  *Queue
 	lost   atomic.Uint64
 }
 
-// Observe adds an observer, with room for unread records.
-func (s *Stream) Observe(f record.Filter, room *Room) *Observer {
+// Observe adds an observer of what a filter selects, nil for all, with room for unread records.
+func (s *Stream) Observe(f Filter, room *Room) *Observer {
 	o := &Observer{stream: s, filter: f, queue: NewQueue(room)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +58,14 @@ func (s *Stream) Publish(records ...record.Record) {
 
 func (s *Stream) publish(r record.Record) {
 	for o := range s.observers {
-		if !o.filter.Match(r) {
-			continue
+		if o.filter != nil {
+			is, err := o.filter.Match(r)
+			if err != nil {
+				s.undecided.Add(1)
+			}
+			if !is {
+				continue
+			}
 		}
 		if !o.queue.Put(r) {
 			o.lost.Add(1)
@@ -71,6 +84,9 @@ func (s *Stream) Observers() int {
 // Dropped is how many records did not fit an observer's queue, over all observers so
 // far.
 func (s *Stream) Dropped() uint64 { return s.dropped.Load() }
+
+// Undecided is how many records a filter could not decide about, over all observers so far.
+func (s *Stream) Undecided() uint64 { return s.undecided.Load() }
 
 // Queue has the records that the observer has not read yet.
 func (o *Observer) Queue() *Queue { return o.queue }

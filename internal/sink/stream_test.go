@@ -3,6 +3,7 @@
 package sink
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -15,12 +16,22 @@ func traceOf(namespace ioam.NamespaceID, source, destination string) *record.Tra
 		Packet: record.Packet{Source: netip.MustParseAddr(source), Destination: netip.MustParseAddr(destination)}}
 }
 
+// matching is a filter.
+type matching func(record.Record) (bool, error)
+
+func (m matching) Match(r record.Record) (bool, error) { return m(r) }
+
 func TestStreamNeverWaits(t *testing.T) {
 	var s Stream
 	var usual, more Room
 	more.SetBurst(2)
-	slow, fast := s.Observe(record.Filter{}, &usual), s.Observe(record.Filter{}, &more)
-	other := s.Observe(record.Filter{Destination: netip.MustParsePrefix("2001:db8:9::/48")}, nil)
+	slow, fast := s.Observe(nil, &usual), s.Observe(nil, &more)
+	other := s.Observe(matching(func(r record.Record) (bool, error) {
+		if r.(*record.Trace).Namespace == 2 {
+			return false, errors.New("no result")
+		}
+		return false, nil
+	}), nil)
 	for i := range usualRoom + 3 {
 		s.Publish(traceOf(ioam.NamespaceID(i), "::1", "::2"))
 	}
@@ -32,6 +43,9 @@ func TestStreamNeverWaits(t *testing.T) {
 	}
 	if n, lost := other.Queue().Len(), other.TakeLost(); n != 0 || lost != 0 {
 		t.Errorf("filtered observer has %d records and lost %d", n, lost)
+	}
+	if s.Undecided() != 1 {
+		t.Errorf("%d undecided records, want 1", s.Undecided())
 	}
 	if slow.TakeLost() != 0 || s.Dropped() != 3 || s.Observers() != 3 {
 		t.Errorf("dropped %d of 3, observers %d of 3", s.Dropped(), s.Observers())

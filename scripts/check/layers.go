@@ -107,10 +107,13 @@ var layers = map[string]string{
 	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/metrics internal/record internal/sink internal/yamlfile",
-	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/nodenames internal/socketdrops",
-	"internal/collect/join":   "ioam internal/record",
-	"internal/collect/known":  "ioam internal/collect/join internal/record",
+	"internal/decode":         "ioam internal/ipv6 internal/record",
+	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
+		"internal/socketdrops",
+	"internal/collect/join":             "ioam internal/record",
+	"internal/collect/known":            "ioam internal/collect/join internal/record",
+	"internal/recordfilter":             "ioam internal/instant internal/record",
+	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
 	"internal/insight": "internal/exponential internal/instant internal/record",
@@ -120,7 +123,7 @@ var layers = map[string]string{
 	"internal/address":  "internal/problem",
 	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
-	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu",
+	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/recordfilter",
 	"internal/health":   "ioam internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
@@ -130,11 +133,12 @@ var layers = map[string]string{
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
-		"internal/metrics internal/model internal/record internal/reference internal/sink",
+		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
 	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/instant internal/metrics internal/model",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
-	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
-		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/supervisor",
+	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath " +
+		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/supervisor",
+	"internal/dryrun":     "internal/ipv6 internal/model internal/reference",
 	"internal/instant":    "",
 	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
@@ -149,11 +153,13 @@ var layers = map[string]string{
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
-		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
-	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
-	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant " +
+		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
+		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
+	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
+	"collector/cmd/waymark-collector": "ipfix internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter internal/recordfilter/filterflags internal/sink " +
+		"internal/sink/jsonl",
+	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
@@ -187,6 +193,7 @@ var outsiders = map[string]string{
 	"github.com/cilium/ebpf":              "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
+	"github.com/expr-lang/expr":           "internal/recordfilter",
 	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
@@ -194,13 +201,14 @@ var outsiders = map[string]string{
 	"github.com/prometheus/common":        "",
 	"go.opentelemetry.io/proto/slim/otlp": "",
 	"google.golang.org/protobuf":          "internal/metrics internal/sink/otlpsink",
-	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
-	"github.com/vishvananda/netns":        "bench/harness internal/lab",
-	"gonum.org/v1/plot":                   "bench/report",
-	"github.com/google/go-cmp":            "",
-	"github.com/netsampler/goflow2/v2":    "",
+	"github.com/spf13/cobra":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
+	"github.com/spf13/pflag":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
+	"github.com/vishvananda/netlink": "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss " +
+		"internal/lab/linkrelay internal/routing",
+	"github.com/vishvananda/netns":     "bench/harness internal/lab",
+	"gonum.org/v1/plot":                "bench/report",
+	"github.com/google/go-cmp":         "",
+	"github.com/netsampler/goflow2/v2": "",
 }
 
 // Layers checks all imports.

@@ -20,6 +20,8 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
+	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/sink/jsonl"
 	"github.com/waymark-net/waymark/ipfix"
@@ -38,6 +40,9 @@ type collectFlags struct {
 	wait, stats                time.Duration
 	keep, count                int
 	enterprise                 uint32
+
+	filters  *filterflags.Flags
+	selected *recordfilter.Sieve // used by the goroutine that offers records
 }
 
 func newCollectCommand(opts *commandline.Options) *cobra.Command {
@@ -73,6 +78,9 @@ address: [::] is every address, IPv4 included. Over UDP and TCP, senders are not
 authenticated; with --tls-client-ca, exporters over TLS need a certificate of that
 authority.
 
+Flags select what is printed, after postcards are joined, and --where has a condition
+on fields: the names are the keys of a record with --json.
+
 Malformed messages are counted by cause. The counters are printed on standard
 error at the end and at each interval of --stats, with --json as one object of the
 kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
@@ -83,6 +91,9 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := f.config()
 			if err != nil {
+				return err
+			}
+			if err := f.selection(cmd); err != nil {
 				return err
 			}
 			return f.run(cmd, config, opts)
@@ -103,9 +114,25 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
+	f.filters = filterflags.Add(cmd)
+	f.filters.Complete(cmd, record.MadeBy("collect"))
 	flags.Uint32Var(&f.enterprise, "enterprise", f.enterprise, "private enterprise `NUMBER` under which exporters have Waymark's own elements")
 	opts.AddWide(cmd)
 	return cmd
+}
+
+// selection reads the flags that select records, and says at once what selects nothing.
+func (f *collectFlags) selection(cmd *cobra.Command) error {
+	program, filter, err := f.filters.Program(cmd)
+	if err != nil {
+		return err
+	}
+	known := recordfilter.Known{Where: "by a collector", Kinds: record.MadeBy("collect")}
+	for _, note := range known.Unmet(filter) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark-collector: "+note)
+	}
+	f.selected = recordfilter.NewSieve(program)
+	return nil
 }
 
 // config checks the flags.
@@ -198,6 +225,9 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *comm
 	if f.count > 0 && !errors.Is(context.Cause(ctx), errEnough) { // without a count, an interruption is the normal end
 		err = errors.Join(err, cmd.Context().Err())
 	}
+	if note := f.selected.Note(); note != "" {
+		config.Note(note)
+	}
 	stats := c.Stats()
 	_, fault := stderr.Write(noteEncoding(cmd, opts)(nil, stats.Record()))
 	return errors.Join(err, fault)
@@ -231,6 +261,7 @@ func (f *collectFlags) sinks(cmd *cobra.Command, opts *commandline.Options, enou
 	if f.count > 0 {
 		records = &counted{Sink: records, left: f.count, enough: enough}
 	}
+	records = &sifted{records, f.selected}
 	stderr := jsonl.NewWriter(cmd.ErrOrStderr(), noteEncoding(cmd, opts), writeAt)
 	return records, sink.Only(sink.NewQueued(stderr, sink.Settings{Name: "standard error"}), noted...), nil
 }
@@ -244,6 +275,25 @@ func noteEncoding(cmd *cobra.Command, opts *commandline.Options) jsonl.Encoding 
 	return func(b []byte, r record.Record) []byte {
 		return append(b, screen.Text(columns.Fold("waymark-collector: "+r.Text(), screen.Width, "  "))...)
 	}
+}
+
+// sifted is a sink that gets what is selected.
+type sifted struct {
+	sink.Sink
+	by *recordfilter.Sieve
+}
+
+func (s *sifted) Offer(records ...record.Record) {
+	for _, r := range records {
+		if slices.Contains(noted, r.Kind()) || s.by.Passes(r) {
+			s.Sink.Offer(r)
+		}
+	}
+}
+
+// Await waits for the sink.
+func (s *sifted) Await(records int, most time.Duration) bool {
+	return sink.Await(s.Sink, records, most)
 }
 
 // counted is a sink that gets a number of records, and then calls enough. One goroutine offers.

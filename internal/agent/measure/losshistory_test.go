@@ -242,14 +242,17 @@ func TestPacer(t *testing.T) {
 
 // Observers may want the loss and delay of one flow.
 func TestObserveOneFlow(t *testing.T) {
-	f := record.Filter{Kinds: "loss,delay", Flow: "red"}
+	f, err := api.RecordFilter{Kinds: "loss,delay", Flow: "red"}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := func(flow string) record.Measurement { return record.Measurement{Flow: flow} }
 	for r, want := range map[record.Record]bool{
 		&record.Loss{Measurement: of("red")}: true, &record.Delay{Measurement: of("red")}: true, &record.Loss{Measurement: of("blue")}: false,
 		&record.Block{Flow: "red"}: false, &record.Trace{}: false,
 	} {
-		if f.Match(r) != want {
-			t.Errorf("%T: %v", r, !want)
+		if is, err := f.Match(r); is != want || err != nil {
+			t.Errorf("%T: %v, %v", r, is, err)
 		}
 	}
 	near, _ := pair(t, "")

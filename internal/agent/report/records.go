@@ -3,13 +3,9 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +14,8 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/sink"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // maxObservers bounds the cost of observers: each has a queue and a copy of every line.
@@ -132,6 +128,7 @@ var (
 	descRecordsBad      = service.Metric("records_malformed_total", "Traces in records that could not be read completely.")
 	descObservers       = service.Metric("observers", "Observers of live records.")
 	descObserverDropped = service.Metric("observer_dropped_total", "Records that did not fit an observer's queue.")
+	descUndecided       = service.Metric("observer_undecided_total", "Records that an observer did not get because its expression has no result for them.")
 )
 
 func (x *Records) Collect(g *metrics.Gatherer) {
@@ -139,6 +136,7 @@ func (x *Records) Collect(g *metrics.Gatherer) {
 	g.Add(descRecordsBad, float64(x.malformed.Load()))
 	g.Add(descObservers, float64(x.stream.Observers()))
 	g.Add(descObserverDropped, float64(x.stream.Dropped()))
+	g.Add(descUndecided, float64(x.stream.Undecided()))
 }
 
 func (x *Records) Report(s *service.State, status *api.Status) {
@@ -151,8 +149,11 @@ func (x *Records) Report(s *service.State, status *api.Status) {
 func (x *Records) Routes() service.Routes {
 	return service.Routes{
 		// A stream of records, one JSON object per line, as they happen, until the client closes the connection.
-		// At most 64 observers are served at once. Filters: `namespace=ID`, `source=PREFIX`, `destination=PREFIX`,
-		// `kinds=KIND,KIND`, and `flow=NAME`, of records of loss and delay; a record must pass all given filters.
+		// At most 64 observers are served at once. Filters: `kinds=KIND,KIND`, `namespace=ID`, `source=PREFIX`,
+		// `destination=PREFIX`, `port=PORT`, `protocol=NUMBER`, `node=NAME`, `interface=NAME`, `flow=NAME`,
+		// `min-delay=TIME`, `incomplete=true` and `where=EXPRESSION`, as [the flags of `observe`](../how-to/filter-records.md);
+		// a record must pass all given filters, and an observer gets nothing else. What can match nothing, such as an
+		// unknown kind or a wrong expression, is refused with 400.
 		// With `form=monitor`, the lines are the traces alone, as `ip ioam monitor` of iproute2 prints the
 		// kernel's events; lines about the observer itself stay JSON.
 		//
@@ -214,18 +215,25 @@ func writeRecords(w io.Writer, list []record.Record, lost uint64, line func(reco
 }
 
 // recordQuery reads which records are wanted, and how.
-func recordQuery(r *http.Request) (record.Filter, func(record.Record) []byte, error) {
+func recordQuery(r *http.Request) (*recordfilter.Program, func(record.Record) []byte, error) {
 	line := func(r record.Record) []byte { return record.AppendLine(nil, r) }
 	q := r.URL.Query()
 	switch form := q["form"]; {
 	case len(form) == 1 && form[0] == "monitor":
 		line = monitorLine
 	case len(form) > 0 && !(len(form) == 1 && form[0] == "json"):
-		return record.Filter{}, nil, service.BadRequest(fmt.Errorf("form=%s is not valid; use json, or monitor", strings.Join(form, ",")))
+		return nil, nil, service.BadRequest(fmt.Errorf("form=%s is not valid; use json, or monitor", strings.Join(form, ",")))
 	}
 	q.Del("form")
-	f, err := recordFilter(q)
-	return f, line, err
+	f, err := recordfilter.FromQuery(q)
+	if err != nil {
+		return nil, nil, service.BadRequest(err)
+	}
+	program, err := f.Compile()
+	if err != nil {
+		return nil, nil, service.BadRequest(fmt.Errorf("where: %w", err))
+	}
+	return program, line, nil
 }
 
 // monitorLine is a trace as iproute2 prints it, and how many were lost; nothing of other records.
@@ -237,42 +245,4 @@ func monitorLine(r record.Record) []byte {
 		return record.AppendLine(nil, r)
 	}
 	return nil
-}
-
-func recordFilter(q url.Values) (record.Filter, error) {
-	var f record.Filter
-	for key, values := range q {
-		if len(values) != 1 {
-			return f, service.BadRequest(fmt.Errorf("%s is given %d times", key, len(values)))
-		}
-		var err error
-		switch value := values[0]; key {
-		case "namespace":
-			var id uint64
-			if id, err = strconv.ParseUint(value, 0, 16); err == nil {
-				ns := ioam.NamespaceID(id)
-				f.Namespace = &ns
-			}
-		case "source":
-			f.Source, err = netip.ParsePrefix(value)
-		case "destination":
-			f.Destination, err = netip.ParsePrefix(value)
-		case "kinds":
-			f.Kinds = value
-		case "flow":
-			f.Flow = value
-		default:
-			err = errors.New("unknown; filter by namespace, source, destination, kinds or flow")
-		}
-		switch {
-		case err == nil:
-		case key == "namespace":
-			return f, service.BadRequest(fmt.Errorf("namespace: %q: want a number from 0 to 65535", values[0]))
-		case key == "source" || key == "destination":
-			return f, service.BadRequest(fmt.Errorf("%s: %q: want an IPv6 prefix", key, values[0]))
-		default:
-			return f, service.BadRequest(fmt.Errorf("%s: %w", key, err))
-		}
-	}
-	return f, nil
 }

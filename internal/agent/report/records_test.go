@@ -47,8 +47,13 @@ func TestFlowsMakeRecords(t *testing.T) {
 // Records may be asked for as iproute2's monitor prints traces.
 func TestRecordsAsMonitor(t *testing.T) {
 	filter, line, err := recordQuery(httptest.NewRequest("GET", "/v1/records?form=monitor&namespace=5", nil))
-	if err != nil || filter.Namespace == nil || *filter.Namespace != 5 {
-		t.Fatalf("%+v, %v", filter, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[ioam.NamespaceID]bool{5: true, 6: false} {
+		if is, err := filter.Match(&record.Trace{Namespace: id}); is != want || err != nil {
+			t.Errorf("namespace %d: %v, %v", id, is, err)
+		}
 	}
 	if got := string(line(&record.Trace{Namespace: 5, TraceType: 0x800000, Raw: []ioam.NodeData{{Type: 0x800000, Bytes: []byte{64, 0, 0, 1}}}})); got != "[TRACE] Namespace=5 NodeLen=1 Type=0x80000000 Data=40000001\n" {
 		t.Errorf("%q", got)
@@ -59,7 +64,7 @@ func TestRecordsAsMonitor(t *testing.T) {
 	if got := string(line(&record.Lost{Count: 3})); !strings.Contains(got, `"kind":"lost"`) {
 		t.Errorf("%q", got)
 	}
-	for _, query := range []string{"form=xml", "form=json&form=monitor"} {
+	for _, query := range []string{"form=xml", "form=json&form=monitor", "colour=red", "where=spede+%3E+1", "kinds=traces"} {
 		if _, _, err := recordQuery(httptest.NewRequest("GET", "/v1/records?"+query, nil)); err == nil {
 			t.Errorf("%s is accepted", query)
 		}
@@ -105,7 +110,7 @@ func TestObserversAreBounded(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
 	for range maxObservers {
-		defer h.records.stream.Observe(record.Filter{}, nil).Close()
+		defer h.records.stream.Observe(nil, nil).Close()
 	}
 	if status, body := h.Request("GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observers are connected") {
 		t.Errorf("one too many: %d %s", status, body)

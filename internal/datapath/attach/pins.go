@@ -67,4 +67,5 @@ const (
 	XDP    Mode = "xdp"
 	TCX    Mode = "tcx"
 	Clsact Mode = "clsact"
+	TC     Mode = "tc" // the first of tcx and clsact
 )
