@@ -19,7 +19,6 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/record"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // fakeAgent answers from a table and remembers requests.
