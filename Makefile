@@ -19,6 +19,7 @@ COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null
 BUILD := github.com/waymark-net/waymark/internal/commandline
 FUZZTIME ?= 30s
 NAMES ?=
+STEPS ?=
 OTHERS ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
@@ -28,10 +29,14 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak losses docs picture help
+.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses dashboards interop release docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
+
+package: ## Build the packages (.deb, .rpm, tarballs) of all programs for amd64 and arm64 into build/packages
+	rm -rf build/packages build/package-work
+	go run ./packaging/cmd/waymark-package --version '$(VERSION)' --commit '$(COMMIT)' --epoch "$${SOURCE_DATE_EPOCH:-$$(git -c safe.directory='*' log -1 --format=%ct)}"
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
@@ -78,6 +83,15 @@ soak: ## Export at full rate for SOAK (10m) while the collector is stopped or ki
 losses: ## Send MEASURED_PACKETS (10000000) of 100 SRv6 flows over lossy links, and compare each loss (root)
 	scripts/setup.sh test
 	WAYMARK_MEASURED_PACKETS='$(MEASURED_PACKETS)' CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '^TestManyFlows$$' ./test/e2e/measure
+
+dashboards: ## Write packaging/grafana, the dashboards for Grafana, from the code
+	go run ./packaging/cmd/waymark-dashboards packaging/grafana
+
+interop: ## Run what needs fresh systems and large programs of others, or the STEPS of scripts/interop.sh (root)
+	scripts/interop.sh $(STEPS)
+
+release: ## Check that version, changelog and tree agree, build all packages, write the notes, and make the tag
+	scripts/release.sh
 
 docs: ## Write docs/reference from the code
 	for program in ./cmd/waymark ./cmd/waymark-lab ./collector/cmd/waymark-collector ./bench/cmd/waymark-bench; do go run $$program docs docs/reference; done

@@ -65,7 +65,7 @@ merged() {
 
 scripts_parse() {
 	local file status=0
-	for file in .ci/run scripts/*.sh; do
+	for file in .ci/run scripts/*.sh scripts/*/*.sh; do
 		bash -n "$file" || status=1
 	done
 	return $status

@@ -39,7 +39,17 @@ struct inet6_dev {
 	struct ipv6_devconf cnf;
 };
 
+struct net {
+	__u64 net_cookie;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
 struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
 	struct netdev_queue *_tx;
 	unsigned int real_num_tx_queues;
 	unsigned int mtu;
@@ -59,9 +69,16 @@ struct sk_buff {
 	unsigned long _skb_refdst;
 	unsigned char *head;
 	unsigned char *data;
+	unsigned int end;
+	__s64 tstamp;
+	__u16 tc_index;
 	__u8 ip_summed : 2;
 	__u8 encapsulation : 1;
 	__u32 vlan_all;
+};
+
+struct skb_shared_info {
+	unsigned short gso_segs;
 };
 
 struct sk_buff_head {

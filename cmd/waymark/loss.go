@@ -51,6 +51,9 @@ The first line on standard error says if that is not so. --flow may then name a
 flow that is no longer measured. A name that neither is measured nor has results
 is an error, as it is without --last.
 
+--since and --until show the blocks that began in another time of this hour. Times are
+UTC: 12:03, or in RFC 3339.
+
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to
 answer would delay all others. The names of columns come again when a value needs
@@ -61,13 +64,13 @@ With --csv, too, with a first line of names: times are in RFC 3339, delays in
 nanoseconds, and what is not known is empty.`
 
 func newLossCommand(opts *options) *cobra.Command {
-	var flow, last string
+	var flow, last, since, until string
 	var follow, asCSV, verbose bool
 	cmd := &cobra.Command{
 		Use:     "loss",
 		Short:   "Show the loss and delay of measured SRv6 flows",
 		Long:    lossHelp,
-		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
+		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.JSON && asCSV {
@@ -77,7 +80,11 @@ func newLossCommand(opts *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if last == "" { // the history also has flows that are no longer measured
+			past, err := newLossTime(last, since, until, time.Now())
+			if err != nil {
+				return err
+			}
+			if !past.asked() { // the history also has flows that are no longer measured
 				if err := checkFlow(cmd.Context(), c, flow); err != nil {
 					return err
 				}
@@ -85,15 +92,15 @@ func newLossCommand(opts *options) *cobra.Command {
 			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
 			l.screen = opts.View(cmd.OutOrStdout())
 			switch {
-			case !opts.JSON && !asCSV && !verbose && !follow && last == "":
+			case !opts.JSON && !asCSV && !verbose && !follow && !past.asked():
 				return summarise(cmd, c, flow, l.screen)
-			case follow && last != "":
-				return commandline.Usagef("choose --follow or --last")
+			case follow && past.asked():
+				return commandline.Usagef("choose --follow, or --last, --since and --until")
 			case follow:
 				l.table = newLossTable(true)
 				return l.follow(cmd.Context(), c)
-			case last != "":
-				err = l.past(cmd.Context(), c, last)
+			case past.asked():
+				err = l.past(cmd.Context(), c, past)
 			default:
 				err = l.latest(cmd.Context(), c)
 			}
@@ -108,6 +115,8 @@ func newLossCommand(opts *options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&flow, "flow", "", "only the flow of this `NAME`")
 	cmd.Flags().StringVar(&last, "last", "", "show the blocks of the last `TIME`, such as 30m; at most 1h")
+	cmd.Flags().StringVar(&since, "since", "", "show the blocks since this `TIME` of the last hour: 12:03, or in RFC 3339")
+	cmd.Flags().StringVar(&until, "until", "", "show the blocks until this `TIME`")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show each result of the last block in a line of its own")
 	opts.AddWide(cmd)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -30,18 +31,86 @@ func (l *lossList) latest(ctx context.Context, c *api.Client) error {
 	return nil
 }
 
-// past writes the blocks of the last time. A table is aligned by its rows so far, because there
-// may be many.
-func (l *lossList) past(ctx context.Context, c *api.Client, last string) error {
-	d, err := time.ParseDuration(last)
-	if err != nil || d <= 0 {
-		return commandline.Usagef("--last %q: want a time, such as 30m", last)
+// lossTime is a time of the last hour whose blocks are shown.
+type lossTime struct {
+	last         time.Duration // up to now, in which the blocks are; 0: the last block is shown
+	since, until time.Time     // of the begin of a block; zero: any
+}
+
+func (p lossTime) asked() bool { return p.last > 0 }
+
+// newLossTime reads the flags --last, --since and --until.
+func newLossTime(last, since, until string, now time.Time) (p lossTime, err error) {
+	if last != "" && since != "" {
+		return p, commandline.Usagef("choose --last or --since")
 	}
+	if last != "" {
+		if p.last, err = time.ParseDuration(last); err != nil || p.last <= 0 {
+			return p, commandline.Usagef("--last %q: want a time, such as 30m", last)
+		}
+	}
+	if p.since, err = parseMoment("since", since, now); err != nil {
+		return p, err
+	}
+	if p.until, err = parseMoment("until", until, now); err != nil {
+		return p, err
+	}
+	switch {
+	case since == "" && until == "":
+		return p, nil
+	case !p.until.IsZero() && !p.since.Before(p.until):
+		return p, commandline.Usagef("--since %s is not before --until %s", since, until)
+	case !p.since.Before(now):
+		return p, commandline.Usagef("--since %s is in the future", since)
+	}
+	if p.last == 0 { // also a block that began within it and ended later
+		p.last = mostLossHistory
+		if since != "" {
+			p.last = min(now.Sub(p.since).Round(time.Second)+time.Second, mostLossHistory)
+		}
+	}
+	return p, nil
+}
+
+// mostLossHistory is for how long agents keep results.
+const mostLossHistory = time.Hour
+
+// has reports whether a record is of a block that began in the time.
+func (p lossTime) has(line []byte) bool {
+	if p.since.IsZero() && p.until.IsZero() {
+		return true
+	}
+	r, err := record.Parse(line)
+	if err != nil {
+		return true // who reads it says what is wrong
+	}
+	var start time.Time
+	switch r := r.(type) {
+	case *record.Loss:
+		start = r.Start.Time
+	case *record.Delay:
+		start = r.Start.Time
+	default:
+		return true
+	}
+	return !start.Before(p.since) && (p.until.IsZero() || start.Before(p.until))
+}
+
+// past writes the blocks of a time. A table is aligned by its rows so far, because there may be many.
+func (l *lossList) past(ctx context.Context, c *api.Client, p lossTime) error {
 	l.table = newLossTable(true)
 	incomplete := func(since string) {
 		fmt.Fprintf(l.notes, "waymark: the agent does not have all results before %s: it keeps an hour, at most 64 MB, since it began\n", since)
 	}
-	return c.LossHistory(ctx, d, l.flow, incomplete, l.line)
+	if oldest := time.Now().Add(-mostLossHistory); !p.since.IsZero() && p.since.Before(oldest) {
+		incomplete(instant.Format(oldest))
+	}
+	return c.LossHistory(ctx, p.last, l.flow, incomplete, func(line []byte) error {
+		if !p.has(line) {
+			return nil
+		}
+		return l.line(line)
+	})
 }
 
 // againAfter is how soon another agent is looked for.

@@ -93,9 +93,33 @@ func TestLossOfThePast(t *testing.T) {
 	if code, stdout, stderr := runCLI(t, "", "--socket", socket, "loss", "--last", "30m", "--flow", "rde"); code != commandline.ExitFailure || stdout != "" || !strings.Contains(stderr, "choose one of: red") {
 		t.Errorf("a flow that is not there: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 5m --follow": "choose --follow or --last"} {
+	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 5m --follow": "choose --follow, or --last", "--since 12:00 --follow": "choose --follow, or --last",
+		"--last 5m --since 12:00": "choose --last or --since", "--since noon": "want a time of UTC", "--since 2026-11-23T12:00:00Z --until 2026-11-23T11:00:00Z": "is not before"} {
 		if code, _, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss"}, strings.Fields(args)...)...); code != commandline.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
+	}
+}
+
+// A part of the hour is chosen by when blocks began.
+func TestLossOfATime(t *testing.T) {
+	asked := ""
+	socket := serve(t, "GET /v1/loss/history", func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.RawQuery
+		for _, line := range lossLines { // whose blocks began at 12:00:05
+			fmt.Fprintln(w, line)
+		}
+	})
+	for args, want := range map[string]int{
+		"--since 2026-11-23T12:00:05Z --until 2026-11-23T12:00:06Z": 5, "--since 2026-11-23T12:00:06Z": 0, "--until 2026-11-23T12:00:05Z": 0, "--until 2026-11-23T12:00:06Z": 5,
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket, "--json", "loss"}, strings.Fields(args)...)...)
+		if code != commandline.ExitOK || strings.Count(stdout, "\n") != want || asked != "last=1h0m0s" || strings.Contains(args, "since") != strings.Contains(stderr, "does not have all results before") {
+			t.Errorf("%s: code %d, asked for %q, stdout %q, stderr %q", args, code, asked, stdout, stderr)
+		}
+	}
+	now := time.Date(2026, 11, 23, 12, 10, 0, 0, time.UTC)
+	if p, err := newLossTime("", "12:05", "", now); err != nil || p.last != 5*time.Minute+time.Second {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -4,9 +4,14 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/health"
 )
 
 // unit is the service file's settings by section and key.
@@ -39,33 +44,107 @@ func TestServiceFile(t *testing.T) {
 	settings := unit(t)
 	for key, want := range map[string]string{
 		"Service.Type":               "notify",
-		"Service.ExecReload":         "/usr/local/bin/waymark agent reload",
+		"Service.ExecReload":         "/usr/bin/waymark agent reload",
 		"Service.Restart":            "on-failure",
 		"Unit.StartLimitIntervalSec": "0",
 		"Service.RestartSec":         "2",
 		"Service.RestartMaxDelaySec": "30",
 		"Service.WatchdogSec":        "60",
+		"Service.ProtectSystem":      "strict",
+		"Service.NoNewPrivileges":    "yes",
 	} {
 		if got := settings[key]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
-	for key := range settings {
-		for _, own := range []string{"ProtectSystem", "PrivateTmp", "PrivateMounts", "ReadOnlyPaths", "BindPaths", "ProtectHome"} {
-			if key == "Service."+own {
-				t.Errorf("%s gives the service a mount namespace of its own, and its pins are gone when it stops", key)
-			}
+	// The service has a mount namespace of its own: its pins outlive it in the mount of another unit.
+	if got := settings["Unit.Requires"]; !slices.Equal(got, []string{"run-waymark-bpf.mount"}) || !slices.Contains(settings["Unit.After"], got[0]) {
+		t.Errorf("the service requires %q, after %q", got, settings["Unit.After"])
+	}
+	if got := settings["Service.ReadWritePaths"]; !slices.Equal(got, []string{api.Root}) {
+		t.Errorf("the service may write %q, and agents keep their state in %s", got, api.Root)
+	}
+	for _, name := range health.MissingCapabilities(0) {
+		name, _, _ = strings.Cut(name, " ")
+		if !strings.Contains(strings.Join(settings["Service.CapabilityBoundingSet"], " ")+" ", name+" ") {
+			t.Errorf("the agent needs %s, and the service lacks it", name)
 		}
 	}
 	// Each command is one of this program, with flags that it has.
 	for _, key := range []string{"Service.ExecStartPre", "Service.ExecStart", "Service.ExecReload"} {
 		for _, line := range settings[key] {
-			words, ok := strings.CutPrefix(line, "/usr/local/bin/waymark ")
+			words, ok := strings.CutPrefix(line, "/usr/bin/waymark ")
 			root := newRoot(newOptions())
 			cmd, rest, err := root.Find(strings.Fields(words))
 			if !ok || err != nil || cmd.HasSubCommands() || cmd.ParseFlags(rest) != nil || cmd.ValidateArgs(cmd.Flags().Args()) != nil {
 				t.Errorf("%s=%s is no command line of waymark: %v", key, line, err)
 			}
+		}
+	}
+}
+
+// The file that packages install as /etc/waymark/node.yaml is valid as it is, and after each of its
+// examples lost the marks that make it a comment.
+func TestPackagedConfiguration(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/config/node.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, examples, found := strings.Cut(string(text), "\nnode:")
+	if !found {
+		t.Fatal("the file has no node")
+	}
+	var all strings.Builder
+	all.WriteString("node:")
+	keys := 0
+	for line := range strings.Lines(examples) {
+		rest, comment := strings.CutPrefix(line, "# ")
+		key, value, mapping := strings.Cut(rest, ":")
+		switch {
+		case !comment:
+		case strings.HasPrefix(rest, " "):
+			line = rest
+		case mapping && strings.TrimSpace(value) == "" && !strings.Contains(key, " "):
+			line, keys = rest, keys+1
+		}
+		all.WriteString(line)
+	}
+	if keys < 5 {
+		t.Errorf("the file has examples of %d keys:\n%s", keys, all.String())
+	}
+	// The package has this directory; the machine of the test need not.
+	there := strings.ReplaceAll(all.String(), "/var/log/waymark/", t.TempDir()+"/")
+	for name, content := range map[string]string{"as installed": string(text), "with all examples": there} {
+		file := filepath.Join(t.TempDir(), "node.yaml")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errs := runCLI(t, "", "config", "check", file); code != 0 {
+			t.Errorf("%s: config check ends with %d: %s%s\n%s", name, code, out, errs, content)
+		}
+	}
+}
+
+// Containers have the capabilities of the service.
+func TestCapabilitiesOfContainers(t *testing.T) {
+	want := strings.Fields(strings.ReplaceAll(unit(t)["Service.CapabilityBoundingSet"][0], "CAP_", ""))
+	slices.Sort(want)
+	for file, key := range map[string]string{
+		"container/compose.yaml": "cap_add", "kubernetes/waymark.yaml": "add", "helm/waymark/values.yaml": "capabilities",
+	} {
+		text, err := os.ReadFile("../../packaging/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := regexp.MustCompile(`(?m)^ *` + key + `: \[(.*)\]$`).FindSubmatch(text)
+		if match == nil {
+			t.Errorf("%s has no %s", file, key)
+			continue
+		}
+		got := strings.Split(string(match[1]), ", ")
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, and the service %q", file, got, want)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/probe"
+	"github.com/waymark-net/waymark/internal/agent/queues"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -57,6 +59,7 @@ func (c *core) nameIn(config *config.Config) string {
 func (c *core) forReports() report.Dependencies {
 	return report.Dependencies{
 		Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
+		OneClock: c.options.OneClock, HistoryFile: c.options.Place.HistoryFile(),
 	}
 }
 
@@ -65,6 +68,16 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 	return measure.Dependencies{
 		Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath, Records: records,
 	}
+}
+
+// forQueues are those of the service that measures queues.
+func (c *core) forQueues() queues.Dependencies {
+	return queues.Dependencies{Log: c.log, State: &c.state, Tasks: &c.tasks, Machine: queues.Kernel{}}
+}
+
+// forProbes are those of the service that probes other nodes.
+func (c *core) forProbes(records probe.Records) probe.Dependencies {
+	return probe.Dependencies{Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Records: records}
 }
 
 // forTunnels are those of the services about tunnels.

@@ -29,7 +29,8 @@ func (p pinState) path(place api.Place) string { return filepath.Join(p.root, pl
 // preparePins finds or mounts the BPF file system below root, in a mount namespace that
 // outlives this process: that of process 1, or of the farthest ancestor whose namespace
 // may be entered. "ip netns exec" runs its child in a new mount namespace, whose mounts
-// end with it.
+// end with it. A service of systemd with ProtectSystem has one, too, and may enter no
+// other: it sees the mount that a unit made for the machine.
 func preparePins(root string) (pinState, error) {
 	path := filepath.Join(root, "bpf")
 	for _, ns := range outerMountNamespaces() {
@@ -40,7 +41,36 @@ func preparePins(root string) (pinState, error) {
 			return pins, nil
 		}
 	}
-	return pinState{root: path, private: true}, mountBPF(path)
+	err := mountBPF(path)
+	return pinState{root: path, private: err == nil && !mountedOutside(path)}, err
+}
+
+// mountedOutside reports whether the file system at path is mounted there in an outer mount
+// namespace, too, so that it outlives this one.
+func mountedOutside(path string) bool {
+	var here unix.Stat_t
+	if unix.Stat(path, &here) != nil {
+		return false
+	}
+	device := fmt.Sprintf("%d:%d", unix.Major(here.Dev), unix.Minor(here.Dev))
+	return slices.ContainsFunc(ancestors(), func(pid int) bool { return mountsAt(pid, path, device) })
+}
+
+// mountsAt reports whether a process sees the file system of a device at path. The mount
+// that is above all others there is the last.
+func mountsAt(pid int, path, device string) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return false
+	}
+	seen := ""
+	for line := range strings.Lines(string(b)) {
+		// id, parent, major:minor, root, mount point: proc_pid_mountinfo(5)
+		if fields := strings.Fields(line); len(fields) > 4 && fields[3] == "/" && fields[4] == path {
+			seen = fields[2]
+		}
+	}
+	return seen == device
 }
 
 // mountIn mounts the BPF file system in another mount namespace. Where that

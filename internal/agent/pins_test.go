@@ -77,6 +77,40 @@ func TestPinsOutlivePrivateMounts(t *testing.T) {
 	}
 }
 
+// A service of systemd with ProtectSystem has a mount namespace of its own, and may enter no other
+// without CAP_SYS_CHROOT: its pins outlive it where the machine has the mount.
+func TestPinsOfAConfinedService(t *testing.T) {
+	testnet.NeedRoot(t)
+	for _, before := range []bool{false, true} { // a mount that a unit made
+		root := t.TempDir()
+		path := filepath.Join(root, "bpf")
+		if before {
+			if err := mountBPF(path); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(path, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("setpriv", "--bounding-set=-all,+net_admin,+sys_admin", self)
+		cmd.Env = append(os.Environ(), "WAYMARK_TEST_PINS="+root)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		if want := fmt.Sprintf("private=%v error=<nil>", !before); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("mounted=%v: %v\n%s\nwant %s", before, err, out, want)
+		}
+		if _, ok, err := findPins(root, api.At(root, 7)); ok != before || err != nil {
+			t.Errorf("mounted=%v: pins found: %v, %v", before, ok, err)
+		}
+	}
+}
+
 func TestAncestors(t *testing.T) {
 	list := ancestors()
 	if list[0] != 1 || !slices.Contains(list, os.Getppid()) || slices.Contains(list, os.Getpid()) {

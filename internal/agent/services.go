@@ -4,6 +4,8 @@ package agent
 
 import (
 	"github.com/waymark-net/waymark/internal/agent/measure"
+	"github.com/waymark-net/waymark/internal/agent/probe"
+	"github.com/waymark-net/waymark/internal/agent/queues"
 	"github.com/waymark-net/waymark/internal/agent/report"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -21,6 +23,8 @@ func (a *Agent) assemble() {
 	clock, sinks := report.NewClock(reports), report.NewSinks(reports, c.options.Stdout, names.peers)
 	records := report.NewRecords(reports, clock, sinks, c.closing)
 
+	sinks.Send(c.options.Version, a.collect)
+
 	measuring := c.forMeasurements(records)
 	hooks, unserved := newHooks(c, a.refresh), measure.NewUnservedInterfaces(measuring)
 	hooks.notExecuting(newHookCoverage(c).recordGap)
@@ -33,6 +37,7 @@ func (a *Agent) assemble() {
 	kernel := report.NewKernelEvents(reports, records)
 	losses := report.NewLosses(reports, sinks, flows, kernel)
 
+	probes := probe.NewProbes(c.forProbes(records))
 	tunnels := c.forTunnels()
 	paths := tunnel.NewPathMTUs(tunnels)
 
@@ -51,6 +56,7 @@ func (a *Agent) assemble() {
 		tunnel.NewErrors(tunnels, paths),
 		sinks,
 		records,
+		report.NewHistory(reports, records),
 		flows,
 		report.NewEdges(reports, records, known),
 		copies,
@@ -63,12 +69,14 @@ func (a *Agent) assemble() {
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
+		queues.New(c.forQueues(), c.closing),
 		measure.NewCoverage(measuring),
 		unserved,
 		blocks,
 		measure.NewReflector(measuring, blocks),
 		measure.NewResponders(measuring, blocks),
 		measure.NewTraceEndpoint(measuring),
+		probes,
 		measure.NewLossMeter(measuring, blocks, delays),
 		delays,
 		a.health,

@@ -233,6 +233,8 @@ func (c *Config) rules() (faults Faults, of []string) {
 	c.collectorRules(add)
 	c.tunnelRules(add)
 	c.measurementRules(add)
+	c.historyRules(add)
+	c.probingRules(add)
 	if format := c.Node.TimestampFormat; c.Node.KernelEvents && format != ioam.TimestampPOSIX {
 		add("node.timestamp-format", fmt.Sprintf("the kernel's IOAM writes only posix, so %v is not possible with kernel-events", format),
 			"use posix, or kernel-events: false")

@@ -34,7 +34,9 @@ type Config struct {
 	Stamp              *Stamp                       `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
 	Responders         []Responder                  `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
 	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
+	Probes             *Probes                      `key:"probes" absent:"no probes are sent" doc:"Probes to other nodes that never stop, in many flows: they show all equal paths, keep round trips and losses of each, and name the hop after which probes vanish."`
 	Metrics            Metrics                      `key:"metrics" doc:"Counters for Prometheus."`
+	History            *History                     `key:"history" absent:"the defaults of its keys" doc:"What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses."`
 	Strict             bool                         `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
 	source  *yamlfile.Source
@@ -60,6 +62,7 @@ type Node struct {
 	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100" doc:"1/N: each interface returns at most one copy of a packet with the Loopback flag for every N packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are suppressed and counted."`
 	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100" doc:"Maximum number of copies per second that the node returns, and of packets per second on which it sets the Loopback flag. Both are counted apart. Those beyond it are suppressed and counted."`
 	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Also make records of the traces that the kernel's own IOAM fills, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the packet."`
+	QueueDelay      bool                 `key:"queue-delay" default:"false" doc:"Measure how long packets wait in the queues of the served interfaces, for metrics (Linux 6.6 or newer). It costs about 6% of what the stack forwards. \"waymark queue\" measures as long as it runs, whatever this says."`
 	ReceiveOffload  bool                 `key:"receive-offload" default:"true" doc:"Whether a node after this one may join received packets (GRO) while they have IOAM of this one, which reorders segments of TCP whose headers differ. False says that none does: all forward fast in XDP, or have GRO off. Then waymark doctor leaves out the hint order_at_risk about them; nothing else depends on it."`
 	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values where it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }

@@ -67,7 +67,7 @@ func TestFaultsOfForm(t *testing.T) {
 			`3:10: metrics uses an alias, which is not supported here; write the value itself`}},
 		{"empty", "# nothing\n", []string{`1:1: the file is empty; write at least: node: {}`}},
 		{"two documents", "node: {}\n---\nnode: {}\n", []string{`3:1: the file holds several documents; keep one, without --- between`}},
-		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, flows, stamp, responders, path-trace, metrics, strict`}},
+		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, flows, stamp, responders, path-trace, probes, metrics, history, strict`}},
 		{"syntax", "node:\n  id: 2\n id-wide: 3\n", []string{`3:2: this is not YAML: value is not allowed in this context; correct the text here or in the line above`}},
 		{"address without quotes", "export:\n  - {kind: ipfix, address: udp://[2001:db8::9]:4739}\n", []string{`2:47: this is not YAML: found an invalid key for this map; correct the text here or in the line above; between brackets, put addresses with colons in quotes`}},
 		{"tab", "node:\n\tid: 2\n", []string{`2:1: this is not YAML: a tab is used where only spaces may be; indent with spaces`}},
@@ -187,7 +187,7 @@ func TestFaultsOfValues(t *testing.T) {
 		{"words that are not known", "interfaces: [{name: a, forwarding: quick}]\nnode: {next-hops: 0}\nexport: [{kind: kafka}]", []string{
 			`1:36: interfaces[0].forwarding: "quick" is not a valid value; write one of stack, fast`,
 			`2:19: node.next-hops: 0 is not possible; write a number from 1 to 1048576`,
-			`3:17: export[0].kind: "kafka" is not a valid value; write one of jsonl, ipfix`}},
+			`3:17: export[0].kind: "kafka" is not a valid value; write one of jsonl, ipfix, otlp`}},
 		{"names", "interfaces: [{name: ../all}, {name: much-too-long-name}, {name: a b}]\nencapsulations: [{name: \"a\\nb\", interface: x, mode: inline, options: []}]", []string{
 			`1:21: interfaces[0].name: "../all" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,
 			`1:37: interfaces[1].name: "much-too-long-name" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,

@@ -78,6 +78,9 @@ func (d *decoder) messageKeys(c *Config) (unusable []unusableFile) {
 	if c.Trace != nil {
 		checkFile("path-trace.key-file", c.Trace.KeyFile)
 	}
+	if c.Probes != nil {
+		checkFile("probes.key-file", c.Probes.KeyFile)
+	}
 	return unusable
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/internal/sink/otlpsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/srv6"
@@ -35,7 +36,7 @@ func word[T comparable](name string, value T) yamlfile.Word[T] {
 }
 
 // codecs has every scalar type of the configuration.
-var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
+var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[bool]():   yamlfile.Bools,
 	reflect.TypeFor[string](): yamlfile.Texts,
 	reflect.TypeFor[DataSize](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a multiple of 4 from 4 to %d", model.MaxTraceDataSize),
@@ -51,6 +52,8 @@ var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
 		parseFrom1[LoopbackRate](model.MaxLoopbackRate), func(n LoopbackRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Sample](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxFrequency),
 		parseFrom1[Sample](model.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[HistoryRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 0 to %d", MaxHistoryRate), parseHistoryRate,
+		func(n HistoryRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[FlowSeed]():             yamlfile.Hexadecimal[FlowSeed](64),
 	reflect.TypeFor[Share]():                yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", model.MaxFrequency), parseShare, formatShare),
 	reflect.TypeFor[Percent]():              yamlfile.NewCodec(yamlfile.Text, "a percentage from 0.0001% to 100%, such as 0.5%", parsePercent, formatPercent),
@@ -118,6 +121,10 @@ var codecs = ipfixsink.Scalars.With(yamlfile.Scalars{
 	reflect.TypeFor[Point]():             yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862, both also with a name: north1=2001:db8::1", parsePoint, formatPoint),
 	reflect.TypeFor[Reflector]():         yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parseReflector, formatReflector),
 	reflect.TypeFor[PacketRate]():        yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 10000000", parseFrom1[PacketRate](10_000_000), func(n PacketRate) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[ProbeDestination]():  yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or the name of a host, both also with a name: r3=2001:db8::3", parseProbeDestination, formatProbeDestination),
+	reflect.TypeFor[ProbeTime]():         yamlfile.NewCodec(yamlfile.Text, "whole milliseconds or seconds from 10ms to 1m, such as 100ms", parseProbeTime, formatProbeTime),
+	reflect.TypeFor[ProbeFlows]():        yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", maxProbeFlows), parseFrom1[ProbeFlows](maxProbeFlows), func(n ProbeFlows) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[ProbeBudget]():       yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", maxProbeBudget), parseFrom1[ProbeBudget](maxProbeBudget), func(n ProbeBudget) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Container]():         yamlfile.NewCodec(yamlfile.Text, "none, or bits of the locator block / bits of a SID, such as 32/16", parseContainer, formatContainer),
 	reflect.TypeFor[Unmonitored]():       yamlfile.Words(word[Unmonitored]("keep", UnmonitoredKeep), word[Unmonitored]("clear", UnmonitoredClear)),
 	reflect.TypeFor[ListenAddress]():     yamlfile.NewCodec(yamlfile.Text, "an address with a port, such as \"[::]:1205\"", parseListenAddress, func(a ListenAddress) string { return netip.AddrPort(a).String() }),

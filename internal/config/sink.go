@@ -13,41 +13,45 @@ import (
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/internal/sink/jsonl"
+	"github.com/waymark-net/waymark/internal/sink/otlpsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Sink is one sink of records: the settings of its kind.
 type Sink struct {
-	Kind    SinkKind           `key:"kind" required:"true" doc:"jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector."`
-	Records []RecordKind       `key:"records" absent:"all" doc:"Only records of these kinds: trace, postcard, flow, loss, delay, block, edge-flow. Others count nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost."`
+	Kind    SinkKind           `key:"kind" required:"true" doc:"jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector. otlp sends paths as traces, events as logs and metrics to OpenTelemetry."`
+	Records []RecordKind       `key:"records" absent:"all" doc:"Only records of these kinds: trace, postcard, flow, loss, delay, block, edge-flow, event. Others count nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost."`
 	JSONL   jsonl.Settings     `of:"jsonl"`
 	IPFIX   ipfixsink.Settings `of:"ipfix"`
+	OTLP    otlpsink.Settings  `of:"otlp"`
 }
 
 // RecordKind is a kind of records that an agent makes, by its name in JSON.
 type RecordKind string
 
 // recordKinds are all of them.
-var recordKinds = []RecordKind{record.KindTrace, record.KindPostcard, record.KindFlow, record.KindLoss, record.KindDelay, record.KindBlock, record.KindEdgeFlow}
+var recordKinds = []RecordKind{record.KindTrace, record.KindPostcard, record.KindFlow, record.KindLoss, record.KindDelay, record.KindBlock, record.KindEdgeFlow, record.KindEvent}
 
-// SinkKind is a kind of sinks: jsonl or ipfix.
+// SinkKind is a kind of sinks.
 type SinkKind string
 
 // The kinds of sinks.
 const (
 	SinkJSONL SinkKind = "jsonl"
 	SinkIPFIX SinkKind = "ipfix"
+	SinkOTLP  SinkKind = "otlp"
 )
 
 // kindsOfSinks are all of them, in the order of the reference.
-var kindsOfSinks = []SinkKind{SinkJSONL, SinkIPFIX}
+var kindsOfSinks = []SinkKind{SinkJSONL, SinkIPFIX, SinkOTLP}
 
 // sinkKinds has all kinds: the rest of the configuration and the agent need only an
 // entry here for a new one.
 var sinkKinds = map[SinkKind]func(*Sink) sink.Kind{
 	SinkJSONL: func(e *Sink) sink.Kind { return &e.JSONL },
 	SinkIPFIX: func(e *Sink) sink.Kind { return &e.IPFIX },
+	SinkOTLP:  func(e *Sink) sink.Kind { return &e.OTLP },
 }
 
 // settings are those of the sink's kind. If the kind could not be read, which is

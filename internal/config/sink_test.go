@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 func TestIPFIXExport(t *testing.T) {
@@ -62,7 +63,7 @@ func TestFaultsOfExport(t *testing.T) {
 			`2:52: export[0].refresh: jsonl does not have this key; remove it, or set kind: ipfix`,
 			`3:49: export[1].path: ipfix does not have this key; remove it, or set kind: jsonl`}},
 		{"kinds of records", "export:\n  - {kind: jsonl, records: [loss, path]}\n  - {kind: jsonl, path: /x, records: []}\n  - {kind: jsonl, path: /y, records: [loss, loss]}", []string{
-			`2:35: export[0].records[1]: "path" is not a valid value; write one of trace, postcard, flow, loss, delay, block, edge-flow`,
+			`2:35: export[0].records[1]: "path" is not a valid value; write one of trace, postcard, flow, loss, delay, block, edge-flow, event`,
 			`3:38: export[1].records: no record is of no kind; list kinds, or remove it for all`,
 			`4:45: export[2].records lists loss twice; remove one`}},
 		{"no collector", "export: [{kind: ipfix}]", []string{
@@ -110,6 +111,40 @@ func TestExportDefaultsAreShown(t *testing.T) {
 		}
 		if again, err := Parse("F", c.Marshal()); err != nil || !reflect.DeepEqual(again.Sinks, c.Sinks) {
 			t.Errorf("the shown file says something else: %v", err)
+		}
+	}
+}
+
+// The keys of a sink to OpenTelemetry: what is refused, and what is written as it was read.
+func TestOTLP(t *testing.T) {
+	for keys, want := range map[string]string{
+		"endpoint: \"http://[2001:db8::1]:4318\", slower-than: 5ms, one-in: 1000, metrics-interval: 10s": "",
+		"endpoint: https://otel.example.net/tenant":                                                      "",
+		"one-in: 5":                  "otlp needs an endpoint",
+		"endpoint: otel.example.net": "is not a URL of OTLP/HTTP",
+		"endpoint: \"grpc://otel.example.net:4317\"": "is not a URL of OTLP/HTTP",
+		"endpoint: \"http://me:secret@host\"":        "has more than a host, a port and a path",
+		"endpoint: \"http://host:0\"":                "is no port",
+		"endpoint: \"http://host\", slower-than: 1h": "slower-than",
+		"endpoint: \"http://host\", one-in: 0":       "one-in",
+		"endpoint: \"http://host\", path: x":         "otlp does not have this key",
+	} {
+		c, err := Parse("F", []byte("node: {id: 1}\nexport: [{kind: otlp, "+keys+"}]\n"))
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", keys, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", keys, err)
+			continue
+		}
+		if again, err := Parse("F", c.Marshal()); err != nil || !again.Equal(c) {
+			t.Errorf("%s: %v: %s", keys, err, c.Marshal())
+		}
+		if r := c.Sinks[0].Remote(); r == nil || r.Port != 4318 || r.Protocol != ioam.NextHeaderTCP {
+			t.Errorf("%s: %+v", keys, r)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // note stands at the end of every page.
@@ -24,6 +25,7 @@ func Pages(root *cobra.Command) map[string][]byte {
 	pages := map[string][]byte{
 		"cli.md":           commands(root),
 		"configuration.md": config.Reference(),
+		"events.md":        events(),
 		"ipfix.md":         elements(),
 		"outcomes.md":      outcomes(),
 		"records.md":       fields(),
@@ -88,6 +90,20 @@ hints.
 `)
 	for _, k := range health.Kinds() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Code, k.Severity, k.Title)
+	}
+	return []byte(b.String())
+}
+
+func events() []byte {
+	var b strings.Builder
+	b.WriteString(`# Events
+
+What happens in the network, as a node finds it: a record of the kind
+[` + "`event`" + `](records.md#event) for ` + "`waymark observe`" + ` and sinks of JSON lines, and a line
+in the agent's log. IPFIX has no events. Labels and values are added to, never renamed.
+`)
+	for _, k := range record.EventKinds() {
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s Severity: `%s`.\n\nLabels: %s.\n\nValues: %s.\n", k.Name, k.Meaning, k.Severity, k.Labels, k.Values)
 	}
 	return []byte(b.String())
 }

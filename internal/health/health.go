@@ -87,7 +87,11 @@ const (
 	NotAnswering        Code = "not_answering"
 	OptionUnsupported   Code = "option_unsupported"
 	PacketsMalformed    Code = "packets_malformed"
+	ProbesBeyondRate    Code = "probes_beyond_rate"
+	ProbesLost          Code = "probes_lost"
 	ProbesNotInBand     Code = "probes_not_in_band"
+	ProbesStopped       Code = "probes_stopped"
+	ProbesUnanswered    Code = "probes_unanswered"
 	ProbesUnsent        Code = "probes_unsent"
 	ProbesUntimed       Code = "probes_untimed"
 	ProofsRejected      Code = "proofs_rejected"
@@ -188,7 +192,11 @@ var kinds = []Kind{
 	{NumbersRestart, Degraded, "Sequence Numbers of flows begin again"},
 	{OptionUnsupported, Info, "options of a type pass that this node does not process"},
 	{PacketsMalformed, Degraded, "packets with malformed headers are not measured"},
+	{ProbesBeyondRate, Degraded, "other nodes send more probes than this one answers"},
+	{ProbesLost, Error, "probes to a destination vanish on the way"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
+	{ProbesStopped, Error, "the probes of the configuration are not sent"},
+	{ProbesUnanswered, Degraded, "probes to a destination were never answered"},
 	{ProbesUnsent, Degraded, "the delay of flows is not measured with test packets"},
 	{ProbesUntimed, Degraded, "answers to test packets have times that cannot be"},
 	{OffloadUnnumbered, Hint, "offloaded packets leave without proofs of transit and Edge-to-Edge options"},

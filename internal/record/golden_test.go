@@ -261,6 +261,16 @@ func goldenWarnings() []specimen {
 	return []specimen{{"warning", &w}, {"warning that has ended", unnamed}}
 }
 
+func goldenEvents() []specimen {
+	full := &Event{
+		Time: instant.Of(goldenAt), Node: "athos", Name: EventProbeLoss, Severity: SeverityError, Subject: "aramis",
+		Facts: "5 of 16 flows to aramis vanish after porthos", Since: instant.Of(goldenAt.Add(-time.Second / 4)),
+		Labels: []Label{{"after", "porthos"}, {"before", "aramis"}}, Values: []Value{{"after_hop", 1}, {"flows", 5}, {"share_ratio", 0.3125}},
+	}
+	hostile := &Event{Time: instant.Of(goldenAt), Name: "a\x1bb", Severity: SeverityInfo, Facts: "one\x1b[2J\u009b\u2028two\n"}
+	return []specimen{{"event", full}, {"event of little, hostile", hostile}}
+}
+
 func goldenProof() specimen {
 	p := NewProof(goldenAt, ioam.ProofOfTransit{Namespace: 123, Flags: 5, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}, goldenPacket(148))
 	p.Interface = "eth0"
@@ -272,7 +282,7 @@ func goldenAll(t testing.TB) []specimen {
 	list = append(append(list, goldenTraces(t)...), goldenTrigger())
 	list = append(list, goldenEdges()...)
 	list = append(append(append(list, goldenLosses()...), goldenDelays()...), goldenProof())
-	return append(append(append(list, goldenProbes(t)...), goldenBlocks()...), append(goldenEdgeFlows(), goldenWarnings()...)...)
+	return append(append(append(list, goldenProbes(t)...), goldenBlocks()...), append(append(goldenEdgeFlows(), goldenWarnings()...), goldenEvents()...)...)
 }
 
 // Records in JSON, and as text.

@@ -25,6 +25,7 @@ const (
 	KindDelay      = "delay"
 	KindBlock      = "block"
 	KindWarning    = "warning"
+	KindEvent      = "event"
 )
 
 // DataKind is a kind of data records of IPFIX.
@@ -127,5 +128,6 @@ var kinds = []*kind{
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
 	newKind(KindLost, "the number of records that are missing here because the reader was too slow", "`observe`, on standard error; the API's stream", losses),
 	newKind(KindWarning, "a measured flow begins or ceases to be beyond a threshold of a collector", "`collect` with `--max-loss` or `--max-delay`, on standard error", warnings),
+	newKind(KindEvent, "something that happened in the network, as a node found it; not in IPFIX", "`observe`, `jsonl`", events),
 	newKind(KindStatistics, "the counters of a collector", "`collect`, on standard error", statistics),
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
@@ -96,10 +97,12 @@ type Environment struct {
 	Stdout  io.Writer
 	Log     *slog.Logger
 	Facts   func() Facts
-	Changes *Changes  // of the facts
-	Room    *Room     // of queues
-	Shared  *sync.Map // what sinks of a kind share, under keys that the kind chooses
-	Peers   Peers     // nil: no packet gets a header of this node
+	Changes *Changes                 // of the facts
+	Room    *Room                    // of queues
+	Shared  *sync.Map                // what sinks of a kind share, under keys that the kind chooses
+	Peers   Peers                    // nil: no packet gets a header of this node
+	Version string                   // of the program
+	Metrics func() *metrics.Gatherer // all metrics now; nil: there are none
 }
 
 // Peers are the collectors that sinks send to now.

@@ -57,15 +57,17 @@ var layers = map[string]string{
 	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
 	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
+	"internal/datapath/queue":   "internal/datapath/bpf internal/exponential internal/model",
 	"internal/datapath/rings":   "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 
 	// Whether programs are executed: no clock, no input, no output.
 	"internal/hookwatch": "internal/model",
 
 	// Arithmetic of measurements: no clock, no input, no output.
-	"internal/delay":      "",
-	"internal/edgetoedge": "ioam",
-	"internal/loss":       "internal/delay",
+	"internal/delay":       "",
+	"internal/exponential": "",
+	"internal/edgetoedge":  "ioam",
+	"internal/loss":        "internal/delay",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -88,6 +90,7 @@ var layers = map[string]string{
 	"internal/pathtrace/message":  "ioam",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
 	"internal/pathtrace/paths":    "ioam internal/columns internal/delay internal/nodenames",
+	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/message internal/stamp/udp",
 	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
@@ -99,20 +102,24 @@ var layers = map[string]string{
 	"internal/nodenames":      "ioam",
 	"internal/columns":        "",
 	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
-	"internal/sink":           "ioam internal/model internal/record",
+	"internal/sink":           "ioam internal/metrics internal/model internal/record",
 	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
+	"internal/sink/otlpsink":  "ioam internal/metrics internal/record internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/record internal/ipv6",
 	"internal/collect":        "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/loss internal/record internal/sink internal/instant internal/metrics internal/model internal/nodenames internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 	"internal/collect/known":  "ioam internal/collect/join internal/record",
 
+	// What records of a time say together: no clock, no input, no output.
+	"internal/insight": "ioam internal/exponential internal/instant internal/nodenames internal/record",
+
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
 	"internal/address":  "internal/problem",
-	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
+	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
-	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/nodenames internal/pathmtu",
+	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu",
 	"internal/health":   "ioam internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
@@ -120,13 +127,15 @@ var layers = map[string]string{
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
-	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/instant internal/kernelevents internal/loopback internal/loss " +
+	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
+	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/reference internal/sink",
+	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/instant internal/metrics internal/model",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
-	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
+	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
 		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/supervisor",
 	"internal/instant":    "",
-	"internal/metrics":    "",
+	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
 
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
@@ -139,7 +148,7 @@ var layers = map[string]string{
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
 	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
@@ -149,6 +158,14 @@ var layers = map[string]string{
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
+
+	// Packages: what is in them is built by Go, not imported.
+	"packaging/build":               "packaging/image",
+	"packaging/image":               "",
+	"packaging/cmd/waymark-package": "packaging/build",
+	// Dashboards and rules: made and tested, not imported.
+	"packaging/dashboards":             "",
+	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
 
 	"scripts/check":     "",
 	"scripts/picture":   "internal/record ioam",
@@ -160,7 +177,7 @@ var layers = map[string]string{
 var testPackages = []string{"internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
-const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings"
+const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue"
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
@@ -177,7 +194,7 @@ var outsiders = map[string]string{
 	"google.golang.org/protobuf":          "internal/metrics",
 	"github.com/spf13/cobra":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... collector/cmd/... bench/cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",

@@ -47,10 +47,10 @@ func burstOf(flows []model.MeasuredFlow) (records int) {
 }
 
 // whyNone says why a node makes no records: no packet's traces end there, it computes the loss
-// of no flow, returns no copies to itself, and it neither exports anything nor listens for the kernel's events. It is
+// of no flow, returns no copies to itself, sends no probes, and it neither exports anything nor listens for the kernel's events. It is
 // "" if the node may make some.
 func whyNone(c *config.Config) string {
-	if c.Node.KernelEvents || slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||
+	if c.Node.KernelEvents || c.Probes != nil || slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||
 		slices.ContainsFunc(c.Encapsulations, asksForCopies) {
 		return ""
 	}

@@ -27,6 +27,9 @@ type Dependencies struct {
 	Tasks    *service.Tasks
 	System   System
 	Datapath Datapath
+
+	OneClock    bool   // all nodes of the domain read this machine's clock
+	HistoryFile string // keeps the history for the next agent
 }
 
 // System is what is needed of the machine; [service.System] documents it.

@@ -24,6 +24,10 @@ type Losses struct {
 	lost       service.Samples
 	suppressed service.Samples
 	times      lossTimes
+
+	mu      sync.Mutex
+	seen    uint64 // lost records, when last looked
+	ignored uint64 // of these, what was lost while only the history wanted records
 }
 
 // NewLosses makes the service, and lets exporters of the sinks tell collectors what it counts.
@@ -56,9 +60,21 @@ func (l *Losses) total() (lost, suppressed uint64, err error) {
 	return lost + l.kernel.count.Lost(), suppressed + l.flows.suppressed.Load(), err
 }
 
+// missed counts lost records without those that nobody misses: while only the history wants records, it
+// takes a sample of them, and more are made than it takes.
+func (l *Losses) missed(lost uint64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lost > l.seen && l.flows.reader.records.isSampled() {
+		l.ignored += lost - l.seen
+	}
+	l.seen = lost
+	return lost - min(l.ignored, lost)
+}
+
 func (l *Losses) sampleLosses() {
 	if lost, suppressed, err := l.total(); err == nil {
-		l.lost.Add(time.Now(), lost)
+		l.lost.Add(time.Now(), l.missed(lost))
 		l.suppressed.Add(time.Now(), suppressed)
 		l.times.noteTotal(time.Now(), lost+suppressed)
 	}
@@ -85,7 +101,7 @@ func (l *Losses) Warnings(*service.State) (ws []health.Warning) {
 	if err != nil {
 		return nil
 	}
-	if n := l.lost.Growth(lost); n > 0 {
+	if n := l.lost.Growth(l.missed(lost)); n > 0 {
 		ws = append(ws, health.New(health.RecordsLost, "",
 			fmt.Sprintf("%d records were lost in the last minute: they came faster than the agent reads them", n),
 			"lower the frequency of the encapsulations"))

@@ -32,6 +32,7 @@ type Records struct {
 	d       Dependencies
 	clock   *Clock
 	sinks   *Sinks
+	history *History        // nil: there is none
 	closing <-chan struct{} // closed when observers must end
 	stream  sink.Stream
 
@@ -40,7 +41,10 @@ type Records struct {
 
 	sources []func(wanted bool) // besides the data plane; each is called with asking held
 	asking  sync.Mutex
-	ended   bool // guarded by asking: no more records are requested
+	ended   bool // guarded by asking, as the next three: no more records are requested
+	made    bool // the data plane makes records
+	wanted  bool // something besides the history wants them
+	told    bool // the data plane knows
 }
 
 // NewRecords makes the way of records to observers, until closing, and to sinks.
@@ -53,6 +57,9 @@ func NewRecords(d Dependencies, clock *Clock, sinks *Sinks, closing <-chan struc
 func (x *Records) Offer(records ...record.Record) {
 	x.stream.Publish(records...)
 	x.sinks.offer(records...)
+	if x.history != nil {
+		x.history.take(records...)
+	}
 }
 
 // Prepare requests records before the next configuration is in force, so that its sinks
@@ -63,25 +70,46 @@ func (x *Records) Prepare(p *service.Plan) error {
 	if len(p.Next.Config.Sinks) == 0 {
 		return nil
 	}
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	x.told = false // updateWanted says it again
 	return x.d.Datapath.SetRecordsWanted(true)
 }
 
 // updateWanted turns the data plane's records and other sources on while a sink or an observer
-// wants them, else off.
+// wants them, else off. For the history alone, only those of the data plane are on.
 func (x *Records) updateWanted() {
 	x.asking.Lock()
 	defer x.asking.Unlock()
 	if x.ended {
 		return
 	}
-	wanted := x.stream.Observers() > 0 || x.sinks.Any()
-	if err := x.d.Datapath.SetRecordsWanted(wanted); err != nil {
-		x.d.Log.Warn("the data plane's records could not be turned on or off", "error", err)
+	wanted := x.isAskedFor()
+	made := wanted || x.history != nil && x.history.wants()
+	if made != x.made || wanted != x.wanted || !x.told {
+		err := x.d.Datapath.SetRecordsWanted(made)
+		if err != nil {
+			x.d.Log.Warn("the data plane's records could not be turned on or off", "error", err)
+		}
+		x.made, x.wanted, x.told = made, wanted, err == nil
+	}
+	if x.history != nil {
+		x.history.watched(made)
 	}
 	for _, source := range x.sources {
 		source(wanted)
 	}
 }
+
+// isSampled reports whether records are made for the history alone, which takes a sample of them.
+func (x *Records) isSampled() bool {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	return x.made && !x.wanted
+}
+
+// isAskedFor reports whether a sink or an observer wants records.
+func (x *Records) isAskedFor() bool { return x.stream.Observers() > 0 || x.sinks.Any() }
 
 // end leaves records in the rings for the next agent only if there is a sink for them,
 // because observers must connect again. It reports whether the rings go away, and must

@@ -29,6 +29,7 @@ func TestFlowsMakeRecords(t *testing.T) {
 		"interfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 1, export: aggregate}]\n":               false,
 		"interfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 1, e2e: true}]\n":                       false,
 		"interfaces: [{name: eth0, role: [egress]}]\ndecapsulations: [{tunnel-destination: \"2001:db8::1\"}]\n": true,
+		"namespaces: [{id: 1}]\nprobes: {destinations: [\"2001:db8::1\"]}\n":                                    false, // events
 		fmt.Sprintf(flow, "in", ""):                                                                             true,
 		fmt.Sprintf(flow, "out", ""):                                                                            true,
 		fmt.Sprintf(flow, "out", ", points: [\"2001:db8::7\"]"):                                                 false,

@@ -47,6 +47,16 @@ func NewSinks(d Dependencies, stdout io.Writer, peers sink.Peers) *Sinks {
 	return &Sinks{d: d, environment: sink.Environment{Stdout: stdout, Log: d.Log, Changes: &sink.Changes{}, Room: &sink.Room{}, Shared: &sync.Map{}, Peers: peers}}
 }
 
+// Send makes sinks send metrics, as the program of a version.
+func (x *Sinks) Send(version string, all func(*metrics.Gatherer)) {
+	x.environment.Version = version
+	x.environment.Metrics = func() *metrics.Gatherer {
+		g := new(metrics.Gatherer)
+		all(g)
+		return g
+	}
+}
+
 func (x *Sinks) Open() error {
 	x.missed.Add(time.Now(), 0)
 	return nil
@@ -198,7 +208,7 @@ var (
 	descSinkWritten   = service.Metric("export_written_total", "Records that an exporter wrote.", "exporter")
 	descSinkDropped   = service.Metric("export_dropped_total", "Records that an exporter lost, by cause.", "exporter", "cause")
 	descSinkQueued    = service.Metric("export_queued_records", "Records that wait in an exporter.", "exporter")
-	descSinkMessages  = service.Metric("export_messages_total", "IPFIX messages that an exporter sent.", "exporter")
+	descSinkMessages  = service.Metric("export_messages_total", "Messages of IPFIX, or requests of OTLP, that an exporter sent.", "exporter")
 	descSinkOctets    = service.Metric("export_octets_total", "Octets of these messages.", "exporter")
 	descSinkUnsure    = service.Metric("export_unsure_total", "Upper bound of the written records that collectors whose connections broke may not have read.", "exporter")
 	descSinkConnected = service.Metric("export_connected", "Whether an exporter reaches its collector, as far as is known: 1 or 0.", "exporter")

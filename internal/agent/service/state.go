@@ -98,6 +98,9 @@ func keySum(c *config.Config) string {
 	if c.Trace != nil && c.Trace.KeyFile != "" {
 		add(c.Trace.KeyFile)
 	}
+	if c.Probes != nil && c.Probes.KeyFile != "" {
+		add(c.Probes.KeyFile)
+	}
 	return string(digest.Sum(nil))
 }
 

@@ -52,6 +52,9 @@ type Config struct {
 	// Refused is called for each ICMPv6 error about what was sent, by the goroutine that
 	// receives; nil: the kernel does not report them.
 	Refused func(Refusal)
+	// Unpolled is a socket of one goroutine, which looks for datagrams by Take: they wake no thread.
+	// It has no deadline.
+	Unpolled bool
 }
 
 // Datagram is a datagram with fields of its IPv6 header. The sender and the receiver
@@ -76,7 +79,9 @@ type Datagram struct {
 
 // Socket is a UDP socket. One goroutine may receive while another sends.
 type Socket struct {
-	conn            *net.UDPConn
+	conn            *net.UDPConn // nil of an unpolled one
+	local           netip.AddrPort
+	close           func() error
 	raw             syscall.RawConn
 	size            int
 	receive, send   batch
@@ -148,9 +153,18 @@ func Listen(c Config) (*Socket, error) {
 		s.receive.vectors[i].Base = &buffers[i*c.Size]
 		s.receive.vectors[i].SetLen(c.Size)
 	}
+	s.local, s.close = s.conn.LocalAddr().(*net.UDPAddr).AddrPort(), s.conn.Close
 	if s.raw, err = s.conn.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a UDP socket: %w", err), conn.Close())
 	}
+	if !c.Unpolled {
+		return s, nil
+	}
+	quiet, err := detach(s.raw)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, fmt.Errorf("open a UDP socket: %w", err)
+	}
+	s.conn, s.raw, s.close = nil, quiet, quiet.Close
 	return s, nil
 }
 
@@ -199,13 +213,18 @@ func prepare(fd int, c *Config) error {
 }
 
 // Local is the socket's address and port.
-func (s *Socket) Local() netip.AddrPort { return s.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+func (s *Socket) Local() netip.AddrPort { return s.local }
 
 // Close ends the socket, and a Receive that waits.
-func (s *Socket) Close() error { return s.conn.Close() }
+func (s *Socket) Close() error { return s.close() }
 
 // SetDeadline ends a Receive that waits at that time, with os.ErrDeadlineExceeded.
-func (s *Socket) SetDeadline(t time.Time) error { return s.conn.SetReadDeadline(t) }
+func (s *Socket) SetDeadline(t time.Time) error {
+	if s.conn == nil {
+		return os.ErrNoDeadline
+	}
+	return s.conn.SetReadDeadline(t)
+}
 
 // Dropped is how many datagrams found no room in the socket's buffer; it wraps.
 func (s *Socket) Dropped() (uint32, error) { return socketdrops.Total(s.raw) }

@@ -94,6 +94,45 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// A socket that the runtime does not watch gives what came, sends, waits where that is wanted, and
+// is closed once.
+func TestUnpolled(t *testing.T) {
+	var list [2]*Socket
+	for i := range list {
+		s, err := Listen(Config{Local: netip.AddrPortFrom(loopback, 0), Batch: 4 - 2*i, Size: 100, Unpolled: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		list[i] = s
+	}
+	a, b := list[0], list[1]
+	one := Datagram{Data: []byte("x"), Peer: b.Local()}
+	if err := a.Send([]Datagram{one, one, one}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := b.Receive(); len(list) != 2 || err != nil || list[0].Peer != a.Local() {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for _, want := range []int{1, 0} {
+		if list, err := b.Take(); len(list) != want || err != nil {
+			t.Errorf("%d datagrams, want %d; %v", len(list), want, err)
+		}
+	}
+	if err := b.SetDeadline(time.Unix(1, 0)); err == nil {
+		t.Error("it takes a deadline")
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Take(); err == nil {
+		t.Error("a closed socket gives datagrams")
+	}
+	if err := b.Close(); err == nil {
+		t.Error("it is closed twice") // another file may have its number by then
+	}
+}
+
 func TestLongDatagramIsCut(t *testing.T) {
 	a, b := open(t, Config{Batch: 1, Size: 100}), open(t, Config{Batch: 1, Size: 100})
 	if err := a.Send([]Datagram{{Data: make([]byte, 101), Peer: b.Local()}}); err != nil {

@@ -170,7 +170,7 @@ func checkProbes(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	journal := e2e.Keep(t, l, "aramis")
 	if r, err := trace(t, l, "--namespace", "8", "--paths", "3"); e2e.ExitCode(err) != 1 || r.Lost != 3 {
-		t.Errorf("probes that end on the way: %v\n%s", err, r.Text(columns.Screen{}))
+		t.Errorf("probes that end on the way: %v\n%s", err, r.Text(columns.Screen{ASCII: true}))
 	}
 	sendShared(t, l)
 	for _, one := range journal.Read(t, 4) {
@@ -220,12 +220,12 @@ func checkTrace(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	r, err := trace(t, l, "--namespace", "9", "--loopback", "--paths", "4")
 	if err != nil || len(r.Paths) != 1 || r.Lost != 0 || r.Copies != 8 || r.Paths[0].Hops[0].Address == nil || r.Paths[0].Hops[0].Address.String() != "2001:db8:12::2" {
-		t.Errorf("%v\n%s", err, r.Text(columns.Screen{}))
+		t.Errorf("%v\n%s", err, r.Text(columns.Screen{ASCII: true}))
 	}
 	e2e.Must(t, l.Node("porthos"), "ip", "-6", "route", "replace", "blackhole", "2001:db8:ff::3/128")
 	r, err = trace(t, l, "--namespace", "9", "--loopback", "--icmp", "--paths", "4")
 	if e2e.ExitCode(err) != 1 || len(r.Broken) != 4 || r.Copies != 4 {
-		t.Fatalf("%v\n%s", err, r.Text(columns.Screen{}))
+		t.Fatalf("%v\n%s", err, r.Text(columns.Screen{ASCII: true}))
 	}
 	for _, b := range r.Broken {
 		if len(b.Hops) != 1 || *b.Hops[0].NodeID != 2 || b.Hops[0].Address.String() != "2001:db8:12::2" {

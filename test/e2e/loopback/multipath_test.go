@@ -27,7 +27,7 @@ func TestEqualPaths(t *testing.T) {
 	policies := []string{"0", "1"} // flow labels, ports
 	for _, policy := range policies {
 		if r := traceFlows(t, l, policy); len(r.Paths) != 2 || len(r.Broken) != 0 || r.Copies != 2*manyFlows {
-			t.Errorf("policy %s: %s", policy, r.Text(columns.Screen{}))
+			t.Errorf("policy %s: %s", policy, r.Text(columns.Screen{ASCII: true}))
 		} else {
 			checkAddress(t, r.Paths[0], 2, "2001:db8:12::2")
 			checkAddress(t, r.Paths[1], 4, "2001:db8:14::2")
@@ -39,7 +39,7 @@ func TestEqualPaths(t *testing.T) {
 	for _, policy := range policies {
 		r := traceFlows(t, l, policy)
 		if len(r.Paths) != 1 || len(r.Broken) == 0 || len(r.Paths[0].Flows)+len(r.Broken) != manyFlows || int(r.Copies) != 2*len(r.Paths[0].Flows) {
-			t.Fatalf("policy %s: %s", policy, r.Text(columns.Screen{}))
+			t.Fatalf("policy %s: %s", policy, r.Text(columns.Screen{ASCII: true}))
 		}
 		checkAddress(t, r.Paths[0], 2, "2001:db8:12::2")
 		for _, b := range r.Broken {

@@ -86,7 +86,7 @@ func TestEqualPaths(t *testing.T) {
 	const flows, count = enough, 5
 	r, err := trace(t, l, "--paths", fmt.Sprint(flows), "--count", fmt.Sprint(count))
 	if err != nil || !slices.Equal(ways(r), []string{north, south}) || r.Sent != flows*count || r.Lost != 0 || len(r.Broken) != 0 {
-		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 	seen := map[uint16]bool{}
 	for _, p := range r.Paths {
@@ -204,7 +204,7 @@ func TestEcho(t *testing.T) {
 	e2e.Must(t, l.Node("athos"), "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy=0") // by flow label
 	r, err := trace(t, l, "--icmp", "--paths", fmt.Sprint(enough), "--count", "2")
 	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 || r.Sent != 2*enough {
-		t.Errorf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Errorf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 	// Errors about probes whose hop limits ended at hop 1 quote when they came there.
 	for _, p := range r.Paths {
@@ -214,7 +214,7 @@ func TestEcho(t *testing.T) {
 		}
 	}
 	if r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1"); err != nil || !slices.Equal(ways(r), []string{north, south}) {
-		t.Errorf("UDP: %v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Errorf("UDP: %v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 }
 
@@ -244,7 +244,7 @@ func TestProbesInTshark(t *testing.T) {
 	wire := e2e.StartWire(t, l, "aramis", "eth0")
 	for _, more := range [][]string{nil, {"--icmp"}} {
 		if r, err := trace(t, l, append(more, "--paths", fmt.Sprint(enough), "--count", "2")...); err != nil {
-			t.Fatalf("%v: %s", err, r.Text(columns.Screen{}))
+			t.Fatalf("%v: %s", err, r.Text(columns.Screen{ASCII: true}))
 		}
 	}
 	wire.Stop(t)
@@ -278,14 +278,14 @@ func TestLostOnOnePath(t *testing.T) {
 	}
 	r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "3", "--timeout", "300ms")
 	if err != nil || !slices.Equal(ways(r), []string{south}) || len(r.Broken) == 0 || len(r.Broken)+len(r.Paths[0].Flows) != enough || r.Paths[0].Lost != 0 || r.Lost != uint64(3*len(r.Broken)) {
-		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 	for _, b := range r.Broken {
 		if len(b.Hops) != 1 || *b.Hops[0].NodeID != 2 || b.Hops[0].Address == nil {
 			t.Errorf("%+v", b)
 		}
 	}
-	if text := r.Text(columns.Screen{}); !strings.Contains(text, "last seen at hop 1, node 2 (2001:db8:12::2)") {
+	if text := r.Text(columns.Screen{ASCII: true}); !strings.Contains(text, "last seen at hop 1, node 2 (2001:db8:12::2)") {
 		t.Errorf("%s", text)
 	}
 }
@@ -299,7 +299,7 @@ func TestSilentNode(t *testing.T) {
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "2")
 	if want := []string{"2001:db8:12::2 3(301>-)", south}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 {
-		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 }
 
@@ -311,7 +311,7 @@ func TestNoEndpoint(t *testing.T) {
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", "8", "--count", "1", "--interval", "100ms", "--timeout", "300ms")
 	if err != nil || len(r.Paths) == 0 || len(r.Paths) > 2 || r.Paths[0].Endpoint || !slices.Contains([]string{north, south}, way(r.Paths[0])) {
-		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 }
 
@@ -329,7 +329,7 @@ func TestKey(t *testing.T) {
 		t.Errorf("%v: %v", err, ways(r))
 	}
 	if r, err := trace(t, l, "--paths", "8", "--count", "1", "--timeout", "300ms"); e2e.ExitCode(err) != 1 || len(r.Paths) != 0 || r.Lost != 8 {
-		t.Errorf("without the key: %v\n%s", err, r.Text(columns.Screen{}))
+		t.Errorf("without the key: %v\n%s", err, r.Text(columns.Screen{ASCII: true}))
 	}
 	checkSilence(t, l)
 }
@@ -368,6 +368,6 @@ func TestRemovedTrace(t *testing.T) {
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1")
 	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 {
-		t.Errorf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{}))
+		t.Errorf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 }

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/insight"
+)
+
+// topFlags are the flags of waymark top.
+type topFlags struct {
+	since, until, sort, filter string
+	last, interval             time.Duration
+	prefixes                   []string
+	count                      int
+}
+
+// sorts are the orders of --sort.
+var sorts = []string{"packets", "delay", "loss", "name"}
+
+func newTopCommand(opts *options) *cobra.Command {
+	f := topFlags{last: time.Minute, sort: sorts[0]}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show live which way packets take, and where the time goes",
+		Long: `Show the paths between each two prefixes with their shares, and of each hop how long
+it held packets, how long they took to the next, and what was lost after it, in the
+last minute: from the traces that end at this node, the flows that are measured from
+here, and the Direct Exports that this node makes. On a terminal, the table changes
+every second; elsewhere, there is one every ten seconds.
+
+HELD is from the arrival to the egress hook, which is before the queue. NEXT is from
+there to the arrival at the next node, with the wait in the queue; with a "+", also
+the time for which the node held the packet, because it does not say that. "~" is
+what two clocks cannot tell, because they may differ by more; "-" is not known. LOST
+is after the hop. SLOW is a hop whose 95th percentile was at least twice what is usual
+there in one of the intervals of ten seconds, and LOSES one after which 0.1% or more were lost.
+
+The agent keeps an hour: --since and --until show any time of it, once. Times are UTC.
+Without a sink or an observer, it makes only so many records in a second
+(history.rate), but up to 100,000 while this command runs. What share of the time that
+was is in the first line, if it is less than all.
+
+Keys: q ends; space freezes; up and down choose a path, enter shows its hops or hides
+them; s changes the order; / filters by names; c copies a command that shows the same
+again; ? lists all.`,
+		Example: `  waymark top
+  waymark top --prefix cust7=2001:db8:7::/48
+  waymark top --since 12:03 --until 12:05
+  waymark top --json --count 1 | jq '.pairs[].paths[].hops[] | select(.verdicts != [])'`,
+		Args: commandline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			now := time.Now()
+			q, err := f.query(cmd, now)
+			if err != nil {
+				return err
+			}
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, c, q, opts.JSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.since, "since", "", "show what was since this `TIME`, once: 12:03, or in RFC 3339")
+	flags.StringVar(&f.until, "until", "", "show what was until this `TIME`, once")
+	flags.DurationVar(&f.last, "last", f.last, "show the last `TIME`")
+	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only what goes from or to this `[NAME=]PREFIX`, by this name; may be repeated")
+	flags.DurationVar(&f.interval, "interval", 0, "`TIME` between two tables (default 1s on a terminal, 10s elsewhere)")
+	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of tables; 0 is when interrupted")
+	flags.StringVar(&f.sort, "sort", f.sort, "`ORDER` of pairs and paths: packets, delay (99th percentile), loss or name")
+	flags.StringVar(&f.filter, "filter", "", "only pairs in which a name of a prefix, node or flow has this `TEXT`")
+	completeWords(cmd, "sort", sorts...)
+	return cmd
+}
+
+// query checks the flags.
+func (f *topFlags) query(cmd *cobra.Command, now time.Time) (q api.HistoryTime, err error) {
+	changed := cmd.Flags().Changed
+	switch {
+	case !slices.Contains(sorts, f.sort):
+		return q, commandline.Usagef("--sort %q: want one of %s", f.sort, strings.Join(sorts, ", "))
+	case f.last < time.Second || f.last > 24*time.Hour:
+		return q, commandline.Usagef("--last %v: want a time from 1s to 24h, such as 10m", f.last)
+	case changed("interval") && (f.interval < 100*time.Millisecond || f.interval > time.Hour):
+		return q, commandline.Usagef("--interval %v: want a time from 100ms to 1h", f.interval)
+	case f.count < 0:
+		return q, commandline.Usagef("--count %d: want a number from 0 on", f.count)
+	case changed("last") && f.since != "":
+		return q, commandline.Usagef("choose --last or --since")
+	}
+	if q.Since, err = parseMoment("since", f.since, now); err != nil {
+		return q, err
+	}
+	if q.Until, err = parseMoment("until", f.until, now); err != nil {
+		return q, err
+	}
+	if q.Since.IsZero() {
+		q.Last = f.last
+	}
+	q.Prefixes = f.prefixes
+	q.Live = q.Since.IsZero() && q.Until.IsZero()
+	return q, nil
+}
+
+// parseMoment reads a time: RFC 3339, or the last time at which a clock of UTC showed hours and minutes.
+func parseMoment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05", "15:04Z", "15:04:05Z"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			y, m, d := now.UTC().Date()
+			at := time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+			if at.After(now) {
+				at = at.AddDate(0, 0, -1)
+			}
+			return at, nil
+		}
+	}
+	return time.Time{}, commandline.Usagef("--%s %q: want a time of UTC such as 12:03, 12:03:30 or 2026-11-21T12:03:00Z", flag, text)
+}
+
+// run shows reports: live on a terminal, else one after another.
+func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, asJSON bool) error {
+	ask := func(ctx context.Context) (*insight.Report, error) {
+		r, err := c.History(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		arrange(r, f.sort, f.filter, f.prefixes)
+		return r, nil
+	}
+	terminal, live := commandline.Screen(cmd.OutOrStdout())
+	if live && q.Live && !asJSON && f.count == 0 {
+		return f.live(cmd.Context(), terminal, q, c)
+	}
+	interval := cmp.Or(f.interval, 10*time.Second)
+	for n := 1; ; n++ {
+		r, err := ask(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		} else {
+			err = writeTop(cmd.OutOrStdout(), styleOf(cmd.OutOrStdout()), r, n > 1)
+		}
+		if err != nil || !q.Live || n == f.count {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		case <-time.After(interval):
+		}
+	}
+}
+
+// writeTop writes a table.
+func writeTop(out io.Writer, s topStyle, r *insight.Report, further bool) error {
+	var b strings.Builder
+	if further {
+		b.WriteByte('\n')
+	}
+	b.WriteString(s.head(r) + "\n")
+	for _, line := range s.lines(r, nil) {
+		b.WriteString(line.text + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// styleOf is how a command's output is shown: 80 columns, or as wide as the terminal is.
+func styleOf(out io.Writer) topStyle {
+	s := topStyle{width: 80, ascii: isASCII(os.Getenv)}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= leastTopWidth {
+		s.width = min(n, 1000)
+	}
+	if f, ok := out.(*os.File); ok && commandline.IsTerminal(f) {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col >= leastTopWidth {
+			s.width = int(size.Col)
+		}
+	}
+	return s
+}
+
+// arrange puts a report in an order, and leaves out what does not pass the filters.
+func arrange(r *insight.Report, order, filter string, prefixes []string) {
+	r.Pairs = slices.DeleteFunc(r.Pairs, func(p insight.PairReport) bool {
+		return !hasText(&p, filter) || len(prefixes) > 0 && !slices.ContainsFunc(prefixes, func(prefix string) bool {
+			name, _, _ := strings.Cut(prefix, "=")
+			return p.Source == name || p.Destination == name
+		})
+	})
+	slices.SortStableFunc(r.Pairs, func(a, b insight.PairReport) int {
+		switch order {
+		case "delay":
+			return cmp.Compare(slowestPath(&b), slowestPath(&a))
+		case "loss":
+			return cmp.Compare(worstLoss(&b), worstLoss(&a))
+		case "name":
+			return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Destination, b.Destination))
+		}
+		return 0 // as it came: by packets
+	})
+	for i := range r.Pairs {
+		slices.SortStableFunc(r.Pairs[i].Paths, func(a, b insight.PathReport) int {
+			switch order {
+			case "delay":
+				return cmp.Compare(delayOf(&b), delayOf(&a))
+			case "loss":
+				return cmp.Compare(ratioOf(b.Loss), ratioOf(a.Loss))
+			case "name":
+				return cmp.Or(cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.ID, b.ID))
+			}
+			return 0
+		})
+	}
+}
+
+func hasText(p *insight.PairReport, text string) bool {
+	has := func(name string) bool { return strings.Contains(strings.ToLower(name), strings.ToLower(text)) }
+	if text == "" || has(p.Source) || has(p.Destination) {
+		return true
+	}
+	for i := range p.Paths {
+		path := &p.Paths[i]
+		if has(path.Flow) || slices.ContainsFunc(path.Hops, func(h insight.HopReport) bool { return has(topStyle{}.nodeName(h.Place)) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// delayOf is the 99th percentile of a path; of what is not comparable, and of a path without, it is -1.
+func delayOf(p *insight.PathReport) int64 {
+	if p.Delay == nil || p.Delay.P99 == nil {
+		return -1
+	}
+	return *p.Delay.P99
+}
+
+func ratioOf(l insight.Loss) float64 {
+	ratio, known := l.Ratio()
+	if !known {
+		return -1
+	}
+	return ratio
+}
+
+func slowestPath(p *insight.PairReport) int64 {
+	most := int64(-1)
+	for i := range p.Paths {
+		most = max(most, delayOf(&p.Paths[i]))
+	}
+	return most
+}
+
+func worstLoss(p *insight.PairReport) float64 {
+	most := ratioOf(p.Loss)
+	for i := range p.Paths {
+		most = max(most, ratioOf(p.Paths[i].Loss))
+	}
+	return most
+}

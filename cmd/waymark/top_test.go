@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+func ns(d time.Duration) *int64 { v := int64(d); return &v }
+
+// topReport is what an agent may answer: two paths of a pair, and one with hostile names.
+func topReport() *insight.Report {
+	at := time.Date(2026, 11, 21, 16, 13, 5, 0, time.UTC)
+	q := func(a, b, c, d time.Duration) *insight.Quantiles {
+		return &insight.Quantiles{Count: 100, P50: ns(a), P95: ns(b), P99: ns(c), Max: ns(d)}
+	}
+	hops := []insight.HopReport{
+		{Place: insight.Place{NodeID: 1, EgressID: 101}, Packets: 118, ToNext: q(14*time.Microsecond, 20*time.Microsecond, 31*time.Microsecond, time.Millisecond), Series: []int64{14000, 15000}},
+		{Place: insight.Place{NodeID: 2, IngressID: 201, EgressID: 202}, Packets: 118, Held: q(8*time.Microsecond, 9*time.Microsecond, 12*time.Microsecond, 15*time.Microsecond),
+			ToNext: q(20*time.Microsecond, 80*time.Millisecond, 84700*time.Microsecond, 1230*time.Millisecond), Queue: &insight.Depth{Count: 118, Max: 83}, Loss: insight.Loss{Sent: 1000, Lost: 81},
+			Verdicts: []insight.Verdict{insight.Slow, insight.Loses}, Series: []int64{-1, 20000, 20000, 900000, 80000000}, Baseline: &insight.Baseline{ToNext: ns(25 * time.Microsecond)}},
+		{Place: insight.Place{NodeID: 3, IngressID: 301}, Packets: 118, Series: []int64{}},
+	}
+	vague := []insight.HopReport{
+		{Place: insight.Place{NodeID: 1, EgressID: 102}, Packets: 96, ToNext: &insight.Quantiles{Count: 96, Negative: 96}, HeldIncluded: true},
+		{Place: insight.Place{NodeID: 3, IngressID: 302}, Packets: 96},
+	}
+	hostile := "r\x1b[2J\x1b]52;c;cm0gLXJm\x07\u202eevil\n"
+	return &insight.Report{
+		Since: instant.Of(at.Add(-time.Minute)), Until: instant.Of(at), Watched: int64(30 * time.Second), Records: 214, LeftOut: 7,
+		Pairs: []insight.PairReport{
+			{Source: "2001:db8:1::/64", Destination: "cust7", Packets: 214, Loss: insight.Loss{Sent: 1000, Lost: 3}, Paths: []insight.PathReport{
+				{ID: "0000000a", Packets: 118, Share: 0.55, Delay: q(40*time.Microsecond, 80*time.Millisecond, 84900*time.Microsecond, 1300*time.Millisecond), Loss: insight.Loss{Sent: 1000, Lost: 81}, Hops: hops},
+				{ID: "0000000b", Packets: 96, Share: 0.45, Hops: vague},
+			}},
+			{Source: hostile, Destination: "other", Packets: 3, Paths: []insight.PathReport{{ID: "flow", Flow: hostile + strings.Repeat("x", 300), Packets: 3, Share: 1,
+				Hops: []insight.HopReport{{Place: insight.Place{Node: hostile}, Packets: 3, Verdicts: []insight.Verdict{insight.Loses}, Loss: insight.Loss{Sent: 3, Lost: 3}}, {Place: insight.Place{Node: "日本語のとても長い名前のルーター"}}}}}},
+		},
+	}
+}
+
+const topWanted = `waymark top  1m to 16:13:05Z  214 records  sampled 50%  7 left out  clocks: err…
+2001:db8:1::/64 > cust7   214 packets   0.30% lost between the ends
+  PATH  SHARE             PACKETS     p50     p95     p99    max  LOST
+  A       55%  1 > 2 > 3      118  40.0µs  80.0ms  84.9ms  1.30s  8.1%
+    HOP        HELD p99  QUEUE  NEXT p50     p99  LOST  TREND  VERDICT
+    1 >101            -      -    14.0µs  31.0µs     -  ▂▂
+    2 201>202    12.0µs     83    20.0µs  84.7ms  8.1%   ▁▁▄█  SLOW, LOSES
+    3 301>            -      -         -       -     -
+  B       45%  1 > 3           96       -       -       -      -     -
+`
+
+// The table at 80 columns, and at every other width: no line is longer, the answers are always there, and
+// nothing of the network reaches the terminal raw.
+func TestTopTable(t *testing.T) {
+	r := topReport()
+	var b strings.Builder
+	if err := writeTop(&b, topStyle{width: 80}, r, false); err != nil || !strings.HasPrefix(b.String(), topWanted) {
+		t.Errorf("%v\n%s\nwant\n%s", err, b.String(), topWanted)
+	}
+	for width := leastTopWidth; width < 220; width++ {
+		for _, ascii := range []bool{false, true} {
+			b.Reset()
+			if err := writeTop(&b, topStyle{width: width, ascii: ascii}, r, false); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.SplitSeq(strings.TrimSuffix(b.String(), "\n"), "\n") {
+				if widthOf(line) > width {
+					t.Errorf("width %d: %q", width, line)
+				}
+				for _, c := range line {
+					if c < ' ' || c == 0x7f || ascii && c >= 0x80 || c == 0x202e {
+						t.Errorf("width %d: %q", width, line)
+					}
+				}
+			}
+			if !strings.Contains(b.String(), "SLOW, LOSES") && width >= 60 || !strings.Contains(b.String(), "84.7ms") && width >= 60 {
+				t.Errorf("width %d lacks the answer:\n%s", width, b.String())
+			}
+		}
+	}
+	b.Reset()
+	if err := writeTop(&b, topStyle{width: 200}, r, false); err != nil || !strings.Contains(b.String(), "USUAL p95") || !strings.Contains(b.String(), "INCOMPLETE") || !strings.Contains(b.String(), "25.0µs") {
+		t.Errorf("wide: %v\n%s", err, b.String())
+	}
+	if all := (topStyle{width: 80}).lines(r, func(string, bool) bool { return true }); !strings.Contains(all[8].text+all[9].text+all[10].text, "+~") {
+		t.Errorf("what is not comparable: %v", all)
+	}
+}
+
+func TestTopDelays(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0ns", 1: "1ns", 999: "999ns", 1000: "1.00µs", 9994: "9.99µs", 9996: "10.0µs", 99960: "100µs", 999499: "999µs", 999500: "1.00ms", 84_700_000: "84.7ms",
+		999_600_000: "1.00s", 12 * time.Second: "12.0s", time.Hour: "3600s",
+	} {
+		if got := (topStyle{}).delay(int64(d)); got != want {
+			t.Errorf("%d ns: %s, want %s", d, got, want)
+		}
+	}
+	for l, want := range map[insight.Loss]string{{}: "-", {Sent: 10}: "0.0%", {Sent: 1000, Lost: 81}: "8.1%", {Sent: 1e6, Lost: 1}: "<0.01%", {Sent: 1e4, Lost: 20}: "0.20%", {Sent: 1, Lost: 5}: "100.0%"} {
+		if got := lossShare(l); got != want {
+			t.Errorf("%+v: %s, want %s", l, got, want)
+		}
+	}
+	for locale, want := range map[string]bool{"": false, "C": true, "POSIX": true, "en_US.UTF-8": false, "C.utf8": false, "de_DE": true} {
+		if isASCII(func(name string) string {
+			if name == "LC_ALL" {
+				return locale
+			}
+			return ""
+		}) != want {
+			t.Errorf("locale %q", locale)
+		}
+	}
+}
+
+// Keys of the live table: choose, expand, order, filter, freeze, copy, help.
+func TestTopScreen(t *testing.T) {
+	asked := 0
+	var answer error
+	var s tea.Model = topScreen{flags: topFlags{sort: "packets", prefixes: nil}, report: topReport(), style: topStyle{colour: true}, expanded: map[string]bool{},
+		ask: func() (*insight.Report, error) { asked++; return topReport(), answer }}
+	var then tea.Cmd
+	update := func(m tea.Msg) { s, then = s.Update(m) }
+	press := func(code rune, text string) { update(tea.KeyPressMsg{Code: code, Text: text}) }
+	shown := func() string { return s.(topScreen).content() }
+	check := func(what string, has bool, text string) {
+		t.Helper()
+		lines := strings.Split(shown(), "\n")
+		if strings.Contains(shown(), text) != has || len(lines) != s.(topScreen).height {
+			t.Errorf("%s: want %q %v in %d lines:\n%s", what, text, has, s.(topScreen).height, shown())
+		}
+		for _, line := range lines {
+			for _, code := range []string{reverse, bold, normal} {
+				line = strings.ReplaceAll(line, code, "")
+			}
+			if widthOf(line) > s.(topScreen).style.width || strings.Contains(line, "\x1b") {
+				t.Errorf("%s: %q", what, line)
+			}
+		}
+	}
+	update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	check("at first", true, "q quit  space freeze  s sort: packets")
+	check("at first", true, bold+"    2 201>202")
+	press(tea.KeyDown, "")
+	check("chosen", true, reverse+"> A ")
+	press(tea.KeyDown, "")
+	check("the next one", true, reverse+"> B ")
+	check("its hops", false, "1 >102")
+	press(tea.KeyEnter, "")
+	check("its hops", true, "1 >102")
+	press(tea.KeyEnter, "")
+	check("hidden again", false, "1 >102")
+	press('s', "s")
+	check("order", true, "s sort: delay")
+	press('/', "/")
+	for _, c := range "CUSTx" {
+		press(c, string(c))
+	}
+	press(tea.KeyBackspace, "")
+	press(tea.KeyEscape, "")
+	check("no filter", true, "other")
+	press('/', "/")
+	for _, c := range "cust" {
+		press(c, string(c))
+	}
+	press(tea.KeyEnter, "")
+	check("filter", false, "> other")
+	check("filter", true, "/ filter: cust")
+	press('c', "c")
+	check("copy", true, "copied: waymark top --since 2026-11-21T16:12:05Z --until 2026-11-21T16:13:0")
+	if got := fmt.Sprint(then()); got != "waymark top --since 2026-11-21T16:12:05Z --until 2026-11-21T16:13:05Z --sort delay --filter cust" {
+		t.Errorf("copied: %q", got)
+	}
+	press('?', "?")
+	check("help", true, "two clocks cannot tell")
+	press('?', "?")
+	press('p', "p")
+	check("frozen", true, "FROZEN")
+	if update(topTick{}); asked != 0 || s.(topScreen).waiting {
+		t.Error("it asks although it is frozen")
+	}
+	press('p', "p")
+	update(topTick{})
+	if !s.(topScreen).waiting {
+		t.Error("it does not ask")
+	}
+	update(topAnswer{err: fmt.Errorf("the agent \x1b[2J ended")})
+	check("no answer", true, "no answer since")
+	update(topAnswer{report: &insight.Report{Records: 4321}})
+	check("the newest", true, "4321 records")
+	check("nothing there", true, "no packets")
+	press(tea.KeyDown, "")
+	press(tea.KeyEnter, "")
+	update(tea.WindowSizeMsg{Width: 40, Height: 3})
+	check("small", true, "waymark top")
+	if press('q', "q"); fmt.Sprintf("%T", then()) != "tea.QuitMsg" {
+		t.Errorf("q: %T", then())
+	}
+}
+
+// The command asks the agent for what its flags say.
+func TestTopCommand(t *testing.T) {
+	answer, err := json.Marshal(topReport())
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := newFakeAgent(t, map[string]string{"GET /v1/history": string(answer)})
+	run := func(args ...string) (out, errs string, code int) {
+		code, out, errs = runCLI(t, "", append(args, "--socket", agent.socket)...)
+		return out, errs, code
+	}
+	out, errs, code := run("top", "--count", "1", "--prefix", "cust7=2001:db8:7::/48", "--sort", "loss")
+	if code != 0 || !strings.Contains(out, "cust7") || strings.Contains(out, "other") || agent.last() != "GET /v1/history?last=1m0s&live=true&prefix=cust7%3D2001%3Adb8%3A7%3A%3A%2F48" {
+		t.Errorf("%d %s\n%s\n%s", code, agent.last(), out, errs)
+	}
+	out, _, code = run("top", "--json", "--since", "2026-11-21T12:03:00Z", "--until", "2026-11-21T12:05:00Z")
+	var read insight.Report
+	if err := json.Unmarshal([]byte(out), &read); err != nil || code != 0 || len(read.Pairs) != 2 || agent.last() != "GET /v1/history?since=2026-11-21T12%3A03%3A00Z&until=2026-11-21T12%3A05%3A00Z" {
+		t.Errorf("%d %s %v\n%s", code, agent.last(), err, out)
+	}
+	for _, args := range []string{"--sort x", "--last 5ms", "--interval 1ms", "--count -1", "--since noon", "--last 1m --since 12:00"} {
+		if _, errs, code := run(append([]string{"top"}, strings.Fields(args)...)...); code != commandline.ExitUsage {
+			t.Errorf("%s: %d %s", args, code, errs)
+		}
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{"11:59": "2026-11-21T11:59:00Z", "12:03": "2026-11-20T12:03:00Z", "00:00:01Z": "2026-11-21T00:00:01Z"} {
+		if at, err := parseMoment("since", text, now); err != nil || at.Format(time.RFC3339) != want {
+			t.Errorf("%s: %v %v", text, at, err)
+		}
+	}
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/insight"
+)
+
+// live shows the table on the whole terminal until the user quits.
+func (f *topFlags) live(ctx context.Context, terminal *os.File, q api.HistoryTime, c *api.Client) error {
+	options := []tea.ProgramOption{tea.WithOutput(terminal), tea.WithoutSignalHandler(), tea.WithInput(nil)}
+	if commandline.IsTerminal(os.Stdin) {
+		options[2] = tea.WithInput(os.Stdin)
+	}
+	ask := func() (*insight.Report, error) { return c.History(ctx, q) }
+	first, err := ask() // an error before the screen stays readable
+	if err != nil {
+		return err
+	}
+	s := topScreen{flags: *f, ask: ask, report: first, asked: time.Now(), style: styleOf(terminal), expanded: make(map[string]bool)}
+	s.style.colour = !isPlain()
+	program := tea.NewProgram(s, options...)
+	stop := context.AfterFunc(ctx, program.Quit)
+	last, err := program.Run()
+	stop()
+	if end, ok := last.(topScreen); ok && end.interrupted {
+		if err := unix.Kill(unix.Getpid(), unix.SIGINT); err != nil { // as if the terminal had sent a signal
+			return err
+		}
+		<-ctx.Done()
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// topScreen is the live table.
+type topScreen struct {
+	flags    topFlags
+	ask      func() (*insight.Report, error)
+	report   *insight.Report
+	asked    time.Time
+	failed   string // why the newest report is missing
+	style    topStyle
+	height   int
+	top      int // first line that is shown
+	chosen   string
+	expanded map[string]bool // by key of path, where the user has decided
+	frozen   bool
+	help     bool
+	typing   bool   // into the filter
+	note     string // answer to a key
+	waiting  bool   // for an answer
+
+	interrupted bool
+}
+
+// Init implements [tea.Model].
+func (s topScreen) Init() tea.Cmd { return s.later() }
+
+type topTick struct{}
+
+type topAnswer struct {
+	report *insight.Report
+	err    error
+}
+
+func (s topScreen) later() tea.Cmd {
+	return tea.Tick(cmp.Or(s.flags.interval, time.Second), func(time.Time) tea.Msg { return topTick{} })
+}
+
+// Update implements [tea.Model].
+func (s topScreen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := message.(type) {
+	case tea.WindowSizeMsg:
+		s.style.width, s.height = max(m.Width, 1), m.Height
+	case topTick:
+		if s.frozen || s.waiting { // frozen, nobody makes records for it
+			return s, s.later()
+		}
+		s.waiting = true
+		ask := s.ask
+		return s, tea.Batch(s.later(), func() tea.Msg {
+			r, err := ask()
+			return topAnswer{r, err}
+		})
+	case topAnswer:
+		s.waiting = false
+		if s.failed = ""; m.err != nil {
+			s.failed = m.err.Error()
+		} else if !s.frozen {
+			s.report, s.asked = m.report, time.Now()
+		}
+	case tea.KeyPressMsg:
+		if s.typing {
+			return s.typed(m), nil
+		}
+		return s.pressed(m.String())
+	}
+	return s, nil
+}
+
+// typed takes a letter of the filter.
+func (s topScreen) typed(m tea.KeyPressMsg) topScreen {
+	const most = 64
+	switch key := m.String(); key {
+	case "enter":
+		s.typing = false
+	case "esc":
+		s.typing, s.flags.filter = false, ""
+	case "backspace":
+		if runes := []rune(s.flags.filter); len(runes) > 0 {
+			s.flags.filter = string(runes[:len(runes)-1])
+		}
+	default:
+		if !strings.ContainsFunc(m.Text, func(r rune) bool { return !unicode.IsPrint(r) }) && len(s.flags.filter)+len(m.Text) <= most {
+			s.flags.filter += m.Text
+		}
+	}
+	return s
+}
+
+func (s topScreen) pressed(key string) (topScreen, tea.Cmd) {
+	s.note = ""
+	page := max(1, s.rows()-1)
+	switch key {
+	case "ctrl+c":
+		s.interrupted = true
+		return s, tea.Quit
+	case "q":
+		return s, tea.Quit
+	case "esc":
+		s.help, s.flags.filter = false, ""
+	case "space", "p":
+		s.frozen = !s.frozen
+	case "?", "h":
+		s.help = !s.help
+	case "s":
+		s.flags.sort = sorts[(slices.Index(sorts, s.flags.sort)+1)%len(sorts)]
+	case "/":
+		s.typing = true
+	case "enter":
+		s.expanded[s.chosen] = !s.isExpanded(s.chosen)
+	case "c":
+		line := s.command()
+		s.note = "copied: " + line
+		return s, tea.SetClipboard(line)
+	case "up", "k":
+		s = s.choose(-1)
+	case "down", "j":
+		s = s.choose(1)
+	case "pgup", "b":
+		s.top = max(0, s.top-page)
+	case "pgdown", "f":
+		s.top += page
+	case "home", "g":
+		s.top, s.chosen = 0, ""
+	}
+	return s, nil
+}
+
+// command is the command that shows the same time again.
+func (s topScreen) command() string {
+	words := []string{"waymark top", "--since", s.report.Since.UTC().Format(time.RFC3339), "--until", s.report.Until.UTC().Format(time.RFC3339)}
+	if s.flags.sort != sorts[0] {
+		words = append(words, "--sort", s.flags.sort)
+	}
+	for _, p := range s.flags.prefixes {
+		words = append(words, "--prefix", quoted(p))
+	}
+	if s.flags.filter != "" {
+		words = append(words, "--filter", quoted(s.flags.filter))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if strings.IndexFunc(word, func(r rune) bool {
+		return r >= 0x80 || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("=:/.-_", r)
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// isExpanded is what a path is now.
+func (s topScreen) isExpanded(key string) bool {
+	if own, decided := s.expanded[key]; decided {
+		return own
+	}
+	for i := range s.report.Pairs {
+		for k := range s.report.Pairs[i].Paths {
+			if p := &s.report.Pairs[i].Paths[k]; pathKey(&s.report.Pairs[i], p) == key {
+				return k == 0 || hasVerdict(p)
+			}
+		}
+	}
+	return false
+}
+
+// lines is the table, in the chosen order.
+func (s topScreen) lines() []topLine {
+	r := *s.report
+	r.Pairs = slices.Clone(r.Pairs)
+	for i := range r.Pairs {
+		r.Pairs[i].Paths = slices.Clone(r.Pairs[i].Paths)
+	}
+	arrange(&r, s.flags.sort, s.flags.filter, s.flags.prefixes)
+	return s.style.lines(&r, func(key string, byDefault bool) bool {
+		if own, decided := s.expanded[key]; decided {
+			return own
+		}
+		return byDefault
+	})
+}
+
+// choose goes to the next path, or the one before, and shows it.
+func (s topScreen) choose(step int) topScreen {
+	lines := s.lines()
+	var at []int // lines of paths
+	now := -1
+	for i, line := range lines {
+		if line.path == "" {
+			continue
+		}
+		if line.path == s.chosen {
+			now = len(at)
+		}
+		at = append(at, i)
+	}
+	if len(at) == 0 {
+		return s
+	}
+	now = min(max(now+step, 0), len(at)-1)
+	s.chosen = lines[at[now]].path
+	s.top = min(s.top, max(0, at[now]-2))
+	s.top = max(s.top, at[now]-s.rows()+2)
+	return s
+}
+
+// rows is how many lines of the table fit: the first and the last line of the screen are others.
+func (s topScreen) rows() int { return max(1, s.height-2) }
+
+// View implements [tea.Model].
+func (s topScreen) View() tea.View {
+	v := tea.NewView(s.content())
+	v.AltScreen = true
+	return v
+}
+
+// Colours of what is chosen, and of a hop that is slow or loses. Both say the same without colours.
+const (
+	reverse = "\x1b[7m"
+	bold    = "\x1b[1;31m"
+	normal  = "\x1b[0m"
+)
+
+func (s topScreen) content() string {
+	lines := s.lines()
+	if s.help {
+		lines = nil
+		for _, text := range topHelp {
+			lines = append(lines, topLine{text: s.style.fit(text, s.style.width)})
+		}
+	}
+	top := max(0, min(s.top, len(lines)-s.rows()))
+	last := min(top+s.rows(), len(lines))
+	var b strings.Builder
+	b.WriteString(s.style.head(s.report) + "\n")
+	for _, line := range lines[top:last] {
+		text := line.text
+		if line.path != "" && line.path == s.chosen {
+			text = ">" + strings.TrimPrefix(text, " ")
+		}
+		switch {
+		case !s.style.colour:
+		case line.path != "" && line.path == s.chosen:
+			text = reverse + text + normal
+		case line.bad:
+			text = bold + text + normal
+		}
+		b.WriteString(text + "\n")
+	}
+	b.WriteString(strings.Repeat("\n", s.rows()-(last-top)))
+	b.WriteString(s.style.fit(s.foot(top, last, len(lines)), s.style.width))
+	return b.String()
+}
+
+// foot is the last line: what a key did, what is wrong, or the keys.
+func (s topScreen) foot(top, last, all int) string {
+	switch {
+	case s.typing:
+		return "filter: " + s.style.sentence(s.flags.filter) + "_"
+	case s.note != "":
+		return s.style.sentence(s.note)
+	case s.failed != "":
+		return fmt.Sprintf("no answer since %s: %s", s.asked.UTC().Format("15:04:05Z"), s.style.sentence(s.failed))
+	}
+	state := "space freeze"
+	if s.frozen {
+		state = "FROZEN, space goes on"
+	}
+	text := fmt.Sprintf("q quit  %s  s sort: %s  / filter", state, s.flags.sort)
+	if s.flags.filter != "" {
+		text += ": " + s.style.sentence(s.flags.filter)
+	}
+	text += "  enter hops  c copy  ? help"
+	if all > last-top {
+		text += fmt.Sprintf("  %d-%d/%d", top+1, last, all)
+	}
+	return text
+}
+
+var topHelp = []string{
+	"q          quit",
+	"space      freeze, go on",
+	"up, down   choose a path",
+	"enter      show the hops of the chosen path, or hide them",
+	"s          next order: packets, delay, loss, name",
+	"/          filter by the names of prefixes, nodes and flows; esc ends it",
+	"c          copy a command that shows the same time again",
+	"page up, page down, home: scroll",
+	"? or h     this list",
+	"",
+	"HELD   from the arrival to the egress hook, which is before the queue",
+	"NEXT   from there to the arrival at the next node; +: with the time held",
+	"QUEUE  packets in the queue, at most",
+	"LOST   after the hop, as far as it is known",
+	"~      two clocks cannot tell: they may differ by more",
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package queues has the service that measures how long packets wait in the queues of the served
+// interfaces, while the configuration or a client wants it.
+package queues
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/datapath/queue"
+	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// Dependencies are what the service needs of the agent.
+type Dependencies struct {
+	Log     *slog.Logger
+	State   service.Current
+	Tasks   *service.Tasks
+	Machine Machine
+}
+
+// Machine times packets; [Kernel] is the real one.
+type Machine interface {
+	Open(devices []model.IfIndex) (Meter, error)
+	Disciplines() (map[model.IfIndex]queue.Discipline, error)
+}
+
+// Meter is an open measurement; [queue.Meter] documents it.
+type Meter interface {
+	Follow(devices []model.IfIndex) error
+	Read() (map[model.IfIndex]queue.Waits, error)
+	Close() error
+}
+
+// Kernel measures in the agent's network namespace.
+type Kernel struct{}
+
+// Open begins to time the packets of devices.
+func (Kernel) Open(devices []model.IfIndex) (Meter, error) {
+	cookie, err := queue.Cookie()
+	if err != nil {
+		return nil, err
+	}
+	m, err := queue.Open(cookie, devices)
+	if err != nil {
+		return nil, err // not m, which would be a Meter that is not nil
+	}
+	return m, nil
+}
+
+// Disciplines are the kernel's queues.
+func (Kernel) Disciplines() (map[model.IfIndex]queue.Discipline, error) { return queue.Disciplines() }
+
+// period is how often the counters are read, and devices followed.
+const period = time.Second
+
+// retryPeriod is the time before a measurement that could not begin is tried again.
+const retryPeriod = 10 * time.Second
+
+// mostWatchers bounds the streams of the API.
+const mostWatchers = 16
+
+// Queues measures the queues of the served interfaces.
+type Queues struct {
+	service.Idle
+	d       Dependencies
+	closing <-chan struct{}
+	wake    chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	watchers int
+	meter    Meter     // nil: nothing is measured
+	retry    time.Time // not before, after a failure
+	fault    string    // why nothing is measured although it is wanted
+	last     map[model.IfIndex]reading
+	totals   map[string]*totals // by interface, since the agent began
+}
+
+// reading is what a device had counted when it was last read.
+type reading struct {
+	waits   queue.Waits
+	dropped uint64
+}
+
+// totals are what was counted at an interface.
+type totals struct {
+	packets, untimed, dropped uint64
+	total                     uint64         // nanoseconds
+	waits                     map[int]uint64 // by bucket
+	paced                     bool           // the queue sends packets at their own time, so they are not timed
+}
+
+// New makes the service; closing ends its streams.
+func New(d Dependencies, closing <-chan struct{}) *Queues {
+	return &Queues{d: d, closing: closing, wake: make(chan struct{}, 1), last: make(map[model.IfIndex]reading), totals: make(map[string]*totals)}
+}
+
+// Prepare begins or ends the measurement with the configuration.
+func (q *Queues) Prepare(p *service.Plan) error {
+	p.OnCommit(q.hurry)
+	return nil
+}
+
+// hurry makes Run look at once.
+func (q *Queues) hurry() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run reads the counters until the context ends.
+func (q *Queues) Run(ctx context.Context) error {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-q.wake:
+		}
+		end := q.d.Tasks.Begin(time.Now())
+		q.follow()
+		end()
+	}
+}
+
+// Close ends the measurement.
+func (q *Queues) Close(bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stop()
+}
+
+func (q *Queues) stop() {
+	if q.meter == nil {
+		return
+	}
+	if err := q.meter.Close(); err != nil {
+		q.d.Log.Warn("the measurement of queues did not end in order", "error", err)
+	}
+	q.meter, q.last = nil, make(map[model.IfIndex]reading)
+}
+
+// follow measures the interfaces that are served now, or none, and counts what has come.
+func (q *Queues) follow() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	state := q.d.State.Load()
+	if state == nil || !state.Config.Node.QueueDelay && q.watchers == 0 {
+		q.stop()
+		q.fault, q.retry = "", time.Time{}
+		return
+	}
+	disciplines, err := q.d.Machine.Disciplines()
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	q.read(state, disciplines)
+	var devices []model.IfIndex
+	for _, in := range state.Resolved.Node.Interfaces {
+		at := q.of(in.Name)
+		if at.paced = disciplines[in.Index].TimesPackets(); !at.paced {
+			devices = append(devices, in.Index)
+		}
+	}
+	if q.meter != nil {
+		if err = q.meter.Follow(devices); errors.Is(err, queue.ErrRoom) {
+			q.stop()
+		}
+	}
+	if q.meter == nil {
+		if time.Now().Before(q.retry) {
+			return
+		}
+		q.retry = time.Now().Add(retryPeriod)
+		if q.meter, err = q.d.Machine.Open(devices); err == nil {
+			q.retry = time.Time{}
+			for index, d := range disciplines {
+				q.last[index] = reading{dropped: d.Dropped}
+			}
+		}
+	}
+	q.fail(err)
+}
+
+// fail keeps why the measurement lacks something, and logs it once.
+func (q *Queues) fail(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != q.fault {
+		q.d.Log.Warn("queues are not measured, or not all", "error", text)
+	}
+	q.fault = text
+}
+
+// of are the totals of an interface.
+func (q *Queues) of(name string) *totals {
+	if q.totals[name] == nil {
+		q.totals[name] = &totals{waits: make(map[int]uint64)}
+	}
+	return q.totals[name]
+}
+
+// read adds what was counted since the last time.
+func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.Discipline) {
+	if q.meter == nil {
+		return
+	}
+	now, err := q.meter.Read()
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	next := make(map[model.IfIndex]reading, len(now))
+	for _, in := range state.Resolved.Node.Interfaces {
+		waits, before := now[in.Index], q.last[in.Index]
+		next[in.Index] = reading{waits, disciplines[in.Index].Dropped}
+		if waits.Packets < before.waits.Packets || waits.Untimed < before.waits.Untimed {
+			before.waits = queue.Waits{} // another device has the index
+		}
+		q.of(in.Name).add(waits, before.waits)
+		if dropped := next[in.Index].dropped; dropped > before.dropped {
+			q.of(in.Name).dropped += dropped - before.dropped
+		}
+	}
+	q.last = next
+}
+
+func (t *totals) add(now, before queue.Waits) {
+	t.packets += now.Packets - before.Packets
+	t.untimed += now.Untimed - before.Untimed
+	t.total += now.Total - before.Total
+	for _, b := range now.Buckets {
+		t.waits[b.Index] += b.Count
+	}
+	for _, b := range before.Buckets {
+		t.waits[b.Index] -= b.Count
+	}
+}
+
+// minus is what was counted since an earlier copy.
+func (t *totals) minus(before *totals) totals {
+	out := totals{waits: make(map[int]uint64), paced: t.paced}
+	if before == nil {
+		before = &totals{}
+	}
+	out.packets, out.untimed = t.packets-before.packets, t.untimed-before.untimed
+	out.dropped, out.total = t.dropped-before.dropped, t.total-before.total
+	for index, n := range t.waits {
+		if n -= before.waits[index]; n > 0 {
+			out.waits[index] = n
+		}
+	}
+	return out
+}
+
+// histogram has the buckets with packets, in order.
+func (t *totals) histogram() *exponential.Histogram {
+	h := &exponential.Histogram{Scale: exponential.DelayScale}
+	for _, index := range slices.Sorted(maps.Keys(t.waits)) {
+		if n := t.waits[index]; n > 0 {
+			h.Buckets = append(h.Buckets, exponential.Bucket{Index: index, Count: n})
+		}
+	}
+	return h
+}
+
+var (
+	descDelay = histogram(service.Metric("queue_delay_seconds",
+		"Time that packets waited in the queue of an interface, from the egress hook to the driver, while queues are measured.", "interface"))
+	descUntimed = service.Metric("queue_untimed_packets_total", "Packets that reached the driver without being timed, because their sender paces them, or another program ended the chain of the egress hook.", "interface")
+	descDropped = service.Metric("queue_dropped_packets_total", "Packets that the queue of an interface dropped while queues were measured, as the kernel counts them.", "interface")
+)
+
+// histogram gives a metric classic buckets from a microsecond to 16 seconds.
+func histogram(d *metrics.Desc) *metrics.Desc {
+	d.Bounds = exponential.Powers(-20, 4, 1)
+	return d
+}
+
+// Collect adds the metrics of all interfaces that were measured.
+func (q *Queues) Collect(g *metrics.Gatherer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(q.totals)) {
+		t := q.totals[name]
+		g.AddHistogram(descDelay, metrics.Histogram{Sum: float64(t.total) / 1e9, Native: t.histogram()}, name)
+		g.Add(descUntimed, float64(t.untimed), name)
+		g.Add(descDropped, float64(t.dropped), name)
+	}
+}
+
+// Routes answers what packets waited.
+func (q *Queues) Routes() service.Routes {
+	return service.Routes{
+		// How long packets wait in the queues of the served interfaces: a stream of JSON lines, one each second,
+		// each about the second before, until the client closes the connection. Queues are measured at least
+		// as long; at most 16 clients are served at once. `interval=10s` sets another time, from 1s to 1h.
+		// Quantiles are the middle of an exponential histogram's bucket, at most 2.2% beside the value.
+		"GET /v1/queues": q.getQueues,
+	}
+}

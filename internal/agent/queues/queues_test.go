@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queues
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/datapath/queue"
+	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// machine is a Machine whose packets all wait 1 ms; each reading finds 100 more.
+type machine struct {
+	mu          sync.Mutex
+	open        int
+	fault       error
+	room        int
+	devices     []model.IfIndex
+	packets     map[model.IfIndex]uint64
+	disciplines map[model.IfIndex]queue.Discipline
+}
+
+func (m *machine) Open(devices []model.IfIndex) (Meter, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fault != nil {
+		return nil, m.fault
+	}
+	m.open++
+	m.devices, m.packets = devices, make(map[model.IfIndex]uint64)
+	return m, nil
+}
+
+func (m *machine) Disciplines() (map[model.IfIndex]queue.Discipline, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.disciplines), nil
+}
+
+func (m *machine) Follow(devices []model.IfIndex) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.room > 0 && len(devices) > m.room {
+		return queue.ErrRoom
+	}
+	m.devices = devices
+	return nil
+}
+
+func (m *machine) Read() (map[model.IfIndex]queue.Waits, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[model.IfIndex]queue.Waits)
+	for _, index := range m.devices {
+		m.packets[index] += 100
+		n := m.packets[index]
+		all[index] = queue.Waits{Packets: n, Total: n * 1e6, Untimed: n / 100, Buckets: []exponential.Bucket{{Index: exponential.IndexOf(1e-3, exponential.DelayScale), Count: n}}}
+		d := m.disciplines[index]
+		d.Dropped += 3
+		m.disciplines[index] = d
+	}
+	return all, nil
+}
+
+func (m *machine) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open--
+	return nil
+}
+
+func (m *machine) measuring() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open == 1
+}
+
+func (m *machine) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func newHarness(t *testing.T, yaml string) (*agenttest.Node, *machine, *Queues) {
+	t.Helper()
+	m, n := &machine{disciplines: make(map[model.IfIndex]queue.Discipline)}, agenttest.New(t, yaml)
+	var q *Queues
+	closing := make(chan struct{})
+	t.Cleanup(func() { close(closing) })
+	n.Serve(func(a *agenttest.Agent) []service.Service {
+		q = New(Dependencies{Log: a.Logger, State: &a.State, Tasks: &a.Tasks, Machine: m}, closing)
+		return []service.Service{q}
+	})
+	n.Start()
+	return n, m, q
+}
+
+// Queues are measured while a client follows them, and not longer.
+func TestMeasuredWhileFollowed(t *testing.T) {
+	n, m, q := newHarness(t, agenttest.BaseConfig)
+	if m.measuring() {
+		t.Error("queues are measured and nobody wants it")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	enough := errors.New("enough")
+	lines := 0
+	err := n.Client.Queues(ctx, time.Second, func(got api.Queues) error {
+		if lines++; lines == 1 {
+			return nil // it began in this one
+		}
+		if !got.Measuring || got.Fault != "" || len(got.Interfaces) == 0 {
+			t.Errorf("%+v", got)
+		}
+		for _, in := range got.Interfaces {
+			if in.Packets == 0 || in.Packets%100 != 0 || in.Untimed != in.Packets/100 || in.Dropped != 3*in.Untimed || *in.Mean != 1e6 || *in.P50 < 978_000 || *in.P99 > 1_022_000 {
+				t.Errorf("%+v", in)
+			}
+		}
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the measurement", func() bool { return !m.measuring() })
+	g := metrics.Only("waymark_queue_delay_seconds", "waymark_queue_dropped_packets_total")
+	q.Collect(g)
+	if count := g.Sum("waymark_queue_delay_seconds", ""); count < 100 || g.Sum("waymark_queue_dropped_packets_total", "") == 0 {
+		t.Errorf("the metric has %v packets", count)
+	}
+}
+
+// With the key, queues are measured always: not those that send packets at their own times, in a new
+// measurement if the old one has no room, and again after a failure.
+func TestMeasuredAlways(t *testing.T) {
+	_, m, q := newHarness(t, strings.Replace(agenttest.BaseConfig, "node: {", "node: {queue-delay: true, ", 1))
+	eventually(t, "the measurement", m.measuring)
+	var all []model.IfIndex
+	m.set(func() {
+		all = slices.Clone(m.devices)
+		m.disciplines[all[0]] = queue.Discipline{Kind: "etf"}
+	})
+	eventually(t, "the end at a queue with times", func() (done bool) {
+		m.set(func() { done = len(m.devices) == len(all)-1 && !slices.Contains(m.devices, all[0]) })
+		return done
+	})
+	m.set(func() { m.disciplines[all[0]] = queue.Discipline{Kind: "tbf"}; m.room = len(all) - 1 })
+	eventually(t, "a measurement with room", func() (done bool) {
+		m.set(func() { done = len(m.devices) == len(all) && m.open == 1 })
+		return done
+	})
+	m.set(func() { m.fault = errors.New("no such tracepoint"); m.room = 0 })
+	q.mu.Lock()
+	q.stop()
+	q.mu.Unlock()
+	eventually(t, "the fault", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return strings.Contains(q.fault, "no such tracepoint") })
+	m.set(func() { m.fault = nil })
+	q.mu.Lock()
+	q.retry = time.Time{}
+	q.mu.Unlock()
+	eventually(t, "the measurement again", m.measuring)
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

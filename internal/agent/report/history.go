@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// History keeps rollups of the last hour, of all records that anything wants. When nothing else does, it
+// asks for some itself: up to a number in each second, then none until the next one, so that what it
+// costs is bounded however many packets there are.
+type History struct {
+	service.Idle
+	d       Dependencies
+	records *Records
+
+	engine atomic.Pointer[insight.Engine]
+	keep   time.Duration // of the engine; under the lock of changes
+	rate   atomic.Int64  // records in a second, if nothing else wants them
+
+	counted atomic.Int64 // records in this second
+	paused  atomic.Bool  // until the next second
+	asked   atomic.Int64 // when somebody looked at what is going on, in ns of UTC
+	wake    chan struct{}
+
+	mu        sync.Mutex
+	followers map[chan []byte]bool // each gets intervals when they end
+	saved     uint64               // intervals that had ended when the file was written
+}
+
+// NewHistory makes the history, which gets all records that are offered.
+func NewHistory(d Dependencies, records *Records) *History {
+	h := &History{d: d, records: records, wake: make(chan struct{}, 1), followers: make(map[chan []byte]bool)}
+	records.history = h
+	return h
+}
+
+// liveRate is how many records in a second are made while somebody looks, and nothing else wants any.
+const liveRate = config.MaxHistoryRate
+
+// liveFor is how long somebody who asked is taken to look.
+const liveFor = 5 * time.Second
+
+func (h *History) isLive(now time.Time) bool { return now.UnixNano()-h.asked.Load() < int64(liveFor) }
+
+// limit is how many records it asks for in this second.
+func (h *History) limit(now time.Time) int64 {
+	if h.isLive(now) {
+		return liveRate
+	}
+	return h.rate.Load()
+}
+
+// wants reports whether it wants records now.
+func (h *History) wants() bool {
+	return h.engine.Load() != nil && !h.paused.Load() && h.limit(time.Now()) > 0
+}
+
+// take takes records. Several goroutines call it at once.
+func (h *History) take(records ...record.Record) {
+	e := h.engine.Load()
+	if e == nil {
+		return
+	}
+	now := time.Now()
+	e.Add(now, records...)
+	if h.counted.Add(int64(len(records))) > h.limit(now) && !h.paused.Swap(true) {
+		h.kick()
+	}
+}
+
+func (h *History) kick() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watched notes whether records are made from now on.
+func (h *History) watched(wanted bool) {
+	if e := h.engine.Load(); e != nil {
+		e.Watch(time.Now(), wanted)
+	}
+}
+
+// Prepare makes an engine when there is none, or it is to keep another time.
+func (h *History) Prepare(p *service.Plan) error {
+	kept := p.Next.Config.Kept()
+	p.OnCommit(func() {
+		names := make([]insight.NamedPrefix, 0, len(kept.Prefixes))
+		for _, one := range kept.Prefixes {
+			names = append(names, insight.NamedPrefix{Name: one.Name, Prefix: one.Prefix})
+		}
+		h.rate.Store(int64(kept.Rate))
+		e, keep := h.engine.Load(), time.Duration(kept.Keep)
+		switch {
+		case e == nil:
+			h.begin(keep, h.read())
+		case keep != h.keep:
+			h.begin(keep, e.Save())
+		}
+		h.engine.Load().SetPrefixes(names)
+		h.records.updateWanted()
+	})
+	return nil
+}
+
+// begin makes an engine with what was kept before.
+func (h *History) begin(keep time.Duration, saved []byte) {
+	now := time.Now()
+	e := insight.New(insight.Settings{Keep: keep, Rate: config.MaxHistoryRate}, now)
+	if err := e.Restore(saved, now); err != nil {
+		h.setAside(err)
+	}
+	e.OnClosed(h.publish)
+	e.SetClockError(h.clockError())
+	h.keep = keep
+	h.engine.Store(e)
+}
+
+// read reads what an earlier agent kept.
+func (h *History) read() []byte {
+	const most = 64 << 20
+	info, err := os.Stat(h.d.HistoryFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var b []byte
+	if err == nil && info.Size() <= most {
+		b, err = os.ReadFile(h.d.HistoryFile)
+	} else if err == nil {
+		err = errors.New("it is larger than a history")
+	}
+	if err != nil {
+		h.setAside(err)
+	}
+	return b
+}
+
+// setAside keeps a file that cannot be read for who wants to know why.
+func (h *History) setAside(why error) {
+	aside := h.d.HistoryFile + ".broken"
+	h.d.Log.Warn("the history of the last hour could not be read completely; it was set aside", "error", why, "file", aside)
+	if err := os.Rename(h.d.HistoryFile, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.d.Log.Warn("the history could not be set aside", "error", err)
+	}
+}
+
+// clockError is by how much the difference of two nodes' clocks may be wrong: twice what is known of
+// this one's.
+func (h *History) clockError() int64 {
+	if h.d.OneClock {
+		return 0
+	}
+	if s := h.d.State.Load(); s != nil && s.Resolved.Node.Measurement.ClockError != nil {
+		return 2 * int64(*s.Resolved.Node.Measurement.ClockError)
+	}
+	if clock, err := h.d.System.Clock(); err == nil && clock.Synchronised {
+		return 2 * int64(clock.MaxError)
+	}
+	return insight.UnknownClock
+}
+
+// Run begins a new second with every second, and ends intervals.
+func (h *History) Run(ctx context.Context) error {
+	var pausing sync.WaitGroup
+	defer pausing.Wait()
+	pausing.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-h.wake:
+				h.records.updateWanted()
+			}
+		}
+	})
+	h.d.Tasks.Every(ctx, service.PollPeriod, h.second)
+	return nil
+}
+
+func (h *History) second() {
+	e := h.engine.Load()
+	if e == nil {
+		return
+	}
+	h.counted.Store(0)
+	h.paused.Store(false)
+	h.records.updateWanted()
+	e.SetClockError(h.clockError())
+	e.Advance(time.Now())
+	if ended := e.Totals().Intervals; ended != h.saved {
+		h.saved = ended
+		h.save(e)
+	}
+}
+
+func (h *History) save(e *insight.Engine) {
+	if err := service.ReplaceFile(h.d.HistoryFile, e.Save()); err != nil {
+		h.d.Log.Warn("the history of the last hour could not be kept for the next agent", "error", err)
+	}
+}
+
+// Close keeps what there is for the next agent, or removes it with all else.
+func (h *History) Close(removing bool) {
+	e := h.engine.Load()
+	switch {
+	case removing:
+		_ = os.Remove(h.d.HistoryFile) // it may not exist
+	case e != nil:
+		e.Close(time.Now())
+		h.save(e)
+	}
+}
+
+var (
+	descHistoryBytes   = service.Metric("history_bytes", "Bytes that the kept rollups of the last hour take, compressed, at most 8388608.")
+	descHistoryRecords = service.Metric("history_records_total", "Records that are in the history of the last hour, or were.")
+	descHistoryLeftOut = service.Metric("history_records_left_out_total", "Records that are not in the history because there were more than 100000 in a second.")
+)
+
+func (h *History) Collect(g *metrics.Gatherer) {
+	var t insight.Totals
+	if e := h.engine.Load(); e != nil {
+		t = e.Totals()
+	}
+	g.Add(descHistoryBytes, float64(t.Octets))
+	g.Add(descHistoryRecords, float64(t.Records))
+	g.Add(descHistoryLeftOut, float64(t.LeftOut))
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// Bounds of who follows the history.
+const (
+	maxFollowers = 16
+	unreadLines  = 8 // a follower with more unread intervals is ended
+)
+
+func (h *History) Routes() service.Routes {
+	return service.Routes{
+		// What a time of the last hour was like, as `waymark top` shows it: the paths between each two prefixes with
+		// their shares; of each hop the time for which it held packets, and that to the next hop, both as quantiles;
+		// what was lost after it, where that is known; and whether it is slow or loses. [What the values
+		// mean](../how-to/see-where-time-goes.md). `last=1m` asks for the last minute, which is the default; `since` and
+		// `until` for another time, in RFC 3339. `prefix=NAME=PREFIX`, up to 64 times, names prefixes that have no name in
+		// the configuration, and adds up what is in each. `live=true` says that somebody looks: for the next five
+		// seconds, the node makes up to 100,000 records a second for it.
+		"GET /v1/history": h.getReport,
+		// The rollups of the same times, one JSON object per line, the oldest first: packets, histograms and losses of
+		// each path in about ten seconds. A histogram has pairs of an index and a count: bucket `i` ends at 2^(i/16) ns.
+		// With `follow=true`, further ones follow when they end, until the client closes the connection; at most 16
+		// clients may follow, and one that leaves 8 unread is ended.
+		"GET /v1/history/intervals": h.getIntervals,
+	}
+}
+
+// historyTimes is which time is wanted.
+type historyTimes struct {
+	since, until time.Time
+	names        []insight.NamedPrefix
+	live, follow bool
+}
+
+// timesOf reads what a request asks for.
+func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err error) {
+	last := time.Duration(0)
+	for key, values := range r.URL.Query() {
+		if key != "prefix" && len(values) != 1 {
+			return q, service.BadRequest(fmt.Errorf("%s is given %d times", key, len(values)))
+		}
+		switch value := values[0]; key {
+		case "last":
+			if last, err = time.ParseDuration(value); err == nil && last <= 0 {
+				err = errors.New("not positive")
+			}
+		case "since":
+			q.since, err = time.Parse(time.RFC3339Nano, value)
+		case "until":
+			q.until, err = time.Parse(time.RFC3339Nano, value)
+		case "prefix":
+			q.names, err = prefixesOf(values)
+		case "live":
+			q.live, err = truth(value)
+		case "follow":
+			q.follow, err = truth(value)
+		default:
+			return q, service.BadRequest(fmt.Errorf("%s: unknown; use last, since, until, prefix, live or follow", key))
+		}
+		if err != nil {
+			return q, service.BadRequest(fmt.Errorf("%s=%q: %w; want a time such as 10m (last), or as 2026-11-21T05:21:00Z (since, until)", key, values[0], err))
+		}
+	}
+	if q.until.IsZero() {
+		q.until = now
+	}
+	switch {
+	case last > 0 && !q.since.IsZero():
+		return q, service.BadRequest(errors.New("choose last or since"))
+	case last > 0:
+		q.since = q.until.Add(-last)
+	case q.since.IsZero():
+		q.since = q.until.Add(-time.Minute)
+	}
+	if !q.since.Before(q.until) {
+		return q, service.BadRequest(fmt.Errorf("since %v is not before until %v", instant.Of(q.since), instant.Of(q.until)))
+	}
+	return q, nil
+}
+
+func truth(value string) (bool, error) {
+	if value != "true" && value != "false" {
+		return false, errors.New("want true or false")
+	}
+	return value == "true", nil
+}
+
+// prefixesOf reads names of prefixes: NAME=PREFIX, or a prefix alone.
+func prefixesOf(values []string) (list []insight.NamedPrefix, err error) {
+	const most = 64
+	if len(values) > most {
+		return nil, fmt.Errorf("%d prefixes; at most %d", len(values), most)
+	}
+	for _, value := range values {
+		name, text, named := strings.Cut(value, "=")
+		if !named {
+			name, text = "", value
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil || named && !config.ValidPrefixName(name) {
+			return nil, errors.New("want NAME=PREFIX, such as cust7=2001:db8:7::/48")
+		}
+		list = append(list, insight.NamedPrefix{Name: name, Prefix: p.Masked()})
+	}
+	return list, nil
+}
+
+func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
+	now := time.Now()
+	q, err := h.timesOf(r, now)
+	if err != nil {
+		return err
+	}
+	if q.follow {
+		return service.BadRequest(errors.New("a report ends; follow /v1/history/intervals"))
+	}
+	if q.live {
+		h.look(now)
+	}
+	report := h.engine.Load().Report(q.since, q.until, now, q.names...)
+	if s := h.d.State.Load(); s != nil {
+		report.Name(s.Names)
+	}
+	service.Answer(w, http.StatusOK, report)
+	return nil
+}
+
+// look notes that somebody looks.
+func (h *History) look(now time.Time) {
+	was := h.isLive(now)
+	h.asked.Store(now.UnixNano())
+	if !was {
+		h.paused.Store(false)
+		h.kick()
+	}
+}
+
+// publish gives an interval to all who follow.
+func (h *History) publish(v *insight.Interval) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.followers) == 0 {
+		return
+	}
+	line := v.Line()
+	for f := range h.followers {
+		select {
+		case f <- line:
+		default:
+			delete(h.followers, f)
+			close(f)
+		}
+	}
+}
+
+func (h *History) follow() (lines chan []byte, end func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.followers) >= maxFollowers {
+		return nil, nil, service.Refusef("%d clients follow the history, the maximum; end one of them", maxFollowers)
+	}
+	lines = make(chan []byte, unreadLines)
+	h.followers[lines] = true
+	return lines, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.followers, lines)
+	}, nil
+}
+
+func (h *History) getIntervals(w http.ResponseWriter, r *http.Request) error {
+	now := time.Now()
+	q, err := h.timesOf(r, now)
+	if err != nil {
+		return err
+	}
+	var lines chan []byte
+	if q.follow {
+		var end func()
+		if lines, end, err = h.follow(); err != nil {
+			return err
+		}
+		defer end()
+	}
+	list, _ := h.engine.Load().Read(q.since, q.until, now)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	for _, v := range list {
+		if v.Open && q.follow {
+			continue // it comes when it ends
+		}
+		if _, err := w.Write(v.Line()); err != nil {
+			return nil // the client has gone
+		}
+	}
+	if !q.follow {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	for {
+		if err := control.Flush(); err != nil {
+			return nil
+		}
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-h.records.closing:
+			return nil
+		case line, open := <-lines:
+			if !open {
+				return nil // it was too slow
+			}
+			if _, err := w.Write(line); err != nil {
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/yamlfile"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Probes are sent by this node as long as its agent runs.
+type Probes struct {
+	Destinations []ProbeDestination `key:"destinations" required:"true" doc:"The nodes that are probed, 1 to 1024: an address, or the name of a host, which is looked up every minute. NAME= before it names the destination in results, which otherwise have what stands here. A node leaves its own addresses out, so all nodes of a mesh can have the same list. Their agents need path-trace, whose allow has this node and whose rate is enough for all probes to them."`
+	Interval     ProbeTime          `key:"interval" default:"1s" doc:"Time between two probes of a flow. A failure is known after about four intervals, at least 0.4s."`
+	Flows        ProbeFlows         `key:"flows" default:"16" doc:"Flows to each destination, 1 to 64, each with its source port and flow label. Routers spread flows over equal paths by chance, so have about four for each path."`
+	Timeout      ProbeTime          `key:"timeout" default:"1s" doc:"Time after which a probe counts as lost, at most 10s and 256 intervals. It does not delay the search for a failure."`
+	Budget       ProbeBudget        `key:"budget" default:"1000" doc:"The most packets a second that this node sends for all probes, 1 to 50000. What destinations, flows and interval need must fit, and a tenth more (at least 20), with which broken links are found; otherwise the configuration is refused."`
+	Port         UDPPort            `key:"port" default:"33434" doc:"UDP port of the destinations' path-trace."`
+	Namespace    *ioam.NamespaceID  `key:"namespace" absent:"the first of namespaces" doc:"IOAM namespace of the probes' traces."`
+	Source       netip.Addr         `key:"source" absent:"the kernel's choice" doc:"Address of this node from which probes are sent."`
+	KeyFile      string             `key:"key-file" absent:"messages are not authenticated" doc:"File with the key of path-trace.key-file of the destinations, in hexadecimal digits, mode 0600 or stricter."`
+}
+
+// ProbeDestination is a node that is probed: Address, or a host whose name is looked up.
+type ProbeDestination struct {
+	Name    string
+	Address netip.Addr // invalid: that of Host
+	Host    string
+}
+
+// ProbeTime is an interval or a timeout.
+type ProbeTime time.Duration
+
+// ProbeFlows is a number of flows to a destination.
+type ProbeFlows int
+
+// ProbeBudget is a number of packets a second.
+type ProbeBudget int
+
+const (
+	maxProbed       = 1024
+	maxProbeFlows   = 64
+	maxProbeBudget  = 50_000
+	minProbeTime    = 10 * time.Millisecond
+	maxProbeTime    = time.Minute
+	maxProbeTimeout = 10 * time.Second
+	maxProbeWaiting = 256 // intervals of a timeout
+)
+
+// hostName is a name that can be looked up (RFC 1123 §2.1).
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+func parseProbeDestination(s string) (d ProbeDestination, err error) {
+	name, at, named := strings.Cut(s, "=")
+	if !named {
+		name, at = "", s
+	} else if err := checkPointName(name); err != nil {
+		return d, err
+	}
+	d.Name = name
+	if strings.Contains(at, ":") || strings.Trim(at, "0123456789.") == "" {
+		d.Address, err = parseNodeAddr(at)
+		return d, err
+	}
+	if !hostName.MatchString(at) || len(at) > 253 {
+		return d, fmt.Errorf("%q is neither an address nor the name of a host", at)
+	}
+	d.Host = at
+	return d, nil
+}
+
+func formatProbeDestination(d ProbeDestination) string {
+	text := d.Host
+	if d.Address.IsValid() {
+		text = d.Address.String()
+	}
+	if d.Name != "" {
+		text = d.Name + "=" + text
+	}
+	return text
+}
+
+func parseProbeTime(s string) (ProbeTime, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time with a unit", s)
+	case d < minProbeTime || d > maxProbeTime:
+		return 0, fmt.Errorf("%s is not from %v to 1m", s, minProbeTime)
+	case d%time.Millisecond != 0:
+		return 0, errors.New(s + " is not whole milliseconds")
+	}
+	return ProbeTime(d), nil
+}
+
+func formatProbeTime(d ProbeTime) string { return yamlfile.FormatPeriod(d) }
+
+// SearchRate is how many packets a second are kept for probes whose hop limits end on the way.
+func (p *Probes) SearchRate(destinations int) int {
+	return max(20, p.perSecond(destinations)/10)
+}
+
+// perSecond is how many probes a second go to a number of destinations, rounded up.
+func (p *Probes) perSecond(destinations int) int {
+	second, interval := int64(time.Second), int64(p.Interval)
+	return int((int64(destinations)*int64(p.Flows)*second + interval - 1) / interval)
+}
+
+// Arriving is how many probes a second come to one of so many nodes that all have this list.
+func (p *Probes) Arriving(nodes int) int { return p.perSecond(nodes - 1) }
+
+// probingRules are the rules of probes.
+func (c *Config) probingRules(add func(path, problem, cure string)) {
+	p := c.Probes
+	if p == nil {
+		return
+	}
+	if n := len(p.Destinations); n == 0 || n > maxProbed {
+		add("probes.destinations", fmt.Sprintf("%d destinations", n), fmt.Sprintf("list 1 to %d addresses or names of hosts", maxProbed))
+		return
+	}
+	if p.Interval == 0 || p.Timeout == 0 || p.Flows == 0 || p.Budget == 0 { // faults of their own
+		return
+	}
+	seen := make(map[ProbeDestination]int)
+	for i, d := range p.Destinations {
+		key := ProbeDestination{Address: d.Address, Host: d.Host}
+		if first, twice := seen[key]; twice {
+			add(fmt.Sprintf("probes.destinations[%d]", i), fmt.Sprintf("destinations[%d] is the same node", first), "remove one of them")
+		}
+		seen[key] = i
+	}
+	if p.Namespace == nil && len(c.Namespaces) == 0 {
+		add("probes.namespace", "the node has no namespaces", "name the namespace of the probes here")
+	}
+	switch timeout, interval := time.Duration(p.Timeout), time.Duration(p.Interval); {
+	case timeout > maxProbeTimeout:
+		add("probes.timeout", fmt.Sprintf("%v is too long", timeout), fmt.Sprintf("use at most %v", maxProbeTimeout))
+	case timeout/interval > maxProbeWaiting:
+		add("probes.timeout", fmt.Sprintf("%v is more than %d intervals of %v", timeout, maxProbeWaiting, interval), fmt.Sprintf("use at most %v, or a longer interval", interval*maxProbeWaiting))
+	}
+	c.probeBudget(add)
+}
+
+// probeBudget refuses probes that are more than the budget.
+func (c *Config) probeBudget(add func(path, problem, cure string)) {
+	p, n := c.Probes, len(c.Probes.Destinations)
+	probes, search := p.perSecond(n), p.SearchRate(n)
+	if probes+search <= int(p.Budget) {
+		return
+	}
+	destinations := "1 destination"
+	if n != 1 {
+		destinations = fmt.Sprintf("%d destinations", n)
+	}
+	most := int(p.Budget) - max(20, int(p.Budget)/11) // what search leaves
+	interval := (time.Duration(n*int(p.Flows))*time.Second/time.Duration(max(most, 1)) + 99*time.Millisecond) / (100 * time.Millisecond) * (100 * time.Millisecond)
+	var cures []string
+	if interval <= maxProbeTime {
+		cures = append(cures, fmt.Sprintf("interval: %v", yamlfile.FormatPeriod(interval)))
+	}
+	if flows := int64(most) * int64(p.Interval) / int64(time.Second) / int64(n); flows >= 1 {
+		cures = append(cures, fmt.Sprintf("flows: %d", flows))
+	}
+	if probes+search <= maxProbeBudget {
+		cures = append(cures, fmt.Sprintf("budget: %d", probes+search))
+	}
+	cure := "list fewer destinations"
+	if len(cures) > 0 {
+		cure = "set " + strings.Join(cures, ", or ")
+	}
+	add("probes.budget", fmt.Sprintf("%s with %d flows every %v are %d probes a second, and %d more packets find broken links: more than %d",
+		destinations, p.Flows, time.Duration(p.Interval), probes, search, p.Budget), cure)
+}

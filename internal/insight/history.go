@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package insight
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// kept are the intervals that ended, compressed: JSON takes about eight times as much.
+type kept struct {
+	settings Settings
+	list     []keptInterval // by time
+	octets   int
+}
+
+type keptInterval struct {
+	start, end time.Time
+	line       []byte // gzip, of one line of JSON
+}
+
+// add keeps an interval that ends at a time, and drops what is too old or has no room.
+func (k *kept) add(v *Interval, end time.Time) {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+	_, err := w.Write(v.Line())
+	if errors.Join(err, w.Close()) != nil { // cannot be: it is to memory
+		return
+	}
+	k.append(keptInterval{v.Start.Time, end, bytes.Clone(b.Bytes())})
+}
+
+func (k *kept) append(one keptInterval) {
+	k.list = append(k.list, one)
+	k.octets += len(one.line)
+	k.expire(one.end)
+	for k.octets > k.settings.Octets {
+		k.drop()
+	}
+}
+
+func (k *kept) drop() {
+	k.octets -= len(k.list[0].line)
+	k.list[0].line = nil // the array is used until append makes a new one
+	k.list = k.list[1:]
+}
+
+func (k *kept) expire(now time.Time) {
+	for len(k.list) > 0 && now.Sub(k.list[0].end) > k.settings.Keep {
+		k.drop()
+	}
+}
+
+// forgetAfter drops what ended after a time, because the clock was set back to it.
+func (k *kept) forgetAfter(now time.Time) {
+	for last := len(k.list) - 1; last >= 0 && k.list[last].end.After(now); last-- {
+		k.octets -= len(k.list[last].line)
+		k.list = k.list[:last]
+	}
+}
+
+func (k *keptInterval) read() (*Interval, error) {
+	r, err := gzip.NewReader(bytes.NewReader(k.line))
+	if err != nil {
+		return nil, fmt.Errorf("an interval that was kept: %w", err)
+	}
+	var v Interval
+	if err := json.NewDecoder(io.LimitReader(r, mostLine)).Decode(&v); err != nil {
+		return nil, fmt.Errorf("an interval that was kept: %w", err)
+	}
+	return &v, nil
+}
+
+// Read gives the intervals that overlap a time, the oldest first, with the one that is open if it does.
+// completeSince is from when on all are there.
+func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSince time.Time) {
+	e.mu.Lock()
+	var chosen []keptInterval
+	for _, one := range e.kept.list {
+		if one.end.After(since) && one.start.Before(until) {
+			chosen = append(chosen, one)
+		}
+	}
+	completeSince = e.began
+	if len(e.kept.list) > 0 {
+		completeSince = e.kept.list[0].start
+	}
+	var open *Interval
+	if e.began.Before(until) && now.After(e.began) {
+		e.watch(now)
+		open = e.snapshot(now, true)
+		open.Open = true
+		e.baselines.show(open)
+	}
+	e.mu.Unlock()
+	for _, one := range chosen { // what it points to does not change
+		if v, err := one.read(); err == nil { // it was written here, or checked when it was restored
+			list = append(list, v)
+		}
+	}
+	if open != nil {
+		list = append(list, open)
+	}
+	return list, completeSince
+}
+
+// Save is what Restore takes: compressed lines of JSON, one for each interval that ended, as zcat shows
+// them.
+func (e *Engine) Save() []byte {
+	e.mu.Lock()
+	list := slices.Clone(e.kept.list)
+	octets := e.kept.octets
+	e.mu.Unlock()
+	out := make([]byte, 0, octets)
+	for _, one := range list {
+		out = append(out, one.line...)
+	}
+	return out
+}
+
+// mostLine is the greatest interval that is read: about twice what the bounds allow to write.
+const mostLine = 32 << 20
+
+// Restore takes over the intervals of an earlier engine, before the first record. Those that are too old
+// are left out. It takes all before the first error.
+func (e *Engine) Restore(saved []byte, now time.Time) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rest := bufio.NewReader(bytes.NewReader(saved))
+	var before time.Time
+	for {
+		if _, err := rest.Peek(1); err != nil {
+			return nil
+		}
+		v, err := restoreOne(rest)
+		if err != nil {
+			return err
+		}
+		end := v.Start.Add(time.Duration(v.Length))
+		switch {
+		case v.Length < 0 || v.Start.Before(before) || end.After(now.Add(time.Minute)):
+			return fmt.Errorf("the interval of %v is out of order", v.Start)
+		case now.Sub(end) > e.settings.Keep:
+			continue
+		}
+		before = end
+		e.baselines.learn(v, e.clock)
+		e.kept.add(v, end)
+		e.began, e.until = maxTime(e.began, end), maxTime(e.until, end)
+		e.open.Start.Time = e.began
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// restoreOne reads one compressed line, and checks that it may be an interval.
+func restoreOne(in *bufio.Reader) (*Interval, error) {
+	r, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("not compressed by gzip: %w", err)
+	}
+	r.Multistream(false)
+	text, err := io.ReadAll(io.LimitReader(r, mostLine))
+	if err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	var v Interval
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("not an interval: %w", err)
+	}
+	hops := 0
+	for _, p := range v.Pairs {
+		if p == nil || len(p.Paths) > mostPaths+1 {
+			return nil, errTooMuch
+		}
+		for _, path := range p.Paths {
+			if path == nil {
+				return nil, errTooMuch
+			}
+			hops += len(path.Hops)
+		}
+	}
+	if len(v.Pairs) > mostPairs+1 || hops > mostHops {
+		return nil, errTooMuch
+	}
+	return &v, nil
+}
+
+var errTooMuch = errors.New("an interval has more than an engine writes")

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package insight
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// path counts a packet that a collector joined from postcards. Of a lost one, the hops are those before
+// the loss: it counts at the busiest path that begins with them, because the link after the last one is
+// the same.
+func (e *Engine) path(r *record.Path) {
+	if !r.Packet.Source.IsValid() || len(r.Nodes) == 0 {
+		return
+	}
+	p := e.pair(r.Packet.Source, r.Packet.Destination)
+	p.Packets++
+	e.scratch = e.scratch[:0]
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		place := placeOf(&n.NodeData)
+		place.Node = clip(n.Node)
+		e.scratch = append(e.scratch, Hop{Place: place})
+	}
+	path := (*Path)(nil)
+	if r.Verdict == record.PathLost {
+		path = p.beginsWith(e.scratch)
+	}
+	if path == nil {
+		path = e.pathOf(p, e.scratch)
+	}
+	path.Packets++
+	if !r.Complete {
+		path.Incomplete++
+	}
+	n := len(r.Nodes)
+	if r.Verdict == record.PathArrived {
+		path.end(&r.Nodes[0].NodeData, &r.Nodes[n-1].NodeData)
+	}
+	for i := range min(n, len(path.Hops)) {
+		here := &r.Nodes[i]
+		path.Hops[i].count(&here.NodeData)
+		if i+1 < n && !missingBetween(r, i) && here.Timestamp.Valid && r.Nodes[i+1].Timestamp.Valid {
+			// Exports have the time of the departure, but that of the arrival at the decapsulating node.
+			next := &r.Nodes[i+1]
+			arrived, known := next.Timestamp.Value, next.Role == record.Decapsulating
+			if !known && next.TransitDelay.Valid {
+				arrived, known = arrived.Add(-time.Duration(next.TransitDelay.Value)), true
+			}
+			path.Hops[i].reached(here.Timestamp.Value, arrived, !known)
+		}
+		if r.Verdict == record.PathArrived || r.Verdict == record.PathLost {
+			path.Hops[i].Loss.Sent++
+		}
+	}
+	if r.Verdict == record.PathLost && len(path.Hops) >= n {
+		path.Hops[n-1].Loss.Lost++
+	}
+}
+
+// missingBetween reports whether a node after the one at an index reported nothing.
+func missingBetween(r *record.Path, i int) bool {
+	a, b := r.Nodes[i].HopLimit, r.Nodes[i+1].HopLimit
+	return a.Valid && b.Valid && slices.ContainsFunc(r.Missing, func(limit int) bool { return limit < int(a.Value) && limit > int(b.Value) })
+}
+
+// beginsWith is the busiest path that begins with these hops, nil without one.
+func (p *pair) beginsWith(hops []Hop) (best *Path) {
+	for _, path := range p.Paths {
+		if len(path.Hops) > len(hops) && path.Flow == "" && (best == nil || path.Packets > best.Packets) {
+			begin := Path{Hops: path.Hops[:len(hops)]}
+			if begin.goesBy(hops) {
+				best = path
+			}
+		}
+	}
+	return best
+}
+
+// loss counts the result of a block of a measured flow: losses of which both ends counted the same
+// packets. Its points are the hops.
+func (e *Engine) loss(r *record.Loss) {
+	if !r.Lost.Valid || !r.Sent.Valid || r.Scope != record.OneSegment && !(r.Scope == record.WholeWay && r.To == r.From+1) {
+		return
+	}
+	p := e.rest
+	if r.Source.IsValid() && len(r.SIDs) > 0 {
+		p = e.pair(r.Source, r.SIDs[len(r.SIDs)-1])
+	}
+	path := e.flowPath(p, r)
+	if path == nil || r.From >= mostPathHops || r.To != r.From+1 {
+		return
+	}
+	e.reach(path, int(r.To))
+	if len(path.Hops) <= int(r.To) {
+		return
+	}
+	path.Hops[r.From].Node, path.Hops[r.To].Node = clip(r.FromNode), clip(r.ToNode)
+	path.Hops[r.From].Loss.add(Loss{r.Sent.Value, r.Lost.Value})
+	if r.From == 0 {
+		p.Packets += r.Sent.Value
+		path.Packets += r.Sent.Value
+	}
+	path.Hops[r.From].Packets += r.Sent.Value
+}
+
+// flowPath is the path of a measured flow, nil without room.
+func (e *Engine) flowPath(p *pair, r *record.Loss) *Path {
+	name := clip(r.Flow)
+	if path := p.flows[name]; path != nil {
+		return path
+	}
+	if len(p.Paths) >= mostPaths {
+		return nil
+	}
+	path := &Path{ID: "flow", Flow: name}
+	p.flows[name] = path
+	p.Paths = append(p.Paths, path)
+	return path
+}
+
+// reach adds hops up to a point, if there is room.
+func (e *Engine) reach(path *Path, point int) {
+	for len(path.Hops) <= point && len(path.Hops) < mostPathHops && e.hops < mostHops {
+		path.Hops = append(path.Hops, Hop{})
+		e.hops++
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the lists of contents anew")
+
+// fake has what a build generates, with other contents: compiling takes too long here.
+func fake(t *testing.T, mtime time.Time) Options {
+	t.Helper()
+	o := Options{
+		Root: "../..", Output: t.TempDir(), Work: t.TempDir(), Version: "1.2.3+20261128.abcdef-dirty", Time: time.Unix(1795000000, 0).UTC(),
+		Architectures: []string{"amd64"}, Kinds: Kinds, Log: io.Discard,
+	}
+	for _, p := range parcels() {
+		names := []string{"bin/" + p.program.name, "man/" + p.program.name + "/" + p.program.name + ".1.gz"}
+		if p.program.name == "waymark" { // as of "waymark lab"
+			names = append(names, "man/waymark/waymark-lab.1.gz", "man/waymark/waymark-status.1.gz")
+		}
+		for _, f := range p.shared() {
+			names = append(names, f.source)
+		}
+		for _, name := range names {
+			name = filepath.Join(o.generated("amd64"), name)
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte("content of "+filepath.Base(name)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(name, mtime, mtime); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return o
+}
+
+// write writes all packages of all kinds.
+func (o Options) write(t *testing.T) map[string][]byte {
+	t.Helper()
+	written := map[string][]byte{}
+	for _, p := range parcels() {
+		if p.container != nil {
+			name, err := o.writeImage(p)
+			if err != nil {
+				t.Fatalf("image of %s: %v", p.program.name, err)
+			}
+			if written[name], err = os.ReadFile(filepath.Join(o.Output, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, kind := range Kinds[:3] {
+			write := o.writePackage
+			if kind == "tar" {
+				write = o.writeTarball
+			}
+			name, err := write(p, "amd64", kind)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", p.program.name, kind, err)
+			}
+			if written[name], err = os.ReadFile(filepath.Join(o.Output, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return written
+}
+
+// The same contents give the same bytes, whatever the times and modes of files in this checkout.
+func TestReproducible(t *testing.T) {
+	first, second := fake(t, time.Unix(1000000000, 0)).write(t), fake(t, time.Now()).write(t)
+	if len(first) != len(parcels())*3+2 { // and two images
+		t.Errorf("%d packages were written", len(first))
+	}
+	for name, content := range first {
+		if !bytes.Equal(content, second[name]) {
+			t.Errorf("%s differs between two builds", name)
+		}
+	}
+}
+
+// No file is in two packages: they could not be installed together.
+func TestPackagesDoNotOverlap(t *testing.T) {
+	o := fake(t, time.Now())
+	for _, kind := range []string{"deb", "rpm"} {
+		owner := map[string]string{}
+		for _, p := range parcels() {
+			list, err := o.files(p, "amd64", kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range list {
+				if other := owner[f.destination]; other != "" {
+					t.Errorf("%s is in the %s of %s and of %s", f.destination, kind, other, p.program.name)
+				}
+				owner[f.destination] = p.program.name
+			}
+		}
+	}
+}
+
+// The lists of what packages contain are in testdata: a change of one is a change for who has the
+// package installed.
+func TestContents(t *testing.T) {
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("dpkg-deb is not installed: this is no Debian system")
+	}
+	o := fake(t, time.Now())
+	o.write(t)
+	for _, p := range parcels() {
+		name := p.program.name
+		archives, err := filepath.Glob(filepath.Join(o.Output, name+"_*.deb"))
+		if err != nil || len(archives) != 1 {
+			t.Fatalf("%s: %q, %v", name, archives, err)
+		}
+		list, err := exec.Command("dpkg-deb", "--contents", archives[0]).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for line := range strings.Lines(string(list)) {
+			if f := strings.Fields(line); !strings.HasSuffix(f[len(f)-1], "/") || strings.HasPrefix(f[len(f)-1], "./etc") {
+				got.WriteString(f[0] + " " + f[1] + " " + f[len(f)-1][1:] + "\n")
+			}
+		}
+		for _, part := range []string{"control", "conffiles"} {
+			text, err := exec.Command("dpkg-deb", "--info", archives[0], part).Output()
+			if err != nil && part == "control" {
+				t.Fatal(err)
+			}
+			got.WriteString("\n" + part + ":\n" + string(text))
+		}
+		compare(t, filepath.Join("testdata", name+".deb.txt"), regexp.MustCompile(`Installed-Size: .*\n`).ReplaceAllString(got.String(), ""))
+	}
+}
+
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: run 'go test ./packaging/build -update' and look at the difference; the package has\n%s", golden, got)
+	}
+}
+
+// A shell understands each script.
+func TestScripts(t *testing.T) {
+	o := fake(t, time.Now())
+	o.write(t)
+	scripts, err := filepath.Glob(filepath.Join(o.generated("amd64"), "scripts", "*", "*"))
+	if err != nil || len(scripts) != 2*2*3 {
+		t.Fatalf("%d scripts: %q, %v", len(scripts), scripts, err)
+	}
+	for _, script := range scripts {
+		if out, err := exec.Command("sh", "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+	}
+}

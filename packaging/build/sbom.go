@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx/v2/common"
+	"github.com/spdx/tools-golang/spdx/v2/v2_3"
+)
+
+const (
+	unknown  = "NOASSERTION"
+	document = "DOCUMENT"
+)
+
+// writeSBOM writes what a program is made of, as Go's linker noted it in the program, as a
+// document of SPDX 2.3. Its namespace has the program's digest: another program, another document.
+func (o Options) writeSBOM(p parcel, arch string, info *buildinfo.BuildInfo) error {
+	name := p.program.name
+	sum, err := digest(o.binary(name, arch))
+	if err != nil {
+		return err
+	}
+	program := &v2_3.Package{
+		PackageName: name, PackageSPDXIdentifier: common.MakeDocElementID("Package", name).ElementRefID, PackageVersion: o.Version,
+		PackageFileName: "/usr/bin/" + name, PackageDownloadLocation: homepage, PackageLicenseConcluded: "Apache-2.0", PackageLicenseDeclared: "Apache-2.0",
+		PackageCopyrightText: unknown, PrimaryPackagePurpose: "APPLICATION",
+		PackageChecksums: []common.Checksum{{Algorithm: common.SHA256, Value: sum}},
+	}
+	doc := &v2_3.Document{
+		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: document, DocumentName: fmt.Sprintf("%s-%s-%s", name, o.Version, arch),
+		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s", homepage, name, arch, sum),
+		CreationInfo:      &v2_3.CreationInfo{Creators: []common.Creator{{CreatorType: "Tool", Creator: "waymark-package"}}, Created: o.Time.UTC().Format(time.RFC3339)},
+		Packages:          []*v2_3.Package{program},
+		Relationships: []*v2_3.Relationship{{
+			RefA: common.MakeDocElementID("", document), RefB: common.MakeDocElementID("Package", name), Relationship: common.TypeRelationshipDescribe,
+		}},
+	}
+	add := func(path, version string) {
+		id := "Go-" + strings.Map(spdxLetter, path)
+		doc.Packages = append(doc.Packages, &v2_3.Package{
+			PackageName: path, PackageSPDXIdentifier: common.MakeDocElementID("Package", id).ElementRefID, PackageVersion: version,
+			PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown, PackageCopyrightText: unknown,
+			PackageExternalReferences: []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: fmt.Sprintf("pkg:golang/%s@%s", path, version)}},
+		})
+		doc.Relationships = append(doc.Relationships, &v2_3.Relationship{
+			RefA: common.MakeDocElementID("Package", name), RefB: common.MakeDocElementID("Package", id), Relationship: common.TypeRelationshipContains,
+		})
+	}
+	add("stdlib", strings.TrimPrefix(info.GoVersion, "go"))
+	for _, m := range info.Deps {
+		if !strings.HasPrefix(m.Path, "github.com/waymark-net/") { // the program itself
+			add(m.Path, m.Version)
+		}
+	}
+	var b bytes.Buffer
+	if err := json.Write(doc, &b, json.Indent("  ")); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.generated(arch), name+".spdx.json"), b.Bytes(), 0o644)
+}
+
+// spdxLetter is what an identifier of SPDX may have in place of a letter.
+func spdxLetter(r rune) rune {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
+		return r
+	}
+	return '-'
+}

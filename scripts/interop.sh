@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: interop.sh [STEP...]
+#
+# Runs what needs more than `make test` should: fresh systems, and programs of others that
+# are large. Without arguments, all steps run. A step prints what it could not do, and why.
+# Needs Debian, root, and the network.
+#
+#   lintian       the packages, as Debian's lintian sees them
+#   reproducible  a second build of the packages, from a clone, gives the same bytes
+#   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
+#   debian13      the same with Debian 13
+#   rpm           rpm reads the packages, and installs them into an empty root
+#   container     runc runs the image of waymark, with the capabilities that it is documented to need
+#   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
+#   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   rules         Prometheus' promtool checks the rules, and runs their tests
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards rules)
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
+	exit 1
+fi
+
+# need COMMAND=PACKAGE... installs what is missing.
+need() {
+	local pair missing=()
+	for pair in "$@"; do
+		command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "interop: installing ${missing[*]}" >&2
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# packages builds the packages once, and prints their directory.
+packages() {
+	[ -e build/packages/SHA256SUMS ] || make package >&2 || return 1
+	echo build/packages
+}
+
+step_lintian() {
+	local at
+	need lintian=lintian && at=$(packages) || return 1
+	lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$at"/*_amd64.deb "$at"/*_arm64.deb
+}
+
+step_reproducible() {
+	local at clone
+	at=$(packages) || return 1
+	if [ -n "$(git -c safe.directory='*' status --porcelain)" ]; then
+		echo "skipped: the tree has changes that no clone has"
+		return 0
+	fi
+	clone=$(mktemp -d)
+	git -c safe.directory='*' clone -q . "$clone/waymark" && git -C "$clone/waymark" fetch -q --tags &&
+		make -C "$clone/waymark" package && diff "$at/SHA256SUMS" "$clone/waymark/build/packages/SHA256SUMS"
+	local status=$?
+	rm -rf "$clone"
+	return $status
+}
+
+step_debian12() { scripts/interop/debian.sh bookworm; }
+step_debian13() { scripts/interop/debian.sh trixie; }
+
+step_rpm() {
+	local at root file status=0
+	need rpm=rpm && at=$(packages) || return 1
+	for file in "$at"/*.rpm; do
+		rpm --checksig --nosignature "$file" >/dev/null && rpm -qp --nosignature "$file" || status=1
+	done
+	root=$(mktemp -d)
+	# Debian's rpm knows no package that is installed here; the programs are static.
+	rpm --root "$root" --initdb && rpm --root "$root" --nodeps --noscripts --nosignature -i "$at"/*.x86_64.rpm &&
+		chroot "$root" /usr/bin/waymark config check /etc/waymark/node.yaml &&
+		chroot "$root" /usr/bin/waymark-collector --version && chroot "$root" /usr/bin/waymark-lab --version || status=1
+	rm -rf "$root"
+	return $status
+}
+
+step_container() { scripts/interop/container.sh; }
+
+# helm is built from source, outside this project's modules.
+step_kubernetes() {
+	local tools=$PWD/build/interop/tools
+	command -v helm >/dev/null || [ -x "$tools/helm" ] || GOFLAGS='' GOWORK=off GOBIN=$tools go install helm.sh/helm/v3/cmd/helm@v3.18.6 ||
+		echo "skipped: the chart is not rendered, because helm could not be built"
+	PATH=$PATH:$tools go test -tags interop -count=1 -v ./packaging/kubernetes
+}
+
+step_dashboards() { scripts/interop/dashboards.sh; }
+
+step_rules() {
+	need promtool=prometheus || return 1
+	go test -count=1 -v -run Rules ./packaging/prometheus
+}
+
+status=0
+for step in "${steps[@]}"; do
+	if ! declare -F "step_$step" >/dev/null; then
+		echo "interop: there is no step '$step'; the steps are in the head of this file" >&2
+		exit 2
+	fi
+	echo "interop: $step"
+	if "step_$step"; then
+		echo "interop: $step ok"
+	else
+		echo "interop: $step FAILED"
+		status=1
+	fi
+done
+exit $status

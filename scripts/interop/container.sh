@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the image of waymark by runc, as docs/how-to/containers.md says: read-only, with four
+# capabilities, and with a BPF file system of the machine. Kills the container, and looks
+# whether packets keep their treatment until the next one has taken over.
+set -euo pipefail
+shopt -s inherit_errexit
+cd "$(dirname "$0")/../.."
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/waymark-container-XXXXXX")
+id=wm$$
+node=wmnode-$$ peer=wmpeer-$$
+capture=''
+
+fail() {
+	echo "container.sh: $*" >&2
+	tail -5 "$work/log" >&2 || true
+	exit 1
+}
+
+clean() {
+	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
+	runc delete --force "$id" 2>/dev/null || true
+	ip netns delete "$node" 2>/dev/null || true
+	ip netns delete "$peer" 2>/dev/null || true
+	umount "$work/bpf" 2>/dev/null || true
+	rm -rf "$work"
+}
+trap clean EXIT
+
+wait_for() {
+	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.2
+	done
+}
+
+missing=()
+for pair in umoci=umoci runc=runc jq=jq tshark=tshark ip=iproute2 ping=iputils-ping; do
+	command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+[ -e build/packages/SHA256SUMS ] || make package
+mkdir "$work/layout" "$work/bpf" "$work/etc"
+tar -C "$work/layout" -xf build/packages/waymark-[0-9]*.oci.tar
+umoci unpack --image "$work/layout:$(umoci ls --layout "$work/layout")" "$work/bundle" >/dev/null 2>&1
+
+ip netns add "$node"
+ip netns add "$peer"
+ip -n "$node" link add eth0 type veth peer name eth0 netns "$peer"
+ip -n "$node" addr add 2001:db8:77::1/64 dev eth0 nodad
+ip -n "$peer" addr add 2001:db8:77::2/64 dev eth0 nodad
+for ns in "$node" "$peer"; do
+	ip -n "$ns" link set lo up
+	ip -n "$ns" link set eth0 up
+done
+cat >"$work/etc/node.yaml" <<'END'
+node: {id: 10}
+interfaces:
+  - {name: eth0, id: 1, role: [ingress, egress]}
+namespaces:
+  - {id: 10, remove: true}
+encapsulations:
+  - name: all
+    interface: eth0
+    match: {destination: "2001:db8:77::/64"}
+    mode: inline
+    options:
+      - trace: {namespace: 10, type: 0xf00000, size: 64}
+END
+mount -t bpf bpf "$work/bpf"
+jq --arg etc "$work/etc" --arg bpf "$work/bpf" --arg netns "/run/netns/$node" '
+	["CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE"] as $capabilities |
+	.process.terminal = false | .process.noNewPrivileges = true | .root.readonly = true |
+	.process.capabilities = {bounding: $capabilities, effective: $capabilities, permitted: $capabilities} |
+	.mounts += [
+		{destination: "/etc/waymark", type: "bind", source: $etc, options: ["rbind", "ro"]},
+		{destination: "/run/waymark", type: "tmpfs", source: "tmpfs", options: ["nosuid", "nodev", "noexec", "mode=0755"]},
+		{destination: "/run/waymark/bpf", type: "bind", source: $bpf, options: ["rbind", "rw"]}
+	] |
+	.linux.namespaces = [.linux.namespaces[] | if .type == "network" then .path = $netns else . end] |
+	if any(.linux.namespaces[]; .type == "network") then . else .linux.namespaces += [{type: "network", path: $netns}] end
+' "$work/bundle/config.json" >"$work/config.json"
+mv "$work/config.json" "$work/bundle/config.json"
+
+start() {
+	runc run --detach --bundle "$work/bundle" "$id" >>"$work/log" 2>&1 </dev/null || fail "the container does not start"
+	wait_for 30 runc exec "$id" /usr/bin/waymark status || fail "the agent does not serve"
+}
+requests() { tshark -r "$work/peer.pcap" -Y "icmpv6.type == 128 $1" 2>/dev/null | wc -l; }
+
+echo "- start"
+start
+runc exec "$id" /usr/bin/waymark doctor | grep -E 'capability_missing|bpffs_private' && fail "doctor misses something"
+ip netns exec "$peer" dumpcap -q -i eth0 -f ip6 -w "$work/peer.pcap" 2>/dev/null &
+capture=$!
+wait_for 30 test -s "$work/peer.pcap"
+sleep 1
+ip netns exec "$node" ping -q -i 0.02 -W 1 -w 8 2001:db8:77::2 >"$work/ping" &
+sender=$!
+sleep 1
+echo "- kill, and start another container"
+runc kill "$id" KILL
+stopped() { [ "$(runc state "$id" | jq -r .status)" = stopped ]; }
+wait_for 10 stopped || fail "the container does not end"
+sleep 1
+runc delete "$id"
+start
+wait "$sender" || true
+sleep 1
+kill -INT "$capture" && wait "$capture" || true
+capture=''
+sent=$(sed -n 's/ packets transmitted.*//p' "$work/ping") all=$(requests '') untreated=$(requests '&& !ipv6.hopopts')
+echo "  $(grep transmitted "$work/ping"); $all captured, $untreated of them untreated"
+[ "$all" -gt $((sent * 9 / 10)) ] && [ "$all" -gt 100 ] || fail "too few packets were captured to say anything"
+[ "$untreated" -eq 0 ] || fail "$untreated packets were not treated"
+
+echo "- an agent whose configuration has no interface ends the treatment"
+runc kill "$id" KILL
+wait_for 10 stopped || fail "the container does not end"
+runc delete "$id"
+echo 'node: {id: 10}' >"$work/etc/node.yaml"
+start
+ip netns exec "$peer" dumpcap -q -i eth0 -a duration:3 -f ip6 -w "$work/peer.pcap" 2>/dev/null &
+capture=$!
+sleep 1
+ip netns exec "$node" ping -q -c 10 -i 0.1 2001:db8:77::2 >/dev/null
+wait "$capture" || true
+capture=''
+[ "$(requests '')" -gt 0 ] && [ "$(requests '&& ipv6.hopopts')" -eq 0 ] || fail "packets are still treated"
+
+echo "- remove"
+# The agent is the container's first process: when it ends, so does the command that stopped it.
+runc exec "$id" /usr/bin/waymark agent stop --remove || true
+wait_for 20 stopped || fail "the agent does not end"
+left=$(find "$work/bpf" -name 'netns-*')
+[ -z "$left" ] || fail "pins are left: $left"

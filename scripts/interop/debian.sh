@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: debian.sh bookworm|trixie
+#
+# Installs the package of waymark into a fresh Debian that systemd boots in a container
+# (systemd-nspawn), and does with it what an operator does: configure, start, reload, crash,
+# upgrade, remove, purge. While it is upgraded, a peer outside counts the packets that were
+# not treated: none may be. Packages come from the mirror of this machine's apt.
+set -euo pipefail
+shopt -s inherit_errexit
+cd "$(dirname "$0")/../.."
+
+suite=$1
+work=$PWD/build/interop
+root=$work/$suite
+peer=wmpeer-$suite-$$
+link=wmp$$
+leader='' container='' capture=''
+
+fail() {
+	echo "debian.sh: $*" >&2
+	[ -z "$leader" ] || inside journalctl -b --no-pager -u waymark -n 30 >&2 || true
+	exit 1
+}
+
+# inside runs a command in the container.
+inside() { nsenter -t "$leader" -m -u -i -n -p -- "$@"; }
+
+not() { ! "$@"; }
+
+clean() {
+	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
+	if [ -n "$container" ]; then
+		# One SIGTERM lets systemd stop everything; the end of its first process ends the rest.
+		kill -TERM "$container" 2>/dev/null || true
+		wait_for 20 not kill -0 "$container" || kill -KILL "$leader" "$container" 2>/dev/null || true
+	fi
+	ip netns delete "$peer" 2>/dev/null || true
+	rm -rf "$root"
+}
+trap clean EXIT
+
+# wait_for SECONDS COMMAND... waits until a command succeeds.
+wait_for() {
+	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.2
+	done
+}
+
+need=()
+for pair in mmdebstrap=mmdebstrap systemd-nspawn=systemd-container tshark=tshark ip=iproute2 ping=iputils-ping; do
+	command -v "${pair%%=*}" >/dev/null || need+=("${pair#*=}")
+done
+if [ ${#need[@]} -gt 0 ]; then
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}" >/dev/null
+fi
+
+# The mirror of the release that this machine runs has the other releases, too.
+mirror() {
+	# shellcheck disable=SC1091
+	local codename && codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+		awk -v release="$codename" '$2 == release && $3 == "main" { print $1; exit }'
+}
+
+mkdir -p "$work"
+if [ ! -e "$work/$suite.tar" ]; then
+	uri=$(mirror)
+	[ -n "$uri" ] || fail "apt of this machine has no sources of Debian"
+	mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,iproute2,iputils-ping,man-db,logrotate "$suite" "$work/$suite.new.tar" "$uri"
+	mv "$work/$suite.new.tar" "$work/$suite.tar"
+fi
+rm -rf "$root" && mkdir "$root" && tar -C "$root" -xf "$work/$suite.tar"
+
+[ -e build/packages/SHA256SUMS ] || make package
+new=$(echo build/packages/waymark_*_amd64.deb)
+go run ./packaging/cmd/waymark-package --version 0.0.9 --commit previous --epoch 1700000000 \
+	--programs waymark --architectures amd64 --kinds deb --output "$work/previous" --work "$work/previous-work" >/dev/null
+old=$(echo "$work"/previous/waymark_0.0.9-1_amd64.deb)
+mkdir "$root/srv/packages"
+cp "$new" "$root/srv/packages/new_waymark.deb"
+cp "$old" "$root/srv/packages/old_waymark.deb"
+
+echo "- boot $suite"
+ip netns add "$peer"
+ip link add "$link" type veth peer name eth0 netns "$peer"
+ip netns exec "$peer" sysctl -qw net.ipv6.conf.eth0.accept_dad=0
+ip -n "$peer" addr add 2001:db8:77::2/64 dev eth0 nodad
+ip -n "$peer" link set eth0 up
+# systemd 257 boots on control groups of the first version only if it is told so.
+systemd-nspawn --quiet --register=no --keep-unit -D "$root" --capability=all --system-call-filter=bpf \
+	--private-network --boot SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 >"$work/$suite.console" 2>&1 </dev/null &
+container=$!
+booted() {
+	leader=$(cat "/proc/$container/task/$container/children" 2>/dev/null)
+	leader=${leader%% *}
+	kill -0 "$container" 2>/dev/null || fail "the container ended: $(tail -3 "$work/$suite.console")"
+	[ -n "$leader" ] || return 1
+	local state
+	state=$(inside systemctl is-system-running || true) # which fails when a unit of the system has failed
+	[ "$state" = running ] || [ "$state" = degraded ]
+}
+wait_for 60 booted || fail "systemd does not boot: $(tail -3 "$work/$suite.console")"
+# --network-interface would want a udev that knows it, which a container has not.
+ip link set "$link" netns "$leader"
+inside ip link set "$link" name eth0
+inside ip addr add 2001:db8:77::1/64 dev eth0 nodad
+inside ip link set eth0 up
+
+echo "- install: $(basename "$old")"
+inside apt-get install -y -qq /srv/packages/old_waymark.deb >/dev/null 2>&1 || fail "the installation fails"
+[ "$(inside waymark --version)" = "waymark 0.0.9" ] || fail "another version is installed: $(inside waymark --version)"
+inside dpkg --verify waymark
+[ "$(inside stat -c '%a %U' /etc/waymark)" = "750 root" ] || fail "/etc/waymark has other rights"
+inside waymark config check /etc/waymark/node.yaml
+inside waymark doctor >/dev/null || fail "doctor finds errors"
+inside man -w waymark-agent-run >/dev/null || fail "there is no manual page"
+inside logrotate --debug /etc/logrotate.d/waymark 2>&1 | grep -i error && fail "logrotate refuses its file"
+! inside systemctl is-active --quiet waymark || fail "the service runs before it was started"
+# systemd of Debian 12 does not know the steps of restarts; it says so, and goes on.
+problems=$(inside systemd-analyze verify waymark.service run-waymark-bpf.mount 2>&1 | grep -vE "Unknown key '?(name )?'?Restart(Steps|MaxDelaySec)" || true)
+[ -z "$problems" ] || fail "systemd-analyze verify: $problems"
+inside systemd-analyze security --threshold=30 --no-pager waymark.service | tail -1
+
+echo "- start"
+inside tee /etc/waymark/node.yaml >/dev/null <<'END'
+node: {id: 10}
+interfaces:
+  - {name: eth0, id: 1, role: [ingress, egress]}
+namespaces:
+  - {id: 10, remove: true}
+encapsulations:
+  - name: all
+    interface: eth0
+    match: {destination: "2001:db8:77::/64"}
+    mode: inline
+    options:
+      - trace: {namespace: 10, type: 0xf00000, size: 64}
+export:
+  - {kind: jsonl, path: /var/log/waymark/records.jsonl}
+END
+inside systemctl enable --quiet --now waymark
+inside waymark doctor | grep -E 'bpffs_private|agent_' && fail "the pins end with the service"
+inside ping -c 3 -i 0.2 -q 2001:db8:77::2 >/dev/null
+
+echo "- a reload of a wrong file fails, and changes nothing"
+inside cp /etc/waymark/node.yaml /root/node.yaml
+echo 'node: {id: x}' | inside tee /etc/waymark/node.yaml >/dev/null
+! inside systemctl reload waymark 2>/dev/null || fail "a reload of a wrong file succeeds"
+inside systemctl is-active --quiet waymark || fail "the service ended"
+inside cp /root/node.yaml /etc/waymark/node.yaml
+inside systemctl reload waymark
+
+echo "- upgrade under traffic, with a crash and a hang: $(basename "$new")"
+ip netns exec "$peer" dumpcap -q -i eth0 -f ip6 -w "$work/$suite.pcap" 2>/dev/null &
+capture=$!
+wait_for 30 test -s "$work/$suite.pcap"
+sleep 1
+# By the container's systemd: a child of ours there would keep the container from ending.
+inside systemd-run --quiet --unit=sender -p StandardOutput=file:/srv/ping ping -q -i 0.01 -W 1 2001:db8:77::2
+inside mkdir -p /run/systemd/system/waymark.service.d
+printf '[Service]\nWatchdogSec=3\nTimeoutAbortSec=2\n' | inside tee /run/systemd/system/waymark.service.d/quick.conf >/dev/null
+inside systemctl daemon-reload
+restarts() { inside systemctl show -P NRestarts waymark; }
+main() { inside systemctl show -P MainPID waymark; }
+restarted() { [ "$(restarts)" -ge "$1" ] && inside systemctl is-active --quiet waymark; }
+before=$(restarts)
+inside systemctl kill --kill-whom=main -s KILL waymark
+wait_for 30 restarted $((before + 1)) || fail "a killed agent is not restarted"
+inside systemctl kill --kill-whom=main -s STOP waymark
+wait_for 60 restarted $((before + 2)) || fail "a stopped agent is not restarted"
+inside rm -r /run/systemd/system/waymark.service.d
+was=$(main)
+inside apt-get install -y -qq -o Dpkg::Options::=--force-confold /srv/packages/new_waymark.deb >/dev/null 2>&1 || fail "the upgrade fails"
+again() { [ "$(main)" != "$was" ] && inside systemctl is-active --quiet waymark && inside waymark status; }
+wait_for 30 again || fail "the new agent does not serve"
+[ "$(inside waymark --version)" != "waymark 0.0.9" ] || fail "the old program is still there"
+cmp -s "$root/root/node.yaml" "$root/etc/waymark/node.yaml" || fail "the upgrade changed the configuration"
+sleep 1
+inside systemctl kill -s INT sender
+wait_for 10 grep -q transmitted "$root/srv/ping" || fail "ping does not end"
+sleep 1
+kill -INT "$capture" && wait "$capture" || true
+capture=''
+requests() { tshark -r "$work/$suite.pcap" -Y "icmpv6.type == 128 $1" 2>/dev/null | wc -l; }
+sent=$(sed -n 's/ packets transmitted.*//p' "$root/srv/ping")
+all=$(requests '') untreated=$(requests '&& !ipv6.hopopts')
+echo "  $(grep transmitted "$root/srv/ping"); $all captured, $untreated of them untreated"
+[ "$all" -gt $((sent * 9 / 10)) ] && [ "$all" -gt 300 ] || fail "too few packets were captured to say anything"
+[ "$untreated" -eq 0 ] || fail "$untreated packets were not treated"
+
+echo "- remove: nothing of ours treats packets"
+inside apt-get remove -y -qq waymark >/dev/null 2>&1
+! inside systemctl is-active --quiet waymark || fail "the service still runs"
+timeout 20 ip netns exec "$peer" dumpcap -q -i eth0 -a duration:4 -f ip6 -w "$work/$suite.pcap" 2>/dev/null &
+capture=$!
+sleep 1
+inside ping -c 10 -i 0.1 -q 2001:db8:77::2 >/dev/null
+wait "$capture" || true
+capture=''
+[ "$(requests '')" -gt 0 ] && [ "$(requests '&& ipv6.hopopts')" -eq 0 ] || fail "packets are still treated"
+[ -e "$root/etc/waymark/node.yaml" ] || fail "the configuration is gone before a purge"
+
+echo "- purge: nothing of ours is left"
+inside apt-get purge -y -qq waymark >/dev/null 2>&1
+# man-db cleans its cache of pages by itself, once a day.
+left=$(inside find / -xdev -name '*waymark*' -not -path '/srv/packages/*' -not -path '/proc/*' -not -path '/var/log/apt/*' -not -path '/var/cache/man/*')
+left+=$(inside find /run -name '*waymark*' -not -path '/run/credentials/*')
+[ -z "$left" ] || fail "left behind: $left"
+! inside mount | grep -q waymark || fail "a file system is still mounted"
+echo "- $suite ok"
