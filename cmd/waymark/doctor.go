@@ -55,7 +55,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			if opts.JSON {
 				err = commandline.PrintJSON(cmd.OutOrStdout(), d)
 			} else {
-				err = printDiagnosis(cmd.OutOrStdout(), d, verbose)
+				err = printDiagnosis(commandline.Letters(cmd.OutOrStdout()), d, verbose)
 			}
 			if err == nil && !d.OK {
 				return commandline.ErrReported

@@ -23,13 +23,8 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-func newLossCommand(opts *options) *cobra.Command {
-	var flow, last, since, until string
-	var follow, asCSV, verbose bool
-	cmd := &cobra.Command{
-		Use:   "loss",
-		Short: "Show the loss and delay of measured SRv6 flows",
-		Long: `Show the loss and delay of the SRv6 flows whose ingress is the node of the running
+// lossHelp is the help of waymark loss.
+const lossHelp = `Show the loss and delay of the SRv6 flows whose ingress is the node of the running
 agent, in the last block: from ingress to egress, and between neighbouring nodes
 that count, the worst first. trend is the loss of the last ten minutes. With
 --verbose, --follow and --last, each result of a block has a line of its own, and
@@ -66,7 +61,15 @@ a wider one. When the agent ends, the command waits for the next one. It says on
 standard error when it does, and how many results came faster than it could write
 them. With --json, each record is one line.
 With --csv, too, with a first line of names: times are in RFC 3339, delays in
-nanoseconds, and what is not known is empty.`,
+nanoseconds, and what is not known is empty.`
+
+func newLossCommand(opts *options) *cobra.Command {
+	var flow, last, since, until string
+	var follow, asCSV, verbose bool
+	cmd := &cobra.Command{
+		Use:     "loss",
+		Short:   "Show the loss and delay of measured SRv6 flows",
+		Long:    lossHelp,
 		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -75,7 +75,7 @@ func (o *options) printQueues(w io.Writer, q api.Queues) error {
 	if o.JSON {
 		return json.NewEncoder(w).Encode(q)
 	}
-	return writeQueues(w, q)
+	return writeQueues(commandline.Letters(w), q)
 }
 
 // writeQueues fits 80 columns.

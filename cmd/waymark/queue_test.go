@@ -5,6 +5,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/waymark-net/waymark/internal/api"
 )
@@ -20,7 +21,7 @@ func TestQueueTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `INTERFACE         PACKETS  UNTIMED  DROPPED      P50      P95      P99      MAX
-enp129s0f0np000 123456789  1234567  9876543    123us   84.7ms      1ms    12.3s
+enp129s0f0np000 123456789  1234567  9876543    123µs   84.7ms      1ms    12.3s
 eth1                    0        7        0        -        -        -        -
   its queue sends packets at their own times: none is timed
 not measured, or not everywhere: a reason
@@ -30,7 +31,7 @@ not measured, or not everywhere: a reason
 		t.Errorf("%s\nwant %s", out.String(), want)
 	}
 	for line := range strings.Lines(out.String()) {
-		if len(line) > 81 {
+		if utf8.RuneCountInString(line) > 81 {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
 	}

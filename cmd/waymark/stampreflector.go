@@ -207,7 +207,7 @@ func (f *reflectorFlags) run(cmd *cobra.Command, c reflector.Config, asJSON bool
 		if asJSON {
 			return commandline.PrintJSON(w, r.Counts().Report())
 		}
-		_, err := io.WriteString(w, r.Counts().Text())
+		_, err := io.WriteString(commandline.Letters(w), r.Counts().Text())
 		return err
 	})
 }

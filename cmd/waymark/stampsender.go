@@ -381,7 +381,7 @@ func (f *senderFlags) run(cmd *cobra.Command, c sender.Config, asJSON bool) erro
 		if asJSON {
 			return commandline.PrintJSON(w, s.Report())
 		}
-		_, err := io.WriteString(w, s.Report().Text())
+		_, err := io.WriteString(commandline.Letters(w), s.Report().Text())
 		return err
 	})
 	r := s.Report()

@@ -169,7 +169,7 @@ func (s topStyle) trend(series []int64, width int) string {
 	return b.String()
 }
 
-// placeName names a hop: its node and interfaces, by the ids that packets have.
+// placeName names a hop: its node and interfaces, by their names, else by the ids that packets have.
 func (s topStyle) placeName(p insight.Place) string {
 	var name string
 	switch {
@@ -180,13 +180,17 @@ func (s topStyle) placeName(p insight.Place) string {
 	default:
 		name = "?"
 	}
-	switch {
-	case p.IngressID != 0 && p.EgressID != 0:
-		return fmt.Sprintf("%s %d>%d", name, p.IngressID, p.EgressID)
-	case p.EgressID != 0:
-		return fmt.Sprintf("%s >%d", name, p.EgressID)
-	case p.IngressID != 0:
-		return fmt.Sprintf("%s %d>", name, p.IngressID)
+	link := func(name string, id uint64) string {
+		switch {
+		case name != "":
+			return s.safe(name)
+		case id != 0:
+			return fmt.Sprint(id)
+		}
+		return ""
+	}
+	if in, out := link(p.IngressName, p.IngressID), link(p.EgressName, p.EgressID); in+out != "" {
+		return name + " " + in + ">" + out
 	}
 	return name
 }

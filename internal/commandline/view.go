@@ -28,6 +28,9 @@ func (o *Options) View(w io.Writer) columns.Screen {
 	return s
 }
 
+// Letters writes text for a person to w, in the letters of the reader's locale.
+func Letters(w io.Writer) io.Writer { return columns.Screen{ASCII: onlyASCII()}.Writer(w) }
+
 // NoteView is what a person reads notes on, such as those on standard error. In a log, a note stays
 // one line.
 func (o *Options) NoteView(w io.Writer) columns.Screen {

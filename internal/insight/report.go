@@ -10,6 +10,8 @@ import (
 
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Report says what a time was like: where packets went, how long each hop held them, how long they took
@@ -273,4 +275,38 @@ func (h *Hop) isSlow(clock int64) bool {
 	}
 	b := h.Baseline
 	return b != nil && (slow(&h.Held, b.Held, 0) || slow(&h.ToNext, b.ToNext, clock))
+}
+
+// Name adds the names of nodes and interfaces, as far as they are known.
+func (r *Report) Name(names *nodenames.Names) {
+	for i := range r.Pairs {
+		for j := range r.Pairs[i].Paths {
+			hops := r.Pairs[i].Paths[j].Hops
+			for k := range hops {
+				hops[k].name(names)
+			}
+		}
+	}
+}
+
+// name adds names of the widths that the ids have.
+func (p *Place) name(names *nodenames.Names) {
+	known, link := "", func(uint64) string { return "" }
+	switch {
+	case p.NodeID == 0:
+		return
+	case p.Wide:
+		node := ioam.NodeIDWide(p.NodeID)
+		known, link = names.NodeWide(node), func(id uint64) string { return names.InterfaceWide(node, ioam.InterfaceIDWide(id)) }
+	default:
+		node := ioam.NodeID(p.NodeID)
+		known, link = names.Node(node), func(id uint64) string { return names.Interface(node, ioam.InterfaceID(id)) }
+	}
+	p.Node = cmp.Or(p.Node, known)
+	if p.IngressID != 0 {
+		p.IngressName = link(p.IngressID)
+	}
+	if p.EgressID != 0 {
+		p.EgressName = link(p.EgressID)
+	}
 }

@@ -81,6 +81,10 @@ type Place struct {
 	Wide      bool   `json:"node_id_wide,omitempty"` // NodeID is the wide one
 	IngressID uint64 `json:"ingress_id,omitempty"`
 	EgressID  uint64 `json:"egress_id,omitempty"`
+
+	// Names of the ids, in reports alone.
+	IngressName string `json:"ingress_name,omitempty"`
+	EgressName  string `json:"egress_name,omitempty"`
 }
 
 // Depth is what nodes wrote about the depth of their egress queue; Waymark's count packets.

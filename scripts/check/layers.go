@@ -116,7 +116,7 @@ var layers = map[string]string{
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
-	"internal/insight": "internal/exponential internal/instant internal/record",
+	"internal/insight": "ioam internal/exponential internal/instant internal/nodenames internal/record",
 
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",

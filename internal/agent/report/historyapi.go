@@ -132,7 +132,11 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 	if q.live {
 		h.look(now)
 	}
-	service.Answer(w, http.StatusOK, h.engine.Load().Report(q.since, q.until, now, q.names...))
+	report := h.engine.Load().Report(q.since, q.until, now, q.names...)
+	if s := h.d.State.Load(); s != nil {
+		report.Name(s.Names)
+	}
+	service.Answer(w, http.StatusOK, report)
 	return nil
 }
 

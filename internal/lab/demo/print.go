@@ -50,7 +50,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	fmt.Fprintln(p.out, p.screen.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.out, p.fold(fmt.Sprintf(format, args...)))
 }
 
 // heading begins a part.
@@ -64,7 +64,15 @@ func (p *printer) heading(format string, args ...any) {
 	if p.terminal {
 		text = "\n" + p.paint(bold, text)
 	}
-	fmt.Fprintln(p.out, p.screen.Text(text))
+	fmt.Fprintln(p.out, p.fold(text))
+}
+
+// fold makes a text fit a terminal.
+func (p *printer) fold(text string) string {
+	if p.terminal {
+		text = columns.Fold(text, p.screen.Width, "")
+	}
+	return p.screen.Text(text)
 }
 
 // way writes the path of one packet; of is the trace, or the path joined from

@@ -27,7 +27,7 @@ func TestAgentWithNamedPipe(t *testing.T) {
 	top := e2e.Builtin(t, "line")
 	e2e.Reconfigure(t, top, "aramis", "node: {", "export: [{kind: jsonl, path: "+pipe+"}]\nnode: {")
 	l := e2e.Raise(t, top) // the agent answers
-	if out := e2e.MustIn(t, l, "aramis", "status"); !strings.Contains(out, "no process reads this named pipe") {
+	if out := e2e.MustIn(t, l, "aramis", "status", "--wide"); !strings.Contains(out, "no process reads this named pipe") {
 		t.Errorf("status does not say that nothing reads the pipe:\n%s", out)
 	}
 	send := func(count int) {

@@ -4,30 +4,46 @@ package collect
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
+// namesOfOthers are what aramis' file says of the nodes whose ids it sees in traces.
+const namesOfOthers = `names:
+  - {id: 1, name: athos, interfaces: [{id: 101, name: eth0}, {id: 102, name: eth1}]}
+  - {id: 2, name: porthos, interfaces: [{id: 201, name: eth0}, {id: 202, name: eth1}]}
+`
+
 // The traces that a decapsulating node exports over IPFIX, by UDP and by TCP,
-// equal those that its observers see, path delay included.
+// equal those that its observers see, path delay included. The observers know the names of the
+// other nodes from the file, the collector from those nodes, whose options tshark reads, too.
 func TestCollectTraces(t *testing.T) {
 	t.Parallel()
 	const count = 20
 	top := e2e.Domain(t, e2e.Modes(config.Attach(e2e.TCModes()[0]))[0])
-	e2e.Reconfigure(t, top, "aramis", "node: {id: 3", `export:
+	for _, node := range []string{"athos", "porthos"} {
+		e2e.Reconfigure(t, top, node, "node: {id: ", "export: [{kind: ipfix, address: \"tcp://[2001:db8:23::2]:4739\"}]\nnode: {id: ")
+	}
+	e2e.Reconfigure(t, top, "aramis", "node: {id: 3", namesOfOthers+`export:
   - {kind: ipfix, address: "udp://[::1]:4739"}
   - {kind: ipfix, address: "tcp://[::1]:4739", observation-domain: 33}
 node: {id: 3`)
 	l := e2e.Raise(t, top)
-	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json")
+	describe(t, l, "porthos", "eth1", "to aramis")
+	wire := e2e.StartWire(t, l, "aramis", "eth0")
+	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "udp://[::1]:4739", "--listen", "tcp://[::]:4739")
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 	// Both sessions are open, and the exporter has sent its node's name.
 	place, err := l.Node("aramis").Place()
@@ -42,12 +58,20 @@ node: {id: 3`)
 		exporters := status.Records.Sinks
 		return len(exporters) == 2 && !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
 	})
+	for _, node := range []string{"athos", "porthos"} {
+		awaitExporter(t, l, node)
+	}
 	j := e2e.Keep(t, l, "aramis")
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 2 * time.Millisecond, Size: 100, Port: 9000})
 	seen := j.Read(t, count)
 	e2e.Await(t, "every trace, twice", 10*time.Second, func() bool { return len(c.Lines()) >= 2*count })
 	lines, stats := c.Stop()
 	e2e.CheckNothingWrong(t, stats)
+	wire.Stop(t)
+	if got := strings.Join(tshark.Run(t, wire.Path, "cflow", "-e", "cflow.observation_domain_name", "-e", "cflow.if_name", "-e", "cflow.if_descr"), " "); !strings.Contains(got, "athos\teth0,eth1") ||
+		!strings.Contains(got, "porthos\teth0,eth1\tto aramis") {
+		t.Errorf("tshark reads %q", got)
+	}
 	times := map[string]int{}
 	for _, line := range lines {
 		var r record.Trace
@@ -57,6 +81,14 @@ node: {id: 3`)
 		times[e2e.Line(t, r)]++
 	}
 	for _, r := range seen {
+		names := ""
+		for _, n := range r.Nodes {
+			names += " " + n.IngressName + " " + n.NodeName + " " + n.EgressName
+		}
+		if names != " eth0 athos eth1 eth0 porthos eth1 eth0 aramis " {
+			t.Errorf("the nodes are%s", names)
+		}
+		checkShown(t, &r)
 		if got := times[e2e.Line(t, r)]; got != 2 {
 			t.Errorf("%d times: %s", got, e2e.Line(t, r))
 		}
@@ -68,5 +100,60 @@ node: {id: 3`)
 	if diff := cmp.Diff(map[string]uint64{"traces": 2 * count, "hops": 6 * count, "traces_cut": 0}, map[string]uint64{
 		"traces": stats.Counts["traces"], "hops": stats.Counts["hops"], "traces_cut": stats.Counts["traces_cut"]}); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// describe writes the ifalias of an interface, and waits until the agent has noticed.
+func describe(t *testing.T, l *lab.Lab, node, name, text string) {
+	t.Helper()
+	if err := l.Node(node).Do(func() error {
+		device, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetAlias(device, text)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	place, err := l.Node(node).Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e2e.Await(t, "the agent knows the description", 20*time.Second, func() bool {
+		names, err := api.NewClient(place.Socket()).Names(t.Context())
+		return err == nil && names.Node(2) == node && names.Description(2, 202) == text
+	})
+}
+
+// awaitExporter waits until the only sink of a node is connected.
+func awaitExporter(t *testing.T, l *lab.Lab, node string) {
+	t.Helper()
+	place, err := l.Node(node).Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e2e.Await(t, node+" is connected", 20*time.Second, func() bool {
+		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		exporters := status.Records.Sinks
+		return len(exporters) == 1 && exporters[0].Connected != nil && *exporters[0].Connected
+	})
+}
+
+// checkShown checks what a person sees of a trace in 80 columns.
+func checkShown(t *testing.T, r *record.Trace) {
+	t.Helper()
+	text := record.Brief(r, columns.Screen{Width: 80, ASCII: true})
+	for _, want := range []string{"\n    athos    eth0 > eth1  ", "\n    porthos  eth0 > eth1  ", "\n    aramis   eth0 > -     "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if columns.Width(line) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
 	}
 }

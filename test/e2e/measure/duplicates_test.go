@@ -75,7 +75,7 @@ func TestDuplicatesHideNoLoss(t *testing.T) {
 			}
 		}
 	}
-	table := e2e.MustIn(t, l, "ingress", "loss", "--flow", "north", "--last", "1m")
+	table := e2e.MustIn(t, l, "ingress", "loss", "--wide", "--flow", "north", "--last", "1m")
 	if !strings.Contains(table, "  duplicated  ") || !strings.Contains(table, "  >=") {
 		t.Errorf("no duplicates in\n%s", table)
 	}

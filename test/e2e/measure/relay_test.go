@@ -103,7 +103,7 @@ func TestInjectedDelay(t *testing.T) {
 	if sent, lost, _ := r.sum(t, north, time.Time{}); sent != 4000 || lost != 0 {
 		t.Errorf("%d sent, %d lost", sent, lost)
 	}
-	if status := e2e.Must(t, l.Node("ingress"), e2e.Program, "status"); !strings.Contains(status, "more than max-delay: 15ms") {
+	if status := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--wide"); !strings.Contains(status, "more than max-delay: 15ms") {
 		t.Errorf("%s", status)
 	}
 }

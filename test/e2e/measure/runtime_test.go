@@ -25,7 +25,7 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 	for node, words := range map[string]string{"ingress": ingress, "middle": "green transit " + packets, "egress": "green in " + packets} {
 		e2e.MustIn(t, l, node, "flow", "del", "red")
 		e2e.MustIn(t, l, node, append([]string{"flow", "add"}, strings.Fields(strings.ReplaceAll(words, "'", ""))...)...)
-		if shown := e2e.MustIn(t, l, node, "flow", "show", "green"); !strings.HasPrefix(shown, words+"\n") {
+		if shown := e2e.MustIn(t, l, node, "flow", "show", "green", "--wide"); !strings.HasPrefix(shown, words+"\n") {
 			t.Errorf("%s shows\n%s\nwant\n%s", node, shown, words)
 		}
 	}
@@ -59,7 +59,7 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 	if out, err := e2e.In(t, l, "ingress", "loss", "--flow", "green"); err == nil || !strings.Contains(out, `no flow "green" is measured here`) {
 		t.Errorf("after flow del: %v, %s", err, out)
 	}
-	if out := e2e.MustIn(t, l, "ingress", "loss", "--flow", "green", "--last", "5m"); !strings.Contains(out, "flow_loss_high") {
+	if out := e2e.MustIn(t, l, "ingress", "loss", "--wide", "--flow", "green", "--last", "5m"); !strings.Contains(out, "flow_loss_high") {
 		t.Errorf("after flow del, the history has no loss of it: %s", out)
 	}
 	send(t, l, 300, 100, 64)
@@ -78,7 +78,7 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 // values.
 func checkNamed(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	table := e2e.MustIn(t, l, "ingress", "loss", "--flow", "green")
+	table := e2e.MustIn(t, l, "ingress", "loss", "--verbose", "--wide", "--flow", "green")
 	if _, row, _ := strings.Cut(table, "\n"); len(strings.Fields(row)) < 5 || !slices.Equal(strings.Fields(row)[3:5], []string{"ingress", "beta-side"}) {
 		t.Errorf("the first row is not from ingress to beta-side:\n%s", table)
 	}
