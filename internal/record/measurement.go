@@ -90,9 +90,6 @@ const (
 	maxSIDs     = 128  // an SRH has fewer
 )
 
-// measurement is what the record has in common with others of a flow.
-func (m *Measurement) measurement() *Measurement { return m }
-
 // conditions are those of the flow.
 func (m *Measurement) conditions() conditions {
 	var has conditions

@@ -129,11 +129,6 @@ func TestTraceCutShort(t *testing.T) {
 	}
 }
 
-func aboutPackets(namespace ioam.NamespaceID, source, destination string) *Trace {
-	return &Trace{Namespace: namespace, Nodes: []NodeData{},
-		Packet: Packet{Source: netip.MustParseAddr(source), Destination: netip.MustParseAddr(destination)}}
-}
-
 func TestParsePacket(t *testing.T) {
 	const addresses = "20010db8000100000000000000000002 20010db8000200000000000000000002"
 	const ports = " 10920009 00000000"
