@@ -63,9 +63,10 @@ var layers = map[string]string{
 	"internal/hookwatch": "internal/model",
 
 	// Arithmetic of measurements: no clock, no input, no output.
-	"internal/delay":      "",
-	"internal/edgetoedge": "ioam",
-	"internal/loss":       "internal/delay",
+	"internal/delay":       "",
+	"internal/exponential": "",
+	"internal/edgetoedge":  "ioam",
+	"internal/loss":        "internal/delay",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -124,7 +125,7 @@ var layers = map[string]string{
 	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
 		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
 	"internal/instant":    "",
-	"internal/metrics":    "",
+	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
 
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
