@@ -203,7 +203,9 @@ func (f *open) prepare(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	f.entry.Version = max(version, Version)
+	if f.entry.Version = version; version == 0 {
+		f.entry.Version = Version
+	}
 	if err := f.learn(ctx); err != nil {
 		return err
 	}
@@ -326,9 +328,12 @@ func each(ctx context.Context, conn *sql.Conn, query string, row func(scan func(
 // close makes the rollups that are missing, writes everything into the file, and lets go of it.
 func (f *open) close(ctx context.Context, whole bool) error {
 	f.closeAppenders()
-	err := f.rollUp(ctx)
-	if whole && err == nil {
-		err = f.rollUpHours(ctx)
+	var err error
+	if f.entry.Version == Version { // else its tables are others, and it stays as it is
+		err = f.rollUp(ctx)
+		if whole && err == nil {
+			err = f.rollUpHours(ctx)
+		}
 	}
 	if err == nil {
 		_, err = f.conn.ExecContext(ctx, "CHECKPOINT "+f.alias)

@@ -295,6 +295,9 @@ func (s *Store) Files() []Entry {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var list []Entry
+	if s.file != nil {
+		s.note(s.file.entry)
+	}
 	for _, e := range s.catalog.Files {
 		list = append(list, *e)
 	}

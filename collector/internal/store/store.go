@@ -208,7 +208,7 @@ func (s *Store) settle(ctx context.Context) {
 			}
 			continue
 		}
-		if e.State = Open; i == len(unsettled)-1 && e == s.newest() {
+		if e.State = Open; i == len(unsettled)-1 && e == s.newest() && e.Version == Version {
 			s.file = f
 			return
 		}
