@@ -76,7 +76,7 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
 		where, p := packetsOf(ask.Range, &ask.Flows)
 		width := p.add(ask.Window.Nanoseconds())
-		query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, p.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.key WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
+		query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
 			") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
 		var now pair
 		var before, current *window

@@ -127,9 +127,9 @@ func (ask *PacketsQuestion) where() (string, *parameters) {
 // packetsIn are those of one file, one more than the limit.
 func packetsIn(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names) (found []Packet, err error) {
 	where, p := ask.where()
-	query := store.Union(r.Files, `SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, p.path, p.timed, p.held_ns, p.since_ns, p.queue,
+	query := store.Union(r.Files, `SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
 	k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
-FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(ask.Limit+1)+`) p LEFT JOIN FILE(keys) k ON p.key = k.key ORDER BY p.time DESC`)
+FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(ask.Limit+1)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`)
 	var raw []rawNodes
 	var ids []uint64
 	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {

@@ -128,7 +128,7 @@ func bucketsOf(keys, column, table string) string {
 // pathsOf finds the paths.
 func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
-	query := "WITH one AS (" + store.Union(r.Files, "SELECT p.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM FILE(packets) p WHERE "+where) + `), whole AS (
+	query := "WITH one AS (" + store.Union(r.Files, "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where) + `), whole AS (
 	SELECT path, count(*) AS packets, sum(length)::UBIGINT AS bytes, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost, min(time) AS first, max(time) AS last,
 		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY path
 ), top AS (SELECT *, sum(packets) OVER () AS every FROM whole ORDER BY packets DESC, path LIMIT ` + p.add(ask.Limit+1) + `
@@ -161,8 +161,9 @@ SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, m
 // measureHops adds what was measured at each node of paths.
 func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, at func(id uint64, hop int) *Hop) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
-	chosen := " AND p.path = ANY(" + p.add(ids) + ")"
-	hops := store.Union(r.Files, "SELECT p.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p WHERE "+where+chosen)
+	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
+	hops := store.Union(r.Files, "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
+		where+chosen)
 	measure := func(column string) string {
 		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, sum(" + column +
 			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w JOIN (" + bucketsOf("path, i", column, "hop") +

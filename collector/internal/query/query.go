@@ -222,7 +222,7 @@ func (f *Flows) where(p *parameters) string {
 		text += c
 	}
 	if text != "" {
-		text = "p.key IN (SELECT key FROM FILE(keys) WHERE " + text + ")"
+		text = "p.key IN (SELECT number FROM FILE(keys) WHERE " + text + ")"
 	}
 	if f.Namespace != nil {
 		if text != "" {

@@ -37,7 +37,8 @@ type Entry struct {
 	Packets        uint64
 	Records        uint64
 	Bytes          int64
-	Reason         string // why it cannot be read
+	Reason         string   // why it cannot be read
+	Replaces       []string // files that it was made of, and that are removed when it is complete
 }
 
 // stored is an entry in JSON.
@@ -53,12 +54,14 @@ type stored struct {
 	Records uint64       `json:"records"`
 	Bytes   int64        `json:"bytes"`
 	Reason  string       `json:"reason,omitempty"`
+
+	Replaces []string `json:"replaces,omitempty"`
 }
 
 // MarshalJSON writes an entry.
 func (e *Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored{
-		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records, e.Bytes, e.Reason,
+		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records, e.Bytes, e.Reason, e.Replaces,
 	})
 }
 
@@ -66,7 +69,7 @@ func (e *Entry) MarshalJSON() ([]byte, error) {
 func (e *Entry) UnmarshalJSON(text []byte) error {
 	var s stored
 	err := json.Unmarshal(text, &s)
-	*e = Entry{s.Name, s.State, s.Version, s.Opened.Time, s.Closed.Time, s.First.Time, s.Last.Time, s.Packets, s.Records, s.Bytes, s.Reason}
+	*e = Entry{s.Name, s.State, s.Version, s.Opened.Time, s.Closed.Time, s.First.Time, s.Last.Time, s.Packets, s.Records, s.Bytes, s.Reason, s.Replaces}
 	return err
 }
 

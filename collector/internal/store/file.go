@@ -244,12 +244,13 @@ func (f *open) create(ctx context.Context, now time.Time) error {
 func (f *open) learn(ctx context.Context) error {
 	for _, of := range []struct {
 		column, table string
-		into          map[uint64]struct{}
+		into          map[uint64]uint32
 	}{{"key", tableKeys, f.known.keys}, {"path", tablePaths, f.known.paths}, {"segment", tableSegments, f.known.segments}} {
-		err := each(ctx, f.conn, "SELECT "+of.column+" FROM "+f.alias+"."+of.table, func(scan func(...any) error) error {
-			var number uint64
-			err := scan(&number)
-			of.into[number] = struct{}{}
+		err := each(ctx, f.conn, "SELECT "+of.column+", number FROM "+f.alias+"."+of.table, func(scan func(...any) error) error {
+			var whole uint64
+			var number uint32
+			err := scan(&whole, &number)
+			of.into[whole] = number
 			return err
 		})
 		if err != nil {

@@ -140,7 +140,7 @@ func newNode(d *record.NodeData) node {
 
 // known are the keys, paths, segments and names that a file has, by their numbers.
 type known struct {
-	keys, paths, segments map[uint64]struct{}
+	keys, paths, segments map[uint64]uint32 // their numbers in the file
 	nodes                 map[nodeName]struct{}
 	interfaces            map[interfaceName]struct{}
 }
@@ -159,7 +159,7 @@ type interfaceName struct {
 
 func newKnown() *known {
 	return &known{
-		map[uint64]struct{}{}, map[uint64]struct{}{}, map[uint64]struct{}{},
+		map[uint64]uint32{}, map[uint64]uint32{}, map[uint64]uint32{},
 		map[nodeName]struct{}{}, map[interfaceName]struct{}{},
 	}
 }
@@ -177,6 +177,17 @@ func add[K comparable](w *transaction, set map[K]struct{}, key K) bool {
 	set[key] = struct{}{}
 	w.undo = append(w.undo, func() { delete(set, key) })
 	return true
+}
+
+// number is the number of something in the file; isNew: it got one now.
+func (w *transaction) number(set map[uint64]uint32, of uint64) (number uint32, isNew bool) {
+	if number, ok := set[of]; ok {
+		return number, false
+	}
+	number = uint32(len(set))
+	set[of] = number
+	w.undo = append(w.undo, func() { delete(set, of) })
+	return number, true
 }
 
 // packet appends the row of a packet, and what is new about it to other tables.
@@ -218,7 +229,7 @@ func (w *transaction) packet(p *packet) error {
 }
 
 // key is the number of what a packet has in common with those of its flow.
-func (w *transaction) key(p *packet) (uint64, error) {
+func (w *transaction) key(p *packet) (uint32, error) {
 	q := p.packet
 	source, destination := q.Source.As16(), q.Destination.As16()
 	b := append(append(p.digest[:0], source[:]...), destination[:]...)
@@ -236,10 +247,11 @@ func (w *transaction) key(p *packet) (uint64, error) {
 	b = binary.BigEndian.AppendUint32(b, q.FlowLabel)
 	p.digest = b
 	key := digest(b)
-	if !add(w, w.file.known.keys, key) {
-		return key, nil
+	number, isNew := w.number(w.file.known.keys, key)
+	if !isNew {
+		return number, nil
 	}
-	return key, w.append(tableKeys, key, octetsOf(q.Source), octetsOf(q.Destination), uint8(q.NextHeader), ports[0], ports[1], q.FlowLabel)
+	return number, w.append(tableKeys, number, key, octetsOf(q.Source), octetsOf(q.Destination), uint8(q.NextHeader), ports[0], ports[1], q.FlowLabel)
 }
 
 // octetsOf is an address as 16 octets, so that a prefix is a range; nil: it is not known.
@@ -265,7 +277,7 @@ func (n *node) appendTo(b []byte) []byte {
 
 // path is the number of a packet's path: of its nodes in their order with their interfaces, and how
 // many hops are between them.
-func (w *transaction) path(p *packet) (uint64, error) {
+func (w *transaction) path(p *packet) (uint32, error) {
 	b := binary.BigEndian.AppendUint16(p.digest[:0], p.namespace)
 	for i := range p.nodes {
 		n := &p.nodes[i]
@@ -275,8 +287,9 @@ func (w *transaction) path(p *packet) (uint64, error) {
 	}
 	p.digest = b
 	path := digest(b)
-	if !add(w, w.file.known.paths, path) {
-		return path, w.names(p)
+	number, isNew := w.number(w.file.known.paths, path)
+	if !isNew {
+		return number, w.names(p)
 	}
 	exporters, ids, roles := make([]any, len(p.nodes)), make([]any, len(p.nodes)), make([]any, len(p.nodes))
 	ingress, egress, hops, segments := make([]any, len(p.nodes)), make([]any, len(p.nodes)), make([]any, len(p.nodes)), make([]any, len(p.nodes))
@@ -294,7 +307,7 @@ func (w *transaction) path(p *packet) (uint64, error) {
 	if err := w.names(p); err != nil {
 		return 0, err
 	}
-	return path, w.append(tablePaths, path, p.namespace, complete, exporters, ids, roles, ingress, egress, hops, segments)
+	return number, w.append(tablePaths, number, path, p.namespace, complete, exporters, ids, roles, ingress, egress, hops, segments)
 }
 
 // textOf is an address as text, or nil.
@@ -326,10 +339,11 @@ func (w *transaction) segment(p *packet, i int) (uint64, error) {
 		toExporter, toNode, ingress, hops = textOf(to.exporter), to.id, to.ingress, p.hops(i+1)
 	}
 	segment := digest(b)
-	if !add(w, w.file.known.segments, segment) {
+	number, isNew := w.number(w.file.known.segments, segment)
+	if !isNew {
 		return segment, nil
 	}
-	return segment, w.append(tableSegments, segment, p.namespace, textOf(from.exporter), from.id, from.egress, toExporter, toNode, ingress, hops)
+	return segment, w.append(tableSegments, number, segment, p.namespace, textOf(from.exporter), from.id, from.egress, toExporter, toNode, ingress, hops)
 }
 
 // names appends the names of nodes and interfaces that the file does not have.

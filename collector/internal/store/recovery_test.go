@@ -57,7 +57,7 @@ func writeForever(directory string) error {
 // agree with the packets.
 func TestKilled(t *testing.T) {
 	directory, written := t.TempDir(), 0
-	rounds := 6
+	rounds := 5
 	if testing.Short() {
 		rounds = 2
 	}
@@ -73,7 +73,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		for n := 0; n < 5+3*round && lines.Scan(); n++ {
+		for n := 0; n < 3+2*round && lines.Scan(); n++ {
 			written, _ = strconv.Atoi(lines.Text())
 		}
 		time.Sleep(time.Duration(round*7) * time.Millisecond) // somewhere in the next transaction, rollup or file

@@ -13,9 +13,10 @@ import (
 // zeroBucket is the bucket of delays that are not above 0, before that of 1 ns, which is -1.
 const zeroBucket = -2
 
-// Bucket is the index, in SQL, of a delay's bucket, of base 2 and scale 4: the one that ends at 2^((index+1)/16).
+// Bucket is the index, in SQL, of a delay's bucket, of base 2 and scale 4: the one that ends at 2^((index+1)/16). It is
+// NULL for NULL.
 func Bucket(of string) string {
-	return fmt.Sprintf("CASE WHEN %s > 0 THEN (ceil(log2(%s) * 16) - 1)::SMALLINT ELSE %d::SMALLINT END", of, of, zeroBucket)
+	return fmt.Sprintf("CASE WHEN %s > 0 THEN (ceil(log2(%s) * 16) - 1)::SMALLINT WHEN %s <= 0 THEN %d::SMALLINT END", of, of, of, zeroBucket)
 }
 
 // Rollups of minutes are made of the facts whose number is at least LOW and below HIGH, those of hours of
@@ -24,23 +25,29 @@ var (
 	minuteRollups = map[string]string{
 		"segment_1m": `
 WITH hop AS (
-	SELECT date_trunc('minute', p.time::TIMESTAMP) AS minute, unnest(d.segments) AS segment, unnest(p.held_ns) AS held, unnest(p.since_ns[2:]) AS link,
-		unnest(list_transform(range(1, len(d.segments) + 1), lambda i: p.verdict = 2 AND i = len(d.segments))) AS lost
-	FROM FILE.packets p JOIN FILE.paths d ON p.path = d.path
-	WHERE p.batch >= LOW AND p.batch < HIGH AND p.time IS NOT NULL
-), whole AS (
-	SELECT minute, segment, count(*) AS packets, count(*) FILTER (lost) AS lost, sum(held)::DOUBLE AS held_sum, max(held) AS held_max,
-		count(*) FILTER (link < 0) AS link_negative, sum(link) FILTER (link >= 0)::DOUBLE AS link_sum, max(link) FILTER (link >= 0) AS link_max
-	FROM hop GROUP BY ALL
+	SELECT date_trunc('minute', time::TIMESTAMP) AS minute, path, unnest(range(1, len(held_ns) + 1))::UTINYINT AS i, unnest(held_ns) AS held, unnest(since_ns) AS since,
+		CASE WHEN verdict = 2 THEN len(held_ns) END AS last
+	FROM FILE.packets WHERE batch >= LOW AND batch < HIGH AND time IS NOT NULL
+), place AS (
+	SELECT d.path, d.i, s.number AS segment FROM (SELECT number AS path, unnest(range(1, len(segments) + 1)) AS i, unnest(segments) AS id FROM FILE.paths) d
+		JOIN FILE.segments s ON d.id = s.segment
 ), held AS (
-	SELECT minute, segment, list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (
-		SELECT minute, segment, ` + Bucket("held") + ` AS b, count(*)::UBIGINT AS n FROM hop WHERE held IS NOT NULL GROUP BY ALL) GROUP BY ALL
+	SELECT minute, segment, b, sum(n)::UBIGINT AS n, sum(lost)::UBIGINT AS lost, sum(total) AS total, max(most) AS most FROM (
+		SELECT minute, path, i, ` + Bucket("held") + ` AS b, count(*) AS n, count(*) FILTER (i = last) AS lost, sum(held)::DOUBLE AS total, max(held) AS most
+		FROM hop GROUP BY ALL) h JOIN place p ON h.path = p.path AND h.i = p.i GROUP BY ALL
 ), link AS (
-	SELECT minute, segment, list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (
-		SELECT minute, segment, ` + Bucket("link") + ` AS b, count(*)::UBIGINT AS n FROM hop WHERE link >= 0 GROUP BY ALL) GROUP BY ALL
+	SELECT minute, segment, b, sum(n)::UBIGINT AS n, sum(total) AS total, max(most) AS most FROM (
+		SELECT minute, path, i - 1 AS i, CASE WHEN since < 0 THEN NULL ELSE ` + Bucket("since") + ` END AS b, count(*) AS n, sum(since)::DOUBLE AS total, max(since) AS most
+		FROM hop WHERE since IS NOT NULL GROUP BY ALL) h JOIN place p ON h.path = p.path AND h.i = p.i GROUP BY ALL
+), holds AS (
+	SELECT minute, segment, sum(n)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(total) AS total, max(most) AS most,
+		list(b ORDER BY b) FILTER (b IS NOT NULL) AS b, list(n ORDER BY b) FILTER (b IS NOT NULL) AS n FROM held GROUP BY ALL
+), links AS (
+	SELECT minute, segment, sum(n) FILTER (b IS NULL)::UBIGINT AS negative, sum(total) FILTER (b IS NOT NULL) AS total, max(most) FILTER (b IS NOT NULL) AS most,
+		list(b ORDER BY b) FILTER (b IS NOT NULL) AS b, list(n ORDER BY b) FILTER (b IS NOT NULL) AS n FROM link GROUP BY ALL
 )
-SELECT PART, w.minute, w.segment, w.packets, w.lost, w.held_sum, w.held_max, h.b, h.n, w.link_negative, w.link_sum, w.link_max, l.b, l.n
-FROM whole w LEFT JOIN held h ON w.minute = h.minute AND w.segment = h.segment LEFT JOIN link l ON w.minute = l.minute AND w.segment = l.segment`,
+SELECT PART, h.minute, h.segment, h.packets, h.lost, h.total, h.most, h.b, h.n, coalesce(l.negative, 0), l.total, l.most, l.b, l.n
+FROM holds h LEFT JOIN links l ON h.minute = l.minute AND h.segment = l.segment ORDER BY h.segment, h.minute`,
 
 		"path_1m": `
 WITH one AS (
@@ -55,7 +62,7 @@ WITH one AS (
 		SELECT minute, path, ` + Bucket("delay") + ` AS b, count(*)::UBIGINT AS n FROM one WHERE delay >= 0 GROUP BY ALL) GROUP BY ALL
 )
 SELECT PART, w.minute, w.path, w.packets, w.incomplete, w.lost, w.bytes, w.negative, w.total, w.most, d.b, d.n
-FROM whole w LEFT JOIN delays d ON w.minute = d.minute AND w.path = d.path`,
+FROM whole w LEFT JOIN delays d ON w.minute = d.minute AND w.path = d.path ORDER BY w.path, w.minute`,
 
 		"loss_1m": `
 SELECT PART, date_trunc('minute', coalesce(start, time)::TIMESTAMP) AS minute, flow_id, coalesce(flow, ''), scope, "from", "to",
@@ -78,7 +85,8 @@ WITH part AS (SELECT * REPLACE (date_trunc('hour', minute) AS minute) FROM FILE.
 		SELECT minute, segment, b, sum(n)::UBIGINT AS n FROM (SELECT minute, segment, unnest(link_b) AS b, unnest(link_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL
 )
 SELECT PART, w.minute, w.segment, w.packets, w.lost, w.held_sum, w.held_max, h.b, h.n, w.link_negative, w.link_sum, w.link_max, l.b, l.n
-FROM whole w LEFT JOIN held h ON w.minute = h.minute AND w.segment = h.segment LEFT JOIN link l ON w.minute = l.minute AND w.segment = l.segment`,
+FROM whole w LEFT JOIN held h ON w.minute = h.minute AND w.segment = h.segment LEFT JOIN link l ON w.minute = l.minute AND w.segment = l.segment
+ORDER BY w.segment, w.minute`,
 
 		"path_1h": `
 WITH part AS (SELECT * REPLACE (date_trunc('hour', minute) AS minute) FROM FILE.path_1m WHERE part >= LOW AND part < HIGH
@@ -91,7 +99,7 @@ WITH part AS (SELECT * REPLACE (date_trunc('hour', minute) AS minute) FROM FILE.
 		SELECT minute, path, b, sum(n)::UBIGINT AS n FROM (SELECT minute, path, unnest(delay_b) AS b, unnest(delay_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL
 )
 SELECT PART, w.minute, w.path, w.packets, w.incomplete, w.lost, w.bytes, w.negative, w.total, w.most, d.b, d.n
-FROM whole w LEFT JOIN delays d ON w.minute = d.minute AND w.path = d.path`,
+FROM whole w LEFT JOIN delays d ON w.minute = d.minute AND w.path = d.path ORDER BY w.path, w.minute`,
 
 		"loss_1h": `
 SELECT PART, date_trunc('hour', minute) AS minute, flow_id, flow, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent), sum(lost)
@@ -168,9 +176,14 @@ func rollupOf(query, alias string, part uint32, low, high string) string {
 	return strings.NewReplacer("FILE", alias, "PART", fmt.Sprintf("%d::UINTEGER", part), "LOW", low, "HIGH", high).Replace(query)
 }
 
-// Rows is a query of the rows of a rollup, such as segment_1m, with its columns but part: the rows of hours
-// for whole hours, those of minutes besides, and what is in no rollup yet. Times are the parameters $1 (from)
-// and $2 (until, exclusive), and whole hours are between $3 and $4; all are whole minutes.
+// ids are the dictionaries of what rollups are about: there the number of a row has one that is the same in all
+// files.
+var ids = map[string]string{"segment": tableSegments, "path": tablePaths}
+
+// Rows is a query of the rows of a rollup, such as segment, with its columns but part: the rows of hours for whole
+// hours, those of minutes besides, and what is in no rollup yet. Times are the parameters $1 (from) and $2 (until,
+// exclusive), and whole hours are between $3 and $4; all are whole minutes. Segments and paths have the numbers that
+// are the same in all files.
 func (f *File) Rows(rollup string) string {
 	minutes, hours := f.From(rollup+"_1m"), f.From(rollup+"_1h")
 	done := func(of string) string {
@@ -181,6 +194,9 @@ func (f *File) Rows(rollup string) string {
 	if f.Entry.State == Open {
 		fresh := rollupOf(minuteRollups[rollup+"_1m"], f.Alias, 0, done(ofMinutes), "4294967295")
 		query += "\nUNION ALL SELECT * EXCLUDE (part) FROM (SELECT * FROM " + minutes + " WHERE false UNION ALL (" + fresh + ")) WHERE minute >= $1 AND minute < $2"
+	}
+	if table, ok := ids[rollup]; ok {
+		query = "SELECT r.* REPLACE (d." + rollup + " AS " + rollup + ") FROM (" + query + ") r JOIN " + f.From(table) + " d ON r." + rollup + " = d.number"
 	}
 	return query
 }

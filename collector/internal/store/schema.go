@@ -38,15 +38,16 @@ const numbered = "batch UINTEGER"
 // own are the tables that are not those of one kind of record. A packet is a row with the path as a
 // number, and arrays with a value for each node of the path. Its time is that of the node at the index
 // timed, the first one with a time. What many packets share is in the
-// tables of keys, paths and segments of the same file, so that a file explains itself.
+// tables of keys, paths and segments of the same file, so that a file explains itself. There each has a
+// small number, which is what rows have; the other number, of 64 bits, is the same in all files.
 var own = []table{
-	newTable(tablePackets, numbered, "time TIMESTAMP_NS", "source UTINYINT", "namespace USMALLINT", "key UBIGINT", "flow_id UINTEGER", "sequence UINTEGER",
-		"path UBIGINT", "reason UTINYINT", "verdict UTINYINT", "length UINTEGER", "hop_limit UTINYINT", "delay_ns BIGINT", "timed UTINYINT",
+	newTable(tablePackets, numbered, "time TIMESTAMP_NS", "source UTINYINT", "namespace USMALLINT", "key UINTEGER", "flow_id UINTEGER", "sequence UINTEGER",
+		"path UINTEGER", "reason UTINYINT", "verdict UTINYINT", "length UINTEGER", "hop_limit UTINYINT", "delay_ns BIGINT", "timed UTINYINT",
 		"held_ns UINTEGER[]", "since_ns BIGINT[]", "queue UINTEGER[]"),
-	newTable(tableKeys, "key UBIGINT", "source BLOB", "destination BLOB", "next_header UTINYINT", "source_port USMALLINT", "destination_port USMALLINT", "flow_label UINTEGER"),
-	newTable(tablePaths, "path UBIGINT", "namespace USMALLINT", "complete BOOLEAN", "exporter VARCHAR[]", "node UBIGINT[]", "role UTINYINT[]",
+	newTable(tableKeys, "number UINTEGER", "key UBIGINT", "source BLOB", "destination BLOB", "next_header UTINYINT", "source_port USMALLINT", "destination_port USMALLINT", "flow_label UINTEGER"),
+	newTable(tablePaths, "number UINTEGER", "path UBIGINT", "namespace USMALLINT", "complete BOOLEAN", "exporter VARCHAR[]", "node UBIGINT[]", "role UTINYINT[]",
 		"ingress UINTEGER[]", "egress UINTEGER[]", "hops SMALLINT[]", "segments UBIGINT[]"),
-	newTable(tableSegments, "segment UBIGINT", "namespace USMALLINT", "from_exporter VARCHAR", "from_node UBIGINT", "egress UINTEGER",
+	newTable(tableSegments, "number UINTEGER", "segment UBIGINT", "namespace USMALLINT", "from_exporter VARCHAR", "from_node UBIGINT", "egress UINTEGER",
 		"to_exporter VARCHAR", "to_node UBIGINT", "ingress UINTEGER", "hops SMALLINT"),
 	newTable(tableNodes, "exporter VARCHAR", "node UBIGINT", "name VARCHAR"),
 	newTable(tableInterfaces, "exporter VARCHAR", "ifindex UINTEGER", "name VARCHAR"),
@@ -62,10 +63,10 @@ var own = []table{
 // may have several rows, of what came at different times: they are added up. part numbers the
 // transactions that wrote them.
 var (
-	segmentRollup = []string{"part UINTEGER", "minute TIMESTAMP", "segment UBIGINT", "packets UBIGINT", "lost UBIGINT",
+	segmentRollup = []string{"part UINTEGER", "minute TIMESTAMP", "segment UINTEGER", "packets UBIGINT", "lost UBIGINT",
 		"held_sum DOUBLE", "held_max BIGINT", "held_b SMALLINT[]", "held_n UBIGINT[]",
 		"link_negative UBIGINT", "link_sum DOUBLE", "link_max BIGINT", "link_b SMALLINT[]", "link_n UBIGINT[]"}
-	pathRollup = []string{"part UINTEGER", "minute TIMESTAMP", "path UBIGINT", "packets UBIGINT", "incomplete UBIGINT", "lost UBIGINT", "bytes UBIGINT",
+	pathRollup = []string{"part UINTEGER", "minute TIMESTAMP", "path UINTEGER", "packets UBIGINT", "incomplete UBIGINT", "lost UBIGINT", "bytes UBIGINT",
 		"delay_negative UBIGINT", "delay_sum DOUBLE", "delay_max BIGINT", "delay_b SMALLINT[]", "delay_n UBIGINT[]"}
 	lossRollup = []string{"part UINTEGER", "minute TIMESTAMP", "flow_id BIGINT", "flow VARCHAR", "scope VARCHAR", "\"from\" BIGINT", "\"to\" BIGINT",
 		"blocks UBIGINT", "measured UBIGINT", "sent DOUBLE", "lost DOUBLE"}

@@ -138,6 +138,9 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if s.catalog, err = readCatalog(s.options.Directory); err != nil {
 		return err
 	}
+	if err := s.catalog.finish(s.options.Directory); err != nil {
+		return err
+	}
 	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
 		return err
 	}
@@ -152,16 +155,25 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	return s.catalog.write(s.options.Directory)
 }
 
-// newDatabase opens DuckDB without a file of its own. It reaches only the directory, loads no
-// extensions, and its settings cannot be changed.
+// newDatabase opens the database of a collector, which may use the disk for questions that need much memory.
 func newDatabase(directory string, memory int64) (*sql.DB, error) {
+	scratch := filepath.Join(directory, "scratch")
+	_ = os.RemoveAll(scratch) // of a process that was killed
+	return database(memory, scratch, directory)
+}
+
+// database opens DuckDB without a file of its own. It reaches only some directories, loads no extensions, and its
+// settings cannot be changed.
+func database(memory int64, scratch string, directories ...string) (*sql.DB, error) {
 	connector, err := duckdb.NewConnector("", nil)
 	if err != nil {
 		return nil, err
 	}
 	db := sql.OpenDB(connector)
-	scratch := filepath.Join(directory, "scratch")
-	_ = os.RemoveAll(scratch) // of a process that was killed
+	var reached []string
+	for _, d := range directories {
+		reached = append(reached, literal(d))
+	}
 	for _, statement := range []string{
 		"SET autoinstall_known_extensions = false",
 		"SET autoload_known_extensions = false",
@@ -170,7 +182,7 @@ func newDatabase(directory string, memory int64) (*sql.DB, error) {
 		"SET temp_directory = " + literal(scratch),
 		"SET preserve_insertion_order = false",
 		"SET TimeZone = 'UTC'",
-		"SET allowed_directories = [" + literal(directory) + "]",
+		"SET allowed_directories = [" + strings.Join(reached, ", ") + "]",
 		"SET enable_external_access = false",
 		"SET lock_configuration = true",
 	} {

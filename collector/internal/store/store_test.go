@@ -124,11 +124,11 @@ func TestKept(t *testing.T) {
 	put(t, s, list[2000:])
 	for query, want := range map[string]float64{
 		countPackets: 3000,
-		"SELECT count(*) AS n FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.path JOIN FILE(keys) k ON p.key = k.key": 3000,
-		"SELECT count(*) - count(DISTINCT key) AS n FROM FILE(keys)":                                                         0,
-		"SELECT count(*) - count(DISTINCT path) AS n FROM FILE(paths)":                                                       0,
-		"SELECT count(*) - count(DISTINCT segment) AS n FROM FILE(segments)":                                                 0,
-		"SELECT count(*) AS n FROM FILE(nodes)":                                                                              20,
+		"SELECT count(*) AS n FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number JOIN FILE(keys) k ON p.key = k.number": 3000,
+		"SELECT count(*) - count(DISTINCT key) AS n FROM FILE(keys)":                                                              0,
+		"SELECT count(*) - count(DISTINCT path) AS n FROM FILE(paths)":                                                            0,
+		"SELECT count(*) - count(DISTINCT segment) AS n FROM FILE(segments)":                                                      0,
+		"SELECT count(*) AS n FROM FILE(nodes)":                                                                                   20,
 	} {
 		if got := ask(t, s, query); got != want {
 			t.Errorf("%s: %v, want %v", query, got, want)
@@ -143,10 +143,10 @@ func TestKept(t *testing.T) {
 func TestRollups(t *testing.T) {
 	c := &clock{at: start}
 	s, _ := opened(t, Options{Directory: t.TempDir(), Now: c.now})
-	list := some(200_000, start) // more than three minutes
+	list := some(130_000, start) // more than two minutes
 	hops, held, greatest := 0, 0.0, int64(0)
-	for i := 0; i < len(list); i += 20_000 {
-		put(t, s, list[i:i+20_000])
+	for i := 0; i < len(list); i += 26_000 {
+		put(t, s, list[i:i+26_000])
 		c.set(start.Add(time.Duration(i/1000) * time.Second))
 		s.Tend(t.Context())
 	}
