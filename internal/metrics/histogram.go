@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/waymark-net/waymark/internal/exponential"
 )
 
 // Histogram is the value of a histogram's series.
@@ -15,7 +17,7 @@ type Histogram struct {
 
 	// Native are its exponential buckets, such as those of a map that the data plane counts. Without
 	// them, it has classic buckets only.
-	Native *Exponential
+	Native *exponential.Histogram
 	// Classic counts the values of each classic bucket by itself, for Bounds of the metric, and last
 	// those beyond them. Without it, they are made of Native, exactly if each bound is one of a bucket.
 	Classic []uint64
@@ -25,20 +27,20 @@ type Histogram struct {
 type prepared struct {
 	count      uint64
 	sum        float64
-	native     *Exponential // sound; nil: none
-	cumulative []uint64     // for each bound
+	native     *exponential.Histogram // sound; nil: none
+	cumulative []uint64               // for each bound
 }
 
 // prepare counts values by the buckets, because Prometheus refuses a native histogram with another
 // count, which a map that is being counted may have.
 func (h *Histogram) prepare(bounds []float64) *prepared {
-	p := &prepared{sum: h.Sum, native: h.Native.sound(), cumulative: make([]uint64, len(bounds))}
+	p := &prepared{sum: h.Sum, native: h.Native.Sound(), cumulative: make([]uint64, len(bounds))}
 	if p.native != nil {
-		p.count = p.native.total()
+		p.count = p.native.Total()
 	}
 	if h.Classic == nil {
 		if p.native != nil {
-			p.cumulative = p.native.classic(bounds)
+			p.cumulative = classicBuckets(p.native, bounds)
 		}
 		return p
 	}
@@ -61,7 +63,7 @@ func (p *prepared) add(o *prepared) {
 	case p.count == 0:
 		p.native = o.native
 	case p.native != nil && o.native != nil:
-		p.native.add(o.native)
+		p.native.Add(o.native)
 	default:
 		p.native = nil // it would lack the other's
 	}
@@ -123,8 +125,8 @@ type Observed struct {
 
 // NewObserved makes a histogram with the metric's classic buckets, and native ones of a scale.
 func NewObserved(d *Desc, scale int) *Observed {
-	scale = min(max(scale, minScale), maxScale)
-	return &Observed{bounds: d.Bounds, h: Histogram{Native: &Exponential{Scale: scale}, Classic: make([]uint64, len(d.Bounds)+1)}}
+	scale = min(max(scale, exponential.MinScale), exponential.MaxScale)
+	return &Observed{bounds: d.Bounds, h: Histogram{Native: &exponential.Histogram{Scale: scale}, Classic: make([]uint64, len(d.Bounds)+1)}}
 }
 
 // Observe counts a value. NaN and infinite ones are left out. Values below 0 have no native bucket of
@@ -143,15 +145,15 @@ func (o *Observed) Observe(v float64) {
 		e.Zero++
 		return
 	}
-	index := indexOf(v, e.Scale)
-	k, found := slices.BinarySearchFunc(e.Buckets, index, func(b Bucket, index int) int { return b.Index - index })
+	index := exponential.IndexOf(v, e.Scale)
+	k, found := slices.BinarySearchFunc(e.Buckets, index, func(b exponential.Bucket, index int) int { return b.Index - index })
 	if found {
 		e.Buckets[k].Count++
 		return
 	}
-	e.Buckets = slices.Insert(e.Buckets, k, Bucket{index, 1})
-	for len(e.Buckets) > mostBuckets && e.Scale > minScale {
-		e.coarser(1)
+	e.Buckets = slices.Insert(e.Buckets, k, exponential.Bucket{Index: index, Count: 1})
+	for len(e.Buckets) > mostBuckets && e.Scale > exponential.MinScale {
+		e.Coarser(1)
 	}
 }
 

@@ -99,7 +99,7 @@ func (p *prepared) message(bounds []float64) (b fields) {
 	b.sint(5, int64(p.native.Scale))
 	b.double(6, p.native.ZeroThreshold)
 	b.uint(7, p.native.Zero)
-	spans, deltas := p.native.spans()
+	spans, deltas := nativeSpans(p.native)
 	for _, s := range spans {
 		var one fields
 		one.sint(1, int64(s.offset))

@@ -63,9 +63,10 @@ var layers = map[string]string{
 	"internal/hookwatch": "internal/model",
 
 	// Arithmetic of measurements: no clock, no input, no output.
-	"internal/delay":      "",
-	"internal/edgetoedge": "ioam",
-	"internal/loss":       "internal/delay",
+	"internal/delay":       "",
+	"internal/exponential": "",
+	"internal/edgetoedge":  "ioam",
+	"internal/loss":        "internal/delay",
 	// When interfaces were counted. It reads the clock to forget.
 	"internal/coverage": "internal/loss",
 
@@ -124,7 +125,7 @@ var layers = map[string]string{
 	"internal/agent": "ioam internal/agent/measure internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health " +
 		"internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/supervisor",
 	"internal/instant":    "",
-	"internal/metrics":    "",
+	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
 
 	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
@@ -140,8 +141,16 @@ var layers = map[string]string{
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/instant internal/iproute2 internal/loss internal/model internal/problem " +
 		"internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/record internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab":                 "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl ipfix",
+	"collector/cmd/waymark-collector": "collector/internal/... internal/collect internal/collect/join internal/commandline internal/config internal/docgen internal/loss internal/record internal/sink internal/sink/jsonl internal/supervisor ipfix",
 	"bench/cmd/waymark-bench":         "bench/... internal/commandline internal/docgen",
+
+	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
+	// together. Only the store and what asks it know the database.
+	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/yamlfile ipfix",
+	"collector/internal/store":    "internal/instant internal/record internal/sink",
+	"collector/internal/query":    "collector/internal/store internal/exponential internal/instant internal/record internal/sink",
+	"collector/internal/api":      "collector/internal/query internal/instant internal/metrics",
+	"collector/internal/daemon":   "collector/internal/api collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
@@ -163,7 +172,7 @@ var layers = map[string]string{
 
 // testPackages are only for tests: no other package imports them, and they may
 // import everything.
-var testPackages = []string{"internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+var testPackages = []string{"collector/internal/storetest", "internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
 const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings"
@@ -175,6 +184,7 @@ var outsiders = map[string]string{
 	"github.com/cilium/ebpf":              "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
+	"github.com/duckdb/duckdb-go/v2":      "collector/internal/store",
 	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
