@@ -30,6 +30,10 @@ func (o Options) compile(ctx context.Context, p program, arch string) error {
 	if p.cgo {
 		env = append(env, "CGO_ENABLED=1")
 		if arch != runtime.GOARCH {
+			if _, err := exec.LookPath(crossCompilers[arch]); err != nil {
+				return fmt.Errorf("%s is not installed, and %s links C; apt install g++-%s, or give --architectures %s",
+					crossCompilers[arch], p.name, strings.ReplaceAll(strings.TrimSuffix(crossCompilers[arch], "-gcc"), "_", "-"), runtime.GOARCH)
+			}
 			env = append(env, "CC="+crossCompilers[arch], "CXX="+strings.TrimSuffix(crossCompilers[arch], "gcc")+"g++")
 		}
 		// Names and users are looked up by Go. A build identifier of C's linker would depend on

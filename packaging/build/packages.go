@@ -156,9 +156,8 @@ func debScripts(p parcel) bodies {
 // rpmScripts are those of RPM: $1 is how many versions are there afterwards.
 func rpmScripts(p parcel) bodies {
 	var b bodies
-	var names, restarted []string
+	var restarted []string
 	for _, u := range p.units {
-		names = append(names, u.name)
 		if u.restart {
 			restarted = append(restarted, u.name)
 		}
