@@ -17,6 +17,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 VERSION = $(shell scripts/version.sh)
 COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null)
 BUILD := github.com/waymark-net/waymark/internal/commandline
+STAMPS = -s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)
 FUZZTIME ?= 30s
 NAMES ?=
 STEPS ?=
@@ -32,7 +33,8 @@ MEASURED_PACKETS ?= 10000000
 .PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses dashboards interop release docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/... ./collector/cmd/... ./bench/cmd/...
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMPS)' -o bin/ ./cmd/... ./bench/cmd/...
+	CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '$(STAMPS) -extldflags "-static"' -o bin/ ./collector/cmd/...
 
 package: ## Build the packages (.deb, .rpm, tarballs) of all programs for amd64 and arm64 into build/packages
 	rm -rf build/packages build/package-work
@@ -52,7 +54,8 @@ test: ## Install what is missing, run every check and every test (root)
 	WAYMARK_PROGRAM='$(CURDIR)/bin/waymark' scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
 
 test-short: ## Run the tests that need neither root nor BPF, in less than a minute
-	CGO_ENABLED=0 go test -short -p 4 $$(go list work | grep -v /test/e2e)
+	CGO_ENABLED=0 go test -short -p 4 $$(go list work | grep -vE '/test/e2e|/collector/')
+	CGO_ENABLED=1 go test -short -p 4 ./collector/...
 
 bench: ## Run every benchmark briefly, in less than ten minutes (root)
 	scripts/setup.sh bench

@@ -17,14 +17,15 @@ fail() {
 target=${1:-}
 case $target in
 demo | bench)
-	packages=(iproute2 ethtool)
+	# gcc and g++ link the collector's database.
+	packages=(iproute2 ethtool gcc g++ libc6-dev)
 	;;
 test)
-	# libc6-dev and gcc are for the race detector, linux-libc-dev for the
+	# gcc, g++ and libc6-dev are for the collector's database and the race detector, linux-libc-dev for the
 	# kernel's header files that BPF programs include.
 	packages=(
 		iproute2 ethtool iputils-ping tshark nfdump softflowd python3-scapy openssl ca-certificates git
-		clang-19 llvm-19 clang-format-19 libbpf-dev linux-libc-dev gcc libc6-dev
+		clang-19 llvm-19 clang-format-19 libbpf-dev linux-libc-dev gcc g++ libc6-dev
 	)
 	;;
 *)

@@ -4,10 +4,11 @@
 # Usage: test.sh TIMEOUT RACE-PATTERN...
 #
 # Runs every Go test once: the packages that match a RACE-PATTERN under the race
-# detector, the others without cgo, like the shipped binary. Both kinds run at the
-# same time, because many tests wait more than they compute. With more at once,
-# tests that bound an agent's reaction time would fail. WAYMARK_PROGRAM is the
-# built program, which some tests run.
+# detector, the others without cgo, like the shipped binary. The collector, whose
+# database needs cgo, is run with it and without the race detector, which does not
+# see the database. Both kinds run at the same time, because many tests wait more
+# than they compute. With more at once, tests that bound an agent's reaction time
+# would fail. WAYMARK_PROGRAM is the built program, which some tests run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +17,8 @@ shift
 
 all=$(go list work)
 race=$(go list "$@" 2>/dev/null || true)
-rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"))
+collector=$(grep '/collector/' <<<"$all")
+rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"))
 # the longest first
 long='/(test/e2e/(forward|directexport)|bench/experiments)$'
 rest=$(
@@ -29,7 +31,12 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
 # shellcheck disable=SC2086 # one word per package
-CGO_ENABLED=1 go test -count=1 -p 1 -timeout "$timeout" -race $race >"$log" 2>&1 &
+{
+	failed=0
+	CGO_ENABLED=1 go test -count=1 -p 1 -timeout "$timeout" -race $race || failed=1
+	CGO_ENABLED=1 go test -count=1 -p 1 -timeout "$timeout" $collector || failed=1
+	exit $failed
+} >"$log" 2>&1 &
 racing=$!
 # `make check` has compared the instructions.
 # shellcheck disable=SC2086

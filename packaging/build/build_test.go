@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -175,5 +176,18 @@ func TestScripts(t *testing.T) {
 		if out, err := exec.Command("sh", "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
+	}
+}
+
+// A program that links C needs the other architecture's compiler, and the error says which.
+func TestCrossCompilerIsNamed(t *testing.T) {
+	other := "arm64"
+	if runtime.GOARCH == other {
+		other = "amd64"
+	}
+	t.Setenv("PATH", t.TempDir())
+	err := fake(t, time.Now()).compile(t.Context(), program{name: "waymark", source: "./cmd/waymark", cgo: true}, other)
+	if err == nil || !strings.Contains(err.Error(), "apt install g++-") || !strings.Contains(err.Error(), "--architectures "+runtime.GOARCH) {
+		t.Errorf("%v", err)
 	}
 }

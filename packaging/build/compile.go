@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,17 +24,27 @@ var crossCompilers = map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64":
 // compile builds a program for an architecture. Nothing of this machine gets into it: no path,
 // no time, no state of the checkout besides version and commit.
 func (o Options) compile(ctx context.Context, p program, arch string) error {
+	tags := ""
 	flags := fmt.Sprintf("-s -w -X %s.version=%s -X %[1]s.commit=%s", variables, o.Version, o.Commit)
 	env := []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"}
 	if p.cgo {
 		env = append(env, "CGO_ENABLED=1")
 		if arch != runtime.GOARCH {
+			if _, err := exec.LookPath(crossCompilers[arch]); err != nil {
+				return fmt.Errorf("%s is not installed, and %s links C; apt install g++-%s, or give --architectures %s",
+					crossCompilers[arch], p.name, strings.ReplaceAll(strings.TrimSuffix(crossCompilers[arch], "-gcc"), "_", "-"), runtime.GOARCH)
+			}
 			env = append(env, "CC="+crossCompilers[arch], "CXX="+strings.TrimSuffix(crossCompilers[arch], "gcc")+"g++")
 		}
-		// A build identifier of C's linker would depend on temporary names.
-		flags += " -extldflags=-Wl,--build-id=none"
+		// Names and users are looked up by Go. A build identifier of C's linker would depend on
+		// temporary names.
+		static := "-static "
+		if slices.Contains(p.dynamic, arch) {
+			static = ""
+		}
+		tags, flags = "netgo,osusergo", flags+` -extldflags "`+static+`-Wl,--build-id=none"`
 	}
-	_, err := o.run(ctx, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", o.binary(p.name, arch), p.source)
+	_, err := o.run(ctx, env, "go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", flags, "-o", o.binary(p.name, arch), p.source)
 	return err
 }
 

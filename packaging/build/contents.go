@@ -12,6 +12,10 @@ type program struct {
 	name   string
 	source string // the package's path below the root of the repository
 	cgo    bool   // it links C, so another architecture needs that architecture's compiler
+	// Architectures where it links C's libraries when it starts. glibc's static library for arm64 has
+	// no room for the addresses of a program as large as DuckDB (its objects are compiled for a
+	// table of 32 KB).
+	dynamic []string
 }
 
 // file is one file of a package, or with link a symbolic link, or with source "" a directory.
@@ -87,10 +91,11 @@ func parcels() []parcel {
 				"	rmdir /run/waymark/bpf /run/waymark 2>/dev/null || true\n",
 		},
 		{
-			program: program{name: "waymark-collector", source: "./collector/cmd/waymark-collector"},
+			program: program{name: "waymark-collector", source: "./collector/cmd/waymark-collector", cgo: true, dynamic: []string{"arm64"}},
 			summary: "collector of IPFIX from Waymark's nodes and other exporters",
 			description: "waymark-collector receives what Waymark's nodes export over IPFIX, joins\n" +
-				"postcards into paths of packets, and computes the loss and delay of flows.\n" +
+				"postcards into paths of packets, keeps them, answers questions about the\n" +
+				"past, and computes the loss and delay of flows.\n" +
 				"\n" +
 				"The package also has alert rules for Prometheus and dashboards for Grafana.",
 			section:  "net",
@@ -98,18 +103,17 @@ func parcels() []parcel {
 			units:    []unit{{name: "waymark-collector.service", restart: true}},
 			files: []file{
 				{source: "packaging/systemd/waymark-collector.service", destination: "/usr/lib/systemd/system/waymark-collector.service"},
-				{source: "packaging/config/waymark-collector", destination: "/etc/default/waymark-collector", config: true},
+				{destination: "/etc/waymark-collector", mode: 0o755},
+				{source: "packaging/config/collector.yaml", destination: "/etc/waymark-collector/collector.yaml", config: true},
+				{source: "docs/reference/collector-configuration.md", destination: "/usr/share/doc/waymark-collector/collector-configuration.md"},
+				{source: "docs/reference/collector-api.json", destination: "/usr/share/doc/waymark-collector/collector-api.json"},
 				{source: "packaging/prometheus/waymark.rules.yaml", destination: "/usr/share/waymark-collector/prometheus/waymark.rules.yaml"},
 				{source: "packaging/grafana/*.json", destination: "/usr/share/waymark-collector/grafana/"},
-				{source: "packaging/logrotate/waymark-collector", destination: "/etc/logrotate.d/waymark-collector", config: true},
 			},
-			state: []string{
-				"/var/log/waymark-collector", "/var/log/private/waymark-collector",
-				"/var/lib/waymark-collector", "/var/lib/private/waymark-collector",
-			},
+			state: []string{"/var/lib/waymark", "/var/lib/private/waymark"},
 			container: &container{
-				user: "65532:65532", command: []string{"collect", "--json", "--listen", "udp://[::]:4739", "--listen", "tcp://[::]:4739"},
-				directories: []string{"/var/log/waymark-collector"},
+				user: "65532:65532", command: []string{"run", "--config", "/etc/waymark-collector/collector.yaml"},
+				directories: []string{"/etc/waymark-collector", "/var/lib/waymark"},
 			},
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -19,8 +20,8 @@ type container struct {
 	directories []string
 }
 
-// writeImage writes the image of a program for all architectures that are built, as one archive,
-// and returns its name.
+// writeImage writes the image of a program as one archive for all architectures that are built, but
+// those where it needs libraries, and returns its name.
 func (o Options) writeImage(p parcel) (string, error) {
 	name := p.program.name
 	described := image.Program{
@@ -29,6 +30,9 @@ func (o Options) writeImage(p parcel) (string, error) {
 	}
 	images := map[string]v1.Image{}
 	for _, arch := range o.Architectures {
+		if slices.Contains(p.program.dynamic, arch) {
+			continue // the image has no libraries
+		}
 		doc := path.Join("/usr/share/doc", name)
 		files := []image.File{{Source: o.binary(name, arch), Destination: path.Join("/usr/bin", name), Mode: 0o755}}
 		for source, to := range map[string]string{"copyright": "copyright", name + ".licenses.gz": "third-party-licenses.gz", name + ".spdx.json": name + ".spdx.json"} {

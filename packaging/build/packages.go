@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -33,6 +34,10 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 			Deb: nfpm.Deb{Compression: "gzip"},
 			RPM: nfpm.RPM{Summary: p.summary, Compression: "gzip:9", BuildHost: "waymark", Packager: Maintainer, Group: "Applications/System"},
 		},
+	}
+	if slices.Contains(p.program.dynamic, arch) {
+		// The versions of Debian 12, where packages are built.
+		info.Depends = map[string][]string{"deb": {"libc6 (>= 2.35)", "libgcc-s1", "libstdc++6 (>= 12)"}, "rpm": {"glibc >= 2.34", "libstdc++"}}[kind]
 	}
 	for _, f := range list {
 		content := &files.Content{
@@ -151,9 +156,8 @@ func debScripts(p parcel) bodies {
 // rpmScripts are those of RPM: $1 is how many versions are there afterwards.
 func rpmScripts(p parcel) bodies {
 	var b bodies
-	var names, restarted []string
+	var restarted []string
 	for _, u := range p.units {
-		names = append(names, u.name)
 		if u.restart {
 			restarted = append(restarted, u.name)
 		}

@@ -118,9 +118,9 @@ func TestChart(t *testing.T) {
 		}
 		return string(out)
 	}
-	run("lint", "--strict", "../helm/waymark")
-	check(t, strings.TrimPrefix(run("template", "waymark", "../helm/waymark"), "---\n"))
-	other := strings.TrimPrefix(run("template", "edge", "../helm/waymark", "--namespace", "oam", "--set", "existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
+	run("lint", "--strict", "--kube-version", "1.33.0", "../helm/waymark")
+	check(t, strings.TrimPrefix(run("template", "waymark", "../helm/waymark", "--kube-version", "1.33.0"), "---\n"))
+	other := strings.TrimPrefix(run("template", "edge", "../helm/waymark", "--namespace", "oam", "--kube-version", "1.33.0", "--set", "existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
 		"--set", "nodeSelector.role=edge,imagePullSecrets[0].name=pull"), "---\n")
 	check(t, other)
 	found := objects(t, other)

@@ -157,9 +157,17 @@ var layers = map[string]string{
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "ipfix internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter internal/recordfilter/filterflags internal/sink " +
-		"internal/sink/jsonl",
+	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter " +
+		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
+
+	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
+	// together. Only the store and what asks it know the database.
+	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/yamlfile ipfix",
+	"collector/internal/store":    "internal/instant internal/record internal/sink",
+	"collector/internal/query":    "collector/internal/store internal/exponential internal/instant internal/record internal/sink",
+	"collector/internal/api":      "collector/internal/query internal/instant internal/metrics",
+	"collector/internal/daemon":   "collector/internal/api collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
@@ -181,7 +189,7 @@ var layers = map[string]string{
 
 // testPackages are only for tests: no other package imports them, and they may
 // import everything.
-var testPackages = []string{"internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+var testPackages = []string{"collector/internal/storetest", "internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
 const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue"
@@ -194,6 +202,7 @@ var outsiders = map[string]string{
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
 	"github.com/expr-lang/expr":           "internal/recordfilter",
+	"github.com/duckdb/duckdb-go/v2":      "collector/internal/store",
 	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",

@@ -84,6 +84,7 @@ old=$(echo "$work"/previous/waymark_0.0.9-1_amd64.deb)
 mkdir "$root/srv/packages"
 cp "$new" "$root/srv/packages/new_waymark.deb"
 cp "$old" "$root/srv/packages/old_waymark.deb"
+cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/collector.deb"
 
 echo "- boot $suite"
 ip netns add "$peer"
@@ -205,8 +206,19 @@ capture=''
 [ "$(requests '')" -gt 0 ] && [ "$(requests '&& ipv6.hopopts')" -eq 0 ] || fail "packets are still treated"
 [ -e "$root/etc/waymark/node.yaml" ] || fail "the configuration is gone before a purge"
 
+echo "- the collector"
+inside ip link set lo up
+inside apt-get install -y -qq /srv/packages/collector.deb >/dev/null 2>&1 || fail "the collector's installation fails"
+inside systemd-analyze security --threshold=30 --no-pager waymark-collector.service | tail -1
+inside systemctl start waymark-collector
+receives() { inside ss -Hulpn 'sport = 4739' | grep -q waymark; }
+wait_for 30 receives || fail "the collector does not receive: $(inside systemctl status --no-pager waymark-collector)"
+inside systemctl restart waymark-collector
+wait_for 30 receives || fail "the collector does not receive after a restart"
+[ "$(inside systemctl show -P NRestarts waymark-collector)" = 0 ] || fail "the collector crashed"
+
 echo "- purge: nothing of ours is left"
-inside apt-get purge -y -qq waymark >/dev/null 2>&1
+inside apt-get purge -y -qq waymark waymark-collector >/dev/null 2>&1
 # man-db cleans its cache of pages by itself, once a day.
 left=$(inside find / -xdev -name '*waymark*' -not -path '/srv/packages/*' -not -path '/proc/*' -not -path '/var/log/apt/*' -not -path '/var/cache/man/*')
 left+=$(inside find /run -name '*waymark*' -not -path '/run/credentials/*')

@@ -47,11 +47,12 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(directory)
 	Program = filepath.Join(directory, "waymark")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", directory+"/",
-		"github.com/waymark-net/waymark/cmd/...", "github.com/waymark-net/waymark/collector/cmd/...")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build waymark: %w\n%s", err, out)
+	for packages, cgo := range map[string]string{"cmd/...": "0", "collector/cmd/...": "1"} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", directory+"/", "github.com/waymark-net/waymark/"+packages)
+		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build waymark: %w\n%s", err, out)
+		}
 	}
 	return kmsgtest.Run(m), nil
 }

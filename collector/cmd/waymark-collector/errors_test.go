@@ -17,7 +17,9 @@ var program = commandlinetest.Program{Name: "waymark-collector", Run: run, Root:
 
 func TestCommandsAreDocumented(t *testing.T) {
 	program.Documented(t)
-	program.Reference(t, "../../../docs/reference", map[string][]byte{"waymark-collector.md": docgen.Commands(program.Root())})
+	reference := pages()
+	reference["waymark-collector.md"] = docgen.Commands(program.Root())
+	program.Reference(t, "../../../docs/reference", reference)
 }
 
 func TestMisplacedArguments(t *testing.T) {
@@ -36,6 +38,13 @@ func TestErrorsInJSON(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	program.ErrorsInJSON(t, none, []commandlinetest.Failing{
 		{Command: "collect", Args: "--listen udp://127.0.0.1:0 --output " + none + "/x", Code: commandline.ExitFailure},
+		{Command: "run", Args: "--config " + none, Code: commandline.ExitFailure},
+		{Command: "config check", Args: none, Code: commandline.ExitFailure},
+		{Command: "config show", Args: none, Code: commandline.ExitFailure},
+		{Command: "store check", Args: "--directory " + none, Code: commandline.ExitFailure},
+		{Command: "store compact", Args: "--directory " + none, Code: commandline.ExitFailure},
+		{Command: "store export", Args: "--directory " + none + " /dev/null/x", Code: commandline.ExitFailure},
+		{Command: "status", Args: "--collector http://[::1]:1", Code: commandline.ExitFailure},
 		{Command: "completion", Args: "bash", Code: commandline.ExitUsage, Speaks: true},
 		{Command: "completion", Args: "ksh", Code: commandline.ExitUsage, Speaks: true},
 		{Command: "man", Args: "/dev/null/x", Code: commandline.ExitFailure},

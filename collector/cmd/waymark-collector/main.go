@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command waymark-collector receives what nodes export over IPFIX, joins postcards into paths,
-// and compares what nodes counted.
+// Command waymark-collector receives what nodes export over IPFIX, joins postcards into paths, keeps them in a store,
+// answers questions about them, and compares what nodes counted.
 package main
 
 import (
@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/docgen"
 )
 
 func main() { os.Exit(commandline.Run(run)) }
@@ -33,11 +32,11 @@ Results go to standard output, everything else to standard error. With --json,
 results are JSON, and an error is the last object on standard output:
 {"kind":"error","ok":false,"error":"a sentence; a cure"}.
 
-Every command can also be given as 'waymark COMMAND'.
+'waymark collect' is the same as 'waymark-collector collect'.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM)
 before --count was reached.`
-	root.AddCommand(newCollectCommand(opts), opts.NewDocsCommand(docgen.WriteCommands))
+	root.AddCommand(newRunCommand(), newConfigCommand(opts), newStatusCommand(opts), newStoreCommand(opts), newCollectCommand(opts), opts.NewDocsCommand(writeDocs))
 	opts.Finish(root)
 	return root
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
+)
+
+// parameter is one of a request.
+type parameter struct {
+	name, form, doc string
+	usual           string // its default, as text
+	required        bool
+	words           []string // its values, if they are a few words
+}
+
+// route is a request that the API answers.
+type route struct {
+	path, name, summary string
+	parameters          []parameter
+	answer              any // a value of its type, for the document
+	serve               func(v *values) question
+}
+
+// question is a request whose parameters were read.
+type question func(ctx context.Context, q *query.Queries) (any, error)
+
+// asking makes a question of what is asked, and of the method that answers.
+func asking[A any, R any](ask A, by func(*query.Queries, context.Context, A) (R, error)) question {
+	return func(ctx context.Context, q *query.Queries) (any, error) { return by(q, ctx, ask) }
+}
+
+// Parameters that several requests have.
+var (
+	since     = parameter{name: "since", form: "duration", usual: "1h", doc: "How long before until the time begins that is asked about, such as 90s, 15m, 24h or 7d. Not with from."}
+	from      = parameter{name: "from", form: "time", doc: "Begin of the time that is asked about, in RFC 3339, such as 2026-11-21T03:00:00Z."}
+	until     = parameter{name: "until", form: "time", doc: "Its end, exclusive; without it, now."}
+	namespace = parameter{name: "namespace", form: "number", doc: "IOAM Namespace-ID."}
+	source    = parameter{name: "source", form: "prefix", doc: "Address or prefix of the source, such as 2001:db8:1::/48."}
+	to        = parameter{name: "destination", form: "prefix", doc: "Address or prefix of the destination."}
+	header    = parameter{name: "next_header", form: "number", doc: "Protocol of the upper layer, such as 6 for TCP."}
+	ports     = parameter{name: "source_port", form: "number", doc: "Source port."}
+	port      = parameter{name: "destination_port", form: "number", doc: "Destination port."}
+	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
+)
+
+func limit(usual string) parameter {
+	return parameter{name: "limit", form: "number", usual: usual, doc: "How many items the answer has at most, up to 10000. If there are more, the answer has cut."}
+}
+
+// flows are the parameters that select flows.
+func flows(more ...parameter) []parameter {
+	return append([]parameter{since, from, until, namespace, source, to, header, ports, port}, more...)
+}
+
+func orderWords() (list []string) {
+	for _, o := range query.Orders {
+		list = append(list, string(o))
+	}
+	return list
+}
+
+// routes are all requests.
+var routes = []route{
+	{
+		path: "/v1/paths", name: "paths", summary: "Which paths packets took between prefixes, with their shares, and the delay at each node",
+		parameters: flows(limit("20")), answer: query.Paths{},
+		serve: func(v *values) question {
+			return asking(query.PathsQuestion{Range: v.times(), Flows: v.flows(), Limit: v.limit()}, (*query.Queries).Paths)
+		},
+	},
+	{
+		path: "/v1/changes", name: "changes", summary: "Which pairs of addresses moved from which paths to which, when, and the delay before and after",
+		parameters: flows(limit("100"),
+			parameter{name: "window", form: "duration", usual: "1m", doc: "Time over which the shares of paths are taken. What is spread over equal paths moves only if the shares do."},
+			parameter{name: "moved", form: "share", usual: "0.5", doc: "The least share of packets that counts as a change, from 0 to 1."},
+			parameter{name: "least", form: "number", usual: "3", doc: "How many packets a window needs: of fewer, nothing is concluded."}),
+		answer: query.Changes{},
+		serve: func(v *values) question {
+			return asking(query.ChangesQuestion{
+				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Window: v.duration("window", time.Second, 24*time.Hour), Moved: v.share("moved"), Least: int(v.number("least", 1e6)),
+			}, (*query.Queries).Changes)
+		},
+	},
+	{
+		path: "/v1/segments", name: "segments", summary: "The ways from one node to the next, the worst first, and what they were before",
+		parameters: []parameter{since, from, until,
+			{name: "order", form: "word", usual: string(query.ByLink), words: orderWords(), doc: "By what they are sorted: link, the 99th percentile of the delay between the nodes; held, that of the time in the first node; loss; packets."},
+			{name: "baseline", form: "duration", doc: "Time before the one that is asked about, to compare each segment with itself."},
+			limit("50")},
+		answer: query.Segments{},
+		serve: func(v *values) question {
+			ask := query.SegmentsQuestion{Range: v.times(), Order: query.Order(v.word("order")), Limit: v.limit()}
+			if v.has("baseline") {
+				ask.Baseline = v.duration("baseline", time.Minute, query.MostTime)
+			}
+			return asking(ask, (*query.Queries).Segments)
+		},
+	},
+	{
+		path: "/v1/grid", name: "grid", summary: "Node by node: the delay and loss between the ends of paths",
+		parameters: []parameter{since, from, until, limit("1000")}, answer: query.Grid{},
+		serve: func(v *values) question {
+			return asking(query.GridQuestion{Range: v.times(), Limit: v.limit()}, (*query.Queries).Grid)
+		},
+	},
+	{
+		path: "/v1/loss", name: "loss", summary: "The loss of measured flows, by segment and by minute, and of flows from edge to edge",
+		parameters: []parameter{since, from, until, flowNames,
+			{name: "series", form: "boolean", usual: "false", doc: "Also the loss of each minute."}, limit("100")},
+		answer: query.Losses{},
+		serve: func(v *values) question {
+			return asking(query.LossQuestion{Range: v.times(), Flow: v.text("flow"), Series: v.truth("series"), Limit: v.limit()}, (*query.Queries).Loss)
+		},
+	},
+	{
+		path: "/v1/packets", name: "packets", summary: "Packets with their paths, the latest first; with flow_id and sequence, one packet",
+		parameters: flows(limit("100"),
+			parameter{name: "flow_id", form: "number", doc: "Flow-ID of the option."},
+			parameter{name: "sequence", form: "number", doc: "Sequence Number of the option."},
+			parameter{name: "min_delay", form: "duration", doc: "Only packets whose delay is at least this."},
+			parameter{name: "incomplete", form: "boolean", usual: "false", doc: "Only packets that not every node reported."},
+			parameter{name: "lost", form: "boolean", usual: "false", doc: "Only packets of which it is known that they were lost."}),
+		answer: query.Packets{},
+		serve: func(v *values) question {
+			ask := query.PacketsQuestion{
+				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Incomplete: v.truth("incomplete"), Lost: v.truth("lost"),
+				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"),
+			}
+			if v.has("min_delay") {
+				ask.MinDelay = v.duration("min_delay", 0, time.Hour)
+			}
+			return asking(ask, (*query.Queries).Packets)
+		},
+	},
+	{
+		path: "/v1/health", name: "health", summary: "The state of the collector: files, disk, records lost by cause",
+		answer: query.Health{},
+		serve: func(*values) question {
+			return func(_ context.Context, q *query.Queries) (any, error) { return q.Health(), nil }
+		},
+	},
+}
+
+// flows are those that the parameters select.
+func (v *values) flows() query.Flows {
+	return query.Flows{
+		Namespace: optional[uint16](v, "namespace"), Source: v.prefix("source"), Destination: v.prefix("destination"),
+		NextHeader: optional[uint8](v, "next_header"), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"),
+	}
+}
+
+// prefix is a prefix, or an address as one; invalid: it is not asked for.
+func (v *values) prefix(name string) netip.Prefix {
+	text := v.text(name)
+	if text == "" {
+		return netip.Prefix{}
+	}
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a, a.BitLen())
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		v.fail(name, "want an address or a prefix, such as 2001:db8:1::/48")
+	}
+	return p
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
+)
+
+// values are the parameters of a request. The first error is kept.
+type values struct {
+	route *route
+	given url.Values
+	now   time.Time
+	err   error
+}
+
+// badRequest is an error in a request.
+type badRequest struct{ text string }
+
+func (b badRequest) Error() string { return b.text }
+
+// read checks which parameters a request has.
+func (r *route) read(given url.Values, now time.Time) (*values, error) {
+	v := &values{route: r, given: given, now: now}
+	for name, list := range given {
+		i := slices.IndexFunc(r.parameters, func(p parameter) bool { return p.name == name })
+		switch {
+		case i < 0 && len(r.parameters) == 0:
+			return nil, badRequest{fmt.Sprintf("parameter %q: %s takes none", clipped(name), r.path)}
+		case i < 0:
+			return nil, badRequest{fmt.Sprintf("parameter %q: %s takes %s", clipped(name), r.path, strings.Join(r.names(), ", "))}
+		case len(list) > 1:
+			return nil, badRequest{fmt.Sprintf("parameter %s: it is there %d times; give it once", name, len(list))}
+		case list[0] == "":
+			return nil, badRequest{fmt.Sprintf("parameter %s: it has no value; remove it, or give one", name)}
+		}
+	}
+	return v, nil
+}
+
+func (r *route) names() (list []string) {
+	for _, p := range r.parameters {
+		list = append(list, p.name)
+	}
+	return list
+}
+
+// clipped is a text of a request in a message.
+func clipped(text string) string {
+	if len(text) > 60 {
+		return text[:60]
+	}
+	return text
+}
+
+func (v *values) fail(name, wants string) {
+	if v.err == nil {
+		v.err = badRequest{fmt.Sprintf("parameter %s: %q: %s", name, clipped(v.given.Get(name)), wants)}
+	}
+}
+
+func (v *values) has(name string) bool { return v.given.Has(name) }
+
+// text is a parameter, or its default.
+func (v *values) text(name string) string {
+	if v.has(name) {
+		return v.given.Get(name)
+	}
+	for _, p := range v.route.parameters {
+		if p.name == name {
+			return p.usual
+		}
+	}
+	return ""
+}
+
+// word is one of a few words.
+func (v *values) word(name string) string {
+	text := v.text(name)
+	for _, p := range v.route.parameters {
+		if p.name == name && !slices.Contains(p.words, text) {
+			v.fail(name, "want one of "+strings.Join(p.words, ", "))
+		}
+	}
+	return text
+}
+
+func (v *values) truth(name string) bool {
+	text := v.text(name)
+	if text != "true" && text != "false" {
+		v.fail(name, "want true or false")
+	}
+	return text == "true"
+}
+
+func (v *values) number(name string, most uint64) uint64 {
+	n, err := strconv.ParseUint(v.text(name), 10, 64)
+	if err != nil || n > most {
+		v.fail(name, fmt.Sprintf("want a number from 0 to %d", most))
+	}
+	return n
+}
+
+func (v *values) share(name string) float64 {
+	f, err := strconv.ParseFloat(v.text(name), 64)
+	if err != nil || math.IsNaN(f) || f <= 0 || f > 1 {
+		v.fail(name, "want a share above 0 and up to 1, such as 0.5")
+	}
+	return f
+}
+
+const mostLimit = 10_000
+
+func (v *values) limit() int {
+	n := v.number("limit", mostLimit)
+	if n == 0 {
+		v.fail("limit", fmt.Sprintf("want a number from 1 to %d", mostLimit))
+	}
+	return int(n)
+}
+
+func (v *values) duration(name string, least, most time.Duration) time.Duration {
+	d, err := parseDuration(v.text(name))
+	if err != nil || d < least || d > most {
+		v.fail(name, fmt.Sprintf("want a time with its unit, from %v to %v, such as 15m, 24h or 7d", least, most))
+		return max(least, time.Nanosecond)
+	}
+	return d
+}
+
+var errDays = errors.New("too many days")
+
+// parseDuration also reads days.
+func parseDuration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err == nil && n > 3660 {
+			err = errDays
+		}
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+// times is the time that is asked about.
+func (v *values) times() query.Range {
+	r := query.Range{Until: v.now}
+	if v.has("until") {
+		r.Until = v.time("until")
+	}
+	if v.has("from") {
+		if v.has("since") {
+			v.fail("since", "it is of no use with from; remove one")
+		}
+		r.From = v.time("from")
+	} else {
+		r.From = r.Until.Add(-v.duration("since", time.Second, query.MostTime))
+	}
+	if v.err == nil && !r.From.Before(r.Until) {
+		v.err = badRequest{"the time that is asked about ends before it begins; exchange from and until"}
+	}
+	if v.err == nil && r.Until.Sub(r.From) > query.MostTime {
+		v.err = badRequest{"the time that is asked about is longer than ten years; ask about a shorter one"}
+	}
+	return r
+}
+
+func (v *values) time(name string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, v.text(name))
+	if err != nil || t.Year() < 1700 || t.Year() > 2250 {
+		v.fail(name, "want a time in RFC 3339, such as 2026-11-21T03:00:00Z")
+		return v.now
+	}
+	return t
+}
+
+// optional is a number that may not be there.
+func optional[N uint8 | uint16 | uint32](v *values, name string) *N {
+	if !v.has(name) {
+		return nil
+	}
+	n := N(v.number(name, uint64(^N(0))))
+	return &n
+}

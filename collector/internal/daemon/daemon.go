@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemon puts the stages of the collector together: what receives and joins, the store, and the API.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/api"
+	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/collector/internal/settings"
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/supervisor"
+)
+
+const (
+	// aliveInterval is how often the service manager hears that the collector lives.
+	aliveInterval = time.Second
+	// stuck is how long the store may take for one look: a transaction, a rollup, a file that is closed.
+	stuck = 30 * time.Second
+)
+
+// Daemon is a collector with a store. It does nothing before Run.
+type Daemon struct {
+	Settings *settings.Settings
+	Manager  *supervisor.Manager // nil: none
+	Note     func(text string)
+	Ready    func(endpoints []string, api string) // nil: nobody waits
+
+	store     *store.Store
+	collector *collect.Collector
+	sink      *sink.Queued
+}
+
+// room is of records that wait for the store: as many as the joining stage makes in some seconds.
+const room = 1 << 16
+
+// Run receives and keeps until the context ends.
+func (d *Daemon) Run(ctx context.Context) (err error) {
+	config, err := d.Settings.Collect()
+	if err != nil {
+		return err
+	}
+	of := d.Settings.Store
+	d.store, err = store.New(ctx, store.Options{
+		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory), Note: d.Note,
+	})
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	defer func() { err = errors.Join(err, d.store.Close()) }()
+	var waiting sink.Room
+	waiting.SetBurst(room)
+	d.sink = d.store.Sink(&waiting)
+	config.Sinks = []sink.Sink{sink.Except(d.sink, record.KindStatistics)}
+	config.Note = d.Note
+	if d.collector, err = collect.New(config); err != nil {
+		return err
+	}
+	if err := d.collector.Open(); err != nil {
+		return err
+	}
+	asked := &query.Queries{Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live}
+	server, err := api.Serve(d.Settings.Listens(), asked, d.collector.Collect)
+	if err != nil {
+		return errors.Join(err, d.collector.Close())
+	}
+	defer server.Close()
+	d.announce(server.Address())
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go d.reportAlive(running)
+	err = d.collector.Run(ctx)
+	d.Manager.Stopping("writes what it has received")
+	return err
+}
+
+// announce says that everything is open.
+func (d *Daemon) announce(address string) {
+	var at []string
+	for _, e := range d.collector.Endpoints() {
+		at = append(at, e.String())
+	}
+	d.Note("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at http://" + address)
+	if d.Ready != nil {
+		d.Ready(at, "http://"+address)
+	}
+	d.Manager.Ready("receives at " + strings.Join(at, ", "))
+}
+
+// reportAlive tells the service manager that the collector lives, as long as its stages move.
+func (d *Daemon) reportAlive(ctx context.Context) {
+	each := time.NewTicker(aliveInterval)
+	defer each.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-each.C:
+		}
+		looked := make(chan string, 1)
+		go func() { looked <- d.status() }()
+		select {
+		case text := <-looked:
+			d.Manager.Status(text)
+			d.Manager.Alive()
+		case <-time.After(stuck): // it is not alive
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// status is the state in a sentence. It needs the locks of the joining stage and of the store.
+func (d *Daemon) status() string {
+	s, files := d.collector.Stats(), d.store.Files()
+	text := fmt.Sprintf("%d records received, %d files", s.Records, len(files))
+	if fault := d.store.Fault(); fault != "" {
+		text += "; nothing is written: " + fault
+	}
+	return text
+}
+
+// live is what only the running collector knows.
+func (d *Daemon) live() query.Live {
+	s := d.collector.Stats()
+	return query.Live{Collector: s.Record(), Sink: d.sink.Stats()}
+}

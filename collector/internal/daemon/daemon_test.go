@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/collector/internal/settings"
+	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/patience"
+)
+
+// running is a collector that runs until the test ends.
+type running struct {
+	t        *testing.T
+	udp, api string
+	end      func()
+}
+
+func run(t *testing.T, file string) *running {
+	t.Helper()
+	s, err := settings.Parse("F", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan *running, 1), make(chan error, 1)
+	d := Daemon{Settings: s, Note: func(text string) { t.Log(text) }, Ready: func(endpoints []string, api string) {
+		ready <- &running{t: t, udp: strings.TrimPrefix(endpoints[0], "udp://"), api: api}
+	}}
+	go func() { done <- d.Run(ctx) }()
+	select {
+	case r := <-ready:
+		ended := false
+		r.end = func() {
+			if cancel(); !ended {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+			ended = true
+		}
+		t.Cleanup(r.end)
+		return r
+	case err := <-done:
+		t.Fatal(err)
+	}
+	return nil
+}
+
+func (r *running) ask(path string, into any) {
+	r.t.Helper()
+	response, err := http.Get(r.api + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s: %s, %v", path, response.Status, err)
+	}
+}
+
+// written waits until so many packets are in the store.
+func (r *running) written(packets int) (h query.Health) {
+	r.t.Helper()
+	for end := time.Now().Add(patience.Of(30 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+		if r.ask("/v1/health", &h); int(h.Store.Packets) >= packets {
+			return h
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%+v, want %d packets", h, packets)
+		}
+	}
+}
+
+const file = `
+listen: ["udp://[::1]:0"]
+store: {directory: %q}
+api: {address: "http://[::1]:0"}
+`
+
+// Postcards that nodes send over IPFIX are found as paths, also after another start.
+func TestDaemon(t *testing.T) {
+	directory := t.TempDir()
+	r := run(t, fmt.Sprintf(file, directory))
+	s, err := storetest.NewSender(r.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 100 {
+		if err := s.Send(9); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := r.written(900)
+	if !h.OK || h.Counts["postcards"] != 4500 || h.Sink["written"] != 900 {
+		t.Errorf("%+v", h)
+	}
+	var paths query.Paths
+	r.ask("/v1/paths?source=2001:db8::/32", &paths)
+	if paths.Packets != 900 || len(paths.Paths) != 1 || len(paths.Paths[0].Hops) != storetest.Nodes || paths.Paths[0].Incomplete != 0 || paths.Paths[0].Hops[1].Held.Count != 900 {
+		t.Errorf("%+v", paths)
+	}
+	r.end()
+	r = run(t, fmt.Sprintf(file, directory))
+	var again query.Segments
+	if r.ask("/v1/segments", &again); len(again.Segments) != storetest.Nodes || again.Segments[0].Packets != 900 {
+		t.Errorf("%+v", again)
+	}
+}
+
+// Another collector may not use the same store, and says so.
+func TestSameStore(t *testing.T) {
+	directory := t.TempDir()
+	run(t, fmt.Sprintf(file, directory))
+	s, err := settings.Parse("F", fmt.Appendf(nil, file, directory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Daemon{Settings: s, Note: func(string) {}}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another process has this store open") {
+		t.Error(err)
+	}
+}
+
+// TestSustained sends WAYMARK_POSTCARDS a second for WAYMARK_SUSTAINED, and says what became of them. It is a
+// measurement, and is run only when it is asked for.
+func TestSustained(t *testing.T) {
+	rate, err := strconv.Atoi(os.Getenv("WAYMARK_POSTCARDS"))
+	if err != nil {
+		t.Skip("a measurement; set WAYMARK_POSTCARDS=100000 to send so many a second")
+	}
+	span, err := time.ParseDuration(os.Getenv("WAYMARK_SUSTAINED"))
+	if err != nil {
+		span = 10 * time.Second
+	}
+	r := run(t, fmt.Sprintf(file, t.TempDir()))
+	s, err := storetest.NewSender(r.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	before := processor(t)
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	sent, err := s.Rate(ctx, rate/storetest.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second) // the join's wait, and the next transaction
+	var h query.Health
+	r.ask("/v1/health", &h)
+	cards := float64(sent * storetest.Nodes)
+	t.Logf("%.0f postcards sent, %.0f a second; %.2f%% received, %d of %d packets written (%.2f%%), %d dropped; %.2f µs of processor a postcard, the sender's included; %.1f bytes a packet",
+		cards, cards/span.Seconds(), 100*float64(h.Counts["postcards"])/cards, h.Store.Packets, sent, 100*float64(h.Store.Packets)/float64(sent), h.Sink["dropped"],
+		(processor(t)-before).Seconds()*1e6/cards, float64(h.Store.Bytes)/float64(h.Store.Packets))
+}
+
+// processor is the time that this process had of processors.
+func processor(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

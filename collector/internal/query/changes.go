@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// ChangesQuestion asks for what moved from one path to another.
+type ChangesQuestion struct {
+	Range
+	Flows
+	Window time.Duration // over which shares are taken
+	Moved  float64       // the least share that counts as a change
+	Least  int           // packets that a window must have
+	Limit  int
+}
+
+// Changes are those of a time, the latest first.
+type Changes struct {
+	Answer
+	Changes []Change `json:"changes" doc:"The changes, the latest first."`
+}
+
+// Change is a pair of addresses whose packets moved to other paths.
+type Change struct {
+	Time        instant.Time `json:"time" doc:"Begin of the window in which the paths are others than in the one before that had packets."`
+	Before      instant.Time `json:"before" doc:"Begin of that window before."`
+	Source      string       `json:"source,omitempty" doc:"Source address."`
+	Destination string       `json:"destination,omitempty" doc:"Destination address."`
+	Moved       float64      `json:"moved" doc:"Share of the packets that take another path: half the sum of the differences of all shares. Packets that are spread over equal paths, always in the same shares, did not move."`
+	Was         []Share      `json:"was" doc:"The paths of the window before."`
+	Became      []Share      `json:"became" doc:"The paths of this window."`
+}
+
+// Share is a path's share of a window's packets.
+type Share struct {
+	Path    ID      `json:"path" doc:"Number of the path."`
+	Nodes   []Node  `json:"nodes" doc:"Its nodes in order."`
+	Packets uint64  `json:"packets" doc:"Packets that took it."`
+	Share   float64 `json:"share" doc:"Their share."`
+	Delay   *int64  `json:"delay_mean_ns,omitempty" doc:"Mean delay from the first node to the last, by the clocks of both."`
+}
+
+// mostShares bounds what one question looks at: paths of pairs in windows.
+const mostShares = 1_000_000
+
+// window is what one pair had in one window.
+type window struct {
+	at     time.Time
+	whole  uint64
+	shares map[uint64]taken
+}
+
+type taken struct {
+	packets uint64
+	delay   *int64
+}
+
+// pair are the addresses that are watched.
+type pair struct{ source, destination netip.Addr }
+
+// Changes answers. Only packets whose whole path is known count.
+func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, error) {
+	a := &Changes{Changes: []Change{}}
+	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		where, p := packetsOf(ask.Range, &ask.Flows)
+		width := p.add(ask.Window.Nanoseconds())
+		query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
+			") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
+		var now pair
+		var before, current *window
+		seen := 0
+		finish := func() {
+			if current == nil || current.whole < uint64(ask.Least) {
+				return // too few say nothing
+			}
+			if before != nil {
+				if moved := distance(before, current); moved >= ask.Moved {
+					a.Changes = append(a.Changes, changeOf(now, before, current, moved))
+				}
+			}
+			before = current
+		}
+		err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+			var source, destination []byte
+			var number int64
+			var path, n uint64
+			var delay sql.NullFloat64
+			if err := scan(&source, &destination, &number, &path, &n, &delay); err != nil {
+				return err
+			}
+			if seen++; seen > mostShares {
+				a.Cut = cutAt(mostShares)
+				return nil
+			}
+			at := time.Unix(0, number*ask.Window.Nanoseconds()).UTC()
+			who := pair{addressOf(source), addressOf(destination)}
+			if who != now || current == nil || !current.at.Equal(at) {
+				finish()
+				if current = (&window{at: at, shares: map[uint64]taken{}}); who != now {
+					now, before = who, nil
+				}
+			}
+			t := taken{packets: n}
+			if delay.Valid {
+				mean := int64(math.Round(delay.Float64))
+				t.delay = &mean
+			}
+			current.shares[path], current.whole = t, current.whole+n
+			return nil
+		})
+		if finish(); err != nil {
+			return err
+		}
+		slices.SortStableFunc(a.Changes, func(a, b Change) int { return b.Time.Compare(a.Time.Time) })
+		if len(a.Changes) > ask.Limit {
+			a.Changes, a.Cut = a.Changes[:ask.Limit], cutAt(ask.Limit)
+		}
+		return nameShares(ctx, r, a.Changes)
+	})
+	return a, err
+}
+
+// distance is which share of packets takes another path: half the sum of the differences.
+func distance(a, b *window) float64 {
+	sum := 0.0
+	for path, t := range a.shares {
+		sum += math.Abs(float64(t.packets)/float64(a.whole) - float64(b.shares[path].packets)/float64(b.whole))
+	}
+	for path, t := range b.shares {
+		if _, both := a.shares[path]; !both {
+			sum += float64(t.packets) / float64(b.whole)
+		}
+	}
+	return sum / 2
+}
+
+func changeOf(who pair, before, after *window, moved float64) Change {
+	c := Change{Time: instant.Of(after.at), Before: instant.Of(before.at), Moved: moved, Was: before.list(), Became: after.list()}
+	if who.source.IsValid() {
+		c.Source = who.source.String()
+	}
+	if who.destination.IsValid() {
+		c.Destination = who.destination.String()
+	}
+	return c
+}
+
+// list are the shares, the greatest first.
+func (w *window) list() (list []Share) {
+	for _, path := range slices.Sorted(maps.Keys(w.shares)) {
+		t := w.shares[path]
+		list = append(list, Share{Path: ID(path), Nodes: []Node{}, Packets: t.packets, Share: float64(t.packets) / float64(w.whole), Delay: t.delay})
+	}
+	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Packets, a.Packets) })
+	return list
+}
+
+// nameShares adds the nodes of the paths.
+func nameShares(ctx context.Context, r *store.Reading, changes []Change) error {
+	ids := map[uint64]struct{}{}
+	for _, c := range changes {
+		for _, s := range slices.Concat(c.Was, c.Became) {
+			ids[uint64(s.Path)] = struct{}{}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := namesIn(ctx, r)
+	if err != nil {
+		return err
+	}
+	defined, err := definitions(ctx, r, slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		for _, list := range [][]Share{changes[i].Was, changes[i].Became} {
+			for k := range list {
+				if d := defined[uint64(list[k].Path)]; d != nil {
+					for n := range d.node {
+						list[k].Nodes = append(list[k].Nodes, known.node(d.exporter[n], d.node[n]))
+					}
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// Health is the state of the collector.
+type Health struct {
+	OK       bool              `json:"ok" doc:"Records are written, and no file is missing."`
+	Warnings []string          `json:"warnings" doc:"What is wrong, each in a sentence with what to do."`
+	Store    StoreHealth       `json:"store" doc:"The store."`
+	Sink     map[string]uint64 `json:"records" doc:"Records that the store was offered, by what became of them."`
+	Counts   map[string]uint64 `json:"collector" doc:"Counters of what was received and joined, as the metrics have them."`
+	Waiting  int               `json:"waiting" doc:"Packets that wait for postcards."`
+}
+
+// StoreHealth is the state of the store.
+type StoreHealth struct {
+	Directory string       `json:"directory" doc:"Where the files are."`
+	Files     int          `json:"files" doc:"Files that can be read."`
+	Aside     int          `json:"files_lost" doc:"Files that cannot be read."`
+	Packets   uint64       `json:"packets" doc:"Packets in all files."`
+	Records   uint64       `json:"records" doc:"Other records in all files."`
+	Bytes     int64        `json:"bytes" doc:"Bytes of all files."`
+	Free      uint64       `json:"disk_free" doc:"Bytes that the disk has left."`
+	First     instant.Time `json:"first" doc:"When the oldest file was begun."`
+	Fault     string       `json:"fault,omitempty" doc:"Why nothing is written; absent when everything is."`
+}
+
+// Health answers.
+func (q *Queries) Health() *Health {
+	h := &Health{Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}}
+	h.Store.Directory, h.Store.Fault = q.Store.Directory(), q.Store.Fault()
+	h.Store.Free, _ = q.Store.Free()
+	for i, e := range q.Store.Files() {
+		if i == 0 {
+			h.Store.First = instant.Of(e.Opened)
+		}
+		if e.State == store.SetAside || e.State == store.Unreadable {
+			h.Store.Aside++
+			h.Warnings = append(h.Warnings, "the file "+e.Name+" cannot be read: "+e.Reason+"; what it had is missing in answers")
+			continue
+		}
+		h.Store.Files++
+		h.Store.Packets, h.Store.Records, h.Store.Bytes = h.Store.Packets+e.Packets, h.Store.Records+e.Records, h.Store.Bytes+e.Bytes
+	}
+	if h.Store.Fault != "" {
+		h.Warnings = append(h.Warnings, "nothing is written: "+h.Store.Fault)
+	}
+	if q.Live != nil {
+		live := q.Live()
+		for _, c := range live.Collector.Counts {
+			h.Counts[c.Name] = c.Value
+		}
+		h.Waiting = live.Collector.Waiting
+		s := live.Sink
+		h.Sink = map[string]uint64{"offered": s.Offered, "written": s.Written, "dropped": s.Dropped, "lost": s.Lost, "waiting": s.Waiting()}
+		if s.Missed() > 0 {
+			h.Warnings = append(h.Warnings, "records were lost before they were written; see records")
+		}
+	}
+	h.OK = h.Store.Fault == "" && h.Store.Aside == 0
+	return h
+}

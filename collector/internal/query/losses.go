@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// LossQuestion asks for the loss of measured flows.
+type LossQuestion struct {
+	Range
+	Flow   string // its name; "": all
+	Series bool   // also by minute
+	Limit  int
+}
+
+// Losses are those of a time.
+type Losses struct {
+	Answer
+	Flows []FlowLoss `json:"flows" doc:"Measured flows by segment, those that lost the greatest share first."`
+	Edges []EdgeLoss `json:"edge_flows" doc:"Flows that are measured from edge to edge."`
+}
+
+// FlowLoss is the loss of one measured flow between two points.
+type FlowLoss struct {
+	Flow   string `json:"flow,omitempty" doc:"Name of the flow, if it has one."`
+	FlowID int64  `json:"flow_id" doc:"Its number."`
+	Scope  string `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
+	From   int64  `json:"from" doc:"Number of the first point."`
+	To     int64  `json:"to" doc:"Number of the second point."`
+	Counted
+	Series []LossPoint `json:"series,omitempty" doc:"The same by minute, with series=true. A minute without a block is not in it."`
+}
+
+// Counted is what blocks of a flow counted.
+type Counted struct {
+	Blocks    uint64   `json:"blocks" doc:"Blocks with a result."`
+	Uncertain uint64   `json:"blocks_uncertain" doc:"Those of them of which the loss is not known: they are in no sum."`
+	Sent      uint64   `json:"sent" doc:"Packets that were sent in the other blocks."`
+	Lost      uint64   `json:"lost" doc:"Those of them that were lost."`
+	Ratio     *float64 `json:"ratio,omitempty" doc:"lost divided by sent; absent when nothing is known to be sent."`
+}
+
+// LossPoint is the loss in one minute.
+type LossPoint struct {
+	Minute instant.Time `json:"minute" doc:"Its begin."`
+	Counted
+}
+
+// EdgeLoss is what the last node counted of a flow by the numbers of its packets.
+type EdgeLoss struct {
+	Node        string `json:"node,omitempty" doc:"The decapsulating node."`
+	Source      string `json:"source" doc:"Source address."`
+	Destination string `json:"destination" doc:"Destination address."`
+	Namespace   int64  `json:"namespace" doc:"IOAM Namespace-ID."`
+	Packets     int64  `json:"packets" doc:"Packets that came."`
+	Lost        *int64 `json:"lost,omitempty" doc:"Packets that are missing; absent when no record says it."`
+	Unknown     int64  `json:"unknown" doc:"Records that do not say how many were lost."`
+	Duplicates  int64  `json:"duplicates" doc:"Packets that came twice."`
+	Reordered   int64  `json:"reordered" doc:"Packets that came after a later one."`
+}
+
+// counted makes the sums of a row.
+func counted(blocks, measured uint64, sent, lost sql.NullFloat64) Counted {
+	c := Counted{Blocks: blocks, Uncertain: blocks - min(measured, blocks), Sent: uint64(sent.Float64), Lost: uint64(lost.Float64)}
+	if c.Sent > 0 {
+		ratio := lost.Float64 / sent.Float64
+		c.Ratio = &ratio
+	}
+	return c
+}
+
+// Loss answers.
+func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
+	in := ask.minutes()
+	a := &Losses{Flows: []FlowLoss{}, Edges: []EdgeLoss{}}
+	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		if err := flowLosses(ctx, r, in, &ask, a); err != nil {
+			return err
+		}
+		if ask.Series && len(a.Flows) > 0 {
+			if err := lossSeries(ctx, r, in, &ask, a); err != nil {
+				return err
+			}
+		}
+		return edgeLosses(ctx, r, in, &ask, a)
+	})
+	return a, err
+}
+
+// lossRows are the rows of rollups of loss, in a time and of a flow. Without rollups of hours, each is of a minute.
+func lossRows(r *store.Reading, in Range, ask *LossQuestion, hours bool) (string, *parameters) {
+	p := times(in)
+	if !hours {
+		p.values[2], p.values[3] = in.From.UTC(), in.From.UTC() // no whole hour
+	}
+	var parts []string
+	for i := range r.Files {
+		parts = append(parts, r.Files[i].Rows("loss"))
+	}
+	query := "SELECT * FROM (" + strings.Join(parts, "\nUNION ALL ") + ")"
+	if ask.Flow != "" {
+		query += " WHERE flow = " + p.add(ask.Flow)
+	}
+	return query, p
+}
+
+func flowLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
+	part, p := lossRows(r, in, ask, true)
+	query := "WITH part AS (" + part + `) SELECT flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent) AS sent_all, sum(lost) AS lost_all FROM part
+GROUP BY ALL ORDER BY lost_all / nullif(sent_all, 0) DESC NULLS LAST, flow_id, scope DESC, "from" LIMIT ` + p.add(ask.Limit+1)
+	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var f FlowLoss
+		var blocks, measured uint64
+		var sent, lost sql.NullFloat64
+		if err := scan(&f.Flow, &f.FlowID, &f.Scope, &f.From, &f.To, &blocks, &measured, &sent, &lost); err != nil {
+			return err
+		}
+		if len(a.Flows) == ask.Limit {
+			a.Cut = cutAt(ask.Limit)
+			return nil
+		}
+		f.Counted = counted(blocks, measured, sent, lost)
+		a.Flows = append(a.Flows, f)
+		return nil
+	})
+}
+
+// mostPoints bounds the points of all series.
+const mostPoints = 200_000
+
+func lossSeries(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
+	type key struct {
+		flow, scope  string
+		id, from, to int64
+	}
+	place := map[key]int{}
+	for i, f := range a.Flows {
+		place[key{f.Flow, f.Scope, f.FlowID, f.From, f.To}] = i
+	}
+	part, p := lossRows(r, in, ask, false)
+	query := "WITH part AS (" + part + `) SELECT minute, flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent), sum(lost) FROM part
+GROUP BY ALL ORDER BY minute LIMIT ` + p.add(mostPoints+1)
+	points := 0
+	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var k key
+		var at LossPoint
+		var blocks, measured uint64
+		var sent, lost sql.NullFloat64
+		if err := scan(&at.Minute.Time, &k.flow, &k.id, &k.scope, &k.from, &k.to, &blocks, &measured, &sent, &lost); err != nil {
+			return err
+		}
+		if points++; points > mostPoints {
+			a.Cut = cutAt(mostPoints)
+			return nil
+		}
+		at.Minute, at.Counted = instant.Of(at.Minute.Time), counted(blocks, measured, sent, lost)
+		if i, ok := place[k]; ok {
+			a.Flows[i].Series = append(a.Flows[i].Series, at)
+		}
+		return nil
+	})
+}
+
+func edgeLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
+	p := &parameters{}
+	where := "time >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND time < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
+	query := "WITH part AS (" + store.Union(r.Files, "SELECT node, source, destination, namespace, packets, lost, duplicates, reordered FROM FILE(edge_flow) WHERE "+where) + `)
+SELECT coalesce(node, ''), coalesce(source, ''), coalesce(destination, ''), namespace, coalesce(sum(packets), 0)::BIGINT, sum(lost)::BIGINT AS missing, count(*) FILTER (lost IS NULL),
+	coalesce(sum(duplicates), 0)::BIGINT, coalesce(sum(reordered), 0)::BIGINT FROM part GROUP BY 1, 2, 3, 4 ORDER BY missing DESC NULLS LAST LIMIT ` + p.add(ask.Limit+1)
+	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var e EdgeLoss
+		var lost sql.NullInt64
+		if err := scan(&e.Node, &e.Source, &e.Destination, &e.Namespace, &e.Packets, &lost, &e.Unknown, &e.Duplicates, &e.Reordered); err != nil {
+			return err
+		}
+		if lost.Valid {
+			e.Lost = &lost.Int64
+		}
+		if len(a.Edges) == ask.Limit {
+			a.Cut = cutAt(ask.Limit)
+			return nil
+		}
+		a.Edges = append(a.Edges, e)
+		return nil
+	})
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+)
+
+// Node is a node of a path.
+type Node struct {
+	Name     string  `json:"node,omitempty" doc:"Name, if its exporter sent one."`
+	Exporter string  `json:"exporter,omitempty" doc:"Address from which its records came; absent in a trace that packets carried."`
+	ID       *uint64 `json:"node_id,omitempty" doc:"node_id of RFC 9197, of 24 or 56 bits; absent when the node did not report one."`
+}
+
+// Interface is an interface of a node.
+type Interface struct {
+	Index uint32 `json:"index" doc:"Its index; of a trace that packets carried, its id."`
+	Name  string `json:"name,omitempty" doc:"Name, if the exporter sent one."`
+}
+
+// mostNames bounds the names that one question looks at.
+const mostNames = 100_000
+
+// names are those that exporters sent.
+type names struct {
+	nodes      map[nodeKey]string
+	interfaces map[interfaceKey]string
+}
+
+type nodeKey struct {
+	exporter string
+	id       uint64
+}
+
+type interfaceKey struct {
+	exporter string
+	index    uint32
+}
+
+// namesIn reads the names of all nodes and interfaces in files. Later ones win.
+func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
+	n := &names{map[nodeKey]string{}, map[interfaceKey]string{}}
+	for i := range r.Files {
+		f := &r.Files[i]
+		err := rows(ctx, r.DB, "SELECT coalesce(exporter, ''), node, name FROM "+f.From("nodes")+" LIMIT $1", []any{mostNames}, func(scan func(...any) error) error {
+			var key nodeKey
+			var name string
+			err := scan(&key.exporter, &key.id, &name)
+			n.nodes[key] = name
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		err = rows(ctx, r.DB, "SELECT coalesce(exporter, ''), ifindex, name FROM "+f.From("interfaces")+" LIMIT $1", []any{mostNames}, func(scan func(...any) error) error {
+			var key interfaceKey
+			var name string
+			err := scan(&key.exporter, &key.index, &name)
+			n.interfaces[key] = name
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func (n *names) node(exporter string, id uint64) Node {
+	node := Node{Name: n.nodes[nodeKey{exporter, id}], Exporter: exporter}
+	if id != store.NoNode {
+		node.ID = &id
+	}
+	return node
+}
+
+// iface is nil for an interface that is not known.
+func (n *names) iface(exporter string, index uint32) *Interface {
+	if index == 0 {
+		return nil
+	}
+	return &Interface{index, n.interfaces[interfaceKey{exporter, index}]}
+}
+
+// definition is a path: its nodes, and the segments between them.
+type definition struct {
+	namespace       uint16
+	complete        bool
+	exporter        []string
+	node            []uint64
+	role            []uint8
+	ingress, egress []uint32
+	hops            []int64
+	segments        []uint64
+}
+
+// definitions reads paths by their numbers.
+func definitions(ctx context.Context, r *store.Reading, ids []uint64) (map[uint64]*definition, error) {
+	found := map[uint64]*definition{}
+	query := store.Union(r.Files, "SELECT path, namespace, complete, exporter, node, role, ingress, egress, hops, segments FROM FILE(paths) WHERE path = ANY($1)")
+	err := rows(ctx, r.DB, query, []any{ids}, func(scan func(...any) error) error {
+		var path uint64
+		var d definition
+		var lists [7]any
+		if err := scan(&path, &d.namespace, &d.complete, &lists[0], &lists[1], &lists[2], &lists[3], &lists[4], &lists[5], &lists[6]); err != nil {
+			return err
+		}
+		for i := range list(lists[1]) {
+			exporter, _ := list(lists[0])[i].(string)
+			id, _ := list(lists[1])[i].(uint64)
+			segment, _ := list(lists[6])[i].(uint64)
+			d.exporter, d.node, d.segments = append(d.exporter, exporter), append(d.node, id), append(d.segments, segment)
+			d.role = append(d.role, uint8(whole(list(lists[2])[i])))
+			d.ingress, d.egress = append(d.ingress, uint32(whole(list(lists[3])[i]))), append(d.egress, uint32(whole(list(lists[4])[i])))
+			d.hops = append(d.hops, whole(list(lists[5])[i]))
+		}
+		found[path] = &d
+		return nil
+	})
+	return found, err
+}
+
+// list is a list of the database.
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// text is a text that may be NULL.
+func text(s sql.NullString) string { return s.String }

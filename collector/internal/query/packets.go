@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// PacketsQuestion asks for packets.
+type PacketsQuestion struct {
+	Range
+	Flows
+	FlowID, Sequence *uint32
+	MinDelay         time.Duration // 0: any
+	Incomplete       bool          // only those that not every node reported
+	Lost             bool          // only those that are known to be lost
+	Limit            int
+}
+
+// Packets are the packets that were asked for, the latest first.
+type Packets struct {
+	Answer
+	Packets []Packet `json:"packets" doc:"The packets, the latest first."`
+}
+
+// Packet is one packet with its path.
+type Packet struct {
+	Time            instant.Time `json:"time" doc:"When the packet was at the first node that reported a time."`
+	Source          string       `json:"source" doc:"postcards: it is joined from them; trace: it carried its path; kernel: the same, from the kernel's own IOAM."`
+	Namespace       uint16       `json:"namespace" doc:"IOAM Namespace-ID."`
+	FlowID          *uint32      `json:"flow_id,omitempty" doc:"Flow-ID of the option; absent in a trace."`
+	Sequence        *uint32      `json:"sequence,omitempty" doc:"Sequence Number of the option; absent in a trace."`
+	From            string       `json:"source_address,omitempty" doc:"Source address; absent when it is not known."`
+	To              string       `json:"destination_address,omitempty" doc:"Destination address; absent when it is not known."`
+	NextHeader      uint8        `json:"next_header" doc:"Protocol of the upper layer."`
+	SourcePort      *uint16      `json:"source_port,omitempty" doc:"Absent when the protocol has none."`
+	DestinationPort *uint16      `json:"destination_port,omitempty" doc:"Absent when the protocol has none."`
+	FlowLabel       uint32       `json:"flow_label" doc:"IPv6 flow label."`
+	Length          uint32       `json:"length" doc:"Bytes from the IPv6 header on."`
+	Reason          string       `json:"reason" doc:"complete, or why the path is not."`
+	Verdict         string       `json:"verdict" doc:"arrived, lost or unknown: what became of the packet."`
+	Delay           *int64       `json:"delay_ns,omitempty" doc:"From the first node to the last, by the clocks of both; negative where these differ by more."`
+	Path            ID           `json:"path" doc:"Number of its path."`
+	Nodes           []PacketNode `json:"nodes" doc:"The nodes in the order of the path."`
+}
+
+// PacketNode is what one node reported of a packet.
+type PacketNode struct {
+	Node
+	Role     string        `json:"role" doc:"encapsulating, transit or decapsulating."`
+	Ingress  *Interface    `json:"ingress,omitempty" doc:"The interface by which it came."`
+	Egress   *Interface    `json:"egress,omitempty" doc:"The interface by which it left."`
+	HopLimit *uint8        `json:"hop_limit,omitempty" doc:"Hop limit that the node found."`
+	Time     *instant.Time `json:"timestamp,omitempty" doc:"The node's time as it reported it, by its own clock, without a correction."`
+	Since    *int64        `json:"since_previous_ns,omitempty" doc:"Since the node before that reported a time; negative where clocks differ."`
+	Held     *uint32       `json:"held_ns,omitempty" doc:"How long the node held the packet."`
+	Queue    *uint32       `json:"queue_depth,omitempty" doc:"Depth of its egress queue, as the node counts."`
+}
+
+var sources = map[uint8]string{store.FromPostcards: "postcards", store.FromTrace: "trace", store.FromKernel: "kernel"}
+
+// Packets answers. It looks at the latest files first, and returns what it has when the time is over.
+func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, error) {
+	a := &Packets{Packets: []Packet{}}
+	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		known, err := namesIn(ctx, r)
+		if err != nil {
+			return err
+		}
+		files := slices.Clone(r.Files)
+		slices.Reverse(files)
+		for _, f := range files {
+			if len(a.Packets) > 0 && f.Entry.Last.Before(a.Packets[len(a.Packets)-1].Time.Time) && len(a.Packets) > ask.Limit {
+				break
+			}
+			one := &store.Reading{DB: r.DB, Files: []store.File{f}}
+			list, err := packetsIn(ctx, one, &ask, known)
+			if err != nil && ctx.Err() != nil && len(a.Packets) > 0 {
+				a.Cut = &Cut{"time", "the time for a question was over before the older files were looked at; ask for less time"}
+				break
+			}
+			if err != nil {
+				return err
+			}
+			a.Packets = append(a.Packets, list...)
+			slices.SortStableFunc(a.Packets, func(a, b Packet) int { return b.Time.Compare(a.Time.Time) })
+		}
+		if len(a.Packets) > ask.Limit {
+			a.Packets = a.Packets[:ask.Limit]
+			if a.Cut == nil {
+				a.Cut = cutAt(ask.Limit)
+			}
+		}
+		return nil
+	})
+	return a, err
+}
+
+// where are the conditions of the question, and their parameters.
+func (ask *PacketsQuestion) where() (string, *parameters) {
+	where, p := packetsOf(ask.Range, &ask.Flows)
+	if ask.FlowID != nil {
+		where += " AND p.flow_id = " + p.add(*ask.FlowID)
+	}
+	if ask.Sequence != nil {
+		where += " AND p.sequence = " + p.add(*ask.Sequence)
+	}
+	if ask.MinDelay > 0 {
+		where += " AND p.delay_ns >= " + p.add(ask.MinDelay.Nanoseconds())
+	}
+	if ask.Incomplete {
+		where += " AND p.reason <> 0"
+	}
+	if ask.Lost {
+		where += " AND p.verdict = 2"
+	}
+	return where, p
+}
+
+// packetsIn are those of one file, one more than the limit.
+func packetsIn(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names) (found []Packet, err error) {
+	where, p := ask.where()
+	query := store.Union(r.Files, `SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
+	k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
+FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(ask.Limit+1)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`)
+	var raw []rawNodes
+	var ids []uint64
+	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		one, nodes, err := packetOf(scan)
+		found, raw, ids = append(found, one), append(raw, nodes), append(ids, uint64(one.Path))
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	defined, err := definitions(ctx, r, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		found[i].Nodes = []PacketNode{}
+		if d := defined[uint64(found[i].Path)]; d != nil {
+			found[i].Nodes = d.packet(known, found[i].Time.Time, &raw[i])
+		}
+	}
+	return found, nil
+}
+
+// rawNodes are the lists of a packet.
+type rawNodes struct {
+	hopLimit, timed    sql.Null[uint8]
+	held, since, queue any
+}
+
+func packetOf(scan func(...any) error) (one Packet, raw rawNodes, err error) {
+	var source, reason, verdict uint8
+	var flow, sequence sql.Null[uint32]
+	var delay sql.NullInt64
+	var path uint64
+	var from, to []byte
+	var next sql.Null[uint8]
+	var ports [2]sql.Null[uint16]
+	var label sql.Null[uint32]
+	err = scan(&one.Time.Time, &source, &one.Namespace, &flow, &sequence, &one.Length, &raw.hopLimit, &reason, &verdict, &delay, &path, &raw.timed, &raw.held, &raw.since, &raw.queue,
+		&from, &to, &next, &ports[0], &ports[1], &label)
+	if err != nil {
+		return one, raw, err
+	}
+	one.Time = instant.Of(one.Time.Time)
+	one.Source, one.Reason, one.Path = sources[source], record.PathReason(reason).String(), ID(path)
+	if one.Verdict = record.PathVerdict(verdict).String(); verdict == 0 {
+		one.Verdict = record.PathUnknown.String()
+	}
+	one.FlowID, one.Sequence = valid(flow), valid(sequence)
+	one.NextHeader, one.SourcePort, one.DestinationPort, one.FlowLabel = next.V, valid(ports[0]), valid(ports[1]), label.V
+	if delay.Valid {
+		one.Delay = &delay.Int64
+	}
+	if a := addressOf(from); a.IsValid() {
+		one.From = a.String()
+	}
+	if a := addressOf(to); a.IsValid() {
+		one.To = a.String()
+	}
+	return one, raw, nil
+}
+
+// valid is nil for NULL.
+func valid[T any](v sql.Null[T]) *T {
+	if !v.Valid {
+		return nil
+	}
+	return &v.V
+}
+
+// packet are the nodes of a packet on a path. Times follow from that of the first node that has one.
+func (d *definition) packet(known *names, at time.Time, raw *rawNodes) (nodes []PacketNode) {
+	held, since, queue := list(raw.held), list(raw.since), list(raw.queue)
+	limit := int64(raw.hopLimit.V)
+	for i, h := range d.describe(known) {
+		n := PacketNode{Node: h.Node, Role: h.Role, Ingress: h.Ingress, Egress: h.Egress}
+		if raw.hopLimit.Valid && (i == 0 || h.Hops != nil) {
+			if i > 0 {
+				limit -= int64(*h.Hops)
+			}
+			if limit >= 0 && limit <= 255 {
+				value := uint8(limit)
+				n.HopLimit = &value
+			}
+		}
+		if i < len(since) && since[i] != nil {
+			ns := whole(since[i])
+			at = at.Add(time.Duration(ns))
+			when := instant.Of(at)
+			n.Since, n.Time = &ns, &when
+		} else if raw.timed.Valid && i == int(raw.timed.V) {
+			when := instant.Of(at)
+			n.Time = &when
+		}
+		if i < len(held) && held[i] != nil {
+			value := uint32(whole(held[i]))
+			n.Held = &value
+		}
+		if i < len(queue) && queue[i] != nil {
+			value := uint32(whole(queue[i]))
+			n.Queue = &value
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// PathsQuestion asks which paths packets took.
+type PathsQuestion struct {
+	Range
+	Flows
+	Limit int
+}
+
+// Paths are the paths of packets, the one with most packets first.
+type Paths struct {
+	Answer
+	Packets uint64 `json:"packets" doc:"Packets on all paths, also on those that are not listed."`
+	Paths   []Path `json:"paths" doc:"The paths, the busiest first."`
+}
+
+// Path is one path, and what was measured of its packets.
+type Path struct {
+	ID         ID           `json:"path" doc:"Number of the path: the same as long as its nodes and interfaces are."`
+	Namespace  uint16       `json:"namespace" doc:"IOAM Namespace-ID."`
+	Complete   bool         `json:"complete" doc:"It is known from end to end: packets of an incomplete path were lost, or nodes did not report."`
+	Packets    uint64       `json:"packets" doc:"Packets that took it."`
+	Share      float64      `json:"share" doc:"Their share of all packets that were asked for."`
+	Bytes      uint64       `json:"bytes" doc:"Their bytes."`
+	Incomplete uint64       `json:"incomplete" doc:"Packets that not every node reported."`
+	Lost       uint64       `json:"lost" doc:"Packets of which it is known that they were lost."`
+	First      instant.Time `json:"first" doc:"When the first of these packets was seen."`
+	Last       instant.Time `json:"last" doc:"When the last of them was seen."`
+	Delay      *Delays      `json:"delay,omitempty" doc:"From the first node to the last, by the clocks of both."`
+	Negative   uint64       `json:"delay_negative,omitempty" doc:"Packets whose delay is negative, because the clocks differ; not in delay."`
+	Hops       []Hop        `json:"hops" doc:"The nodes in the order of the path."`
+}
+
+// Hop is a node of a path.
+type Hop struct {
+	Node
+	Role     string     `json:"role" doc:"encapsulating, transit or decapsulating."`
+	Ingress  *Interface `json:"ingress,omitempty" doc:"The interface by which packets come."`
+	Egress   *Interface `json:"egress,omitempty" doc:"The interface by which they leave."`
+	Hops     *int16     `json:"hops,omitempty" doc:"How many hops it is after the node before, by hop limits; absent when that is not known."`
+	Segment  ID         `json:"segment" doc:"Number of the segment that begins here."`
+	Held     *Delays    `json:"held,omitempty" doc:"How long the node held packets."`
+	Since    *Delays    `json:"since,omitempty" doc:"Time since the node before, by the clocks of both."`
+	Negative uint64     `json:"since_negative,omitempty" doc:"Packets whose time since the node before is negative, because the clocks differ; not in since."`
+}
+
+// packetsOf is the part of a query that selects packets of a time and of flows. Its first two parameters are
+// the times.
+func packetsOf(in Range, flows *Flows) (where string, p *parameters) {
+	p = &parameters{}
+	where = "p.time >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND p.time < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
+	if condition := flows.where(p); condition != "" {
+		where += " AND " + condition
+	}
+	return where, p
+}
+
+// Paths answers.
+func (q *Queries) Paths(ctx context.Context, ask PathsQuestion) (*Paths, error) {
+	a := &Paths{Paths: []Path{}}
+	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		if err := pathsOf(ctx, r, &ask, a); err != nil || len(a.Paths) == 0 {
+			return err
+		}
+		var ids []uint64
+		place := map[uint64]int{}
+		for i := range a.Paths {
+			a.Paths[i].Share = float64(a.Paths[i].Packets) / float64(max(a.Packets, 1))
+			ids = append(ids, uint64(a.Paths[i].ID))
+			place[uint64(a.Paths[i].ID)] = i
+		}
+		known, err := namesIn(ctx, r)
+		if err != nil {
+			return err
+		}
+		defined, err := definitions(ctx, r, ids)
+		if err != nil {
+			return err
+		}
+		for id, d := range defined {
+			p := &a.Paths[place[id]]
+			p.Namespace, p.Complete, p.Hops = d.namespace, d.complete, d.describe(known)
+		}
+		return measureHops(ctx, r, &ask, ids, func(id uint64, hop int) *Hop {
+			if p := &a.Paths[place[id]]; hop < len(p.Hops) {
+				return &p.Hops[hop]
+			}
+			return nil
+		})
+	})
+	return a, err
+}
+
+// describe are the nodes of a path, without what was measured.
+func (d *definition) describe(known *names) (hops []Hop) {
+	for i := range d.node {
+		h := Hop{
+			Node: known.node(d.exporter[i], d.node[i]), Role: record.NodeRole(d.role[i]).String(),
+			Ingress: known.iface(d.exporter[i], d.ingress[i]), Egress: known.iface(d.exporter[i], d.egress[i]), Segment: ID(d.segments[i]),
+		}
+		if n := int16(d.hops[i]); n >= 0 {
+			h.Hops = &n
+		}
+		hops = append(hops, h)
+	}
+	return hops
+}
+
+// bucketsOf is a query of histograms: of a column of a table that the query names, by keys.
+func bucketsOf(keys, column, table string) string {
+	return "SELECT " + keys + ", list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (SELECT " + keys + ", " + store.Bucket(column) + " AS b, count(*)::UBIGINT AS n FROM " +
+		table + " WHERE " + column + " >= 0 GROUP BY ALL) GROUP BY " + keys
+}
+
+// pathsOf finds the paths.
+func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
+	where, p := packetsOf(ask.Range, &ask.Flows)
+	query := "WITH one AS (" + store.Union(r.Files, "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where) + `), whole AS (
+	SELECT path, count(*) AS packets, sum(length)::UBIGINT AS bytes, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost, min(time) AS first, max(time) AS last,
+		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY path
+), top AS (SELECT *, sum(packets) OVER () AS every FROM whole ORDER BY packets DESC, path LIMIT ` + p.add(ask.Limit+1) + `
+), delays AS (` + bucketsOf("path", "delay", "one") + `)
+SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, most, b, n, every::UBIGINT FROM top t LEFT JOIN delays d ON t.path = d.path ORDER BY packets DESC, t.path`
+	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var id uint64
+		var one Path
+		var total sql.NullFloat64
+		var most sql.NullInt64
+		var b, n any
+		if err := scan(&id, &one.Packets, &one.Bytes, &one.Incomplete, &one.Lost, &one.First.Time, &one.Last.Time, &one.Negative, &total, &most, &b, &n, &a.Packets); err != nil {
+			return err
+		}
+		h, err := histogram(total, most, b, n)
+		if err != nil {
+			return err
+		}
+		if len(a.Paths) == ask.Limit {
+			a.Cut = cutAt(ask.Limit)
+			return nil
+		}
+		one.ID, one.Delay, one.Hops = ID(id), delaysOf(h), []Hop{}
+		one.First, one.Last = instant.Of(one.First.Time), instant.Of(one.Last.Time)
+		a.Paths = append(a.Paths, one)
+		return nil
+	})
+}
+
+// measureHops adds what was measured at each node of paths.
+func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, at func(id uint64, hop int) *Hop) error {
+	where, p := packetsOf(ask.Range, &ask.Flows)
+	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
+	hops := store.Union(r.Files, "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
+		where+chosen)
+	measure := func(column string) string {
+		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, sum(" + column +
+			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w JOIN (" + bucketsOf("path, i", column, "hop") +
+			") d ON w.path = d.path AND w.i = d.i"
+	}
+	query := "WITH hop AS (" + hops + ") " + measure("held") + " UNION ALL " + measure("since")
+	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var id uint64
+		var i int
+		var what string
+		var negative uint64
+		var total sql.NullFloat64
+		var most sql.NullInt64
+		var b, n any
+		if err := scan(&id, &i, &what, &negative, &total, &most, &b, &n); err != nil {
+			return err
+		}
+		h, err := histogram(total, most, b, n)
+		hop := at(id, i)
+		if err != nil || hop == nil {
+			return err
+		}
+		if what == "held" {
+			hop.Held = delaysOf(h)
+		} else {
+			hop.Since, hop.Negative = delaysOf(h), negative
+		}
+		return nil
+	})
+}
+
+// GridQuestion asks for the delay and loss between the ends of paths.
+type GridQuestion struct {
+	Range
+	Limit int
+}
+
+// Grid is node by node.
+type Grid struct {
+	Answer
+	Pairs []Pair `json:"pairs" doc:"Pairs of nodes between which packets went. For others nothing is known."`
+}
+
+// Pair is a first and a last node of paths.
+type Pair struct {
+	From     Node    `json:"from" doc:"The encapsulating node."`
+	To       *Node   `json:"to,omitempty" doc:"The decapsulating node; absent for packets that no such node reported."`
+	Packets  uint64  `json:"packets" doc:"Packets from one to the other."`
+	Lost     uint64  `json:"lost" doc:"Packets of which it is known that they were lost: only of a pair without a last node."`
+	Paths    uint64  `json:"paths" doc:"On how many paths."`
+	Delay    *Delays `json:"delay,omitempty" doc:"From one to the other, by the clocks of both."`
+	Negative uint64  `json:"delay_negative,omitempty" doc:"Packets whose delay is negative, because the clocks differ; not in delay."`
+}
+
+// Grid answers.
+func (q *Queries) Grid(ctx context.Context, ask GridQuestion) (*Grid, error) {
+	in := ask.minutes()
+	a := &Grid{Pairs: []Pair{}}
+	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		known, err := namesIn(ctx, r)
+		if err != nil {
+			return err
+		}
+		var parts []string
+		for i := range r.Files {
+			parts = append(parts, r.Files[i].Rows("path"))
+		}
+		p := times(in)
+		query := "WITH ends AS (SELECT DISTINCT ON (path) * FROM (" + store.Union(r.Files, `SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,
+	CASE WHEN role[-1] = 3 THEN coalesce(exporter[-1], '') END AS e2, CASE WHEN role[-1] = 3 THEN node[-1] END AS n2 FROM FILE(paths)`) + `)
+), part AS (SELECT e1, n1, e2, n2, r.* FROM (` + strings.Join(parts, "\nUNION ALL ") + `) r JOIN ends d ON r.path = d.path
+), whole AS (SELECT e1, n1, e2, n2, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, count(DISTINCT path) AS paths,
+	sum(delay_negative)::UBIGINT AS negative, sum(delay_sum) AS total, max(delay_max) AS most FROM part GROUP BY ALL
+), delays AS (SELECT e1, n1, e2, n2, list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (
+	SELECT e1, n1, e2, n2, b, sum(n)::UBIGINT AS n FROM (SELECT e1, n1, e2, n2, unnest(delay_b) AS b, unnest(delay_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL)
+SELECT w.e1, w.n1, w.e2, w.n2, packets, lost, paths, negative, total, most, b, n FROM whole w LEFT JOIN delays d ON w.e1 = d.e1 AND w.n1 = d.n1 AND w.e2 = d.e2 AND w.n2 = d.n2
+ORDER BY packets DESC, w.e1, w.n1 LIMIT ` + p.add(ask.Limit+1)
+		return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+			one, err := pairOf(known, scan)
+			if len(a.Pairs) == ask.Limit {
+				a.Cut = cutAt(ask.Limit)
+				return err
+			}
+			a.Pairs = append(a.Pairs, one)
+			return err
+		})
+	})
+	return a, err
+}
+
+func pairOf(known *names, scan func(...any) error) (one Pair, err error) {
+	var e1 string
+	var e2 sql.NullString
+	var n1 uint64
+	var n2 sql.Null[uint64]
+	var total sql.NullFloat64
+	var most sql.NullInt64
+	var b, n any
+	if err := scan(&e1, &n1, &e2, &n2, &one.Packets, &one.Lost, &one.Paths, &one.Negative, &total, &most, &b, &n); err != nil {
+		return one, err
+	}
+	one.From = known.node(e1, n1)
+	if n2.Valid {
+		to := known.node(e2.String, n2.V)
+		one.To = &to
+	}
+	var h *exponential.Delays
+	h, err = histogram(total, most, b, n)
+	one.Delay = delaysOf(h)
+	return one, err
+}

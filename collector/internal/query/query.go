@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package query asks the store: for paths, their changes, segments, losses and packets. Values of a question
+// are parameters of the database's statements, never a part of their text. Each question is bounded in time,
+// in how many are asked at once, and in rows; an answer says when it was cut.
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+// Queries answers questions about a store.
+type Queries struct {
+	Store  *store.Store
+	Time   time.Duration // of one question
+	AtOnce int
+	Live   func() Live // nil: no collector runs
+
+	turns chan struct{}
+}
+
+// Live is what only the running collector knows.
+type Live struct {
+	Collector *record.Statistics
+	Sink      sink.Stats
+}
+
+// Begin makes it ready to be asked.
+func (q *Queries) Begin() { q.turns = make(chan struct{}, max(q.AtOnce, 1)) }
+
+// Errors of questions.
+var (
+	ErrBusy = errors.New("too many questions at a time; ask again later, or set api.queries")
+	ErrSlow = errors.New("the question took too long; ask about a shorter time or fewer addresses, or set api.time")
+)
+
+// Range is a time: from From on, until before Until.
+type Range struct {
+	From, Until time.Time
+}
+
+// MostTime is how long a question may reach.
+const MostTime = 3660 * 24 * time.Hour
+
+// minutes widens a range to whole minutes, of which rollups are.
+func (r Range) minutes() Range {
+	until := r.Until.Truncate(time.Minute)
+	if until.Before(r.Until) {
+		until = until.Add(time.Minute)
+	}
+	return Range{r.From.Truncate(time.Minute), until}
+}
+
+// hours are the whole hours in a range; none: both are the same.
+func (r Range) hours() (from, until time.Time) {
+	from, until = r.From.Truncate(time.Hour), r.Until.Truncate(time.Hour)
+	if from.Before(r.From) {
+		from = from.Add(time.Hour)
+	}
+	if until.Before(from) {
+		until = from
+	}
+	return from, until
+}
+
+// Answer is what all answers begin with.
+type Answer struct {
+	From  instant.Time `json:"from" doc:"Begin of the time that the answer is about."`
+	Until instant.Time `json:"until" doc:"Its end, exclusive."`
+	Files int          `json:"files" doc:"Files of the store that were read."`
+	Gaps  []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
+	Cut   *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
+}
+
+// Gap is a time without data because a file cannot be read.
+type Gap struct {
+	From   instant.Time `json:"from" doc:"Begin of the time that is missing."`
+	Until  instant.Time `json:"until" doc:"Its end."`
+	Reason string       `json:"reason" doc:"Why the file cannot be read."`
+}
+
+// Cut says that an answer is not whole.
+type Cut struct {
+	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take."`
+	Text   string `json:"text" doc:"The same in a sentence, with what to do."`
+}
+
+func cutAt(limit int) *Cut {
+	return &Cut{"limit", fmt.Sprintf("there are more than %d; ask for less time or fewer addresses, or set limit", limit)}
+}
+
+// Delays sums up delays, in nanoseconds. Percentiles are those of an exponential histogram: within 2.2% of
+// the exact ones.
+type Delays struct {
+	Count uint64 `json:"count" doc:"How many delays."`
+	Mean  int64  `json:"mean_ns" doc:"Their mean."`
+	P50   int64  `json:"p50_ns" doc:"Median."`
+	P95   int64  `json:"p95_ns" doc:"95th percentile."`
+	P99   int64  `json:"p99_ns" doc:"99th percentile."`
+	Max   int64  `json:"max_ns" doc:"The greatest one, exactly."`
+}
+
+// delaysOf is the summary of a histogram; nil: it has none.
+func delaysOf(h *exponential.Delays) *Delays {
+	if h == nil || h.Count() == 0 {
+		return nil
+	}
+	return &Delays{
+		Count: h.Count(), Mean: int64(float64(h.Sum()) / float64(h.Count())),
+		P50: h.Quantile(0.5), P95: h.Quantile(0.95), P99: h.Quantile(0.99), Max: h.Max(),
+	}
+}
+
+// ask answers one question: when its turn comes, and within its time.
+func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(context.Context, *store.Reading) error) error {
+	ctx, cancel := context.WithTimeout(ctx, q.Time)
+	defer cancel()
+	select {
+	case q.turns <- struct{}{}:
+		defer func() { <-q.turns }()
+	case <-ctx.Done():
+		return ErrBusy
+	}
+	answer.From, answer.Until = instant.Of(in.From), instant.Of(in.Until)
+	err := q.Store.Read(ctx, in.From, in.Until, func(r *store.Reading) error {
+		answer.Files = len(r.Files)
+		for _, g := range r.Gaps {
+			answer.Gaps = append(answer.Gaps, Gap{instant.Of(g.From), instant.Of(g.Until), g.Reason})
+		}
+		if len(r.Files) == 0 {
+			return nil
+		}
+		return do(ctx, r)
+	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrSlow
+	}
+	return err
+}
+
+// rows calls a function for each row of a query.
+func rows(ctx context.Context, db *sql.DB, query string, args []any, row func(scan func(...any) error) error) error {
+	list, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	for list.Next() {
+		if err := row(list.Scan); err != nil {
+			return err
+		}
+	}
+	return list.Err()
+}
+
+// parameters collects the values of a query, which names them by number.
+type parameters struct{ values []any }
+
+// add adds a value, and is its name in the query.
+func (p *parameters) add(value any) string {
+	p.values = append(p.values, value)
+	return fmt.Sprintf("$%d", len(p.values))
+}
+
+// times are the parameters of a rollup's rows, in their order; see store.File.Rows.
+func times(in Range) *parameters {
+	hourFrom, hourUntil := in.hours()
+	return &parameters{[]any{in.From.UTC(), in.Until.UTC(), hourFrom.UTC(), hourUntil.UTC()}}
+}
+
+// Flows selects packets by what they have in common with others of their flow. Zero fields select all.
+type Flows struct {
+	Namespace           *uint16
+	Source, Destination netip.Prefix
+	NextHeader          *uint8
+	SourcePort          *uint16
+	DestinationPort     *uint16
+}
+
+// all reports whether every flow is selected.
+func (f *Flows) all() bool { return *f == Flows{} }
+
+// where is the condition on the keys of packets; "" if all are selected.
+func (f *Flows) where(p *parameters) string {
+	var conditions []string
+	for _, c := range []struct {
+		column string
+		prefix netip.Prefix
+	}{{"source", f.Source}, {"destination", f.Destination}} {
+		if c.prefix.IsValid() {
+			low, high := bounds(c.prefix)
+			conditions = append(conditions, fmt.Sprintf("%s >= %s AND %s <= %s", c.column, p.add(low), c.column, p.add(high)))
+		}
+	}
+	if f.NextHeader != nil {
+		conditions = append(conditions, "next_header = "+p.add(*f.NextHeader))
+	}
+	if f.SourcePort != nil {
+		conditions = append(conditions, "source_port = "+p.add(*f.SourcePort))
+	}
+	if f.DestinationPort != nil {
+		conditions = append(conditions, "destination_port = "+p.add(*f.DestinationPort))
+	}
+	text := ""
+	for i, c := range conditions {
+		if i > 0 {
+			text += " AND "
+		}
+		text += c
+	}
+	if text != "" {
+		text = "p.key IN (SELECT number FROM FILE(keys) WHERE " + text + ")"
+	}
+	if f.Namespace != nil {
+		if text != "" {
+			text += " AND "
+		}
+		text += "p.namespace = " + p.add(*f.Namespace)
+	}
+	return text
+}
+
+// bounds are the first and the last address of a prefix, as octets.
+func bounds(p netip.Prefix) (low, high []byte) {
+	first := p.Masked().Addr().As16()
+	last, bits := first, p.Bits()
+	if p.Addr().Is4() {
+		bits += 96
+	}
+	for i := bits; i < 128; i++ {
+		last[i/8] |= 0x80 >> (i % 8)
+	}
+	return first[:], last[:]
+}
+
+// histogram makes one from the lists of a row.
+func histogram(sum sql.NullFloat64, greatest sql.NullInt64, indexes, counts any) (*exponential.Delays, error) {
+	bs, ok := indexes.([]any)
+	ns, also := counts.([]any)
+	if !ok || !also || len(bs) != len(ns) {
+		return nil, nil
+	}
+	var zero uint64
+	var list []exponential.Bucket
+	for i := range bs {
+		index, n := whole(bs[i]), whole(ns[i])
+		if index < -1 {
+			zero += uint64(n)
+			continue
+		}
+		list = append(list, exponential.Bucket{Index: int(index), Count: uint64(n)})
+	}
+	h, err := exponential.Restored(uint64(max(min(sum.Float64, math.MaxInt64), 0)), greatest.Int64, zero, list)
+	return &h, err
+}
+
+// whole is a number of any of the database's types of whole numbers.
+func whole(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case int32:
+		return int64(v)
+	case int16:
+		return int64(v)
+	case uint64:
+		return int64(min(v, math.MaxInt64))
+	case uint32:
+		return int64(v)
+	case uint16:
+		return int64(v)
+	case uint8:
+		return int64(v)
+	}
+	return 0
+}
+
+// addressOf is an address from its octets; invalid: there is none.
+func addressOf(octets []byte) netip.Addr {
+	a, ok := netip.AddrFromSlice(octets)
+	if !ok {
+		return netip.Addr{}
+	}
+	return a.Unmap()
+}
+
+// ID is the number of a path or a segment, which JSON has in 16 hexadecimal digits.
+type ID uint64
+
+// MarshalText writes it.
+func (id ID) MarshalText() ([]byte, error) {
+	return fmt.Appendf(nil, "%016x", uint64(id)), nil
+}
+
+// UnmarshalText reads it.
+func (id *ID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	if err != nil || len(text) != 16 {
+		return errors.New("want 16 hexadecimal digits")
+	}
+	*id = ID(n)
+	return nil
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+)
+
+// Order is by what segments are sorted, the worst first.
+type Order string
+
+// The orders.
+const (
+	ByLink    Order = "link"    // 99th percentile of the delay of the link
+	ByHeld    Order = "held"    // 99th percentile of how long the node held packets
+	ByLoss    Order = "loss"    // packets that were lost after the node
+	ByPackets Order = "packets" // the busiest
+)
+
+// Orders are all of them.
+var Orders = []Order{ByLink, ByHeld, ByLoss, ByPackets}
+
+// orders are the columns of the orders.
+var orders = map[Order]string{ByLink: "link_p99", ByHeld: "held_p99", ByLoss: "lost / packets", ByPackets: "packets"}
+
+// SegmentsQuestion asks for the segments of a time.
+type SegmentsQuestion struct {
+	Range
+	Order    Order
+	Baseline time.Duration // before From, to compare with; 0: none
+	Limit    int
+}
+
+// Segments are those of a time, the worst first.
+type Segments struct {
+	Answer
+	Segments []Segment `json:"segments" doc:"The segments, in the order that was asked for."`
+}
+
+// Segment is the way from one node to the next that reported.
+type Segment struct {
+	ID        ID         `json:"segment" doc:"Number of the segment: the same as long as its nodes and interfaces are."`
+	Namespace uint16     `json:"namespace" doc:"IOAM Namespace-ID."`
+	From      Node       `json:"from" doc:"The node that packets leave."`
+	Egress    *Interface `json:"egress,omitempty" doc:"The interface by which they leave it."`
+	To        *Node      `json:"to,omitempty" doc:"The next node that reported them; absent: none did."`
+	Ingress   *Interface `json:"ingress,omitempty" doc:"The interface by which they come to it."`
+	Hops      *int16     `json:"hops,omitempty" doc:"How many hops it is, by hop limits: more than 1 if nodes between did not report. Absent when it is not known."`
+	SegmentMeasured
+	Baseline *SegmentMeasured `json:"baseline,omitempty" doc:"The same of the time before, which was asked for; absent when there was nothing."`
+}
+
+// SegmentMeasured is what was measured of a segment.
+type SegmentMeasured struct {
+	Packets  uint64  `json:"packets" doc:"Packets that passed the first node."`
+	Lost     uint64  `json:"lost" doc:"Those of which it is known that they were lost after it; only of a segment without a next node."`
+	Held     *Delays `json:"held,omitempty" doc:"How long the first node held them."`
+	Link     *Delays `json:"link,omitempty" doc:"Time between the timestamps of the two nodes, by the clocks of both; differences that are negative are not in it."`
+	Negative uint64  `json:"link_negative,omitempty" doc:"Packets whose difference is negative, because the clocks differ."`
+}
+
+// Segments answers.
+func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments, error) {
+	in := ask.minutes()
+	a := &Segments{Segments: []Segment{}}
+	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		list, err := segmentsOf(ctx, r, in, ask.Order, ask.Limit+1, nil)
+		if err != nil {
+			return err
+		}
+		if len(list) > ask.Limit {
+			list, a.Cut = list[:ask.Limit], cutAt(ask.Limit)
+		}
+		a.Segments = list
+		return describeSegments(ctx, r, list)
+	})
+	if err != nil || ask.Baseline == 0 || len(a.Segments) == 0 {
+		return a, err
+	}
+	return a, q.baseline(ctx, a, Range{in.From.Add(-ask.Baseline), in.From})
+}
+
+// baseline adds what the same segments were before.
+func (q *Queries) baseline(ctx context.Context, a *Segments, before Range) error {
+	place := map[ID]int{}
+	var ids []uint64
+	for i, s := range a.Segments {
+		place[s.ID] = i
+		ids = append(ids, uint64(s.ID))
+	}
+	before = before.minutes()
+	var other Answer
+	err := q.ask(ctx, before, &other, func(ctx context.Context, r *store.Reading) error {
+		list, err := segmentsOf(ctx, r, before, ByPackets, len(ids), ids)
+		for _, s := range list {
+			measured := s.SegmentMeasured
+			a.Segments[place[s.ID]].Baseline = &measured
+		}
+		return err
+	})
+	a.Gaps = append(a.Gaps, other.Gaps...)
+	return err
+}
+
+// percentile is a query of the 99th percentile's bucket by segment, from counts of buckets.
+const percentile = `SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS p99, list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (
+	SELECT segment, b, n, sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM (
+		SELECT segment, b, sum(n)::UBIGINT AS n FROM (SELECT segment, unnest(%[1]s_b) AS b, unnest(%[1]s_n) AS n FROM part) GROUP BY ALL)) GROUP BY segment`
+
+// segmentsOf sums up rollups. only, unless nil, are the segments that are asked for.
+func segmentsOf(ctx context.Context, r *store.Reading, in Range, order Order, limit int, only []uint64) (found []Segment, err error) {
+	p := times(in)
+	var parts []string
+	for i := range r.Files {
+		parts = append(parts, r.Files[i].Rows("segment"))
+	}
+	chosen := ""
+	if only != nil {
+		chosen = " WHERE segment = ANY(" + p.add(only) + ")"
+	}
+	query := `WITH part AS (SELECT * FROM (` + strings.Join(parts, "\nUNION ALL ") + `)` + chosen + `), whole AS (
+	SELECT segment, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(held_sum) AS held_sum, max(held_max) AS held_max,
+		sum(link_negative)::UBIGINT AS negative, sum(link_sum) AS link_sum, max(link_max) AS link_max FROM part GROUP BY segment
+), held AS (` + fmt.Sprintf(percentile, "held") + `), link AS (` + fmt.Sprintf(percentile, "link") + `)
+SELECT w.segment, packets, lost, held_sum, held_max, h.b, h.n, negative, link_sum, link_max, l.b, l.n, h.p99 AS held_p99, l.p99 AS link_p99
+FROM whole w LEFT JOIN held h ON w.segment = h.segment LEFT JOIN link l ON w.segment = l.segment
+ORDER BY ` + orders[order] + ` DESC NULLS LAST, packets DESC, w.segment LIMIT ` + p.add(limit)
+	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var id uint64
+		var s Segment
+		var heldSum, linkSum sql.NullFloat64
+		var heldMax, linkMax, p1, p2 sql.NullInt64
+		var heldB, heldN, linkB, linkN any
+		if err := scan(&id, &s.Packets, &s.Lost, &heldSum, &heldMax, &heldB, &heldN, &s.Negative, &linkSum, &linkMax, &linkB, &linkN, &p1, &p2); err != nil {
+			return err
+		}
+		held, err := histogram(heldSum, heldMax, heldB, heldN)
+		if err != nil {
+			return err
+		}
+		link, err := histogram(linkSum, linkMax, linkB, linkN)
+		if err != nil {
+			return err
+		}
+		s.ID, s.Held, s.Link = ID(id), delaysOf(held), delaysOf(link)
+		found = append(found, s)
+		return nil
+	})
+	return found, err
+}
+
+// describeSegments adds the nodes and interfaces of segments.
+func describeSegments(ctx context.Context, r *store.Reading, list []Segment) error {
+	known, err := namesIn(ctx, r)
+	if err != nil {
+		return err
+	}
+	place := map[uint64]int{}
+	var ids []uint64
+	for i := range list {
+		place[uint64(list[i].ID)] = i
+		ids = append(ids, uint64(list[i].ID))
+	}
+	query := store.Union(r.Files, "SELECT segment, namespace, from_exporter, from_node, egress, to_exporter, to_node, ingress, hops FROM FILE(segments) WHERE segment = ANY($1)")
+	return rows(ctx, r.DB, query, []any{ids}, func(scan func(...any) error) error {
+		var id, from uint64
+		var namespace uint16
+		var fromExporter, toExporter sql.NullString
+		var egress uint32
+		var to sql.Null[uint64]
+		var ingress sql.Null[uint32]
+		var hops sql.Null[int16]
+		if err := scan(&id, &namespace, &fromExporter, &from, &egress, &toExporter, &to, &ingress, &hops); err != nil {
+			return err
+		}
+		s := &list[place[id]]
+		s.Namespace, s.From, s.Egress = namespace, known.node(text(fromExporter), from), known.iface(text(fromExporter), egress)
+		if !to.Valid {
+			return nil
+		}
+		node := known.node(text(toExporter), to.V)
+		s.To, s.Ingress = &node, known.iface(text(toExporter), ingress.V)
+		if hops.Valid && hops.V >= 0 {
+			s.Hops = &hops.V
+		}
+		return nil
+	})
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settings is the file of the collector: its keys, their defaults and rules.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/yamlfile"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Settings are those of a collector.
+type Settings struct {
+	Listen     []Listen   `key:"listen" absent:"udp://[::1]:4739 and tcp://[::1]:4739" doc:"Where exporters send IPFIX: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT. [::] is every address of this machine, IPv4 included. Senders over UDP and TCP are not authenticated."`
+	TLS        *TLS       `key:"tls" absent:"no endpoint has TLS" doc:"Certificates for endpoints with tls://."`
+	Enterprise Enterprise `key:"enterprise" default:"32473" doc:"Private enterprise number under which exporters have Waymark's own elements."`
+	Join       Join       `key:"join" doc:"How postcards are joined into paths."`
+	Store      Store      `key:"store" doc:"What is kept, and where."`
+	API        API        `key:"api" doc:"Where people and programs ask for it."`
+}
+
+// TLS are the certificates of the collector.
+type TLS struct {
+	Certificate string `key:"certificate" required:"true" doc:"File of the collector's certificate, in PEM."`
+	Key         string `key:"key" required:"true" doc:"File of its key."`
+	ClientCA    string `key:"client-ca" absent:"exporters need no certificate" doc:"File of the authorities that sign exporters' certificates."`
+}
+
+// Join bounds what waits to be joined.
+type Join struct {
+	Wait      Wait  `key:"wait" default:"2s" doc:"Time to wait for the postcards of a packet, and for what other nodes counted in a block."`
+	Postcards Count `key:"postcards" default:"1000000" doc:"Postcards that wait or are remembered, of about 1 kB each; beyond it, the oldest packets are given out as they are."`
+}
+
+// Store is what is kept.
+type Store struct {
+	Directory string `key:"directory" default:"/var/lib/waymark" doc:"Directory of the files. It is made if its parent is there."`
+	Age       Age    `key:"age" default:"30d" doc:"Files leave when all that they have is older."`
+	Size      Size   `key:"size" absent:"no limit but the disk" doc:"The oldest files leave while all have more octets than this."`
+	Free      Size   `key:"free" default:"500MB" doc:"What stays free on the disk: the oldest files leave for it, and when there are none, nothing is written and reads go on."`
+	Memory    Size   `key:"memory" default:"1GB" doc:"What the database takes at most: for writing, and for all queries together."`
+}
+
+// API is where questions are answered.
+type API struct {
+	Address Address `key:"address" default:"http://[::1]:4780" doc:"Address and port, as http://ADDRESS:PORT. Only this machine may ask: other addresses are refused until the API has TLS and authentication."`
+	Time    Wait    `key:"time" default:"10s" doc:"How long one question may take."`
+	Queries Count   `key:"queries" default:"4" doc:"How many questions are worked on at a time; others wait."`
+}
+
+// Scalars of the file.
+type (
+	Listen     string
+	Enterprise uint32
+	Wait       time.Duration
+	Age        time.Duration
+	Size       int64
+	Count      uint32
+	Address    string
+)
+
+var format = &yamlfile.Format{
+	Scalars: yamlfile.Scalars{
+		reflect.TypeFor[string](): yamlfile.Texts,
+		reflect.TypeFor[Listen](): yamlfile.NewCodec(yamlfile.Text, "udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT", parseListen, func(l Listen) string { return string(l) }),
+		reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "the private enterprise number of your exporters", parseEnterprise,
+			func(e Enterprise) string { return strconv.FormatUint(uint64(e), 10) }),
+		reflect.TypeFor[Wait]():    yamlfile.NewCodec(yamlfile.Text, "a time from 100ms to 1h, such as 2s", parseWait, yamlfile.FormatPeriod[Wait]),
+		reflect.TypeFor[Age]():     yamlfile.NewCodec(yamlfile.Text, "whole hours or days up to 3650d, such as 12h or 30d", parseAge, formatAge),
+		reflect.TypeFor[Size]():    yamlfile.NewCodec(yamlfile.Text, "a whole number of MB, GB or TB, such as 500MB or 20GB", parseSize, formatSize),
+		reflect.TypeFor[Count]():   yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 4294967295", parseCount, func(c Count) string { return strconv.FormatUint(uint64(c), 10) }),
+		reflect.TypeFor[Address](): yamlfile.NewCodec(yamlfile.Text, "http://ADDRESS:PORT with an address of this machine alone, such as http://[::1]:4780", parseAddress, func(a Address) string { return string(a) }),
+	},
+	TooLarge: "remove what the collector does not need",
+	TooMany:  "remove what the collector does not need",
+	Empty:    "write at least one key, such as store: {age: 30d}; without a file, the collector has its defaults",
+}
+
+// Parse reads a file; name stands for it in errors, which are all reported.
+func Parse(name string, text []byte) (*Settings, error) {
+	s := &Settings{}
+	err := format.Parse(name, text, s, func(r *yamlfile.Reader) { s.check(r.Refuse) })
+	if err != nil {
+		return nil, err
+	}
+	s.complete()
+	return s, nil
+}
+
+// mostOctets bounds a file.
+const mostOctets = 1 << 20
+
+// Read reads the file with that path; "" is none: all defaults.
+func Read(path string) (*Settings, error) {
+	if path == "" {
+		return Parse("the defaults", []byte("api: {}\n"))
+	}
+	text, err := inputfile.Read(path, mostOctets)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// complete fills in the defaults that are lists.
+func (s *Settings) complete() {
+	if len(s.Listen) == 0 {
+		s.Listen = []Listen{"udp://[::1]:4739", "tcp://[::1]:4739"}
+	}
+}
+
+// check adds the errors that single values do not have.
+func (s *Settings) check(add func(path, problem, cure string)) {
+	secured := false
+	for i, l := range s.Listen {
+		e, err := collect.ParseEndpoint(string(l))
+		if err != nil {
+			continue
+		}
+		secured = secured || e.TLS
+		if e.TLS && s.TLS == nil {
+			add(fmt.Sprintf("listen[%d]", i), "TLS needs a certificate", "add tls: {certificate: FILE, key: FILE}")
+		}
+	}
+	if s.TLS != nil && !secured {
+		add("tls", "no endpoint of listen has TLS", "add tls://[::]:4740 to listen, or remove tls")
+	}
+}
+
+// Endpoints are where exporters send.
+func (s *Settings) Endpoints() (list []collect.Endpoint) {
+	for _, l := range s.Listen {
+		if e, err := collect.ParseEndpoint(string(l)); err == nil { // it was read like this
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// Collect is the configuration of what receives and joins, without its sinks.
+func (s *Settings) Collect() (collect.Config, error) {
+	c := collect.Config{
+		Listen: s.Endpoints(), Enterprise: ipfix.Enterprise(s.Enterprise),
+		Join: join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
+	}
+	if s.TLS == nil {
+		return c, nil
+	}
+	var err error
+	c.TLS, err = collect.LoadTLS(s.TLS.Certificate, s.TLS.Key, s.TLS.ClientCA)
+	return c, err
+}
+
+// Listens is where the API listens.
+func (s *Settings) Listens() string { return strings.TrimPrefix(string(s.API.Address), "http://") }
+
+// Marshal writes the file with every default.
+func (s *Settings) Marshal() []byte { return format.Marshal(s) }
+
+// MarshalJSON has the keys of the file.
+func (s *Settings) MarshalJSON() ([]byte, error) { return format.JSON(s) }
+
+// Reference documents all keys, in Markdown.
+func Reference() []byte { return format.Reference(&Settings{}) }
+
+func parseListen(text string) (Listen, error) {
+	_, err := collect.ParseEndpoint(text)
+	if err != nil {
+		err = fmt.Errorf("%q is no endpoint", text)
+	}
+	return Listen(text), err
+}
+
+func parseEnterprise(text string) (Enterprise, error) {
+	n, err := yamlfile.ParseUint(text, 32)
+	if err == nil && (ipfix.Enterprise(n) == ipfix.EnterpriseIANA || ipfix.Enterprise(n) == ipfix.EnterpriseIOAM) {
+		err = fmt.Errorf("%d has other elements", n)
+	}
+	return Enterprise(n), err
+}
+
+func parseWait(text string) (Wait, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time with a unit", text)
+	case d < 100*time.Millisecond || d > time.Hour:
+		return 0, fmt.Errorf("%s is out of range", text)
+	}
+	return Wait(d), nil
+}
+
+var ages = regexp.MustCompile(`^([1-9][0-9]{0,5})([hd])$`)
+
+const (
+	day     = 24 * time.Hour
+	mostAge = 3650 * day
+)
+
+func parseAge(text string) (Age, error) {
+	m := ages.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%q is not a number of hours or days", text)
+	}
+	n, err := strconv.Atoi(m[1])
+	d := time.Duration(n) * time.Hour
+	if m[2] == "d" {
+		d = time.Duration(n) * day
+	}
+	if err != nil || d > mostAge {
+		return 0, fmt.Errorf("%s is too long", text)
+	}
+	return Age(d), nil
+}
+
+func formatAge(a Age) string {
+	if d := time.Duration(a); d%day != 0 {
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", time.Duration(a)/day)
+}
+
+var (
+	sizes = regexp.MustCompile(`^([1-9][0-9]{0,5})(MB|GB|TB)$`)
+	units = []struct {
+		name   string
+		octets int64
+	}{{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}}
+)
+
+func parseSize(text string) (Size, error) {
+	m := sizes.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%q is not a size", text)
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	for _, u := range units {
+		if u.name == m[2] {
+			n *= u.octets
+		}
+	}
+	return Size(n), err
+}
+
+func formatSize(s Size) string {
+	for _, u := range units {
+		if int64(s)%u.octets == 0 {
+			return fmt.Sprintf("%d%s", int64(s)/u.octets, u.name)
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+func parseCount(text string) (Count, error) {
+	n, err := yamlfile.ParseUint(text, 32)
+	if err == nil && n == 0 {
+		err = errors.New("0 is none")
+	}
+	return Count(n), err
+}
+
+func parseAddress(text string) (Address, error) {
+	rest, ok := strings.CutPrefix(text, "http://")
+	if !ok {
+		return "", fmt.Errorf("%q does not begin with http://", text)
+	}
+	a, err := netip.ParseAddrPort(rest)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%q is not an address with a port", rest)
+	case !a.Addr().IsLoopback():
+		return "", fmt.Errorf("%s can be reached from other machines, and the API has no TLS and no authentication yet; use http://[::1]:%d, and let others in through an SSH tunnel or a proxy that asks who they are", a.Addr(), a.Port())
+	}
+	return Address(text), nil
+}

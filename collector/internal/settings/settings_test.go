@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestDefaults(t *testing.T) {
+	s, err := Read("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `listen: ["udp://[::1]:4739", "tcp://[::1]:4739"]
+enterprise: 32473
+join:
+  wait: 2s
+  postcards: 1000000
+store:
+  directory: "/var/lib/waymark"
+  age: "30d"
+  free: "500MB"
+  memory: "1GB"
+api:
+  address: "http://[::1]:4780"
+  time: 10s
+  queries: 4
+`
+	if got := string(s.Marshal()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	again, err := Parse("F", s.Marshal())
+	if err != nil || string(again.Marshal()) != want {
+		t.Errorf("%v", err)
+	}
+	if c, err := s.Collect(); err != nil || len(c.Listen) != 2 || c.Join.Keep != 1000000 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"listen: [\"udp:/x\"]":                 `F:1:10: listen[0]: "udp:/x" is no endpoint; write udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT`,
+		"listen: [\"tls://[::]\"]":             "listen[0]: TLS needs a certificate; add tls: {certificate: FILE, key: FILE}",
+		"tls: {certificate: a}":                `key "key" is missing in tls; add it: text`,
+		"store: {age: 30}":                     "store.age is the number 30",
+		"store: {age: 4000d}":                  "store.age: 4000d is too long",
+		"store: {size: 20G}":                   `store.size: "20G" is not a size; write a whole number of MB, GB or TB, such as 500MB or 20GB`,
+		"store: {directry: /a}":                `unknown key "directry" in store; did you mean "directory"?`,
+		"api: {address: \"http://[::]:4780\"}": "can be reached from other machines, and the API has no TLS and no authentication yet",
+		"enterprise: 0":                        "enterprise: 0 has other elements",
+		"join: {wait: 2h}":                     "join.wait: 2h is out of range",
+		"tls: {certificate: a, key: b}":        "tls: no endpoint of listen has TLS",
+		"":                                     "the file is empty",
+	} {
+		_, err := Parse("F", []byte(text))
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+}

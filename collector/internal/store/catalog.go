@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// State is what a file of the store is.
+type State string
+
+// The states.
+const (
+	Open       State = "open"       // it is written
+	Closed     State = "closed"     // it is only read
+	SetAside   State = "aside"      // it could not be read, and was moved away: what it had is missing
+	Unreadable State = "unreadable" // it cannot be read by this program, or now
+)
+
+// Entry is a file in the catalog.
+type Entry struct {
+	Name           string
+	State          State
+	Version        int
+	Opened, Closed time.Time // by the collector's clock
+	First, Last    time.Time // the least and the greatest time of a record
+	Packets        uint64
+	Records        uint64
+	Bytes          int64
+	Reason         string   // why it cannot be read
+	Replaces       []string // files that it was made of, and that are removed when it is complete
+}
+
+// stored is an entry in JSON.
+type stored struct {
+	Name    string       `json:"name"`
+	State   State        `json:"state"`
+	Version int          `json:"version"`
+	Opened  instant.Time `json:"opened"`
+	Closed  instant.Time `json:"closed,omitzero"`
+	First   instant.Time `json:"first,omitzero"`
+	Last    instant.Time `json:"last,omitzero"`
+	Packets uint64       `json:"packets"`
+	Records uint64       `json:"records"`
+	Bytes   int64        `json:"bytes"`
+	Reason  string       `json:"reason,omitempty"`
+
+	Replaces []string `json:"replaces,omitempty"`
+}
+
+// MarshalJSON writes an entry.
+func (e *Entry) MarshalJSON() ([]byte, error) {
+	return json.Marshal(stored{
+		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records, e.Bytes, e.Reason, e.Replaces,
+	})
+}
+
+// UnmarshalJSON reads one.
+func (e *Entry) UnmarshalJSON(text []byte) error {
+	var s stored
+	err := json.Unmarshal(text, &s)
+	*e = Entry{s.Name, s.State, s.Version, s.Opened.Time, s.Closed.Time, s.First.Time, s.Last.Time, s.Packets, s.Records, s.Bytes, s.Reason, s.Replaces}
+	return err
+}
+
+// spans widens the time that the file has something of.
+func (e *Entry) spans(first, last time.Time) {
+	if !first.IsZero() && (e.First.IsZero() || first.Before(e.First)) {
+		e.First = first.UTC()
+	}
+	if last.After(e.Last) {
+		e.Last = last.UTC()
+	}
+}
+
+// overlaps reports whether the file may have something of a time. A file that cannot be read counts by
+// when it was written.
+func (e *Entry) overlaps(from, until time.Time) bool {
+	if e.State == SetAside || e.State == Unreadable {
+		end := e.Closed
+		if end.IsZero() {
+			end = e.Opened.Add(time.Hour)
+		}
+		return e.Opened.Before(until) && end.After(from)
+	}
+	return !e.First.IsZero() && e.First.Before(until) && !e.Last.Before(from)
+}
+
+// catalog lists the files of a store. It is made again from the files when it is lost.
+type catalog struct {
+	Version int      `json:"version"`
+	Files   []*Entry `json:"files"`
+}
+
+const (
+	catalogName = "catalog.json"
+	asideName   = "aside"
+	suffix      = ".duckdb"
+)
+
+// readCatalog reads the catalog of a directory, and compares it with the files that are there. What it
+// does not know has no state.
+func readCatalog(directory string) (*catalog, error) {
+	c := &catalog{Version: 1}
+	text, err := os.ReadFile(filepath.Join(directory, catalogName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil && json.Unmarshal(text, c) != nil {
+		c = &catalog{Version: 1} // a catalog that cannot be read is as good as none
+	}
+	list, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for _, f := range list {
+		name, ok := strings.CutSuffix(f.Name(), suffix)
+		if !ok || !f.Type().IsRegular() {
+			continue
+		}
+		there[name] = true
+		if c.find(name) == nil {
+			c.Files = append(c.Files, &Entry{Name: name, Opened: timeOf(name)})
+		}
+	}
+	c.Files = slices.DeleteFunc(c.Files, func(e *Entry) bool { return e == nil || e.State != SetAside && !there[e.Name] })
+	c.sort()
+	return c, nil
+}
+
+func (c *catalog) sort() {
+	slices.SortFunc(c.Files, func(a, b *Entry) int { return cmp.Or(a.Opened.Compare(b.Opened), cmp.Compare(a.Name, b.Name)) })
+}
+
+func (c *catalog) find(name string) *Entry {
+	for _, e := range c.Files {
+		if e != nil && e.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// write replaces the catalog's file.
+func (c *catalog) write(directory string) error {
+	text, err := json.MarshalIndent(c, "", " ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(directory, catalogName)
+	if err := os.WriteFile(path+".new", text, 0o640); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+const nameLayout = "2006-01-02T15"
+
+// newName is the name of a file that is begun now: its hour, in UTC.
+func (c *catalog) newName(directory string, now time.Time) string {
+	name := now.UTC().Format(nameLayout)
+	for n := 1; ; n++ {
+		full := name
+		if n > 1 {
+			full = fmt.Sprintf("%s-%d", name, n)
+		}
+		_, err := os.Lstat(filepath.Join(directory, full+suffix))
+		if c.find(full) == nil && errors.Is(err, os.ErrNotExist) {
+			return full
+		}
+	}
+}
+
+// timeOf is the hour in a file's name.
+func timeOf(name string) time.Time {
+	t, _ := time.Parse(nameLayout, name[:min(len(name), len(nameLayout))])
+	return t
+}

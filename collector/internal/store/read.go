@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// mostAttached is how many files stay open for reading.
+const mostAttached = 256
+
+// attached are the closed files that the database has open.
+type attached struct {
+	mu    sync.Mutex
+	files map[string]*reading // by name
+	uses  uint64
+}
+
+// reading is one of them.
+type reading struct {
+	alias   string
+	columns map[string][]string // of an earlier version, by table
+	users   int
+	used    uint64 // the later, the greater
+	gone    bool   // it is detached when nobody uses it
+}
+
+// File is a file that a query reads.
+type File struct {
+	Alias string
+	Entry Entry
+
+	columns map[string][]string // of a file of an earlier version, by table
+}
+
+// Gap is a time of which the store has lost, or cannot read, what it had.
+type Gap struct {
+	From, Until time.Time
+	Reason      string
+}
+
+// Reading is a look at the files of a time. A query in it sees what was committed when it began.
+type Reading struct {
+	DB    *sql.DB
+	Files []File // the oldest first
+	Gaps  []Gap
+}
+
+// Read calls a function with the files that have something of a time, from the first time on until before
+// the second one.
+func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Reading) error) error {
+	s.instance.RLock()
+	defer s.instance.RUnlock()
+	if s.db == nil {
+		return fmt.Errorf("the store is closed")
+	}
+	r := &Reading{DB: s.db}
+	closed, opened := s.selected(r, from, until)
+	for _, f := range opened {
+		f.using.RLock() // it is not closed while it is read
+		defer f.using.RUnlock()
+		if f.gone {
+			closed = append(closed, f.entry.Name)
+			continue
+		}
+		r.Files = append(r.Files, File{Alias: f.alias, Entry: s.entry(f.entry.Name)})
+	}
+	for _, name := range closed {
+		e := s.entry(name)
+		f, err := s.attach(ctx, e)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && e.Name == "": // it was removed meanwhile
+		case err != nil:
+			s.lost(name, err)
+			r.Gaps = append(r.Gaps, Gap{e.First, e.Last, firstLine(err)})
+		default:
+			defer s.letGo(name)
+			r.Files = append(r.Files, f)
+		}
+	}
+	slices.SortFunc(r.Files, func(a, b File) int { return a.Entry.Opened.Compare(b.Entry.Opened) })
+	return do(r)
+}
+
+// selected are the files of a time: the names of those that are closed, and those that are open.
+func (s *Store) selected(r *Reading, from, until time.Time) (closed []string, opened []*open) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	handles := s.handles()
+	for _, e := range s.catalog.Files {
+		switch {
+		case !e.overlaps(from, until):
+		case e.State == Closed:
+			closed = append(closed, e.Name)
+		case handles[e.Name] != nil:
+			opened = append(opened, handles[e.Name])
+		default:
+			r.Gaps = append(r.Gaps, Gap{e.Opened, e.Closed, cmp.Or(e.Reason, "it is not open")})
+		}
+	}
+	return closed, opened
+}
+
+// handles are the files that are open to be written, or are being closed.
+func (s *Store) handles() map[string]*open {
+	all := map[string]*open{}
+	for _, f := range s.closing {
+		all[f.entry.Name] = f
+	}
+	if s.file != nil {
+		all[s.file.entry.Name] = s.file
+	}
+	return all
+}
+
+// entry is a copy of a file's entry; without a name: it is not in the catalog.
+func (s *Store) entry(name string) Entry {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if e := s.catalog.find(name); e != nil {
+		return *e
+	}
+	return Entry{}
+}
+
+// attach opens a closed file for reading, unless it is open. It stays so until letGo.
+func (s *Store) attach(ctx context.Context, e Entry) (File, error) {
+	if e.Name == "" {
+		return File{}, errors.New("the file was removed")
+	}
+	a := &s.attached
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.uses++
+	r := a.files[e.Name]
+	if r == nil {
+		s.makeRoom()
+		r = &reading{alias: s.nextAlias()}
+		if err := s.attachAs(ctx, e.Name, r); err != nil {
+			return File{}, err
+		}
+		a.files[e.Name] = r
+	}
+	r.users, r.used = r.users+1, a.uses
+	return File{Alias: r.alias, Entry: e, columns: r.columns}, nil
+}
+
+func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "ATTACH "+literal(s.path(name))+" AS "+r.alias+" (READ_ONLY)"); err != nil {
+		return err
+	}
+	version, err := versionOf(ctx, conn, r.alias)
+	switch {
+	case err == nil && version == 0:
+		err = errors.New("it has no tables of this program")
+	case err == nil && version > Version:
+		err = fmt.Errorf("its tables are of version %d, and this program knows up to %d; use a newer one", version, Version)
+	case err == nil && version < Version:
+		r.columns, err = columnsThere(ctx, conn, r.alias)
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(context.Background(), "DETACH "+r.alias)
+	}
+	return err
+}
+
+// columnsThere are the columns that a file of an earlier version has, by table.
+func columnsThere(ctx context.Context, conn *sql.Conn, alias string) (map[string][]string, error) {
+	there := map[string][]string{}
+	err := each(ctx, conn, "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = "+literal(alias), func(scan func(...any) error) error {
+		var table, column string
+		err := scan(&table, &column)
+		there[table] = append(there[table], column)
+		return err
+	})
+	return there, err
+}
+
+// makeRoom detaches the file that nobody has used for the longest time, if many are attached.
+func (s *Store) makeRoom() {
+	a := &s.attached
+	if len(a.files) < mostAttached {
+		return
+	}
+	oldest := ""
+	for name, r := range a.files {
+		if r.users == 0 && (oldest == "" || r.used < a.files[oldest].used) {
+			oldest = name
+		}
+	}
+	if oldest != "" {
+		s.drop(oldest)
+	}
+}
+
+func (s *Store) drop(name string) {
+	_, _ = s.db.Exec("DETACH " + s.attached.files[name].alias)
+	delete(s.attached.files, name)
+}
+
+// letGo ends one use of a file.
+func (s *Store) letGo(name string) {
+	a := &s.attached
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.files[name]; r != nil {
+		if r.users--; r.users == 0 && r.gone {
+			s.drop(name)
+		}
+	}
+}
+
+// detach lets go of a file that was removed.
+func (s *Store) detach(name string) {
+	a := &s.attached
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.files[name]; r != nil {
+		if r.gone = true; r.users == 0 {
+			s.drop(name)
+		}
+	}
+}
+
+// lost notes that a closed file cannot be read.
+func (s *Store) lost(name string, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if e := s.catalog.find(name); e != nil {
+		if _, gone := os.Stat(s.path(name)); errors.Is(gone, os.ErrNotExist) {
+			e.State, e.Reason = SetAside, "the file was removed by somebody else"
+			return
+		}
+		s.unreadable(e, err)
+	}
+}
+
+// From is a table of the file in a query, with all its columns of today: those that an earlier version
+// lacks are NULL.
+func (f *File) From(name string) string {
+	table := f.Alias + "." + quoted(name)
+	if f.columns == nil {
+		return table
+	}
+	there := f.columns[name]
+	var list []string
+	for _, t := range tables() {
+		if t.name != name {
+			continue
+		}
+		for _, c := range t.columns {
+			if slices.Contains(there, c.name) {
+				list = append(list, quoted(c.name))
+			} else {
+				list = append(list, "NULL::"+c.kind+" AS "+quoted(c.name))
+			}
+		}
+	}
+	if there == nil {
+		return "(SELECT " + strings.Join(list, ", ") + " WHERE false)"
+	}
+	return "(SELECT " + strings.Join(list, ", ") + " FROM " + table + ")"
+}
+
+// Union is the same query of several files, with FILE(table) for a table of the file.
+func Union(files []File, query string) string {
+	var parts []string
+	for i := range files {
+		parts = append(parts, tableOf.ReplaceAllStringFunc(query, func(m string) string { return files[i].From(m[len("FILE(") : len(m)-1]) }))
+	}
+	return strings.Join(parts, "\nUNION ALL\n")
+}
+
+var tableOf = regexp.MustCompile(`FILE\([a-z0-9_]+\)`)
+
+// Files are copies of the entries of all files, the oldest first.
+func (s *Store) Files() []Entry {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var list []Entry
+	if s.file != nil {
+		s.note(s.file.entry)
+	}
+	for _, e := range s.catalog.Files {
+		list = append(list, *e)
+	}
+	return list
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// retain removes the files that are older than records are kept, and the oldest ones while all have more
+// bytes than they may. A clock that is set back removes nothing.
+func (s *Store) retain() {
+	oldest := s.now().Add(-s.options.Age)
+	for _, e := range slices.Clone(s.catalog.Files) {
+		if e.State == Open || !s.over(e).Before(oldest) {
+			continue
+		}
+		s.remove(e, "it is older than "+s.options.Age.String())
+	}
+	for s.options.Bytes > 0 && s.bytes() > s.options.Bytes {
+		if !s.removeOldest(fmt.Sprintf("the store may have %d bytes", s.options.Bytes)) {
+			return
+		}
+	}
+}
+
+// over is when a file was closed.
+func (s *Store) over(e *Entry) time.Time {
+	if e.Closed.IsZero() {
+		return e.Opened.Add(24 * time.Hour)
+	}
+	return e.Closed
+}
+
+func (s *Store) bytes() (total int64) {
+	for _, e := range s.catalog.Files {
+		total += e.Bytes
+	}
+	return total
+}
+
+// room makes sure that the disk has more room than stays free: the oldest files leave first.
+func (s *Store) room() error {
+	for {
+		free, err := s.options.Free()
+		if err != nil || free >= s.options.Reserve {
+			return nil // what cannot be known does not hinder
+		}
+		if !s.removeOldest(fmt.Sprintf("the disk has %d bytes left", free)) {
+			return fmt.Errorf("the disk has %d bytes left, of which %d stay free; make room, or set store.size", free, s.options.Reserve)
+		}
+	}
+}
+
+// removeOldest removes the oldest file that is not written.
+func (s *Store) removeOldest(why string) bool {
+	for _, e := range s.catalog.Files {
+		if e.State != Open {
+			return s.remove(e, why)
+		}
+	}
+	return false
+}
+
+// remove removes a file. Queries that read it go on: the file's octets stay until it is closed.
+func (s *Store) remove(e *Entry, why string) bool {
+	path := s.path(e.Name)
+	if e.State == SetAside {
+		path = filepath.Join(s.options.Directory, asideName, e.Name+suffix)
+	}
+	for _, end := range []string{"", ".wal"} {
+		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.options.Note(fmt.Sprintf("%s is not removed: %v", path, err))
+			return false
+		}
+	}
+	s.catalog.Files = slices.DeleteFunc(s.catalog.Files, func(f *Entry) bool { return f == e })
+	s.detach(e.Name)
+	s.options.Note(fmt.Sprintf("%s was removed: %s", path, why))
+	return true
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store keeps what the collector receives, in files of DuckDB: one for each hour, or for a day
+// when there is little. Only the newest one is written; the others are read-only, and leave by being
+// removed. A catalog beside them says what they have.
+//
+// A file is appended to, in one transaction at a time, and has no indexes: what was written is there
+// after the process was killed, and nothing is there twice. Rollups are made from the rows that were
+// written, in transactions that note how far they came.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+	"golang.org/x/sys/unix"
+)
+
+// Options configure a Store. Zero fields mean defaults.
+type Options struct {
+	Directory string
+	Age       time.Duration // of the oldest records that are kept: 30 days
+	Bytes     int64         // of all files: no limit
+	Memory    int64         // bytes of the database's: 1 GB
+	Reserve   uint64        // bytes of the disk that stay free: 512 MB
+	Quiet     uint64        // a file with at most so many packets and records goes on after its hour: 200,000
+	Note      func(text string)
+
+	Now  func() time.Time
+	Free func() (uint64, error) // bytes of the disk
+}
+
+func (o Options) withDefaults() Options {
+	if o.Age == 0 {
+		o.Age = 30 * 24 * time.Hour
+	}
+	if o.Memory == 0 {
+		o.Memory = 1 << 30
+	}
+	if o.Reserve == 0 {
+		o.Reserve = 512 << 20
+	}
+	if o.Quiet == 0 {
+		o.Quiet = 200_000
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Free == nil {
+		o.Free = func() (uint64, error) { return freeBytes(o.Directory) }
+	}
+	return o
+}
+
+// freeBytes is what users of a disk can still write.
+func freeBytes(directory string) (uint64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(directory, &s); err != nil {
+		return 0, err
+	}
+	return s.Bavail * uint64(s.Bsize), nil
+}
+
+// Store is an open store. Its methods may be called by several goroutines.
+type Store struct {
+	options Options
+	lock    *os.File
+
+	writing sync.Mutex // guards what is written, and the catalog
+	catalog *catalog
+	file    *open // nil: none could be opened
+	closing []*open
+	fault   string // why nothing is written; "": it is
+
+	instance sync.RWMutex // held to replace db
+	db       *sql.DB
+	aliases  atomic.Uint64
+
+	attached attached
+	end      func()
+	working  sync.WaitGroup
+}
+
+// ErrInUse is the error of a store that another process has open.
+var ErrInUse = errors.New("another process has this store open; end it, or name another directory")
+
+// New opens a store, and makes its directory if that does not exist.
+func New(ctx context.Context, options Options) (*Store, error) {
+	o := options.withDefaults()
+	s := &Store{options: o}
+	var err error
+	if o.Directory, err = filepath.Abs(o.Directory); err != nil {
+		return nil, err
+	}
+	s.options.Directory = o.Directory
+	if err := os.MkdirAll(o.Directory, 0o750); err != nil {
+		return nil, fmt.Errorf("%w; name a directory that this user may write, or make it", err)
+	}
+	if s.lock, err = lockDirectory(o.Directory); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	ticks, cancel := context.WithCancel(context.Background())
+	s.end = cancel
+	s.working.Go(func() { s.tick(ticks) })
+	return s, nil
+}
+
+// lockDirectory lets only one process open a store.
+func lockDirectory(directory string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a directory that this user may write", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", directory, ErrInUse)
+	}
+	return f, nil
+}
+
+func (s *Store) begin(ctx context.Context) (err error) {
+	if s.catalog, err = readCatalog(s.options.Directory); err != nil {
+		return err
+	}
+	if err := s.catalog.finish(s.options.Directory); err != nil {
+		return err
+	}
+	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
+		return err
+	}
+	s.attached.files = map[string]*reading{}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.settle(ctx)
+	s.retain()
+	if err := s.ensureFile(ctx); err != nil {
+		s.refuse(err)
+	}
+	return s.catalog.write(s.options.Directory)
+}
+
+// newDatabase opens the database of a collector, which may use the disk for questions that need much memory.
+func newDatabase(directory string, memory int64) (*sql.DB, error) {
+	scratch := filepath.Join(directory, "scratch")
+	_ = os.RemoveAll(scratch) // of a process that was killed
+	return database(memory, scratch, directory)
+}
+
+// database opens DuckDB without a file of its own. It reaches only some directories, loads no extensions, and its
+// settings cannot be changed.
+func database(memory int64, scratch string, directories ...string) (*sql.DB, error) {
+	connector, err := duckdb.NewConnector("", nil)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	var reached []string
+	for _, d := range directories {
+		reached = append(reached, literal(d))
+	}
+	for _, statement := range []string{
+		"SET autoinstall_known_extensions = false",
+		"SET autoload_known_extensions = false",
+		"SET allow_community_extensions = false",
+		"SET memory_limit = " + literal(fmt.Sprintf("%dB", memory)),
+		"SET temp_directory = " + literal(scratch),
+		"SET preserve_insertion_order = false",
+		"SET TimeZone = 'UTC'",
+		"SET allowed_directories = [" + strings.Join(reached, ", ") + "]",
+		"SET enable_external_access = false",
+		"SET lock_configuration = true",
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			return nil, errors.Join(fmt.Errorf("set up the database: %w", err), db.Close())
+		}
+	}
+	return db, nil
+}
+
+func (s *Store) now() time.Time { return s.options.Now() }
+
+func (s *Store) path(name string) string {
+	return filepath.Join(s.options.Directory, name+suffix)
+}
+
+func (s *Store) nextAlias() string { return fmt.Sprintf("f%d", s.aliases.Add(1)) }
+
+// settle looks at the files of which the catalog does not say that they are closed: all but the newest
+// are closed now.
+func (s *Store) settle(ctx context.Context) {
+	var unsettled []*Entry
+	handles := s.handles()
+	for _, e := range s.catalog.Files {
+		if (e.State == Open || e.State == "" || e.State == Unreadable) && handles[e.Name] == nil {
+			unsettled = append(unsettled, e)
+		}
+	}
+	for i, e := range unsettled {
+		known := e.State
+		f, err := s.openFile(ctx, e)
+		if err != nil {
+			if known != Unreadable || damaged(err) {
+				s.unreadable(e, err)
+			}
+			continue
+		}
+		if e.State = Open; i == len(unsettled)-1 && e == s.newest() && e.Version == Version {
+			s.file = f
+			return
+		}
+		s.closed(e, f.close(ctx, true))
+	}
+}
+
+// newest is the file that was begun last.
+func (s *Store) newest() *Entry {
+	if n := len(s.catalog.Files); n > 0 {
+		return s.catalog.Files[n-1]
+	}
+	return nil
+}
+
+// unreadable notes that a file cannot be opened. One that is damaged is moved away.
+func (s *Store) unreadable(e *Entry, err error) {
+	e.State, e.Reason = Unreadable, firstLine(err)
+	if e.Closed.IsZero() {
+		e.Closed = e.Opened.Add(time.Hour)
+		if info, err := os.Stat(s.path(e.Name)); err == nil {
+			e.Closed = info.ModTime()
+		}
+	}
+	if !damaged(err) {
+		s.options.Note(fmt.Sprintf("%s cannot be read: %s", s.path(e.Name), e.Reason))
+		return
+	}
+	aside := filepath.Join(s.options.Directory, asideName)
+	fault := os.MkdirAll(aside, 0o750)
+	for _, end := range []string{"", ".wal"} {
+		if err := os.Rename(s.path(e.Name)+end, filepath.Join(aside, e.Name+suffix+end)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			fault = errors.Join(fault, err)
+		}
+	}
+	if fault != nil {
+		s.options.Note(fmt.Sprintf("%s is damaged (%s), and cannot be moved away: %v", s.path(e.Name), e.Reason, fault))
+		return
+	}
+	e.State = SetAside
+	s.options.Note(fmt.Sprintf("%s is damaged and was moved to %s: %s; what it had is missing", e.Name+suffix, aside, e.Reason))
+}
+
+// damaged reports whether an error says that a file's contents are wrong, which no later attempt cures.
+func damaged(err error) bool {
+	var of *duckdb.Error
+	if errors.As(err, &of) && (of.Type == duckdb.ErrorTypeSerialization || of.Type == duckdb.ErrorTypeInternal || of.Type == duckdb.ErrorTypeFatal) {
+		return true
+	}
+	text := strings.ToLower(err.Error())
+	for _, sign := range []string{"not a valid duckdb", "corrupt", "checksum", "replaying wal", "serialization error", "could not read enough bytes"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// ensureFile begins a file if none is open.
+func (s *Store) ensureFile(ctx context.Context) error {
+	if s.file != nil {
+		return nil
+	}
+	now := s.now()
+	e := &Entry{Name: s.catalog.newName(s.options.Directory, now), State: Open, Opened: now.UTC()}
+	if last := s.newest(); last != nil && !e.Opened.After(last.Opened) {
+		e.Opened = last.Opened.Add(time.Nanosecond) // the clock was set back: files stay in their order
+	}
+	f, err := s.openFile(ctx, e)
+	if err != nil {
+		_ = os.Remove(s.path(e.Name)) // it has nothing yet
+		return fmt.Errorf("begin %s: %w", s.path(e.Name), err)
+	}
+	s.file = f
+	s.catalog.Files = append(s.catalog.Files, e)
+	return s.catalog.write(s.options.Directory)
+}
+
+// retire ends a file: it is complete. It is closed when no query reads it any more; another one is written
+// meanwhile.
+func (s *Store) retire(f *open) {
+	s.closing = append(s.closing, f)
+	s.working.Go(func() {
+		f.using.Lock()
+		defer f.using.Unlock()
+		err := f.close(context.Background(), true)
+		f.gone = true
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		s.closing = slices.DeleteFunc(s.closing, func(g *open) bool { return g == f })
+		s.closed(f.entry, err)
+		if err := s.catalog.write(s.options.Directory); err != nil {
+			s.options.Note("the catalog is not written: " + err.Error())
+		}
+	})
+}
+
+// closed notes that a file was closed.
+func (s *Store) closed(e *Entry, err error) {
+	if err != nil {
+		s.options.Note(fmt.Sprintf("close %s: %s; it is tried again", s.path(e.Name), firstLine(err)))
+		return
+	}
+	e.State, e.Closed, e.Reason = Closed, s.now().UTC(), ""
+	s.note(e)
+	_ = os.Chmod(s.path(e.Name), 0o440) // for people; a process of root may write it
+}
+
+// Close makes the rollups of what was written, and closes all files.
+func (s *Store) Close() error {
+	if s.end != nil {
+		s.end()
+		s.working.Wait()
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.instance.Lock()
+	defer s.instance.Unlock()
+	var errs []error
+	if s.file != nil {
+		errs = append(errs, s.file.close(context.Background(), false))
+		s.note(s.file.entry)
+		s.file = nil
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+		s.db = nil
+	}
+	if s.catalog != nil {
+		errs = append(errs, s.catalog.write(s.options.Directory))
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+		s.lock = nil
+	}
+	return errors.Join(errs...)
+}
+
+// note updates the size of a file that is written.
+func (s *Store) note(e *Entry) {
+	e.Bytes = 0
+	for _, end := range []string{"", ".wal"} {
+		if info, err := os.Stat(s.path(e.Name) + end); err == nil {
+			e.Bytes += info.Size()
+		}
+	}
+}
+
+// Fault is why nothing is written now; "": it is.
+func (s *Store) Fault() string {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.fault
+}
+
+// Directory is where the files are.
+func (s *Store) Directory() string { return s.options.Directory }
+
+// Free is how many bytes the disk has left.
+func (s *Store) Free() (uint64, error) { return s.options.Free() }
+
+// refuse notes why nothing is written, and says so once.
+func (s *Store) refuse(err error) {
+	if text := firstLine(err); text != s.fault {
+		s.fault = text
+		s.options.Note("nothing is written into the store: " + text)
+	}
+}

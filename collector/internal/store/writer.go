@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+const (
+	// commitInterval is the time between two transactions: what waits for the next one is lost when the
+	// process is killed.
+	commitInterval = 500 * time.Millisecond
+	// mostOfTransaction is how many records one has.
+	mostOfTransaction = 1 << 16
+	// mostKnown is how many keys, paths, segments and names a file may have. Beyond it, another one is
+	// begun, so that senders who make up addresses do not fill the memory.
+	mostKnown = 1 << 20
+)
+
+// Writer is a sink.Writer that writes into a Store.
+type Writer struct {
+	store *Store
+	last  time.Time     // when the last transaction ended
+	ended chan struct{} // closed by End
+	once  sync.Once
+}
+
+// NewWriter is the writer of a store. It does not close the store.
+func NewWriter(s *Store) *Writer { return &Writer{store: s, ended: make(chan struct{})} }
+
+// Write writes records in one transaction, not before commitInterval is over since the last one.
+func (w *Writer) Write(batch []record.Record) (tried, written int, err error) {
+	if wait := commitInterval - time.Since(w.last); !w.last.IsZero() && wait > 0 {
+		pause := time.NewTimer(wait)
+		select {
+		case <-pause.C:
+		case <-w.ended:
+			pause.Stop()
+		}
+	}
+	tried = min(len(batch), mostOfTransaction)
+	err = w.store.Write(context.Background(), batch[:tried])
+	if w.last = time.Now(); err != nil {
+		return tried, 0, err
+	}
+	return tried, tried, nil
+}
+
+// End lets writes wait no longer.
+func (w *Writer) End() { w.once.Do(func() { close(w.ended) }) }
+
+// Close does nothing: the store outlives the sink.
+func (w *Writer) Close() error { return nil }
+
+// Sink is a sink that writes into the store. What cannot be written now is tried again.
+func (s *Store) Sink(room *sink.Room) *sink.Queued {
+	return sink.NewQueued(NewWriter(s), sink.Settings{Name: "store", Room: room, Retry: true})
+}
+
+// Write writes records in one transaction: all of them, or none.
+func (s *Store) Write(ctx context.Context, batch []record.Record) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.writable(ctx); err != nil {
+		s.refuse(err)
+		return err
+	}
+	err := s.file.write(ctx, batch)
+	if err == nil {
+		s.fault = ""
+		return nil
+	}
+	err = fmt.Errorf("write into %s: %w", s.path(s.file.entry.Name), err)
+	s.refuse(err)
+	if invalidated(err) {
+		return errors.Join(err, s.reopen(ctx))
+	}
+	return err
+}
+
+// writable makes sure that there is room on the disk and a file to write into.
+func (s *Store) writable(ctx context.Context) error {
+	if s.db == nil {
+		return errors.New("the store is closed")
+	}
+	if err := s.room(); err != nil {
+		return err
+	}
+	if s.file != nil && s.file.known.size() > mostKnown {
+		s.retire(s.file)
+		s.file = nil
+	}
+	return s.ensureFile(ctx)
+}
+
+// invalidated reports whether the database refuses everything after an error, until it is opened again.
+func invalidated(err error) bool {
+	var of *duckdb.Error
+	return errors.As(err, &of) && of.Type == duckdb.ErrorTypeFatal || strings.Contains(err.Error(), "has been invalidated")
+}
+
+// reopen opens the database again, with the file that is written. Queries wait meanwhile.
+func (s *Store) reopen(ctx context.Context) error {
+	s.instance.Lock()
+	defer s.instance.Unlock()
+	e := s.file.entry
+	s.file.closeAppenders()
+	_ = s.file.conn.Close()
+	s.file = nil
+	_ = s.db.Close() // it has failed
+	s.attached.files = map[string]*reading{}
+	var err error
+	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
+		return err
+	}
+	if s.file, err = s.openFile(ctx, e); err != nil {
+		s.unreadable(e, err)
+	}
+	return err
+}
+
+// tick does what is due with time: rollups, the next file, and what leaves.
+func (s *Store) tick(ctx context.Context) {
+	each := time.NewTicker(time.Second)
+	defer each.Stop()
+	for {
+		select {
+		case <-each.C:
+			s.Tend(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Tend does what is due now. It is called every second.
+func (s *Store) Tend(ctx context.Context) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	now := s.now()
+	if s.file == nil {
+		return
+	}
+	due := s.file.due(now)
+	if due {
+		if err := s.file.rollUp(ctx); err != nil && ctx.Err() == nil {
+			s.options.Note("rollups are not made: " + firstLine(err))
+		}
+	}
+	if s.ended(now) {
+		s.retire(s.file)
+		s.file = nil
+		if err := s.ensureFile(ctx); err != nil {
+			s.refuse(err)
+		}
+		due = true
+	}
+	if !due {
+		return
+	}
+	if s.file != nil {
+		s.note(s.file.entry)
+		s.settle(ctx)
+	}
+	s.retain()
+	if err := s.catalog.write(s.options.Directory); err != nil {
+		s.options.Note("the catalog is not written: " + err.Error())
+	}
+}
+
+// ended reports whether the time of the file is over: its hour, or its day if it has little. A clock that
+// is set back ends no file.
+func (s *Store) ended(now time.Time) bool {
+	e := s.file.entry
+	if !now.UTC().Truncate(time.Hour).After(e.Opened.Truncate(time.Hour)) {
+		return false
+	}
+	day := now.UTC().Truncate(24 * time.Hour).After(e.Opened.Truncate(24 * time.Hour))
+	return day || e.Packets+e.Records > s.options.Quiet
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Nodes is how many nodes report each packet of a Sender.
+const Nodes = 5
+
+// Sender sends postcards over UDP, as the nodes of one path would: each packet has one of each node.
+type Sender struct {
+	conn     net.Conn
+	template *ipfix.Template
+	encoders [Nodes]*ipfix.Encoder
+	buffer   []byte
+	record   []byte
+	next     uint32 // number of the next packet
+
+	Flows uint32 // packets belong to them in turn
+}
+
+// together is how many packets a message has, at most what fits a datagram of 1400 octets.
+const together = 9
+
+// NewSender makes a sender to an address.
+func NewSender(to string) (*Sender, error) {
+	conn, err := net.Dial("udp", to)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(ipfix.EnterpriseExample))
+	if err != nil {
+		return nil, err
+	}
+	s := &Sender{conn: conn, Flows: 1000}
+	s.template, err = registry.Template(256, "observationTimeNanoseconds", "sourceIPv6Address", "destinationIPv6Address", "protocolIdentifier", "flowLabelIPv6",
+		"sourceTransportPort", "destinationTransportPort", "ipTotalLength[4]", "ingressInterface", "egressInterface", "ioamNodeRole", "ioamOptionType", "ioamNamespaceId", "ioamTraceType",
+		"ioamExtensionFlags", "ioamDexFlowId", "ioamDexSequenceNumber", "ioamTimestampNanoseconds", "ioamHopLimit", "ioamNodeId", "ioamTransitDelayNanoseconds")
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.encoders {
+		if s.encoders[i], err = ipfix.NewEncoder(ipfix.UDP, uint32(i+1), 1400); err != nil {
+			return nil, err
+		}
+		if err := s.encoders[i].Define(s.template); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Send sends the postcards of a number of packets now, at most together.
+func (s *Sender) Send(packets int) error {
+	now := time.Now()
+	for node, e := range s.encoders {
+		e.Start(s.buffer[:0])
+		if s.next%1024 < uint32(packets) {
+			if err := e.AddTemplates(); err != nil {
+				return err
+			}
+		}
+		for i := range packets {
+			number := s.next + uint32(i)
+			record, err := s.postcard(node, number, now)
+			if err != nil {
+				return err
+			}
+			if err := e.Add(s.template, record); err != nil {
+				return err
+			}
+		}
+		s.buffer = e.Finish(now)
+		if _, err := s.conn.Write(s.buffer); err != nil {
+			return err
+		}
+	}
+	s.next += uint32(packets)
+	return nil
+}
+
+func (s *Sender) postcard(node int, number uint32, now time.Time) ([]byte, error) {
+	flow := number % s.Flows
+	role := uint64(2)
+	switch node {
+	case 0:
+		role = 1
+	case Nodes - 1:
+		role = 3
+	}
+	// Delays are spread over four powers of two.
+	held := uint64(5_000 + (number*2654435761>>12+uint32(node)*7919)%75_000)
+	at := now.Add(time.Duration(node) * 150 * time.Microsecond).Add(time.Duration(held) * time.Nanosecond)
+	w := s.template.Record(s.record[:0])
+	w.Time(at)
+	w.Addr(Source(int(flow)))
+	w.Addr(Destination(int(flow)))
+	for _, v := range []uint64{17, 0, 4242, 443, 1200, 2, 3, role, 4, 123, 0xf80000, 0xc0, uint64(flow + 1), uint64(number/s.Flows + 1)} {
+		w.Uint(v)
+	}
+	w.Time(at)
+	w.Uint(uint64(64 - node))
+	w.Uint(uint64(node + 1))
+	w.Uint(held)
+	record, err := w.End()
+	s.record = record
+	return record, err
+}
+
+// Rate sends a number of packets each second, until the context ends, and returns how many were sent.
+func (s *Sender) Rate(ctx context.Context, rate int) (sent int, err error) {
+	begun := time.Now()
+	for ctx.Err() == nil {
+		due := int(time.Since(begun).Seconds() * float64(rate))
+		if due-sent < together {
+			time.Sleep(500 * time.Microsecond)
+			continue
+		}
+		if err := s.Send(together); err != nil {
+			return sent, err
+		}
+		sent += together
+	}
+	return sent, nil
+}
+
+// Close ends it.
+func (s *Sender) Close() error { return s.conn.Close() }
