@@ -66,9 +66,13 @@ func TestTimes(t *testing.T) {
 	t.Logf("%d packets in %d files: %.0f packets a second, %.2f µs of processor each with rollups; %.1f bytes each on disk; opened in %v", packets, len(s.Files()),
 		float64(packets)/writing.Seconds(), processor.Seconds()*1e6/float64(packets), float64(octets)/float64(packets), time.Since(begun).Round(time.Millisecond))
 	sizes(t, s)
+	measure(t, s, p.At)
+}
+
+// measure asks each question five times.
+func measure(t *testing.T, s *store.Store, end time.Time) {
 	q := &Queries{Store: s, Time: time.Minute, AtOnce: 4}
 	q.Begin()
-	end := p.At
 	site := Flows{Source: netip.MustParsePrefix("2001:db8::/44")}
 	flow, sequence := uint32(20), uint32(100)
 	for _, span := range []time.Duration{time.Hour, 24 * time.Hour} {
