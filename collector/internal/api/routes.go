@@ -13,8 +13,7 @@ import (
 // parameter is one of a request.
 type parameter struct {
 	name, form, doc string
-	usual           string // its default, as text
-	required        bool
+	usual           string   // its default, as text
 	words           []string // its values, if they are a few words
 }
 

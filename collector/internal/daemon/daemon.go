@@ -68,7 +68,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return err
 	}
 	asked := &query.Queries{Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live}
-	server, err := api.Serve(d.Settings.Listens(), asked, d.collector.Collect)
+	server, err := api.Serve(d.Settings.Listens(), asked, d.collector.Collect, d.collect)
 	if err != nil {
 		return errors.Join(err, d.collector.Close())
 	}

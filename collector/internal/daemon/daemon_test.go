@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -111,6 +112,19 @@ func TestDaemon(t *testing.T) {
 	r.ask("/v1/paths?source=2001:db8::/32", &paths)
 	if paths.Packets != 900 || len(paths.Paths) != 1 || len(paths.Paths[0].Hops) != storetest.Nodes || paths.Paths[0].Incomplete != 0 || paths.Paths[0].Hops[1].Held.Count != 900 {
 		t.Errorf("%+v", paths)
+	}
+	response, err := http.Get(r.api + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"waymark_store_packets 900\n", "waymark_store_writable 1\n", "waymark_store_files_missing 0\n", "waymark_collect_postcards_joined_total 4500\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("metrics lack %q:\n%s", want, text)
+		}
 	}
 	r.end()
 	r = run(t, fmt.Sprintf(file, directory))

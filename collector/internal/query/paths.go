@@ -121,7 +121,7 @@ func (d *definition) describe(known *names) (hops []Hop) {
 
 // bucketsOf is a query of histograms: of a column of a table that the query names, by keys.
 func bucketsOf(keys, column, table string) string {
-	return "SELECT " + keys + ", list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (SELECT " + keys + ", " + store.Bucket(column) + " AS b, count(*)::UBIGINT AS n FROM " +
+	return "SELECT " + keys + ", list(b) AS b, list(n) AS n FROM (SELECT " + keys + ", " + store.Bucket(column) + " AS b, count(*)::UBIGINT AS n FROM " +
 		table + " WHERE " + column + " >= 0 GROUP BY ALL) GROUP BY " + keys
 }
 
@@ -237,7 +237,7 @@ func (q *Queries) Grid(ctx context.Context, ask GridQuestion) (*Grid, error) {
 ), part AS (SELECT e1, n1, e2, n2, r.* FROM (` + strings.Join(parts, "\nUNION ALL ") + `) r JOIN ends d ON r.path = d.path
 ), whole AS (SELECT e1, n1, e2, n2, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, count(DISTINCT path) AS paths,
 	sum(delay_negative)::UBIGINT AS negative, sum(delay_sum) AS total, max(delay_max) AS most FROM part GROUP BY ALL
-), delays AS (SELECT e1, n1, e2, n2, list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (
+), delays AS (SELECT e1, n1, e2, n2, list(b) AS b, list(n) AS n FROM (
 	SELECT e1, n1, e2, n2, b, sum(n)::UBIGINT AS n FROM (SELECT e1, n1, e2, n2, unnest(delay_b) AS b, unnest(delay_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL)
 SELECT w.e1, w.n1, w.e2, w.n2, packets, lost, paths, negative, total, most, b, n FROM whole w LEFT JOIN delays d ON w.e1 = d.e1 AND w.n1 = d.n1 AND w.e2 = d.e2 AND w.n2 = d.n2
 ORDER BY packets DESC, w.e1, w.n1 LIMIT ` + p.add(ask.Limit+1)

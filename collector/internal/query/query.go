@@ -190,9 +190,6 @@ type Flows struct {
 	DestinationPort     *uint16
 }
 
-// all reports whether every flow is selected.
-func (f *Flows) all() bool { return *f == Flows{} }
-
 // where is the condition on the keys of packets; "" if all are selected.
 func (f *Flows) where(p *parameters) string {
 	var conditions []string

@@ -5,7 +5,6 @@ package query
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"time"
 
@@ -25,9 +24,6 @@ const (
 
 // Orders are all of them.
 var Orders = []Order{ByLink, ByHeld, ByLoss, ByPackets}
-
-// orders are the columns of the orders.
-var orders = map[Order]string{ByLink: "link_p99", ByHeld: "held_p99", ByLoss: "lost / packets", ByPackets: "packets"}
 
 // SegmentsQuestion asks for the segments of a time.
 type SegmentsQuestion struct {
@@ -108,10 +104,30 @@ func (q *Queries) baseline(ctx context.Context, a *Segments, before Range) error
 	return err
 }
 
-// percentile is a query of the 99th percentile's bucket by segment, from counts of buckets.
-const percentile = `SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS p99, list(b ORDER BY b) AS b, list(n ORDER BY b) AS n FROM (
-	SELECT segment, b, n, sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM (
-		SELECT segment, b, sum(n)::UBIGINT AS n FROM (SELECT segment, unnest(%[1]s_b) AS b, unnest(%[1]s_n) AS n FROM part) GROUP BY ALL)) GROUP BY segment`
+// countsOf is a query of the counts of buckets by segment.
+func countsOf(of string) string {
+	return "SELECT segment, b, sum(n)::UBIGINT AS n FROM (SELECT segment, unnest(" + of + "_b) AS b, unnest(" + of + "_n) AS n FROM part) GROUP BY ALL"
+}
+
+// percentileOf is a query of the 99th percentile's bucket by segment.
+func percentileOf(of string) string {
+	return "SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS rank FROM (SELECT segment, b, sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM " +
+		of + ") GROUP BY segment"
+}
+
+// rankOf is a query of what segments are sorted by, the greatest first.
+func rankOf(order Order) string {
+	switch order {
+	case ByHeld:
+		return percentileOf("held")
+	case ByLoss:
+		return "SELECT segment, lost / packets AS rank FROM whole"
+	case ByPackets:
+		return "SELECT segment, packets AS rank FROM whole"
+	default:
+		return percentileOf("link")
+	}
+}
 
 // segmentsOf sums up rollups. only, unless nil, are the segments that are asked for.
 func segmentsOf(ctx context.Context, r *store.Reading, in Range, order Order, limit int, only []uint64) (found []Segment, err error) {
@@ -127,17 +143,19 @@ func segmentsOf(ctx context.Context, r *store.Reading, in Range, order Order, li
 	query := `WITH part AS (SELECT * FROM (` + strings.Join(parts, "\nUNION ALL ") + `)` + chosen + `), whole AS (
 	SELECT segment, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(held_sum) AS held_sum, max(held_max) AS held_max,
 		sum(link_negative)::UBIGINT AS negative, sum(link_sum) AS link_sum, max(link_max) AS link_max FROM part GROUP BY segment
-), held AS (` + fmt.Sprintf(percentile, "held") + `), link AS (` + fmt.Sprintf(percentile, "link") + `)
-SELECT w.segment, packets, lost, held_sum, held_max, h.b, h.n, negative, link_sum, link_max, l.b, l.n, h.p99 AS held_p99, l.p99 AS link_p99
-FROM whole w LEFT JOIN held h ON w.segment = h.segment LEFT JOIN link l ON w.segment = l.segment
-ORDER BY ` + orders[order] + ` DESC NULLS LAST, packets DESC, w.segment LIMIT ` + p.add(limit)
+), held AS (` + countsOf("held") + `), link AS (` + countsOf("link") + `), rank AS (` + rankOf(order) + `
+), top AS (SELECT w.*, rank FROM whole w LEFT JOIN rank r ON w.segment = r.segment ORDER BY rank DESC NULLS LAST, packets DESC, w.segment LIMIT ` + p.add(limit) + `
+), holds AS (SELECT segment, list(b) AS b, list(n) AS n FROM held WHERE segment IN (SELECT segment FROM top) GROUP BY segment
+), links AS (SELECT segment, list(b) AS b, list(n) AS n FROM link WHERE segment IN (SELECT segment FROM top) GROUP BY segment)
+SELECT t.segment, packets, lost, held_sum, held_max, h.b, h.n, negative, link_sum, link_max, l.b, l.n
+FROM top t LEFT JOIN holds h ON t.segment = h.segment LEFT JOIN links l ON t.segment = l.segment ORDER BY rank DESC NULLS LAST, packets DESC, t.segment`
 	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var id uint64
 		var s Segment
 		var heldSum, linkSum sql.NullFloat64
-		var heldMax, linkMax, p1, p2 sql.NullInt64
+		var heldMax, linkMax sql.NullInt64
 		var heldB, heldN, linkB, linkN any
-		if err := scan(&id, &s.Packets, &s.Lost, &heldSum, &heldMax, &heldB, &heldN, &s.Negative, &linkSum, &linkMax, &linkB, &linkN, &p1, &p2); err != nil {
+		if err := scan(&id, &s.Packets, &s.Lost, &heldSum, &heldMax, &heldB, &heldN, &s.Negative, &linkSum, &linkMax, &linkB, &linkN); err != nil {
 			return err
 		}
 		held, err := histogram(heldSum, heldMax, heldB, heldN)

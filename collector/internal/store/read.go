@@ -96,10 +96,10 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 
 // selected are the files of a time: the names of those that are closed, and those that are open.
 func (s *Store) selected(r *Reading, from, until time.Time) (closed []string, opened []*open) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	handles := s.handles()
-	for _, e := range s.catalog.Files {
+	now := s.published.Load()
+	handles := now.handles
+	for i := range now.files {
+		e := &now.files[i]
 		switch {
 		case !e.overlaps(from, until):
 		case e.State == Closed:
@@ -127,12 +127,28 @@ func (s *Store) handles() map[string]*open {
 
 // entry is a copy of a file's entry; without a name: it is not in the catalog.
 func (s *Store) entry(name string) Entry {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if e := s.catalog.find(name); e != nil {
-		return *e
+	for _, e := range s.published.Load().files {
+		if e.Name == name {
+			return e
+		}
 	}
 	return Entry{}
+}
+
+// published is what questions see of the catalog and of what is written: they do not wait for a transaction.
+type published struct {
+	files   []Entry
+	handles map[string]*open
+	fault   string
+}
+
+// publish shows the present state. It is called after each change, under the lock of writing.
+func (s *Store) publish() {
+	p := &published{handles: s.handles(), fault: s.fault}
+	for _, e := range s.catalog.Files {
+		p.files = append(p.files, *e)
+	}
+	s.published.Store(p)
 }
 
 // attach opens a closed file for reading, unless it is open. It stays so until letGo.
@@ -243,6 +259,7 @@ func (s *Store) detach(name string) {
 func (s *Store) lost(name string, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	defer s.publish()
 	if e := s.catalog.find(name); e != nil {
 		if _, gone := os.Stat(s.path(name)); errors.Is(gone, os.ErrNotExist) {
 			e.State, e.Reason = SetAside, "the file was removed by somebody else"
@@ -292,14 +309,11 @@ var tableOf = regexp.MustCompile(`FILE\([a-z0-9_]+\)`)
 
 // Files are copies of the entries of all files, the oldest first.
 func (s *Store) Files() []Entry {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	var list []Entry
-	if s.file != nil {
-		s.note(s.file.entry)
-	}
-	for _, e := range s.catalog.Files {
-		list = append(list, *e)
+	list := slices.Clone(s.published.Load().files)
+	for i := range list {
+		if list[i].State == Open {
+			s.note(&list[i])
+		}
 	}
 	return list
 }

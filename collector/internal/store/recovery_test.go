@@ -178,6 +178,7 @@ func TestRetention(t *testing.T) {
 	s.writing.Lock()
 	s.options.Bytes = 3 * s.catalog.Files[0].Bytes
 	s.retain()
+	s.publish()
 	s.writing.Unlock()
 	left := len(s.Files())
 	if left > 4 || left < 2 {
@@ -320,5 +321,36 @@ func TestVersions(t *testing.T) {
 	put(t, s, some(10, start))
 	if got := ask(t, s, countPackets); got != 10 || len(s.Files()) != 2 {
 		t.Errorf("%v packets, %+v", got, s.Files())
+	}
+}
+
+// After an error that ends the database, it is opened again with what was written, while questions are asked.
+func TestReopened(t *testing.T) {
+	s, _ := opened(t, Options{Directory: t.TempDir()})
+	put(t, s, some(500, start))
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if got := ask(t, s, countPackets); got < 500 {
+				t.Errorf("%v packets", got)
+			}
+		}
+	}()
+	for i := range 3 {
+		if err := s.reopen(t.Context()); err != nil {
+			t.Error(err)
+		}
+		put(t, s, some(500, start.Add(time.Duration(i+1)*time.Second)))
+	}
+	close(done)
+	<-ended
+	if got := ask(t, s, countPackets); got != 2000 {
+		t.Errorf("%v packets", got)
 	}
 }

@@ -85,7 +85,9 @@ type Store struct {
 	closing []*open
 	fault   string // why nothing is written; "": it is
 
-	instance sync.RWMutex // held to replace db
+	published atomic.Pointer[published]
+
+	instance sync.RWMutex // held to replace db; before writing
 	db       *sql.DB
 	aliases  atomic.Uint64
 
@@ -147,6 +149,7 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	s.attached.files = map[string]*reading{}
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	defer s.publish()
 	s.settle(ctx)
 	s.retain()
 	if err := s.ensureFile(ctx); err != nil {
@@ -315,6 +318,7 @@ func (s *Store) retire(f *open) {
 		f.gone = true
 		s.writing.Lock()
 		defer s.writing.Unlock()
+		defer s.publish() // before the file is let go of
 		s.closing = slices.DeleteFunc(s.closing, func(g *open) bool { return g == f })
 		s.closed(f.entry, err)
 		if err := s.catalog.write(s.options.Directory); err != nil {
@@ -340,10 +344,10 @@ func (s *Store) Close() error {
 		s.end()
 		s.working.Wait()
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
 	s.instance.Lock()
 	defer s.instance.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	var errs []error
 	if s.file != nil {
 		errs = append(errs, s.file.close(context.Background(), false))
@@ -375,11 +379,7 @@ func (s *Store) note(e *Entry) {
 }
 
 // Fault is why nothing is written now; "": it is.
-func (s *Store) Fault() string {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	return s.fault
-}
+func (s *Store) Fault() string { return s.published.Load().fault }
 
 // Directory is where the files are.
 func (s *Store) Directory() string { return s.options.Directory }

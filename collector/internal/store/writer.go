@@ -69,23 +69,28 @@ func (s *Store) Sink(room *sink.Room) *sink.Queued {
 
 // Write writes records in one transaction: all of them, or none.
 func (s *Store) Write(ctx context.Context, batch []record.Record) error {
+	err := s.write(ctx, batch)
+	if err != nil && invalidated(err) {
+		err = errors.Join(err, s.reopen(ctx))
+	}
+	return err
+}
+
+func (s *Store) write(ctx context.Context, batch []record.Record) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	defer s.publish()
 	if err := s.writable(ctx); err != nil {
 		s.refuse(err)
 		return err
 	}
-	err := s.file.write(ctx, batch)
-	if err == nil {
-		s.fault = ""
-		return nil
+	if err := s.file.write(ctx, batch); err != nil {
+		err = fmt.Errorf("write into %s: %w", s.path(s.file.entry.Name), err)
+		s.refuse(err)
+		return err
 	}
-	err = fmt.Errorf("write into %s: %w", s.path(s.file.entry.Name), err)
-	s.refuse(err)
-	if invalidated(err) {
-		return errors.Join(err, s.reopen(ctx))
-	}
-	return err
+	s.fault = ""
+	return nil
 }
 
 // writable makes sure that there is room on the disk and a file to write into.
@@ -113,6 +118,12 @@ func invalidated(err error) bool {
 func (s *Store) reopen(ctx context.Context) error {
 	s.instance.Lock()
 	defer s.instance.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.publish()
+	if s.db == nil || s.file == nil {
+		return errors.New("the store is closed")
+	}
 	e := s.file.entry
 	s.file.closeAppenders()
 	_ = s.file.conn.Close()
@@ -147,6 +158,7 @@ func (s *Store) tick(ctx context.Context) {
 func (s *Store) Tend(ctx context.Context) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	defer s.publish()
 	now := s.now()
 	if s.file == nil {
 		return

@@ -114,7 +114,7 @@ func (s *Settings) Remote() *sink.Remote {
 	return &to
 }
 
-// DependsOnNode: the node's id is the Observation Domain ID unless another one is set.
+// DependsOnNode is true: the node's id is the Observation Domain ID unless another one is set.
 func (s *Settings) DependsOnNode() bool { return true }
 
 // Open makes the sink for the node with that id.
