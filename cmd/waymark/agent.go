@@ -89,10 +89,10 @@ again, as a whole; if it has an error, nothing changes. The log goes to standard
 error. With NOTIFY_SOCKET (systemd's Type=notify), the service manager gets
 reports: ready, reloading, stopping, the state, and watchdog signals.
 
-With --dry-run, no program is loaded and no packet is changed: for the time --for,
-copies of the packets that pass are compared with the configuration, and the counts
-of those that would get a header, not fit the MTU with one, lose one, get this node's
-data, or be dropped are printed. It is for a node on which no agent runs.`,
+With --dry-run, no program is loaded and no packet is changed: for the time
+--for, copies of the packets that pass are compared with the configuration. Then
+it prints how many would get a header, not fit the MTU with one, lose one, get
+this node's data, or be dropped. It is for a node on which no agent runs.`,
 		Example: `  waymark agent run --config /etc/waymark/node.yaml
   waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
 		Args: commandline.OnlyFlag("config"),

@@ -70,7 +70,7 @@ func TestConfigCheckJSON(t *testing.T) {
 
 func TestConfigShow(t *testing.T) {
 	code, stdout, stderr := runCLI(t, "node: {id: 0x10}", "config", "show", "-")
-	if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "node:\n  id: 16\n  timestamp-format: posix\n") {
+	if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "node:\n  mode: full\n  id: 16\n  timestamp-format: posix\n") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, again, _ := runCLI(t, stdout, "config", "show", "-")
@@ -78,7 +78,7 @@ func TestConfigShow(t *testing.T) {
 		t.Errorf("shown again: code %d, %q", code, again)
 	}
 	code, stdout, _ = runCLI(t, "node: {id: 0x10}", "--json", "config", "show", "-")
-	if code != commandline.ExitOK || !strings.HasPrefix(stdout, `{"node":{"id":16,`) || !json.Valid([]byte(stdout)) {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, `{"node":{"mode":"full","id":16,`) || !json.Valid([]byte(stdout)) {
 		t.Errorf("JSON: code %d, %s", code, stdout)
 	}
 	code, stdout, stderr = runCLI(t, wrongConfig, "config", "show", "-")

@@ -38,8 +38,8 @@ The command examines the Hop-by-Hop and Destination Options headers of each
 packet and of the IPv6 packets that it tunnels. A packet with a direct export has
 only the list of fields to export; "waymark collect" receives the exports.
 
-Flags select records, and --where has a condition on their fields: the names are the
-keys of a record with --json.
+Flags select records, and --where has a condition on their fields: the names are
+the keys of a record with --json.
 
 A packet does not say in which format its timestamps are: set --timestamp-format.
 If most timestamps of a file are far from the times of capture, a message says so.

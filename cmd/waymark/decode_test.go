@@ -184,3 +184,24 @@ func TestDecodeDirectory(t *testing.T) {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
+
+// Filters select what is printed; a record without a result of the expression is counted.
+func TestDecodeFilters(t *testing.T) {
+	const kinds = "waymark: no record of the kind path is made from a capture; there are trace, direct-export, edge-to-edge, proof-of-transit\n"
+	for _, tt := range []struct {
+		args   []string
+		lines  int
+		stderr string
+	}{
+		{[]string{"--port", "9", "--where", "any(nodes, .node_id == 2)"}, 1, ""},
+		{[]string{"--node", "2", "--namespace", "123"}, 1, ""},
+		{[]string{"--port", "10"}, 0, ""},
+		{[]string{"--where", "path_delay_us + 1 > 0"}, 0, "waymark: 1 records are left out because --where has no result for them; the first one: column 15: "},
+		{[]string{"--kind", "path"}, 0, kinds},
+	} {
+		code, stdout, stderr := runCLI(t, capture(t), append(append([]string{"decode", "--json"}, tt.args...), "-")...)
+		if code != commandline.ExitOK || strings.Count(stdout, "\n") != tt.lines || !strings.HasPrefix(stderr, tt.stderr) || (tt.stderr == "") != (stderr == "") {
+			t.Errorf("%q: code %d, stderr %q, stdout %s", tt.args, code, stderr, stdout)
+		}
+	}
+}

@@ -40,16 +40,16 @@ line for the packet or flow, then one with the node's measurements. At the ingre
 of measured SRv6 flows, print their loss and delay. Times are UTC. With --json,
 each record is one line.
 
-Flags select records, and --where has a condition on their fields: the names are the
-keys of a record with --json. The agent evaluates them, so that only what is selected
-comes here. What can select nothing is named at once.
+Flags select records, and --where has a condition on their fields: the names are
+the keys of a record with --json. The agent evaluates them, so that only what is
+selected comes here. What can select nothing is named at once.
 
 A slow observer loses records; packets never wait for it. Their number is printed
 on standard error: as a sentence, or with --json as an object of the kind "lost".
 Without --count the command runs until it is interrupted.`,
 		Example: `  waymark observe --destination 2001:db8:2::/64 --count 10
   waymark observe --min-delay 5ms
-  waymark observe --where 'any(nodes, .transit_delay_ns > duration("1ms"))'`,
+  waymark observe --where 'any(nodes, .transit_delay_ns > 1e6)'`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, filter, err := filters.Program(cmd)

@@ -10,7 +10,7 @@ import (
 )
 
 // Sieve lets through what a program selects, and counts the records for which its expression
-// has no result. One goroutine at a time uses it.
+// has no result. One goroutine at a time uses it. A nil sieve lets all through.
 type Sieve struct {
 	program   *Program
 	undecided uint64
@@ -22,6 +22,9 @@ func NewSieve(p *Program) *Sieve { return &Sieve{program: p} }
 
 // Passes reports whether a record is selected.
 func (s *Sieve) Passes(r record.Record) bool {
+	if s == nil {
+		return true
+	}
 	is, err := s.program.Match(r)
 	if err != nil {
 		if s.undecided++; s.undecided == 1 {
@@ -34,7 +37,7 @@ func (s *Sieve) Passes(r record.Record) bool {
 // Note says how many records were left out because the expression has no result for them, and
 // why the first one was; "" if there were none.
 func (s *Sieve) Note() string {
-	if s.undecided == 0 {
+	if s == nil || s.undecided == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d records are left out because --where has no result for them; the first one: %s", s.undecided, s.first)

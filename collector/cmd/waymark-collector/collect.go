@@ -78,8 +78,8 @@ address: [::] is every address, IPv4 included. Over UDP and TCP, senders are not
 authenticated; with --tls-client-ca, exporters over TLS need a certificate of that
 authority.
 
-Flags select what is printed, after postcards are joined, and --where has a condition
-on fields: the names are the keys of a record with --json.
+Flags select what is printed, after postcards are joined, and --where has a
+condition on fields: the names are the keys of a record with --json.
 
 Malformed messages are counted by cause. The counters are printed on standard
 error at the end and at each interval of --stats, with --json as one object of the
