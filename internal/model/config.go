@@ -35,6 +35,7 @@ const (
 	MaxFlowEntries          = 1 << 20 // flows that each CPU keeps
 	MaxExportRate           = 100_000_000
 	MaxLoopbackRate         = 1_000_000
+	MaxDelays               = 1_000_000
 )
 
 // The defaults that 0 stands for.
@@ -45,6 +46,8 @@ const (
 
 	DefaultLoopbackLimit = 100 // "Using N>100 is RECOMMENDED" (RFC 9322 §4.2), of octets; copies are shorter than packets
 	DefaultLoopbackRate  = 100
+
+	DefaultDelays = 16 // in configurations of nodes; 0 is none
 )
 
 // Compatibility chooses what a node writes where RFC 9197 and Linux differ.
@@ -115,6 +118,10 @@ type NodeConfig struct {
 
 	LoopbackLimit uint32 // N: at most one copy is returned for N packets of an interface, 0 for DefaultLoopbackLimit
 	LoopbackRate  uint32 // most copies per second that the node returns, and packets that it sets the flag on, 0 for DefaultLoopbackRate
+
+	// Delays is the N of the histograms of delays: of packets whose departure has no time, how long the
+	// node held one in N is counted; of all others, the delays of each packet. 0 counts none.
+	Delays uint32
 
 	Measurement Measurement
 }
