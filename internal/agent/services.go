@@ -53,6 +53,7 @@ func (a *Agent) assemble() {
 		records,
 		flows,
 		report.NewEdges(reports, records, known),
+		report.NewDelays(reports),
 		copies,
 		reader,
 		shared,

@@ -35,7 +35,6 @@ const (
 	MaxFlowEntries          = 1 << 20 // flows that each CPU keeps
 	MaxExportRate           = 100_000_000
 	MaxLoopbackRate         = 1_000_000
-	MaxDelays               = 1_000_000
 )
 
 // The defaults that 0 stands for.
@@ -46,8 +45,6 @@ const (
 
 	DefaultLoopbackLimit = 100 // "Using N>100 is RECOMMENDED" (RFC 9322 §4.2), of octets; copies are shorter than packets
 	DefaultLoopbackRate  = 100
-
-	DefaultDelays = 16 // in configurations of nodes; 0 is none
 )
 
 // Compatibility chooses what a node writes where RFC 9197 and Linux differ.

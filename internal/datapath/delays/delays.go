@@ -164,3 +164,6 @@ func sorted(all map[Key]*Series) []Series {
 }
 
 func compareBool(a, b bool) int { return cmp.Compare(bpf.Boolean(a), bpf.Boolean(b)) }
+
+// HasIDs reports whether the traces have node ids.
+func (k *Key) HasIDs() bool { return !k.Other && k.Kind != Held && (!k.Wide || k.From|k.To != 0) }
