@@ -80,4 +80,8 @@ const volatile struct {
 	struct e2e_flow_set e2e_flow_set;
 	struct e2e_packet e2e_packet;
 	struct e2e_clock e2e_clock;
+	enum delay_bound delay_bound;
+	enum delay_kind delay_kind;
+	enum delay_label delay_label;
+	struct delay_series delay_series;
 } abi = {};

@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 #include "abi_boundary.h"
+#include "abi_delay.h"
 #include "abi_e2e.h"
 #include "abi_forwarding.h"
 #include "abi_frequency.h"
@@ -254,14 +255,17 @@ struct node_config {
 	__u8 strips;	      /* some interface strips some IOAM */
 	__u8 may_take_back;   /* packets of measured flows may be dropped after they were counted */
 	__u8 has_policies;    /* some interface has policies of namespaces */
-	__u8 pad[5];
+	__u8 has_delays;      /* delays are counted in histograms */
+	__u8 pad[4];
 	__u32 loopback_limit; /* packets that pay for a copy */
 	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
+	__u32 delay_sample; /* of packets whose departure has no time, one in this number is timed; 0: none */
+	__u32 pad2;
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
 	__u64 table_keys[14]; /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 368, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 376, "node_config has holes");
 
 /* An interface of the node: of a hook, of arrival, or of departure. */
 struct interface {

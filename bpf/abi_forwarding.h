@@ -37,8 +37,12 @@ struct tick {
 	__u64 jiffies;
 	__u64 now; /* CLOCK_MONOTONIC, ns */
 	struct neighbour last;
-	__u32 reported; /* when, in units of 2^20 ns */
-	__u32 flow;	/* its entry in the table, counted from the CPU's first one */
+	__u32 reported;	  /* when, in units of 2^20 ns */
+	__u32 flow;	  /* its entry in the table, counted from the CPU's first one */
+	__u32 unsampled;  /* packets since the last one whose delay was sampled */
+	__u32 remembered; /* sampled packets whose departure is awaited */
+	__u32 missed;	  /* packets that were none of them, since one was */
+	__u32 pad;
 };
 
 /*

@@ -10,7 +10,7 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
-#include "histogram.h"
+#include "queuebucket.h"
 #include "kernel.h"
 
 /* tc_index of a packet that has our time: this bit, and bits of the time. */
@@ -77,7 +77,7 @@ int queue_end(__u64 *ctx)
 	}
 	delays->packets += packets;
 	delays->total += waited * packets;
-	delays->buckets[histogram_bucket(waited)] += packets;
+	delays->buckets[queue_bucket(waited)] += packets;
 	return 0;
 }
 

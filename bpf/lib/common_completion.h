@@ -5,6 +5,7 @@
 
 #include "common_header.h"
 #include "edit.h"
+#include "held.h"
 #include "hook.h"
 
 /*
@@ -15,13 +16,14 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	__u32 word, fields, left;
+	__u32 word, fields, left, length;
 	__be32 *data;
 
 	/* after a tunnel, the data may be another node's */
 	if (NODE.has_decapsulations || !ip6 || !h || !is_common_trace(p, ip6, h))
 		return 0;
 	word = bpf_ntohl(h->word);
+	length = ((__u32)h->length + 1) << 3;
 	fields = FIELDS_OF(bpf_ntohl(h->type));
 	left = TRACE_REMAINING(word);
 	if (TYPED_OPTION_MIN + 4 * (left + LENGTH_OF(fields)) > h->option_length ||
@@ -38,6 +40,8 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 	if (fields & 4)
 		put32(p, data, (*data & bpf_htonl(0xffff0000)) | bpf_htonl(p->on->interface_id));
 	packet_commit_sum(ctx, p);
+	if (NODE.has_delays && fields & 3)
+		leave_sampled(ctx, p, length);
 	return 1;
 }
 

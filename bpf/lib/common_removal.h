@@ -6,11 +6,13 @@
 #include "common_export.h"
 #include "common_header.h"
 #include "hook.h"
+#include "tracedelays.h"
 #include "tunnel_end.h"
 
 /* What judge_common() found, besides the length of the header. */
 #define COMMON_ENDS    0x10000 /* the packet's tunnel ends here */
 #define COMMON_REPORTS 0x20000 /* and its Direct Export is reported */
+#define COMMON_TIMES   0x40000 /* and its trace may have times */
 
 /*
  * Judges the tunnel of an untagged packet; zero where with_options() has to. Not inlined: the stack is
@@ -42,15 +44,22 @@ __noinline int judge_common(context *ctx, const struct interface *on)
 	} else if (NODE.has_postcards && ns->export && are_records_wanted()) {
 		found |= COMMON_REPORTS;
 	}
+	if (NODE.has_delays && h->ioam_type != IOAM_DEX && bpf_ntohl(h->type) & TIMES)
+		found |= COMMON_TIMES;
 	return find_tunnel(ctx, p, NEXT_IPV6, length, 0, 1) == OUTCOME_TUNNEL_DECAPSULATED ? found
 											   : 0;
 }
 
-/* Cuts off the tunnel with a header of `length` bytes. Not inlined: the stack is small. */
+/*
+ * Cuts off the tunnel with a header of a length, as judge_common() found it, and counts its delays. Not
+ * inlined: the stack is small.
+ */
 __noinline int remove_common(context *ctx, __u32 length)
 {
 	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
 
+	if (NODE.has_delays && length & COMMON_TIMES)
+		note_trace(ctx, TRACE_AT(ETHERNET_HEADER, IPV6_HEADER + 4), tai_now());
 	packet_load(ctx, p);
 	return remove_tunnel(ctx, p, IPV6_HEADER + (length & 0xfff));
 }
@@ -70,7 +79,7 @@ static __always_inline int common_removal(context *ctx, struct packet *p, struct
 		result->outcome = OUTCOME_DECAP_FAILED;
 		if (found & COMMON_REPORTS)
 			result->options = OUTCOME_DIRECT_EXPORT;
-		if (!remove_common(ctx, found & 0xffff)) {
+		if (!remove_common(ctx, found)) {
 			result->outcome = OUTCOME_TUNNEL_DECAPSULATED;
 			result->reason = STACK_NONE;
 		}

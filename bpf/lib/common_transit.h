@@ -5,6 +5,7 @@
 
 #include "common_export.h"
 #include "common_header.h"
+#include "held.h"
 #include "hook.h"
 #include "transit_path.h"
 
@@ -40,8 +41,8 @@ static __always_inline int is_export_in_transit(const struct packet *p, const st
 	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->type) & TRACE_BIT(4));
 }
 
-/* Writes this node's data, before those of the nodes on the way here. */
-static __always_inline int fill_common(struct packet *p, __u32 egress)
+/* Writes this node's data, before those of the nodes on the way here. The time is read if it is 0. */
+static __always_inline int fill_common(struct packet *p, __u32 egress, __u64 tai)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
@@ -60,7 +61,7 @@ static __always_inline int fill_common(struct packet *p, __u32 egress)
 		if (!to)
 			return 0;
 		kept_apart(to);
-		put_common_data(p, to, fields, hop_limit, ids, 1, tai_now());
+		put_common_data(p, to, fields, hop_limit, ids, 1, tai ? tai : tai_now());
 	} else {
 		to = at(p, COMMON_DATA(TRACE_REMAINING(word)), 8);
 		if (!to)
@@ -69,6 +70,30 @@ static __always_inline int fill_common(struct packet *p, __u32 egress)
 	}
 	put32(p, &h->word, bpf_htonl(word));
 	return 1;
+}
+
+/* Whether this packet, with times, is among those whose time in this node is counted. */
+static __always_inline int is_common_sampled(const struct common_header *h)
+{
+	return NODE.has_delays && bpf_ntohl(h->type) & TIMES &&
+	       (h->ioam_type != IOAM_DEX || NODE.has_postcards) && is_delay_sampled();
+}
+
+/*
+ * Notes the arrival of a packet that is left to the stack, if it is chosen: in XDP, it was before its way was
+ * looked for, at a time that is not 0. Not inlined: the stack is small.
+ */
+__noinline int remember_common(context *ctx, __u32 l3, __u64 tai)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	const struct common_header *h;
+
+	packet_load(ctx, p);
+	h = at(p, IPV6_HEADER, sizeof(*h));
+	if (!h || (COMPLETES ? !tai : !is_common_sampled(h)))
+		return 0;
+	remember_sampled(ctx, p, ((__u32)h->length + 1) << 3, COMPLETES ? tai : tai_now());
+	return 0;
 }
 
 /* Treats the packet's option, and finds its way out; zero where with_options() has to. */
@@ -81,12 +106,15 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	__u32 egress = 0xffff, leaves;
+	__u64 tai = 0;
 
 	if (!ip6 || !h || (NODE.has_decapsulations && h->next_header == NEXT_IPV6) ||
 	    (READS_E2E && h->next_header == NEXT_DESTINATION))
 		return 0;
 	if (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h))
 		return 0;
+	if (COMPLETES && is_common_sampled(h))
+		tai = tai_now();
 	if (NODE.fast && p->on->fast && NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out, 1);
 	leaves = COMPLETES && !reason && out;
@@ -100,10 +128,14 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 		if (leaves && !export_common(ctx, p, path->ifindex, NODE_TRANSIT))
 			return 0;
 		packet_load(ctx, p);
-	} else if (!fill_common(p, egress)) {
+	} else if (!fill_common(p, egress, tai)) {
 		return 0;
 	}
 	packet_commit_sum(ctx, p);
+	if (COMPLETES && tai && leaves)
+		note_held(p->on->ifindex, path->ifindex, tai_now() - tai);
+	else if (NODE.has_delays)
+		remember_common(ctx, p->l3, tai);
 	result->outcome = outcome;
 	result->completed = leaves ? outcome : OUTCOME_NOT_IPV6;
 	result->reason = reason;

@@ -375,7 +375,7 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 	p->l3 = o->l3;
 	packet_load(ctx, p);
 	wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
-	if (wanted || trace_needs_arrival(o))
+	if (!hop->tai && (wanted || trace_needs_arrival(o)))
 		hop->tai = tai_now();
 	trace_ingress(ctx, o, hop);
 	sum_up(o, on->slot, COUNTER_INGRESS_OPTIONS);
@@ -405,8 +405,12 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 static __always_inline enum outcome extract(context *ctx, struct packet *p, struct options *o,
 					    struct hop *hop, int found)
 {
-	int done = extract_options(ctx, o, p->on, hop, found);
+	int done;
 
+	/* here, because the stack is small */
+	if (NODE.has_delays && o->has_trace)
+		note_traces(ctx, o, hop, 0);
+	done = extract_options(ctx, o, p->on, hop, found);
 	take_place(p, done);
 	packet_load(ctx, p);
 	return done & 0xff;

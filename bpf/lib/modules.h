@@ -5,6 +5,7 @@
 
 #include "context.h"
 #include "counters.h"
+#include "held.h"
 #include "option/dex.h"
 #include "option/e2e.h"
 #include "option/e2e_insert.h"
@@ -18,6 +19,7 @@
 #include "option/trace_insert.h"
 #include "queue.h"
 #include "record.h"
+#include "tracedelays.h"
 
 /* The module of an option-type. */
 static __always_inline enum option_kind kind_of(__u8 option_type, __u8 ioam_type)
@@ -239,27 +241,37 @@ __noinline int treat_options(context *ctx, struct options *o, const struct inter
 			     struct hop *hop, const struct path *path)
 {
 	struct packet packet = {}, *p = &packet;
-	int reports;
+	int reports, sampled, leaves;
 
 	if (!o || !on || !hop || !path)
 		return 0;
+	leaves = COMPLETES && NODE.fast && hop->leaves;
 	p->l3 = o->l3;
 	p->on = on;
 	packet_load(ctx, p);
 	reports = dex_reports(o) && !o->refused && are_records_wanted();
+	sampled = NODE.has_delays && hop->stays && carries_times(o) && !trace_needs_departure(o) &&
+		  !(reports && dex_needs_delay(o)) && !incremental_needs_arrival(o) &&
+		  is_delay_sampled();
 	/* one reading of the clock serves all options */
 	if (trace_needs_arrival(o) || (reports && dex_needs_delay(o)) ||
-	    incremental_needs_arrival(o))
+	    incremental_needs_arrival(o) || sampled)
 		hop->tai = tai_now();
+	o->held = UNAVAILABLE;
 	trace_ingress(ctx, o, hop);
 	/* after the traces: the egress hook finds an arrival by the header as it is now */
-	if (!(COMPLETES && NODE.fast && hop->leaves) &&
-	    ((reports && dex_needs_delay(o)) || incremental_needs_arrival(o)))
-		remember_arrival(ctx, p, o, hop->tai);
+	if (!leaves && ((reports && dex_needs_delay(o)) || incremental_needs_arrival(o)))
+		remember_arrival(ctx, p, o->length, hop->tai);
+	if (!leaves && sampled)
+		remember_sampled(ctx, p, o->length, hop->tai);
 	if (reports) {
 		dex_ingress(ctx, p, o, hop, path->ifindex);
 		packet_load(ctx, p);
 	}
+	if (leaves && sampled)
+		o->held = delay_between(hop->tai, tai_now());
+	if (NODE.has_delays && leaves && o->held < DELAY_OVERFLOW)
+		note_held(on->ifindex, path->ifindex, o->held);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
 	return with_place(p, 0);
 }
@@ -283,12 +295,15 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 static __always_inline int remove_options(context *ctx, struct packet *p, struct options *o,
 					  struct hop *hop, __u32 length, enum about about)
 {
-	int wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
+	int wanted;
 
+	if (NODE.has_delays && o->has_trace)
+		note_traces(ctx, o, hop, 1);
+	wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
 	/* a proof was treated, and is counted with all else in its header */
 	if (!wanted && !(NODE.has_proofs && o->has_proof))
 		return 0;
-	if (o->has_trace)
+	if (o->has_trace && !hop->tai)
 		hop->tai = tai_now();
 	if (wanted && dex_reports(o)) {
 		dex_remove(ctx, p, o, hop, length, about);
@@ -313,12 +328,18 @@ static __always_inline void egress_options(context *ctx, struct packet *p, struc
 		hop->queue = queue_depth(ctx);
 	if (trace_needs_buffer(o) || dex_needs_buffer(o) || incremental_needs_buffer(o))
 		hop->buffer = buffer_occupancy(ctx);
-	o->delay = UNAVAILABLE;
-	if (remembered)
-		o->delay = delay_since_arrival(ctx, p, o, hop->tai);
+	o->delay = o->held = UNAVAILABLE;
+	if (remembered) {
+		o->delay = delay_since_arrival(ctx, p, o->length, hop->tai);
+		o->held = o->delay;
+	} else if (NODE.has_delays && carries_times(o) && !trace_needs_departure(o)) {
+		leave_sampled(ctx, p, o->length);
+	}
 	if (reports)
 		dex_egress(ctx, p, o, hop);
 	trace_egress(ctx, o, hop);
+	if (NODE.has_delays && o->held < DELAY_OVERFLOW)
+		note_held(p->arrived, p->on->ifindex, o->held);
 	incremental_egress(ctx, p, o, hop, 0);
 	sum_up(o, p->on->slot, COUNTER_EGRESS_OPTIONS);
 }

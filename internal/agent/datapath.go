@@ -39,6 +39,7 @@ type Datapath interface {
 	ReadThrough() bool
 	CollectFlows(func(datapath.Flow)) error
 	CollectEdges(func(datapath.EdgeFlow)) (left edgetoedge.Totals, err error)
+	Delays() (list []datapath.Delays, counts bool, err error)
 	Blocks(block uint64, visit func(datapath.BlockCounts))
 	BlockReported(flow string, block uint64)
 	Coverage() *coverage.Log

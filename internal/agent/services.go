@@ -59,6 +59,7 @@ func (a *Agent) assemble() {
 		report.NewHistory(reports, records),
 		flows,
 		report.NewEdges(reports, records, known),
+		report.NewDelays(reports),
 		copies,
 		reader,
 		shared,

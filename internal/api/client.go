@@ -143,6 +143,13 @@ func (c *Client) Warnings(ctx context.Context) ([]health.Warning, error) {
 	return ws, err
 }
 
+// Delays asks for the histograms of delays.
+func (c *Client) Delays(ctx context.Context) (Delays, error) {
+	var d Delays
+	err := c.do(ctx, http.MethodGet, "/v1/delays", nil, &d)
+	return d, err
+}
+
 // Config asks for the running configuration, as YAML.
 func (c *Client) Config(ctx context.Context) ([]byte, error) {
 	body, err := c.open(ctx, http.MethodGet, "/v1/config", nil)

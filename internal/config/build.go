@@ -37,6 +37,7 @@ func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, der
 	b.node.FlowEntries = int(c.Node.Flows)
 	b.node.ExportLimit = uint32(c.Node.ExportLimit)
 	b.node.ExportRate = uint32(c.Node.ExportRate)
+	b.node.Delays = uint32(c.Node.Delays)
 	b.node.LoopbackLimit, b.node.LoopbackRate = uint32(c.Node.LoopbackLimit), uint32(c.Node.LoopbackRate)
 	index := map[string]model.IfIndex{}
 	for i, in := range c.Interfaces {

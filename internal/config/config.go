@@ -62,6 +62,7 @@ type Node struct {
 	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"Maximum number of postcards and flows per second that the node exports. Those beyond it are suppressed and counted, also flows at the end of their interval."`
 	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100" doc:"1/N: each interface returns at most one copy of a packet with the Loopback flag for every N packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are suppressed and counted."`
 	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100" doc:"Maximum number of copies per second that the node returns, and of packets per second on which it sets the Loopback flag. Both are counted apart. Those beyond it are suppressed and counted."`
+	Delays          Delays               `key:"delays" default:"none" doc:"1/N, such as 1/16: count delays of packets with times in histograms (GET /v1/delays and metrics): of every packet what its traces say where they are removed, and how long this node held it, if the option asks for the transit delay; of other packets, how long this node held one in N. none counts nothing. It takes 603 KiB for each CPU."`
 	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Also make records of the traces that the kernel's own IOAM fills, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the packet."`
 	QueueDelay      bool                 `key:"queue-delay" default:"false" doc:"Measure how long packets wait in the queues of the served interfaces, for metrics (Linux 6.6 or newer). It costs about 6% of what the stack forwards. \"waymark queue\" measures as long as it runs, whatever this says."`
 	ReceiveOffload  bool                 `key:"receive-offload" default:"true" doc:"Whether a node after this one may join received packets (GRO) while they have IOAM of this one, which reorders segments of TCP whose headers differ. False says that none does: all forward fast in XDP, or have GRO off. Then waymark doctor leaves out the hint order_at_risk about them; nothing else depends on it."`
@@ -228,6 +229,9 @@ type ExportRate uint32
 
 // Share is the N of 1/N.
 type Share uint32
+
+// Delays is the N of 1/N packets whose delay is counted, 0 for none.
+type Delays uint32
 
 // LoopbackRate is a number of copies per second.
 type LoopbackRate uint32

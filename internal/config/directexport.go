@@ -34,6 +34,21 @@ func parseShare(s string) (Share, error) {
 
 func formatShare(n Share) string { return fmt.Sprintf("1/%d", max(n, 1)) }
 
+func parseDelays(s string) (Delays, error) {
+	if s == "none" {
+		return 0, nil
+	}
+	n, err := parseShare(s)
+	return Delays(n), err
+}
+
+func formatDelays(n Delays) string {
+	if n == 0 {
+		return "none"
+	}
+	return formatShare(Share(n))
+}
+
 func parseFlowID(s string) (model.FlowIDSource, error) {
 	switch s {
 	case "hash":

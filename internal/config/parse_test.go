@@ -99,7 +99,9 @@ func TestDefaults(t *testing.T) {
   export-rate: 10000
   loopback-limit: 1/100
   loopback-rate: 100
+  delays: none
   kernel-events: false
+  queue-delay: false
   receive-offload: true
   compatibility: default
 interfaces:
@@ -355,6 +357,21 @@ func TestFaultTextsAreBounded(t *testing.T) {
 		_, err := Parse("f.yaml", []byte(text))
 		if err == nil || len(err.Error()) > 3*yamlfile.MostText || !utf8.ValidString(err.Error()) {
 			t.Errorf("%.20q: %d octets: %.300v", text, len(fmt.Sprint(err)), err)
+		}
+	}
+}
+
+// Delays are counted only where the file says so.
+func TestDelays(t *testing.T) {
+	for text, want := range map[string]uint32{"node: {id: 2}": 0, "node: {delays: none}": 0, "node: {delays: 1/1}": 1, "node: {delays: 1/16}": 16} {
+		c := mustParse(t, text)
+		if got := c.Anywhere().Delays; got != want || !same(c, mustParse(t, string(c.Marshal()))) {
+			t.Errorf("%s: %d, or written otherwise than read", text, got)
+		}
+	}
+	for _, text := range []string{"node: {delays: 2/16}", "node: {delays: 1/0}", "node: {delays: true}"} {
+		if _, err := Parse("f", []byte(text)); err == nil {
+			t.Errorf("%s is accepted", text)
 		}
 	}
 }

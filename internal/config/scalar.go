@@ -48,6 +48,7 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 		parseFrom1[FlowEntries](model.MaxFlowEntries), func(n FlowEntries) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[ExportRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxExportRate),
 		parseFrom1[ExportRate](model.MaxExportRate), func(n ExportRate) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Delays](): yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/16, or none", model.MaxFrequency), parseDelays, formatDelays),
 	reflect.TypeFor[LoopbackRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxLoopbackRate),
 		parseFrom1[LoopbackRate](model.MaxLoopbackRate), func(n LoopbackRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Sample](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxFrequency),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/delays"
 	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/edgetoedge"
 	"github.com/waymark-net/waymark/internal/model"
@@ -97,4 +98,17 @@ func (d *Datapath) CollectEdges(each func(flows.EdgeFlow)) (left edgetoedge.Tota
 		return left, nil
 	}
 	return flows.CollectEdges(table, d.shared[bpf.MapE2EClock], each)
+}
+
+// Delays are the histograms of delays, of all CPUs together; none where they are not counted. It
+// also reports whether they are counted.
+func (d *Datapath) Delays() (list []delays.Series, counts bool, err error) {
+	d.applying.Lock() // keeps the table
+	defer d.applying.Unlock()
+	m := d.tables.maps[bpf.MapDelays]
+	if m == nil {
+		return nil, false, nil
+	}
+	list, err = delays.Read(m)
+	return list, true, err
 }

@@ -125,7 +125,7 @@ func (s *programSet) isCompiledFor(node bpf.ABINodeConfig) bool {
 		{&have.HasProofs, &node.HasProofs}, {&have.InsertsProofs, &node.InsertsProofs},
 		{&have.InsertsMark, &node.InsertsMark}, {&have.HasE2e, &node.HasE2e}, {&have.InsertsE2e, &node.InsertsE2e},
 		{&have.TraceFlags, &node.TraceFlags}, {&have.AsksLoopback, &node.AsksLoopback}, {&have.Nests, &node.Nests},
-		{&have.HasBudgets, &node.HasBudgets}, {&have.Strips, &node.Strips}, {&have.MayTakeBack, &node.MayTakeBack},
+		{&have.HasDelays, &node.HasDelays}, {&have.HasBudgets, &node.HasBudgets}, {&have.Strips, &node.Strips}, {&have.MayTakeBack, &node.MayTakeBack},
 	} {
 		*feature.needed |= *feature.have
 	}

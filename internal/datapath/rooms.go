@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/delays"
 	"github.com/waymark-net/waymark/internal/datapath/flows"
 	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/datapath/measure"
@@ -31,6 +32,11 @@ type (
 	FlowEnd = flows.End
 	// EdgeFlow is what was counted in an interval of a flow with Edge-to-Edge options.
 	EdgeFlow = flows.EdgeFlow
+
+	// Delays is a series of the histograms of delays.
+	Delays = delays.Series
+	// DelayKind is what delays are of.
+	DelayKind = delays.Kind
 
 	// BlockCounts is what this node counted of a measured flow in one block.
 	BlockCounts = measure.BlockCounts
@@ -65,6 +71,16 @@ const (
 	AttachXDP    = attach.XDP
 	AttachTCX    = attach.TCX
 	AttachClsact = attach.Clsact
+)
+
+// What delays are of.
+const (
+	DelayHeld    = delays.Held
+	DelaySegment = delays.Segment
+	DelayPath    = delays.Path
+
+	// DelayScale is that of the buckets of delays.
+	DelayScale = delays.Scale
 )
 
 // Why a flow is reported.

@@ -30,7 +30,7 @@ type tables struct {
 	measured *measure.Table       // of measuredMaps, or nil
 }
 
-var tableNames = append([]string{bpf.MapFlows, bpf.MapSequences, bpf.MapPathMTUs, bpf.MapPostcards, bpf.MapProofs, bpf.MapE2ENumbers, bpf.MapE2EFlows}, measure.Maps...)
+var tableNames = append([]string{bpf.MapFlows, bpf.MapSequences, bpf.MapPathMTUs, bpf.MapPostcards, bpf.MapProofs, bpf.MapE2ENumbers, bpf.MapE2EFlows, bpf.MapDelays}, measure.Maps...)
 
 // tableSizes are the entries of the tables that a generation needs.
 func tableSizes(g *compile.Generation, cpus int) map[string]uint32 {
@@ -52,6 +52,9 @@ func tableSizes(g *compile.Generation, cpus int) map[string]uint32 {
 	}
 	if g.Node.HasE2e == 1 {
 		sizes[bpf.MapE2EFlows] = uint32(bpf.ABIE2eBoundE2E_FLOW_SETS)
+	}
+	if g.Node.HasDelays == 1 {
+		sizes[bpf.MapDelays] = uint32(bpf.ABIDelayBoundDELAY_ROOM) * uint32(cpus)
 	}
 	if g.Node.InsertsInline == 1 {
 		sizes[bpf.MapPathMTUs] = uint32(bpf.ABIPathMtuBoundPATH_MTUS)
@@ -124,7 +127,7 @@ func (t *tables) next(g *compile.Generation, specs map[string]*ebpf.MapSpec, sha
 	if m, ok := t.maps[bpf.MapProofs]; ok {
 		sizes[bpf.MapProofs] = m.MaxEntries() // stays: its numbers were given, or accepted
 	}
-	for _, name := range []string{bpf.MapE2ENumbers, bpf.MapE2EFlows} {
+	for _, name := range []string{bpf.MapE2ENumbers, bpf.MapE2EFlows, bpf.MapDelays} {
 		if m, ok := t.maps[name]; ok {
 			sizes[name] = m.MaxEntries() // stays: its numbers were given, or came
 		}

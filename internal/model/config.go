@@ -116,6 +116,10 @@ type NodeConfig struct {
 	LoopbackLimit uint32 // N: at most one copy is returned for N packets of an interface, 0 for DefaultLoopbackLimit
 	LoopbackRate  uint32 // most copies per second that the node returns, and packets that it sets the flag on, 0 for DefaultLoopbackRate
 
+	// Delays is the N of the histograms of delays: of packets whose departure has no time, how long the
+	// node held one in N is counted; of all others, the delays of each packet. 0 counts none.
+	Delays uint32
+
 	Measurement Measurement
 }
 

@@ -54,6 +54,7 @@ var layers = map[string]string{
 	"internal/datapath/undo":    "",
 	"internal/datapath/attach":  "internal/datapath/undo internal/model",
 	"internal/datapath/compile": "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
+	"internal/datapath/delays":  "ioam internal/datapath/bpf internal/model",
 	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
 	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
@@ -189,10 +190,10 @@ var layers = map[string]string{
 
 // testPackages are only for tests: no other package imports them, and they may
 // import everything.
-var testPackages = []string{"collector/internal/storetest", "internal/agent/agenttest", "internal/commandlinetest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+var testPackages = []string{"collector/internal/storetest", "internal/agent/agenttest", "internal/commandlinetest", "internal/datapath/delays/histogramtest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
-const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue"
+const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/delays internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue"
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{

@@ -6,6 +6,7 @@
 #ifndef WAYMARK_OPTION_DEX_H
 #define WAYMARK_OPTION_DEX_H
 
+#include "arrival.h"
 #include "clock.h"
 #include "edit.h"
 #include "flow.h"
@@ -74,66 +75,6 @@ static __always_inline int dex_needs_buffer(const struct options *o)
 	return !NODE.mainline && o->dex_types & TRACE_BIT(11);
 }
 
-static __always_inline __u32 delay_between(__u64 begin, __u64 end)
-{
-	__u64 delay = end - begin;
-
-	return delay > DELAY_OVERFLOW ? DELAY_OVERFLOW : delay;
-}
-
-/*
- * The entry for the packet's arrival, found by the address of its buffer: between the hooks of a node,
- * a packet that is forwarded stays where it is; one that was moved is not found. The pointer becomes a
- * number on its way through a map.
- */
-static __always_inline struct arrival *find_arrival(context *ctx, __u64 *buffer)
-{
-	struct draft *e = draft_here();
-	__u32 index;
-
-	if (!e)
-		return 0;
-	*(void *volatile *)&e->place = frame_start(ctx);
-	*buffer = *(volatile __u64 *)&e->place;
-	index = *buffer * FIBONACCI >> 56;
-	return bpf_map_lookup_elem(&arrivals, &index);
-}
-
-/* Distinguishes a packet from a later one in the same buffer, mostly by its Sequence Number. */
-static __always_inline __u64 mark_of(const struct packet *p, const struct options *o)
-{
-	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	const __u64 *last = at(p, IPV6_HEADER + o->length - 8, 8);
-
-	return ip6 && last ? *last ^ ip6->source[1] ^ (__u64)ip6->payload_length << 48 : 0;
-}
-
-static __always_inline void remember_arrival(context *ctx, const struct packet *p,
-					     const struct options *o, __u64 tai)
-{
-	__u64 buffer;
-	struct arrival *a = find_arrival(ctx, &buffer);
-
-	if (!a)
-		return;
-	a->buffer = buffer;
-	a->mark = mark_of(p, o);
-	a->time = tai;
-}
-
-/* How long the packet took through this node, ns; all ones if that is not known. */
-static __always_inline __u32 delay_since_arrival(context *ctx, const struct packet *p,
-						 const struct options *o, __u64 tai)
-{
-	__u64 buffer;
-	struct arrival *a = find_arrival(ctx, &buffer);
-
-	if (!a || a->buffer != buffer || a->mark != mark_of(p, o))
-		return UNAVAILABLE;
-	a->buffer = 0;
-	return tai - a->time > NS_PER_S ? UNAVAILABLE : delay_between(a->time, tai);
-}
-
 /* Begins the postcards of a packet. */
 static __always_inline struct draft *begin_postcard(const struct packet *p, enum node_role role,
 						    __u32 ingress, __u32 egress,
@@ -191,9 +132,8 @@ __noinline int report_options(context *ctx, const struct options *o)
 }
 
 /* Transit: where the way out is known, postcards are made now. Otherwise the egress hook makes them. */
-static __always_inline void dex_ingress(context *ctx, const struct packet *p,
-					const struct options *o, const struct hop *hop,
-					__u32 egress)
+static __always_inline void dex_ingress(context *ctx, const struct packet *p, struct options *o,
+					const struct hop *hop, __u32 egress)
 {
 	struct draft *d;
 
@@ -206,6 +146,7 @@ static __always_inline void dex_ingress(context *ctx, const struct packet *p,
 	if (dex_needs_delay(o)) {
 		d->postcard.time = tai_now();
 		d->delay = delay_between(hop->tai, d->postcard.time);
+		o->held = d->delay;
 	}
 	report_options(ctx, o);
 }

@@ -60,7 +60,9 @@ struct options {
 	__u32 dex_types;     /* of Direct Exports that make postcards here, or-ed, and bit 0 */
 	__u32 growing_types; /* of incremental traces that grow here, or-ed */
 	__u32 delay;	     /* of the packet in this node, at egress: see delay_since_arrival() */
-	__u16 length;	     /* bytes of the header */
+	__u32 held;	     /* how long this node had the packet, ns; all ones: not known */
+	__u32 pad;
+	__u16 length; /* bytes of the header */
 	__u16 cursor;
 	__u16 room;	   /* bytes that traces may grow by here, at most */
 	__u16 made;	   /* bytes of room that was made for one */

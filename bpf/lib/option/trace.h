@@ -137,12 +137,14 @@ __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, const struct i
 }
 
 /* Field 4 at ingress: the delay, or for the egress hook the time of arrival. */
-static __always_inline __u32 delay_field(const struct hop *hop)
+static __always_inline __u32 delay_field(struct options *o, const struct hop *hop)
 {
 	if (NODE.mainline || !hop->stays)
 		return UNAVAILABLE;
-	return COMPLETES && NODE.fast && hop->leaves ? delay_end(delay_begin(hop->tai), tai_now())
-						     : delay_begin(hop->tai);
+	if (!(COMPLETES && NODE.fast && hop->leaves))
+		return delay_begin(hop->tai);
+	o->held = delay_end(delay_begin(hop->tai), tai_now());
+	return o->held;
 }
 
 /*
@@ -229,13 +231,13 @@ static __always_inline void put_values(context *ctx, struct packet *p, const str
 }
 
 /* The same at ingress, for the egress hook to complete. */
-static __always_inline void put_node_data(context *ctx, struct packet *p, const struct hop *hop,
-					  const struct option *o, const struct ioam_namespace *ns,
-					  __u32 offset)
+static __always_inline void put_node_data(context *ctx, struct packet *p, struct options *options,
+					  const struct hop *hop, const struct option *o,
+					  const struct ioam_namespace *ns, __u32 offset)
 {
 	const volatile __u32 *type = &o->type;
 	struct values v = {.tai = hop->tai,
-			   .delay = *type & TRACE_BIT(4) ? delay_field(hop) : UNAVAILABLE,
+			   .delay = *type & TRACE_BIT(4) ? delay_field(options, hop) : UNAVAILABLE,
 			   .complement = NODE.mainline ? UNAVAILABLE : 0};
 
 	put_values(ctx, p, hop, o, ns, offset, &v);
@@ -245,7 +247,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
  * Transit of a sound trace (RFC 9197 §4.4.1): this node's data and RemainingLen, or the overflow
  * flag. Not inlined: see scan_options().
  */
-__noinline int fill_trace(context *ctx, const struct options *o, const struct hop *hop, __u32 index)
+__noinline int fill_trace(context *ctx, struct options *o, const struct hop *hop, __u32 index)
 {
 	struct packet packet = {}, *p = &packet;
 	enum outcome outcome = OUTCOME_TRACE_FILLED;
@@ -276,7 +278,7 @@ __noinline int fill_trace(context *ctx, const struct options *o, const struct ho
 		left -= length;
 		put_data(p, word, bpf_htonl(option->header - length));
 		offset = option->offset + TRACE_OFFSET + ((left & 0x7f) << 2);
-		put_node_data(ctx, p, hop, option, ns, offset);
+		put_node_data(ctx, p, o, hop, option, ns, offset);
 		neutralize(ctx, p, option->type, offset);
 	}
 	packet_commit_sum(ctx, p);
@@ -369,8 +371,9 @@ static __always_inline int is_unfinished(const struct packet *p, __u32 type, __u
 	return 1;
 }
 
-static __always_inline void complete_fields(struct packet *p, const struct hop *hop, __u32 type,
-					    __u32 layout, __u32 offset)
+static __always_inline void complete_fields(struct packet *p, struct options *o,
+					    const struct hop *hop, __u32 type, __u32 layout,
+					    __u32 offset)
 {
 	__be32 *word;
 
@@ -388,8 +391,10 @@ static __always_inline void complete_fields(struct packet *p, const struct hop *
 			return;
 		__u32 begun = bpf_ntohl(*word);
 
-		if (begun & DELAY_OVERFLOW && begun != UNAVAILABLE)
-			put_data(p, word, bpf_htonl(delay_end(begun, hop->tai)));
+		if (begun & DELAY_OVERFLOW && begun != UNAVAILABLE) {
+			o->held = delay_end(begun, hop->tai);
+			put_data(p, word, bpf_htonl(o->held));
+		}
 	}
 	offset += (HAS(layout, 4) + HAS(layout, 5)) << 2;
 	if (type & TRACE_BIT(6)) {
@@ -420,8 +425,7 @@ static __always_inline void complete_fields(struct packet *p, const struct hop *
  * came by a master, perhaps by a member that is not served, or perhaps inside a tunnel. Not inlined:
  * see scan_options().
  */
-__noinline int complete_trace(context *ctx, const struct options *o, const struct hop *hop,
-			      __u32 index)
+__noinline int complete_trace(context *ctx, struct options *o, const struct hop *hop, __u32 index)
 {
 	struct packet packet = {}, *p = &packet;
 	const volatile __u32 *type;
@@ -447,7 +451,7 @@ __noinline int complete_trace(context *ctx, const struct options *o, const struc
 	if (!is_own(p, *type, *type, offset, !hop->unproven) ||
 	    (hop->unproven && !is_unfinished(p, *type, *type, offset)))
 		return OUTCOME_UNTOUCHED;
-	complete_fields(p, hop, *type, *type, offset);
+	complete_fields(p, o, hop, *type, *type, offset);
 	neutralize(ctx, p, *type, offset);
 	packet_commit_sum(ctx, p);
 	return OUTCOME_TRACE_FILLED;

@@ -41,6 +41,7 @@ type Datapath struct {
 	Broken       chan error
 	Flows        atomic.Int64                        // of each interval
 	Edges        atomic.Pointer[[]datapath.EdgeFlow] // of the next interval alone
+	Delayed      atomic.Pointer[[]datapath.Delays]   // nil: not counted
 	EdgesLeft    atomic.Pointer[edgetoedge.Totals]   // the same
 	LostPackets  atomic.Uint64                       // of each measured flow's FlowPackets
 	CountedSince atomic.Uint64                       // the first block that measured flows were counted in as a whole
@@ -128,6 +129,13 @@ func (d *Datapath) CollectEdges(each func(datapath.EdgeFlow)) (left edgetoedge.T
 		}
 	}
 	return left, nil
+}
+
+func (d *Datapath) Delays() (list []datapath.Delays, counts bool, err error) {
+	if all := d.Delayed.Load(); all != nil {
+		return *all, true, nil
+	}
+	return nil, false, nil
 }
 
 func (d *Datapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {

@@ -49,6 +49,7 @@ type Datapath interface {
 	ReadThrough() bool
 	CollectFlows(func(datapath.Flow)) error
 	CollectEdges(func(datapath.EdgeFlow)) (left edgetoedge.Totals, err error)
+	Delays() (list []datapath.Delays, counts bool, err error)
 	SetRecordsWanted(bool) error
 	SetTAIOffset(time.Duration) error
 	FollowClock() error

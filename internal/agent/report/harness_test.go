@@ -52,7 +52,7 @@ func newHarness(t *testing.T, yaml string) *harness {
 		h.losses = NewLosses(h.d, h.sinks, h.flows, kernel)
 		return []service.Service{
 			clock, h.sinks, h.records, h.flows, h.edges, h.copies, h.reader, h.shared, kernel, h.losses,
-			NewCompleteness(h.d, h.sinks, h.losses, noGaps{}),
+			NewCompleteness(h.d, h.sinks, h.losses, noGaps{}), NewDelays(h.d),
 		}
 	})
 	return h

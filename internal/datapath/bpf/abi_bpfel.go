@@ -153,6 +153,48 @@ const (
 	ABICounterNUM_COUNTERS                 ABICounter = 307
 )
 
+type ABIDelayBound uint32
+
+const (
+	ABIDelayBoundDELAY_SERIES  ABIDelayBound = 128
+	ABIDelayBoundDELAY_KINDS   ABIDelayBound = 4
+	ABIDelayBoundDELAY_ROOM    ABIDelayBound = 132
+	ABIDelayBoundDELAY_WAYS    ABIDelayBound = 4
+	ABIDelayBoundDELAY_BITS    ABIDelayBound = 36
+	ABIDelayBoundDELAY_BUCKETS ABIDelayBound = 577
+)
+
+type ABIDelayKind uint32
+
+const (
+	ABIDelayKindDELAY_NONE    ABIDelayKind = 0
+	ABIDelayKindDELAY_HELD    ABIDelayKind = 1
+	ABIDelayKindDELAY_SEGMENT ABIDelayKind = 2
+	ABIDelayKindDELAY_PATH    ABIDelayKind = 3
+)
+
+type ABIDelayLabel uint32
+
+const (
+	ABIDelayLabelDELAY_KIND_SHIFT ABIDelayLabel = 16
+	ABIDelayLabelDELAY_WIDE       ABIDelayLabel = 1048576
+	ABIDelayLabelDELAY_TAKEN      ABIDelayLabel = 1073741824
+)
+
+type ABIDelaySeries struct {
+	_          structs.HostLayout
+	From       uint64
+	To         uint64
+	Label      uint32
+	Pad        uint32
+	Sum        uint64
+	Zero       uint64
+	Negative   uint64
+	Longer     uint64
+	Incomplete uint64
+	Buckets    [577]uint64
+}
+
 type ABIDestinationKey struct {
 	_       structs.HostLayout
 	Address [2]uint64
@@ -639,9 +681,12 @@ type ABINodeConfig struct {
 	Strips            uint8
 	MayTakeBack       uint8
 	HasPolicies       uint8
-	Pad               [5]uint8
+	HasDelays         uint8
+	Pad               [4]uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
+	DelaySample       uint32
+	Pad2              uint32
 	FlowKeys          [11]uint64
 	TableKeys         [14]uint64
 }

@@ -23,6 +23,7 @@ const (
 	EgressTCMapClock              = "clock"
 	EgressTCMapCollectors         = "collectors"
 	EgressTCMapDecapsulations     = "decapsulations"
+	EgressTCMapDelays             = "delays"
 	EgressTCMapDevices            = "devices"
 	EgressTCMapDrafts             = "drafts"
 	EgressTCMapE2eClock           = "e2e_clock"
@@ -131,6 +132,7 @@ type EgressTCMapSpecs struct {
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
+	Delays             *ebpf.MapSpec `ebpf:"delays"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
 	Drafts             *ebpf.MapSpec `ebpf:"drafts"`
 	E2eClock           *ebpf.MapSpec `ebpf:"e2e_clock"`
@@ -215,6 +217,7 @@ type EgressTCMaps struct {
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
+	Delays             *ebpf.Map `ebpf:"delays"`
 	Devices            *ebpf.Map `ebpf:"devices"`
 	Drafts             *ebpf.Map `ebpf:"drafts"`
 	E2eClock           *ebpf.Map `ebpf:"e2e_clock"`
@@ -273,6 +276,7 @@ func (m *EgressTCMaps) Close() error {
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
+		m.Delays,
 		m.Devices,
 		m.Drafts,
 		m.E2eClock,

@@ -23,6 +23,7 @@ const (
 	IngressTCMapClock              = "clock"
 	IngressTCMapCollectors         = "collectors"
 	IngressTCMapDecapsulations     = "decapsulations"
+	IngressTCMapDelays             = "delays"
 	IngressTCMapDevices            = "devices"
 	IngressTCMapDrafts             = "drafts"
 	IngressTCMapE2eClock           = "e2e_clock"
@@ -130,6 +131,7 @@ type IngressTCMapSpecs struct {
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
+	Delays             *ebpf.MapSpec `ebpf:"delays"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
 	Drafts             *ebpf.MapSpec `ebpf:"drafts"`
 	E2eClock           *ebpf.MapSpec `ebpf:"e2e_clock"`
@@ -213,6 +215,7 @@ type IngressTCMaps struct {
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
+	Delays             *ebpf.Map `ebpf:"delays"`
 	Devices            *ebpf.Map `ebpf:"devices"`
 	Drafts             *ebpf.Map `ebpf:"drafts"`
 	E2eClock           *ebpf.Map `ebpf:"e2e_clock"`
@@ -270,6 +273,7 @@ func (m *IngressTCMaps) Close() error {
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
+		m.Delays,
 		m.Devices,
 		m.Drafts,
 		m.E2eClock,

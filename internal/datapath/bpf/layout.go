@@ -29,6 +29,7 @@ var layouts = map[string][]string{
 	MapProofs:         {"proof"},
 	MapE2ENumbers:     {"e2e_entry", "e2e_number"},
 	MapE2EFlows:       {"e2e_entry", "e2e_flow", "e2e_left"},
+	MapDelays:         {"delay_series", "delay_bound", "delay_kind"},
 	MapBehaviours:     {"behaviour", "behaviour_kind"},
 	MapMarkings:       {"marking"},
 	MapBlockClocks:    {"block_clock", "cut_packet"},

@@ -50,6 +50,7 @@ const (
 	MapE2ENumbers      = "e2e_numbers"
 	MapE2EFlows        = "e2e_flows"
 	MapE2EClock        = "e2e_clock"
+	MapDelays          = "delays"
 	MapE2EPackets      = "e2e_packets"
 	MapCollectors      = "collectors"
 	MapMarkings        = "markings"

@@ -23,6 +23,7 @@ const (
 	TapMapClock              = "clock"
 	TapMapCollectors         = "collectors"
 	TapMapDecapsulations     = "decapsulations"
+	TapMapDelays             = "delays"
 	TapMapDevices            = "devices"
 	TapMapDrafts             = "drafts"
 	TapMapE2eClock           = "e2e_clock"
@@ -128,6 +129,7 @@ type TapMapSpecs struct {
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
+	Delays             *ebpf.MapSpec `ebpf:"delays"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
 	Drafts             *ebpf.MapSpec `ebpf:"drafts"`
 	E2eClock           *ebpf.MapSpec `ebpf:"e2e_clock"`
@@ -207,6 +209,7 @@ type TapMaps struct {
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
+	Delays             *ebpf.Map `ebpf:"delays"`
 	Devices            *ebpf.Map `ebpf:"devices"`
 	Drafts             *ebpf.Map `ebpf:"drafts"`
 	E2eClock           *ebpf.Map `ebpf:"e2e_clock"`
@@ -260,6 +263,7 @@ func (m *TapMaps) Close() error {
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
+		m.Delays,
 		m.Devices,
 		m.Drafts,
 		m.E2eClock,

@@ -131,6 +131,9 @@ func Node(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) attac
 	probingConstants(cfg, &g.Node)
 	g.Node.Grows = bpf.Boolean(slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.Incremental }))
 	g.Node.Measures = bpf.Boolean(g.Measured.Any())
+	if len(cfg.Namespaces) > 0 && cfg.Delays > 0 {
+		g.Node.HasDelays, g.Node.DelaySample = 1, cfg.Delays
+	}
 	g.Node.InsertsMark = bpf.Boolean(g.Measured.InsertsMark())
 	var err error
 	if g.Node.PostcardRoom, err = rings.PostcardRoom(); err != nil {

@@ -33,15 +33,15 @@ func TestMain(m *testing.M) { os.Exit(kmsgtest.Run(m)) }
 // The programs put a time into the bucket that OTLP says, at every bound and next to it.
 func TestBuckets(t *testing.T) {
 	testnet.NeedRoot(t)
-	var objects bpf.HistogramTestObjects
-	if err := bpf.LoadHistogramTestObjects(&objects, nil); err != nil {
+	var objects bpf.QueueTestObjects
+	if err := bpf.LoadQueueTestObjects(&objects, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer objects.Close()
 	last := uint32(len(bpf.QueueQueueWaits{}.Buckets) - 1)
 	check := func(ns uint64) {
 		t.Helper()
-		got, err := objects.BucketOf.Run(&ebpf.RunOptions{Data: slices.Concat(binary.NativeEndian.AppendUint64(nil, ns), make([]byte, 6))})
+		got, err := objects.BucketOfWait.Run(&ebpf.RunOptions{Data: slices.Concat(binary.NativeEndian.AppendUint64(nil, ns), make([]byte, 6))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// Delays hands out the histograms of delays that the data plane counts.
+type Delays struct {
+	service.Idle
+	d Dependencies
+}
+
+// NewDelays makes the service.
+func NewDelays(d Dependencies) *Delays { return &Delays{d: d} }
+
+// Routes are the API requests that the service answers.
+func (x *Delays) Routes() service.Routes {
+	return service.Routes{
+		// Histograms of [delays](../data-plane/delays.md) in nanoseconds, since the data plane began. `counted` is
+		// false with `node.delays: none`. `scale` says what buckets there are: 2 to the power of `scale` for each
+		// power of two, as in an exponential histogram of OTLP. `clock_synchronized` says whether anything
+		// synchronizes this node's clock, null if that is not known: segments and paths compare it with others'.
+		//
+		// Each of `series` has a `kind`: `held` with the names `ingress` and `egress` of interfaces (`#` and the
+		// index of one that is not served); `segment` and `path` with the node ids `from` and `to` (`wide`: the
+		// wide ones; a path without ids has neither) and `namespace`. `other` is the series of a kind for all that
+		// found no place. `count` packets are in `buckets` (those that are not empty, by `index`) and `zero`,
+		// `sum_ns` is their sum. Not in them are `negative` (a time before the one that it follows: clocks
+		// differ), `longer` (more than 68.7 s) and `incomplete` (paths whose whole delay is not known).
+		"GET /v1/delays": x.getDelays,
+	}
+}
+
+func (x *Delays) getDelays(w http.ResponseWriter, _ *http.Request) error {
+	list, counted, err := x.d.Datapath.Delays()
+	if err != nil {
+		return err
+	}
+	answer := api.Delays{Counted: counted, Scale: datapath.DelayScale, Series: make([]api.DelaySeries, 0, len(list))}
+	if clock, err := x.d.System.Clock(); err == nil {
+		answer.ClockSynchronized = &clock.Synchronised
+	}
+	name := x.interfaceNames()
+	for i := range list {
+		answer.Series = append(answer.Series, seriesOf(&list[i], name))
+	}
+	service.Answer(w, http.StatusOK, answer)
+	return nil
+}
+
+// interfaceNames gives served interfaces their names, and others their index.
+func (x *Delays) interfaceNames() func(model.IfIndex) string {
+	known := make(map[model.IfIndex]string)
+	if counters, err := x.d.Datapath.Counters(); err == nil {
+		for _, c := range counters {
+			known[c.Index] = c.Name
+		}
+	}
+	return func(i model.IfIndex) string {
+		if name := known[i]; name != "" {
+			return name
+		}
+		return fmt.Sprintf("#%d", i)
+	}
+}
+
+func seriesOf(d *datapath.Delays, name func(model.IfIndex) string) api.DelaySeries {
+	s := api.DelaySeries{
+		Kind: d.Kind.String(), Other: d.Other, Count: d.Count(), Sum: d.Sum, Zero: d.Zero,
+		Negative: d.Negative, Longer: d.Longer, Incomplete: d.Incomplete, Buckets: []api.DelayBucket{},
+	}
+	switch {
+	case d.Other:
+	case d.Kind == datapath.DelayHeld:
+		s.Ingress, s.Egress = name(d.Ingress), name(d.Egress)
+	default:
+		s.Wide, s.Namespace = d.Wide, &d.Namespace
+		if d.HasIDs() {
+			s.From, s.To = &d.From, &d.To
+		}
+	}
+	for i, n := range d.Buckets {
+		if n > 0 {
+			s.Buckets = append(s.Buckets, api.DelayBucket{Index: i - 1, Count: n})
+		}
+	}
+	return s
+}
+
+// mostDelays is how many series of a kind the metrics have.
+const mostDelays = 256
+
+// bounded gives a histogram bounds that are those of buckets, from 1 µs to 17 s, each four times the
+// one before.
+func bounded(d *metrics.Desc) *metrics.Desc {
+	d.Bounds, d.Most = delayBounds(), mostDelays
+	return d
+}
+
+// The exponents of the bounds: 2^10 ns is 1.024 µs.
+const (
+	firstBound = 10
+	lastBound  = 34
+	boundStep  = 2
+)
+
+func delayBounds() (list []float64) {
+	for k := firstBound; k <= lastBound; k += boundStep {
+		list = append(list, float64(uint64(1)<<k)/1e9)
+	}
+	return list
+}
+
+var (
+	descHeld         = bounded(service.Metric("hop_held_seconds", "How long this node held packets whose options ask for times, from its ingress hook to its egress hook; the wait in its queue is not in it. Of packets without transit delay, it counts one in N (node.delays).", "ingress", "egress"))
+	descSegment      = bounded(service.Metric("segment_delay_seconds", "Time between the timestamps of two nodes that follow each other in traces removed here. It is as good as their clocks agree.", "from", "to", "namespace"))
+	descPath         = bounded(service.Metric("path_delay_seconds", "Time from the first timestamp of traces to their removal here. It is as good as both clocks agree.", "from", "namespace"))
+	descNegative     = service.Metric("delays_negative_total", "Times in traces that are before those that they follow, because clocks differ, by kind of delay. They are in no histogram.", "kind")
+	descLonger       = service.Metric("delays_longer_total", "Delays of more than 68.7 s, by kind. They are in no histogram.", "kind")
+	descPathUnknown  = service.Metric("path_delays_incomplete_total", "Traces removed here whose whole delay is not known: some node had no room in them, or the first one had no time.")
+	descDelaysOthers = service.Metric("delays_other_total", "Delays in the series of all that found no place, by kind: they have no labels of their own.", "kind")
+)
+
+// Collect adds the histograms.
+func (x *Delays) Collect(g *metrics.Gatherer) {
+	list, _, err := x.d.Datapath.Delays()
+	if err != nil {
+		x.d.Log.Warn("histograms of delays could not be read", "error", err)
+	}
+	name := x.interfaceNames()
+	var negative, longer, others [datapath.DelayPath + 1]uint64
+	incomplete := uint64(0)
+	for i := range list {
+		d := &list[i]
+		negative[d.Kind] += d.Negative
+		longer[d.Kind] += d.Longer
+		incomplete += d.Incomplete
+		if d.Other {
+			others[d.Kind] += d.Count()
+		}
+		if d.Count() > 0 {
+			desc, labels := labelsOf(d, name)
+			g.AddHistogram(desc, histogramOf(d), labels...)
+		}
+	}
+	for _, kind := range []datapath.DelayKind{datapath.DelayHeld, datapath.DelaySegment, datapath.DelayPath} {
+		g.Add(descLonger, float64(longer[kind]), kind.String())
+		g.Add(descNegative, float64(negative[kind]), kind.String())
+		g.Add(descDelaysOthers, float64(others[kind]), kind.String())
+	}
+	g.Add(descPathUnknown, float64(incomplete))
+}
+
+// labelsOf are the metric of a series, and its labels.
+func labelsOf(d *datapath.Delays, name func(model.IfIndex) string) (*metrics.Desc, []string) {
+	const other = "other"
+	from, to, namespace := other, other, other
+	if !d.Other {
+		from, to, namespace = strconv.FormatUint(d.From, 10), strconv.FormatUint(d.To, 10), strconv.Itoa(int(d.Namespace))
+		if !d.HasIDs() {
+			from, to = "", ""
+		}
+	}
+	switch d.Kind {
+	case datapath.DelaySegment:
+		return descSegment, []string{from, to, namespace}
+	case datapath.DelayPath:
+		return descPath, []string{from, namespace}
+	}
+	if d.Other {
+		return descHeld, []string{other, other}
+	}
+	return descHeld, []string{name(d.Ingress), name(d.Egress)}
+}
+
+// histogramOf is a series in seconds. Its classic buckets are exact. Buckets of nanoseconds are none
+// of seconds, so each goes into the native one that has its middle: a value there is within 4.4%.
+func histogramOf(d *datapath.Delays) metrics.Histogram {
+	h := metrics.Histogram{
+		Sum:     float64(d.Sum) / 1e9,
+		Native:  &exponential.Histogram{Scale: datapath.DelayScale, Zero: d.Zero},
+		Classic: make([]uint64, (lastBound-firstBound)/boundStep+2),
+	}
+	h.Classic[0] = d.Zero
+	shift := math.Log2(1e9) * (1 << datapath.DelayScale)
+	for i, n := range d.Buckets {
+		if n == 0 {
+			continue
+		}
+		// bucket i ends at 2^(i/16) ns, and its middle is half an index lower
+		h.Native.Buckets = append(h.Native.Buckets, exponential.Bucket{Index: int(math.Ceil(float64(i)-0.5-shift)) - 1, Count: n})
+		h.Classic[classOf(i)] += n
+	}
+	return h
+}
+
+// classOf is the classic bucket with bucket i.
+func classOf(i int) int {
+	for class := range (lastBound-firstBound)/boundStep + 1 {
+		if i <= (firstBound+boundStep*class)<<datapath.DelayScale {
+			return class
+		}
+	}
+	return (lastBound-firstBound)/boundStep + 1
+}
