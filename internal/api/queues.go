@@ -21,7 +21,7 @@ type Queues struct {
 }
 
 // QueueDelay is what packets waited in the queue of one interface: from the egress hook until the
-// driver had them. Quantiles are at most 2.2% beside the value; they are absent without packets.
+// driver had them. Quantiles are at most 2.2% away from the value; they are absent without packets.
 type QueueDelay struct {
 	Interface string `json:"interface"`
 	Packets   uint64 `json:"packets"`         // that were timed

@@ -92,7 +92,7 @@ var layers = map[string]string{
 	"internal/pathtrace/copies":   "ioam internal/loopback",
 	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
 	"internal/pathtrace/paths":    "ioam internal/columns internal/delay internal/nodenames",
-	"internal/pathtrace/monitor":  "ioam internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/copies internal/pathtrace/message internal/stamp/udp",
+	"internal/pathtrace/monitor":  "ioam internal/exponential internal/icmpv6 internal/ipv6 internal/metrics internal/pathtrace/copies internal/pathtrace/message internal/stamp/udp",
 	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/pathtrace/copies internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
 
 	// Copies of packets with the Loopback flag.
@@ -107,7 +107,7 @@ var layers = map[string]string{
 	"internal/sink":           "ioam internal/metrics internal/model internal/record",
 	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
-	"internal/sink/otlpsink":  "ioam internal/metrics internal/record internal/sink internal/yamlfile",
+	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/record internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
 	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
 		"internal/socketdrops",
@@ -133,7 +133,7 @@ var layers = map[string]string{
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
-	"internal/agent/report": "ioam internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
+	"internal/agent/report": "ioam internal/exponential internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
 	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/instant internal/metrics internal/model",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",

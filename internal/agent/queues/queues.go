@@ -310,7 +310,7 @@ func (q *Queues) Routes() service.Routes {
 		// How long packets wait in the queues of the served interfaces: a stream of JSON lines, one each second,
 		// each about the second before, until the client closes the connection. Queues are measured at least
 		// as long; at most 16 clients are served at once. `interval=10s` sets another time, from 1s to 1h.
-		// Quantiles are the middle of an exponential histogram's bucket, at most 2.2% beside the value.
+		// Quantiles are the middle of an exponential histogram's bucket, at most 2.2% away from the value.
 		"GET /v1/queues": q.getQueues,
 	}
 }
