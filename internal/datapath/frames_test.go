@@ -355,6 +355,7 @@ func (g generator) config() model.NodeConfig {
 		cfg.Namespaces = append(cfg.Namespaces, ns)
 	}
 	cfg.LoopbackLimit, cfg.LoopbackRate = 1, model.MaxLoopbackRate
+	cfg.Delays = 1 // what is counted beside changes no packet
 	cfg.FlowSeed, cfg.ExportLimit, cfg.ExportRate, cfg.FlowEntries = g.Uint64(), 1, model.MaxExportRate, 16384
 	if g.IntN(2) == 0 {
 		cfg.Collectors = []model.Collector{{Address: addresses[2], Port: 10, Protocol: 17}, {Address: addresses[1], Port: 9, Protocol: 6}}
