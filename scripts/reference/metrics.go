@@ -19,7 +19,7 @@ var metricsOf = map[string]struct {
 	directories []string
 	prefix      string
 }{
-	"agent":     {[]string{"agent", "agent/measure, agent/probe", "agent/queues", "agent/report", "agent/tunnel", "agent/service"}, "waymark_"},
+	"agent":     {[]string{"agent", "agent/measure", "agent/probe", "agent/queues", "agent/report", "agent/tunnel", "agent/service"}, "waymark_"},
 	"reflector": {[]string{"stamp/reflector"}, ""},
 	"collector": {[]string{"collect"}, "waymark_collect_"},
 	"store":     {[]string{"../collector/internal/daemon"}, ""},
