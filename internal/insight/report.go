@@ -291,7 +291,8 @@ func (r *Report) Name(names *nodenames.Names) {
 
 // name adds names of the widths that the ids have.
 func (p *Place) name(names *nodenames.Names) {
-	known, link := "", func(uint64) string { return "" }
+	var known string
+	var link func(id uint64) string
 	switch {
 	case p.NodeID == 0:
 		return
