@@ -4,8 +4,8 @@
  * in the packet, before the queue; the driver's tracepoint, after the queue, counts the time since then.
  *
  * The time stands in skb->tstamp, the time at which a packet may leave: now is at once. A packet that has
- * one, such as TCP's own, keeps it and is not timed. What says that the time is ours is in tc_index, which
- * the kernel reads nowhere today.
+ * one, such as TCP's own, keeps it and is not timed. What says that the time is ours is in tc_index: a
+ * packet may still have that of an earlier device, in front of a tunnel or in another namespace.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -35,10 +35,11 @@ static __always_inline __u16 mark_of(__u64 time)
 SEC("tc")
 int queue_begin(struct __sk_buff *ctx)
 {
-	__u64 now;
+	__u64 begun = ctx->tstamp, now;
+	__u32 mark = ctx->tc_index;
 
-	if (ctx->tstamp || (ctx->tc_index && !(ctx->tc_index & TIMED)))
-		return TC_ACT_UNSPEC; /* also what another program keeps in tc_index */
+	if (begun ? mark != mark_of(begun) : mark && !(mark & TIMED))
+		return TC_ACT_UNSPEC; /* a sender paces it, or another program uses tc_index */
 	now = bpf_ktime_get_ns();
 	if (!bpf_skb_set_tstamp(ctx, now, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		ctx->tc_index = mark_of(now);

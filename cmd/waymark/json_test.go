@@ -45,6 +45,8 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "interface", Args: "show --socket " + none, Code: commandline.ExitFailure},
 		{Command: "interface", Args: "set eth0 id 5", Code: commandline.ExitUsage},
 		{Command: "decapsulation", Args: "add 2001:db8::1 --socket " + none, Code: commandline.ExitFailure},
+		{Command: "queue", Args: "--socket " + none, Code: commandline.ExitFailure},
+		{Command: "queue", Args: "--interval 1ms", Code: commandline.ExitUsage},
 		{Command: "top", Args: "--socket " + none, Code: commandline.ExitFailure},
 		{Command: "loss", Args: "--flow red --socket " + none, Code: commandline.ExitFailure},
 		{Command: "flow", Args: "add red out src ::1", Code: commandline.ExitUsage},

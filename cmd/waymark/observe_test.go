@@ -90,7 +90,7 @@ func TestObserveWhatIsNotConfigured(t *testing.T) {
 		{`{"interfaces":[{"name":"east0"},{"name":"west0"}]}`, "--interface east1", "waymark: interface east1 is not configured here, so no record has it; configured: east0, west0\n"},
 		{`{"interfaces":[{"name":"east0"}]}`, "--interface east0", ""},
 		{`{}`, "--interface 7", ""}, // another node's, by its number
-		{`{}`, "--kind path", "waymark: no record of the kind path is made here; there are trace, postcard, flow, loss, delay, block, edge-flow\n"},
+		{`{}`, "--kind path", "waymark: no record of the kind path is made here; there are trace, postcard, flow, loss, delay, block, edge-flow, event\n"},
 		{`{}`, "--kind path,trace", ""},
 		{`{}`, "--flow blue", "waymark: flow blue is not configured here, so no record has it; configured: red\n"},
 		{`{}`, "--flow red", ""},

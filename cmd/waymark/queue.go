@@ -84,8 +84,8 @@ func writeQueues(w io.Writer, q api.Queues) error {
 	for _, in := range q.Interfaces {
 		text += fmt.Sprintf("%-15s %9d %8d %8d %8s %8s %8s %8s", in.Interface, in.Packets, in.Untimed, in.Dropped,
 			waited(in.P50), waited(in.P95), waited(in.P99), waited(in.Max))
-		if in.Paced {
-			text += "\n  its queue sends packets at their own times: none is timed"
+		if in.Unfit {
+			text += "\n  its queue (etf, taprio, gred) reads what timed packets carry: none is timed"
 		}
 		text += "\n"
 	}

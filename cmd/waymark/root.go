@@ -49,8 +49,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // newRoot builds the whole command tree.
 func newRoot(opts *options) *cobra.Command {
 	root := opts.NewRoot("waymark", "Show the paths and delays of live IPv6 traffic")
-	root.Long = `Waymark shows which way live IPv6 packets took and how long each hop held them,
-on stock Linux kernels (IOAM: RFC 9197, RFC 9326, RFC 9486).
+	root.Long = `Waymark shows which way live IPv6 packets took, and where their time went, on
+stock Linux kernels (IOAM: RFC 9197, RFC 9326, RFC 9486).
 
 Results go to standard output, everything else to standard error. With --json,
 results are JSON, and an error is the last object on standard output:

@@ -27,7 +27,7 @@ type QueueDelay struct {
 	Packets   uint64 `json:"packets"`         // that were timed
 	Untimed   uint64 `json:"untimed"`         // that reached the driver without being timed
 	Dropped   uint64 `json:"dropped"`         // by the queue
-	Paced     bool   `json:"paced,omitempty"` // the queue sends packets at their own time: none is timed
+	Unfit     bool   `json:"unfit,omitempty"` // the queue reads what stands in packets that are timed: none is
 	Mean      *int64 `json:"mean_ns,omitempty"`
 	P50       *int64 `json:"p50_ns,omitempty"`
 	P95       *int64 `json:"p95_ns,omitempty"`

@@ -50,7 +50,16 @@ var counters = slices.Concat([]Counter{
 	{"kernel_events_malformed", "", Missing, RecordsUnread,
 		"%d events of the kernel's own IOAM could not be understood in the last minute: there is no record of their traces",
 		"use a kernel whose events this version knows, or node: {kernel-events: false}"},
-	{"observer_dropped", "", Harmless, "", "", ""}, // the observer itself is told
+	{"observer_dropped", "", Harmless, "", "", ""},   // the observer itself is told
+	{"observer_undecided", "", Harmless, "", "", ""}, // as above
+	{"history_records", "", Harmless, "", "", ""},
+	{"history_records_left_out", "", Harmless, "", "", ""}, // the report says so
+	{"queue_untimed_packets", "", Harmless, "", "", ""},
+	{"queue_dropped_packets", "", Harmless, "", "", ""}, // what it measures: the kernel has dropped them
+	{"delays_negative", "", Harmless, "", "", ""},       // of clocks that differ
+	{"delays_longer", "", Harmless, "", "", ""},
+	{"path_delays_incomplete", "", Harmless, "", "", ""},
+	{"delays_other", "", Harmless, "", "", ""}, // counted in a series in common
 	{"export_written", "", Harmless, "", "", ""},
 	{"export_messages", "", Harmless, "", "", ""},
 	{"export_octets", "", Harmless, "", "", ""},

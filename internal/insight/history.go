@@ -26,17 +26,18 @@ type keptInterval struct {
 	line       []byte // gzip, of one line of JSON
 }
 
-// add keeps an interval that ends at a time, and drops what is too old or has no room.
-func (k *kept) add(v *Interval, end time.Time) {
+// compressed makes an interval that ends at a time ready to be kept.
+func compressed(v *Interval, end time.Time) (one keptInterval, ok bool) {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
 	_, err := w.Write(v.Line())
 	if errors.Join(err, w.Close()) != nil { // cannot be: it is to memory
-		return
+		return one, false
 	}
-	k.append(keptInterval{v.Start.Time, end, bytes.Clone(b.Bytes())})
+	return keptInterval{v.Start.Time, end, bytes.Clone(b.Bytes())}, true
 }
 
+// append keeps an interval, and drops what is too old or has no room.
 func (k *kept) append(one keptInterval) {
 	k.list = append(k.list, one)
 	k.octets += len(one.line)
@@ -81,6 +82,8 @@ func (k *keptInterval) read() (*Interval, error) {
 // Read gives the intervals that overlap a time, the oldest first, with the one that is open if it does.
 // completeSince is from when on all are there.
 func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSince time.Time) {
+	e.closing.Lock() // or an interval that is being kept would lack
+	defer e.closing.Unlock()
 	e.mu.Lock()
 	var chosen []keptInterval
 	for _, one := range e.kept.list {
@@ -95,7 +98,7 @@ func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSi
 	var open *Interval
 	if e.began.Before(until) && now.After(e.began) {
 		e.watch(now)
-		open = e.snapshot(now, true)
+		open = e.snapshot(now)
 		open.Open = true
 		e.baselines.show(open)
 	}
@@ -152,7 +155,9 @@ func (e *Engine) Restore(saved []byte, now time.Time) error {
 		}
 		before = end
 		e.baselines.learn(v, e.clock)
-		e.kept.add(v, end)
+		if one, ok := compressed(v, end); ok {
+			e.kept.append(one)
+		}
 		e.began, e.until = maxTime(e.began, end), maxTime(e.until, end)
 		e.open.Start.Time = e.began
 	}

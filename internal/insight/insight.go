@@ -64,6 +64,7 @@ func (s Settings) withDefaults() Settings {
 type Engine struct {
 	settings Settings
 
+	closing   sync.Mutex // held while an interval ends and is kept; before mu
 	mu        sync.Mutex
 	open      Interval
 	began     time.Time // of the open interval
@@ -131,7 +132,7 @@ func (e *Engine) Totals() Totals {
 	return t
 }
 
-// OnClosed calls f with each interval when it ends. It must neither keep the engine waiting nor ask it.
+// OnClosed calls f with each interval when it ends. It must not ask the engine.
 func (e *Engine) OnClosed(f func(*Interval)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,53 +175,73 @@ func (e *Engine) watch(now time.Time) {
 
 // Advance ends the open interval when its time is over. The caller calls it about every second.
 func (e *Engine) Advance(now time.Time) {
+	e.closing.Lock()
+	defer e.closing.Unlock()
+	e.keep(e.advance(now))
+}
+
+// advance returns the interval that ended, and when; nil: none did.
+func (e *Engine) advance(now time.Time) (v *Interval, end time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch over := now.Sub(e.began); {
-	case over < 0: // the clock was set back
+	// Aligned to whole intervals of UTC, so that those of several nodes are comparable. The first one is
+	// shorter.
+	end = now.Truncate(e.settings.Interval)
+	switch {
+	case now.Before(e.began): // the clock was set back
 		e.kept.forgetAfter(now)
 		e.carryOver()
 		e.begin(now)
-	case over >= e.settings.Interval:
-		// Aligned to whole intervals of UTC, so that those of several nodes are comparable.
-		end := now.Truncate(e.settings.Interval)
-		if !end.After(e.began) {
-			return
-		}
-		e.end(end)
+	case end.After(e.began):
+		v = e.end(end)
 		e.begin(end)
-	case now.Truncate(e.settings.Interval).After(e.began): // the first one, shorter
-		e.end(now.Truncate(e.settings.Interval))
-		e.begin(now.Truncate(e.settings.Interval))
 	}
+	return v, end
 }
 
 // Close ends the open interval, for an agent that ends.
 func (e *Engine) Close(now time.Time) {
+	e.closing.Lock()
+	defer e.closing.Unlock()
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.end(now)
+	v := e.end(now)
 	e.begin(now)
+	e.mu.Unlock()
+	e.keep(v, now)
 }
 
-// end keeps the open interval, and makes the next one ready: the busiest half of all pairs and paths
-// keep their place, so that those that come newly, as from forged addresses, cannot displace them.
-func (e *Engine) end(at time.Time) {
-	if !at.After(e.began) && e.open.Records == 0 {
+// keep compresses an interval that ended. Records are taken meanwhile: closing is held, and not mu.
+func (e *Engine) keep(v *Interval, end time.Time) {
+	if v == nil {
 		return
 	}
+	one, ok := compressed(v, end)
+	e.mu.Lock()
+	if ok {
+		e.kept.append(one)
+	}
+	closed := e.closed
+	e.mu.Unlock()
+	if closed != nil {
+		closed(v)
+	}
+}
+
+// end returns the open interval, and makes the next one ready: the busiest half of all pairs and paths
+// keep their place, so that those that come newly, as from forged addresses, cannot displace them.
+func (e *Engine) end(at time.Time) *Interval {
+	if !at.After(e.began) && e.open.Records == 0 {
+		return nil
+	}
 	e.watch(at)
-	v := e.snapshot(at, e.closed != nil)
+	v := e.snapshot(at)
 	e.baselines.learn(v, e.clock)
-	e.kept.add(v, at)
 	e.totals.Records += v.Records
 	e.totals.LeftOut += v.LeftOut
 	e.totals.Intervals++
-	if e.closed != nil {
-		e.closed(v)
-	}
 	clear(e.addresses)
 	e.carryOver()
+	return v
 }
 
 // carryOver empties what is carried over, and forgets the rest.
@@ -277,7 +298,7 @@ func (p *pair) keepPaths() bool {
 }
 
 // snapshot is the open interval so far. Its parts are the engine's own unless it is copied.
-func (e *Engine) snapshot(at time.Time, copied bool) *Interval {
+func (e *Engine) snapshot(at time.Time) *Interval {
 	v := e.open
 	v.Length = int64(max(at.Sub(e.began), 0))
 	all := make([]*pair, 0, len(e.pairs)+1)
@@ -288,14 +309,10 @@ func (e *Engine) snapshot(at time.Time, copied bool) *Interval {
 	for _, p := range append(all, e.rest) {
 		out := &Pair{Source: p.Source, Destination: p.Destination, Packets: p.Packets, Loss: p.Loss, Paths: []*Path{}}
 		for _, path := range p.Paths {
-			switch {
-			case !path.used():
-			case copied:
+			if path.used() {
 				c := emptyLike(path)
 				c.merge(path)
 				out.Paths = append(out.Paths, c)
-			default:
-				out.Paths = append(out.Paths, path)
 			}
 		}
 		if out.Packets > 0 || out.Loss.Sent > 0 || len(out.Paths) > 0 {

@@ -176,6 +176,9 @@ func Summarize(list []*Interval, clock int64) *Report {
 		r.LeftOut += v.LeftOut
 		for _, p := range v.Pairs {
 			key := ends{p.Source, p.Destination}
+			if pairs[key] == nil && len(pairs) >= mostPairs {
+				key = ends{Other, Other}
+			}
 			all := pairs[key]
 			if all == nil {
 				all = newPair(key)
@@ -186,6 +189,9 @@ func Summarize(list []*Interval, clock int64) *Report {
 			all.Loss.add(p.Loss)
 			for _, path := range p.Paths {
 				one := all.same(path)
+				if one.ID == Other && path.ID != Other { // its hops are others than those of the rest
+					path = &Path{ID: Other, Packets: path.Packets, Incomplete: path.Incomplete, Negative: path.Negative, Delay: path.Delay}
+				}
 				one.merge(path)
 				for i := range path.Hops {
 					if len(courses[one]) <= i {
@@ -223,6 +229,12 @@ func (p *pair) same(path *Path) *Path {
 		}
 	}
 	one := emptyLike(path)
+	if len(p.Paths) >= mostPaths && path.ID != Other {
+		one = &Path{ID: Other}
+		if i := slices.IndexFunc(p.Paths, func(p *Path) bool { return p.ID == Other }); i >= 0 {
+			return p.Paths[i]
+		}
+	}
 	p.Paths = append(p.Paths, one)
 	return one
 }

@@ -106,7 +106,7 @@ func TestParseFaults(t *testing.T) {
 		{"interface twice", "traffic:", "  - ends:\n      - {node: a, interface: eth0}\n      - {node: b, interface: eth1}\ntraffic:", `20:16: a already has an interface eth0; use another name`},
 		{"long interface name", "{node: b, interface: eth0", "{node: b, interface: abcdefghijklmnop", `18:30: interface "abcdefghijklmnop" is not a name; use at most 15 letters, digits, - and _`},
 		{"agent's interface", "- {name: eth0, id: 70", "- {name: eth9, id: 70", `12:18: the agent of b serves interface eth9, which no link has; name an interface of b`},
-		{"error in the agent's configuration", "id: 70, role: []", "id: 70, role: [] , colour: red", `12:43: agent: unknown key "colour" in interfaces[0]; use the keys name, id, id-wide, role, boundary, attach, place, forwarding`},
+		{"error in the agent's configuration", "id: 70, role: []", "id: 70, role: [] , colour: red", `12:43: agent: unknown key "colour" in interfaces[0]; use the keys name, description, id, id-wide, role, boundary, attach, place, forwarding`},
 		{"agent in braces", agentOfB, "    agent: {node: {id: 7},\n      strict: 3}\n", `9:15: agent: strict is the number 3; write true or false`},
 		{"agent's missing key", "{id: 123, data", "{data", `14:11: agent: key "id" is missing in namespaces[0]; add it: a number from 0 to 65535`},
 		{"agent without configuration", agentOfB, "    agent: yes\n", `8:12: agent must be a mapping: the agent's configuration`},

@@ -77,6 +77,7 @@ type Queues struct {
 	wake    chan struct{}
 
 	mu       sync.Mutex // guards what follows
+	ended    bool
 	watchers int
 	meter    Meter     // nil: nothing is measured
 	retry    time.Time // not before, after a failure
@@ -96,7 +97,7 @@ type totals struct {
 	packets, untimed, dropped uint64
 	total                     uint64         // nanoseconds
 	waits                     map[int]uint64 // by bucket
-	paced                     bool           // the queue sends packets at their own time, so they are not timed
+	unfit                     bool           // the queue reads what stands in packets that are timed, so none is
 }
 
 // New makes the service; closing ends its streams.
@@ -139,6 +140,7 @@ func (q *Queues) Run(ctx context.Context) error {
 func (q *Queues) Close(bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.ended = true
 	q.stop()
 }
 
@@ -157,7 +159,7 @@ func (q *Queues) follow() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	state := q.d.State.Load()
-	if state == nil || !state.Config.Node.QueueDelay && q.watchers == 0 {
+	if state == nil || q.ended || !state.Config.Node.QueueDelay && q.watchers == 0 {
 		q.stop()
 		q.fault, q.retry = "", time.Time{}
 		return
@@ -171,7 +173,7 @@ func (q *Queues) follow() {
 	var devices []model.IfIndex
 	for _, in := range state.Resolved.Node.Interfaces {
 		at := q.of(in.Name)
-		if at.paced = disciplines[in.Index].TimesPackets(); !at.paced {
+		if at.unfit = disciplines[in.Index].ReadsOurs(); !at.unfit {
 			devices = append(devices, in.Index)
 		}
 	}
@@ -227,13 +229,14 @@ func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.
 	}
 	next := make(map[model.IfIndex]reading, len(now))
 	for _, in := range state.Resolved.Node.Interfaces {
-		waits, before := now[in.Index], q.last[in.Index]
+		waits := now[in.Index]
+		before, known := q.last[in.Index]
 		next[in.Index] = reading{waits, disciplines[in.Index].Dropped}
 		if waits.Packets < before.waits.Packets || waits.Untimed < before.waits.Untimed {
 			before.waits = queue.Waits{} // another device has the index
 		}
 		q.of(in.Name).add(waits, before.waits)
-		if dropped := next[in.Index].dropped; dropped > before.dropped {
+		if dropped := next[in.Index].dropped; known && dropped > before.dropped {
 			q.of(in.Name).dropped += dropped - before.dropped
 		}
 	}
@@ -254,7 +257,7 @@ func (t *totals) add(now, before queue.Waits) {
 
 // minus is what was counted since an earlier copy.
 func (t *totals) minus(before *totals) totals {
-	out := totals{waits: make(map[int]uint64), paced: t.paced}
+	out := totals{waits: make(map[int]uint64), unfit: t.unfit}
 	if before == nil {
 		before = &totals{}
 	}

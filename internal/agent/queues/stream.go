@@ -22,6 +22,11 @@ const longest = time.Hour
 
 func (q *Queues) getQueues(w http.ResponseWriter, r *http.Request) error {
 	interval := period
+	for key, values := range r.URL.Query() {
+		if key != "interval" || len(values) != 1 {
+			return service.BadRequest(fmt.Errorf("%s: unknown, or given twice; use interval", key))
+		}
+	}
 	if text := r.URL.Query().Get("interval"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < period || d > longest {
@@ -110,7 +115,7 @@ func (q *Queues) between(before, after map[string]*totals, now time.Time, interv
 		}
 		counted := t.minus(before[in.Name])
 		waits := queue.Waits{Packets: counted.packets, Buckets: counted.histogram().Buckets}
-		one := api.QueueDelay{Interface: in.Name, Packets: counted.packets, Untimed: counted.untimed, Dropped: counted.dropped, Paced: counted.paced}
+		one := api.QueueDelay{Interface: in.Name, Packets: counted.packets, Untimed: counted.untimed, Dropped: counted.dropped, Unfit: counted.unfit}
 		if counted.packets > 0 {
 			one.Mean = new(int64)
 			*one.Mean = int64(counted.total / counted.packets)

@@ -31,11 +31,14 @@ type History struct {
 	engine atomic.Pointer[insight.Engine]
 	keep   time.Duration // of the engine; under the lock of changes
 	rate   atomic.Int64  // records in a second, if nothing else wants them
+	none   atomic.Bool   // it asks for no records unless somebody looks
 
 	counted atomic.Int64 // records in this second
 	paused  atomic.Bool  // until the next second
 	asked   atomic.Int64 // when somebody looked at what is going on, in ns of UTC
 	wake    chan struct{}
+
+	reports chan struct{} // has one for each report that is being made
 
 	mu        sync.Mutex
 	followers map[chan []byte]bool // each gets intervals when they end
@@ -44,7 +47,7 @@ type History struct {
 
 // NewHistory makes the history, which gets all records that are offered.
 func NewHistory(d Dependencies, records *Records) *History {
-	h := &History{d: d, records: records, wake: make(chan struct{}, 1), followers: make(map[chan []byte]bool)}
+	h := &History{d: d, records: records, wake: make(chan struct{}, 1), reports: make(chan struct{}, mostReports), followers: make(map[chan []byte]bool)}
 	records.history = h
 	return h
 }
@@ -59,8 +62,11 @@ func (h *History) isLive(now time.Time) bool { return now.UnixNano()-h.asked.Loa
 
 // limit is how many records it asks for in this second.
 func (h *History) limit(now time.Time) int64 {
-	if h.isLive(now) {
+	switch {
+	case h.isLive(now):
 		return liveRate
+	case h.none.Load():
+		return 0
 	}
 	return h.rate.Load()
 }
@@ -105,7 +111,8 @@ func (h *History) Prepare(p *service.Plan) error {
 		for _, one := range kept.Prefixes {
 			names = append(names, insight.NamedPrefix{Name: one.Name, Prefix: one.Prefix})
 		}
-		h.rate.Store(rateOf(p.Next.Config))
+		h.rate.Store(int64(kept.Rate))
+		h.none.Store(exports(p.Next.Config))
 		e, keep := h.engine.Load(), time.Duration(kept.Keep)
 		switch {
 		case e == nil:
@@ -119,14 +126,10 @@ func (h *History) Prepare(p *service.Plan) error {
 	return nil
 }
 
-// rateOf is how many records in a second the history asks for itself. Where Direct Exports are reported, it
-// is none: postcards and flows are for collectors, and their limits and tables are not to be used up before
-// there is one.
-func rateOf(c *config.Config) int64 {
-	if slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone }) {
-		return 0
-	}
-	return int64(c.Kept().Rate)
+// exports reports whether the node reports Direct Exports. There, the history asks for no records unless somebody looks:
+// postcards and flows are for collectors, and their limits and tables are not to be used up before there is one.
+func exports(c *config.Config) bool {
+	return slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone })
 }
 
 // begin makes an engine with what was kept before.

@@ -19,6 +19,7 @@ import (
 // Bounds of who follows the history.
 const (
 	maxFollowers = 16
+	mostReports  = 2 // at one time
 	unreadLines  = 8 // a follower with more unread intervals is ended
 )
 
@@ -131,6 +132,12 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 	}
 	if q.live {
 		h.look(now)
+	}
+	select { // a report of an hour takes memory
+	case h.reports <- struct{}{}:
+		defer func() { <-h.reports }()
+	case <-r.Context().Done():
+		return nil
 	}
 	report := h.engine.Load().Report(q.since, q.until, now, q.names...)
 	if s := h.d.State.Load(); s != nil {

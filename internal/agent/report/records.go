@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
@@ -97,11 +98,12 @@ func (x *Records) updateWanted() {
 	}
 }
 
-// isSampled reports whether records are made for the history alone, which takes a sample of them.
+// isSampled reports whether records are made for the history alone, which takes a sample of them, or
+// have been until just now.
 func (x *Records) isSampled() bool {
 	x.asking.Lock()
 	defer x.asking.Unlock()
-	return x.made && !x.wanted
+	return !x.wanted && (x.made || x.history != nil && x.history.limit(time.Now()) > 0)
 }
 
 // isAskedFor reports whether a sink or an observer wants records.

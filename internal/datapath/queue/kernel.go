@@ -5,6 +5,7 @@ package queue
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -29,9 +30,12 @@ type Discipline struct {
 	Dropped uint64 // packets, since the kernel made the queue
 }
 
-// TimesPackets reports whether a queue sends packets at the time that stands in them, so that ours must
-// not: etf drops a packet whose time is not ahead.
-func (d Discipline) TimesPackets() bool { return d.Kind == "etf" || d.Kind == "taprio" }
+// ReadsOurs reports whether a queue reads what stands in packets that are timed, so that they must not be:
+// etf and taprio send a packet at its time, and drop it if that is not ahead; gred chooses a queue by
+// tc_index.
+func (d Discipline) ReadsOurs() bool {
+	return slices.Contains([]string{"etf", "taprio", "gred"}, d.Kind)
+}
 
 // Disciplines are those of all devices of the calling thread's network namespace.
 func Disciplines() (map[model.IfIndex]Discipline, error) {
@@ -51,7 +55,7 @@ func Disciplines() (map[model.IfIndex]Discipline, error) {
 				d.Dropped = uint64(a.Statistics.Queue.Drops)
 			}
 		}
-		if below := (Discipline{Kind: each.Type()}); below.TimesPackets() {
+		if below := (Discipline{Kind: each.Type()}); below.ReadsOurs() {
 			d.Kind = below.Kind
 		}
 		all[at] = d

@@ -150,7 +150,7 @@ func (p *poster) post(ctx context.Context, signal string, request message) (reje
 	case err != nil:
 		return 0, later{error: err}
 	}
-	err = fmt.Errorf("%s answered %s%s", to.Host, answer.Status, said(body))
+	err = fmt.Errorf("%s answered %d %s%s", to.Host, answer.StatusCode, http.StatusText(answer.StatusCode), said(body))
 	switch answer.StatusCode { // OTLP 1.9, "Retryable Response Codes"
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))

@@ -142,13 +142,14 @@ func logsRequest(events []*record.Event, version string) (m message) {
 	return m
 }
 
-// metricsRequest is an ExportMetricsServiceRequest of a node's metrics, which count since began.
-func metricsRequest(node, version string, families []metrics.Family, began, now time.Time) (m message) {
+// metricsRequest is an ExportMetricsServiceRequest of a node's metrics. They
+// have no start: the data plane counts since before the agent began, some of it over its restarts.
+func metricsRequest(node, version string, families []metrics.Family, now time.Time) (m message) {
 	var in, of message
 	in.inner(1, named(version))
 	for i := range families {
 		if len(families[i].Series) > 0 {
-			in.inner(2, metric(&families[i], began, now))
+			in.inner(2, metric(&families[i], now))
 		}
 	}
 	in.text(3, schemaURL)
@@ -160,7 +161,7 @@ func metricsRequest(node, version string, families []metrics.Family, began, now 
 }
 
 // metric is a Metric: a sum, a gauge, or a histogram, exponential where its buckets are.
-func metric(f *metrics.Family, began, now time.Time) (m message) {
+func metric(f *metrics.Family, now time.Time) (m message) {
 	name, unit := metricName(f.Name)
 	m.text(1, name)
 	m.text(2, f.Help)
@@ -172,11 +173,11 @@ func metric(f *metrics.Family, began, now time.Time) (m message) {
 		var p message
 		switch {
 		case s.Histogram == nil:
-			p = numberPoint(&s, began, now)
+			p = numberPoint(&s, now)
 		case native && s.Histogram.Native != nil && spread(s.Histogram.Native) <= mostSpread:
-			p = exponentialPoint(&s, began, now)
+			p = exponentialPoint(&s, now)
 		case !native:
-			p = classicPoint(&s, f.Bounds, began, now)
+			p = classicPoint(&s, f.Bounds, now)
 		default:
 			continue // a metric has one kind of points
 		}
@@ -217,8 +218,7 @@ func labels(s *metrics.Series) (list []attribute) {
 }
 
 // numberPoint is a NumberDataPoint.
-func numberPoint(s *metrics.Series, began, now time.Time) (m message) {
-	m.time(2, began)
+func numberPoint(s *metrics.Series, now time.Time) (m message) {
 	m.time(3, now)
 	m.double(4, s.Value)
 	m.attributes(7, labels(s))
@@ -226,9 +226,8 @@ func numberPoint(s *metrics.Series, began, now time.Time) (m message) {
 }
 
 // classicPoint is a HistogramDataPoint.
-func classicPoint(s *metrics.Series, bounds []float64, began, now time.Time) (m message) {
+func classicPoint(s *metrics.Series, bounds []float64, now time.Time) (m message) {
 	h := s.Histogram
-	m.time(2, began)
 	m.time(3, now)
 	m.fixed(4, h.Count)
 	m.double(5, h.Sum)
@@ -245,10 +244,9 @@ func classicPoint(s *metrics.Series, bounds []float64, began, now time.Time) (m 
 }
 
 // exponentialPoint is an ExponentialHistogramDataPoint.
-func exponentialPoint(s *metrics.Series, began, now time.Time) (m message) {
+func exponentialPoint(s *metrics.Series, now time.Time) (m message) {
 	h := s.Histogram
 	m.attributes(1, labels(s))
-	m.time(2, began)
 	m.time(3, now)
 	m.fixed(4, h.Count)
 	m.double(5, h.Sum)

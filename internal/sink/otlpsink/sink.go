@@ -103,7 +103,6 @@ func (s *Sink) Run(ctx context.Context) {
 // sendMetrics sends all metrics now and then. A request that fails is not repeated: the next one has
 // all that it had.
 func (s *Sink) sendMetrics(ctx context.Context) {
-	began := time.Now()
 	ticker := time.NewTicker(s.config.Metrics)
 	defer ticker.Stop()
 	for {
@@ -112,7 +111,7 @@ func (s *Sink) sendMetrics(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), began, time.Now())
+		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), time.Now())
 		_, err := s.to.post(ctx, "metrics", request)
 		if err != nil && ctx.Err() == nil {
 			text := err.Error()

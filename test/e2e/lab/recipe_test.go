@@ -20,9 +20,9 @@ func TestCaptureRecipe(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))
 	out := follow(t, l, "docs/lab.md", "capture", "sleep 2", "sleep 5", "duration:5", "duration:12") // other tests use the machine, too
-	const packet = `(?m)^\S+Z  eth1  2001:db8:1::2 > 2001:db8:2::2, ICMPv6, 104 bytes, .* to here\n` +
+	const packet = `(?m)^[\d:.]+  eth1  [\d.]+[µum]s to here  ICMPv6  2001:db8:1::2 > 2001:db8:2::2\n` +
 		` +node 1  101 > 102  hop limit 63  at [\d:.]+ +held -\n` +
-		` +node 2  201 > 202  hop limit 62  \+[\d.]+[um]s +held [\d.]+[um]s\n`
+		` +node 2  201 > 202  hop limit 62  \+[\d.]+[µum]s +held [\d.]+[µum]s\n`
 	whole := len(regexp.MustCompile(packet).FindAllString(out, -1))
 	if sent := l.Topology().Traffic[0].Count; whole != sent || strings.Count(out, "node 1") != sent {
 		t.Errorf("%d packets have all their times, want %d, in\n%s", whole, sent, out)

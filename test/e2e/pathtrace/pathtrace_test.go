@@ -141,7 +141,7 @@ func checkFormats(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	base := []string{"trace", far, "--source", source, "--interval", "2ms", "--count", "1"}
 	text := e2e.MustIn(t, l, "athos", base...)
-	for _, want := range []string{"2 paths, 16 flows, 16 probes, 0 unanswered", "node 2", "node 4", "└─ 2 node 3", "round trip "} {
+	for _, want := range []string{"2 paths, 16 flows, 16 probes, 0 unanswered", "node 2", "node 4", "└─ 2 node 3", "round trip\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
