@@ -298,6 +298,9 @@ func TestLineCarriesTraffic(t *testing.T) {
 		{Kind: KindTCP, From: "beta", To: "alpha", Bytes: 1, Port: 9001},
 	} {
 		r, err := l.Send(t.Context(), traffic)
+		for try := 1; try < 3 && err == nil && r.Lost() > 0; try++ { // a busy machine's kernel may drop one before a node has it
+			r, err = l.Send(t.Context(), traffic)
+		}
 		if err != nil {
 			t.Errorf("%+v: %v", traffic, err)
 			continue
