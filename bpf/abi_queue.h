@@ -10,8 +10,7 @@
 
 /* What one CPU counted of the packets that waited in the queue of a device. */
 struct queue_waits {
-	__u64 packets; /* in the buckets */
-	__u64 total;   /* of their waits, in ns */
+	__u64 total;   /* of the waits in the buckets, in ns */
 	__u64 untimed; /* packets that came to the driver without our time */
 	__u64 buckets[QUEUE_BUCKETS];
 };

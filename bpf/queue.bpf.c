@@ -76,7 +76,6 @@ int queue_end(__u64 *ctx)
 		delays->untimed += packets;
 		return 0;
 	}
-	delays->packets += packets;
 	delays->total += waited * packets;
 	delays->buckets[queue_bucket(waited)] += packets;
 	return 0;

@@ -13,7 +13,7 @@
 
 #define TIMES (TRACE_BIT(2) | TRACE_BIT(3) | TRACE_BIT(4))
 
-/* Packets that are compared with those noted, before these are taken for lost. */
+/* After this many packets that match no noted time, the noted packets count as lost. */
 #define MOST_MISSED 512
 
 /* Whether the options of a packet carry times. */

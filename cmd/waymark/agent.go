@@ -141,7 +141,8 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 		return commandline.Usagef("--for %v: want a time up to 1h", watched)
 	}
 	if left := opts.left(); len(left) > 0 {
-		return fmt.Errorf("programs of an agent serve %s here, so packets are not as they arrive; run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
+		return fmt.Errorf("programs of an agent serve %s here, so packets are not as they arrive; "+
+			"run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
 	}
 	if c, err := opts.client(); err == nil {
 		if _, err := c.Status(cmd.Context()); err == nil {

@@ -61,7 +61,7 @@ a wider one. When the agent ends, the command waits for the next one. It says on
 standard error when it does, and how many results came faster than it could write
 them. With --json, each record is one line.
 With --csv, too, with a first line of names: times are in RFC 3339, delays in
-nanoseconds, and what is not known is empty.`
+nanoseconds; an unknown value is empty.`
 
 func newLossCommand(opts *options) *cobra.Command {
 	var flow, last, since, until string

@@ -119,7 +119,7 @@ func (s *lossSummary) latest(ctx context.Context, c *api.Client) error {
 	return nil
 }
 
-// badness orders stretches: one with a warning, then by loss, then what is not known.
+// badness is greater for what a reader should see first: a warning, then more loss, then an unknown loss.
 func (x *stretch) badness() float64 {
 	bad := 0.0
 	if x.last == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/record"
 )
 
 func newQueueCommand(opts *options) *cobra.Command {
@@ -103,9 +103,5 @@ func waited(ns *int64) string {
 	if ns == nil {
 		return "-"
 	}
-	d, unit := time.Duration(*ns), time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return record.Duration(d.Round(unit))
+	return columns.Duration(time.Duration(*ns))
 }

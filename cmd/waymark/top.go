@@ -7,16 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
 )
@@ -75,7 +73,7 @@ shows the same again; ? lists all.`,
 			if err != nil {
 				return err
 			}
-			return f.run(cmd, c, q, opts.JSON)
+			return f.run(cmd, c, q, opts)
 		},
 	}
 	flags := cmd.Flags()
@@ -142,7 +140,7 @@ func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 }
 
 // run shows reports: live on a terminal, else one after another.
-func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, asJSON bool) error {
+func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opts *options) error {
 	ask := func(ctx context.Context) (*insight.Report, error) {
 		r, err := c.History(ctx, q)
 		if err != nil {
@@ -152,8 +150,8 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, asJ
 		return r, nil
 	}
 	terminal, live := commandline.Screen(cmd.OutOrStdout())
-	if live && q.Live && !asJSON && f.count == 0 {
-		return f.live(cmd.Context(), terminal, q, c)
+	if live && q.Live && !opts.JSON && f.count == 0 {
+		return f.live(cmd.Context(), terminal, styleOf(opts.View(terminal)), q, c)
 	}
 	interval := cmp.Or(f.interval, 10*time.Second)
 	for n := 1; ; n++ {
@@ -161,10 +159,12 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, asJ
 		if err != nil {
 			return err
 		}
-		if asJSON {
+		if opts.JSON {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 		} else {
-			err = writeTop(cmd.OutOrStdout(), styleOf(cmd.OutOrStdout()), r, n > 1)
+			style := styleOf(opts.View(cmd.OutOrStdout()))
+			style.colour = false // a table after another goes to a file, or through a pipe
+			err = writeTop(cmd.OutOrStdout(), style, r, n > 1)
 		}
 		if err != nil || !q.Live || n == f.count {
 			return err
@@ -191,18 +191,9 @@ func writeTop(out io.Writer, s topStyle, r *insight.Report, further bool) error 
 	return err
 }
 
-// styleOf is how a command's output is shown: 80 columns, or as wide as the terminal is.
-func styleOf(out io.Writer) topStyle {
-	s := topStyle{width: 80, ascii: isASCII(os.Getenv)}
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= leastTopWidth {
-		s.width = min(n, 1000)
-	}
-	if f, ok := out.(*os.File); ok && commandline.IsTerminal(f) {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col >= leastTopWidth {
-			s.width = int(size.Col)
-		}
-	}
-	return s
+// styleOf is how tables look on a screen.
+func styleOf(screen columns.Screen) topStyle {
+	return topStyle{width: max(screen.Width, leastTopWidth), ascii: screen.ASCII, colour: screen.Colour}
 }
 
 // arrange puts a report in an order, and leaves out what does not pass the filters.
@@ -253,7 +244,7 @@ func hasText(p *insight.PairReport, text string) bool {
 	return false
 }
 
-// delayOf is the 99th percentile of a path; of what is not comparable, and of a path without, it is -1.
+// delayOf is the 99th percentile of a path's delay, or -1 if the path has none.
 func delayOf(p *insight.PathReport) int64 {
 	if p.Delay == nil || p.Delay.P99 == nil {
 		return -1

@@ -21,7 +21,7 @@ import (
 )
 
 // live shows the table on the whole terminal until the user quits.
-func (f *topFlags) live(ctx context.Context, terminal *os.File, q api.HistoryTime, c *api.Client) error {
+func (f *topFlags) live(ctx context.Context, terminal *os.File, style topStyle, q api.HistoryTime, c *api.Client) error {
 	options := []tea.ProgramOption{tea.WithOutput(terminal), tea.WithoutSignalHandler(), tea.WithInput(nil)}
 	if commandline.IsTerminal(os.Stdin) {
 		options[2] = tea.WithInput(os.Stdin)
@@ -31,8 +31,7 @@ func (f *topFlags) live(ctx context.Context, terminal *os.File, q api.HistoryTim
 	if err != nil {
 		return err
 	}
-	s := topScreen{flags: *f, ask: ask, report: first, asked: time.Now(), style: styleOf(terminal), expanded: make(map[string]bool)}
-	s.style.colour = !isPlain()
+	s := topScreen{flags: *f, ask: ask, report: first, asked: time.Now(), style: style, expanded: make(map[string]bool)}
 	program := tea.NewProgram(s, options...)
 	stop := context.AfterFunc(ctx, program.Quit)
 	last, err := program.Run()
@@ -90,7 +89,7 @@ func (s topScreen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		s.style.width, s.height = max(m.Width, 1), m.Height
 	case topTick:
-		if s.frozen || s.waiting { // frozen, nobody makes records for it
+		if s.frozen || s.waiting { // a frozen screen asks for no new report
 			return s, s.later()
 		}
 		s.waiting = true

@@ -6,12 +6,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -26,35 +26,15 @@ type topStyle struct {
 // leastTopWidth is what a table never falls below.
 const leastTopWidth = 40
 
-// isASCII reports whether the locale has no UTF-8, by the variables that decide it.
-func isASCII(env func(string) string) bool {
-	locale := cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG"))
-	up := strings.ToUpper(locale)
-	return locale != "" && !strings.Contains(up, "UTF-8") && !strings.Contains(up, "UTF8")
-}
-
-// isPlain reports whether colours are not wanted (no-color.org).
-func isPlain() bool { return os.Getenv("NO_COLOR") != "" }
-
-// widthOf is how many columns a text takes, at most: a letter that may be wide counts twice.
-func widthOf(text string) (n int) {
-	for _, r := range text {
-		if n++; r >= 0x1100 && (r < 0x2000 || r >= 0x2600) {
-			n++
-		}
-	}
-	return n
-}
-
-// fit shortens a text to so many columns.
+// fit shortens a text to the width.
 func (s topStyle) fit(text string, width int) string {
-	if widthOf(text) <= width {
+	if columns.Width(text) <= width {
 		return text
 	}
 	mark := s.pick("…", "~")
 	n := 0
 	for i, r := range text {
-		if n += widthOf(string(r)); n > width-1 {
+		if n += columns.Width(string(r)); n > width-1 {
 			return text[:i] + mark
 		}
 	}
@@ -212,18 +192,18 @@ type topColumn struct {
 
 // topTable writes rows in columns that fit the width: the last ones in the order are left out first, then
 // the columns that may be are shortened.
-func (s topStyle) table(indent string, columns []topColumn, rows [][]string) (lines []string) {
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = widthOf(c.name)
+func (s topStyle) table(indent string, list []topColumn, rows [][]string) (lines []string) {
+	widths := make([]int, len(list))
+	for i, c := range list {
+		widths[i] = columns.Width(c.name)
 		for _, row := range rows {
-			widths[i] = max(widths[i], widthOf(row[i]))
+			widths[i] = max(widths[i], columns.Width(row[i]))
 		}
 	}
-	shown := make([]bool, len(columns))
+	shown := make([]bool, len(list))
 	total := func() int {
 		n := len(indent) - 2
-		for i := range columns {
+		for i := range list {
 			if shown[i] {
 				n += widths[i] + 2
 			}
@@ -231,22 +211,22 @@ func (s topStyle) table(indent string, columns []topColumn, rows [][]string) (li
 		return n
 	}
 	least := len(indent) - 2 // with shortened columns
-	byOrder := make([]int, len(columns))
+	byOrder := make([]int, len(list))
 	for i := range byOrder {
 		byOrder[i] = i
 	}
-	slices.SortStableFunc(byOrder, func(a, b int) int { return cmp.Compare(columns[a].order, columns[b].order) })
+	slices.SortStableFunc(byOrder, func(a, b int) int { return cmp.Compare(list[a].order, list[b].order) })
 	for _, i := range byOrder {
 		w := widths[i]
-		if columns[i].want > 0 {
-			w = min(w, columns[i].want)
+		if list[i].want > 0 {
+			w = min(w, list[i].want)
 		}
-		if columns[i].order == 0 || least+w+2 <= s.width {
+		if list[i].order == 0 || least+w+2 <= s.width {
 			shown[i] = true
 			least += w + 2
 		}
 	}
-	for i, c := range columns {
+	for i, c := range list {
 		if over := total() - s.width; over > 0 && shown[i] && c.least > 0 {
 			widths[i] = max(min(c.least, widths[i]), widths[i]-over)
 		}
@@ -255,7 +235,7 @@ func (s topStyle) table(indent string, columns []topColumn, rows [][]string) (li
 		var b strings.Builder
 		b.WriteString(indent)
 		first := true
-		for i, c := range columns {
+		for i, c := range list {
 			if !shown[i] {
 				continue
 			}
@@ -264,7 +244,7 @@ func (s topStyle) table(indent string, columns []topColumn, rows [][]string) (li
 			}
 			first = false
 			cell := s.fit(cells[i], widths[i])
-			pad := strings.Repeat(" ", max(0, widths[i]-widthOf(cell)))
+			pad := strings.Repeat(" ", max(0, widths[i]-columns.Width(cell)))
 			if c.left {
 				b.WriteString(cell + pad)
 			} else {
@@ -273,8 +253,8 @@ func (s topStyle) table(indent string, columns []topColumn, rows [][]string) (li
 		}
 		return s.fit(strings.TrimRight(b.String(), " "), s.width)
 	}
-	names := make([]string, len(columns))
-	for i, c := range columns {
+	names := make([]string, len(list))
+	for i, c := range list {
 		names[i] = c.name
 	}
 	lines = append(lines, line(names))

@@ -369,7 +369,7 @@ func TestBounds(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := q.Paths(ended, query.PathsQuestion{Range: in, Limit: 10}); err == nil {
-		t.Error("a question that nobody waits for is answered")
+		t.Error("a query is answered after its context has ended")
 	}
 	if a, err := q.Paths(t.Context(), query.PathsQuestion{Range: in, Limit: 10}); err != nil || a.Packets != 30_000 {
 		t.Errorf("%v", err)

@@ -169,7 +169,7 @@ func (q *Queues) follow() {
 		q.fail(err)
 		return
 	}
-	q.read(state, disciplines)
+	unread := q.read(state, disciplines)
 	var devices []model.IfIndex
 	for _, in := range state.Resolved.Node.Interfaces {
 		at := q.of(in.Name)
@@ -194,7 +194,7 @@ func (q *Queues) follow() {
 			}
 		}
 	}
-	q.fail(err)
+	q.fail(errors.Join(unread, err))
 }
 
 // fail keeps why the measurement lacks something, and logs it once.
@@ -218,14 +218,13 @@ func (q *Queues) of(name string) *totals {
 }
 
 // read adds what was counted since the last time.
-func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.Discipline) {
+func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.Discipline) error {
 	if q.meter == nil {
-		return
+		return nil
 	}
 	now, err := q.meter.Read()
 	if err != nil {
-		q.fail(err)
-		return
+		return err
 	}
 	next := make(map[model.IfIndex]reading, len(now))
 	for _, in := range state.Resolved.Node.Interfaces {
@@ -241,6 +240,7 @@ func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.
 		}
 	}
 	q.last = next
+	return nil
 }
 
 func (t *totals) add(now, before queue.Waits) {

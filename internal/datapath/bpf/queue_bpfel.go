@@ -15,7 +15,6 @@ import (
 
 type QueueQueueWaits struct {
 	_       structs.HostLayout
-	Packets uint64
 	Total   uint64
 	Untimed uint64
 	Buckets [641]uint64

@@ -174,7 +174,6 @@ func (m *Meter) Read() (map[model.IfIndex]Waits, error) {
 func sum(perCPU []bpf.QueueQueueWaits) (w Waits) {
 	var buckets [len(bpf.QueueQueueWaits{}.Buckets)]uint64
 	for i := range perCPU {
-		w.Packets += perCPU[i].Packets
 		w.Total += perCPU[i].Total
 		w.Untimed += perCPU[i].Untimed
 		for k, n := range &perCPU[i].Buckets {
@@ -182,7 +181,7 @@ func sum(perCPU []bpf.QueueQueueWaits) (w Waits) {
 		}
 	}
 	for k, n := range buckets {
-		if n > 0 {
+		if w.Packets += n; n > 0 {
 			w.Buckets = append(w.Buckets, exponential.Bucket{Index: k - below, Count: n})
 		}
 	}

@@ -51,16 +51,7 @@ func tracesRequest(ways []*way, version string) (m message) {
 		}
 	}
 	for _, node := range order {
-		var of, in message
-		in.inner(1, named(version))
-		for _, s := range spans[node] {
-			in.inner(2, s)
-		}
-		in.text(3, schemaURL)
-		of.inner(1, resource(node))
-		of.inner(2, in)
-		of.text(3, schemaURL)
-		m.inner(1, of)
+		m.inner(1, ofNode(node, version, spans[node]))
 	}
 	return m
 }
@@ -106,6 +97,20 @@ func (w *way) child(i int) (m message) {
 	return m
 }
 
+// ofNode is what a node sends of one kind: ResourceSpans, ResourceLogs or ResourceMetrics.
+func ofNode(node, version string, list []message) (of message) {
+	var in message
+	in.inner(1, named(version))
+	for _, one := range list {
+		in.inner(2, one)
+	}
+	in.text(3, schemaURL)
+	of.inner(1, resource(node))
+	of.inner(2, in)
+	of.text(3, schemaURL)
+	return of
+}
+
 // logsRequest is an ExportLogsServiceRequest of events.
 func logsRequest(events []*record.Event, version string) (m message) {
 	logs := make(map[string][]message)
@@ -128,16 +133,7 @@ func logsRequest(events []*record.Event, version string) (m message) {
 		logs[e.Node] = append(logs[e.Node], l)
 	}
 	for _, node := range order {
-		var of, in message
-		in.inner(1, named(version))
-		for _, l := range logs[node] {
-			in.inner(2, l)
-		}
-		in.text(3, schemaURL)
-		of.inner(1, resource(node))
-		of.inner(2, in)
-		of.text(3, schemaURL)
-		m.inner(1, of)
+		m.inner(1, ofNode(node, version, logs[node]))
 	}
 	return m
 }
@@ -145,18 +141,13 @@ func logsRequest(events []*record.Event, version string) (m message) {
 // metricsRequest is an ExportMetricsServiceRequest of a node's metrics. They
 // have no start: the data plane counts since before the agent began, some of it over its restarts.
 func metricsRequest(node, version string, families []metrics.Family, now time.Time) (m message) {
-	var in, of message
-	in.inner(1, named(version))
+	var list []message
 	for i := range families {
 		if len(families[i].Series) > 0 {
-			in.inner(2, metric(&families[i], now))
+			list = append(list, metric(&families[i], now))
 		}
 	}
-	in.text(3, schemaURL)
-	of.inner(1, resource(node))
-	of.inner(2, in)
-	of.text(3, schemaURL)
-	m.inner(1, of)
+	m.inner(1, ofNode(node, version, list))
 	return m
 }
 
