@@ -67,27 +67,39 @@ func (b bareRow) variant() *harness.Variant {
 	return &harness.Variant{Line: []harness.Treatment{does}, Send: b.against.Send, Arrives: b.arrives}
 }
 
-// prototypes adds bare prototypes that forward without the stack.
-func (r *fastRows) prototypes(ids, times, tunnel, nine *harness.Variant) {
+// prototypes adds bare prototypes that forward without the stack, next to our nodes
+// that do the same work: with the cache of next hops, and asking the kernel.
+func (r *fastRows) prototypes(ours, asking []*harness.Variant) {
 	one := oneNode(typeIDs)
-	rows := []bareRow{
-		{bareOf(plainPackets, ""), harness.Bare{}, r.bare, unchanged},
-		{bareOf(transitTreatment, withIDs), fillingBare(1, typeIDs), ids, filled},
-		{bareOf(transitTreatment, withTimes), fillingBare(1, typeTimes), times, filled},
-		{bareOf(transitTreatment, nineNamespaces), fillingBare(mostOptions, typeIDs), nine, filled},
-		{bareOf(inlineTreatment, withIDs), adding(model.ModeInline, one), r.bare, longer(shortHeader)},
-		{bareOf(tunnelTreatment, withIDs), adding(model.ModeEncap, one), r.bare, longer(tunnelHeaders)},
-		{bareOf(decapsulating, ""), removingBare(tunnelHeaders), tunnel, longer(-tunnelHeaders)},
+	rows := []struct {
+		treatment, format string
+		does              harness.Bare
+		arrives           harness.Arrival
+	}{
+		{plainPackets, "", harness.Bare{}, unchanged},
+		{transitTreatment, withIDs, fillingBare(1, typeIDs), filled},
+		{transitTreatment, withTimes, fillingBare(1, typeTimes), filled},
+		{inlineTreatment, withIDs, adding(model.ModeInline, one), longer(shortHeader)},
+		{tunnelTreatment, withIDs, adding(model.ModeEncap, one), longer(tunnelHeaders)},
+		{decapsulating, "", removingBare(tunnelHeaders), longer(-tunnelHeaders)},
+		{transitTreatment, nineNamespaces, fillingBare(mostOptions, typeIDs), filled},
 	}
-	for _, i := range []int{1, 5, 6} {
-		row := rows[i]
-		row.is.NoCache, row.does.Asks = true, true
-		rows = append(rows, row)
-	}
-	for _, row := range rows {
+	add := func(i int, node *harness.Variant) {
+		row := bareRow{bareOf(rows[i].treatment, rows[i].format), rows[i].does, node.Against, rows[i].arrives}
+		row.is.NoCache, row.does.Asks = node.Is.NoCache, node.Is.NoCache
 		v := row.variant()
 		r.add(row.is, v, row.against)
 		v.Thorough = r.size != sizes[0]
+		node.Bare = v
+		if !node.Is.NoCache {
+			node.BareAim = bareAim
+		}
+	}
+	for i, node := range ours {
+		add(i, node)
+	}
+	for k, i := range []int{1, 4, 5} {
+		add(i, asking[k])
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	fastEveryAim     = 1.5 // a postcard for every packet
 	fastNineAim      = 1.5 // nine namespaces
 	askingAim        = 1.75
+
+	bareAim = 0.95 // of the rate of a bare prototype of the same work
 )
 
 // fastExperiment measures forwarding without the stack, and the kernel's own.
@@ -112,11 +114,12 @@ func (r *fastRows) own(format string, against *harness.Variant) {
 
 // fast adds a node that forwards fast. The aim and what may keep it from that are
 // for the sink that leaves the node's work alone.
-func (r *fastRows) fast(d report.Dimensions, v, against *harness.Variant, aim float64, limit func(report.Dimensions) *report.Limit) {
+func (r *fastRows) fast(d report.Dimensions, v, against *harness.Variant, aim float64, limit func(report.Dimensions) *report.Limit) *harness.Variant {
 	d.Way, d.NoCache, v.Send = report.WayFast, v.Line[0].Asks, against.Send
 	if r.add(d, v, against); v.SinkInXDP && aim != 0 {
 		v.PlainAim, v.Limit = aim, limit(v.Is)
 	}
+	return v
 }
 
 // leaves is a node whose packets all have an outcome where they leave.
@@ -145,34 +148,38 @@ func fastVariants(size int, links harness.Links) []*harness.Variant {
 	is := func(treatment, format string) report.Dimensions {
 		return report.Dimensions{Treatment: treatment, Format: format}
 	}
-	r.fast(is(plainPackets, ""), leaves(through, unchanged, model.OutcomeNoIOAM), r.bare, 0, nil)
-	r.fast(is(transitTreatment, withIDs), leaves(through, filled, model.OutcomeTraceFilled), ids, fastAim, fastLimit)
-	r.fast(is(transitTreatment, withTimes), leaves(through, filled, model.OutcomeTraceFilled), times, fastTimedAim, fastLimit)
-	r.fast(is(inlineTreatment, withIDs), leaves(inline, longer(24), model.OutcomeEncapInserted), r.bare, fastAim, fastLimit)
-	r.fast(is(tunnelTreatment, withIDs), leaves(wrap, longer(64), model.OutcomeEncapTunneled), r.bare, fastAim, fastLimit)
-	r.fast(is(decapsulating, noReader), leaves(unwrap, longer(-64), model.OutcomeNoIOAM, removed), tunnel, fastAim, fastLimit)
+	ours := []*harness.Variant{
+		r.fast(is(plainPackets, ""), leaves(through, unchanged, model.OutcomeNoIOAM), r.bare, 0, nil),
+		r.fast(is(transitTreatment, withIDs), leaves(through, filled, model.OutcomeTraceFilled), ids, fastAim, fastLimit),
+		r.fast(is(transitTreatment, withTimes), leaves(through, filled, model.OutcomeTraceFilled), times, fastTimedAim, fastLimit),
+		r.fast(is(inlineTreatment, withIDs), leaves(inline, longer(24), model.OutcomeEncapInserted), r.bare, fastAim, fastLimit),
+		r.fast(is(tunnelTreatment, withIDs), leaves(wrap, longer(64), model.OutcomeEncapTunneled), r.bare, fastAim, fastLimit),
+		r.fast(is(decapsulating, noReader), leaves(unwrap, longer(-64), model.OutcomeNoIOAM, removed), tunnel, fastAim, fastLimit),
+	}
 	if !links.SinkInXDP {
 		return r.list // with more work for each packet, the sink makes less of a difference
 	}
-	r.fast(is(plainPackets, ""), leaves(through.Asking(), unchanged, model.OutcomeNoIOAM), r.bare, 0, nil)
-	r.fast(is(transitTreatment, withIDs), leaves(through.Asking(), filled, model.OutcomeTraceFilled), ids, askingAim, fastLimit)
-	r.fast(is(tunnelTreatment, withIDs), leaves(wrap.Asking(), longer(64), model.OutcomeEncapTunneled), r.bare, askingAim, fastLimit)
-	r.fast(is(decapsulating, noReader), leaves(unwrap.Asking(), longer(-64), model.OutcomeNoIOAM, removed), tunnel, askingAim, fastLimit)
+	asking := []*harness.Variant{
+		r.fast(is(plainPackets, ""), leaves(through.Asking(), unchanged, model.OutcomeNoIOAM), r.bare, 0, nil),
+		r.fast(is(transitTreatment, withIDs), leaves(through.Asking(), filled, model.OutcomeTraceFilled), ids, askingAim, fastLimit),
+		r.fast(is(tunnelTreatment, withIDs), leaves(wrap.Asking(), longer(64), model.OutcomeEncapTunneled), r.bare, askingAim, fastLimit),
+		r.fast(is(decapsulating, noReader), leaves(unwrap.Asking(), longer(-64), model.OutcomeNoIOAM, removed), tunnel, askingAim, fastLimit),
+	}
 	nine := r.severalTraces(through)
 	r.directExport()
 	if links.Queues == 1 {
-		r.prototypes(ids, times, tunnel, nine)
+		r.prototypes(append(ours, nine), asking[1:])
 	}
 	return r.list
 }
 
 // severalTraces adds packets with a trace in each of as many namespaces as one header
-// may have. It returns the kernel that forwards them.
+// may have.
 func (r *fastRows) severalTraces(through harness.Treatment) *harness.Variant {
 	nine := r.kernel(nineNamespaces, harness.Stream{Frame: filling(r.size, tracesInEach(mostOptions)...)})
 	r.own(nineNamespaces, nine)
-	r.fast(report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastLimit)
-	return nine
+	is := report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}
+	return r.fast(is, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastLimit)
 }
 
 // tracesInEach are traces with ids, one in each of n namespaces.

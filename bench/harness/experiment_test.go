@@ -71,6 +71,38 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// A bare prototype is measured in the turn of the node that does the same work, and a
+// brief run leaves it out where it is thorough.
+func TestBareIsInTheTurn(t *testing.T) {
+	kernel, bare := called("kernel"), called("bare")
+	v := &Variant{Is: report.Dimensions{Treatment: "ours"}, Against: kernel, Bare: bare, BareAim: 0.95}
+	var members []string
+	for _, each := range (Turn{v}).Members() {
+		members = append(members, each.Is.Treatment)
+	}
+	if difference := cmp.Diff([]string{"kernel", "bare", "ours"}, members); difference != "" {
+		t.Error(difference)
+	}
+	s := series{own: []float64{9, 8, 6}, against: []float64{3, 2, 3}, bare: []float64{10, 10, 10}}
+	if p := s.point(v); p.BareRatio != 0.8 || p.BareAim != 0.95 || p.Met() || p.Setups != nil {
+		t.Errorf("%+v", p)
+	}
+	bare.Thorough = true
+	if brief := (Experiment{Variants: []*Variant{kernel, bare, v}}).Brief(); len(brief.Variants) != 2 || v.Bare != nil {
+		t.Errorf("%d variants, a bare prototype: %v", len(brief.Variants), v.Bare)
+	}
+}
+
+// The medians of set-ups show how far they lie apart.
+func TestSetUpsHaveMedians(t *testing.T) {
+	v := &Variant{Against: called("kernel")}
+	s := series{own: []float64{4, 6, 5, 9, 9, 8, 3}, against: []float64{2, 2, 2, 3, 3, 2, 2}, setups: []int{3, 6}}
+	p := s.point(v)
+	if p.Setups == nil || *p.Setups != (report.Range{Least: 1.5, Most: 3}) || p.Ratio != 3 {
+		t.Errorf("%+v, a ratio of %v", p.Setups, p.Ratio)
+	}
+}
+
 func called(name string) *Variant { return &Variant{Is: report.Dimensions{Treatment: name}} }
 
 // A share has a lower and an upper bound, "all packets" only a lower one.

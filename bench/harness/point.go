@@ -2,7 +2,11 @@
 
 package harness
 
-import "github.com/waymark-net/waymark/bench/report"
+import (
+	"slices"
+
+	"github.com/waymark-net/waymark/bench/report"
+)
 
 // point summarizes what was measured of a variant: medians over the rounds.
 func (s *series) point(v *Variant) report.Point {
@@ -10,13 +14,13 @@ func (s *series) point(v *Variant) report.Point {
 	if v.Against == nil {
 		against = s.own
 	}
-	ratios, added := make([]float64, len(s.own)), make([]float64, len(s.own))
+	ratios, added := s.ratiosTo(against), make([]float64, len(s.own))
 	for i, own := range s.own {
-		ratios[i], added[i] = own/against[i], own-against[i]
+		added[i] = own - against[i]
 	}
 	p := report.NewPoint(v.Is, v.X)
 	p.Aim, p.PlainAim, p.Ratio, p.Reference = v.Aim, v.PlainAim, report.Round(Median(ratios), 4), report.Round(Median(against), 0)
-	if v.Aim != 0 || v.PlainAim != 0 {
+	if v.Aim != 0 || v.PlainAim != 0 || v.BareAim != 0 {
 		p.Limit = v.Limit
 	}
 	if s.exports != (report.Exports{}) {
@@ -36,17 +40,43 @@ func (s *series) point(v *Variant) report.Point {
 	default:
 		p.PPS, p.Spread = Figure(Median(s.own), 0), Spread(ratios, 4)
 	}
-	if v.Plain == nil {
-		if base := v.Against; base == nil || len(base.Line) == 0 || base.Line[0].Config == nil {
-			p.PlainRatio = p.Ratio
-		}
-		return p
+	if s.bare != nil {
+		p.BareRatio, p.BareAim = report.Round(Median(s.ratiosTo(s.bare)), 4), v.BareAim
 	}
-	for i, own := range s.own {
-		ratios[i] = own / s.plain[i]
+	judged := ratios
+	if v.Plain != nil {
+		judged = s.ratiosTo(s.plain)
+		p.PlainRatio = report.Round(Median(judged), 4)
+	} else if base := v.Against; base == nil || len(base.Line) == 0 || base.Line[0].Config == nil {
+		p.PlainRatio = p.Ratio
 	}
-	p.PlainRatio = report.Round(Median(ratios), 4)
+	if v.Against != nil {
+		p.Setups = s.medians(judged)
+	}
 	return p
+}
+
+// ratiosTo compares each round's value with that of another variant.
+func (s *series) ratiosTo(other []float64) []float64 {
+	ratios := make([]float64, len(s.own))
+	for i, own := range s.own {
+		ratios[i] = own / other[i]
+	}
+	return ratios
+}
+
+// medians is the range of the set-ups' medians; nil: there was one set-up.
+func (s *series) medians(values []float64) *report.Range {
+	if len(s.setups) == 0 {
+		return nil
+	}
+	var medians []float64
+	from := 0
+	for _, until := range append(slices.Clone(s.setups), len(values)) {
+		medians = append(medians, report.Round(Median(values[from:until]), 4))
+		from = until
+	}
+	return &report.Range{Least: slices.Min(medians), Most: slices.Max(medians)}
 }
 
 func Figure(v float64, digits int) *float64 {

@@ -25,6 +25,9 @@ type Options struct {
 	Duration time.Duration
 	// Rounds is how often each variant and its baseline take turns.
 	Rounds int
+	// Setups is how often lines, programs and maps are made anew in between; 0 is
+	// once.
+	Setups int
 	// Brief leaves out what only full runs measure.
 	Brief bool
 	// Version and Commit describe the tree that this program was built from.

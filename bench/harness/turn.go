@@ -42,9 +42,18 @@ func (t Turn) Members() (list []*Variant) {
 		}
 	}
 	for _, v := range t {
+		add(v.Bare)
 		add(v)
 	}
 	return list
+}
+
+// turnNames are the names of all turns of a round.
+func (e Experiment) turnNames() (names []string) {
+	for _, t := range e.turns() {
+		names = append(names, t.name())
+	}
+	return names
 }
 
 // Bursts is the number of measurements in a round.

@@ -101,6 +101,9 @@ func (r Result) gapOf(p Point, m measured) (gap, bool) {
 	ratio, aim := func(q Point) float64 { return q.Ratio }, p.Aim
 	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
 		ratio, aim = func(q Point) float64 { return q.PlainRatio }, p.PlainAim
+	} else if !p.metBare() {
+		bare := 1e9 / *p.PPS * p.BareRatio
+		return gap{own: 1e9 / *p.PPS, aim: bare / p.BareAim, floor: &bare}, true
 	}
 	own := 1e9 / *p.PPS
 	base := own * ratio(p)
@@ -139,7 +142,10 @@ func (r Result) missedCells(p Point, m measured) [4]string {
 	if g, ok := r.gapOf(p, m); ok {
 		cells := [4]string{nsText(g.own), nsText(g.aim), none, none}
 		if g.floor != nil {
-			cells[2], cells[3] = nsText(*g.floor), nsText(*g.unexplained)
+			cells[2] = nsText(*g.floor)
+		}
+		if g.unexplained != nil {
+			cells[3] = nsText(*g.unexplained)
 		}
 		return cells
 	}

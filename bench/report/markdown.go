@@ -106,7 +106,7 @@ func OneOrigin(results []Result) error {
 // the run cannot tell.
 func (r Result) aims() (n int, beyond []Point, undecided int) {
 	for _, p := range r.Points {
-		if p.Aim == 0 && p.PlainAim == 0 {
+		if p.Aim == 0 && p.PlainAim == 0 && p.BareAim == 0 {
 			continue
 		}
 		n++

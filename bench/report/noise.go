@@ -16,7 +16,7 @@ const (
 // verdict is that of all of a point's aims; a point without an aim meets it.
 func (r Result) verdict(p Point) verdict {
 	switch {
-	case !p.metPlain():
+	case !p.metPlain(), !p.metBare():
 		return missed
 	case r.cannotTell(p):
 		return inNoise
@@ -28,7 +28,7 @@ func (r Result) verdict(p Point) verdict {
 
 // verdictOnAim is that of the aim against the baseline alone.
 func (r Result) verdictOnAim(p Point) verdict {
-	p.PlainAim = 0
+	p.PlainAim, p.BareAim = 0, 0
 	return r.verdict(p)
 }
 

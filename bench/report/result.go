@@ -30,6 +30,7 @@ type Result struct {
 
 	Time   instant.Time `json:"time"`
 	Rounds int          `json:"rounds"`      // how often each variant and its baseline took turns
+	Setups int          `json:"setups"`      // how often everything was raised anew
 	Axis   string       `json:"axis"`        // what x is
 	X      string       `json:"x,omitempty"` // short form of Axis; bytes when absent
 	Notes  []string     `json:"notes,omitempty"`
@@ -105,6 +106,12 @@ type Point struct {
 	// PlainRatio compares with plain packets of the same length that no program
 	// sees; 0 without such a comparison.
 	PlainRatio float64 `json:"plain_ratio,omitempty"`
+	// BareRatio compares with a bare prototype of the same work in the same turns; 0
+	// without one.
+	BareRatio float64 `json:"bare_ratio,omitempty"`
+	// Setups is the range of the set-ups' medians: of PlainRatio, or without it of
+	// Ratio; nil with one set-up.
+	Setups *Range `json:"setups,omitempty"`
 	// Restore is how long restoring the frame's length took, already subtracted
 	// from NS.
 	Restore float64 `json:"restore_ns,omitempty"`
@@ -115,6 +122,8 @@ type Point struct {
 	Aim float64 `json:"aim,omitempty"`
 	// PlainAim is the least PlainRatio that the project wants.
 	PlainAim float64 `json:"plain_aim,omitempty"`
+	// BareAim is the least BareRatio that the project wants.
+	BareAim float64 `json:"bare_aim,omitempty"`
 	// Offered is how many packets per second were sent, where a rate is kept:
 	// Reference is the rate to keep. 0: no rate is kept.
 	Offered float64 `json:"offered,omitempty"`
@@ -125,6 +134,12 @@ type Point struct {
 	Limit *Limit `json:"limit,omitempty"`
 	// Exports is what happened to exports meanwhile; nil when none were made.
 	Exports *Exports `json:"exports,omitempty"`
+}
+
+// Range is from the least to the greatest of some values.
+type Range struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
 }
 
 // Exports counts what happened to postcards in all rounds of a variant.
@@ -166,9 +181,11 @@ func (p Point) kept() bool { return p.Offered >= (1-offeredSlack)*p.Reference }
 
 // Met reports whether a point reaches its aims, as measured; a point without an aim
 // does.
-func (p Point) Met() bool { return p.metPlain() && p.metAim() }
+func (p Point) Met() bool { return p.metPlain() && p.metBare() && p.metAim() }
 
 func (p Point) metPlain() bool { return p.PlainAim == 0 || p.PlainRatio >= p.PlainAim }
+
+func (p Point) metBare() bool { return p.BareAim == 0 || p.BareRatio >= p.BareAim }
 
 // metAim reports whether a point reaches its aim against the baseline.
 func (p Point) metAim() bool {

@@ -50,6 +50,12 @@ func (r Result) columns() []column {
 				return aimText(p.PlainAim, verdict, "≥ "+ratioText(p.PlainAim))
 			}})
 		}
+		if r.any(func(p Point) bool { return p.BareRatio != 0 }) {
+			list = append(list, column{"of the bare prototype", bareRatio})
+		}
+		if r.any(func(p Point) bool { return p.Setups != nil }) {
+			list = append(list, column{"set-ups", Point.setupsText})
+		}
 		if r.any(func(p Point) bool { return p.Exports != nil }) {
 			list = append(list, column{"postcards lost", postcardsLost})
 		}
@@ -191,6 +197,27 @@ func plainRatio(p Point) string {
 		return fmt.Sprintf("%.2f times", p.PlainRatio)
 	}
 	return percent(p.PlainRatio)
+}
+
+// bareRatio is the comparison with a bare prototype, with its aim.
+func bareRatio(p Point) string {
+	switch {
+	case p.BareRatio == 0:
+		return none
+	case p.BareAim == 0:
+		return fmt.Sprintf("%.2f", p.BareRatio)
+	case p.metBare():
+		return fmt.Sprintf("%.2f (≥ %v, %s)", p.BareRatio, p.BareAim, met)
+	}
+	return fmt.Sprintf("%.2f (≥ %v, %s)", p.BareRatio, p.BareAim, missed)
+}
+
+// setupsText is the least and the greatest median of a set-up.
+func (p Point) setupsText() string {
+	if p.Setups == nil {
+		return none
+	}
+	return fmt.Sprintf("%.2f to %.2f", p.Setups.Least, p.Setups.Most)
 }
 
 func postcardsLost(p Point) string {

@@ -56,6 +56,7 @@ to start.`,
 	cmd.Flags().StringVar(&f.figure, "plot", "", "`FILE` for the figure, as SVG")
 	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure, without the setup (default: the benchmark's own)")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
+	cmd.Flags().IntVar(&f.setups, "setups", 0, "`NUMBER` of times that links, programs and maps are made anew (default: the benchmark's own)")
 	cmd.Flags().StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
 	return cmd
 }
@@ -66,11 +67,12 @@ type runFlags struct {
 	figure   string
 	duration time.Duration
 	rounds   int
+	setups   int
 	program  string
 }
 
 func (f *runFlags) runAll(cmd *cobra.Command, opts *commandline.Options) error {
-	for _, flag := range []string{"plot", "duration", "rounds"} {
+	for _, flag := range []string{"plot", "duration", "rounds", "setups"} {
 		if cmd.Flags().Changed(flag) {
 			return commandline.Usagef("--%s is for one benchmark; name one, or remove --%s", flag, flag)
 		}
@@ -104,6 +106,15 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 	}
 	if o.Rounds < 1 {
 		return commandline.Usagef("--rounds %d: use at least 1, or remove it for %d", o.Rounds, own)
+	}
+	if cmd.Flags().Changed("setups") {
+		if b.Table == nil {
+			return commandline.Usagef("--setups: %s has one set-up; remove it", b.Name)
+		}
+		if f.setups < 1 || f.setups > o.Rounds {
+			return commandline.Usagef("--setups %d: use 1 to %d, the number of rounds", f.setups, o.Rounds)
+		}
+		o.Setups = f.setups
 	}
 	if o.Duration/time.Duration(o.Rounds) < harness.MinRound {
 		return commandline.Usagef("--duration %v: too short for %d rounds; use at least %v for each, or fewer --rounds", o.Duration, o.Rounds, harness.MinRound)
