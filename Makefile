@@ -67,8 +67,9 @@ benchmarks: ## Run every benchmark in full, or those in NAMES, and write docs/be
 	$(MAKE) build
 	OTHERS='$(OTHERS)' scripts/benchmarks.sh $(NAMES)
 
-instructions: ## Write the table of verified instructions that make check compares programs with (root)
+instructions: ## Write the tables of verified and executed instructions that checks and tests compare programs with (root)
 	go run ./bench/cmd/waymark-bench instructions bench/instructions.txt
+	go run ./bench/cmd/waymark-bench executed --table bench/executed.txt
 
 demo: ## Install what is missing and watch packets cross a five-node IOAM domain (root)
 	@scripts/setup.sh demo

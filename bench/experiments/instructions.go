@@ -24,7 +24,7 @@ import (
 // Instructions is how many instructions the kernel's verifier processed, by
 // program: a hook and the configuration of the program. The number shows how near
 // a program is to the kernel's limit of a million, and whether a change made
-// loading slower.
+// loading slower. Or it is how many are executed for a packet, by treatment.
 type Instructions struct {
 	Kernel string // series, such as "6.18", because verifiers differ
 	Counts map[string]uint32
@@ -128,7 +128,7 @@ func kernelSeries() string {
 }
 
 const (
-	instructionsHead   = "# Instructions that the kernel's verifier looks at, by program. Write anew: make instructions"
+	instructionsHead   = "# Instructions (docs/benchmarks/method.md). Write anew: make instructions"
 	instructionsKernel = "# Linux "
 )
 
@@ -193,7 +193,7 @@ func (i Instructions) Exceeding(table Instructions) ([]string, error) {
 		case !ok:
 			faults = append(faults, fmt.Sprintf("%s: not in the table", name))
 		case float64(now) > growth*float64(was):
-			faults = append(faults, fmt.Sprintf("%s: %d verified instructions, %+.1f%% beyond the %d of the table",
+			faults = append(faults, fmt.Sprintf("%s: %d instructions, %+.1f%% beyond the %d of the table",
 				name, now, 100*(float64(now)/float64(was)-1), was))
 		}
 	}

@@ -63,26 +63,44 @@ func (b Bare) variables() (map[string]any, error) {
 	}, nil
 }
 
-// doBare attaches the program where packets arrive; with a header to add and the stack
-// to forward, where they leave. Where the stack forwards what the program has changed
-// on arrival, programs that do nothing are in the other hooks of a node.
-func (n *Node) doBare(b Bare) error {
+// Program loads the program for XDP.
+func (b Bare) Program() (*ebpf.Program, error) {
+	c, err := b.load()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close() // the program keeps its map
+	return c.DetachProgram(bareProgBare), nil
+}
+
+func (b Bare) load() (*ebpf.Collection, error) {
 	spec, err := loadBare()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	variables, err := b.variables()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, value := range variables {
 		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("set %s of the bare program: %w", name, err)
+			return nil, fmt.Errorf("set %s of the bare program: %w", name, err)
 		}
 	}
 	c, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return fmt.Errorf("load the bare program: %w", err)
+		return nil, fmt.Errorf("load the bare program: %w", err)
+	}
+	return c, nil
+}
+
+// doBare attaches the program where packets arrive; with a header to add and the stack
+// to forward, where they leave. Where the stack forwards what the program has changed
+// on arrival, programs that do nothing are in the other hooks of a node.
+func (n *Node) doBare(b Bare) error {
+	c, err := b.load()
+	if err != nil {
+		return err
 	}
 	defer c.Close() // the link keeps program and map
 	err = InNamespace(n.Namespace, func() error {

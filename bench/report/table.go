@@ -50,15 +50,7 @@ func (r Result) columns() []column {
 				return aimText(p.PlainAim, verdict, "≥ "+ratioText(p.PlainAim))
 			}})
 		}
-		if r.any(func(p Point) bool { return p.BareRatio != 0 }) {
-			list = append(list, column{"of the bare prototype", bareRatio})
-		}
-		if r.any(func(p Point) bool { return p.Setups != nil }) {
-			list = append(list, column{"set-ups", Point.setupsText})
-		}
-		if r.any(func(p Point) bool { return p.Exports != nil }) {
-			list = append(list, column{"postcards lost", postcardsLost})
-		}
+		list = append(list, r.moreOfRates()...)
 	case r.any(func(p Point) bool { return p.Bytes != nil }):
 		list = append(list,
 			column{"figure", Point.figure},
@@ -102,6 +94,20 @@ func (r Result) columns() []column {
 			}},
 			column{"verified instructions", func(p Point) string { return fmt.Sprint(p.Instructions) }},
 		)
+	}
+	return list
+}
+
+// moreOfRates are columns that not all tables of rates have.
+func (r Result) moreOfRates() (list []column) {
+	if r.any(func(p Point) bool { return p.BareRatio != 0 }) {
+		list = append(list, column{"of the bare prototype", bareRatio})
+	}
+	if r.any(func(p Point) bool { return p.Setups != nil }) {
+		list = append(list, column{"set-ups", Point.setupsText})
+	}
+	if r.any(func(p Point) bool { return p.Exports != nil }) {
+		list = append(list, column{"postcards lost", postcardsLost})
 	}
 	return list
 }
