@@ -12,4 +12,7 @@ const volatile struct node_config NODE = {};
 /* Written by the agent alone, in its own memory: one word changes the tables for all hooks at once. */
 volatile struct state STATE SEC(".data.state") = {};
 
+/* What the agent knows of the routes; written as often as it shows that it runs. Kept. */
+volatile struct forwarding FORWARDING SEC(".data.forwarding") = {};
+
 #endif

@@ -4,10 +4,15 @@
  * forwards fast, packets also pass the core of the egress hook here, and leave.
  */
 #include "ingress_hook.h"
+#include "lane.h"
 
 SEC("xdp.frags")
 int ingress_xdp(struct xdp_md *ctx)
 {
+	int verdict = NODE.fast && !NODE.measures ? treat_in_lane(ctx) : VERDICT_OTHER;
+
+	if (verdict != VERDICT_OTHER)
+		return verdict;
 	return ingress_hook(ctx);
 }
 

@@ -78,15 +78,6 @@ struct {
 	__type(value, struct next_hop_set);
 } next_hops SEC(".maps");
 
-/* One entry, which only the agent writes, often, through mapped memory: a sign that it runs. Kept. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct forwarding);
-} forwarding SEC(".maps");
-
 /* Behaviours of the kernel's routes, of two tables: one in use, one for the agent. Kept; 272 KiB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -14,6 +14,7 @@ type Count struct {
 	Packet       []byte         `json:"packet"`       // as the program left it
 	Instructions int            `json:"instructions"` // of the program
 	Files        map[string]int `json:"files"`        // the same, by the source file that they are of
+	Lines        map[Line]int   `json:"-"`            // and by the line
 	Calls        int            `json:"calls"`        // of functions of the program
 	Helpers      map[string]int `json:"helpers"`      // calls of functions of the kernel, by name
 	Atomics      int            `json:"atomics"`      // instructions that lock a cache line
@@ -21,7 +22,14 @@ type Count struct {
 	MapLines     int            `json:"map_lines"`    // cache lines of maps, without what the kernel's functions read
 }
 
-func (c *Count) note(file string) { c.Files[file]++ }
+func newCount() Count {
+	return Count{Files: make(map[string]int), Lines: make(map[Line]int), Helpers: make(map[string]int)}
+}
+
+func (c *Count) note(l Line) {
+	c.Files[l.File]++
+	c.Lines[l]++
+}
 
 // Called is how many functions of the kernel were called.
 func (c Count) Called() (n int) {
@@ -74,7 +82,7 @@ func (p *packet) publish(m *machine) error {
 func (p *Program) XDP(frame []byte, index uint32, now Clock) (count Count, err error) {
 	p.maps = make(map[uint32]*mapping)
 	defer p.closeMaps()
-	m := &machine{memory: newMemory(), program: p, clock: now, count: Count{Files: make(map[string]int), Helpers: make(map[string]int)}}
+	m := &machine{memory: newMemory(), program: p, clock: now, count: newCount()}
 	buffer := append(make([]byte, headroom), frame...)
 	m.packet = &packet{start: headroom, end: uint32(len(buffer)), bytes: buffer}
 	m.packet.address = m.add(&region{name: "packet", kind: kindPacket, bytes: buffer})

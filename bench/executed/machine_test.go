@@ -108,9 +108,9 @@ func TestUnknown(t *testing.T) {
 	at := func(list ...asm.Instruction) error {
 		p := &Program{}
 		for i := range list {
-			p.slots, p.files = append(p.slots, &list[i]), append(p.files, "")
+			p.slots, p.lines = append(p.slots, &list[i]), append(p.lines, Line{})
 		}
-		m := &machine{memory: newMemory(), program: p, count: Count{Files: make(map[string]int), Helpers: make(map[string]int)}}
+		m := &machine{memory: newMemory(), program: p, count: newCount()}
 		_, err := m.run(0)
 		return err
 	}

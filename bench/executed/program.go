@@ -19,9 +19,15 @@ import (
 // Program is a loaded program as the verifier left it.
 type Program struct {
 	slots []*asm.Instruction // by number; an instruction of 16 bytes takes two
-	files []string           // the source file of each, without directories
+	lines []Line             // the source of each
 	maps  map[uint32]*mapping
 	layout
+}
+
+// Line is one of a program's source.
+type Line struct {
+	File   string // without directories
+	Number uint32
 }
 
 // layout is where the running kernel has what programs reach without a helper.
@@ -46,15 +52,15 @@ func Open(p *ebpf.Program) (*Program, error) {
 	if out.layout, err = kernelLayout(); err != nil {
 		return nil, err
 	}
-	file := ""
+	var at Line
 	for i := range list {
 		ins := &list[i]
 		if line, ok := ins.Source().(*btf.Line); ok {
-			file = line.FileName()[strings.LastIndexByte(line.FileName(), '/')+1:]
+			at = Line{line.FileName()[strings.LastIndexByte(line.FileName(), '/')+1:], line.LineNumber()}
 		}
-		out.slots, out.files = append(out.slots, ins), append(out.files, file)
+		out.slots, out.lines = append(out.slots, ins), append(out.lines, at)
 		for range ins.Width() - 1 {
-			out.slots, out.files = append(out.slots, nil), append(out.files, file)
+			out.slots, out.lines = append(out.slots, nil), append(out.lines, at)
 		}
 	}
 	return out, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
 	"unsafe"
@@ -189,6 +190,23 @@ func WriteExecuted(w io.Writer, list []Treatment) error {
 			fmt.Fprintf(&text, " %s %d", file, t.Ours.Files[file])
 		}
 		fmt.Fprintf(&text, "; %v, bare: %v\n", t.Ours.HelperNames(), t.Bare.HelperNames())
+	}
+	_, err := w.Write(text.Bytes())
+	return err
+}
+
+// WriteLines prints how many instructions are of each line of our programs' source.
+func WriteLines(w io.Writer, list []Treatment) error {
+	var text bytes.Buffer
+	for _, t := range list {
+		fmt.Fprintf(&text, "%s\n", t.Name)
+		lines := slices.Collect(maps.Keys(t.Ours.Lines))
+		slices.SortFunc(lines, func(a, b executed.Line) int {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Number, b.Number))
+		})
+		for _, l := range lines {
+			fmt.Fprintf(&text, "%6d %s:%d\n", t.Ours.Lines[l], l.File, l.Number)
+		}
 	}
 	_, err := w.Write(text.Bytes())
 	return err

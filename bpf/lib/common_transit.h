@@ -96,9 +96,12 @@ __noinline int remember_common(context *ctx, __u32 l3, __u64 tai)
 	return 0;
 }
 
-/* Treats the packet's option, and finds its way out; zero where with_options() has to. */
+/*
+ * Treats the packet's option, and finds its way out; zero where with_options() has to. In the lane, also
+ * zero, with nothing changed, where the packet is not simply forwarded.
+ */
 static __always_inline int common_transit(context *ctx, struct packet *p, struct path *path,
-					  struct result *result)
+					  struct result *result, int in_lane)
 {
 	enum outcome outcome = OUTCOME_TRACE_FILLED;
 	enum stack_reason reason = STACK_HEADERS;
@@ -113,10 +116,16 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 		return 0;
 	if (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h))
 		return 0;
-	if (COMPLETES && is_common_sampled(h))
+	/* who is chosen is decided once */
+	if (in_lane && NODE.has_delays && bpf_ntohl(h->type) & TIMES)
+		return 0;
+	if (COMPLETES && !in_lane && is_common_sampled(h))
 		tai = tai_now();
 	if (NODE.fast && p->on->fast && NODE.stack_options)
-		reason = find_transit_path(ctx, p, path, &out, 1);
+		reason = find_transit_path(ctx, p, path, &out,
+					   in_lane ? SEARCH_REMEMBERED : SEARCH_INLINE);
+	if (in_lane && (reason || !out))
+		return 0;
 	leaves = COMPLETES && !reason && out;
 	if (leaves)
 		egress = out->interface_id;
@@ -134,7 +143,7 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	packet_commit_sum(ctx, p);
 	if (COMPLETES && tai && leaves)
 		note_held(p->on->ifindex, path->ifindex, tai_now() - tai);
-	else if (NODE.has_delays)
+	else if (NODE.has_delays && !in_lane)
 		remember_common(ctx, p->l3, tai);
 	result->outcome = outcome;
 	result->completed = leaves ? outcome : OUTCOME_NOT_IPV6;

@@ -7,6 +7,9 @@
 #include "ipv6.h"
 #include "lookup.h"
 
+/* Not a verdict: another path has to find it. */
+#define VERDICT_OTHER 0x101
+
 /* What becomes of a packet, whatever its options came to. */
 enum disposition {
 	GOES_ON,

@@ -108,6 +108,17 @@ static __always_inline enum stack_reason find_segment_path(context *ctx, struct 
 	return reason;
 }
 
+/* Why a packet without IOAM, or with none any more, may not leave by an interface without its egress hook. */
+static __always_inline enum stack_reason needs_egress(context *ctx, struct packet *p,
+						      const struct interface *out, __u8 next)
+{
+	if (may_be_held(ctx, p, out, next, IPV6_HEADER))
+		return STACK_BOUNDARY;
+	if (must_meet_egress(p, next))
+		return STACK_MARKING;
+	return may_be_merged(p, next) ? STACK_HEADERS : STACK_NONE;
+}
+
 /* Finds the way out of a packet that has no IOAM, or none any more. */
 static __always_inline enum stack_reason find_plain_path(context *ctx, struct packet *p,
 							 struct path *path)
@@ -120,20 +131,15 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
 	next = ip6->next_header;
-	reason = find_path(ctx, p, path, 1);
+	reason = find_path(ctx, p, path, SEARCH_INLINE);
 	if (reason == STACK_LWTUNNEL)
 		return find_segment_path(ctx, p, path);
 	if (!reason)
 		reason = find_out(p, path, &out);
+	if (!reason)
+		reason = needs_egress(ctx, p, out, next);
 	if (reason)
 		return reason;
-	ip6 = at(p, 0, IPV6_HEADER);
-	if (!ip6 || may_be_held(ctx, p, out, ip6->next_header, IPV6_HEADER))
-		return STACK_BOUNDARY;
-	if (must_meet_egress(p, next))
-		return STACK_MARKING;
-	if (may_be_merged(p, next))
-		return STACK_HEADERS;
 	return NODE.measures && may_lack_room(ctx, p, path, may_get_mark(next)) ? STACK_HEADROOM
 										: STACK_NONE;
 }
@@ -164,7 +170,7 @@ static __always_inline enum stack_reason find_way_on(context *ctx, struct packet
 
 	if (o->untidy || o->foreign || o->count > NODE.stack_options)
 		return STACK_HEADERS;
-	reason = find_transit_path(ctx, p, path, &out, 0);
+	reason = find_transit_path(ctx, p, path, &out, SEARCH_CALLED);
 	if (!reason && incremental_grows(o))
 		reason = needs_stack_to_grow(ctx, p, o, path);
 	if (!reason && COMPLETES && out) {
@@ -347,7 +353,7 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	struct options *o;
 
 	if (p->on->roles & ROLE_INGRESS &&
-	    (common_transit(ctx, p, path, &result) || common_removal(ctx, p, &result)))
+	    (common_transit(ctx, p, path, &result, 0) || common_removal(ctx, p, &result)))
 		return result;
 	o = begin_options();
 	if (!o)
@@ -355,6 +361,17 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	result = with_other_header(ctx, p, o, path);
 	forget_way(ctx, p, o, &result);
 	return result;
+}
+
+/* Whether a packet without a Hop-by-Hop header may have more to it than a router looks at. */
+static __always_inline int may_concern_us(const struct packet *p, __u8 next)
+{
+	if ((filters_ioam(p->on, ROLE_INGRESS) || drops_ioam(p, ROLE_INGRESS)) &&
+	    is_extension(next))
+		return 1;
+	if (NODE.inserts_inline && next == NEXT_ICMPV6)
+		return 1;
+	return next == NEXT_IPV6 || (READS_E2E && next == NEXT_DESTINATION);
 }
 
 /* Treats a packet. Its way out is in *path if it is known. */

@@ -3,11 +3,10 @@
 #ifndef WAYMARK_INGRESS_HOOK_H
 #define WAYMARK_INGRESS_HOOK_H
 
-#include "counters.h"
 #include "forward.h"
 #include "ingress.h"
-#include "limits.h"
 #include "marking.h"
+#include "tally.h"
 
 /* Not a verdict: a tunnel was removed, and what was inside is treated next. */
 #define VERDICT_NEXT 0x100
@@ -49,7 +48,6 @@ __noinline int treat_packet(context *ctx)
 	struct packet p = {};
 	struct path path = {};
 	struct result result;
-	struct tally *tally;
 	int verdict;
 
 	if (!begin(ctx, &p))
@@ -60,20 +58,7 @@ __noinline int treat_packet(context *ctx)
 		verdict = VERDICT_NEXT;
 	else
 		verdict = verdict_of(ctx, &p, &result, &path);
-	tally = find_tally(p.on->slot);
-	if (!tally)
-		return verdict;
-	pay_debt(tally);
-	if (ACTS_ON(TRACE_LOOPBACK))
-		pay_loopback_debt(p.on->slot);
-	add(tally, COUNTER_INGRESS + result.outcome);
-	if (result.options && result.options != result.outcome)
-		add(tally, COUNTER_INGRESS_OPTIONS + result.options);
-	if (NODE.fast && p.on->fast && verdict == VERDICT_PASS)
-		add(tally, COUNTER_STACK + result.reason);
-	else if (COMPLETES && verdict == VERDICT_REDIRECT)
-		add(tally, COUNTER_FORWARD + result.completed);
-	return verdict;
+	return settle(&p, &result, verdict);
 }
 
 /* Nonzero: the packet was counted in its flow. What outsiders send is of none. */

@@ -291,26 +291,22 @@ static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u
 						     __u32 table, struct wanted *w,
 						     struct next_hop_set **set)
 {
-	const struct forwarding *f;
-	__u32 zero = 0;
+	__u64 now, state, alive = FORWARDING.alive;
 	__s64 silent;
-	__u64 now, state;
 
 	*set = 0;
-	f = bpf_map_lookup_elem(&forwarding, &zero);
-	if (!f)
-		return STACK_AGENT;
 	now = time_of_tick(tick_here());
 	/* the agent's clock may be ahead of this one by two ticks */
-	silent = now - f->alive;
-	state = *(const volatile __u64 *)&f->generation; /* key and mtu: of the same report */
+	silent = now - alive;
+	state = *(const volatile __u64 *)&FORWARDING
+			 .generation; /* key and mtu: of the same report */
 	w->from = from;
 	w->now = now >> 20;
 	w->key = state >> 32;
 	w->mtu = state >> 48;
 	w->tag = next_hop_tag(state, from, table);
 	/* a report that is far ahead is of another clock, and would never become old */
-	if (!f->alive || (__u64)silent + FORWARDING_HELPED_FOR > 2 * FORWARDING_HELPED_FOR ||
+	if (!alive || (__u64)silent + FORWARDING_HELPED_FOR > 2 * FORWARDING_HELPED_FOR ||
 	    w->key & KEY_STACK)
 		return STACK_AGENT;
 	/* what was found before is of use only while the agent sees changes */
@@ -368,16 +364,24 @@ __noinline int find_next_hop(context *ctx, struct path *path, __u32 from)
 	return ask_kernel(ctx, p, ip6, &w, set, path);
 }
 
-/* The same, for the hot path: a next hop that is remembered is found without a call. */
-static __always_inline enum stack_reason find_next_hop_inline(context *ctx, const struct ipv6 *ip6,
-							      struct path *path, __u32 from)
+/* How a next hop is looked for: constants, so that each place gets the code that it needs. */
+enum search {
+	SEARCH_CALLED,	   /* in a call */
+	SEARCH_INLINE,	   /* without one if the next hop is remembered */
+	SEARCH_REMEMBERED, /* only among those; otherwise the packet is another path's */
+};
+
+static __always_inline enum stack_reason search_next_hop(context *ctx, const struct ipv6 *ip6,
+							 struct path *path, __u32 from,
+							 enum search search)
 {
 	struct next_hop_set *set;
 	struct wanted w = {};
 
-	if (!find_wanted(ip6, from, 0, &w, &set) && set && is_remembered(set, ip6, &w, path))
+	if (search != SEARCH_CALLED && !find_wanted(ip6, from, 0, &w, &set) && set &&
+	    is_remembered(set, ip6, &w, path))
 		return STACK_NONE;
-	return find_next_hop(ctx, path, from);
+	return search == SEARCH_REMEMBERED ? STACK_ROUTE : find_next_hop(ctx, path, from);
 }
 
 /*
@@ -385,7 +389,7 @@ static __always_inline enum stack_reason find_next_hop_inline(context *ctx, cons
  * device is chosen as well: the program only has to return VERDICT_REDIRECT in the end.
  */
 static __always_inline enum stack_reason find_path(context *ctx, const struct packet *p,
-						   struct path *path, int hot)
+						   struct path *path, enum search search)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	enum stack_reason reason;
@@ -399,8 +403,7 @@ static __always_inline enum stack_reason find_path(context *ctx, const struct pa
 	reason = is_forwardable(ctx, p, ip6, &longest);
 	if (reason)
 		return reason;
-	reason = hot ? find_next_hop_inline(ctx, ip6, path, p->on->ifindex)
-		     : find_next_hop(ctx, path, p->on->ifindex);
+	reason = search_next_hop(ctx, ip6, path, p->on->ifindex, search);
 	if (reason)
 		return reason;
 	if (path->reason)

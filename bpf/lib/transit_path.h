@@ -28,9 +28,10 @@ static __always_inline enum stack_reason find_out(struct packet *p, const struct
  */
 static __always_inline enum stack_reason find_transit_path(context *ctx, struct packet *p,
 							   struct path *path,
-							   const struct interface **out, int hot)
+							   const struct interface **out,
+							   enum search search)
 {
-	enum stack_reason reason = find_path(ctx, p, path, hot);
+	enum stack_reason reason = find_path(ctx, p, path, search);
 
 	if (reason == STACK_LWTUNNEL)
 		return COMPLETES ? STACK_HEADERS : STACK_SEGMENT_TC;

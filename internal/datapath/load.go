@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
@@ -57,6 +58,9 @@ func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 	}
 	for name, m := range ingress.Maps {
 		spec.Maps[name] = m
+	}
+	for _, name := range []string{bpf.MapState, bpf.MapForwarding} { // which the agent writes through memory
+		spec.Maps[name].Flags |= unix.BPF_F_MMAPABLE
 	}
 	return spec.Maps, nil
 }

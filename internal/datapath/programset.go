@@ -71,9 +71,6 @@ func newProgramSet(g *compile.Generation, specs map[string]*ebpf.MapSpec, kept b
 	for name, size := range sizes {
 		spec := specs[name].Copy()
 		spec.MaxEntries = size
-		if name == bpf.MapState {
-			spec.Flags |= unix.BPF_F_MMAPABLE
-		}
 		m, err := ebpf.NewMap(spec)
 		if err != nil {
 			return nil, fmt.Errorf("create map %s: %w", name, err)

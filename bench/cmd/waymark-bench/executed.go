@@ -15,6 +15,7 @@ import (
 
 func newExecutedCommand(opts *commandline.Options) *cobra.Command {
 	var file string
+	var lines bool
 	cmd := &cobra.Command{
 		Use:   "executed",
 		Short: "Count what programs execute for packets that are forwarded fast",
@@ -39,9 +40,13 @@ the kernel makes: the counts are the same in every run, on a busy machine, too.`
 			if opts.JSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
 			}
+			if lines {
+				return experiments.WriteLines(cmd.OutOrStdout(), list)
+			}
 			return experiments.WriteExecuted(cmd.OutOrStdout(), list)
 		},
 	}
+	cmd.Flags().BoolVar(&lines, "lines", false, "print how many instructions are of each line of the source")
 	cmd.Flags().StringVar(&file, "table", "", "write the table that the tests compare with into `FILE` instead")
 	return cmd
 }

@@ -31,13 +31,20 @@ __noinline int encapsulate_here(context *ctx, struct path *path, const struct in
 	return outcome;
 }
 
-static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
-						 struct result *result, struct path *path)
+/* Whether headers may be inserted into packets that leave by the interface that was found. */
+static __always_inline int may_insert(const struct packet *p)
+{
+	return p->out && p->out->insertion;
+}
+
+/* Sends the packet on its way; the caller knows whether something may be inserted on it. */
+static __always_inline enum stack_reason
+forward_on(context *ctx, struct packet *p, struct result *result, struct path *path, int inserts)
 {
 	enum outcome outcome = result->completed;
 	struct ipv6 *ip6;
 
-	if (NODE.has_budgets && p->out && p->out->insertion)
+	if (NODE.has_budgets && inserts)
 		count_sent(ctx, p->out->slot, 0);
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
@@ -49,7 +56,7 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 	}
 	if (outcome == OUTCOME_NOT_IPV6)
 		outcome = OUTCOME_NO_IOAM;
-	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->insertion) {
+	if (outcome == OUTCOME_NO_IOAM && inserts) {
 		outcome = encapsulate_here(ctx, path, p->on, p->out);
 		complete_insertion(ctx, p, outcome);
 		packet_load(ctx, p);
@@ -65,6 +72,12 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 	}
 	result->completed = outcome;
 	return leave(ctx, p, path);
+}
+
+static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
+						 struct result *result, struct path *path)
+{
+	return forward_on(ctx, p, result, path, may_insert(p));
 }
 
 #endif

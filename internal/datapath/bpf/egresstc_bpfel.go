@@ -36,7 +36,6 @@ const (
 	EgressTCMapExtractionAtHand   = "extraction_at_hand"
 	EgressTCMapFlowClock          = "flow_clock"
 	EgressTCMapFlows              = "flows"
-	EgressTCMapForwarding         = "forwarding"
 	EgressTCMapFrequencies        = "frequencies"
 	EgressTCMapFrequencyBlocks    = "frequency_blocks"
 	EgressTCMapInterfaces         = "interfaces"
@@ -72,6 +71,7 @@ const (
 	EgressTCMapTunnelSources      = "tunnel_sources"
 	EgressTCMapUnserved           = "unserved"
 	EgressTCProgEgressTc          = "egress_tc"
+	EgressTCVarFORWARDING         = "FORWARDING"
 	EgressTCVarNODE               = "NODE"
 	EgressTCVarSTATE              = "STATE"
 )
@@ -145,7 +145,6 @@ type EgressTCMapSpecs struct {
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
@@ -186,8 +185,9 @@ type EgressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type EgressTCVariableSpecs struct {
-	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
-	STATE *ebpf.VariableSpec `ebpf:"STATE"`
+	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
+	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
+	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
 // EgressTCObjects contains all objects after they have been loaded into the kernel.
@@ -230,7 +230,6 @@ type EgressTCMaps struct {
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
-	Forwarding         *ebpf.Map `ebpf:"forwarding"`
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
@@ -289,7 +288,6 @@ func (m *EgressTCMaps) Close() error {
 		m.ExtractionAtHand,
 		m.FlowClock,
 		m.Flows,
-		m.Forwarding,
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
@@ -331,8 +329,9 @@ func (m *EgressTCMaps) Close() error {
 //
 // It can be passed to LoadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type EgressTCVariables struct {
-	NODE  *ebpf.Variable `ebpf:"NODE"`
-	STATE *ebpf.Variable `ebpf:"STATE"`
+	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
+	NODE       *ebpf.Variable `ebpf:"NODE"`
+	STATE      *ebpf.Variable `ebpf:"STATE"`
 }
 
 // EgressTCPrograms contains all programs after they have been loaded into the kernel.

@@ -36,7 +36,6 @@ const (
 	IngressTCMapExtractionAtHand   = "extraction_at_hand"
 	IngressTCMapFlowClock          = "flow_clock"
 	IngressTCMapFlows              = "flows"
-	IngressTCMapForwarding         = "forwarding"
 	IngressTCMapFrequencies        = "frequencies"
 	IngressTCMapFrequencyBlocks    = "frequency_blocks"
 	IngressTCMapInterfaces         = "interfaces"
@@ -71,6 +70,7 @@ const (
 	IngressTCMapTunnelSources      = "tunnel_sources"
 	IngressTCMapUnserved           = "unserved"
 	IngressTCProgIngressTc         = "ingress_tc"
+	IngressTCVarFORWARDING         = "FORWARDING"
 	IngressTCVarNODE               = "NODE"
 	IngressTCVarSTATE              = "STATE"
 )
@@ -144,7 +144,6 @@ type IngressTCMapSpecs struct {
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
@@ -184,8 +183,9 @@ type IngressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngressTCVariableSpecs struct {
-	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
-	STATE *ebpf.VariableSpec `ebpf:"STATE"`
+	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
+	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
+	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
 // IngressTCObjects contains all objects after they have been loaded into the kernel.
@@ -228,7 +228,6 @@ type IngressTCMaps struct {
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
-	Forwarding         *ebpf.Map `ebpf:"forwarding"`
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
@@ -286,7 +285,6 @@ func (m *IngressTCMaps) Close() error {
 		m.ExtractionAtHand,
 		m.FlowClock,
 		m.Flows,
-		m.Forwarding,
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
@@ -327,8 +325,9 @@ func (m *IngressTCMaps) Close() error {
 //
 // It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngressTCVariables struct {
-	NODE  *ebpf.Variable `ebpf:"NODE"`
-	STATE *ebpf.Variable `ebpf:"STATE"`
+	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
+	NODE       *ebpf.Variable `ebpf:"NODE"`
+	STATE      *ebpf.Variable `ebpf:"STATE"`
 }
 
 // IngressTCPrograms contains all programs after they have been loaded into the kernel.

@@ -36,7 +36,6 @@ const (
 	IngressXDPMapExtractionAtHand   = "extraction_at_hand"
 	IngressXDPMapFlowClock          = "flow_clock"
 	IngressXDPMapFlows              = "flows"
-	IngressXDPMapForwarding         = "forwarding"
 	IngressXDPMapFrequencies        = "frequencies"
 	IngressXDPMapFrequencyBlocks    = "frequency_blocks"
 	IngressXDPMapInterfaces         = "interfaces"
@@ -72,6 +71,7 @@ const (
 	IngressXDPMapTunnelSources      = "tunnel_sources"
 	IngressXDPMapUnserved           = "unserved"
 	IngressXDPProgIngressXdp        = "ingress_xdp"
+	IngressXDPVarFORWARDING         = "FORWARDING"
 	IngressXDPVarNODE               = "NODE"
 	IngressXDPVarSTATE              = "STATE"
 )
@@ -145,7 +145,6 @@ type IngressXDPMapSpecs struct {
 	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
@@ -186,8 +185,9 @@ type IngressXDPMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngressXDPVariableSpecs struct {
-	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
-	STATE *ebpf.VariableSpec `ebpf:"STATE"`
+	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
+	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
+	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
 // IngressXDPObjects contains all objects after they have been loaded into the kernel.
@@ -230,7 +230,6 @@ type IngressXDPMaps struct {
 	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
-	Forwarding         *ebpf.Map `ebpf:"forwarding"`
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
@@ -289,7 +288,6 @@ func (m *IngressXDPMaps) Close() error {
 		m.ExtractionAtHand,
 		m.FlowClock,
 		m.Flows,
-		m.Forwarding,
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
@@ -331,8 +329,9 @@ func (m *IngressXDPMaps) Close() error {
 //
 // It can be passed to LoadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngressXDPVariables struct {
-	NODE  *ebpf.Variable `ebpf:"NODE"`
-	STATE *ebpf.Variable `ebpf:"STATE"`
+	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
+	NODE       *ebpf.Variable `ebpf:"NODE"`
+	STATE      *ebpf.Variable `ebpf:"STATE"`
 }
 
 // IngressXDPPrograms contains all programs after they have been loaded into the kernel.

@@ -32,7 +32,7 @@ const (
 	MapRecords         = "records"
 	MapRecordsWanted   = "records_wanted"
 	MapNextHops        = "next_hops"
-	MapForwarding      = "forwarding"
+	MapForwarding      = ".data.forwarding"
 	MapTicks           = "ticks"
 	MapDevices         = "devices"
 	MapNeighbours      = "neighbours"

@@ -33,7 +33,6 @@ const (
 	TapMapEncapsulations     = "encapsulations"
 	TapMapFlowClock          = "flow_clock"
 	TapMapFlows              = "flows"
-	TapMapForwarding         = "forwarding"
 	TapMapFrequencies        = "frequencies"
 	TapMapFrequencyBlocks    = "frequency_blocks"
 	TapMapInterfaces         = "interfaces"
@@ -68,6 +67,7 @@ const (
 	TapMapUnserved           = "unserved"
 	TapProgTap               = "tap"
 	TapProgTapMember         = "tap_member"
+	TapVarFORWARDING         = "FORWARDING"
 	TapVarNODE               = "NODE"
 	TapVarSTATE              = "STATE"
 )
@@ -139,7 +139,6 @@ type TapMapSpecs struct {
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
@@ -178,8 +177,9 @@ type TapMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TapVariableSpecs struct {
-	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
-	STATE *ebpf.VariableSpec `ebpf:"STATE"`
+	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
+	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
+	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
 // TapObjects contains all objects after they have been loaded into the kernel.
@@ -219,7 +219,6 @@ type TapMaps struct {
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
-	Forwarding         *ebpf.Map `ebpf:"forwarding"`
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
@@ -273,7 +272,6 @@ func (m *TapMaps) Close() error {
 		m.Encapsulations,
 		m.FlowClock,
 		m.Flows,
-		m.Forwarding,
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
@@ -313,8 +311,9 @@ func (m *TapMaps) Close() error {
 //
 // It can be passed to LoadTapObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TapVariables struct {
-	NODE  *ebpf.Variable `ebpf:"NODE"`
-	STATE *ebpf.Variable `ebpf:"STATE"`
+	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
+	NODE       *ebpf.Variable `ebpf:"NODE"`
+	STATE      *ebpf.Variable `ebpf:"STATE"`
 }
 
 // TapPrograms contains all programs after they have been loaded into the kernel.
