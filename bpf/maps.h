@@ -220,14 +220,14 @@ struct {
 } clock SEC(".maps");
 
 /*
- * One entry: whether records have a reader; without one, none are written. Kept, written by the
- * agent.
+ * One entry: how many records are wanted, which programs count down, or RECORDS_ALL. Below 1, none are
+ * made. Kept, written by the agent.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, __s32);
 } records_wanted SEC(".maps");
 
 /* Per CPU sets of flows of exports. Kept; of a size that the configuration says. */

@@ -933,6 +933,12 @@ type ABIRecord struct {
 	Packet       [80]uint8
 }
 
+type ABIRecordBound uint32
+
+const (
+	ABIRecordBoundRECORDS_ALL ABIRecordBound = 1073741824
+)
+
 type ABIRouted struct {
 	_           structs.HostLayout
 	Header      [5]uint64
