@@ -23,6 +23,7 @@ import (
 var layouts = map[string][]string{
 	PinTally:          {"tally", "outcome", "counter", "stack_reason"},
 	MapRecords:        {"record", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
+	MapRecordsWanted:  {"record_bound"},
 	MapFlows:          {"flow", "flow_totals", "flow_key"},
 	MapPostcards:      {"postcard", "postcard_head", "postcard_bound", "flow_key"},
 	MapSequences:      {"sequence_slot"},
