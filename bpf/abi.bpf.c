@@ -37,6 +37,7 @@ const volatile struct {
 	struct next_hop_set next_hop_set;
 	struct neighbour neighbour;
 	enum sample_kind sample_kind;
+	enum record_bound record_bound;
 	enum flow_id_source flow_id_source;
 	enum marking_bound marking_bound;
 	enum direction direction;

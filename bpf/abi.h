@@ -186,6 +186,11 @@ enum mode {
 	MODE_AUTO,
 };
 
+/* How many records are wanted. */
+enum record_bound {
+	RECORDS_ALL = 1 << 30, /* no number is so great */
+};
+
 /* What a sample in a ring is: its first word. */
 enum sample_kind {
 	SAMPLE_RECORD,

@@ -10,12 +10,13 @@ enum delay_bound {
 	DELAY_KINDS = 4,    /* and a series of each kind for what has none; the first is not used */
 	DELAY_ROOM = 132,   /* of a CPU, these included */
 	DELAY_WAYS = 4,	    /* places where a series may be */
-	DELAY_BITS = 36,    /* of the longest delay that has a bucket: 68 s */
-	DELAY_BUCKETS = 577,
+	DELAY_BITS = 36,    /* of the longest delay that has a bucket, in ns: 68 s */
+	/* 16 for each power of two from 2^-30 s, 0.93 ns, to 2^6 s, one below them, and two up to 2^36 ns */
+	DELAY_BUCKETS = 579,
 };
 
 _Static_assert(DELAY_ROOM == DELAY_SERIES + DELAY_KINDS, "room for delays");
-_Static_assert(DELAY_BUCKETS == 16 * DELAY_BITS + 1, "the buckets of delays");
+_Static_assert(DELAY_BUCKETS == 16 * DELAY_BITS + 3, "the buckets of delays");
 
 /* What a delay is of. */
 enum delay_kind {
@@ -43,9 +44,35 @@ struct delay_series {
 	__u64 negative;	  /* times that are before those that they follow: clocks differ */
 	__u64 longer;	  /* delays beyond the last bucket */
 	__u64 incomplete; /* traces without a time, or that a node had no room in */
-	__u64 buckets[DELAY_BUCKETS]; /* see bucket_of() */
+	__u64 buckets[DELAY_BUCKETS]; /* see bucket_of_ns() */
 };
 
-_Static_assert(sizeof(struct delay_series) == 4680, "delay_series has holes");
+/* A node of a trace. */
+struct stop {
+	__u64 id;
+	__u64 time; /* ns, or all ones */
+};
+
+/* Where the fields are that a trace's nodes have, from the beginning of a node's data. */
+struct stop_layout {
+	__u32 time;
+	__u32 id;
+	__u32 wide; /* the id is, or else there is none */
+	__u32 length;
+};
+
+/* The nodes of a trace, read one by one, on one CPU. Only programs use it. */
+struct trace_walk {
+	struct stop newer; /* what was read last */
+	struct stop_layout layout;
+	__u32 type;
+	__u32 segment; /* label */
+	__u32 next;    /* offset of the next node's data */
+	__u32 end;     /* and of the option's end */
+	__u32 stops;   /* that were read */
+	__u32 l3;      /* bytes before the IPv6 header */
+};
+
+_Static_assert(sizeof(struct delay_series) == 4696, "delay_series has holes");
 
 #endif

@@ -211,14 +211,14 @@ struct {
 } clock SEC(".maps");
 
 /*
- * One entry: whether records have a reader; without one, none are written. Kept, written by the
- * agent.
+ * One entry: how many records are wanted, which programs count down, or RECORDS_ALL. Below 1, none are
+ * made. Kept, written by the agent.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, __s32);
 } records_wanted SEC(".maps");
 
 /* Per CPU sets of flows of exports. Kept; of a size that the configuration says. */
@@ -245,6 +245,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct draft);
 } drafts SEC(".maps");
+
+/* One entry for each CPU: the trace whose delays are being counted. Each program has its own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct trace_walk);
+} trace_walks SEC(".maps");
 
 /*
  * Postcards of each CPU, behind a head: a ring in memory that the agent reads. Kept; up to 3 MiB for

@@ -163,6 +163,11 @@ func (r *costRun) point(c costCase, cfg model.NodeConfig) (*costPoint, error) {
 			return nil, err
 		}
 		r.nodes[key] = node
+		if isUnread(c.config) {
+			if err := node.SetRecordsWanted(0); err != nil {
+				return nil, err
+			}
+		}
 	}
 	p := &costPoint{costCase: c, node: node, program: node.Program(c.hook)}
 	kind := p.program.Type()
@@ -293,6 +298,11 @@ func (p *costPoint) takeTurns(share time.Duration, caseFirst bool) (t turns, cou
 
 // batch runs the program `times` times on a frame.
 func (p *costPoint) batch(frame []byte, times int) (time.Duration, error) {
+	if p.isHeld() {
+		if err := arriveNow(frame); err != nil {
+			return 0, err
+		}
+	}
 	took, err := p.restore.Run(p.program, frame, p.what, p.in, times)
 	if err == nil && p.records() {
 		err = p.node.DiscardRecords()

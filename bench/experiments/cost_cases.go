@@ -141,6 +141,7 @@ func costConfigs() map[string]model.NodeConfig {
 	maps.Copy(configs, mergeConfigs())
 	maps.Copy(configs, incrementalConfigs())
 	maps.Copy(configs, namespacesConfigs())
+	maps.Copy(configs, delayConfigs())
 	return configs
 }
 
@@ -192,7 +193,7 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, harness.ArrivedAt(other))...)
-	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases(), incrementalCases(), namespacesCases())
+	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases(), incrementalCases(), namespacesCases(), delayCases())
 }
 
 // Offsets in a frame with one option after the first 4 bytes of its Hop-by-Hop

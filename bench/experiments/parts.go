@@ -321,7 +321,7 @@ func (p *partsRun) loadStep(l stepSpec) (*step, error) {
 // prepare gives the programs what an agent would give them.
 func (s *step) prepare(l stepSpec, out model.IfIndex) (err error) {
 	if l.unread {
-		if err := s.node.SetRecordsWanted(false); err != nil {
+		if err := s.node.SetRecordsWanted(0); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ func (n *Node) read(d *datapath.Datapath, config model.NodeConfig, by Reading) e
 	}
 	n.reader = r
 	n.stops = append([]func() error{func() error { return r.end() }}, n.stops...)
-	return d.SetRecordsWanted(true)
+	return d.SetRecordsWanted(datapath.AllRecords)
 }
 
 // export encodes samples and sends them to a collector of our own.

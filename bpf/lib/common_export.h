@@ -103,7 +103,7 @@ __noinline int report_common(context *ctx, const struct interface *on, __u32 egr
 static __always_inline int export_common(context *ctx, const struct packet *p, __u32 egress,
 					 __u32 role)
 {
-	if (!NODE.has_postcards || !are_records_wanted())
+	if (!NODE.has_postcards || !are_exports_wanted())
 		return 1;
 	return report_common(ctx, p->on, egress, role);
 }

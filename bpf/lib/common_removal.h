@@ -41,7 +41,7 @@ __noinline int judge_common(context *ctx, const struct interface *on)
 	if (h->ioam_type != IOAM_DEX) {
 		if (are_records_wanted())
 			return 0;
-	} else if (NODE.has_postcards && ns->export && are_records_wanted()) {
+	} else if (NODE.has_postcards && ns->export && are_exports_wanted()) {
 		found |= COMMON_REPORTS;
 	}
 	if (NODE.has_delays && h->ioam_type != IOAM_DEX && bpf_ntohl(h->type) & TIMES)

@@ -62,7 +62,7 @@ __noinline int note_delay(__u64 from, __u64 to, __u32 label, __s64 delay)
 		s->longer++;
 		return 0;
 	}
-	bucket = bucket_of(delay);
+	bucket = bucket_of_ns(delay);
 	opaque(bucket);
 	if (bucket >= DELAY_BUCKETS)
 		return 0;

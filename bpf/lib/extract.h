@@ -297,7 +297,7 @@ __noinline int record_extraction(context *ctx, const struct options *o, const st
 	void *ring;
 	long err;
 
-	if (!o || !on || !x)
+	if (!o || !on || !x || !take_wanted())
 		return -1;
 	packet_load(ctx, p);
 	if (!may_be_probe(o) || !is_probe(o))
@@ -368,14 +368,15 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 {
 	struct packet packet = {.on = on}, *p = &packet;
 	struct extraction *x;
-	int wanted, type;
+	int wanted, reports, type;
 
 	if (!o || !on || !hop)
 		return OUTCOME_REMOVAL_PARTIAL;
 	p->l3 = o->l3;
 	packet_load(ctx, p);
-	wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
-	if (!hop->tai && (wanted || trace_needs_arrival(o)))
+	wanted = o->has_trace && are_records_wanted();
+	reports = dex_reports(o) && are_exports_wanted();
+	if (!hop->tai && (wanted || reports || trace_needs_arrival(o)))
 		hop->tai = tai_now();
 	trace_ingress(ctx, o, hop);
 	sum_up(o, on->slot, COUNTER_INGRESS_OPTIONS);
@@ -388,7 +389,7 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 	if (found & E2E_MARKED)
 		note_marked_e2e();
 	type = arrange_kept(x, o->length, !o->removable);
-	if (wanted && dex_reports(o)) {
+	if (reports) {
 		report_extracted(ctx, p, o, hop);
 		packet_load(ctx, p);
 	}

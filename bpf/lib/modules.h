@@ -249,7 +249,7 @@ __noinline int treat_options(context *ctx, struct options *o, const struct inter
 	p->l3 = o->l3;
 	p->on = on;
 	packet_load(ctx, p);
-	reports = dex_reports(o) && !o->refused && are_records_wanted();
+	reports = dex_reports(o) && !o->refused && are_exports_wanted();
 	sampled = NODE.has_delays && hop->stays && carries_times(o) && !trace_needs_departure(o) &&
 		  !(reports && dex_needs_delay(o)) && !incremental_needs_arrival(o) &&
 		  is_delay_sampled();
@@ -295,31 +295,32 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 static __always_inline int remove_options(context *ctx, struct packet *p, struct options *o,
 					  struct hop *hop, __u32 length, enum about about)
 {
-	int wanted;
+	int wanted, reports;
 
 	if (NODE.has_delays && o->has_trace)
 		note_traces(ctx, o, hop, 1);
-	wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
+	wanted = o->has_trace && are_records_wanted();
+	reports = dex_reports(o) && are_exports_wanted();
 	/* a proof was treated, and is counted with all else in its header */
-	if (!wanted && !(NODE.has_proofs && o->has_proof))
+	if (!wanted && !reports && !(NODE.has_proofs && o->has_proof))
 		return 0;
 	if (o->has_trace && !hop->tai)
 		hop->tai = tai_now();
-	if (wanted && dex_reports(o)) {
+	if (reports) {
 		dex_remove(ctx, p, o, hop, length, about);
 		packet_load(ctx, p);
 	}
 	if (o->has_trace)
 		fill_traces(ctx, o, hop);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
-	return wanted && o->has_trace;
+	return wanted;
 }
 
 /* Egress of a packet whose options the ingress hook treated. */
 static __always_inline void egress_options(context *ctx, struct packet *p, struct options *o,
 					   struct hop *hop)
 {
-	int reports = dex_reports(o) && are_records_wanted();
+	int reports = dex_reports(o) && are_exports_wanted();
 	int remembered = (reports && dex_needs_delay(o)) || incremental_needs_arrival(o);
 
 	if (trace_needs_departure(o) || remembered)

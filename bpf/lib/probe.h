@@ -41,7 +41,7 @@ __noinline int report_probe(context *ctx, const struct options *o, const struct 
 	if (!hop->tai)
 		hop->tai = tai_now();
 	/* what the kernel refused to remove has been exported before */
-	if (outcome == OUTCOME_REMOVAL_PARTIAL && dex_reports(o)) {
+	if (outcome == OUTCOME_REMOVAL_PARTIAL && dex_reports(o) && are_exports_wanted()) {
 		dex_remove(ctx, p, o, hop, o->length, ABOUT_INNER);
 		packet_load(ctx, p);
 	}

@@ -30,11 +30,36 @@ static __noinline int read_some(context *ctx, __u32 offset, void *to, __u32 leng
 	return load_bytes(ctx, offset, to, length);
 }
 
+/* Whether all records are wanted, or some: a number that is counted down stays below this one. */
+#define IS_ALL(wanted) ((wanted) >= RECORDS_ALL / 2)
+
+/* Whether a record is made of a packet with a trace, if it takes its place by take_wanted(). */
 static __always_inline int are_records_wanted(void)
 {
-	__u32 zero = 0, *wanted = bpf_map_lookup_elem(&records_wanted, &zero);
+	__u32 zero = 0;
+	__s32 *wanted = bpf_map_lookup_elem(&records_wanted, &zero);
 
-	return wanted && *wanted;
+	return wanted && *wanted > 0;
+}
+
+/* Whether Direct Exports are reported: only if all are. */
+static __always_inline int are_exports_wanted(void)
+{
+	__u32 zero = 0;
+	__s32 *wanted = bpf_map_lookup_elem(&records_wanted, &zero);
+
+	return wanted && IS_ALL(*wanted);
+}
+
+/* Takes one of the records that are wanted; zero if another CPU had the last one. */
+static __always_inline int take_wanted(void)
+{
+	__u32 zero = 0;
+	__s32 *wanted = bpf_map_lookup_elem(&records_wanted, &zero);
+
+	if (!wanted || *wanted <= 0)
+		return 0;
+	return IS_ALL(*wanted) || __sync_fetch_and_add(wanted, -1) > 0;
 }
 
 static __always_inline __u32 room_for(__u32 length)
@@ -82,12 +107,14 @@ static __always_inline void record_take(context *ctx, const struct packet *p, st
 	opaque(rec->held);
 }
 
-/* Reserves a record and copies the Hop-by-Hop header into it, before it is removed. */
+/* Reserves a record, if it is wanted, and copies the Hop-by-Hop header into it, before it is removed. */
 static __always_inline void record_begin(context *ctx, const struct packet *p,
 					 struct recording *rec, __u32 length)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
+	if (!take_wanted())
+		return;
 	rec->ring = bpf_map_lookup_elem(&records, &cpu);
 	if (rec->ring) {
 		if (length <= ROOM_SMALL)

@@ -30,20 +30,6 @@ static __always_inline __u64 time_in(__u32 seconds, __u32 fraction)
 	return fraction < 1000000 ? ns + fraction * 1000ULL : NO_TIME;
 }
 
-/* A node of a trace: what was read last. */
-struct stop {
-	__u64 id;
-	__u64 time; /* or NO_TIME */
-};
-
-/* Where the fields are that a trace's nodes have, from the beginning of a node's data. */
-struct stop_layout {
-	__u32 time;
-	__u32 id;
-	__u32 wide; /* the id is, or else there is none */
-	__u32 length;
-};
-
 /* The layout of a trace type; zero if its nodes have no times. */
 static __always_inline int stop_layout_of(__u32 header, __u32 type, struct stop_layout *l)
 {
@@ -81,6 +67,47 @@ static __always_inline int read_stop(const struct packet *p, __u32 type,
 #define TRACE_AT(l3, offset) ((__u32)(l3) | (__u32)(offset) << 8)
 #define TRACE_AT_INCREMENTAL (1U << 31) /* its newest data come first */
 
+/* Of this CPU: hooks do not interrupt each other. */
+static __always_inline struct trace_walk *walk_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&trace_walks, &zero);
+}
+
+/*
+ * Counts the delay from a trace's next node to the one after it; zero at the end. Not inlined, with all that it
+ * knows in a map: Linux 6.1 would go through the rest of a trace once for each way through a node.
+ */
+__noinline int note_stop(context *ctx)
+{
+	struct trace_walk *w = walk_here();
+	struct packet packet = {}, *p = &packet;
+	struct stop stop = {};
+	const __u8 *snapshot;
+
+	if (!w)
+		return 0;
+	p->l3 = w->l3;
+	packet_load(ctx, p);
+	if (w->next + w->layout.length > w->end ||
+	    !read_stop(p, w->type, &w->layout, w->next, &stop))
+		return 0;
+	if (stop.time != NO_TIME && w->newer.time != NO_TIME &&
+	    (!w->layout.wide || w->type & TRACE_BIT(8)))
+		note_delay(stop.id, w->newer.id, w->segment, w->newer.time - stop.time);
+	w->newer = stop;
+	w->stops++;
+	w->next += w->layout.length;
+	if (!(w->type & TRACE_BIT(22)))
+		return 1;
+	snapshot = at(p, w->next, 4);
+	if (!snapshot)
+		return 0;
+	w->next += 4 + ((__u32)snapshot[0] << 2);
+	return 1;
+}
+
 /*
  * Counts the delays of a trace, before this node's data are in it: the time here is `tai`, as precise as a
  * trace has it. Not inlined: see scan_options().
@@ -88,59 +115,48 @@ static __always_inline int read_stop(const struct packet *p, __u32 type,
 __noinline int note_trace(context *ctx, __u32 where, __u64 tai)
 {
 	struct packet packet = {.l3 = where & 0xff}, *p = &packet;
-	__u32 offset = where >> 8 & 0xfff, header, type, id, end, next, segment;
-	struct stop own, newer, stop = {};
-	struct stop_layout l;
+	__u32 offset = where >> 8 & 0xfff, header, type, id;
+	struct trace_walk *w = walk_here();
 	struct timestamp now;
 	const __u8 *option;
-	int stops = 0;
+	struct stop own;
 
 	packet_load(ctx, p);
 	option = at(p, offset, TRACE_OFFSET);
-	if (!option)
+	if (!option || !w)
 		return 0;
 	header = bpf_ntohl(*(const __be32 *)(option + 4));
 	type = bpf_ntohl(*(const __be32 *)(option + 8));
-	if (!stop_layout_of(header, type, &l))
+	if (!stop_layout_of(header, type, &w->layout))
 		return 0;
 	id = header >> 16;
-	end = offset + 2 + option[1];
-	next = offset + TRACE_OFFSET;
+	w->l3 = where & 0xff;
+	w->type = type;
+	w->stops = 0;
+	w->end = offset + 2 + option[1];
+	w->next = offset + TRACE_OFFSET;
 	if (!(where & TRACE_AT_INCREMENTAL))
-		next += TRACE_REMAINING(header) << 2;
-	if (l.wide)
+		w->next += TRACE_REMAINING(header) << 2;
+	if (w->layout.wide)
 		id |= DELAY_WIDE;
-	segment = label_of(DELAY_SEGMENT, id);
+	w->segment = label_of(DELAY_SEGMENT, id);
 	now = timestamp_of(tai);
-	own.id = !l.wide ? NODE.node_id : type & TRACE_BIT(8) ? NODE.node_id_wide : 0;
+	own.id = !w->layout.wide ? NODE.node_id : type & TRACE_BIT(8) ? NODE.node_id_wide : 0;
 	own.time = time_in(now.seconds, now.fraction);
-	newer = own;
+	w->newer = own;
 	if (header & TRACE_OVERFLOW)
-		newer.time = NO_TIME; /* the nodes before this one may have found no room */
+		w->newer.time = NO_TIME; /* the nodes before this one may have found no room */
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < TIMED_NODES; i++) {
-		if (next + l.length > end || !read_stop(p, type, &l, next, &stop))
+		if (!note_stop(ctx))
 			break;
-		if (stop.time != NO_TIME && newer.time != NO_TIME &&
-		    (!l.wide || type & TRACE_BIT(8)))
-			note_delay(stop.id, newer.id, segment, newer.time - stop.time);
-		newer = stop;
-		stops++;
-		next += l.length;
-		if (type & TRACE_BIT(22)) {
-			const __u8 *snapshot = at(p, next, 4);
-
-			if (!snapshot)
-				break;
-			next += 4 + ((__u32)snapshot[0] << 2);
-		}
 	}
-	if (!stops)
+	if (!w->stops)
 		return 0;
-	if (header & TRACE_OVERFLOW || newer.time == NO_TIME)
-		note_incomplete(newer.id, own.id, label_of(DELAY_PATH, id));
+	if (header & TRACE_OVERFLOW || w->newer.time == NO_TIME)
+		note_incomplete(w->newer.id, own.id, label_of(DELAY_PATH, id));
 	else
-		note_delay(newer.id, own.id, label_of(DELAY_PATH, id), own.time - newer.time);
+		note_delay(w->newer.id, own.id, label_of(DELAY_PATH, id), own.time - w->newer.time);
 	return 0;
 }
 

@@ -46,7 +46,7 @@ type Datapath interface {
 	NewTaps() *datapath.Taps
 	SetTAIOffset(time.Duration) error
 	FollowClock() error
-	SetRecordsWanted(bool) error
+	SetRecordsWanted(n int) error
 	SetPathMTU(encapsulation string, mtu int) error
 	Decapsulations() ([]netip.Addr, error)
 	Forwarding() (*datapath.Forwarding, error)

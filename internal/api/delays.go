@@ -12,7 +12,7 @@ type Delays struct {
 	Series            []DelaySeries `json:"series"`
 }
 
-// DelaySeries is one histogram, in nanoseconds, since the data plane began.
+// DelaySeries is one histogram since the data plane began.
 type DelaySeries struct {
 	Kind      string            `json:"kind"`
 	Other     bool              `json:"other,omitempty"`
@@ -32,7 +32,7 @@ type DelaySeries struct {
 	Buckets    []DelayBucket `json:"buckets"`
 }
 
-// DelayBucket counts the delays above 2^(Index/16) ns and not above 2^((Index+1)/16) ns.
+// DelayBucket counts the delays above 2^(Index/16) s and not above 2^((Index+1)/16) s.
 type DelayBucket struct {
 	Index int    `json:"index"`
 	Count uint64 `json:"count"`

@@ -16,7 +16,7 @@ import (
 // History is what the agent keeps of the last time.
 type History struct {
 	Keep     yamlfile.Period `key:"keep" default:"1h" doc:"For how long rollups of ten seconds are kept, for \"waymark top\" and alike, as far as they fit into 8 MiB, compressed."`
-	Rate     HistoryRate     `key:"rate" default:"0" doc:"About how many records per second the node makes for the history alone, when no sink, observer or \"waymark top\" wants any: when the agent has read that many, none are made for the rest of the second. Packets whose traces are reported cost this node more, so it is 0 by default: the history then has only times in which something else wanted records. Nodes that report Direct Exports (namespaces.export) never make any for it."`
+	Rate     HistoryRate     `key:"rate" default:"200" doc:"How many records per second the node makes at most for the history alone, when no sink, observer or \"waymark top\" wants any: a tenth of them in each tenth of a second, of the first packets whose traces end here; all others are treated as if no record was wanted. With 0, the history has only times in which something else wanted records. Nodes that report Direct Exports (namespaces.export) never make any for it."`
 	Prefixes []NamedPrefix   `key:"prefixes" default:"[]" doc:"Names of prefixes, between which the history groups packets, the longest one first; other addresses are grouped by their /64. At most 64."`
 }
 
@@ -30,6 +30,8 @@ type NamedPrefix struct {
 type HistoryRate uint32
 
 const (
+	// defaultHistoryRate gives 2000 records for each interval.
+	defaultHistoryRate = 200
 	// MaxHistoryRate is what the history takes at most.
 	MaxHistoryRate = 100_000
 	// maxNamedPrefixes bounds what each new address is compared with.
@@ -40,7 +42,7 @@ const (
 // Kept is what the agent keeps: as configured, or the defaults.
 func (c *Config) Kept() History {
 	if c.History == nil {
-		return History{Keep: yamlfile.Period(time.Hour), Rate: 0}
+		return History{Keep: yamlfile.Period(time.Hour), Rate: defaultHistoryRate}
 	}
 	return *c.History
 }

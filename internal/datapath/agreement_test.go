@@ -239,7 +239,7 @@ func (p *programs) forgetSequences(t *testing.T) {
 // counters with the expected counts.
 func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter, packets int, g generator, seen map[model.Outcome]int) {
 	t.Helper()
-	c := newComparison(t, cfg, p, program, base, g.IntN(4) > 0)
+	c := newComparison(t, cfg, p, program, base, g.wanted(packets))
 	before := p.snapshotCounters(t)
 	for compared := 0; compared <= packets; compared++ {
 		if base == bpf.ABICounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
@@ -277,19 +277,19 @@ type comparison struct {
 	base       bpf.ABICounter
 	node       *reference.Node
 	queueKnown bool
-	wanted     bool // records have a reader
+	wanted     int // records that have a reader, and were not made yet
 	exports    *expectedExports
 	counted    map[bpf.ABICounter]uint64 // what the counters should have moved by
 }
 
-func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter, wanted bool) *comparison {
+func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter, wanted int) *comparison {
 	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
-	p.wantRecords(t, wanted)
+	p.wantNumber(t, wanted)
 	p.forgetArrivals(t)
 	p.forgetSent(t)
 	p.forgetFlows(t)
@@ -361,8 +361,8 @@ func layersOf(r reference.Result) []reference.Result {
 // count adds what the counters move by for one packet, and forgets what has no reader.
 func (c *comparison) count(r *reference.Result) {
 	c.counted[c.base+bpf.ABICounter(r.Outcome)]++
-	if !c.wanted {
-		r.Record, r.Postcards = nil, nil
+	made := takeWanted(&c.wanted, r)
+	if !made {
 		if (r.Outcome.Removed() || r.Removal.Removed()) && !hasProved(r.Options) {
 			r.Options = nil // without a reader, nothing is written
 		}
@@ -373,6 +373,32 @@ func (c *comparison) count(r *reference.Result) {
 	for outcome, n := range besides(r.Outcome, r.Options) {
 		c.counted[optionCounter[c.base]+bpf.ABICounter(outcome)] += n
 	}
+}
+
+// takeWanted leaves of a packet's record and postcards what has a reader, and reports whether anything has.
+func takeWanted(wanted *int, r *reference.Result) bool {
+	if *wanted < AllRecords {
+		r.Postcards = nil
+		if *wanted == 0 {
+			r.Record = nil
+		}
+		if r.Record != nil {
+			*wanted--
+		}
+		return r.Record != nil
+	}
+	return true
+}
+
+// wanted is how many records of some packets have a reader: often all, else some, or none.
+func (g generator) wanted(packets int) int {
+	switch g.IntN(5) {
+	case 0:
+		return 0
+	case 1:
+		return 1 + g.IntN(packets/20+1)
+	}
+	return AllRecords
 }
 
 // optionCounter is the counter in which each hook counts options.

@@ -89,7 +89,7 @@ func TestBudgetAgreement(t *testing.T) {
 		}
 		cfg := budgetConfig(budget)
 		p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-		c := newComparison(t, cfg, p, p.tcOut, bpf.ABICounterCOUNTER_EGRESS, false)
+		c := newComparison(t, cfg, p, p.tcOut, bpf.ABICounterCOUNTER_EGRESS, 0)
 		afforded := 0
 		for range 30 {
 			matching, length := []float64{0, 0.01, 0.3, 1}[random.IntN(4)], random.IntN(400)

@@ -415,13 +415,13 @@ func TestRecordsOfTheEnd(t *testing.T) {
 			Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 		}}
 	})
-	if err := far.SetRecordsWanted(true); err != nil {
+	if err := far.SetRecordsWanted(datapath.AllRecords); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := l.Send(t.Context(), ping); err != nil || r.Received != ping.Count {
 		t.Fatalf("ping: %+v, %v", r, err)
 	}
-	if err := far.SetRecordsWanted(false); err != nil {
+	if err := far.SetRecordsWanted(0); err != nil {
 		t.Fatal(err)
 	}
 	var records int

@@ -49,12 +49,15 @@ func (p *programs) readDelays(t testing.TB) map[delays.Key]counted {
 func once(delay time.Duration) counted {
 	c := counted{Sum: uint64(delay), Buckets: make(map[int]uint64)}
 	if delay > 0 {
-		c.Buckets[int(math.Ceil(16*math.Log2(float64(delay))))] = 1
+		c.Buckets[bucketOf(float64(delay))] = 1
 	} else {
 		c.Zero = 1
 	}
 	return c
 }
+
+// bucketOf is the programs' number of the bucket of a delay in ns.
+func bucketOf(ns float64) int { return int(math.Ceil(16 * (math.Log2(ns/1e9) + 30))) }
 
 // stop is a node of a trace and when it wrote its data; before is how long before the fixed time.
 type stop struct {
@@ -210,7 +213,7 @@ func TestDelaysBeyondRoom(t *testing.T) {
 	}
 	var segments, paths, other, series uint64
 	for key, c := range p.readDelays(t) {
-		n := c.Buckets[int(math.Ceil(16*math.Log2(1e6)))]
+		n := c.Buckets[bucketOf(1e6)]
 		if c.Sum != n*1e6 {
 			t.Errorf("%+v: sum %d of %d", key, c.Sum, n)
 		}

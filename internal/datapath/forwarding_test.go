@@ -288,7 +288,7 @@ func TestForwardingAgreement(t *testing.T) {
 // agreeForwarding compares one program with the reference node and a router.
 func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
 	t.Helper()
-	c := newForwardingComparison(t, cfg, routing, p, program, true)
+	c := newForwardingComparison(t, cfg, routing, p, program, g.wanted(packetsPerConfig))
 	before := p.snapshotCounters(t)
 	for range packetsPerConfig / 2 {
 		frame := g.frame()

@@ -26,7 +26,7 @@ type forwardingComparison struct {
 	p       *programs
 	program *ebpf.Program
 	isXDP   bool
-	wanted  bool // records have a reader
+	wanted  int // records that have a reader, and were not made yet
 	node    *reference.Node
 	leaving *reference.Node // the egress of a node that forwards in one program
 	always  *reference.Node // gives a packet's growth without counting the packet
@@ -37,7 +37,7 @@ type forwardingComparison struct {
 	mayHaveSum bool // assume the worst for what a program cannot see
 }
 
-func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, wanted bool) *forwardingComparison {
+func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, wanted int) *forwardingComparison {
 	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
@@ -51,7 +51,7 @@ func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing forward
 		mayHaveSum: !isXDP && len(cfg.Encapsulations) > 0 && !readsQueues(t),
 	}
 	c.room, c.seen = headroom(t)
-	p.wantRecords(t, wanted)
+	p.wantNumber(t, wanted)
 	p.forgetFlows(t)
 	p.forgetProofs(t, cfg, node)
 	p.forgetEdges(t)
@@ -66,8 +66,13 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 	in := reference.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
 	after := c.node.Ingress(in)
 	var removed []model.Postcard
+	records, reported := 0, c.wanted == AllRecords
 	for layer := &after; layer != nil; layer = layer.Outer {
 		c.counted[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(layer.Outcome)]++
+		if layer.Record != nil && c.wanted > 0 {
+			takeWanted(&c.wanted, layer)
+			records++
+		}
 		removed = append(slices.Clone(layer.Postcards), removed...)
 	}
 	after.Postcards = removed
@@ -99,7 +104,7 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 			after.Postcards = append(after.Postcards, left.Postcards...)
 		}
 	}
-	if !c.wanted {
+	if !reported {
 		after.Postcards = nil
 	}
 	c.p.hear()
@@ -111,10 +116,10 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 	if !forward && !c.isXDP {
 		expected = tagBeside(frame, expected)
 	}
-	same = (verdict == want) == forward && bytes.Equal(out, expected) && samePostcards(postcards, wantPostcards)
+	same = (verdict == want) == forward && bytes.Equal(out, expected) && samePostcards(postcards, wantPostcards) && len(got.records) == records
 	if !same {
-		t.Errorf("frame\n%s\nthe program: verdict %d, postcards %+v\n%s\nthe reference: %v, forwarded %v, %+v\n%s", hex.Dump(frame),
-			int32(verdict), postcards, hex.Dump(out), after.Outcome, forward, wantPostcards, hex.Dump(expected))
+		t.Errorf("frame\n%s\nthe program: verdict %d, %d records, postcards %+v\n%s\nthe reference: %v, forwarded %v, %d, %+v\n%s", hex.Dump(frame),
+			int32(verdict), len(got.records), postcards, hex.Dump(out), after.Outcome, forward, records, wantPostcards, hex.Dump(expected))
 	}
 	return forward, same
 }

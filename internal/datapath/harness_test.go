@@ -160,7 +160,16 @@ func (p *programs) load(t testing.TB, hooks []hookName) {
 
 func (p *programs) wantRecords(t testing.TB, wanted bool) {
 	t.Helper()
-	if err := setRecordsWanted(p.maps[bpf.MapRecordsWanted], wanted); err != nil {
+	n := 0
+	if wanted {
+		n = AllRecords
+	}
+	p.wantNumber(t, n)
+}
+
+func (p *programs) wantNumber(t testing.TB, n int) {
+	t.Helper()
+	if err := setRecordsWanted(p.maps[bpf.MapRecordsWanted], n); err != nil {
 		t.Fatal(err)
 	}
 }

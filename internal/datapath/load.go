@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
@@ -59,9 +58,7 @@ func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 	for name, m := range ingress.Maps {
 		spec.Maps[name] = m
 	}
-	for _, name := range []string{bpf.MapState, bpf.MapForwarding} { // which the agent writes through memory
-		spec.Maps[name].Flags |= unix.BPF_F_MMAPABLE
-	}
+	bpf.Mappable(spec.Maps)
 	return spec.Maps, nil
 }
 

@@ -62,13 +62,13 @@ func TestLastFlow(t *testing.T) {
 	})
 	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
 	for _, program := range []*ebpf.Program{p.xdp, p.tcIn} { // ends of tunnels
-		c := newComparison(t, cfg, p, program, bpf.ABICounterCOUNTER_INGRESS, true)
+		c := newComparison(t, cfg, p, program, bpf.ABICounterCOUNTER_INGRESS, AllRecords)
 		turns(t, flowFrame(craft.IPv6InIPv6, inner), func(frame []byte) bool {
 			_, same := c.compare(t, frame, 0)
 			return same
 		}, func() { c.exports.compareFlows(t, p) })
 	}
-	c := newComparison(t, cfg, p, p.tcOut, bpf.ABICounterCOUNTER_EGRESS, true)
+	c := newComparison(t, cfg, p, p.tcOut, bpf.ABICounterCOUNTER_EGRESS, AllRecords)
 	arrived := model.IfIndex(2)
 	compare := func(frame []byte) bool {
 		_, same := c.compare(t, frame, arrived)
@@ -91,7 +91,7 @@ func TestLastFlowForwarded(t *testing.T) {
 	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
 	p.routes(t, routing, 0)
-	c := newForwardingComparison(t, cfg, routing, p, p.xdp, true)
+	c := newForwardingComparison(t, cfg, routing, p, p.xdp, AllRecords)
 	turns(t, flowFrame(craft.UDP, craft.Datagram(4242, 9, []byte("waymark.")...)), func(frame []byte) bool {
 		_, same := c.compare(t, frame)
 		return same

@@ -78,9 +78,6 @@ const (
 	DelayHeld    = delays.Held
 	DelaySegment = delays.Segment
 	DelayPath    = delays.Path
-
-	// DelayScale is that of the buckets of delays.
-	DelayScale = delays.Scale
 )
 
 // Why a flow is reported.

@@ -176,7 +176,7 @@ func keep(g *compile.Generation, specs map[string]*ebpf.MapSpec) (all bpf.Maps, 
 		}
 		all[name] = m
 	}
-	if err := setRecordsWanted(all[bpf.MapRecordsWanted], true); err != nil {
+	if err := setRecordsWanted(all[bpf.MapRecordsWanted], AllRecords); err != nil {
 		return all, nil, err
 	}
 	if err := fillRings(all[bpf.MapRecords], specs[bpf.MapRecords].InnerMap, cpus); err != nil {
@@ -214,9 +214,9 @@ func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 // interface, so Entrances must not be called.
 func (r *Runner) Forwarding() (*forward.Control, error) { return forward.New(r.site.kept, nil) }
 
-// SetRecordsWanted sets whether records have a reader; at first, they do.
-func (r *Runner) SetRecordsWanted(wanted bool) error {
-	return setRecordsWanted(r.site.kept[bpf.MapRecordsWanted], wanted)
+// SetRecordsWanted sets how many records have a reader; at first, all do.
+func (r *Runner) SetRecordsWanted(n int) error {
+	return setRecordsWanted(r.site.kept[bpf.MapRecordsWanted], n)
 }
 
 // Counters reads the programs' counters, summed over CPUs.

@@ -14,20 +14,24 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath/rings"
 )
 
-// SetRecordsWanted sets whether records have a reader. Without one, none is
-// written and none counts as lost; a new data plane starts without.
-func (d *Datapath) SetRecordsWanted(wanted bool) error {
-	var before uint32
+// AllRecords says that each record has a reader, and each Direct Export.
+const AllRecords = int(bpf.ABIRecordBoundRECORDS_ALL)
+
+// SetRecordsWanted sets how many records the programs make from now on: none, a number after which they make
+// no more, or AllRecords. What is not wanted is not made, and does not count as lost. Direct Exports are
+// reported only if all are wanted. A new data plane starts without.
+func (d *Datapath) SetRecordsWanted(n int) error {
+	var before int32
 	if err := d.shared[bpf.MapRecordsWanted].Lookup(uint32(0), &before); err != nil {
 		return fmt.Errorf("read whether records are wanted: %w", err)
 	}
-	if err := setRecordsWanted(d.shared[bpf.MapRecordsWanted], wanted); err != nil {
+	if err := setRecordsWanted(d.shared[bpf.MapRecordsWanted], n); err != nil {
 		return err
 	}
-	if wanted && before == 0 {
+	if n >= AllRecords && int(before) < AllRecords/2 {
 		d.gaps.Distrust() // flows were not counted
 	}
-	d.demand.Set(wanted)
+	d.demand.Set(n > 0)
 	return nil
 }
 
@@ -35,9 +39,9 @@ func (d *Datapath) SetRecordsWanted(wanted bool) error {
 // means that there is no reader, or that it is too slow.
 func (d *Datapath) ReadThrough() bool { return d.reading.ReadThrough() }
 
-func setRecordsWanted(m *ebpf.Map, wanted bool) error {
-	if err := m.Put(uint32(0), uint32(bpf.Boolean(wanted))); err != nil {
-		return fmt.Errorf("say whether records are wanted: %w", err)
+func setRecordsWanted(m *ebpf.Map, n int) error {
+	if err := m.Put(uint32(0), int32(min(max(n, 0), AllRecords))); err != nil {
+		return fmt.Errorf("say how many records are wanted: %w", err)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ var layers = map[string]string{
 	"internal/datapath/undo":    "",
 	"internal/datapath/attach":  "internal/datapath/undo internal/model",
 	"internal/datapath/compile": "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
-	"internal/datapath/delays":  "ioam internal/datapath/bpf internal/model",
+	"internal/datapath/delays":  "ioam internal/datapath/bpf internal/exponential internal/model",
 	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
 	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",

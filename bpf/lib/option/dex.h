@@ -201,7 +201,7 @@ __noinline int dex_insert(context *ctx, __u32 l3)
 	e = bpf_map_lookup_elem(&encapsulations, &d->inserted);
 	if (!e)
 		return -1;
-	reports = NODE.has_postcards && are_records_wanted();
+	reports = NODE.has_postcards && are_exports_wanted();
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {

@@ -192,7 +192,7 @@ __noinline int take_copy(context *ctx, const struct options *o, const struct int
 	kind = copy_kind_of(p, o, ip6);
 	if (kind == COPY_OWN) {
 		counter = COUNTER_RECORDS_WRITTEN;
-		if (!are_records_wanted())
+		if (!take_wanted())
 			return 1;
 		if (give_headers(ctx, p, o, 1))
 			counter = COUNTER_RECORDS_LOST;

@@ -21,7 +21,9 @@ import (
 type Datapath struct {
 	coverage coverage.Log
 
-	Wanted       atomic.Bool // records
+	Wanted       atomic.Bool  // records
+	Asked        atomic.Int64 // how many of them
+	Pauses       atomic.Int64 // how often none were
 	Mu           sync.Mutex
 	Applied      []datapath.Config
 	refuse       error
@@ -194,8 +196,12 @@ func (d *Datapath) ReadWaiting(to datapath.Samples) error {
 
 func (d *Datapath) ReadThrough() bool { return true }
 
-func (d *Datapath) SetRecordsWanted(wanted bool) error {
-	d.Wanted.Store(wanted)
+func (d *Datapath) SetRecordsWanted(n int) error {
+	if n == 0 {
+		d.Pauses.Add(1)
+	}
+	d.Asked.Store(int64(n))
+	d.Wanted.Store(n > 0)
 	return nil
 }
 

@@ -4,7 +4,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -28,9 +27,9 @@ func NewDelays(d Dependencies) *Delays { return &Delays{d: d} }
 // Routes are the API requests that the service answers.
 func (x *Delays) Routes() service.Routes {
 	return service.Routes{
-		// Histograms of [delays](../data-plane/delays.md) in nanoseconds, since the data plane began. `counted` is
+		// Histograms of [delays](../data-plane/delays.md), since the data plane began. `counted` is
 		// false with `node.delays: none`. `scale` says what buckets there are: 2 to the power of `scale` for each
-		// power of two, as in an exponential histogram of OTLP. `clock_synchronized` says whether anything
+		// power of two, as in an exponential histogram of OTLP. They are buckets of seconds: `index` 0 begins at 1 s. `clock_synchronized` says whether anything
 		// synchronizes this node's clock, null if that is not known: segments and paths compare it with others'.
 		//
 		// Each of `series` has a `kind`: `held` with the names `ingress` and `egress` of interfaces (`#` and the
@@ -48,7 +47,7 @@ func (x *Delays) getDelays(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.Delays{Counted: counted, Scale: datapath.DelayScale, Series: make([]api.DelaySeries, 0, len(list))}
+	answer := api.Delays{Counted: counted, Scale: exponential.DelayScale, Series: make([]api.DelaySeries, 0, len(list))}
 	if clock, err := x.d.System.Clock(); err == nil {
 		answer.ClockSynchronized = &clock.Synchronised
 	}
@@ -91,10 +90,8 @@ func seriesOf(d *datapath.Delays, name func(model.IfIndex) string) api.DelaySeri
 			s.From, s.To = &d.From, &d.To
 		}
 	}
-	for i, n := range d.Buckets {
-		if n > 0 {
-			s.Buckets = append(s.Buckets, api.DelayBucket{Index: i - 1, Count: n})
-		}
+	for _, b := range d.Histogram().Buckets {
+		s.Buckets = append(s.Buckets, api.DelayBucket{Index: b.Index, Count: b.Count})
 	}
 	return s
 }
@@ -102,25 +99,11 @@ func seriesOf(d *datapath.Delays, name func(model.IfIndex) string) api.DelaySeri
 // mostDelays is how many series of a kind the metrics have.
 const mostDelays = 256
 
-// bounded gives a histogram bounds that are those of buckets, from 1 µs to 17 s, each four times the
-// one before.
+// bounded gives a histogram classic bounds that are those of buckets, from a microsecond to 16 seconds, each
+// four times the one before.
 func bounded(d *metrics.Desc) *metrics.Desc {
-	d.Bounds, d.Most = delayBounds(), mostDelays
+	d.Bounds, d.Most = exponential.Powers(-20, 4, 2), mostDelays
 	return d
-}
-
-// The exponents of the bounds: 2^10 ns is 1.024 µs.
-const (
-	firstBound = 10
-	lastBound  = 34
-	boundStep  = 2
-)
-
-func delayBounds() (list []float64) {
-	for k := firstBound; k <= lastBound; k += boundStep {
-		list = append(list, float64(uint64(1)<<k)/1e9)
-	}
-	return list
 }
 
 var (
@@ -152,7 +135,7 @@ func (x *Delays) Collect(g *metrics.Gatherer) {
 		}
 		if d.Count() > 0 {
 			desc, labels := labelsOf(d, name)
-			g.AddHistogram(desc, histogramOf(d), labels...)
+			g.AddHistogram(desc, metrics.Histogram{Sum: float64(d.Sum) / 1e9, Native: d.Histogram()}, labels...)
 		}
 	}
 	for _, kind := range []datapath.DelayKind{datapath.DelayHeld, datapath.DelaySegment, datapath.DelayPath} {
@@ -183,35 +166,4 @@ func labelsOf(d *datapath.Delays, name func(model.IfIndex) string) (*metrics.Des
 		return descHeld, []string{other, other}
 	}
 	return descHeld, []string{name(d.Ingress), name(d.Egress)}
-}
-
-// histogramOf is a series in seconds. Its classic buckets are exact. Buckets of nanoseconds are none
-// of seconds, so each goes into the native one that has its middle: a value there is within 4.4%.
-func histogramOf(d *datapath.Delays) metrics.Histogram {
-	h := metrics.Histogram{
-		Sum:     float64(d.Sum) / 1e9,
-		Native:  &exponential.Histogram{Scale: datapath.DelayScale, Zero: d.Zero},
-		Classic: make([]uint64, (lastBound-firstBound)/boundStep+2),
-	}
-	h.Classic[0] = d.Zero
-	shift := math.Log2(1e9) * (1 << datapath.DelayScale)
-	for i, n := range d.Buckets {
-		if n == 0 {
-			continue
-		}
-		// bucket i ends at 2^(i/16) ns, and its middle is half an index lower
-		h.Native.Buckets = append(h.Native.Buckets, exponential.Bucket{Index: int(math.Ceil(float64(i)-0.5-shift)) - 1, Count: n})
-		h.Classic[classOf(i)] += n
-	}
-	return h
-}
-
-// classOf is the classic bucket with bucket i.
-func classOf(i int) int {
-	for class := range (lastBound-firstBound)/boundStep + 1 {
-		if i <= (firstBound+boundStep*class)<<datapath.DelayScale {
-			return class
-		}
-	}
-	return (lastBound-firstBound)/boundStep + 1
 }

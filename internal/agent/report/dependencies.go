@@ -50,7 +50,7 @@ type Datapath interface {
 	CollectFlows(func(datapath.Flow)) error
 	CollectEdges(func(datapath.EdgeFlow)) (left edgetoedge.Totals, err error)
 	Delays() (list []datapath.Delays, counts bool, err error)
-	SetRecordsWanted(bool) error
+	SetRecordsWanted(n int) error
 	SetTAIOffset(time.Duration) error
 	FollowClock() error
 }

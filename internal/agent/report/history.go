@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
@@ -21,8 +22,8 @@ import (
 )
 
 // History keeps rollups of the last hour, of all records that anything wants. When nothing else does, it
-// asks for some itself: up to a number in each second, then none until the next one, so that what it
-// costs is bounded however many packets there are.
+// asks for some itself: a number in each part of a second, which the programs do not exceed. So what it costs
+// is bounded however many packets there are.
 type History struct {
 	service.Idle
 	d       Dependencies
@@ -33,9 +34,11 @@ type History struct {
 	rate   atomic.Int64  // records in a second, if nothing else wants them
 	none   atomic.Bool   // it asks for no records unless somebody looks
 
-	counted atomic.Int64 // records in this second
-	paused  atomic.Bool  // until the next second
-	asked   atomic.Int64 // when somebody looked at what is going on, in ns of UTC
+	part    atomic.Uint64 // of the time: parts of a second that began
+	counted atomic.Int64  // records in this part, or in this second while somebody looks
+	newest  atomic.Int64  // the time of the last record, in ns of UTC
+	paused  atomic.Bool   // until the next part or second
+	asked   atomic.Int64  // when somebody looked at what is going on, in ns of UTC
 	wake    chan struct{}
 
 	reports chan struct{} // has one for each report that is being made
@@ -52,6 +55,10 @@ func NewHistory(d Dependencies, records *Records) *History {
 	return h
 }
 
+// parts is in how many parts of a second the history gets its records, so that it has samples of the whole
+// second.
+const parts = 10
+
 // liveRate is how many records in a second are made while somebody looks, and nothing else wants any.
 const liveRate = config.MaxHistoryRate
 
@@ -60,7 +67,7 @@ const liveFor = 5 * time.Second
 
 func (h *History) isLive(now time.Time) bool { return now.UnixNano()-h.asked.Load() < int64(liveFor) }
 
-// limit is how many records it asks for in this second.
+// limit is how many records it asks for in a second.
 func (h *History) limit(now time.Time) int64 {
 	switch {
 	case h.isLive(now):
@@ -71,9 +78,28 @@ func (h *History) limit(now time.Time) int64 {
 	return h.rate.Load()
 }
 
-// wants reports whether it wants records now.
-func (h *History) wants() bool {
-	return h.engine.Load() != nil && !h.paused.Load() && h.limit(time.Now()) > 0
+// share is how many of them it asks for in this part of the second; while somebody looks, in the second, because
+// who looks is to see all that there is.
+func (h *History) share(now time.Time) int64 {
+	limit := h.limit(now)
+	if h.isLive(now) {
+		return limit
+	}
+	k := int64(h.part.Load() % parts)
+	return limit*(k+1)/parts - limit*k/parts
+}
+
+// wants is how many records it wants from now on.
+func (h *History) wants() demand {
+	now := time.Now()
+	switch share := h.share(now); {
+	case h.engine.Load() == nil || h.paused.Load() || share == 0:
+		return demand{}
+	case h.isLive(now):
+		return demand{records: datapath.AllRecords}
+	default:
+		return demand{int(share), h.part.Load()}
+	}
 }
 
 // take takes records. Several goroutines call it at once.
@@ -84,7 +110,12 @@ func (h *History) take(records ...record.Record) {
 	}
 	now := time.Now()
 	e.Add(now, records...)
-	if h.counted.Add(int64(len(records))) > h.limit(now) && !h.paused.Swap(true) {
+	for _, r := range records {
+		if t, ok := r.(*record.Trace); ok {
+			h.newest.Store(t.Time.UnixNano())
+		}
+	}
+	if h.counted.Add(int64(len(records))) >= h.share(now) && !h.paused.Swap(true) {
 		h.kick()
 	}
 }
@@ -96,11 +127,17 @@ func (h *History) kick() {
 	}
 }
 
-// watched notes whether records are made from now on.
+// watched notes whether records are made from now on; if the programs have made all that they may, since the last
+// one.
 func (h *History) watched(wanted bool) {
-	if e := h.engine.Load(); e != nil {
-		e.Watch(time.Now(), wanted)
+	e, at := h.engine.Load(), time.Now()
+	if e == nil {
+		return
 	}
+	if newest := time.Unix(0, h.newest.Load()); !wanted && h.paused.Load() && newest.Before(at) {
+		at = newest
+	}
+	e.Watch(at, wanted)
 }
 
 // Prepare makes an engine when there is none, or it is to keep another time.
@@ -188,7 +225,7 @@ func (h *History) clockError() int64 {
 	return insight.UnknownClock
 }
 
-// Run begins a new second with every second, and ends intervals.
+// Run begins a new part of a second with each, and ends intervals.
 func (h *History) Run(ctx context.Context) error {
 	var pausing sync.WaitGroup
 	defer pausing.Wait()
@@ -202,18 +239,25 @@ func (h *History) Run(ctx context.Context) error {
 			}
 		}
 	})
-	h.d.Tasks.Every(ctx, service.PollPeriod, h.second)
+	h.d.Tasks.Every(ctx, time.Second/parts, h.next)
 	return nil
 }
 
-func (h *History) second() {
+// next begins the next part of a second.
+func (h *History) next() {
 	e := h.engine.Load()
 	if e == nil {
 		return
 	}
-	h.counted.Store(0)
-	h.paused.Store(false)
-	h.records.updateWanted()
+	second := h.part.Add(1)%parts == 0
+	if now := time.Now(); second || h.limit(now) > 0 && !h.isLive(now) {
+		h.counted.Store(0)
+		h.paused.Store(false)
+		h.records.updateWanted()
+	}
+	if !second {
+		return
+	}
 	e.SetClockError(h.clockError())
 	e.Advance(time.Now())
 	if ended := e.Totals().Intervals; ended != h.saved {

@@ -13,6 +13,8 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
@@ -62,26 +64,28 @@ func (h *historyHarness) report(t *testing.T, q api.HistoryTime) *insight.Report
 	return r
 }
 
-// The history asks for records when nothing else does, at most for so many in a second; somebody who looks
-// gets more, and rate: 0 asks for none.
+// The history asks for records when nothing else does, in each part of a second for its share of the rate; somebody
+// who looks gets all, and rate: 0 asks for none.
 func TestHistoryAsksForRecords(t *testing.T) {
-	h := newHistoryHarness(t, agenttest.BaseConfig+"\nhistory: {rate: 100}\n")
+	h := newHistoryHarness(t, agenttest.BaseConfig+"\nhistory: {rate: 1000}\n")
 	h.Start()
 	wanted := func(want bool) func() bool { return func() bool { return h.Datapath.Wanted.Load() == want } }
 	if !wanted(true)() {
 		t.Error("nothing is recorded for the history")
 	}
-	h.history.counted.Store(0)
+	if n := h.Datapath.Asked.Load(); n != 100 {
+		t.Errorf("%d records are asked for in a tenth of a second, of 1000 in a second", n)
+	}
 	h.offer(101)
-	agenttest.Eventually(t, "no more records in this second", wanted(false))
-	agenttest.Eventually(t, "records in the next one", wanted(true))
+	agenttest.Eventually(t, "no more records in this part, and some in the next one", func() bool { return h.Datapath.Pauses.Load() > 0 && wanted(true)() })
 	if r := h.report(t, api.HistoryTime{Live: true}); r.Records != 101 || len(r.Pairs) != 1 || r.Pairs[0].Packets != 101 || *r.Pairs[0].Paths[0].Hops[1].Held.Max != 8000 {
 		t.Errorf("%+v", r)
 	}
 	h.offer(150)
-	if !h.history.wants() {
-		t.Error("100 in a second are enough although somebody looks")
+	if h.history.wants().records != datapath.AllRecords {
+		t.Error("100 are enough although somebody looks")
 	}
+	agenttest.Eventually(t, "all records for who looks", func() bool { return h.Datapath.Asked.Load() == int64(datapath.AllRecords) })
 	h.history.asked.Store(0)
 	h.Write(agenttest.BaseConfig + "\nhistory: {rate: 0}\n")
 	if err := h.agent.Reload(); err != nil {
@@ -101,6 +105,51 @@ func TestHistoryAsksForRecords(t *testing.T) {
 	agenttest.Eventually(t, "records for who looks", wanted(true))
 	h.history.asked.Store(time.Now().Add(-2 * liveFor).UnixNano())
 	agenttest.Eventually(t, "none when nobody looks any more", wanted(false))
+}
+
+// The shares of a second's parts add up to the rate, and are known to the programs as often as there are parts.
+func TestHistoryShares(t *testing.T) {
+	h := &History{}
+	for _, rate := range []int64{0, 1, 7, 10, 199, config.MaxHistoryRate} {
+		h.rate.Store(rate)
+		sum := int64(0)
+		for range parts {
+			h.part.Add(1)
+			share := h.share(time.Now())
+			if sum += share; share < rate/parts || share > rate/parts+1 {
+				t.Errorf("rate %d: %d in a part", rate, share)
+			}
+		}
+		if sum != rate {
+			t.Errorf("rate %d: %d in a second", rate, sum)
+		}
+	}
+}
+
+// What programs did not make, because others before were enough, was not watched: of a flood, the sample is short.
+func TestHistoryIsWatchedUntilTheLastRecord(t *testing.T) {
+	h, begun := &History{}, time.Now()
+	e := insight.New(insight.Settings{Keep: time.Hour, Rate: config.MaxHistoryRate}, begun)
+	h.engine.Store(e)
+	watched := func() time.Duration {
+		return time.Duration(e.Report(begun.Add(-time.Minute), begun.Add(time.Hour), time.Now()).Watched)
+	}
+	h.watched(true)
+	last := time.Now()
+	h.newest.Store(last.UnixNano())
+	time.Sleep(50 * time.Millisecond)
+	h.paused.Store(true)
+	h.watched(false)
+	if d := watched(); d > last.Sub(begun) {
+		t.Errorf("watched for %v, and the last record came after %v", d, last.Sub(begun))
+	}
+	h.paused.Store(false)
+	h.watched(true)
+	time.Sleep(20 * time.Millisecond)
+	h.watched(false) // nobody wants them any more
+	if d := watched(); d < 20*time.Millisecond {
+		t.Errorf("watched for %v of 20 ms", d)
+	}
 }
 
 // The history survives the agent, and follows the configuration.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
@@ -38,10 +39,16 @@ type Records struct {
 
 	sources []func(wanted bool) // besides the data plane; each is called with asking held
 	asking  sync.Mutex
-	ended   bool // guarded by asking, as the next three: no more records are requested
-	made    bool // the data plane makes records
-	wanted  bool // something besides the history wants them
-	told    bool // the data plane knows
+	ended   bool   // guarded by asking, as the next three: no more records are requested
+	made    demand // records that the data plane makes
+	wanted  bool   // something besides the history wants them
+	told    bool   // the data plane knows
+}
+
+// demand is how many records the data plane is to make.
+type demand struct {
+	records int    // up to datapath.AllRecords
+	part    uint64 // of the history's time, each with a number of its own
 }
 
 // NewRecords makes the way of records to observers, until closing, and to sinks.
@@ -70,7 +77,7 @@ func (x *Records) Prepare(p *service.Plan) error {
 	x.asking.Lock()
 	defer x.asking.Unlock()
 	x.told = false // updateWanted says it again
-	return x.d.Datapath.SetRecordsWanted(true)
+	return x.d.Datapath.SetRecordsWanted(datapath.AllRecords)
 }
 
 // updateWanted turns the data plane's records and other sources on while a sink or an observer
@@ -82,16 +89,22 @@ func (x *Records) updateWanted() {
 		return
 	}
 	wanted := x.isAskedFor()
-	made := wanted || x.history != nil && x.history.wants()
+	var made demand
+	if x.history != nil {
+		made = x.history.wants()
+	}
+	if wanted {
+		made = demand{records: datapath.AllRecords}
+	}
 	if made != x.made || wanted != x.wanted || !x.told {
-		err := x.d.Datapath.SetRecordsWanted(made)
+		err := x.d.Datapath.SetRecordsWanted(made.records)
 		if err != nil {
 			x.d.Log.Warn("the data plane's records could not be turned on or off", "error", err)
 		}
 		x.made, x.wanted, x.told = made, wanted, err == nil
 	}
 	if x.history != nil {
-		x.history.watched(made)
+		x.history.watched(made.records > 0)
 	}
 	for _, source := range x.sources {
 		source(wanted)
@@ -103,7 +116,7 @@ func (x *Records) updateWanted() {
 func (x *Records) isSampled() bool {
 	x.asking.Lock()
 	defer x.asking.Unlock()
-	return !x.wanted && (x.made || x.history != nil && x.history.limit(time.Now()) > 0)
+	return !x.wanted && (x.made.records > 0 || x.history != nil && x.history.limit(time.Now()) > 0)
 }
 
 // isAskedFor reports whether a sink or an observer wants records.
@@ -119,7 +132,7 @@ func (x *Records) end(removing bool) (leaving bool) {
 	if x.sinks.Any() && !removing {
 		return false
 	}
-	if err := x.d.Datapath.SetRecordsWanted(false); err != nil {
+	if err := x.d.Datapath.SetRecordsWanted(0); err != nil {
 		x.d.Log.Warn("records are written although nothing wants them", "error", err)
 	}
 	return removing

@@ -161,7 +161,7 @@ const (
 	ABIDelayBoundDELAY_ROOM    ABIDelayBound = 132
 	ABIDelayBoundDELAY_WAYS    ABIDelayBound = 4
 	ABIDelayBoundDELAY_BITS    ABIDelayBound = 36
-	ABIDelayBoundDELAY_BUCKETS ABIDelayBound = 577
+	ABIDelayBoundDELAY_BUCKETS ABIDelayBound = 579
 )
 
 type ABIDelayKind uint32
@@ -192,7 +192,7 @@ type ABIDelaySeries struct {
 	Negative   uint64
 	Longer     uint64
 	Incomplete uint64
-	Buckets    [577]uint64
+	Buckets    [579]uint64
 }
 
 type ABIDestinationKey struct {
@@ -932,6 +932,12 @@ type ABIRecord struct {
 	PacketLength uint8
 	Packet       [80]uint8
 }
+
+type ABIRecordBound uint32
+
+const (
+	ABIRecordBoundRECORDS_ALL ABIRecordBound = 1073741824
+)
 
 type ABIRouted struct {
 	_           structs.HostLayout

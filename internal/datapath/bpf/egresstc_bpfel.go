@@ -67,6 +67,7 @@ const (
 	EgressTCMapTallies            = "tallies"
 	EgressTCMapTapHeads           = "tap_heads"
 	EgressTCMapTicks              = "ticks"
+	EgressTCMapTraceWalks         = "trace_walks"
 	EgressTCMapTunnelDestinations = "tunnel_destinations"
 	EgressTCMapTunnelSources      = "tunnel_sources"
 	EgressTCMapUnserved           = "unserved"
@@ -176,6 +177,7 @@ type EgressTCMapSpecs struct {
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
+	TraceWalks         *ebpf.MapSpec `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
@@ -261,6 +263,7 @@ type EgressTCMaps struct {
 	Tallies            *ebpf.Map `ebpf:"tallies"`
 	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
+	TraceWalks         *ebpf.Map `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.Map `ebpf:"unserved"`
@@ -319,6 +322,7 @@ func (m *EgressTCMaps) Close() error {
 		m.Tallies,
 		m.TapHeads,
 		m.Ticks,
+		m.TraceWalks,
 		m.TunnelDestinations,
 		m.TunnelSources,
 		m.Unserved,

@@ -66,6 +66,7 @@ const (
 	IngressTCMapTallies            = "tallies"
 	IngressTCMapTapHeads           = "tap_heads"
 	IngressTCMapTicks              = "ticks"
+	IngressTCMapTraceWalks         = "trace_walks"
 	IngressTCMapTunnelDestinations = "tunnel_destinations"
 	IngressTCMapTunnelSources      = "tunnel_sources"
 	IngressTCMapUnserved           = "unserved"
@@ -174,6 +175,7 @@ type IngressTCMapSpecs struct {
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
+	TraceWalks         *ebpf.MapSpec `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
@@ -258,6 +260,7 @@ type IngressTCMaps struct {
 	Tallies            *ebpf.Map `ebpf:"tallies"`
 	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
+	TraceWalks         *ebpf.Map `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.Map `ebpf:"unserved"`
@@ -315,6 +318,7 @@ func (m *IngressTCMaps) Close() error {
 		m.Tallies,
 		m.TapHeads,
 		m.Ticks,
+		m.TraceWalks,
 		m.TunnelDestinations,
 		m.TunnelSources,
 		m.Unserved,

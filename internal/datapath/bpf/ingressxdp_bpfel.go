@@ -67,6 +67,7 @@ const (
 	IngressXDPMapTallies            = "tallies"
 	IngressXDPMapTapHeads           = "tap_heads"
 	IngressXDPMapTicks              = "ticks"
+	IngressXDPMapTraceWalks         = "trace_walks"
 	IngressXDPMapTunnelDestinations = "tunnel_destinations"
 	IngressXDPMapTunnelSources      = "tunnel_sources"
 	IngressXDPMapUnserved           = "unserved"
@@ -176,6 +177,7 @@ type IngressXDPMapSpecs struct {
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
+	TraceWalks         *ebpf.MapSpec `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
@@ -261,6 +263,7 @@ type IngressXDPMaps struct {
 	Tallies            *ebpf.Map `ebpf:"tallies"`
 	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
+	TraceWalks         *ebpf.Map `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.Map `ebpf:"unserved"`
@@ -319,6 +322,7 @@ func (m *IngressXDPMaps) Close() error {
 		m.Tallies,
 		m.TapHeads,
 		m.Ticks,
+		m.TraceWalks,
 		m.TunnelDestinations,
 		m.TunnelSources,
 		m.Unserved,

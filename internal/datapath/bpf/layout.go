@@ -23,6 +23,7 @@ import (
 var layouts = map[string][]string{
 	PinTally:          {"tally", "outcome", "counter", "stack_reason"},
 	MapRecords:        {"record", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
+	MapRecordsWanted:  {"record_bound"},
 	MapFlows:          {"flow", "flow_totals", "flow_key"},
 	MapPostcards:      {"postcard", "postcard_head", "postcard_bound", "flow_key"},
 	MapSequences:      {"sequence_slot"},
@@ -50,11 +51,11 @@ var loadTypes = sync.OnceValues(func() (*btf.Spec, error) {
 })
 
 // PinFile is the name of a kept map's pin, with a digest of its layout where that
-// matters.
+// matters. The kernel refuses dots, which the names of data sections begin with.
 func PinFile(name string) (string, error) {
 	names, ok := layouts[name]
 	if !ok {
-		return name, nil
+		return strings.TrimPrefix(name, ".data."), nil
 	}
 	types, err := loadTypes()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // Maps of one generation, and those that outlive generations.
@@ -69,6 +70,13 @@ const (
 
 // PinTally is the name of the pin of an interface's counters.
 const PinTally = "counters"
+
+// Mappable lets the maps that the agent writes through memory be created for that.
+func Mappable(specs map[string]*ebpf.MapSpec) {
+	for _, name := range []string{MapState, MapForwarding} {
+		specs[name].Flags |= unix.BPF_F_MMAPABLE
+	}
+}
 
 // Maps is maps by name; closing them does not end those that a program holds.
 type Maps map[string]*ebpf.Map

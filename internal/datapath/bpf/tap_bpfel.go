@@ -62,6 +62,7 @@ const (
 	TapMapTallies            = "tallies"
 	TapMapTapHeads           = "tap_heads"
 	TapMapTicks              = "ticks"
+	TapMapTraceWalks         = "trace_walks"
 	TapMapTunnelDestinations = "tunnel_destinations"
 	TapMapTunnelSources      = "tunnel_sources"
 	TapMapUnserved           = "unserved"
@@ -168,6 +169,7 @@ type TapMapSpecs struct {
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	TapHeads           *ebpf.MapSpec `ebpf:"tap_heads"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
+	TraceWalks         *ebpf.MapSpec `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.MapSpec `ebpf:"unserved"`
@@ -248,6 +250,7 @@ type TapMaps struct {
 	Tallies            *ebpf.Map `ebpf:"tallies"`
 	TapHeads           *ebpf.Map `ebpf:"tap_heads"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
+	TraceWalks         *ebpf.Map `ebpf:"trace_walks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 	Unserved           *ebpf.Map `ebpf:"unserved"`
@@ -301,6 +304,7 @@ func (m *TapMaps) Close() error {
 		m.Tallies,
 		m.TapHeads,
 		m.Ticks,
+		m.TraceWalks,
 		m.TunnelDestinations,
 		m.TunnelSources,
 		m.Unserved,

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -41,13 +42,12 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Scale is that of the buckets, in nanoseconds, as OpenTelemetry and Prometheus count scales: each
-// is 2^(1/16) times as wide as the one before.
-const Scale = 4
-
-// Buckets is how many there are. Number i holds delays above 2^((i-1)/16) ns and not above
-// 2^(i/16) ns; to OpenTelemetry, it is bucket i-1.
+// Buckets is how many there are, those of seconds at exponential.DelayScale. Number i holds delays above
+// 2^((i-1)/16-30) s and not above 2^(i/16-30) s.
 const Buckets = int(bpf.ABIDelayBoundDELAY_BUCKETS)
+
+// below is how many buckets of the programs lie below that of OTLP's index 0, which begins at a second.
+const below = 30<<exponential.DelayScale + 1
 
 // Key says what the delays of a series have in common. The series of what found no place has the
 // kind alone.
@@ -80,6 +80,17 @@ func (s *Series) Count() uint64 {
 		n += c
 	}
 	return n
+}
+
+// Histogram has the delays in seconds, as OTLP and Prometheus count them.
+func (s *Series) Histogram() *exponential.Histogram {
+	h := &exponential.Histogram{Scale: exponential.DelayScale, Zero: s.Zero}
+	for i, n := range s.Buckets {
+		if n > 0 {
+			h.Buckets = append(h.Buckets, exponential.Bucket{Index: i - below, Count: n})
+		}
+	}
+	return h
 }
 
 func (s *Series) add(o *bpf.ABIDelaySeries) {

@@ -21,6 +21,7 @@ func TestBeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bpf.Mappable(spec.Maps)
 	state, err := ebpf.NewMap(spec.Maps[bpf.MapForwarding])
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ func segmentMaps(t *testing.T) (*Control, func(address string) (bpf.ABIBehaviour
 	if err != nil {
 		t.Fatal(err)
 	}
+	bpf.Mappable(spec.Maps)
 	maps := make(bpf.Maps)
 	t.Cleanup(maps.Close)
 	for _, name := range []string{bpf.MapForwarding, bpf.MapBehaviours, bpf.MapSegmentRoutes} {

@@ -3,7 +3,6 @@
 package trace
 
 import (
-	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -22,14 +22,14 @@ type delayed struct {
 	Buckets   map[int]uint64
 }
 
-// add puts a delay where logarithms say. A power of two ends its bucket.
+// add puts a delay where an exponential histogram of seconds has it.
 func (d *delayed) add(delay int64) {
 	if delay == 0 {
 		d.Zero++
 		return
 	}
 	d.Sum += uint64(delay)
-	d.Buckets[int(math.Ceil(16*math.Log2(float64(delay))))-1]++
+	d.Buckets[exponential.IndexOf(float64(delay)/1e9, exponential.DelayScale)]++
 }
 
 // delaysAt asks an agent for the one series of a kind from a node to another, or of its two interfaces.

@@ -16,8 +16,9 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	HistogramMapValues       = "values"
-	HistogramProgFindBuckets = "find_buckets"
+	HistogramMapValues           = "values"
+	HistogramProgFindBuckets     = "find_buckets"
+	HistogramProgFindTimeBuckets = "find_time_buckets"
 )
 
 // LoadHistogram returns the embedded CollectionSpec for Histogram.
@@ -62,7 +63,8 @@ type HistogramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type HistogramProgramSpecs struct {
-	FindBuckets *ebpf.ProgramSpec `ebpf:"find_buckets"`
+	FindBuckets     *ebpf.ProgramSpec `ebpf:"find_buckets"`
+	FindTimeBuckets *ebpf.ProgramSpec `ebpf:"find_time_buckets"`
 }
 
 // HistogramMapSpecs contains maps before they are loaded into the kernel.
@@ -117,12 +119,14 @@ type HistogramVariables struct {
 //
 // It can be passed to LoadHistogramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type HistogramPrograms struct {
-	FindBuckets *ebpf.Program `ebpf:"find_buckets"`
+	FindBuckets     *ebpf.Program `ebpf:"find_buckets"`
+	FindTimeBuckets *ebpf.Program `ebpf:"find_time_buckets"`
 }
 
 func (p *HistogramPrograms) Close() error {
 	return _HistogramClose(
 		p.FindBuckets,
+		p.FindTimeBuckets,
 	)
 }
 
