@@ -64,6 +64,8 @@ struct stop_layout {
 /* The nodes of a trace, read one by one, on one CPU. Only programs use it. */
 struct trace_walk {
 	struct stop newer; /* what was read last */
+	__u64 to;	   /* the node after that */
+	__s64 delay;	   /* between the two, ns */
 	struct stop_layout layout;
 	__u32 type;
 	__u32 segment; /* label */

@@ -48,6 +48,7 @@ __noinline int treat_packet(context *ctx)
 	struct packet p = {};
 	struct path path = {};
 	struct result result;
+	struct tally *tally;
 	int verdict;
 
 	if (!begin(ctx, &p))
@@ -58,7 +59,10 @@ __noinline int treat_packet(context *ctx)
 		verdict = VERDICT_NEXT;
 	else
 		verdict = verdict_of(ctx, &p, &result, &path);
-	return settle(&p, &result, verdict);
+	tally = find_tally(p.on->slot);
+	if (tally)
+		settle(tally, p.on, &result, verdict);
+	return verdict;
 }
 
 /* Nonzero: the packet was counted in its flow. What outsiders send is of none. */

@@ -295,25 +295,23 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 static __always_inline int remove_options(context *ctx, struct packet *p, struct options *o,
 					  struct hop *hop, __u32 length, enum about about)
 {
-	int wanted, reports;
-
 	if (NODE.has_delays && o->has_trace)
 		note_traces(ctx, o, hop, 1);
-	wanted = o->has_trace && are_records_wanted();
-	reports = dex_reports(o) && are_exports_wanted();
-	/* a proof was treated, and is counted with all else in its header */
-	if (!wanted && !reports && !(NODE.has_proofs && o->has_proof))
-		return 0;
-	if (o->has_trace && !hop->tai)
-		hop->tai = tai_now();
-	if (reports) {
+	if (dex_reports(o) && are_exports_wanted()) {
+		if (o->has_trace && !hop->tai)
+			hop->tai = tai_now();
 		dex_remove(ctx, p, o, hop, length, about);
 		packet_load(ctx, p);
+	} else if (!(o->has_trace && are_records_wanted()) && !(NODE.has_proofs && o->has_proof)) {
+		return 0; /* a proof was treated, and is counted with all else in its header */
 	}
-	if (o->has_trace)
+	if (o->has_trace) {
+		if (!hop->tai)
+			hop->tai = tai_now();
 		fill_traces(ctx, o, hop);
+	}
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
-	return wanted;
+	return o->has_trace && are_records_wanted(); /* read again: the stack is small */
 }
 
 /* Egress of a packet whose options the ingress hook treated. */

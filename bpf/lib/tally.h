@@ -8,24 +8,20 @@
 #include "limits.h"
 #include "option/flags.h"
 
-/* Counts, and returns the verdict. */
-static __always_inline int settle(const struct packet *p, const struct result *result, int verdict)
+/* Counts what became of a packet. */
+static __always_inline void settle(struct tally *tally, const struct interface *on,
+				   const struct result *result, int verdict)
 {
-	struct tally *tally = find_tally(p->on->slot);
-
-	if (!tally)
-		return verdict;
 	pay_debt(tally);
 	if (ACTS_ON(TRACE_LOOPBACK))
-		pay_loopback_debt(p->on->slot);
+		pay_loopback_debt(on->slot);
 	add(tally, COUNTER_INGRESS + result->outcome);
 	if (result->options && result->options != result->outcome)
 		add(tally, COUNTER_INGRESS_OPTIONS + result->options);
-	if (NODE.fast && p->on->fast && verdict == VERDICT_PASS)
+	if (NODE.fast && on->fast && verdict == VERDICT_PASS)
 		add(tally, COUNTER_STACK + result->reason);
 	else if (COMPLETES && verdict == VERDICT_REDIRECT)
 		add(tally, COUNTER_FORWARD + result->completed);
-	return verdict;
 }
 
 #endif

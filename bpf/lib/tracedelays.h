@@ -75,16 +75,21 @@ static __always_inline struct trace_walk *walk_here(void)
 	return bpf_map_lookup_elem(&trace_walks, &zero);
 }
 
+/* What read_next_stop() found. */
+#define STOP_READ  1 /* a node, and there may be another */
+#define STOP_TIMED 2 /* its delay to the one after it */
+
 /*
- * Counts the delay from a trace's next node to the one after it; zero at the end. Not inlined, with all that it
- * knows in a map: Linux 6.1 would go through the rest of a trace once for each way through a node.
+ * Reads a trace's next node. Not inlined, with all that it knows in a map: Linux 6.1 would go through the rest
+ * of a trace once for each way through a node.
  */
-__noinline int note_stop(context *ctx)
+__noinline int read_next_stop(context *ctx)
 {
 	struct trace_walk *w = walk_here();
 	struct packet packet = {}, *p = &packet;
 	struct stop stop = {};
 	const __u8 *snapshot;
+	int found = 0;
 
 	if (!w)
 		return 0;
@@ -95,17 +100,19 @@ __noinline int note_stop(context *ctx)
 		return 0;
 	if (stop.time != NO_TIME && w->newer.time != NO_TIME &&
 	    (!w->layout.wide || w->type & TRACE_BIT(8)))
-		note_delay(stop.id, w->newer.id, w->segment, w->newer.time - stop.time);
+		found = STOP_TIMED;
+	w->to = w->newer.id;
+	w->delay = w->newer.time - stop.time;
 	w->newer = stop;
 	w->stops++;
 	w->next += w->layout.length;
 	if (!(w->type & TRACE_BIT(22)))
-		return 1;
+		return found | STOP_READ;
 	snapshot = at(p, w->next, 4);
 	if (!snapshot)
-		return 0;
+		return found;
 	w->next += 4 + ((__u32)snapshot[0] << 2);
-	return 1;
+	return found | STOP_READ;
 }
 
 /*
@@ -148,7 +155,11 @@ __noinline int note_trace(context *ctx, __u32 where, __u64 tai)
 		w->newer.time = NO_TIME; /* the nodes before this one may have found no room */
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < TIMED_NODES; i++) {
-		if (!note_stop(ctx))
+		int found = read_next_stop(ctx);
+
+		if (found & STOP_TIMED)
+			note_delay(w->newer.id, w->to, w->segment, w->delay);
+		if (!(found & STOP_READ))
 			break;
 	}
 	if (!w->stops)

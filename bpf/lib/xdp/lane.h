@@ -46,8 +46,15 @@ static __always_inline int is_in_lane(context *ctx, struct packet *p, struct pat
 static __always_inline int leave_lane(context *ctx, struct packet *p, struct path *path,
 				      struct result result, int inserts)
 {
+	struct tally *tally;
+	int verdict;
+
 	result.reason = forward_on(ctx, p, &result, path, inserts);
-	return settle(p, &result, result.reason ? VERDICT_PASS : VERDICT_REDIRECT);
+	verdict = result.reason ? VERDICT_PASS : VERDICT_REDIRECT;
+	tally = find_tally(p->on->slot);
+	if (tally)
+		settle(tally, p->on, &result, verdict);
+	return verdict;
 }
 
 /* Treats a packet; VERDICT_OTHER where the general path has to. Not inlined: see treat_packet(). */
