@@ -50,12 +50,16 @@ var loadTypes = sync.OnceValues(func() (*btf.Spec, error) {
 	return spec.Types, nil
 })
 
+// pinName is a map's name without the dots of data sections, which the kernel refuses in
+// the names of pins.
+func pinName(name string) string { return strings.TrimPrefix(name, ".data.") }
+
 // PinFile is the name of a kept map's pin, with a digest of its layout where that
-// matters. The kernel refuses dots, which the names of data sections begin with.
+// matters.
 func PinFile(name string) (string, error) {
 	names, ok := layouts[name]
 	if !ok {
-		return strings.TrimPrefix(name, ".data."), nil
+		return pinName(name), nil
 	}
 	types, err := loadTypes()
 	if err != nil {
@@ -94,8 +98,9 @@ func PinPath(directory, name string, log *slog.Logger) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read the pins: %w", err)
 	}
+	pin := pinName(name)
 	for _, e := range entries {
-		if e.Name() == file || e.Name() != name && !strings.HasPrefix(e.Name(), name+"-") {
+		if e.Name() == file || e.Name() != pin && !strings.HasPrefix(e.Name(), pin+"-") {
 			continue
 		}
 		if err := os.Remove(filepath.Join(directory, e.Name())); err != nil {
@@ -114,7 +119,7 @@ func RemoveUnknownPins(directory string, known []string, log *slog.Logger) error
 	}
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e.Name(), "-")
-		if e.IsDir() || slices.Contains(known, name) {
+		if e.IsDir() || slices.ContainsFunc(known, func(k string) bool { return pinName(k) == name }) {
 			continue
 		}
 		path := filepath.Join(directory, e.Name())
