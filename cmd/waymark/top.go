@@ -45,7 +45,9 @@ seconds.
 HELD is from the arrival to the egress hook, which is before the queue. NEXT is
 from there to the arrival at the next node, with the wait in the queue; with a
 "+", also the time for which the node held the packet, because it does not say
-that. "~" is what two clocks cannot tell, because they may differ by more; "-"
+that. QUEUED is the wait in the queue of the hop's interface, if the hop is this
+node; its queues are measured while this command shows what is now, and are
+listed at the end. "~" is what two clocks cannot tell, because they may differ by more; "-"
 is not known. LOST is after the hop. SLOW is a hop whose 95th percentile was at
 least twice what is usual there in one of the intervals of ten seconds, and
 LOSES one after which 0.1% or more were lost.

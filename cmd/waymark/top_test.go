@@ -94,6 +94,24 @@ func TestTopTable(t *testing.T) {
 	if err := writeTop(&b, topStyle{width: 200}, r, false); err != nil || !strings.Contains(b.String(), "USUAL p95") || !strings.Contains(b.String(), "INCOMPLETE") || !strings.Contains(b.String(), "25.0µs") {
 		t.Errorf("wide: %v\n%s", err, b.String())
 	}
+	if strings.Contains(b.String(), "QUEUES HERE") || !strings.Contains(b.String(), "QUEUED p99") {
+		t.Errorf("queues that are not measured: %s", b.String())
+	}
+	wait := func(d time.Duration) *int64 { ns := int64(d); return &ns }
+	r.Pairs[0].Paths[0].Hops[1].Queued = &insight.Quantiles{Count: 118, P99: wait(84600 * time.Microsecond)}
+	r.Queues = &insight.Queues{Interfaces: []insight.InterfaceQueue{
+		{Interface: "east0\x1b[2J", Waits: r.Pairs[0].Paths[0].Hops[1].Queued, Dropped: 81}, {Interface: "idle0"}, {Interface: "full0", Dropped: 7}}}
+	r.Queues.Interfaces[0].Waits.P50, r.Queues.Interfaces[0].Waits.P95, r.Queues.Interfaces[0].Waits.Max = wait(1000), wait(2000), wait(1e9)
+	b.Reset()
+	if err := writeTop(&b, topStyle{width: 80, ascii: true}, r, false); err != nil || !strings.Contains(b.String(), "QUEUED p99") || strings.Count(b.String(), "84.6ms") != 2 ||
+		!strings.Contains(b.String(), "full0") || strings.Contains(b.String(), "idle0") || strings.Contains(b.String(), "\x1b") {
+		t.Errorf("queues: %v\n%s", err, b.String())
+	}
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if columns.Width(line) > 80 {
+			t.Errorf("queues: %q", line)
+		}
+	}
 	if all := (topStyle{width: 80}).lines(r, func(string, bool) bool { return true }); !strings.Contains(all[8].text+all[9].text+all[10].text, "+~") {
 		t.Errorf("paths whose delays cannot be compared: %v", all)
 	}

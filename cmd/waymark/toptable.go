@@ -271,11 +271,22 @@ type topLine struct {
 	bad  bool   // about a hop that is slow or loses
 }
 
+const queuedColumn = "QUEUED p99"
+
+// columnsOf are the columns of hops: the wait in the queue comes before the trend where a hop has one.
+func columnsOf(hops []insight.HopReport) []topColumn {
+	list := slices.Clone(hopColumns)
+	if slices.ContainsFunc(hops, func(h insight.HopReport) bool { return h.Queued != nil }) {
+		list[slices.IndexFunc(list, func(c topColumn) bool { return c.name == queuedColumn })].order = 3
+	}
+	return list
+}
+
 var hopColumns = []topColumn{
 	{name: "HOP", left: true, want: 24, least: 12},
 	{name: "PACKETS", order: 8},
 	{name: "HELD p50", order: 7}, {name: "HELD p99", order: 1},
-	{name: "QUEUE", order: 5},
+	{name: "QUEUE", order: 5}, {name: queuedColumn, order: 11},
 	{name: "NEXT p50", order: 2}, {name: "p95", order: 9}, {name: "p99", order: 0}, {name: "max", order: 6},
 	{name: "USUAL p95", order: 10},
 	{name: "LOST", order: 0},
@@ -303,7 +314,7 @@ func (s topStyle) hopRow(h *insight.HopReport) []string {
 		verdict = append(verdict, strings.ToUpper(string(v)))
 	}
 	return []string{
-		s.placeName(h.Place), fmt.Sprint(h.Packets), s.quantile(h.Held, p50), s.quantile(h.Held, p99), queue,
+		s.placeName(h.Place), fmt.Sprint(h.Packets), s.quantile(h.Held, p50), s.quantile(h.Held, p99), queue, s.quantile(h.Queued, p99),
 		next50, s.quantile(h.ToNext, p95), s.quantile(h.ToNext, p99), s.quantile(h.ToNext, longest), usual,
 		lossShare(h.Loss), s.trend(h.Series, trendWidth), strings.Join(verdict, ", "),
 	}
@@ -383,10 +394,13 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 			for k := range path.Hops {
 				hops[k] = s.hopRow(&path.Hops[k])
 			}
-			for k, line := range s.table("    ", hopColumns, hops) {
+			for k, line := range s.table("    ", columnsOf(path.Hops), hops) {
 				add(k > 0 && len(path.Hops[k-1].Verdicts) > 0, "", line)
 			}
 		}
+	}
+	for _, line := range s.queueLines(r.Queues) {
+		add(false, "", line)
 	}
 	if len(r.Pairs) == 0 {
 		add(false, "", s.fit("no packets: no traces end here, no flow is measured from here, or none came", s.width))
@@ -415,4 +429,35 @@ func (s topStyle) head(r *insight.Report) string {
 		text += "  clocks: " + s.pick("±", "+-") + s.delay(*r.ClockError)
 	}
 	return s.fit(text, s.width)
+}
+
+// mostTopQueues are the queues that top shows, those with the longest waits.
+const mostTopQueues = 4
+
+var queueColumns = []topColumn{
+	{name: "QUEUES HERE", left: true, want: 24, least: 12}, {name: "PACKETS", order: 2}, {name: "p50", order: 1}, {name: "p95", order: 4},
+	{name: "p99", order: 0}, {name: "max", order: 3}, {name: "DROPPED", order: 0},
+}
+
+// queueLines are what packets waited in this node's queues, of interfaces that have packets.
+func (s topStyle) queueLines(q *insight.Queues) []string {
+	if q == nil {
+		return nil
+	}
+	var rows [][]string
+	for _, one := range q.Interfaces {
+		if len(rows) == mostTopQueues || one.Waits == nil && one.Dropped == 0 {
+			continue
+		}
+		packets := "-"
+		if one.Waits != nil {
+			packets = fmt.Sprint(one.Waits.Count)
+		}
+		rows = append(rows, []string{s.safe(one.Interface), packets, s.quantile(one.Waits, p50), s.quantile(one.Waits, p95),
+			s.quantile(one.Waits, p99), s.quantile(one.Waits, longest), fmt.Sprint(one.Dropped)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return append([]string{""}, s.table("", queueColumns, rows)...)
 }

@@ -38,6 +38,7 @@ func (a *Agent) assemble() {
 	losses := report.NewLosses(reports, sinks, flows, kernel)
 
 	probes := probe.NewProbes(c.forProbes(records))
+	waits := queues.New(c.forQueues(), c.closing)
 	tunnels := c.forTunnels()
 	paths := tunnel.NewPathMTUs(tunnels)
 
@@ -56,7 +57,7 @@ func (a *Agent) assemble() {
 		tunnel.NewErrors(tunnels, paths),
 		sinks,
 		records,
-		report.NewHistory(reports, records),
+		report.NewHistory(reports, records, waits),
 		flows,
 		report.NewEdges(reports, records, known),
 		report.NewDelays(reports),
@@ -70,7 +71,7 @@ func (a *Agent) assemble() {
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
-		queues.New(c.forQueues(), c.closing),
+		waits,
 		measure.NewCoverage(measuring),
 		unserved,
 		blocks,

@@ -26,6 +26,7 @@ type Report struct {
 	LeftOut       uint64       `json:"left_out"`
 	ClockError    *int64       `json:"clock_error_ns"` // by which a difference of two clocks may be wrong; null: unknown
 	Pairs         []PairReport `json:"pairs"`
+	Queues        *Queues      `json:"queues"` // of this node; null: not measured
 }
 
 // PairReport is the traffic from one prefix to another. Series are of the intervals of the time.
@@ -63,6 +64,7 @@ type HopReport struct {
 	Place
 	Packets      uint64     `json:"packets"`
 	Held         *Quantiles `json:"held"`
+	Queued       *Quantiles `json:"queued"` // in the queue of its egress interface; null: not measured, or at another node
 	ToNext       *Quantiles `json:"to_next"`
 	HeldIncluded bool       `json:"held_included,omitempty"`
 	Queue        *Depth     `json:"queue,omitempty"`

@@ -79,6 +79,8 @@ type Queues struct {
 	mu       sync.Mutex // guards what follows
 	ended    bool
 	watchers int
+	looked   time.Time // the last look
+	kept     []keptTotals
 	meter    Meter     // nil: nothing is measured
 	retry    time.Time // not before, after a failure
 	fault    string    // why nothing is measured although it is wanted
@@ -151,7 +153,7 @@ func (q *Queues) stop() {
 	if err := q.meter.Close(); err != nil {
 		q.d.Log.Warn("the measurement of queues did not end in order", "error", err)
 	}
-	q.meter, q.last = nil, make(map[model.IfIndex]reading)
+	q.meter, q.last, q.kept = nil, make(map[model.IfIndex]reading), nil
 }
 
 // follow measures the interfaces that are served now, or none, and counts what has come.
@@ -159,7 +161,7 @@ func (q *Queues) follow() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	state := q.d.State.Load()
-	if state == nil || q.ended || !state.Config.Node.QueueDelay && q.watchers == 0 {
+	if state == nil || q.ended || !q.isWanted(state.Config.Node.QueueDelay) {
 		q.stop()
 		q.fault, q.retry = "", time.Time{}
 		return
@@ -193,6 +195,9 @@ func (q *Queues) follow() {
 				q.last[index] = reading{dropped: d.Dropped}
 			}
 		}
+	}
+	if q.meter != nil {
+		q.keep(time.Now())
 	}
 	q.fail(errors.Join(unread, err))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath/queue"
 	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -140,6 +141,42 @@ func TestMeasuredWhileFollowed(t *testing.T) {
 	if count := g.Sum("waymark_queue_delay_seconds", ""); count < 100 || g.Sum("waymark_queue_dropped_packets_total", "") == 0 {
 		t.Errorf("the metric has %v packets", count)
 	}
+}
+
+// Queues are measured while somebody looks, who gets what packets waited since then; a look that is not live
+// measures nothing.
+func TestMeasuredWhileSomebodyLooks(t *testing.T) {
+	_, m, q := newHarness(t, agenttest.BaseConfig)
+	if q.Look(false, time.Now()) != nil || m.measuring() {
+		t.Error("queues are measured and nobody looks")
+	}
+	begun := time.Now()
+	var got *insight.Queues
+	eventually(t, "what packets waited", func() bool {
+		got = q.Look(true, begun)
+		return got != nil && len(got.Interfaces) > 0 && got.Interfaces[0].Waits != nil && got.Interfaces[0].Dropped > 0
+	})
+	for _, in := range got.Interfaces {
+		if w := in.Waits; w.Count%100 != 0 || w.Sum != w.Count*1e6 || *w.P99 < 978_000 || *w.P99 > 1_022_000 || in.Dropped%3 != 0 || in.Dropped > 3*w.Count/100 {
+			t.Errorf("%+v %+v", in, w)
+		}
+	}
+	if q.Look(false, begun) == nil {
+		t.Error("another one who asks gets nothing although it is measured")
+	}
+	q.mu.Lock()
+	for range 2 * keepCopies {
+		q.kept[len(q.kept)-1].at = time.Now().Add(-2 * keepEach)
+		q.keep(time.Now())
+	}
+	n := len(q.kept)
+	q.looked = time.Now().Add(-2 * lookFor)
+	q.mu.Unlock()
+	if n != keepCopies {
+		t.Errorf("%d copies are kept", n)
+	}
+	eventually(t, "the end of the measurement", func() bool { return !m.measuring() })
+	eventually(t, "nothing is known any more", func() bool { return q.Look(false, begun) == nil })
 }
 
 // With the key, queues are measured always: not those that send packets at their own times, in a new

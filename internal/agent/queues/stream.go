@@ -90,6 +90,10 @@ func (q *Queues) stream(ctx context.Context, w http.ResponseWriter, interval tim
 func (q *Queues) copies() map[string]*totals {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.copiesLocked()
+}
+
+func (q *Queues) copiesLocked() map[string]*totals {
 	all := make(map[string]*totals, len(q.totals))
 	for name, t := range q.totals {
 		c := *t

@@ -28,6 +28,7 @@ type History struct {
 	service.Idle
 	d       Dependencies
 	records *Records
+	waits   Waits // nil: queues are not measured
 
 	engine atomic.Pointer[insight.Engine]
 	keep   time.Duration // of the engine; under the lock of changes
@@ -48,9 +49,14 @@ type History struct {
 	saved     uint64               // intervals that had ended when the file was written
 }
 
+// Waits says what packets wait in the queues of this node, and measures that while somebody looks.
+type Waits interface {
+	Look(live bool, since time.Time) *insight.Queues
+}
+
 // NewHistory makes the history, which gets all records that are offered.
-func NewHistory(d Dependencies, records *Records) *History {
-	h := &History{d: d, records: records, wake: make(chan struct{}, 1), reports: make(chan struct{}, mostReports), followers: make(map[chan []byte]bool)}
+func NewHistory(d Dependencies, records *Records, waits Waits) *History {
+	h := &History{d: d, records: records, waits: waits, wake: make(chan struct{}, 1), reports: make(chan struct{}, mostReports), followers: make(map[chan []byte]bool)}
 	records.history = h
 	return h
 }

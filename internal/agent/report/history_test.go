@@ -6,7 +6,9 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -26,6 +30,20 @@ type historyHarness struct {
 	agent   *agenttest.Agent
 	records *Records
 	history *History
+	waits   someWaits
+}
+
+// someWaits is what packets wait while somebody looks.
+type someWaits struct{ live atomic.Bool }
+
+func (w *someWaits) Look(live bool, since time.Time) *insight.Queues {
+	if live {
+		w.live.Store(true)
+	}
+	if !w.live.Load() {
+		return nil
+	}
+	return &insight.Queues{Since: instant.Of(since), Interfaces: []insight.InterfaceQueue{{Interface: "eth1", Waits: &insight.Quantiles{Count: 7}, Dropped: 1}}}
 }
 
 func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
@@ -39,7 +57,7 @@ func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
 		}
 		clock, sinks := NewClock(d), NewSinks(d, os.Stdout, nil)
 		h.records = NewRecords(d, clock, sinks, a.Closing)
-		h.history = NewHistory(d, h.records)
+		h.history = NewHistory(d, h.records, &h.waits)
 		return []service.Service{clock, sinks, h.records, h.history}
 	})
 	return h
@@ -149,6 +167,34 @@ func TestHistoryIsWatchedUntilTheLastRecord(t *testing.T) {
 	h.watched(false) // nobody wants them any more
 	if d := watched(); d < 20*time.Millisecond {
 		t.Errorf("watched for %v of 20 ms", d)
+	}
+}
+
+// A report of now has the queues of this node while somebody looks, at the hop that is this node and its interface; one
+// of the past has none.
+func TestHistoryHasQueues(t *testing.T) {
+	h := newHistoryHarness(t, agenttest.BaseConfig)
+	h.Start()
+	node := h.agent.State.Load().Resolved.Node
+	i := slices.IndexFunc(node.Interfaces, func(in model.Interface) bool { return in.Name == "eth1" })
+	if i < 0 {
+		t.Fatalf("no eth1: %+v", node.Interfaces)
+	}
+	r := &record.Trace{Packet: record.Packet{Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1")}}
+	for _, id := range []ioam.NodeID{node.ID + 1, node.ID} {
+		r.Nodes = append(r.Nodes, record.NodeData{NodeID: record.NewField(id, true), EgressID: record.NewField(node.Interfaces[i].ID, true)})
+	}
+	h.records.Offer(r)
+	hops := func(r *insight.Report) []insight.HopReport { return r.Pairs[0].Paths[0].Hops }
+	if r := h.report(t, api.HistoryTime{}); r.Queues != nil || hops(r)[1].Queued != nil {
+		t.Errorf("nobody looks: %+v", r)
+	}
+	now := h.report(t, api.HistoryTime{Live: true})
+	if now.Queues == nil || now.Queues.Interfaces[0].Dropped != 1 || hops(now)[0].Queued != nil || hops(now)[1].Queued == nil || hops(now)[1].Queued.Count != 7 {
+		t.Errorf("%+v", now)
+	}
+	if past := h.report(t, api.HistoryTime{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(-time.Second)}); past.Queues != nil {
+		t.Errorf("the past has queues: %+v", past.Queues)
 	}
 }
 

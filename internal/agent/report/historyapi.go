@@ -27,11 +27,12 @@ func (h *History) Routes() service.Routes {
 	return service.Routes{
 		// What a time of the last hour was like, as `waymark top` shows it: the paths between each two prefixes with
 		// their shares; of each hop the time for which it held packets, and that to the next hop, both as quantiles;
-		// what was lost after it, where that is known; and whether it is slow or loses. [What the values
-		// mean](../how-to/see-where-time-goes.md). `last=1m` asks for the last minute, which is the default; `since` and
+		// what was lost after it, where that is known; and whether it is slow or loses. `queues` is what packets waited in
+		// the queues of this node in the last minute of the time, if that is now and they are measured, and `queued` the
+		// same of a hop that is this node. [What the values mean](../how-to/see-where-time-goes.md). `last=1m` asks for the last minute, which is the default; `since` and
 		// `until` for another time, in RFC 3339. `prefix=NAME=PREFIX`, up to 64 times, names prefixes that have no name in
 		// the configuration, and adds up what is in each. `live=true` says that a user looks at it: for the next five
-		// seconds, the node makes up to 100,000 records a second for it.
+		// seconds, the node makes up to 100,000 records a second for it, and measures its queues.
 		"GET /v1/history": h.getReport,
 		// The rollups of the same times, one JSON object per line, the oldest first: packets, histograms and losses of
 		// each path in about ten seconds. A histogram has pairs of an index and a count: bucket `i` ends at 2^(i/16) ns.
@@ -140,8 +141,13 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	report := h.engine.Load().Report(q.since, q.until, now, q.names...)
+	var queues *insight.Queues
+	if h.waits != nil && !q.until.Before(now) { // queues have no history
+		queues = h.waits.Look(q.live, q.since)
+	}
 	if s := h.d.State.Load(); s != nil {
 		report.Name(s.Names)
+		addQueues(report, queues, &s.Resolved.Node)
 	}
 	service.Answer(w, http.StatusOK, report)
 	return nil

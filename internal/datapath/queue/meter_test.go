@@ -325,6 +325,56 @@ func sendSegments() error {
 	return err
 }
 
+// A packet that two devices time, a bridge and its slow port, is once at each: the wait is that of the device that
+// has the queue, and is not in the other's.
+func TestTwoDevices(t *testing.T) {
+	r := newRouter(t)
+	testnet.Run(t, "ip link add br0 type bridge")
+	testnet.Run(t, "ip -6 address del 2001:db8:2::1/64 dev out0")
+	testnet.Run(t, "ip link set out0 master br0")
+	testnet.SetUp(t, "br0", "2001:db8:2::1/64")
+	upper, err := netlink.LinkByName("br0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge := model.IfIndex(upper.Attrs().Index)
+	if err := r.meter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r.meter, err = Open(cookie(t), []model.IfIndex{r.out, bridge}); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.waits(t, 1, 1000) // the neighbours know each other
+	testnet.Run(t, "tc qdisc replace dev out0 root tbf rate 8mbit burst 3000 limit 1000000")
+	testnet.Run(t, "tc qdisc replace dev out0 root tbf rate 8mbit burst 3000 limit 1000000")
+	_ = r.waits(t, 1, 1000)
+	before, err := r.meter.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const count = 60
+	_ = r.waits(t, count, 1000)
+	after, err := r.meter.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := func(i model.IfIndex) Waits {
+		return Waits{Packets: after[i].Packets - before[i].Packets, Total: after[i].Total - before[i].Total}
+	}
+	below, above := since(r.out), since(bridge)
+	for _, w := range []Waits{below, above} {
+		if float64(w.Packets) < count*leastTraced || w.Packets > count+6 { // and neighbour discovery
+			t.Fatalf("of %d packets, %d are timed at the bridge, %d at its port", count, above.Packets, below.Packets)
+		}
+	}
+	if mean := below.Total / below.Packets; mean < 5e6 {
+		t.Errorf("at the port, packets waited %v", time.Duration(mean))
+	}
+	if above.Total > below.Total/10 {
+		t.Errorf("the bridge has %v of the wait of %v at its port", time.Duration(above.Total), time.Duration(below.Total))
+	}
+}
+
 // Packets whose sender paces them are left alone, and counted as such; a device that goes and comes is
 // measured again.
 func TestPacedAndGone(t *testing.T) {

@@ -102,7 +102,7 @@ nodes:
         - {name: eth2, id: 303, role: []}
       namespaces: [{id: 123}]
       decapsulations: [{tunnel-destination: 2001:db8:ff::3}]
-      history: {prefixes: [{name: cust7, prefix: "2001:db8:2::/64"}]}
+      history: {rate: 0, prefixes: [{name: cust7, prefix: "2001:db8:2::/64"}]} # records of what the test wants alone
       measurement: {block: 1s, guard: 450ms, clock-error: 1ms}
       stamp: {allow: ["2001:db8::/32"]}
       flows:
