@@ -20,6 +20,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+. scripts/interop/shared.sh
 
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards rules)
@@ -28,23 +29,6 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
 	exit 1
 fi
-
-# need COMMAND=PACKAGE... installs what is missing.
-need() {
-	local pair missing=()
-	for pair in "$@"; do
-		command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
-	done
-	[ ${#missing[@]} -gt 0 ] || return 0
-	echo "interop: installing ${missing[*]}" >&2
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-}
-
-# packages builds the packages once, and prints their directory.
-packages() {
-	[ -e build/packages/SHA256SUMS ] || make package >&2 || return 1
-	echo build/packages
-}
 
 step_lintian() {
 	local at

@@ -10,6 +10,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
+. scripts/interop/shared.sh
 
 suite=$1
 work=$PWD/build/interop
@@ -27,8 +28,6 @@ fail() {
 # inside runs a command in the container.
 inside() { nsenter -t "$leader" -m -u -i -n -p -- "$@"; }
 
-not() { ! "$@"; }
-
 clean() {
 	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
 	if [ -n "$container" ]; then
@@ -41,23 +40,7 @@ clean() {
 }
 trap clean EXIT
 
-# wait_for SECONDS COMMAND... waits until a command succeeds.
-wait_for() {
-	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))
-	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.2
-	done
-}
-
-need=()
-for pair in mmdebstrap=mmdebstrap systemd-nspawn=systemd-container tshark=tshark ip=iproute2 ping=iputils-ping; do
-	command -v "${pair%%=*}" >/dev/null || need+=("${pair#*=}")
-done
-if [ ${#need[@]} -gt 0 ]; then
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}" >/dev/null
-fi
+need mmdebstrap=mmdebstrap systemd-nspawn=systemd-container tshark=tshark ip=iproute2 ping=iputils-ping
 
 # The mirror of the release that this machine runs has the other releases, too.
 mirror() {
@@ -76,7 +59,7 @@ if [ ! -e "$work/$suite.tar" ]; then
 fi
 rm -rf "$root" && mkdir "$root" && tar -C "$root" -xf "$work/$suite.tar"
 
-[ -e build/packages/SHA256SUMS ] || make package
+packages >/dev/null
 new=$(echo build/packages/waymark_*_amd64.deb)
 go run ./packaging/cmd/waymark-package --version 0.0.9 --commit previous --epoch 1700000000 \
 	--programs waymark --architectures amd64 --kinds deb --output "$work/previous" --work "$work/previous-work" >/dev/null
