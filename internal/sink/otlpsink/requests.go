@@ -140,11 +140,11 @@ func logsRequest(events []*record.Event, version string) (m message) {
 
 // metricsRequest is an ExportMetricsServiceRequest of a node's metrics. They
 // have no start: the data plane counts since before the agent began, some of it over its restarts.
-func metricsRequest(node, version string, families []metrics.Family, now time.Time) (m message) {
+func metricsRequest(node, version string, families []metrics.Family, examples map[string]message, now time.Time) (m message) {
 	var list []message
 	for i := range families {
 		if len(families[i].Series) > 0 {
-			list = append(list, metric(&families[i], now))
+			list = append(list, metric(&families[i], examples, now))
 		}
 	}
 	m.inner(1, ofNode(node, version, list))
@@ -152,7 +152,7 @@ func metricsRequest(node, version string, families []metrics.Family, now time.Ti
 }
 
 // metric is a Metric: a sum, a gauge, or a histogram, exponential where its buckets are.
-func metric(f *metrics.Family, now time.Time) (m message) {
+func metric(f *metrics.Family, examples map[string]message, now time.Time) (m message) {
 	name, unit := metricName(f.Name)
 	m.text(1, name)
 	m.text(2, f.Help)
@@ -167,8 +167,10 @@ func metric(f *metrics.Family, now time.Time) (m message) {
 			p = numberPoint(&s, now)
 		case native && s.Histogram.Native != nil && spread(s.Histogram.Native) <= mostSpread:
 			p = exponentialPoint(&s, now)
+			p.exemplar(11, f, &s, examples)
 		case !native:
 			p = classicPoint(&s, f.Bounds, now)
+			p.exemplar(8, f, &s, examples)
 		default:
 			continue // a metric has one kind of points
 		}
