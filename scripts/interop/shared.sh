@@ -1,5 +1,5 @@
-# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
 #
 # What the steps of `make interop` share. It is sourced in the root of the sources.
 
