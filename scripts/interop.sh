@@ -15,6 +15,7 @@
 #   container     runc runs the image of waymark, with the capabilities that it is documented to need
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
 #   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
 #   rules         Prometheus' promtool checks the rules, and runs their tests
 set -uo pipefail
@@ -24,7 +25,7 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 . scripts/interop/shared.sh
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards frr rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards jaeger frr rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
@@ -82,6 +83,7 @@ step_kubernetes() {
 
 step_dashboards() { scripts/interop/dashboards.sh; }
 
+step_jaeger() { scripts/interop/jaeger.sh; }
 step_frr() { scripts/interop/frr.sh; }
 
 step_rules() {

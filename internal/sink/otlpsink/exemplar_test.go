@@ -10,6 +10,8 @@ import (
 	"time"
 
 	pbmetrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	pbtrace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
@@ -102,5 +104,20 @@ func TestExemplarsBounded(t *testing.T) {
 	}
 	if n := len(e.take()); n != mostExemplars || len(e.take()) != 0 {
 		t.Errorf("%d are kept", n)
+	}
+}
+
+// A hop of which it is not known how long it held the packet has a span of a nanosecond, because others
+// take spans without a duration for broken ones.
+func TestSpansHaveDurations(t *testing.T) {
+	w := wayOf(traced(0))
+	for _, m := range []message{w.root(), w.child(0)} {
+		var span pbtrace.Span
+		if err := proto.Unmarshal(m, &span); err != nil {
+			t.Fatal(err)
+		}
+		if span.EndTimeUnixNano != span.StartTimeUnixNano+1 || attributesOf(span.Attributes)[keyHeld] != nil {
+			t.Errorf("%v", &span)
+		}
 	}
 }

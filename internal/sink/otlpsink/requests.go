@@ -64,7 +64,7 @@ func (w *way) root() (m message) {
 	m.text(5, "path "+w.names[0]+">"+w.names[len(w.names)-1])
 	m.uint(6, spanInternal)
 	m.time(7, start)
-	m.time(8, end)
+	m.time(8, after(start, end))
 	list := w.attributes
 	if w.incomplete != "" {
 		list = append(slices.Clip(list), attribute{keyErrorType, w.incomplete})
@@ -77,6 +77,15 @@ func (w *way) root() (m message) {
 		m.inner(15, status)
 	}
 	return m
+}
+
+// after is the end of a span: a nanosecond after its start where it is not known how long it took. Jaeger
+// takes spans without a duration for broken ones, and warns of each.
+func after(start, end time.Time) time.Time {
+	if !end.After(start) {
+		return start.Add(1)
+	}
+	return end
 }
 
 // child is the Span of a hop.
@@ -92,7 +101,7 @@ func (w *way) child(i int) (m message) {
 	m.text(5, name)
 	m.uint(6, spanInternal)
 	m.time(7, h.start)
-	m.time(8, h.end)
+	m.time(8, after(h.start, h.end))
 	m.attributes(9, h.attributes)
 	return m
 }
