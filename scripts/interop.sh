@@ -11,6 +11,7 @@
 #   reproducible  a second build of the packages, from a clone, gives the same bytes
 #   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
 #   debian13      the same with Debian 13
+#   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
 #   rpm           rpm reads the packages, and installs them into an empty root
 #   container     runc runs the image of waymark, with the capabilities that it is documented to need
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
@@ -25,7 +26,7 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 . scripts/interop/shared.sh
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards jaeger frr rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 ansible rpm container kubernetes dashboards jaeger frr rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
@@ -55,6 +56,8 @@ step_reproducible() {
 
 step_debian12() { scripts/interop/debian.sh bookworm; }
 step_debian13() { scripts/interop/debian.sh trixie; }
+
+step_ansible() { scripts/interop/ansible.sh; }
 
 step_rpm() {
 	local at root file status=0
