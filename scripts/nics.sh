@@ -110,6 +110,16 @@ END
 # traces FILE NODES counts the traces by these nodes.
 traces() { jq -c 'select(.kind == "trace") | [.nodes[].node_id]' "$1" 2>/dev/null | grep -cxF "$2" || true; }
 
+# seen prints how many traces of which nodes the hosts have, and fails.
+seen() {
+	local host
+	for host in left right; do
+		echo "nics: $host has traces by $(jq -c 'select(.kind == "trace") | [.nodes[].node_id]' "$temporary/$host.jsonl" | sort | uniq -c | tr '\n' ' ')" >&2
+		tail -3 "$temporary/$host.log" >&2
+	done
+	return 1
+}
+
 measure() {
 	local ns paths
 	for ns in left right; do
@@ -118,11 +128,14 @@ measure() {
 	done
 	ip netns exec "$right" bin/waymark-collector collect --json --listen 'tcp://[::]:4739' --output "$temporary/paths.jsonl" 2>"$temporary/collector.log" &
 	pids+=($!)
+	for ns in left right; do
+		wait_for 30 ip netns exec "$id-$ns" bin/waymark status || bad "the agent of $ns does not serve: $(tail -1 "$temporary/$ns.log")" || return 1
+	done
 	wait_for 60 grep -q '^nics: the router serves' "$log" || bad "the router does not serve" || return 1
 	wait_for 10 ip netns exec "$left" ping -c 1 -W 2 2001:db8:b::2 || bad "right does not answer" || return 1
 	ip netns exec "$left" ping -q -c 20 -i 0.2 -W 5 2001:db8:b::2 | grep -q ' 0% packet loss' || bad "pings are lost" || return 1
 	enough() { [ "$(traces "$temporary/right.jsonl" '[1,2,3]')" -ge 20 ] && [ "$(traces "$temporary/left.jsonl" '[2,1]')" -ge 20 ]; }
-	wait_for 10 enough || bad "of 20 pings, $(traces "$temporary/right.jsonl" '[1,2,3]') have traces by 1, 2, 3, and $(traces "$temporary/left.jsonl" '[2,1]') answers by 2, 1" || return 1
+	wait_for 10 enough || seen || bad "of 20 pings, $(traces "$temporary/right.jsonl" '[1,2,3]') have traces by 1, 2, 3, and $(traces "$temporary/left.jsonl" '[2,1]') answers by 2, 1" || return 1
 	echo "nics:   20 pings have traces by left, router, right; 20 answers, which the router encapsulates, by router and left"
 
 	head -c 1048576 /dev/urandom >"$temporary/bulk"
