@@ -184,10 +184,11 @@ card() {
 	kill $pid 2>/dev/null || true
 	grep -oE 'nics: (eth|FAIL|complaint|cannot).*' "$log" || true
 	! grep -qE '^nics: (FAIL|complaint|cannot)' "$log" || status=1
+	# What arrived and was not left to the stack. In tc, status has no number of its own for it.
 	local served
-	served=$(sed -n 's/^nics: status //p' "$log" | jq -c '[.interfaces[] | {name, hook: .ingress_hook, forwarded: (.forwarded | add)}]' 2>/dev/null || true)
+	served=$(sed -n 's/^nics: status //p' "$log" | jq -c '[.interfaces[] | {name, hook: .ingress_hook, fast: ((.ingress | add) - (.to_stack | add // 0))}]' 2>/dev/null || true)
 	echo "nics:   $served"
-	jq -e --arg hook "$attach" 'length == 2 and all(.hook == $hook and .forwarded > 0)' <<<"$served" >/dev/null || bad "not both cards forwarded in $attach" || status=1
+	jq -e --arg hook "$attach" 'length == 2 and all(.hook == $hook and .fast > 0)' <<<"$served" >/dev/null || bad "not both cards forwarded in $attach" || status=1
 	stop
 	return $status
 }
