@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes test/compatibility/testdata/VERSION: the configurations of the examples, what this
-# version makes of them, and a record of every kind. Later versions must load them.
+# version makes of them, a record of every kind, and messages of IPFIX with the records that this
+# version's collector makes of them. Later versions must load them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,9 @@ if [ -d "$into" ]; then
 fi
 mkdir -p "$into/config" "$into/shown"
 cp examples/*.yaml "$into/config/"
-cp internal/record/testdata/records.jsonl "$into/"
+cp internal/record/testdata/records.jsonl internal/collect/testdata/collected.jsonl "$into/"
+# In the order in which the collector's test reads them; 000a is the version of IPFIX.
+grep -h '^000a' internal/sink/ipfixsink/testdata/options.txt internal/record/testdata/ipfix.txt >"$into/ipfix.txt"
 for file in "$into"/config/*.yaml; do
 	go run ./cmd/waymark config show "$file" >"$into/shown/${file##*/}"
 done

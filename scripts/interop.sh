@@ -11,40 +11,27 @@
 #   reproducible  a second build of the packages, from a clone, gives the same bytes
 #   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
 #   debian13      the same with Debian 13
+#   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
 #   rpm           rpm reads the packages, and installs them into an empty root
 #   container     runc runs the image of waymark, with the capabilities that it is documented to need
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
 #   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
+#   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
 #   rules         Prometheus' promtool checks the rules, and runs their tests
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+. scripts/interop/shared.sh
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 ansible rpm container kubernetes dashboards jaeger frr rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
 	exit 1
 fi
-
-# need COMMAND=PACKAGE... installs what is missing.
-need() {
-	local pair missing=()
-	for pair in "$@"; do
-		command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
-	done
-	[ ${#missing[@]} -gt 0 ] || return 0
-	echo "interop: installing ${missing[*]}" >&2
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-}
-
-# packages builds the packages once, and prints their directory.
-packages() {
-	[ -e build/packages/SHA256SUMS ] || make package >&2 || return 1
-	echo build/packages
-}
 
 step_lintian() {
 	local at
@@ -69,6 +56,8 @@ step_reproducible() {
 
 step_debian12() { scripts/interop/debian.sh bookworm; }
 step_debian13() { scripts/interop/debian.sh trixie; }
+
+step_ansible() { scripts/interop/ansible.sh; }
 
 step_rpm() {
 	local at root file status=0
@@ -96,6 +85,9 @@ step_kubernetes() {
 }
 
 step_dashboards() { scripts/interop/dashboards.sh; }
+
+step_jaeger() { scripts/interop/jaeger.sh; }
+step_frr() { scripts/interop/frr.sh; }
 
 step_rules() {
 	need promtool=prometheus || return 1

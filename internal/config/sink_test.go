@@ -120,6 +120,8 @@ func TestOTLP(t *testing.T) {
 	for keys, want := range map[string]string{
 		"endpoint: \"http://[2001:db8::1]:4318\", slower-than: 5ms, one-in: 1000, metrics-interval: 10s": "",
 		"endpoint: https://otel.example.net/tenant":                                                      "",
+		"endpoint: \"http://host\", compression: gzip":                                                   "",
+		"endpoint: \"http://host\", compression: zstd":                                                   "write one of none, gzip",
 		"one-in: 5":                  "otlp needs an endpoint",
 		"endpoint: otel.example.net": "is not a URL of OTLP/HTTP",
 		"endpoint: \"grpc://otel.example.net:4317\"": "is not a URL of OTLP/HTTP",

@@ -107,7 +107,7 @@ var layers = map[string]string{
 	"internal/sink":           "ioam internal/metrics internal/model internal/record",
 	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
-	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/record internal/sink internal/yamlfile",
+	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
 	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
 		"internal/socketdrops",

@@ -7,6 +7,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
+. scripts/interop/shared.sh
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/waymark-container-XXXXXX")
 id=wm$$
@@ -29,37 +30,13 @@ clean() {
 }
 trap clean EXIT
 
-wait_for() {
-	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))
-	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.2
-	done
-}
-
-missing=()
-for pair in umoci=umoci runc=runc jq=jq tshark=tshark ip=iproute2 ping=iputils-ping; do
-	command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
-
-[ -e build/packages/SHA256SUMS ] || make package
+need umoci=umoci runc=runc jq=jq tshark=tshark ip=iproute2 ping=iputils-ping
+packages >/dev/null
 mkdir "$work/layout" "$work/bpf" "$work/etc"
 tar -C "$work/layout" -xf build/packages/waymark-[0-9]*.oci.tar
 umoci unpack --image "$work/layout:$(umoci ls --layout "$work/layout")" "$work/bundle" >/dev/null 2>&1
 
-ip netns add "$node"
-ip netns add "$peer"
-ip -n "$node" link add eth0 type veth peer name eth0 netns "$peer"
-ip -n "$node" addr add 2001:db8:77::1/64 dev eth0 nodad
-ip -n "$peer" addr add 2001:db8:77::2/64 dev eth0 nodad
-for ns in "$node" "$peer"; do
-	ip -n "$ns" link set lo up
-	ip -n "$ns" link set eth0 up
-done
+two_nodes "$node" "$peer"
 cat >"$work/etc/node.yaml" <<'END'
 node: {id: 10}
 interfaces:

@@ -5,6 +5,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
+. scripts/interop/shared.sh
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/waymark-dashboards-XXXXXX")
 node=wmnode-$$ peer=wmpeer-$$
@@ -20,18 +21,9 @@ clean() {
 }
 trap clean EXIT
 
-command -v prometheus >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null
-[ -x bin/waymark ] && [ -x bin/waymark-collector ] || make build
-
-ip netns add "$node"
-ip netns add "$peer"
-ip -n "$node" link add eth0 type veth peer name eth0 netns "$peer"
-ip -n "$node" addr add 2001:db8:77::1/64 dev eth0 nodad
-ip -n "$peer" addr add 2001:db8:77::2/64 dev eth0 nodad
-for ns in "$node" "$peer"; do
-	ip -n "$ns" link set lo up
-	ip -n "$ns" link set eth0 up
-done
+need prometheus=prometheus
+programs
+two_nodes "$node" "$peer"
 cat >"$work/node.yaml" <<END
 node: {id: 10}
 interfaces:
@@ -68,10 +60,7 @@ ip netns exec "$node" ping -q -i 0.1 2001:db8:77::2 >/dev/null 2>&1 &
 pids+=($!)
 go test -c -o "$work/dashboards.test" ./packaging/dashboards
 cd packaging/dashboards
-for _ in $(seq 100); do
-	ip netns exec "$node" bash -c 'exec 3<>/dev/tcp/::1/9090' 2>/dev/null && break
-	sleep 0.3
-done
+wait_for 30 ip netns exec "$node" bash -c 'exec 3<>/dev/tcp/::1/9090' || true # the test says what is wrong
 WAYMARK_PROMETHEUS='http://[::1]:9090' ip netns exec "$node" "$work/dashboards.test" -test.v -test.run 'TestQueriesOfPrometheus' || {
 	tail -5 "$work/prometheus.log" "$work/agent.log" >&2
 	exit 1

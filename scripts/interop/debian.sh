@@ -10,13 +10,11 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
+. scripts/interop/shared.sh
+. scripts/interop/machine.sh
 
 suite=$1
-work=$PWD/build/interop
-root=$work/$suite
-peer=wmpeer-$suite-$$
-link=wmp$$
-leader='' container='' capture=''
+capture=''
 
 fail() {
 	echo "debian.sh: $*" >&2
@@ -24,93 +22,26 @@ fail() {
 	exit 1
 }
 
-# inside runs a command in the container.
-inside() { nsenter -t "$leader" -m -u -i -n -p -- "$@"; }
-
-not() { ! "$@"; }
-
 clean() {
 	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
-	if [ -n "$container" ]; then
-		# One SIGTERM lets systemd stop everything; the end of its first process ends the rest.
-		kill -TERM "$container" 2>/dev/null || true
-		wait_for 20 not kill -0 "$container" || kill -KILL "$leader" "$container" 2>/dev/null || true
-	fi
-	ip netns delete "$peer" 2>/dev/null || true
-	rm -rf "$root"
+	machine_end
 }
 trap clean EXIT
 
-# wait_for SECONDS COMMAND... waits until a command succeeds.
-wait_for() {
-	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))
-	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.2
-	done
-}
-
-need=()
-for pair in mmdebstrap=mmdebstrap systemd-nspawn=systemd-container tshark=tshark ip=iproute2 ping=iputils-ping; do
-	command -v "${pair%%=*}" >/dev/null || need+=("${pair#*=}")
-done
-if [ ${#need[@]} -gt 0 ]; then
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}" >/dev/null
-fi
-
-# The mirror of the release that this machine runs has the other releases, too.
-mirror() {
-	# shellcheck disable=SC1091
-	local codename && codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-		awk -v release="$codename" '$2 == release && $3 == "main" { print $1; exit }'
-}
-
-mkdir -p "$work"
-if [ ! -e "$work/$suite.tar" ]; then
-	uri=$(mirror)
-	[ -n "$uri" ] || fail "apt of this machine has no sources of Debian"
-	mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,iproute2,iputils-ping,man-db,logrotate "$suite" "$work/$suite.new.tar" "$uri"
-	mv "$work/$suite.new.tar" "$work/$suite.tar"
-fi
-rm -rf "$root" && mkdir "$root" && tar -C "$root" -xf "$work/$suite.tar"
-
-[ -e build/packages/SHA256SUMS ] || make package
+need tshark=tshark ping=iputils-ping
+machine_make "$suite" "$suite"
+packages >/dev/null
+work=$machines
 new=$(echo build/packages/waymark_*_amd64.deb)
 go run ./packaging/cmd/waymark-package --version 0.0.9 --commit previous --epoch 1700000000 \
 	--programs waymark --architectures amd64 --kinds deb --output "$work/previous" --work "$work/previous-work" >/dev/null
 old=$(echo "$work"/previous/waymark_0.0.9-1_amd64.deb)
-mkdir "$root/srv/packages"
 cp "$new" "$root/srv/packages/new_waymark.deb"
 cp "$old" "$root/srv/packages/old_waymark.deb"
 cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/collector.deb"
 
 echo "- boot $suite"
-ip netns add "$peer"
-ip link add "$link" type veth peer name eth0 netns "$peer"
-ip netns exec "$peer" sysctl -qw net.ipv6.conf.eth0.accept_dad=0
-ip -n "$peer" addr add 2001:db8:77::2/64 dev eth0 nodad
-ip -n "$peer" link set eth0 up
-# systemd 257 boots on control groups of the first version only if it is told so.
-systemd-nspawn --quiet --register=no --keep-unit -D "$root" --capability=all --system-call-filter=bpf \
-	--private-network --boot SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 >"$work/$suite.console" 2>&1 </dev/null &
-container=$!
-booted() {
-	leader=$(cat "/proc/$container/task/$container/children" 2>/dev/null)
-	leader=${leader%% *}
-	kill -0 "$container" 2>/dev/null || fail "the container ended: $(tail -3 "$work/$suite.console")"
-	[ -n "$leader" ] || return 1
-	local state
-	state=$(inside systemctl is-system-running || true) # which fails when a unit of the system has failed
-	[ "$state" = running ] || [ "$state" = degraded ]
-}
-wait_for 60 booted || fail "systemd does not boot: $(tail -3 "$work/$suite.console")"
-# --network-interface would want a udev that knows it, which a container has not.
-ip link set "$link" netns "$leader"
-inside ip link set "$link" name eth0
-inside ip addr add 2001:db8:77::1/64 dev eth0 nodad
-inside ip link set eth0 up
+machine_boot
 
 echo "- install: $(basename "$old")"
 inside apt-get install -y -qq /srv/packages/old_waymark.deb >/dev/null 2>&1 || fail "the installation fails"
@@ -207,7 +138,6 @@ capture=''
 [ -e "$root/etc/waymark/node.yaml" ] || fail "the configuration is gone before a purge"
 
 echo "- the collector"
-inside ip link set lo up
 inside apt-get install -y -qq /srv/packages/collector.deb >/dev/null 2>&1 || fail "the collector's installation fails"
 inside systemd-analyze security --threshold=30 --no-pager waymark-collector.service | tail -1
 inside systemctl start waymark-collector

@@ -6,11 +6,8 @@ package compatibility
 
 import (
 	"bufio"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/test/compatibility/kept"
 )
 
 func versions(t *testing.T) []string {
@@ -58,7 +56,7 @@ func TestConfigurations(t *testing.T) {
 			if err := yaml.Unmarshal(c.Marshal(), &now); err != nil {
 				t.Fatal(err)
 			}
-			for _, lost := range missing("", then, now) {
+			for _, lost := range kept.Missing("", then, now) {
 				t.Errorf("%s: %s", file, lost)
 			}
 		}
@@ -86,74 +84,12 @@ func TestRecords(t *testing.T) {
 				continue
 			}
 			kinds[r.Kind()] = true
-			var then, now any
-			if err := json.Unmarshal(lines.Bytes(), &then); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(record.AppendJSON(nil, r), &now); err != nil {
-				t.Fatal(err)
-			}
-			for _, lost := range missing("", then, now) {
+			for _, lost := range kept.MissingJSON(lines.Bytes(), record.AppendJSON(nil, r)) {
 				t.Errorf("%s, line %d: %s", f.Name(), number, lost)
 			}
 		}
 		if err := lines.Err(); err != nil || len(kinds) < 5 {
 			t.Errorf("%s has only kinds %v, %v", version, kinds, err)
-		}
-	}
-}
-
-// missing lists what one tree of values has, and another one has not.
-func missing(path string, then, now any) []string {
-	var list []string
-	switch then := then.(type) {
-	case map[string]any:
-		other, ok := now.(map[string]any)
-		if !ok {
-			return []string{fmt.Sprintf("%s is %v, was %v", path, now, then)}
-		}
-		for key, value := range then {
-			if _, there := other[key]; !there {
-				list = append(list, fmt.Sprintf("%s.%s is gone, was %v", path, key, value))
-				continue
-			}
-			list = append(list, missing(path+"."+key, value, other[key])...)
-		}
-	case []any:
-		other, ok := now.([]any)
-		if !ok || len(other) != len(then) {
-			return []string{fmt.Sprintf("%s is %v, was %v", path, now, then)}
-		}
-		for i, value := range then {
-			list = append(list, missing(fmt.Sprintf("%s[%d]", path, i), value, other[i])...)
-		}
-	default:
-		if then != now {
-			return []string{fmt.Sprintf("%s is %v, was %v", path, now, then)}
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-func TestMissing(t *testing.T) {
-	tree := func(text string) (v any) {
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	for _, tt := range []struct {
-		now  string
-		want []string
-	}{
-		{`{"a":1,"b":[{"c":"x"}]}`, nil},
-		{`{"a":1,"b":[{"c":"x","new":2}],"new":3}`, nil},
-		{`{"b":[{"c":"y"}]}`, []string{".a is gone, was 1", ".b[0].c is y, was x"}},
-		{`{"a":1,"b":[]}`, []string{".b is [], was [map[c:x]]"}},
-	} {
-		if got := missing("", tree(`{"a":1,"b":[{"c":"x"}]}`), tree(tt.now)); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.now, got, tt.want)
 		}
 	}
 }

@@ -69,6 +69,7 @@ type way struct {
 	delay      time.Duration // of the whole; negative: not known
 	incomplete string        // why; "": it is complete
 	attributes []attribute
+	trace      *record.Trace // that it is of; nil: of a Direct Export
 }
 
 // wayOf is the path of a record; nil: it is none, or has no times.
@@ -87,7 +88,7 @@ func wayOfTrace(r *record.Trace) *way {
 	if r.Copy || r.OnItsWay {
 		return nil
 	}
-	w := &way{reporter: r.Node, delay: -1, attributes: packetAttributes(r.Namespace, &r.Packet)}
+	w := &way{reporter: r.Node, delay: -1, attributes: packetAttributes(r.Namespace, &r.Packet), trace: r}
 	if r.PathDelay.Valid {
 		w.delay = time.Duration(r.PathDelay.Value)
 	}

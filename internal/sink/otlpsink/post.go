@@ -4,6 +4,7 @@ package otlpsink
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ const (
 // poster sends requests to an endpoint.
 type poster struct {
 	base   *url.URL
+	file   string // of headers; "": none
+	gzip   bool
 	client *http.Client
 	told   func(octets int, err error)
 	ctx    context.Context // of requests with retries
@@ -53,8 +56,8 @@ type poster struct {
 	spared []func()
 }
 
-func newPoster(base *url.URL, peers sink.Peers, told func(int, error)) *poster {
-	p := &poster{base: base, told: told, peers: peers}
+func newPoster(c Config, peers sink.Peers, told func(int, error)) *poster {
+	p := &poster{base: c.Endpoint, file: c.Headers, gzip: c.Gzip, told: told, peers: peers}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.spare}
 	p.client = &http.Client{
@@ -131,26 +134,40 @@ func (p *poster) patiently(signal string, request message) (rejected int, err er
 
 // post sends a request, and returns how many of its parts were rejected.
 func (p *poster) post(ctx context.Context, signal string, request message) (rejected int, err error) {
-	defer func() { p.told(len(request), err) }()
+	body := []byte(request)
+	defer func() { p.told(len(body), err) }()
+	headers := make(http.Header)
+	if p.file != "" {
+		if headers, err = readHeaders(p.file); err != nil {
+			return 0, err // without them, the endpoint would take the request for another's
+		}
+	}
+	headers.Set("Content-Type", "application/x-protobuf")
+	if p.gzip {
+		if body, err = compressed(body); err != nil {
+			return 0, err
+		}
+		headers.Set("Content-Encoding", "gzip")
+	}
 	to := p.base.JoinPath("v1", signal)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(request))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
-	r.Header.Set("Content-Type", "application/x-protobuf")
+	r.Header = headers
 	answer, err := p.client.Do(r)
 	if err != nil {
 		return 0, later{error: err}
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	said, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	switch {
 	case answer.StatusCode/100 == 2 && err == nil:
-		return partly(body)
+		return partly(said)
 	case err != nil:
 		return 0, later{error: err}
 	}
-	err = fmt.Errorf("%s answered %d %s%s", to.Host, answer.StatusCode, http.StatusText(answer.StatusCode), said(body))
+	err = fmt.Errorf("%s answered %d %s%s", to.Host, answer.StatusCode, http.StatusText(answer.StatusCode), printable(said))
 	switch answer.StatusCode { // OTLP 1.9, "Retryable Response Codes"
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
@@ -181,7 +198,7 @@ func partly(body []byte) (rejected int, err error) {
 		b = b[n:]
 	}
 	if rejected > 0 {
-		err = fmt.Errorf("the endpoint rejected %d of them%s", rejected, said(bytesField(inner, 2)))
+		err = fmt.Errorf("the endpoint rejected %d of them%s", rejected, printable(bytesField(inner, 2)))
 	}
 	return rejected, err
 }
@@ -206,8 +223,17 @@ func bytesField(b []byte, wanted protowire.Number) []byte {
 	return nil
 }
 
-// said is what an endpoint says, without what could control a terminal.
-func said(body []byte) string {
+// compressed is a request in gzip.
+func compressed(request []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write(request)
+	err = errors.Join(err, w.Close()) // which writes the rest
+	return out.Bytes(), err
+}
+
+// printable is what an endpoint says, without what could control a terminal.
+func printable(body []byte) string {
 	text := strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1

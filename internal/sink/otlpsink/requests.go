@@ -64,7 +64,7 @@ func (w *way) root() (m message) {
 	m.text(5, "path "+w.names[0]+">"+w.names[len(w.names)-1])
 	m.uint(6, spanInternal)
 	m.time(7, start)
-	m.time(8, end)
+	m.time(8, after(start, end))
 	list := w.attributes
 	if w.incomplete != "" {
 		list = append(slices.Clip(list), attribute{keyErrorType, w.incomplete})
@@ -77,6 +77,15 @@ func (w *way) root() (m message) {
 		m.inner(15, status)
 	}
 	return m
+}
+
+// after is the end of a span: a nanosecond after its start where it is not known how long it took. Jaeger
+// takes spans without a duration for broken ones, and warns of each.
+func after(start, end time.Time) time.Time {
+	if !end.After(start) {
+		return start.Add(1)
+	}
+	return end
 }
 
 // child is the Span of a hop.
@@ -92,7 +101,7 @@ func (w *way) child(i int) (m message) {
 	m.text(5, name)
 	m.uint(6, spanInternal)
 	m.time(7, h.start)
-	m.time(8, h.end)
+	m.time(8, after(h.start, h.end))
 	m.attributes(9, h.attributes)
 	return m
 }
@@ -140,11 +149,11 @@ func logsRequest(events []*record.Event, version string) (m message) {
 
 // metricsRequest is an ExportMetricsServiceRequest of a node's metrics. They
 // have no start: the data plane counts since before the agent began, some of it over its restarts.
-func metricsRequest(node, version string, families []metrics.Family, now time.Time) (m message) {
+func metricsRequest(node, version string, families []metrics.Family, examples map[string]message, now time.Time) (m message) {
 	var list []message
 	for i := range families {
 		if len(families[i].Series) > 0 {
-			list = append(list, metric(&families[i], now))
+			list = append(list, metric(&families[i], examples, now))
 		}
 	}
 	m.inner(1, ofNode(node, version, list))
@@ -152,7 +161,7 @@ func metricsRequest(node, version string, families []metrics.Family, now time.Ti
 }
 
 // metric is a Metric: a sum, a gauge, or a histogram, exponential where its buckets are.
-func metric(f *metrics.Family, now time.Time) (m message) {
+func metric(f *metrics.Family, examples map[string]message, now time.Time) (m message) {
 	name, unit := metricName(f.Name)
 	m.text(1, name)
 	m.text(2, f.Help)
@@ -167,8 +176,10 @@ func metric(f *metrics.Family, now time.Time) (m message) {
 			p = numberPoint(&s, now)
 		case native && s.Histogram.Native != nil && spread(s.Histogram.Native) <= mostSpread:
 			p = exponentialPoint(&s, now)
+			p.exemplar(11, f, &s, examples)
 		case !native:
 			p = classicPoint(&s, f.Bounds, now)
+			p.exemplar(8, f, &s, examples)
 		default:
 			continue // a metric has one kind of points
 		}

@@ -3,6 +3,7 @@
 package otlpsink
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
@@ -17,11 +19,22 @@ import (
 
 // Settings configure a sink of kind otlp.
 type Settings struct {
-	Endpoint Endpoint         `key:"endpoint" absent:"required with otlp" doc:"Of otlp: where OTLP/HTTP is received, as http://HOST:PORT or https://HOST:PORT, whose certificate the system's authorities must have signed. Without a port it is 4318. Requests go to /v1/traces, /v1/logs and /v1/metrics below it."`
-	Slower   *SlowLimit       `key:"slower-than" absent:"none" doc:"Of otlp: paths of packets that took at least this long are traces."`
-	OneIn    *OneIn           `key:"one-in" absent:"none" doc:"Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are."`
-	Metrics  *yamlfile.Period `key:"metrics-interval" absent:"no metrics" doc:"Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms."`
+	Endpoint    Endpoint         `key:"endpoint" absent:"required with otlp" doc:"Of otlp: where OTLP/HTTP is received, as http://HOST:PORT or https://HOST:PORT, whose certificate the system's authorities must have signed. Without a port it is 4318. Requests go to /v1/traces, /v1/logs and /v1/metrics below it."`
+	Slower      *SlowLimit       `key:"slower-than" absent:"none" doc:"Of otlp: paths of packets that took at least this long are traces."`
+	OneIn       *OneIn           `key:"one-in" absent:"none" doc:"Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are."`
+	Metrics     *yamlfile.Period `key:"metrics-interval" absent:"no metrics" doc:"Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms."`
+	Compression Compression      `key:"compression" absent:"none" doc:"Of otlp: gzip compresses requests."`
+	Headers     string           `key:"headers-file" absent:"no headers" doc:"Of otlp: a file with a line for each header that requests have, such as Authorization: Bearer TOKEN. Only its owner may read it. It is read for each request, so that a token can be replaced."`
 }
+
+// Compression is how requests are compressed.
+type Compression string
+
+// The ways to compress; NoCompression is none.
+const (
+	NoCompression Compression = ""
+	Gzip          Compression = "gzip"
+)
 
 // Endpoint is a URL; "" is none.
 type Endpoint string
@@ -40,9 +53,10 @@ const (
 
 // Scalars read and write the settings' own types.
 var Scalars = yamlfile.Scalars{
-	reflect.TypeFor[Endpoint]():  yamlfile.NewCodec(yamlfile.Text, "a URL such as http://[2001:db8::1]:4318 or https://otel.example.net", parseEndpoint, func(e Endpoint) string { return string(e) }),
-	reflect.TypeFor[SlowLimit](): yamlfile.NewCodec(yamlfile.Text, "a time from 1us to 10m, such as 5ms", parseSlow, func(d SlowLimit) string { return yamlfile.FormatPeriod(d) }),
-	reflect.TypeFor[OneIn]():     yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", mostOneIn), parseOneIn, func(n OneIn) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Endpoint]():    yamlfile.NewCodec(yamlfile.Text, "a URL such as http://[2001:db8::1]:4318 or https://otel.example.net", parseEndpoint, func(e Endpoint) string { return string(e) }),
+	reflect.TypeFor[SlowLimit]():   yamlfile.NewCodec(yamlfile.Text, "a time from 1us to 10m, such as 5ms", parseSlow, func(d SlowLimit) string { return yamlfile.FormatPeriod(d) }),
+	reflect.TypeFor[OneIn]():       yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", mostOneIn), parseOneIn, func(n OneIn) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Compression](): yamlfile.Words(yamlfile.Word[Compression]{Name: "none", Value: NoCompression}, yamlfile.Word[Compression]{Name: "gzip", Value: Gzip}),
 }
 
 func parseEndpoint(s string) (Endpoint, error) {
@@ -104,8 +118,18 @@ func (s *Settings) Check(path string, add func(path, problem, cure string)) {
 	}
 }
 
-// Files has none.
-func (s *Settings) Files() []sink.FileFault { return nil }
+// Files lists what is wrong with the file of headers.
+func (s *Settings) Files() []sink.FileFault {
+	if s.Headers == "" {
+		return nil
+	}
+	_, err := readHeaders(s.Headers)
+	if err == nil {
+		return nil
+	}
+	text, cure := problem.Of(err)
+	return []sink.FileFault{{Key: "headers-file", Unread: errors.Unwrap(err), Problem: text, Cure: cure}}
+}
 
 // Remote is the endpoint's host.
 func (s *Settings) Remote() *sink.Remote {
@@ -122,7 +146,7 @@ func (s *Settings) DependsOnNode() bool { return false }
 
 // Open makes the sink.
 func (s *Settings) Open(_ ioam.NodeID, env sink.Environment) (sink.Sink, error) {
-	c := Config{Endpoint: s.Endpoint.url()}
+	c := Config{Endpoint: s.Endpoint.url(), Headers: s.Headers, Gzip: s.Compression == Gzip}
 	if s.Slower != nil {
 		c.Slower = time.Duration(*s.Slower)
 	}

@@ -24,6 +24,8 @@ type Config struct {
 	Slower   time.Duration // paths that took as long are traces; 0: none for this reason
 	OneIn    uint64        // one in so many paths is a trace; 0: none for this reason
 	Metrics  time.Duration // how often metrics are sent; 0: never
+	Headers  string        // file of headers that requests have; "": none
+	Gzip     bool          // compresses requests
 }
 
 // Sink sends records. Those that are neither chosen paths nor events count nowhere.
@@ -32,6 +34,8 @@ type Sink struct {
 	config Config
 	env    sink.Environment
 	to     *poster
+	// examples are taken by the metrics, and stay empty without them.
+	examples exemplars
 
 	messages, octets atomic.Uint64
 	connected        atomic.Bool
@@ -41,14 +45,18 @@ type Sink struct {
 // New makes a sink; nothing is sent before Run.
 func New(c Config, env sink.Environment) *Sink {
 	s := &Sink{config: c, env: env}
-	s.to = newPoster(c.Endpoint, env.Peers, func(octets int, err error) {
+	s.to = newPoster(c, env.Peers, func(octets int, err error) {
 		s.connected.Store(err == nil)
 		if err == nil {
 			s.messages.Add(1)
 			s.octets.Add(uint64(octets))
 		}
 	})
-	s.Queued = sink.NewQueued(&writer{to: s.to, version: env.Version}, sink.Settings{Name: c.Endpoint.String(), Room: env.Room})
+	w := &writer{to: s.to, version: env.Version}
+	if c.Metrics > 0 {
+		w.examples = &s.examples
+	}
+	s.Queued = sink.NewQueued(w, sink.Settings{Name: c.Endpoint.String(), Room: env.Room})
 	return s
 }
 
@@ -111,7 +119,7 @@ func (s *Sink) sendMetrics(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), time.Now())
+		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), s.examples.take(), time.Now())
 		_, err := s.to.post(ctx, "metrics", request)
 		if err != nil && ctx.Err() == nil {
 			text := err.Error()
@@ -145,8 +153,9 @@ func (s *Sink) Stats() sink.Stats {
 
 // writer sends batches of records. It is used by one goroutine.
 type writer struct {
-	to      *poster
-	version string
+	to       *poster
+	version  string
+	examples *exemplars // nil: none are wanted
 }
 
 // mostBatch is how many records a request has at most.
@@ -183,10 +192,12 @@ func (w *writer) Write(batch []record.Record) (tried, written int, err error) {
 				continue
 			}
 		}
-		if part.signal == "traces" && rejected > 0 { // the endpoint counts spans
-			rejected = min(part.count, rejected)
+		if part.signal == "traces" && rejected == 0 && w.examples != nil {
+			for _, one := range ways {
+				w.examples.keep(one)
+			}
 		}
-		written += part.count - min(part.count, rejected)
+		written += part.count - min(part.count, rejected) // the endpoint counts spans
 	}
 	return len(batch), written, err
 }

@@ -4,6 +4,7 @@ package otlpsink
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"io"
 	"maps"
@@ -46,6 +47,7 @@ type receiver struct {
 	metrics []*collectmetrics.ExportMetricsServiceRequest
 	answer  func(w http.ResponseWriter, path string) bool // true: it has answered
 	posts   int
+	headers []http.Header
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -57,8 +59,15 @@ func newReceiver(t *testing.T) *receiver {
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
+	if err == nil && q.Header.Get("Content-Encoding") == "gzip" {
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, err = io.ReadAll(z)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.headers = append(r.headers, q.Header)
 	r.posts++
 	if err != nil || q.Method != http.MethodPost || q.Header.Get("Content-Type") != "application/x-protobuf" {
 		r.t.Errorf("%s %s: %v, %v", q.Method, q.URL, q.Header, err)

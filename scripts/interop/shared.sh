@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What the steps of `make interop` share. It is sourced in the root of the sources.
+
+# need COMMAND=PACKAGE... installs what is missing.
+need() {
+	local pair missing=()
+	for pair in "$@"; do
+		command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "interop: installing ${missing[*]}" >&2
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# packages builds the packages once, and prints their directory.
+packages() {
+	[ -e build/packages/SHA256SUMS ] || make package >&2 || return 1
+	echo build/packages
+}
+
+# programs builds those of bin/ once.
+programs() { [ -x bin/waymark ] && [ -x bin/waymark-collector ] && [ -x bin/waymark-lab ] || make build >&2; }
+
+# wait_for SECONDS COMMAND... waits until a command succeeds.
+wait_for() {
+	local end=$((SECONDS + $1 * ${WAYMARK_PATIENCE:-1}))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.2
+	done
+}
+
+not() { ! "$@"; }
+
+# module_copy MODULE VERSION DIRECTORY copies the sources of a Go module, to be built as they are,
+# with the replacements of their go.mod, which go install refuses.
+module_copy() {
+	local from
+	[ ! -e "$3/go.mod" ] || return 0
+	from=$(GOWORK=off go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') && [ -n "$from" ] || return 1
+	mkdir -p "$(dirname "$3")" && rm -rf "$3.new" && cp -r "$from" "$3.new" && chmod -R u+w "$3.new" && mv "$3.new" "$3"
+}
+
+# two_nodes NODE PEER makes two namespaces with a link: 2001:db8:77::1 and ::2, on eth0 of both.
+two_nodes() {
+	ip netns add "$1"
+	ip netns add "$2"
+	ip -n "$1" link add eth0 type veth peer name eth0 netns "$2"
+	ip -n "$1" addr add 2001:db8:77::1/64 dev eth0 nodad
+	ip -n "$2" addr add 2001:db8:77::2/64 dev eth0 nodad
+	local ns
+	for ns in "$1" "$2"; do
+		ip -n "$ns" link set lo up
+		ip -n "$ns" link set eth0 up
+	done
+}
