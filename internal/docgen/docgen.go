@@ -100,7 +100,8 @@ func events() []byte {
 
 What happens in the network, as a node finds it: a record of the kind
 [` + "`event`" + `](records.md#event) for ` + "`waymark observe`" + ` and sinks of JSON lines, and a line
-in the agent's log. IPFIX has no events. Labels and values are added to, never renamed.
+in the agent's log. ` + "`waymark events`" + ` shows those of the last hour; metrics count them.
+IPFIX has no events. Labels and values are added to, never renamed.
 `)
 	for _, k := range record.EventKinds() {
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s Severity: `%s`.\n\nLabels: %s.\n\nValues: %s.\n", k.Name, k.Meaning, k.Severity, k.Labels, k.Values)
