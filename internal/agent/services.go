@@ -31,7 +31,9 @@ func (a *Agent) assemble() {
 	known := &knownUntil{core: c, hooks: hooks, unserved: unserved}
 	blocks, delays := measure.NewBlocks(measuring, known, a.editConfig), measure.NewDelayMeter(measuring)
 
-	copies, shared := report.NewLoopbacks(reports), report.NewSharedIDs(reports)
+	history := report.NewHistory(reports, records)
+	events := report.NewEvents(reports, records, history)
+	copies, shared := report.NewLoopbacks(reports), report.NewSharedIDs(reports, records)
 	reader := report.NewReader(reports, records, copies, shared)
 	flows := report.NewFlows(reports, reader, known)
 	kernel := report.NewKernelEvents(reports, records)
@@ -56,7 +58,8 @@ func (a *Agent) assemble() {
 		tunnel.NewErrors(tunnels, paths),
 		sinks,
 		records,
-		report.NewHistory(reports, records),
+		history,
+		events,
 		flows,
 		report.NewEdges(reports, records, known),
 		report.NewDelays(reports),
@@ -70,7 +73,7 @@ func (a *Agent) assemble() {
 		&refusals{core: c},
 		newDrops(c),
 		newShortfalls(c, a.collectServices),
-		queues.New(c.forQueues(), c.closing),
+		queues.New(c.forQueues(records), c.closing),
 		measure.NewCoverage(measuring),
 		unserved,
 		blocks,

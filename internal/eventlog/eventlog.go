@@ -229,10 +229,23 @@ func (l *Log) expire(now time.Time) {
 	})
 }
 
-// isOn reports whether an event began what has not ended.
 func (l *Log) isOn(e *record.Event) bool {
 	one := l.begun[e.ID]
 	return one != nil && one.event.Name == e.Name
+}
+
+// IsOn reports whether an event began what has not ended.
+func (l *Log) IsOn(e *record.Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isOn(e)
+}
+
+// Followed reports whether somebody follows.
+func (l *Log) Followed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.followers) > 0
 }
 
 // Unseen makes events that end what an earlier agent saw begin, and this one has not seen for a while. The

@@ -3,8 +3,12 @@
 package insight
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -100,4 +104,68 @@ func endOf(began Finding, event string, at time.Time) Finding {
 		f.Ends = began.Event
 	}
 	return f
+}
+
+// Name adds the names of nodes and interfaces, as far as they are known.
+func (f *Finding) Name(names *nodenames.Names) {
+	for _, p := range []*Place{&f.Place, &f.Next, &f.Before} {
+		p.name(names)
+	}
+	for _, list := range []*[]Place{&f.From, &f.To} {
+		*list = slices.Clone(*list) // it may be the engine's own
+		for i := range *list {
+			(*list)[i].name(names)
+		}
+	}
+}
+
+// Subject tells what findings are about by ids alone, because names may become known meanwhile.
+func (f *Finding) Subject() string {
+	switch {
+	case f.Event == record.EventPathsMoved || f.Place == (Place{}):
+		return f.Source + " > " + f.Destination
+	case f.Next != (Place{}) && f.Before == (Place{}):
+		return f.Place.key() + " > " + f.Next.key()
+	}
+	return f.Place.key()
+}
+
+// key is a place by the ids that are in packets, or by the name if there is no id.
+func (p *Place) key() string {
+	text := p.Node
+	if p.NodeID != 0 {
+		text = strconv.FormatUint(p.NodeID, 10)
+	}
+	if p.Wide {
+		text = "wide " + text
+	}
+	if p.IngressID != 0 || p.EgressID != 0 {
+		text += fmt.Sprintf(" %d>%d", p.IngressID, p.EgressID)
+	}
+	return text
+}
+
+// String is a place as people read it: the node, and the interfaces that are known.
+func (p *Place) String() string {
+	node := p.Node
+	switch {
+	case node == "" && p.NodeID != 0:
+		node = fmt.Sprintf("node %d", p.NodeID)
+	case node == "":
+		node = "a node"
+	}
+	link := func(name string, id uint64) string {
+		if name == "" && id != 0 {
+			return strconv.FormatUint(id, 10)
+		}
+		return name
+	}
+	in, out := link(p.IngressName, p.IngressID), link(p.EgressName, p.EgressID)
+	switch {
+	case in != "" && out != "":
+		return node + " " + in + ">" + out
+	case in+out != "":
+		return node + " " + in + out
+	}
+	return node
 }

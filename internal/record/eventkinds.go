@@ -75,7 +75,7 @@ var eventKinds = []EventKind{
 		"Packets take longer than is usual from the egress hook of a node to the arrival at the next one: the wait in the node's queue, and the link. " +
 			"In three looks, each at 20 packets or more that were new, or in two intervals of ten seconds one after the other, their 95th percentile was at least twice the usual one, " +
 			"100 µs more, and more than the clocks may differ. Where it is not known by how much they differ, no segment is judged.",
-		"`after`: the node and the interface by which packets leave it; `before`: the next node and the interface of arrival; `source`, `destination`: the prefixes of the traffic that is slowest; " +
+		"`from_node`, `egress`: the node and the interface by which packets leave it; `to_node`, `ingress`: the next node and the interface of arrival; `source`, `destination`: the prefixes of the traffic that is slowest; " +
 			"`includes`: `held` if the time for which a node held the packets is in it, too",
 		"`p95_ns`; `usual_p95_ns`; `packets`: that were looked at",
 		nil,
@@ -83,21 +83,21 @@ var eventKinds = []EventKind{
 	{
 		EventSegmentUsual, SeverityInfo,
 		"The segment that had `segment_slow` was not slow in a whole interval of ten seconds, or what was slow is now usual (`because`).",
-		"`after`; `before`; `because`: `baseline` if it did not get faster: after ten minutes, what is slow is usual",
+		"`from_node`, `egress`, `to_node`, `ingress`, `source`, `destination`; `because`: `baseline` if it did not get faster: after ten minutes, what is slow is usual",
 		"`p95_ns`; `usual_p95_ns`; `lasted_ns`",
 		[]string{EventSegmentSlow},
 	},
 	{
 		EventHeldLong, SeverityWarning,
 		"A node holds packets longer than is usual between its ingress and its egress hook, judged as `segment_slow`, but by one clock.",
-		"`at`: the node and the interfaces; `source`, `destination`",
+		"`node_name`, `ingress`, `egress`: the node and its interfaces; `source`, `destination`",
 		"`p95_ns`; `usual_p95_ns`; `packets`",
 		nil,
 	},
 	{
 		EventHeldUsual, SeverityInfo,
 		"The node that had `held_long` did not in a whole interval of ten seconds, or that is now usual.",
-		"`at`; `because`",
+		"`node_name`, `ingress`, `egress`, `source`, `destination`; `because`",
 		"`p95_ns`; `usual_p95_ns`; `lasted_ns`",
 		[]string{EventHeldLong},
 	},
@@ -132,7 +132,7 @@ var eventKinds = []EventKind{
 	{
 		EventLoss, SeverityError,
 		"Packets are lost: two or more, and 0.1% or more of those in ten seconds whose fate is known. Both ends of a measured flow's segment counted them, or a Sequence Number is missing.",
-		"`after`: the node after which they are lost; `before`: the next one that counts; `source`, `destination`: the prefixes of the traffic; `flow`: the measured flow; " +
+		"`from_node`, `egress`: the node after which they are lost; `to_node`, `ingress`: the next one that counts; `source`, `destination`: the prefixes of the traffic; `flow`: the measured flow; " +
 			"`evidence`: `counters` (of both ends of a segment), `sequence` (Sequence Numbers are missing: the hop is not known)",
 		"`sent_packets`; `lost_packets`; `lost_ratio`",
 		nil,
@@ -140,7 +140,7 @@ var eventKinds = []EventKind{
 	{
 		EventLossEnded, SeverityInfo,
 		"Where `loss_began`, less than 0.1% was lost in three intervals of ten seconds one after the other.",
-		"`after`; `before`; `source`, `destination`; `flow`; `evidence`",
+		"`from_node`, `egress`, `to_node`, `ingress`; `source`, `destination`; `flow`; `evidence`",
 		"`lost_packets`: since it began; `lasted_ns`",
 		[]string{EventLoss},
 	},
@@ -156,14 +156,14 @@ var eventKinds = []EventKind{
 	{
 		EventNodeSilent, SeverityWarning,
 		"A node writes nothing into traces any more, although packets still pass it: the hop limits show a gap at its place, between nodes that are the same as before.",
-		"`at`: the node; `after`, `before`: the nodes before and after it; `source`, `destination`",
+		"`node_name`, `ingress`, `egress`: the node and its interfaces; `from_node`, `to_node`: the nodes before and after it; `source`, `destination`",
 		"`packets`: that passed it since",
 		nil,
 	},
 	{
 		EventNodeHeard, SeverityInfo,
 		"The node that had `node_silent` writes into traces again.",
-		"`at`",
+		"`node_name`, `ingress`, `egress`, `from_node`, `to_node`, `source`, `destination`",
 		"`lasted_ns`",
 		[]string{EventNodeSilent},
 	},
