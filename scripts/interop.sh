@@ -15,6 +15,8 @@
 #   container     runc runs the image of waymark, with the capabilities that it is documented to need
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
 #   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   answers       two hosts, three routers, a slow queue and a losing link: waymark top, events and a
+#                 Prometheus name both at their router
 #   rules         Prometheus' promtool checks the rules, and runs their tests
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -22,7 +24,7 @@ export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 rpm container kubernetes dashboards answers rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
@@ -96,6 +98,12 @@ step_kubernetes() {
 }
 
 step_dashboards() { scripts/interop/dashboards.sh; }
+
+step_answers() {
+	need prometheus=prometheus promtool=prometheus || return 1
+	[ -x bin/waymark ] && [ -x bin/waymark-lab ] || make build || return 1
+	WAYMARK_NEED_PROMETHEUS=1 WAYMARK_PROGRAM=$PWD/bin/waymark go test -count=1 -v -run TestTop ./test/e2e/history
+}
 
 step_rules() {
 	need promtool=prometheus || return 1
