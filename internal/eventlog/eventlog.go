@@ -105,8 +105,8 @@ func (l *Log) Take(e *record.Event) bool {
 			l.begun[id].restored = time.Time{}
 			return false
 		}
-		e.ID = cmp.Or(e.ID, idOf(e))
 		told := l.admit(about, now, e)
+		e.ID = cmp.Or(e.ID, idOf(e))
 		l.begin(about, e, !told)
 		if !told {
 			return false
@@ -163,7 +163,7 @@ func idOf(e *record.Event) string {
 }
 
 // admit reports whether a further event about a subject is to be told. One that comes after some were left
-// out says how many.
+// out says how many. What brings its own id, as losses of probes, is bounded by its source.
 func (l *Log) admit(about subject, now time.Time, e *record.Event) bool {
 	if minute := now.Unix() / 60; minute != l.minute {
 		l.minute, l.taken = minute, 0
@@ -177,7 +177,7 @@ func (l *Log) admit(about subject, now time.Time, e *record.Event) bool {
 		l.often[about] = one
 	}
 	one.times = slices.DeleteFunc(one.times, func(t time.Time) bool { return now.Sub(t) >= subjectTime || t.After(now) })
-	if len(one.times) >= subjectEvents || l.taken >= allEvents {
+	if e.ID == "" && len(one.times) >= subjectEvents || l.taken >= allEvents {
 		one.leftOut++
 		l.leftOut++
 		return false
