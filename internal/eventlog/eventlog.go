@@ -130,8 +130,11 @@ func (l *Log) Take(e *record.Event) bool {
 
 // end finds what an event ends, and gives it that id; nil: that is not known.
 func (l *Log) end(kind *record.EventKind, e *record.Event) *begun {
-	id := e.ID
-	for _, name := range kind.Ends {
+	id, names := e.ID, kind.Ends
+	if began := e.Label("event"); began != "" { // one of several that it may end
+		names = []string{began}
+	}
+	for _, name := range names {
 		if id == "" {
 			id = l.ids[subject{name, e.Subject}]
 		}

@@ -48,6 +48,14 @@ func TestBeginAndEnd(t *testing.T) {
 	if got := l.Totals(); got.Begun[record.EventSegmentSlow] != 1 || !l.Take(again) || again.ID == begin.ID {
 		t.Errorf("%+v, then %+v", got, again)
 	}
+	// An event that may end several ends the one that it names.
+	slow, drops := event(record.EventQueueSlow, "east0", 0), event(record.EventQueueDrops, "east0", 0)
+	l.Take(slow)
+	l.Take(drops)
+	unseen := event(record.EventNotSeen, "east0", time.Minute)
+	if unseen.Labels = []record.Label{{Name: "event", Text: record.EventQueueDrops}}; !l.Take(unseen) || unseen.ID != drops.ID || l.Totals().Begun[record.EventQueueSlow] != 1 {
+		t.Errorf("%+v", unseen)
+	}
 	// Those that bring their ids, as several losses of one destination.
 	first, second, back := event(record.EventProbeLoss, "r9", 0), event(record.EventProbeLoss, "r9", time.Second), event(record.EventProbeRecovered, "r9", time.Minute)
 	first.ID, second.ID, back.ID = "a", "b", "a"

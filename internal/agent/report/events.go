@@ -45,9 +45,16 @@ func NewEvents(d Dependencies, records *Records, history *History) *Events {
 
 // Open reads what an earlier agent kept.
 func (x *Events) Open() error {
-	saved, err := os.ReadFile(x.d.EventsFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	const most = 4 << 20
+	info, err := os.Stat(x.d.EventsFile)
+	var saved []byte
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err == nil && info.Size() > most:
+		err = errors.New("it is larger than such a file")
+	case err == nil:
+		saved, err = os.ReadFile(x.d.EventsFile)
 	}
 	if err == nil {
 		err = x.log.Restore(saved, time.Now())
