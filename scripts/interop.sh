@@ -18,6 +18,8 @@
 #   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
 #   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
+#   answers       two hosts, three routers, a slow queue and a losing link: waymark top, events and a
+#                 Prometheus name both at their router
 #   rules         Prometheus' promtool checks the rules, and runs their tests
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +28,7 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 . scripts/interop/shared.sh
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 ansible rpm container kubernetes dashboards jaeger frr rules)
+[ ${#steps[@]} -gt 0 ] || steps=(lintian reproducible debian12 debian13 ansible rpm container kubernetes dashboards answers jaeger frr rules)
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	echo "interop: needs Debian, and root: it installs packages and starts containers" >&2
@@ -88,6 +90,12 @@ step_dashboards() { scripts/interop/dashboards.sh; }
 
 step_jaeger() { scripts/interop/jaeger.sh; }
 step_frr() { scripts/interop/frr.sh; }
+
+step_answers() {
+	need prometheus=prometheus promtool=prometheus || return 1
+	[ -x bin/waymark ] && [ -x bin/waymark-lab ] || make build || return 1
+	WAYMARK_NEED_PROMETHEUS=1 WAYMARK_PROGRAM=$PWD/bin/waymark go test -count=1 -v -run TestTop ./test/e2e/history
+}
 
 step_rules() {
 	need promtool=prometheus || return 1

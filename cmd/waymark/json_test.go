@@ -48,6 +48,8 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "queue", Args: "--socket " + none, Code: commandline.ExitFailure},
 		{Command: "queue", Args: "--interval 1ms", Code: commandline.ExitUsage},
 		{Command: "top", Args: "--socket " + none, Code: commandline.ExitFailure},
+		{Command: "events", Args: "--socket " + none, Code: commandline.ExitFailure},
+		{Command: "events", Args: "--event nothing", Code: commandline.ExitUsage},
 		{Command: "loss", Args: "--flow red --socket " + none, Code: commandline.ExitFailure},
 		{Command: "flow", Args: "add red out src ::1", Code: commandline.ExitUsage},
 		{Command: "route", Args: "add nonsense", Code: commandline.ExitUsage},
@@ -156,10 +158,10 @@ func TestKeysOfEveryCommand(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
 		"GET /v1/status": in(status), "GET /v1/warnings": in(status.Warnings), "GET /v1/namespaces": in(status.Namespaces),
 		"GET /v1/encapsulations": in(status.Encapsulations), "GET /v1/schemas": `[{"id":1,"data":"x","namespaces":[1]}]`,
-		"GET /v1/config": string(running), "GET /v1/records": traceLine + "\n", "POST /v1/stop": `{"warnings":[]}`,
+		"GET /v1/config": string(running), "GET /v1/records": traceLine + "\n", "GET /v1/events": eventLineJSON + "\n", "POST /v1/stop": `{"warnings":[]}`,
 	})
 	seen := map[string]bool{}
-	lines := []string{"status", "agent config", "agent reload", "agent stop", "ioam namespace show", "ioam schema show", "route show", "observe",
+	lines := []string{"status", "agent config", "agent reload", "agent stop", "ioam namespace show", "ioam schema show", "route show", "observe", "events",
 		"doctor", "version", "help", "decode -", "config check -"}
 	for _, file := range files {
 		lines = append(lines, "config show "+file)

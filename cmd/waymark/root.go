@@ -67,7 +67,7 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 
 	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), opts.NewHandoverCommand("collect", "Receive IPFIX, join postcards into paths, and compute loss", "waymark-collector", "collect"),
-		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newFlowCommand(opts), newLossCommand(opts), newTopCommand(opts), newQueueCommand(opts), newStampCommand(opts), newPotCommand(opts), newTraceCommand(opts), newProbesCommand(opts),
+		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newFlowCommand(opts), newLossCommand(opts), newTopCommand(opts), newEventsCommand(opts), newQueueCommand(opts), newStampCommand(opts), newPotCommand(opts), newTraceCommand(opts), newProbesCommand(opts),
 		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts),
 		opts.NewHandoverCommand("lab", "Build networks of namespaces on this machine for experiments", "waymark-lab"),
 		opts.NewDocsCommand(docgen.Write))

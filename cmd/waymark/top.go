@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // topFlags are the flags of waymark top.
@@ -55,7 +57,8 @@ LOSES one after which 0.1% or more were lost.
 The agent keeps an hour: --since and --until show any time of it, once. Times
 are UTC. Without a sink or an observer, it makes at most history.rate records
 in a second, but up to 100,000 while this command runs. What share of the time
-that was is in the first line, if it is less than all.
+that was is in the first line, if it is less than all. The last lines are the
+latest events of that time; "waymark events" has all.
 
 Keys: q ends; space freezes; up and down choose a path, enter shows its hops or
 hides them; s changes the order; / filters by names; c copies a command that
@@ -143,13 +146,17 @@ func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 
 // run shows reports: live on a terminal, else one after another.
 func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opts *options) error {
-	ask := func(ctx context.Context) (*insight.Report, error) {
+	ask := func(ctx context.Context) (*insight.Report, []*record.Event, error) {
+		var events []*record.Event
+		if !opts.JSON {
+			events = latestEvents(ctx, c, q)
+		}
 		r, err := c.History(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		arrange(r, f.sort, f.filter, f.prefixes)
-		return r, nil
+		return r, events, nil
 	}
 	terminal, live := commandline.Screen(cmd.OutOrStdout())
 	if live && q.Live && !opts.JSON && f.count == 0 {
@@ -157,7 +164,7 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opt
 	}
 	interval := cmp.Or(f.interval, 10*time.Second)
 	for n := 1; ; n++ {
-		r, err := ask(cmd.Context())
+		r, events, err := ask(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -166,7 +173,7 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opt
 		} else {
 			style := styleOf(opts.View(cmd.OutOrStdout()))
 			style.colour = false // a table after another goes to a file, or through a pipe
-			err = writeTop(cmd.OutOrStdout(), style, r, n > 1)
+			err = writeTop(cmd.OutOrStdout(), style, r, events, n > 1)
 		}
 		if err != nil || !q.Live || n == f.count {
 			return err
@@ -179,8 +186,37 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opt
 	}
 }
 
-// writeTop writes a table.
-func writeTop(out io.Writer, s topStyle, r *insight.Report, further bool) error {
+// topEvents is how many events the table has below it.
+const topEvents = 3
+
+// latestEvents are the last events of the time of a table, the oldest first. A table is shown without them where
+// an agent of another version, or one that ends, does not give them.
+func latestEvents(ctx context.Context, c *api.Client, q api.HistoryTime) (list []*record.Event) {
+	err := c.Events(ctx, api.EventQuery{Since: q.Since, Until: q.Until, Last: q.Last}, func(line []byte) error {
+		e, err := parseEvent(line)
+		if err == nil && e != nil {
+			if list = append(list, e); len(list) > topEvents {
+				list = list[1:]
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// events are lines of the last events.
+func (s topStyle) events(list []*record.Event) (lines []string) {
+	for _, e := range list {
+		lines = append(lines, s.fit(fmt.Sprintf("%s %s: %s", e.Time.UTC().Format("15:04:05Z"), s.sentence(e.Name), s.sentence(s.units(e.Facts))), s.width))
+	}
+	return lines
+}
+
+// writeTop writes a table, and the last events.
+func writeTop(out io.Writer, s topStyle, r *insight.Report, events []*record.Event, further bool) error {
 	var b strings.Builder
 	if further {
 		b.WriteByte('\n')
@@ -188,6 +224,9 @@ func writeTop(out io.Writer, s topStyle, r *insight.Report, further bool) error 
 	b.WriteString(s.head(r) + "\n")
 	for _, line := range s.lines(r, nil) {
 		b.WriteString(line.text + "\n")
+	}
+	for _, line := range s.events(events) {
+		b.WriteString(line + "\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 func ns(d time.Duration) *int64 { v := int64(d); return &v }
@@ -65,14 +66,15 @@ const topWanted = `waymark top  1m to 16:13:05Z  214 records  sampled 50%  7 lef
 // nothing of the network reaches the terminal raw.
 func TestTopTable(t *testing.T) {
 	r := topReport()
+	events := []*record.Event{{Name: record.EventPathsMoved, Facts: "a > b: 38% from r1 to r\x1b[2J\u202e\u009b, p99 +2.1µs"}}
 	var b strings.Builder
-	if err := writeTop(&b, topStyle{width: 80}, r, false); err != nil || !strings.HasPrefix(b.String(), topWanted) {
+	if err := writeTop(&b, topStyle{width: 80}, r, events, false); err != nil || !strings.HasPrefix(b.String(), topWanted) {
 		t.Errorf("%v\n%s\nwant\n%s", err, b.String(), topWanted)
 	}
 	for width := leastTopWidth; width < 220; width++ {
 		for _, ascii := range []bool{false, true} {
 			b.Reset()
-			if err := writeTop(&b, topStyle{width: width, ascii: ascii}, r, false); err != nil {
+			if err := writeTop(&b, topStyle{width: width, ascii: ascii}, r, events, false); err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.SplitSeq(strings.TrimSuffix(b.String(), "\n"), "\n") {
@@ -91,7 +93,8 @@ func TestTopTable(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := writeTop(&b, topStyle{width: 200}, r, false); err != nil || !strings.Contains(b.String(), "USUAL p95") || !strings.Contains(b.String(), "INCOMPLETE") || !strings.Contains(b.String(), "25.0µs") {
+	if err := writeTop(&b, topStyle{width: 200}, r, events, false); err != nil || !strings.Contains(b.String(), "USUAL p95") || !strings.Contains(b.String(), "INCOMPLETE") || !strings.Contains(b.String(), "25.0µs") ||
+		!strings.HasSuffix(b.String(), "Z paths_moved: a > b: 38% from r1 to r?[2J??, p99 +2.1µs\n") {
 		t.Errorf("wide: %v\n%s", err, b.String())
 	}
 	if strings.Contains(b.String(), "QUEUES HERE") || !strings.Contains(b.String(), "QUEUED p99") {
@@ -103,7 +106,7 @@ func TestTopTable(t *testing.T) {
 		{Interface: "east0\x1b[2J", Waits: r.Pairs[0].Paths[0].Hops[1].Queued, Dropped: 81}, {Interface: "idle0"}, {Interface: "full0", Dropped: 7}}}
 	r.Queues.Interfaces[0].Waits.P50, r.Queues.Interfaces[0].Waits.P95, r.Queues.Interfaces[0].Waits.Max = wait(1000), wait(2000), wait(1e9)
 	b.Reset()
-	if err := writeTop(&b, topStyle{width: 80, ascii: true}, r, false); err != nil || !strings.Contains(b.String(), "QUEUED p99") || strings.Count(b.String(), "84.6ms") != 2 ||
+	if err := writeTop(&b, topStyle{width: 80, ascii: true}, r, nil, false); err != nil || !strings.Contains(b.String(), "QUEUED p99") || strings.Count(b.String(), "84.6ms") != 2 ||
 		!strings.Contains(b.String(), "full0") || strings.Contains(b.String(), "idle0") || strings.Contains(b.String(), "\x1b") {
 		t.Errorf("queues: %v\n%s", err, b.String())
 	}
@@ -144,7 +147,7 @@ type topHarness struct {
 func newTopHarness(t *testing.T) *topHarness {
 	h := &topHarness{t: t}
 	h.s = topScreen{flags: topFlags{sort: "packets"}, report: topReport(), style: topStyle{colour: true}, expanded: map[string]bool{},
-		ask: func() (*insight.Report, error) { h.asked++; return topReport(), nil }}
+		ask: func() topAnswer { h.asked++; return topAnswer{report: topReport()} }}
 	h.update(tea.WindowSizeMsg{Width: 80, Height: 24})
 	return h
 }
@@ -225,7 +228,11 @@ func TestTopScreen(t *testing.T) {
 	}
 	h.update(topAnswer{err: fmt.Errorf("the agent \x1b[2J ended")})
 	h.check("no answer", true, "no answer since")
-	h.update(topAnswer{report: &insight.Report{Records: 4321}})
+	h.update(topAnswer{report: &insight.Report{Records: 4321}, events: []*record.Event{{Name: record.EventLoss, Facts: "packets are lost \x1b[2J"}}})
+	h.check("the newest event", true, "Z loss_began: packets are lost ?[2J\n")
+	if n := strings.Count(h.screen().content(), "\n"); n != 23 {
+		t.Errorf("%d lines", n+1)
+	}
 	h.check("the newest", true, "4321 records")
 	h.check("nothing there", true, "no packets")
 	h.press(tea.KeyDown, "")

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // live shows the table on the whole terminal until the user quits.
@@ -26,12 +27,19 @@ func (f *topFlags) live(ctx context.Context, terminal *os.File, style topStyle, 
 	if commandline.IsTerminal(os.Stdin) {
 		options[2] = tea.WithInput(os.Stdin)
 	}
-	ask := func() (*insight.Report, error) { return c.History(ctx, q) }
-	first, err := ask() // an error before the screen stays readable
+	ask := func() topAnswer {
+		r, err := c.History(ctx, q)
+		if err != nil {
+			return topAnswer{err: err}
+		}
+		return topAnswer{r, latestEvents(ctx, c, q), nil}
+	}
+	first := ask() // an error before the screen stays readable
+	err := first.err
 	if err != nil {
 		return err
 	}
-	s := topScreen{flags: *f, ask: ask, report: first, asked: time.Now(), style: style, expanded: make(map[string]bool)}
+	s := topScreen{flags: *f, ask: ask, report: first.report, events: first.events, asked: time.Now(), style: style, expanded: make(map[string]bool)}
 	program := tea.NewProgram(s, options...)
 	stop := context.AfterFunc(ctx, program.Quit)
 	last, err := program.Run()
@@ -51,8 +59,9 @@ func (f *topFlags) live(ctx context.Context, terminal *os.File, style topStyle, 
 // topScreen is the live table.
 type topScreen struct {
 	flags    topFlags
-	ask      func() (*insight.Report, error)
+	ask      func() topAnswer
 	report   *insight.Report
+	events   []*record.Event // the last ones
 	asked    time.Time
 	failed   string // why the newest report is missing
 	style    topStyle
@@ -76,6 +85,7 @@ type topTick struct{}
 
 type topAnswer struct {
 	report *insight.Report
+	events []*record.Event
 	err    error
 }
 
@@ -94,16 +104,13 @@ func (s topScreen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		s.waiting = true
 		ask := s.ask
-		return s, tea.Batch(s.later(), func() tea.Msg {
-			r, err := ask()
-			return topAnswer{r, err}
-		})
+		return s, tea.Batch(s.later(), func() tea.Msg { return ask() })
 	case topAnswer:
 		s.waiting = false
 		if s.failed = ""; m.err != nil {
 			s.failed = m.err.Error()
 		} else if !s.frozen {
-			s.report, s.asked = m.report, time.Now()
+			s.report, s.events, s.asked = m.report, m.events, time.Now()
 		}
 	case tea.KeyPressMsg:
 		if s.typing {
@@ -253,8 +260,17 @@ func (s topScreen) choose(step int) topScreen {
 	return s
 }
 
-// rows is how many lines of the table fit: the first and the last line of the screen are others.
-func (s topScreen) rows() int { return max(1, s.height-2) }
+// rows is how many lines of the table fit: the first line of the screen, the events and the last line are others.
+func (s topScreen) rows() int { return max(1, s.height-2-len(s.shownEvents())) }
+
+// shownEvents are those for which there is room.
+func (s topScreen) shownEvents() []*record.Event {
+	const enough = 12 // lines of the screen
+	if s.height < enough {
+		return nil
+	}
+	return s.events
+}
 
 // View implements [tea.Model].
 func (s topScreen) View() tea.View {
@@ -297,6 +313,9 @@ func (s topScreen) content() string {
 		b.WriteString(text + "\n")
 	}
 	b.WriteString(strings.Repeat("\n", s.rows()-(last-top)))
+	for _, line := range s.style.events(s.shownEvents()) {
+		b.WriteString(line + "\n")
+	}
 	b.WriteString(s.style.fit(s.foot(top, last, len(lines)), s.style.width))
 	return b.String()
 }

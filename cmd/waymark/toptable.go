@@ -72,6 +72,9 @@ func (s topStyle) sentence(text string) string {
 	}, text)
 }
 
+// units has micro as this terminal may show it.
+func (s topStyle) units(text string) string { return strings.ReplaceAll(text, "µ", s.pick("µ", "u")) }
+
 // delay is a time in three digits.
 func (s topStyle) delay(ns int64) string {
 	units := []struct {

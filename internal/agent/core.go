@@ -59,7 +59,7 @@ func (c *core) nameIn(config *config.Config) string {
 func (c *core) forReports() report.Dependencies {
 	return report.Dependencies{
 		Log: c.log, NodeName: c.nodeName, State: &c.state, Tasks: &c.tasks, System: c.system, Datapath: &c.datapath,
-		OneClock: c.options.OneClock, HistoryFile: c.options.Place.HistoryFile(),
+		OneClock: c.options.OneClock, HistoryFile: c.options.Place.HistoryFile(), EventsFile: c.options.Place.EventsFile(),
 	}
 }
 
@@ -71,8 +71,8 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 }
 
 // forQueues are those of the service that measures queues.
-func (c *core) forQueues() queues.Dependencies {
-	return queues.Dependencies{Log: c.log, State: &c.state, Tasks: &c.tasks, Machine: queues.Kernel{}}
+func (c *core) forQueues(records queues.Records) queues.Dependencies {
+	return queues.Dependencies{Log: c.log, State: &c.state, Tasks: &c.tasks, Machine: queues.Kernel{}, NodeName: c.nodeName, Records: records}
 }
 
 // forProbes are those of the service that probes other nodes.

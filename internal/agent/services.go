@@ -31,14 +31,16 @@ func (a *Agent) assemble() {
 	known := &knownUntil{core: c, hooks: hooks, unserved: unserved}
 	blocks, delays := measure.NewBlocks(measuring, known, a.editConfig), measure.NewDelayMeter(measuring)
 
-	copies, shared := report.NewLoopbacks(reports), report.NewSharedIDs(reports)
+	waits := queues.New(c.forQueues(records), c.closing)
+	history := report.NewHistory(reports, records, waits)
+	events := report.NewEvents(reports, records, history)
+	copies, shared := report.NewLoopbacks(reports), report.NewSharedIDs(reports, records)
 	reader := report.NewReader(reports, records, copies, shared)
 	flows := report.NewFlows(reports, reader, known)
 	kernel := report.NewKernelEvents(reports, records)
 	losses := report.NewLosses(reports, sinks, flows, kernel)
 
 	probes := probe.NewProbes(c.forProbes(records))
-	waits := queues.New(c.forQueues(), c.closing)
 	tunnels := c.forTunnels()
 	paths := tunnel.NewPathMTUs(tunnels)
 
@@ -57,7 +59,8 @@ func (a *Agent) assemble() {
 		tunnel.NewErrors(tunnels, paths),
 		sinks,
 		records,
-		report.NewHistory(reports, records, waits),
+		history,
+		events,
 		flows,
 		report.NewEdges(reports, records, known),
 		report.NewDelays(reports),

@@ -60,5 +60,8 @@ func (p Place) PathMTUFile() string { return filepath.Join(p.Dir, "path-mtu.json
 // RunningFile keeps the running configuration while it differs from the file.
 func (p Place) RunningFile() string { return filepath.Join(p.Dir, "running.json") }
 
+// EventsFile keeps the events of the last hour for the next agent.
+func (p Place) EventsFile() string { return filepath.Join(p.Dir, "events.jsonl") }
+
 // HistoryFile keeps the history for the next agent.
 func (p Place) HistoryFile() string { return filepath.Join(p.Dir, "history.jsonl.gz") }

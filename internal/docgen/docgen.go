@@ -100,7 +100,12 @@ func events() []byte {
 
 What happens in the network, as a node finds it: a record of the kind
 [` + "`event`" + `](records.md#event) for ` + "`waymark observe`" + ` and sinks of JSON lines, and a line
-in the agent's log. IPFIX has no events. Labels and values are added to, never renamed.
+in the agent's log. ` + "`waymark events`" + ` shows those of the last hour; metrics count them.
+IPFIX has no events. Labels and values are added to, never renamed.
+
+What begins and what ends it have the same ` + "`id`" + `. Six events of a name about one subject in ten
+minutes are told, and 1000 in a minute; the value ` + "`left_out`" + ` of a later one says how many
+of its subject were not.
 `)
 	for _, k := range record.EventKinds() {
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s Severity: `%s`.\n\nLabels: %s.\n\nValues: %s.\n", k.Name, k.Meaning, k.Severity, k.Labels, k.Values)

@@ -120,6 +120,23 @@ func (d *Delays) Merge(o *Delays) {
 	}
 }
 
+// Since is what came since an earlier copy of it, whose buckets it has. Its maximum is that of all.
+func (d *Delays) Since(o *Delays) Delays {
+	out := d.Clone()
+	if o.count == 0 || o.count > d.count {
+		return out // it was emptied since
+	}
+	out.count -= o.count
+	out.zero -= min(o.zero, out.zero)
+	out.sum -= min(o.sum, out.sum)
+	for i, n := range o.counts {
+		if at := o.first + i - out.first; at >= 0 && at < len(out.counts) {
+			out.counts[at] -= min(n, out.counts[at])
+		}
+	}
+	return out
+}
+
 // Clone is a copy.
 func (d *Delays) Clone() Delays {
 	out := *d

@@ -78,6 +78,7 @@ type Engine struct {
 	addresses map[addresses]*pair // of packets, so that prefixes are looked up once
 	rest      *pair
 	baselines baselines
+	watches   watches
 	kept      kept
 	scratch   []Hop
 	closed    func(*Interval) // gets intervals that end
@@ -95,6 +96,7 @@ type pair struct {
 	paths map[uint64]*Path
 	flows map[string]*Path // of measured flows
 	rest  *Path
+	known knownFlows
 }
 
 func newPair(e ends) *pair {
@@ -236,6 +238,9 @@ func (e *Engine) end(at time.Time) *Interval {
 	e.watch(at)
 	v := e.snapshot(at)
 	e.baselines.learn(v, e.clock)
+	if v.Length >= int64(e.settings.Interval) { // a part of one would say less than it seems
+		e.judge(v, at)
+	}
 	e.totals.Records += v.Records
 	e.totals.LeftOut += v.LeftOut
 	e.totals.Intervals++

@@ -35,6 +35,8 @@ func (e *Engine) path(r *record.Path) {
 	path.Packets++
 	if !r.Complete {
 		path.Incomplete++
+	} else if r.Verdict == record.PathArrived {
+		p.known.note(path, flowOf(&r.Packet))
 	}
 	n := len(r.Nodes)
 	if r.Verdict == record.PathArrived {

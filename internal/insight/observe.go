@@ -129,6 +129,8 @@ func (e *Engine) trace(r *record.Trace) {
 	path.Packets++
 	if r.Overflow.Value || hasGap(r.Nodes) {
 		path.Incomplete++
+	} else {
+		p.known.note(path, flowOf(&r.Packet))
 	}
 	n := len(r.Nodes)
 	path.end(&r.Nodes[0], &r.Nodes[n-1])

@@ -30,6 +30,7 @@ type Event struct {
 	Time     instant.Time
 	Node     string // that found it
 	Name     string // what happened, such as probe_loss
+	ID       string // an event that begins something, and the one that ends it, have the same
 	Severity Severity
 	Subject  string // what it happened to, such as a destination; with Name, it tells events about one thing
 	Facts    string
@@ -65,6 +66,7 @@ var events = table[*Event]{
 	field("time", "", "When the node found this, by its clock.", func(e *Event) *instant.Time { return &e.Time }, moment()),
 	field("node", "", "Name of the node that found it.", func(e *Event) *string { return &e.Node }, present(textual())),
 	field("event", "", "What happened: a name of the [list of events](events.md).", func(e *Event) *string { return &e.Name }, textual()),
+	field("id", "", "Tells events apart. An event that ends what another one began has its id.", func(e *Event) *string { return &e.ID }, present(textual())),
 	field("severity", "", "`info`, `warning` or `error`.", func(e *Event) *Severity { return &e.Severity }, severity()),
 	field("subject", "", "What it happened to, such as the name of a destination. Events with the same subject are about the same thing.", func(e *Event) *string { return &e.Subject }, present(textual())),
 	field("text", "", "What happened, in words that may change.", func(e *Event) *string { return &e.Facts }, textual()),

@@ -263,7 +263,7 @@ func goldenWarnings() []specimen {
 
 func goldenEvents() []specimen {
 	full := &Event{
-		Time: instant.Of(goldenAt), Node: "athos", Name: EventProbeLoss, Severity: SeverityError, Subject: "aramis",
+		Time: instant.Of(goldenAt), Node: "athos", Name: EventProbeLoss, ID: "5f0c2d1e9a7b", Severity: SeverityError, Subject: "aramis",
 		Facts: "5 of 16 flows to aramis vanish after porthos", Since: instant.Of(goldenAt.Add(-time.Second / 4)),
 		Labels: []Label{{"after", "porthos"}, {"before", "aramis"}}, Values: []Value{{"after_hop", 1}, {"flows", 5}, {"share_ratio", 0.3125}},
 	}

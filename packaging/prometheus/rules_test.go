@@ -33,13 +33,16 @@ func TestRulesNameWhatExists(t *testing.T) {
 		}
 		return string(text)
 	}
+	events := read("../../docs/reference/events.md")
 	metrics, outcomes, warnings := read("../../docs/reference/metrics.md"), read("../../docs/reference/outcomes.md"), read("../../docs/reference/warnings.md")
 	metric, label := regexp.MustCompile(`\bwaymark_[a-z0-9_]+`), regexp.MustCompile(`\b(outcome|code)=~?"([^"]*)"`)
+	kind := regexp.MustCompile(`waymark_events_\w+\{[^}]*\bkind=~?"([^"]*)"`)
 	named := 0
 	for _, file := range []string{"waymark.rules.yaml", "waymark.test.yaml"} {
 		text := regexp.MustCompile(`[a-z_]+:waymark_\w+:\w+`).ReplaceAllString(read(file), "") // recorded by rules
 		for _, name := range metric.FindAllString(text, -1) {
 			named++
+			name = strings.TrimSuffix(name, "_bucket") // of a histogram
 			if !strings.Contains(metrics, "| `"+name+"` |") {
 				t.Errorf("%s: there is no metric %s", file, name)
 			}
@@ -55,6 +58,15 @@ func TestRulesNameWhatExists(t *testing.T) {
 	}
 	if named < 50 {
 		t.Errorf("only %d names were found", named)
+	}
+	for _, file := range []string{"waymark.rules.yaml", "waymark.test.yaml"} {
+		for _, match := range kind.FindAllStringSubmatch(read(file), -1) {
+			for value := range strings.SplitSeq(match[1], "|") {
+				if named++; !strings.Contains(events, "## `"+value+"`\n") {
+					t.Errorf("%s: there is no event %s", file, value)
+				}
+			}
+		}
 	}
 	// Each alert has a test.
 	tests := read("waymark.test.yaml")

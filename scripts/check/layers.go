@@ -117,7 +117,8 @@ var layers = map[string]string{
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
-	"internal/insight": "ioam internal/exponential internal/instant internal/nodenames internal/record",
+	"internal/eventlog": "internal/instant internal/record",
+	"internal/insight":  "ioam internal/exponential internal/instant internal/nodenames internal/record",
 
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
@@ -133,9 +134,9 @@ var layers = map[string]string{
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
-	"internal/agent/report": "ioam internal/exponential internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
+	"internal/agent/report": "ioam internal/exponential internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
-	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model",
+	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
 	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath " +
 		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/supervisor",

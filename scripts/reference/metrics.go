@@ -34,6 +34,8 @@ var metricLinks = map[string][2]string{
 	"waymark_loss_readings_total":       {"whether the computation of loss took them", protocols},
 	"waymark_stamp_packets_total":       {"outcome", "../how-to/stamp.md#counters"},
 	"waymark_stamp_notes_total":         {"kind", "../how-to/stamp.md#counters"},
+	"waymark_events_total":              {"kind of event", "events.md"},
+	"waymark_events_begun":              {"kind of event", "events.md"},
 }
 
 // metricsReference is the page of metrics.

@@ -4,6 +4,7 @@ package probe
 
 import (
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"time"
 
@@ -50,6 +51,11 @@ func vanishText(destination string, flows, of int, one *monitor.Place) string {
 // eventRecord is the record of an event.
 func eventRecord(e *monitor.Event, node string) *record.Event {
 	r := &record.Event{Time: instant.Of(e.At), Node: node, Name: eventNames[e.Kind], Subject: e.Destination.Name, Severity: record.SeverityInfo}
+	if e.Kind != monitor.PathChange { // a loss and its end are about the same time
+		sum := fnv.New64a()
+		fmt.Fprintf(sum, "%q %q %d", node, e.Destination.Name, e.Since.UnixNano())
+		r.ID = fmt.Sprintf("%012x", sum.Sum64()>>16)
+	}
 	if !e.Since.Equal(e.At) {
 		r.Since = instant.Of(e.Since)
 	}

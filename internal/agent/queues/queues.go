@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +17,10 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/datapath/queue"
 	"github.com/waymark-net/waymark/internal/exponential"
+	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // Dependencies are what the service needs of the agent.
@@ -26,7 +29,13 @@ type Dependencies struct {
 	State   service.Current
 	Tasks   *service.Tasks
 	Machine Machine
+
+	NodeName func() string // of this node in records
+	Records  Records
 }
+
+// Records takes the records of events.
+type Records interface{ Offer(...record.Record) }
 
 // Machine times packets; [Kernel] is the real one.
 type Machine interface {
@@ -86,6 +95,7 @@ type Queues struct {
 	fault    string    // why nothing is measured although it is wanted
 	last     map[model.IfIndex]reading
 	totals   map[string]*totals // by interface, since the agent began
+	watch    *insight.QueueWatch
 }
 
 // reading is what a device had counted when it was last read.
@@ -104,7 +114,7 @@ type totals struct {
 
 // New makes the service; closing ends its streams.
 func New(d Dependencies, closing <-chan struct{}) *Queues {
-	return &Queues{d: d, closing: closing, wake: make(chan struct{}, 1), last: make(map[model.IfIndex]reading), totals: make(map[string]*totals)}
+	return &Queues{d: d, closing: closing, wake: make(chan struct{}, 1), last: make(map[model.IfIndex]reading), totals: make(map[string]*totals), watch: insight.NewQueueWatch(time.Now())}
 }
 
 // Prepare begins or ends the measurement with the configuration.
@@ -134,6 +144,7 @@ func (q *Queues) Run(ctx context.Context) error {
 		}
 		end := q.d.Tasks.Begin(time.Now())
 		q.follow()
+		q.judge(time.Now())
 		end()
 	}
 }
@@ -239,10 +250,14 @@ func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.
 		if waits.Packets < before.waits.Packets || waits.Untimed < before.waits.Untimed {
 			before.waits = queue.Waits{} // another device has the index
 		}
-		q.of(in.Name).add(waits, before.waits)
+		at := q.of(in.Name)
+		was := *at
+		was.waits = maps.Clone(at.waits)
+		at.add(waits, before.waits)
 		if dropped := next[in.Index].dropped; known && dropped > before.dropped {
-			q.of(in.Name).dropped += dropped - before.dropped
+			at.dropped += dropped - before.dropped
 		}
+		q.note(time.Now(), in.Name, at.minus(&was))
 	}
 	q.last = next
 	return nil
@@ -285,6 +300,24 @@ func (t *totals) histogram() *exponential.Histogram {
 		}
 	}
 	return h
+}
+
+// note gives what a queue did since the last time to who looks for what is unusual.
+func (q *Queues) note(now time.Time, name string, t totals) {
+	var waits exponential.Delays
+	for _, b := range t.histogram().Buckets { // of seconds
+		low, high := exponential.Upper(b.Index-1, exponential.DelayScale), exponential.Upper(b.Index, exponential.DelayScale)
+		waits.AddN(int64(1e9*math.Sqrt(low*high)), b.Count)
+	}
+	dropped := t.dropped
+	q.watch.Add(now, name, &waits, insight.Loss{Sent: t.packets + t.untimed + dropped, Lost: dropped})
+}
+
+// judge tells what is unusual as events.
+func (q *Queues) judge(now time.Time) {
+	for _, f := range q.watch.Judge(now) {
+		q.d.Records.Offer(f.Record(q.d.NodeName()))
+	}
 }
 
 var (

@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // machine is a Machine whose packets all wait 1 ms; each reading finds 100 more.
@@ -31,6 +32,16 @@ type machine struct {
 	devices     []model.IfIndex
 	packets     map[model.IfIndex]uint64
 	disciplines map[model.IfIndex]queue.Discipline
+	events      []*record.Event
+}
+
+// Offer takes events.
+func (m *machine) Offer(list ...record.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range list {
+		m.events = append(m.events, r.(*record.Event))
+	}
 }
 
 func (m *machine) Open(devices []model.IfIndex) (Meter, error) {
@@ -101,7 +112,7 @@ func newHarness(t *testing.T, yaml string) (*agenttest.Node, *machine, *Queues) 
 	closing := make(chan struct{})
 	t.Cleanup(func() { close(closing) })
 	n.Serve(func(a *agenttest.Agent) []service.Service {
-		q = New(Dependencies{Log: a.Logger, State: &a.State, Tasks: &a.Tasks, Machine: m}, closing)
+		q = New(Dependencies{Log: a.Logger, State: &a.State, Tasks: &a.Tasks, Machine: m, NodeName: func() string { return "r2" }, Records: m}, closing)
 		return []service.Service{q}
 	})
 	n.Start()
@@ -215,6 +226,57 @@ func eventually(t *testing.T, what string, is func() bool) {
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// A queue in which packets wait longer than was usual, or that drops them, is told once as an event, and so is
+// its end.
+func TestEventsOfQueues(t *testing.T) {
+	m := &machine{}
+	q := New(Dependencies{NodeName: func() string { return "r2" }, Records: m}, nil)
+	now := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+	q.watch = insight.NewQueueWatch(now)
+	play := func(seconds int, wait float64, dropped uint64) string {
+		m.events = nil
+		for range seconds {
+			for _, name := range []string{"east0", "west0"} {
+				t := totals{packets: 100, waits: map[int]uint64{}}
+				if t.waits[exponential.IndexOf(20e-6, exponential.DelayScale)] = 100; name == "east0" {
+					t.waits = map[int]uint64{exponential.IndexOf(wait, exponential.DelayScale): 100}
+					t.dropped = dropped
+				}
+				q.note(now, name, t)
+			}
+			now = now.Add(time.Second)
+			q.judge(now)
+		}
+		var out []string
+		for _, e := range m.events {
+			out = append(out, e.Name+" "+e.Label("interface"))
+		}
+		return strings.Join(out, ", ")
+	}
+	for i, tt := range []struct {
+		seconds int
+		wait    float64
+		dropped uint64
+		want    string
+	}{
+		{30, 20e-6, 0, ""},
+		{10, 85e-3, 0, "queue_slow east0"},
+		{25, 20e-6, 0, "queue_usual east0"},
+		{10, 20e-6, 5, "queue_drops east0"},
+		{40, 20e-6, 0, "queue_drops_ended east0"},
+	} {
+		if got := play(tt.seconds, tt.wait, tt.dropped); got != tt.want {
+			t.Errorf("%d: got %q, want %q", i, got, tt.want)
+		}
+		if i == 1 {
+			e := m.events[0]
+			if e.Node != "r2" || !strings.HasPrefix(e.Facts, "packets wait in the queue of east0: p95 8") || !strings.Contains(e.Facts, "usual 19.9µs") {
+				t.Errorf("%+v", e)
+			}
 		}
 	}
 }

@@ -30,6 +30,7 @@ type Dependencies struct {
 
 	OneClock    bool   // all nodes of the domain read this machine's clock
 	HistoryFile string // keeps the history for the next agent
+	EventsFile  string // and the events
 }
 
 // System is what is needed of the machine; [service.System] documents it.

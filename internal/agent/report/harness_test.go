@@ -44,7 +44,7 @@ func newHarness(t *testing.T, yaml string) *harness {
 		clock := NewClock(h.d)
 		h.sinks = NewSinks(h.d, os.Stdout, nil)
 		h.records = NewRecords(h.d, clock, h.sinks, a.Closing)
-		h.copies, h.shared = NewLoopbacks(h.d), NewSharedIDs(h.d)
+		h.copies, h.shared = NewLoopbacks(h.d), NewSharedIDs(h.d, h.records)
 		h.reader = NewReader(h.d, h.records, h.copies, h.shared)
 		h.flows = NewFlows(h.d, h.reader, noGaps{})
 		h.edges = NewEdges(h.d, h.records, noGaps{})

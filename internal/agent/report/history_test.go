@@ -31,6 +31,7 @@ type historyHarness struct {
 	records *Records
 	history *History
 	waits   someWaits
+	events  *Events
 }
 
 // someWaits is what packets wait while somebody looks.
@@ -53,12 +54,13 @@ func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
 		h.agent = a
 		d := Dependencies{
 			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
-			HistoryFile: h.Place.HistoryFile(),
+			HistoryFile: h.Place.HistoryFile(), EventsFile: h.Place.EventsFile(), OneClock: true,
 		}
 		clock, sinks := NewClock(d), NewSinks(d, os.Stdout, nil)
 		h.records = NewRecords(d, clock, sinks, a.Closing)
 		h.history = NewHistory(d, h.records, &h.waits)
-		return []service.Service{clock, sinks, h.records, h.history}
+		h.events = NewEvents(d, h.records, h.history)
+		return []service.Service{clock, sinks, h.records, h.history, h.events}
 	})
 	return h
 }

@@ -31,6 +31,7 @@ type Records struct {
 	clock   *Clock
 	sinks   *Sinks
 	history *History        // nil: there is none
+	events  *Events         // nil: there are none
 	closing <-chan struct{} // closed when observers must end
 	stream  sink.Stream
 
@@ -59,6 +60,9 @@ func NewRecords(d Dependencies, clock *Clock, sinks *Sinks, closing <-chan struc
 // Offer passes records to the observers and all sinks. Several goroutines call it at
 // once.
 func (x *Records) Offer(records ...record.Record) {
+	if x.events != nil {
+		records = x.events.take(records)
+	}
 	x.stream.Publish(records...)
 	x.sinks.offer(records...)
 	if x.history != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -21,9 +22,10 @@ import (
 type SharedIDs struct {
 	service.Idle
 	d      Dependencies
+	offer  func(...record.Record)
 	mu     sync.Mutex
 	seen   map[nodeName]*sharedID
-	logged map[nodeName]bool // only for the goroutine that notes
+	logged map[nodeName]time.Time // since when; only for the goroutine that notes
 }
 
 // nodeName is an id of a node, of 24 bits or, in a trace without those, of 56.
@@ -43,8 +45,8 @@ type sharedID struct {
 const mostShared = 64
 
 // NewSharedIDs makes the service, which the reader tells of traces.
-func NewSharedIDs(d Dependencies) *SharedIDs {
-	return &SharedIDs{d: d, seen: make(map[nodeName]*sharedID)}
+func NewSharedIDs(d Dependencies, records *Records) *SharedIDs {
+	return &SharedIDs{d: d, offer: records.Offer, seen: make(map[nodeName]*sharedID)}
 }
 
 // nameOf is the id that a node wrote, if it wrote one that is known.
@@ -186,13 +188,53 @@ func (x *SharedIDs) Routes() service.Routes {
 	}
 }
 
-// logBegin logs when an id begins to come twice, because no reload does.
+// logBegin logs when an id begins to come twice, because no reload does, and tells that and its end as events.
 func (x *SharedIDs) logBegin() {
-	now := make(map[nodeName]bool)
-	for name, ws := range x.list() {
-		if now[name] = true; !x.logged[name] {
-			service.LogWarning(x.d.Log, ws[0])
+	now := make(map[nodeName]time.Time)
+	for of, ws := range x.list() {
+		if since, known := x.logged[of]; known {
+			now[of] = since
+			continue
+		}
+		now[of] = time.Now()
+		service.LogWarning(x.d.Log, ws[0])
+		e := x.event(record.EventNodeIDShared, of)
+		e.Facts, e.Values = ws[0].Text, []record.Value{{Name: "packets", Number: float64(x.packets(of))}}
+		x.offer(e)
+	}
+	for of, since := range x.logged {
+		if _, is := now[of]; !is {
+			e := x.event(record.EventNodeIDUnique, of)
+			lasted := e.Time.Sub(since)
+			e.Facts = fmt.Sprintf("node id %s has not come twice in a trace for a minute, after %v", x.label(of), lasted.Round(time.Second))
+			e.Since, e.Values = instant.Of(since.UTC()), []record.Value{{Name: "lasted_ns", Number: float64(lasted)}}
+			x.offer(e)
 		}
 	}
 	x.logged = now
+}
+
+// packets is in how many traces an id came twice.
+func (x *SharedIDs) packets(of nodeName) uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s := x.seen[of]; s != nil {
+		return s.total
+	}
+	return 0
+}
+
+// event is one about an id.
+func (x *SharedIDs) event(name string, of nodeName) *record.Event {
+	e := &record.Event{Time: instant.Of(time.Now().UTC()), Node: x.d.NodeName(), Name: name, Severity: record.EventKindOf(name).Severity, Subject: fmt.Sprintf("node id %d", of.id)}
+	e.Labels = []record.Label{{Name: "node_id", Text: fmt.Sprint(of.id)}}
+	names := x.d.State.Load().Names
+	known := names.Node(ioam.NodeID(of.id))
+	if of.wide {
+		known = names.NodeWide(ioam.NodeIDWide(of.id))
+	}
+	if known != "" {
+		e.Labels = append(e.Labels, record.Label{Name: "name", Text: known})
+	}
+	return e
 }

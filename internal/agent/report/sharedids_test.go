@@ -46,8 +46,13 @@ func TestSharedNodeIDs(t *testing.T) {
 	if err := h.End(); err != nil {
 		t.Fatal(err)
 	}
+	var events []*record.Event
+	x.offer = func(list ...record.Record) { events = append(events, list[0].(*record.Event)) }
 	for range 3 { // as the clock does
 		x.logBegin()
+	}
+	if len(events) != 1 || events[0].Name != record.EventNodeIDShared || events[0].Label("node_id") != "7" || events[0].Values[0].Number != 10 || events[0].Node != agenttest.NodeName {
+		t.Errorf("%+v", events)
 	}
 	if n := strings.Count(h.Log.String(), "warning="+string(health.NodeIDShared)); n != 1 {
 		t.Errorf("%d lines, want 1:\n%s", n, h.Log)
@@ -63,6 +68,10 @@ func TestSharedNodeIDs(t *testing.T) {
 	}
 	if ws := x.Warnings(nil); len(ws) != 0 || len(x.seen) != 0 {
 		t.Errorf("%+v, %d ids", ws, len(x.seen))
+	}
+	x.logBegin()
+	if len(events) != 2 || events[1].Name != record.EventNodeIDUnique || events[1].Subject != events[0].Subject || events[1].Since.IsZero() {
+		t.Errorf("%+v", events)
 	}
 }
 

@@ -4,6 +4,7 @@
 package filterflags
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,10 +20,14 @@ type Flags struct {
 }
 
 // Add gives a command the flags, except those that it has itself.
-func Add(cmd *cobra.Command) *Flags {
+func Add(cmd *cobra.Command) *Flags { return AddOnly(cmd) }
+
+// AddOnly gives a command some of the flags; without names, all.
+func AddOnly(cmd *cobra.Command, only ...string) *Flags {
 	f := &Flags{map[string]*string{}, map[string]*bool{}}
 	for _, s := range recordfilter.Settings {
 		switch {
+		case len(only) > 0 && !slices.Contains(only, s.Flag):
 		case cmd.Flags().Lookup(s.Flag) != nil:
 		case s.Switch:
 			f.switches[s.Flag] = cmd.Flags().Bool(s.Flag, false, s.Usage)

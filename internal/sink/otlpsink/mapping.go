@@ -271,6 +271,9 @@ func eventAttributes(e *record.Event) (list []attribute) {
 	if e.Subject != "" {
 		list = append(list, attribute{keySubject, e.Subject})
 	}
+	if e.ID != "" {
+		list = append(list, attribute{prefix + "event.id", e.ID})
+	}
 	for _, l := range e.Labels {
 		list = append(list, attribute{prefix + l.Name, l.Text})
 	}

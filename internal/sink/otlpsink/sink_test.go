@@ -266,7 +266,7 @@ func TestLogs(t *testing.T) {
 	s, end := r.run(Config{}, sink.Environment{})
 	s.Offer(&record.Event{
 		Time: instant.Of(at), Node: "athos", Name: record.EventProbeLoss, Severity: record.SeverityError, Subject: "r3", Facts: "probes vanish",
-		Labels: []record.Label{{Name: "after", Text: "node 2"}}, Values: []record.Value{{Name: "flows", Number: 3}},
+		ID: "5f0c2d1e9a7b", Labels: []record.Label{{Name: "after", Text: "node 2"}}, Values: []record.Value{{Name: "flows", Number: 3}},
 	})
 	end()
 	if len(r.logs) != 1 {
@@ -275,7 +275,7 @@ func TestLogs(t *testing.T) {
 	of := r.logs[0].ResourceLogs[0]
 	l := of.ScopeLogs[0].LogRecords[0]
 	if attributesOf(of.Resource.Attributes)["service.name"] != "athos" || l.EventName != "waymark.probe_loss" || l.SeverityNumber != 17 || l.Body.GetStringValue() != "probes vanish" || l.TimeUnixNano != uint64(at.UnixNano()) ||
-		!maps.Equal(attributesOf(l.Attributes), map[string]any{"waymark.subject": "r3", "waymark.after": "node 2", "waymark.flows": 3.0}) {
+		!maps.Equal(attributesOf(l.Attributes), map[string]any{"waymark.subject": "r3", "waymark.event.id": "5f0c2d1e9a7b", "waymark.after": "node 2", "waymark.flows": 3.0}) {
 		t.Errorf("%+v", r.logs[0])
 	}
 }
