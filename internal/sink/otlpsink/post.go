@@ -44,7 +44,7 @@ const (
 type poster struct {
 	base   *url.URL
 	client *http.Client
-	told   func(octets int, err error)
+	told   func(octets int, reached bool, err error)
 	ctx    context.Context // of requests with retries
 	cancel context.CancelFunc
 
@@ -53,7 +53,7 @@ type poster struct {
 	spared []func()
 }
 
-func newPoster(base *url.URL, peers sink.Peers, told func(int, error)) *poster {
+func newPoster(base *url.URL, peers sink.Peers, told func(int, bool, error)) *poster {
 	p := &poster{base: base, told: told, peers: peers}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.spare}
@@ -131,7 +131,8 @@ func (p *poster) patiently(signal string, request message) (rejected int, err er
 
 // post sends a request, and returns how many of its parts were rejected.
 func (p *poster) post(ctx context.Context, signal string, request message) (rejected int, err error) {
-	defer func() { p.told(len(request), err) }()
+	reached := false // the endpoint, which may refuse the request
+	defer func() { p.told(len(request), reached, err) }()
 	to := p.base.JoinPath("v1", signal)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(request))
 	if err != nil {
@@ -143,6 +144,8 @@ func (p *poster) post(ctx context.Context, signal string, request message) (reje
 		return 0, later{error: err}
 	}
 	defer answer.Body.Close()
+	// A gateway that gives one of these answers did not reach it.
+	reached = answer.StatusCode != http.StatusBadGateway && answer.StatusCode != http.StatusGatewayTimeout
 	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	switch {
 	case answer.StatusCode/100 == 2 && err == nil:

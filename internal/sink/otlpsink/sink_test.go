@@ -338,8 +338,21 @@ func TestBadEndpoints(t *testing.T) {
 		s, end := r.run(Config{}, sink.Environment{})
 		s.Offer(event)
 		end()
-		if st := s.Stats(); st.Lost != 1 || st.Written != 0 || st.Connected || !strings.Contains(st.Error, "answered 403 Forbidden: no [2J such tenant") || strings.Contains(st.Error, "\x1b") || r.posts != 1 {
+		if st := s.Stats(); st.Lost != 1 || st.Written != 0 || !st.Connected || !strings.Contains(st.Error, "answered 403 Forbidden: no [2J such tenant") || strings.Contains(st.Error, "\x1b") || r.posts != 1 {
 			t.Errorf("%+v after %d requests", st, r.posts)
+		}
+	})
+	t.Run("behind a gateway", func(t *testing.T) {
+		r := newReceiver(t)
+		r.answer = func(w http.ResponseWriter, _ string) bool {
+			http.Error(w, "", http.StatusBadGateway)
+			return true
+		}
+		s, end := r.run(Config{}, sink.Environment{})
+		s.Offer(event)
+		end()
+		if st := s.Stats(); st.Lost != 1 || st.Connected || !strings.Contains(st.Error, "502") {
+			t.Errorf("%+v", st)
 		}
 	})
 	t.Run("for now", func(t *testing.T) {
