@@ -53,7 +53,11 @@ func writeRows(b *strings.Builder, within string, columns []record.Column) {
 		if len(c.Columns) == 0 && len(c.Elements) > 0 {
 			elements = "`" + strings.Join(c.Elements, "`, `") + "`"
 		}
-		fmt.Fprintf(b, "| `%s%s` | %s | %s | %s | %s |\n", within, c.Key, c.Form, c.Unit, c.Meaning, elements)
+		meaning := c.Meaning
+		if c.Instead != "" {
+			meaning = "Deprecated: read `" + within + c.Instead + "`. " + meaning
+		}
+		fmt.Fprintf(b, "| `%s%s` | %s | %s | %s | %s |\n", within, c.Key, c.Form, c.Unit, meaning, elements)
 		if !own {
 			writeRows(b, within+c.Key+".", c.Columns)
 		}

@@ -64,6 +64,7 @@ type Column struct {
 	Unit     string
 	Meaning  string
 	Elements []string // of IPFIX
+	Instead  string   // the key of the field to read instead of this one, which is deprecated
 	Columns  []Column // of an object, or of the objects in a list
 
 	quoted []byte // "key":
@@ -147,6 +148,12 @@ func (c column[R]) listed() column[R] {
 // this one with it.
 func (c column[R]) carriedBy(name string) column[R] {
 	c.row.Elements = []string{name}
+	return c
+}
+
+// deprecatedFor names the field that has replaced this one, which is kept for programs that read it.
+func (c column[R]) deprecatedFor(key string) column[R] {
+	c.row.Instead = key
 	return c
 }
 
