@@ -82,7 +82,7 @@ func newAgentRunCommand(opts *options) *cobra.Command {
 	watched := time.Minute
 	cmd := &cobra.Command{
 		Use:        "run --config FILE",
-		SuggestFor: []string{"start"},
+		SuggestFor: []string{"start", "up", "serve"},
 		Short:      "Run the agent in the foreground",
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
 again, as a whole; if it has an error, nothing changes. The log goes to standard
@@ -211,8 +211,9 @@ func runAgent(ctx context.Context, o agent.Options) error {
 
 func newAgentReloadCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "reload",
-		Short: "Load the configuration file again",
+		Use:        "reload",
+		SuggestFor: []string{"restart", "refresh", "apply"},
+		Short:      "Load the configuration file again",
 		Long: `Load the configuration file again, as a whole. This ends changes made at runtime,
 and says so. If the file has errors, they are all printed and nothing changes. The
 command returns when the new configuration is in force, or refused. Warnings and
@@ -251,8 +252,9 @@ type reloadResult struct {
 func newAgentStopCommand(opts *options) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
-		Use:   "stop",
-		Short: "Stop the agent; with --remove, remove its programs, too",
+		Use:        "stop",
+		SuggestFor: []string{"kill", "quit", "down"},
+		Short:      "Stop the agent; with --remove, remove its programs, too",
 		Long: `Stop the agent. Packets keep their treatment, unless --remove is given: then the
 programs are removed from every interface, and counters are lost. --remove also
 works when no agent runs. It warns if tunnels ended at this node: nodes that still

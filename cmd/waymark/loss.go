@@ -67,11 +67,12 @@ func newLossCommand(opts *options) *cobra.Command {
 	var flow, last, since, until string
 	var follow, asCSV, verbose bool
 	cmd := &cobra.Command{
-		Use:     "loss",
-		Short:   "Show the loss and delay of measured SRv6 flows",
-		Long:    lossHelp,
-		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
-		Args:    commandline.NoArguments,
+		Use:        "loss",
+		SuggestFor: []string{"drops", "lost", "losses"},
+		Short:      "Show the loss and delay of measured SRv6 flows",
+		Long:       lossHelp,
+		Example:    "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
+		Args:       commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.JSON && asCSV {
 				return commandline.Usagef("choose --json or --csv")
