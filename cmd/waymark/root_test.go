@@ -98,8 +98,8 @@ func TestAgentsElsewhere(t *testing.T) {
 	}{
 		{nil, "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'"},
 		{[]agent.Other{{Place: place}}, "FILE'; other network namespaces have one: netns-4097; ask the first with 'waymark --socket /run/waymark/netns-4097/agent.sock status'"},
-		{[]agent.Other{{place, "a\x1b[2J"}, {place, "b"}}, `have one: "a\x1b[2J", b; ask the first with`},
-		{slices.Repeat([]agent.Other{{place, "b"}}, 10), "b, b, b, b, b, b, b, b, 2 more; ask the first with 'ip netns exec b waymark status'"},
+		{[]agent.Other{{Place: place, Namespace: "a\x1b[2J"}, {Place: place, Namespace: "b"}}, `have one: "a\x1b[2J", b; ask the first with`},
+		{slices.Repeat([]agent.Other{{Place: place, Namespace: "b"}}, 10), "b, b, b, b, b, b, b, b, 2 more; ask the first with 'ip netns exec b waymark status'"},
 	} {
 		opts := newOptions()
 		opts.agentsElsewhere = func() []agent.Other { return tt.others }

@@ -43,7 +43,7 @@ func Elsewhere(root, named string, own api.Place) (list []Other) {
 			if names == nil {
 				names = namesOfNamespaces(named)
 			}
-			list = append(list, Other{place, names[namespaceOf(place)]})
+			list = append(list, Other{Place: place, Namespace: names[namespaceOf(place)]})
 		}
 	}
 	return list

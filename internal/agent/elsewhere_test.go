@@ -40,7 +40,7 @@ func TestElsewhere(t *testing.T) {
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/ns/net", os.Getpid()), filepath.Join(named, "athos")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Other{{runs, "athos"}}, Elsewhere(root, named, own)); diff != "" {
+	if diff := cmp.Diff([]Other{{Place: runs, Namespace: "athos"}}, Elsewhere(root, named, own)); diff != "" {
 		t.Error(diff)
 	}
 	if list := Elsewhere(filepath.Join(root, "missing"), named, own); list != nil {
