@@ -92,7 +92,9 @@ reports: ready, reloading, stopping, the state, and watchdog signals.
 With --dry-run, no program is loaded and no packet is changed: for the time
 --for, copies of the packets that pass are compared with the configuration. Then
 it prints how many would get a header, not fit the MTU with one, lose one, get
-this node's data, or be dropped. It is for a node on which no agent runs.`,
+this node's data, or be dropped, and what would become of them in each direction
+of each interface. It is for a node on which no agent runs, or one in mode
+observe: packets are as they arrive there.`,
 		Example: `  waymark agent run --config /etc/waymark/node.yaml
   waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
 		Args: commandline.OnlyFlag("config"),
@@ -145,8 +147,8 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 			"run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
 	}
 	if c, err := opts.client(); err == nil {
-		if _, err := c.Status(cmd.Context()); err == nil {
-			return errors.New("an agent runs here, so packets are not as they arrive; use 'waymark agent stop --remove' first, or another node")
+		if s, err := c.Status(cmd.Context()); err == nil && s.Node.Mode != string(config.ModeObserve) {
+			return errors.New("an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent stop --remove' first, or another node")
 		}
 	}
 	report, err := agent.DryRun(cmd.Context(), file, watched, nil)
