@@ -18,6 +18,7 @@ Every key of every kind of record, in the order of JSON, with the IPFIX elements
 that have the same value. [Records in JSON](../records.md) has examples, and the
 meaning of absent keys and ` + "`null`" + `. [IPFIX information elements](ipfix.md#records)
 says which IPFIX records have a field. A collector reads the same elements.
+[records.schema.json](records.schema.json) is the same as a JSON Schema (2020-12).
 
 | ` + "`kind`" + ` | content | from |
 |---|---|---|

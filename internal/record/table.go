@@ -66,6 +66,8 @@ type Column struct {
 	Elements []string // of IPFIX
 	Instead  string   // the key of the field to read instead of this one, which is deprecated
 	Columns  []Column // of an object, or of the objects in a list
+	Null     bool     // the value may be null in JSON
+	Optional bool     // the key may be absent in JSON
 
 	quoted []byte // "key":
 }
@@ -100,6 +102,7 @@ func newRow(key, unit, meaning string, at func(any) any, as coding, take func(an
 		coding: as, at: at,
 	}
 	out.Unit, out.Meaning, out.Form, out.Columns = unit, meaning, as.form, as.columns
+	out.Null, out.Optional = as.null, as.absent != nil
 	if take != nil { // the prototype of those that ipfix names
 		out.names = []element{{taking: taking{readValue: func(r any, v ipfix.Value) { take(at(r), v) }}}}
 	}
