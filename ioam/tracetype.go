@@ -92,12 +92,15 @@ func (t TraceType) Validate() error {
 	return nil
 }
 
-// ParseTraceType reads a 24-bit number, such as "0xfff002". It does not
-// validate: any 24-bit value may appear on the wire.
+// ParseTraceType reads a 24-bit number, such as "0xfff002", or names of fields, such as
+// "ids,timestamps,queue". It does not validate: any 24-bit value may appear on the wire.
 func ParseTraceType(s string) (TraceType, error) {
+	if first := strings.TrimSpace(s); first != "" && (first[0] < '0' || first[0] > '9') && first[0] != '-' && first[0] != '+' {
+		return parseTraceFields(first)
+	}
 	v, err := strconv.ParseUint(strings.TrimSpace(s), 0, 24)
 	if err != nil {
-		return 0, fmt.Errorf("trace type %q is not a 24-bit number; write it as 0xfff002", s)
+		return 0, fmt.Errorf("trace type %q is not a 24-bit number; write it as 0xfff002, or by names such as ids,timestamps,queue", s)
 	}
 	return TraceType(v), nil
 }

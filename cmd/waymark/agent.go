@@ -82,7 +82,7 @@ func newAgentRunCommand(opts *options) *cobra.Command {
 	watched := time.Minute
 	cmd := &cobra.Command{
 		Use:        "run --config FILE",
-		SuggestFor: []string{"start"},
+		SuggestFor: []string{"start", "up", "serve"},
 		Short:      "Run the agent in the foreground",
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
 again, as a whole; if it has an error, nothing changes. The log goes to standard
@@ -92,7 +92,9 @@ reports: ready, reloading, stopping, the state, and watchdog signals.
 With --dry-run, no program is loaded and no packet is changed: for the time
 --for, copies of the packets that pass are compared with the configuration. Then
 it prints how many would get a header, not fit the MTU with one, lose one, get
-this node's data, or be dropped. It is for a node on which no agent runs.`,
+this node's data, or be dropped, and what would become of them in each direction
+of each interface. It is for a node on which no agent runs, or one in mode
+observe: packets are as they arrive there.`,
 		Example: `  waymark agent run --config /etc/waymark/node.yaml
   waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
 		Args: commandline.OnlyFlag("config"),
@@ -145,8 +147,8 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 			"run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
 	}
 	if c, err := opts.client(); err == nil {
-		if _, err := c.Status(cmd.Context()); err == nil {
-			return errors.New("an agent runs here, so packets are not as they arrive; use 'waymark agent stop --remove' first, or another node")
+		if s, err := c.Status(cmd.Context()); err == nil && s.Node.Mode != string(config.ModeObserve) {
+			return errors.New("an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent stop --remove' first, or another node")
 		}
 	}
 	report, err := agent.DryRun(cmd.Context(), file, watched, nil)
@@ -211,8 +213,9 @@ func runAgent(ctx context.Context, o agent.Options) error {
 
 func newAgentReloadCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "reload",
-		Short: "Load the configuration file again",
+		Use:        "reload",
+		SuggestFor: []string{"restart", "refresh", "apply"},
+		Short:      "Load the configuration file again",
 		Long: `Load the configuration file again, as a whole. This ends changes made at runtime,
 and says so. If the file has errors, they are all printed and nothing changes. The
 command returns when the new configuration is in force, or refused. Warnings and
@@ -251,8 +254,9 @@ type reloadResult struct {
 func newAgentStopCommand(opts *options) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
-		Use:   "stop",
-		Short: "Stop the agent; with --remove, remove its programs, too",
+		Use:        "stop",
+		SuggestFor: []string{"kill", "quit", "down"},
+		Short:      "Stop the agent; with --remove, remove its programs, too",
 		Long: `Stop the agent. Packets keep their treatment, unless --remove is given: then the
 programs are removed from every interface, and counters are lost. --remove also
 works when no agent runs. It warns if tunnels ended at this node: nodes that still

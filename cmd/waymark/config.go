@@ -61,7 +61,7 @@ Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 				advice = agent.Foresee(c)
 			}
 			if opts.JSON {
-				return printCheck(cmd.OutOrStdout(), args[0], faults, unread, advice)
+				return printCheck(cmd.OutOrStdout(), args[0], c, faults, unread, advice)
 			}
 			for _, f := range unread {
 				warning := *f
@@ -78,11 +78,22 @@ Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 			if len(faults) > 0 {
 				return faults
 			}
+			if c != nil && c.Node.Mode == config.ModeObserve {
+				printObserving(cmd.OutOrStdout(), args[0], c.StillActive())
+			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the file is for another machine: files that it names need not be here")
 	return cmd
+}
+
+// printObserving says what node.mode: observe means for a file.
+func printObserving(w io.Writer, file string, active []string) {
+	fmt.Fprintf(w, "%s: mode observe: no packet is changed; 'waymark agent run --config %s --dry-run' says what would be done\n", file, file)
+	if len(active) > 0 {
+		fmt.Fprintf(w, "%s: mode observe: at work as in mode full: %s\n", file, strings.Join(active, ", "))
+	}
 }
 
 // counted is a number of things.
@@ -104,11 +115,18 @@ type checkResult struct {
 	Warnings config.Faults `json:"warnings,omitempty"` // files that only the agent's machine, or its user, can read
 
 	Advice []health.Warning `json:"advice,omitempty"` // on any machine
+
+	Mode        string   `json:"mode,omitempty"` // observe
+	StillActive []string `json:"still_active,omitempty"`
 }
 
-func printCheck(w io.Writer, file string, faults, warnings config.Faults, advice []health.Warning) error {
+func printCheck(w io.Writer, file string, c *config.Config, faults, warnings config.Faults, advice []health.Warning) error {
 	if len(faults) == 0 {
-		return commandline.PrintJSON(w, checkResult{File: file, OK: true, Warnings: warnings, Advice: advice})
+		result := checkResult{File: file, OK: true, Warnings: warnings, Advice: advice}
+		if c != nil && c.Node.Mode == config.ModeObserve {
+			result.Mode, result.StillActive = string(c.Node.Mode), c.StillActive()
+		}
+		return commandline.PrintJSON(w, result)
 	}
 	f := newFailure(faults)
 	if err := commandline.PrintJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults, Warnings: warnings}); err != nil {

@@ -28,8 +28,9 @@ func newDecodeCommand(opts *options) *cobra.Command {
 	taiOffset := 37 * time.Second
 	var filters *filterflags.Flags
 	cmd := &cobra.Command{
-		Use:   "decode FILE...",
-		Short: "Show the IOAM options in packet captures",
+		Use:        "decode FILE...",
+		SuggestFor: []string{"pcap", "read", "dump", "tcpdump"},
+		Short:      "Show the IOAM options in packet captures",
 		Long: `Show the IOAM options in packet captures (pcap and pcapng, also
 compressed with gzip; Ethernet with up to two VLAN tags, raw IP, and Linux
 cooked). FILE - is standard input.

@@ -79,7 +79,7 @@ condition on the fields that an event has with --json. Times are UTC.`,
 	flags.BoolVar(&f.begun, "begun", false, "only what has begun and not ended")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with events as they are found, until interrupted")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of events")
-	filters = filterflags.AddOnly(cmd, "node", "interface", "flow", "where")
+	filters = filterflags.Add(cmd, "node", "interface", "flow", "where")
 	var names []string
 	for _, k := range record.EventKinds() {
 		names = append(names, k.Name)

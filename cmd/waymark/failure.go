@@ -66,5 +66,8 @@ func (o *options) withoutAgent(err error) error {
 		w := health.EndedAgent(left)
 		return problem.New(w.Text, w.Cure)
 	}
+	if others := o.elsewhere(); others != "" {
+		return fmt.Errorf("%w%s", err, others)
+	}
 	return err
 }

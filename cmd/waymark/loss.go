@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 )
 
 // lossHelp is the help of waymark loss.
@@ -45,6 +46,10 @@ has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
+--kind, --node, --min-delay, --incomplete and --where select results. Each has a
+line of its own then. The agent evaluates them; --where has a condition on the
+fields, whose names are the keys with --json.
+
 With --last, the blocks of the last time are shown, up to an hour: as far as the
 agent has run for so long, and their results have fitted into its memory (64 MB).
 The first line on standard error says if that is not so. --flow may then name a
@@ -66,12 +71,14 @@ nanoseconds; an unknown value is empty.`
 func newLossCommand(opts *options) *cobra.Command {
 	var flow, last, since, until string
 	var follow, asCSV, verbose bool
+	var filters *filterflags.Flags
 	cmd := &cobra.Command{
-		Use:     "loss",
-		Short:   "Show the loss and delay of measured SRv6 flows",
-		Long:    lossHelp,
-		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
-		Args:    commandline.NoArguments,
+		Use:        "loss",
+		SuggestFor: []string{"drops", "lost", "losses"},
+		Short:      "Show the loss and delay of measured SRv6 flows",
+		Long:       lossHelp,
+		Example:    "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --last 1h --where 'lost > 0'\n  waymark loss --csv --follow > loss.csv",
+		Args:       commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.JSON && asCSV {
 				return commandline.Usagef("choose --json or --csv")
@@ -91,7 +98,10 @@ func newLossCommand(opts *options) *cobra.Command {
 			}
 			l := newLossList(cmd.OutOrStdout(), cmd.ErrOrStderr(), opts.JSON, asCSV, flow)
 			l.screen = opts.View(cmd.OutOrStdout())
-			if !opts.JSON && !asCSV && !verbose && !follow && !past.asked() {
+			if _, l.filter, err = filters.Program(cmd); err != nil {
+				return err
+			}
+			if !opts.JSON && !asCSV && !verbose && !follow && !past.asked() && l.filter == (api.RecordFilter{}) {
 				return summarise(cmd, c, flow, l.screen)
 			}
 			return l.run(cmd.Context(), c, past, follow)
@@ -104,6 +114,8 @@ func newLossCommand(opts *options) *cobra.Command {
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show each result of the last block in a line of its own")
 	opts.AddWide(cmd)
+	filters = filterflags.Add(cmd, "kind", "node", "min-delay", "incomplete", "where") // loss is of flows: these records have no packet
+	filters.Complete(cmd, []string{record.KindLoss, record.KindDelay})
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
 	return cmd
 }
@@ -166,6 +178,7 @@ func noLoss(flow string) string {
 
 // lossList writes records of loss and delay.
 type lossList struct {
+	filter api.RecordFilter // without the flow
 	out    io.Writer
 	notes  io.Writer // for what is missing
 	json   bool
@@ -183,6 +196,13 @@ func newLossList(out, notes io.Writer, json, asCSV bool, flow string) *lossList 
 		l.csv = csv.NewWriter(out)
 	}
 	return l
+}
+
+// selected are the records that are wanted.
+func (l *lossList) selected() api.RecordFilter {
+	f := l.filter
+	f.Flow = l.flow
+	return f
 }
 
 // line is add and flush, for a stream.

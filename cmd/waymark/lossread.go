@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 
 // latest writes the last block of each flow.
 func (l *lossList) latest(ctx context.Context, c *api.Client) error {
-	lines, err := c.Loss(ctx)
+	lines, err := c.Loss(ctx, l.filter)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (l *lossList) past(ctx context.Context, c *api.Client, p lossTime) error {
 	if oldest := time.Now().Add(-mostLossHistory); !p.since.IsZero() && p.since.Before(oldest) {
 		incomplete(instant.Format(oldest))
 	}
-	return c.LossHistory(ctx, p.last, l.flow, incomplete, func(line []byte) error {
+	return c.LossHistory(ctx, p.last, l.selected(), incomplete, func(line []byte) error {
 		if !p.has(line) {
 			return nil
 		}
@@ -118,7 +119,8 @@ const againAfter = 100 * time.Millisecond
 
 // follow writes results as they come, of one agent after another, until the context ends.
 func (l *lossList) follow(ctx context.Context, c *api.Client) error {
-	filter := api.RecordFilter{Kinds: record.KindLoss + "," + record.KindDelay, Flow: l.flow}
+	filter := l.selected()
+	filter.Kinds = cmp.Or(filter.Kinds, record.KindLoss+","+record.KindDelay)
 	connected, waiting := false, false
 	ready := func() {
 		if waiting {
@@ -141,7 +143,7 @@ func (l *lossList) follow(ctx context.Context, c *api.Client) error {
 			return ctx.Err()
 		case errors.As(err, &own):
 			return own.error
-		case errors.As(err, &refused) && refused.Status == http.StatusBadRequest && filter != (api.RecordFilter{}):
+		case errors.As(err, &refused) && refused.Status == http.StatusBadRequest && l.filter == (api.RecordFilter{}) && filter != (api.RecordFilter{}):
 			filter = api.RecordFilter{} // an older agent gives all records
 			continue
 		case !connected, errors.As(err, &refused), errors.Is(err, fs.ErrPermission):

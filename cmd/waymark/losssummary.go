@@ -104,7 +104,7 @@ func (s *lossSummary) addPast(line []byte) error {
 // latest asks for the last block of each flow, and for the last minutes. An agent that cannot tell
 // the past does not prevent the rest.
 func (s *lossSummary) latest(ctx context.Context, c *api.Client) error {
-	lines, err := c.Loss(ctx)
+	lines, err := c.Loss(ctx, api.RecordFilter{})
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *lossSummary) latest(ctx context.Context, c *api.Client) error {
 		}
 	}
 	if len(s.list) > 0 {
-		_ = c.LossHistory(ctx, trendSteps*trendStep, s.flow, func(string) {}, s.addPast)
+		_ = c.LossHistory(ctx, trendSteps*trendStep, api.RecordFilter{Flow: s.flow}, func(string) {}, s.addPast)
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ import (
 func newProbesCommand(opts *options) *cobra.Command {
 	verbose := false
 	cmd := &cobra.Command{
-		Use:   "probes [DESTINATION]",
-		Short: "Show the probes that the agent sends, and where they vanish",
+		Use:        "probes [DESTINATION]",
+		SuggestFor: []string{"ping", "monitor", "sla"},
+		Short:      "Show the probes that the agent sends, and where they vanish",
 		Long: `Show the destinations of "probes" in the running agent's configuration: how many
 flows are answered, the paths that these take, the share of probes that was lost
 in the last minute, and round trips since the agent began. A destination of which

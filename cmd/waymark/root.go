@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
@@ -25,6 +26,9 @@ type options struct {
 	// programsLeft names the interfaces of this network namespace that programs
 	// of an ended agent still serve.
 	programsLeft func() []string
+
+	// agentsElsewhere finds the running agents of other network namespaces.
+	agentsElsewhere func() []agent.Other
 }
 
 // socketPath is the agent's API socket: --socket, else the default.
@@ -41,7 +45,7 @@ func (o *options) socketPath() (string, error) {
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	opts := newOptions()
-	opts.defaultSocket, opts.programsLeft = localSocket, localLeft
+	opts.defaultSocket, opts.programsLeft, opts.agentsElsewhere = localSocket, localLeft, localElsewhere
 	opts.Explain = opts.withoutAgent
 	return opts.Execute(ctx, newRoot(opts), args, stdin, stdout, stderr)
 }

@@ -5,12 +5,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 )
 
@@ -33,6 +37,12 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"status", "--jsn"}, `waymark: unknown flag: --jsn; did you mean --json?`},
 		{[]string{"path"}, `waymark: unknown command "path" for "waymark"; did you mean trace?`},
 		{[]string{"logs"}, `waymark: unknown command "logs" for "waymark"; did you mean observe?`},
+		{[]string{"drops"}, `waymark: unknown command "drops" for "waymark"; did you mean loss?`},
+		{[]string{"agent", "restart"}, `waymark: unknown command "restart" for "waymark agent"; did you mean reload?`},
+		{[]string{"-v"}, `waymark: unknown flag: -v; did you mean -V (--version)?`},
+		{[]string{"status", "-v"}, `waymark: unknown flag: -v; did you mean --verbose?`},
+		{[]string{"status", "-j"}, `waymark: unknown flag: -j; did you mean --json?`},
+		{[]string{"status", "-x"}, `waymark: unknown flag: -x; see 'waymark status --help'`},
 		{[]string{"agent", "start"}, `waymark: unknown command "start" for "waymark agent"; did you mean run?`},
 	} {
 		code, stdout, stderr := runCLI(t, "", tt.args...)
@@ -76,6 +86,25 @@ func TestInterruption(t *testing.T) {
 		cancel()
 		if code != commandline.ExitInterrupted || stdout.Len() != 0 || stderr.String() != "waymark: interrupted\n" {
 			t.Errorf("%v: code %d, stdout %q, stderr %q", args, code, &stdout, &stderr)
+		}
+	}
+}
+
+func TestAgentsElsewhere(t *testing.T) {
+	place := api.At("/run/waymark", 4097)
+	for _, tt := range []struct {
+		others []agent.Other
+		want   string
+	}{
+		{nil, "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'"},
+		{[]agent.Other{{Place: place}}, "FILE'; other network namespaces have one: netns-4097; ask the first with 'waymark --socket /run/waymark/netns-4097/agent.sock status'"},
+		{[]agent.Other{{Place: place, Namespace: "a\x1b[2J"}, {Place: place, Namespace: "b"}}, `have one: "a\x1b[2J", b; ask the first with`},
+		{slices.Repeat([]agent.Other{{Place: place, Namespace: "b"}}, 10), "b, b, b, b, b, b, b, b, 2 more; ask the first with 'ip netns exec b waymark status'"},
+	} {
+		opts := newOptions()
+		opts.agentsElsewhere = func() []agent.Other { return tt.others }
+		if err := opts.withoutAgent(api.ErrNoAgent); !strings.HasSuffix(err.Error(), tt.want) && !strings.Contains(err.Error(), tt.want) || !errors.Is(err, api.ErrNoAgent) {
+			t.Errorf("%v\nwant %s", err, tt.want)
 		}
 	}
 }

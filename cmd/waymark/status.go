@@ -70,7 +70,11 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 		available(s.Node.ID, uint32(ioam.NodeIDUnavailable)), available(s.Node.IDWide, uint64(ioam.NodeIDWideUnavailable)),
 		s.Node.TimestampFormat, s.Node.Compatibility)
 	if s.Node.Mode == string(config.ModeObserve) {
-		b.WriteString("mode observe: packets are counted, and none is changed\n")
+		b.WriteString("mode observe: packets are counted, and none is changed")
+		if len(s.Node.StillActive) > 0 {
+			fmt.Fprintf(&b, "; at work as in mode full: %s", strings.Join(s.Node.StillActive, ", "))
+		}
+		fmt.Fprintf(&b, "\nwhat the configuration would do: waymark agent run --config %s --dry-run\n", s.ConfigFile)
 	}
 	if s.Metrics != "" {
 		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)

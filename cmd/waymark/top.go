@@ -35,8 +35,9 @@ var sorts = []string{"packets", "delay", "loss", "name"}
 func newTopCommand(opts *options) *cobra.Command {
 	f := topFlags{last: time.Minute, sort: sorts[0]}
 	cmd := &cobra.Command{
-		Use:   "top",
-		Short: "Show live which way packets take, and where the time goes",
+		Use:        "top",
+		SuggestFor: []string{"hops", "latency", "delays", "live", "dashboard"},
+		Short:      "Show live which way packets take, and where the time goes",
 		Long: `Show the paths between each two prefixes with their shares, and of each hop how
 long it held packets, how long they took to the next, and what was lost after
 it, in the last minute: from the traces that end at this node, the flows that

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -45,16 +44,16 @@ func newTraceCommand(opts *options) *cobra.Command {
 		interval: 10 * time.Millisecond, timeout: time.Second,
 	}
 	cmd := &cobra.Command{
-		Use:        "trace ADDRESS",
+		Use:        "trace ADDRESS|NAME",
 		SuggestFor: []string{"path", "paths", "traceroute", "mtr"},
 		Short:      "Show the paths to a node with probes",
-		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, in many
-flows, so that they take all equal-cost paths. Print the paths as a tree: a line
-for each hop, with the ids that it wrote into the trace, how many flows passed it,
-the time since the hop before, and how long it held the probes; at the end of each
-path, the probes without an answer, and the round trip. "-" is a value
-that a node could not know. The times between nodes contain the difference
-between their clocks.
+		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given by
+an IPv6 address or the name of a host, in many flows, so that they take all equal-
+cost paths. Print the paths as a tree: a line for each hop, with the ids that it
+wrote into the trace, how many flows passed it, the time since the hop before, and
+how long it held the probes; at the end of each path, the probes without an
+answer, and the round trip. "-" is a value that a node could not know. The times
+between nodes contain the difference between their clocks.
 
 The agent of the destination returns the traces, if its configuration has "path-
 trace". Without it, ICMPv6 errors of the destination return them: its kernel
@@ -80,10 +79,11 @@ root or CAP_NET_RAW.
 Exit codes: 0 a probe was answered, or the screen of --live was left before;
 1 none was, or none could be sent.`,
 		Example: `  waymark trace 2001:db8:ff::3
+  waymark trace r3.example.net
   waymark trace 2001:db8:ff::3 --paths 64 --count 100 --json
   waymark trace 2001:db8:ff::3 --loopback --live
   waymark trace 2001:db8:ff::3 --dot | dot -Tsvg > paths.svg`,
-		Args: commandline.OneArgument("ADDRESS"),
+		Args: commandline.OneArgument("ADDRESS or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := f.config(cmd, opts, args[0])
 			if err != nil {
@@ -103,7 +103,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 	flags.IntVar(&f.port, "port", f.port, "UDP `PORT` of the destination's agent")
 	flags.StringVar(&f.source, "source", "", "send from this `ADDRESS` (default: the kernel's choice)")
 	flags.IntVar(&f.domain, "namespace", f.domain, "`NUMBER` of the IOAM namespace; -1 is the first one of this host's agent")
-	flags.StringVar(&f.kind, "type", f.kind, "IOAM trace `TYPE`: what each node writes")
+	flags.StringVar(&f.kind, "type", f.kind, "IOAM trace `TYPE`, what each node writes: a number, or names such as ids,timestamps,delay")
 	flags.IntVar(&f.hops, "hops", 0, "`NUMBER` of nodes for which the trace has room; 0 is as many as fit")
 	flags.IntVar(&f.maxHops, "max-hops", f.maxHops, "`NUMBER` of hops that are tried with hop limits; 0 is none")
 	flags.StringVar(&f.format, "timestamp-format", "", "`FORMAT` of the nodes' timestamps: posix, ptp or ntp")
@@ -122,8 +122,12 @@ func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (
 		Port: uint16(f.port), Echo: f.icmp, Nodes: f.hops, Flows: f.flows, Count: f.count, Interval: f.interval, Timeout: f.timeout, MaxHops: f.maxHops,
 		Loopback: f.loopback,
 	}
-	if c.Destination, c.Scope, err = parseTraced(address); err != nil {
+	named := false
+	if c.Destination, c.Scope, named, err = traced(cmd.Context(), address, lookupHost); err != nil {
 		return c, err
+	}
+	if named {
+		fmt.Fprintf(cmd.ErrOrStderr(), "waymark: %s is %s\n", address, c.Destination)
 	}
 	if c.Source, err = parseSource(f.source, c.Scope); err != nil {
 		return c, err
@@ -230,19 +234,6 @@ func runningConfig(ctx context.Context, opts *options) (*config.Config, error) {
 		return nil, err
 	}
 	return config.Parse("the agent's configuration", text)
-}
-
-// parseTraced reads the address to trace.
-func parseTraced(text string) (netip.Addr, uint32, error) {
-	a, err := netip.ParseAddr(text)
-	switch {
-	case err != nil || !a.Is6() || a.Is4In6() || a.IsUnspecified() || a.IsMulticast():
-		return a, 0, commandline.Usagef("%q is no IPv6 address of a node; want one such as 2001:db8::1 or fe80::1%%eth0", text)
-	case a.Zone() == "" && a.IsLinkLocalUnicast():
-		return a, 0, commandline.Usagef("%s is valid on one link only; name its interface: %s%%eth0", a, a)
-	}
-	scope, err := scopeOf(a)
-	return a.WithZone(""), scope, err
 }
 
 func count(list ...bool) (n int) {

@@ -16,9 +16,10 @@ import (
 // Each wrong flag by itself: what is wrong, and what to give.
 func TestTraceUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"nowhere":                                `"nowhere" is no IPv6 address of a node; want one such as 2001:db8::1`,
-		"192.0.2.1":                              "is no IPv6 address of a node",
-		"ff02::1":                                "is no IPv6 address of a node",
+		"now:here":                               `"now:here" is no IPv6 address or name of a node; want one such as 2001:db8::1`,
+		"192.0.2.1":                              "is no IPv6 address or name of a node",
+		"ff02::1":                                "is no IPv6 address or name of a node",
+		"::1 --type ids,times":                   `"times" is no field of a trace; want one of ids, timestamps`,
 		"fe80::1":                                "fe80::1 is valid on one link only; name its interface: fe80::1%eth0",
 		"fe80::1%lo --icmp":                      "--icmp: fe80::1%lo is valid on one link only",
 		"::1 --paths 0":                          "--paths 0: want a number from 1 to 256",

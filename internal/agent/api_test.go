@@ -64,10 +64,10 @@ func TestPathDelayOfATrace(t *testing.T) {
 	const header = "1104" + "0100" + "31220000" + "007b1800" + "b0000000" + "3e000003ffffffffffffffff" + "3f0000026b49d1ff000f4236"
 	for _, tt := range []struct {
 		header string
-		want   record.Field[uint32]
+		want   record.Field[uint64]
 	}{
-		{header, record.NewField[uint32](10, true)}, // 10.001 µs
-		{strings.Replace(header, "000f4236", "ffffffff", 1), record.Field[uint32]{}},
+		{header, record.NewField[uint64](10_001, true)},
+		{strings.Replace(header, "000f4236", "ffffffff", 1), record.Field[uint64]{}},
 	} {
 		r := agenttest.RemovedHeader(t, "2001:db8:2::2")
 		var err error

@@ -341,9 +341,9 @@ func (c *Client) RemoveFlow(ctx context.Context, name string) error {
 }
 
 // Loss lists the records of loss and delay of the last block of each measured flow.
-func (c *Client) Loss(ctx context.Context) ([]json.RawMessage, error) {
+func (c *Client) Loss(ctx context.Context, f RecordFilter) ([]json.RawMessage, error) {
 	var list []json.RawMessage
-	err := c.do(ctx, http.MethodGet, "/v1/loss", nil, &list)
+	err := c.do(ctx, http.MethodGet, "/v1/loss?"+f.Query().Encode(), nil, &list)
 	return list, err
 }
 
@@ -351,14 +351,12 @@ func (c *Client) Loss(ctx context.Context) ([]json.RawMessage, error) {
 // time after which it is complete.
 const CompleteSince = "Waymark-Complete-Since"
 
-// LossHistory calls fn for the records of loss and delay of a flow, or of all if flow is "",
-// in the blocks of the last time. incomplete is called before, with the time after which there
+// LossHistory calls fn for the records of loss and delay that a filter selects, in the blocks of the last
+// time. Its flow is a name. incomplete is called before, with the time after which there
 // are all, if that is later.
-func (c *Client) LossHistory(ctx context.Context, last time.Duration, flow string, incomplete func(since string), fn func(line []byte) error) error {
-	q := url.Values{"last": {last.String()}}
-	if flow != "" {
-		q.Set("flow", flow)
-	}
+func (c *Client) LossHistory(ctx context.Context, last time.Duration, f RecordFilter, incomplete func(since string), fn func(line []byte) error) error {
+	q := f.Query()
+	q.Set("last", last.String())
 	resp, err := c.request(ctx, http.MethodGet, "/v1/loss/history?"+q.Encode(), nil)
 	if err != nil {
 		return err

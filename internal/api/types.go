@@ -45,6 +45,8 @@ type Node struct {
 	TimestampFormat string `json:"timestamp_format"`
 	Compatibility   string `json:"compatibility"`
 	Mode            string `json:"mode"` // full, or observe: packets are counted and not changed
+
+	StillActive []string `json:"still_active,omitempty"` // in mode observe: the keys of what works as in mode full
 }
 
 // Interface is one configured interface and what happened there.

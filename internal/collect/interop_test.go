@@ -165,7 +165,7 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 		out.Nodes = append(out.Nodes, record.ReadNodeData(raw, record.Clock{}))
 	}
 	if out.Raw != nil && r.IntN(2) == 0 {
-		out.PathDelay = record.NewField(r.Uint32(), true)
+		out.PathDelay = record.NewField(1000*uint64(r.Uint32()), true)
 	}
 	if out.Nodes == nil {
 		out.Nodes = []record.NodeData{}

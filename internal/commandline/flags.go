@@ -35,9 +35,36 @@ func flagError(cmd *cobra.Command, err error) error {
 			return Usagef("%w; did you mean --%s?", err, strings.Join(near, " or --"))
 		}
 	case errors.As(err, &unknown):
-		return Usagef("unknown flag: -%c%s", unknown.GetSpecifiedName()[0], see)
+		letter := unknown.GetSpecifiedName()[:1]
+		if meant := meantByLetter(cmd, letter); meant != "" {
+			see = "; did you mean " + meant + "?"
+		}
+		return Usagef("unknown flag: -%s%s", letter, see)
 	}
 	return Usagef("%w%s", err, see)
+}
+
+// lettersOfOthers are flags that other programs have with one letter.
+var lettersOfOthers = map[string][]string{
+	"v": {"verbose", "version"}, "j": {"json"}, "w": {"wide"}, "c": {"config", "count"}, "n": {"count", "namespace"}, "f": {"follow"}, "i": {"interval", "interface"}, "p": {"port"}, "s": {"socket"}, "o": {"output"},
+}
+
+// meantByLetter are the flags of a command for a letter that other programs have for them; "" if there are none.
+func meantByLetter(cmd *cobra.Command, letter string) string {
+	var list []string
+	for _, name := range lettersOfOthers[letter] {
+		flag := cmd.Flags().Lookup(name)
+		if flag == nil {
+			flag = cmd.InheritedFlags().Lookup(name)
+		}
+		switch {
+		case flag != nil && flag.Shorthand != "":
+			list = append(list, "-"+flag.Shorthand+" (--"+name+")")
+		case flag != nil:
+			list = append(list, "--"+name)
+		}
+	}
+	return strings.Join(list, " or ")
 }
 
 // flagsNear are the flags of a command whose names are like a word, as cobra finds commands.

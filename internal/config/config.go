@@ -50,7 +50,7 @@ func (c *Config) Renamed() Faults { return c.renamed }
 // Node is the identity of the node and the profile it follows.
 type Node struct {
 	Name            string               `key:"name" absent:"the host's name" doc:"The node's name in records, in what it exports, and wherever a person reads. The flag --node-name of waymark agent run goes before it."`
-	Mode            NodeMode             `key:"mode" default:"full" doc:"With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its interfaces, at the tc hooks; the rest of the file is checked as usual. For a first deployment, before full."`
+	Mode            NodeMode             `key:"mode" default:"full" doc:"With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its interfaces, at the tc hooks; the rest of the file is checked as usual. What touches no packet of others works as with full: probes, path-trace, stamp, responders, queue-delay and kernel-events. For a first deployment, before full."`
 	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
 	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
@@ -152,7 +152,7 @@ type Option struct {
 // DirectExportOption is a Direct Export to insert.
 type DirectExportOption struct {
 	Namespace      ioam.NamespaceID   `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, sets what this node exports itself; without the namespace, nothing. Each Direct Export of a header needs its own."`
-	TraceType      ioam.TraceType     `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node exports. Bits 7, 12 to 21 and 23 are refused."`
+	TraceType      ioam.TraceType     `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, which fields each node exports: 24 bits, or [names](../how-to/trace-a-prefix.md#1-choose-the-fields). Bits 7, 12 to 21 and 23 are refused."`
 	ExtensionFlags []ExtensionFlag    `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id identifies the flow, sequence numbers its packets from 0. With both, a collector can join the exports of all nodes for one packet."`
 	FlowID         model.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is computed from addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
 	OptionType     ioam.OptionType    `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for options that do not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Nodes understand both."`
@@ -161,7 +161,7 @@ type DirectExportOption struct {
 // TraceOption is a trace to insert.
 type TraceOption struct {
 	Namespace   ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. If it is not in namespaces, this node does not fill the trace and leaves that to other nodes, as Linux does."`
-	Type        ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
+	Type        ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, which fields each node writes: 24 bits, or [names](../how-to/trace-a-prefix.md#1-choose-the-fields). Bits 12 to 21 and 23 are refused."`
 	Size        DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate, or that an incremental trace may grow to: the data of one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that is too small for them is inserted with the overflow flag and without data."`
 	Loopback    Share            `key:"loopback" absent:"on no packet" doc:"1/N: set the Loopback flag on the first of every N packets that get the trace, on each CPU, at most loopback-rate in a second; 1/100 keeps the copies of a path rarer than its packets (RFC 9322 §4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type 0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. It needs a node id. The size must also hold the nodes of the way back."`
 	Incremental bool             `key:"incremental" absent:"a pre-allocated one" doc:"Insert an incremental trace: the header has only this node's data, and every node that takes part makes the packet grow by its own, up to size, as far as the path's MTU allows. The namespace must have incremental, too. Not with bit 22 of type."`

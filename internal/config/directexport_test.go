@@ -123,7 +123,7 @@ func TestFaultsOfDirectExport(t *testing.T) {
 			`3:77: encapsulations[0].options[0].trace: several kinds in one option; give each its own entry of the list`}},
 		{"missing keys", rule("", "{dex: {}}"), []string{
 			`3:75: key "namespace" is missing in encapsulations[0].options[0].dex; add it: a number from 0 to 65535`,
-			`3:75: key "trace-type" is missing in encapsulations[0].options[0].dex; add it: a number from 0 to 0xffffff`}},
+			`3:75: key "trace-type" is missing in encapsulations[0].options[0].dex; add it: a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]`}},
 		{"values", rule(", flows: 5", "{dex: {namespace: 123, trace-type: 0x810000, extension-flags: [flow-id, flow-id], flow-id: none, option-type: 0x32}}"), []string{
 			`3:66: encapsulations[0].flows is the number 5; write 1/N with 1 ≤ N ≤ 1000000, such as 1/100`,
 			`3:114: encapsulations[0].options[0].dex.trace-type: 0x810000 has the checksum complement (bit 7), which has no meaning in a Direct Export; use bits of 0xfef002`,

@@ -19,7 +19,7 @@ import (
 type Responder struct {
 	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. Each needs its own port."`
 	Listen   ListenAddress     `key:"listen" absent:"[::]:1205 with protocol: twamp-light, [::]:6374 with rfc6374-loss, [::]:6375 with rfc6374-delay" doc:"Address and UDP port, such as [::]:1205. No port is assigned to the messages of RFC 6374; 6374 and 6375 are agreed among agents alone."`
-	Allow    []netip.Prefix    `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64. These protocols have no authentication."`
+	Allow    []Allowed         `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64, or any. These protocols have no authentication."`
 	Rate     PacketRate        `key:"rate" default:"10000" doc:"The most queries per second that are answered."`
 	Short    bool              `key:"short-queries" default:"false" doc:"With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs."`
 }
@@ -305,7 +305,7 @@ func (c *Config) responderRules(add func(path, problem, cure string)) {
 			add(fmt.Sprintf("responders[%d].short-queries", i), fmt.Sprintf("no response of protocol: %s is longer than its query", r.Protocol), "remove it")
 		}
 		if n := len(r.Allow); n == 0 || n > 64 {
-			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask")
+			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask, or [any]")
 		}
 		for j, other := range c.Responders[:i] {
 			if port := r.At().Port(); port != 0 && port == other.At().Port() { // 0: the protocol is none

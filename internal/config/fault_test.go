@@ -57,7 +57,7 @@ func TestFaultsOfForm(t *testing.T) {
 		{"an error is not reported twice", "namespaces: [{id: x}]\ninterfaces: [{name: [y]}]\nencapsulations: [{name: a, interface: y, mode: inline, options: [{trace: {namespace: 5, type: 1x, size: 8}}]}]", []string{
 			`1:19: namespaces[0].id: "x" is not a number; write a number from 0 to 65535`,
 			`2:21: interfaces[0].name is a list; write text`,
-			`3:95: encapsulations[0].options[0].trace.type: "1x" is not a number; write a number from 0 to 0xffffff`}},
+			`3:95: encapsulations[0].options[0].trace.type: "1x" is not a number; write a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]`}},
 		{"errors in later options keep their place", rule(inline, "options: [{trace: 3}, {trace: {namespace: 123, type: 0x800000, size: 3}}]"), []string{
 			`7:23: encapsulations[0].options[0].trace is the number 3; write a mapping with the keys namespace, type, size, loopback, incremental`,
 			`7:74: encapsulations[0].options[1].trace.size: 3 bytes are not possible; use a multiple of 4 in 4…244`}},

@@ -73,11 +73,11 @@ type Flow struct {
 
 // Stamp is a reflector.
 type Stamp struct {
-	Listen  Reflector      `key:"listen" default:"[::]:862" doc:"Address and UDP port."`
-	Allow   []netip.Prefix `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64: nodes that measure with this one."`
-	KeyFile string         `key:"key-file" absent:"packets are not authenticated" doc:"File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, mode 0600 or stricter. With it, this node also authenticates its questions to other nodes."`
-	Rate    PacketRate     `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
-	Return  bool           `key:"return-segments" default:"false" doc:"Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3)."`
+	Listen  Reflector  `key:"listen" default:"[::]:862" doc:"Address and UDP port."`
+	Allow   []Allowed  `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64, or any: nodes that measure with this one."`
+	KeyFile string     `key:"key-file" absent:"packets are not authenticated" doc:"File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, mode 0600 or stricter. With it, this node also authenticates its questions to other nodes."`
+	Rate    PacketRate `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
+	Return  bool       `key:"return-segments" default:"false" doc:"Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3)."`
 }
 
 // Reflector is where a reflector listens.
@@ -321,7 +321,7 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 		add("measurement.carrier", "the option has bits of its own for the mark", "remove mask, unmarked, even, odd, delay-even, delay-odd, octet and ecn, or use another carrier")
 	}
 	if s := c.Stamp; s != nil && (len(s.Allow) == 0 || len(s.Allow) > 64) {
-		add("stamp.allow", fmt.Sprintf("%d prefixes", len(s.Allow)), "list 1 to 64 prefixes of the nodes that may ask; ::/0 is any")
+		add("stamp.allow", fmt.Sprintf("%d prefixes", len(s.Allow)), "list 1 to 64 prefixes of the nodes that may ask, or [any]")
 	}
 	c.exchangeRules(add)
 	named := 0

@@ -68,11 +68,12 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[FlowLabel]():            yamlfile.Unsigned[FlowLabel](20),
 	reflect.TypeFor[Data]():                 yamlfile.Hexadecimal[Data](32),
 	reflect.TypeFor[DataWide]():             yamlfile.Hexadecimal[DataWide](64),
-	reflect.TypeFor[ioam.TraceType]():       yamlfile.Hexadecimal[ioam.TraceType](24),
+	reflect.TypeFor[ioam.TraceType]():       traceTypes,
 	reflect.TypeFor[ioam.EdgeToEdgeType]():  yamlfile.Hexadecimal[ioam.EdgeToEdgeType](16),
 
 	reflect.TypeFor[netip.Addr]():   yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1", parseAddr, netip.Addr.String),
 	reflect.TypeFor[netip.Prefix](): yamlfile.NewCodec(yamlfile.Text, "an IPv6 prefix such as 2001:db8:2::/64", parsePrefix, netip.Prefix.String),
+	reflect.TypeFor[Allowed]():      yamlfile.NewCodec(yamlfile.Text, "an IPv6 prefix such as 2001:db8:2::/64, or any", parseAllowed, func(a Allowed) string { return netip.Prefix(a).String() }),
 	reflect.TypeFor[model.Frequency](): yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100, or a percentage such as 10%%", model.MaxFrequency),
 		parseFrequency, func(f model.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) }),
 	reflect.TypeFor[model.PortRange](): yamlfile.NewCodec(yamlfile.Number, "a port such as 4242 or a range such as 1000-2000", parsePorts, formatPorts),
@@ -150,6 +151,17 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[model.Direction](): yamlfile.Words(
 		word[model.Direction]("out", model.DirectionOut), word[model.Direction]("in", model.DirectionIn), word[model.Direction]("transit", model.DirectionTransit)),
 })
+
+// traceTypes are numbers, or the names of fields.
+var traceTypes = yamlfile.NewCodec(yamlfile.Hex, "a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]", parseTraceType, ioam.TraceType.String).OrList()
+
+// parseTraceType reads numbers as all others of the file, which may not begin with 0.
+func parseTraceType(s string) (ioam.TraceType, error) {
+	if s != "" && (s[0] < '0' || s[0] > '9') {
+		return ioam.ParseTraceType(s)
+	}
+	return yamlfile.ParseInteger[ioam.TraceType](24)(s)
+}
 
 func parseNextHops(s string) (NextHops, error) {
 	n, err := strconv.Atoi(s)

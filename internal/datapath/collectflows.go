@@ -103,12 +103,21 @@ func (d *Datapath) CollectEdges(each func(flows.EdgeFlow)) (left edgetoedge.Tota
 // Delays are the histograms of delays, of all CPUs together; none where they are not counted. It
 // also reports whether they are counted.
 func (d *Datapath) Delays() (list []delays.Series, counts bool, err error) {
+	memory, err := d.delaysMemory()
+	if memory == nil || err != nil {
+		return nil, false, err
+	}
+	list, err = memory.Read() // without the lock: it takes a millisecond for each CPU
+	return list, true, err
+}
+
+// delaysMemory maps the table of histograms, nil if there is none. It can be read when another has replaced it.
+func (d *Datapath) delaysMemory() (*delays.Memory, error) {
 	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
 	m := d.tables.maps[bpf.MapDelays]
 	if m == nil {
-		return nil, false, nil
+		return nil, nil
 	}
-	list, err = delays.Read(m)
-	return list, true, err
+	return delays.Map(m)
 }

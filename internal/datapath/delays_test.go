@@ -27,7 +27,11 @@ type counted struct {
 // readDelays reads the histograms.
 func (p *programs) readDelays(t testing.TB) map[delays.Key]counted {
 	t.Helper()
-	list, err := delays.Read(p.maps[bpf.MapDelays])
+	memory, err := delays.Map(p.maps[bpf.MapDelays])
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := memory.Read()
 	if err != nil {
 		t.Fatal(err)
 	}

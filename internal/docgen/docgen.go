@@ -34,6 +34,7 @@ func Pages(root *cobra.Command) map[string][]byte {
 	for name := range pages {
 		pages[name] = append(pages[name], note...)
 	}
+	pages["records.schema.json"] = Schema(false)
 	return pages
 }
 

@@ -18,6 +18,7 @@ Every key of every kind of record, in the order of JSON, with the IPFIX elements
 that have the same value. [Records in JSON](../records.md) has examples, and the
 meaning of absent keys and ` + "`null`" + `. [IPFIX information elements](ipfix.md#records)
 says which IPFIX records have a field. A collector reads the same elements.
+[records.schema.json](records.schema.json) is the same as a JSON Schema (2020-12).
 
 | ` + "`kind`" + ` | content | from |
 |---|---|---|
@@ -53,7 +54,11 @@ func writeRows(b *strings.Builder, within string, columns []record.Column) {
 		if len(c.Columns) == 0 && len(c.Elements) > 0 {
 			elements = "`" + strings.Join(c.Elements, "`, `") + "`"
 		}
-		fmt.Fprintf(b, "| `%s%s` | %s | %s | %s | %s |\n", within, c.Key, c.Form, c.Unit, c.Meaning, elements)
+		meaning := c.Meaning
+		if c.Instead != "" {
+			meaning = "Deprecated: read `" + within + c.Instead + "`. " + meaning
+		}
+		fmt.Fprintf(b, "| `%s%s` | %s | %s | %s | %s |\n", within, c.Key, c.Form, c.Unit, meaning, elements)
 		if !own {
 			writeRows(b, within+c.Key+".", c.Columns)
 		}

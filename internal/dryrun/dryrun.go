@@ -7,10 +7,13 @@ package dryrun
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/ipv6"
@@ -159,7 +162,36 @@ func (h *Hook) count(r reference.Result, changed bool) {
 	}
 }
 
-// String is the report for people: a line for each interface and direction.
+// writeOutcomes says what would become of packets, the most frequent first.
+func (r Report) writeOutcomes(b *bytes.Buffer) {
+	heading := "\nwhat would become of them\n"
+	for _, i := range r.Interfaces {
+		for _, d := range []struct {
+			name     string
+			outcomes map[string]uint64
+		}{{"ingress", i.Ingress.Outcomes}, {"egress", i.Egress.Outcomes}} {
+			names := slices.SortedFunc(maps.Keys(d.outcomes), func(x, y string) int {
+				return cmp.Or(cmp.Compare(d.outcomes[y], d.outcomes[x]), cmp.Compare(x, y))
+			})
+			for _, name := range names {
+				fmt.Fprintf(b, "%s%-16s %-8s %9d %s: %s\n", heading, i.Name, d.name, d.outcomes[name], name, meaningOf(name))
+				heading = ""
+			}
+		}
+	}
+}
+
+// meaningOf is what an outcome says of a packet.
+func meaningOf(name string) string {
+	for o := range model.NumOutcomes {
+		if o.String() == name {
+			return o.Meaning()
+		}
+	}
+	return ""
+}
+
+// String is the report for people: a line for each interface and direction, then for each outcome there.
 func (r Report) String() string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "in %.0fs, this configuration would have done this; nothing was changed\n", r.Seconds)
@@ -172,6 +204,7 @@ func (r Report) String() string {
 			fmt.Fprintf(&b, "%-16s %-8s %9d %9d %9d %9d %9d %9d\n", i.Name, d.name, d.Packets, d.Headers, d.TooLarge, d.Removed, d.Filled, d.Dropped)
 		}
 	}
+	r.writeOutcomes(&b)
 	if r.Unread > 0 {
 		fmt.Fprintf(&b, "%d packets more came too fast to be looked at\n", r.Unread)
 	}

@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 	if out.Headers != 3 || out.TooLarge != 1 || out.Dropped != 0 || out.Outcomes["encap_inserted"] != 3 || out.Outcomes["encap_skipped_mtu"] != 1 {
 		t.Errorf("%+v", out)
 	}
-	if text := report.String(); !strings.Contains(text, "nothing was changed") || !strings.Contains(text, "near             egress") {
+	if text := report.String(); !strings.Contains(text, "nothing was changed") || !strings.Contains(text, "near             egress") || !strings.Contains(text, "what would become of them\n") || strings.Count(text, "what would") != 1 {
 		t.Error(text)
 	}
 }

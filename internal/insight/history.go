@@ -19,7 +19,11 @@ type kept struct {
 	settings Settings
 	list     []keptInterval // by time
 	octets   int
+	mark     Mark
 }
+
+// Mark says how far the intervals of an engine were saved. The zero value is not at all.
+type Mark struct{ kept, forgotten uint64 }
 
 type keptInterval struct {
 	start, end time.Time
@@ -40,6 +44,7 @@ func compressed(v *Interval, end time.Time) (one keptInterval, ok bool) {
 // append keeps an interval, and drops what is too old or has no room.
 func (k *kept) append(one keptInterval) {
 	k.list = append(k.list, one)
+	k.mark.kept++
 	k.octets += len(one.line)
 	k.expire(one.end)
 	for k.octets > k.settings.Octets {
@@ -64,6 +69,7 @@ func (k *kept) forgetAfter(now time.Time) {
 	for last := len(k.list) - 1; last >= 0 && k.list[last].end.After(now); last-- {
 		k.octets -= len(k.list[last].line)
 		k.list = k.list[:last]
+		k.mark.forgotten++
 	}
 }
 
@@ -128,6 +134,27 @@ func (e *Engine) Save() []byte {
 	return out
 }
 
+// SaveSince is what Save has more than at a mark, and the mark of now. all: this is everything, and takes the
+// place of what was saved before, because there was nothing, or intervals were forgotten since, or dropped
+// before they were saved.
+func (e *Engine) SaveSince(before Mark) (more []byte, now Mark, all bool) {
+	e.mu.Lock()
+	list, now := slices.Clone(e.kept.list), e.kept.mark
+	e.mu.Unlock()
+	added := now.kept - before.kept
+	if all = before == (Mark{}) || before.forgotten != now.forgotten || added > uint64(len(list)); !all {
+		list = list[uint64(len(list))-added:]
+	}
+	for _, one := range list {
+		more = append(more, one.line...)
+	}
+	return more, now, all
+}
+
+// ErrCut is why the last interval of what was saved is not restored: who wrote it was ended meanwhile. All
+// before it is there.
+var ErrCut = errors.New("the last interval is cut off")
+
 // mostLine is the greatest interval that is read: about twice what the bounds allow to write.
 const mostLine = 32 << 20
 
@@ -143,7 +170,10 @@ func (e *Engine) Restore(saved []byte, now time.Time) error {
 			return nil
 		}
 		v, err := restoreOne(rest)
-		if err != nil {
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return ErrCut
+		case err != nil:
 			return err
 		}
 		end := v.Start.Add(time.Duration(v.Length))

@@ -98,11 +98,23 @@ func (p *routeParser) traceValue(word string, t *config.TraceOption) (err error)
 }
 
 func (p *routeParser) traceType(word string) (ioam.TraceType, error) {
-	n, err := p.number(word, 24)
+	text, err := p.nextWord(word)
 	if err != nil {
 		return 0, err
 	}
-	t := ioam.TraceType(n)
+	var t ioam.TraceType
+	if text != "" && 'a' <= text[0] && text[0] <= 'z' { // names of fields
+		if t, err = ioam.ParseTraceType(text); err != nil {
+			err = fmt.Errorf("%s: %w", word, err)
+		}
+	} else {
+		var n uint64
+		n, err = parseNumber(word, text, 24)
+		t = ioam.TraceType(n)
+	}
+	if err != nil {
+		return 0, err
+	}
 	if err := t.Validate(); err != nil {
 		return 0, fmt.Errorf("%s %s: %w", word, t, err)
 	}

@@ -291,6 +291,20 @@ func optionalNumber[V unsigned]() codec[*Field[V]] {
 	return c
 }
 
+// inWholeMicroseconds is a number of nanoseconds that JSON has in microseconds.
+func inWholeMicroseconds() codec[*Field[uint64]] {
+	us := number[uint64]().coding
+	return optional(codec[*uint64]{coding: coding{
+		form: us.form,
+		show: func(v Visitor, c *Column, p any) { v.Uint(c, *p.(*uint64)/1000) },
+		fill: func(p any, from Input) error {
+			n, err := from.Uint(32)
+			*p.(*uint64) = n * 1000
+			return err
+		},
+	}})
+}
+
 // port is a port of a packet, absent when there is none.
 func port() codec[**uint16] {
 	c := pointer(number[uint16]())

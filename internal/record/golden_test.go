@@ -124,10 +124,10 @@ func goldenTraces(t testing.TB) []specimen {
 		r := &Trace{
 			Time: instant.Of(goldenAt), Node: "aramis", Interface: "eth0", IfIndex: 21, Source: source,
 			Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 123, TraceType: typ, TraceFlags: newTraceFlags(ioam.FlagOverflow), Remaining: NewField(3, true),
-			PathDelay: NewField[uint32](1234, true), Packet: goldenPacket(148), Nodes: []NodeData{}, Raw: raw,
+			PathDelay: NewField[uint64](1_234_567, true), Packet: goldenPacket(148), Nodes: []NodeData{}, Raw: raw,
 		}
 		if source == SourceKernel {
-			r.Overflow, r.Remaining, r.PathDelay, r.Packet = Field[bool]{}, Field[int]{}, Field[uint32]{}, Packet{}
+			r.Overflow, r.Remaining, r.PathDelay, r.Packet = Field[bool]{}, Field[int]{}, Field[uint64]{}, Packet{}
 		}
 		for _, d := range raw {
 			r.Nodes = append(r.Nodes, ReadNodeData(d, Clock{}))
@@ -136,7 +136,7 @@ func goldenTraces(t testing.TB) []specimen {
 	}
 	a, b := goldenData(t, 0), goldenData(t, 1)
 	empty := trace(0xf80000, 0)
-	empty.Option, empty.Overflow, empty.PathDelay, empty.Packet = ioam.IOAMIncrementalTrace.String(), NewField(false, true), Field[uint32]{}, Packet{}
+	empty.Option, empty.Overflow, empty.PathDelay, empty.Packet = ioam.IOAMIncrementalTrace.String(), NewField(false, true), Field[uint64]{}, Packet{}
 	return []specimen{{"trace of every field", trace(0xfff002, 0, a, b)}, {"trace of no node", empty}, {"trace that the kernel filled", trace(0xfff002, SourceKernel, a, b)}}
 }
 

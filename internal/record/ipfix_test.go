@@ -169,7 +169,7 @@ func pathOfTwo(t testing.TB) *Trace {
 func TestTraceElements(t *testing.T) {
 	head := saidTime + saidPacket + saidPorts + "ipTotalLength=128 observationPointId=2 ingressInterface=2 ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 "
 	delayed := pathOfTwo(t)
-	delayed.PathDelay = NewField[uint32](31, true)
+	delayed.PathDelay = NewField[uint64](31_000, true)
 	empty := pathOfTwo(t)
 	empty.Nodes, empty.Raw, empty.Overflow, empty.Remaining, empty.Option = nil, nil, NewField(false, true), NewField(4, true), "incremental"
 	probe := pathOfTwo(t)

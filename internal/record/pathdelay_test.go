@@ -34,23 +34,23 @@ func TestPathDelay(t *testing.T) {
 		clock       Clock
 		received    time.Time
 		change      func(*Trace)
-		want        Field[uint32]
+		want        Field[uint64]
 	}{
-		{"POSIX", posix, Clock{Format: ioam.TimestampPOSIX}, at, nil, NewField[uint32](31, true)},
-		{"PTP", ptp, Clock{Format: ioam.TimestampPTP, TAIOffset: 37 * time.Second}, at, nil, NewField[uint32](31, true)},
-		{"NTP", ntp, Clock{Format: ioam.TimestampNTP}, at, nil, NewField[uint32](31, true)},
-		{"at once", posix, Clock{}, at.Add(-31_634), nil, NewField[uint32](0, true)},
-		{"the longest", posix, Clock{}, at.Add(-31_634 + 4294967295*time.Microsecond), nil, NewField[uint32](4294967295, true)},
-		{"too long", posix, Clock{}, at.Add(-31_634 + 4294967296*time.Microsecond), nil, Field[uint32]{}},
-		{"clocks that differ", posix, Clock{}, at.Add(-32_634), nil, Field[uint32]{}},
-		{"no timestamp", "ffffffff ffffffff", Clock{}, at, nil, Field[uint32]{}},
-		{"seconds alone", "6a5f7f7b ffffffff", Clock{}, at, nil, Field[uint32]{}},
-		{"no such fraction", "6a5f7f7b 3b9aca00", Clock{}, at, nil, Field[uint32]{}},
-		{"no node wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = nil, nil }, Field[uint32]{}},
-		{"one wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = r.Nodes[:1], r.Raw[:1] }, Field[uint32]{}},
+		{"POSIX", posix, Clock{Format: ioam.TimestampPOSIX}, at, nil, NewField[uint64](31_634, true)},
+		{"PTP", ptp, Clock{Format: ioam.TimestampPTP, TAIOffset: 37 * time.Second}, at, nil, NewField[uint64](31_634, true)},
+		{"NTP", ntp, Clock{Format: ioam.TimestampNTP}, at, nil, NewField[uint64](31_634, true)},
+		{"at once", posix, Clock{}, at.Add(-31_634), nil, NewField[uint64](0, true)},
+		{"the longest", posix, Clock{}, at.Add(-31_634 + 4294967295*time.Microsecond), nil, NewField[uint64](4294967295000, true)},
+		{"too long", posix, Clock{}, at.Add(-31_634 + 4294967296*time.Microsecond), nil, Field[uint64]{}},
+		{"clocks that differ", posix, Clock{}, at.Add(-32_634), nil, Field[uint64]{}},
+		{"no timestamp", "ffffffff ffffffff", Clock{}, at, nil, Field[uint64]{}},
+		{"seconds alone", "6a5f7f7b ffffffff", Clock{}, at, nil, Field[uint64]{}},
+		{"no such fraction", "6a5f7f7b 3b9aca00", Clock{}, at, nil, Field[uint64]{}},
+		{"no node wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = nil, nil }, Field[uint64]{}},
+		{"one wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = r.Nodes[:1], r.Raw[:1] }, Field[uint64]{}},
 		{"one wrote, and another had no room", posix, Clock{}, at, func(r *Trace) {
 			r.Nodes, r.Raw, r.Overflow = r.Nodes[:1], r.Raw[:1], NewField(true, true)
-		}, NewField[uint32](31, true)},
+		}, NewField[uint64](31_634, true)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := timed(t, tt.first, tt.clock)
@@ -62,5 +62,28 @@ func TestPathDelay(t *testing.T) {
 				t.Errorf("%+v, want %+v; the first node's time is %v", r.PathDelay, tt.want, r.Nodes)
 			}
 		})
+	}
+}
+
+// Records of the first version have only microseconds.
+func TestPathDelayInJSON(t *testing.T) {
+	for line, want := range map[string]Field[uint64]{
+		`{"kind":"trace","path_delay_us":31}`:                                   NewField[uint64](31_000, true),
+		`{"kind":"trace","path_delay_us":31,"path_delay_ns":31634}`:             NewField[uint64](31_634, true),
+		`{"kind":"trace","path_delay_ns":31634}`:                                NewField[uint64](31_634, true),
+		`{"kind":"trace","path_delay_us":null}`:                                 {Present: true},
+		`{"kind":"trace"}`:                                                      {},
+		`{"kind":"trace","path_delay_us":4294967295}`:                           NewField[uint64](4294967295000, true),
+		`{"kind":"trace","path_delay_ns":18446744073709551615,"overflow":true}`: NewField[uint64](1<<64-1, true),
+	} {
+		r, err := Parse([]byte(line))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		} else if got := r.(*Trace).PathDelay; got != want {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
+		}
+	}
+	if _, err := Parse([]byte(`{"kind":"trace","path_delay_us":4294967296}`)); err == nil {
+		t.Error("more than 32 bits of microseconds were read")
 	}
 }

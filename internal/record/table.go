@@ -64,7 +64,10 @@ type Column struct {
 	Unit     string
 	Meaning  string
 	Elements []string // of IPFIX
+	Instead  string   // the key of the field to read instead of this one, which is deprecated
 	Columns  []Column // of an object, or of the objects in a list
+	Null     bool     // the value may be null in JSON
+	Optional bool     // the key may be absent in JSON
 
 	quoted []byte // "key":
 }
@@ -99,6 +102,7 @@ func newRow(key, unit, meaning string, at func(any) any, as coding, take func(an
 		coding: as, at: at,
 	}
 	out.Unit, out.Meaning, out.Form, out.Columns = unit, meaning, as.form, as.columns
+	out.Null, out.Optional = as.null, as.absent != nil
 	if take != nil { // the prototype of those that ipfix names
 		out.names = []element{{taking: taking{readValue: func(r any, v ipfix.Value) { take(at(r), v) }}}}
 	}
@@ -147,6 +151,12 @@ func (c column[R]) listed() column[R] {
 // this one with it.
 func (c column[R]) carriedBy(name string) column[R] {
 	c.row.Elements = []string{name}
+	return c
+}
+
+// deprecatedFor names the field that has replaced this one, which is kept for programs that read it.
+func (c column[R]) deprecatedFor(key string) column[R] {
+	c.row.Instead = key
 	return c
 }
 

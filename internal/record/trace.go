@@ -28,7 +28,7 @@ type Trace struct {
 	TraceFlags
 	Copy      bool          // the packet is such a copy, and this node had set the flag
 	Remaining Field[int]    // RemainingLen: free space in 4-byte units
-	PathDelay Field[uint32] // see MeasurePathDelay; absent when it is not known
+	PathDelay Field[uint64] // in nanoseconds, see MeasurePathDelay; absent when it is not known
 	Packet    Packet        // absent when the source of the record does not know it
 	Nodes     []NodeData    // in path order
 
@@ -137,12 +137,17 @@ var traces = table[*Trace]{
 		ipfix(sectionHop, "ioamRemainingLength").when(ownPrograms),
 	// Statistics over the packets of a record, here only one, so that all are equal.
 	// The sum needs a count of packets with it (RFC 9951 §7.2).
-	field("path_delay_us", "microseconds", "Path delay of RFC 9951; absent when it is not known. [What it is of](../records.md#trace).",
-		func(r *Trace) *Field[uint32] { return &r.PathDelay }, optional(number[uint32]())).
+	// JSON has whole microseconds, too, because the first version wrote only those. Read are nanoseconds, if there are any.
+	field("path_delay_us", "microseconds", "`path_delay_ns` in whole microseconds.", (*Trace).pathDelay, inWholeMicroseconds()).
+		carriedBy("pathDelayMeanDeltaMicroseconds").deprecatedFor("path_delay_ns"),
+	field("path_delay_ns", "nanoseconds", "Path delay of RFC 9951, in IPFIX in whole microseconds; absent when it is not known. [What it is of](../records.md#trace).",
+		(*Trace).pathDelay, codec[*Field[uint64]]{coding: optional(number[uint64]()).coding, wire: wireMicroseconds()}).
 		ipfix(sectionHop, "pathDelayMeanDeltaMicroseconds", "pathDelayMinDeltaMicroseconds", "pathDelayMaxDeltaMicroseconds").firstRead().when(pathDelayKnown),
 	packetField(func(r *Trace) *Packet { return &r.Packet }, present(object(packetTable))),
 	field("nodes", "", "The [data](#node-data) of each node, in the order of the path.", func(r *Trace) *[]NodeData { return &r.Nodes }, list(object(nodeTable))),
 }
+
+func (r *Trace) pathDelay() *Field[uint64] { return &r.PathDelay }
 
 // overflow is that flag, and all flags in IPFIX.
 func overflow() codec[*TraceFlags] {
@@ -192,7 +197,7 @@ func (r *Trace) hop(h *Hop, index int, report uint32) {
 func (h *Hop) conditions() conditions {
 	packet := packetConditions(&h.Packet)
 	last := int(h.Index.Value) == len(h.Raw)-1 // once for each trace, so that collectors count it once
-	return (bitsOf(h.TraceType)|packet).with(lengthKnown, packet != 0).with(pathDelayKnown, h.PathDelay.Valid && last).
+	return (bitsOf(h.TraceType)|packet).with(lengthKnown, packet != 0).with(pathDelayKnown, h.PathDelay.Valid && h.PathDelay.Value <= mostPathDelay && last).
 		with(kernelIOAM, h.Source == SourceKernel).with(ownPrograms, h.Source != SourceKernel)
 }
 
@@ -236,7 +241,10 @@ func (r *Trace) weight(index int) Weight {
 	return Weight{1, uint64(r.Packet.Length)}
 }
 
-// MeasurePathDelay sets PathDelay, in microseconds: from the timestamp of the
+// mostPathDelay is the greatest path delay that IPFIX has room for, in nanoseconds.
+const mostPathDelay = math.MaxUint32*1000 + 999
+
+// MeasurePathDelay sets PathDelay: from the timestamp of the
 // encapsulating node, the first in the trace, to the time at which the reporting node
 // received the packet (RFC 9951). The delay is unknown when that timestamp lacks its
 // fraction, when only one node wrote, which may be the reporting one, and when the
@@ -248,7 +256,7 @@ func (r *Trace) MeasurePathDelay(received time.Time) {
 	if _, exact := r.Raw[0].TimestampFraction(); !exact || !r.Nodes[0].Timestamp.Valid {
 		return
 	}
-	if us := received.Sub(r.Nodes[0].Timestamp.Value).Microseconds(); us >= 0 && us <= math.MaxUint32 {
-		r.PathDelay = NewField(uint32(us), true)
+	if ns := received.Sub(r.Nodes[0].Timestamp.Value).Nanoseconds(); ns >= 0 && ns <= mostPathDelay {
+		r.PathDelay = NewField(uint64(ns), true)
 	}
 }

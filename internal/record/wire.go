@@ -5,6 +5,7 @@ package record
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -125,6 +126,20 @@ func inMicroseconds() codec[*int64] {
 		}
 	}
 	return c
+}
+
+// wireMicroseconds is nanoseconds that IPFIX has in whole microseconds, in four octets.
+func wireMicroseconds() wire[*Field[uint64]] {
+	return wire[*Field[uint64]]{
+		put: one(func(b []byte, f *Field[uint64]) []byte { return binary.BigEndian.AppendUint32(b, uint32(f.Value/1000)) }),
+		readValue: func(p any, from ipfix.Value) bool {
+			us, ok := from.Uint()
+			if ok = ok && us <= math.MaxUint32; ok {
+				*p.(*Field[uint64]) = NewField(us*1000, true)
+			}
+			return ok
+		},
+	}
 }
 
 // noCount is a counter that is not available.

@@ -65,14 +65,35 @@ func (f Filter) Compile() (*Program, error) {
 // result for it, as when it adds a number to a value that the record lacks; such a record is
 // not selected.
 func (p *Program) Match(r record.Record) (bool, error) {
-	if p.kinds != nil && !p.kinds[r.Kind()] || p.filter.Incomplete && !record.Incomplete(r) || p.packets && !p.filter.matchPacket(r) ||
-		p.search != nil && !p.search.match(r) {
+	if !p.matchParts(r) {
 		return false, nil
 	}
 	if p.where == nil {
 		return true, nil
 	}
 	return p.where.match(r)
+}
+
+// Part is a part of a program, which one goroutine may use while another one uses the other part.
+type Part func(r record.Record) (bool, error)
+
+// Match reports whether the part selects a record.
+func (p Part) Match(r record.Record) (bool, error) { return p(r) }
+
+// Parts divides the program: what is quick for every record, and the expression, which may be costly; nil
+// if there is none. A record must pass both.
+func (p *Program) Parts() (quick, where Part) {
+	quick = func(r record.Record) (bool, error) { return p.matchParts(r), nil }
+	if p.where != nil {
+		where = p.where.match
+	}
+	return quick, where
+}
+
+// matchParts checks all but the expression.
+func (p *Program) matchParts(r record.Record) bool {
+	return (p.kinds == nil || p.kinds[r.Kind()]) && (!p.filter.Incomplete || record.Incomplete(r)) && (!p.packets || p.filter.matchPacket(r)) &&
+		(p.search == nil || p.search.match(r))
 }
 
 // matchPacket checks what is known of the packets that a record is about.

@@ -37,7 +37,7 @@ var roles = map[string]role{
 }
 
 // notYet are keys that only records of other versions have.
-var notYet = map[string]bool{"node_name": true, "ingress_name": true, "egress_name": true, "path_delay_ns": true}
+var notYet = map[string]bool{"node_name": true, "ingress_name": true, "egress_name": true}
 
 // search looks for values in a record; the zero value of a wanted one is not looked for.
 type search struct {

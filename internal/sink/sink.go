@@ -187,7 +187,7 @@ type Stats struct {
 	Messages  uint64
 	Octets    uint64
 	Unsure    uint64 // upper bound; of Written, those that the collector may not have read because a connection broke
-	Connected bool
+	Connected bool   // the collector was reached, though it may have refused
 	Cure      string // of Error
 }
 

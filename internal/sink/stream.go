@@ -3,6 +3,7 @@
 package sink
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -24,17 +25,29 @@ type Filter interface {
 	Match(r record.Record) (bool, error)
 }
 
+// Filters are what an observer selects by; nil ones select all. Every record goes through Quick in the
+// goroutine that publishes it, which reads a ring. What is left goes through Costly in a goroutine of the
+// observer, so that one with a long expression slows nobody; what that one cannot examine in time is lost.
+type Filters struct{ Quick, Costly Filter }
+
 // Observer receives records as they happen.
 type Observer struct {
-	stream *Stream
-	filter Filter // nil: all
-	queue  *Queue
-	lost   atomic.Uint64
+	stream  *Stream
+	filters Filters
+	intake  *Queue // what Costly has not examined; nil without Costly
+	closed  chan struct{}
+	queue   *Queue
+	lost    atomic.Uint64
 }
 
-// Observe adds an observer of what a filter selects, nil for all, with room for unread records.
-func (s *Stream) Observe(f Filter, room *Room) *Observer {
-	o := &Observer{stream: s, filter: f, queue: NewQueue(room)}
+// Observe adds an observer of what filters select, with room for unread records, and as much again for those
+// that are not examined.
+func (s *Stream) Observe(f Filters, room *Room) *Observer {
+	o := &Observer{stream: s, filters: f, queue: NewQueue(room), closed: make(chan struct{})}
+	if f.Costly != nil {
+		o.intake = NewQueue(room)
+		go o.examine()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.observers == nil {
@@ -58,18 +71,49 @@ func (s *Stream) Publish(records ...record.Record) {
 
 func (s *Stream) publish(r record.Record) {
 	for o := range s.observers {
-		if o.filter != nil {
-			is, err := o.filter.Match(r)
-			if err != nil {
-				s.undecided.Add(1)
-			}
-			if !is {
-				continue
-			}
+		if o.selects(o.filters.Quick, r) {
+			o.put(cmp.Or(o.intake, o.queue), r)
 		}
-		if !o.queue.Put(r) {
-			o.lost.Add(1)
-			s.dropped.Add(1)
+	}
+}
+
+func (o *Observer) selects(f Filter, r record.Record) bool {
+	if f == nil {
+		return true
+	}
+	is, err := f.Match(r)
+	if err != nil {
+		o.stream.undecided.Add(1)
+	}
+	return is
+}
+
+func (o *Observer) put(q *Queue, r record.Record) {
+	if !q.Put(r) {
+		o.lost.Add(1)
+		o.stream.dropped.Add(1)
+	}
+}
+
+// examine passes on what Costly selects, until the observer is closed.
+func (o *Observer) examine() {
+	var taken []record.Record
+	for {
+		select {
+		case <-o.closed:
+			return
+		case <-o.intake.Ready():
+		}
+		taken = o.intake.Take(taken)
+		for _, r := range taken {
+			select {
+			case <-o.closed:
+				return
+			default:
+			}
+			if o.selects(o.filters.Costly, r) {
+				o.put(o.queue, r)
+			}
 		}
 	}
 }
@@ -94,8 +138,9 @@ func (o *Observer) Queue() *Queue { return o.queue }
 // TakeLost is how many records have been lost since the last call.
 func (o *Observer) TakeLost() uint64 { return o.lost.Swap(0) }
 
-// Close removes the observer.
+// Close removes the observer. It is called once.
 func (o *Observer) Close() {
+	close(o.closed)
 	o.stream.mu.Lock()
 	defer o.stream.mu.Unlock()
 	delete(o.stream.observers, o)

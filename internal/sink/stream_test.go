@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -25,13 +27,13 @@ func TestStreamNeverWaits(t *testing.T) {
 	var s Stream
 	var usual, more Room
 	more.SetBurst(2)
-	slow, fast := s.Observe(nil, &usual), s.Observe(nil, &more)
-	other := s.Observe(matching(func(r record.Record) (bool, error) {
+	slow, fast := s.Observe(Filters{}, &usual), s.Observe(Filters{}, &more)
+	other := s.Observe(Filters{Quick: matching(func(r record.Record) (bool, error) {
 		if r.(*record.Trace).Namespace == 2 {
 			return false, errors.New("no result")
 		}
 		return false, nil
-	}), nil)
+	})}, nil)
 	for i := range usualRoom + 3 {
 		s.Publish(traceOf(ioam.NamespaceID(i), "::1", "::2"))
 	}
@@ -80,4 +82,51 @@ func TestRoom(t *testing.T) {
 	if n := (*Room)(nil).Records(); n != usualRoom {
 		t.Errorf("no room: %d", n)
 	}
+}
+
+// A costly filter is not evaluated by who publishes: while one record takes as long as the test wants, others get
+// theirs, and what has no room is counted.
+func TestCostlyFilter(t *testing.T) {
+	var s Stream
+	examined, proceed := make(chan ioam.NamespaceID), make(chan struct{})
+	costly := s.Observe(Filters{
+		Quick: matching(func(r record.Record) (bool, error) { return r.(*record.Trace).Namespace%2 == 0, nil }),
+		Costly: matching(func(r record.Record) (bool, error) {
+			select {
+			case examined <- r.(*record.Trace).Namespace:
+			case <-proceed:
+			}
+			<-proceed
+			return r.(*record.Trace).Namespace%4 == 0, nil
+		}),
+	}, nil)
+	other := s.Observe(Filters{}, nil)
+	s.Publish(traceOf(1, "::1", "::2"), traceOf(2, "::1", "::2"))
+	if first := <-examined; first != 2 {
+		t.Errorf("%d is examined first", first)
+	}
+	for i := range usualRoom + 2 { // the first one is being examined
+		s.Publish(traceOf(ioam.NamespaceID(2*i), "::1", "::2"))
+	}
+	if n := other.Queue().Len(); n != usualRoom {
+		t.Errorf("the other observer has %d records", n)
+	}
+	if lost := costly.TakeLost(); lost != 2 {
+		t.Errorf("%d records could not be examined, want 2", lost)
+	}
+	close(proceed)
+	got := 0
+	for deadline := time.After(patience.Of(20 * time.Second)); got < usualRoom/2; {
+		select {
+		case <-costly.Queue().Ready():
+			got += len(costly.Queue().Take(nil))
+		case <-deadline:
+			t.Fatalf("%d of %d records", got, usualRoom/2)
+		}
+	}
+	if lost := costly.TakeLost(); got != usualRoom/2 || lost != 0 {
+		t.Errorf("%d of %d records, %d lost", got, usualRoom/2, lost)
+	}
+	costly.Close()
+	other.Close()
 }

@@ -50,6 +50,9 @@ func (r *Reader) value(node ast.Node, path string, dst reflect.Value) {
 // hexadecimal numbers.
 func (r *Reader) scalar(node ast.Node, at Position, path string, c Codec, dst reflect.Value) {
 	text, kind := scalarText(node)
+	if words, is := wordsOf(node); is && c.List {
+		text, kind = words, ast.StringType
+	}
 	ok := false
 	switch c.Form {
 	case Bool:
@@ -77,6 +80,23 @@ func (r *Reader) scalar(node ast.Node, at Position, path string, c Codec, dst re
 		return
 	}
 	dst.Set(reflect.ValueOf(v))
+}
+
+// wordsOf are the words of a list, with commas between them.
+func wordsOf(node ast.Node) (string, bool) {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		return "", false
+	}
+	words := make([]string, len(list.Values))
+	for i, item := range list.Values {
+		text, kind := scalarText(item)
+		if kind != ast.StringType || strings.Contains(text, ",") {
+			return "", false
+		}
+		words[i] = text
+	}
+	return strings.Join(words, ","), true
 }
 
 func (r *Reader) sequence(node ast.Node, at Position, path string, dst reflect.Value) {

@@ -33,6 +33,7 @@ type Codec struct {
 	Form  Form
 	Wants string   // what the value must be; the cure of a wrong one
 	Names []string // all values, where they are a few words
+	List  bool     // a list of words means these words with commas between them
 	Parse func(text string) (any, error)
 	Text  func(v any) string
 }
@@ -56,6 +57,12 @@ func NewCodec[T any](f Form, wants string, parse func(string) (T, error), text f
 		Parse: func(s string) (any, error) { return parse(s) },
 		Text:  func(v any) string { return text(v.(T)) },
 	}
+}
+
+// OrList is the codec for values that may also be a list of words.
+func (c Codec) OrList() Codec {
+	c.List = true
+	return c
 }
 
 // Bools and Texts read and write truth values, and text that is not empty.

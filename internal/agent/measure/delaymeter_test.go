@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
@@ -240,7 +241,7 @@ func awaitDelays(t *testing.T, h *harness, methods int) map[loss.Method]*record.
 	t.Helper()
 	byMethod := make(map[loss.Method]*record.Delay)
 	e2e.Await(t, "delays", 10*time.Second, func() bool {
-		lines, err := h.Client.Loss(context.Background())
+		lines, err := h.Client.Loss(context.Background(), api.RecordFilter{})
 		if err != nil {
 			t.Fatal(err)
 		}

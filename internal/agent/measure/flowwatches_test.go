@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
@@ -23,7 +24,7 @@ import (
 // marked are the warnings of the records that "waymark loss" shows.
 func marked(t *testing.T, h *harness) (codes string) {
 	t.Helper()
-	lines, err := h.Client.Loss(context.Background())
+	lines, err := h.Client.Loss(context.Background(), api.RecordFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

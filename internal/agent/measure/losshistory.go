@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
 )
 
 const (
@@ -123,7 +125,7 @@ func (p *pastResults) octets() int {
 
 // getLossHistory answers with the records of the results of the last time, as JSON lines.
 func (m *LossMeter) getLossHistory(w http.ResponseWriter, r *http.Request) error {
-	last, flow, err := historyQuery(r)
+	last, flow, selects, err := historyQuery(r)
 	if err != nil {
 		return err
 	}
@@ -147,6 +149,9 @@ func (m *LossMeter) getLossHistory(w http.ResponseWriter, r *http.Request) error
 			return true
 		}
 		for _, each := range m.recordsOf(f, k, now) {
+			if is, _ := selects.Match(each); !is { // an error: its expression has no result
+				continue
+			}
 			if _, err := out.Write(record.AppendLine(nil, each)); err != nil {
 				return false // the client has gone
 			}
@@ -202,24 +207,39 @@ func (m *LossMeter) recordsOf(f *keptFlow, k *loss.Kept, now instant.Time) []rec
 }
 
 // historyQuery reads what is asked for.
-func historyQuery(r *http.Request) (last time.Duration, flow string, err error) {
+func historyQuery(r *http.Request) (last time.Duration, flow string, selects *recordfilter.Program, err error) {
 	last = lossHistory
-	for key, values := range r.URL.Query() {
+	q := r.URL.Query()
+	for key, values := range q {
 		if len(values) != 1 {
-			return 0, "", service.BadRequest(fmt.Errorf("%s is given %d times", key, len(values)))
+			return 0, "", nil, service.BadRequest(fmt.Errorf("%s is given %d times", key, len(values)))
 		}
 		switch key {
 		case "flow":
 			flow = values[0]
 		case "last":
 			if last, err = time.ParseDuration(values[0]); err != nil || last <= 0 || last > lossHistory {
-				return 0, "", service.BadRequest(fmt.Errorf("last: %q: want a time up to %s, for which results are kept, such as 30m", values[0], "1h"))
+				return 0, "", nil, service.BadRequest(fmt.Errorf("last: %q: want a time up to %s, for which results are kept, such as 30m", values[0], "1h"))
 			}
-		default:
-			return 0, "", service.BadRequest(fmt.Errorf("%s: unknown; choose last or flow", key))
 		}
 	}
-	return last, flow, nil
+	q.Del("last")
+	q.Del("flow") // a name alone, which need not be measured any more
+	selects, err = recordsQuery(q)
+	return last, flow, selects, err
+}
+
+// recordsQuery reads which records are wanted.
+func recordsQuery(q url.Values) (*recordfilter.Program, error) {
+	f, err := recordfilter.FromQuery(q)
+	if err != nil {
+		return nil, service.BadRequest(err)
+	}
+	selects, err := f.Compile()
+	if err != nil {
+		return nil, service.BadRequest(fmt.Errorf("where: %w", err))
+	}
+	return selects, nil
 }
 
 var descHistory = service.Metric("loss_history_bytes", "Bytes that the results of measured flows take that are kept for an hour, at most 67108864.")

@@ -36,7 +36,7 @@ func pair(t *testing.T, more string) (near, far *harness) {
 // them all; "" if for so long.
 func history(t *testing.T, h *harness, last time.Duration, flow string) (list []*record.Loss, since string) {
 	t.Helper()
-	err := h.Client.LossHistory(context.Background(), last, flow, func(s string) { since = s }, func(line []byte) error {
+	err := h.Client.LossHistory(context.Background(), last, api.RecordFilter{Flow: flow}, func(s string) { since = s }, func(line []byte) error {
 		r, err := record.Parse(line)
 		if l, ok := r.(*record.Loss); ok && l.Scope == record.WholeWay {
 			list = append(list, l)
@@ -69,7 +69,7 @@ func TestLossHistory(t *testing.T) {
 			t.Errorf("result %d: %+v", i, l)
 		}
 	}
-	latest, err := near.Client.Loss(t.Context())
+	latest, err := near.Client.Loss(t.Context(), api.RecordFilter{})
 	if err != nil || len(latest) == 0 {
 		t.Fatalf("the last results: %s, %v", latest, err)
 	}
@@ -87,6 +87,7 @@ func TestLossHistory(t *testing.T) {
 	if short, since := history(t, near, 50*time.Millisecond, "red"); len(short) >= len(list) || since != "" {
 		t.Errorf("%d of %d results in the last 50 ms, complete since %q", len(short), len(list), since)
 	}
+	selected(t, near)
 	typo := func(when string) {
 		t.Helper()
 		const want = `no flow \"blue\" is measured here, and there are no results of one; choose one of: red`
@@ -107,7 +108,7 @@ func TestLossHistory(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"last=2h": `last: \"2h\": want a time up to 1h`, "last=-1s": "want a time", "last=x": "want a time",
-		"from=1": "choose last or flow", "flow=a&flow=b": "flow is given 2 times",
+		"from=1": "from: unknown; filter by", "where=lost": "where: expected bool", "kinds=x": "no kind of records", "flow=a&flow=b": "flow is given 2 times",
 	} {
 		if status, body := near.Request("GET", "/v1/loss/history?"+query, ""); status != 400 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %s", query, status, body)
@@ -318,5 +319,41 @@ func TestFlowsInErrors(t *testing.T) {
 	}
 	if err := m.findFlow("flow12", past); err != nil {
 		t.Error(err)
+	}
+}
+
+// Filters select results of the last block and of the history, at the agent.
+func selected(t *testing.T, h *harness) {
+	t.Helper()
+	for name, f := range map[string]api.RecordFilter{
+		"losses": {Where: "lost > 0"}, "none": {Where: "lost > 1000"}, "a node": {Node: "gamma"}, "no such node": {Node: "delta"}, "kind": {Kinds: "delay"}, "slow": {MinDelay: time.Hour},
+	} {
+		program, err := f.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(line []byte) error {
+			r, err := record.Parse(line)
+			if err == nil {
+				if is, _ := program.Match(r); !is {
+					t.Errorf("%s: %s", name, line)
+				}
+			}
+			return err
+		}
+		n := 0
+		if err := h.Client.LossHistory(t.Context(), time.Minute, f, func(string) {}, func(line []byte) error { n++; return check(line) }); err != nil {
+			t.Error(err)
+		}
+		if some := name == "losses" || name == "a node"; some != (n > 0) && name != "kind" {
+			t.Errorf("%s: %d results", name, n)
+		}
+		latest, err := h.Client.Loss(t.Context(), f)
+		for _, line := range latest {
+			err = check(line)
+		}
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -316,11 +316,12 @@ func (m *LossMeter) Warnings(*service.State) []health.Warning {
 func (m *LossMeter) Routes() service.Routes {
 	return service.Routes{
 		// The [records](records.md) of loss and delay of the last block of each flow that this node compares with
-		// others, in the order of the configuration, and of the delays of its test packets.
+		// others, in the order of the configuration, and of the delays of its test packets. The filters of
+		// `GET /v1/records` select some of them; those about packets select none.
 		"GET /v1/loss": m.getLoss,
 		// The records of loss and delay, without those of test packets, in the blocks of the last hour, one JSON
-		// object per line, in the order in which they became known. `last=30m` asks for a shorter time,
-		// `flow=NAME` for one flow, which may be gone; if it is not measured here and has no results, the answer
+		// object per line, in the order in which they became known. Filters are those of `GET /v1/loss`. `last=30m`
+		// asks for a shorter time, `flow=NAME` for one flow, which may be gone; if it is not measured here and has no results, the answer
 		// is 404, with the names of some flows that there are. Their `time` is that of the answer. The header
 		// `Waymark-Complete-Since` gives a time, if the history does not reach as far back as was asked: blocks
 		// that began before it may be missing, because the agent began then, or the results have not fitted into
@@ -331,16 +332,30 @@ func (m *LossMeter) Routes() service.Routes {
 
 // getLoss answers with the records of the last block of each flow, in the order of the
 // configuration.
-func (m *LossMeter) getLoss(w http.ResponseWriter, _ *http.Request) error {
+func (m *LossMeter) getLoss(w http.ResponseWriter, r *http.Request) error {
+	selects, err := recordsQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	list := record.List{}
+	for _, each := range m.latest() {
+		if is, _ := selects.Match(each); is { // an error: its expression has no result
+			list = append(list, each)
+		}
+	}
+	service.Answer(w, http.StatusOK, list)
+	return nil
+}
+
+// latest are the records of the last blocks.
+func (m *LossMeter) latest() (list []record.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := record.List{}
 	for _, f := range m.d.State.Load().Config.Flows {
 		list = append(list, m.last[f.Name]...)
 		list = append(list, m.delays.lastOf(f.Name)...)
 	}
-	service.Answer(w, http.StatusOK, list)
-	return nil
+	return list
 }
 
 var (

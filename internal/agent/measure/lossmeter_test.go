@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
@@ -200,7 +201,7 @@ func TestMetricsOfFlows(t *testing.T) {
 func awaitMeasured(t *testing.T, h *harness) {
 	t.Helper()
 	e2e.Await(t, "a measured block", 10*time.Second, func() bool {
-		lines, err := h.Client.Loss(context.Background())
+		lines, err := h.Client.Loss(context.Background(), api.RecordFilter{})
 		if err != nil {
 			t.Fatal(err)
 		}

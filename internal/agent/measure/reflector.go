@@ -42,7 +42,7 @@ func NewReflector(d Dependencies, of *Blocks) *Reflector {
 				return nil, err
 			}
 			return reflector.New(reflector.Config{
-				Key: key, Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), ReturnSegments: w.Return,
+				Key: key, Local: netip.AddrPort(w.Listen), Allowed: config.Prefixes(w.Allow), Rate: int(w.Rate), ReturnSegments: w.Return,
 				Stateful: true, MaxSessions: maxSessions, SessionTimeout: sessionTimeout, Extension: of.answer, Measured: of.running,
 			}), nil
 		},

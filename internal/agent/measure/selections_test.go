@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/loss"
@@ -158,7 +159,7 @@ func edit(t *testing.T, h *harness, before, after string) {
 // lastLoss is the last result.
 func lastLoss(t *testing.T, h *harness) *record.Loss {
 	t.Helper()
-	lines, err := h.Client.Loss(context.Background())
+	lines, err := h.Client.Loss(context.Background(), api.RecordFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func burstOf(flows []model.MeasuredFlow) (records int) {
 // of no flow, returns no copies to itself, sends no probes, and it neither exports anything nor listens for the kernel's events. It is
 // "" if the node may make some.
 func whyNone(c *config.Config) string {
-	if c.Node.Mode == config.ModeObserve && !c.Node.KernelEvents {
+	if c.Node.Mode == config.ModeObserve && !c.Node.KernelEvents && c.Probes == nil {
 		return "this node makes no records: with node.mode: observe it only counts packets, see waymark status"
 	}
 	if c.Node.KernelEvents || c.Probes != nil || slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||

@@ -47,6 +47,8 @@ type History struct {
 	mu        sync.Mutex
 	followers map[chan []byte]bool // each gets intervals when they end
 	saved     uint64               // intervals that had ended when the file was written
+
+	file historyFile
 }
 
 // Waits says what packets wait in the queues of this node, and measures that while somebody looks.
@@ -179,7 +181,10 @@ func exports(c *config.Config) bool {
 func (h *History) begin(keep time.Duration, saved []byte) {
 	now := time.Now()
 	e := insight.New(insight.Settings{Keep: keep, Rate: config.MaxHistoryRate}, now)
-	if err := e.Restore(saved, now); err != nil {
+	switch err := e.Restore(saved, now); {
+	case errors.Is(err, insight.ErrCut): // it is at the end of the file, and nothing else is wrong
+		h.d.Log.Info("the agent before was ended while it wrote its history: the last interval lacks")
+	case err != nil:
 		h.setAside(err)
 	}
 	e.OnClosed(h.publish)
@@ -273,7 +278,7 @@ func (h *History) next() {
 }
 
 func (h *History) save(e *insight.Engine) {
-	if err := service.ReplaceFile(h.d.HistoryFile, e.Save()); err != nil {
+	if err := h.file.save(h.d.HistoryFile, e); err != nil {
 		h.d.Log.Warn("the history of the last hour could not be kept for the next agent", "error", err)
 	}
 }

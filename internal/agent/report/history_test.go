@@ -228,7 +228,18 @@ func TestHistoryIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(h.Place.HistoryFile(), kept[:len(kept)-5], 0o600); err != nil {
+	if err := os.WriteFile(h.Place.HistoryFile(), kept[:len(kept)-5], 0o600); err != nil { // as one that is killed leaves it
+		t.Fatal(err)
+	}
+	h.Start()
+	if r := h.report(t, api.HistoryTime{Last: 10 * time.Minute}); r.Records != 30 || strings.Contains(h.Log.String(), "set aside") {
+		t.Errorf("of a file that is cut off: %+v\n%s", r, h.Log)
+	}
+	if err := h.End(); err != nil {
+		t.Fatal(err)
+	}
+	kept[len(kept)-5] ^= 1 // a checksum
+	if err := os.WriteFile(h.Place.HistoryFile(), kept, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Start()

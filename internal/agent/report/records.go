@@ -178,7 +178,8 @@ func (x *Records) Routes() service.Routes {
 		//
 		// Lines have a `kind`; skip those you do not know. `trace` is a trace. `{"kind":"lost","count":N}` says
 		// that N records did not fit the observer's queue, which takes 4096 and the results of two blocks of all
-		// measured flows: a slow observer loses records and never slows packets. The line comes after the records
+		// measured flows, or could not be examined by its expression in time: a slow observer loses records and never
+		// slows packets. The line comes after the records
 		// that were queued before, whatever was lost.
 		"GET /v1/records": x.getRecords,
 	}
@@ -193,7 +194,13 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if x.stream.Observers() >= maxObservers {
 		return service.Refusef("%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers", maxObservers)
 	}
-	o := x.stream.Observe(filter, x.sinks.environment.Room)
+	var filters sink.Filters
+	quick, where := filter.Parts()
+	filters.Quick = quick
+	if where != nil {
+		filters.Costly = where
+	}
+	o := x.stream.Observe(filters, x.sinks.environment.Room)
 	x.updateWanted()
 	defer x.updateWanted()
 	defer o.Close()

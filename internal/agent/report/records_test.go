@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -110,7 +111,7 @@ func TestObserversAreBounded(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
 	for range maxObservers {
-		defer h.records.stream.Observe(nil, nil).Close()
+		defer h.records.stream.Observe(sink.Filters{}, nil).Close()
 	}
 	if status, body := h.Request("GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observers are connected") {
 		t.Errorf("one too many: %d %s", status, body)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -118,18 +119,31 @@ func keyOf(e *bpf.ABIDelaySeries) Key {
 // labelAt is where an entry has its label.
 const labelAt = 16
 
-// Read adds up what all CPUs have counted, in the order of kinds, interfaces and ids. The programs go
-// on counting, so that a packet may be in a series' sum, and not in its buckets yet.
-func Read(m *ebpf.Map) ([]Series, error) {
+// Memory is a table of histograms in this process. It stays readable when the table is replaced.
+type Memory struct {
+	of      *ebpf.Memory
+	size    int64 // of an entry
+	entries uint32
+}
+
+// Map maps a table of histograms.
+func Map(m *ebpf.Map) (*Memory, error) {
 	memory, err := m.Memory()
 	if err != nil {
 		return nil, fmt.Errorf("map the histograms of delays: %w", err)
 	}
+	return &Memory{of: memory, size: int64(m.ValueSize()), entries: m.MaxEntries()}, nil
+}
+
+// Read adds up what all CPUs have counted, in the order of kinds, interfaces and ids. The programs go
+// on counting, so that a packet may be in a series' sum, and not in its buckets yet.
+func (m *Memory) Read() ([]Series, error) {
+	defer runtime.KeepAlive(m.of) // what is mapped
+	memory, size := m.of, m.size
 	const room = uint32(bpf.ABIDelayBoundDELAY_ROOM)
-	size := int64(m.ValueSize())
 	all := make(map[Key]*Series)
 	raw := make([]byte, size)
-	for i := range m.MaxEntries() {
+	for i := range m.entries {
 		at := int64(i) * size
 		kind := i % room // of the series of the rest, at the beginning of a CPU's part
 		if kind >= uint32(bpf.ABIDelayBoundDELAY_KINDS) {

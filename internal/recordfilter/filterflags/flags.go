@@ -19,15 +19,12 @@ type Flags struct {
 	switches map[string]*bool
 }
 
-// Add gives a command the flags, except those that it has itself.
-func Add(cmd *cobra.Command) *Flags { return AddOnly(cmd) }
-
-// AddOnly gives a command some of the flags; without names, all.
-func AddOnly(cmd *cobra.Command, only ...string) *Flags {
+// Add gives a command the flags, or some of them, except those that it has itself.
+func Add(cmd *cobra.Command, some ...string) *Flags {
 	f := &Flags{map[string]*string{}, map[string]*bool{}}
 	for _, s := range recordfilter.Settings {
 		switch {
-		case len(only) > 0 && !slices.Contains(only, s.Flag):
+		case len(some) > 0 && !slices.Contains(some, s.Flag):
 		case cmd.Flags().Lookup(s.Flag) != nil:
 		case s.Switch:
 			f.switches[s.Flag] = cmd.Flags().Bool(s.Flag, false, s.Usage)

@@ -71,7 +71,7 @@ func everything(t *testing.T) []record.Record {
 	odd.Packet.SourcePort, odd.Packet.DestinationPort, odd.Packet.NextHeader, odd.FlowID = nil, nil, 58, record.Field[uint32]{}
 	path := pathOfTwo(t)
 	path.Loopback, path.Active = true, true
-	path.PathDelay = record.NewField[uint32](31, true)
+	path.PathDelay = record.NewField[uint64](31_000, true)
 	return []record.Record{postcard(t), flow(), path, odd, edgeFlow()}
 }
 

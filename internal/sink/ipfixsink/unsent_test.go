@@ -30,7 +30,7 @@ func heavy(t *testing.T) map[string]struct {
 	bare.Packet, bare.FlowID = record.Packet{}, record.Field[uint32]{}
 	bare.Packets, bare.Bytes = 1<<40, 1<<50
 	delayed, empty, kernel := pathOfTwo(t), pathOfTwo(t), pathOfTwo(t)
-	delayed.PathDelay = record.NewField[uint32](31, true)
+	delayed.PathDelay = record.NewField[uint64](31_000, true)
 	empty.Nodes, empty.Raw = nil, nil
 	kernel.Source, kernel.Packet = record.SourceKernel, record.Packet{}
 	return map[string]struct {

@@ -21,7 +21,7 @@ import (
 
 // traced is a trace by nodes 1, 2 and 3, whose times are so many microseconds after the first one.
 func traced(after ...int) *record.Trace {
-	r := &record.Trace{Node: "aramis", Namespace: 123, Packet: packet(), PathDelay: record.NewField(uint32(after[len(after)-1]*1000), true)}
+	r := &record.Trace{Node: "aramis", Namespace: 123, Packet: packet(), PathDelay: record.NewField(uint64(after[len(after)-1]*1000), true)}
 	for i, us := range after {
 		var n record.NodeData
 		n.NodeID, n.Timestamp = record.NewField(ioam.NodeID(i+1), true), record.NewField(at.Add(time.Duration(us)*time.Microsecond), true)

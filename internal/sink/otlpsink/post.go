@@ -47,7 +47,7 @@ type poster struct {
 	file   string // of headers; "": none
 	gzip   bool
 	client *http.Client
-	told   func(octets int, err error)
+	told   func(octets int, reached bool, err error)
 	ctx    context.Context // of requests with retries
 	cancel context.CancelFunc
 
@@ -56,7 +56,7 @@ type poster struct {
 	spared []func()
 }
 
-func newPoster(c Config, peers sink.Peers, told func(int, error)) *poster {
+func newPoster(c Config, peers sink.Peers, told func(int, bool, error)) *poster {
 	p := &poster{base: c.Endpoint, file: c.Headers, gzip: c.Gzip, told: told, peers: peers}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.spare}
@@ -135,7 +135,8 @@ func (p *poster) patiently(signal string, request message) (rejected int, err er
 // post sends a request, and returns how many of its parts were rejected.
 func (p *poster) post(ctx context.Context, signal string, request message) (rejected int, err error) {
 	body := []byte(request)
-	defer func() { p.told(len(body), err) }()
+	reached := false // the endpoint, which may refuse the request
+	defer func() { p.told(len(body), reached, err) }()
 	headers := make(http.Header)
 	if p.file != "" {
 		if headers, err = readHeaders(p.file); err != nil {
@@ -160,6 +161,8 @@ func (p *poster) post(ctx context.Context, signal string, request message) (reje
 		return 0, later{error: err}
 	}
 	defer answer.Body.Close()
+	// A gateway that gives one of these answers did not reach it.
+	reached = answer.StatusCode != http.StatusBadGateway && answer.StatusCode != http.StatusGatewayTimeout
 	said, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	switch {
 	case answer.StatusCode/100 == 2 && err == nil:

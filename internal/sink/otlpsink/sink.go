@@ -45,8 +45,8 @@ type Sink struct {
 // New makes a sink; nothing is sent before Run.
 func New(c Config, env sink.Environment) *Sink {
 	s := &Sink{config: c, env: env}
-	s.to = newPoster(c, env.Peers, func(octets int, err error) {
-		s.connected.Store(err == nil)
+	s.to = newPoster(c, env.Peers, func(octets int, reached bool, err error) {
+		s.connected.Store(reached)
 		if err == nil {
 			s.messages.Add(1)
 			s.octets.Add(uint64(octets))

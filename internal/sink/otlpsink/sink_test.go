@@ -335,6 +335,31 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// A gateway answers for an endpoint that it does not reach.
+func TestBehindAGateway(t *testing.T) {
+	event := &record.Event{Time: instant.Of(at), Name: "x", Severity: record.SeverityInfo}
+	r := newReceiver(t)
+	r.answer = func(w http.ResponseWriter, _ string) bool {
+		http.Error(w, "", http.StatusBadGateway)
+		return true
+	}
+	s, end := r.run(Config{}, sink.Environment{})
+	s.connected.Store(true)
+	s.Offer(event)
+	await(t, "a second try", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.posts > 1
+	})
+	if st := s.Stats(); st.Connected {
+		t.Errorf("%+v", st)
+	}
+	end()
+	if st := s.Stats(); st.Lost != 1 || st.Connected {
+		t.Errorf("%+v", st)
+	}
+}
+
 // An endpoint that is away, slow, or that refuses: what is lost is counted, and nobody waits.
 func TestBadEndpoints(t *testing.T) {
 	event := &record.Event{Time: instant.Of(at), Name: "x", Severity: record.SeverityInfo}
@@ -347,7 +372,7 @@ func TestBadEndpoints(t *testing.T) {
 		s, end := r.run(Config{}, sink.Environment{})
 		s.Offer(event)
 		end()
-		if st := s.Stats(); st.Lost != 1 || st.Written != 0 || st.Connected || !strings.Contains(st.Error, "answered 403 Forbidden: no [2J such tenant") || strings.Contains(st.Error, "\x1b") || r.posts != 1 {
+		if st := s.Stats(); st.Lost != 1 || st.Written != 0 || !st.Connected || !strings.Contains(st.Error, "answered 403 Forbidden: no [2J such tenant") || strings.Contains(st.Error, "\x1b") || r.posts != 1 {
 			t.Errorf("%+v after %d requests", st, r.posts)
 		}
 	})

@@ -93,8 +93,8 @@ node: {id: 3`)
 			t.Errorf("%d times: %s", got, e2e.Line(t, r))
 		}
 		way := r.Nodes[2].Timestamp.Value.Sub(r.Nodes[0].Timestamp.Value) // from the times in the packet
-		if d := time.Duration(r.PathDelay.Value)*time.Microsecond - way; !r.PathDelay.Valid || way <= 0 || d.Abs() > time.Microsecond {
-			t.Errorf("path delay %+v us, want %v", r.PathDelay, way)
+		if d := time.Duration(r.PathDelay.Value) - way; !r.PathDelay.Valid || way <= 0 || d.Abs() > time.Microsecond {
+			t.Errorf("path delay %+v ns, want %v", r.PathDelay, way)
 		}
 	}
 	if diff := cmp.Diff(map[string]uint64{"traces": 2 * count, "hops": 6 * count, "traces_cut": 0}, map[string]uint64{

@@ -24,7 +24,7 @@ func lastBlock(t *testing.T, l *lab.Lab) (list []record.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := api.NewClient(place.Socket()).Loss(context.Background())
+	lines, err := api.NewClient(place.Socket()).Loss(context.Background(), api.RecordFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/nodenames"
+)
+
+func localElsewhere() []agent.Other {
+	place, err := api.Here()
+	if err != nil {
+		return nil
+	}
+	return agent.Elsewhere(api.Root, agent.NamespaceDirectory, place)
+}
+
+// mostElsewhere is how many agents of other network namespaces an error names.
+const mostElsewhere = 8
+
+// elsewhere says which other network namespaces have agents, and how to ask one; "" if none has.
+func (o *options) elsewhere() string {
+	if o.agentsElsewhere == nil {
+		return ""
+	}
+	list := o.agentsElsewhere()
+	if len(list) == 0 {
+		return ""
+	}
+	var names []string
+	for _, other := range list[:min(len(list), mostElsewhere)] {
+		names = append(names, cmp.Or(nodenames.Printable(other.Namespace), other.Place.ID))
+	}
+	if more := len(list) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	first := list[0]
+	ask := "waymark --socket " + first.Place.Socket() + " status"
+	if first.Namespace != "" {
+		ask = "ip netns exec " + nodenames.Printable(first.Namespace) + " waymark status"
+	}
+	return fmt.Sprintf("; other network namespaces have one: %s; ask the first with '%s'", strings.Join(names, ", "), ask)
+}
