@@ -3,6 +3,8 @@
 package query
 
 import (
+	"context"
+
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/instant"
 )
@@ -28,6 +30,20 @@ type StoreHealth struct {
 	Free      uint64       `json:"disk_free" doc:"Bytes that the disk has left."`
 	First     instant.Time `json:"first" doc:"When the oldest file was begun."`
 	Fault     string       `json:"fault,omitempty" doc:"Why nothing is written; absent when everything is."`
+}
+
+// HealthFor answers somebody. A role with a scope learns whether all is well and whether something is missing in its
+// answers, and not what others have there, nor where the files are.
+func (q *Queries) HealthFor(ctx context.Context) *Health {
+	h := q.Health()
+	if !Confined(ctx) {
+		return h
+	}
+	short := &Health{OK: h.OK, Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Store: StoreHealth{First: h.Store.First, Aside: h.Store.Aside}}
+	if !h.OK || len(h.Warnings) > 0 {
+		short.Warnings = append(short.Warnings, "records are missing, or nothing is written; ask the operator of the collector")
+	}
+	return short
 }
 
 // Health answers.
