@@ -167,9 +167,10 @@ var layers = map[string]string{
 	"collector/internal/access":   "collector/internal/store internal/inputfile",
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/secretfile internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
-	"collector/internal/query":    "collector/internal/store internal/exponential internal/instant internal/record internal/sink",
-	"collector/internal/api":      "collector/internal/access collector/internal/query internal/instant internal/metrics",
-	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
+	"collector/internal/live":     "internal/record internal/sink",
+	"collector/internal/query":    "collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/record internal/sink",
+	"collector/internal/api":      "collector/internal/access collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
+	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",

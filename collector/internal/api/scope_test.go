@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/access"
+	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/collector/internal/storetest"
@@ -59,7 +60,8 @@ func ofTenants() (list []record.Record) {
 			m := record.Measurement{Time: instant.Of(start), Flow: who.measured, FlowID: loss.FlowID(who.flow), Scope: record.WholeWay, From: 1, To: 2, Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
 			list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(i), true)})
 		}
-		list = append(list, &record.EdgeFlow{Time: instant.Of(start), Node: strings.Trim(who.marks[1], `"`), Namespace: ioam.NamespaceID(who.namespace), Source: storetest.Source(who.flow), Destination: storetest.Destination(who.flow), Packets: 7})
+		list = append(list, &record.EdgeFlow{Time: instant.Of(start), Node: strings.Trim(who.marks[1], `"`), Namespace: ioam.NamespaceID(who.namespace), Source: storetest.Source(who.flow), Destination: storetest.Destination(who.flow), Packets: 7},
+			&record.Warning{Time: instant.Of(start), Code: "flow_loss_high", Flow: who.measured, Beyond: true, Facts: "it loses packets"})
 	}
 	return list
 }
@@ -83,12 +85,14 @@ func asked(r *route) []string {
 		switch p.name {
 		case "from", "until":
 			list = append(list, p.name, all[slices.Index(all, p.name)+1])
-		case "series", "least":
-			list = append(list, p.name, map[string]string{"series": "true", "least": "1"}[p.name])
+		case "least":
+			list = append(list, "least", "1")
 		case "limit":
 			list = append(list, "limit", "1000")
-		case "baseline":
-			list = append(list, "baseline", "1h")
+		case "step":
+			list = append(list, "step", "1m")
+		case "compare":
+			list = append(list, "compare", "1m")
 		}
 	}
 	return list
@@ -122,14 +126,19 @@ func TestScope(t *testing.T) {
 			other := tenants[1-k]
 			for name, scope := range map[string]*store.Scope{
 				"prefixes":   {Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Source(who.flow), 64)}, Flows: []string{who.measured}},
-				"to":         {Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Destination(who.flow), 128)}, Flows: []string{who.measured}},
 				"namespaces": {Namespaces: []uint16{uint16(who.namespace)}, Flows: []string{who.measured}},
-				"both":       {Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Source(who.flow), 64)}, Namespaces: []uint16{uint16(who.namespace)}, Flows: []string{who.measured, "LOW'; PART"}},
+				"both":       {Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Destination(who.flow), 128)}, Namespaces: []uint16{uint16(who.namespace)}, Flows: []string{who.measured, "LOW'; PART"}},
 			} {
 				mine := asTenant(t, s, scope)
 				code, body := mine.ask(r.path, nil, asked(r)...)
 				if code != http.StatusOK {
 					t.Errorf("%s with %s: %d %s", r.path, name, code, body)
+				}
+				if name == "both" && !slices.Contains(aboutNobody, r.path) {
+					_, csv := mine.ask(r.path, nil, append(asked(r), formatName, "csv")...)
+					if body += csv; csv == "" {
+						t.Errorf("%s: no CSV", r.path)
+					}
 				}
 				if seen := slices.ContainsFunc(who.marks, func(mark string) bool { return strings.Contains(body, mark) }); !seen && !slices.Contains(aboutNobody, r.path) {
 					t.Errorf("%s with %s: tenant %d does not see its own: %s", r.path, name, k, body)
@@ -213,13 +222,53 @@ func TestPathsOfRoles(t *testing.T) {
 			t.Errorf("%s is refused to roles with a scope", r.path)
 		}
 	}
-	for _, path := range []string{"/metrics", settingsPath, "/v1/live"} {
-		if slices.Contains(paths.Scoped, path) && !slices.ContainsFunc(routes, func(r route) bool { return r.path == path }) {
+	tested := []string{documentPath, liveRoute.path}
+	for _, path := range paths.Scoped {
+		if !slices.Contains(tested, path) && !slices.ContainsFunc(routes, func(r route) bool { return r.path == path }) {
 			t.Errorf("%s is for roles with a scope, and no test asks it as a tenant", path)
 		}
 	}
 	if !slices.Contains(paths.Admin, settingsPath) {
 		t.Error("viewers see the settings")
+	}
+}
+
+// The live stream has what is in the scope, of the last minute and of what comes.
+func TestScopeLive(t *testing.T) {
+	kept, err := store.New(t.Context(), store.Options{Directory: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kept.Close() })
+	hub := live.New()
+	go hub.Run(t.Context())
+	who, other := tenants[0], tenants[1]
+	scope := &store.Scope{Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Source(who.flow), 64)}, Flows: []string{who.measured}}
+	q := &query.Queries{Store: kept, Time: time.Minute, AtOnce: 4, Hub: hub}
+	q.Begin()
+	handler := Handler(q)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r.WithContext(store.Confine(r.Context(), scope)))
+	}))
+	t.Cleanup(server.Close) // after the stream is closed
+	list := ofTenants()
+	hub.Publish(list[:50])
+	s := &served{t, server}
+	next := s.watch("rate=5000", "")
+	if name, _, data := next(); name != "begin" || !strings.Contains(data, `"missed":0`) {
+		t.Fatal(name, data)
+	}
+	hub.Publish(list[50:100])
+	hub.Publish(list[len(list)-30:]) // losses too
+	kinds := map[string]int{}
+	for kinds["path"] < 25 || kinds["loss"] < 10 {
+		name, _, data := next()
+		kinds[name]++
+		for _, mark := range other.marks {
+			if strings.Contains(data, mark) {
+				t.Fatalf("%s has %s, which is another's: %s", name, mark, data)
+			}
+		}
 	}
 }
 

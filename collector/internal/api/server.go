@@ -39,7 +39,7 @@ func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gather
 	q.Begin()
 	s := &Server{listener: listener, scheme: guard.Scheme(), http: http.Server{
 		Handler: guard.Wrap(Handler(q, metric...), Paths()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(),
+		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(), ConnContext: bounded,
 		ErrorLog: log.New(io.Discard, "", 0), // what anybody who connects could fill
 	}}
 	go func() { // it ends with Close
@@ -55,7 +55,7 @@ func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gather
 // Paths are those that roles with a scope may ask for: the store gives them what is in their scope. A path that is not
 // here is refused to them.
 func Paths() access.Paths {
-	p := access.Paths{Scoped: []string{documentPath}, Admin: []string{settingsPath}}
+	p := access.Paths{Scoped: []string{documentPath, liveRoute.path}, Admin: []string{settingsPath}}
 	for _, r := range routes {
 		p.Scoped = append(p.Scoped, r.path)
 	}
@@ -81,6 +81,9 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 		r := &routes[i]
 		mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, request *http.Request) { r.answerTo(w, request, q) })
 	}
+	if q.Hub != nil {
+		mux.HandleFunc("GET "+liveRoute.path, func(w http.ResponseWriter, request *http.Request) { serveLive(w, request, q, q.Hub) })
+	}
 	mux.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(Document())
@@ -101,11 +104,20 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 
 // answerTo answers a request.
 func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.Queries) {
-	v, err := r.read(request.URL.Query(), time.Now().UTC())
+	given := request.URL.Query()
+	asCSV, err := wantsCSV(given, request.Header.Values("Accept"))
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	v, err := r.read(given, time.Now().UTC())
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	// The request was read: the time for that must not end an answer that takes longer. It is read on, so that a
+	// client that goes away ends the question.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	answer, err := r.run(request.Context(), q, v)
 	var bad badRequest
 	switch {
@@ -127,6 +139,8 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 			text = "the question failed; the operator of the collector finds out why by asking the same" // its text is about files
 		}
 		fail(w, http.StatusInternalServerError, text)
+	case asCSV:
+		writeCSV(w, r.name, answer)
 	default:
 		write(w, http.StatusOK, answer)
 	}

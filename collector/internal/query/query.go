@@ -15,7 +15,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
@@ -28,6 +30,7 @@ type Queries struct {
 	Time   time.Duration // of one question
 	AtOnce int
 	Live   func() Live // nil: no collector runs
+	Hub    *live.Hub   // nil: nothing is written that could be watched
 
 	Settings any // what admins may see of the collector's settings, as JSON; nil: nothing
 
@@ -37,7 +40,17 @@ type Queries struct {
 // Live is what only the running collector knows.
 type Live struct {
 	Collector *record.Statistics
-	Sink      sink.Stats
+	Sink      sink.Stats // of the store
+	Outputs   []Output   // all, that one too
+	Exporters []collect.Exporter
+	Ignored   uint64 // messages of exporters that are not listed
+	Began     time.Time
+}
+
+// Output is something that gets records.
+type Output struct {
+	Name  string
+	Stats sink.Stats
 }
 
 // Begin makes it ready to be asked.
@@ -84,6 +97,7 @@ type Answer struct {
 	Until instant.Time `json:"until" doc:"Its end, exclusive."`
 	Files int          `json:"files" doc:"Files of the store that were read."`
 	Gaps  []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
+	Step  int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
 	Cut   *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
 }
 
@@ -128,6 +142,9 @@ func delaysOf(h *exponential.Delays) *Delays {
 
 // Confined reports whether a question may only be about a part of what the store has.
 func Confined(ctx context.Context) bool { return store.ScopeOf(ctx) != nil }
+
+// Passes reports whether somebody may see a record.
+func Passes(ctx context.Context, r record.Record) bool { return store.ScopeOf(ctx).Passes(r) }
 
 // ask answers one question: when its turn comes, and within its time.
 func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(context.Context, *store.Reading) error) error {

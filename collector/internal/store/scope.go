@@ -66,6 +66,8 @@ func (s *Scope) Passes(r record.Record) bool {
 		return slices.Contains(s.Flows, r.Flow)
 	case *record.Delay:
 		return slices.Contains(s.Flows, r.Flow)
+	case *record.Warning:
+		return slices.Contains(s.Flows, r.Flow)
 	}
 	return false
 }
@@ -120,7 +122,7 @@ func (s *Scope) where(f *File, name string) string {
 		return s.rollup("segment " + number("number", tableSegments))
 	case "path_1m", "path_1h":
 		return s.rollup("path " + number("number", tablePaths))
-	case "loss", "delay", "block", "loss_1m", "loss_1h":
+	case "loss", "delay", "block", "warning", "loss_1m", "loss_1h":
 		return s.flows()
 	}
 	return s.recorded(name)
