@@ -63,7 +63,7 @@ func (c Config) withDefaults() Config {
 	c.SilenceTimeout = cmp.Or(c.SilenceTimeout, time.Hour)
 	c.flushInterval = cmp.Or(c.flushInterval, 100*time.Millisecond)
 	c.expiryInterval = cmp.Or(c.expiryInterval, 10*time.Second)
-	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, 8<<20)
+	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, ReceiveBuffer)
 	if c.Note == nil {
 		c.Note = func(string) {}
 	}

@@ -36,7 +36,7 @@ func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
 	var size int
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
-		if fault := raw.Control(func(fd uintptr) { size, err = prepare(int(fd), c.config.datagramsBuffer) }); fault != nil {
+		if fault := raw.Control(func(fd uintptr) { size, err = EnlargeBuffer(int(fd), c.config.datagramsBuffer) }); fault != nil {
 			return fault
 		}
 		return err
@@ -57,9 +57,12 @@ func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
 	return &datagrams{receiving: c, conn: conn, raw: own, endpoint: e}, nil
 }
 
-// prepare enlarges a socket's buffer, beyond the system's limit where that is allowed.
+// ReceiveBuffer is the size, in octets, of the buffer that a UDP socket should have.
+const ReceiveBuffer = 8 << 20
+
+// EnlargeBuffer enlarges a socket's buffer, beyond the system's limit where that is allowed.
 // size is the size that it got.
-func prepare(fd, want int) (size int, err error) {
+func EnlargeBuffer(fd, want int) (size int, err error) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, want) != nil {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, want); err != nil {
 			return 0, fmt.Errorf("enlarge the socket's buffer: %w", err)

@@ -158,7 +158,7 @@ var layers = map[string]string{
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter " +
+	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/loss internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
 
@@ -170,6 +170,7 @@ var layers = map[string]string{
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/record internal/sink",
 	"collector/internal/api":      "collector/internal/access collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
+	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",
 	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

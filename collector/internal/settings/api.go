@@ -70,7 +70,7 @@ func (r *Role) scope() *store.Scope {
 
 // check adds the errors that single values do not have.
 func (a *API) check(add func(path, problem, cure string)) {
-	at, err := netip.ParseAddrPort(a.listens())
+	at, err := netip.ParseAddrPort(a.Listens())
 	secure := strings.HasPrefix(string(a.Address), "https://")
 	switch {
 	case err != nil: // reported with the value
@@ -103,8 +103,21 @@ func (a *API) check(add func(path, problem, cure string)) {
 	}
 }
 
-// listens is where the API listens.
-func (a *API) listens() string {
+// URL is where the collector's own machine asks it: at loopback, if it listens at all addresses.
+func (a *API) URL() string {
+	scheme, at, _ := strings.Cut(string(a.Address), "://")
+	if p, err := netip.ParseAddrPort(at); err == nil && p.Addr().IsUnspecified() {
+		loopback := netip.IPv6Loopback()
+		if p.Addr().Is4() {
+			loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		}
+		at = netip.AddrPortFrom(loopback, p.Port()).String()
+	}
+	return scheme + "://" + at
+}
+
+// Listens is where the API listens.
+func (a *API) Listens() string {
 	_, at, _ := strings.Cut(string(a.Address), "://")
 	return at
 }
@@ -112,7 +125,7 @@ func (a *API) listens() string {
 // Access says who may ask. It reads the secret of api.oidc.
 func (s *Settings) Access(note func(string)) (access.Config, error) {
 	a := &s.API
-	c := access.Config{Address: a.listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Note: note}
+	c := access.Config{Address: a.Listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Note: note}
 	for _, h := range a.Hosts {
 		c.Hosts = append(c.Hosts, string(h))
 	}
