@@ -41,7 +41,7 @@ clocks of nodes, datagrams and records that were lost, files that cannot be read
 Each problem has a code and a cure.
 
 Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
-		Example: "  waymark-collector doctor\n  waymark-collector doctor --config /etc/waymark-collector/collector.yaml --strict",
+		Example: "  waymark-collector doctor\n  waymark-collector doctor --config collector.yaml --strict",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := settings.Read(file)
