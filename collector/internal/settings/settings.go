@@ -149,11 +149,20 @@ func (s *Settings) Endpoints() (list []collect.Endpoint) {
 	return list
 }
 
+// Bounds for ten thousand exporters: three quarters of the sessions and templates may be of UDP. Templates that senders
+// invent take 500 MB at most, those of agents 40 MB.
+const (
+	mostSessions    = 1 << 14
+	mostTemplates   = 1 << 16
+	mostConnections = 12_000
+)
+
 // Collect is the configuration of what receives and joins, without its sinks.
 func (s *Settings) Collect() (collect.Config, error) {
 	c := collect.Config{
 		Listen: s.Endpoints(), Enterprise: ipfix.Enterprise(s.Enterprise),
-		Join: join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
+		Join:   join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
+		Limits: ipfix.Limits{Sessions: mostSessions, Templates: mostTemplates}, Connections: mostConnections,
 	}
 	if s.TLS == nil {
 		return c, nil
