@@ -154,7 +154,9 @@ var layers = map[string]string{
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant " +
+	// What a collector has kept, by its API alone.
+	"internal/history": "internal/columns internal/commandline internal/instant internal/record",
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
@@ -167,7 +169,7 @@ var layers = map[string]string{
 	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink",
 	"collector/internal/live":     "internal/record internal/sink",
-	"collector/internal/query":    "collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/record internal/sink",
+	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/record internal/recordfilter internal/sink",
 	"collector/internal/api":      "collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/daemon":   "collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
 
@@ -212,7 +214,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/common":        "",
 	"go.opentelemetry.io/proto/slim/otlp": "",
 	"google.golang.org/protobuf":          "internal/metrics internal/sink/otlpsink",
-	"github.com/spf13/cobra":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
+	"github.com/spf13/cobra":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/history internal/recordfilter/filterflags",
 	"github.com/spf13/pflag":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
 	"github.com/vishvananda/netlink": "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss " +
 		"internal/lab/linkrelay internal/routing",

@@ -19,6 +19,7 @@ type PathsQuestion struct {
 	Flows
 	Before *Range        // another time to compare with; nil: none
 	Step   time.Duration // of series; 0: none
+	Where  *Condition    // nil: none
 	Limit  int
 }
 
@@ -91,6 +92,9 @@ func (q *Queries) Paths(ctx context.Context, ask PathsQuestion) (*Paths, error) 
 func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error) {
 	a := &Paths{Paths: []Path{}, Nodes: []NodeTotal{}, Segments: []SegmentTotal{}}
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		if ask.Where != nil {
+			return pathsWhere(ctx, r, &ask, a)
+		}
 		if err := pathsOf(ctx, r, &ask, a); err != nil || len(a.Paths) == 0 {
 			return err
 		}
