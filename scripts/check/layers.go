@@ -112,6 +112,7 @@ var layers = map[string]string{
 	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
 		"internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
+	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
 	"internal/recordfilter":             "ioam internal/instant internal/record",
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
@@ -166,12 +167,12 @@ var layers = map[string]string{
 
 	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
 	// together. Only the store and what asks it know the database.
-	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/yamlfile ipfix",
+	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/record internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/record internal/recordfilter internal/sink",
 	"collector/internal/api":      "collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
-	"collector/internal/daemon":   "collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
+	"collector/internal/daemon":   "collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/commandline internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",

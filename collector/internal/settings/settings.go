@@ -28,6 +28,8 @@ type Settings struct {
 	Join       Join       `key:"join" doc:"How postcards are joined into paths."`
 	Store      Store      `key:"store" doc:"What is kept, and where."`
 	API        API        `key:"api" doc:"Where people and programs ask for it."`
+	Metrics    Metrics    `key:"metrics" doc:"What Prometheus gets of joined paths."`
+	Export     []Export   `key:"export" absent:"nowhere" doc:"Where records go besides the store."`
 }
 
 // TLS are the certificates of the collector.
@@ -71,7 +73,7 @@ type (
 )
 
 var format = &yamlfile.Format{
-	Scalars: yamlfile.Scalars{
+	Scalars: exportScalars.With(yamlfile.Scalars{
 		reflect.TypeFor[string](): yamlfile.Texts,
 		reflect.TypeFor[Listen](): yamlfile.NewCodec(yamlfile.Text, "udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT", parseListen, func(l Listen) string { return string(l) }),
 		reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "the private enterprise number of your exporters", parseEnterprise,
@@ -81,7 +83,7 @@ var format = &yamlfile.Format{
 		reflect.TypeFor[Size]():    yamlfile.NewCodec(yamlfile.Text, "a whole number of MB, GB or TB, such as 500MB or 20GB", parseSize, formatSize),
 		reflect.TypeFor[Count]():   yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 4294967295", parseCount, func(c Count) string { return strconv.FormatUint(uint64(c), 10) }),
 		reflect.TypeFor[Address](): yamlfile.NewCodec(yamlfile.Text, "http://ADDRESS:PORT with an address of this machine alone, such as http://[::1]:4780", parseAddress, func(a Address) string { return string(a) }),
-	},
+	}),
 	TooLarge: "remove what the collector does not need",
 	TooMany:  "remove what the collector does not need",
 	Empty:    "write at least one key, such as store: {age: 30d}; without a file, the collector has its defaults",
@@ -122,6 +124,7 @@ func (s *Settings) complete() {
 
 // check adds the errors that single values do not have.
 func (s *Settings) check(add func(path, problem, cure string)) {
+	s.checkExports(add)
 	secured := false
 	for i, l := range s.Listen {
 		e, err := collect.ParseEndpoint(string(l))
