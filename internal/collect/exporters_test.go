@@ -15,7 +15,9 @@ import (
 func TestExporters(t *testing.T) {
 	c, _, send := offline(t, Config{}, ipfix.TCP)
 	e := newExporter(t, ipfix.TCP, 7)
-	message := func(at time.Time) []byte { return e.message(at, 0, postcard(1, 1, 64, 1, 0).with(field{"observationTimeNanoseconds", at})) }
+	message := func(at time.Time) []byte {
+		return e.message(at, 0, postcard(1, 1, 64, 1, 0).with(field{"observationTimeNanoseconds", at}))
+	}
 	send(message(time.Now().Add(-time.Hour)))
 	list, _ := c.Exporters()
 	if len(list) != 1 || list[0].Domain != 7 || list[0].Messages != 1 || list[0].Records != 1 || list[0].Sessions[0].Transport != ipfix.TCP || list[0].Sessions[0].Templates != 1 {

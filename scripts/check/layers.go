@@ -112,6 +112,7 @@ var layers = map[string]string{
 	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
 		"internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
+	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
 	"internal/recordfilter":             "ioam internal/instant internal/record",
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
@@ -154,7 +155,9 @@ var layers = map[string]string{
 	// and no benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant " +
+	// What a collector has kept, by its API alone.
+	"internal/history": "internal/columns internal/commandline internal/instant internal/record",
+	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
@@ -165,13 +168,13 @@ var layers = map[string]string{
 	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
 	// together. Only the store and what asks it know the database.
 	"collector/internal/access":   "collector/internal/store internal/inputfile",
-	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/secretfile internal/yamlfile ipfix",
+	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
 	"collector/internal/live":     "internal/record internal/sink",
-	"collector/internal/query":    "collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/record internal/sink",
+	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/record internal/recordfilter internal/sink",
 	"collector/internal/api":      "collector/internal/access collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",
-	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
+	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/commandline internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
@@ -221,7 +224,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/common":           "",
 	"go.opentelemetry.io/proto/slim/otlp":    "",
 	"google.golang.org/protobuf":             "internal/metrics internal/sink/otlpsink",
-	"github.com/spf13/cobra":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
+	"github.com/spf13/cobra":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/history internal/recordfilter/filterflags",
 	"github.com/spf13/pflag":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
 	"github.com/vishvananda/netlink": "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss " +
 		"internal/lab/linkrelay internal/routing",

@@ -214,7 +214,8 @@ func (g *Guard) foreign(r *http.Request) (code int, text string) {
 	if site != "cross-site" && site != "same-site" {
 		return 0, ""
 	}
-	followed := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	dest := r.Header.Get("Sec-Fetch-Dest")
+	followed := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && (dest == "" || dest == "document")
 	if followed && r.URL.Path != "/metrics" && !strings.HasPrefix(r.URL.Path, "/v1/") {
 		return 0, ""
 	}

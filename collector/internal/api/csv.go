@@ -13,8 +13,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/waymark-net/waymark/internal/record"
+	"unicode"
 )
 
 // formatName is the parameter of all requests that says how the answer is written.
@@ -219,7 +218,10 @@ func cell(v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		text := record.Printable(v.String())
+		text := v.String()
+		if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			text = strconv.QuoteToASCII(text)
+		}
 		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 			return "'" + text
 		}

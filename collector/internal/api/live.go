@@ -73,7 +73,7 @@ var liveRoute = route{
 	parameters: []parameter{
 		{name: "kinds", form: "text", usual: strings.Join(liveKinds, ","), doc: "The names of events that are wanted, with commas between them."},
 		{name: "rate", form: "number", usual: "100", doc: fmt.Sprintf("How many packets a second are wanted at most, up to %d. Of more, an even part is left out, and its number is said.", live.MostRate)},
-		namespace, source, to, header, ports, port, flowNames,
+		namespace, source, to, header, ports, port, either, flowNames,
 	},
 	events: map[string]any{"begin": Begun{}, "path": query.Packet{}, "loss": query.Block{}, "event": query.Event{}, "missed": Missed{}, "heartbeat": Heartbeat{}},
 }

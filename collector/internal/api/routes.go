@@ -46,7 +46,9 @@ var (
 	to        = parameter{name: "destination", form: "prefix", doc: "Address or prefix of the destination."}
 	header    = parameter{name: "next_header", form: "number", doc: "Protocol of the upper layer, such as 6 for TCP."}
 	ports     = parameter{name: "source_port", form: "number", doc: "Source port."}
+	either    = parameter{name: "port", form: "number", doc: "Source or destination port."}
 	port      = parameter{name: "destination_port", form: "number", doc: "Destination port."}
+	condition = parameter{name: "where", form: "text", doc: "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut."}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
 )
 
@@ -64,7 +66,7 @@ func limit(usual string) parameter {
 
 // flows are the parameters that select flows.
 func flows(more ...parameter) []parameter {
-	return append([]parameter{since, from, until, namespace, source, to, header, ports, port}, more...)
+	return append([]parameter{since, from, until, namespace, source, to, header, ports, port, either}, more...)
 }
 
 func orderWords() (list []string) {
@@ -78,10 +80,14 @@ func orderWords() (list []string) {
 var routes = []route{
 	{
 		path: "/v1/paths", name: "paths", summary: "Which paths packets took between prefixes, with their shares, and the delay at each node",
-		parameters: flows(limit("20"), compare, compareFrom, step, buckets), answer: query.Paths{},
+		parameters: flows(limit("20"), condition, compare, compareFrom, step, buckets), answer: query.Paths{},
 		serve: func(v *values) question {
 			in := v.times()
-			return asking(query.PathsQuestion{Range: in, Flows: v.flows(), Before: v.before(in), Step: v.step(in, time.Second), Limit: v.limit()}, (*query.Queries).Paths)
+			ask := query.PathsQuestion{Range: in, Flows: v.flows(), Before: v.before(in), Step: v.step(in, time.Second), Where: v.condition(), Limit: v.limit()}
+			if ask.Where != nil && ask.Step > 0 {
+				v.fail("where", "there are no series with it; remove step and buckets")
+			}
+			return asking(ask, (*query.Queries).Paths)
 		},
 	},
 	{
@@ -156,7 +162,7 @@ var routes = []route{
 	},
 	{
 		path: "/v1/packets", name: "packets", summary: "Packets with their paths, the latest first; with flow_id and sequence, one packet",
-		parameters: flows(limit("100"),
+		parameters: flows(limit("100"), condition,
 			parameter{name: "flow_id", form: "number", doc: "Flow-ID of the option."},
 			parameter{name: "sequence", form: "number", doc: "Sequence Number of the option."},
 			parameter{name: "min_delay", form: "duration", doc: "Only packets whose delay is at least this."},
@@ -166,7 +172,7 @@ var routes = []route{
 		serve: func(v *values) question {
 			ask := query.PacketsQuestion{
 				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Incomplete: v.truth("incomplete"), Lost: v.truth("lost"),
-				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"),
+				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"), Where: v.condition(),
 			}
 			if v.has("min_delay") {
 				ask.MinDelay = v.duration("min_delay", 0, time.Hour)
@@ -187,7 +193,7 @@ var routes = []route{
 func (v *values) flows() query.Flows {
 	return query.Flows{
 		Namespace: optional[uint16](v, "namespace"), Source: v.prefix("source"), Destination: v.prefix("destination"),
-		NextHeader: optional[uint8](v, "next_header"), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"),
+		NextHeader: optional[uint8](v, "next_header"), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"), Port: optional[uint16](v, "port"),
 	}
 }
 

@@ -175,6 +175,19 @@ func (v *values) times() query.Range {
 	return r
 }
 
+// condition is one on packets; nil: none.
+func (v *values) condition() *query.Condition {
+	if !v.has("where") {
+		return nil
+	}
+	c, err := query.NewCondition(v.text("where"))
+	if err != nil {
+		v.fail("where", strings.TrimSpace(err.Error()))
+		return nil
+	}
+	return c
+}
+
 // before is another time to compare with; nil: none is asked for.
 func (v *values) before(in query.Range) *query.Range {
 	var r query.Range

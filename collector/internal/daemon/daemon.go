@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/settings"
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/collect"
-	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/collect/pathmetrics"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
@@ -40,6 +40,7 @@ type Daemon struct {
 	collector *collect.Collector
 	sink      *sink.Queued
 	outputs   []sink.Sink
+	paths     *pathmetrics.Counters
 	began     time.Time
 }
 
@@ -72,7 +73,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	waiting.SetBurst(room)
 	hub := live.New()
 	d.sink = store.Sink(hub.Writer(store.NewWriter(d.store)), &waiting)
-	d.outputs, d.began = []sink.Sink{sink.Except(d.sink, record.KindStatistics)}, time.Now()
+	if err := d.openOutputs(); err != nil {
+		return err
+	}
 	config.Sinks = d.outputs
 	config.Note = d.Note
 	if d.collector, err = collect.New(config); err != nil {
@@ -84,7 +87,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	asked := &query.Queries{
 		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub, Settings: d.Settings,
 	}
-	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect)
+	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect)
 	if err != nil {
 		return errors.Join(err, d.collector.Close())
 	}

@@ -56,6 +56,9 @@ type Output struct {
 // Begin makes it ready to be asked.
 func (q *Queries) Begin() { q.turns = make(chan struct{}, max(q.AtOnce, 1)) }
 
+// Working is how many questions are worked on.
+func (q *Queries) Working() int { return len(q.turns) }
+
 // Errors of questions.
 var (
 	ErrBusy = errors.New("too many questions at a time; ask again later, or set api.queries")
@@ -93,12 +96,13 @@ func (r Range) hours() (from, until time.Time) {
 
 // Answer is what all answers begin with.
 type Answer struct {
-	From  instant.Time `json:"from" doc:"Begin of the time that the answer is about."`
-	Until instant.Time `json:"until" doc:"Its end, exclusive."`
-	Files int          `json:"files" doc:"Files of the store that were read."`
-	Gaps  []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
-	Step  int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
-	Cut   *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
+	From      instant.Time `json:"from" doc:"Begin of the time that the answer is about."`
+	Until     instant.Time `json:"until" doc:"Its end, exclusive."`
+	Files     int          `json:"files" doc:"Files of the store that were read."`
+	Gaps      []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
+	Step      int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
+	Undecided uint64       `json:"undecided,omitempty" doc:"Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected."`
+	Cut       *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
 }
 
 // Gap is a time without data because a file cannot be read.
@@ -110,7 +114,7 @@ type Gap struct {
 
 // Cut says that an answer is not whole.
 type Cut struct {
-	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take."`
+	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition."`
 	Text   string `json:"text" doc:"The same in a sentence, with what to do."`
 }
 
@@ -213,6 +217,7 @@ type Flows struct {
 	NextHeader          *uint8
 	SourcePort          *uint16
 	DestinationPort     *uint16
+	Port                *uint16 // of one of both
 }
 
 // where is the condition on the keys of packets; "" if all are selected.
@@ -235,6 +240,10 @@ func (f *Flows) where(p *parameters) string {
 	}
 	if f.DestinationPort != nil {
 		conditions = append(conditions, "destination_port = "+p.add(*f.DestinationPort))
+	}
+	if f.Port != nil {
+		port := p.add(*f.Port)
+		conditions = append(conditions, "(source_port = "+port+" OR destination_port = "+port+")")
 	}
 	text := ""
 	for i, c := range conditions {

@@ -201,7 +201,8 @@ func put[V any](m *map[string]V, name string, value V) {
 // Match reports whether the flows that are asked for have a packet.
 func (f *Flows) Match(namespace uint16, p *record.Packet) bool {
 	return (f.Namespace == nil || *f.Namespace == namespace) && in(f.Source, p.Source) && in(f.Destination, p.Destination) &&
-		(f.NextHeader == nil || *f.NextHeader == uint8(p.NextHeader) && p.Source.IsValid()) && is(f.SourcePort, p.SourcePort) && is(f.DestinationPort, p.DestinationPort)
+		(f.NextHeader == nil || *f.NextHeader == uint8(p.NextHeader) && p.Source.IsValid()) && is(f.SourcePort, p.SourcePort) && is(f.DestinationPort, p.DestinationPort) &&
+		(is(f.Port, p.SourcePort) || is(f.Port, p.DestinationPort))
 }
 
 func in(prefix netip.Prefix, a netip.Addr) bool { return !prefix.IsValid() || prefix.Contains(a) }

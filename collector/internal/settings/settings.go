@@ -27,6 +27,8 @@ type Settings struct {
 	Join       Join       `key:"join" doc:"How postcards are joined into paths."`
 	Store      Store      `key:"store" doc:"What is kept, and where."`
 	API        API        `key:"api" doc:"Where people and programs ask for it."`
+	Metrics    Metrics    `key:"metrics" doc:"What Prometheus gets of joined paths."`
+	Export     []Export   `key:"export" absent:"nowhere" doc:"Where records go besides the store."`
 }
 
 // TLS are the certificates of the collector.
@@ -67,7 +69,7 @@ type (
 )
 
 var format = &yamlfile.Format{
-	Scalars: yamlfile.Scalars{
+	Scalars: exportScalars.With(yamlfile.Scalars{
 		reflect.TypeFor[string](): yamlfile.Texts,
 		reflect.TypeFor[Listen](): yamlfile.NewCodec(yamlfile.Text, "udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT", parseListen, func(l Listen) string { return string(l) }),
 		reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "the private enterprise number of your exporters", parseEnterprise,
@@ -81,7 +83,7 @@ var format = &yamlfile.Format{
 		reflect.TypeFor[RoleName]():  yamlfile.NewCodec(yamlfile.Text, "viewer or admin", parseRole, func(r RoleName) string { return string(r) }),
 		reflect.TypeFor[Prefix]():    yamlfile.NewCodec(yamlfile.Text, "a prefix, such as 2001:db8:1::/48", parsePrefix, func(p Prefix) string { return netip.Prefix(p).String() }),
 		reflect.TypeFor[Namespace](): yamlfile.NewCodec(yamlfile.Number, "a Namespace-ID from 0 to 65535", parseNamespace, func(n Namespace) string { return strconv.Itoa(int(n)) }),
-	},
+	}),
 	TooLarge: "remove what the collector does not need",
 	TooMany:  "remove what the collector does not need",
 	Empty:    "write at least one key, such as store: {age: 30d}; without a file, the collector has its defaults",
@@ -122,6 +124,7 @@ func (s *Settings) complete() {
 
 // check adds the errors that single values do not have.
 func (s *Settings) check(add func(path, problem, cure string)) {
+	s.checkExports(add)
 	secured := false
 	for i, l := range s.Listen {
 		e, err := collect.ParseEndpoint(string(l))

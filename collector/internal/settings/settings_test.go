@@ -27,6 +27,8 @@ api:
   address: "http://[::1]:4780"
   time: 10s
   queries: 4
+metrics:
+  series: 100
 `
 	if got := string(s.Marshal()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -61,10 +63,16 @@ func TestFaults(t *testing.T) {
 		"api: {web: w, roles: [{role: viewer, users: [a], flows: [gold]}]}":                  "with flows alone, the role would see all packets",
 		"api: {web: w, roles: [{role: viewer, users: [a], prefixes: [\"2001:db8::1/32\"]}]}": "2001:db8::1/32 has bits beyond its length",
 		"api: {oidc: {issuer: i, client-id: c, client-secret-file: f, url: u}}":              "without roles, everybody with an account at the provider would be let in",
-		"enterprise: 0":                 "enterprise: 0 has other elements",
-		"join: {wait: 2h}":              "join.wait: 2h is out of range",
-		"tls: {certificate: a, key: b}": "tls: no endpoint of listen has TLS",
-		"":                              "the file is empty",
+		"export: [{kind: otlp}]":                                  "export[0].endpoint: otlp needs an endpoint",
+		"export: [{kind: file}]":                                  `export[0].kind: "file" is not a valid value; write one of otlp, jsonl`,
+		"export: [{kind: otlp, endpoint: \"http://x\", path: a}]": "export[0].path: otlp does not have this key",
+		"export: [{kind: jsonl}, {kind: jsonl}]":                  "export[1].path: another export also writes to",
+		"export: [{kind: jsonl, records: [hop]}]":                 `export[0].records[0]: "hop" is not a valid value`,
+		"metrics: {series: 0}":                                    "0 is none",
+		"enterprise: 0":                                           "enterprise: 0 has other elements",
+		"join: {wait: 2h}":                                        "join.wait: 2h is out of range",
+		"tls: {certificate: a, key: b}":                           "tls: no endpoint of listen has TLS",
+		"":                                                        "the file is empty",
 	} {
 		_, err := Parse("F", []byte(text))
 		if !strings.Contains(fmt.Sprint(err), want) {
