@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The list of screens. A screen is a file in screens/ with a Screen as its default export; nothing else names it.
+// What a screen is. It knows no screen, so that screens can take from here; registry.ts lists them.
 import type { ComponentType } from 'preact'
 
 /** The filters of the toolbar, by their parameters of the API. */
@@ -24,7 +24,3 @@ export interface Screen {
   timeless?: boolean
   view: ComponentType
 }
-
-const files = import.meta.glob<{ default: Screen }>('./screens/*.tsx', { eager: true })
-
-export const screens: Screen[] = Object.values(files).map((file) => file.default).sort((a, b) => a.order - b.order)
