@@ -30,7 +30,7 @@ export function place(graphs: Paths[], down: boolean): Layout {
   g.setDefaultEdgeLabel(() => ({}))
   for (const graph of graphs) {
     for (const key of graph.nodes.keys()) g.setNode(key, { width: nodeWidth, height: nodeHeight })
-    for (const e of graph.edges.values()) g.setEdge(e.from, e.to, { width: 108, height: 34, labelpos: 'c' }, e.key)
+    for (const e of graph.edges.values()) g.setEdge(e.from, e.to, { width: e.negative > 0 ? 150 : 122, height: 34, labelpos: 'c' }, e.key)
   }
   dagre.layout(g)
   const size = g.graph() as { width?: number; height?: number }

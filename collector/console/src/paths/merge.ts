@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Paths as one graph: nodes and segments that several of them share are there once.
-import type { Delays, Hop, Interface, Path } from '../types'
+import type { Delays, Hop, Interface, NodeTotal, Path, SegmentTotal } from '../types'
 import { nodeName } from '../format'
 
 export interface GraphNode {
@@ -11,7 +11,7 @@ export interface GraphNode {
   packets: number
   /** Packets of which it is known that they were lost after it. */
   lost: number
-  /** How long it held packets: of the path on which this took longest. */
+  /** How long it held packets, on all listed paths together. */
   held?: Delays
   /** On how many paths it is. */
   paths: number
@@ -26,7 +26,7 @@ export interface GraphEdge {
   packets: number
   /** Of all packets that were asked for. */
   share: number
-  /** Time between the timestamps of its ends: of the path on which this took longest. */
+  /** Time between the timestamps of its ends, on all listed paths together. */
   since?: Delays
   negative: number
   paths: Set<string>
@@ -41,15 +41,17 @@ export interface Graph {
 }
 
 /** What makes a node the same on several paths. */
-export const nodeKey = (h: Hop): string => `${h.exporter ?? ''}|${h.node_id ?? ''}|${h.node ?? ''}`
-
-const slower = (a: Delays | undefined, b: Delays | undefined): Delays | undefined => (!a || (b && b.p99_ns > a.p99_ns) ? b ?? a : a)
+export const nodeKey = (h: Pick<Hop, 'exporter' | 'node_id' | 'node'>): string => `${h.exporter ?? ''}|${h.node_id ?? ''}|${h.node ?? ''}`
 
 /** A percentile of few packets is the worst of them: it marks nothing as slow. */
 const enough = (d: Delays | undefined, most: number): d is Delays => d !== undefined && d.count >= Math.min(20, most)
 
-/** packets are all that were asked for, also those on other paths. */
-export function merge(paths: Path[], packets: number): Graph {
+/** What was measured over all listed paths. */
+export interface Totals { packets: number; nodes?: NodeTotal[]; segments?: SegmentTotal[] }
+
+export function merge(paths: Path[], totals: Totals): Graph {
+  const held = new Map((totals.nodes ?? []).map((n) => [nodeKey(n), n.held]))
+  const since = new Map((totals.segments ?? []).map((s) => [s.segment, s]))
   const nodes = new Map<string, GraphNode>(), edges = new Map<string, GraphEdge>()
   for (const path of paths) {
     let before: Hop | null = null
@@ -60,9 +62,9 @@ export function merge(paths: Path[], packets: number): Graph {
       node.packets += path.packets
       node.paths++
       if (i === path.hops.length - 1) node.lost += path.lost
-      node.held = slower(node.held, hop.held)
+      node.held = held.get(key)
       nodes.set(key, node)
-      if (before) addEdge(edges, path, before, hop, packets)
+      if (before) addEdge(edges, path, before, hop, totals.packets, since.get((before as Hop).segment))
       before = hop
     })
   }
@@ -70,13 +72,13 @@ export function merge(paths: Path[], packets: number): Graph {
   return { nodes, edges, slowNode: slowest([...nodes.values()], (n) => n.held, most), slowEdge: slowest([...edges.values()], (e) => e.since, most) }
 }
 
-function addEdge(edges: Map<string, GraphEdge>, path: Path, from: Hop, to: Hop, packets: number): void {
-  const key = [nodeKey(from), from.egress?.index ?? '', nodeKey(to), to.ingress?.index ?? ''].join('>')
+function addEdge(edges: Map<string, GraphEdge>, path: Path, from: Hop, to: Hop, packets: number, total: SegmentTotal | undefined): void {
+  const key = from.segment
   const edge = edges.get(key) ?? { key, from: nodeKey(from), to: nodeKey(to), out: from.egress, in: to.ingress, packets: 0, share: 0, negative: 0, paths: new Set<string>(), hops: to.hops }
   edge.packets += path.packets
   edge.share = packets > 0 ? edge.packets / packets : 0
-  edge.negative += to.since_negative ?? 0
-  edge.since = slower(edge.since, to.since)
+  edge.negative = total?.since_negative ?? 0
+  edge.since = total?.since
   edge.paths.add(path.path)
   edges.set(key, edge)
 }
@@ -96,9 +98,9 @@ function slowest<T>(list: T[], of: (one: T) => Delays | undefined, most: number)
  */
 export function drawable(paths: Path[], most: number): Path[] {
   const chosen = paths.filter((p, i) => i < most && (i < 2 || p.share >= 0.01))
-  const lines = merge(chosen, 1).edges, nodes = merge(chosen, 1).nodes
+  const { edges: lines, nodes } = merge(chosen, { packets: 1 })
   const adds = (p: Path) => {
-    const one = merge([p], 1)
+    const one = merge([p], { packets: 1 })
     return [...one.edges.keys()].some((key) => !lines.has(key)) || [...one.nodes.keys()].some((key) => !nodes.has(key))
   }
   return paths.filter((p) => chosen.includes(p) || !adds(p))

@@ -13,9 +13,9 @@ import { Hops } from '../paths/hops'
 import { fitting } from '../paths/layout'
 import { both, drawable, merge, route, type Both, type Graph } from '../paths/merge'
 import { asked, zone } from '../question'
-import { param, set } from '../route'
+import { param, params, set } from '../route'
 import { flowFilters, type Screen } from '../screen'
-import { comparedRange, showRange } from '../time'
+import { comparedSpan, showRange } from '../time'
 import type { Path, Paths } from '../types'
 
 /** Paths in the drawing; more are a thicket. */
@@ -62,17 +62,14 @@ function headline(a: Paths, graph: Graph) {
 
 function View() {
   const frame = useRef<HTMLDivElement>(null), wide = useWidth(frame)
-  const parameters = { ...asked(flowFilters), limit: 100 }
-  const question: Question = { path: '/v1/paths', parameters }
+  const question: Question = { path: '/v1/paths', parameters: { ...asked(flowFilters), compare: comparedSpan(params.value), limit: 100 } }
   const answer = useAnswer<Paths>(question)
-  const compare = param('compare'), other = answer.data && comparedRange(answer.data, compare)
-  const second = useAnswer<Paths>(other ? { path: '/v1/paths', parameters: { ...parameters, since: null, from: other.from, until: other.until } } : null)
-  const before = other ? second.data : null
+  const before = answer.data?.before ?? null
   const now = useRef<SVGSVGElement>(null), then = useRef<SVGSVGElement>(null)
   const drawing = useMemo(() => {
     if (!answer.data) return null
-    const a = answer.data, shown = drawable(a.paths, drawn), graph = merge(shown, a.packets)
-    const earlier = before && merge(drawable(before.paths, drawn), before.packets)
+    const a = answer.data, shown = drawable(a.paths, drawn), graph = merge(shown, a)
+    const earlier = before && merge(drawable(before.paths, drawn), before)
     const room = earlier && wide >= 1140 ? wide / 2 - 10 : wide
     return { graph, earlier, shown, layout: fitting(earlier ? [graph, earlier] : [graph], room || 1200) }
   }, [answer.data, before, wide])
@@ -107,9 +104,8 @@ function View() {
               )}
             </div>
             <p class="legend">
-              Lines are as thick as their share of the packets. Times are p50 / p95 / p99{a.paths.length > 1 ? ', of the path on which they are longest' : ''}; the slowest is <span class="slow">marked</span>.
+              Lines are as thick as their share of the packets. Times are p50 / p95 / p99{a.paths.length > 1 ? ', of all listed paths together' : ''}; the slowest is <span class="slow">marked</span>.
               {drawing!.shown.length < a.paths.length && <> The drawing has the busiest paths, {share(drawing!.shown.reduce((sum, p) => sum + p.share, 0))} of the packets.</>}
-              {second.loading && ' The other period is on its way.'}{other && second.error && <span class="lost"> The other period: {second.error}</span>}
             </p>
             <section>
               <h2>Paths <small>open one to see it node by node</small></h2>
