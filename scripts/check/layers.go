@@ -168,7 +168,8 @@ var layers = map[string]string{
 	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink",
 	"collector/internal/query":    "collector/internal/store internal/exponential internal/instant internal/record internal/sink",
-	"collector/internal/api":      "collector/internal/query internal/instant internal/metrics",
+	"collector/internal/console":  "",
+	"collector/internal/api":      "collector/internal/console collector/internal/query internal/instant internal/metrics",
 	"collector/internal/daemon":   "collector/internal/api collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/console"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -71,19 +72,25 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 		_, _ = w.Write(Document())
 	})
 	mux.Handle("GET /metrics", metrics.Handler(metric...))
-	mux.HandleFunc("/", func(w http.ResponseWriter, request *http.Request) {
+	other := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead {
 			fail(w, http.StatusMethodNotAllowed, "only GET is answered")
 			return
 		}
 		fail(w, http.StatusNotFound, "there is nothing at this path; "+documentPath+" lists what is")
 	})
-	return guarded(mux)
+	pages, err := console.New(other)
+	if err != nil { // the program was built from a damaged tree
+		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusInternalServerError, err.Error()) })
+		return guarded(mux, nil)
+	}
+	mux.Handle("/", pages)
+	return guarded(mux, pages)
 }
 
 // guarded refuses requests that a page of a browser makes by another name for this machine (DNS rebinding), or
-// from another origin, and says that answers are not pages.
-func guarded(next http.Handler) http.Handler {
+// from another origin, and says that answers are not pages. Links from other sites may lead to the console.
+func guarded(next http.Handler, pages *console.Console) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -95,6 +102,10 @@ func guarded(next http.Handler) http.Handler {
 			return
 		}
 		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+			if pages != nil && pages.Serves(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+				next.ServeHTTP(w, r)
+				return
+			}
 			fail(w, http.StatusForbidden, "pages of other origins may not ask")
 			return
 		}
