@@ -167,10 +167,11 @@ var layers = map[string]string{
 	// together. Only the store and what asks it know the database.
 	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink",
-	"collector/internal/query":    "collector/internal/store internal/exponential internal/instant internal/record internal/sink",
+	"collector/internal/live":     "internal/record internal/sink",
+	"collector/internal/query":    "collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/record internal/sink",
 	"collector/internal/console":  "",
-	"collector/internal/api":      "collector/internal/console collector/internal/query internal/instant internal/metrics",
-	"collector/internal/daemon":   "collector/internal/api collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
+	"collector/internal/api":      "collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
+	"collector/internal/daemon":   "collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",

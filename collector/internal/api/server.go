@@ -42,7 +42,7 @@ func Serve(address string, q *query.Queries, metric ...func(*metrics.Gatherer)) 
 	q.Begin()
 	s := &Server{listener: listener, http: http.Server{
 		Handler: Handler(q, metric...), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14,
+		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, ConnContext: bounded,
 	}}
 	go func() { _ = s.http.Serve(listener) }() // it ends with Close
 	return s, nil
@@ -66,6 +66,9 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 	for i := range routes {
 		r := &routes[i]
 		mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, request *http.Request) { r.answerTo(w, request, q) })
+	}
+	if q.Hub != nil {
+		mux.HandleFunc("GET "+liveRoute.path, func(w http.ResponseWriter, request *http.Request) { serveLive(w, request, q, q.Hub) })
 	}
 	mux.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -128,11 +131,20 @@ func isLocal(host string) bool {
 
 // answerTo answers a request.
 func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.Queries) {
-	v, err := r.read(request.URL.Query(), time.Now().UTC())
+	given := request.URL.Query()
+	asCSV, err := wantsCSV(given, request.Header.Values("Accept"))
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	v, err := r.read(given, time.Now().UTC())
+	if err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	// The request was read: the time for that must not end an answer that takes longer. It is read on, so that a
+	// client that goes away ends the question.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	answer, err := r.run(request.Context(), q, v)
 	var bad badRequest
 	switch {
@@ -151,6 +163,8 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 			return
 		}
 		fail(w, http.StatusInternalServerError, text)
+	case asCSV:
+		writeCSV(w, r.name, answer)
 	default:
 		write(w, http.StatusOK, answer)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/api"
+	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/settings"
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -37,6 +38,8 @@ type Daemon struct {
 	store     *store.Store
 	collector *collect.Collector
 	sink      *sink.Queued
+	outputs   []sink.Sink
+	began     time.Time
 }
 
 // room is of records that wait for the store: as many as the joining stage makes in some seconds.
@@ -58,8 +61,10 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.store.Close()) }()
 	var waiting sink.Room
 	waiting.SetBurst(room)
-	d.sink = d.store.Sink(&waiting)
-	config.Sinks = []sink.Sink{sink.Except(d.sink, record.KindStatistics)}
+	hub := live.New()
+	d.sink = store.Sink(hub.Writer(store.NewWriter(d.store)), &waiting)
+	d.outputs, d.began = []sink.Sink{sink.Except(d.sink, record.KindStatistics)}, time.Now()
+	config.Sinks = d.outputs
 	config.Note = d.Note
 	if d.collector, err = collect.New(config); err != nil {
 		return err
@@ -67,7 +72,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err := d.collector.Open(); err != nil {
 		return err
 	}
-	asked := &query.Queries{Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live}
+	asked := &query.Queries{Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub}
 	server, err := api.Serve(d.Settings.Listens(), asked, d.collector.Collect, d.collect)
 	if err != nil {
 		return errors.Join(err, d.collector.Close())
@@ -77,7 +82,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go d.reportAlive(running)
+	go hub.Run(running)
 	err = d.collector.Run(ctx)
+	cancel() // streams end, so that the server need not wait for them
 	d.Manager.Stopping("writes what it has received")
 	return err
 }
@@ -131,5 +138,10 @@ func (d *Daemon) status() string {
 // live is what only the running collector knows.
 func (d *Daemon) live() query.Live {
 	s := d.collector.Stats()
-	return query.Live{Collector: s.Record(), Sink: d.sink.Stats()}
+	live := query.Live{Collector: s.Record(), Sink: d.sink.Stats(), Began: d.began}
+	live.Exporters, live.Ignored = d.collector.Exporters()
+	for _, o := range d.outputs {
+		live.Outputs = append(live.Outputs, query.Output{Name: o.Name(), Stats: o.Stats()})
+	}
+	return live
 }

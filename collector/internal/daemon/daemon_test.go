@@ -108,6 +108,15 @@ func TestDaemon(t *testing.T) {
 	if !h.OK || h.Counts["postcards"] != 4500 || h.Sink["written"] != 900 {
 		t.Errorf("%+v", h)
 	}
+	if len(h.Exporters) != storetest.Nodes || len(h.Lost) != 0 || h.Began.IsZero() {
+		t.Fatalf("%+v", h)
+	}
+	for i, e := range h.Exporters { // their clock is the collector's: it is not ahead, and not far behind
+		if e.Domain != uint32(i+1) || e.Records != 900 || e.Templates != 1 || len(e.Sessions) != 1 || e.Sessions[0].Transport != "udp" || e.Missed != 0 ||
+			e.Clock > int64(2*time.Millisecond) || e.Clock < -patience.Of(30*time.Second).Nanoseconds() || e.Lag <= -int64(2*time.Millisecond) {
+			t.Errorf("%+v", e)
+		}
+	}
 	var paths query.Paths
 	r.ask("/v1/paths?source=2001:db8::/32", &paths)
 	if paths.Packets != 900 || len(paths.Paths) != 1 || len(paths.Paths[0].Hops) != storetest.Nodes || paths.Paths[0].Incomplete != 0 || paths.Paths[0].Hops[1].Held.Count != 900 {

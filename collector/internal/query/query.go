@@ -15,7 +15,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
@@ -28,6 +30,7 @@ type Queries struct {
 	Time   time.Duration // of one question
 	AtOnce int
 	Live   func() Live // nil: no collector runs
+	Hub    *live.Hub   // nil: nothing is written that could be watched
 
 	turns chan struct{}
 }
@@ -35,7 +38,17 @@ type Queries struct {
 // Live is what only the running collector knows.
 type Live struct {
 	Collector *record.Statistics
-	Sink      sink.Stats
+	Sink      sink.Stats // of the store
+	Outputs   []Output   // all, that one too
+	Exporters []collect.Exporter
+	Ignored   uint64 // messages of exporters that are not listed
+	Began     time.Time
+}
+
+// Output is something that gets records.
+type Output struct {
+	Name  string
+	Stats sink.Stats
 }
 
 // Begin makes it ready to be asked.
@@ -82,6 +95,7 @@ type Answer struct {
 	Until instant.Time `json:"until" doc:"Its end, exclusive."`
 	Files int          `json:"files" doc:"Files of the store that were read."`
 	Gaps  []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
+	Step  int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
 	Cut   *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
 }
 
