@@ -2,6 +2,65 @@
 
 // Made by `npm run types` from docs/reference/collector-api.json; do not edit.
 
+export interface Begun {
+  /** Since when the stream has what was kept. */
+  from: string
+  /** How many packets of that time are left out. */
+  missed: number
+}
+
+export interface Block {
+  /** Number of the block; absent for test packets. */
+  block?: number
+  /** Name of the flow, if it has one. */
+  flow?: string
+  /** Its number. */
+  flow_id: number
+  /** Number of the first point. */
+  from: number
+  /** The node that is the first point, if it is known. */
+  from_node?: string
+  /** Its length. */
+  length_ns: number
+  /** Packets that were lost; absent when that is not known. */
+  lost?: number
+  /** With the verdict duplicated: at least so many were lost. */
+  lost_min?: number
+  /** Why it is uncertain, because of the first point or the second one. */
+  reasons?: string[]
+  /** Packets counted at the second point; absent if it did not report. */
+  received?: number
+  /** whole: from the ingress to the egress; segment: between two neighbouring points. */
+  scope: string
+  /** Packets counted at the first point; absent if it did not report. */
+  sent?: number
+  /** Its begin, by the clock of the ingress. */
+  start: string
+  /** Number of the second point. */
+  to: number
+  /** The node that is the second point, if it is known. */
+  to_node?: string
+  /** measured: the counters are exact; idle: they are, and there was no packet; duplicated: more came than were sent, so that it is not known how many were lost; uncertain: there are reasons not to trust them; no-data: neither point reported. Only measured and idle know the loss. */
+  verdict: string
+}
+
+export interface Blocks {
+  /** Blocks by flow and segment, the latest first. */
+  blocks: Block[]
+  /** Why the answer is not whole; absent when it is. */
+  cut?: Cut
+  /** Files of the store that were read. */
+  files: number
+  /** Begin of the time that the answer is about. */
+  from: string
+  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  gaps?: Gap[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
+  /** Its end, exclusive. */
+  until: string
+}
+
 export interface Change {
   /** The paths of this window. */
   became: Share[]
@@ -30,8 +89,23 @@ export interface Changes {
   from: string
   /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
   gaps?: Gap[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
   /** Its end, exclusive. */
   until: string
+}
+
+export interface Counted {
+  /** Blocks with a result. */
+  blocks: number
+  /** Those of them of which the loss is not known: they are in no sum. */
+  blocks_uncertain: number
+  /** Those of them that were lost. */
+  lost: number
+  /** lost divided by sent; absent when nothing is known to be sent. */
+  ratio?: number
+  /** Packets that were sent in the other blocks. */
+  sent: number
 }
 
 export interface Cut {
@@ -77,6 +151,83 @@ export interface EdgeLoss {
   unknown: number
 }
 
+export interface Event {
+  /** What to do, if it is a warning. */
+  cure?: string
+  /** What happened: the name of the event, or the code of the warning. */
+  event: string
+  /** event: a node found it; warning: the collector did. */
+  kind: string
+  /** Names and places; the keys depend on the event. */
+  labels?: Record<string, string>
+  /** The node that found it. */
+  node?: string
+  /** info, warning or error. A warning that has ended is info. */
+  severity: string
+  /** When it began, as far as is known; absent: at time. */
+  since?: string
+  /** What it happened to: of a warning, the flow. */
+  subject?: string
+  /** What happened, in words. */
+  text: string
+  /** When it was found, by the clock of who found it. */
+  time: string
+  /** Numbers; the keys depend on the event. */
+  values?: Record<string, number>
+}
+
+export interface Events {
+  /** Why the answer is not whole; absent when it is. */
+  cut?: Cut
+  /** Events of nodes, and warnings of the collector, the latest first. */
+  events: Event[]
+  /** Files of the store that were read. */
+  files: number
+  /** Begin of the time that the answer is about. */
+  from: string
+  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  gaps?: Gap[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
+  /** Its end, exclusive. */
+  until: string
+}
+
+export interface Exporter {
+  /** Records that did not come in their turn, and may still come. */
+  awaited: number
+  /** Times when any number of records may be missing, as after a restart of the exporter. */
+  breaks: number
+  /** How much its clock is ahead of the collector's, at least: a time that it wrote minus the time at which that came, the greatest of the last half minute or minute. The time on the way is in it: of a good clock it is a little below 0, and far below 0 of one that is behind or of records that come late. Nothing is corrected by it. */
+  clock_ahead_ns: number
+  /** Its Observation Domain ID. */
+  domain: number
+  /** Address from which it sends. */
+  exporter: string
+  /** When its first message came, since the collector runs. */
+  first: string
+  /** How old the newest postcard of its last message was when it came, by both clocks; absent when it sends none. */
+  lag_ns?: number
+  /** When its last message came. */
+  last: string
+  /** Errors in these messages. */
+  malformed: number
+  /** Messages that were decoded. */
+  messages: number
+  /** Records that did not come, by the numbers of messages. */
+  missed: number
+  /** Name, if it sent one. */
+  node?: string
+  /** Data records in them. */
+  records: number
+  /** Its sessions that are not over. */
+  sessions: Session[]
+  /** How long ago that was. */
+  silent_ns: number
+  /** Templates of all its sessions. */
+  templates: number
+}
+
 export interface Failure {
   /** What is wrong, and what to do. */
   error: string
@@ -84,6 +235,8 @@ export interface Failure {
 }
 
 export interface FlowLoss {
+  /** The same of the other time that was asked for by compare; absent when there was nothing. */
+  before?: Counted
   /** Blocks with a result. */
   blocks: number
   /** Those of them of which the loss is not known: they are in no sum. */
@@ -94,6 +247,8 @@ export interface FlowLoss {
   flow_id: number
   /** Number of the first point. */
   from: number
+  /** The node that is the first point, if it is known. */
+  from_node?: string
   /** Those of them that were lost. */
   lost: number
   /** lost divided by sent; absent when nothing is known to be sent. */
@@ -102,10 +257,12 @@ export interface FlowLoss {
   scope: string
   /** Packets that were sent in the other blocks. */
   sent: number
-  /** The same by minute, with series=true. A minute without a block is not in it. */
+  /** The same in steps, if step or buckets are given, or by minute with series=true. A step without a block is not in it. */
   series?: LossPoint[]
   /** Number of the second point. */
   to: number
+  /** The node that is the second point, if it is known. */
+  to_node?: string
 }
 
 export interface Gap {
@@ -128,13 +285,23 @@ export interface Grid {
   gaps?: Gap[]
   /** Pairs of nodes between which packets went. For others nothing is known. */
   pairs: Pair[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
   /** Its end, exclusive. */
   until: string
 }
 
 export interface Health {
+  /** Since when the collector runs; what it counts, it counts since then. */
+  began: string
   /** Counters of what was received and joined, as the metrics have them. */
   collector: Record<string, number>
+  /** Who sends, by address and domain. */
+  exporters: Exporter[]
+  /** What was lost on its way into the store, by cause. Records that exporters say they sent and that did not come are sequence_gap. */
+  lost: LostRecords[]
+  /** The collector's clock. */
+  now: string
   /** Records are written, and no file is missing. */
   ok: boolean
   /** Records that the store was offered, by what became of them. */
@@ -145,6 +312,15 @@ export interface Health {
   waiting: number
   /** What is wrong, each in a sentence with what to do. */
   warnings: string[]
+}
+
+export interface Heartbeat {
+  /** Why nothing is written, and so nothing is shown; absent when everything is. */
+  fault?: string
+  /** How many watch. */
+  readers: number
+  /** The collector's clock. */
+  time: string
 }
 
 export interface Hop {
@@ -192,6 +368,8 @@ export interface LossPoint {
   ratio?: number
   /** Packets that were sent in the other blocks. */
   sent: number
+  /** The same, by the name that other series have. */
+  time: string
 }
 
 export interface Losses {
@@ -207,8 +385,26 @@ export interface Losses {
   from: string
   /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
   gaps?: Gap[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
   /** Its end, exclusive. */
   until: string
+}
+
+export interface LostRecords {
+  /** Why, as the metrics have it. */
+  cause: string
+  /** How many, since the collector runs. */
+  count: number
+  /** Where: receive, decode, join, or the name of an output. */
+  stage: string
+  /** The same in words. */
+  text: string
+}
+
+export interface Missed {
+  /** Items that were left out since the last event of this name: there were more than rate, or the reader was too slow. Some of them may not have been selected. */
+  missed: number
 }
 
 export interface Node {
@@ -293,11 +489,15 @@ export interface Packets {
   gaps?: Gap[]
   /** The packets, the latest first. */
   packets: Packet[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
   /** Its end, exclusive. */
   until: string
 }
 
 export interface Pair {
+  /** The same of the other time that was asked for by compare; absent when there was nothing. */
+  before?: PairMeasured
   /** From one to the other, by the clocks of both. */
   delay?: Delays
   /** Packets whose delay is negative, because the clocks differ; not in delay. */
@@ -312,6 +512,19 @@ export interface Pair {
   paths: number
   /** The decapsulating node; absent for packets that no such node reported. */
   to?: Node
+}
+
+export interface PairMeasured {
+  /** From one to the other, by the clocks of both. */
+  delay?: Delays
+  /** Packets whose delay is negative, because the clocks differ; not in delay. */
+  delay_negative?: number
+  /** Packets of which it is known that they were lost: only of a pair without a last node. */
+  lost: number
+  /** Packets from one to the other. */
+  packets: number
+  /** On how many paths. */
+  paths: number
 }
 
 export interface Path {
@@ -339,11 +552,32 @@ export interface Path {
   packets: number
   /** Number of the path: the same as long as its nodes and interfaces are. */
   path: string
+  /** What was measured in steps, if step or buckets are given. A step without a packet is not in it. */
+  series?: PathPoint[]
   /** Their share of all packets that were asked for. */
   share: number
 }
 
+export interface PathPoint {
+  /** From the first node to the last, by the clocks of both. */
+  delay?: Delays
+  /** Packets whose delay is negative, because the clocks differ; not in delay. */
+  delay_negative?: number
+  /** Packets that not every node reported. */
+  incomplete: number
+  /** Packets of which it is known that they were lost. */
+  lost: number
+  /** Packets that took the path. */
+  packets: number
+  /** Their share of all packets of the step that were asked for. */
+  share: number
+  /** Begin of the step. */
+  time: string
+}
+
 export interface Paths {
+  /** The same of the other time that was asked for by compare: a path has the same number in both. */
+  before?: Paths
   /** Why the answer is not whole; absent when it is. */
   cut?: Cut
   /** Files of the store that were read. */
@@ -356,12 +590,14 @@ export interface Paths {
   packets: number
   /** The paths, the busiest first. */
   paths: Path[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
   /** Its end, exclusive. */
   until: string
 }
 
 export interface Segment {
-  /** The same of the time before, which was asked for; absent when there was nothing. */
+  /** The same of the other time that was asked for, by baseline or compare; absent when there was nothing. */
   baseline?: SegmentMeasured
   /** The interface by which they leave it. */
   egress?: Interface
@@ -385,6 +621,8 @@ export interface Segment {
   packets: number
   /** Number of the segment: the same as long as its nodes and interfaces are. */
   segment: string
+  /** The same in steps, if step or buckets are given. A step in which no packet passed is not in it. */
+  series?: SegmentPoint[]
   /** The next node that reported them; absent: none did. */
   to?: Node
 }
@@ -402,6 +640,21 @@ export interface SegmentMeasured {
   packets: number
 }
 
+export interface SegmentPoint {
+  /** How long the first node held them. */
+  held?: Delays
+  /** Time between the timestamps of the two nodes, by the clocks of both; differences that are negative are not in it. */
+  link?: Delays
+  /** Packets whose difference is negative, because the clocks differ. */
+  link_negative?: number
+  /** Those of which it is known that they were lost after it; only of a segment without a next node. */
+  lost: number
+  /** Packets that passed the first node. */
+  packets: number
+  /** Begin of the step. */
+  time: string
+}
+
 export interface Segments {
   /** Why the answer is not whole; absent when it is. */
   cut?: Cut
@@ -413,8 +666,19 @@ export interface Segments {
   gaps?: Gap[]
   /** The segments, in the order that was asked for. */
   segments: Segment[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
   /** Its end, exclusive. */
   until: string
+}
+
+export interface Session {
+  /** When its last message came. */
+  last: string
+  /** Templates that are known in it. */
+  templates: number
+  /** udp or tcp; TLS is over tcp. */
+  transport: string
 }
 
 export interface Share {
@@ -445,6 +709,8 @@ export interface StoreHealth {
   files_lost: number
   /** When the oldest file was begun. */
   first: string
+  /** How long ago the oldest file was begun. */
+  kept_ns: number
   /** Packets in all files. */
   packets: number
   /** Other records in all files. */
