@@ -144,11 +144,12 @@ var layers = map[string]string{
 	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
 
-	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
-	"internal/lab/linkloss":  "internal/kernelclock",
-	"internal/lab/linkrelay": "internal/lab/linkloss",
-	"internal/lab/demo":      "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
-	"internal/patience":      "",
+	"internal/lab":             "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
+	"internal/lab/linkloss":    "internal/kernelclock",
+	"internal/lab/linkrelay":   "internal/lab/linkloss",
+	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
+	"internal/lab/consoledemo": "internal/lab internal/lab/linkloss internal/patience",
+	"internal/patience":        "",
 
 	// Programs parse arguments and call packages. The router's imports no lab, no collector
 	// and no benchmark.
@@ -157,7 +158,7 @@ var layers = map[string]string{
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
-	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
+	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
 	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
