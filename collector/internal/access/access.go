@@ -127,9 +127,14 @@ func (g *Guard) Scheme() string {
 type Paths struct {
 	Scoped []string // also for roles with a scope; one that ends in / is all below it, but for / itself
 	Admin  []string // for admins only
+
+	// Pages are those without data: every role may have them, and links of other sites may lead there. nil: none.
+	Pages func(*http.Request) bool
 }
 
 func (p *Paths) scoped(path string) bool { return within(p.Scoped, path) }
+
+func (p *Paths) isPage(r *http.Request) bool { return p.Pages != nil && p.Pages(r) }
 
 func within(list []string, path string) bool {
 	return slices.ContainsFunc(list, func(one string) bool {
@@ -154,7 +159,7 @@ func (g *Guard) Wrap(next http.Handler, paths Paths) http.Handler {
 			Fail(w, http.StatusTooManyRequests, "there are more requests than rate_limit of api.web allows; ask again later")
 			return
 		}
-		if code, text := g.foreign(r); code != 0 {
+		if code, text := g.foreign(r, &paths); code != 0 {
 			Fail(w, code, text)
 			return
 		}
@@ -174,7 +179,7 @@ func (g *Guard) Wrap(next http.Handler, paths Paths) http.Handler {
 		case within(paths.Admin, r.URL.Path) && !who.Role.Admin:
 			Fail(w, http.StatusForbidden, "this is for the role admin; see api.roles")
 			return
-		case who.Role.Scope != nil && !paths.scoped(r.URL.Path):
+		case who.Role.Scope != nil && !paths.scoped(r.URL.Path) && !paths.isPage(r):
 			Fail(w, http.StatusForbidden, "this is about all packets, and your role has some of them")
 			return
 		}
@@ -203,7 +208,7 @@ func (g *Guard) headers(w http.ResponseWriter) {
 
 // foreign refuses requests that a browser makes by another name for this machine (DNS rebinding), and those that
 // pages of other origins make. A link to a page of the console may be followed from everywhere.
-func (g *Guard) foreign(r *http.Request) (code int, text string) {
+func (g *Guard) foreign(r *http.Request, paths *Paths) (code int, text string) {
 	if !g.isOurs(r.Host) {
 		return http.StatusForbidden, "the API is asked by the address of its machine, or by a name in its certificate or in api.hosts"
 	}
@@ -216,7 +221,7 @@ func (g *Guard) foreign(r *http.Request) (code int, text string) {
 	}
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	followed := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && (dest == "" || dest == "document")
-	if followed && r.URL.Path != "/metrics" && !strings.HasPrefix(r.URL.Path, "/v1/") {
+	if followed && (paths.isPage(r) || g.login != nil && (r.URL.Path == loginPath || r.URL.Path == callbackPath)) {
 		return 0, ""
 	}
 	return http.StatusForbidden, "pages of other origins may not ask"

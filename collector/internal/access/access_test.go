@@ -97,7 +97,10 @@ func start(t *testing.T, c Config) (url string) {
 	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), TLSConfig: g.TLS(), ReadHeaderTimeout: time.Minute, Handler: g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := Of(r.Context())
 		fmt.Fprintf(w, "user %s, admin %v, scope %v", i.User, i.Role.Admin, store.ScopeOf(r.Context()) != nil)
-	}), Paths{Scoped: []string{"/v1/paths", "/", "/assets/"}, Admin: []string{"/v1/settings"}})}
+	}), Paths{
+		Scoped: []string{"/v1/paths"}, Admin: []string{"/v1/settings"},
+		Pages: func(r *http.Request) bool { return r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/assets/") },
+	})}
 	go func() {
 		if server.TLSConfig != nil {
 			_ = server.ServeTLS(l, "", "")

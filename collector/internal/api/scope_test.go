@@ -216,7 +216,15 @@ func TestScopeSums(t *testing.T) {
 
 // A role with a scope reaches the requests of the table and nothing else, and a viewer not those of admins.
 func TestPathsOfRoles(t *testing.T) {
-	paths := Paths()
+	paths := Paths(Handler(&query.Queries{Hub: live.New(), Settings: 1}))
+	for _, path := range []string{"/metrics", settingsPath, documentPath, liveRoute.path, "/v1/paths", "/v1/tomorrow"} {
+		if paths.Pages(httptest.NewRequest(http.MethodGet, path, nil)) {
+			t.Errorf("%s counts as a page without data", path)
+		}
+	}
+	if !paths.Pages(httptest.NewRequest(http.MethodGet, "/", nil)) {
+		t.Error("the console's page is none")
+	}
 	for _, r := range routes {
 		if !slices.Contains(paths.Scoped, r.path) {
 			t.Errorf("%s is refused to roles with a scope", r.path)

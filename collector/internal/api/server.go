@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/access"
+	"github.com/waymark-net/waymark/collector/internal/console"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
@@ -38,7 +39,7 @@ func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gather
 	}
 	q.Begin()
 	s := &Server{listener: listener, scheme: guard.Scheme(), http: http.Server{
-		Handler: guard.Wrap(Handler(q, metric...), Paths()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		Handler: guarded(guard, Handler(q, metric...)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(), ConnContext: bounded,
 		ErrorLog: log.New(io.Discard, "", 0), // what anybody who connects could fill
 	}}
@@ -52,12 +53,23 @@ func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gather
 	return s, nil
 }
 
+// guarded puts a guard before the requests.
+func guarded(guard *access.Guard, mux *http.ServeMux) http.Handler {
+	return guard.Wrap(mux, Paths(mux))
+}
+
 // Paths are those that roles with a scope may ask for: the store gives them what is in their scope. A path that is not
 // here is refused to them.
-func Paths() access.Paths {
+func Paths(mux *http.ServeMux) access.Paths {
 	p := access.Paths{Scoped: []string{documentPath, liveRoute.path}, Admin: []string{settingsPath}}
 	for _, r := range routes {
 		p.Scoped = append(p.Scoped, r.path)
+	}
+	if pages, err := console.New(http.NotFoundHandler()); err == nil {
+		p.Pages = func(r *http.Request) bool { // also of a path that is no request's: the console takes many
+			_, pattern := mux.Handler(r)
+			return pattern == "/" && pages.Serves(r)
+		}
 	}
 	return p
 }
@@ -75,7 +87,7 @@ func (s *Server) Close() {
 }
 
 // Handler answers the requests.
-func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
+func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) *http.ServeMux {
 	mux := http.NewServeMux()
 	for i := range routes {
 		r := &routes[i]
@@ -92,13 +104,19 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 	if q.Settings != nil {
 		mux.HandleFunc("GET "+settingsPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, q.Settings) })
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, request *http.Request) {
+	other := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead {
 			fail(w, http.StatusMethodNotAllowed, "only GET is answered")
 			return
 		}
 		fail(w, http.StatusNotFound, "there is nothing at this path; "+documentPath+" lists what is")
 	})
+	pages, err := console.New(other)
+	if err != nil { // the program was built from a damaged tree
+		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusInternalServerError, err.Error()) })
+		return mux
+	}
+	mux.Handle("/", pages)
 	return mux
 }
 
