@@ -119,11 +119,11 @@ func (l *login) serve(w http.ResponseWriter, r *http.Request) bool {
 
 // pending is a login that has begun. The browser keeps it in a cookie.
 type pending struct {
-	State    string    `json:"state"`
-	Nonce    string    `json:"nonce"`
-	Verifier string    `json:"verifier"`
-	To       string    `json:"to"`
-	Until    time.Time `json:"until"`
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	To       string `json:"to"`
+	Until    int64  `json:"until"` // seconds since 1970
 }
 
 // local is a path of this server; another address becomes /.
@@ -143,7 +143,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request) {
 		Fail(w, http.StatusBadGateway, "the provider of api.oidc does not answer; try again, or look at its issuer")
 		return
 	}
-	p := pending{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: local(r.URL.RequestURI()), Until: time.Now().Add(loginTime)}
+	p := pending{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: local(r.URL.RequestURI()), Until: time.Now().Add(loginTime).Unix()}
 	text, err := json.Marshal(p)
 	if err != nil {
 		Fail(w, http.StatusInternalServerError, err.Error())
@@ -185,7 +185,7 @@ func readPending(r *http.Request) (p pending, err error) {
 	if err != nil || json.Unmarshal(text, &p) != nil || p.State == "" || p.Nonce == "" {
 		return p, errors.New("the login that was begun cannot be read")
 	}
-	if time.Now().After(p.Until) {
+	if time.Now().Unix() > p.Until {
 		return p, errors.New("it took too long")
 	}
 	return p, nil

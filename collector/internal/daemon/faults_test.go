@@ -32,6 +32,22 @@ func (r *running) until(what string, ok func(h *query.Health) bool) (h query.Hea
 	}
 }
 
+// faulty is a collector, and a sender whose nodes have faults.
+type faulty struct {
+	*running
+	*storetest.Sender
+}
+
+// packets sends postcards of so many packets.
+func (f *faulty) packets(n int) {
+	f.t.Helper()
+	for ; n > 0; n -= 9 {
+		if err := f.Send(min(n, 9)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
 // Exporters that restart with other templates, that send everything twice, whose last node is late, and whose clocks
 // are hours ahead: each packet is kept once, with what is true of it.
 func TestExporterFaults(t *testing.T) {
@@ -42,87 +58,90 @@ func TestExporterFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	send := func(packets int) {
-		t.Helper()
-		for packets > 0 {
-			n := min(packets, 9)
-			if err := s.Send(n); err != nil {
-				t.Fatal(err)
-			}
-			packets -= n
-		}
-	}
-	send(90)
+	f := &faulty{r, s}
+	f.packets(90)
 	r.written(90)
+	f.restart()
+	f.twice()
+	f.late()
+	f.ahead()
+}
 
-	// All nodes restart: the same number has another template, and numbers of messages begin again.
-	if err := s.Restart(true); err != nil {
-		t.Fatal(err)
+// restart restarts all nodes: the same number has another template, and numbers of messages begin again.
+func (f *faulty) restart() {
+	if err := f.Restart(true); err != nil {
+		f.t.Fatal(err)
 	}
-	send(90)
-	h := r.written(180)
+	f.packets(90)
+	h := f.written(180)
 	if others := lostAt(&h, "decode", "") - lostAt(&h, "decode", "sequence_out_of_order"); others > 0 {
-		t.Errorf("%d errors of decoding: %+v", others, h.Lost)
+		f.t.Errorf("%d errors of decoding: %+v", others, h.Lost)
 	}
 	for _, e := range h.Exporters {
 		if e.Missed > 0 || e.Records != 180 || e.Templates != 1 {
-			t.Errorf("after a restart: %+v", e)
+			f.t.Errorf("after a restart: %+v", e)
 		}
 	}
+}
 
-	// Everything comes twice, as after a retransmission.
-	s.Deliver = func(_ int, message []byte) error {
-		if err := s.Write(message); err != nil {
+// twice sends everything twice, as after a retransmission.
+func (f *faulty) twice() {
+	f.Deliver = func(_ int, message []byte) error {
+		if err := f.Write(message); err != nil {
 			return err
 		}
-		return s.Write(message)
+		return f.Write(message)
 	}
-	send(90)
-	h = r.until("duplicates", func(h *query.Health) bool { return h.Store.Packets >= 270 && h.Counts["postcards_duplicate"] >= 450 })
+	f.packets(90)
+	h := f.until("duplicates", func(h *query.Health) bool { return h.Store.Packets >= 270 && h.Counts["postcards_duplicate"] >= 450 })
 	if h.Store.Packets != 270 {
-		t.Errorf("%d packets of 270", h.Store.Packets)
+		f.t.Errorf("%d packets of 270", h.Store.Packets)
 	}
+}
 
-	// The last node's postcards come after the wait.
+// late sends the last node's postcards after the wait.
+func (f *faulty) late() {
 	var held [][]byte
-	s.Deliver = func(node int, message []byte) error {
+	f.Deliver = func(node int, message []byte) error {
 		if node == storetest.Nodes-1 {
 			held = append(held, bytes.Clone(message))
 			return nil
 		}
-		return s.Write(message)
+		return f.Write(message)
 	}
-	send(90)
-	r.written(360)
+	f.packets(90)
+	f.written(360)
 	for _, message := range held {
-		if err := s.Write(message); err != nil {
-			t.Fatal(err)
+		if err := f.Write(message); err != nil {
+			f.t.Fatal(err)
 		}
 	}
-	h = r.until("late postcards", func(h *query.Health) bool { return h.Counts["postcards_late"] >= 90 })
+	h := f.until("late postcards", func(h *query.Health) bool { return h.Counts["postcards_late"] >= 90 })
 	if h.Store.Packets != 360 || lostAt(&h, "join", "postcards_late") != 90 {
-		t.Errorf("%d packets, %+v", h.Store.Packets, h.Lost)
+		f.t.Errorf("%d packets, %+v", h.Store.Packets, h.Lost)
 	}
 	var paths query.Paths
-	r.ask("/v1/paths?since=1h", &paths)
+	f.ask("/v1/paths?since=1h", &paths)
 	if paths.Packets != 360 || incomplete(&paths) != 90 {
-		t.Errorf("%d packets, %d incomplete", paths.Packets, incomplete(&paths))
+		f.t.Errorf("%d packets, %d incomplete", paths.Packets, incomplete(&paths))
 	}
+}
 
-	// The nodes' clocks are three hours ahead: packets are kept at these times, and the health and the doctor say so.
-	s.Ahead, s.Deliver = 3*time.Hour, nil
-	send(90)
-	h = r.written(450)
+// ahead sets the nodes' clocks three hours ahead: packets are kept at these times, and health and doctor say so.
+func (f *faulty) ahead() {
+	f.Ahead, f.Deliver = 3*time.Hour, nil
+	f.packets(90)
+	h := f.written(450)
 	var ahead query.Paths
-	r.ask("/v1/paths?from="+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+"&until="+time.Now().Add(4*time.Hour).UTC().Format(time.RFC3339), &ahead)
+	f.ask("/v1/paths?from="+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+"&until="+time.Now().Add(4*time.Hour).UTC().Format(time.RFC3339), &ahead)
 	if ahead.Packets != 90 {
-		t.Errorf("%d packets at the times that nodes reported", ahead.Packets)
+		f.t.Errorf("%d packets at the times that nodes reported", ahead.Packets)
 	}
 	if !strings.Contains(strings.Join(h.Warnings, "\n"), "clocks that are ahead") {
-		t.Errorf("%q", h.Warnings)
+		f.t.Errorf("%q", h.Warnings)
 	}
 	if w := doctor.JudgeRunning(&h)[0].Warning; w == nil || w.Code != doctor.ExporterClockWrong || w.Severity != health.Error {
-		t.Errorf("%+v", w)
+		f.t.Errorf("%+v", w)
 	}
 }
 

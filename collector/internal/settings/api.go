@@ -20,7 +20,7 @@ type API struct {
 	Address Address `key:"address" default:"http://[::1]:4780" doc:"Address and port, as http://ADDRESS:PORT or https://ADDRESS:PORT. An address that other machines reach needs https and users: see web and oidc."`
 	Time    Wait    `key:"time" default:"10s" doc:"How long one question may take."`
 	Queries Count   `key:"queries" default:"4" doc:"How many questions are worked on at a time; others wait."`
-	Web     string  `key:"web" absent:"no TLS, and nobody is asked who they are" doc:"Prometheus' web configuration file: the certificate (tls_server_config), and users with hashes of their passwords (basic_auth_users). It is read again when it changes."`
+	Web     string  `key:"web" absent:"no TLS, and no users" doc:"Prometheus' web configuration file: the certificate (tls_server_config), and users with hashes of their passwords (basic_auth_users). It is read again when it changes."`
 	Hosts   []Host  `key:"hosts" absent:"addresses, localhost, and the names in the certificate" doc:"More names by which browsers may ask, such as that of a proxy in front."`
 	OIDC    *OIDC   `key:"oidc" absent:"only users of web" doc:"A provider of OpenID Connect, where people log in."`
 	Roles   []Role  `key:"roles" absent:"every user of web is a viewer of everything" doc:"What users may do. The first role that names a user, or one of its groups, counts; who has none is refused."`
