@@ -30,7 +30,7 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build package generate check test test-short bench benchmarks instructions demo fuzz soak losses dashboards interop release docs picture help
+.PHONY: build package generate console-assets check test test-short bench benchmarks instructions demo console fuzz soak losses dashboards interop release docs picture help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMPS)' -o bin/ ./cmd/... ./bench/cmd/...
@@ -43,6 +43,12 @@ package: ## Build the packages (.deb, .rpm, tarballs) of all programs for amd64 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
 	go generate ./internal/datapath ./internal/lab/linkloss ./bench/harness
+
+console-assets: ## Build the collector's console (Node 20, npm) and write it to collector/internal/console/assets
+	npm ci --no-audit --no-fund --prefix collector/console
+	npm run --silent --prefix collector/console types
+	npm run --silent --prefix collector/console check
+	npm run --silent --prefix collector/console build
 
 check: ## Run every static check; works offline once the dependencies are there
 	scripts/check.sh
@@ -75,6 +81,12 @@ demo: ## Install what is missing and watch packets cross a five-node IOAM domain
 	@scripts/setup.sh demo
 	@$(MAKE) build
 	@bin/waymark lab demo
+	@echo 'To see such a network in the console of the collector, in a browser: make console'
+
+console: ## Raise a network with a slow queue, a lossy link and changing paths, and see it in a browser until Ctrl-C (root)
+	@scripts/setup.sh demo
+	@$(MAKE) build
+	@bin/waymark lab demo --console
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets through the agreement test (root)
 	scripts/setup.sh test

@@ -207,6 +207,20 @@ func (d *Decoder) Sessions() int {
 // Templates is the number of templates of all sessions.
 func (d *Decoder) Templates() int { return int(d.templates.Load()) }
 
+// Transport is that of the session.
+func (s *Session) Transport() Transport { return s.transport }
+
+// Templates is how many templates an observation domain has; false: the session, or the domain in it, is over.
+func (s *Session) Templates(domain uint32) (count int, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.domains[domain]
+	if s.closed || d == nil {
+		return 0, false
+	}
+	return len(d.templates), true
+}
+
 func (s *Session) touch(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

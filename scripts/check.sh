@@ -46,7 +46,7 @@ formatted_c() {
 }
 
 spelled() {
-	find . \( -path ./.git -o -path ./bin -o -path ./build -o -path ./LICENSES \) -prune -o \
+	find . \( -path ./.git -o -path ./bin -o -path ./build -o -path ./LICENSES -o -name node_modules \) -prune -o \
 		\( -name '*.md' -o -name '*.go' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.yaml' \) -print0 |
 		xargs -0 -r go tool misspell -error -i ect # ECN-capable transport
 }

@@ -12,15 +12,18 @@ import (
 // A surplus argument, or a missing one, gives an error that says what to type.
 func TestMisplacedArguments(t *testing.T) {
 	program.Usage(t, map[string]string{
-		"down newc1":          "waymark-lab down takes no argument; use --name newc1",
-		"show newc1":          "waymark-lab show takes no argument; use --name newc1",
-		"demo newc1":          "waymark-lab demo takes no argument; use --name newc1",
-		"exec":                "NODE is missing; see 'waymark-lab exec --help'",
-		"loss add ingress":    "INTERFACE is missing; see 'waymark-lab loss add --help'",
-		"loss add a eth0":     "which frames are lost? Give one of --every, --burst and --random; see 'waymark-lab loss add --help'",
-		"loss del a eth0 1 2": "waymark-lab loss del takes NODE INTERFACE NUMBER, but got 4 arguments; see 'waymark-lab loss del --help'",
-		"up a b":              "waymark-lab up takes one TOPOLOGY or FILE, but got 2: a b; see 'waymark-lab up --help'",
-		"up --name= line":     "--name has an empty value; give one, or remove --name for waymark",
+		"down newc1":                "waymark-lab down takes no argument; use --name newc1",
+		"show newc1":                "waymark-lab show takes no argument; use --name newc1",
+		"demo newc1":                "waymark-lab demo takes no argument; use --name newc1",
+		"demo --port 8080":          "--port and --move are for --console; add it",
+		"demo --console --packets":  "--console prints no packets; remove --packets and --json",
+		"demo --console --move 1ms": "--move 1ms: want a time from 1s to 1h",
+		"exec":                      "NODE is missing; see 'waymark-lab exec --help'",
+		"loss add ingress":          "INTERFACE is missing; see 'waymark-lab loss add --help'",
+		"loss add a eth0":           "which frames are lost? Give one of --every, --burst and --random; see 'waymark-lab loss add --help'",
+		"loss del a eth0 1 2":       "waymark-lab loss del takes NODE INTERFACE NUMBER, but got 4 arguments; see 'waymark-lab loss del --help'",
+		"up a b":                    "waymark-lab up takes one TOPOLOGY or FILE, but got 2: a b; see 'waymark-lab up --help'",
+		"up --name= line":           "--name has an empty value; give one, or remove --name for waymark",
 	})
 }
 

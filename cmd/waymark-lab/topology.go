@@ -277,6 +277,7 @@ func sendTraffic(cmd *cobra.Command, l *lab.Lab, wanted []string, asJSON bool) e
 
 func newDemoCommand(opts *commandline.Options) *cobra.Command {
 	name, every := demo.DefaultName, false
+	var console consoleFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch packets cross an IOAM domain and get lost in an SRv6 network",
@@ -295,12 +296,24 @@ joined=N delivered=N", of Direct Exports, and "demo: traced=N delivered=N
 ioam_bytes_at_beta=0", of traces. With --json, each packet is a record, and the
 last line an object with these numbers. The exit code is 0 only if packets were
 traced, all of them arrived, no byte of IOAM did, and each measured loss is what
-was lost.`,
-		Args: commandline.OnlyFlag("name"),
+was lost.
+
+With --console, it raises another network, with two equal paths, a slow queue, a
+lossy link, and a pair of hosts whose packets move to the other path every minute.
+It runs a collector there, prints the address at which a browser of this machine
+sees the console, and stays until it is interrupted.`,
+		Example: "  waymark lab demo\n  waymark lab demo --console --port 8080",
+		Args:    commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := console.check(cmd, opts.JSON || every); err != nil {
+				return err
+			}
 			program, err := commandline.Sibling("waymark")
 			if err != nil {
 				return err
+			}
+			if console.console {
+				return console.run(cmd, name, program)
 			}
 			terminal := commandline.IsTerminal(cmd.OutOrStdout()) && !opts.JSON
 			return tidily(cmd, func(ctx context.Context) error {
@@ -313,6 +326,7 @@ was lost.`,
 	}
 	cmd.Flags().StringVar(&name, "name", demo.DefaultName, "the `NAME` of the demo's lab")
 	cmd.Flags().BoolVar(&every, "packets", false, "print the path of every packet, not only the first of each kind")
+	console.add(cmd)
 	return cmd
 }
 

@@ -75,6 +75,7 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts),
 		opts.NewHandoverCommand("lab", "Build networks of namespaces on this machine for experiments", "waymark-lab"),
 		opts.NewDocsCommand(docgen.Write))
+	addHistory(root, opts)
 	opts.Finish(root)
 	return root
 }

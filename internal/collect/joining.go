@@ -23,16 +23,17 @@ type joining struct {
 	sessions *ipfix.Decoder
 	output   *output
 
-	mu       sync.Mutex // guards what follows
-	joiner   *join.Joiner
-	traces   traces
-	blocks   *blocks
-	names    names
-	verdicts verdicts
-	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
-	stats    Stats
-	sender   sender          // of the record that is read
-	results  []record.Record // that were not passed on yet
+	mu        sync.Mutex // guards what follows
+	joiner    *join.Joiner
+	traces    traces
+	blocks    *blocks
+	names     names
+	exporters exporters
+	verdicts  verdicts
+	readings  map[*ipfix.Template]*record.Reading // of the templates that are in use
+	stats     Stats
+	sender    sender          // of the record that is read
+	results   []record.Record // that were not passed on yet
 }
 
 func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, error) {
@@ -140,7 +141,7 @@ func (c *joining) arrived(a arrival) {
 		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
 	}
 	from.Domain = m.Domain
-	at := origin{from, m.ExportTime, known.Feed{Session: a.session, Domain: m.Domain}, a.session}
+	at := origin{from, m.ExportTime, known.Feed{Session: a.session, Domain: m.Domain}, a.session, c.exporters.message(&a, from)}
 	c.verdicts.message(&at, m, a.at)
 	for _, set := range m.Sets {
 		for data := range set.Records() {

@@ -20,6 +20,7 @@ type origin struct {
 	at       time.Time // export time, by the exporter's clock
 	feed     known.Feed
 	session  *ipfix.Session
+	state    *exporterState // nil: it is not kept
 }
 
 // maxReadings bounds how many templates' readings are kept. Beyond it, all are dropped
@@ -140,6 +141,7 @@ func (c *checking) beyond(v ipfix.Value) {
 
 // postcard joins a postcard, or writes it unjoined.
 func (c *joining) postcard(from origin, p *record.Postcard, now time.Time) {
+	from.state.observed(p.Time.Time, now)
 	joinable := p.FlowID.Valid && p.Sequence.Valid && p.Role != 0
 	if !joinable {
 		c.stats.Unjoinable++

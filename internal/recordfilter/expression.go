@@ -36,6 +36,7 @@ type expression struct {
 	program *vm.Program
 	machine vm.VM
 	values  values
+	fields  map[string]bool // names that it uses, of fields and of functions
 }
 
 // compile reads an expression. Its errors point at the place.
@@ -56,7 +57,7 @@ func compile(text string) (of *expression, err error) {
 		options = append(options, expr.EnableBuiltin(name))
 	}
 	options = append(options, ourFunctions()...)
-	limits := &limits{source: file.NewSource(text), wanted: map[string]bool{}}
+	limits := &limits{source: file.NewSource(text), wanted: map[string]bool{}, fields: map[string]bool{}}
 	// The types are checked as written, so that errors are about that; the limits, too.
 	if _, err := expr.Compile(text, append(options, expr.Patch(limits))...); limits.fault != nil {
 		return nil, explain(limits.fault)
@@ -67,7 +68,7 @@ func compile(text string) (of *expression, err error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	return &expression{program: program, machine: vm.VM{MemoryBudget: maxMemory}, values: values{wanted: limits.wanted, fields: map[string]any{}}}, nil
+	return &expression{program: program, machine: vm.VM{MemoryBudget: maxMemory}, values: values{wanted: limits.wanted, fields: map[string]any{}}, fields: limits.fields}, nil
 }
 
 // match reports whether the condition is true for a record.

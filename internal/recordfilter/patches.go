@@ -43,6 +43,7 @@ func within(args ...any) (any, error) {
 type limits struct {
 	source file.Source
 	wanted map[string]bool
+	fields map[string]bool // those of the record itself
 	fault  error
 }
 
@@ -57,7 +58,7 @@ func (l *limits) refuse(at ast.Node, format string, args ...any) {
 func (l *limits) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
-		l.wanted[n.Value] = true
+		l.wanted[n.Value], l.fields[n.Value] = true, true
 		if n.Value == "$env" {
 			l.refuse(n, "$env is not available")
 		}

@@ -112,6 +112,22 @@ func collector() page {
 				{title: "Packets that wait for postcards", unit: plain, queries: []query{{`sum by (instance) (waymark_collect_waiting_packets{instance=~"$instance"})`, "{{instance}}"}}},
 				{title: "Flows beyond thresholds", unit: plain, queries: []query{{`sum by (code) (waymark_collect_flows_beyond_threshold{instance=~"$instance"})`, "{{code}}"}}},
 			}},
+			{title: "Joined packets", panels: []panel{
+				{title: "Packets of paths", unit: perSecond, queries: []query{{`sum by (path) (rate(waymark_joined_packets_total{instance=~"$instance"}[$__rate_interval]))`, "{{path}}"}}},
+				{title: "Lost packets of paths", unit: perSecond, queries: []query{{`sum by (path) (rate(waymark_joined_packets_total{instance=~"$instance", verdict="lost"}[$__rate_interval]))`, "{{path}}"}}},
+				{title: "Delay of paths, 99th percentile", meaning: "By the clocks of both ends. Needs native histograms (scrape_native_histograms: true).", unit: seconds, queries: []query{
+					{`histogram_quantile(0.99, sum by (path) (rate(waymark_joined_path_delay_seconds{instance=~"$instance"}[$__rate_interval])))`, "{{path}}"},
+				}},
+				{title: "Delay of segments, 99th percentile", meaning: "By the clocks of both nodes. Needs native histograms.", unit: seconds, queries: []query{
+					{`histogram_quantile(0.99, sum by (from, to) (rate(waymark_joined_segment_delay_seconds{instance=~"$instance"}[$__rate_interval])))`, "{{from}} > {{to}}"},
+				}},
+				{title: "Held by nodes, 99th percentile", meaning: "By the node's own clock. Needs native histograms.", unit: seconds, queries: []query{
+					{`histogram_quantile(0.99, sum by (from, to) (rate(waymark_joined_held_seconds{instance=~"$instance"}[$__rate_interval])))`, "{{from}} to {{to}}"},
+				}},
+				{title: "Segments with clocks that differ", meaning: "Packets whose time from one node to the next is negative.", unit: perSecond, queries: []query{
+					{`sum by (from, to) (rate(waymark_joined_segment_negative_total{instance=~"$instance"}[$__rate_interval]))`, "{{from}} > {{to}}"},
+				}},
+			}},
 			{title: "Output", panels: []panel{
 				{title: "Written", unit: perSecond, queries: []query{{`sum by (output) (rate(waymark_collect_output_written_total{instance=~"$instance"}[$__rate_interval]))`, "{{output}}"}}},
 				{title: "Lost", unit: perSecond, queries: []query{{`sum by (output, cause) (rate(waymark_collect_output_dropped_total{instance=~"$instance"}[$__rate_interval]))`, "{{output}} {{cause}}"}}},

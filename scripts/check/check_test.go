@@ -27,7 +27,11 @@ func TestRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, finding := range slices.Concat(findings, dependencies, changelog, outcomes) {
+	console, err := Console("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range slices.Concat(findings, dependencies, changelog, outcomes, console) {
 		t.Error(finding)
 	}
 }

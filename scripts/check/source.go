@@ -68,7 +68,7 @@ func Tree(root string) ([]Finding, error) {
 // intoDirectory reports whether a walk enters a directory. Files that git, builds
 // and tests put there are not checked.
 func intoDirectory(name string) error {
-	if name == ".git" || name == "bin" || name == "build" || path.Base(name) == "testdata" {
+	if name == ".git" || name == "bin" || name == "build" || path.Base(name) == "testdata" || path.Base(name) == "node_modules" {
 		return filepath.SkipDir
 	}
 	return nil

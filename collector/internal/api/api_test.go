@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/collector/internal/storetest"
@@ -48,7 +49,11 @@ func serve(t *testing.T, now time.Time, batches ...[]record.Record) *served {
 	}
 	q := &query.Queries{Store: s, Time: time.Minute, AtOnce: 4}
 	q.Begin()
-	server := httptest.NewServer(Handler(q))
+	guard, err := access.Open("[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(guarded(guard, Handler(q)))
 	t.Cleanup(server.Close)
 	return &served{t, server}
 }
@@ -312,7 +317,14 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/changes", "window", "0s", "want a time"},
 		{"/v1/packets", "lost", "yes", "want true or false"},
 		{"/v1/packets", "source", "", "it has no value"},
-		{"/v1/health", "x", "1", "takes none"},
+		{"/v1/health", "x", "1", "takes format"},
+		{"/v1/health", "format", "xml", "want json or csv"},
+		{"/v1/segments", "step", "90s", "want a multiple of 1m0s"},
+		{"/v1/segments", "step", "0s", "want a time"},
+		{"/v1/paths", "step", "1s", "more than 2000 steps"},
+		{"/v1/paths", "buckets", "0", "from 1 to 2000"},
+		{"/v1/grid", "compare", "1h&", "want a time"},
+		{"/v1/loss/blocks", "flow_id", "-1", "from 0 to"},
 	} {
 		if code, body := s.ask(r.path, nil, r.name, r.value); code != http.StatusBadRequest || !strings.Contains(body, r.want) {
 			t.Errorf("%s?%s=%s: %d %s", r.path, r.name, r.value, code, body)
@@ -337,10 +349,44 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %s: %s", header, value, response.Status)
 		}
 	}
-	for _, address := range []string{"[::]:0", "192.0.2.1:0"} {
-		if _, err := Serve(address, &query.Queries{}); err == nil || !strings.Contains(err.Error(), "no authentication yet") {
-			t.Errorf("%s: %v", address, err)
+}
+
+// Links of other sites may lead to the console's pages, which have no data; its files and the API are not theirs.
+func TestConsole(t *testing.T) {
+	s := serve(t, start)
+	get := func(path string, headers ...string) (*http.Response, string) {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for i := 0; i < len(headers); i += 2 {
+			request.Header.Set(headers[i], headers[i+1])
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(response.Body); err != nil {
+			t.Fatal(err)
+		}
+		return response, b.String()
+	}
+	for _, path := range []string{"/", "/paths?source=2001:db8::/32", "/packets"} {
+		r, text := get(path, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
+		if r.StatusCode != http.StatusOK || !strings.Contains(text, "/assets/console.js?v=") || strings.Contains(r.Header.Get("Content-Security-Policy"), "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %s %v %s", path, r.Status, r.Header, text)
+		}
+	}
+	for _, r := range [][2]string{{"/assets/console.js", "no-cors"}, {"/paths", "cors"}, {"/v1/health", "navigate"}, {"/metrics", "navigate"}} {
+		if response, text := get(r[0], "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", r[1]); response.StatusCode != http.StatusForbidden {
+			t.Errorf("%s %s: %s %.100s", r[0], r[1], response.Status, text)
+		}
+	}
+	if r, _ := get("/v1/health"); r.Header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
+		t.Errorf("%v", r.Header)
 	}
 }
 
@@ -401,7 +447,7 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(Document(), &d); err != nil || d.OpenAPI != "3.1.0" || len(d.Paths) != len(routes) {
+	if err := json.Unmarshal(Document(), &d); err != nil || d.OpenAPI != "3.1.0" || len(d.Paths) != len(routes)+1 { // and the stream
 		t.Fatalf("%v, %+v", err, d.Paths)
 	}
 	s := serve(t, start, []record.Record{storetest.NewPackets(1, 5, 5, 5, start, 1).Next()})
@@ -410,7 +456,10 @@ func TestDocument(t *testing.T) {
 		name := strings.TrimPrefix(get.Responses["200"].Content["application/json"].Schema.Ref, "#/components/schemas/")
 		schema := d.Components.Schemas[name]
 		var parameters []string
-		if len(get.Parameters) > 0 {
+		if path == liveRoute.path {
+			continue
+		}
+		if len(get.Parameters) > 1 {
 			parameters = all
 		}
 		var answer map[string]any

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -26,6 +28,7 @@ func Document() []byte {
 	for i := range routes {
 		paths[routes[i].path] = object{"get": routes[i].operation(schemas)}
 	}
+	paths[liveRoute.path] = object{"get": liveRoute.operation(schemas)}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -52,7 +55,15 @@ func (r *route) operation(schemas object) object {
 	for _, p := range r.parameters {
 		parameters = append(parameters, p.describe())
 	}
-	answers := object{"200": response("The answer.", schemaOf(reflect.TypeOf(r.answer), schemas))}
+	answers := object{}
+	if r.stream {
+		answers["200"] = r.describeStream(schemas)
+	} else {
+		parameters = append(parameters, formatParameter.describe())
+		answer := response("The answer. In CSV, each item of its list is a row, or each item of the list within it.", schemaOf(reflect.TypeOf(r.answer), schemas))
+		answer["content"].(object)["text/csv"] = object{"schema": object{"type": "string"}}
+		answers["200"] = answer
+	}
 	for code, text := range map[string]string{
 		"400": "A parameter is wrong.", "403": "The request did not come by the address of this machine.", "500": "The store could not be read.",
 		"503": "Too many questions at a time.", "504": "The question took too long, or too much memory.",
@@ -61,6 +72,21 @@ func (r *route) operation(schemas object) object {
 	}
 	return object{"operationId": r.name, "summary": r.summary, "parameters": parameters, "responses": answers}
 }
+
+// describeStream describes a stream of events: the data of one is one of some types, by its name.
+func (r *route) describeStream(schemas object) object {
+	var names []string
+	var types []any
+	for _, name := range slices.Sorted(maps.Keys(r.events)) {
+		schema := schemaOf(reflect.TypeOf(r.events[name]), schemas)
+		names, types = append(names, name), append(types, schema)
+	}
+	text := "Events of these names, each with an object in JSON as its data, in the same order: " + strings.Join(names, ", ") + "."
+	return object{"description": text, "content": object{"text/event-stream": object{"schema": object{"oneOf": types}}}}
+}
+
+// formatParameter is one that all requests have.
+var formatParameter = parameter{name: formatName, form: "word", words: []string{"json", "csv"}, doc: "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps say what the answer lacks."}
 
 func response(text string, schema object) object {
 	return object{"description": text, "content": object{"application/json": object{"schema": schema}}}

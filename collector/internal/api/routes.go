@@ -23,6 +23,9 @@ type route struct {
 	parameters          []parameter
 	answer              any // a value of its type, for the document
 	serve               func(v *values) question
+
+	stream bool           // it is a stream of events, and serveLive answers
+	events map[string]any // of a stream: the types of their data, by name
 }
 
 // question is a request whose parameters were read.
@@ -43,8 +46,18 @@ var (
 	to        = parameter{name: "destination", form: "prefix", doc: "Address or prefix of the destination."}
 	header    = parameter{name: "next_header", form: "number", doc: "Protocol of the upper layer, such as 6 for TCP."}
 	ports     = parameter{name: "source_port", form: "number", doc: "Source port."}
+	either    = parameter{name: "port", form: "number", doc: "Source or destination port."}
 	port      = parameter{name: "destination_port", form: "number", doc: "Destination port."}
+	condition = parameter{name: "where", form: "text", doc: "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut."}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
+)
+
+// Parameters of what is compared, and of series.
+var (
+	compare     = parameter{name: "compare", form: "duration", doc: "Also the same of a time that began so much before, such as 24h for yesterday and 7d for last week; it is as long as the time that is asked about."}
+	compareFrom = parameter{name: "compare_from", form: "time", doc: "Instead: when the other time began."}
+	buckets     = parameter{name: "buckets", form: "number", doc: "Also a series, in so many steps: up to 2000. A step has whole minutes, or seconds in paths."}
+	step        = parameter{name: "step", form: "duration", doc: "Instead: the length of a step, such as 1m."}
 )
 
 func limit(usual string) parameter {
@@ -53,7 +66,7 @@ func limit(usual string) parameter {
 
 // flows are the parameters that select flows.
 func flows(more ...parameter) []parameter {
-	return append([]parameter{since, from, until, namespace, source, to, header, ports, port}, more...)
+	return append([]parameter{since, from, until, namespace, source, to, header, ports, port, either}, more...)
 }
 
 func orderWords() (list []string) {
@@ -67,9 +80,14 @@ func orderWords() (list []string) {
 var routes = []route{
 	{
 		path: "/v1/paths", name: "paths", summary: "Which paths packets took between prefixes, with their shares, and the delay at each node",
-		parameters: flows(limit("20")), answer: query.Paths{},
+		parameters: flows(limit("20"), condition, compare, compareFrom, step, buckets), answer: query.Paths{},
 		serve: func(v *values) question {
-			return asking(query.PathsQuestion{Range: v.times(), Flows: v.flows(), Limit: v.limit()}, (*query.Queries).Paths)
+			in := v.times()
+			ask := query.PathsQuestion{Range: in, Flows: v.flows(), Before: v.before(in), Step: v.step(in, time.Second), Where: v.condition(), Limit: v.limit()}
+			if ask.Where != nil && ask.Step > 0 {
+				v.fail("where", "there are no series with it; remove step and buckets")
+			}
+			return asking(ask, (*query.Queries).Paths)
 		},
 	},
 	{
@@ -90,35 +108,61 @@ var routes = []route{
 		parameters: []parameter{since, from, until,
 			{name: "order", form: "word", usual: string(query.ByLink), words: orderWords(), doc: "By what they are sorted: link, the 99th percentile of the delay between the nodes; held, that of the time in the first node; loss; packets."},
 			{name: "baseline", form: "duration", doc: "Time before the one that is asked about, to compare each segment with itself."},
-			limit("50")},
+			compare, compareFrom, step, buckets, limit("50")},
 		answer: query.Segments{},
 		serve: func(v *values) question {
-			ask := query.SegmentsQuestion{Range: v.times(), Order: query.Order(v.word("order")), Limit: v.limit()}
+			in := v.times()
+			ask := query.SegmentsQuestion{Range: in, Order: query.Order(v.word("order")), Before: v.before(in), Step: v.step(in, time.Minute), Limit: v.limit()}
 			if v.has("baseline") {
-				ask.Baseline = v.duration("baseline", time.Minute, query.MostTime)
+				if ask.Baseline = v.duration("baseline", time.Minute, query.MostTime); ask.Before != nil {
+					v.fail("baseline", "it is of no use with compare; remove one")
+				}
 			}
 			return asking(ask, (*query.Queries).Segments)
 		},
 	},
 	{
 		path: "/v1/grid", name: "grid", summary: "Node by node: the delay and loss between the ends of paths",
-		parameters: []parameter{since, from, until, limit("1000")}, answer: query.Grid{},
+		parameters: []parameter{since, from, until, compare, compareFrom, limit("1000")}, answer: query.Grid{},
 		serve: func(v *values) question {
-			return asking(query.GridQuestion{Range: v.times(), Limit: v.limit()}, (*query.Queries).Grid)
+			in := v.times()
+			return asking(query.GridQuestion{Range: in, Before: v.before(in), Limit: v.limit()}, (*query.Queries).Grid)
 		},
 	},
 	{
 		path: "/v1/loss", name: "loss", summary: "The loss of measured flows, by segment and by minute, and of flows from edge to edge",
 		parameters: []parameter{since, from, until, flowNames,
-			{name: "series", form: "boolean", usual: "false", doc: "Also the loss of each minute."}, limit("100")},
+			{name: "series", form: "boolean", usual: "false", doc: "Also the loss of each minute: the same as step=1m."}, compare, compareFrom, step, buckets, limit("100")},
 		answer: query.Losses{},
 		serve: func(v *values) question {
-			return asking(query.LossQuestion{Range: v.times(), Flow: v.text("flow"), Series: v.truth("series"), Limit: v.limit()}, (*query.Queries).Loss)
+			in := v.times()
+			ask := query.LossQuestion{Range: in, Flow: v.text("flow"), Step: v.step(in, time.Minute), Before: v.before(in), Limit: v.limit()}
+			if v.truth("series") && ask.Step == 0 {
+				ask.Step = time.Minute
+			}
+			return asking(ask, (*query.Queries).Loss)
+		},
+	},
+	{
+		path: "/v1/loss/blocks", name: "blocks", summary: "Single blocks of measured flows by segment, the latest first; those of which the loss is not known, with the reasons",
+		parameters: []parameter{since, from, until, flowNames, {name: "flow_id", form: "number", doc: "Number of a measured flow."}, limit("1000")},
+		answer:     query.Blocks{},
+		serve: func(v *values) question {
+			return asking(query.BlocksQuestion{Range: v.times(), Flow: v.text("flow"), FlowID: optional[uint32](v, "flow_id"), Limit: v.limit()}, (*query.Queries).Blocks)
+		},
+	},
+	{
+		path: "/v1/events", name: "events", summary: "What happened: events that nodes found, and warnings of the collector, the latest first",
+		parameters: []parameter{since, from, until, {name: "node", form: "text", doc: "Name of the node that found it."},
+			{name: "event", form: "text", doc: "Name of an event, or code of a warning."}, limit("100")},
+		answer: query.Events{},
+		serve: func(v *values) question {
+			return asking(query.EventsQuestion{Range: v.times(), Node: v.text("node"), Name: v.text("event"), Limit: v.limit()}, (*query.Queries).Events)
 		},
 	},
 	{
 		path: "/v1/packets", name: "packets", summary: "Packets with their paths, the latest first; with flow_id and sequence, one packet",
-		parameters: flows(limit("100"),
+		parameters: flows(limit("100"), condition,
 			parameter{name: "flow_id", form: "number", doc: "Flow-ID of the option."},
 			parameter{name: "sequence", form: "number", doc: "Sequence Number of the option."},
 			parameter{name: "min_delay", form: "duration", doc: "Only packets whose delay is at least this."},
@@ -128,7 +172,7 @@ var routes = []route{
 		serve: func(v *values) question {
 			ask := query.PacketsQuestion{
 				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Incomplete: v.truth("incomplete"), Lost: v.truth("lost"),
-				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"),
+				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"), Where: v.condition(),
 			}
 			if v.has("min_delay") {
 				ask.MinDelay = v.duration("min_delay", 0, time.Hour)
@@ -140,7 +184,7 @@ var routes = []route{
 		path: "/v1/health", name: "health", summary: "The state of the collector: files, disk, records lost by cause",
 		answer: query.Health{},
 		serve: func(*values) question {
-			return func(_ context.Context, q *query.Queries) (any, error) { return q.Health(), nil }
+			return func(ctx context.Context, q *query.Queries) (any, error) { return q.HealthFor(ctx), nil }
 		},
 	},
 }
@@ -149,7 +193,7 @@ var routes = []route{
 func (v *values) flows() query.Flows {
 	return query.Flows{
 		Namespace: optional[uint16](v, "namespace"), Source: v.prefix("source"), Destination: v.prefix("destination"),
-		NextHeader: optional[uint8](v, "next_header"), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"),
+		NextHeader: optional[uint8](v, "next_header"), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"), Port: optional[uint16](v, "port"),
 	}
 }
 

@@ -34,8 +34,6 @@ func (r *route) read(given url.Values, now time.Time) (*values, error) {
 	for name, list := range given {
 		i := slices.IndexFunc(r.parameters, func(p parameter) bool { return p.name == name })
 		switch {
-		case i < 0 && len(r.parameters) == 0:
-			return nil, badRequest{fmt.Sprintf("parameter %q: %s takes none", clipped(name), r.path)}
 		case i < 0:
 			return nil, badRequest{fmt.Sprintf("parameter %q: %s takes %s", clipped(name), r.path, strings.Join(r.names(), ", "))}
 		case len(list) > 1:
@@ -51,7 +49,10 @@ func (r *route) names() (list []string) {
 	for _, p := range r.parameters {
 		list = append(list, p.name)
 	}
-	return list
+	if r.stream {
+		return list
+	}
+	return append(list, formatName)
 }
 
 // clipped is a text of a request in a message.
@@ -172,6 +173,64 @@ func (v *values) times() query.Range {
 		v.err = badRequest{"the time that is asked about is longer than ten years; ask about a shorter one"}
 	}
 	return r
+}
+
+// condition is one on packets; nil: none.
+func (v *values) condition() *query.Condition {
+	if !v.has("where") {
+		return nil
+	}
+	c, err := query.NewCondition(v.text("where"))
+	if err != nil {
+		v.fail("where", strings.TrimSpace(err.Error()))
+		return nil
+	}
+	return c
+}
+
+// before is another time to compare with; nil: none is asked for.
+func (v *values) before(in query.Range) *query.Range {
+	var r query.Range
+	switch {
+	case v.has("compare") && v.has("compare_from"):
+		v.fail("compare", "it is of no use with compare_from; remove one")
+		return nil
+	case v.has("compare"):
+		r.From = in.From.Add(-v.duration("compare", time.Second, query.MostTime))
+	case v.has("compare_from"):
+		r.From = v.time("compare_from")
+	default:
+		return nil
+	}
+	r.Until = r.From.Add(in.Until.Sub(in.From))
+	return &r
+}
+
+// mostSteps is how many steps a series has at most.
+const mostSteps = 2000
+
+// step is the length of the steps of series, in whole units; 0: none are asked for.
+func (v *values) step(in query.Range, unit time.Duration) time.Duration {
+	span := in.Until.Sub(in.From)
+	var step time.Duration
+	switch {
+	case v.has("step") && v.has("buckets"):
+		v.fail("buckets", "it is of no use with step; remove one")
+	case v.has("step"):
+		if step = v.duration("step", unit, query.MostTime); step%unit != 0 {
+			v.fail("step", fmt.Sprintf("want a multiple of %v", unit))
+		} else if span/step > mostSteps {
+			v.fail("step", fmt.Sprintf("that is more than %d steps; want a longer one, or ask about a shorter time", mostSteps))
+		}
+	case v.has("buckets"):
+		n := time.Duration(v.number("buckets", mostSteps))
+		if n == 0 {
+			v.fail("buckets", fmt.Sprintf("want a number from 1 to %d", mostSteps))
+			return 0
+		}
+		step = (span + n*unit - 1) / (n * unit) * unit
+	}
+	return step
 }
 
 func (v *values) time(name string) time.Time {

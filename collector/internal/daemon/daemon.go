@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/api"
+	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/settings"
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/collect"
-	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/collect/pathmetrics"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
@@ -37,6 +39,9 @@ type Daemon struct {
 	store     *store.Store
 	collector *collect.Collector
 	sink      *sink.Queued
+	outputs   []sink.Sink
+	paths     *pathmetrics.Counters
+	began     time.Time
 }
 
 // room is of records that wait for the store: as many as the joining stage makes in some seconds.
@@ -45,6 +50,14 @@ const room = 1 << 16
 // Run receives and keeps until the context ends.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	config, err := d.Settings.Collect()
+	if err != nil {
+		return err
+	}
+	who, err := d.Settings.Access(d.Note)
+	if err != nil {
+		return err
+	}
+	guard, err := access.New(who)
 	if err != nil {
 		return err
 	}
@@ -58,8 +71,12 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.store.Close()) }()
 	var waiting sink.Room
 	waiting.SetBurst(room)
-	d.sink = d.store.Sink(&waiting)
-	config.Sinks = []sink.Sink{sink.Except(d.sink, record.KindStatistics)}
+	hub := live.New()
+	d.sink = store.Sink(hub.Writer(store.NewWriter(d.store)), &waiting)
+	if err := d.openOutputs(); err != nil {
+		return err
+	}
+	config.Sinks = d.outputs
 	config.Note = d.Note
 	if d.collector, err = collect.New(config); err != nil {
 		return err
@@ -67,30 +84,34 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err := d.collector.Open(); err != nil {
 		return err
 	}
-	asked := &query.Queries{Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live}
-	server, err := api.Serve(d.Settings.Listens(), asked, d.collector.Collect, d.collect)
+	asked := &query.Queries{
+		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub, Settings: d.Settings,
+	}
+	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect)
 	if err != nil {
 		return errors.Join(err, d.collector.Close())
 	}
 	defer server.Close()
-	d.announce(server.Address())
+	d.announce(server.URL())
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go d.reportAlive(running)
+	go hub.Run(running)
 	err = d.collector.Run(ctx)
+	cancel() // streams end, so that the server need not wait for them
 	d.Manager.Stopping("writes what it has received")
 	return err
 }
 
 // announce says that everything is open.
-func (d *Daemon) announce(address string) {
+func (d *Daemon) announce(url string) {
 	var at []string
 	for _, e := range d.collector.Endpoints() {
 		at = append(at, e.String())
 	}
-	d.Note("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at http://" + address)
+	d.Note("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at " + url)
 	if d.Ready != nil {
-		d.Ready(at, "http://"+address)
+		d.Ready(at, url)
 	}
 	d.Manager.Ready("receives at " + strings.Join(at, ", "))
 }
@@ -131,5 +152,10 @@ func (d *Daemon) status() string {
 // live is what only the running collector knows.
 func (d *Daemon) live() query.Live {
 	s := d.collector.Stats()
-	return query.Live{Collector: s.Record(), Sink: d.sink.Stats()}
+	live := query.Live{Collector: s.Record(), Sink: d.sink.Stats(), Began: d.began}
+	live.Exporters, live.Ignored = d.collector.Exporters()
+	for _, o := range d.outputs {
+		live.Outputs = append(live.Outputs, query.Output{Name: o.Name(), Stats: o.Stats()})
+	}
+	return live
 }

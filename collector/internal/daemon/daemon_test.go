@@ -3,11 +3,13 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -108,6 +110,15 @@ func TestDaemon(t *testing.T) {
 	if !h.OK || h.Counts["postcards"] != 4500 || h.Sink["written"] != 900 {
 		t.Errorf("%+v", h)
 	}
+	if len(h.Exporters) != storetest.Nodes || len(h.Lost) != 0 || h.Began.IsZero() {
+		t.Fatalf("%+v", h)
+	}
+	for i, e := range h.Exporters { // their clock is the collector's: it is not ahead, and not far behind
+		if e.Domain != uint32(i+1) || e.Records != 900 || e.Templates != 1 || len(e.Sessions) != 1 || e.Sessions[0].Transport != "udp" || e.Missed != 0 ||
+			e.Clock > int64(2*time.Millisecond) || e.Clock < -patience.Of(30*time.Second).Nanoseconds() || e.Lag <= -int64(2*time.Millisecond) {
+			t.Errorf("%+v", e)
+		}
+	}
 	var paths query.Paths
 	r.ask("/v1/paths?source=2001:db8::/32", &paths)
 	if paths.Packets != 900 || len(paths.Paths) != 1 || len(paths.Paths[0].Hops) != storetest.Nodes || paths.Paths[0].Incomplete != 0 || paths.Paths[0].Hops[1].Held.Count != 900 {
@@ -131,6 +142,65 @@ func TestDaemon(t *testing.T) {
 	var again query.Segments
 	if r.ask("/v1/segments", &again); len(again.Segments) != storetest.Nodes || again.Segments[0].Packets != 900 {
 		t.Errorf("%+v", again)
+	}
+}
+
+// Paths go to OpenTelemetry, too, as the file says, and the metrics have them by path and segment.
+func TestExport(t *testing.T) {
+	spans := make(chan int, 100)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil || r.Header.Get("Content-Encoding") == "gzip" {
+			t.Error(err, r.Header)
+		}
+		if r.URL.Path == "/v1/traces" {
+			select {
+			case spans <- bytes.Count(b, []byte("waymark.hop.held_ns")):
+			default:
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer endpoint.Close()
+	r := run(t, fmt.Sprintf(file, t.TempDir())+fmt.Sprintf("metrics: {series: 2}\nexport: [{kind: otlp, endpoint: %q, one-in: 1, records: [path]}]\n", endpoint.URL))
+	s, err := storetest.NewSender(r.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Send(9); err != nil {
+		t.Fatal(err)
+	}
+	r.written(9)
+	for sum, end := 0, time.After(patience.Of(30*time.Second)); sum < 9*storetest.Nodes; {
+		select {
+		case n := <-spans:
+			sum += n
+		case <-end:
+			t.Fatalf("%d spans of nodes, want %d", sum, 9*storetest.Nodes)
+		}
+	}
+	want := `waymark_joined_held_seconds_count{from="other",to="other"} 27`
+	for end := time.Now().Add(patience.Of(30 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+		response, err := http.Get(r.api + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if response.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), want) && strings.Contains(string(text), `waymark_joined_packets_total{path="::1/1>::1/2>::1/3>::1/4>::1/5",verdict="arrived"} 9`) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("metrics lack %q:\n%s", want, text)
+		}
+	}
+	var h query.Health
+	r.ask("/v1/health", &h)
+	if len(h.Lost) != 0 {
+		t.Errorf("%+v", h.Lost)
 	}
 }
 

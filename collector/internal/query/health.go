@@ -3,6 +3,9 @@
 package query
 
 import (
+	"context"
+	"time"
+
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/instant"
 )
@@ -15,6 +18,11 @@ type Health struct {
 	Sink     map[string]uint64 `json:"records" doc:"Records that the store was offered, by what became of them."`
 	Counts   map[string]uint64 `json:"collector" doc:"Counters of what was received and joined, as the metrics have them."`
 	Waiting  int               `json:"waiting" doc:"Packets that wait for postcards."`
+	Began    instant.Time      `json:"began" doc:"Since when the collector runs; what it counts, it counts since then."`
+	Now      instant.Time      `json:"now" doc:"The collector's clock."`
+
+	Exporters []Exporter    `json:"exporters" doc:"Who sends, by address and domain."`
+	Lost      []LostRecords `json:"lost" doc:"What was lost on its way into the store, by cause. Records that exporters say they sent and that did not come are sequence_gap."`
 }
 
 // StoreHealth is the state of the store.
@@ -26,18 +34,38 @@ type StoreHealth struct {
 	Records   uint64       `json:"records" doc:"Other records in all files."`
 	Bytes     int64        `json:"bytes" doc:"Bytes of all files."`
 	Free      uint64       `json:"disk_free" doc:"Bytes that the disk has left."`
+	Age       int64        `json:"kept_ns" doc:"How long ago the oldest file was begun."`
 	First     instant.Time `json:"first" doc:"When the oldest file was begun."`
 	Fault     string       `json:"fault,omitempty" doc:"Why nothing is written; absent when everything is."`
 }
 
+// HealthFor answers somebody. A role with a scope learns whether all is well and whether something is missing in its
+// answers, and not what others have there, nor where the files are.
+func (q *Queries) HealthFor(ctx context.Context) *Health {
+	h := q.Health()
+	if !Confined(ctx) {
+		return h
+	}
+	short := &Health{
+		OK: h.OK, Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
+		Store: StoreHealth{First: h.Store.First, Age: h.Store.Age, Aside: h.Store.Aside}, Began: h.Began, Now: h.Now,
+	}
+	if !h.OK || len(h.Warnings) > 0 {
+		short.Warnings = append(short.Warnings, "records are missing, or nothing is written; ask the operator of the collector")
+	}
+	return short
+}
+
 // Health answers.
 func (q *Queries) Health() *Health {
-	h := &Health{Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}}
+	h := &Health{Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{}}
+	now := time.Now()
+	h.Now = instant.Of(now)
 	h.Store.Directory, h.Store.Fault = q.Store.Directory(), q.Store.Fault()
 	h.Store.Free, _ = q.Store.Free()
 	for i, e := range q.Store.Files() {
 		if i == 0 {
-			h.Store.First = instant.Of(e.Opened)
+			h.Store.First, h.Store.Age = instant.Of(e.Opened), max(now.Sub(e.Opened), 0).Nanoseconds()
 		}
 		if e.State == store.SetAside || e.State == store.Unreadable {
 			h.Store.Aside++
@@ -58,6 +86,9 @@ func (q *Queries) Health() *Health {
 		h.Waiting = live.Collector.Waiting
 		s := live.Sink
 		h.Sink = map[string]uint64{"offered": s.Offered, "written": s.Written, "dropped": s.Dropped, "lost": s.Lost, "waiting": s.Waiting()}
+		h.Began = instant.Of(live.Began)
+		h.exporters(live.Exporters, live.Ignored, now)
+		h.losses(&live)
 		if s.Missed() > 0 {
 			h.Warnings = append(h.Warnings, "records were lost before they were written; see records")
 		}

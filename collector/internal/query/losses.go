@@ -5,7 +5,7 @@ package query
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/instant"
@@ -14,8 +14,9 @@ import (
 // LossQuestion asks for the loss of measured flows.
 type LossQuestion struct {
 	Range
-	Flow   string // its name; "": all
-	Series bool   // also by minute
+	Flow   string        // its name; "": all
+	Step   time.Duration // of series, in whole minutes; 0: none
+	Before *Range        // another time to compare with; nil: none
 	Limit  int
 }
 
@@ -33,8 +34,12 @@ type FlowLoss struct {
 	Scope  string `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
 	From   int64  `json:"from" doc:"Number of the first point."`
 	To     int64  `json:"to" doc:"Number of the second point."`
+
+	FromNode string `json:"from_node,omitempty" doc:"The node that is the first point, if it is known."`
+	ToNode   string `json:"to_node,omitempty" doc:"The node that is the second point, if it is known."`
 	Counted
-	Series []LossPoint `json:"series,omitempty" doc:"The same by minute, with series=true. A minute without a block is not in it."`
+	Before *Counted    `json:"before,omitempty" doc:"The same of the other time that was asked for by compare; absent when there was nothing."`
+	Series []LossPoint `json:"series,omitempty" doc:"The same in steps, if step or buckets are given, or by minute with series=true. A step without a block is not in it."`
 }
 
 // Counted is what blocks of a flow counted.
@@ -46,9 +51,10 @@ type Counted struct {
 	Ratio     *float64 `json:"ratio,omitempty" doc:"lost divided by sent; absent when nothing is known to be sent."`
 }
 
-// LossPoint is the loss in one minute.
+// LossPoint is the loss in one step.
 type LossPoint struct {
 	Minute instant.Time `json:"minute" doc:"Its begin."`
+	Time   instant.Time `json:"time" doc:"The same, by the name that other series have."`
 	Counted
 }
 
@@ -83,36 +89,67 @@ func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
 		if err := flowLosses(ctx, r, in, &ask, a); err != nil {
 			return err
 		}
-		if ask.Series && len(a.Flows) > 0 {
+		if len(a.Flows) > 0 {
+			if err := nameSegments(ctx, r, in, a.Flows); err != nil {
+				return err
+			}
+		}
+		if ask.Step > 0 && len(a.Flows) > 0 {
+			a.Step = ask.Step.Nanoseconds()
 			if err := lossSeries(ctx, r, in, &ask, a); err != nil {
 				return err
 			}
 		}
 		return edgeLosses(ctx, r, in, &ask, a)
 	})
-	return a, err
+	if err != nil || ask.Before == nil || len(a.Flows) == 0 {
+		return a, err
+	}
+	return a, q.lossBefore(ctx, a, ask)
 }
 
-// lossRows are the rows of rollups of loss, in a time and of a flow. Without rollups of hours, each is of a minute.
-func lossRows(r *store.Reading, in Range, ask *LossQuestion, hours bool) (string, *parameters) {
-	p := times(in)
-	if !hours {
-		p.values[2], p.values[3] = in.From.UTC(), in.From.UTC() // no whole hour
+// lossBefore adds what the same flows lost in the other time.
+func (q *Queries) lossBefore(ctx context.Context, a *Losses, ask LossQuestion) error {
+	in, place, before := ask.Before.minutes(), placesOfFlows(a.Flows), &Losses{}
+	ask.Limit = mostPoints
+	err := q.ask(ctx, in, &before.Answer, func(ctx context.Context, r *store.Reading) error { return flowLosses(ctx, r, in, &ask, before) })
+	a.Gaps = append(a.Gaps, before.Gaps...)
+	for _, f := range before.Flows {
+		if i, ok := place[f.key()]; ok {
+			a.Flows[i].Before = &f.Counted
+		}
 	}
-	var parts []string
-	for i := range r.Files {
-		parts = append(parts, r.Files[i].Rows("loss"))
+	return err
+}
+
+// flowKey says what the loss is of.
+type flowKey struct {
+	flow, scope  string
+	id, from, to int64
+}
+
+func (f *FlowLoss) key() flowKey { return flowKey{f.Flow, f.Scope, f.FlowID, f.From, f.To} }
+
+func placesOfFlows(list []FlowLoss) map[flowKey]int {
+	place := map[flowKey]int{}
+	for i := range list {
+		place[list[i].key()] = i
 	}
-	query := "SELECT * FROM (" + strings.Join(parts, "\nUNION ALL ") + ")"
+	return place
+}
+
+// lossRows are the rows of rollups of loss, in a time and of a flow.
+func lossRows(r *store.Reading, ask *LossQuestion, p *parameters) string {
+	query := "SELECT * FROM " + rollup(r, "loss")
 	if ask.Flow != "" {
 		query += " WHERE flow = " + p.add(ask.Flow)
 	}
-	return query, p
+	return query
 }
 
 func flowLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
-	part, p := lossRows(r, in, ask, true)
-	query := "WITH part AS (" + part + `) SELECT flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent) AS sent_all, sum(lost) AS lost_all FROM part
+	p := times(in)
+	query := "WITH part AS (" + lossRows(r, ask, p) + `) SELECT flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent) AS sent_all, sum(lost) AS lost_all FROM part
 GROUP BY ALL ORDER BY lost_all / nullif(sent_all, 0) DESC NULLS LAST, flow_id, scope DESC, "from" LIMIT ` + p.add(ask.Limit+1)
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var f FlowLoss
@@ -131,35 +168,49 @@ GROUP BY ALL ORDER BY lost_all / nullif(sent_all, 0) DESC NULLS LAST, flow_id, s
 	})
 }
 
-// mostPoints bounds the points of all series.
-const mostPoints = 200_000
+// nameSegments adds the nodes that are the points of flows.
+func nameSegments(ctx context.Context, r *store.Reading, in Range, flows []FlowLoss) error {
+	type point struct{ flow, number int64 }
+	names := map[point]string{}
+	p := &parameters{}
+	where := " FROM FILE(loss) WHERE coalesce(start, time) >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND coalesce(start, time) < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
+	query := "SELECT DISTINCT * FROM (" + store.Union(r.Files, `SELECT flow_id, "from", from_node`+where+" AND from_node IS NOT NULL") + "\nUNION ALL " +
+		store.Union(r.Files, `SELECT flow_id, "to", to_node`+where+" AND to_node IS NOT NULL") + ") LIMIT " + p.add(mostNames)
+	err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var at point
+		var name string
+		err := scan(&at.flow, &at.number, &name)
+		names[at] = name
+		return err
+	})
+	for i := range flows {
+		f := &flows[i]
+		f.FromNode, f.ToNode = names[point{f.FlowID, f.From}], names[point{f.FlowID, f.To}]
+	}
+	return err
+}
 
 func lossSeries(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
-	type key struct {
-		flow, scope  string
-		id, from, to int64
-	}
-	place := map[key]int{}
-	for i, f := range a.Flows {
-		place[key{f.Flow, f.Scope, f.FlowID, f.From, f.To}] = i
-	}
-	part, p := lossRows(r, in, ask, false)
-	query := "WITH part AS (" + part + `) SELECT minute, flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent), sum(lost) FROM part
-GROUP BY ALL ORDER BY minute LIMIT ` + p.add(mostPoints+1)
+	place := placesOfFlows(a.Flows)
+	p := steps(in, ask.Step)
+	query := "WITH part AS (" + lossRows(r, ask, p) + `) SELECT epoch_us(minute) // ` + p.add(ask.Step.Microseconds()) + `::BIGINT AS w, flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent), sum(lost) FROM part
+GROUP BY ALL ORDER BY w LIMIT ` + p.add(mostPoints+1)
 	points := 0
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
-		var k key
+		var k flowKey
+		var number int64
 		var at LossPoint
 		var blocks, measured uint64
 		var sent, lost sql.NullFloat64
-		if err := scan(&at.Minute.Time, &k.flow, &k.id, &k.scope, &k.from, &k.to, &blocks, &measured, &sent, &lost); err != nil {
+		if err := scan(&number, &k.flow, &k.id, &k.scope, &k.from, &k.to, &blocks, &measured, &sent, &lost); err != nil {
 			return err
 		}
 		if points++; points > mostPoints {
 			a.Cut = cutAt(mostPoints)
 			return nil
 		}
-		at.Minute, at.Counted = instant.Of(at.Minute.Time), counted(blocks, measured, sent, lost)
+		at.Time, at.Counted = beginOf(number, ask.Step), counted(blocks, measured, sent, lost)
+		at.Minute = at.Time
 		if i, ok := place[k]; ok {
 			a.Flows[i].Series = append(a.Flows[i].Series, at)
 		}

@@ -5,6 +5,7 @@ package query
 import (
 	"context"
 	"database/sql"
+	"strconv"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 )
@@ -14,6 +15,14 @@ type Node struct {
 	Name     string  `json:"node,omitempty" doc:"Name, if its exporter sent one."`
 	Exporter string  `json:"exporter,omitempty" doc:"Address from which its records came; absent in a trace that packets carried."`
 	ID       *uint64 `json:"node_id,omitempty" doc:"node_id of RFC 9197, of 24 or 56 bits; absent when the node did not report one."`
+}
+
+// key is the same for the same node.
+func (n *Node) key() string {
+	if n.ID == nil {
+		return n.Exporter
+	}
+	return n.Exporter + "/" + strconv.FormatUint(*n.ID, 10)
 }
 
 // Interface is an interface of a node.

@@ -5,6 +5,8 @@ package query
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +23,7 @@ type PacketsQuestion struct {
 	MinDelay         time.Duration // 0: any
 	Incomplete       bool          // only those that not every node reported
 	Lost             bool          // only those that are known to be lost
+	Where            *Condition    // nil: none
 	Limit            int
 }
 
@@ -62,6 +65,9 @@ type PacketNode struct {
 	Since    *int64        `json:"since_previous_ns,omitempty" doc:"Since the node before that reported a time; negative where clocks differ."`
 	Held     *uint32       `json:"held_ns,omitempty" doc:"How long the node held the packet."`
 	Queue    *uint32       `json:"queue_depth,omitempty" doc:"Depth of its egress queue, as the node counts."`
+
+	ClockError   *uint64       `json:"clock_error_ns,omitempty" doc:"How wrong the node's clock was at most, by its own records of loss and delay near that time; absent when none says it. timestamp is not corrected by it."`
+	ClockErrorAt *instant.Time `json:"clock_error_at,omitempty" doc:"The minute of these records."`
 }
 
 var sources = map[uint8]string{store.FromPostcards: "postcards", store.FromTrace: "trace", store.FromKernel: "kernel"}
@@ -76,12 +82,13 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 		}
 		files := slices.Clone(r.Files)
 		slices.Reverse(files)
+		search := newSearch(&a.Answer)
 		for _, f := range files {
 			if len(a.Packets) > 0 && f.Entry.Last.Before(a.Packets[len(a.Packets)-1].Time.Time) && len(a.Packets) > ask.Limit {
 				break
 			}
 			one := &store.Reading{DB: r.DB, Files: []store.File{f}}
-			list, err := packetsIn(ctx, one, &ask, known)
+			list, err := packetsIn(ctx, one, &ask, known, search)
 			if err != nil && ctx.Err() != nil && len(a.Packets) > 0 {
 				a.Cut = &Cut{"time", "the time for a question was over before the older files were looked at; ask for less time"}
 				break
@@ -90,6 +97,9 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 				return err
 			}
 			a.Packets = append(a.Packets, list...)
+			if search.left == 0 && a.Cut != nil {
+				break
+			}
 			slices.SortStableFunc(a.Packets, func(a, b Packet) int { return b.Time.Compare(a.Time.Time) })
 		}
 		if len(a.Packets) > ask.Limit {
@@ -125,32 +135,89 @@ func (ask *PacketsQuestion) where() (string, *parameters) {
 }
 
 // packetsIn are those of one file, one more than the limit.
-func packetsIn(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names) (found []Packet, err error) {
-	where, p := ask.where()
-	query := store.Union(r.Files, `SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
-	k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
-FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(ask.Limit+1)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`)
-	var raw []rawNodes
-	var ids []uint64
-	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
-		one, nodes, err := packetOf(scan)
-		found, raw, ids = append(found, one), append(raw, nodes), append(ids, uint64(one.Path))
-		return err
+func packetsIn(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names, search *searched) (found []Packet, err error) {
+	err = visitPackets(ctx, r, ask, known, func(p *Packet, _ *definition) bool {
+		is, more := true, true
+		if ask.Where != nil {
+			is, more = ask.Where.selects(search, p)
+		}
+		if is {
+			found = append(found, *p)
+		}
+		return more && len(found) <= ask.Limit
 	})
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	defined, err := definitions(ctx, r, ids)
-	if err != nil {
-		return nil, err
+	return found, addClockErrors(ctx, r, found)
+}
+
+// together is how many packets are read before their paths are.
+const together = 1000
+
+// errEnough ends a query of which enough rows were read.
+var errEnough = errors.New("enough")
+
+// visitPackets calls take for each packet of one file that is asked for, the latest first, with its path: for one more
+// than the limit, or than may be searched if there is a condition. take is false when it has enough.
+func visitPackets(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names, take func(*Packet, *definition) bool) error {
+	where, p := ask.where()
+	most := ask.Limit + 1
+	if ask.Where != nil {
+		most = mostSearched + 1
 	}
-	for i := range found {
-		found[i].Nodes = []PacketNode{}
-		if d := defined[uint64(found[i].Path)]; d != nil {
-			found[i].Nodes = d.packet(known, found[i].Time.Time, &raw[i])
+	query := store.Union(r.Files, `SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
+	k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
+FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(most)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`)
+	var found []Packet
+	var raw []rawNodes
+	defined := map[uint64]*definition{}
+	give := func() error {
+		var ids []uint64
+		for i := range found {
+			if id := uint64(found[i].Path); defined[id] == nil && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
 		}
+		if len(ids) > 0 {
+			list, err := definitions(ctx, r, ids)
+			if err != nil {
+				return err
+			}
+			maps.Copy(defined, list)
+		}
+		for i := range found {
+			d := defined[uint64(found[i].Path)]
+			if d == nil {
+				d = &definition{}
+			}
+			if found[i].Nodes = d.packet(known, found[i].Time.Time, &raw[i]); found[i].Nodes == nil {
+				found[i].Nodes = []PacketNode{}
+			}
+			if !take(&found[i], d) {
+				return errEnough
+			}
+		}
+		found, raw = found[:0], raw[:0]
+		return nil
 	}
-	return found, nil
+	err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		one, nodes, err := packetOf(scan)
+		if err != nil {
+			return err
+		}
+		if found, raw = append(found, one), append(raw, nodes); len(found) < together {
+			return nil
+		}
+		return give()
+	})
+	if err == nil {
+		err = give()
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // rawNodes are the lists of a packet.

@@ -5,7 +5,7 @@ package query
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/exponential"
@@ -17,7 +17,10 @@ import (
 type PathsQuestion struct {
 	Range
 	Flows
-	Limit int
+	Before *Range        // another time to compare with; nil: none
+	Step   time.Duration // of series; 0: none
+	Where  *Condition    // nil: none
+	Limit  int
 }
 
 // Paths are the paths of packets, the one with most packets first.
@@ -25,6 +28,11 @@ type Paths struct {
 	Answer
 	Packets uint64 `json:"packets" doc:"Packets on all paths, also on those that are not listed."`
 	Paths   []Path `json:"paths" doc:"The paths, the busiest first."`
+
+	Nodes    []NodeTotal    `json:"nodes" doc:"The nodes of the listed paths, with what they held on all of these together."`
+	Segments []SegmentTotal `json:"segments" doc:"The segments of the listed paths, on all of these together."`
+
+	Before *Paths `json:"before,omitempty" doc:"The same of the other time that was asked for by compare: a path has the same number in both."`
 }
 
 // Path is one path, and what was measured of its packets.
@@ -42,6 +50,7 @@ type Path struct {
 	Delay      *Delays      `json:"delay,omitempty" doc:"From the first node to the last, by the clocks of both."`
 	Negative   uint64       `json:"delay_negative,omitempty" doc:"Packets whose delay is negative, because the clocks differ; not in delay."`
 	Hops       []Hop        `json:"hops" doc:"The nodes in the order of the path."`
+	Series     []PathPoint  `json:"series,omitempty" doc:"What was measured in steps, if step or buckets are given. A step without a packet is not in it."`
 }
 
 // Hop is a node of a path.
@@ -70,8 +79,22 @@ func packetsOf(in Range, flows *Flows) (where string, p *parameters) {
 
 // Paths answers.
 func (q *Queries) Paths(ctx context.Context, ask PathsQuestion) (*Paths, error) {
-	a := &Paths{Paths: []Path{}}
+	a, err := q.pathsIn(ctx, ask)
+	if err != nil || ask.Before == nil {
+		return a, err
+	}
+	ask.Range = *ask.Before
+	a.Before, err = q.pathsIn(ctx, ask)
+	return a, err
+}
+
+// pathsIn answers about one time.
+func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error) {
+	a := &Paths{Paths: []Path{}, Nodes: []NodeTotal{}, Segments: []SegmentTotal{}}
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		if ask.Where != nil {
+			return pathsWhere(ctx, r, &ask, a)
+		}
 		if err := pathsOf(ctx, r, &ask, a); err != nil || len(a.Paths) == 0 {
 			return err
 		}
@@ -94,12 +117,28 @@ func (q *Queries) Paths(ctx context.Context, ask PathsQuestion) (*Paths, error) 
 			p := &a.Paths[place[id]]
 			p.Namespace, p.Complete, p.Hops = d.namespace, d.complete, d.describe(known)
 		}
-		return measureHops(ctx, r, &ask, ids, func(id uint64, hop int) *Hop {
-			if p := &a.Paths[place[id]]; hop < len(p.Hops) {
-				return &p.Hops[hop]
+		if ask.Step > 0 {
+			a.Step = ask.Step.Nanoseconds()
+			if err := pathSeries(ctx, r, &ask, a); err != nil {
+				return err
 			}
-			return nil
+		}
+		sum := newTotals(a.Paths)
+		err = measureHops(ctx, r, &ask, ids, func(id uint64, i int, what string, h *exponential.Delays, negative uint64) {
+			p := &a.Paths[place[id]]
+			if i >= len(p.Hops) {
+				return
+			}
+			hop := &p.Hops[i]
+			if what == "held" {
+				hop.Held = delaysOf(h)
+				sum.held(hop, h)
+			} else if hop.Since, hop.Negative = delaysOf(h), negative; i > 0 {
+				sum.since(&p.Hops[i-1], h, negative)
+			}
 		})
+		a.Nodes, a.Segments = sum.list()
+		return err
 	})
 	return a, err
 }
@@ -158,8 +197,8 @@ SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, m
 	})
 }
 
-// measureHops adds what was measured at each node of paths.
-func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, at func(id uint64, hop int) *Hop) error {
+// measureHops takes what was measured at each node of paths.
+func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, take func(id uint64, i int, what string, h *exponential.Delays, negative uint64)) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
 	hops := store.Union(r.Files, "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
@@ -182,23 +221,18 @@ func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids 
 			return err
 		}
 		h, err := histogram(total, most, b, n)
-		hop := at(id, i)
-		if err != nil || hop == nil {
-			return err
+		if err == nil {
+			take(id, i, what, h, negative)
 		}
-		if what == "held" {
-			hop.Held = delaysOf(h)
-		} else {
-			hop.Since, hop.Negative = delaysOf(h), negative
-		}
-		return nil
+		return err
 	})
 }
 
 // GridQuestion asks for the delay and loss between the ends of paths.
 type GridQuestion struct {
 	Range
-	Limit int
+	Before *Range // another time to compare with; nil: none
+	Limit  int
 }
 
 // Grid is node by node.
@@ -209,8 +243,14 @@ type Grid struct {
 
 // Pair is a first and a last node of paths.
 type Pair struct {
-	From     Node    `json:"from" doc:"The encapsulating node."`
-	To       *Node   `json:"to,omitempty" doc:"The decapsulating node; absent for packets that no such node reported."`
+	From Node  `json:"from" doc:"The encapsulating node."`
+	To   *Node `json:"to,omitempty" doc:"The decapsulating node; absent for packets that no such node reported."`
+	PairMeasured
+	Before *PairMeasured `json:"before,omitempty" doc:"The same of the other time that was asked for by compare; absent when there was nothing."`
+}
+
+// PairMeasured is what was measured between two nodes.
+type PairMeasured struct {
 	Packets  uint64  `json:"packets" doc:"Packets from one to the other."`
 	Lost     uint64  `json:"lost" doc:"Packets of which it is known that they were lost: only of a pair without a last node."`
 	Paths    uint64  `json:"paths" doc:"On how many paths."`
@@ -220,31 +260,57 @@ type Pair struct {
 
 // Grid answers.
 func (q *Queries) Grid(ctx context.Context, ask GridQuestion) (*Grid, error) {
-	in := ask.minutes()
+	a, err := q.gridIn(ctx, ask.Range, ask.Limit)
+	if err != nil || ask.Before == nil {
+		return a, err
+	}
+	before, err := q.gridIn(ctx, *ask.Before, ask.Limit)
+	if err != nil {
+		return a, err
+	}
+	a.Gaps = append(a.Gaps, before.Gaps...)
+	measured := map[string]*PairMeasured{}
+	for i := range before.Pairs {
+		measured[before.Pairs[i].key()] = &before.Pairs[i].PairMeasured
+	}
+	for i := range a.Pairs {
+		a.Pairs[i].Before = measured[a.Pairs[i].key()]
+	}
+	return a, nil
+}
+
+// key is the same for the same nodes.
+func (p *Pair) key() string {
+	key := p.From.key()
+	if p.To != nil {
+		key += " " + p.To.key()
+	}
+	return key
+}
+
+// gridIn answers about one time.
+func (q *Queries) gridIn(ctx context.Context, in Range, limit int) (*Grid, error) {
+	in = in.minutes()
 	a := &Grid{Pairs: []Pair{}}
 	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
 		known, err := namesIn(ctx, r)
 		if err != nil {
 			return err
 		}
-		var parts []string
-		for i := range r.Files {
-			parts = append(parts, r.Files[i].Rows("path"))
-		}
 		p := times(in)
 		query := "WITH ends AS (SELECT DISTINCT ON (path) * FROM (" + store.Union(r.Files, `SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,
 	CASE WHEN role[-1] = 3 THEN coalesce(exporter[-1], '') END AS e2, CASE WHEN role[-1] = 3 THEN node[-1] END AS n2 FROM FILE(paths)`) + `)
-), part AS (SELECT e1, n1, e2, n2, r.* FROM (` + strings.Join(parts, "\nUNION ALL ") + `) r JOIN ends d ON r.path = d.path
+), part AS (SELECT e1, n1, e2, n2, r.* FROM ` + rollup(r, "path") + ` r JOIN ends d ON r.path = d.path
 ), whole AS (SELECT e1, n1, e2, n2, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, count(DISTINCT path) AS paths,
 	sum(delay_negative)::UBIGINT AS negative, sum(delay_sum) AS total, max(delay_max) AS most FROM part GROUP BY ALL
 ), delays AS (SELECT e1, n1, e2, n2, list(b) AS b, list(n) AS n FROM (
 	SELECT e1, n1, e2, n2, b, sum(n)::UBIGINT AS n FROM (SELECT e1, n1, e2, n2, unnest(delay_b) AS b, unnest(delay_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL)
 SELECT w.e1, w.n1, w.e2, w.n2, packets, lost, paths, negative, total, most, b, n FROM whole w LEFT JOIN delays d ON w.e1 = d.e1 AND w.n1 = d.n1 AND w.e2 = d.e2 AND w.n2 = d.n2
-ORDER BY packets DESC, w.e1, w.n1 LIMIT ` + p.add(ask.Limit+1)
+ORDER BY packets DESC, w.e1, w.n1 LIMIT ` + p.add(limit+1)
 		return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 			one, err := pairOf(known, scan)
-			if len(a.Pairs) == ask.Limit {
-				a.Cut = cutAt(ask.Limit)
+			if len(a.Pairs) == limit {
+				a.Cut = cutAt(limit)
 				return err
 			}
 			a.Pairs = append(a.Pairs, one)

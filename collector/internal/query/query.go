@@ -15,7 +15,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
@@ -28,6 +30,9 @@ type Queries struct {
 	Time   time.Duration // of one question
 	AtOnce int
 	Live   func() Live // nil: no collector runs
+	Hub    *live.Hub   // nil: nothing is written that could be watched
+
+	Settings any // what admins may see of the collector's settings, as JSON; nil: nothing
 
 	turns chan struct{}
 }
@@ -35,11 +40,24 @@ type Queries struct {
 // Live is what only the running collector knows.
 type Live struct {
 	Collector *record.Statistics
-	Sink      sink.Stats
+	Sink      sink.Stats // of the store
+	Outputs   []Output   // all, that one too
+	Exporters []collect.Exporter
+	Ignored   uint64 // messages of exporters that are not listed
+	Began     time.Time
+}
+
+// Output is something that gets records.
+type Output struct {
+	Name  string
+	Stats sink.Stats
 }
 
 // Begin makes it ready to be asked.
 func (q *Queries) Begin() { q.turns = make(chan struct{}, max(q.AtOnce, 1)) }
+
+// Working is how many questions are worked on.
+func (q *Queries) Working() int { return len(q.turns) }
 
 // Errors of questions.
 var (
@@ -78,11 +96,13 @@ func (r Range) hours() (from, until time.Time) {
 
 // Answer is what all answers begin with.
 type Answer struct {
-	From  instant.Time `json:"from" doc:"Begin of the time that the answer is about."`
-	Until instant.Time `json:"until" doc:"Its end, exclusive."`
-	Files int          `json:"files" doc:"Files of the store that were read."`
-	Gaps  []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
-	Cut   *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
+	From      instant.Time `json:"from" doc:"Begin of the time that the answer is about."`
+	Until     instant.Time `json:"until" doc:"Its end, exclusive."`
+	Files     int          `json:"files" doc:"Files of the store that were read."`
+	Gaps      []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
+	Step      int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
+	Undecided uint64       `json:"undecided,omitempty" doc:"Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected."`
+	Cut       *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
 }
 
 // Gap is a time without data because a file cannot be read.
@@ -94,7 +114,7 @@ type Gap struct {
 
 // Cut says that an answer is not whole.
 type Cut struct {
-	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take."`
+	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition."`
 	Text   string `json:"text" doc:"The same in a sentence, with what to do."`
 }
 
@@ -124,6 +144,12 @@ func delaysOf(h *exponential.Delays) *Delays {
 	}
 }
 
+// Confined reports whether a question may only be about a part of what the store has.
+func Confined(ctx context.Context) bool { return store.ScopeOf(ctx) != nil }
+
+// Passes reports whether somebody may see a record.
+func Passes(ctx context.Context, r record.Record) bool { return store.ScopeOf(ctx).Passes(r) }
+
 // ask answers one question: when its turn comes, and within its time.
 func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(context.Context, *store.Reading) error) error {
 	ctx, cancel := context.WithTimeout(ctx, q.Time)
@@ -138,6 +164,9 @@ func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(con
 	err := q.Store.Read(ctx, in.From, in.Until, func(r *store.Reading) error {
 		answer.Files = len(r.Files)
 		for _, g := range r.Gaps {
+			if Confined(ctx) {
+				g.Reason = "a file cannot be read" // where it is concerns others
+			}
 			answer.Gaps = append(answer.Gaps, Gap{instant.Of(g.From), instant.Of(g.Until), g.Reason})
 		}
 		if len(r.Files) == 0 {
@@ -188,6 +217,7 @@ type Flows struct {
 	NextHeader          *uint8
 	SourcePort          *uint16
 	DestinationPort     *uint16
+	Port                *uint16 // of one of both
 }
 
 // where is the condition on the keys of packets; "" if all are selected.
@@ -198,7 +228,7 @@ func (f *Flows) where(p *parameters) string {
 		prefix netip.Prefix
 	}{{"source", f.Source}, {"destination", f.Destination}} {
 		if c.prefix.IsValid() {
-			low, high := bounds(c.prefix)
+			low, high := store.Bounds(c.prefix)
 			conditions = append(conditions, fmt.Sprintf("%s >= %s AND %s <= %s", c.column, p.add(low), c.column, p.add(high)))
 		}
 	}
@@ -210,6 +240,10 @@ func (f *Flows) where(p *parameters) string {
 	}
 	if f.DestinationPort != nil {
 		conditions = append(conditions, "destination_port = "+p.add(*f.DestinationPort))
+	}
+	if f.Port != nil {
+		port := p.add(*f.Port)
+		conditions = append(conditions, "(source_port = "+port+" OR destination_port = "+port+")")
 	}
 	text := ""
 	for i, c := range conditions {
@@ -228,19 +262,6 @@ func (f *Flows) where(p *parameters) string {
 		text += "p.namespace = " + p.add(*f.Namespace)
 	}
 	return text
-}
-
-// bounds are the first and the last address of a prefix, as octets.
-func bounds(p netip.Prefix) (low, high []byte) {
-	first := p.Masked().Addr().As16()
-	last, bits := first, p.Bits()
-	if p.Addr().Is4() {
-		bits += 96
-	}
-	for i := bits; i < 128; i++ {
-		last[i/8] |= 0x80 >> (i % 8)
-	}
-	return first[:], last[:]
 }
 
 // histogram makes one from the lists of a row.

@@ -5,7 +5,6 @@ package query
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -30,6 +29,8 @@ type SegmentsQuestion struct {
 	Range
 	Order    Order
 	Baseline time.Duration // before From, to compare with; 0: none
+	Before   *Range        // another time to compare with; nil: none
+	Step     time.Duration // of series, in whole minutes; 0: none
 	Limit    int
 }
 
@@ -49,7 +50,8 @@ type Segment struct {
 	Ingress   *Interface `json:"ingress,omitempty" doc:"The interface by which they come to it."`
 	Hops      *int16     `json:"hops,omitempty" doc:"How many hops it is, by hop limits: more than 1 if nodes between did not report. Absent when it is not known."`
 	SegmentMeasured
-	Baseline *SegmentMeasured `json:"baseline,omitempty" doc:"The same of the time before, which was asked for; absent when there was nothing."`
+	Baseline *SegmentMeasured `json:"baseline,omitempty" doc:"The same of the other time that was asked for, by baseline or compare; absent when there was nothing."`
+	Series   []SegmentPoint   `json:"series,omitempty" doc:"The same in steps, if step or buckets are given. A step in which no packet passed is not in it."`
 }
 
 // SegmentMeasured is what was measured of a segment.
@@ -74,22 +76,25 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 			list, a.Cut = list[:ask.Limit], cutAt(ask.Limit)
 		}
 		a.Segments = list
-		return describeSegments(ctx, r, list)
+		if err := describeSegments(ctx, r, list); err != nil || ask.Step == 0 || len(list) == 0 {
+			return err
+		}
+		a.Step = ask.Step.Nanoseconds()
+		return segmentSeries(ctx, r, in, ask.Step, a)
 	})
-	if err != nil || ask.Baseline == 0 || len(a.Segments) == 0 {
-		return a, err
+	switch {
+	case err != nil || len(a.Segments) == 0:
+	case ask.Before != nil:
+		err = q.baseline(ctx, a, *ask.Before)
+	case ask.Baseline > 0:
+		err = q.baseline(ctx, a, Range{in.From.Add(-ask.Baseline), in.From})
 	}
-	return a, q.baseline(ctx, a, Range{in.From.Add(-ask.Baseline), in.From})
+	return a, err
 }
 
 // baseline adds what the same segments were before.
 func (q *Queries) baseline(ctx context.Context, a *Segments, before Range) error {
-	place := map[ID]int{}
-	var ids []uint64
-	for i, s := range a.Segments {
-		place[s.ID] = i
-		ids = append(ids, uint64(s.ID))
-	}
+	place, ids := placesOf(a.Segments)
 	before = before.minutes()
 	var other Answer
 	err := q.ask(ctx, before, &other, func(ctx context.Context, r *store.Reading) error {
@@ -132,15 +137,11 @@ func rankOf(order Order) string {
 // segmentsOf sums up rollups. only, unless nil, are the segments that are asked for.
 func segmentsOf(ctx context.Context, r *store.Reading, in Range, order Order, limit int, only []uint64) (found []Segment, err error) {
 	p := times(in)
-	var parts []string
-	for i := range r.Files {
-		parts = append(parts, r.Files[i].Rows("segment"))
-	}
 	chosen := ""
 	if only != nil {
 		chosen = " WHERE segment = ANY(" + p.add(only) + ")"
 	}
-	query := `WITH part AS (SELECT * FROM (` + strings.Join(parts, "\nUNION ALL ") + `)` + chosen + `), whole AS (
+	query := `WITH part AS (SELECT * FROM ` + rollup(r, "segment") + chosen + `), whole AS (
 	SELECT segment, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(held_sum) AS held_sum, max(held_max) AS held_max,
 		sum(link_negative)::UBIGINT AS negative, sum(link_sum) AS link_sum, max(link_max) AS link_max FROM part GROUP BY segment
 ), held AS (` + countsOf("held") + `), link AS (` + countsOf("link") + `), rank AS (` + rankOf(order) + `
@@ -150,25 +151,9 @@ func segmentsOf(ctx context.Context, r *store.Reading, in Range, order Order, li
 SELECT t.segment, packets, lost, held_sum, held_max, h.b, h.n, negative, link_sum, link_max, l.b, l.n
 FROM top t LEFT JOIN holds h ON t.segment = h.segment LEFT JOIN links l ON t.segment = l.segment ORDER BY rank DESC NULLS LAST, packets DESC, t.segment`
 	err = rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
-		var id uint64
-		var s Segment
-		var heldSum, linkSum sql.NullFloat64
-		var heldMax, linkMax sql.NullInt64
-		var heldB, heldN, linkB, linkN any
-		if err := scan(&id, &s.Packets, &s.Lost, &heldSum, &heldMax, &heldB, &heldN, &s.Negative, &linkSum, &linkMax, &linkB, &linkN); err != nil {
-			return err
-		}
-		held, err := histogram(heldSum, heldMax, heldB, heldN)
-		if err != nil {
-			return err
-		}
-		link, err := histogram(linkSum, linkMax, linkB, linkN)
-		if err != nil {
-			return err
-		}
-		s.ID, s.Held, s.Link = ID(id), delaysOf(held), delaysOf(link)
-		found = append(found, s)
-		return nil
+		id, measured, err := segmentRow(scan)
+		found = append(found, Segment{ID: id, SegmentMeasured: measured})
+		return err
 	})
 	return found, err
 }
@@ -179,12 +164,7 @@ func describeSegments(ctx context.Context, r *store.Reading, list []Segment) err
 	if err != nil {
 		return err
 	}
-	place := map[uint64]int{}
-	var ids []uint64
-	for i := range list {
-		place[uint64(list[i].ID)] = i
-		ids = append(ids, uint64(list[i].ID))
-	}
+	place, ids := placesOf(list)
 	query := store.Union(r.Files, "SELECT segment, namespace, from_exporter, from_node, egress, to_exporter, to_node, ingress, hops FROM FILE(segments) WHERE segment = ANY($1)")
 	return rows(ctx, r.DB, query, []any{ids}, func(scan func(...any) error) error {
 		var id, from uint64
@@ -197,7 +177,7 @@ func describeSegments(ctx context.Context, r *store.Reading, list []Segment) err
 		if err := scan(&id, &namespace, &fromExporter, &from, &egress, &toExporter, &to, &ingress, &hops); err != nil {
 			return err
 		}
-		s := &list[place[id]]
+		s := &list[place[ID(id)]]
 		s.Namespace, s.From, s.Egress = namespace, known.node(text(fromExporter), from), known.iface(text(fromExporter), egress)
 		if !to.Valid {
 			return nil

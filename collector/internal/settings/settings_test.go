@@ -27,6 +27,8 @@ api:
   address: "http://[::1]:4780"
   time: 10s
   queries: 4
+metrics:
+  series: 100
 `
 	if got := string(s.Marshal()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -42,18 +44,35 @@ api:
 
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"listen: [\"udp:/x\"]":                 `F:1:10: listen[0]: "udp:/x" is no endpoint; write udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT`,
-		"listen: [\"tls://[::]\"]":             "listen[0]: TLS needs a certificate; add tls: {certificate: FILE, key: FILE}",
-		"tls: {certificate: a}":                `key "key" is missing in tls; add it: text`,
-		"store: {age: 30}":                     "store.age is the number 30",
-		"store: {age: 4000d}":                  "store.age: 4000d is too long",
-		"store: {size: 20G}":                   `store.size: "20G" is not a size; write a whole number of MB, GB or TB, such as 500MB or 20GB`,
-		"store: {directry: /a}":                `unknown key "directry" in store; did you mean "directory"?`,
-		"api: {address: \"http://[::]:4780\"}": "can be reached from other machines, and the API has no TLS and no authentication yet",
-		"enterprise: 0":                        "enterprise: 0 has other elements",
-		"join: {wait: 2h}":                     "join.wait: 2h is out of range",
-		"tls: {certificate: a, key: b}":        "tls: no endpoint of listen has TLS",
-		"":                                     "the file is empty",
+		"listen: [\"udp:/x\"]":                                `F:1:10: listen[0]: "udp:/x" is no endpoint; write udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT`,
+		"listen: [\"tls://[::]\"]":                            "listen[0]: TLS needs a certificate; add tls: {certificate: FILE, key: FILE}",
+		"tls: {certificate: a}":                               `key "key" is missing in tls; add it: text`,
+		"store: {age: 30}":                                    "store.age is the number 30",
+		"store: {age: 4000d}":                                 "store.age: 4000d is too long",
+		"store: {size: 20G}":                                  `store.size: "20G" is not a size; write a whole number of MB, GB or TB, such as 500MB or 20GB`,
+		"store: {directry: /a}":                               `unknown key "directry" in store; did you mean "directory"?`,
+		"api: {address: \"http://[::]:4780\"}":                "api.address: :: can be reached from other machines: it needs TLS and users; write https://[::]:4780 and set api.web, or use http://[::1]:4780",
+		"api: {address: \"https://[::1]:4780\"}":              "api.address: https needs a certificate",
+		"api: {address: \"ftp://[::1]:4780\"}":                "does not begin with http:// or https://",
+		"api: {hosts: [\"a:1\"]}":                             `api.hosts[0]: "a:1" is not the name of a host`,
+		"api: {roles: [{role: viewer, users: [a]}]}":          "api.roles: nobody is asked who they are",
+		"api: {web: w, roles: [{role: root, users: [a]}]}":    `api.roles[0].role: "root" is no role; write viewer or admin`,
+		"api: {web: w, roles: [{role: viewer}]}":              "api.roles[0]: it has no users and no groups",
+		"api: {web: w, roles: [{role: viewer, groups: [a]}]}": "groups come from api.oidc, which is not there",
+		"api: {web: w, roles: [{role: admin, users: [a], prefixes: [\"2001:db8::/32\"]}]}":   "an admin sees everything",
+		"api: {web: w, roles: [{role: viewer, users: [a], flows: [gold]}]}":                  "with flows alone, the role would see all packets",
+		"api: {web: w, roles: [{role: viewer, users: [a], prefixes: [\"2001:db8::1/32\"]}]}": "2001:db8::1/32 has bits beyond its length",
+		"api: {oidc: {issuer: i, client-id: c, client-secret-file: f, url: u}}":              "without roles, everybody with an account at the provider would be let in",
+		"export: [{kind: otlp}]":                                  "export[0].endpoint: otlp needs an endpoint",
+		"export: [{kind: file}]":                                  `export[0].kind: "file" is not a valid value; write one of otlp, jsonl`,
+		"export: [{kind: otlp, endpoint: \"http://x\", path: a}]": "export[0].path: otlp does not have this key",
+		"export: [{kind: jsonl}, {kind: jsonl}]":                  "export[1].path: another export also writes to",
+		"export: [{kind: jsonl, records: [hop]}]":                 `export[0].records[0]: "hop" is not a valid value`,
+		"metrics: {series: 0}":                                    "0 is none",
+		"enterprise: 0":                                           "enterprise: 0 has other elements",
+		"join: {wait: 2h}":                                        "join.wait: 2h is out of range",
+		"tls: {certificate: a, key: b}":                           "tls: no endpoint of listen has TLS",
+		"":                                                        "the file is empty",
 	} {
 		_, err := Parse("F", []byte(text))
 		if !strings.Contains(fmt.Sprint(err), want) {

@@ -140,10 +140,15 @@ func (r *row) Octets(c *record.Column, v []byte) {
 	r.set(c, v)
 }
 
-// BeginObject opens an object.
+// BeginObject opens an object. One whose keys depend on the record has a column for itself, in JSON.
 func (r *row) BeginObject(c *record.Column) {
 	if r.list.open() {
 		r.list.begin(c, '{')
+		return
+	}
+	if _, ok := r.place[r.prefix+c.Key]; ok {
+		r.column = c
+		r.list.begin(nil, '{')
 		return
 	}
 	r.before = append(r.before, r.prefix)
@@ -154,6 +159,7 @@ func (r *row) BeginObject(c *record.Column) {
 func (r *row) EndObject() {
 	if r.list.open() {
 		r.list.end('}')
+		r.closed()
 		return
 	}
 	last := len(r.before) - 1
@@ -170,9 +176,14 @@ func (r *row) BeginList(c *record.Column) {
 	r.list.begin(c, '[')
 }
 
-// EndList closes it. The outermost one is a value.
+// EndList closes it.
 func (r *row) EndList() {
 	r.list.end(']')
+	r.closed()
+}
+
+// closed takes the list or object as a value if it is the outermost one.
+func (r *row) closed() {
 	if !r.list.open() {
 		r.set(r.column, string(r.list.octets))
 		r.list.octets = r.list.octets[:0]

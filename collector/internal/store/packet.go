@@ -275,9 +275,24 @@ func (n *node) appendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(append(b, exporter[:]...), n.id)
 }
 
-// path is the number of a packet's path: of its nodes in their order with their interfaces, and how
-// many hops are between them.
-func (w *transaction) path(p *packet) (uint32, error) {
+// PathOf is the number of the path of a record that is kept as a packet, as all files have it; false: it is kept
+// otherwise, or not at all.
+func PathOf(r record.Record) (path uint64, ok bool) {
+	var p packet
+	switch r := r.(type) {
+	case *record.Path:
+		p.ofPath(r)
+	case *record.Trace:
+		p.ofTrace(r)
+	default:
+		return 0, false
+	}
+	return p.pathNumber(), true
+}
+
+// pathNumber is the number of a packet's path in all files: of its nodes in their order with their interfaces, and
+// how many hops are between them.
+func (p *packet) pathNumber() uint64 {
 	b := binary.BigEndian.AppendUint16(p.digest[:0], p.namespace)
 	for i := range p.nodes {
 		n := &p.nodes[i]
@@ -286,7 +301,12 @@ func (w *transaction) path(p *packet) (uint32, error) {
 		b = binary.BigEndian.AppendUint16(b, uint16(p.hops(i)))
 	}
 	p.digest = b
-	path := digest(b)
+	return digest(b)
+}
+
+// path is the number that a packet's path has in the file.
+func (w *transaction) path(p *packet) (uint32, error) {
+	path := p.pathNumber()
 	number, isNew := w.number(w.file.known.paths, path)
 	if !isNew {
 		return number, w.names(p)

@@ -62,9 +62,9 @@ func (w *Writer) End() { w.once.Do(func() { close(w.ended) }) }
 // Close does nothing: the store outlives the sink.
 func (w *Writer) Close() error { return nil }
 
-// Sink is a sink that writes into the store. What cannot be written now is tried again.
-func (s *Store) Sink(room *sink.Room) *sink.Queued {
-	return sink.NewQueued(NewWriter(s), sink.Settings{Name: "store", Room: room, Retry: true})
+// Sink is a sink that writes into the store by a writer of it. What cannot be written now is tried again.
+func Sink(to sink.Writer, room *sink.Room) *sink.Queued {
+	return sink.NewQueued(to, sink.Settings{Name: "store", Room: room, Retry: true})
 }
 
 // Write writes records in one transaction: all of them, or none.

@@ -28,8 +28,14 @@ type demonstration struct {
 // startDemo runs the demo without a terminal.
 func startDemo(t *testing.T, name string, flags ...string) *demonstration {
 	t.Helper()
+	return start(t, append([]string{"lab", "demo", "--packets", "--name", name}, flags...)...)
+}
+
+// start runs the program without a terminal.
+func start(t *testing.T, args ...string) *demonstration {
+	t.Helper()
 	d := &demonstration{ended: make(chan struct{})}
-	cmd := exec.Command(e2e.Program, append([]string{"lab", "demo", "--packets", "--name", name}, flags...)...)
+	cmd := exec.Command(e2e.Program, args...)
 	cmd.Stdout, cmd.Stderr = d, d
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The live stream: what was kept in the last minute, and then what is kept, as it is kept.
+import { exact } from './ask'
+import type { Begun, Block, Event, Heartbeat, Missed, Packet } from './types'
+
+/** How far back it is looked, in milliseconds. */
+export const span = 60_000
+/** The most of each kind that is remembered: at the greatest rate, the oldest leave first. */
+const mostPackets = 30_000, mostOthers = 500
+
+export type State = 'connecting' | 'open' | 'broken'
+
+/** What the stream said in the last minute. Times are those at which it came: clocks of nodes may differ. */
+export interface Minute {
+  packets: { at: number; packet: Packet }[]
+  blocks: Block[]
+  events: Event[]
+  missed: number
+  from: string
+  fault: string
+}
+
+export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: 0, from: '', fault: '' })
+
+/** Milliseconds of a packet's time; what cannot be read is now. */
+const timeOf = (text: string, now: number): number => {
+  const at = Date.parse(text)
+  return Number.isNaN(at) ? now : at
+}
+
+/** Adds an event of the stream; the minute is changed. */
+export function add(m: Minute, name: string, text: string, now: number): void {
+  let data: unknown
+  try {
+    data = exact(text)
+  } catch {
+    return // it is not of this stream
+  }
+  switch (name) {
+    case 'begin':
+      m.from = (data as Begun).from
+      m.missed += (data as Begun).missed
+      break
+    case 'path':
+      m.packets.push({ at: timeOf((data as Packet).time, now), packet: data as Packet })
+      if (m.packets.length > mostPackets) m.missed += m.packets.splice(0, m.packets.length - mostPackets).length
+      break
+    case 'loss':
+      m.blocks.push(data as Block)
+      m.blocks.splice(0, m.blocks.length - mostOthers)
+      break
+    case 'event':
+      m.events.push(data as Event)
+      m.events.splice(0, m.events.length - mostOthers)
+      break
+    case 'missed':
+      m.missed += (data as Missed).missed
+      break
+    case 'heartbeat':
+      m.fault = (data as Heartbeat).fault ?? ''
+      break
+  }
+}
+
+/** The time that a picture ends with: now, or the latest packet if its clock is ahead. */
+export const endOf = (m: Minute, now: number): number => m.packets.reduce((latest, p) => Math.max(latest, p.at), now)
+
+/** Forgets what is older than the minute. */
+export function forget(m: Minute, now: number): void {
+  m.packets = m.packets.filter((p) => p.at > now - span)
+  m.blocks = m.blocks.filter((b) => timeOf(b.start, now) > now - 2 * span)
+}
+
+const names = ['begin', 'path', 'loss', 'event', 'missed', 'heartbeat']
+
+/** Opens a stream; the function that is returned closes it. */
+export function watch(address: string, each: (name: string, data: string) => void, state: (s: State) => void): () => void {
+  state('connecting')
+  const source = new EventSource(address)
+  source.onopen = () => state('open')
+  source.onerror = () => state('broken') // it tries again by itself
+  for (const name of names) source.addEventListener(name, (event) => each(name, (event as MessageEvent<string>).data))
+  return () => source.close()
+}

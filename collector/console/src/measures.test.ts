@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { expect, test } from 'vitest'
+import { add, emptyMinute, endOf, forget } from './live'
+import { runs } from './parts/spark'
+import { depth, matrix, sentence as gridSentence } from './screens/grid'
+import { inOrder, sentence as lossSentence, stateOf, stepText, wayName } from './screens/loss'
+import { busiest, sentence as liveSentence, ticks } from './screens/live'
+import { segmentName, sentence as segmentSentence } from './screens/segments'
+import { inSteps, stepsOf } from './steps'
+import type { FlowLoss, LossPoint, Losses, Packet, Pair, Segment } from './types'
+
+test('a step without a point is not known', () => {
+  const steps = stepsOf({ from: '2026-11-28T12:00:30Z', until: '2026-11-28T12:03:00Z', step_ns: 60e9 })
+  expect(steps.length).toBe(3)
+  const series = [{ time: '2026-11-28T12:00:00.000000000Z', n: 1 }, { time: '2026-11-28T12:02:00Z', n: 0 }]
+  expect(inSteps(steps, series).map((p) => p?.n ?? null)).toEqual([1, null, 0])
+  expect(stepsOf({ from: '2026-11-28T12:00:00Z', until: '2026-11-28T12:03:00Z' })).toEqual([])
+  expect(runs([1, 1, null, 2], 30, 10, 2).map((r) => r.length)).toEqual([2, 1])
+})
+
+const loss = (blocks: number, uncertain: number, sent: number, lost: number): LossPoint =>
+  ({ minute: '', time: '', blocks, blocks_uncertain: uncertain, sent, lost, ratio: sent ? lost / sent : undefined })
+
+test('what is uncertain is neither zero nor lost', () => {
+  expect([null, loss(0, 0, 0, 0), loss(3, 3, 0, 0), loss(3, 1, 20, 0), loss(3, 2, 10, 1), loss(2, 0, 0, 0)].map(stateOf)).toEqual(['none', 'none', 'uncertain', 'zero', 'lost', 'zero'])
+  expect(stepText(loss(3, 3, 0, 0))).toContain('not known')
+  expect(stepText(loss(3, 1, 20, 0))).toContain('1 of 3 blocks are uncertain')
+})
+
+const flow = (id: number, scope: string, from: number, to: number, sent: number, lost: number): FlowLoss =>
+  ({ flow: `f${id}`, flow_id: id, scope, from, to, blocks: 1, blocks_uncertain: sent ? 0 : 1, sent, lost, ratio: sent ? lost / sent : undefined })
+
+test('flows are in order of their loss, segments along the way', () => {
+  const list = inOrder([flow(1, 'segment', 1, 2, 100, 0), flow(2, 'segment', 1, 2, 100, 5), flow(2, 'whole', 0, 2, 100, 5), flow(1, 'whole', 0, 2, 100, 0), flow(2, 'segment', 0, 1, 100, 0)])
+  expect(list.map((f) => `${f.flow_id} ${f.scope} ${f.from}`)).toEqual(['2 whole 0', '2 segment 0', '2 segment 1', '1 whole 0', '1 segment 1'])
+  const of = (flows: FlowLoss[]) => lossSentence({ flows, edge_flows: [] } as unknown as Losses)
+  expect(of(list)).toBe('f2 loses 5.0% on point 1 → point 2')
+  expect(of([flow(1, 'whole', 0, 2, 0, 0)])).toBe('Of no flow is the loss known')
+  expect(of([flow(1, 'whole', 0, 2, 9, 0)])).toBe('No measured flow lost a packet in what is known')
+  expect(wayName({ scope: 'segment', from: 0, to: 1, to_node: 'a\u202eb' })).toBe('ingress → a\\u202eb')
+})
+
+const delay = (p99: number) => ({ count: 1, mean_ns: p99, p50_ns: p99, p95_ns: p99, p99_ns: p99, max_ns: p99 })
+const pair = (from: string, to: string | null, packets: number, p99 = 0): Pair =>
+  ({ from: { node: from, exporter: from }, to: to === null ? undefined : { node: to, exporter: to }, packets, lost: to === null ? packets : 0, paths: 1, delay: p99 ? delay(p99) : undefined })
+
+test('a pair without packets has no cell', () => {
+  const pairs = [pair('b', 'x', 5, 1000), pair('a', 'y', 9, 5000), pair('a', null, 2)], m = matrix(pairs)
+  expect([m.from.map((f) => f.name), m.to.map((t) => t.name)]).toEqual([['a', 'b'], ['x', 'y']])
+  expect([m.cells.size, m.unseen.get('a|')?.lost, m.hidden]).toEqual([2, 2, 0])
+  expect(gridSentence(pairs, 'p99_ns')).toBe('2 pairs of nodes; the slowest is a → y: 99th percentile 5.00 µs')
+  expect([depth(10, 10, 1000), depth(100, 10, 1000), depth(1000, 10, 1000), depth(5, 5, 5)]).toEqual([0, 0.5, 1, 1])
+})
+
+test('the segments of packets that are not seen further', () => {
+  const last: Segment = { segment: '1', namespace: 1, from: { node: 'a' }, packets: 3, lost: 0 }
+  const gone: Segment = { ...last, egress: { index: 3, name: 'eth1' }, lost: 2 }
+  expect([segmentName(last), segmentName(gone)]).toEqual(['a, the last node', 'a eth1 → not seen further'])
+  expect(segmentSentence([gone], 'loss')).toBe('Most is lost after a eth1: 2 packets')
+  expect(segmentSentence([last], 'link')).toBe('Of no segment is the delay known')
+})
+
+test('the live stream keeps a minute, and counts what is left out', () => {
+  const m = emptyMinute(), at = Date.parse('2026-11-28T12:01:00Z')
+  const packet = (time: string, verdict: string) => JSON.stringify({ time, verdict, path: verdict, nodes: [{ node: 'a' }] })
+  add(m, 'begin', '{"from":"2026-11-28T12:00:00Z","missed":4}', at)
+  add(m, 'path', packet('2026-11-28T11:59:00Z', 'arrived'), at)
+  add(m, 'path', packet('2026-11-28T12:00:30Z', 'lost'), at)
+  add(m, 'path', packet('2026-11-28T12:00:40Z', 'arrived'), at)
+  add(m, 'missed', '{"missed":3}', at)
+  add(m, 'path', 'not JSON', at)
+  add(m, 'heartbeat', '{"fault":"the disk is full"}', at)
+  forget(m, endOf(m, at))
+  const packets = m.packets.map((p) => p.packet)
+  expect([packets.length, m.missed, m.fault]).toEqual([2, 7, 'the disk is full'])
+  expect(liveSentence(packets)).toBe('2 packets in the last minute; 1 of them lost')
+  expect(busiest(packets).map((p) => p.name)).toEqual(['a'])
+  expect(busiest([] as Packet[])).toEqual([])
+  expect(ticks(1000, 1e6)).toEqual([1000, 1e4, 1e5, 1e6])
+})

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Short messages at the lower edge, which screen readers also say.
+import { signal } from '@preact/signals'
+
+const message = signal('')
+let timer: ReturnType<typeof setTimeout> | undefined
+
+export function announce(text: string): void {
+  message.value = text
+  clearTimeout(timer)
+  timer = setTimeout(() => { message.value = '' }, 4000)
+}
+
+export function Announcements() {
+  return <div class={`toast${message.value ? ' on' : ''}`} role="status" aria-live="polite">{message.value}</div>
+}

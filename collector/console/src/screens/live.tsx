@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { address, type Question } from '../ask'
+import { count, duration, endpoint, nodeName, protocol, visible } from '../format'
+import { add, emptyMinute, endOf, forget, span, watch, type Minute, type State } from '../live'
+import { Actions } from '../parts/actions'
+import { Choice } from '../parts/choice'
+import { Delay } from '../parts/delay'
+import { savePNG } from '../export'
+import { saveTable, Table, type Column } from '../parts/table'
+import '../measures.css'
+import { asked, zone } from '../question'
+import { param, screenHref } from '../route'
+import { flowFilters, type Screen } from '../screen'
+import { showClock } from '../time'
+import type { Event, Packet } from '../types'
+
+const rates = { 20: '20 packets a second', 100: '100 packets a second', 1000: '1000 packets a second' }
+/** How often it is drawn, in milliseconds. */
+const pace = 500
+const colours = ['--one', '--two', '--three', '--four', '--five']
+
+const routeOf = (p: Packet) => p.nodes.map((n) => nodeName(n)).join(' → ')
+
+const columns: Column<Packet>[] = [
+  { key: 'time', title: 'Time', value: (p) => p.time, text: (p) => showClock(p.time, zone(), 6), width: 130 },
+  { key: 'from', title: 'From', value: (p) => endpoint(p.source_address, p.source_port), width: 190, grows: true },
+  { key: 'to', title: 'To', value: (p) => endpoint(p.destination_address, p.destination_port), width: 190, grows: true },
+  { key: 'protocol', title: 'Protocol', value: (p) => protocol(p.next_header), width: 80 },
+  { key: 'route', title: 'Path', value: routeOf, width: 240, grows: true },
+  { key: 'delay', title: 'Delay', value: (p) => p.delay_ns, text: (p) => duration(p.delay_ns), number: true, width: 90, show: (p) => <Delay ns={p.delay_ns} /> },
+  { key: 'verdict', title: 'Became', value: (p) => p.verdict, width: 90, show: (p) => <span class={p.verdict === 'lost' ? 'lost' : p.verdict === 'arrived' ? undefined : 'unknown'}>{visible(p.verdict)}</span> },
+]
+
+const eventColumns: Column<Event>[] = [
+  { key: 'time', title: 'Time', value: (e) => e.time, text: (e) => showClock(e.time, zone(), 3), width: 110 },
+  { key: 'node', title: 'Node', value: (e) => (e.node ? visible(e.node) : ''), width: 100 },
+  { key: 'event', title: 'Event', value: (e) => visible(e.event), width: 170 },
+  { key: 'text', title: 'What happened', value: (e) => visible(e.text), width: 320, grows: true },
+]
+
+/** The busiest paths, for colours. */
+export function busiest(packets: Packet[]): { path: string; name: string; packets: number }[] {
+  const all = new Map<string, { path: string; name: string; packets: number }>()
+  for (const p of packets) {
+    if (p.verdict === 'lost') continue
+    const one = all.get(p.path) ?? { path: p.path, name: routeOf(p), packets: 0 }
+    one.packets++
+    all.set(p.path, one)
+  }
+  return [...all.values()].sort((a, b) => b.packets - a.packets || a.path.localeCompare(b.path))
+}
+
+/** A step of the scale of delays, in nanoseconds. */
+export function ticks(least: number, greatest: number): number[] {
+  const list: number[] = []
+  for (let v = 10 ** Math.floor(Math.log10(Math.max(1, least))); v <= greatest * 1.0001; v *= 10) if (v >= least) list.push(v)
+  return list
+}
+
+interface Picture { packets: Minute['packets']; end: number; colour: (path: string) => string }
+
+/** Draws each packet: across when it was seen, up its delay; lost ones are crosses at the foot. */
+function draw(canvas: HTMLCanvasElement, { packets, end, colour }: Picture): void {
+  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight, left = 64, foot = 34, top = 10
+  canvas.width = Math.round(width * ratio)
+  canvas.height = Math.round(height * ratio)
+  const c = canvas.getContext('2d')!, style = getComputedStyle(document.documentElement), known = new Map<string, string>()
+  const ink = (name: string) => {
+    if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim())
+    return known.get(name)!
+  }
+  c.scale(ratio, ratio)
+  c.font = '11px system-ui, sans-serif'
+  const delays = packets.map((p) => p.packet.delay_ns ?? 0).filter((v) => v > 0)
+  const least = 10 ** Math.floor(Math.log10(Math.max(1, delays.reduce((a, b) => Math.min(a, b), 1e6)))), greatest = delays.reduce((a, b) => Math.max(a, b), least * 10) * 1.3
+  const x = (at: number) => left + (1 - (end - at) / span) * (width - left - 10)
+  const y = (ns: number) => top + (1 - Math.log(Math.max(ns, least) / least) / Math.log(greatest / least)) * (height - top - foot - 14)
+  c.strokeStyle = ink('--line')
+  c.fillStyle = ink('--soft')
+  c.textAlign = 'right'
+  for (const v of ticks(least, greatest)) {
+    c.beginPath()
+    c.moveTo(left, y(v))
+    c.lineTo(width - 10, y(v))
+    c.stroke()
+    c.fillText(duration(v), left - 8, y(v) + 4)
+  }
+  c.fillText('lost', left - 8, height - foot + 3)
+  c.textAlign = 'center'
+  for (let s = 0; s <= 60; s += 10) c.fillText(s === 0 ? 'now' : `−${s} s`, Math.min(x(end - s * 1000), width - 18), height - 6)
+  for (const { at, packet } of packets) {
+    if (packet.verdict === 'lost') {
+      c.strokeStyle = ink('--bad')
+      c.lineWidth = 1.5
+      c.beginPath()
+      c.moveTo(x(at) - 3, height - foot - 3)
+      c.lineTo(x(at) + 3, height - foot + 3)
+      c.moveTo(x(at) + 3, height - foot - 3)
+      c.lineTo(x(at) - 3, height - foot + 3)
+      c.stroke()
+    } else if (packet.delay_ns !== undefined && packet.delay_ns > 0) {
+      c.fillStyle = ink(colour(packet.path))
+      c.globalAlpha = 0.75
+      c.fillRect(x(at) - 1, y(packet.delay_ns) - 1, 2.2, 2.2)
+      c.globalAlpha = 1
+    }
+  }
+}
+
+/** The answer in a sentence. */
+export function sentence(packets: Packet[]): string {
+  const lost = packets.filter((p) => p.verdict === 'lost').length
+  if (packets.length === 0) return 'No packets in the last minute'
+  return `${count(packets.length)} packets in the last minute; ${lost === 0 ? 'none is known to be lost' : `${count(lost)} of them lost`}`
+}
+
+function useStream(question: Question, paused: boolean) {
+  const minute = useRef<Minute>(emptyMinute())
+  const [state, setState] = useState<State>('connecting'), [, setTurn] = useState(0)
+  const key = address(question)
+  useEffect(() => {
+    if (paused) return
+    minute.current = emptyMinute()
+    let changed = true
+    const close = watch(key, (name, data) => { add(minute.current, name, data, Date.now()); changed = true }, setState)
+    const timer = setInterval(() => {
+      const before = minute.current.packets.length
+      forget(minute.current, endOf(minute.current, Date.now()))
+      if (changed || minute.current.packets.length !== before || before > 0) setTurn((n) => n + 1)
+      changed = false
+    }, pace)
+    return () => {
+      clearInterval(timer)
+      close()
+    }
+  }, [key, paused])
+  return { minute: minute.current, state }
+}
+
+function View() {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [paused, setPaused] = useState(false)
+  const { since: _since, from: _from, until: _until, ...filters } = asked(flowFilters)
+  const rate = Object.hasOwn(rates, param('rate')) ? Number(param('rate')) : 100
+  const question: Question = { path: '/v1/live', parameters: { ...filters, rate } }
+  const { minute, state } = useStream(question, paused)
+  const packets = minute.packets.map((p) => p.packet), paths = busiest(packets)
+  const colourOf = new Map(paths.slice(0, colours.length).map((p, i) => [p.path, colours[i]!]))
+  const colour = (path: string) => colourOf.get(path) ?? colours.at(-1)!
+  useEffect(() => { if (canvas.current) draw(canvas.current, { packets: minute.packets, end: endOf(minute, Date.now()), colour }) })
+  const latest = [...packets].reverse()
+  const words = { connecting: 'Connecting', open: 'Live', broken: 'The stream is broken; it is opened again' }
+  return (
+    <>
+      <div class="title">
+        <h1>{sentence(packets)}</h1>
+        <Actions question={question} csv={() => saveTable('live', columns, latest)} png={() => savePNG('live', canvas.current!)} />
+        <p class="choices">
+          <span class={`state ${paused ? '' : state}`} role="status"><i aria-hidden="true" />{paused ? 'Paused' : words[state]}</span>
+          <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? 'Go on' : 'Pause'}</button>
+          <Choice name="rate" title="At most" of={rates} usual="100" />
+          {minute.missed > 0 && <span class="soft" title="There were more than the rate that is asked for, or the browser was too slow.">{count(minute.missed)} more are left out</span>}
+        </p>
+      </div>
+      {minute.fault && <p class="notice bad" role="alert">Nothing is written, and so nothing is shown: {visible(minute.fault)}</p>}
+      <div class="live"><canvas ref={canvas} role="img" aria-label={`Delay of each packet of the last minute, by path. ${sentence(packets)}`} /></div>
+      <p class="legend">
+        {paths.slice(0, colours.length).map((p, i) => <span key={p.path}><i style={{ background: `var(${colours[i]})` }} />{p.name}, {count(p.packets)}</span>)}
+        <span><b class="lost" aria-hidden="true">×</b> lost</span>
+      </p>
+      {minute.events.length > 0 && (
+        <section>
+          <h2>Events</h2>
+          <Table name="events" title="Events" columns={eventColumns} rows={[...minute.events].reverse()} id={(e) => `${e.time} ${e.event} ${e.subject}`} height={180} />
+        </section>
+      )}
+      <section>
+        <h2>Packets <small>the latest first; <a href={screenHref('packets', { since: '15m', from: null, until: null })}>search</a></small></h2>
+        <Table name="main" title="Packets" columns={columns} rows={latest} id={(p) => `${p.time} ${p.flow_id} ${p.sequence} ${p.path}`} height={420} />
+      </section>
+    </>
+  )
+}
+
+export default {
+  id: 'live', title: 'Live', order: 7, about: 'What is kept, as it is kept, beginning with the last minute.', filters: flowFilters, timeless: true, view: View,
+} satisfies Screen

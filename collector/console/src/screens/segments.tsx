@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { useAnswer, type Question } from '../ask'
+import { count, difference, duration, interfaceName, nodeName, share } from '../format'
+import { Actions } from '../parts/actions'
+import { Shown } from '../parts/answer'
+import { Choice } from '../parts/choice'
+import { Negatives } from '../parts/delay'
+import { Spark } from '../parts/spark'
+import { drawTable, saveTable, Table, type Column } from '../parts/table'
+import '../measures.css'
+import { asked } from '../question'
+import { param } from '../route'
+import type { Screen } from '../screen'
+import { inSteps, stepsOf } from '../steps'
+import type { Delays, Segment, Segments } from '../types'
+
+const orders = { link: 'delay between nodes', held: 'time in the node', loss: 'loss', packets: 'packets' }
+const baselines = { '': 'nothing', '1h': 'the hour before', '24h': 'the day before', '7d': 'the week before' }
+
+/** From where to where; what is lost ends without a next node. */
+export function segmentName(s: Segment): string {
+  const from = s.egress ? `${nodeName(s.from)} ${interfaceName(s.egress)}` : nodeName(s.from)
+  if (!s.to) return s.egress ? `${from} → not seen further` : `${from}, the last node`
+  return `${from} → ${nodeName(s.to)}${s.ingress ? ` ${interfaceName(s.ingress)}` : ''}`
+}
+
+const lossOf = (s: Pick<Segment, 'packets' | 'lost'>) => (s.packets > 0 ? s.lost / s.packets : null)
+
+/** How much more than before: as a ratio, for sorting. */
+const more = (now: Delays | undefined, before: Delays | undefined) => (now && before && before.p99_ns > 0 ? now.p99_ns / before.p99_ns : null)
+
+const worse = (ratio: number | null) => ratio !== null && ratio >= 1.5
+
+function delays(key: 'link' | 'held', title: string, about: string, compared: boolean): Column<Segment>[] {
+  const list: Column<Segment>[] = (['p50_ns', 'p95_ns', 'p99_ns'] as const).map((p) => ({
+    key: `${key}_${p}`, title: `${title} ${p.slice(0, 3)}`, about: `${about}: ${p === 'p50_ns' ? 'median' : `${p.slice(1, 3)}th percentile`}`,
+    value: (s) => s[key]?.[p], text: (s) => duration(s[key]?.[p]), number: true, width: 88,
+    show: (s) => (s[key] ? <span class={p === 'p99_ns' && worse(more(s[key], s.baseline?.[key])) ? 'slow' : undefined}>{duration(s[key][p])}</span> : <span class="unknown">–</span>),
+  }))
+  if (compared) {
+    list.push({
+      key: `${key}_more`, title: 'p99 to before', about: `${about}: the 99th percentile, compared with that of the time before`, value: (s) => more(s[key], s.baseline?.[key]),
+      text: (s) => difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns) || '–', number: true, width: 104,
+      show: (s) => {
+        const text = difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns)
+        if (!text) return <span class="unknown">{s[key] ? 'no data before' : '–'}</span>
+        return <span class={worse(more(s[key], s.baseline?.[key])) ? 'slow' : 'soft'} title={`before: ${duration(s.baseline?.[key]?.p99_ns)}`}>{text}</span>
+      },
+    })
+  }
+  return list
+}
+
+function columnsOf(a: Segments, order: string, compared: boolean): Column<Segment>[] {
+  const steps = stepsOf(a), of = order === 'held' ? 'held' : 'link'
+  return [
+    { key: 'segment', title: 'Segment', value: segmentName, width: 260, grows: true },
+    { key: 'hops', title: 'Hops', about: 'By hop limits: more than 1 if nodes between did not report', value: (s) => s.hops, text: (s) => (s.hops ? count(s.hops) : '–'), number: true, width: 60 },
+    { key: 'packets', title: 'Packets', value: (s) => s.packets, text: (s) => count(s.packets), number: true, width: 90 },
+    {
+      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: (s) => s.lost, text: (s) => count(s.lost), number: true, width: 90,
+      show: (s) => (s.lost > 0 ? <span class="lost" title={share(lossOf(s))}>{count(s.lost)}</span> : s.to ? <span class="soft">0</span> : count(s.lost)),
+    },
+    ...delays('link', 'Link', 'Time from this node to the next, by the clocks of both', compared),
+    ...(steps.length > 1 ? [{
+      key: 'course', title: of === 'held' ? 'Course of held' : 'Course of link', about: 'The course of its 99th percentile in the time that is asked about', value: () => null, width: 134,
+      show: (s: Segment) => <Spark about={`99th percentile, ${segmentName(s)}`} values={inSteps(steps, s.series).map((p) => p?.[of]?.p99_ns ?? null)} />,
+    } satisfies Column<Segment>] : []),
+    ...delays('held', 'Held', 'How long the first node held packets', compared),
+    { key: 'negative', title: 'Clocks', about: 'Packets whose time between the nodes is negative, because the clocks differ', value: (s) => s.link_negative ?? 0, width: 110, show: (s) => <Negatives of={s.link_negative} all={s.packets} /> },
+  ]
+}
+
+/** The answer in a sentence. */
+export function sentence(list: Segment[], order: string): string {
+  const first = list[0]
+  if (!first) return 'No segments'
+  const name = segmentName(first)
+  switch (order) {
+    case 'held': return first.held ? `${nodeName(first.from)} holds packets longest: p99 ${duration(first.held.p99_ns)}` : 'No node said how long it held packets'
+    case 'loss': return first.lost > 0 ? `Most is lost after ${nodeName(first.from)}${first.egress ? ` ${interfaceName(first.egress)}` : ''}: ${count(first.lost)} packets` : 'No packet is known to be lost'
+    case 'packets': return `${name} has the most packets: ${count(first.packets)}`
+    default: return first.link ? `${name} is the slowest: p99 ${duration(first.link.p99_ns)}` : 'Of no segment is the delay known'
+  }
+}
+
+function View() {
+  const order = param('order') || 'link', baseline = param('baseline')
+  const question: Question = { path: '/v1/segments', parameters: { ...asked([]), order, baseline, buckets: 60, limit: 500 } }
+  const answer = useAnswer<Segments>(question)
+  return (
+    <Shown of={answer} empty={(a) => a.segments.length === 0} nothing="No segments: no node reported a packet">
+      {(a) => {
+        const columns = columnsOf(a, order, baseline !== '')
+        const files = columns.filter((c) => c.key !== 'course')
+        return (
+          <>
+            <div class="title">
+              <h1>{sentence(a.segments, order)}</h1>
+              <Actions question={question} csv={() => saveTable('segments', files, a.segments)} png={() => drawTable('segments', files, a.segments)} />
+              <p class="choices">
+                <Choice name="order" title="The worst by" of={orders} usual="link" />
+                <Choice name="baseline" title="compared with" of={baselines} usual="" />
+              </p>
+            </div>
+            <Table name="main" title="Segments" columns={columns} rows={a.segments} id={(s) => s.segment} mark={(s) => (s.lost > 0 ? 'loses' : '')} />
+          </>
+        )
+      }}
+    </Shown>
+  )
+}
+
+export default {
+  id: 'segments', title: 'Segments', order: 3, about: 'The ways from one node to the next: which are the slowest, where packets are lost, and what they were before.', filters: [], view: View,
+} satisfies Screen

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// everything is a question that reads all packets, and needs much memory.
+const everything = "/v1/changes?from=2026-11-21T11:00:00Z&until=2026-11-22T11:00:00Z&window=1s&least=1&moved=0.01&limit=10000"
+
+// A question that would read everything ends when its client goes away. With little memory it is answered, or ends with
+// a sentence; what is written meanwhile is written, and the next question is answered.
+func TestEverything(t *testing.T) {
+	p := storetest.NewPackets(1, 60, 2000, 50_000, start, time.Millisecond)
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir(), Memory: 64e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	write := func(n int) {
+		var list []record.Record
+		for range n {
+			list = append(list, p.Next())
+		}
+		if err := s.Write(t.Context(), list); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 6 {
+		write(20_000)
+	}
+	q := &query.Queries{Store: s, Time: 10 * time.Minute, AtOnce: 1}
+	q.Begin()
+	server := httptest.NewServer(Handler(q))
+	defer server.Close()
+	ask := func(ctx context.Context, path string) (code int, body string, err error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0, "", err
+		}
+		defer response.Body.Close()
+		b, err := io.ReadAll(response.Body)
+		return response.StatusCode, string(b), err
+	}
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := ask(ctx, everything)
+			done <- err
+		}()
+		end := time.Now().Add(patience.Of(time.Minute))
+		for q.Working() == 0 && time.Now().Before(end) {
+			time.Sleep(100 * time.Microsecond)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the question was answered before it was taken back: %v", err)
+		}
+	}
+	for range 2 {
+		code, body, err := ask(t.Context(), everything)
+		if code != http.StatusOK && (code != http.StatusGatewayTimeout || !strings.Contains(body, "memory")) || err != nil {
+			t.Errorf("%d %.300s %v", code, body, err)
+		}
+		t.Logf("%d: %.150s", code, body)
+		write(100)
+	}
+	code, body, err := ask(t.Context(), "/v1/packets?from=2026-11-21T11:00:00Z&until=2026-11-22T11:00:00Z&limit=1")
+	if code != http.StatusOK || !strings.Contains(body, `"cut"`) || err != nil || q.Working() != 0 {
+		t.Errorf("%d %s %v", code, body, err)
+	}
+}

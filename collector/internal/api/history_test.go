@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/internal/columns"
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/history"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// commanded runs a command that asks a collector.
+func commanded(t *testing.T, url, line string) (out, notes string, err error) {
+	t.Helper()
+	words := strings.Fields(line)
+	for i := range history.Subjects {
+		if s := &history.Subjects[i]; s.Noun == words[0] {
+			opts := &commandline.Options{}
+			root := opts.NewRoot("waymark", "")
+			root.AddCommand(commandline.Group(s.Noun, s.Short, s.Command(opts)))
+			opts.Finish(root)
+			var stdout, stderr bytes.Buffer
+			root.SetOut(&stdout)
+			root.SetErr(&stderr)
+			root.SetArgs(append([]string{s.Noun, "history", "--collector", url}, words[1:]...))
+			err = root.ExecuteContext(t.Context())
+			return stdout.String(), stderr.String(), err
+		}
+	}
+	t.Fatal(line)
+	return "", "", nil
+}
+
+// The commands that ask about the past show what the API answers, in 80 columns, and say what an answer lacks.
+func TestHistoryCommands(t *testing.T) {
+	now := time.Now().Add(-20 * time.Minute)
+	list := steadily(now, 1000)
+	for i, r := range list {
+		if p := r.(*record.Path); i%100 == 7 {
+			p.Nodes[1].Node = "evil\x1b[2J\u202e" + strings.Repeat("long", 30)
+		}
+	}
+	m := record.Measurement{Time: instant.Of(now), Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2, FromNode: "athos", Start: instant.Of(now)}
+	list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Received: record.NewField(uint64(97), true), Lost: record.NewField(uint64(3), true)},
+		&record.Loss{Measurement: m, Verdict: loss.Uncertain, Lost: record.NewField(uint64(0), false)})
+	s := serve(t, time.Now(), list)
+	for line, want := range map[string][]string{
+		"path":                            {"1000 packets on 2 paths", "50%", "SLOWEST", "nodeb>"},
+		"path --nodes --source ::/0":      {"NODE", "eth0", "SINCE P50"},
+		"path --limit 1":                  {"1000 packets on 1 paths"},
+		"path --where delay_ns>0":         {"1000 packets on 2 paths"},
+		"change":                          {"1 changes", "of the packets moved", "was", "became"},
+		"segment --compare 24h":           {"5 segments", "LINK P50", "1000"},
+		"segment --order packets":         {"nodej"},
+		"grid":                            {"1 pairs of nodes", "nodeb", "nodej", "1000"},
+		"packet --limit 3":                {"3 packets", "arrived", "[2001:db8::1]:"},
+		"packet --flow-id 2 --sequence 5": {"1 packets", "TIMESTAMP", "HELD"},
+		"loss":                            {"gold", "athos", "3%", "UNCERTAIN"},
+		"loss --since 02:00 --flow x":     {"0 measured flows"},
+	} {
+		out, notes, err := commanded(t, s.URL, line)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s lacks %q:\n%s", line, text, out)
+			}
+		}
+		for _, shown := range strings.Split(out, "\n") { // a note stays one line where no terminal is
+			if columns.Width(shown) > 80 || strings.ContainsAny(shown, "\x1b\u202e") {
+				t.Errorf("%s: %q", line, shown)
+			}
+		}
+		if cut := strings.Contains(line, "--limit"); cut != strings.Contains(notes, "the answer is cut") {
+			t.Errorf("%s: %s", line, notes)
+		}
+	}
+	out, _, err := commanded(t, s.URL, "grid --json --limit 7")
+	var grid query.Grid
+	if err != nil || json.Unmarshal([]byte(out), &grid) != nil || len(grid.Pairs) != 1 {
+		t.Errorf("%s %v", out, err)
+	}
+	if out, notes, err := commanded(t, s.URL, "packet --csv --limit 2"); err != nil || strings.Count(out, "\n") != 7 || !strings.Contains(notes, "cut") {
+		t.Errorf("%s %s %v", out, notes, err)
+	}
+	for line, want := range map[string]string{
+		"path --source x":                   "want an address or a prefix",
+		"path --since yesterday":            "--since \"yesterday\": want a time, such as 3h",
+		"path --since 1h --until 2h":        "is not before",
+		"path --limit 0":                    "want a number from 1",
+		"path --where nodes[":               "parameter where",
+		"grid --csv --json":                 "choose --json or --csv",
+		"grid --collector ftp://x":          "want a URL",
+		"grid --collector http://[::1]:1":   "no collector answers at http://[::1]:1",
+		"grid --collector " + s.URL + "/v2": "there is nothing at this path",
+	} {
+		if _, _, err := commanded(t, s.URL, line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/doctor"
+	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/patience"
+)
+
+// until waits for a state of the collector.
+func (r *running) until(what string, ok func(h *query.Health) bool) (h query.Health) {
+	r.t.Helper()
+	for end := time.Now().Add(patience.Of(60 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+		h = query.Health{}
+		if r.ask("/v1/health", &h); ok(&h) {
+			return h
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: %+v", what, h)
+		}
+	}
+}
+
+// faulty is a collector, and a sender whose nodes have faults.
+type faulty struct {
+	*running
+	*storetest.Sender
+}
+
+// packets sends postcards of so many packets.
+func (f *faulty) packets(n int) {
+	f.t.Helper()
+	for ; n > 0; n -= 9 {
+		if err := f.Send(min(n, 9)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// Exporters that restart with other templates, that send everything twice, whose last node is late, and whose clocks
+// are hours ahead: each packet is kept once, with what is true of it.
+func TestExporterFaults(t *testing.T) {
+	t.Parallel()
+	r := run(t, fmt.Sprintf(file+"join: {wait: 500ms}\n", t.TempDir()))
+	s, err := storetest.NewSender(r.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := &faulty{r, s}
+	f.packets(90)
+	r.written(90)
+	f.restart()
+	f.twice()
+	f.late()
+	f.ahead()
+}
+
+// restart restarts all nodes: the same number has another template, and numbers of messages begin again.
+func (f *faulty) restart() {
+	if err := f.Restart(true); err != nil {
+		f.t.Fatal(err)
+	}
+	f.packets(90)
+	h := f.written(180)
+	if others := lostAt(&h, "decode", "") - lostAt(&h, "decode", "sequence_out_of_order"); others > 0 {
+		f.t.Errorf("%d errors of decoding: %+v", others, h.Lost)
+	}
+	for _, e := range h.Exporters {
+		if e.Missed > 0 || e.Records != 180 || e.Templates != 1 {
+			f.t.Errorf("after a restart: %+v", e)
+		}
+	}
+}
+
+// twice sends everything twice, as after a retransmission.
+func (f *faulty) twice() {
+	f.Deliver = func(_ int, message []byte) error {
+		if err := f.Write(message); err != nil {
+			return err
+		}
+		return f.Write(message)
+	}
+	f.packets(90)
+	h := f.until("duplicates", func(h *query.Health) bool { return h.Store.Packets >= 270 && h.Counts["postcards_duplicate"] >= 450 })
+	if h.Store.Packets != 270 {
+		f.t.Errorf("%d packets of 270", h.Store.Packets)
+	}
+}
+
+// late sends the last node's postcards after the wait.
+func (f *faulty) late() {
+	var held [][]byte
+	f.Deliver = func(node int, message []byte) error {
+		if node == storetest.Nodes-1 {
+			held = append(held, bytes.Clone(message))
+			return nil
+		}
+		return f.Write(message)
+	}
+	f.packets(90)
+	f.written(360)
+	for _, message := range held {
+		if err := f.Write(message); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	h := f.until("late postcards", func(h *query.Health) bool { return h.Counts["postcards_late"] >= 90 })
+	if h.Store.Packets != 360 || lostAt(&h, "join", "postcards_late") != 90 {
+		f.t.Errorf("%d packets, %+v", h.Store.Packets, h.Lost)
+	}
+	var paths query.Paths
+	f.ask("/v1/paths?since=1h", &paths)
+	if paths.Packets != 360 || incomplete(&paths) != 90 {
+		f.t.Errorf("%d packets, %d incomplete", paths.Packets, incomplete(&paths))
+	}
+}
+
+// ahead sets the nodes' clocks three hours ahead: packets are kept at these times, and health and doctor say so.
+func (f *faulty) ahead() {
+	f.Ahead, f.Deliver = 3*time.Hour, nil
+	f.packets(90)
+	h := f.written(450)
+	var ahead query.Paths
+	f.ask("/v1/paths?from="+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+"&until="+time.Now().Add(4*time.Hour).UTC().Format(time.RFC3339), &ahead)
+	if ahead.Packets != 90 {
+		f.t.Errorf("%d packets at the times that nodes reported", ahead.Packets)
+	}
+	if !strings.Contains(strings.Join(h.Warnings, "\n"), "clocks that are ahead") {
+		f.t.Errorf("%q", h.Warnings)
+	}
+	if w := doctor.JudgeRunning(&h)[0].Warning; w == nil || w.Code != doctor.ExporterClockWrong || w.Severity != health.Error {
+		f.t.Errorf("%+v", w)
+	}
+}
+
+func incomplete(a *query.Paths) (n uint64) {
+	for i := range a.Paths {
+		n += a.Paths[i].Incomplete
+	}
+	return n
+}
+
+// lostAt is how much was lost at a stage, for a cause; "": for any.
+func lostAt(h *query.Health, stage, cause string) (n uint64) {
+	for _, l := range h.Lost {
+		if l.Stage == stage && (cause == "" || l.Cause == cause) {
+			n += l.Count
+		}
+	}
+	return n
+}
+
+// Ten thousand exporters are heard, and what is kept of them is small.
+func TestManyExporters(t *testing.T) {
+	const exporters = 10_000
+	r := run(t, fmt.Sprintf(strings.Replace(file, "[::1]:0", "127.0.0.1:0", 1), t.TempDir()))
+	s, err := storetest.NewSender(r.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var message []byte
+	s.Deliver = func(_ int, m []byte) error { message = bytes.Clone(m); return nil }
+	if err := s.Send(1); err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	for i := range exporters {
+		dialer := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 1, byte(i>>8), byte(i))}}
+		conn, err := dialer.Dial("udp", r.udp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(message); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		if i%2000 == 1999 { // as fast as it reads
+			r.until("messages", func(h *query.Health) bool { return h.Counts["messages"] >= uint64(i+1) })
+		}
+	}
+	h := r.until("all", func(h *query.Health) bool { return len(h.Exporters) == exporters })
+	if h.Counts["sessions_refused"] > 0 || h.Counts["socket_dropped"] > 0 || h.Counts["messages"] != exporters || lostAt(&h, "decode", "") > 0 {
+		t.Errorf("%v %+v", h.Counts, h.Lost)
+	}
+	if grown := heap() - before; grown > 100<<20 {
+		t.Errorf("%d MB for %d exporters", grown>>20, exporters)
+	}
+}
+
+// heap is how much memory is in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// BlocksQuestion asks for single blocks of measured flows.
+type BlocksQuestion struct {
+	Range
+	Flow   string  // its name; "": all
+	FlowID *uint32 // its number
+	Limit  int
+}
+
+// Blocks are the blocks that were asked for, the latest first.
+type Blocks struct {
+	Answer
+	Blocks []Block `json:"blocks" doc:"Blocks by flow and segment, the latest first."`
+}
+
+// Block is one block of a flow between two points.
+type Block struct {
+	Flow     string       `json:"flow,omitempty" doc:"Name of the flow, if it has one."`
+	FlowID   int64        `json:"flow_id" doc:"Its number."`
+	Scope    string       `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
+	From     int64        `json:"from" doc:"Number of the first point."`
+	To       int64        `json:"to" doc:"Number of the second point."`
+	FromNode string       `json:"from_node,omitempty" doc:"The node that is the first point, if it is known."`
+	ToNode   string       `json:"to_node,omitempty" doc:"The node that is the second point, if it is known."`
+	Number   *int64       `json:"block,omitempty" doc:"Number of the block; absent for test packets."`
+	Start    instant.Time `json:"start" doc:"Its begin, by the clock of the ingress."`
+	Length   int64        `json:"length_ns" doc:"Its length."`
+	Verdict  string       `json:"verdict" doc:"measured: the counters are exact; idle: they are, and there was no packet; duplicated: more came than were sent, so that it is not known how many were lost; uncertain: there are reasons not to trust them; no-data: neither point reported. Only measured and idle know the loss."`
+	Reasons  []string     `json:"reasons,omitempty" doc:"Why it is uncertain, because of the first point or the second one."`
+	Sent     *int64       `json:"sent,omitempty" doc:"Packets counted at the first point; absent if it did not report."`
+	Received *int64       `json:"received,omitempty" doc:"Packets counted at the second point; absent if it did not report."`
+	Lost     *int64       `json:"lost,omitempty" doc:"Packets that were lost; absent when that is not known."`
+	LostMin  *int64       `json:"lost_min,omitempty" doc:"With the verdict duplicated: at least so many were lost."`
+}
+
+// Blocks answers.
+func (q *Queries) Blocks(ctx context.Context, ask BlocksQuestion) (*Blocks, error) {
+	a := &Blocks{Blocks: []Block{}}
+	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
+		p := &parameters{}
+		where := "coalesce(start, time) >= " + p.add(ask.From.UTC()) + "::TIMESTAMP_NS AND coalesce(start, time) < " + p.add(ask.Until.UTC()) + "::TIMESTAMP_NS"
+		if ask.Flow != "" {
+			where += " AND flow = " + p.add(ask.Flow)
+		}
+		if ask.FlowID != nil {
+			where += " AND flow_id = " + p.add(*ask.FlowID)
+		}
+		query := "SELECT * FROM (" + store.Union(r.Files, `SELECT coalesce(flow, ''), flow_id, scope, "from", "to", coalesce(from_node, ''), coalesce(to_node, ''), block,
+	coalesce(start, time) AS began, coalesce(length_ns, 0), verdict, coalesce(from_reasons, '[]'), coalesce(to_reasons, '[]'), sent, received, lost, lost_min FROM FILE(loss) WHERE `+where) +
+			") ORDER BY began DESC, 1, 2, 3 DESC, 4 LIMIT " + p.add(ask.Limit+1)
+		return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+			b, err := blockOf(scan)
+			if err != nil {
+				return err
+			}
+			if len(a.Blocks) == ask.Limit {
+				a.Cut = cutAt(ask.Limit)
+				return nil
+			}
+			a.Blocks = append(a.Blocks, b)
+			return nil
+		})
+	})
+	return a, err
+}
+
+func blockOf(scan func(...any) error) (b Block, err error) {
+	var reasons [2]string
+	var numbers [5]sql.NullInt64
+	err = scan(&b.Flow, &b.FlowID, &b.Scope, &b.From, &b.To, &b.FromNode, &b.ToNode, &numbers[0], &b.Start.Time, &b.Length, &b.Verdict, &reasons[0], &reasons[1],
+		&numbers[1], &numbers[2], &numbers[3], &numbers[4])
+	if err != nil {
+		return b, err
+	}
+	b.Start = instant.Of(b.Start.Time)
+	for i, into := range []**int64{&b.Number, &b.Sent, &b.Received, &b.Lost, &b.LostMin} {
+		if numbers[i].Valid {
+			*into = &numbers[i].Int64
+		}
+	}
+	for _, text := range reasons {
+		var list []string
+		if json.Unmarshal([]byte(text), &list) != nil {
+			continue // of a later version
+		}
+		for _, reason := range list {
+			if !slices.Contains(b.Reasons, reason) {
+				b.Reasons = append(b.Reasons, reason)
+			}
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// Exporter is an observation domain of a node that sends.
+type Exporter struct {
+	Address   string       `json:"exporter" doc:"Address from which it sends."`
+	Domain    uint32       `json:"domain" doc:"Its Observation Domain ID."`
+	Name      string       `json:"node,omitempty" doc:"Name, if it sent one."`
+	First     instant.Time `json:"first" doc:"When its first message came, since the collector runs."`
+	Last      instant.Time `json:"last" doc:"When its last message came."`
+	Silent    int64        `json:"silent_ns" doc:"How long ago that was."`
+	Messages  uint64       `json:"messages" doc:"Messages that were decoded."`
+	Records   uint64       `json:"records" doc:"Data records in them."`
+	Malformed uint64       `json:"malformed" doc:"Errors in these messages."`
+	Missed    uint64       `json:"missed" doc:"Records that did not come, by the numbers of messages."`
+	Awaited   uint64       `json:"awaited" doc:"Records that did not come in their turn, and may still come."`
+	Breaks    uint64       `json:"breaks" doc:"Times when any number of records may be missing, as after a restart of the exporter."`
+	Templates int          `json:"templates" doc:"Templates of all its sessions."`
+	Sessions  []Session    `json:"sessions" doc:"Its sessions that are not over."`
+	Clock     int64        `json:"clock_ahead_ns" doc:"How much its clock is ahead of the collector's, at least: a time that it wrote minus the time at which that came, the greatest of the last half minute or minute. The time on the way is in it: of a good clock it is a little below 0, and far below 0 of one that is behind or of records that come late. Nothing is corrected by it."`
+	Lag       int64        `json:"lag_ns,omitempty" doc:"How old the newest postcard of its last message was when it came, by both clocks; absent when it sends none."`
+}
+
+// Session is a transport session of an exporter.
+type Session struct {
+	Transport string       `json:"transport" doc:"udp or tcp; TLS is over tcp."`
+	Last      instant.Time `json:"last" doc:"When its last message came."`
+	Templates int          `json:"templates" doc:"Templates that are known in it."`
+}
+
+// LostRecords are records, messages or packets that were lost on their way into the store.
+type LostRecords struct {
+	Stage string `json:"stage" doc:"Where: receive, decode, join, or the name of an output."`
+	Cause string `json:"cause" doc:"Why, as the metrics have it."`
+	Text  string `json:"text" doc:"The same in words."`
+	Count uint64 `json:"count" doc:"How many, since the collector runs."`
+}
+
+// silentAfter is after what time an exporter that sends nothing is worth a warning. Agents send their names
+// and counters more often.
+const silentAfter = 5 * time.Minute
+
+// wrongClock is a difference of clocks that no way through a network explains.
+const wrongClock = time.Second
+
+// exporters are those of a running collector, and warnings about them.
+func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Time) {
+	var silent, ahead []string
+	for i := range list {
+		e := &list[i]
+		one := Exporter{
+			Address: e.Address.String(), Domain: e.Domain, Name: e.Name, First: instant.Of(e.First), Last: instant.Of(e.Last), Silent: max(now.Sub(e.Last), 0).Nanoseconds(),
+			Messages: e.Messages, Records: e.Records, Malformed: e.Malformed, Missed: e.Missed, Awaited: e.Awaited, Breaks: e.Breaks,
+			Sessions: []Session{}, Clock: e.Ahead.Nanoseconds(), Lag: e.Lag.Nanoseconds(),
+		}
+		for _, s := range e.Sessions {
+			one.Sessions = append(one.Sessions, Session{s.Transport.String(), instant.Of(s.Last), s.Templates})
+			one.Templates += s.Templates
+		}
+		h.Exporters = append(h.Exporters, one)
+		name := record.Printable(e.Name)
+		if name == "" {
+			name = fmt.Sprintf("%v, domain %d", e.Address, e.Domain)
+		}
+		if now.Sub(e.Last) > silentAfter {
+			silent = append(silent, name)
+		}
+		if e.Ahead > wrongClock {
+			ahead = append(ahead, fmt.Sprintf("%s by %v", name, e.Ahead.Round(time.Millisecond)))
+		}
+	}
+	h.warnOf(silent, fmt.Sprintf("have sent nothing for more than %v: ", silentAfter), "look whether the agents run, and reach the collector")
+	h.warnOf(ahead, "have clocks that are ahead of the collector's: ", "look at the clocks of both; times are kept as they were reported")
+	if ignored > 0 {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("%d messages came from more exporters than are listed here", ignored))
+	}
+}
+
+// mostNamed is how many exporters a warning names.
+const mostNamed = 5
+
+func (h *Health) warnOf(names []string, what, cure string) {
+	if len(names) == 0 {
+		return
+	}
+	text := fmt.Sprintf("%d exporters %s", len(names), what)
+	for i, name := range names[:min(len(names), mostNamed)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	if len(names) > mostNamed {
+		text += " and others"
+	}
+	h.Warnings = append(h.Warnings, text+"; "+cure)
+}
+
+// losses are records that were lost, by cause.
+func (h *Health) losses(live *Live) {
+	add := func(stage string, list []record.Count, only ...string) {
+		for _, c := range list {
+			if c.Value > 0 && (only == nil || slices.Contains(only, c.Name)) {
+				h.Lost = append(h.Lost, LostRecords{stage, c.Name, c.Meaning, c.Value})
+			}
+		}
+	}
+	add("receive", live.Collector.Counts, "socket_dropped", "sessions_refused", "connections_refused", "connections_broken", "connections_timed_out")
+	add("decode", live.Collector.Malformed)
+	add("decode", live.Collector.Impossible)
+	add("join", live.Collector.Counts, "postcards_late", "postcards_excess")
+	texts := map[string]string{"queue_full": "records that had no room in the queue", "write_failed": "records that could not be written",
+		"connection_lost": "records that a broken connection lost", "encode": "records that cannot be encoded"}
+	for _, s := range live.Outputs {
+		for _, cause := range []string{"queue_full", "write_failed", "connection_lost", "encode"} {
+			if n := s.Stats.ByCause()[cause]; n > 0 {
+				h.Lost = append(h.Lost, LostRecords{s.Name, cause, texts[cause], n})
+			}
+		}
+	}
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/columns"
+	"github.com/waymark-net/waymark/internal/commandline"
+)
+
+// Subject is what commands ask for.
+type Subject struct {
+	Noun        string // the command is NOUN history
+	Short, Long string
+	Examples    string
+
+	path       string // of the API
+	flows      bool   // packets can be selected
+	nodes      bool   // it can show a line for each node
+	limit      int
+	parameters []parameter
+	ask        func(context.Context, *client, string, url.Values, *page) (*answer, error)
+}
+
+// parameter is a flag whose value is one of a question.
+type parameter struct {
+	flag, name string // of the API
+	usage      string
+	isSwitch   bool
+}
+
+// ofFlows select packets.
+var ofFlows = []parameter{
+	{flag: "source", name: "source", usage: "only packets from this `PREFIX` or address"},
+	{flag: "destination", name: "destination", usage: "only packets to this `PREFIX` or address"},
+	{flag: "port", name: "port", usage: "only packets from or to this `PORT`"},
+	{flag: "protocol", name: "next_header", usage: "only packets whose upper layer has this `NUMBER`, such as 6 for TCP"},
+	{flag: "namespace", name: "namespace", usage: "only packets of the IOAM namespace with this `ID`"},
+}
+
+var where = parameter{flag: "where", name: "where", usage: "only packets for which this `CONDITION` on their fields is true, as of 'waymark collect --where'; the collector checks it"}
+
+// answering asks a question and shows the answer.
+func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *client, string, url.Values, *page) (*answer, error) {
+	return func(ctx context.Context, c *client, path string, ask url.Values, p *page) (*answer, error) {
+		var a A
+		if err := c.ask(ctx, path, ask, &a); err != nil {
+			return nil, err
+		}
+		return of(&a), show(p, &a)
+	}
+}
+
+// times is about what all commands have in common.
+const times = `
+
+The time is the last hour, unless --since and --until say otherwise: 3h, 7d, 12:03
+(today, UTC), or in RFC 3339. Times of nodes are as they reported them, without a
+correction: where clocks differ, delays are wrong by as much, and a negative one is
+counted as such and in no percentile. If the answer was cut, or the collector has
+lost a part of the time, a line on standard error says so. --json prints the
+answer of the collector's API.`
+
+// Subjects are all of them.
+var Subjects = []Subject{
+	{
+		Noun: "path", Short: "Show which paths packets took, from a collector", path: "/v1/paths", flows: true, nodes: true, limit: 20,
+		Long: `Show which paths packets took in the past, the slowest first, with their shares and
+percentiles of the delay. SLOWEST is the node or the link with the longest median.
+LOST are packets of which it is known that they were lost, CUT those that not every
+node reported. --nodes adds a line for each node.`,
+		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --destination 2001:db8:2::7 --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --where 'delay_ns > 5000000'",
+		parameters: []parameter{where},
+		ask:        answering(func(a *paths) *answer { return &a.answer }, (*page).paths),
+	},
+	{
+		Noun: "change", Short: "Show what moved from one path to another, from a collector", path: "/v1/changes", flows: true, limit: 100,
+		Long: `Show which pairs of addresses moved from which paths to which, when, and the mean
+delay before and after, the latest first. Packets that are spread over equal paths
+do not move as long as the shares stay.`,
+		Examples: "  waymark change history --since 24h\n  waymark change history --destination 2001:db8:2::/48 --window 5m",
+		parameters: []parameter{{flag: "window", name: "window", usage: "take shares over this `TIME`, such as 5m (default 1m)"},
+			{flag: "moved", name: "moved", usage: "only where at least this `SHARE` of the packets moved, from 0 to 1 (default 0.5)"}},
+		ask: answering(func(a *changes) *answer { return &a.answer }, (*page).changes),
+	},
+	{
+		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", limit: 50,
+		Long: `Show the ways from one node to the next one that reported, the worst first: the
+delay of the link by the clocks of both nodes, how long the first node held packets,
+and what was lost after it. BEFORE is the 99th percentile of the other time that
+--baseline or --compare name.`,
+		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d",
+		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
+			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}},
+		ask: answering(func(a *segments) *answer { return &a.answer }, (*page).segments),
+	},
+	{
+		Noun: "grid", Short: "Show delay and loss between the ends of paths, from a collector", path: "/v1/grid", limit: 1000,
+		Long: `Show the pairs of nodes between which packets went, those with loss first, then the
+slowest. Of pairs that are not there, nothing is known. A pair without a last node
+has the packets that no such node reported.`,
+		Examples: "  waymark grid history --since 15m\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
+		ask:      answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
+	},
+	{
+		Noun: "packet", Short: "Find packets with their paths, from a collector", path: "/v1/packets", flows: true, nodes: true, limit: 100,
+		Long: `Find packets, the latest first. With --nodes, and when there is only one, each has
+its nodes with their times as they reported them, the time since the node before,
+and how long the node held it. CLOCK is how wrong the node's clock was at most, by
+its own records; no time is corrected by it.`,
+		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
+		parameters: []parameter{{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"}, {flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
+			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
+			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where},
+		ask: answering(func(a *packets) *answer { return &a.answer }, (*page).packets),
+	},
+	{
+		Noun: "loss", Short: "Show the loss of measured flows in the past, from a collector", path: "/v1/loss", limit: 100,
+		Long: `Show the loss of measured flows, from ingress to egress and by segment, what lost the
+greatest share first, and of flows that are measured from edge to edge. UNCERTAIN
+are blocks of which the loss is not known: they are in no sum. Where nothing is
+known, LOST is "-".`,
+		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json",
+		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}},
+		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),
+	},
+}
+
+// request are the flags of one command.
+type request struct {
+	subject      *Subject
+	collector    string
+	since, until string
+	limit        int
+	asCSV, nodes bool
+	values       map[string]*string
+	switches     map[string]*bool
+}
+
+// Command makes the command history of a subject.
+func (s *Subject) Command(opts *commandline.Options) *cobra.Command {
+	r := &request{subject: s, collector: UsualURL, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
+	cmd := &cobra.Command{
+		Use: "history", Short: s.Short, Long: s.Long + times, Example: s.Examples, Args: commandline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, opts) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&r.collector, "collector", r.collector, "`URL` of the collector's API")
+	flags.StringVar(&r.since, "since", "1h", "show what was from this `TIME` on: so long ago, or a time")
+	flags.StringVar(&r.until, "until", "", "show what was until this `TIME`: so long ago, or a time (default: now)")
+	flags.IntVar(&r.limit, "limit", r.limit, "show at most `NUMBER` items, up to 10000")
+	flags.BoolVar(&r.asCSV, "csv", false, "write comma-separated values")
+	if s.nodes {
+		flags.BoolVar(&r.nodes, "nodes", false, "also show each node")
+	}
+	list := s.parameters
+	if s.flows {
+		list = append(append([]parameter(nil), ofFlows...), list...)
+	}
+	for _, p := range list {
+		if p.isSwitch {
+			r.switches[p.name] = flags.Bool(p.flag, false, p.usage)
+		} else {
+			r.values[p.name] = flags.String(p.flag, "", p.usage)
+		}
+	}
+	opts.AddWide(cmd)
+	return cmd
+}
+
+// run asks and shows.
+func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
+	if opts.JSON && r.asCSV {
+		return commandline.Usagef("choose --json or --csv")
+	}
+	c, err := newClient(r.collector)
+	if err != nil {
+		return err
+	}
+	ask, err := r.question(time.Now())
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	lacks := &answer{}
+	switch {
+	case opts.JSON:
+		_, err = c.copy(cmd.Context(), r.subject.path, "json", ask, out) // it says itself what it lacks
+	case r.asCSV:
+		*lacks, err = c.copy(cmd.Context(), r.subject.path, "csv", ask, out)
+	default:
+		p := &page{out: out, screen: opts.View(out), nodes: r.nodes}
+		lacks, err = r.subject.ask(cmd.Context(), c, r.subject.path, ask, p)
+	}
+	if err != nil {
+		return err
+	}
+	lacks.note(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()))
+	return nil
+}
+
+// note says what an answer lacks.
+func (a *answer) note(w io.Writer, screen columns.Screen) {
+	say := func(format string, values ...any) {
+		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
+	}
+	if a.Cut != nil {
+		say("the answer is cut: %s", oneLine(a.Cut.Text))
+	}
+	if a.missing != "" {
+		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", oneLine(a.missing))
+	}
+	for i, g := range a.Gaps {
+		if i == mostGaps {
+			say("and of %d other times; --json has them under gaps", len(a.Gaps)-i)
+			break
+		}
+		say("the collector has lost, or cannot read, what it had from %s to %s UTC: it is missing here", g.From.UTC().Format(time.DateTime), g.Until.UTC().Format(time.DateTime))
+	}
+}
+
+// mostGaps is how many gaps are named one by one.
+const mostGaps = 5
+
+// question are the parameters of the API.
+func (r *request) question(now time.Time) (url.Values, error) {
+	ask := url.Values{}
+	if r.limit < 1 || r.limit > 10_000 {
+		return nil, commandline.Usagef("--limit %d: want a number from 1 to 10000", r.limit)
+	}
+	ask.Set("limit", strconv.Itoa(r.limit))
+	from, err := moment("since", r.since, now)
+	if err != nil {
+		return nil, err
+	}
+	ask.Set("from", from.UTC().Format(time.RFC3339Nano))
+	until := now
+	if r.until != "" {
+		if until, err = moment("until", r.until, now); err != nil {
+			return nil, err
+		}
+	}
+	if !from.Before(until) {
+		return nil, commandline.Usagef("--since %s is not before --until %s", r.since, r.until)
+	}
+	ask.Set("until", until.UTC().Format(time.RFC3339Nano))
+	for name, value := range r.values {
+		if *value != "" {
+			ask.Set(name, *value)
+		}
+	}
+	for name, is := range r.switches {
+		if *is {
+			ask.Set(name, "true")
+		}
+	}
+	return ask, nil
+}
+
+// moment reads a time: so long ago, of today (or yesterday, if it is not yet), or in RFC 3339.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 12); err == nil {
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		t, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		day := now.UTC().Truncate(24 * time.Hour)
+		if t = day.Add(t.Sub(t.Truncate(24 * time.Hour))); t.After(now) {
+			t = t.Add(-24 * time.Hour)
+		}
+		return t, nil
+	}
+	return time.Time{}, commandline.Usagef("--%s %q: want a time, such as 3h, 7d, 12:03 or 2026-11-28T12:03:00Z", flag, text)
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/columns"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// page writes an answer for people: what it is about in a line, a table, and what it lacks.
+type page struct {
+	out    io.Writer
+	screen columns.Screen
+	nodes  bool // also a line for each node
+}
+
+// line writes a line, folded.
+func (p *page) line(format string, values ...any) error {
+	_, err := io.WriteString(p.screen.Writer(p.out), columns.Fold(fmt.Sprintf(format, values...)+"\n", p.screen.Width, "  "))
+	return err
+}
+
+func table(list ...columns.Column) *columns.Table { return &columns.Table{Columns: list} }
+
+// nameOf is a node by its name, or else by what is known of it.
+func nameOf(n *node) string {
+	if n == nil {
+		return ""
+	}
+	switch {
+	case n.Node != "":
+		return record.Printable(n.Node)
+	case n.Exporter != "":
+		return record.Printable(n.Exporter)
+	case n.ID != nil:
+		return strconv.FormatUint(*n.ID, 10)
+	}
+	return "?"
+}
+
+func interfaceOf(i *iface) string {
+	if i == nil {
+		return ""
+	}
+	return cmp.Or(record.Printable(i.Name), strconv.FormatUint(uint64(i.Index), 10))
+}
+
+// way is a path by the names of its nodes.
+func way[N any](nodes []N, of func(*N) *node) string {
+	var list []string
+	for i := range nodes {
+		list = append(list, nameOf(of(&nodes[i])))
+	}
+	return strings.Join(list, ">")
+}
+
+func duration(ns int64) string { return columns.Duration(time.Duration(ns)) }
+
+// optional is a duration that may not be known.
+func optional(ns *int64) string {
+	if ns == nil {
+		return ""
+	}
+	return duration(*ns)
+}
+
+// percentiles are three cells.
+func percentiles(d *delays) []string {
+	if d == nil {
+		return []string{"", "", ""}
+	}
+	return []string{duration(d.P50), duration(d.P95), duration(d.P99)}
+}
+
+// worst orders by the 99th percentile, the greatest first; what is not known is last.
+func worst(a, b *delays) int {
+	of := func(d *delays) int64 {
+		if d == nil {
+			return math.MinInt64
+		}
+		return d.P99
+	}
+	return cmp.Compare(of(b), of(a))
+}
+
+func count(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// some is a number, and nothing for 0.
+func some(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return count(n)
+}
+
+// span is a time as text, without what both ends have in common.
+func (a *answer) span() string {
+	from, until := a.From.UTC(), a.Until.UTC()
+	last := "15:04:05"
+	if from.Truncate(24*time.Hour) != until.Truncate(24*time.Hour) {
+		last = "2006-01-02 15:04:05"
+	}
+	return from.Format("2006-01-02 15:04:05") + " to " + until.Format(last) + " UTC"
+}
+
+var (
+	delayColumns = []columns.Column{{Name: "P50", Right: true}, {Name: "P95", Right: true, Rank: 5}, {Name: "P99", Right: true}}
+	wayColumn    = columns.Column{Name: "PATH", Enough: 20}
+)
+
+// paths shows the slowest first, and marks of each the slowest node and segment.
+func (p *page) paths(a *paths) error {
+	slices.SortStableFunc(a.Paths, func(a, b path) int { return worst(a.Delay, b.Delay) })
+	if err := p.line("%d packets on %d paths, %s", a.Packets, len(a.Paths), a.span()); err != nil {
+		return err
+	}
+	list := append([]columns.Column{{Name: "PACKETS", Right: true, Rank: 3}, {Name: "SHARE", Right: true}}, delayColumns...)
+	t := table(append(list, columns.Column{Name: "LOST", Right: true, Rank: 2}, columns.Column{Name: "CUT", Right: true, Rank: 6}, columns.Column{Name: "SLOWEST", Rank: 1, Enough: 12}, wayColumn)...)
+	for i := range a.Paths {
+		one := &a.Paths[i]
+		cells := append([]string{count(one.Packets), columns.Percent(one.Share)}, percentiles(one.Delay)...)
+		t.Add(append(cells, some(one.Lost), some(one.Incomplete), slowest(one.Hops), way(one.Hops, func(h *hop) *node { return &h.node }))...)
+		if p.nodes {
+			if err := t.Flush(p.out, p.screen); err != nil {
+				return err
+			}
+			if err := p.hops(one.Hops); err != nil {
+				return err
+			}
+		}
+	}
+	return t.Flush(p.out, p.screen)
+}
+
+// slowest is where most of a path's time goes, by the median.
+func slowest(hops []hop) string {
+	most, text := int64(0), ""
+	for i := range hops {
+		if h := hops[i].Held; h != nil && h.P50 > most {
+			most, text = h.P50, nameOf(&hops[i].node)+" "+duration(h.P50)
+		}
+		// The time since the node before has what this one held.
+		if s := hops[i].Since; i > 0 && s != nil {
+			link := s.P50
+			if hops[i].Held != nil {
+				link -= hops[i].Held.P50
+			}
+			if link > most {
+				most, text = link, nameOf(&hops[i-1].node)+">"+nameOf(&hops[i].node)+" "+duration(link)
+			}
+		}
+	}
+	return text
+}
+
+func (p *page) hops(hops []hop) error {
+	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", Enough: 12}, {Name: "IN", Rank: 3}, {Name: "OUT", Rank: 2}, {Name: "HELD P50", Right: true}, {Name: "P99", Right: true},
+		{Name: "SINCE P50", Right: true}, {Name: "P99", Right: true}, {Name: "NEGATIVE", Right: true, Rank: 4}}}
+	for i := range hops {
+		h := &hops[i]
+		held, since := percentiles(h.Held), percentiles(h.Since)
+		t.Add(nameOf(&h.node), interfaceOf(h.Ingress), interfaceOf(h.Egress), held[0], held[2], since[0], since[2], some(h.Negative))
+	}
+	return t.Flush(p.out, p.screen)
+}
+
+// changes shows the latest first: when, who moved, how many, and the paths that most took.
+func (p *page) changes(a *changes) error {
+	if err := p.line("%d changes, %s", len(a.Changes), a.span()); err != nil {
+		return err
+	}
+	for i := range a.Changes {
+		c := &a.Changes[i]
+		err := p.line("%s  %s > %s: %s of the packets moved", c.Time.UTC().Format("2006-01-02 15:04:05"), cmp.Or(record.Printable(c.Source), "?"), cmp.Or(record.Printable(c.Destination), "?"), columns.Percent(c.Moved))
+		if err != nil {
+			return err
+		}
+		t := &columns.Table{Indent: "    ", Unnamed: true, Columns: []columns.Column{{Name: "", Enough: 6}, {Name: "", Right: true}, {Name: "", Right: true}, {Name: "", Enough: 20}}}
+		for _, side := range []struct {
+			word   string
+			shares []share
+		}{{"was", c.Was}, {"became", c.Became}} {
+			for k := range side.shares {
+				s := &side.shares[k]
+				word := side.word
+				if k > 0 {
+					word = " "
+				}
+				t.Add(word, columns.Percent(s.Share), optional(s.Delay), way(s.Nodes, func(n *node) *node { return n }))
+			}
+		}
+		if err := t.Flush(p.out, p.screen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segments keeps the order of the answer, the worst first.
+func (p *page) segments(a *segments) error {
+	if err := p.line("%d segments, %s", len(a.Segments), a.span()); err != nil {
+		return err
+	}
+	t := table(columns.Column{Name: "FROM", Enough: 10}, columns.Column{Name: "OUT", Rank: 4, Enough: 6}, columns.Column{Name: "TO", Enough: 10}, columns.Column{Name: "PACKETS", Right: true, Rank: 3},
+		columns.Column{Name: "LOST", Right: true, Rank: 1}, columns.Column{Name: "LINK P50", Right: true}, columns.Column{Name: "P99", Right: true}, columns.Column{Name: "BEFORE", Right: true, Rank: 1},
+		columns.Column{Name: "HELD P50", Right: true, Rank: 2}, columns.Column{Name: "P99", Right: true}, columns.Column{Name: "BEFORE", Right: true, Rank: 2}, columns.Column{Name: "NEGATIVE", Right: true, Rank: 5})
+	for i := range a.Segments {
+		s := &a.Segments[i]
+		link, held, before := percentiles(s.Link), percentiles(s.Held), [2]string{}
+		if s.Baseline != nil {
+			before = [2]string{percentiles(s.Baseline.Link)[2], percentiles(s.Baseline.Held)[2]}
+		}
+		t.Add(nameOf(&s.From), interfaceOf(s.Egress), nameOf(s.To), count(s.Packets), some(s.Lost), link[0], link[2], before[0], held[0], held[2], before[1], some(s.Negative))
+	}
+	return t.Flush(p.out, p.screen)
+}
+
+// grid shows pairs with loss first, then the slowest.
+func (p *page) grid(a *grid) error {
+	slices.SortStableFunc(a.Pairs, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(ratio(b.Lost, b.Packets), ratio(a.Lost, a.Packets)), worst(a.Delay, b.Delay))
+	})
+	if err := p.line("%d pairs of nodes, %s", len(a.Pairs), a.span()); err != nil {
+		return err
+	}
+	list := append([]columns.Column{{Name: "FROM", Enough: 10}, {Name: "TO", Enough: 10}, {Name: "PACKETS", Right: true}, {Name: "LOST", Right: true}, {Name: "PATHS", Right: true, Rank: 3}}, delayColumns...)
+	t := table(append(list, columns.Column{Name: "NEGATIVE", Right: true, Rank: 4})...)
+	for i := range a.Pairs {
+		one := &a.Pairs[i]
+		cells := append([]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), some(one.Lost), count(one.Paths)}, percentiles(one.Delay)...)
+		t.Add(append(cells, some(one.Negative))...)
+	}
+	return t.Flush(p.out, p.screen)
+}
+
+func ratio(part, whole uint64) float64 { return float64(part) / float64(max(whole, 1)) }
+
+// packets shows the latest first; a single one with its nodes.
+func (p *page) packets(a *packets) error {
+	if err := p.line("%d packets, %s", len(a.Packets), a.span()); err != nil {
+		return err
+	}
+	t := table(columns.Column{Name: "TIME"}, columns.Column{Name: "SOURCE", Enough: 16}, columns.Column{Name: "DESTINATION", Enough: 16}, columns.Column{Name: "FLOW", Right: true, Rank: 5},
+		columns.Column{Name: "SEQUENCE", Right: true, Rank: 4}, columns.Column{Name: "VERDICT", Rank: 1}, columns.Column{Name: "REASON", Rank: 6}, columns.Column{Name: "DELAY", Right: true}, columns.Column{Name: "PATH", Rank: 2, Enough: 12})
+	for i := range a.Packets {
+		one := &a.Packets[i]
+		t.Add(one.Time.UTC().Format("15:04:05.000"), end(one.From, one.SourcePort), end(one.To, one.DestinationPort), number(one.FlowID), number(one.Sequence),
+			record.Printable(one.Verdict), record.Printable(one.Reason), optional(one.Delay), way(one.Nodes, func(n *packetNode) *node { return &n.node }))
+		if p.nodes || len(a.Packets) == 1 {
+			if err := t.Flush(p.out, p.screen); err != nil {
+				return err
+			}
+			if err := p.packetNodes(one.Nodes); err != nil {
+				return err
+			}
+		}
+	}
+	return t.Flush(p.out, p.screen)
+}
+
+func (p *page) packetNodes(nodes []packetNode) error {
+	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", Enough: 12}, {Name: "IN", Rank: 4}, {Name: "OUT", Rank: 3}, {Name: "HOPLIMIT", Right: true, Rank: 5}, {Name: "TIMESTAMP"},
+		{Name: "SINCE", Right: true}, {Name: "HELD", Right: true}, {Name: "QUEUE", Right: true, Rank: 2}, {Name: "CLOCK", Right: true, Rank: 1}}}
+	for i := range nodes {
+		n := &nodes[i]
+		at, limit, clock := "", "", ""
+		if n.Time != nil {
+			at = n.Time.UTC().Format("15:04:05.000000000")
+		}
+		if n.HopLimit != nil {
+			limit = strconv.Itoa(int(*n.HopLimit))
+		}
+		if n.ClockError != nil {
+			clock = "±" + duration(*n.ClockError)
+		}
+		t.Add(nameOf(&n.node), interfaceOf(n.Ingress), interfaceOf(n.Egress), limit, at, optional(n.Since), optional(n.Held), number(n.Queue), clock)
+	}
+	return t.Flush(p.out, p.screen)
+}
+
+func number[N ~uint32](n *N) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*n), 10)
+}
+
+// end is an address with a port, if it has one.
+func end(address string, port *uint16) string {
+	address = record.Printable(address)
+	if port == nil || address == "" {
+		return address
+	}
+	return net.JoinHostPort(address, strconv.Itoa(int(*port)))
+}
+
+// losses shows what lost the greatest share first. Blocks of which the loss is not known have a column of their own.
+func (p *page) losses(a *losses) error {
+	if err := p.line("%d measured flows and segments, %s", len(a.Flows), a.span()); err != nil {
+		return err
+	}
+	t := table(columns.Column{Name: "FLOW", Enough: 10}, columns.Column{Name: "FROM", Enough: 10}, columns.Column{Name: "TO", Enough: 10}, columns.Column{Name: "SENT", Right: true, Rank: 1},
+		columns.Column{Name: "LOST", Right: true}, columns.Column{Name: "RATIO", Right: true}, columns.Column{Name: "BLOCKS", Right: true, Rank: 2}, columns.Column{Name: "UNCERTAIN", Right: true}, columns.Column{Name: "SCOPE", Rank: 3})
+	for i := range a.Flows {
+		f := &a.Flows[i]
+		lost, share := "", ""
+		if f.Blocks > f.Uncertain { // else nothing is known
+			lost = count(f.Lost)
+		}
+		if f.Ratio != nil {
+			share = columns.Percent(*f.Ratio)
+		}
+		t.Add(cmp.Or(record.Printable(f.Flow), strconv.FormatInt(f.FlowID, 10)), cmp.Or(record.Printable(f.FromNode), strconv.FormatInt(f.From, 10)), cmp.Or(record.Printable(f.ToNode), strconv.FormatInt(f.To, 10)),
+			count(f.Sent), lost, share, count(f.Blocks), count(f.Uncertain), record.Printable(f.Scope))
+	}
+	if err := t.Flush(p.out, p.screen); err != nil || len(a.Edges) == 0 {
+		return err
+	}
+	if err := p.line("%d flows from edge to edge", len(a.Edges)); err != nil {
+		return err
+	}
+	t = table(columns.Column{Name: "SOURCE", Enough: 12}, columns.Column{Name: "DESTINATION", Enough: 12}, columns.Column{Name: "AT", Enough: 8, Rank: 1}, columns.Column{Name: "PACKETS", Right: true}, columns.Column{Name: "LOST", Right: true},
+		columns.Column{Name: "UNKNOWN", Right: true}, columns.Column{Name: "TWICE", Right: true, Rank: 2}, columns.Column{Name: "REORDERED", Right: true, Rank: 3})
+	for i := range a.Edges {
+		e := &a.Edges[i]
+		lost := ""
+		if e.Lost != nil {
+			lost = strconv.FormatInt(*e.Lost, 10)
+		}
+		t.Add(record.Printable(e.Source), record.Printable(e.Destination), record.Printable(e.Node), strconv.FormatInt(e.Packets, 10), lost, strconv.FormatInt(e.Unknown, 10),
+			strconv.FormatInt(e.Duplicates, 10), strconv.FormatInt(e.Reordered, 10))
+	}
+	return t.Flush(p.out, p.screen)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// asked is a collector that is asked by way of this machine's loopback address, as a browser asks it.
+type asked struct {
+	t   *testing.T
+	url string
+}
+
+// get reads an answer; false: it does not answer.
+func (a asked) get(question string, into any) bool {
+	a.t.Helper()
+	answer, err := http.Get(a.url + question)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil || answer.StatusCode != http.StatusOK {
+		a.t.Fatalf("%s: %s %v", question, answer.Status, err)
+	}
+	return true
+}
+
+type node struct {
+	Name string `json:"node"`
+}
+
+// The collector's console shows what the network of `lab demo --console` does, until it is interrupted.
+func TestDemoConsole(t *testing.T) {
+	t.Parallel()
+	name := e2e.LabName()
+	demo := start(t, "lab", "demo", "--console", "--port", "0", "--move", "2s", "--name", name)
+	demo.awaitOutput(t, "Ctrl-C removes it all.")
+	ids := e2e.AgentIDs(t, name)
+	a := asked{t, regexp.MustCompile(`http://\[::1\]:\d+`).FindString(demo.String())}
+	for question, wrong := range map[string]func(string) string{
+		"/v1/paths": a.paths, "/v1/segments?order=link": a.slow, "/v1/segments?order=loss": a.lossy,
+		"/v1/changes?window=2s": a.changes, "/v1/loss": a.losses,
+	} {
+		said := "" // for what the test ends with
+		t.Cleanup(func() { t.Log(question, said) })
+		e2e.Await(t, question, demoLimit, func() bool {
+			said = wrong(question)
+			return said == ""
+		})
+	}
+	var health struct {
+		Store   struct{ Directory string }
+		Records struct{ Dropped, Lost uint64 }
+	}
+	a.get("/v1/health", &health)
+	if _, err := os.Stat(health.Store.Directory); err != nil || health.Records.Dropped+health.Records.Lost > 0 {
+		t.Errorf("%+v, %v", health, err)
+	}
+	if err := demo.process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.wait(t); err != nil {
+		t.Errorf("it ended with %v:\n%s", err, demo)
+	}
+	e2e.CheckNothingLeft(t, name, ids)
+	if left, err := filepath.Glob(health.Store.Directory + "*"); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// paths wants two equal paths of two hosts.
+func (a asked) paths(question string) string {
+	var got struct {
+		Paths []struct {
+			Complete bool
+			Packets  uint64
+			Hops     []node
+		}
+	}
+	a.get(question, &got)
+	found := map[string]bool{}
+	for _, p := range got.Paths {
+		if p.Complete && p.Packets > 0 {
+			found[fmt.Sprint(p.Hops)] = true
+		}
+	}
+	if found["[{athos} {porthos} {aramis}]"] && found["[{athos} {dartagnan} {aramis}]"] && len(found) == 2 {
+		return ""
+	}
+	return fmt.Sprint(found)
+}
+
+// segment is one of an answer.
+type segment struct {
+	From    node
+	To      *node
+	Packets uint64
+	Lost    uint64
+	Link    *struct {
+		P99 int64 `json:"p99_ns"`
+	}
+}
+
+// slow wants the slow queue to be the worst segment by far.
+func (a asked) slow(question string) string {
+	var got struct{ Segments []segment }
+	a.get(question, &got)
+	if len(got.Segments) < 2 {
+		return "too few"
+	}
+	worst, next := got.Segments[0], got.Segments[1]
+	if worst.From.Name != "dartagnan" || worst.To == nil || worst.To.Name != "aramis" || next.Link == nil || worst.Link.P99 < 2*next.Link.P99 {
+		return fmt.Sprintf("%+v, %+v", worst, next)
+	}
+	return ""
+}
+
+// lossy wants that packets end after the node whose link loses them, and after no other.
+func (a asked) lossy(question string) string {
+	var got struct{ Segments []segment }
+	a.get(question, &got)
+	lost := map[string]uint64{}
+	for _, s := range got.Segments {
+		if s.Lost > 0 {
+			lost[s.From.Name] += s.Lost
+		}
+	}
+	if lost["porthos"] > 0 && len(lost) == 1 {
+		return ""
+	}
+	return fmt.Sprint(lost)
+}
+
+// changes wants that packets to one of beta's addresses move: most of them, as some of a window may
+// have left before the route changes.
+func (a asked) changes(question string) string {
+	var got struct {
+		Changes []struct {
+			Destination string
+			Moved       float64
+		}
+	}
+	a.get(question, &got)
+	for _, c := range got.Changes {
+		if c.Destination == "2001:db8:2::b" && c.Moved > 0.5 {
+			return ""
+		}
+	}
+	return fmt.Sprint(got)
+}
+
+// losses wants that the flow by the lossy link loses packets on it, and the other flow none; and the same from
+// edge to edge.
+func (a asked) losses(question string) string {
+	var got struct {
+		Flows []struct {
+			Flow, Scope string
+			From, To    int64
+			Blocks      uint64
+			Sent, Lost  uint64
+		}
+		Edges []struct{ Lost *uint64 } `json:"edge_flows"`
+	}
+	a.get(question, &got)
+	lossy, whole, edges := uint64(0), 0, uint64(0)
+	for _, f := range got.Flows {
+		switch {
+		case f.Flow == "gold" && f.Scope == "segment" && f.From == 1:
+			lossy = f.Lost
+		case f.Scope == "whole" && f.Sent > 0:
+			whole++
+		}
+		if f.Lost > 0 && (f.Flow == "silver" || f.Scope == "segment" && f.From == 0) {
+			return fmt.Sprintf("%+v", f)
+		}
+	}
+	for _, e := range got.Edges {
+		if e.Lost != nil {
+			edges += *e.Lost
+		}
+	}
+	if lossy > 0 && whole == 2 && edges > 0 {
+		return ""
+	}
+	return fmt.Sprint(got)
+}
