@@ -56,16 +56,16 @@ func TestHistoryCommands(t *testing.T) {
 	for line, want := range map[string][]string{
 		"path":                            {"1000 packets on 2 paths", "50%", "SLOWEST", "nodeb>"},
 		"path --nodes --source ::/0":      {"NODE", "eth0", "SINCE P50"},
-		"path --limit 1":                  {"1000 packets on 1 paths"},
+		"path --limit 1":                  {"1000 packets on 1 path,"},
 		"path --where delay_ns>0":         {"1000 packets on 2 paths"},
-		"change":                          {"1 changes", "of the packets moved", "was", "became"},
+		"change":                          {"1 change,", "of the packets moved", "was", "became"},
 		"segment --compare 24h":           {"5 segments", "LINK P50", "1000"},
 		"segment --order packets":         {"nodej"},
-		"grid":                            {"1 pairs of nodes", "nodeb", "nodej", "1000"},
+		"grid":                            {"1 pair of nodes", "nodeb", "nodej", "1000"},
 		"packet --limit 3":                {"3 packets", "arrived", "[2001:db8::1]:"},
-		"packet --flow-id 2 --sequence 5": {"1 packets", "TIMESTAMP", "HELD"},
+		"packet --flow-id 2 --sequence 5": {"1 packet,", "TIMESTAMP", "HELD"},
 		"loss":                            {"gold", "athos", "3%", "UNCERTAIN"},
-		"loss --since 02:00 --flow x":     {"0 measured flows"},
+		"loss --since 02:00 --flow x":     {"0 segments of measured flows"},
 	} {
 		out, notes, err := commanded(t, s.URL, line)
 		if err != nil {
