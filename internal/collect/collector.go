@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -47,6 +48,7 @@ type Config struct {
 	Sinks           []sink.Sink       // get all records, and run while the collector does
 	Note            func(text string) // receives messages for the operator
 
+	Readers         int           // sockets and goroutines of each UDP endpoint: as many as CPUs, at most 4
 	Connections     int           // at one time: 256
 	AddressLimit    int           // connections from one address: 32
 	MessageTimeout  time.Duration // for a message, once begun, a TLS handshake, and until the first message: 30 s
@@ -57,13 +59,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.Readers = cmp.Or(c.Readers, min(runtime.GOMAXPROCS(0), 4))
 	c.Connections = cmp.Or(c.Connections, 256)
 	c.AddressLimit = cmp.Or(c.AddressLimit, 32)
 	c.MessageTimeout = cmp.Or(c.MessageTimeout, 30*time.Second)
 	c.SilenceTimeout = cmp.Or(c.SilenceTimeout, time.Hour)
 	c.flushInterval = cmp.Or(c.flushInterval, 100*time.Millisecond)
 	c.expiryInterval = cmp.Or(c.expiryInterval, 10*time.Second)
-	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, 8<<20)
+	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, ReceiveBuffer)
 	if c.Note == nil {
 		c.Note = func(string) {}
 	}

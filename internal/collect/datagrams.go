@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
@@ -21,45 +23,88 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// datagrams is a UDP socket.
+// datagrams are the UDP sockets of an endpoint, each with a goroutine that reads it. The kernel chooses the
+// socket of a datagram by a hash of addresses and ports (SO_REUSEPORT), so that those of a session stay in one
+// socket and in their order.
 type datagrams struct {
 	receiving *receiving
-	conn      *net.UDPConn
+	sockets   []*socket
 	endpoint  Endpoint
 	ending    atomic.Bool
 	closed    atomic.Bool
-	raw       syscall.RawConn
-	dropped   uint32 // the kernel's count, at the last look
+}
+
+// socket is one of them.
+type socket struct {
+	conn    *net.UDPConn
+	raw     syscall.RawConn
+	dropped uint32 // the kernel's count, at the last look
 }
 
 func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
+	d := &datagrams{receiving: c}
+	var err error
+	if c.config.Readers > 1 && e.Address.Port() != 0 {
+		// Another collector's sockets would share theirs with ours. To one without SO_REUSEPORT, they do not.
+		err = e.tryAlone()
+	}
+	for range c.config.Readers {
+		if err == nil {
+			err = d.open(&e)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen")), d.closeSockets())
+	}
+	d.endpoint = e
+	return d, nil
+}
+
+// tryAlone opens the endpoint as a program would that shares it with nobody.
+func (e *Endpoint) tryAlone() error {
+	conn, err := net.ListenPacket(e.network(), e.Address.String())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// open opens one more socket of an endpoint, whose port may become known by it.
+func (d *datagrams) open(e *Endpoint) error {
+	c := d.receiving
 	var size int
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
-		if fault := raw.Control(func(fd uintptr) { size, err = prepare(int(fd), c.config.datagramsBuffer) }); fault != nil {
-			return fault
-		}
-		return err
+		fault := raw.Control(func(fd uintptr) {
+			if c.config.Readers > 1 {
+				err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+			}
+			if err == nil {
+				size, err = EnlargeBuffer(int(fd), c.config.datagramsBuffer)
+			}
+		})
+		return errors.Join(fault, err)
 	}}
 	packets, err := config.ListenPacket(context.Background(), e.network(), e.Address.String())
 	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen"))
+		return err
 	}
-	conn := packets.(*net.UDPConn)
-	e.Address = conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	if size < c.config.datagramsBuffer {
+	s := &socket{conn: packets.(*net.UDPConn)}
+	d.sockets = append(d.sockets, s)
+	e.Address = s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	if size < c.config.datagramsBuffer && len(d.sockets) == 1 {
 		c.config.Note(fmt.Sprintf("%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d", e, size, c.config.datagramsBuffer))
 	}
-	own, err := conn.SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return &datagrams{receiving: c, conn: conn, raw: own, endpoint: e}, nil
+	s.raw, err = s.conn.SyscallConn()
+	return err
 }
 
-// prepare enlarges a socket's buffer, beyond the system's limit where that is allowed.
+// ReceiveBuffer is the size, in octets, of the buffer that a UDP socket should have.
+const ReceiveBuffer = 8 << 20
+
+// EnlargeBuffer enlarges a socket's buffer, beyond the system's limit where that is allowed.
 // size is the size that it got.
-func prepare(fd, want int) (size int, err error) {
+func EnlargeBuffer(fd, want int) (size int, err error) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, want) != nil {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, want); err != nil {
 			return 0, fmt.Errorf("enlarge the socket's buffer: %w", err)
@@ -77,7 +122,15 @@ func (d *datagrams) Close() error {
 		return nil
 	}
 	d.receiving.count(func(*Received) { d.countDropped() })
-	return d.conn.Close()
+	return d.closeSockets()
+}
+
+func (d *datagrams) closeSockets() error {
+	var errs []error
+	for _, s := range d.sockets {
+		errs = append(errs, s.conn.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // drainTime is how long to wait for a datagram before a socket counts as empty.
@@ -86,18 +139,46 @@ const drainTime = 5 * time.Millisecond
 // end lets serve read waiting datagrams, for at most partingTime when more keep coming.
 func (d *datagrams) end() {
 	d.ending.Store(true)
-	_ = d.conn.SetReadDeadline(time.Now().Add(drainTime))
+	for _, s := range d.sockets {
+		_ = s.conn.SetReadDeadline(time.Now().Add(drainTime))
+	}
 	time.AfterFunc(partingTime, func() { d.Close() })
 }
 
+// serve reads all sockets. They are closed together: the kernel hashes anew when one is missing.
 func (d *datagrams) serve(context.Context) error {
-	defer d.Close()
-	buffer := make([]byte, 1<<16)
+	var reading sync.WaitGroup
+	errs := make([]error, len(d.sockets))
+	for i, s := range d.sockets {
+		reading.Go(func() {
+			if errs[i] = d.read(s); errs[i] != nil {
+				d.Close()
+			}
+		})
+	}
+	reading.Wait()
+	return errors.Join(append(errs, d.Close())...)
+}
+
+const (
+	// mostTogether is how many datagrams one system call reads.
+	mostTogether = 16
+	// mostDatagram is the room for a datagram.
+	mostDatagram = 1 << 16
+)
+
+// read reads one socket until it is closed, or empty at the end.
+func (d *datagrams) read(s *socket) error {
+	batch := make([]ipv6.Message, mostTogether)
+	for i := range batch {
+		batch[i].Buffers = [][]byte{make([]byte, mostDatagram)}
+	}
+	conn := ipv6.NewPacketConn(s.conn) // recvmmsg, which knows no families
 	for {
 		if d.ending.Load() {
-			_ = d.conn.SetReadDeadline(time.Now().Add(drainTime))
+			_ = s.conn.SetReadDeadline(time.Now().Add(drainTime))
 		}
-		n, from, err := d.conn.ReadFromUDPAddrPort(buffer)
+		n, err := conn.ReadBatch(batch, 0)
 		switch {
 		case d.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
@@ -109,7 +190,12 @@ func (d *datagrams) serve(context.Context) error {
 			time.Sleep(d.receiving.config.flushInterval)
 			continue
 		}
-		d.receiveDatagram(from, buffer[:n])
+		for i := range batch[:n] {
+			m := &batch[i]
+			if from, ok := m.Addr.(*net.UDPAddr); ok {
+				d.receiveDatagram(from.AddrPort(), m.Buffers[0][:m.N])
+			}
+		}
 	}
 }
 
@@ -128,8 +214,10 @@ func (d *datagrams) receiveDatagram(from netip.AddrPort, octets []byte) {
 // countDropped counts the datagrams that the kernel has dropped since the last call. The
 // lock of the counters is held.
 func (d *datagrams) countDropped() {
-	if total, err := socketdrops.Total(d.raw); err == nil { // else the socket is closed, and was counted
-		d.receiving.received.SocketDropped += uint64(total - d.dropped) // 32 bits that wrap
-		d.dropped = total
+	for _, s := range d.sockets {
+		if total, err := socketdrops.Total(s.raw); err == nil { // else the socket is closed, and was counted
+			d.receiving.received.SocketDropped += uint64(total - s.dropped) // 32 bits that wrap
+			s.dropped = total
+		}
 	}
 }

@@ -29,7 +29,7 @@ import (
 )
 
 // run runs a collector that listens at endpoints, until the test ends.
-func run(t *testing.T, config Config, endpoints ...string) (*Collector, *memory, []Endpoint) {
+func run(t testing.TB, config Config, endpoints ...string) (*Collector, *memory, []Endpoint) {
 	t.Helper()
 	for _, s := range endpoints {
 		e, err := ParseEndpoint(s)
@@ -57,7 +57,7 @@ func run(t *testing.T, config Config, endpoints ...string) (*Collector, *memory,
 }
 
 // begin runs a collector until it is cancelled; done reports how it ended.
-func begin(t *testing.T, config Config) (c *Collector, cancel func(), done <-chan error) {
+func begin(t testing.TB, config Config) (c *Collector, cancel func(), done <-chan error) {
 	t.Helper()
 	c, err := New(config)
 	if err != nil {
@@ -83,7 +83,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("%s: not within 10 s", what)
 }
 
-func dial(t *testing.T, e Endpoint) net.Conn {
+func dial(t testing.TB, e Endpoint) net.Conn {
 	t.Helper()
 	conn, err := net.Dial(e.network(), e.Address.String())
 	if err != nil {
@@ -93,7 +93,7 @@ func dial(t *testing.T, e Endpoint) net.Conn {
 	return conn
 }
 
-func send(t *testing.T, conn io.Writer, octets []byte) {
+func send(t testing.TB, conn io.Writer, octets []byte) {
 	t.Helper()
 	if _, err := conn.Write(octets); err != nil {
 		t.Fatal(err)

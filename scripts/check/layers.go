@@ -156,23 +156,25 @@ var layers = map[string]string{
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
 	// What a collector has kept, by its API alone.
-	"internal/history": "internal/columns internal/commandline internal/instant internal/record",
+	"internal/history": "internal/columns internal/commandline internal/inputfile internal/instant internal/record",
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/loss internal/record internal/recordfilter " +
+	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/loss internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
 
 	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
 	// together. Only the store and what asks it know the database.
-	"collector/internal/settings": "internal/collect internal/collect/join internal/inputfile internal/record internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
-	"collector/internal/store":    "internal/instant internal/record internal/sink",
+	"collector/internal/access":   "collector/internal/store internal/inputfile",
+	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
+	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/record internal/recordfilter internal/sink",
-	"collector/internal/api":      "collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
-	"collector/internal/daemon":   "collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/commandline internal/metrics internal/record internal/sink internal/supervisor",
+	"collector/internal/api":      "collector/internal/access collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
+	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",
+	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/commandline internal/metrics internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
@@ -203,20 +205,27 @@ const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapa
 var outsiders = map[string]string{
 	// Benchmarks have BPF programs of their own (sources, sinks, empty hooks), and labs
 	// have one that loses packets.
-	"github.com/cilium/ebpf":              "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
-	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
-	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
-	"github.com/expr-lang/expr":           "internal/recordfilter",
-	"github.com/duckdb/duckdb-go/v2":      "collector/internal/store",
-	"github.com/goccy/go-yaml":            "internal/lab internal/yamlfile",
-	"github.com/gopacket/gopacket":        "",
-	"github.com/prometheus/client_golang": "",
-	"github.com/prometheus/client_model":  "",
-	"github.com/prometheus/common":        "",
-	"go.opentelemetry.io/proto/slim/otlp": "",
-	"google.golang.org/protobuf":          "internal/metrics internal/sink/otlpsink",
-	"github.com/spf13/cobra":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/history internal/recordfilter/filterflags",
-	"github.com/spf13/pflag":              "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
+	"github.com/cilium/ebpf":                 "internal/datapath " + mapRooms + " internal/kernelclock internal/lab/linkloss bench/experiments bench/harness",
+	"github.com/VictoriaMetrics/metrics":     "internal/metrics",
+	"github.com/coreos/go-systemd/v22":       "internal/supervisor",
+	"github.com/expr-lang/expr":              "internal/recordfilter",
+	"github.com/duckdb/duckdb-go/v2":         "collector/internal/store",
+	"github.com/coreos/go-oidc/v3":           "collector/internal/access",
+	"github.com/goccy/go-yaml":               "internal/lab internal/yamlfile",
+	"github.com/oauth2-proxy/mockoidc":       "",
+	"github.com/prometheus/exporter-toolkit": "collector/internal/access",
+	"go.yaml.in/yaml/v2":                     "collector/internal/access",
+	"golang.org/x/crypto":                    "collector/internal/access",
+	"golang.org/x/oauth2":                    "collector/internal/access",
+	"golang.org/x/time":                      "collector/internal/access",
+	"github.com/gopacket/gopacket":           "",
+	"github.com/prometheus/client_golang":    "",
+	"github.com/prometheus/client_model":     "",
+	"github.com/prometheus/common":           "",
+	"go.opentelemetry.io/proto/slim/otlp":    "",
+	"google.golang.org/protobuf":             "internal/metrics internal/sink/otlpsink",
+	"github.com/spf13/cobra":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/history internal/recordfilter/filterflags",
+	"github.com/spf13/pflag":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
 	"github.com/vishvananda/netlink": "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss " +
 		"internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":     "bench/harness internal/lab",

@@ -45,6 +45,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "store compact", Args: "--directory " + none, Code: commandline.ExitFailure},
 		{Command: "store export", Args: "--directory " + none + " /dev/null/x", Code: commandline.ExitFailure},
 		{Command: "status", Args: "--collector http://[::1]:1", Code: commandline.ExitFailure},
+		{Command: "doctor", Args: "--config " + none, Code: commandline.ExitFailure},
 		{Command: "completion", Args: "bash", Code: commandline.ExitUsage, Speaks: true},
 		{Command: "completion", Args: "ksh", Code: commandline.ExitUsage, Speaks: true},
 		{Command: "man", Args: "/dev/null/x", Code: commandline.ExitFailure},

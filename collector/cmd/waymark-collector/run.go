@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/daemon"
 	"github.com/waymark-net/waymark/collector/internal/settings"
 	"github.com/waymark-net/waymark/internal/commandline"
@@ -50,6 +51,16 @@ written and questions are still answered.`,
 	return cmd
 }
 
+// checkAccess reads what the settings name to let users in.
+func checkAccess(s *settings.Settings) error {
+	who, err := s.Access(nil)
+	if err != nil {
+		return err
+	}
+	_, err = access.New(who)
+	return err
+}
+
 func newConfigCommand(opts *commandline.Options) *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check FILE",
@@ -61,6 +72,9 @@ func newConfigCommand(opts *commandline.Options) *cobra.Command {
 			s, err := settings.Read(args[0])
 			if err == nil {
 				_, err = s.Collect() // reads the certificates
+			}
+			if err == nil {
+				err = checkAccess(s)
 			}
 			if err != nil {
 				return err

@@ -3,15 +3,10 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +15,8 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// usualURL is where a collector without a file answers.
-const usualURL = "http://[::1]:4780"
-
 func newStatusCommand(opts *commandline.Options) *cobra.Command {
-	address := usualURL
+	var ask client
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a running collector",
@@ -37,7 +29,7 @@ collector answers.`,
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var h query.Health
-			if err := get(cmd.Context(), address, "/v1/health", nil, &h); err != nil {
+			if err := ask.get(cmd.Context(), "/v1/health", nil, &h); err != nil {
 				return err
 			}
 			if opts.JSON {
@@ -55,7 +47,7 @@ collector answers.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&address, "collector", address, "`URL` of the collector's API")
+	ask.add(cmd)
 	return cmd
 }
 
@@ -76,40 +68,4 @@ func statusText(h *query.Health) string {
 		row("warning", "%s", record.Printable(w))
 	}
 	return b.String()
-}
-
-// mostAnswer bounds an answer of the API.
-const mostAnswer = 256 << 20
-
-// get asks a collector.
-func get(ctx context.Context, address, path string, ask url.Values, into any) error {
-	base, err := url.Parse(address)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return commandline.Usagef("--collector %q: want a URL, such as %s", address, usualURL)
-	}
-	to := base.JoinPath(path)
-	to.RawQuery = ask.Encode()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("no collector answers: %w; start it with 'waymark-collector run', or name its address with --collector", err)
-	}
-	defer response.Body.Close()
-	body := io.LimitReader(response.Body, mostAnswer)
-	if response.StatusCode != http.StatusOK {
-		var failed struct{ Error string }
-		if err := json.NewDecoder(body).Decode(&failed); err != nil || failed.Error == "" {
-			return fmt.Errorf("%s answers %s; name the address of a collector's API", base, response.Status)
-		}
-		return errors.New(record.Printable(failed.Error))
-	}
-	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("the answer of %s is not that of a collector: %w", base, err)
-	}
-	return nil
 }

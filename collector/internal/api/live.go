@@ -49,18 +49,18 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 // Begun is the first event of a live stream.
 type Begun struct {
 	From instant.Time `json:"from" doc:"Since when the stream has what was kept."`
-	Left uint64       `json:"missed" doc:"How many packets of that time are left out."`
+	Left uint64       `json:"missed" doc:"How many packets of that time are left out; 0 for a role that sees a part."`
 }
 
 // Missed says how much a live stream left out.
 type Missed struct {
-	Count uint64 `json:"missed" doc:"Items that were left out since the last event of this name: there were more than rate, or the reader was too slow. Some of them may not have been selected."`
+	Count uint64 `json:"missed" doc:"Items that were left out since the last event of this name: there were more than rate, or the reader was too slow. Some of them may not have been selected. 0: a role that sees a part learns no number."`
 }
 
 // Heartbeat is a sign of life.
 type Heartbeat struct {
 	Time    instant.Time `json:"time" doc:"The collector's clock."`
-	Readers int          `json:"readers" doc:"How many watch."`
+	Readers int          `json:"readers" doc:"How many watch; 0 for a role that sees a part."`
 	Fault   string       `json:"fault,omitempty" doc:"Why nothing is written, and so nothing is shown; absent when everything is."`
 }
 
@@ -143,6 +143,11 @@ func (v *values) selection(lastID string) live.Selection {
 	}}
 }
 
+// seen matches what a reader wants and may see.
+func seen(ctx context.Context, wanted func(record.Record) bool) func(record.Record) bool {
+	return func(r record.Record) bool { return query.Passes(ctx, r) && wanted(r) }
+}
+
 // serveLive streams until the reader, or the collector, ends.
 func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, hub *live.Hub) {
 	v, err := liveRoute.read(request.URL.Query(), time.Now().UTC())
@@ -154,6 +159,10 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 	if v.err != nil {
 		fail(w, http.StatusBadRequest, v.err.Error())
 		return
+	}
+	confined := query.Confined(request.Context())
+	if confined {
+		want.Match = seen(request.Context(), want.Match)
 	}
 	reader, begun, left, err := hub.Observe(want)
 	if err != nil {
@@ -170,6 +179,9 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 	from := time.Now().Add(-live.Span)
 	if len(begun) > 0 && begun[0].At.After(from) && want.After > 0 {
 		from = begun[0].At
+	}
+	if confined {
+		left = 0
 	}
 	s.add(append([]byte("retry: 2000\n"), event("begin", Begun{instant.Of(from), left})...), 0)
 	for i, item := range begun {
@@ -196,13 +208,22 @@ func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, 
 				s.item(<-reader.Items())
 			}
 		case <-beat.C:
-			s.add(event("heartbeat", Heartbeat{instant.Of(time.Now()), hub.Readers(), q.Store.Fault()}), 0)
+			beat := Heartbeat{instant.Of(time.Now()), hub.Readers(), q.Store.Fault()}
+			if query.Confined(request.Context()) {
+				if beat.Readers = 0; beat.Fault != "" {
+					beat.Fault = "nothing is written" // the reason is about files
+				}
+			}
+			s.add(event("heartbeat", beat), 0)
 		case <-reader.Gone():
 			return
 		case <-request.Context().Done():
 			return
 		}
 		if n := reader.TakeMissed(); n > 0 {
+			if query.Confined(request.Context()) {
+				n = 0 // packets of others are among them
+			}
 			s.add(event("missed", Missed{n}), 0)
 		}
 		if s.flush() != nil {

@@ -184,7 +184,7 @@ var routes = []route{
 		path: "/v1/health", name: "health", summary: "The state of the collector: files, disk, records lost by cause",
 		answer: query.Health{},
 		serve: func(*values) question {
-			return func(_ context.Context, q *query.Queries) (any, error) { return q.Health(), nil }
+			return func(ctx context.Context, q *query.Queries) (any, error) { return q.HealthFor(ctx), nil }
 		},
 	},
 }

@@ -8,47 +8,62 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/metrics"
 )
+
+// settingsPath answers admins with the settings in force. They name files of secrets, and have none.
+const settingsPath = "/v1/settings"
 
 // Server serves the API.
 type Server struct {
 	http     http.Server
 	listener net.Listener
+	scheme   string
 }
 
-// Serve opens the API at an address of this machine. metric are the sources of its metrics.
-func Serve(address string, q *query.Queries, metric ...func(*metrics.Gatherer)) (*Server, error) {
-	at, err := netip.ParseAddrPort(address)
+// Serve opens the API where a guard listens. metric are the sources of its metrics.
+func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gatherer)) (*Server, error) {
+	listener, err := guard.Listen()
 	if err != nil {
-		return nil, fmt.Errorf("api.address %q: want ADDRESS:PORT", address)
-	}
-	if !at.Addr().IsLoopback() {
-		return nil, fmt.Errorf("api.address %s can be reached from other machines, and the API has no TLS and no authentication yet; use [::1]:%d", at, at.Port())
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%w; set api.address to another port", err)
+		return nil, err
 	}
 	q.Begin()
-	s := &Server{listener: listener, http: http.Server{
-		Handler: Handler(q, metric...), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, ConnContext: bounded,
+	s := &Server{listener: listener, scheme: guard.Scheme(), http: http.Server{
+		Handler: guard.Wrap(Handler(q, metric...), Paths()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(), ConnContext: bounded,
+		ErrorLog: log.New(io.Discard, "", 0), // what anybody who connects could fill
 	}}
-	go func() { _ = s.http.Serve(listener) }() // it ends with Close
+	go func() { // it ends with Close
+		if s.http.TLSConfig != nil {
+			_ = s.http.ServeTLS(listener, "", "")
+			return
+		}
+		_ = s.http.Serve(listener)
+	}()
 	return s, nil
 }
 
-// Address is where it listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+// Paths are those that roles with a scope may ask for: the store gives them what is in their scope. A path that is not
+// here is refused to them.
+func Paths() access.Paths {
+	p := access.Paths{Scoped: []string{documentPath, liveRoute.path}, Admin: []string{settingsPath}}
+	for _, r := range routes {
+		p.Scoped = append(p.Scoped, r.path)
+	}
+	return p
+}
+
+// URL is where it listens.
+func (s *Server) URL() string { return s.scheme + "://" + s.listener.Addr().String() }
 
 // Close ends it; questions that are worked on get a moment.
 func (s *Server) Close() {
@@ -74,6 +89,9 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 		_, _ = w.Write(Document())
 	})
 	mux.Handle("GET /metrics", metrics.Handler(metric...))
+	if q.Settings != nil {
+		mux.HandleFunc("GET "+settingsPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, q.Settings) })
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead {
 			fail(w, http.StatusMethodNotAllowed, "only GET is answered")
@@ -81,41 +99,7 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 		}
 		fail(w, http.StatusNotFound, "there is nothing at this path; "+documentPath+" lists what is")
 	})
-	return guarded(mux)
-}
-
-// guarded refuses requests that a page of a browser makes by another name for this machine (DNS rebinding), or
-// from another origin, and says that answers are not pages.
-func guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !isLocal(r.Host) {
-			fail(w, http.StatusForbidden, "the API is asked by the address of this machine, such as http://[::1]:4780, or by localhost")
-			return
-		}
-		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-			fail(w, http.StatusForbidden, "pages of other origins may not ask")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// isLocal reports whether a request's host is this machine.
-func isLocal(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	if name == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(name)
-	return err == nil && a.IsLoopback()
+	return mux
 }
 
 // answerTo answers a request.
@@ -150,6 +134,9 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 		if strings.Contains(text, "Out of Memory") {
 			fail(w, http.StatusGatewayTimeout, "the question needs more memory than store.memory allows; ask about a shorter time or fewer addresses")
 			return
+		}
+		if query.Confined(request.Context()) {
+			text = "the question failed; the operator of the collector finds out why by asking the same" // its text is about files
 		}
 		fail(w, http.StatusInternalServerError, text)
 	case asCSV:

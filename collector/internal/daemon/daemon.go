@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/api"
 	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
@@ -52,6 +53,14 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	who, err := d.Settings.Access(d.Note)
+	if err != nil {
+		return err
+	}
+	guard, err := access.New(who)
+	if err != nil {
+		return err
+	}
 	of := d.Settings.Store
 	d.store, err = store.New(ctx, store.Options{
 		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory), Note: d.Note,
@@ -75,13 +84,15 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err := d.collector.Open(); err != nil {
 		return err
 	}
-	asked := &query.Queries{Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub}
-	server, err := api.Serve(d.Settings.Listens(), asked, d.collector.Collect, d.collect, d.paths.Collect)
+	asked := &query.Queries{
+		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub, Settings: d.Settings,
+	}
+	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect)
 	if err != nil {
 		return errors.Join(err, d.collector.Close())
 	}
 	defer server.Close()
-	d.announce(server.Address())
+	d.announce(server.URL())
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go d.reportAlive(running)
@@ -93,14 +104,14 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 }
 
 // announce says that everything is open.
-func (d *Daemon) announce(address string) {
+func (d *Daemon) announce(url string) {
 	var at []string
 	for _, e := range d.collector.Endpoints() {
 		at = append(at, e.String())
 	}
-	d.Note("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at http://" + address)
+	d.Note("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at " + url)
 	if d.Ready != nil {
-		d.Ready(at, "http://"+address)
+		d.Ready(at, url)
 	}
 	d.Manager.Ready("receives at " + strings.Join(at, ", "))
 }

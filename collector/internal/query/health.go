@@ -3,6 +3,7 @@
 package query
 
 import (
+	"context"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -36,6 +37,23 @@ type StoreHealth struct {
 	Age       int64        `json:"kept_ns" doc:"How long ago the oldest file was begun."`
 	First     instant.Time `json:"first" doc:"When the oldest file was begun."`
 	Fault     string       `json:"fault,omitempty" doc:"Why nothing is written; absent when everything is."`
+}
+
+// HealthFor answers somebody. A role with a scope learns whether all is well and whether something is missing in its
+// answers, and not what others have there, nor where the files are.
+func (q *Queries) HealthFor(ctx context.Context) *Health {
+	h := q.Health()
+	if !Confined(ctx) {
+		return h
+	}
+	short := &Health{
+		OK: h.OK, Warnings: []string{}, Sink: map[string]uint64{}, Counts: map[string]uint64{}, Exporters: []Exporter{}, Lost: []LostRecords{},
+		Store: StoreHealth{First: h.Store.First, Age: h.Store.Age, Aside: h.Store.Aside}, Began: h.Began, Now: h.Now,
+	}
+	if !h.OK || len(h.Warnings) > 0 {
+		short.Warnings = append(short.Warnings, "records are missing, or nothing is written; ask the operator of the collector")
+	}
+	return short
 }
 
 // Health answers.

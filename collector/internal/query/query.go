@@ -32,6 +32,8 @@ type Queries struct {
 	Live   func() Live // nil: no collector runs
 	Hub    *live.Hub   // nil: nothing is written that could be watched
 
+	Settings any // what admins may see of the collector's settings, as JSON; nil: nothing
+
 	turns chan struct{}
 }
 
@@ -142,6 +144,12 @@ func delaysOf(h *exponential.Delays) *Delays {
 	}
 }
 
+// Confined reports whether a question may only be about a part of what the store has.
+func Confined(ctx context.Context) bool { return store.ScopeOf(ctx) != nil }
+
+// Passes reports whether somebody may see a record.
+func Passes(ctx context.Context, r record.Record) bool { return store.ScopeOf(ctx).Passes(r) }
+
 // ask answers one question: when its turn comes, and within its time.
 func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(context.Context, *store.Reading) error) error {
 	ctx, cancel := context.WithTimeout(ctx, q.Time)
@@ -156,6 +164,9 @@ func (q *Queries) ask(ctx context.Context, in Range, answer *Answer, do func(con
 	err := q.Store.Read(ctx, in.From, in.Until, func(r *store.Reading) error {
 		answer.Files = len(r.Files)
 		for _, g := range r.Gaps {
+			if Confined(ctx) {
+				g.Reason = "a file cannot be read" // where it is concerns others
+			}
 			answer.Gaps = append(answer.Gaps, Gap{instant.Of(g.From), instant.Of(g.Until), g.Reason})
 		}
 		if len(r.Files) == 0 {
@@ -217,7 +228,7 @@ func (f *Flows) where(p *parameters) string {
 		prefix netip.Prefix
 	}{{"source", f.Source}, {"destination", f.Destination}} {
 		if c.prefix.IsValid() {
-			low, high := bounds(c.prefix)
+			low, high := store.Bounds(c.prefix)
 			conditions = append(conditions, fmt.Sprintf("%s >= %s AND %s <= %s", c.column, p.add(low), c.column, p.add(high)))
 		}
 	}
@@ -251,19 +262,6 @@ func (f *Flows) where(p *parameters) string {
 		text += "p.namespace = " + p.add(*f.Namespace)
 	}
 	return text
-}
-
-// bounds are the first and the last address of a prefix, as octets.
-func bounds(p netip.Prefix) (low, high []byte) {
-	first := p.Masked().Addr().As16()
-	last, bits := first, p.Bits()
-	if p.Addr().Is4() {
-		bits += 96
-	}
-	for i := bits; i < 128; i++ {
-		last[i/8] |= 0x80 >> (i % 8)
-	}
-	return first[:], last[:]
 }
 
 // histogram makes one from the lists of a row.

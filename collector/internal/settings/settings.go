@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect"
@@ -54,13 +53,6 @@ type Store struct {
 	Memory    Size   `key:"memory" default:"1GB" doc:"What the database takes at most: for writing, and for all queries together."`
 }
 
-// API is where questions are answered.
-type API struct {
-	Address Address `key:"address" default:"http://[::1]:4780" doc:"Address and port, as http://ADDRESS:PORT. Only this machine may ask: other addresses are refused until the API has TLS and authentication."`
-	Time    Wait    `key:"time" default:"10s" doc:"How long one question may take."`
-	Queries Count   `key:"queries" default:"4" doc:"How many questions are worked on at a time; others wait."`
-}
-
 // Scalars of the file.
 type (
 	Listen     string
@@ -70,6 +62,10 @@ type (
 	Size       int64
 	Count      uint32
 	Address    string
+	Host       string
+	RoleName   string
+	Prefix     netip.Prefix
+	Namespace  uint16
 )
 
 var format = &yamlfile.Format{
@@ -78,11 +74,15 @@ var format = &yamlfile.Format{
 		reflect.TypeFor[Listen](): yamlfile.NewCodec(yamlfile.Text, "udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT", parseListen, func(l Listen) string { return string(l) }),
 		reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "the private enterprise number of your exporters", parseEnterprise,
 			func(e Enterprise) string { return strconv.FormatUint(uint64(e), 10) }),
-		reflect.TypeFor[Wait]():    yamlfile.NewCodec(yamlfile.Text, "a time from 100ms to 1h, such as 2s", parseWait, yamlfile.FormatPeriod[Wait]),
-		reflect.TypeFor[Age]():     yamlfile.NewCodec(yamlfile.Text, "whole hours or days up to 3650d, such as 12h or 30d", parseAge, formatAge),
-		reflect.TypeFor[Size]():    yamlfile.NewCodec(yamlfile.Text, "a whole number of MB, GB or TB, such as 500MB or 20GB", parseSize, formatSize),
-		reflect.TypeFor[Count]():   yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 4294967295", parseCount, func(c Count) string { return strconv.FormatUint(uint64(c), 10) }),
-		reflect.TypeFor[Address](): yamlfile.NewCodec(yamlfile.Text, "http://ADDRESS:PORT with an address of this machine alone, such as http://[::1]:4780", parseAddress, func(a Address) string { return string(a) }),
+		reflect.TypeFor[Wait]():      yamlfile.NewCodec(yamlfile.Text, "a time from 100ms to 1h, such as 2s", parseWait, yamlfile.FormatPeriod[Wait]),
+		reflect.TypeFor[Age]():       yamlfile.NewCodec(yamlfile.Text, "whole hours or days up to 3650d, such as 12h or 30d", parseAge, formatAge),
+		reflect.TypeFor[Size]():      yamlfile.NewCodec(yamlfile.Text, "a whole number of MB, GB or TB, such as 500MB or 20GB", parseSize, formatSize),
+		reflect.TypeFor[Count]():     yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 4294967295", parseCount, func(c Count) string { return strconv.FormatUint(uint64(c), 10) }),
+		reflect.TypeFor[Address]():   yamlfile.NewCodec(yamlfile.Text, "http://ADDRESS:PORT or https://ADDRESS:PORT, such as http://[::1]:4780", parseAddress, func(a Address) string { return string(a) }),
+		reflect.TypeFor[Host]():      yamlfile.NewCodec(yamlfile.Text, "a name of a host without a port, such as collector.example.net", parseHost, func(h Host) string { return string(h) }),
+		reflect.TypeFor[RoleName]():  yamlfile.NewCodec(yamlfile.Text, "viewer or admin", parseRole, func(r RoleName) string { return string(r) }),
+		reflect.TypeFor[Prefix]():    yamlfile.NewCodec(yamlfile.Text, "a prefix, such as 2001:db8:1::/48", parsePrefix, func(p Prefix) string { return netip.Prefix(p).String() }),
+		reflect.TypeFor[Namespace](): yamlfile.NewCodec(yamlfile.Number, "a Namespace-ID from 0 to 65535", parseNamespace, func(n Namespace) string { return strconv.Itoa(int(n)) }),
 	}),
 	TooLarge: "remove what the collector does not need",
 	TooMany:  "remove what the collector does not need",
@@ -139,6 +139,7 @@ func (s *Settings) check(add func(path, problem, cure string)) {
 	if s.TLS != nil && !secured {
 		add("tls", "no endpoint of listen has TLS", "add tls://[::]:4740 to listen, or remove tls")
 	}
+	s.API.check(add)
 }
 
 // Endpoints are where exporters send.
@@ -151,11 +152,20 @@ func (s *Settings) Endpoints() (list []collect.Endpoint) {
 	return list
 }
 
+// Bounds for ten thousand exporters: three quarters of the sessions and templates may be of UDP. Templates that senders
+// invent take 500 MB at most, those of agents 40 MB.
+const (
+	mostSessions    = 1 << 14
+	mostTemplates   = 1 << 16
+	mostConnections = 12_000
+)
+
 // Collect is the configuration of what receives and joins, without its sinks.
 func (s *Settings) Collect() (collect.Config, error) {
 	c := collect.Config{
 		Listen: s.Endpoints(), Enterprise: ipfix.Enterprise(s.Enterprise),
-		Join: join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
+		Join:   join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
+		Limits: ipfix.Limits{Sessions: mostSessions, Templates: mostTemplates}, Connections: mostConnections,
 	}
 	if s.TLS == nil {
 		return c, nil
@@ -164,9 +174,6 @@ func (s *Settings) Collect() (collect.Config, error) {
 	c.TLS, err = collect.LoadTLS(s.TLS.Certificate, s.TLS.Key, s.TLS.ClientCA)
 	return c, err
 }
-
-// Listens is where the API listens.
-func (s *Settings) Listens() string { return strings.TrimPrefix(string(s.API.Address), "http://") }
 
 // Marshal writes the file with every default.
 func (s *Settings) Marshal() []byte { return format.Marshal(s) }
@@ -271,19 +278,4 @@ func parseCount(text string) (Count, error) {
 		err = errors.New("0 is none")
 	}
 	return Count(n), err
-}
-
-func parseAddress(text string) (Address, error) {
-	rest, ok := strings.CutPrefix(text, "http://")
-	if !ok {
-		return "", fmt.Errorf("%q does not begin with http://", text)
-	}
-	a, err := netip.ParseAddrPort(rest)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%q is not an address with a port", rest)
-	case !a.Addr().IsLoopback():
-		return "", fmt.Errorf("%s can be reached from other machines, and the API has no TLS and no authentication yet; use http://[::1]:%d, and let others in through an SSH tunnel or a proxy that asks who they are", a.Addr(), a.Port())
-	}
-	return Address(text), nil
 }

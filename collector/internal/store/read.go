@@ -41,6 +41,7 @@ type File struct {
 	Entry Entry
 
 	columns map[string][]string // of a file of an earlier version, by table
+	scope   *Scope              // nil: everything
 }
 
 // Gap is a time of which the store has lost, or cannot read, what it had.
@@ -57,7 +58,7 @@ type Reading struct {
 }
 
 // Read calls a function with the files that have something of a time, from the first time on until before
-// the second one.
+// the second one. In a context with a scope, the files have only what is in it.
 func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Reading) error) error {
 	s.instance.RLock()
 	defer s.instance.RUnlock()
@@ -91,6 +92,9 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 		}
 	}
 	slices.SortFunc(r.Files, func(a, b File) int { return a.Entry.Opened.Compare(b.Entry.Opened) })
+	for i := range r.Files {
+		r.Files[i].scope = ScopeOf(ctx)
+	}
 	return do(r)
 }
 
@@ -270,8 +274,16 @@ func (s *Store) lost(name string, err error) {
 }
 
 // From is a table of the file in a query, with all its columns of today: those that an earlier version
-// lacks are NULL.
+// lacks are NULL. It has what is in the scope of the reading.
 func (f *File) From(name string) string {
+	if f.scope == nil {
+		return f.whole(name)
+	}
+	return f.scope.of(f, name)
+}
+
+// whole is the table with all its rows.
+func (f *File) whole(name string) string {
 	table := f.Alias + "." + quoted(name)
 	if f.columns == nil {
 		return table

@@ -192,12 +192,25 @@ func (f *File) Rows(rollup string) string {
 	}
 	query := "SELECT * EXCLUDE (part) FROM " + hours + " WHERE minute >= $3 AND minute < $4 AND minute >= $1 AND minute < $2" +
 		"\nUNION ALL SELECT * EXCLUDE (part) FROM " + minutes + " WHERE minute >= $1 AND minute < $2 AND NOT (minute >= $3 AND minute < $4 AND part < " + done(ofHours) + ")"
-	if f.Entry.State == Open {
-		fresh := rollupOf(minuteRollups[rollup+"_1m"], f.Alias, 0, done(ofMinutes), "4294967295")
-		query += "\nUNION ALL SELECT * EXCLUDE (part) FROM (SELECT * FROM " + minutes + " WHERE false UNION ALL (" + fresh + ")) WHERE minute >= $1 AND minute < $2"
+	switch {
+	case rollup != "loss" && !f.scope.rolledUp(): // they are made of the rows that are in the scope
+		query += f.fresh(rollup, "0")
+	case f.Entry.State == Open:
+		query += f.fresh(rollup, done(ofMinutes))
 	}
 	if table, ok := ids[rollup]; ok {
 		query = "SELECT r.* REPLACE (d." + rollup + " AS " + rollup + ") FROM (" + query + ") r JOIN " + f.From(table) + " d ON r." + rollup + " = d.number"
 	}
 	return query
+}
+
+// fresh is a query of rollups that are made now, of the rows whose number is at least low.
+func (f *File) fresh(rollup, low string) string {
+	values := []string{"LOW", low, "HIGH", "4294967295", "PART", "0::UINTEGER"}
+	if f.scope != nil {
+		packets := "(SELECT * FROM " + f.From(tablePackets) + " WHERE time >= $1::TIMESTAMP_NS AND time < $2::TIMESTAMP_NS)"
+		values = append(values, "FILE.packets", packets, "FILE.paths", f.From(tablePaths), "FILE.segments", f.From(tableSegments), "FILE.loss", f.From("loss"))
+	}
+	query := strings.NewReplacer(append(values, "FILE", f.Alias)...).Replace(minuteRollups[rollup+"_1m"])
+	return "\nUNION ALL SELECT * EXCLUDE (part) FROM (SELECT * FROM " + f.From(rollup+"_1m") + " WHERE false UNION ALL (" + query + ")) WHERE minute >= $1 AND minute < $2"
 }

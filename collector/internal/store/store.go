@@ -173,6 +173,9 @@ func database(memory int64, scratch string, directories ...string) (*sql.DB, err
 		return nil, err
 	}
 	db := sql.OpenDB(connector)
+	if err := addFunctions(context.Background(), db); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up the database: %w", err), db.Close())
+	}
 	var reached []string
 	for _, d := range directories {
 		reached = append(reached, literal(d))

@@ -16,13 +16,18 @@ const Nodes = 5
 // Sender sends postcards over UDP, as the nodes of one path would: each packet has one of each node.
 type Sender struct {
 	conn     net.Conn
+	registry *ipfix.Registry
 	template *ipfix.Template
 	encoders [Nodes]*ipfix.Encoder
+	fresh    bool // templates were not sent yet
+	brief    bool // postcards have no flow label
 	buffer   []byte
 	record   []byte
 	next     uint32 // number of the next packet
 
-	Flows uint32 // packets belong to them in turn
+	Flows   uint32                               // packets belong to them in turn
+	Ahead   time.Duration                        // of the nodes' clocks
+	Deliver func(node int, message []byte) error // instead of sending it; nil: it is sent
 }
 
 // together is how many packets a message has, at most what fits a datagram of 1400 octets.
@@ -34,34 +39,46 @@ func NewSender(to string) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(ipfix.EnterpriseExample))
-	if err != nil {
+	s := &Sender{conn: conn, Flows: 1000}
+	if s.registry, err = ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(ipfix.EnterpriseExample)); err != nil {
 		return nil, err
 	}
-	s := &Sender{conn: conn, Flows: 1000}
-	s.template, err = registry.Template(256, "observationTimeNanoseconds", "sourceIPv6Address", "destinationIPv6Address", "protocolIdentifier", "flowLabelIPv6",
+	return s, s.Restart(false)
+}
+
+// Restart begins anew, as all nodes do that restart: with the first Sequence Number, and with templates, which have
+// the same number as before. brief: they have no flow label.
+func (s *Sender) Restart(brief bool) error {
+	names := []string{"observationTimeNanoseconds", "sourceIPv6Address", "destinationIPv6Address", "protocolIdentifier", "flowLabelIPv6",
 		"sourceTransportPort", "destinationTransportPort", "ipTotalLength[4]", "ingressInterface", "egressInterface", "ioamNodeRole", "ioamOptionType", "ioamNamespaceId", "ioamTraceType",
-		"ioamExtensionFlags", "ioamDexFlowId", "ioamDexSequenceNumber", "ioamTimestampNanoseconds", "ioamHopLimit", "ioamNodeId", "ioamTransitDelayNanoseconds")
-	if err != nil {
-		return nil, err
+		"ioamExtensionFlags", "ioamDexFlowId", "ioamDexSequenceNumber", "ioamTimestampNanoseconds", "ioamHopLimit", "ioamNodeId", "ioamTransitDelayNanoseconds"}
+	if brief {
+		names = append(names[:4], names[5:]...)
+	}
+	s.fresh, s.brief = true, brief
+	var err error
+	if s.template, err = s.registry.Template(256, names...); err != nil {
+		return err
 	}
 	for i := range s.encoders {
 		if s.encoders[i], err = ipfix.NewEncoder(ipfix.UDP, uint32(i+1), 1400); err != nil {
-			return nil, err
+			return err
 		}
 		if err := s.encoders[i].Define(s.template); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // Send sends the postcards of a number of packets now, at most together.
 func (s *Sender) Send(packets int) error {
-	now := time.Now()
+	now := time.Now().Add(s.Ahead)
+	templates := s.fresh || s.next%1024 < uint32(packets)
+	s.fresh = false
 	for node, e := range s.encoders {
 		e.Start(s.buffer[:0])
-		if s.next%1024 < uint32(packets) {
+		if templates {
 			if err := e.AddTemplates(); err != nil {
 				return err
 			}
@@ -77,12 +94,25 @@ func (s *Sender) Send(packets int) error {
 			}
 		}
 		s.buffer = e.Finish(now)
-		if _, err := s.conn.Write(s.buffer); err != nil {
+		if err := s.deliver(node); err != nil {
 			return err
 		}
 	}
 	s.next += uint32(packets)
 	return nil
+}
+
+func (s *Sender) deliver(node int) error {
+	if s.Deliver != nil {
+		return s.Deliver(node, s.buffer)
+	}
+	return s.Write(s.buffer)
+}
+
+// Write sends a message as it is.
+func (s *Sender) Write(message []byte) error {
+	_, err := s.conn.Write(message)
+	return err
 }
 
 func (s *Sender) postcard(node int, number uint32, now time.Time) ([]byte, error) {
@@ -101,7 +131,11 @@ func (s *Sender) postcard(node int, number uint32, now time.Time) ([]byte, error
 	w.Time(at)
 	w.Addr(Source(int(flow)))
 	w.Addr(Destination(int(flow)))
-	for _, v := range []uint64{17, 0, 4242, 443, 1200, 2, 3, role, 4, 123, 0xf80000, 0xc0, uint64(flow + 1), uint64(number/s.Flows + 1)} {
+	w.Uint(17)
+	if !s.brief {
+		w.Uint(0)
+	}
+	for _, v := range []uint64{4242, 443, 1200, 2, 3, role, 4, 123, 0xf80000, 0xc0, uint64(flow + 1), uint64(number/s.Flows + 1)} {
 		w.Uint(v)
 	}
 	w.Time(at)
