@@ -6,6 +6,8 @@ package history
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/inputfile"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -32,17 +35,50 @@ const (
 	mostTime = 10 * time.Minute
 )
 
+// who says which collector is asked, and by whom.
+type who struct{ address, ca, user, password string }
+
 // client asks one collector.
 type client struct {
 	base *url.URL
+	who  who
+	http *http.Client
 }
 
-func newClient(address string) (*client, error) {
-	base, err := url.Parse(address)
+// mostFile bounds the files that flags name, in octets.
+const mostFile = 1 << 20
+
+func newClient(w who) (*client, error) {
+	base, err := url.Parse(w.address)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
-		return nil, commandline.Usagef("--collector %q: want a URL, such as %s", address, UsualURL)
+		return nil, commandline.Usagef("--collector %q: want a URL, such as %s", w.address, UsualURL)
 	}
-	return &client{base}, nil
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if w.ca != "" {
+		text, err := inputfile.Read(w.ca, mostFile)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--ca: %s has no certificate in PEM", w.ca)
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	c := &client{base, w, &http.Client{Transport: t, Timeout: mostTime}}
+	if w.user == "" {
+		return c, nil
+	}
+	if w.password == "" {
+		return nil, commandline.Usagef("--user needs --password-file")
+	}
+	text, err := inputfile.Read(w.password, mostFile)
+	if err != nil {
+		return nil, err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	c.who.password = strings.TrimSuffix(line, "\r")
+	return c, nil
 }
 
 // get asks for an answer in a format, json or csv. Nobody but the caller closes it.
@@ -54,7 +90,10 @@ func (c *client) get(ctx context.Context, path, format string, ask url.Values) (
 	if err != nil {
 		return nil, err
 	}
-	response, err := (&http.Client{Timeout: mostTime}).Do(request)
+	if c.who.user != "" {
+		request.SetBasicAuth(c.who.user, c.who.password)
+	}
+	response, err := c.http.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -71,6 +110,9 @@ func (c *client) get(ctx context.Context, path, format string, ask url.Values) (
 	defer response.Body.Close()
 	var failed struct{ Error string }
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&failed); err != nil || failed.Error == "" {
+		if response.StatusCode == http.StatusUnauthorized {
+			return nil, fmt.Errorf("%s wants to know who asks; give --user and --password-file", record.Printable(c.base.Redacted()))
+		}
 		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with --collector", record.Printable(c.base.Redacted()), record.Printable(response.Status))
 	}
 	text := oneLine(failed.Error)

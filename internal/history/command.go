@@ -138,7 +138,7 @@ known, LOST is "-".`,
 // request are the flags of one command.
 type request struct {
 	subject      *Subject
-	collector    string
+	who          who
 	since, until string
 	limit        int
 	asCSV, nodes bool
@@ -148,13 +148,16 @@ type request struct {
 
 // Command makes the command history of a subject.
 func (s *Subject) Command(opts *commandline.Options) *cobra.Command {
-	r := &request{subject: s, collector: UsualURL, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
+	r := &request{subject: s, who: who{address: UsualURL}, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use: "history", Short: s.Short, Long: s.Long + times, Example: s.Examples, Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, opts) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&r.collector, "collector", r.collector, "`URL` of the collector's API")
+	flags.StringVar(&r.who.address, "collector", r.who.address, "`URL` of the collector's API")
+	flags.StringVar(&r.who.ca, "ca", "", "`FILE` of the authority that signed the collector's certificate (default: those of the system)")
+	flags.StringVar(&r.who.user, "user", "", "`NAME` of a user of the collector")
+	flags.StringVar(&r.who.password, "password-file", "", "`FILE` with the user's password")
 	flags.StringVar(&r.since, "since", "1h", "show what was from this `TIME` on: so long ago, or a time")
 	flags.StringVar(&r.until, "until", "", "show what was until this `TIME`: so long ago, or a time (default: now)")
 	flags.IntVar(&r.limit, "limit", r.limit, "show at most `NUMBER` items, up to 10000")
@@ -182,7 +185,7 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	if opts.JSON && r.asCSV {
 		return commandline.Usagef("choose --json or --csv")
 	}
-	c, err := newClient(r.collector)
+	c, err := newClient(r.who)
 	if err != nil {
 		return err
 	}

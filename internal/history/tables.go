@@ -32,6 +32,14 @@ func (p *page) line(format string, values ...any) error {
 
 func table(list ...columns.Column) *columns.Table { return &columns.Table{Columns: list} }
 
+// counted is a number of things.
+func counted[N int | uint64](n N, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
 // nameOf is a node by its name, or else by what is known of it.
 func nameOf(n *node) string {
 	if n == nil {
@@ -121,7 +129,7 @@ var (
 // paths shows the slowest first, and marks of each the slowest node and segment.
 func (p *page) paths(a *paths) error {
 	slices.SortStableFunc(a.Paths, func(a, b path) int { return worst(a.Delay, b.Delay) })
-	if err := p.line("%d packets on %d paths, %s", a.Packets, len(a.Paths), a.span()); err != nil {
+	if err := p.line("%s on %s, %s", counted(a.Packets, "packet", "packets"), counted(len(a.Paths), "path", "paths"), a.span()); err != nil {
 		return err
 	}
 	list := append([]columns.Column{{Name: "PACKETS", Right: true, Rank: 3}, {Name: "SHARE", Right: true}}, delayColumns...)
@@ -176,7 +184,7 @@ func (p *page) hops(hops []hop) error {
 
 // changes shows the latest first: when, who moved, how many, and the paths that most took.
 func (p *page) changes(a *changes) error {
-	if err := p.line("%d changes, %s", len(a.Changes), a.span()); err != nil {
+	if err := p.line("%s, %s", counted(len(a.Changes), "change", "changes"), a.span()); err != nil {
 		return err
 	}
 	for i := range a.Changes {
@@ -208,7 +216,7 @@ func (p *page) changes(a *changes) error {
 
 // segments keeps the order of the answer, the worst first.
 func (p *page) segments(a *segments) error {
-	if err := p.line("%d segments, %s", len(a.Segments), a.span()); err != nil {
+	if err := p.line("%s, %s", counted(len(a.Segments), "segment", "segments"), a.span()); err != nil {
 		return err
 	}
 	t := table(columns.Column{Name: "FROM", Enough: 10}, columns.Column{Name: "OUT", Rank: 4, Enough: 6}, columns.Column{Name: "TO", Enough: 10}, columns.Column{Name: "PACKETS", Right: true, Rank: 3},
@@ -230,7 +238,7 @@ func (p *page) grid(a *grid) error {
 	slices.SortStableFunc(a.Pairs, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(ratio(b.Lost, b.Packets), ratio(a.Lost, a.Packets)), worst(a.Delay, b.Delay))
 	})
-	if err := p.line("%d pairs of nodes, %s", len(a.Pairs), a.span()); err != nil {
+	if err := p.line("%s of nodes, %s", counted(len(a.Pairs), "pair", "pairs"), a.span()); err != nil {
 		return err
 	}
 	list := append([]columns.Column{{Name: "FROM", Enough: 10}, {Name: "TO", Enough: 10}, {Name: "PACKETS", Right: true}, {Name: "LOST", Right: true}, {Name: "PATHS", Right: true, Rank: 3}}, delayColumns...)
@@ -247,7 +255,7 @@ func ratio(part, whole uint64) float64 { return float64(part) / float64(max(whol
 
 // packets shows the latest first; a single one with its nodes.
 func (p *page) packets(a *packets) error {
-	if err := p.line("%d packets, %s", len(a.Packets), a.span()); err != nil {
+	if err := p.line("%s, %s", counted(len(a.Packets), "packet", "packets"), a.span()); err != nil {
 		return err
 	}
 	t := table(columns.Column{Name: "TIME"}, columns.Column{Name: "SOURCE", Enough: 16}, columns.Column{Name: "DESTINATION", Enough: 16}, columns.Column{Name: "FLOW", Right: true, Rank: 5},
@@ -306,7 +314,7 @@ func end(address string, port *uint16) string {
 
 // losses shows what lost the greatest share first. Blocks of which the loss is not known have a column of their own.
 func (p *page) losses(a *losses) error {
-	if err := p.line("%d measured flows and segments, %s", len(a.Flows), a.span()); err != nil {
+	if err := p.line("%s of measured flows, %s", counted(len(a.Flows), "segment", "segments"), a.span()); err != nil {
 		return err
 	}
 	t := table(columns.Column{Name: "FLOW", Enough: 10}, columns.Column{Name: "FROM", Enough: 10}, columns.Column{Name: "TO", Enough: 10}, columns.Column{Name: "SENT", Right: true, Rank: 1},
@@ -326,7 +334,7 @@ func (p *page) losses(a *losses) error {
 	if err := t.Flush(p.out, p.screen); err != nil || len(a.Edges) == 0 {
 		return err
 	}
-	if err := p.line("%d flows from edge to edge", len(a.Edges)); err != nil {
+	if err := p.line("%s from edge to edge", counted(len(a.Edges), "flow", "flows")); err != nil {
 		return err
 	}
 	t = table(columns.Column{Name: "SOURCE", Enough: 12}, columns.Column{Name: "DESTINATION", Enough: 12}, columns.Column{Name: "AT", Enough: 8, Rank: 1}, columns.Column{Name: "PACKETS", Right: true}, columns.Column{Name: "LOST", Right: true},

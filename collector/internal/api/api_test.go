@@ -266,6 +266,17 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A change within a window, of which no two neighbours differ enough, is found once, and is in that window.
+func TestChangeWithinWindow(t *testing.T) {
+	begun := start.Truncate(time.Minute).Add(30 * time.Second)
+	s := serve(t, start, steadily(begun, 600)) // it moves after five minutes, in the middle of a minute
+	var a query.Changes
+	s.ask("/v1/changes", &a, append(all, "window", "1m", "moved", "0.6")...)
+	if len(a.Changes) != 1 || a.Changes[0].Moved != 1 || !a.Changes[0].Time.Equal(begun.Add(5*time.Minute).Truncate(time.Minute)) {
+		t.Errorf("%+v", a.Changes)
+	}
+}
+
 // Loss is summed over what is measured, and what is uncertain is in no sum.
 func TestLoss(t *testing.T) {
 	var list []record.Record

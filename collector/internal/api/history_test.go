@@ -5,6 +5,16 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -56,16 +66,16 @@ func TestHistoryCommands(t *testing.T) {
 	for line, want := range map[string][]string{
 		"path":                            {"1000 packets on 2 paths", "50%", "SLOWEST", "nodeb>"},
 		"path --nodes --source ::/0":      {"NODE", "eth0", "SINCE P50"},
-		"path --limit 1":                  {"1000 packets on 1 paths"},
+		"path --limit 1":                  {"1000 packets on 1 path,"},
 		"path --where delay_ns>0":         {"1000 packets on 2 paths"},
-		"change":                          {"1 changes", "of the packets moved", "was", "became"},
+		"change":                          {"1 change,", "of the packets moved", "was", "became"},
 		"segment --compare 24h":           {"5 segments", "LINK P50", "1000"},
 		"segment --order packets":         {"nodej"},
-		"grid":                            {"1 pairs of nodes", "nodeb", "nodej", "1000"},
+		"grid":                            {"1 pair of nodes", "nodeb", "nodej", "1000"},
 		"packet --limit 3":                {"3 packets", "arrived", "[2001:db8::1]:"},
-		"packet --flow-id 2 --sequence 5": {"1 packets", "TIMESTAMP", "HELD"},
+		"packet --flow-id 2 --sequence 5": {"1 packet,", "TIMESTAMP", "HELD"},
 		"loss":                            {"gold", "athos", "3%", "UNCERTAIN"},
-		"loss --since 02:00 --flow x":     {"0 measured flows"},
+		"loss --since 02:00 --flow x":     {"0 segments of measured flows"},
 	} {
 		out, notes, err := commanded(t, s.URL, line)
 		if err != nil {
@@ -106,6 +116,40 @@ func TestHistoryCommands(t *testing.T) {
 	} {
 		if _, _, err := commanded(t, s.URL, line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}
+
+// Over TLS, commands say who asks, and trust the authority that a flag names.
+func TestHistoryOverTLS(t *testing.T) {
+	s := serve(t, start)
+	behind, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := httputil.NewSingleHostReverseProxy(behind)
+	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "ann" || password != "secret word" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		r.Host = behind.Host
+		to.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	directory := t.TempDir()
+	ca, password := filepath.Join(directory, "ca.pem"), filepath.Join(directory, "password")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+	if err := errors.Join(os.WriteFile(ca, certificate, 0o600), os.WriteFile(password, []byte("secret word\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := commanded(t, front.URL, "grid --ca "+ca+" --user ann --password-file "+password); err != nil || !strings.Contains(out, "0 pairs of nodes") {
+		t.Errorf("%s %v", out, err)
+	}
+	for flags, want := range map[string]string{"": "certificate", " --ca " + ca: "give --user and --password-file", " --user ann": "--user needs --password-file", " --ca " + password: "no certificate in PEM"} {
+		if _, _, err := commanded(t, front.URL, "grid"+flags); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flags, err)
 		}
 	}
 }

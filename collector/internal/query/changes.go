@@ -79,18 +79,30 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 		query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
 			") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
 		var now pair
-		var before, current *window
+		var earlier, before, current *window // earlier: the one before, unless a change was found since
 		seen := 0
 		finish := func() {
 			if current == nil || current.whole < uint64(ask.Least) {
 				return // too few say nothing
 			}
-			if before != nil {
-				if moved := distance(before, current); moved >= ask.Moved {
-					a.Changes = append(a.Changes, changeOf(now, before, current, moved))
+			found := false
+			add := func(was *window, at time.Time) {
+				if moved := distance(was, current); moved >= ask.Moved {
+					c := changeOf(now, was, current, moved)
+					c.Time = instant.Of(at)
+					a.Changes, found = append(a.Changes, c), true
 				}
 			}
-			before = current
+			if before != nil {
+				add(before, current.at)
+			}
+			if !found && earlier != nil { // they moved within the window between, which has a part of both
+				add(earlier, before.at)
+			}
+			earlier, before = before, current
+			if found {
+				earlier = nil
+			}
 		}
 		err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 			var source, destination []byte
@@ -109,7 +121,7 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 			if who != now || current == nil || !current.at.Equal(at) {
 				finish()
 				if current = (&window{at: at, shares: map[uint64]taken{}}); who != now {
-					now, before = who, nil
+					now, earlier, before = who, nil, nil
 				}
 			}
 			t := taken{packets: n}
