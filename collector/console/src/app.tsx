@@ -5,7 +5,8 @@ import { useEffect, useRef } from 'preact/hooks'
 import { reload } from './ask'
 import { Announcements } from './parts/announce'
 import { Toolbar } from './parts/toolbar'
-import { screenHref, screenName, visit } from './route'
+import { zone } from './question'
+import { screenHref, screenName, set, visit } from './route'
 import { screens } from './registry'
 import type { Screen } from './screen'
 import { setShortcuts, setTheme, shortcuts, theme, type Theme } from './theme'
@@ -33,6 +34,12 @@ export function App() {
           <ul>{screens.map((s) => <li key={s.id}><a href={screenHref(s.id)} aria-current={s === screen ? 'page' : undefined}>{s.title}</a></li>)}</ul>
         </nav>
         <div class="preferences">
+          <label><span class="hidden">Time zone</span>
+            <select value={zone()} onChange={(event) => set({ zone: event.currentTarget.value === 'local' ? 'local' : null }, true)}>
+              <option value="utc">UTC</option>
+              <option value="local">local time</option>
+            </select>
+          </label>
           <label><span class="hidden">Colours</span>
             <select value={theme.value} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
               <option value="system">system</option>

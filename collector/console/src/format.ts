@@ -87,3 +87,15 @@ export function endpoint(address: string | undefined, port: number | undefined):
   if (port === undefined) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
+
+interface Percentiles { p50_ns: number; p95_ns: number; p99_ns: number }
+
+/** Three percentiles with one unit: 12.3 / 30.1 / 88.0 µs. */
+export function triple(d: Percentiles): string {
+  const greatest = Math.max(d.p50_ns, d.p95_ns, d.p99_ns)
+  const [unit, of] = greatest < 1000 ? ['ns', 1] : greatest < 999.5e3 ? ['µs', 1e3] : greatest < 999.5e6 ? ['ms', 1e6] : ['s', 1e9]
+  return `${[d.p50_ns, d.p95_ns, d.p99_ns].map((ns) => (of === 1 ? String(Math.round(ns)) : three(ns / of))).join(' / ')} ${unit}`
+}
+
+/** The style of a bar that is as long as a share. */
+export const shareBar = (part: Maybe): { width: string } => ({ width: `${Math.max(0, Math.min(1, part ?? 0)) * 100}%` })

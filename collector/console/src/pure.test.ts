@@ -7,7 +7,7 @@ import { csv, csvValue } from './export'
 import { bytes, count, difference, duration, endpoint, nodeName, share, visible } from './format'
 import { compareValues, sorted, type Column } from './parts/table'
 import { carried, changed } from './route'
-import { comparedRange, earlier, instantText, nanoseconds, parseSpan, rangeOf, showRange, showTime, spanText } from './time'
+import { comparedSpan, instantText, nanoseconds, parseSpan, rangeOf, showRange, showTime, spanText } from './time'
 
 describe('times', () => {
   test('keep every nanosecond', () => {
@@ -34,13 +34,15 @@ describe('times', () => {
     expect(of('since=15m&until=2026-11-21T12:00:00Z')).toEqual({ since: '15m', until: '2026-11-21T12:00:00Z' })
     expect(of('from=2026-11-21T12:00:00Z&since=1h')).toEqual({ from: '2026-11-21T12:00:00Z' })
   })
-  test('a period is compared with one of the same length', () => {
-    const a = { from: '2026-11-21T11:00:00.000000001Z', until: '2026-11-21T12:00:00.000000001Z' }
-    expect(comparedRange(a, 'previous')).toEqual({ from: '2026-11-21T10:00:00.000000001Z', until: '2026-11-21T11:00:00.000000001Z' })
-    expect(comparedRange(a, '7d')).toEqual({ from: '2026-11-14T11:00:00.000000001Z', until: '2026-11-14T12:00:00.000000001Z' })
-    expect(comparedRange(a, '')).toBeNull()
-    expect(comparedRange(a, 'soon')).toBeNull()
-    expect(earlier('?', 1)).toBe('?')
+  test('a period is compared with one that began earlier', () => {
+    const of = (text: string) => comparedSpan(new URLSearchParams(text), () => Date.parse('2026-11-21T12:00:00Z'))
+    expect(of('')).toBeNull()
+    expect(of('compare=7d&since=3h')).toBe('7d')
+    expect(of('compare=soon')).toBeNull()
+    expect(of('compare=previous')).toBe('1h')
+    expect(of('compare=previous&since=15m')).toBe('15m')
+    expect(of('compare=previous&from=2026-11-21T11:00:00.000000001Z&until=2026-11-21T11:30:00.000000001Z')).toBe('30m')
+    expect(of('compare=previous&from=2026-11-21T11:00:00Z')).toBe('1h')
   })
 })
 

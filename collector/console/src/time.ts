@@ -36,12 +36,6 @@ export function instantText(ns: bigint): string {
   return `${text}${digits ? `.${digits}` : ''}Z`
 }
 
-/** The same time, earlier by milliseconds; what cannot be read stays. */
-export function earlier(text: string, ms: number): string {
-  const ns = nanoseconds(text)
-  return ns === null ? text : instantText(ns - BigInt(Math.round(ms * 1e6)))
-}
-
 export type Zone = 'utc' | 'local'
 
 const two = (n: number) => String(n).padStart(2, '0')
@@ -79,10 +73,12 @@ export function rangeOf(params: URLSearchParams): Range {
   return until ? { since, until } : { since }
 }
 
-/** How far back the period lies that is compared with: a span, or the one just before. */
-export function comparedRange(answer: { from: string; until: string }, compare: string): Range | null {
-  const a = nanoseconds(answer.from), b = nanoseconds(answer.until)
-  if (!compare || a === null || b === null) return null
-  const offset = compare === 'previous' ? Number(b - a) / 1e6 : parseSpan(compare)
-  return offset === null ? null : { from: earlier(answer.from, offset), until: earlier(answer.until, offset) }
+/** How far back the period lies that is compared with, as the API takes it; null: nothing is compared. */
+export function comparedSpan(params: URLSearchParams, now: () => number = Date.now): string | null {
+  const compare = params.get('compare')
+  if (compare !== 'previous') return compare && parseSpan(compare) !== null ? compare : null
+  const from = nanoseconds(params.get('from') ?? ''), until = nanoseconds(params.get('until') ?? '')
+  if (from === null) return params.get('since') ?? usualSpan
+  const span = until === null ? now() - Number(from / 1_000_000n) : Number(until - from) / 1e6
+  return span >= 1 ? spanText(span) : null
 }

@@ -416,6 +416,19 @@ export interface Node {
   node_id?: number | string
 }
 
+export interface NodeTotal {
+  /** Address from which its records came; absent in a trace that packets carried. */
+  exporter?: string
+  /** How long it held packets. */
+  held?: Delays
+  /** Name, if its exporter sent one. */
+  node?: string
+  /** node_id of RFC 9197, of 24 or 56 bits; absent when the node did not report one. */
+  node_id?: number | string
+  /** Packets on the listed paths that have the node. */
+  packets: number
+}
+
 export interface Packet {
   /** From the first node to the last, by the clocks of both; negative where these differ by more. */
   delay_ns?: number
@@ -454,6 +467,10 @@ export interface Packet {
 }
 
 export interface PacketNode {
+  /** The minute of these records. */
+  clock_error_at?: string
+  /** How wrong the node's clock was at most, by its own records of loss and delay near that time; absent when none says it. timestamp is not corrected by it. */
+  clock_error_ns?: number
   /** The interface by which it left. */
   egress?: Interface
   /** Address from which its records came; absent in a trace that packets carried. */
@@ -586,10 +603,14 @@ export interface Paths {
   from: string
   /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
   gaps?: Gap[]
+  /** The nodes of the listed paths, with what they held on all of these together. */
+  nodes: NodeTotal[]
   /** Packets on all paths, also on those that are not listed. */
   packets: number
   /** The paths, the busiest first. */
   paths: Path[]
+  /** The segments of the listed paths, on all of these together. */
+  segments: SegmentTotal[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
   /** Its end, exclusive. */
@@ -653,6 +674,17 @@ export interface SegmentPoint {
   packets: number
   /** Begin of the step. */
   time: string
+}
+
+export interface SegmentTotal {
+  /** Packets on the listed paths that have the segment. */
+  packets: number
+  /** Number of the segment. */
+  segment: string
+  /** Time from its first node to the next one, by the clocks of both. */
+  since?: Delays
+  /** Packets whose time is negative, because the clocks differ; not in since. */
+  since_negative?: number
 }
 
 export interface Segments {

@@ -186,3 +186,37 @@ func TestCSV(t *testing.T) {
 		t.Errorf("%v", rows)
 	}
 }
+
+// What nodes held on several paths is added up, and a clock's error is that of the nearest minute.
+func TestTotalsAndClocks(t *testing.T) {
+	list := steadily(start, 100)
+	held := []int64{}
+	for _, r := range list {
+		r.(*record.Path).Nodes[0].Node = "athos"
+		held = append(held, int64(r.(*record.Path).Nodes[2].TransitDelay.Value)) // of node 9, which is on both paths
+	}
+	for i, ns := range []uint64{700, 900} {
+		list = append(list, &record.Block{Time: instant.Of(start.Add(time.Duration(i) * 5 * time.Minute)), Node: "athos", ClockError: record.NewField(ns, true)})
+	}
+	s := serve(t, start, list)
+	var paths query.Paths
+	s.ask("/v1/paths", &paths, all...)
+	found := false
+	for _, n := range paths.Nodes {
+		if *n.ID == 9 {
+			found = true
+			if n.Packets != 100 || n.Held.Count != 100 || !near(n.Held.P50, exact(held, 0.5)) {
+				t.Errorf("%+v %+v", n, n.Held)
+			}
+		}
+	}
+	if !found || len(paths.Nodes) != 4 || len(paths.Segments) != 4 || paths.Segments[0].Since.Count != 50 {
+		t.Errorf("%+v %+v", paths.Nodes, paths.Segments)
+	}
+	var packets query.Packets
+	s.ask("/v1/packets", &packets, append(all, "limit", "1")...)
+	nodes := packets.Packets[0].Nodes
+	if nodes[0].ClockError == nil || *nodes[0].ClockError != 700 || nodes[0].ClockErrorAt.Minute() != start.Minute() || nodes[1].ClockError != nil {
+		t.Errorf("%+v", nodes)
+	}
+}

@@ -62,6 +62,9 @@ type PacketNode struct {
 	Since    *int64        `json:"since_previous_ns,omitempty" doc:"Since the node before that reported a time; negative where clocks differ."`
 	Held     *uint32       `json:"held_ns,omitempty" doc:"How long the node held the packet."`
 	Queue    *uint32       `json:"queue_depth,omitempty" doc:"Depth of its egress queue, as the node counts."`
+
+	ClockError   *uint64       `json:"clock_error_ns,omitempty" doc:"How wrong the node's clock was at most, by its own records of loss and delay near that time; absent when none says it. timestamp is not corrected by it."`
+	ClockErrorAt *instant.Time `json:"clock_error_at,omitempty" doc:"The minute of these records."`
 }
 
 var sources = map[uint8]string{store.FromPostcards: "postcards", store.FromTrace: "trace", store.FromKernel: "kernel"}
@@ -150,7 +153,7 @@ FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `
 			found[i].Nodes = d.packet(known, found[i].Time.Time, &raw[i])
 		}
 	}
-	return found, nil
+	return found, addClockErrors(ctx, r, found)
 }
 
 // rawNodes are the lists of a packet.

@@ -27,7 +27,11 @@ type Paths struct {
 	Answer
 	Packets uint64 `json:"packets" doc:"Packets on all paths, also on those that are not listed."`
 	Paths   []Path `json:"paths" doc:"The paths, the busiest first."`
-	Before  *Paths `json:"before,omitempty" doc:"The same of the other time that was asked for by compare: a path has the same number in both."`
+
+	Nodes    []NodeTotal    `json:"nodes" doc:"The nodes of the listed paths, with what they held on all of these together."`
+	Segments []SegmentTotal `json:"segments" doc:"The segments of the listed paths, on all of these together."`
+
+	Before *Paths `json:"before,omitempty" doc:"The same of the other time that was asked for by compare: a path has the same number in both."`
 }
 
 // Path is one path, and what was measured of its packets.
@@ -85,7 +89,7 @@ func (q *Queries) Paths(ctx context.Context, ask PathsQuestion) (*Paths, error) 
 
 // pathsIn answers about one time.
 func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error) {
-	a := &Paths{Paths: []Path{}}
+	a := &Paths{Paths: []Path{}, Nodes: []NodeTotal{}, Segments: []SegmentTotal{}}
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
 		if err := pathsOf(ctx, r, &ask, a); err != nil || len(a.Paths) == 0 {
 			return err
@@ -115,12 +119,22 @@ func (q *Queries) pathsIn(ctx context.Context, ask PathsQuestion) (*Paths, error
 				return err
 			}
 		}
-		return measureHops(ctx, r, &ask, ids, func(id uint64, hop int) *Hop {
-			if p := &a.Paths[place[id]]; hop < len(p.Hops) {
-				return &p.Hops[hop]
+		sum := newTotals(a.Paths)
+		err = measureHops(ctx, r, &ask, ids, func(id uint64, i int, what string, h *exponential.Delays, negative uint64) {
+			p := &a.Paths[place[id]]
+			if i >= len(p.Hops) {
+				return
 			}
-			return nil
+			hop := &p.Hops[i]
+			if what == "held" {
+				hop.Held = delaysOf(h)
+				sum.held(hop, h)
+			} else if hop.Since, hop.Negative = delaysOf(h), negative; i > 0 {
+				sum.since(&p.Hops[i-1], h, negative)
+			}
 		})
+		a.Nodes, a.Segments = sum.list()
+		return err
 	})
 	return a, err
 }
@@ -179,8 +193,8 @@ SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, m
 	})
 }
 
-// measureHops adds what was measured at each node of paths.
-func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, at func(id uint64, hop int) *Hop) error {
+// measureHops takes what was measured at each node of paths.
+func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, take func(id uint64, i int, what string, h *exponential.Delays, negative uint64)) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
 	hops := store.Union(r.Files, "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
@@ -203,16 +217,10 @@ func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids 
 			return err
 		}
 		h, err := histogram(total, most, b, n)
-		hop := at(id, i)
-		if err != nil || hop == nil {
-			return err
+		if err == nil {
+			take(id, i, what, h, negative)
 		}
-		if what == "held" {
-			hop.Held = delaysOf(h)
-		} else {
-			hop.Since, hop.Negative = delaysOf(h), negative
-		}
-		return nil
+		return err
 	})
 }
 

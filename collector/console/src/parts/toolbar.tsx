@@ -15,11 +15,14 @@ const comparisons = [['', 'nothing'], ['previous', 'the time just before'], ['1h
 const fields: Record<Filter, { label: string; hint: string; size: number; numeric?: boolean }> = {
   source: { label: 'Source', hint: 'address or prefix', size: 20 },
   destination: { label: 'Destination', hint: 'address or prefix', size: 20 },
-  destination_port: { label: 'Port', hint: 'any', size: 6, numeric: true },
-  source_port: { label: 'Source port', hint: 'any', size: 6, numeric: true },
-  next_header: { label: 'Protocol', hint: 'any', size: 6, numeric: true },
-  namespace: { label: 'Namespace', hint: 'any', size: 6, numeric: true },
+  destination_port: { label: 'Port', hint: 'any', size: 5, numeric: true },
+  source_port: { label: 'Source port', hint: 'any', size: 5, numeric: true },
+  next_header: { label: 'Protocol', hint: 'any', size: 4, numeric: true },
+  namespace: { label: 'Namespace', hint: 'any', size: 5, numeric: true },
 }
+
+/** Filters that are there on demand. */
+const rare: Filter[] = ['source_port', 'next_header', 'namespace']
 
 /** A text that becomes a setting when it is finished: Enter, or leaving the field. */
 function Field({ name, list, invalid }: { name: Filter; list?: string; invalid?: (text: string) => string }) {
@@ -45,7 +48,9 @@ const numberUpTo = (most: number) => (text: string) => (text === '' || (/^\d+$/.
 const prefix = (text: string) => (text === '' || /^[\da-fA-F:.]+(\/\d{1,3})?$/.test(text.trim()) ? '' : 'an address or a prefix, such as 2001:db8:1::/48')
 
 export function Toolbar({ screen }: { screen: Screen }) {
-  const shown = flowFilters.filter((name) => screen.filters.includes(name))
+  const [more, setMore] = useState(false)
+  const all = flowFilters.filter((name) => screen.filters.includes(name))
+  const shown = all.filter((name) => more || !rare.includes(name) || param(name))
   const hidden = flowFilters.filter((name) => !screen.filters.includes(name) && param(name))
   return (
     <search class="toolbar">
@@ -67,8 +72,11 @@ export function Toolbar({ screen }: { screen: Screen }) {
       {shown.includes('destination_port') && (
         <datalist id="ports">{([[22, 'SSH'], [53, 'DNS'], [80, 'HTTP'], [123, 'NTP'], [179, 'BGP'], [443, 'HTTPS'], [853, 'DNS over TLS']] as const).map(([n, text]) => <option key={n} value={n}>{text}</option>)}</datalist>
       )}
+      {all.some((name) => rare.includes(name)) && (
+        <button type="button" class="quiet" aria-expanded={more} onClick={() => setMore(!more)}>{more ? 'Fewer filters' : 'More filters'}</button>
+      )}
       {hidden.length > 0 && <p class="unused">{hidden.map((name) => fields[name].label).join(', ')}: not used by this screen</p>}
-      <button type="button" class="quiet" onClick={reload} title="Ask again (r)">Reload</button>
+      <button type="button" class="quiet reload" onClick={reload} title="Ask again (r)">Reload</button>
     </search>
   )
 }
@@ -92,13 +100,6 @@ function TimeRange() {
         </select>
       </label>
       {(own || open) && <Bounds close={() => setOpen(false)} />}
-      <label class="field zone">
-        <span>Zone</span>
-        <select value={zone()} onChange={(event) => set({ zone: event.currentTarget.value === 'local' ? 'local' : null }, true)}>
-          <option value="utc">UTC</option>
-          <option value="local">local</option>
-        </select>
-      </label>
     </div>
   )
 }
