@@ -351,6 +351,45 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// Links of other sites may lead to the console's pages, which have no data; its files and the API are not theirs.
+func TestConsole(t *testing.T) {
+	s := serve(t, start)
+	get := func(path string, headers ...string) (*http.Response, string) {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			request.Header.Set(headers[i], headers[i+1])
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(response.Body); err != nil {
+			t.Fatal(err)
+		}
+		return response, b.String()
+	}
+	for _, path := range []string{"/", "/paths?source=2001:db8::/32", "/packets"} {
+		r, text := get(path, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
+		if r.StatusCode != http.StatusOK || !strings.Contains(text, "/assets/console.js?v=") || strings.Contains(r.Header.Get("Content-Security-Policy"), "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %s %v %s", path, r.Status, r.Header, text)
+		}
+	}
+	for _, r := range [][2]string{{"/assets/console.js", "no-cors"}, {"/paths", "cors"}, {"/v1/health", "navigate"}, {"/metrics", "navigate"}} {
+		if response, text := get(r[0], "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", r[1]); response.StatusCode != http.StatusForbidden {
+			t.Errorf("%s %s: %s %.100s", r[0], r[1], response.Status, text)
+		}
+	}
+	if r, _ := get("/v1/health"); r.Header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
+		t.Errorf("%v", r.Header)
+	}
+}
+
 // A question that takes too long ends, and the next one is answered.
 func TestBounds(t *testing.T) {
 	p := storetest.NewPackets(1, 20, 30, 50, start, time.Millisecond)

@@ -93,7 +93,7 @@ func Handler(q *query.Queries, metric ...func(*metrics.Gatherer)) http.Handler {
 
 // guarded refuses requests that a page of a browser makes by another name for this machine (DNS rebinding), or
 // from another origin, and says that answers are not pages. Links from other sites may lead to the console.
-func guarded(next http.Handler, pages *console.Console) http.Handler {
+func guarded(mux *http.ServeMux, pages *console.Console) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -105,14 +105,14 @@ func guarded(next http.Handler, pages *console.Console) http.Handler {
 			return
 		}
 		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-			if pages != nil && pages.Serves(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
-				next.ServeHTTP(w, r)
+			if _, pattern := mux.Handler(r); pattern == "/" && pages != nil && pages.Serves(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+				mux.ServeHTTP(w, r)
 				return
 			}
 			fail(w, http.StatusForbidden, "pages of other origins may not ask")
 			return
 		}
-		next.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	})
 }
 

@@ -41,7 +41,7 @@ export function WaterfallDrawing({ of, width, svg }: Props) {
             )}
             {error > 0 && <rect class="error" x={Math.max(left, at - error)} y={y - 9} width={Math.min(at + error, left + room) - Math.max(left, at - error)} height={18}><title>{`The clock of this node may be wrong by ${duration(s.error)} in both directions`}</title></rect>}
             <rect class="held" x={at} y={y - 6} width={Math.max(2, end - at)} height={12} rx={1.5}><title>{`${name}: at +${duration(s.at)}, held ${s.node.held_ns === undefined ? 'not known' : duration(s.held)}`}</title></rect>
-            <text class="figure end" x={Math.max(end, at + 2) + 5} y={y + 4}>{s.node.held_ns === undefined ? '' : duration(s.held)}</text>
+            <text class="figure end" x={Math.max(end, at + 2) + 5} y={y + (s.overlap || s.back > 0 ? 14 : 4)}>{s.node.held_ns === undefined ? '' : duration(s.held)}</text>
             {s.between !== null && start !== null && Math.abs(at - start) > 54 && <text class={`figure between${s.between < 0 ? ' neg' : ''}`} x={(at + start) / 2} y={y - 5}>{duration(s.between)}</text>}
           </g>
         )

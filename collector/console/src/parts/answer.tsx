@@ -6,7 +6,8 @@ import { useEffect, useState } from 'preact/hooks'
 import { reload, type Answer, type Head } from '../ask'
 import { visible } from '../format'
 import { zone } from '../question'
-import { href } from '../route'
+import { href, param } from '../route'
+import { flowFilters } from '../screen'
 import { nanoseconds, showRange } from '../time'
 
 interface Props<T> {
@@ -68,14 +69,15 @@ export function Wholeness({ of }: { of: Head }) {
 /** No data: a fact, with what could be asked instead. It is never a zero. */
 function Nothing({ head, children }: { head: Head; children?: ComponentChildren }) {
   const a = head.from ? nanoseconds(head.from) : null, b = head.until ? nanoseconds(head.until) : null
+  const filtered = flowFilters.some((name) => param(name) !== '')
   const day = a !== null && b !== null && b - a >= 86_400_000_000_000n
   return (
     <div class="nothing">
-      <p class="big">{children ?? 'No data'}</p>
+      <h1 class="big">{children ?? 'No data'}</h1>
       {head.from && head.until && <p>{showRange(head.from, head.until, zone())} {zone() === 'utc' ? 'UTC' : 'local time'}. That nothing is known does not mean that all is well.</p>}
       <p>
         {!day && <a href={href({ since: '24h', from: null, until: null })}>Look at 24 hours</a>}
-        {' '}<a href={href({ source: null, destination: null, source_port: null, destination_port: null, next_header: null, namespace: null })}>Remove the filters</a>
+        {filtered && <>{' '}<a href={href(Object.fromEntries(flowFilters.map((name) => [name, null])))}>Remove the filters</a></>}
       </p>
     </div>
   )

@@ -24,8 +24,8 @@ export function Drawing({ graph, layout, chosen, label, svg }: Props) {
   const edges = [...graph.edges.values()].sort((a, b) => Number(a.paths.has(chosen)) - Number(b.paths.has(chosen)))
   const on = new Set(edges.filter((e) => e.paths.has(chosen)).flatMap((e) => [e.from, e.to]))
   return (
-    <div class="drawing">
-      <svg ref={svg} style={{ minWidth: `${layout.width * least}px` }} viewBox={`0 0 ${layout.width} ${layout.height}`} width={layout.width} height={layout.height} role="img" aria-label={label} class={chosen ? 'choosing' : ''}>
+    <div class="drawing" tabIndex={0} role="region" aria-label={label}>
+      <svg ref={svg} style={{ minWidth: `${layout.width * least}px` }} viewBox={`0 0 ${layout.width} ${layout.height}`} width={layout.width} height={layout.height} role="img" aria-label="Graph" class={chosen ? 'choosing' : ''}>
         {[...layout.edges].filter(([key]) => !graph.edges.has(key)).map(([key, e]) => <path key={key} class="edge gone" d={e.line} />)}
         {[...layout.nodes].filter(([key]) => !graph.nodes.has(key)).map(([key, at]) => <rect key={key} class="node gone" x={at.x - nodeWidth / 2} y={at.y - nodeHeight / 2} width={nodeWidth} height={nodeHeight} rx={4} />)}
         {edges.map((e) => <Line key={e.key} edge={e} layout={layout} slow={e === graph.slowEdge} chosen={e.paths.has(chosen)} />)}

@@ -28,7 +28,7 @@ const columns: Column<Row>[] = [
   { key: 'became', title: 'To', value: (r) => words(r.became), show: (r) => r.became && <Route of={r.became} than={r.change.was} more={r.change.became.length - 1} />, width: 220, grows: true },
   { key: 'before', title: 'Delay before', about: 'Mean from the first node to the last', value: (r) => r.before, text: (r) => duration(r.before), number: true, width: 116 },
   { key: 'after', title: 'after', value: (r) => r.after, text: (r) => duration(r.after), number: true, width: 84 },
-  { key: 'ratio', title: 'Ratio', value: (r) => (r.before && r.after !== undefined ? r.after / r.before : undefined), text: (r) => difference(r.after, r.before), show: (r) => <Difference of={r} />, number: true, width: 66 },
+  { key: 'ratio', title: 'Change', value: (r) => (r.before && r.after !== undefined ? r.after / r.before : undefined), text: (r) => difference(r.after, r.before), show: (r) => <Difference of={r} />, number: true, width: 82 },
 ]
 
 /** A path; its nodes that the other side does not have are bold. */
@@ -60,7 +60,7 @@ function Together({ of }: { of: Group[] }) {
   return (
     <div class="table" tabIndex={0} role="region" aria-label="Changes that happened together">
       <table class="hops">
-        <thead><tr><th scope="col">Time</th><th scope="col" class="number">Pairs</th><th scope="col">From</th><th scope="col">To</th><th scope="col" class="number">Delay before</th><th scope="col" class="number">after</th><th scope="col" class="number"><span class="hidden">Difference</span></th></tr></thead>
+        <thead><tr><th scope="col">Time</th><th scope="col" class="number">Pairs</th><th scope="col">From</th><th scope="col">To</th><th scope="col" class="number">Delay before</th><th scope="col" class="number">after</th><th scope="col" class="number">Change</th></tr></thead>
         <tbody>
           {of.slice(0, 6).map((g) => (
             <tr key={g.key}>

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// The pure parts of the console have unit tests, which need Node. scripts/setup.sh installs their packages; without
+// these, they have run when the assets were built (make console-assets).
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	const sources = "../../console"
+	if _, err := os.Stat(sources + "/node_modules/vitest/vitest.mjs"); err != nil {
+		t.Skip("the packages of npm are not there; run: scripts/setup.sh test")
+	}
+	run := exec.Command("node", "node_modules/vitest/vitest.mjs", "run", "--reporter=dot")
+	run.Dir, run.Env = sources, append(os.Environ(), "NO_COLOR=1", "CI=1")
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
