@@ -68,6 +68,8 @@ describe('numbers', () => {
     expect(difference(112, 100)).toBe('+12%')
     expect(difference(97, 100)).toBe('−3%')
     expect(difference(410, 100)).toBe('×4.1')
+    expect(difference(10, 3200)).toBe('÷320')
+    expect(difference(0, 100)).toBe('−100%')
     expect(difference(100, 0)).toBe('')
     expect(difference(-5, 100)).toBe('')
   })
