@@ -30,7 +30,7 @@ TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 MEASURED_PACKETS ?= 10000000
 
-.PHONY: build package generate console-assets check test test-short bench benchmarks instructions demo console fuzz soak losses dashboards interop release docs picture help
+.PHONY: build package generate console-assets check test test-short bench benchmarks instructions demo console fuzz soak losses dashboards interop release docs picture console-pictures help
 
 build: ## Build the static programs bin/waymark, waymark-lab, waymark-collector, and waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMPS)' -o bin/ ./cmd/... ./bench/cmd/...
@@ -117,6 +117,11 @@ picture: ## Run the demo and draw docs/path.svg from one of its packets (root)
 	scripts/setup.sh demo
 	$(MAKE) build
 	bin/waymark lab demo --json | go run ./scripts/picture docs/path
+
+console-pictures: ## Run the console's network for four minutes and write pictures of its screens to docs/console (root)
+	scripts/setup.sh test
+	$(MAKE) build
+	scripts/console-pictures.sh docs/console
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

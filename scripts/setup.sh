@@ -5,8 +5,8 @@
 #
 # Makes a Debian 12 machine ready for one of the make targets: checks for root
 # and Go, and installs missing packages. For the tests it also builds stamp-suite,
-# an independent implementation of STAMP, which needs Rust. Quick when nothing is
-# missing.
+# an independent implementation of STAMP, which needs Rust, and gets from npm what
+# drives a browser. Quick when nothing is missing.
 set -euo pipefail
 
 fail() {
@@ -22,11 +22,14 @@ demo | bench)
 	;;
 test)
 	# gcc, g++ and libc6-dev are for the collector's database and the race detector, linux-libc-dev for the
-	# kernel's header files that BPF programs include.
+	# kernel's header files that BPF programs include, chromium for the console.
 	packages=(
 		iproute2 ethtool iputils-ping tshark nfdump softflowd python3-scapy openssl ca-certificates git
 		clang-19 llvm-19 clang-format-19 libbpf-dev linux-libc-dev gcc g++ libc6-dev
+		chromium
 	)
+	# Node may have come from elsewhere.
+	command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
 	;;
 *)
 	fail "unknown target '$target'; use demo, bench or test"
@@ -67,20 +70,36 @@ if [ "$target" = test ]; then
 	install_stamp_suite
 fi
 
+# The browser's tests take what package-lock.json names; nothing in it is built or run by npm.
+install_browser_driver() {
+	local folder=collector/internal/browsertest log
+	cd "$(dirname "$0")/.."
+	[ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ] && return
+	echo "setup: getting playwright-core and axe-core" >&2
+	log=$(npm ci --ignore-scripts --no-audit --no-fund --prefix "$folder" 2>&1) ||
+		fail "npm ci in $folder: $log"
+	touch "$folder/node_modules/.package-lock.json"
+}
+
 installed() {
 	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
+finish() {
+	[ "$target" != test ] || install_browser_driver
+	exit 0
+}
+
 if ! command -v dpkg-query >/dev/null; then
 	echo "setup: not a Debian system; make sure that these are installed: ${packages[*]}" >&2
-	exit 0
+	finish
 fi
 
 missing=()
 for package in "${packages[@]}"; do
 	installed "$package" || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ ${#missing[@]} -gt 0 ] || finish
 
 echo "setup: installing ${missing[*]}" >&2
 # Noninteractive also answers tshark's question about capturing: root only.
@@ -97,3 +116,4 @@ if ! apt install --no-install-recommends "${missing[@]}"; then
 		fail "could not install ${missing[*]}; check the network and the package sources, then run make $target again"
 	fi
 fi
+finish

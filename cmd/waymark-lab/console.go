@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"os/signal"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab/consoledemo"
@@ -44,9 +46,10 @@ func (f *consoleFlags) run(cmd *cobra.Command, name, program string) error {
 	if err != nil {
 		return err
 	}
-	return tidily(cmd, func(ctx context.Context) error {
+	signal.Ignore(unix.SIGPIPE) // a browser that leaves is no end: its connection, or the output, has an error
+	return tidilyOn(cmd, func(ctx context.Context) error {
 		return consoledemo.Run(ctx, consoledemo.Options{
 			Program: program, Collector: collector, Name: name, Port: f.port, Move: f.move, Out: cmd.OutOrStdout(), Log: labLog(cmd),
 		})
-	})
+	}, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 }

@@ -26,8 +26,13 @@ func (interrupted) Unwrap() error   { return context.Canceled }
 // context: Ctrl-C and the like, and the loss of the terminal or of the output's reader.
 // Later signals are ignored while do cleans up.
 func tidily(cmd *cobra.Command, do func(context.Context) error) error {
+	return tidilyOn(cmd, do, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
+}
+
+// tidilyOn does the same with other signals.
+func tidilyOn(cmd *cobra.Command, do func(context.Context) error, which ...os.Signal) error {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
+	signal.Notify(signals, which...)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	done, watched := make(chan struct{}), make(chan struct{})

@@ -11,17 +11,19 @@ const mostPackets = 30_000, mostOthers = 500
 
 export type State = 'connecting' | 'open' | 'broken'
 
-/** What the stream said in the last minute. Times are those at which it came: clocks of nodes may differ. */
+/** What the stream said in the last minute. */
 export interface Minute {
   packets: { at: number; packet: Packet }[]
   blocks: Block[]
   events: Event[]
   missed: number
+  /** Packets whose times are far from now: a clock is wrong. They stand where they came. */
+  astray: number
   from: string
   fault: string
 }
 
-export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: 0, from: '', fault: '' })
+export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: 0, astray: 0, from: '', fault: '' })
 
 /** Milliseconds of a packet's time; what cannot be read is now. */
 const timeOf = (text: string, now: number): number => {
@@ -42,10 +44,13 @@ export function add(m: Minute, name: string, text: string, now: number): void {
       m.from = (data as Begun).from
       m.missed += (data as Begun).missed
       break
-    case 'path':
-      m.packets.push({ at: timeOf((data as Packet).time, now), packet: data as Packet })
+    case 'path': {
+      const time = timeOf((data as Packet).time, now), wrong = Math.abs(time - now) > 2 * span
+      if (wrong) m.astray++
+      m.packets.push({ at: wrong ? now : time, packet: data as Packet })
       if (m.packets.length > mostPackets) m.missed += m.packets.splice(0, m.packets.length - mostPackets).length
       break
+    }
     case 'loss':
       m.blocks.push(data as Block)
       m.blocks.splice(0, m.blocks.length - mostOthers)

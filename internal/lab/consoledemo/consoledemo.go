@@ -96,7 +96,9 @@ func (d *demo) stay(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { d.console.Close() })()
 	err := d.start(ctx, group)
 	if err == nil {
-		d.explain()
+		err = d.explain()
+	}
+	if err == nil {
 		<-ctx.Done()
 	}
 	cancel()
@@ -157,8 +159,8 @@ func (d *demo) run(ctx context.Context, node, program string, args ...string) er
 }
 
 // explain says where the console is, and what there is to see.
-func (d *demo) explain() {
-	fmt.Fprintf(d.options.Out, `
+func (d *demo) explain() error {
+	_, err := fmt.Fprintf(d.options.Out, `
 The console: http://%s
 
 What there is to see:
@@ -171,4 +173,5 @@ What there is to see:
 Everything is real and on this machine; the first packets are seen after a few seconds.
 Ctrl-C removes it all.
 `, d.console.Addr(), d.options.Move)
+	return err
 }

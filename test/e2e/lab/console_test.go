@@ -4,11 +4,14 @@ package lab
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -21,18 +24,17 @@ type asked struct {
 	url string
 }
 
-// get reads an answer; false: it does not answer.
-func (a asked) get(question string, into any) bool {
+// get reads an answer; nothing while the collector does not answer.
+func (a asked) get(question string, into any) {
 	a.t.Helper()
 	answer, err := http.Get(a.url + question)
 	if err != nil {
-		return false
+		return
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(into); err != nil || answer.StatusCode != http.StatusOK {
 		a.t.Fatalf("%s: %s %v", question, answer.Status, err)
 	}
-	return true
 }
 
 type node struct {
@@ -44,9 +46,13 @@ func TestDemoConsole(t *testing.T) {
 	t.Parallel()
 	name := e2e.LabName()
 	demo := start(t, "lab", "demo", "--console", "--port", "0", "--move", "2s", "--name", name)
+	t.Cleanup(func() { insist(t, demo.process, syscall.SIGINT, demo.ended) })
 	demo.awaitOutput(t, "Ctrl-C removes it all.")
 	ids := e2e.AgentIDs(t, name)
 	a := asked{t, regexp.MustCompile(`http://\[::1\]:\d+`).FindString(demo.String())}
+	for range 10 {
+		leave(t, strings.TrimPrefix(a.url, "http://"))
+	}
 	for question, wrong := range map[string]func(string) string{
 		"/v1/paths": a.paths, "/v1/segments?order=link": a.slow, "/v1/segments?order=loss": a.lossy,
 		"/v1/changes?window=2s": a.changes, "/v1/loss": a.losses,
@@ -54,6 +60,11 @@ func TestDemoConsole(t *testing.T) {
 		said := "" // for what the test ends with
 		t.Cleanup(func() { t.Log(question, said) })
 		e2e.Await(t, question, demoLimit, func() bool {
+			select {
+			case <-demo.ended:
+				t.Fatalf("it ended (%v):\n%s", demo.err, demo)
+			default:
+			}
 			said = wrong(question)
 			return said == ""
 		})
@@ -75,6 +86,19 @@ func TestDemoConsole(t *testing.T) {
 	e2e.CheckNothingLeft(t, name, ids)
 	if left, err := filepath.Glob(health.Store.Directory + "*"); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// leave asks, and goes before the answer is there.
+func leave(t *testing.T, address string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Write([]byte("GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	if err := errors.Join(err, conn.(*net.TCPConn).SetLinger(0), conn.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

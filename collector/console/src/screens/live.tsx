@@ -164,6 +164,7 @@ function View() {
           {minute.missed > 0 && <span class="soft" title="There were more than the rate that is asked for, or the browser was too slow.">{count(minute.missed)} more are left out</span>}
         </p>
       </div>
+      {minute.astray > 0 && <p class="notice">The times of {count(minute.astray)} packets are more than two minutes off: the clock of a node, of the collector or of this browser is wrong. They are drawn when they came.</p>}
       {minute.fault && <p class="notice bad" role="alert">Nothing is written, and so nothing is shown: {visible(minute.fault)}</p>}
       <div class="live"><canvas ref={canvas} role="img" aria-label={`Delay of each packet of the last minute, by path. ${sentence(packets)}`} /></div>
       <p class="legend">

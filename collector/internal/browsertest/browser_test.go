@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package browsertest opens the collector's console in a real browser, over a store whose records are known, and
+// compares what a person sees with these records, counted one by one. browser.mjs drives Chromium by playwright-core,
+// and has axe look for what excludes people.
+package browsertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/api"
+	"github.com/waymark-net/waymark/collector/internal/live"
+	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// visit is a path to open, and what to do there; see browser.mjs.
+type visit struct {
+	Path  string   `json:"path"`
+	Check bool     `json:"check"` // by axe, in both colour schemes, and at 360 px
+	CSV   bool     `json:"csv"`
+	Await string   `json:"await,omitempty"`
+	Press []string `json:"press,omitempty"`
+
+	judge func(*testing.T, *seen)
+}
+
+// seen is what is there.
+type seen struct {
+	Path, Address, Title, Heading, Text, Focus, CSV string
+	Wrong                                           []string
+	Tables                                          []struct {
+		Name string
+		Head []string
+		Rows [][]string
+	}
+}
+
+// serve runs an API, with the console, over the story.
+func serve(t *testing.T, packets []*record.Path, others []record.Record) string {
+	t.Helper()
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir(), Now: func() time.Time { return end }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	list := slices.Clone(others)
+	for _, p := range packets {
+		list = append(list, p)
+	}
+	if err := s.Write(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	hub := live.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go hub.Run(ctx)
+	server, err := api.Serve("[::1]:0", &query.Queries{Store: s, Time: patience.Of(time.Minute), AtOnce: 4, Live: running, Hub: hub})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	go func() {
+		for hub.Readers() == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		hub.Publish(recent())
+	}()
+	return "http://" + server.Address()
+}
+
+// look opens the paths in the browser.
+func look(t *testing.T, address string, visits []visit) (list []seen) {
+	t.Helper()
+	if _, err := os.Stat("node_modules/playwright-core"); err != nil {
+		t.Fatalf("%v; run: scripts/setup.sh test", err)
+	}
+	plan, err := json.Marshal(map[string]any{"address": address, "visits": visits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(4*time.Minute))
+	defer cancel()
+	browser := exec.CommandContext(ctx, "node", "browser.mjs")
+	var faults bytes.Buffer
+	browser.Stdin, browser.Stderr = bytes.NewReader(plan), &faults
+	out, err := browser.Output()
+	if err != nil || json.Unmarshal(out, &list) != nil || len(list) != len(visits) {
+		t.Fatalf("the browser: %v\n%s%s", err, out, faults.String())
+	}
+	return list
+}
+
+// Each screen shows what the records say, and nothing is wrong with it.
+func TestScreens(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it needs a browser")
+	}
+	packets, others := story()
+	w := count(packets)
+	visits := []visit{
+		{Path: "/?" + period, Check: true, CSV: true, judge: w.paths},
+		{Path: "/changes?" + period, Check: true, CSV: true, judge: w.changes},
+		{Path: "/segments?order=held&" + period, Check: true, CSV: true, judge: w.segments},
+		{Path: "/grid?" + period, Check: true, CSV: true, judge: w.grid},
+		{Path: "/loss?" + period + "&row=5+segment+1+2", Check: true, CSV: true, judge: w.losses},
+		{Path: "/packets?state=lost&limit=10000&" + period, Check: true, CSV: true, judge: w.packets},
+		{Path: "/live?rate=1000", Check: true, CSV: true, Await: "40 packets in the last minute; 3 of them lost", judge: w.live},
+		{Path: "/health", Check: true, CSV: true, judge: w.health},
+		{Path: "/segments?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z", Check: true, judge: nothing},
+		{Path: "/health", Press: []string{"3"}, judge: keys},
+	}
+	for i, s := range look(t, serve(t, packets, others), visits) {
+		t.Run(visits[i].Path, func(t *testing.T) {
+			for _, wrong := range s.Wrong {
+				t.Error(wrong)
+			}
+			if s.Title == "" || strings.Contains(s.Title, "taken over") {
+				t.Fatalf("title %q, heading %q: %s", s.Title, s.Heading, s.Text)
+			}
+			visits[i].judge(t, &s)
+		})
+	}
+}
+
+// rows are those of the file, by their columns' titles.
+func (s *seen) rows(t *testing.T) (list []map[string]string) {
+	t.Helper()
+	all, err := csv.NewReader(strings.NewReader(s.CSV)).ReadAll()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%v: %q", err, s.CSV)
+	}
+	for _, values := range all[1:] {
+		row := map[string]string{}
+		for i, title := range all[0] {
+			row[title] = values[i]
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// column is what a column of a table on the page shows, by what another one shows.
+func (s *seen) column(t *testing.T, table, by, of string) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	for _, one := range s.Tables {
+		if !strings.HasPrefix(one.Name, table+",") {
+			continue
+		}
+		clean := func(title string) string { return strings.TrimRight(title, "▴▾ ") }
+		key, value := -1, -1
+		for i, title := range one.Head {
+			if clean(title) == by {
+				key = i
+			}
+			if clean(title) == of {
+				value = i
+			}
+		}
+		if key < 0 || value < 0 {
+			t.Fatalf("the table %s has %q", table, one.Head)
+		}
+		for _, row := range one.Rows {
+			values[row[key]] = row[value]
+		}
+		return values
+	}
+	t.Fatalf("no table %s in %+v", table, s.Tables)
+	return nil
+}
+
+// spacedText is a number as the console writes it, with its narrow spaces read as spaces.
+func spacedText(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + " " + text[i:]
+	}
+	return text
+}
+
+// number reads a value of the file.
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+// near reports whether a percentile is that of an exponential histogram.
+func near(got, want float64) bool { return got >= 0.978*want && got <= 1.022*want }
+
+// exact is the percentile by the nearest rank.
+func exact(list []int64, q float64) float64 {
+	slices.Sort(list)
+	return float64(list[min(max(int(float64(len(list))*q+0.999999)-1, 0), len(list)-1)])
+}
+
+func wants(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Error(errors.New(what), "is", got, "and should be", want)
+	}
+}
