@@ -46,6 +46,7 @@ generate: ## Compile the BPF programs with the pinned compiler (clang 19) and wr
 
 console-assets: ## Build the collector's console (Node 20, npm) and write it to collector/internal/console/assets
 	npm ci --no-audit --no-fund --prefix collector/console
+	npm run --silent --prefix collector/console types
 	npm run --silent --prefix collector/console check
 	npm run --silent --prefix collector/console build
 

@@ -29,7 +29,7 @@ export const saveCSV = (name: string, titles: string[], rows: Value[][]): void =
 const background = () => getComputedStyle(document.documentElement).getPropertyValue('--ground').trim() || '#fff'
 
 /** What a picture needs of the styles, because the style sheet stays behind. */
-const properties = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity', 'font-family', 'font-size', 'font-weight', 'font-style', 'text-anchor', 'dominant-baseline', 'display', 'visibility']
+const properties = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity', 'font-family', 'font-size', 'font-weight', 'font-style', 'text-anchor', 'dominant-baseline', 'display', 'visibility', 'paint-order', 'stroke-linejoin']
 
 async function picture(svg: SVGSVGElement): Promise<HTMLCanvasElement> {
   const copy = svg.cloneNode(true) as SVGSVGElement

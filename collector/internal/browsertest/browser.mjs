@@ -133,7 +133,7 @@ async function picture(page, { picture: file, dark, clip }) {
     canvas.width = image.width
     canvas.height = image.height
     canvas.getContext('2d').drawImage(image, 0, 0)
-    return canvas.toDataURL('image/webp', 0.9).split(',')[1]
+    return canvas.toDataURL('image/webp', 0.8).split(',')[1]
   }, png.toString('base64'))
   await plain.context().close()
   await writeFile(file, file.endsWith('.png') ? png : Buffer.from(webp, 'base64'))

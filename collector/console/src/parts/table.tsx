@@ -40,6 +40,7 @@ interface Props<R> {
   opened?: string
   /** A class of a row. */
   mark?: (row: R) => string
+  /** At most, in pixels; without it, what the window has. */
   height?: number
 }
 
@@ -68,14 +69,14 @@ const plain = <R,>(c: Column<R>, row: R): string => c.text?.(row) ?? String(c.va
 export const drawTable = <R,>(name: string, columns: Column<R>[], rows: R[]): Promise<void> =>
   savePNG(name, tablePicture(columns.map((c) => c.title), rows.map((row) => columns.map((c) => plain(c, row))), columns.map((c) => c.number === true)))
 
-export function Table<R>({ name, title, columns, rows, id, sort = '', open, opened, mark, height = 420 }: Props<R>) {
+export function Table<R>({ name, title, columns, rows, id, sort = '', open, opened, mark, height }: Props<R>) {
   const setting = name === 'main' ? 'sort' : `${name}.sort`
   const order = param(setting) || sort
   const list = useMemo(() => sorted(rows, columns, order), [rows, columns, order])
   const scroller = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
   const [active, setActive] = useState(-1)
-  const [view, setView] = useState(height)
+  const [view, setView] = useState(height ?? 420)
   useLayoutEffect(() => { if (scroller.current) setView(scroller.current.clientHeight) })
   useEffect(() => { setActive((n) => Math.min(n, list.length - 1)) }, [list])
 
@@ -107,7 +108,7 @@ export function Table<R>({ name, title, columns, rows, id, sort = '', open, open
   }
   const width = columns.reduce((sum, c) => sum + c.width, 0)
   return (
-    <div class="table" ref={scroller} style={{ maxHeight: `${height}px` }} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+    <div class="table" ref={scroller} style={{ maxHeight: height ? `${height}px` : 'max(420px, calc(100vh - 230px))' }} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
       <table role="grid" aria-label={`${title}, ${count(list.length)} rows`} aria-rowcount={list.length + 1} aria-colcount={columns.length} tabIndex={0} onKeyDown={key}
         onFocus={() => { if (active < 0 && list.length > 0) setActive(0) }}
         aria-activedescendant={active >= first && active < last ? `${name}-row-${active}` : undefined} style={{ minWidth: `${width}px` }}>

@@ -18,7 +18,7 @@ export const nodeWidth = 158, nodeHeight = 40
 /** The layout that can be the greatest in a width: from the left to the right, or downwards. */
 export function fitting(graphs: Paths[], width: number): Layout {
   const across = place(graphs, false)
-  if (across.width <= width) return across
+  if (across.width * 0.85 <= width) return across
   const down = place(graphs, true)
   return Math.min(1, width / down.width) > Math.min(1, width / across.width) ? down : across
 }

@@ -103,7 +103,7 @@ function View() {
                 </figure>
               )}
             </div>
-            <p class="legend">
+            <p class="caption">
               Lines are as thick as their share of the packets. Times are p50 / p95 / p99{a.paths.length > 1 ? ', of all listed paths together' : ''}; the slowest is <span class="slow">marked</span>.
               {drawing!.shown.length < a.paths.length && <> The drawing has the busiest paths, {share(drawing!.shown.reduce((sum, p) => sum + p.share, 0))} of the packets.</>}
             </p>
