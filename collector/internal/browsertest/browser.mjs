@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const plan = JSON.parse(readFileSync(0, 'utf8'))
-const patience = Number(process.env.WAYMARK_PATIENCE || 1) * 20_000
+const patience = Number(process.env.WAYMARK_PATIENCE || 1) * 60_000
 
 const browser = await chromium.launch({
   executablePath: process.env.WAYMARK_CHROMIUM || '/usr/bin/chromium',
