@@ -3,23 +3,36 @@
 // The commands that ask the same as a screen.
 import { address, type Question } from './ask'
 
-const nouns: Record<string, string> = {
-  '/v1/paths': 'path', '/v1/changes': 'change', '/v1/segments': 'segment', '/v1/grid': 'grid', '/v1/packets': 'packet', '/v1/loss': 'loss history',
+// What `waymark NOUN history` takes; the rest of a question says how it is shown.
+const flows = { source: 'source', destination: 'destination', next_header: 'protocol', namespace: 'namespace' }
+const commands: Record<string, { noun: string; flags: Record<string, string>; where?: boolean }> = {
+  '/v1/paths': { noun: 'path', flags: flows, where: true },
+  '/v1/changes': { noun: 'change', flags: { ...flows, window: 'window', moved: 'moved' } },
+  '/v1/segments': { noun: 'segment', flags: { order: 'order', baseline: 'baseline', compare: 'compare' } },
+  '/v1/grid': { noun: 'grid', flags: {} },
+  '/v1/packets': { noun: 'packet', flags: { ...flows, flow_id: 'flow-id', sequence: 'sequence', min_delay: 'min-delay', incomplete: 'incomplete', lost: 'lost' }, where: true },
+  '/v1/loss': { noun: 'loss', flags: { flow: 'flow' } },
 }
+
+/** They have no flag: a condition says them, where a command takes one. */
+const conditions = ['source_port', 'destination_port']
 
 /** A word of a shell command. */
 export const quoted = (text: string): string => (/^[\w@%+=:,./[\]-]+$/.test(text) && !/[[\]]/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
 
-/** `waymark …` for a question; null: there is none. */
+/** `waymark …` for a question; null: no command asks it. */
 export function command(q: Question, collector: string): string | null {
-  const noun = nouns[q.path]
-  if (!noun) return null
-  const words = ['waymark', noun, '--collector', quoted(collector)]
-  for (const [key, value] of Object.entries(q.parameters)) {
-    if (value === null || value === undefined || value === '' || value === false) continue
-    words.push(`--${key.replaceAll('_', '-')}`)
-    if (value !== true) words.push(quoted(String(value)))
+  const known = commands[q.path]
+  if (!known) return null
+  const given = Object.entries(q.parameters).filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== false)
+  const words = ['waymark', known.noun, 'history', '--collector', quoted(collector)], where: string[] = []
+  for (const [key, value] of given) {
+    const flag = key === 'from' ? 'since' : ['since', 'until', 'limit'].includes(key) ? key : known.flags[key]
+    if (flag) words.push(`--${flag}`, ...(value === true ? [] : [quoted(String(value))]))
+    else if (conditions.includes(key)) where.push(`packet.${key} == ${Number(value)}`)
   }
+  if (where.length > 0 && !known.where) return null
+  if (where.length > 0) words.push('--where', quoted(where.join(' and ')))
   return words.join(' ')
 }
 

@@ -49,11 +49,13 @@ export function bytes(n: Maybe): string {
   return `${n} B`
 }
 
-/** How a delay differs from the one before: +12%, −3%, ×4.1; '' if one is not known. */
+/** How a delay differs from the one before: +12%, −3%, ×4.1, ÷3.2; '' if one is not known. */
 export function difference(now: Maybe, before: Maybe): string {
   if (now === null || now === undefined || before === null || before === undefined || before <= 0 || now < 0) return ''
   const ratio = now / before
-  if (ratio >= 2) return `×${ratio >= 10 ? ratio.toFixed(0) : ratio.toFixed(1)}`
+  const times = (n: number) => (n >= 10 ? n.toFixed(0) : n.toFixed(1))
+  if (ratio >= 2) return `×${times(ratio)}`
+  if (ratio <= 0.5 && ratio > 0) return `÷${times(1 / ratio)}`
   const percent = Math.round((ratio - 1) * 100)
   return percent === 0 ? '±0%' : percent > 0 ? `+${percent}%` : `−${-percent}%`
 }

@@ -68,6 +68,8 @@ describe('numbers', () => {
     expect(difference(112, 100)).toBe('+12%')
     expect(difference(97, 100)).toBe('−3%')
     expect(difference(410, 100)).toBe('×4.1')
+    expect(difference(10, 3200)).toBe('÷320')
+    expect(difference(0, 100)).toBe('−100%')
     expect(difference(100, 0)).toBe('')
     expect(difference(-5, 100)).toBe('')
   })
@@ -85,9 +87,14 @@ describe('texts of the network', () => {
     expect(quoted(`x'; rm -rf ~ #`)).toBe(`'x'\\''; rm -rf ~ #'`)
     expect(quoted('2001:db8:1::/48')).toBe('2001:db8:1::/48')
     const q = { path: '/v1/paths', parameters: { since: '3h', source: '2001:db8::/32', destination_port: 443, limit: 20, lost: false, incomplete: true, from: null } }
-    expect(command(q, 'http://[::1]:4780')).toBe(`waymark path --collector 'http://[::1]:4780' --since 3h --source 2001:db8::/32 --destination-port 443 --limit 20 --incomplete`)
+    expect(command(q, 'http://[::1]:4780')).toBe(`waymark path history --collector 'http://[::1]:4780' --since 3h --source 2001:db8::/32 --limit 20 --where 'packet.destination_port == 443'`)
     expect(curl(q, 'http://localhost:4780')).toBe(`curl -s 'http://localhost:4780/v1/paths?since=3h&source=2001%3Adb8%3A%3A%2F32&destination_port=443&limit=20&incomplete=true'`)
     expect(command({ path: '/v1/health', parameters: {} }, 'x')).toBeNull()
+    expect(command({ path: '/v1/packets', parameters: { from: '2026-11-21T11:00:00Z', until: '2026-11-21T12:00:00Z', lost: true, next_header: 6 } }, 'x'))
+      .toBe('waymark packet history --collector x --since 2026-11-21T11:00:00Z --until 2026-11-21T12:00:00Z --lost --protocol 6')
+    // No flag and no condition: it is better to give no command than another question.
+    expect(command({ path: '/v1/changes', parameters: { since: '1h', source_port: 53 } }, 'x')).toBeNull()
+    expect(command({ path: '/v1/segments', parameters: { since: '1h', order: 'loss', buckets: 60, baseline: '24h' } }, 'x')).toBe('waymark segment history --collector x --since 1h --order loss --baseline 24h')
   })
   test('are no formulas in CSV', () => {
     expect(csvValue('=HYPERLINK("x")')).toBe(`"'=HYPERLINK(""x"")"`)

@@ -24,7 +24,7 @@ const columns: Column<Packet>[] = [
   { key: 'source', title: 'Source', value: (p) => endpoint(p.source_address, p.source_port), width: 230 },
   { key: 'destination', title: 'Destination', value: (p) => endpoint(p.destination_address, p.destination_port), width: 230 },
   { key: 'protocol', title: 'Protocol', value: (p) => protocol(p.next_header), width: 82 },
-  { key: 'flow', title: 'Flow', about: 'Flow-ID of the option', value: (p) => p.flow_id, number: true, width: 82 },
+  { key: 'flow', title: 'Flow', about: 'Flow-ID of the option', value: (p) => p.flow_id, number: true, width: 108 },
   { key: 'sequence', title: 'Number', about: 'Sequence Number of the option', value: (p) => p.sequence, number: true, width: 82 },
   { key: 'path', title: 'Path', value: (p) => p.nodes.map((n) => nodeName(n)).join(' → '), width: 220, grows: true },
   { key: 'fate', title: 'Fate', value: (p) => p.verdict, show: (p) => <span title={fate(p)} class={p.verdict === 'lost' ? 'lost' : p.reason === 'complete' ? 'soft' : 'slow'}>{p.verdict === 'lost' ? 'lost' : p.reason === 'complete' ? 'arrived' : 'incomplete'}</span>, width: 86 },
