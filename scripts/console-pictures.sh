@@ -30,7 +30,7 @@ echo "pictures: traffic for ${2:-240} s" >&2
 sleep "${2:-240}"
 
 visit() { # NAME PATH HEIGHT [MORE]
-	printf '{"path": "%s", "picture": "%s/%s.webp", "width": 1200, "height": %s%s}' "$2" "$folder" "$1" "$3" "${4:-}"
+	printf '{"path": "%s", "picture": "%s/%s.webp", "width": 1320, "height": %s%s}' "$2" "$folder" "$1" "$3" "${4:-}"
 }
 node collector/internal/browsertest/browser.mjs >"$log.report" <<END
 {"address": "$address", "visits": [

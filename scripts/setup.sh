@@ -70,15 +70,16 @@ if [ "$target" = test ]; then
 	install_stamp_suite
 fi
 
-# The browser's tests take what package-lock.json names; nothing in it is built or run by npm.
-install_browser_driver() {
-	local folder=collector/internal/browsertest log
+# What the console's tests run: its unit tests, and the driver of a browser. npm runs nothing of it.
+install_from_npm() {
+	local folder log
 	cd "$(dirname "$0")/.."
-	[ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ] && return
-	echo "setup: getting playwright-core and axe-core" >&2
-	log=$(npm ci --ignore-scripts --no-audit --no-fund --prefix "$folder" 2>&1) ||
-		fail "npm ci in $folder: $log"
-	touch "$folder/node_modules/.package-lock.json"
+	for folder in collector/console collector/internal/browsertest; do
+		[ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ] && continue
+		echo "setup: getting what $folder/package-lock.json names" >&2
+		log=$(npm ci --ignore-scripts --no-audit --no-fund --prefix "$folder" 2>&1) || fail "npm ci in $folder: $log"
+		touch "$folder/node_modules/.package-lock.json"
+	done
 }
 
 installed() {
@@ -86,7 +87,7 @@ installed() {
 }
 
 finish() {
-	[ "$target" != test ] || install_browser_driver
+	[ "$target" != test ] || install_from_npm
 	exit 0
 }
 

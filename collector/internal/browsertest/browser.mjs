@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const plan = JSON.parse(readFileSync(0, 'utf8'))
-const patience = Number(process.env.WAYMARK_PATIENCE || 1) * 20_000
+const patience = Number(process.env.WAYMARK_PATIENCE || 1) * 60_000
 
 const browser = await chromium.launch({
   executablePath: process.env.WAYMARK_CHROMIUM || '/usr/bin/chromium',
@@ -133,7 +133,7 @@ async function picture(page, { picture: file, dark, clip }) {
     canvas.width = image.width
     canvas.height = image.height
     canvas.getContext('2d').drawImage(image, 0, 0)
-    return canvas.toDataURL('image/webp', 0.9).split(',')[1]
+    return canvas.toDataURL('image/webp', 0.8).split(',')[1]
   }, png.toString('base64'))
   await plain.context().close()
   await writeFile(file, file.endsWith('.png') ? png : Buffer.from(webp, 'base64'))

@@ -97,7 +97,7 @@ func look(t *testing.T, address string, visits []visit) (list []seen) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(4*time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Minute))
 	defer cancel()
 	browser := exec.CommandContext(ctx, "node", "browser.mjs")
 	var faults bytes.Buffer

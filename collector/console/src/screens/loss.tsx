@@ -161,8 +161,8 @@ const edgeColumns: Column<EdgeLoss>[] = [
   },
   { key: 'share', title: 'Share', value: (e) => edgeShare(e), text: (e) => share(edgeShare(e)), number: true, width: 80 },
   { key: 'unknown', title: 'Uncertain', about: 'Records that do not say how many packets were lost', value: (e) => e.unknown, text: (e) => (e.unknown ? `? ${count(e.unknown)}` : '0'), number: true, width: 90 },
-  { key: 'duplicates', title: 'Duplicates', value: (e) => e.duplicates, text: (e) => count(e.duplicates), number: true, width: 90 },
-  { key: 'reordered', title: 'Reordered', value: (e) => e.reordered, text: (e) => count(e.reordered), number: true, width: 90 },
+  { key: 'duplicates', title: 'Duplicates', value: (e) => e.duplicates, text: (e) => count(e.duplicates), number: true, width: 106 },
+  { key: 'reordered', title: 'Reordered', value: (e) => e.reordered, text: (e) => count(e.reordered), number: true, width: 106 },
 ]
 
 const edgeShare = (e: EdgeLoss) => (e.lost !== undefined && e.lost >= 0 && e.packets + e.lost > 0 ? e.lost / (e.packets + e.lost) : null)
