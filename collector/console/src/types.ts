@@ -5,7 +5,7 @@
 export interface Begun {
   /** Since when the stream has what was kept. */
   from: string
-  /** How many packets of that time are left out. */
+  /** How many packets of that time are left out; 0 for a role that sees a part. */
   missed: number
 }
 
@@ -57,6 +57,8 @@ export interface Blocks {
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -91,6 +93,8 @@ export interface Changes {
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -109,7 +113,7 @@ export interface Counted {
 }
 
 export interface Cut {
-  /** Which bound cut the answer: limit, the number of items; time, how long a question may take. */
+  /** Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition. */
   reason: string
   /** The same in a sentence, with what to do. */
   text: string
@@ -189,6 +193,8 @@ export interface Events {
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -287,6 +293,8 @@ export interface Grid {
   pairs: Pair[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -317,7 +325,7 @@ export interface Health {
 export interface Heartbeat {
   /** Why nothing is written, and so nothing is shown; absent when everything is. */
   fault?: string
-  /** How many watch. */
+  /** How many watch; 0 for a role that sees a part. */
   readers: number
   /** The collector's clock. */
   time: string
@@ -387,6 +395,8 @@ export interface Losses {
   gaps?: Gap[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -403,7 +413,7 @@ export interface LostRecords {
 }
 
 export interface Missed {
-  /** Items that were left out since the last event of this name: there were more than rate, or the reader was too slow. Some of them may not have been selected. */
+  /** Items that were left out since the last event of this name: there were more than rate, or the reader was too slow. Some of them may not have been selected. 0: a role that sees a part learns no number. */
   missed: number
 }
 
@@ -508,6 +518,8 @@ export interface Packets {
   packets: Packet[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -613,6 +625,8 @@ export interface Paths {
   segments: SegmentTotal[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }
@@ -700,6 +714,8 @@ export interface Segments {
   segments: Segment[]
   /** Length of the steps of series; absent when none were asked for. */
   step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
   /** Its end, exclusive. */
   until: string
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/api"
 	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
@@ -69,7 +70,11 @@ func serve(t *testing.T, packets []*record.Path, others []record.Record) string 
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go hub.Run(ctx)
-	server, err := api.Serve("[::1]:0", &query.Queries{Store: s, Time: patience.Of(time.Minute), AtOnce: 4, Live: running, Hub: hub})
+	guard, err := access.Open("[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := api.Serve(guard, &query.Queries{Store: s, Time: patience.Of(time.Minute), AtOnce: 4, Live: running, Hub: hub})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +89,7 @@ func serve(t *testing.T, packets []*record.Path, others []record.Record) string 
 		}
 		hub.Publish(recent())
 	}()
-	return "http://" + server.Address()
+	return server.URL()
 }
 
 // look opens the paths in the browser.
