@@ -32,10 +32,10 @@ type Line struct {
 
 // layout is where the running kernel has what programs reach without a helper.
 type layout struct {
-	arrayValues                                           uint32 // of an array, from its start
-	hashKey                                               uint32 // of an element of a hash
-	data, dataEnd, dataMeta, hardStart, rxq, size, device uint32 // of struct xdp_buff
-	rxqDevice, ifindex                                    uint32
+	arrayValues                                   uint32 // of an array, from its start
+	hashKey                                       uint32 // of an element of a hash
+	data, dataEnd, dataMeta, hardStart, rxq, size uint32 // of struct xdp_buff
+	rxqDevice, ifindex                            uint32
 }
 
 // Open reads a program's instructions.
