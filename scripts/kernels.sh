@@ -33,7 +33,7 @@ boot() {
 	fetch_programs "$architecture"
 	release=$(unpack "$series" "$architecture" "$machine")
 	log=$work/$machine.log
-	build_programs "$architecture" "$work/bin-$architecture" ./cmd/...
+	build_programs "$architecture" "$work/bin-$architecture" ./cmd/... ./bench/cmd/...
 	build_tests "$architecture"
 	mkdir -p "$work/$machine/etc"
 	printf 'export WAYMARK_PATIENCE=%q WAYMARK_AGREEMENT_PACKETS=%q\nonly=%q\n' "$patience" "$packets" "$only" >"$work/$machine/etc/steps"

@@ -131,7 +131,7 @@ func table(name, title string, make func() harness.Experiment) harness.Benchmark
 // one second to another.
 const (
 	closeSetups = 5
-	closeRounds = 6
+	closeRounds = 5
 	closeBurst  = 50 * time.Millisecond
 )
 

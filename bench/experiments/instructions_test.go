@@ -79,7 +79,7 @@ func TestInstructionGrowth(t *testing.T) {
 	}{
 		{"as before", map[string]uint32{"a": 1000, "b": 1000}, nil},
 		{"as much as allowed", map[string]uint32{"a": 1050, "b": 1}, nil},
-		{"more", map[string]uint32{"a": 1051, "b": 1000}, []string{"a: 1051 verified instructions, +5.1% beyond the 1000 of the table"}},
+		{"more", map[string]uint32{"a": 1051, "b": 1000}, []string{"a: 1051 instructions, +5.1% beyond the 1000 of the table"}},
 		{"new", map[string]uint32{"a": 1000, "b": 1000, "c": 1}, []string{"c: not in the table"}},
 		{"gone", map[string]uint32{"a": 1000}, []string{"b: in the table, but no such program is loaded"}},
 	} {

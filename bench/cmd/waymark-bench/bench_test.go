@@ -47,14 +47,14 @@ func TestUsage(t *testing.T) {
 		{"run cost --duration 99ms --rounds 1", "use at least 100ms for each"},
 		{"run cost --rounds 0", "--rounds 0: use at least 1, or remove it for 25"},
 		{"run cost --setups 2", "--setups: cost has one set-up; remove it"},
-		{"run fast --setups 0", "--setups 0: use 1 to 30"},
+		{"run fast --setups 0", "--setups 0: use 1 to 25"},
 		{"run fast --rounds 3 --setups 4", "--setups 4: use 1 to 3, the number of rounds"},
 		{"run cost --rounds -1", "--rounds -1: use at least 1"},
 		{"run cost --rounds 9000000000000000000", "--duration 3m0s: too short"},
 		{"compare fast", "--old is missing; name the file of an older waymark-bench"},
 		{"compare --old /bin/false", "waymark-bench: NAME is missing"},
 		{"compare --old /bin/false nothing", "there are cost, parts, forwarding"},
-		{"compare --old /bin/false fast --rounds 0", "--rounds 0: use at least 1, or remove it for 30"},
+		{"compare --old /bin/false fast --rounds 0", "--rounds 0: use at least 1, or remove it for 25"},
 		{"compare --old /bin/false fast --duration 99ms", "--duration 99ms: use at least 100ms"},
 	} {
 		if code, _, stderr := runBench(strings.Fields(tt.args)...); code != commandline.ExitUsage || !strings.Contains(stderr, tt.want) {
