@@ -101,8 +101,9 @@ func (l *Log) Take(e *record.Event) bool {
 			return false
 		}
 	case kind.Begins():
-		if id, known := l.ids[about]; known && (e.ID == "" || e.ID == id) {
-			l.begun[id].restored = time.Time{}
+		id := l.ids[about]
+		if one := l.begun[id]; one != nil && (e.ID == "" || e.ID == id) {
+			one.restored = time.Time{}
 			return false
 		}
 		told := l.admit(about, now, e)
@@ -249,6 +250,17 @@ func (l *Log) Followed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.followers) > 0
+}
+
+// Doubt treats what began under these names as seen by an earlier agent: who found it has forgotten it.
+func (l *Log) Doubt(now time.Time, names ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.begun {
+		if slices.Contains(names, one.event.Name) {
+			one.restored = now
+		}
+	}
 }
 
 // Unseen makes events that end what an earlier agent saw begin, and this one has not seen for a while. The

@@ -19,6 +19,9 @@ const (
 	slowExcess = int64(100 * time.Microsecond)
 	// baselineIntervals is how many intervals the baseline is of: five minutes of 10 s.
 	baselineIntervals = 30
+	// steadyIntervals is how many of them an event needs: the first ones of an agent, or of a measurement
+	// that has just begun, may be of an idle node.
+	steadyIntervals = 3
 	// newNormal is after how many slow intervals in a row these are what is usual: ten minutes.
 	newNormal = 60
 	// losesFrom is the part of the packets from which on a hop loses.
@@ -158,6 +161,22 @@ func (b *baseline) now() *Baseline {
 	out := Baseline{Held: b.held.value(), ToNext: b.toNext.value()}
 	if out.Held == nil && out.ToNext == nil {
 		return nil
+	}
+	return &out
+}
+
+// steady leaves of a baseline what is known well enough to tell somebody.
+func (b *baselines) steady(key hopKey, of *Baseline) *Baseline {
+	one := b.of[key]
+	if one == nil || of == nil {
+		return nil
+	}
+	out := *of
+	if len(one.held.p95) < steadyIntervals {
+		out.Held = nil
+	}
+	if len(one.toNext.p95) < steadyIntervals {
+		out.ToNext = nil
 	}
 	return &out
 }

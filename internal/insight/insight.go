@@ -237,9 +237,11 @@ func (e *Engine) end(at time.Time) *Interval {
 	}
 	e.watch(at)
 	v := e.snapshot(at)
-	e.baselines.learn(v, e.clock)
 	if v.Length >= int64(e.settings.Interval) { // a part of one would say less than it seems
+		e.baselines.learn(v, e.clock)
 		e.judge(v, at)
+	} else {
+		e.baselines.show(v)
 	}
 	e.totals.Records += v.Records
 	e.totals.LeftOut += v.LeftOut

@@ -14,7 +14,7 @@ import (
 type QueueWatch struct{ engine *Engine }
 
 // NewQueueWatch makes it.
-func NewQueueWatch(now time.Time) *QueueWatch { return &QueueWatch{New(Settings{}, now)} }
+func NewQueueWatch(now time.Time) *QueueWatch { return &QueueWatch{New(Settings{Octets: 1}, now)} }
 
 // queueEvents are the events of queues, by those of nodes.
 var queueEvents = map[string]string{

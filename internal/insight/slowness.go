@@ -86,7 +86,7 @@ func (e *Engine) lookSlow(now time.Time) {
 				if one == nil {
 					continue
 				}
-				h.measured(one.now(), e.clock, func(d *exponential.Delays, usual, clock int64, held bool) {
+				h.measured(e.baselines.steady(hopKey{ends{p.Source, p.Destination}, path.ID, i}, one.now()), e.clock, func(d *exponential.Delays, usual, clock int64, held bool) {
 					key := suspectKey{hopKey{ends{p.Source, p.Destination}, path.ID, i}, held}
 					if p95, slow := s.look(key, d, usual, clock, now); slow {
 						e.beginSlow(path, i, key, p95, usual, d.Count(), now)
@@ -162,7 +162,8 @@ func (e *Engine) closeSlow(v *Interval, end time.Time) {
 	for _, p := range v.Pairs {
 		for _, path := range p.Paths {
 			for i := range path.Hops {
-				path.Hops[i].measured(path.Hops[i].Baseline, e.clock, func(d *exponential.Delays, usual, clock int64, held bool) {
+				usual := e.baselines.steady(hopKey{ends{p.Source, p.Destination}, path.ID, i}, path.Hops[i].Baseline)
+				path.Hops[i].measured(usual, e.clock, func(d *exponential.Delays, usual, clock int64, held bool) {
 					key := suspectKey{hopKey{ends{p.Source, p.Destination}, path.ID, i}, held}
 					p95 := d.Quantile(0.95)
 					slow := isSlow(p95, usual, clock)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/eventlog"
+	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -27,7 +28,8 @@ type Events struct {
 	records *Records
 	history *History
 	log     *eventlog.Log
-	saved   uint64 // changes of the log that are in the file
+	engine  *insight.Engine // that was asked last
+	saved   uint64          // changes of the log that are in the file
 
 	mu    sync.Mutex
 	lines limitedLines
@@ -101,6 +103,10 @@ func (x *Events) second() {
 		x.history.look(now)
 	}
 	if e := x.history.engine.Load(); e != nil {
+		if x.engine != nil && x.engine != e { // the new one does not know what began
+			x.log.Doubt(now, record.EventSegmentSlow, record.EventHeldLong, record.EventLoss, record.EventNodeSilent)
+		}
+		x.engine = e
 		for _, f := range e.Judge(now) {
 			if s := x.d.State.Load(); s != nil {
 				f.Name(s.Names)

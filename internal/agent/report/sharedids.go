@@ -226,7 +226,11 @@ func (x *SharedIDs) packets(of nodeName) uint64 {
 
 // event is one about an id.
 func (x *SharedIDs) event(name string, of nodeName) *record.Event {
-	e := &record.Event{Time: instant.Of(time.Now().UTC()), Node: x.d.NodeName(), Name: name, Severity: record.EventKindOf(name).Severity, Subject: fmt.Sprintf("node id %d", of.id)}
+	subject := fmt.Sprintf("node id %d", of.id)
+	if of.wide {
+		subject = "wide " + subject
+	}
+	e := &record.Event{Time: instant.Of(time.Now().UTC()), Node: x.d.NodeName(), Name: name, Severity: record.EventKindOf(name).Severity, Subject: subject}
 	e.Labels = []record.Label{{Name: "node_id", Text: fmt.Sprint(of.id)}}
 	names := x.d.State.Load().Names
 	known := names.Node(ioam.NodeID(of.id))
