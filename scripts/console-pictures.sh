@@ -10,14 +10,15 @@ set -euo pipefail
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
-log=$(mktemp)
+logs=$(mktemp -d)
+log=$logs/demo
 
 bin/waymark lab demo --console --port 0 --name waymark-pictures >"$log" 2>&1 &
 demo=$!
 finish() {
 	kill -INT "$demo" 2>/dev/null || true
 	wait "$demo" || cat "$log" >&2
-	rm -f "$log"
+	rm -rf "$logs"
 }
 trap finish EXIT
 
@@ -32,7 +33,7 @@ sleep "${2:-240}"
 visit() { # NAME PATH HEIGHT [MORE]
 	printf '{"path": "%s", "picture": "%s/%s.webp", "width": 1320, "height": %s%s}' "$2" "$folder" "$1" "$3" "${4:-}"
 }
-node collector/internal/browsertest/browser.mjs >"$log.report" <<END
+node collector/internal/browsertest/browser.mjs >"$logs/report" <<END
 {"address": "$address", "visits": [
 	$(visit paths '/?since=5m&destination=2001:db8:2::2' 640),
 	$(visit changes '/changes?since=15m' 560),
@@ -45,6 +46,5 @@ node collector/internal/browsertest/browser.mjs >"$log.report" <<END
 END
 node -e '
 	const wrong = JSON.parse(require("fs").readFileSync(process.argv[1])).flatMap((seen) => seen.wrong.map((text) => `${seen.path}: ${text}`))
-	if (wrong.length > 0) { console.error(wrong.join("\n")); process.exit(1) }' "$log.report"
-rm -f "$log.report"
+	if (wrong.length > 0) { console.error(wrong.join("\n")); process.exit(1) }' "$logs/report"
 ls -l "$folder" >&2

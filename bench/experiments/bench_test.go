@@ -342,7 +342,7 @@ func implausible(points []report.Point) (faults []string) {
 		}
 	}
 	for _, what := range []string{
-		"parse", "walk", "trace", "clock", "lookup", "match", "insert", "redirect", "decapsulate", "record", "stack",
+		"parse", "walk", "trace", "clock", "forward", "lookup", "match", "insert", "redirect", "decapsulate", "record", "stack",
 		"traces", "header", "export", "remove",
 		"at egress, complete", "at egress, match", "at egress, grow", "at egress, insert",
 	} {
@@ -353,8 +353,8 @@ func implausible(points []report.Point) (faults []string) {
 	if took["stack"] < 100 {
 		faults = append(faults, fmt.Sprintf("the stack takes %v ns", took["stack"]))
 	}
-	if took["lookup"] < 2*took["send"] {
-		faults = append(faults, fmt.Sprintf("lookup and send take %v ns", took))
+	if took["lookup"] < 2*took["forward"] {
+		faults = append(faults, fmt.Sprintf("lookup and forward take %v ns", took))
 	}
 	return faults
 }

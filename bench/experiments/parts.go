@@ -331,7 +331,7 @@ func (s *step) prepare(l stepSpec, out model.IfIndex) (err error) {
 	if s.plane, err = s.node.Forwarding(); err != nil {
 		return err
 	}
-	if err := s.plane.Renew(datapath.Routing{Key: l.key, MTU: datapath.AnyMTU}); err != nil || l.noDevice {
+	if err := s.plane.Renew(datapath.Routing{Key: l.key, MTU: datapath.AnyMTU}); err != nil {
 		return err
 	}
 	return s.plane.SetDevices([]model.IfIndex{out})

@@ -20,7 +20,6 @@ type stepSpec struct {
 	keep     bool // it grows after the IPv6 header
 	restores int  // bytes restored in each run; 0: restoredBytes
 	fast     bool
-	noDevice bool // no interface can send
 	key      datapath.RouteKey
 	egress   bool // at the tc hook where the packet leaves
 	arrives  bool // through our ingress program first
@@ -36,8 +35,6 @@ const (
 	stepParsed   = "a trace of an unknown namespace"
 	stepIDs      = "a trace with ids"
 	stepTimes    = "a trace with ids and timestamps"
-	stepDecided  = "a packet at its last hop"
-	stepFound    = "no device to send by"
 	stepSent     = "a packet forwarded fast"
 	stepAsked    = "the kernel asked for it"
 	stepMatched  = "an encapsulation that does not select it"
@@ -105,13 +102,9 @@ func stepsOfParts() []stepSpec {
 	forwarded := func(o model.Outcome) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.Forwarded[o] }
 	}
-	left := func(r datapath.StackReason) func(datapath.Counters) uint64 {
-		return func(c datapath.Counters) uint64 { return c.ToStack[r] }
-	}
 	departed := func(o model.Outcome) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.Egress[o] }
 	}
-	const atHopLimit = harness.EthernetHeader + 7
 	packet := harness.Plain(harness.Destination, sizeOfParts)
 	ids := oneNode(typeIDs)
 	longer := ids
@@ -125,8 +118,6 @@ func stepsOfParts() []stepSpec {
 		{name: stepParsed, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespaceUnknown, typeIDs)), counted: arrived(model.OutcomeNamespaceUnknown)},
 		{name: stepIDs, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), counted: arrived(model.OutcomeTraceFilled)},
 		{name: stepTimes, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeTimes)), counted: arrived(model.OutcomeTraceFilled)},
-		{name: stepDecided, config: nodeConfig(), frame: harness.With(packet, atHopLimit, 1), fast: true, counted: left(datapath.StackHopLimit)},
-		{name: stepFound, config: nodeConfig(), frame: packet, fast: true, noDevice: true, counted: left(datapath.StackDevice)},
 		{name: stepSent, config: nodeConfig(), frame: packet, fast: true, counted: forwarded(model.OutcomeNoIOAM)},
 		{name: stepAsked, config: nodeConfig(), frame: packet, fast: true, key: datapath.RouteByPorts, counted: forwarded(model.OutcomeNoIOAM)},
 		{name: stepMatched, config: sampled, frame: packet, fast: true, counted: forwarded(model.OutcomeEncapNotSelected)},
@@ -215,12 +206,8 @@ func partsOfForwarding() []part {
 			"two array lookups, which are inline; comparisons, and a check against the frame's end for each access."},
 		{partClock, "", between(stepTimes, stepIDs),
 			"the helper `bpf_ktime_get_tai_ns`, and in it the processor's counter, which a virtual machine reads no faster than its host lets it. One reading serves a packet; none is made where no field asks for it."},
-		{"decide: whether the packet is any router's", "", between(stepDecided, stepPlain),
-			"comparisons with what has been read already, and the second counter."},
-		{"lookup: next hop found in the cache", "", between(stepFound, stepDecided),
-			"the helper for the device (which is not there), and one cache line of the next hop: with more destinations than the processor's caches hold, memory."},
-		{"send: device found, link header written", "", between(stepSent, stepFound),
-			"the helper `bpf_redirect_map`: a hash lookup of the device, done by the helper before the kernel does it."},
+		{"forward: any router's packet, next hop in the cache, sent", "", between(stepSent, stepPlain),
+			"comparisons with what has been read already, one cache line of the next hop (with more destinations than the processor's caches hold, memory), the helper `bpf_redirect_map`, which looks the device up by a hash before the kernel does, and the second counter."},
 		{partAsked, report.ByKernel, between(stepAsked, stepSent),
 			"the helper `bpf_fib_lookup`: rules, route and neighbour, as the stack would look. This is what the cache saves."},
 		{"match: one encapsulation, not selected", "", between(stepMatched, stepSent),

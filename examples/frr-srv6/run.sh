@@ -33,11 +33,16 @@ up() {
 	done
 }
 
-# FRR's daemons are ended by their own files, and awaited: a namespace lasts as long as they do.
+# FRR's daemons in the network's namespaces are ended, and awaited: a namespace lasts as long as they do. The files
+# with their numbers may be out of date.
 down() {
-	local pid pids=()
-	for pid in "$state"/*/*.pid; do
-		[ -e "$pid" ] && pids+=("$(<"$pid")")
+	local node pid pids=()
+	for node in "$state"/*/; do
+		for pid in $(ip netns pids "$lab-$(basename "$node")" 2>/dev/null); do
+			case $(readlink "/proc/$pid/exe") in
+			*/zebra | */isisd | */staticd) pids+=("$pid") ;;
+			esac
+		done
 	done
 	if [ ${#pids[@]} -gt 0 ]; then
 		kill "${pids[@]}" 2>/dev/null || true

@@ -16,20 +16,28 @@ export interface Minute {
   packets: { at: number; packet: Packet }[]
   blocks: Block[]
   events: Event[]
-  missed: number
+  /** How many were left out, and when that was said. */
+  missed: { at: number; count: number }[]
   /** Packets whose times are far from now: a clock is wrong. They stand where they came. */
   astray: number
   from: string
   fault: string
 }
 
-export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: 0, astray: 0, from: '', fault: '' })
+export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: [], astray: 0, from: '', fault: '' })
 
 /** Milliseconds of a packet's time; what cannot be read is now. */
 const timeOf = (text: string, now: number): number => {
   const at = Date.parse(text)
   return Number.isNaN(at) ? now : at
 }
+
+function leaveOut(m: Minute, count: number, at: number): void {
+  if (count > 0) m.missed.push({ at, count })
+}
+
+/** How many were left out in the last minute. */
+export const leftOut = (m: Minute): number => m.missed.reduce((sum, one) => sum + one.count, 0)
 
 /** Adds an event of the stream; the minute is changed. */
 export function add(m: Minute, name: string, text: string, now: number): void {
@@ -42,13 +50,13 @@ export function add(m: Minute, name: string, text: string, now: number): void {
   switch (name) {
     case 'begin':
       m.from = (data as Begun).from
-      m.missed += (data as Begun).missed
+      leaveOut(m, (data as Begun).missed, now)
       break
     case 'path': {
-      const time = timeOf((data as Packet).time, now), wrong = Math.abs(time - now) > 2 * span
+      const time = timeOf((data as Packet).time, now), wrong = time > now + 10_000 || time < now - 1.5 * span
       if (wrong) m.astray++
       m.packets.push({ at: wrong ? now : time, packet: data as Packet })
-      if (m.packets.length > mostPackets) m.missed += m.packets.splice(0, m.packets.length - mostPackets).length
+      if (m.packets.length > mostPackets) leaveOut(m, m.packets.splice(0, m.packets.length - mostPackets).length, now)
       break
     }
     case 'loss':
@@ -60,7 +68,7 @@ export function add(m: Minute, name: string, text: string, now: number): void {
       m.events.splice(0, m.events.length - mostOthers)
       break
     case 'missed':
-      m.missed += (data as Missed).missed
+      leaveOut(m, (data as Missed).missed, now)
       break
     case 'heartbeat':
       m.fault = (data as Heartbeat).fault ?? ''
@@ -74,6 +82,7 @@ export const endOf = (m: Minute, now: number): number => m.packets.reduce((lates
 /** Forgets what is older than the minute. */
 export function forget(m: Minute, now: number): void {
   m.packets = m.packets.filter((p) => p.at > now - span)
+  m.missed = m.missed.filter((one) => one.at > now - span)
   m.blocks = m.blocks.filter((b) => timeOf(b.start, now) > now - 2 * span)
 }
 

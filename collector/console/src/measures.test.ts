@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect, test } from 'vitest'
-import { add, emptyMinute, endOf, forget } from './live'
+import { add, emptyMinute, endOf, forget, leftOut } from './live'
 import { runs } from './parts/spark'
 import { depth, matrix, sentence as gridSentence } from './screens/grid'
 import { inOrder, sentence as lossSentence, stateOf, stepText, wayName } from './screens/loss'
@@ -65,18 +65,25 @@ test('the live stream keeps a minute, and counts what is left out', () => {
   const m = emptyMinute(), at = Date.parse('2026-11-28T12:01:00Z')
   const packet = (time: string, verdict: string) => JSON.stringify({ time, verdict, path: verdict, nodes: [{ node: 'a' }] })
   add(m, 'begin', '{"from":"2026-11-28T12:00:00Z","missed":4}', at)
-  add(m, 'path', packet('2026-11-28T11:59:00Z', 'arrived'), at)
+  add(m, 'path', packet('2026-11-28T11:59:50Z', 'arrived'), at)
   add(m, 'path', packet('2026-11-28T12:00:30Z', 'lost'), at)
   add(m, 'path', packet('2026-11-28T12:00:40Z', 'arrived'), at)
   add(m, 'path', packet('2026-11-28T03:00:00Z', 'arrived'), at) // by a clock that is hours off
   add(m, 'missed', '{"missed":3}', at)
   add(m, 'path', 'not JSON', at)
   add(m, 'heartbeat', '{"fault":"the disk is full"}', at)
-  forget(m, endOf(m, at))
+  forget(m, at)
   const packets = m.packets.map((p) => p.packet)
-  expect([packets.length, m.missed, m.astray, m.fault]).toEqual([3, 7, 1, 'the disk is full'])
+  expect([packets.length, leftOut(m), m.astray, m.fault]).toEqual([3, 7, 1, 'the disk is full'])
   expect(liveSentence(packets)).toBe('3 packets in the last minute; 1 of them lost')
   expect(busiest(packets).map((p) => p.name)).toEqual(['a'])
   expect(busiest([] as Packet[])).toEqual([])
+  add(m, 'path', packet('2026-11-28T12:01:09Z', 'arrived'), at) // a clock that is a little ahead
+  expect(endOf(m, at)).toBe(at + 9000)
+  add(m, 'path', packet('2026-11-28T12:02:50Z', 'arrived'), at) // further ahead: it must not push out the others
+  forget(m, at + 1000)
+  expect([m.packets.length, m.astray]).toEqual([5, 2])
+  forget(m, at + 61_000)
+  expect([m.packets.length, leftOut(m)]).toEqual([1, 0])
   expect(ticks(1000, 1e6)).toEqual([1000, 1e4, 1e5, 1e6])
 })

@@ -43,6 +43,8 @@ type Identity struct {
 	User   string   // "": nobody was asked who they are
 	Groups []string // of OpenID Connect
 	Role   Role
+
+	provided bool // the provider of OpenID Connect says who it is
 }
 
 // Guard lets requests through, or refuses them.
@@ -273,6 +275,12 @@ func (g *Guard) role(who Identity) (Role, bool) {
 	}
 	if len(g.config.Roles) == 0 {
 		return Role{}, g.login == nil
+	}
+	// Many providers let people choose their names: that of a user with a password is not theirs.
+	if who.provided && g.web != nil {
+		if _, taken := g.web.now().users[who.User]; taken {
+			return Role{}, false
+		}
 	}
 	for _, r := range g.config.Roles {
 		if slices.Contains(r.Users, who.User) || slices.ContainsFunc(who.Groups, func(group string) bool { return slices.Contains(r.Groups, group) }) {

@@ -325,3 +325,19 @@ func TestRateLimit(t *testing.T) {
 		t.Error(codes)
 	}
 }
+
+// A provider's user with the name of one who has a password is not that one.
+func TestNamesOfOthers(t *testing.T) {
+	g := &Guard{config: Config{Roles: []Role{{Users: []string{"root", "guest"}, Admin: true}}}, login: &login{}, web: &webFile{
+		read: time.Now().Add(time.Hour), loaded: &loaded{users: map[string]string{"root": "a hash"}}}}
+	for _, test := range []struct {
+		who Identity
+		has bool
+	}{
+		{Identity{User: "root"}, true}, {Identity{User: "root", provided: true}, false}, {Identity{User: "guest", provided: true}, true},
+	} {
+		if _, has := g.role(test.who); has != test.has {
+			t.Errorf("%+v: %v", test.who, has)
+		}
+	}
+}

@@ -279,7 +279,9 @@ func (l *login) session(r *http.Request) (Identity, bool) {
 		delete(l.sessions, key)
 		return Identity{}, false
 	}
-	return s.who, true
+	who := s.who
+	who.provided = true
+	return who, true
 }
 
 func (l *login) forget(r *http.Request) {

@@ -196,10 +196,15 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 	s.follow(request, q, hub, reader)
 }
 
+// longestStream is how long a stream lasts. A browser then asks again, with the last id that it has: who it is,
+// and what it may see, is looked at anew.
+const longestStream = 5 * time.Minute
+
 // follow writes what comes.
 func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, reader *live.Reader) {
-	beat := time.NewTicker(heartbeat)
+	beat, end := time.NewTicker(heartbeat), time.NewTimer(longestStream)
 	defer beat.Stop()
+	defer end.Stop()
 	for {
 		select {
 		case item := <-reader.Items():
@@ -215,6 +220,8 @@ func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, 
 				}
 			}
 			s.add(event("heartbeat", beat), 0)
+		case <-end.C:
+			return
 		case <-reader.Gone():
 			return
 		case <-request.Context().Done():

@@ -94,7 +94,8 @@ type gone struct {
 
 // New makes a hub, which gives out what it gets until its Run ends.
 func New() *Hub {
-	return &Hub{batches: make(chan []record.Record, mostBatches), readers: map[*Reader]struct{}{}, now: time.Now}
+	// Ids grow over a restart, too: a reader that comes again names the last one that it has.
+	return &Hub{next: uint64(time.Now().UnixMicro()), batches: make(chan []record.Record, mostBatches), readers: map[*Reader]struct{}{}, now: time.Now}
 }
 
 // Wanted reports whether readers are given a record.

@@ -96,15 +96,16 @@ func TestSlow(t *testing.T) {
 // A stream begins with the last minute, or after the item that the reader had last.
 func TestBegin(t *testing.T) {
 	h, pass := clocked()
+	first := h.next
 	for range 90 { // one packet a second, for 90 s
 		pass(time.Second)
 		h.give(paths(1))
 	}
 	_, begun, left, _ := h.Observe(Selection{Match: all})
-	if len(begun) != 61 || left != 0 || begun[0].ID != 30 {
+	if len(begun) != 61 || left != 0 || begun[0].ID != first+30 {
 		t.Errorf("%d items from %d on, %d left out", len(begun), begun[0].ID, left)
 	}
-	if _, begun, _, _ = h.Observe(Selection{Match: all, After: 85}); len(begun) != 5 || begun[0].ID != 86 {
+	if _, begun, _, _ = h.Observe(Selection{Match: all, After: first + 85}); len(begun) != 5 || begun[0].ID != first+86 {
 		t.Errorf("%d items", len(begun))
 	}
 	none, begun, _, _ := h.Observe(Selection{Match: func(record.Record) bool { return false }, Rate: 1})
@@ -138,5 +139,19 @@ func TestBounds(t *testing.T) {
 	}
 	if h.unseen.Load() != 6 {
 		t.Errorf("%d records had no room, want 6", h.unseen.Load())
+	}
+}
+
+// A reader that had records of an earlier process gets those that this one kept.
+func TestIDsGrowOverRestarts(t *testing.T) {
+	before, _ := clocked()
+	before.give(paths(50))
+	last := before.kept[len(before.kept)-1].ID
+	time.Sleep(time.Millisecond)
+	again, _ := clocked()
+	again.give(paths(3))
+	_, begun, _, err := again.Observe(Selection{Match: all, Rate: 100, After: last})
+	if err != nil || len(begun) != 3 {
+		t.Errorf("%d of 3 records after %d, %v", len(begun), last, err)
 	}
 }

@@ -101,6 +101,7 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 				break
 			}
 			slices.SortStableFunc(a.Packets, func(a, b Packet) int { return b.Time.Compare(a.Time.Time) })
+			a.Packets = a.Packets[:min(len(a.Packets), ask.Limit+1)] // one more says that there are more
 		}
 		if len(a.Packets) > ask.Limit {
 			a.Packets = a.Packets[:ask.Limit]

@@ -205,7 +205,7 @@ func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids 
 		where+chosen)
 	measure := func(column string) string {
 		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, sum(" + column +
-			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w JOIN (" + bucketsOf("path, i", column, "hop") +
+			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w LEFT JOIN (" + bucketsOf("path, i", column, "hop") +
 			") d ON w.path = d.path AND w.i = d.i"
 	}
 	query := "WITH hop AS (" + hops + ") " + measure("held") + " UNION ALL " + measure("since")

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { address, type Question } from '../ask'
 import { count, duration, endpoint, nodeName, protocol, visible } from '../format'
-import { add, emptyMinute, endOf, forget, span, watch, type Minute, type State } from '../live'
+import { add, emptyMinute, endOf, forget, leftOut, span, watch, type Minute, type State } from '../live'
 import { Actions } from '../parts/actions'
 import { Choice } from '../parts/choice'
 import { Delay } from '../parts/delay'
@@ -127,7 +127,7 @@ function useStream(question: Question, paused: boolean) {
     const close = watch(key, (name, data) => { add(minute.current, name, data, Date.now()); changed = true }, setState)
     const timer = setInterval(() => {
       const before = minute.current.packets.length
-      forget(minute.current, endOf(minute.current, Date.now()))
+      forget(minute.current, Date.now())
       if (changed || minute.current.packets.length !== before || before > 0) setTurn((n) => n + 1)
       changed = false
     }, pace)
@@ -161,10 +161,10 @@ function View() {
           <span class={`state ${paused ? '' : state}`} role="status"><i aria-hidden="true" />{paused ? 'Paused' : words[state]}</span>
           <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? 'Go on' : 'Pause'}</button>
           <Choice name="rate" title="At most" of={rates} usual="100" />
-          {minute.missed > 0 && <span class="soft" title="There were more than the rate that is asked for, or the browser was too slow.">{count(minute.missed)} more are left out</span>}
+          {leftOut(minute) > 0 && <span class="soft" title="There were more than the rate that is asked for, or the browser was too slow.">{count(leftOut(minute))} more are left out</span>}
         </p>
       </div>
-      {minute.astray > 0 && <p class="notice">The times of {count(minute.astray)} packets are more than two minutes off: the clock of a node, of the collector or of this browser is wrong. They are drawn when they came.</p>}
+      {minute.astray > 0 && <p class="notice">The times of {count(minute.astray)} packets are more than a minute off, or ahead: the clock of a node, of the collector or of this browser is wrong. They are drawn when they came.</p>}
       {minute.fault && <p class="notice bad" role="alert">Nothing is written, and so nothing is shown: {visible(minute.fault)}</p>}
       <div class="live"><canvas ref={canvas} role="img" aria-label={`Delay of each packet of the last minute, by path. ${sentence(packets)}`} /></div>
       <p class="legend">
