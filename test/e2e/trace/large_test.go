@@ -115,7 +115,11 @@ func TestBigTCP(t *testing.T) {
 			l := e2e.Raise(t, e2e.Domain(t, tt))
 			e2e.Must(t, l.Node("alpha"), "ip", "link", "set", "eth0", "gso_max_size", "180000")
 			before, beta := e2e.StartScan(t, l, "athos", "eth0"), e2e.StartScan(t, l, "beta", "eth0")
-			transferTo(t, l, "2001:db8:2::2", 32<<20)
+			for range 5 { // on a busy machine, a whole transfer may have no packet that long
+				if transferTo(t, l, "2001:db8:2::2", 32<<20); before.Longest.Load() > 1<<16 {
+					break
+				}
+			}
 			before.Stop(t)
 			beta.Stop(t)
 			skipped, added := e2e.Counter(t, l, "athos", "encap_skipped_gso")+e2e.Counter(t, l, "athos", "encap_skipped_jumbo"), e2e.Settled(t, l, "athos", tt.Added)
