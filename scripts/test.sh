@@ -20,7 +20,7 @@ race=$(go list "$@" 2>/dev/null || true)
 collector=$(grep '/collector/' <<<"$all")
 rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"))
 # the longest first
-long='/(test/e2e/(forward|directexport)|bench/experiments)$'
+long='/(test/e2e/(forward|directexport)|bench/experiments|internal/datapath)$'
 rest=$(
 	grep -E "$long" <<<"$rest" | sort -r
 	grep -E '/test/e2e/' <<<"$rest" | grep -vE "$long"
