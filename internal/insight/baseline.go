@@ -21,7 +21,7 @@ const (
 	baselineIntervals = 30
 	// steadyIntervals is how many of them an event needs: the first ones of an agent, or of a measurement
 	// that has just begun, may be of an idle node.
-	steadyIntervals = 3
+	steadyIntervals = 2
 	// newNormal is after how many slow intervals in a row these are what is usual: ten minutes.
 	newNormal = 60
 	// losesFrom is the part of the packets from which on a hop loses.

@@ -145,7 +145,7 @@ choose_machine() {
 	if [ "$1" != "$series" ]; then
 		architecture=arm64 emulator=(qemu-system-aarch64 -machine virt,accel=tcg,gic-version=3 -cpu neoverse-n1) console=ttyAMA0
 	fi
-	emulator+=(-smp 1 -m 1024 -no-reboot -nographic)
+	emulator+=(-smp 1 -m 2048 -no-reboot -nographic)
 }
 
 # judge LOG prints what failed; the log is the output of the machine's console.

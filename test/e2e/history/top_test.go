@@ -208,7 +208,7 @@ func TestTop(t *testing.T) {
 
 	ofR1, ofR2, ofR3 := follow(t, l, "r1"), follow(t, l, "r2"), follow(t, l, "r3")
 	scraped := scrape(t, l, "r2")
-	usual := send(t, l, "2001:db8:2::2", flows, 12*time.Second)
+	usual := send(t, l, "2001:db8:2::2", flows, 24*time.Second)
 	measured := send(t, l, "2001:db8:21::2", 1, 12*time.Second)
 	if _, err := l.AddLoss("r2", "eth1", linkloss.Rule{Burst: 1, Every: 10, LastSID: netip.MustParsePrefix("fc00:3::d6/128")}); err != nil {
 		t.Fatal(err)
