@@ -9,7 +9,7 @@
 SEC("xdp.frags")
 int ingress_xdp(struct xdp_md *ctx)
 {
-	int verdict = NODE.fast && !NODE.measures ? treat_in_lane(ctx) : VERDICT_OTHER;
+	int verdict = NODE.fast ? treat_in_lane(ctx) : VERDICT_OTHER;
 
 	if (verdict != VERDICT_OTHER)
 		return verdict;
