@@ -50,10 +50,10 @@ from there to the arrival at the next node, with the wait in the queue; with a
 "+", also the time for which the node held the packet, because it does not say
 that. QUEUED is the wait in the queue of the hop's interface, if the hop is this
 node; its queues are measured while this command shows what is now, and are
-listed at the end. "~" is what two clocks cannot tell, because they may differ by more; "-"
-is not known. LOST is after the hop. SLOW is a hop whose 95th percentile was at
-least twice what is usual there in one of the intervals of ten seconds, and
-LOSES one after which 0.1% or more were lost.
+listed at the end. "~" is what two clocks cannot tell, because they may differ
+by more; "-" is not known. LOST is after the hop. SLOW is a hop whose 95th
+percentile was at least twice what is usual there in one of the intervals of ten
+seconds, and LOSES one after which 0.1% or more were lost.
 
 The agent keeps an hour: --since and --until show any time of it, once. Times
 are UTC. Without a sink or an observer, it makes at most history.rate records

@@ -99,6 +99,8 @@ var counters = slices.Concat([]Counter{
 	{"delay_probes", "time_impossible", Missing, ProbesUntimed,
 		"%d answers to test packets of flows in the last minute say that the other node held them for a negative time, or longer than the round trip: they have no one-way and no two-way delay",
 		"keep the clocks of the flows' last points steady: let chrony or ptp4l slew them; if they are, update what answers there"},
+	{"events", "", Harmless, "", "", ""},
+	{"events_left_out", "", Harmless, "", "", ""}, // repetitions; the next event of the subject says how many
 	{"probe_packets", "", Harmless, "", "", ""},
 	{"probe_packets", "suppressed", Missing, ProbesSuppressed,
 		"%d probes of the last minute were not sent: they were beyond probes.budget, or the agent was late",

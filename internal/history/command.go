@@ -63,30 +63,30 @@ func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(cont
 // times is about what all commands have in common.
 const times = `
 
-The time is the last hour, unless --since and --until say otherwise: 3h, 7d, 12:03
-(today, UTC), or in RFC 3339. Times of nodes are as they reported them, without a
-correction: where clocks differ, delays are wrong by as much, and a negative one is
-counted as such and in no percentile. If the answer was cut, or the collector has
-lost a part of the time, a line on standard error says so. --json prints the
-answer of the collector's API.`
+The time is the last hour, unless --since and --until say otherwise: 3h, 7d,
+12:03 (today, UTC), or in RFC 3339. Times of nodes are as they reported them,
+without a correction: where clocks differ, delays are wrong by as much, and a
+negative one is counted as such and in no percentile. If the answer was cut, or
+the collector has lost a part of the time, a line on standard error says so.
+--json prints the answer of the collector's API.`
 
 // Subjects are all of them.
 var Subjects = []Subject{
 	{
 		Noun: "path", Short: "Show which paths packets took, from a collector", path: "/v1/paths", flows: true, nodes: true, limit: 20,
-		Long: `Show which paths packets took in the past, the slowest first, with their shares and
-percentiles of the delay. SLOWEST is the node or the link with the longest median.
-LOST are packets of which it is known that they were lost, CUT those that not every
-node reported. --nodes adds a line for each node.`,
-		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --destination 2001:db8:2::7 --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --where 'delay_ns > 5000000'",
+		Long: `Show which paths packets took in the past, the slowest first, with their shares
+and percentiles of the delay. SLOWEST is the node or the link with the longest
+median. LOST are packets of which it is known that they were lost, CUT those
+that not every node reported. --nodes adds a line for each node.`,
+		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --where 'delay_ns > 5000000'",
 		parameters: []parameter{where},
 		ask:        answering(func(a *paths) *answer { return &a.answer }, (*page).paths),
 	},
 	{
 		Noun: "change", Short: "Show what moved from one path to another, from a collector", path: "/v1/changes", flows: true, limit: 100,
-		Long: `Show which pairs of addresses moved from which paths to which, when, and the mean
-delay before and after, the latest first. Packets that are spread over equal paths
-do not move as long as the shares stay.`,
+		Long: `Show which pairs of addresses moved from which paths to which, when, and the
+mean delay before and after, the latest first. Packets that are spread over
+equal paths do not move as long as the shares stay.`,
 		Examples: "  waymark change history --since 24h\n  waymark change history --destination 2001:db8:2::/48 --window 5m",
 		parameters: []parameter{{flag: "window", name: "window", usage: "take shares over this `TIME`, such as 5m (default 1m)"},
 			{flag: "moved", name: "moved", usage: "only where at least this `SHARE` of the packets moved, from 0 to 1 (default 0.5)"}},
@@ -95,9 +95,9 @@ do not move as long as the shares stay.`,
 	{
 		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", limit: 50,
 		Long: `Show the ways from one node to the next one that reported, the worst first: the
-delay of the link by the clocks of both nodes, how long the first node held packets,
-and what was lost after it. BEFORE is the 99th percentile of the other time that
---baseline or --compare name.`,
+delay of the link by the clocks of both nodes, how long the first node held
+packets, and what was lost after it. BEFORE is the 99th percentile of the other
+time that --baseline or --compare name.`,
 		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d",
 		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
 			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}},
@@ -105,18 +105,18 @@ and what was lost after it. BEFORE is the 99th percentile of the other time that
 	},
 	{
 		Noun: "grid", Short: "Show delay and loss between the ends of paths, from a collector", path: "/v1/grid", limit: 1000,
-		Long: `Show the pairs of nodes between which packets went, those with loss first, then the
-slowest. Of pairs that are not there, nothing is known. A pair without a last node
-has the packets that no such node reported.`,
+		Long: `Show the pairs of nodes between which packets went, those with loss first, then
+the slowest. Of pairs that are not there, nothing is known. A pair without a
+last node has the packets that no such node reported.`,
 		Examples: "  waymark grid history --since 15m\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
 		ask:      answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
 	},
 	{
 		Noun: "packet", Short: "Find packets with their paths, from a collector", path: "/v1/packets", flows: true, nodes: true, limit: 100,
-		Long: `Find packets, the latest first. With --nodes, and when there is only one, each has
-its nodes with their times as they reported them, the time since the node before,
-and how long the node held it. CLOCK is how wrong the node's clock was at most, by
-its own records; no time is corrected by it.`,
+		Long: `Find packets, the latest first. With --nodes, and when there is only one, each
+has its nodes with their times as they reported them, the time since the node
+before, and how long the node held it. CLOCK is how wrong the node's clock was
+at most, by its own records; no time is corrected by it.`,
 		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
 		parameters: []parameter{{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"}, {flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
 			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
@@ -125,10 +125,10 @@ its own records; no time is corrected by it.`,
 	},
 	{
 		Noun: "loss", Short: "Show the loss of measured flows in the past, from a collector", path: "/v1/loss", limit: 100,
-		Long: `Show the loss of measured flows, from ingress to egress and by segment, what lost the
-greatest share first, and of flows that are measured from edge to edge. UNCERTAIN
-are blocks of which the loss is not known: they are in no sum. Where nothing is
-known, LOST is "-".`,
+		Long: `Show the loss of measured flows, from ingress to egress and by segment, what
+lost the greatest share first, and of flows that are measured from edge to edge.
+UNCERTAIN are blocks of which the loss is not known: they are in no sum. Where
+nothing is known, LOST is "-".`,
 		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json",
 		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}},
 		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),

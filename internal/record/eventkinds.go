@@ -155,7 +155,7 @@ var eventKinds = []EventKind{
 	},
 	{
 		EventNodeSilent, SeverityWarning,
-		"A node writes nothing into traces any more, although packets still pass it: the hop limits show a gap at its place, between nodes that are the same as before.",
+		"A node writes nothing into traces any more, although packets still pass it: the hop limits show a gap at its place, between nodes and interfaces that are the same as before. Traces need the ids of interfaces for that; on a link that more than two nodes share, packets may go round it.",
 		"`node_name`, `ingress`, `egress`: the node and its interfaces; `from_node`, `to_node`: the nodes before and after it; `source`, `destination`",
 		"`packets`: that passed it since",
 		nil,

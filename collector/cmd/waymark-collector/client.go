@@ -43,7 +43,7 @@ const (
 	mostFile = 1 << 20
 )
 
-// errAbsent is the error when nobody answers.
+// errAbsent is the error when no collector answers at the address.
 var errAbsent = errors.New("no collector answers")
 
 // request makes a request with the user's password.

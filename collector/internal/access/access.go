@@ -290,7 +290,7 @@ func (g *Guard) role(who Identity) (Role, bool) {
 	return Role{}, false
 }
 
-// askWho answers a request of nobody: a browser that opens a page goes to the login.
+// askWho answers a request without a known user: a browser that opens a page goes to the login.
 func (g *Guard) askWho(w http.ResponseWriter, r *http.Request) {
 	if g.login != nil && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && r.Header.Get("Authorization") == "" {
 		g.login.begin(w, r)
