@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/specialize"
 )
 
 // hookName is the name of a hook's program in its object.
@@ -71,6 +73,9 @@ func (h hook) program(node bpf.ABINodeConfig, maps bpf.Maps) (*ebpf.Program, err
 	if err := spec.Variables["NODE"].Set(node); err != nil {
 		return nil, fmt.Errorf("set constants of %s: %w", h.name, err)
 	}
+	if err := writeConstants(spec, string(h.name)); err != nil {
+		return nil, fmt.Errorf("write the constants of %s: %w", h.name, err)
+	}
 	replacements := make(map[string]*ebpf.Map)
 	for name, m := range maps {
 		if ms, ok := spec.Maps[name]; ok {
@@ -90,6 +95,33 @@ func (h hook) program(node bpf.ABINodeConfig, maps bpf.Maps) (*ebpf.Program, err
 	program := collection.DetachProgram(string(h.name))
 	collection.Close()
 	return program, nil
+}
+
+// constantsSection is where objects keep their constants.
+const constantsSection = ".rodata"
+
+// writeConstants writes the constants of an object into one of its programs.
+func writeConstants(spec *ebpf.CollectionSpec, program string) (err error) {
+	section, p := spec.Maps[constantsSection], spec.Programs[program]
+	if section == nil || p == nil || len(section.Contents) != 1 {
+		return fmt.Errorf("the object has no constants, or no program %s", program)
+	}
+	inObject, ok := section.Contents[0].Value.([]byte)
+	if !ok {
+		return fmt.Errorf("the section %s has contents of type %T", constantsSection, section.Contents[0].Value)
+	}
+	constants := bytes.Clone(inObject)
+	for name, v := range spec.Variables {
+		if v.SectionName != constantsSection || v.Value == nil {
+			continue
+		}
+		if uint64(v.Offset)+uint64(len(v.Value)) > uint64(len(constants)) {
+			return fmt.Errorf("the constant %s is outside of its section", name)
+		}
+		copy(constants[v.Offset:], v.Value)
+	}
+	p.Instructions, err = specialize.Program(p.Instructions, constantsSection, constants)
+	return err
 }
 
 // explain adds a cure to errors of the kernel where there is one.

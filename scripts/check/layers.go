@@ -50,16 +50,17 @@ var layers = map[string]string{
 	"internal/socketdrops":  "",
 
 	// The rooms of the data plane: none knows the package above.
-	"internal/datapath/bpf":     "",
-	"internal/datapath/undo":    "",
-	"internal/datapath/attach":  "internal/datapath/undo internal/model",
-	"internal/datapath/compile": "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
-	"internal/datapath/delays":  "ioam internal/datapath/bpf internal/exponential internal/model",
-	"internal/datapath/flows":   "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
-	"internal/datapath/forward": "internal/datapath/bpf internal/kernelclock internal/model",
-	"internal/datapath/measure": "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
-	"internal/datapath/queue":   "internal/datapath/bpf internal/exponential internal/model",
-	"internal/datapath/rings":   "ioam internal/datapath/bpf internal/datapath/flows internal/model",
+	"internal/datapath/bpf":        "",
+	"internal/datapath/undo":       "",
+	"internal/datapath/attach":     "internal/datapath/undo internal/model",
+	"internal/datapath/compile":    "ioam internal/datapath/attach internal/datapath/bpf internal/datapath/flows internal/datapath/measure internal/datapath/rings internal/model",
+	"internal/datapath/delays":     "ioam internal/datapath/bpf internal/exponential internal/model",
+	"internal/datapath/flows":      "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
+	"internal/datapath/forward":    "internal/datapath/bpf internal/kernelclock internal/model",
+	"internal/datapath/measure":    "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
+	"internal/datapath/queue":      "internal/datapath/bpf internal/exponential internal/model",
+	"internal/datapath/specialize": "",
+	"internal/datapath/rings":      "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 
 	// Whether programs are executed: no clock, no input, no output.
 	"internal/hookwatch": "internal/model",
@@ -203,7 +204,7 @@ var layers = map[string]string{
 var testPackages = []string{"collector/internal/storetest", "internal/agent/agenttest", "internal/commandlinetest", "internal/datapath/delays/histogramtest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
-const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/delays internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue"
+const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/delays internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue internal/datapath/specialize"
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
