@@ -29,13 +29,8 @@ struct neighbour {
 	__u32 pad;
 };
 
-/*
- * What a CPU remembers: the coarse clock, as read in a tick, the neighbour it last reported, and the
- * last flow of an export.
- */
+/* What a CPU remembers: the neighbour it last reported, and the last flow of an export. */
 struct tick {
-	__u64 jiffies;
-	__u64 now; /* CLOCK_MONOTONIC, ns */
 	struct neighbour last;
 	__u32 reported;	  /* when, in units of 2^20 ns */
 	__u32 flow;	  /* its entry in the table, counted from the CPU's first one */
@@ -66,8 +61,11 @@ struct next_hop {
 	__u32 macs[3];	  /* destination and source, as in a frame; STACK_LWTUNNEL: behaviour + 1 */
 	__u16 mtu;	  /* of the path as far as this node knows */
 	__u8 next_header; /* compared if KEY_FLOW */
-	__u8 reason;	  /* enum stack_reason: why the stack has to forward */
+	__u8 reason;	  /* enum stack_reason: why the stack has to forward; or WAY_IS_PLAIN */
 };
+
+/* Nothing is inserted into packets on that way, nor taken out: only packets with IOAM need to know more of it. */
+#define WAY_IS_PLAIN 0x80
 
 #define NEXT_HOP_WAYS 4
 

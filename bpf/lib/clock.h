@@ -3,6 +3,7 @@
 #ifndef WAYMARK_CLOCK_H
 #define WAYMARK_CLOCK_H
 
+#include "compiler.h"
 #include "config.h"
 #include "maps.h"
 
@@ -36,21 +37,35 @@ static __always_inline struct tick *tick_here(void)
 	return bpf_map_lookup_elem(&ticks, &zero);
 }
 
-/*
- * The coarse clock, which is read once in a tick: a helper costs as much as a lookup. It may be two
- * ticks late, because the kernel counts a tick before it moves the clock on.
- */
-static __always_inline __u64 time_of_tick(struct tick *tick)
-{
-	__u64 jiffies = bpf_jiffies64();
+/* The coarse clock, as a CPU has read it in a tick. */
+struct coarse_clock {
+	__u64 jiffies;
+	__u64 now; /* CLOCK_MONOTONIC, ns */
+};
 
-	if (!tick)
-		return bpf_ktime_get_coarse_ns();
-	if (tick->jiffies != jiffies) {
-		tick->now = bpf_ktime_get_coarse_ns();
-		tick->jiffies = jiffies;
-	}
-	return tick->now;
+/* Further CPUs share these clocks, which does no harm. */
+#define MAX_CLOCKS 1024
+
+volatile struct coarse_clock CLOCKS[MAX_CLOCKS] SEC(".data.clocks") = {};
+
+/*
+ * The time by the coarse clock, which is read once in a tick: a helper costs as much as a lookup. It may
+ * be two ticks late, because the kernel counts a tick before it moves the clock on.
+ */
+static __always_inline __u64 coarse_now(void)
+{
+	volatile struct coarse_clock *clock;
+	__u64 jiffies = bpf_jiffies64(), now;
+	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CLOCKS - 1);
+
+	opaque(cpu);
+	clock = &CLOCKS[cpu];
+	if (clock->jiffies == jiffies)
+		return clock->now;
+	now = bpf_ktime_get_coarse_ns();
+	clock->now = now;
+	clock->jiffies = jiffies;
+	return now;
 }
 
 /*
@@ -59,7 +74,7 @@ static __always_inline __u64 time_of_tick(struct tick *tick)
  */
 static __always_inline __u32 time_of_use(void)
 {
-	return time_of_tick(tick_here()) >> 26;
+	return coarse_now() >> 26;
 }
 
 /* By the sign: another CPU may have read a clock that is one unit ahead. */

@@ -123,7 +123,7 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 		tai = tai_now();
 	if (NODE.fast && p->on->fast && NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out,
-					   in_lane ? SEARCH_REMEMBERED : SEARCH_INLINE);
+					   in_lane ? SEARCH_REMEMBERED : SEARCH_ELSEWHERE);
 	if (in_lane && (reason || !out))
 		return 0;
 	leaves = COMPLETES && !reason && out;

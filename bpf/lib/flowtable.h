@@ -213,7 +213,7 @@ static __always_inline int aggregate(struct draft *e, const struct ioam_namespac
 	struct flow_clock *clock;
 	struct flow *f;
 	struct tick *tick = tick_here();
-	__u32 zero = 0, now = time_of_tick(tick) >> 20, epoch, chosen_by, further;
+	__u32 zero = 0, now = coarse_now() >> 20, epoch, chosen_by, further;
 
 	clock = bpf_map_lookup_elem(&flow_clock, &zero);
 	if (!clock || !tick)

@@ -131,7 +131,7 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
 	next = ip6->next_header;
-	reason = find_path(ctx, p, path, SEARCH_INLINE);
+	reason = find_path(ctx, p, path, SEARCH_ELSEWHERE);
 	if (reason == STACK_LWTUNNEL)
 		return find_segment_path(ctx, p, path);
 	if (!reason)
@@ -366,6 +366,8 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 /* Whether a packet without a Hop-by-Hop header may have more to it than a router looks at. */
 static __always_inline int may_concern_us(const struct packet *p, __u8 next)
 {
+	if (!is_among(next, EXTENSIONS | 1ULL << NEXT_ICMPV6 | 1ULL << NEXT_IPV6))
+		return 0;
 	if ((filters_ioam(p->on, ROLE_INGRESS) || drops_ioam(p, ROLE_INGRESS)) &&
 	    is_extension(next))
 		return 1;

@@ -118,12 +118,19 @@ static __always_inline __u32 extension_length(__u8 next_header, __u8 length)
 	return (length + 1) << 3;
 }
 
+#define EXTENSIONS                                                                      \
+	(1ULL << NEXT_HBH | 1ULL << NEXT_ROUTING | 1ULL << NEXT_FRAGMENT | 1ULL << NEXT_AH | \
+	 1ULL << NEXT_DESTINATION)
+
+/* Whether a header is one of a set, as bits; those beyond 63 are of no set. */
+static __always_inline int is_among(__u8 next_header, __u64 set)
+{
+	return next_header < 64 && set >> next_header & 1;
+}
+
 static __always_inline int is_extension(__u8 next_header)
 {
-	const __u64 extensions = 1ULL << NEXT_HBH | 1ULL << NEXT_ROUTING | 1ULL << NEXT_FRAGMENT |
-				 1ULL << NEXT_AH | 1ULL << NEXT_DESTINATION;
-
-	return next_header < 64 && extensions >> next_header & 1;
+	return is_among(next_header, EXTENSIONS);
 }
 
 #endif

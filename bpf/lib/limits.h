@@ -72,7 +72,7 @@ static __always_inline int take_grant(struct draft *e, __u32 window)
 /* Whether the node may send one more in this window. */
 static __always_inline int is_within_rate(void)
 {
-	__u32 window = time_of_tick(tick_here()) >> 27;
+	__u32 window = coarse_now() >> 27;
 	struct draft *e = draft_here();
 
 	if (!e)

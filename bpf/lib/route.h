@@ -28,9 +28,9 @@
 struct path {
 	__u32 ifindex;
 	__u16 mtu;
-	__u8 reason; /* enum stack_reason: why there is none here */
+	__u8 reason; /* enum stack_reason: why there is none here; or WAY_IS_PLAIN */
 	__u8 left;   /* an insertion on the way out is left to the stack */
-	__u32 macs[3];
+	__u32 macs[3] __attribute__((aligned(8)));
 	__u16 behaviour; /* what is done with the packet before, + 1; 0: nothing */
 	__s16 growth;	 /* by how much it grows then */
 };
@@ -38,7 +38,6 @@ struct path {
 /* What is looked for, besides the packet's own fields. */
 struct wanted {
 	__u32 tag;
-	__u32 from; /* the interface of arrival */
 	__u32 now;  /* units of 2^20 ns */
 	__u16 key;
 	__u16 mtu;	/* what the kernel says is true up to here */
@@ -46,21 +45,21 @@ struct wanted {
 };
 
 /*
- * Generation, interface of arrival and table (at most SEGMENT_TABLES) in one word: multiples of the
- * golden ratio lie so far apart that two tags meet only after a hundred thousand changes, and no next
- * hop is used that long.
+ * What a next hop rests on, in one word: the generations of routes and of tables, the interface of
+ * arrival, and the table of routes (at most SEGMENT_TABLES). Multiples of the golden ratio lie so far
+ * apart that two tags meet only after a hundred thousand changes, and no next hop is used that long.
  */
 static __always_inline __u32 next_hop_tag(__u32 generation, __u32 from, __u32 table)
 {
-	return generation + (from << 3 | table) * FIBONACCI_32;
+	return generation + STATE.epoch + (from << 3 | table) * FIBONACCI_32;
 }
 
 static __always_inline __u64 hash_address(const __u64 *address, int first)
 {
-	return (__u32)address[0] * NODE.hash_keys[first] +
-	       (address[0] >> 32) * NODE.hash_keys[first + 1] +
-	       (__u32)address[1] * NODE.hash_keys[first + 2] +
-	       (address[1] >> 32) * NODE.hash_keys[first + 3];
+	const __u32 *words = (const __u32 *)address;
+
+	return words[0] * NODE.hash_keys[first] + words[1] * NODE.hash_keys[first + 1] +
+	       words[2] * NODE.hash_keys[first + 2] + words[3] * NODE.hash_keys[first + 3];
 }
 
 /* Where the way out of the packet is remembered, if it is. */
@@ -86,6 +85,13 @@ static __always_inline int is_wanted(const struct next_hop *n, const struct ipv6
 	return !(w->key & KEY_FLOW) ||
 	       (n->source[0] == ip6->source[0] && n->source[1] == ip6->source[1] &&
 		n->class_label == ip6->class_label && n->next_header == ip6->next_header);
+}
+
+/* Copies the addresses of a link header. */
+static __always_inline void copy_macs(__u32 *to, const __u32 *from)
+{
+	*(__u64 *)to = *(const __u64 *)from;
+	to[2] = from[2];
 }
 
 static __always_inline enum stack_reason reason_of(long result)
@@ -205,8 +211,23 @@ static __always_inline struct next_hop *find_victim(struct next_hop_set *set,
 	return &set->ways[w->now & (NEXT_HOP_WAYS - 1)];
 }
 
+/*
+ * Whether packets without IOAM may leave by an interface, which may not be served, just as they are. Not
+ * while the tables change: the tag may be of the next ones already.
+ */
+static __always_inline int is_plain_way(__u32 half, __u32 ifindex)
+{
+	const struct interface *out = find_interface(tables_of(half), ifindex);
+
+	if (STATE.current != half)
+		return 0;
+	return !out || (out->upper != UPPER_MASTER && !out->insertion &&
+			!(out->roles & ROLE_EGRESS << FILTER_SHIFT));
+}
+
 /* Asks the kernel, and keeps the answer in the set, if there is one. */
 static __always_inline enum stack_reason ask_kernel(context *ctx, const struct packet *p,
+						    const struct interface *on,
 						    const struct ipv6 *ip6, const struct wanted *w,
 						    struct next_hop_set *set, struct path *path)
 {
@@ -216,7 +237,7 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	__u32 flags = 0;
 	long result;
 
-	fib->ifindex = w->from;
+	fib->ifindex = on->ifindex;
 	fib->tot_len = 1; /* fits; but for tc only a length brings back the path's MTU */
 	fib->l4_protocol = ip6->next_header;
 	fib->flowinfo = ip6->class_label & CLASS_LABEL_MASK;
@@ -257,6 +278,8 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	n->ifindex = path->ifindex;
 	n->mtu = path->mtu;
 	n->reason = path->reason;
+	if (COMPLETES && !result && is_plain_way(on->half, path->ifindex))
+		n->reason = WAY_IS_PLAIN;
 	n->macs[0] = path->macs[0];
 	n->macs[1] = path->macs[1];
 	n->macs[2] = path->macs[2];
@@ -286,34 +309,39 @@ static __always_inline enum stack_reason is_ordinary(context *ctx, const struct 
 	return STACK_NONE;
 }
 
+/* A report that is far ahead is of another clock, and would never become old. */
+static __always_inline int is_within(__s64 silent, __u64 most)
+{
+	return (__u64)silent + FORWARDING_HELPED_FOR <= FORWARDING_HELPED_FOR + most;
+}
+
 /* What is looked for, and where it may be remembered: *set, or NULL if the kernel has to be asked. */
-static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u32 from,
-						     __u32 table, struct wanted *w,
-						     struct next_hop_set **set)
+static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6,
+						     const struct interface *on, __u32 table,
+						     struct wanted *w, struct next_hop_set **set)
 {
 	__u64 now, state, alive = FORWARDING.alive;
 	__s64 silent;
 
 	*set = 0;
-	now = time_of_tick(tick_here());
+	now = coarse_now();
 	/* the agent's clock may be ahead of this one by two ticks */
 	silent = now - alive;
 	state = *(const volatile __u64 *)&FORWARDING
 			 .generation; /* key and mtu: of the same report */
-	w->from = from;
 	w->now = now >> 20;
 	w->key = state >> 32;
 	w->mtu = state >> 48;
-	w->tag = next_hop_tag(state, from, table);
-	/* a report that is far ahead is of another clock, and would never become old */
-	if (!alive || (__u64)silent + FORWARDING_HELPED_FOR > 2 * FORWARDING_HELPED_FOR ||
-	    w->key & KEY_STACK)
-		return STACK_AGENT;
+	w->tag = next_hop_tag(state, on->ifindex, table);
 	/* what was found before is of use only while the agent sees changes */
-	if (silent > (__s64)FORWARDING_CACHED_FOR || w->key & KEY_UNCACHED)
-		return STACK_NONE;
-	*set = find_set(ip6, w);
-	return *set ? STACK_NONE : STACK_AGENT;
+	if (alive && is_within(silent, FORWARDING_CACHED_FOR) &&
+	    !(w->key & (KEY_STACK | KEY_UNCACHED))) {
+		*set = find_set(ip6, w);
+		return *set ? STACK_NONE : STACK_AGENT;
+	}
+	return alive && is_within(silent, FORWARDING_HELPED_FOR) && !(w->key & KEY_STACK)
+		       ? STACK_NONE
+		       : STACK_AGENT;
 }
 
 /* Whether the set remembers the way: then it is in *path. */
@@ -329,9 +357,8 @@ static __always_inline int is_remembered(const struct next_hop_set *set, const s
 		path->ifindex = n->ifindex;
 		path->mtu = n->mtu;
 		path->reason = n->reason;
-		path->macs[0] = n->macs[0];
-		path->macs[1] = n->macs[1];
-		path->macs[2] = n->macs[2];
+		/* copied: the verifier would follow what comes next once for each way */
+		copy_macs(path->macs, n->macs);
 		return 1;
 	}
 	return 0;
@@ -341,7 +368,7 @@ static __always_inline int is_remembered(const struct next_hop_set *set, const s
  * Finds where an untagged packet goes: *path, which may have a reason as well; or the reason why it
  * was not looked for. Not inlined: see scan_options().
  */
-__noinline int find_next_hop(context *ctx, struct path *path, __u32 from)
+__noinline int find_next_hop(context *ctx, struct path *path, const struct interface *on)
 {
 	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
 	struct next_hop_set *set;
@@ -349,19 +376,19 @@ __noinline int find_next_hop(context *ctx, struct path *path, __u32 from)
 	const struct ipv6 *ip6;
 	struct wanted w = {};
 
-	if (!path)
+	if (!path || !on)
 		return STACK_AGENT;
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
 		return STACK_PACKET;
-	reason = find_wanted(ip6, from, 0, &w, &set);
+	reason = find_wanted(ip6, on, 0, &w, &set);
 	if (reason)
 		return reason;
 	if (set && is_remembered(set, ip6, &w, path))
 		return STACK_NONE;
 	forget_memory();
-	return ask_kernel(ctx, p, ip6, &w, set, path);
+	return ask_kernel(ctx, p, on, ip6, &w, set, path);
 }
 
 /* How a next hop is looked for: constants, so that each place gets the code that it needs. */
@@ -371,17 +398,21 @@ enum search {
 	SEARCH_REMEMBERED, /* only among those; otherwise the packet is another path's */
 };
 
+/* Beside the lane: in XDP, few packets come there. */
+#define SEARCH_ELSEWHERE (COMPLETES ? SEARCH_CALLED : SEARCH_INLINE)
+
 static __always_inline enum stack_reason search_next_hop(context *ctx, const struct ipv6 *ip6,
-							 struct path *path, __u32 from,
+							 struct path *path,
+							 const struct interface *on,
 							 enum search search)
 {
 	struct next_hop_set *set;
 	struct wanted w = {};
 
-	if (search != SEARCH_CALLED && !find_wanted(ip6, from, 0, &w, &set) && set &&
+	if (search != SEARCH_CALLED && !find_wanted(ip6, on, 0, &w, &set) && set &&
 	    is_remembered(set, ip6, &w, path))
 		return STACK_NONE;
-	return search == SEARCH_REMEMBERED ? STACK_ROUTE : find_next_hop(ctx, path, from);
+	return search == SEARCH_REMEMBERED ? STACK_ROUTE : find_next_hop(ctx, path, on);
 }
 
 /*
@@ -403,10 +434,10 @@ static __always_inline enum stack_reason find_path(context *ctx, const struct pa
 	reason = is_forwardable(ctx, p, ip6, &longest);
 	if (reason)
 		return reason;
-	reason = search_next_hop(ctx, ip6, path, p->on->ifindex, search);
+	reason = search_next_hop(ctx, ip6, path, p->on, search);
 	if (reason)
 		return reason;
-	if (path->reason)
+	if (path->reason & (WAY_IS_PLAIN - 1))
 		return path->reason;
 	if (longest > path->mtu)
 		return STACK_MTU;
@@ -422,9 +453,7 @@ static __always_inline enum stack_reason leave(context *ctx, const struct packet
 
 	if (ethernet + ETHERNET_HEADER > (__u8 *)p->end)
 		return STACK_PACKET;
-	*(__u32 *)ethernet = path->macs[0];
-	*(__u32 *)(ethernet + 4) = path->macs[1];
-	*(__u32 *)(ethernet + 8) = path->macs[2];
+	copy_macs((__u32 *)ethernet, path->macs);
 	*(__be16 *)(ethernet + 12) = bpf_htons(ETHERTYPE_IPV6);
 	return STACK_NONE;
 }

@@ -8,9 +8,9 @@
 #include "limits.h"
 #include "option/flags.h"
 
-/* Counts what became of a packet. */
+/* Counts what became of a packet. In the lane, its interface forwards fast. */
 static __always_inline void settle(struct tally *tally, const struct interface *on,
-				   const struct result *result, int verdict)
+				   const struct result *result, int verdict, int in_lane)
 {
 	pay_debt(tally);
 	if (ACTS_ON(TRACE_LOOPBACK))
@@ -18,7 +18,7 @@ static __always_inline void settle(struct tally *tally, const struct interface *
 	add(tally, COUNTER_INGRESS + result->outcome);
 	if (result->options && result->options != result->outcome)
 		add(tally, COUNTER_INGRESS_OPTIONS + result->options);
-	if (NODE.fast && on->fast && verdict == VERDICT_PASS)
+	if (verdict == VERDICT_PASS && (in_lane || (NODE.fast && on->fast)))
 		add(tally, COUNTER_STACK + result->reason);
 	else if (COMPLETES && verdict == VERDICT_REDIRECT)
 		add(tally, COUNTER_FORWARD + result->completed);

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
+	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/datapath/forward"
 	"github.com/waymark-net/waymark/internal/kernelclock"
 	"github.com/waymark-net/waymark/internal/model"
@@ -131,6 +132,45 @@ func TestReportOfAnotherClock(t *testing.T) {
 		verdict, _ := runOn(t, p.xdp, packet)
 		if redirected := verdict == 4; redirected != fast {
 			t.Errorf("heard of %v ago: verdict %d", silent, verdict)
+		}
+	}
+}
+
+// A change of what is inserted holds from the next packet on, although the way of those
+// before it is remembered, with what it needs.
+func TestChangeOnRememberedWay(t *testing.T) {
+	enterRouter(t)
+	onOneCPU(t)
+	generation := func(inserts model.IfIndex) *compile.Generation {
+		cfg := rightConfig()
+		cfg.Interfaces = cfg.Interfaces[:2]
+		cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
+		cfg.Encapsulations = []model.Encapsulation{{
+			Name: "all", Interface: inserts, Mode: model.ModeInline,
+			Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 16}),
+		}}
+		g, err := compile.Node(cfg, 0, fastArrival)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Node.FixedTime, g.Node.FixedIfindex = uint64(fixedTime), uint32(arrivalIndex)
+		return g
+	}
+	p := loadGeneration(t, generation(arrivalIndex), arrivalIndex, hookIngressXDP)
+	p.routes(t, forward.Routing{MTU: forward.AnyMTU}, 0)
+	packet := craft.Ethernet(arrivalAddress, []byte{2, 0, 0, 0, 0, 9}, craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)))
+	for change := range 6 {
+		inserts := change%2 == 1
+		for n := range 3 {
+			p.hear()
+			verdict, frame := runOn(t, p.xdp, packet)
+			if verdict != 4 || len(frame) > len(packet) != inserts {
+				t.Fatalf("after change %d, packet %d: verdict %d, %d octets of %d", change, n, verdict, len(frame), len(packet))
+			}
+		}
+		next := generation(map[bool]model.IfIndex{false: departureIndex, true: arrivalIndex}[inserts])
+		if err := p.site.set.activate(next, func(in compile.Interface) bool { return in.Device.Fast }); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -211,6 +211,7 @@ func (s *programSet) activate(g *compile.Generation, fast func(compile.Interface
 		return err
 	}
 	atomic.StoreUint32(&s.state().Current, half)
+	atomic.AddUint32(&s.state().Epoch, 1) // next hops remembered with the others are not used any more
 	return nil
 }
 

@@ -165,7 +165,7 @@ static __always_inline void keep_left(struct e2e_left *left, const struct e2e_to
  */
 __noinline int count_e2e(__u32 index)
 {
-	__u32 now = time_of_tick(tick_here()) >> 20, used = time_of_use(), at, epoch, header;
+	__u32 now = coarse_now() >> 20, used = time_of_use(), at, epoch, header;
 	const struct e2e_clock *intervals = e2e_clock_here();
 	struct e2e_packet *n = e2e_packet_here();
 	struct e2e_flow_set *set;

@@ -35,7 +35,7 @@ enum loopback_rate {
 static __always_inline int is_within_loopback_rate(__u32 which)
 {
 	__u64 *word = bpf_map_lookup_elem(&loopback_rates, &which), old;
-	__u32 window = time_of_tick(tick_here()) >> 30;
+	__u32 window = coarse_now() >> 30;
 
 	if (!word)
 		return 0;

@@ -242,7 +242,7 @@ __noinline int plan_behaviour(context *ctx, struct path *path)
 }
 
 /* Finds where the planned packet goes, as find_next_hop() does. */
-__noinline int find_routed_hop(context *ctx, struct path *path, __u32 from)
+__noinline int find_routed_hop(context *ctx, struct path *path, const struct interface *on)
 {
 	struct packet packet = {.l3 = ETHERNET_HEADER};
 	struct routed *r = routed_here();
@@ -251,11 +251,11 @@ __noinline int find_routed_hop(context *ctx, struct path *path, __u32 from)
 	enum stack_reason reason;
 	struct wanted w = {};
 
-	if (!path || !r)
+	if (!path || !r || !on)
 		return STACK_SEGMENT_SUSPENDED;
 	ip6 = (const struct ipv6 *)r->header;
 	w.table_id = r->table_id;
-	reason = find_wanted(ip6, from, r->table, &w, &set);
+	reason = find_wanted(ip6, on, r->table, &w, &set);
 	if (reason)
 		return reason;
 	if (!set) /* no agent says that the behaviour is still true */
@@ -263,7 +263,7 @@ __noinline int find_routed_hop(context *ctx, struct path *path, __u32 from)
 	if (is_remembered(set, ip6, &w, path))
 		return STACK_NONE;
 	forget_memory();
-	return ask_kernel(ctx, &packet, ip6, &w, set, path);
+	return ask_kernel(ctx, &packet, on, ip6, &w, set, path);
 }
 
 /* The way out of a packet whose route has a behaviour; the packet is as it was. */
@@ -275,10 +275,10 @@ static __always_inline enum stack_reason find_behaviour_path(context *ctx, const
 	if (reason == STACK_SEGMENT_MALFORMED)
 		return why_not_plain(ctx);
 	if (!reason)
-		reason = find_routed_hop(ctx, path, p->on->ifindex);
+		reason = find_routed_hop(ctx, path, p->on);
 	if (reason)
 		return reason;
-	if (path->reason)
+	if (path->reason & (WAY_IS_PLAIN - 1))
 		return path->reason == STACK_LWTUNNEL ? STACK_SEGMENT_CHAINED : path->reason;
 	if ((__s64)bytes_at_hand(p) + path->growth > path->mtu)
 		return STACK_MTU;

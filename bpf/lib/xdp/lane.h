@@ -13,71 +13,123 @@
 #include "ingress.h"
 #include "tally.h"
 
-/* Whether a plain packet's way out is known, and the interface there needs no egress hook. */
-static __always_inline int is_plain_transit(context *ctx, struct packet *p, struct path *path,
-					    __u8 next)
+/* Counts a packet that the stack gets for a reason, or that leaves here without one. */
+static __always_inline int end_lane(const struct packet *p, struct result *result,
+				    enum stack_reason reason)
 {
-	const struct interface *out;
+	int verdict = reason ? VERDICT_PASS : VERDICT_REDIRECT;
+	struct tally *tally = find_tally(p->on->slot);
 
-	if (may_concern_us(p, next) || find_path(ctx, p, path, SEARCH_REMEMBERED) ||
-	    find_out(p, path, &out))
-		return 0;
-	return !needs_egress(ctx, p, out, next);
-}
-
-/* Finds what becomes of the packet: its outcome, and its way out. Zero: the general path does. */
-static __always_inline int is_in_lane(context *ctx, struct packet *p, struct path *path,
-				      struct result *result)
-{
-	const struct ipv6 *ip6;
-
-	if (!begin(ctx, p) || !p->on->fast ||
-	    open_packet(ctx, p, ROLE_INGRESS, &ip6) != OUTCOME_NO_IOAM || p->l3 != ETHERNET_HEADER)
-		return 0;
-	result->outcome = OUTCOME_NO_IOAM;
-	result->completed = OUTCOME_NO_IOAM;
-	if (ip6->next_header != NEXT_HBH)
-		return is_plain_transit(ctx, p, path, ip6->next_header);
-	return p->on->roles & ROLE_INGRESS && !filters_ioam(p->on, ROLE_INGRESS) &&
-	       !drops_ioam(p, ROLE_INGRESS) && common_transit(ctx, p, path, result, 1);
+	result->reason = reason;
+	if (tally)
+		settle(tally, p->on, result, verdict, 1);
+	return verdict;
 }
 
 /* Sends the packet on its way, and counts it. */
 static __always_inline int leave_lane(context *ctx, struct packet *p, struct path *path,
 				      struct result result, int inserts)
 {
-	struct tally *tally;
-	int verdict;
+	enum stack_reason reason = forward_on(ctx, p, &result, path, inserts);
 
-	result.reason = forward_on(ctx, p, &result, path, inserts);
-	verdict = result.reason ? VERDICT_PASS : VERDICT_REDIRECT;
-	tally = find_tally(p->on->slot);
-	if (tally)
-		settle(tally, p->on, &result, verdict);
-	return verdict;
+	return end_lane(p, &result, reason);
+}
+
+/* Whether a packet, which has no Hop-by-Hop header, may leave without its egress hook, and where. */
+static __always_inline int finds_plain_way(context *ctx, struct packet *p, struct path *path,
+					   __u8 next)
+{
+	const struct interface *out;
+
+	if (find_path(ctx, p, path, SEARCH_REMEMBERED))
+		return 0;
+	return path->reason == WAY_IS_PLAIN ||
+	       (!find_out(p, path, &out) && !needs_egress(ctx, p, out, next));
+}
+
+/* A packet without a Hop-by-Hop header. */
+static __always_inline int plain_lane(context *ctx, struct packet *p, __u8 next)
+{
+	const struct result plain = {.outcome = OUTCOME_NO_IOAM, .completed = OUTCOME_NO_IOAM};
+	struct path path = {}, inserting;
+
+	if (may_concern_us(p, next) || !finds_plain_way(ctx, p, &path, next))
+		return VERDICT_OTHER;
+	if (path.reason == WAY_IS_PLAIN || !may_insert(p)) /* constants cost less: each kind has code of its own */
+		return leave_lane(ctx, p, &path, plain, 0);
+	inserting = path; /* only what a function gets has to be in memory */
+	return leave_lane(ctx, p, &inserting, plain, 1);
+}
+
+/*
+ * A packet in a tunnel that ends here, with a common header of `length` bytes. Where it goes without
+ * them is found first, because a packet that has lost its tunnel is no other path's any more.
+ */
+static __always_inline int removal_lane(context *ctx, struct packet *p)
+{
+	struct result result = {.outcome = OUTCOME_TUNNEL_DECAPSULATED,
+				.completed = OUTCOME_NO_IOAM};
+	struct packet inner = *p;
+	const struct ipv6 *ip6;
+	struct path path = {};
+	int found = judge_common(ctx, p->on);
+
+	inner.ip6 = at(p, IPV6_HEADER + (found & 0xfff), IPV6_HEADER);
+	ip6 = inner.ip6;
+	if (!found || !ip6 || ip6->next_header == NEXT_IPV6 || is_extension(ip6->next_header) ||
+	    !finds_plain_way(ctx, &inner, &path, ip6->next_header))
+		return VERDICT_OTHER;
+	if (found & COMMON_REPORTS) {
+		if (!report_common(ctx, p->on, 0, NODE_DECAPSULATING))
+			return VERDICT_OTHER;
+		result.options = OUTCOME_DIRECT_EXPORT;
+	}
+	if (remove_common(ctx, found)) {
+		result.outcome = OUTCOME_DECAP_FAILED;
+		return end_lane(p, &result, STACK_HEADERS);
+	}
+	p->out = inner.out;
+	packet_load(ctx, p);
+	return may_insert(p) ? leave_lane(ctx, p, &path, result, 1)
+			     : leave_lane(ctx, p, &path, result, 0);
+}
+
+/* A packet with a Hop-by-Hop header, which goes on if it is a common one. */
+static __always_inline int common_lane(context *ctx, struct packet *p)
+{
+	const struct result trace = {.outcome = OUTCOME_TRACE_FILLED,
+				     .completed = OUTCOME_TRACE_FILLED};
+	const __u8 *hbh = at(p, IPV6_HEADER, 8);
+	struct result result = {};
+	struct path path = {};
+
+	if (!(p->on->roles & ROLE_INGRESS) || filters_ioam(p->on, ROLE_INGRESS) ||
+	    drops_ioam(p, ROLE_INGRESS) || !hbh)
+		return VERDICT_OTHER;
+	if (NODE.has_decapsulations && hbh[0] == NEXT_IPV6)
+		return removal_lane(ctx, p);
+	if (!common_transit(ctx, p, &path, &result, 1))
+		return VERDICT_OTHER;
+	/* it has IOAM, and gets no more, but counts for budgets of insertion */
+	if (NODE.has_budgets && may_insert(p))
+		return leave_lane(ctx, p, &path, result, 1);
+	return result.outcome == OUTCOME_TRACE_FILLED ? leave_lane(ctx, p, &path, trace, 0)
+						      : leave_lane(ctx, p, &path, result, 0);
 }
 
 /* Treats a packet; VERDICT_OTHER where the general path has to. Not inlined: see treat_packet(). */
 __noinline int treat_in_lane(context *ctx)
 {
-	const struct result plain = {.outcome = OUTCOME_NO_IOAM, .completed = OUTCOME_NO_IOAM};
-	const struct result trace = {.outcome = OUTCOME_TRACE_FILLED,
-				     .completed = OUTCOME_TRACE_FILLED};
+	const struct ipv6 *ip6;
 	struct packet p = {};
-	struct path path = {};
-	struct result result = {};
 
 	/* Linux 6.1 verifies this function where it is not called, too */
-	if (!NODE.fast || NODE.measures || !is_in_lane(ctx, &p, &path, &result))
+	if (!NODE.fast || NODE.measures || !begin(ctx, &p) || !p.on->fast ||
+	    open_packet(ctx, &p, ROLE_INGRESS, &ip6) != OUTCOME_NO_IOAM ||
+	    p.l3 != ETHERNET_HEADER)
 		return VERDICT_OTHER;
-	/* constants cost less: the two commonest outcomes have code of their own */
-	if (may_insert(&p))
-		return leave_lane(ctx, &p, &path, result, 1);
-	if (result.outcome == OUTCOME_NO_IOAM)
-		return leave_lane(ctx, &p, &path, plain, 0);
-	if (result.outcome == OUTCOME_TRACE_FILLED)
-		return leave_lane(ctx, &p, &path, trace, 0);
-	return leave_lane(ctx, &p, &path, result, 0);
+	return ip6->next_header == NEXT_HBH ? common_lane(ctx, &p)
+					    : plain_lane(ctx, &p, ip6->next_header);
 }
 
 #endif

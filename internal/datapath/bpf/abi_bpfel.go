@@ -1075,7 +1075,7 @@ const (
 type ABIState struct {
 	_       structs.HostLayout
 	Current uint32
-	Pad     uint32
+	Epoch   uint32
 	Tables  [2]ABITables
 }
 

@@ -72,6 +72,7 @@ const (
 	EgressTCMapTunnelSources      = "tunnel_sources"
 	EgressTCMapUnserved           = "unserved"
 	EgressTCProgEgressTc          = "egress_tc"
+	EgressTCVarCLOCKS             = "CLOCKS"
 	EgressTCVarFORWARDING         = "FORWARDING"
 	EgressTCVarNODE               = "NODE"
 	EgressTCVarSTATE              = "STATE"
@@ -187,6 +188,7 @@ type EgressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type EgressTCVariableSpecs struct {
+	CLOCKS     *ebpf.VariableSpec `ebpf:"CLOCKS"`
 	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
 	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
@@ -333,6 +335,7 @@ func (m *EgressTCMaps) Close() error {
 //
 // It can be passed to LoadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type EgressTCVariables struct {
+	CLOCKS     *ebpf.Variable `ebpf:"CLOCKS"`
 	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
 	NODE       *ebpf.Variable `ebpf:"NODE"`
 	STATE      *ebpf.Variable `ebpf:"STATE"`

@@ -71,6 +71,7 @@ const (
 	IngressTCMapTunnelSources      = "tunnel_sources"
 	IngressTCMapUnserved           = "unserved"
 	IngressTCProgIngressTc         = "ingress_tc"
+	IngressTCVarCLOCKS             = "CLOCKS"
 	IngressTCVarFORWARDING         = "FORWARDING"
 	IngressTCVarNODE               = "NODE"
 	IngressTCVarSTATE              = "STATE"
@@ -185,6 +186,7 @@ type IngressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngressTCVariableSpecs struct {
+	CLOCKS     *ebpf.VariableSpec `ebpf:"CLOCKS"`
 	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
 	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
@@ -329,6 +331,7 @@ func (m *IngressTCMaps) Close() error {
 //
 // It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngressTCVariables struct {
+	CLOCKS     *ebpf.Variable `ebpf:"CLOCKS"`
 	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
 	NODE       *ebpf.Variable `ebpf:"NODE"`
 	STATE      *ebpf.Variable `ebpf:"STATE"`

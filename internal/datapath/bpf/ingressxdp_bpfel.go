@@ -72,6 +72,7 @@ const (
 	IngressXDPMapTunnelSources      = "tunnel_sources"
 	IngressXDPMapUnserved           = "unserved"
 	IngressXDPProgIngressXdp        = "ingress_xdp"
+	IngressXDPVarCLOCKS             = "CLOCKS"
 	IngressXDPVarFORWARDING         = "FORWARDING"
 	IngressXDPVarNODE               = "NODE"
 	IngressXDPVarSTATE              = "STATE"
@@ -187,6 +188,7 @@ type IngressXDPMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngressXDPVariableSpecs struct {
+	CLOCKS     *ebpf.VariableSpec `ebpf:"CLOCKS"`
 	FORWARDING *ebpf.VariableSpec `ebpf:"FORWARDING"`
 	NODE       *ebpf.VariableSpec `ebpf:"NODE"`
 	STATE      *ebpf.VariableSpec `ebpf:"STATE"`
@@ -333,6 +335,7 @@ func (m *IngressXDPMaps) Close() error {
 //
 // It can be passed to LoadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngressXDPVariables struct {
+	CLOCKS     *ebpf.Variable `ebpf:"CLOCKS"`
 	FORWARDING *ebpf.Variable `ebpf:"FORWARDING"`
 	NODE       *ebpf.Variable `ebpf:"NODE"`
 	STATE      *ebpf.Variable `ebpf:"STATE"`
