@@ -23,6 +23,7 @@ packets=${WAYMARK_AGREEMENT_PACKETS:-}
 patience=${WAYMARK_PATIENCE:-10}
 timeout=${KERNELS_TIMEOUT:-10800}
 only=${KERNELS_RUN:-.}
+version=$(git describe --always --dirty)
 # Modules that the tests need; the emulated machine has no others.
 modules=(veth sch_ingress cls_bpf sch_tbf bridge vrf tun)
 
@@ -43,7 +44,8 @@ boot() {
 	timeout --kill-after=10 "$timeout" "${emulator[@]}" -nic none \
 		-kernel "$work/$machine/boot/vmlinuz-$release" -initrd "$work/$machine/initramfs" \
 		-append "console=$console quiet loglevel=4 panic=-1 rdinit=/init" </dev/null 2>&1 |
-		sed -u 's/\r//g' >"$log" || true
+		watch "$log" || true
+	sed -n "s/^kernels: \(.* \(PASS\|FAIL\).*\)/$(date -u +%FT%TZ) $version $machine \1/p" "$log" >>"$work/results.txt"
 	judge "$log"
 }
 

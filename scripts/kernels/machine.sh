@@ -148,7 +148,14 @@ choose_machine() {
 	emulator+=(-smp 1 -m 2048 -no-reboot -nographic)
 }
 
-# judge LOG prints what failed; the log is the output of the machine's console.
+# watch LOG writes the machine's console to LOG, and prints what steps come to when they do.
+watch() {
+	# The firmware writes escape sequences before the first line.
+	sed -u -e 's/\r//g' -e 's/^.*\(kernels: booted\)/\1/' | tee "$1" |
+		{ grep --line-buffered -E '^kernels: (booted|.* (PASS|FAIL)|complaint|cannot load)|^ *--- (FAIL|SKIP)' || true; }
+}
+
+# judge LOG says by its status whether all steps passed; the log is the output of the machine's console.
 judge() {
 	local log=$1 status=0
 	grep -q '^kernels: all steps reached' "$log" || {
@@ -157,8 +164,5 @@ judge() {
 	}
 	grep -q '^kernels: .* PASS' "$log" || status=1
 	! grep -Eq '^kernels: (.* FAIL|complaint|cannot load)' "$log" || status=1
-	# The firmware writes escape sequences before the first line.
-	sed 's/^.*\(kernels: booted\)/\1/' "$log" |
-		grep -E '^kernels: (booted|.* (PASS|FAIL)|complaint|cannot load)|^ *--- (FAIL|SKIP)' || true
 	return $status
 }
