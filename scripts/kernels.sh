@@ -14,6 +14,7 @@
 # WAYMARK_PATIENCE           factor by which the tests wait longer (10)
 # KERNELS_TIMEOUT            seconds until a machine is stopped (10800)
 # KERNELS_RUN                only steps whose name matches this pattern (all)
+# KERNELS_LABEL              added to the log's name, for several runs of one kernel at once
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
@@ -33,9 +34,9 @@ boot() {
 	choose_machine "$machine"
 	fetch_programs "$architecture"
 	release=$(unpack "$series" "$architecture" "$machine")
-	log=$work/$machine.log
+	log=$work/$machine${KERNELS_LABEL:+-$KERNELS_LABEL}.log
 	build_programs "$architecture" "$work/bin-$architecture" ./cmd/... ./bench/cmd/...
-	build_tests "$architecture"
+	build_tests "$architecture" scripts/kernels/init.sh "$only"
 	mkdir -p "$work/$machine/etc"
 	printf 'export WAYMARK_PATIENCE=%q WAYMARK_AGREEMENT_PACKETS=%q\nonly=%q\n' "$patience" "$packets" "$only" >"$work/$machine/etc/steps"
 	make_initramfs "$machine" "$architecture" "$release" scripts/kernels/init.sh "$work/bin-$architecture"

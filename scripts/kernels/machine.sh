@@ -95,19 +95,21 @@ build_programs() {
 	local architecture=$1 directory=$2
 	shift 2
 	mkdir -p "$directory"
-	CGO_ENABLED=0 GOARCH=$architecture go build -trimpath -o "$directory/" "$@"
+	CGO_ENABLED=0 GOARCH=$architecture go build -trimpath -ldflags "-s -w" -o "$directory/" "$@"
 }
 
-# build_tests ARCHITECTURE
+# build_tests ARCHITECTURE INIT STEPS builds the tests that the script INIT runs in steps whose name matches STEPS.
 build_tests() {
-	local target=$work/bin-$1 package
+	local target=$work/bin-$1 program package
 	export CGO_ENABLED=0 GOARCH=$1
-	for package in datapath health; do
-		go test -c -trimpath -ldflags '-s -w' -o "$target/$package.test" "./internal/$package"
-	done
-	for package in test/e2e/*/; do
-		package=$(basename "$package")
-		go test -c -trimpath -ldflags '-s -w' -o "$target/e2e-$package.test" "./test/e2e/$package"
+	rm -f "$target"/*.test # they make the image larger
+	STEPS=$3 awk '$1 == "tests" && $2 ~ ENVIRON["STEPS"] { print $4 }' "$2" | sort -u | while read -r program; do
+		package=${program%.test}
+		case $package in
+		e2e-*) package=./test/e2e/${package#e2e-} ;;
+		*) package=./internal/$package ;;
+		esac
+		go test -c -trimpath -ldflags '-s -w' -o "$target/$program" "$package" </dev/null
 	done
 }
 
