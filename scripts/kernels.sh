@@ -14,6 +14,7 @@
 # WAYMARK_PATIENCE           factor by which the tests wait longer (10)
 # KERNELS_TIMEOUT            seconds until a machine is stopped (10800)
 # KERNELS_RUN                only steps whose name matches this pattern (all)
+# KERNELS_LABEL              added to the log's name, for several runs of one kernel at once
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
@@ -23,6 +24,7 @@ packets=${WAYMARK_AGREEMENT_PACKETS:-}
 patience=${WAYMARK_PATIENCE:-10}
 timeout=${KERNELS_TIMEOUT:-10800}
 only=${KERNELS_RUN:-.}
+version=$(git describe --always --dirty)
 # Modules that the tests need; the emulated machine has no others.
 modules=(veth sch_ingress cls_bpf sch_tbf bridge vrf tun)
 
@@ -32,18 +34,19 @@ boot() {
 	choose_machine "$machine"
 	fetch_programs "$architecture"
 	release=$(unpack "$series" "$architecture" "$machine")
-	log=$work/$machine.log
+	log=$work/$machine${KERNELS_LABEL:+-$KERNELS_LABEL}.log
 	build_programs "$architecture" "$work/bin-$architecture" ./cmd/... ./bench/cmd/...
-	build_tests "$architecture"
+	build_tests "$architecture" scripts/kernels/init.sh "$only"
 	mkdir -p "$work/$machine/etc"
 	printf 'export WAYMARK_PATIENCE=%q WAYMARK_AGREEMENT_PACKETS=%q\nonly=%q\n' "$patience" "$packets" "$only" >"$work/$machine/etc/steps"
 	make_initramfs "$machine" "$architecture" "$release" scripts/kernels/init.sh "$work/bin-$architecture"
 	echo "kernels: booting $release; the console is in $log"
-	# A panic ends the machine.
+	# A panic ends the machine. While the host is busy, it stands still for half a minute, which is no lockup.
 	timeout --kill-after=10 "$timeout" "${emulator[@]}" -nic none \
 		-kernel "$work/$machine/boot/vmlinuz-$release" -initrd "$work/$machine/initramfs" \
-		-append "console=$console quiet loglevel=4 panic=-1 rdinit=/init" </dev/null 2>&1 |
-		sed -u 's/\r//g' >"$log" || true
+		-append "console=$console quiet loglevel=4 panic=-1 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 rdinit=/init" </dev/null 2>&1 |
+		watch "$log" || true
+	sed -n "s/^kernels: \(.* \(PASS\|FAIL\).*\)/$(date -u +%FT%TZ) $version $machine \1/p" "$log" >>"$work/results.txt"
 	judge "$log"
 }
 

@@ -4,6 +4,7 @@ package experiments
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func TestInstructions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := CountInstructions()
+	now, err := CountInstructions(io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,9 +50,10 @@ func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) 
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
 	}
 	g, err := compile.Node(cfg.Node, cfg.NextHops, func(i model.IfIndex) attach.Device {
-		d := attach.Ethernet(i)
-		d.Fast = cfg.Fast[i]
-		return d
+		if cfg.Fast[i] {
+			return attach.FastEthernet(i)
+		}
+		return attach.Ethernet(i)
 	})
 	if err != nil {
 		return nil, err
@@ -138,7 +139,14 @@ func (s *site) open(g *compile.Generation, index model.IfIndex) error {
 
 // program is the program of one of the interface's hooks; it belongs to the site.
 func (s *site) program(h hookName) (*ebpf.Program, error) {
-	return s.set.program(variant{hook: h, linkHeader: s.in.Device.LinkHeader, fast: s.in.Device.Fast && h != hookEgressTC})
+	v := variant{hook: h, linkHeader: s.in.Device.LinkHeader}
+	switch h {
+	case hookIngressXDP:
+		v.fast = s.in.Device.FastIn(attach.XDP)
+	case hookIngressTC:
+		v.fast = s.in.Device.FastIn(attach.TCX)
+	}
+	return s.set.program(v)
 }
 
 func (s *site) close() {

@@ -65,7 +65,7 @@ func (t *transaction) prepare(g *compile.Generation, in compile.Interface, want 
 		p.served, p.created = s, true
 	}
 	t.interfaces[in.Index] = p
-	p.late = g.FillsForStack(in) || compile.IsCopiedForXDP(in)
+	p.late = g.FillsForStack(in) || compile.IsCopiedForXDP(in) || in.Device.OnlyInTC()
 	if in.Device.Virtual && g.Removes(in) {
 		p.notXDP = attach.NotCutInXDP
 		if p.want == attach.XDP {

@@ -41,7 +41,7 @@ tests() {
 	shift 3
 	step "$name" "$limit" "$program" -test.v -test.timeout 0 "$@"
 }
-step load 3600 sh -c 'waymark-bench instructions /tmp/instructions && cat /tmp/instructions'
+step load 3600 waymark-bench instructions /tmp/instructions
 tests probes 600 health.test -test.run 'TestProbes|TestReadClock'
 tests attach 1800 datapath.test -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone|Left|TestNamespaceGone|TestTap'
 tests mutations 1800 datapath.test -test.run 'TestIngressMutations|TestTransparency|TestOutcomes'

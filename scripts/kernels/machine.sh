@@ -95,19 +95,21 @@ build_programs() {
 	local architecture=$1 directory=$2
 	shift 2
 	mkdir -p "$directory"
-	CGO_ENABLED=0 GOARCH=$architecture go build -trimpath -o "$directory/" "$@"
+	CGO_ENABLED=0 GOARCH=$architecture go build -trimpath -ldflags "-s -w" -o "$directory/" "$@"
 }
 
-# build_tests ARCHITECTURE
+# build_tests ARCHITECTURE INIT STEPS builds the tests that the script INIT runs in steps whose name matches STEPS.
 build_tests() {
-	local target=$work/bin-$1 package
+	local target=$work/bin-$1 program package
 	export CGO_ENABLED=0 GOARCH=$1
-	for package in datapath health; do
-		go test -c -trimpath -ldflags '-s -w' -o "$target/$package.test" "./internal/$package"
-	done
-	for package in test/e2e/*/; do
-		package=$(basename "$package")
-		go test -c -trimpath -ldflags '-s -w' -o "$target/e2e-$package.test" "./test/e2e/$package"
+	rm -f "$target"/*.test # they make the image larger
+	STEPS=$3 awk '$1 == "tests" && $2 ~ ENVIRON["STEPS"] { print $4 }' "$2" | sort -u | while read -r program; do
+		package=${program%.test}
+		case $package in
+		e2e-*) package=./test/e2e/${package#e2e-} ;;
+		*) package=./internal/$package ;;
+		esac
+		go test -c -trimpath -ldflags '-s -w' -o "$target/$program" "$package" </dev/null
 	done
 }
 
@@ -148,7 +150,14 @@ choose_machine() {
 	emulator+=(-smp 1 -m 2048 -no-reboot -nographic)
 }
 
-# judge LOG prints what failed; the log is the output of the machine's console.
+# watch LOG writes the machine's console to LOG, and prints what steps come to when they do.
+watch() {
+	# The firmware writes escape sequences before the first line.
+	sed -u -e 's/\r//g' -e 's/^.*\(kernels: booted\)/\1/' | tee "$1" |
+		{ grep --line-buffered -E '^kernels: (booted|.* (PASS|FAIL)|complaint|cannot load)|^ *--- (FAIL|SKIP)' || true; }
+}
+
+# judge LOG says by its status whether all steps passed; the log is the output of the machine's console.
 judge() {
 	local log=$1 status=0
 	grep -q '^kernels: all steps reached' "$log" || {
@@ -157,8 +166,5 @@ judge() {
 	}
 	grep -q '^kernels: .* PASS' "$log" || status=1
 	! grep -Eq '^kernels: (.* FAIL|complaint|cannot load)' "$log" || status=1
-	# The firmware writes escape sequences before the first line.
-	sed 's/^.*\(kernels: booted\)/\1/' "$log" |
-		grep -E '^kernels: (booted|.* (PASS|FAIL)|complaint|cannot load)|^ *--- (FAIL|SKIP)' || true
 	return $status
 }

@@ -279,7 +279,7 @@ func newInstructionsCommand(opts *commandline.Options) *cobra.Command {
 		Hidden: true,
 		Args:   commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			counts, err := experiments.CountInstructions()
+			counts, err := experiments.CountInstructions(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,8 @@ package attach
 
 import (
 	"bytes"
+	"errors"
+	"sync"
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
@@ -28,6 +30,11 @@ type Device struct {
 
 // Ethernet is an interface that forwards through the stack.
 func Ethernet(model.IfIndex) Device { return Device{LinkHeader: 14} }
+
+// FastEthernet is an interface that is configured to forward without the stack, and does where the kernel can.
+func FastEthernet(model.IfIndex) Device {
+	return Device{LinkHeader: 14, Fast: true, notInXDP: kernelNotInXDP()}
+}
 
 // DeviceOf reads what the programs need to know about a device.
 func DeviceOf(link netlink.Link, fast bool) Device {
@@ -64,6 +71,8 @@ func notRouted(link netlink.Link) string {
 // hides something from XDP that forwarding needs.
 func notInXDP(link netlink.Link) string {
 	switch {
+	case kernelNotInXDP() != "":
+		return kernelNotInXDP()
 	case link.Type() == "veth": // a veth hides the same, but in a way that the program can see
 		return ""
 	case isTap(link):
@@ -78,6 +87,20 @@ func notInXDP(link netlink.Link) string {
 		return "the device takes VLAN tags off, which XDP cannot see; ethtool -K " + link.Attrs().Name + " rxvlan off, or set attach: tcx"
 	}
 	return ""
+}
+
+// kernelNotInXDP says why no frame can be forwarded in XDP on this kernel; "" when frames can. Programs that
+// forward are not loaded there: the verifier of such a kernel may find the largest ones too large.
+var kernelNotInXDP = sync.OnceValue(func() string {
+	return notReported(netlink.GenlFamilyGet("netdev"))
+})
+
+// notReported judges the answer to a look for the family that reports what devices can do.
+func notReported(_ *netlink.GenlFamily, err error) string {
+	if !errors.Is(err, unix.ENOENT) {
+		return ""
+	}
+	return "the kernel does not report which devices can send what XDP redirects (needs Linux 6.3); set attach: clsact"
 }
 
 func isTap(link netlink.Link) bool { return link.Type() == "tuntap" || link.Type() == "tun" }
@@ -126,6 +149,11 @@ func takesTags(name string) bool {
 // FastIn reports whether a program in a mode may forward without the stack.
 func (d Device) FastIn(mode Mode) bool {
 	return d.Fast && d.Refused(mode) == ""
+}
+
+// OnlyInTC reports whether a kernel on which nothing can be forwarded in XDP can forward the device's packets in tc.
+func (d Device) OnlyInTC() bool {
+	return d.FastIn(TCX) && d.notInXDP != "" && d.notInXDP == kernelNotInXDP()
 }
 
 // Refused says why an interface that is configured to forward fast does not; ""
