@@ -195,6 +195,7 @@ var layers = map[string]string{
 	"packaging/cmd/waymark-dashboards": "packaging/dashboards",
 
 	"scripts/check":     "",
+	"scripts/compress":  "",
 	"scripts/picture":   "internal/record ioam",
 	"scripts/reference": "internal/collect",
 }

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -1169,7 +1168,7 @@ const (
 
 // LoadABI returns the embedded CollectionSpec for ABI.
 func LoadABI() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_ABIBytes)
+	reader := unpacked(_ABIBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load ABI: %w", err)
@@ -1278,5 +1277,5 @@ func _ABIClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed abi_bpfel.o
+//go:embed abi_bpfel.o.gz
 var _ABIBytes []byte

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -80,7 +79,7 @@ const (
 
 // LoadEgressTC returns the embedded CollectionSpec for EgressTC.
 func LoadEgressTC() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_EgressTCBytes)
+	reader := unpacked(_EgressTCBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load EgressTC: %w", err)
@@ -365,5 +364,5 @@ func _EgressTCClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed egresstc_bpfel.o
+//go:embed egresstc_bpfel.o.gz
 var _EgressTCBytes []byte

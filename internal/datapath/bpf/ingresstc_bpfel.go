@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -79,7 +78,7 @@ const (
 
 // LoadIngressTC returns the embedded CollectionSpec for IngressTC.
 func LoadIngressTC() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_IngressTCBytes)
+	reader := unpacked(_IngressTCBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load IngressTC: %w", err)
@@ -361,5 +360,5 @@ func _IngressTCClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed ingresstc_bpfel.o
+//go:embed ingresstc_bpfel.o.gz
 var _IngressTCBytes []byte

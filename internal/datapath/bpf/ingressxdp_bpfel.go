@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -80,7 +79,7 @@ const (
 
 // LoadIngressXDP returns the embedded CollectionSpec for IngressXDP.
 func LoadIngressXDP() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_IngressXDPBytes)
+	reader := unpacked(_IngressXDPBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load IngressXDP: %w", err)
@@ -365,5 +364,5 @@ func _IngressXDPClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed ingressxdp_bpfel.o
+//go:embed ingressxdp_bpfel.o.gz
 var _IngressXDPBytes []byte

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -32,7 +31,7 @@ const (
 
 // LoadQueue returns the embedded CollectionSpec for Queue.
 func LoadQueue() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_QueueBytes)
+	reader := unpacked(_QueueBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load Queue: %w", err)
@@ -152,5 +151,5 @@ func _QueueClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed queue_bpfel.o
+//go:embed queue_bpfel.o.gz
 var _QueueBytes []byte

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ const (
 
 // LoadQueueTest returns the embedded CollectionSpec for QueueTest.
 func LoadQueueTest() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_QueueTestBytes)
+	reader := unpacked(_QueueTestBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load QueueTest: %w", err)
@@ -132,5 +131,5 @@ func _QueueTestClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed queuetest_bpfel.o
+//go:embed queuetest_bpfel.o.gz
 var _QueueTestBytes []byte

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -75,7 +74,7 @@ const (
 
 // LoadTap returns the embedded CollectionSpec for Tap.
 func LoadTap() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_TapBytes)
+	reader := unpacked(_TapBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load Tap: %w", err)
@@ -346,5 +345,5 @@ func _TapClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed tap_bpfel.o
+//go:embed tap_bpfel.o.gz
 var _TapBytes []byte
