@@ -6,9 +6,10 @@
 # Runs every Go test once: the packages that match a RACE-PATTERN under the race
 # detector, the others without cgo, like the shipped binary. The collector, whose
 # database needs cgo, is run with it and without the race detector, which does not
-# see the database. Both kinds run at the same time, because many tests wait more
-# than they compute. With more at once, tests that bound an agent's reaction time
-# would fail. WAYMARK_PROGRAM is the built program, which some tests run.
+# see the database. Two lists of packages, which take about as long, run at the
+# same time, because many tests wait more than they compute. With more at once,
+# tests that bound an agent's reaction time would fail. `make check` has run vet.
+# WAYMARK_PROGRAM is the built program, which some tests run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,9 @@ shift
 all=$(go list work)
 race=$(go list "$@" 2>/dev/null || true)
 collector=$(grep '/collector/' <<<"$all")
-rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"))
+# Its tests wait for blocks to end; it fills the shorter of the two lists.
+waiting=$(grep '/test/e2e/measure$' <<<"$all")
+rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"$'\n'"$waiting"))
 # the longest first
 long='/(test/e2e/(forward|directexport)|bench/experiments|internal/datapath)$'
 rest=$(
@@ -33,14 +36,15 @@ status=0
 # shellcheck disable=SC2086 # one word per package
 {
 	failed=0
-	CGO_ENABLED=1 go test -count=1 -p 1 -timeout "$timeout" -race $race || failed=1
-	CGO_ENABLED=1 go test -count=1 -p 1 -timeout "$timeout" $collector || failed=1
+	CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" -race $race || failed=1
+	CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" $collector || failed=1
+	CGO_ENABLED=0 go test -vet=off -count=1 -p 1 -parallel 2 -timeout "$timeout" $waiting || failed=1
 	exit $failed
 } >"$log" 2>&1 &
 racing=$!
 # `make check` has compared the instructions.
 # shellcheck disable=SC2086
-CGO_ENABLED=0 go test -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
+CGO_ENABLED=0 go test -vet=off -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
 wait "$racing" || status=1
 cat "$log"
 exit $status

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
+	"weak"
 
 	"github.com/cilium/ebpf"
 
@@ -27,17 +29,57 @@ const (
 
 // hook is one place where a program handles packets.
 type hook struct {
-	name hookName
-	load func() (*ebpf.CollectionSpec, error)
+	name   hookName
+	object *object
 }
 
-var hooks = map[hookName]hook{
-	hookIngressXDP: {hookIngressXDP, bpf.LoadIngressXDP},
-	hookIngressTC:  {hookIngressTC, bpf.LoadIngressTC},
-	hookEgressTC:   {hookEgressTC, bpf.LoadEgressTC},
-	hookTap:        {hookTap, bpf.LoadTap},
-	hookTapMember:  {hookTapMember, bpf.LoadTap},
+// object is a compiled file of programs, as it was parsed: that takes about as long as to verify
+// a small program.
+type object struct {
+	parse func() (*ebpf.CollectionSpec, error)
+
+	mu     sync.Mutex
+	parsed weak.Pointer[ebpf.CollectionSpec] // an agent needs it when it starts, and then hardly ever
 }
+
+var (
+	objectIngressXDP = &object{parse: bpf.LoadIngressXDP}
+	objectIngressTC  = &object{parse: bpf.LoadIngressTC}
+	objectEgressTC   = &object{parse: bpf.LoadEgressTC}
+	objectTap        = &object{parse: bpf.LoadTap}
+)
+
+var hooks = map[hookName]hook{
+	hookIngressXDP: {hookIngressXDP, objectIngressXDP},
+	hookIngressTC:  {hookIngressTC, objectIngressTC},
+	hookEgressTC:   {hookEgressTC, objectEgressTC},
+	hookTap:        {hookTap, objectTap},
+	hookTapMember:  {hookTapMember, objectTap},
+}
+
+// spec is the object's, which nobody may change.
+func (o *object) spec() (*ebpf.CollectionSpec, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if spec := o.parsed.Value(); spec != nil {
+		return spec, nil
+	}
+	spec, err := o.parse()
+	if err == nil {
+		o.parsed = weak.Make(spec)
+	}
+	return spec, err
+}
+
+// keepObjects keeps all objects from now on, for a process that loads programs many times.
+var keepObjects = sync.OnceValue(func() (kept []*ebpf.CollectionSpec) {
+	for _, h := range hooks {
+		if spec, err := h.object.spec(); err == nil { // else who loads its program gets the error
+			kept = append(kept, spec)
+		}
+	}
+	return kept
+})
 
 // ingressHook is the ingress hook for an attach mode.
 func ingressHook(mode attach.Mode) hookName {
@@ -49,27 +91,27 @@ func ingressHook(mode attach.Mode) hookName {
 
 // mapSpecs are the maps' definitions, which are the same in every object.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
-	spec, err := bpf.LoadEgressTC()
-	if err != nil {
-		return nil, err
+	specs := make(map[string]*ebpf.MapSpec)
+	for _, o := range []*object{objectEgressTC, objectIngressXDP} {
+		spec, err := o.spec()
+		if err != nil {
+			return nil, err
+		}
+		for name, m := range spec.Maps {
+			specs[name] = m.Copy()
+		}
 	}
-	ingress, err := bpf.LoadIngressXDP()
-	if err != nil {
-		return nil, err
-	}
-	for name, m := range ingress.Maps {
-		spec.Maps[name] = m
-	}
-	bpf.Mappable(spec.Maps)
-	return spec.Maps, nil
+	bpf.Mappable(specs)
+	return specs, nil
 }
 
 // program loads one hook's program with its constants and the given maps.
 func (h hook) program(node bpf.ABINodeConfig, maps bpf.Maps) (*ebpf.Program, error) {
-	spec, err := h.load()
+	parsed, err := h.object.spec()
 	if err != nil {
 		return nil, err
 	}
+	spec := parsed.Copy()
 	if err := spec.Variables["NODE"].Set(node); err != nil {
 		return nil, fmt.Errorf("set constants of %s: %w", h.name, err)
 	}

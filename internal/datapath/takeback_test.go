@@ -19,8 +19,8 @@ func withoutMemory(t *testing.T, name hookName) {
 	t.Helper()
 	usual := hooks[name]
 	t.Cleanup(func() { hooks[name] = usual })
-	hooks[name] = hook{name, func() (*ebpf.CollectionSpec, error) {
-		spec, err := usual.load()
+	hooks[name] = hook{name, &object{parse: func() (*ebpf.CollectionSpec, error) {
+		spec, err := usual.object.parse()
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func withoutMemory(t *testing.T, name hookName) {
 			t.Errorf("%s puts no tag back", name)
 		}
 		return spec, nil
-	}}
+	}}}
 }
 
 // TestTakenBackAtEgress checks that a packet which the kernel left without its VLAN tag is dropped

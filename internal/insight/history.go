@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -30,10 +31,18 @@ type keptInterval struct {
 	line       []byte // gzip, of one line of JSON
 }
 
+// compressors are used again: one has more than a megabyte, and Restore needs as many as there are intervals.
+var compressors = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is valid
+	return w
+}}
+
 // compressed makes an interval that ends at a time ready to be kept.
 func compressed(v *Interval, end time.Time) (one keptInterval, ok bool) {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&b)
 	_, err := w.Write(v.Line())
 	if errors.Join(err, w.Close()) != nil { // cannot be: it is to memory
 		return one, false
@@ -73,9 +82,8 @@ func (k *kept) forgetAfter(now time.Time) {
 	}
 }
 
-func (k *keptInterval) read() (*Interval, error) {
-	r, err := gzip.NewReader(bytes.NewReader(k.line))
-	if err != nil {
+func (k *keptInterval) read(r *gzip.Reader) (*Interval, error) {
+	if err := r.Reset(bytes.NewReader(k.line)); err != nil {
 		return nil, fmt.Errorf("an interval that was kept: %w", err)
 	}
 	var v Interval
@@ -109,8 +117,9 @@ func (e *Engine) Read(since, until, now time.Time) (list []*Interval, completeSi
 		e.baselines.show(open)
 	}
 	e.mu.Unlock()
+	unpacker := new(gzip.Reader)
 	for _, one := range chosen { // what it points to does not change
-		if v, err := one.read(); err == nil { // it was written here, or checked when it was restored
+		if v, err := one.read(unpacker); err == nil { // it was written here, or checked when it was restored
 			list = append(list, v)
 		}
 	}
@@ -163,13 +172,13 @@ const mostLine = 32 << 20
 func (e *Engine) Restore(saved []byte, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	rest := bufio.NewReader(bytes.NewReader(saved))
+	rest, unpacker := bufio.NewReader(bytes.NewReader(saved)), new(gzip.Reader)
 	var before time.Time
 	for {
 		if _, err := rest.Peek(1); err != nil {
 			return nil
 		}
-		v, err := restoreOne(rest)
+		v, err := restoreOne(rest, unpacker)
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return ErrCut
@@ -201,9 +210,8 @@ func maxTime(a, b time.Time) time.Time {
 }
 
 // restoreOne reads one compressed line, and checks that it may be an interval.
-func restoreOne(in *bufio.Reader) (*Interval, error) {
-	r, err := gzip.NewReader(in)
-	if err != nil {
+func restoreOne(in *bufio.Reader, r *gzip.Reader) (*Interval, error) {
+	if err := r.Reset(in); err != nil {
 		return nil, fmt.Errorf("not compressed by gzip: %w", err)
 	}
 	r.Multistream(false)

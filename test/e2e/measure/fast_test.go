@@ -189,6 +189,7 @@ func TestLossFast(t *testing.T) {
 // TestMarkedWhereForwarded marks packets that arrive with their segments at the router
 // that measures them from there on, and that XDP forwards: each exactly once.
 func TestMarkedWhereForwarded(t *testing.T) {
+	t.Parallel()
 	for _, marking := range []string{"", ", carrier: option"} {
 		t.Run("marks"+marking, func(t *testing.T) { checkMarkedWhereForwarded(t, marking) })
 	}

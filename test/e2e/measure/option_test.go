@@ -114,6 +114,7 @@ func capture(t *testing.T, l *lab.Lab, node, name string) func() string {
 // TestOptionMTU sends packets that just fit the link with the option, and ones that just
 // fit without: those arrive unmarked, and are not counted as lost.
 func TestOptionMTU(t *testing.T) {
+	t.Parallel()
 	for _, attach := range []string{"tcx", fast} {
 		t.Run(attach, func(t *testing.T) { checkOptionMTU(t, attach) })
 	}

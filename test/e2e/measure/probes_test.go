@@ -197,6 +197,7 @@ func TestExchangeByIPFIX(t *testing.T) {
 // TestInBandQuestions asks the points on the way through the segments before them: without the
 // first endpoint, which is asked as packets to it are routed, the second one is not reached.
 func TestInBandQuestions(t *testing.T) {
+	t.Parallel()
 	top := e2e.Builtin(t, "srv6")
 	e2e.Reconfigure(t, top, "ingress", `points: ["north1=2001:db8:12::2",`, `probes: in-band, points: ["north1=2001:db8:12::2",`)
 	l := e2e.Raise(t, top)

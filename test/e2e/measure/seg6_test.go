@@ -389,6 +389,7 @@ func TestSegmentRouting(t *testing.T) {
 // TestPoppedHeader has the middle, the last endpoint but one, remove the SRH: the egress finds
 // the flow's packets by their last segment, which is their destination.
 func TestPoppedHeader(t *testing.T) {
+	t.Parallel()
 	l := raiseWith(t, "encap", "tcx", asking{out: ", psp: true", in: ", psp: true"})
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End", "flavors", "psp", "dev", "eth1")
 	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
@@ -413,6 +414,7 @@ func TestPoppedHeader(t *testing.T) {
 // TestLayer2 has the kernel encapsulate frames instead of packets: the flow is the same, and all
 // nodes count them.
 func TestLayer2(t *testing.T) {
+	t.Parallel()
 	l := raise(t, "encap", "tcx")
 	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "replace", "2001:db8:2::/64", "encap", "seg6", "mode", "l2encap", "segs", endSID+","+lastSID, "dev", "eth1")
 	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "replace", lastSID, "encap", "seg6local", "action", "End.DX2", "oif", "eth1", "dev", "eth1")
@@ -441,6 +443,7 @@ func raiseContainer(t *testing.T, attach string) *lab.Lab {
 // TestContainer counts packets whose destination is a container at the ingress, and what is left
 // of it at the egress.
 func TestContainer(t *testing.T) {
+	t.Parallel()
 	l := raiseContainer(t, "tcx")
 	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
 	readers := []*reader{out, transit, in}
