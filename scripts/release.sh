@@ -29,7 +29,7 @@ unreleased=$(awk '/^## Unreleased/ { on = 1; next } /^## / { on = 0 } on && /^- 
 [ -z "$unreleased" ] || fail "CHANGELOG.md has changes under Unreleased; move them into the section of $version"
 
 # Names of images, packages and charts, with a version after them.
-others=$(git grep -nE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md |
+others=$(git grep -nE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go' |
 	grep -vE "([:_-]|ersion: )${version//./\\.}([^0-9.]|$)" || true)
 [ -z "$others" ] || fail "these files name another version than $version:
 $others"
