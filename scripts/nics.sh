@@ -10,7 +10,8 @@
 #   left ──── eth0 router eth1 ──── right
 #
 # left inserts traces and Direct Exports that right removes; the router encapsulates what goes to
-# left, and forwards fast: in native XDP with virtio-net, in tc with vmxnet3.
+# left, and forwards fast: in native XDP with virtio-net, in tc with vmxnet3. All three count an SRv6
+# flow of left's, of which the cable to right loses every 20th packet, by nftables, which counts them.
 # NICS_RUN, a pattern, chooses cards (virtio|vmxnet3). Needs root.
 set -euo pipefail
 shopt -s inherit_errexit
@@ -71,28 +72,62 @@ network() { # QUEUES
 	ip -n "$left" addr add 2001:db8:1::2/64 dev eth0 nodad
 	ip -n "$left" addr add 2001:db8:a::2/128 dev lo
 	ip -n "$left" -6 route add default via 2001:db8:1::1 src 2001:db8:a::2 mtu 1500
+	ip netns exec "$left" ip sr tunsrc set 2001:db8:a::2
+	ip -n "$left" -6 route add 2001:db8:c::/64 encap seg6 mode encap segs fc00:3::d6 dev eth0
 	ip -n "$right" addr add 2001:db8:2::2/64 dev eth0 nodad
 	ip -n "$right" addr add 2001:db8:2::99/64 dev eth0 nodad
 	ip -n "$right" addr add 2001:db8:b::2/128 dev lo
 	ip -n "$right" -6 route add default via 2001:db8:2::1 src 2001:db8:b::2 mtu 1500
+	ip -n "$right" addr add 2001:db8:c::2/128 dev lo
+	ip netns exec "$right" sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.eth0.seg6_enabled=1
+	ip -n "$right" -6 route add fc00:3::d6/128 encap seg6local action End.DT6 table 255 dev eth0
+	ip netns exec "$middle" nft -f - <<-END
+		table netdev cable {
+			counter lost { }
+			chain in {
+				type filter hook ingress device "tap1" priority 0;
+				ip6 daddr fc00:3::d6 numgen inc mod 20 == 0 counter name "lost" drop
+			}
+		}
+	END
+}
+
+# The router's clock knows seconds at best when it boots: left tells it the time when a second begins.
+tell_time() {
+	ip netns exec "$left" python3 -c 'import socket, time
+s = socket.create_server(("2001:db8:1::2", 9013), family=socket.AF_INET6)
+while True:
+	c, _ = s.accept()
+	time.sleep(-time.time() % 1)
+	try: c.sendall(b"%d\n" % round(time.time()))
+	except OSError: pass
+	c.close()' &
+	pids+=($!)
 }
 
 configurations() { # ATTACH
 	local trace='trace: {namespace: 123, type: 0xf80000, size: 60}' export='export: [{kind: ipfix, address: "tcp://[2001:db8:2::2]:4739"}'
+	# Emulated clocks may be a second wrong.
+	local flow="name: flow, source: 2001:db8:a::2, segments: ['fc00:3::d6']" measured='measurement: {block: 10s, guard: 4500ms, clock-error: 1s}
+stamp: {allow: ["2001:db8::/32"]}'
 	cat >"$temporary/left.yaml" <<END
-node: {id: 1, export-interval: 1s, export-limit: 1/1}
+node: {id: 1, name: left, export-interval: 1s, export-limit: 1/1}
 interfaces: [{name: eth0, id: 101, role: [ingress, egress], attach: clsact}]
 namespaces: [{id: 123, remove: true, export: sample, sample: 5}]
 encapsulations:
   - {name: udp, interface: eth0, match: {destination: "2001:db8:b::/64", next-header: 17}, mode: inline, options: [{dex: {namespace: 123, trace-type: 0xf80000, extension-flags: [flow-id, sequence]}}]}
   - {name: all, interface: eth0, match: {destination: "2001:db8:b::/64"}, mode: inline, options: [{$trace}]}
 decapsulations: [{tunnel-destination: "2001:db8:1::2"}]
+flows: [{$flow, direction: out, points: ["router=2001:db8:1::1", "right=2001:db8:2::2"]}]
+$measured
 $export, {kind: jsonl, path: $temporary/left.jsonl, records: [trace]}]
 END
 	cat >"$temporary/right.yaml" <<END
 node: {id: 3, export-interval: 1s, export-limit: 1/1}
 interfaces: [{name: eth0, id: 301, role: [ingress, egress], attach: clsact}]
 namespaces: [{id: 123, remove: true, export: sample, sample: 5}]
+flows: [{$flow, direction: in}]
+$measured
 $export, {kind: jsonl, path: $temporary/right.jsonl, records: [trace]}]
 END
 	cat >"$work/$machine/etc/router.yaml" <<END
@@ -103,6 +138,8 @@ interfaces:
 namespaces: [{id: 123, export: sample, sample: 5}]
 encapsulations:
   - {name: to-left, interface: eth0, match: {destination: "2001:db8:a::/64"}, mode: encap, tunnel: {source: "2001:db8:1::1", destination: "2001:db8:1::2"}, options: [{$trace}]}
+flows: [{$flow, direction: transit}]
+$measured
 $export]
 END
 }
@@ -156,6 +193,31 @@ while b := c.recv(65536): sys.stdout.buffer.write(b)' >"$temporary/arrived" &
 	paths() { [ "$(jq -c 'select(.kind == "path" and .complete) | [.nodes[].node_id]' "$temporary/paths.jsonl" | grep -cxF '[1,2,3]')" -ge 10 ]; }
 	wait_for 10 paths || bad "the collector did not join the Direct Exports of 10 packets: $(tail -2 "$temporary/paths.jsonl")" || return 1
 	echo "nics:   Direct Exports of 10 packets by all three nodes are complete paths"
+	losses
+}
+
+# results FILTER prints a line for each result of the flow's blocks since $since in which packets were sent.
+results() {
+	ip netns exec "$left" bin/waymark loss --verbose --last 10m --json 2>/dev/null |
+		jq -rs --arg since "$since" "map(select(.kind == \"loss\" and .start > \$since and (.sent // 0) != 0)) | $1"
+}
+
+losses() {
+	local since lost found
+	since=$(date -u +%Y-%m-%dT%H:%M:%S -d '-15 minutes')
+	# A block that all nodes counted from its begin, with nothing sent.
+	idle() { ip netns exec "$left" bin/waymark loss --verbose --last 1m --json | jq -es 'map(select(.kind == "loss" and .scope == "whole" and .verdict == "idle")) != []'; }
+	wait_for 10 idle || bad "no block of the flow is known: $(ip netns exec "$left" bin/waymark loss --verbose --wide 2>&1 | tail -4)" || return 1
+	ip netns exec "$left" python3 -c 'import socket, time
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+for i in range(400): s.sendto(bytes(200), ("2001:db8:c::2", 9002)); time.sleep(0.05)'
+	all() { [ "$(results 'map(select(.scope == "whole").sent) | add // 0')" -eq 400 ]; }
+	wait_for 10 all || bad "the agents did not count the 400 packets: $(results . | tail -3)" || return 1
+	lost=$(ip netns exec "$middle" nft -j list counters | jq '[.nftables[].counter.packets // empty] | add')
+	found=$(results 'map(select(.scope == "segment")) | group_by(.from_node) | map("\(.[0].from_node)>\(.[0].to_node) \(map(.lost) | add) \(map(.verdict) | unique | join(","))") | join("; ")')
+	[ "$lost" -eq 20 ] && [ "$found" = "left>router 0 measured; router>right $lost measured" ] ||
+		bad "the cable lost $lost packets, and the agents found: $found" || return 1
+	echo "nics:   of an SRv6 flow of 400 packets, $lost were lost on the cable: $found"
 }
 
 # card NAME ATTACH QUEUES DEVICE... tests a machine with two such cards.
@@ -164,6 +226,7 @@ card() {
 	echo "$name" | grep -Eq "${NICS_RUN:-.}" || return 0
 	log=$work/$machine-$name.log
 	network "$queues"
+	tell_time
 	configurations "$attach"
 	make_initramfs "$machine" "$architecture" "$release" scripts/kernels/router.sh "$work/bin-router-$architecture"
 	for number in 0 1; do
@@ -195,7 +258,7 @@ card() {
 
 machines=("$@")
 [ ${#machines[@]} -gt 0 ] || machines=(6.12)
-need jq=jq ip=iproute2 ping=iputils-ping python3=python3
+need jq=jq ip=iproute2 ping=iputils-ping python3=python3 nft=nftables
 install_tools
 programs
 failed=()

@@ -3,8 +3,8 @@
 #
 # Usage: release.sh [--check]
 #
-# Makes the release of the version in the file VERSION: checks that version, changelog, frozen
-# compatibility data and tree agree, runs the checks, builds the packages, writes the notes into
+# Makes the release of the version in the file VERSION: checks that version, changelog, manifests,
+# documents, frozen compatibility data and tree agree, runs the checks, builds the packages, writes the notes into
 # build/packages, and makes the tag, which it does not push. With --check, it only checks what
 # takes seconds.
 set -euo pipefail
@@ -28,6 +28,12 @@ grep -qE "^## ${version//./\\.} - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
 unreleased=$(awk '/^## Unreleased/ { on = 1; next } /^## / { on = 0 } on && /^- /' CHANGELOG.md)
 [ -z "$unreleased" ] || fail "CHANGELOG.md has changes under Unreleased; move them into the section of $version"
 
+# Names of images, packages and charts, with a version after them.
+others=$(git grep -nE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go' |
+	grep -vE "([:_-]|ersion: )${version//./\\.}([^0-9.]|$)" || true)
+[ -z "$others" ] || fail "these files name another version than $version:
+$others"
+
 # The data of this version that later ones must load.
 frozen=test/compatibility/testdata/$version
 [ -d "$frozen" ] || fail "$frozen is missing; run: scripts/freeze.sh, and commit what it writes"
@@ -39,10 +45,25 @@ frozen=test/compatibility/testdata/$version
 scripts/check.sh || fail "the checks failed"
 # The tag makes the programs say the version without a date; it is taken back if the build fails.
 git tag -a "$tag" -m "Waymark $version"
-trap 'git tag -d "$tag" >/dev/null; echo "release: the tag was taken back" >&2' ERR
-[ "$(scripts/version.sh)" = "$version" ] || { echo "release: scripts/version.sh says $(scripts/version.sh)" >&2; false; }
+trap 'git tag -d "$tag" >/dev/null; echo "release: the tag was taken back" >&2' EXIT
+[ "$(scripts/version.sh)" = "$version" ] || fail "scripts/version.sh says $(scripts/version.sh)"
 make package
-notes=build/packages/NOTES.md
+built=build/packages
+(cd "$built" && sha256sum --check --quiet SHA256SUMS) || fail "the checksums are wrong"
+expected=("waymark-$version.oci.tar" "waymark-collector-$version.oci.tar")
+for program in waymark waymark-collector waymark-lab; do
+	expected+=("${program}_$version-1_"{amd64,arm64}.deb "$program-$version-1."{x86_64,aarch64}.rpm "$program-$version-linux-"{amd64,arm64}.tar.gz
+		"${program}_${version}_"{amd64,arm64}.spdx.json)
+done
+for file in "${expected[@]}"; do
+	[ -s "$built/$file" ] && grep -qF "  $file" "$built/SHA256SUMS" || fail "$file is missing"
+done
+for program in waymark waymark-collector waymark-lab; do
+	says=$(tar -xzO -f "$built/$program-$version-linux-$(go env GOARCH).tar.gz" --wildcards "*/bin/$program" >"build/$program" &&
+		chmod +x "build/$program" && "build/$program" --version)
+	rm "build/$program"
+	[ "$says" = "$program $version" ] || fail "$program says that it is $says"
+done
 {
 	echo "# Waymark $version"
 	echo
@@ -51,13 +72,8 @@ notes=build/packages/NOTES.md
 	echo "## Files"
 	echo
 	echo '```'
-	cat build/packages/SHA256SUMS
+	cat "$built/SHA256SUMS"
 	echo '```'
-} >"$notes"
-for arch in amd64 arm64; do
-	for program in waymark waymark-collector waymark-lab; do
-		[ -e "build/packages/${program}_$version-1_$arch.deb" ] || { echo "release: the package of $program for $arch is missing" >&2; false; }
-	done
-done
-trap - ERR
-echo "release: $tag is tagged, and build/packages is complete. To publish it: git push origin $tag"
+} >"$built/NOTES.md"
+trap - EXIT
+echo "release: $tag is tagged, and $built is complete. To publish it: git push origin $tag"

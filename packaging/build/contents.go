@@ -44,7 +44,7 @@ type parcel struct {
 	suggests    []string
 	units       []unit
 	files       []file
-	// Directories that purging removes: what the service wrote.
+	// Directories that purging removes: what the operator and the service wrote.
 	state     []string
 	container *container // nil is no image
 	// Shell commands before the files are removed for good, without the service.
@@ -79,7 +79,7 @@ func parcels() []parcel {
 				{source: "examples/*.yaml", destination: "/usr/share/doc/waymark/examples/"},
 				{source: "packaging/wireshark/ioam.lua", destination: "/usr/share/waymark/wireshark/ioam.lua"},
 			},
-			state: []string{"/var/log/waymark"},
+			state: []string{"/etc/waymark", "/var/log/waymark"},
 			// Root, because the kernel asks for capabilities, which --cap-drop limits.
 			container: &container{
 				user: "0:0", command: []string{"agent", "run", "--config", "/etc/waymark/node.yaml"},
@@ -110,7 +110,7 @@ func parcels() []parcel {
 				{source: "packaging/prometheus/waymark.rules.yaml", destination: "/usr/share/waymark-collector/prometheus/waymark.rules.yaml"},
 				{source: "packaging/grafana/*.json", destination: "/usr/share/waymark-collector/grafana/"},
 			},
-			state: []string{"/var/lib/waymark", "/var/lib/private/waymark"},
+			state: []string{"/etc/waymark-collector", "/var/lib/waymark", "/var/lib/private/waymark"},
 			container: &container{
 				user: "65532:65532", command: []string{"run", "--config", "/etc/waymark-collector/collector.yaml"},
 				directories: []string{"/etc/waymark-collector", "/var/lib/waymark"},

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A release is refused when version, changelog, frozen data and tree do not agree.
+// A release is refused when version, changelog, manifests, documents, frozen data and tree do not agree.
 func TestReleaseChecks(t *testing.T) {
 	script, err := os.ReadFile("../release.sh")
 	if err != nil {
@@ -30,6 +30,14 @@ func TestReleaseChecks(t *testing.T) {
 		{"unreleased changes", func(root string) {
 			write(t, root, "CHANGELOG.md", strings.Replace(changelog, "# Changelog\n", "# Changelog\n\n## Unreleased\n- **New**\n", 1))
 		}, "changes under Unreleased"},
+		{"a manifest of another version", func(root string) {
+			write(t, root, "packaging/kubernetes/waymark.yaml", "image: waymark:1.1.0\n")
+			git(t, root, "add", ".")
+		}, "packaging/kubernetes/waymark.yaml:1:"},
+		{"a document of a longer version", func(root string) {
+			write(t, root, "docs/install.md", "apt install ./waymark_1.2.01-1_amd64.deb\n")
+			git(t, root, "add", ".")
+		}, "docs/install.md:1:"},
 		{"nothing frozen", func(root string) {
 			if err := os.RemoveAll(filepath.Join(root, "test")); err != nil {
 				t.Fatal(err)
@@ -45,6 +53,9 @@ func TestReleaseChecks(t *testing.T) {
 			write(t, root, "CHANGELOG.md", changelog)
 			write(t, root, "scripts/release.sh", string(script))
 			write(t, root, "test/compatibility/testdata/1.2.0/records.jsonl", "")
+			write(t, root, "packaging/kubernetes/waymark.yaml", "image: waymark:1.2.0\n")
+			write(t, root, "packaging/helm/waymark/Chart.yaml", "version: 1.2.0\nappVersion: 1.2.0\n")
+			write(t, root, "docs/install.md", "apt install ./waymark_1.2.0-1_amd64.deb # or WAYMARK_VERSION:-1.2.0\n")
 			git(t, root, "init", "-q")
 			git(t, root, "add", ".")
 			git(t, root, "-c", "user.name=test", "-c", "user.email=test@example.net", "commit", "-qm", "all")

@@ -3,7 +3,7 @@
 #
 # Ansible installs, configures, reconfigures and removes Waymark by the role in packaging/ansible, over
 # ssh, on a fresh Debian 12: a second run changes nothing, a new configuration is a reload, a
-# wrong one is refused and leaves the node as it was.
+# wrong one is refused and leaves the node as it was, and a key is used after a play that ended halfway.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -24,7 +24,7 @@ clean() {
 }
 trap clean EXIT
 
-need ansible-playbook=ansible-core ansible-lint=ansible-lint ssh=openssh-client
+need ansible-playbook=ansible-core ansible-lint=ansible-lint ssh=openssh-client jq=jq
 echo "- lint"
 (cd packaging/ansible && ansible-lint --offline --nocolor -q site.yml) || fail "ansible-lint finds mistakes"
 
@@ -86,6 +86,18 @@ inside cp /etc/waymark/node.yaml /root/node.yaml
 ! play -e '{"waymark_config": {"node": {"id": "x"}}}' || fail "the play of a wrong configuration succeeds"
 grep -q 'node.id' "$keys/log" || fail "Ansible does not say what is wrong"
 inside cmp /root/node.yaml /etc/waymark/node.yaml && [ "$(main)" = "$was" ] || fail "the node changed"
+
+echo "- a new key, which a play that ends halfway has left, is read by the next play"
+loaded() { inside waymark status --json | jq -r .loaded; }
+sed -i 's/1c1d1e1f/1c1d1e20/' "$keys/node.yml"
+was_loaded=$(loaded)
+! play -e '{"waymark_config": {"node": {"id": "x"}}}' || fail "the play of a wrong configuration succeeds"
+inside grep -q 1c1d1e20 /etc/waymark/stamp.key && [ "$(loaded)" = "$was_loaded" ] || fail "the play did not end between key and configuration"
+play || fail "the next play fails"
+[ "$(changed)" = 1 ] && [ "$(main)" = "$was" ] || fail "$(changed) tasks changed something, and process $was is $(main)"
+[ "$(loaded)" != "$was_loaded" ] || fail "the agent still has the old key"
+play || fail "the play after it fails"
+[ "$(changed)" = 0 ] || fail "$(changed) tasks changed something once more"
 
 echo "- remove, and purge"
 play -e waymark_state=absent || fail "the play fails"

@@ -34,7 +34,12 @@ need umoci=umoci runc=runc jq=jq tshark=tshark ip=iproute2 ping=iputils-ping
 packages >/dev/null
 mkdir "$work/layout" "$work/bpf" "$work/etc"
 tar -C "$work/layout" -xf build/packages/waymark-[0-9]*.oci.tar
-umoci unpack --image "$work/layout:$(umoci ls --layout "$work/layout")" "$work/bundle" >/dev/null 2>&1
+# The archive has an image of each architecture, of which umoci does not choose one.
+index=$(jq -r '.manifests[0].digest' "$work/layout/index.json")
+jq --arg architecture "$(go env GOARCH)" '{schemaVersion, manifests: [.manifests[] | select(.platform.architecture == $architecture) |
+	.annotations = {"org.opencontainers.image.ref.name": "this"}]}' "$work/layout/blobs/sha256/${index#sha256:}" >"$work/index.json"
+mv "$work/index.json" "$work/layout/index.json"
+umoci unpack --image "$work/layout:this" "$work/bundle" >"$work/log" 2>&1 || fail "umoci does not unpack the image"
 
 two_nodes "$node" "$peer"
 cat >"$work/etc/node.yaml" <<'END'

@@ -147,7 +147,9 @@ inside systemctl restart waymark-collector
 wait_for 30 receives || fail "the collector does not receive after a restart"
 [ "$(inside systemctl show -P NRestarts waymark-collector)" = 0 ] || fail "the collector crashed"
 
-echo "- purge: nothing of ours is left"
+echo "- purge: nothing of ours is left, nor a key that the operator put beside the configuration"
+inside install -m 600 /etc/hostname /etc/waymark/stamp.key
+inside install -m 600 /etc/hostname /etc/waymark-collector/tls.key
 inside apt-get purge -y -qq waymark waymark-collector >/dev/null 2>&1
 # man-db cleans its cache of pages by itself, once a day.
 left=$(inside find / -xdev -name '*waymark*' -not -path '/srv/packages/*' -not -path '/proc/*' -not -path '/var/log/apt/*' -not -path '/var/cache/man/*')

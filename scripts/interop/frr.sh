@@ -54,12 +54,19 @@ echo "  $found"
 echo "- the link fails, and IS-IS goes by p2"
 ip -n "$lab-p1" link set eth1 down
 wait_for 60 way eth2 && wait_for 60 back eth2 || fail "IS-IS does not find the way by p2"
-sleep 2
-since=$(now)
-waymark-lab traffic --name "$lab" >/dev/null || fail "packets are lost on the other way"
-wait_for 20 all || fail "the agents did not count the 1000 packets: $(results .)"
-found=$(results 'group_by(.scope) | map("\(.[0].scope) lost \(map(.lost) | unique | tostring) \(map(.verdict) | unique | join(",")) \(map(.reasons // [], .from_reasons // [], .to_reasons // []) | add | unique | join(","))") | join("; ")')
-echo "  $found"
+# An agent that a busy machine keeps from looking at its programs in time says so (not_executed): then, send again.
+for try in 1 2 3 4 5; do
+	sleep 2
+	since=$(now)
+	waymark-lab traffic --name "$lab" >/dev/null || fail "packets are lost on the other way"
+	wait_for 20 all || fail "the agents did not count the 1000 packets: $(results .)"
+	found=$(results 'group_by(.scope) | map("\(.[0].scope) lost \(map(.lost) | unique | tostring) \(map(.verdict) | unique | join(",")) \(map(.reasons // [], .from_reasons // [], .to_reasons // []) | add | unique | join(","))") | join("; ")')
+	echo "  $found"
+	case $found in
+	*not_executed*) [ "$try" -lt 5 ] || fail "blocks stay uncertain" ;;
+	*) break ;;
+	esac
+done
 case $found in
 *'whole lost [0] measured'*) ;;
 *) fail "the whole way is not measured: $found" ;;

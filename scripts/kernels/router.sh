@@ -25,6 +25,12 @@ done
 /bin/ip addr add 2001:db8:2::1/64 dev eth1 nodad
 /bin/ip -6 route add 2001:db8:a::/64 via 2001:db8:1::2
 /bin/ip -6 route add 2001:db8:b::/64 via 2001:db8:2::2
+/bin/ip -6 route add fc00:3::/48 via 2001:db8:2::2
+for _ in $(seq 60); do
+	now=$(nc 2001:db8:1::2 9013 </dev/null) && [ -n "$now" ] && break
+	sleep 1
+done
+date -s "@$now" >/dev/null || echo "nics: FAIL no time"
 waymark agent run --config /etc/router.yaml >/tmp/log 2>&1 &
 agent=$!
 for _ in $(seq 600); do
