@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package history asks a collector what it has kept, and shows the answers to people.
 package history
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 )
@@ -28,7 +30,7 @@ type Subject struct {
 	nodes      bool   // it can show a line for each node
 	limit      int
 	parameters []parameter
-	ask        func(context.Context, *client, string, url.Values, *page) (*answer, error)
+	ask        func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error)
 }
 
 // parameter is a flag whose value is one of a question.
@@ -50,10 +52,10 @@ var ofFlows = []parameter{
 var where = parameter{flag: "where", name: "where", usage: "only packets for which this `CONDITION` on their fields is true, as of 'waymark collect --where'; the collector checks it"}
 
 // answering asks a question and shows the answer.
-func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *client, string, url.Values, *page) (*answer, error) {
-	return func(ctx context.Context, c *client, path string, ask url.Values, p *page) (*answer, error) {
+func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error) {
+	return func(ctx context.Context, c *collectorapi.Client, path string, ask url.Values, p *page) (*answer, error) {
 		var a A
-		if err := c.ask(ctx, path, ask, &a); err != nil {
+		if err := c.Ask(ctx, path, ask, &a); err != nil {
 			return nil, err
 		}
 		return of(&a), show(p, &a)
@@ -138,7 +140,7 @@ nothing is known, LOST is "-".`,
 // request are the flags of one command.
 type request struct {
 	subject      *Subject
-	who          who
+	of           collectorapi.Flags
 	since, until string
 	limit        int
 	asCSV, nodes bool
@@ -148,16 +150,13 @@ type request struct {
 
 // Command makes the command history of a subject.
 func (s *Subject) Command(opts *commandline.Options) *cobra.Command {
-	r := &request{subject: s, who: who{address: UsualURL}, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
+	r := &request{subject: s, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use: "history", Short: s.Short, Long: s.Long + times, Example: s.Examples, Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, opts) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&r.who.address, "collector", r.who.address, "`URL` of the collector's API")
-	flags.StringVar(&r.who.ca, "ca", "", "`FILE` of the authority that signed the collector's certificate (default: those of the system)")
-	flags.StringVar(&r.who.user, "user", "", "`NAME` of a user of the collector")
-	flags.StringVar(&r.who.password, "password-file", "", "`FILE` with the user's password")
+	r.of.Add(cmd)
 	flags.StringVar(&r.since, "since", "1h", "show what was from this `TIME` on: so long ago, or a time")
 	flags.StringVar(&r.until, "until", "", "show what was until this `TIME`: so long ago, or a time (default: now)")
 	flags.IntVar(&r.limit, "limit", r.limit, "show at most `NUMBER` items, up to 10000")
@@ -185,7 +184,7 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	if opts.JSON && r.asCSV {
 		return commandline.Usagef("choose --json or --csv")
 	}
-	c, err := newClient(r.who)
+	c, err := r.of.Client()
 	if err != nil {
 		return err
 	}
@@ -197,9 +196,14 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	lacks := &answer{}
 	switch {
 	case opts.JSON:
-		_, err = c.copy(cmd.Context(), r.subject.path, "json", ask, out) // it says itself what it lacks
+		_, err = c.Copy(cmd.Context(), r.subject.path, "json", ask, out) // it says itself what it lacks
 	case r.asCSV:
-		*lacks, err = c.copy(cmd.Context(), r.subject.path, "csv", ask, out)
+		var copied collectorapi.Copied
+		copied, err = c.Copy(cmd.Context(), r.subject.path, "csv", ask, out)
+		lacks.missing = copied.Gaps
+		if copied.Cut != "" {
+			lacks.Cut = &cut{copied.Cut}
+		}
 	default:
 		p := &page{out: out, screen: opts.View(out), nodes: r.nodes}
 		lacks, err = r.subject.ask(cmd.Context(), c, r.subject.path, ask, p)
@@ -217,10 +221,10 @@ func (a *answer) note(w io.Writer, screen columns.Screen) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
 	if a.Cut != nil {
-		say("the answer is cut: %s", oneLine(a.Cut.Text))
+		say("the answer is cut: %s", collectorapi.OneLine(a.Cut.Text))
 	}
 	if a.missing != "" {
-		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", oneLine(a.missing))
+		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", collectorapi.OneLine(a.missing))
 	}
 	for i, g := range a.Gaps {
 		if i == mostGaps {
