@@ -49,7 +49,10 @@ var ofFlows = []parameter{
 	{flag: "namespace", name: "namespace", usage: "only packets of the IOAM namespace with this `ID`"},
 }
 
-var where = parameter{flag: "where", name: "where", usage: "only packets for which this `CONDITION` on their fields is true, as of 'waymark collect --where'; the collector checks it"}
+// where is a condition on what an answer is made of. The collector checks it.
+func where(on string) parameter {
+	return parameter{flag: "where", name: "where", usage: "only " + on + " for which this `CONDITION` on their fields is true, as of 'waymark collect --where'"}
+}
 
 // answering asks a question and shows the answer.
 func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error) {
@@ -81,7 +84,7 @@ and percentiles of the delay. SLOWEST is the node or the link with the longest
 median. LOST are packets of which it is known that they were lost, CUT those
 that not every node reported. --nodes adds a line for each node.`,
 		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --where 'delay_ns > 5000000'",
-		parameters: []parameter{where},
+		parameters: []parameter{where("packets")},
 		ask:        answering(func(a *paths) *answer { return &a.answer }, (*page).paths),
 	},
 	{
@@ -89,9 +92,9 @@ that not every node reported. --nodes adds a line for each node.`,
 		Long: `Show which pairs of addresses moved from which paths to which, when, and the
 mean delay before and after, the latest first. Packets that are spread over
 equal paths do not move as long as the shares stay.`,
-		Examples: "  waymark change history --since 24h\n  waymark change history --destination 2001:db8:2::/48 --window 5m",
+		Examples: "  waymark change history --since 24h\n  waymark change history --destination 2001:db8:2::/48 --window 5m\n  waymark change history --where 'delay_ns > 5000000'",
 		parameters: []parameter{{flag: "window", name: "window", usage: "take shares over this `TIME`, such as 5m (default 1m)"},
-			{flag: "moved", name: "moved", usage: "only where at least this `SHARE` of the packets moved, from 0 to 1 (default 0.5)"}},
+			{flag: "moved", name: "moved", usage: "only where at least this `SHARE` of the packets moved, from 0 to 1 (default 0.5)"}, where("packets")},
 		ask: answering(func(a *changes) *answer { return &a.answer }, (*page).changes),
 	},
 	{
@@ -100,9 +103,9 @@ equal paths do not move as long as the shares stay.`,
 delay of the link by the clocks of both nodes, how long the first node held
 packets, and what was lost after it. BEFORE is the 99th percentile of the other
 time that --baseline or --compare name.`,
-		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d",
+		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d\n  waymark segment history --where 'packet.destination_port == 443'",
 		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
-			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}},
+			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}, where("packets")},
 		ask: answering(func(a *segments) *answer { return &a.answer }, (*page).segments),
 	},
 	{
@@ -110,8 +113,9 @@ time that --baseline or --compare name.`,
 		Long: `Show the pairs of nodes between which packets went, those with loss first, then
 the slowest. Of pairs that are not there, nothing is known. A pair without a
 last node has the packets that no such node reported.`,
-		Examples: "  waymark grid history --since 15m\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
-		ask:      answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
+		Examples:   "  waymark grid history --since 15m\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
+		parameters: []parameter{where("packets")},
+		ask:        answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
 	},
 	{
 		Noun: "packet", Short: "Find packets with their paths, from a collector", path: "/v1/packets", flows: true, nodes: true, limit: 100,
@@ -122,7 +126,7 @@ at most, by its own records; no time is corrected by it.`,
 		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
 		parameters: []parameter{{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"}, {flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
 			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
-			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where},
+			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")},
 		ask: answering(func(a *packets) *answer { return &a.answer }, (*page).packets),
 	},
 	{
@@ -131,8 +135,8 @@ at most, by its own records; no time is corrected by it.`,
 lost the greatest share first, and of flows that are measured from edge to edge.
 UNCERTAIN are blocks of which the loss is not known: they are in no sum. Where
 nothing is known, LOST is "-".`,
-		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json",
-		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}},
+		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json\n  waymark loss history --where 'scope == \"segment\" and lost > 0'",
+		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}, where("blocks and flows")},
 		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),
 	},
 }
