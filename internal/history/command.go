@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package history asks a collector what it has kept, and shows the answers to people.
 package history
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 )
@@ -28,7 +30,7 @@ type Subject struct {
 	nodes      bool   // it can show a line for each node
 	limit      int
 	parameters []parameter
-	ask        func(context.Context, *client, string, url.Values, *page) (*answer, error)
+	ask        func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error)
 }
 
 // parameter is a flag whose value is one of a question.
@@ -47,13 +49,16 @@ var ofFlows = []parameter{
 	{flag: "namespace", name: "namespace", usage: "only packets of the IOAM namespace with this `ID`"},
 }
 
-var where = parameter{flag: "where", name: "where", usage: "only packets for which this `CONDITION` on their fields is true, as of 'waymark collect --where'; the collector checks it"}
+// where is a condition on what an answer is made of. The collector checks it.
+func where(on string) parameter {
+	return parameter{flag: "where", name: "where", usage: "only " + on + " for which this `CONDITION` on their fields is true, as of 'waymark collect --where'"}
+}
 
 // answering asks a question and shows the answer.
-func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *client, string, url.Values, *page) (*answer, error) {
-	return func(ctx context.Context, c *client, path string, ask url.Values, p *page) (*answer, error) {
+func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error) {
+	return func(ctx context.Context, c *collectorapi.Client, path string, ask url.Values, p *page) (*answer, error) {
 		var a A
-		if err := c.ask(ctx, path, ask, &a); err != nil {
+		if err := c.Ask(ctx, path, ask, &a); err != nil {
 			return nil, err
 		}
 		return of(&a), show(p, &a)
@@ -79,7 +84,7 @@ and percentiles of the delay. SLOWEST is the node or the link with the longest
 median. LOST are packets of which it is known that they were lost, CUT those
 that not every node reported. --nodes adds a line for each node.`,
 		Examples:   "  waymark path history --source 2001:db8:1::/48 --since 3h\n  waymark path history --port 443 --since 03:00 --until 03:30 --nodes\n  waymark path history --where 'delay_ns > 5000000'",
-		parameters: []parameter{where},
+		parameters: []parameter{where("packets")},
 		ask:        answering(func(a *paths) *answer { return &a.answer }, (*page).paths),
 	},
 	{
@@ -87,9 +92,9 @@ that not every node reported. --nodes adds a line for each node.`,
 		Long: `Show which pairs of addresses moved from which paths to which, when, and the
 mean delay before and after, the latest first. Packets that are spread over
 equal paths do not move as long as the shares stay.`,
-		Examples: "  waymark change history --since 24h\n  waymark change history --destination 2001:db8:2::/48 --window 5m",
+		Examples: "  waymark change history --since 24h\n  waymark change history --destination 2001:db8:2::/48 --window 5m\n  waymark change history --where 'delay_ns > 5000000'",
 		parameters: []parameter{{flag: "window", name: "window", usage: "take shares over this `TIME`, such as 5m (default 1m)"},
-			{flag: "moved", name: "moved", usage: "only where at least this `SHARE` of the packets moved, from 0 to 1 (default 0.5)"}},
+			{flag: "moved", name: "moved", usage: "only where at least this `SHARE` of the packets moved, from 0 to 1 (default 0.5)"}, where("packets")},
 		ask: answering(func(a *changes) *answer { return &a.answer }, (*page).changes),
 	},
 	{
@@ -98,9 +103,9 @@ equal paths do not move as long as the shares stay.`,
 delay of the link by the clocks of both nodes, how long the first node held
 packets, and what was lost after it. BEFORE is the 99th percentile of the other
 time that --baseline or --compare name.`,
-		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d",
+		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d\n  waymark segment history --where 'packet.destination_port == 443'",
 		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
-			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}},
+			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}, where("packets")},
 		ask: answering(func(a *segments) *answer { return &a.answer }, (*page).segments),
 	},
 	{
@@ -108,8 +113,9 @@ time that --baseline or --compare name.`,
 		Long: `Show the pairs of nodes between which packets went, those with loss first, then
 the slowest. Of pairs that are not there, nothing is known. A pair without a
 last node has the packets that no such node reported.`,
-		Examples: "  waymark grid history --since 15m\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
-		ask:      answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
+		Examples:   "  waymark grid history --since 15m\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
+		parameters: []parameter{where("packets")},
+		ask:        answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
 	},
 	{
 		Noun: "packet", Short: "Find packets with their paths, from a collector", path: "/v1/packets", flows: true, nodes: true, limit: 100,
@@ -120,7 +126,7 @@ at most, by its own records; no time is corrected by it.`,
 		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
 		parameters: []parameter{{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"}, {flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
 			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
-			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where},
+			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")},
 		ask: answering(func(a *packets) *answer { return &a.answer }, (*page).packets),
 	},
 	{
@@ -129,8 +135,8 @@ at most, by its own records; no time is corrected by it.`,
 lost the greatest share first, and of flows that are measured from edge to edge.
 UNCERTAIN are blocks of which the loss is not known: they are in no sum. Where
 nothing is known, LOST is "-".`,
-		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json",
-		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}},
+		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json\n  waymark loss history --where 'scope == \"segment\" and lost > 0'",
+		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}, where("blocks and flows")},
 		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),
 	},
 }
@@ -138,7 +144,7 @@ nothing is known, LOST is "-".`,
 // request are the flags of one command.
 type request struct {
 	subject      *Subject
-	who          who
+	of           collectorapi.Flags
 	since, until string
 	limit        int
 	asCSV, nodes bool
@@ -148,16 +154,13 @@ type request struct {
 
 // Command makes the command history of a subject.
 func (s *Subject) Command(opts *commandline.Options) *cobra.Command {
-	r := &request{subject: s, who: who{address: UsualURL}, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
+	r := &request{subject: s, limit: s.limit, values: map[string]*string{}, switches: map[string]*bool{}}
 	cmd := &cobra.Command{
 		Use: "history", Short: s.Short, Long: s.Long + times, Example: s.Examples, Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd, opts) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&r.who.address, "collector", r.who.address, "`URL` of the collector's API")
-	flags.StringVar(&r.who.ca, "ca", "", "`FILE` of the authority that signed the collector's certificate (default: those of the system)")
-	flags.StringVar(&r.who.user, "user", "", "`NAME` of a user of the collector")
-	flags.StringVar(&r.who.password, "password-file", "", "`FILE` with the user's password")
+	r.of.Add(cmd)
 	flags.StringVar(&r.since, "since", "1h", "show what was from this `TIME` on: so long ago, or a time")
 	flags.StringVar(&r.until, "until", "", "show what was until this `TIME`: so long ago, or a time (default: now)")
 	flags.IntVar(&r.limit, "limit", r.limit, "show at most `NUMBER` items, up to 10000")
@@ -185,7 +188,7 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	if opts.JSON && r.asCSV {
 		return commandline.Usagef("choose --json or --csv")
 	}
-	c, err := newClient(r.who)
+	c, err := r.of.Client()
 	if err != nil {
 		return err
 	}
@@ -197,9 +200,14 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	lacks := &answer{}
 	switch {
 	case opts.JSON:
-		_, err = c.copy(cmd.Context(), r.subject.path, "json", ask, out) // it says itself what it lacks
+		_, err = c.Copy(cmd.Context(), r.subject.path, "json", ask, out) // it says itself what it lacks
 	case r.asCSV:
-		*lacks, err = c.copy(cmd.Context(), r.subject.path, "csv", ask, out)
+		var copied collectorapi.Copied
+		copied, err = c.Copy(cmd.Context(), r.subject.path, "csv", ask, out)
+		lacks.missing = copied.Gaps
+		if copied.Cut != "" {
+			lacks.Cut = &cut{copied.Cut}
+		}
 	default:
 		p := &page{out: out, screen: opts.View(out), nodes: r.nodes}
 		lacks, err = r.subject.ask(cmd.Context(), c, r.subject.path, ask, p)
@@ -217,10 +225,10 @@ func (a *answer) note(w io.Writer, screen columns.Screen) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
 	if a.Cut != nil {
-		say("the answer is cut: %s", oneLine(a.Cut.Text))
+		say("the answer is cut: %s", collectorapi.OneLine(a.Cut.Text))
 	}
 	if a.missing != "" {
-		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", oneLine(a.missing))
+		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", collectorapi.OneLine(a.missing))
 	}
 	for i, g := range a.Gaps {
 		if i == mostGaps {

@@ -159,12 +159,13 @@ var layers = map[string]string{
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
 	// What a collector has kept, by its API alone.
-	"internal/history": "internal/columns internal/commandline internal/inputfile internal/instant internal/record",
+	"internal/collectorapi": "internal/commandline internal/inputfile internal/record",
+	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/record",
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
-	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/loss internal/record internal/recordfilter " +
+	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/loss internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
 	"bench/cmd/waymark-bench": "bench/... internal/commandline internal/docgen",
 
@@ -230,7 +231,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/common":           "",
 	"go.opentelemetry.io/proto/slim/otlp":    "",
 	"google.golang.org/protobuf":             "internal/metrics internal/sink/otlpsink",
-	"github.com/spf13/cobra":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/history internal/recordfilter/filterflags",
+	"github.com/spf13/cobra":                 "bench/cmd/... cmd/... collector/cmd/... internal/collectorapi internal/commandline internal/docgen internal/history internal/recordfilter/filterflags",
 	"github.com/spf13/pflag":                 "bench/cmd/... cmd/... collector/cmd/... internal/commandline internal/docgen internal/recordfilter/filterflags",
 	"github.com/vishvananda/netlink": "bench/harness internal/agent/service internal/datapath internal/datapath/attach internal/datapath/measure internal/datapath/queue internal/health internal/kernelevents internal/lab internal/lab/linkloss " +
 		"internal/lab/linkrelay internal/routing",

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/doctor"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/settings"
+	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 )
@@ -28,7 +29,7 @@ type diagnosis struct {
 }
 
 func newDoctorCommand(opts *commandline.Options) *cobra.Command {
-	var ask client
+	var ask collectorapi.Flags
 	file, strict := "", false
 	cmd := &cobra.Command{
 		Use:        "doctor",
@@ -49,7 +50,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 				return err
 			}
 			if !cmd.Flags().Changed("collector") {
-				ask.address = s.API.URL()
+				ask.Address = s.API.URL()
 			}
 			d, err := diagnose(cmd.Context(), s, &ask)
 			if err != nil {
@@ -70,19 +71,19 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "`FILE` of settings (default: none, all have their defaults)")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
-	ask.add(cmd)
+	ask.Add(cmd)
 	return cmd
 }
 
-func diagnose(ctx context.Context, s *settings.Settings, ask *client) (*diagnosis, error) {
+func diagnose(ctx context.Context, s *settings.Settings, ask *collectorapi.Flags) (*diagnosis, error) {
 	d := &diagnosis{Collector: "running", Warnings: []health.Warning{}}
 	var h query.Health
-	err := ask.get(ctx, "/v1/health", nil, &h)
+	err := askHealth(ctx, ask, &h)
 	var usage commandline.UsageError
 	switch {
 	case errors.As(err, &usage) || ctx.Err() != nil:
 		return nil, err
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, collectorapi.ErrAbsent):
 		d.Collector = "absent"
 	case err != nil:
 		d.Collector = err.Error()

@@ -3,20 +3,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/collector/internal/query"
+	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
 func newStatusCommand(opts *commandline.Options) *cobra.Command {
-	var ask client
+	var ask collectorapi.Flags
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a running collector",
@@ -29,7 +32,7 @@ collector answers.`,
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var h query.Health
-			if err := ask.get(cmd.Context(), "/v1/health", nil, &h); err != nil {
+			if err := askHealth(cmd.Context(), &ask, &h); err != nil {
 				return err
 			}
 			if opts.JSON {
@@ -47,8 +50,22 @@ collector answers.`,
 			return nil
 		},
 	}
-	ask.add(cmd)
+	ask.Add(cmd)
 	return cmd
+}
+
+// mostTime is how long a collector may take to say how it is.
+const mostTime = 2 * time.Minute
+
+// askHealth asks a collector how it is.
+func askHealth(ctx context.Context, of *collectorapi.Flags, into *query.Health) error {
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	c, err := of.Client()
+	if err != nil {
+		return err
+	}
+	return c.Ask(ctx, "/v1/health", nil, into)
 }
 
 // statusText is the state for people.

@@ -4,17 +4,17 @@
 import { address, type Question } from './ask'
 
 // What `waymark NOUN history` takes; the rest of a question says how it is shown.
-const flows = { source: 'source', destination: 'destination', next_header: 'protocol', namespace: 'namespace' }
-const commands: Record<string, { noun: string; flags: Record<string, string>; where?: boolean }> = {
-  '/v1/paths': { noun: 'path', flags: flows, where: true },
+const flows = { source: 'source', destination: 'destination', port: 'port', next_header: 'protocol', namespace: 'namespace' }
+const commands: Record<string, { noun: string; flags: Record<string, string> }> = {
+  '/v1/paths': { noun: 'path', flags: flows },
   '/v1/changes': { noun: 'change', flags: { ...flows, window: 'window', moved: 'moved' } },
   '/v1/segments': { noun: 'segment', flags: { order: 'order', baseline: 'baseline', compare: 'compare' } },
   '/v1/grid': { noun: 'grid', flags: {} },
-  '/v1/packets': { noun: 'packet', flags: { ...flows, flow_id: 'flow-id', sequence: 'sequence', min_delay: 'min-delay', incomplete: 'incomplete', lost: 'lost' }, where: true },
+  '/v1/packets': { noun: 'packet', flags: { ...flows, flow_id: 'flow-id', sequence: 'sequence', min_delay: 'min-delay', incomplete: 'incomplete', lost: 'lost' } },
   '/v1/loss': { noun: 'loss', flags: { flow: 'flow' } },
 }
 
-/** They have no flag: a condition says them, where a command takes one. */
+/** They have no flag: a condition says them. */
 const conditions = ['source_port', 'destination_port']
 
 /** A word of a shell command. */
@@ -31,7 +31,7 @@ export function command(q: Question, collector: string): string | null {
     if (flag) words.push(`--${flag}`, ...(value === true ? [] : [quoted(String(value))]))
     else if (conditions.includes(key)) where.push(`packet.${key} == ${Number(value)}`)
   }
-  if (where.length > 0 && !known.where) return null
+  if (typeof q.parameters.where === 'string' && q.parameters.where !== '') where.unshift(where.length > 0 ? `(${q.parameters.where})` : q.parameters.where)
   if (where.length > 0) words.push('--where', quoted(where.join(' and ')))
   return words.join(' ')
 }

@@ -92,8 +92,10 @@ describe('texts of the network', () => {
     expect(command({ path: '/v1/health', parameters: {} }, 'x')).toBeNull()
     expect(command({ path: '/v1/packets', parameters: { from: '2026-11-21T11:00:00Z', until: '2026-11-21T12:00:00Z', lost: true, next_header: 6 } }, 'x'))
       .toBe('waymark packet history --collector x --since 2026-11-21T11:00:00Z --until 2026-11-21T12:00:00Z --lost --protocol 6')
-    // No flag and no condition: it is better to give no command than another question.
-    expect(command({ path: '/v1/changes', parameters: { since: '1h', source_port: 53 } }, 'x')).toBeNull()
+    // What has no flag is a condition.
+    expect(command({ path: '/v1/changes', parameters: { since: '1h', source_port: 53 } }, 'x')).toBe(`waymark change history --collector x --since 1h --where 'packet.source_port == 53'`)
+    expect(command({ path: '/v1/paths', parameters: { since: '1h', source_port: 53, where: 'delay_ns > 5 or complete' } }, 'x'))
+      .toBe(`waymark path history --collector x --since 1h --where '(delay_ns > 5 or complete) and packet.source_port == 53'`)
     expect(command({ path: '/v1/segments', parameters: { since: '1h', order: 'loss', buckets: 60, baseline: '24h' } }, 'x')).toBe('waymark segment history --collector x --since 1h --order loss --baseline 24h')
   })
   test('are no formulas in CSV', () => {

@@ -230,6 +230,8 @@ export interface Exporter {
   sessions: Session[]
   /** How long ago that was. */
   silent_ns: number
+  /** sends: its last message came in the last 5 minutes. silent: it did not, which is a warning. gone: nothing came for 24 hours, so that it counts as taken away: there is no warning of it any more. An exporter that comes back sends. */
+  state: string
   /** Templates of all its sessions. */
   templates: number
 }

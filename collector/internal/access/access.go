@@ -97,7 +97,7 @@ func Open(address string) (*Guard, error) { return New(Config{Address: address})
 
 // asks reports whether users are asked who they are.
 func (g *Guard) asks() bool {
-	return g.login != nil || g.web != nil && (len(g.web.now().users) > 0 || g.web.now().certificates)
+	return g.login != nil || g.web != nil && (len(g.web.now().users.hashes) > 0 || g.web.now().certificates)
 }
 
 // Listen opens the port.
@@ -252,7 +252,7 @@ func (g *Guard) identify(r *http.Request) (Identity, bool) {
 		return Identity{Role: Role{Admin: true}}, true
 	}
 	if name, password, ok := r.BasicAuth(); ok {
-		if g.web == nil || !g.users.check(r.Context(), g.web.now().users, name, password) {
+		if g.web == nil || !g.users.check(r.Context(), &g.web.now().users, name, password) {
 			return Identity{}, false
 		}
 		return Identity{User: name}, true
@@ -278,7 +278,7 @@ func (g *Guard) role(who Identity) (Role, bool) {
 	}
 	// Many providers let people choose their names: that of a user with a password is not theirs.
 	if who.provided && g.web != nil {
-		if _, taken := g.web.now().users[who.User]; taken {
+		if _, taken := g.web.now().users.hashes[who.User]; taken {
 			return Role{}, false
 		}
 	}
@@ -296,7 +296,7 @@ func (g *Guard) askWho(w http.ResponseWriter, r *http.Request) {
 		g.login.begin(w, r)
 		return
 	}
-	if g.web != nil && len(g.web.now().users) > 0 {
+	if g.web != nil && len(g.web.now().users.hashes) > 0 {
 		w.Header().Set("WWW-Authenticate", `Basic realm="Waymark", charset="UTF-8"`)
 	}
 	Fail(w, http.StatusUnauthorized, "who are you? give a user of api.web and the password, or log in with a browser if api.oidc is set")

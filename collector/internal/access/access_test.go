@@ -329,7 +329,7 @@ func TestRateLimit(t *testing.T) {
 // A provider's user with the name of one who has a password is not that one.
 func TestNamesOfOthers(t *testing.T) {
 	g := &Guard{config: Config{Roles: []Role{{Users: []string{"root", "guest"}, Admin: true}}}, login: &login{}, web: &webFile{
-		read: time.Now().Add(time.Hour), loaded: &loaded{users: map[string]string{"root": "a hash"}}}}
+		read: time.Now().Add(time.Hour), loaded: &loaded{users: passwords{hashes: map[string]string{"root": "a hash"}}}}}
 	for _, test := range []struct {
 		who Identity
 		has bool

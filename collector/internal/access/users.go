@@ -5,6 +5,7 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 
 	"golang.org/x/crypto/bcrypt"
@@ -23,13 +24,42 @@ type users struct {
 // mostRemembered bounds the passwords that are remembered.
 const mostRemembered = 1000
 
-// nobody is the hash of a password that is compared for a name that is not there, so that it takes as long.
-const nobody = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
+// nobody is the hash, with a cost, of a password that nobody has.
+func nobody(cost int) string {
+	return fmt.Sprintf("$2y$%02d$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi", cost)
+}
 
-func (u *users) check(ctx context.Context, hashes map[string]string, name, password string) bool {
-	hash, known := hashes[name]
+// passwords are those of users.
+type passwords struct {
+	hashes map[string]string // by bcrypt, by name
+	cost   int               // the highest of them
+}
+
+func (p *passwords) set(name, hash string) {
+	p.hashes[name] = hash
+	if cost, err := bcrypt.Cost([]byte(hash)); err == nil {
+		p.cost = max(p.cost, cost)
+	}
+}
+
+// costs are those of the comparisons after which a password is refused that was compared with a hash. A comparison
+// takes twice as long with each unit of its cost, so together they take as long as one of the highest cost: how long a
+// refusal takes tells neither whether there is a user nor which cost the hash has.
+func (p *passwords) costs(hash string) (list []int) {
+	of, err := bcrypt.Cost([]byte(hash))
+	if err != nil {
+		return []int{p.cost} // it was not compared at all
+	}
+	for cost := of; cost < p.cost; cost++ {
+		list = append(list, cost)
+	}
+	return list
+}
+
+func (u *users) check(ctx context.Context, of *passwords, name, password string) bool {
+	hash, known := of.hashes[name]
 	if !known {
-		hash = nobody
+		hash = nobody(of.cost)
 	}
 	h := sha256.New()
 	for _, part := range []string{name, hash, password} {
@@ -51,6 +81,9 @@ func (u *users) check(ctx context.Context, hashes map[string]string, name, passw
 		return false
 	}
 	if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) != nil || !known {
+		for _, cost := range of.costs(hash) {
+			_ = bcrypt.CompareHashAndPassword([]byte(nobody(cost)), []byte(password)) // for the time that it takes
+		}
 		return false
 	}
 	u.mu.Lock()

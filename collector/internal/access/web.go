@@ -37,9 +37,9 @@ const mostOctets = 1 << 20
 type loaded struct {
 	tls          *tls.Config // nil: no TLS
 	leaf         *x509.Certificate
-	users        map[string]string // hashes by bcrypt, by name
-	limiter      *rate.Limiter     // nil: no limit
-	certificates bool              // clients need a certificate, which says who they are
+	users        passwords
+	limiter      *rate.Limiter // nil: no limit
+	certificates bool          // clients need a certificate, which says who they are
 	headers      map[string]string
 }
 
@@ -66,7 +66,7 @@ func (w *webFile) now() *loaded {
 	if err == nil && (again.tls == nil) != (w.loaded.tls == nil) {
 		err = fmt.Errorf("%s: tls_server_config was added or removed; restart the collector", w.path)
 	}
-	if err == nil && len(w.loaded.users) > 0 && len(again.users) == 0 {
+	if err == nil && len(w.loaded.users.hashes) > 0 && len(again.users.hashes) == 0 {
 		err = fmt.Errorf("%s: all users were removed; restart the collector", w.path)
 	}
 	if err != nil {
@@ -118,9 +118,9 @@ func loadWeb(path string) (*loaded, error) {
 		return nil, fmt.Errorf("api.web: %s: %w; Prometheus documents this file under \"HTTPS and authentication\"", path, err)
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(path))
-	l := &loaded{users: map[string]string{}, headers: c.HTTPConfig.Header}
+	l := &loaded{users: passwords{hashes: map[string]string{}}, headers: c.HTTPConfig.Header}
 	for name, hash := range c.Users {
-		l.users[name] = string(hash)
+		l.users.set(name, string(hash))
 	}
 	if every := c.RateLimiterConfig; every.Interval > 0 {
 		l.limiter = rate.NewLimiter(rate.Every(every.Interval), every.Burst)

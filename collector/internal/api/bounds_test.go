@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -87,5 +88,84 @@ func TestEverything(t *testing.T) {
 	code, body, err := ask(t.Context(), "/v1/packets?from=2026-11-21T11:00:00Z&until=2026-11-22T11:00:00Z&limit=1")
 	if code != http.StatusOK || !strings.Contains(body, `"cut"`) || err != nil || q.Working() != 0 {
 		t.Errorf("%d %s %v", code, body, err)
+	}
+}
+
+// Clients that read their answers slowly have a bounded number of them in memory. One more is told to wait; the state of
+// the collector is told all the same. When slow ones are gone, others are answered.
+func TestSlowClientsHoldFewAnswers(t *testing.T) {
+	p := storetest.NewPackets(1, 20, 30, 50, start, time.Millisecond)
+	var list []record.Record
+	for range 9000 {
+		list = append(list, p.Next())
+	}
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir(), Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if err := s.Write(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	q := &query.Queries{Store: s, Time: patience.Of(10 * time.Second), AtOnce: 1}
+	q.Begin()
+	server := httptest.NewUnstartedServer(Handler(q))
+	server.Config.ConnContext = bounded
+	server.Start()
+	t.Cleanup(server.Close)
+	const ask = "/v1/packets?from=2026-11-21T11:00:00Z&until=2026-11-22T11:00:00Z&limit=9000&format="
+	var slow []net.Conn
+	for i := range 4 {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+		if _, err := io.WriteString(conn, "GET "+ask+[]string{"json", "csv"}[i%2]+" HTTP/1.1\r\nHost: [::1]\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, conn)
+	}
+	for end := time.Now().Add(patience.Of(time.Minute)); q.Held() < 4; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d answers are held", q.Held())
+		}
+	}
+	code := func(path string) int {
+		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Error(err)
+		}
+		return response.StatusCode
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.Hold(ctx); !errors.Is(err, query.ErrBusy) {
+		t.Errorf("one more answer has room: %v", err)
+	}
+	if got := code("/v1/health"); got != http.StatusOK {
+		t.Errorf("the state: %d", got)
+	}
+	for _, conn := range slow {
+		conn.Close()
+	}
+	if got := code(ask + "csv"); got != http.StatusOK {
+		t.Errorf("after slow clients: %d", got)
+	}
+	for end := time.Now().Add(patience.Of(time.Minute)); q.Held() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d answers are held", q.Held())
+		}
 	}
 }

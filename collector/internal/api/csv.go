@@ -64,14 +64,17 @@ func writeCSV(w http.ResponseWriter, name string, answer any) {
 		h.Set("Waymark-Gaps", strconv.Itoa(t.gaps))
 	}
 	c := csv.NewWriter(w)
-	_ = c.Write(t.columns)  // an error is one of a client that is gone
-	_ = c.WriteAll(t.lines) // the same
+	if c.Write(t.columns) == nil {
+		t.each(func(line []string) bool { return c.Write(line) == nil }) // an error is one of a client that is gone
+	}
+	c.Flush()
 }
 
 // csvTable is an answer as a table.
 type csvTable struct {
 	columns []string
-	lines   [][]string
+	items   reflect.Value
+	inner   *reflect.StructField // the list that gives the rows; nil: items do
 	cut     string
 	gaps    int
 }
@@ -105,23 +108,28 @@ func tableOf(answer reflect.Value) (t csvTable) {
 	if inner != nil {
 		t.columns = append(t.columns, headings(inner.Type.Elem(), keyOf(*inner)+".", nil)...)
 	}
-	for i := range items.Len() {
-		item := items.Index(i)
-		line := cells(nil, item, inner)
-		if inner == nil {
-			t.lines = append(t.lines, line)
-			continue
+	t.items, t.inner = items, inner
+	return t
+}
+
+// each calls write for each row, which it makes one by one, until that is false.
+func (t *csvTable) each(write func([]string) bool) {
+	for i := range t.items.Len() {
+		item := t.items.Index(i)
+		line := cells(nil, item, t.inner)
+		n := 0
+		if t.inner != nil {
+			n = item.FieldByIndex(t.inner.Index).Len()
 		}
-		list := item.FieldByIndex(inner.Index)
-		for k := range list.Len() {
-			t.lines = append(t.lines, cells(append([]string(nil), line...), list.Index(k), nil))
+		for k := range n {
+			if !write(cells(line[:len(line):len(line)], item.FieldByIndex(t.inner.Index).Index(k), nil)) {
+				return
+			}
 		}
-		if list.Len() == 0 { // the item has a row all the same
-			blank := make([]string, len(t.columns)-len(line))
-			t.lines = append(t.lines, append(line, blank...))
+		if n == 0 && !write(append(line, make([]string, len(t.columns)-len(line))...)) { // the item has a row all the same
+			return
 		}
 	}
-	return t
 }
 
 // rowsWithin is the list that gives the rows: series if there are any, else the first list of objects that is not

@@ -12,10 +12,10 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/instant"
@@ -111,7 +111,7 @@ func event(name string, data any) []byte {
 }
 
 // selection reads what a reader of the stream wants.
-func (v *values) selection(lastID string) live.Selection {
+func (v *values) selection() live.Selection {
 	flows, flow := v.flows(), v.text("flow")
 	kinds := strings.Split(v.text("kinds"), ",")
 	for _, kind := range kinds {
@@ -123,11 +123,7 @@ func (v *values) selection(lastID string) live.Selection {
 	if rate == 0 {
 		v.fail("rate", fmt.Sprintf("want a number from 1 to %d", live.MostRate))
 	}
-	after, err := strconv.ParseUint(lastID, 10, 64)
-	if err != nil {
-		after = 0 // of another stream, or none
-	}
-	return live.Selection{Rate: int(rate), After: after, Match: func(r record.Record) bool {
+	return live.Selection{Rate: int(rate), Match: func(r record.Record) bool {
 		if !slices.Contains(kinds, nameOf(r)) {
 			return false
 		}
@@ -155,11 +151,12 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	want := v.selection(request.Header.Get("Last-Event-ID"))
+	want := v.selection()
 	if v.err != nil {
 		fail(w, http.StatusBadRequest, v.err.Error())
 		return
 	}
+	want.User, want.After = access.Of(request.Context()).User, hub.Marked(request.Header.Get("Last-Event-ID"))
 	confined := query.Confined(request.Context())
 	if confined {
 		want.Match = seen(request.Context(), want.Match)
@@ -171,7 +168,7 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 		return
 	}
 	defer reader.Close()
-	s := &stream{w: w, to: http.NewResponseController(w)}
+	s := &stream{w: w, hub: hub, to: http.NewResponseController(w)}
 	_ = s.to.SetReadDeadline(time.Time{}) // the request was read; a stream outlives its time
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -183,7 +180,7 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 	if confined {
 		left = 0
 	}
-	s.add(append([]byte("retry: 2000\n"), event("begin", Begun{instant.Of(from), left})...), 0)
+	s.add(append([]byte("retry: 2000\n"), event("begin", Begun{instant.Of(from), left})...), "")
 	for i, item := range begun {
 		s.item(item)
 		if i%mostTogether == mostTogether-1 && s.flush() != nil {
@@ -219,7 +216,7 @@ func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, 
 					beat.Fault = "nothing is written" // the reason is about files
 				}
 			}
-			s.add(event("heartbeat", beat), 0)
+			s.add(event("heartbeat", beat), "")
 		case <-end.C:
 			return
 		case <-reader.Gone():
@@ -231,7 +228,7 @@ func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, 
 			if query.Confined(request.Context()) {
 				n = 0 // packets of others are among them
 			}
-			s.add(event("missed", Missed{n}), 0)
+			s.add(event("missed", Missed{n}), "")
 		}
 		if s.flush() != nil {
 			return
@@ -241,17 +238,18 @@ func (s *stream) follow(request *http.Request, q *query.Queries, hub *live.Hub, 
 
 // stream writes events.
 type stream struct {
-	w  http.ResponseWriter
-	to *http.ResponseController
-	b  bytes.Buffer
+	w   http.ResponseWriter
+	hub *live.Hub
+	to  *http.ResponseController
+	b   bytes.Buffer
 }
 
-func (s *stream) item(i *live.Item) { s.add(i.Text(eventOf), i.ID) }
+func (s *stream) item(i *live.Item) { s.add(i.Text(eventOf), s.hub.Mark(i.ID)) }
 
-func (s *stream) add(event []byte, id uint64) {
+func (s *stream) add(event []byte, mark string) {
 	s.b.Write(event)
-	if id > 0 {
-		fmt.Fprintf(&s.b, "id: %d\n", id)
+	if mark != "" {
+		s.b.WriteString("id: " + mark + "\n")
 	}
 	s.b.WriteByte('\n')
 }

@@ -48,7 +48,8 @@ var (
 	ports     = parameter{name: "source_port", form: "number", doc: "Source port."}
 	either    = parameter{name: "port", form: "number", doc: "Source or destination port."}
 	port      = parameter{name: "destination_port", form: "number", doc: "Destination port."}
-	condition = parameter{name: "where", form: "text", doc: "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut."}
+	condition = parameter{name: "where", form: "text", doc: "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut. Not with step or buckets."}
+	onLosses  = parameter{name: "where", form: "text", doc: "A condition on the fields of blocks (kind loss) and of what edges measured (kind edge-flow), as waymark collect --where has it, such as lost > 0 or scope == 'segment'. The answer is made of those for which it is true. It is compared with the latest 100000 that the other parameters select; of more, the answer has cut. Not with series, step or buckets."}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
 )
 
@@ -83,23 +84,20 @@ var routes = []route{
 		parameters: flows(limit("20"), condition, compare, compareFrom, step, buckets), answer: query.Paths{},
 		serve: func(v *values) question {
 			in := v.times()
-			ask := query.PathsQuestion{Range: in, Flows: v.flows(), Before: v.before(in), Step: v.step(in, time.Second), Where: v.condition(), Limit: v.limit()}
-			if ask.Where != nil && ask.Step > 0 {
-				v.fail("where", "there are no series with it; remove step and buckets")
-			}
+			ask := query.PathsQuestion{Range: in, Flows: v.flows(), Before: v.before(in), Step: v.step(in, time.Second), Where: v.condition(query.OfPackets), Limit: v.limit()}
 			return asking(ask, (*query.Queries).Paths)
 		},
 	},
 	{
 		path: "/v1/changes", name: "changes", summary: "Which pairs of addresses moved from which paths to which, when, and the delay before and after",
-		parameters: flows(limit("100"),
+		parameters: flows(limit("100"), condition,
 			parameter{name: "window", form: "duration", usual: "1m", doc: "Time over which the shares of paths are taken. What is spread over equal paths moves only if the shares do."},
 			parameter{name: "moved", form: "share", usual: "0.5", doc: "The least share of packets that counts as a change, from 0 to 1."},
 			parameter{name: "least", form: "number", usual: "3", doc: "How many packets a window needs: of fewer, nothing is concluded."}),
 		answer: query.Changes{},
 		serve: func(v *values) question {
 			return asking(query.ChangesQuestion{
-				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Window: v.duration("window", time.Second, 24*time.Hour), Moved: v.share("moved"), Least: int(v.number("least", 1e6)),
+				Range: v.times(), Flows: v.flows(), Where: v.condition(query.OfPackets), Limit: v.limit(), Window: v.duration("window", time.Second, 24*time.Hour), Moved: v.share("moved"), Least: int(v.number("least", 1e6)),
 			}, (*query.Queries).Changes)
 		},
 	},
@@ -108,11 +106,11 @@ var routes = []route{
 		parameters: []parameter{since, from, until,
 			{name: "order", form: "word", usual: string(query.ByLink), words: orderWords(), doc: "By what they are sorted: link, the 99th percentile of the delay between the nodes; held, that of the time in the first node; loss; packets."},
 			{name: "baseline", form: "duration", doc: "Time before the one that is asked about, to compare each segment with itself."},
-			compare, compareFrom, step, buckets, limit("50")},
+			condition, compare, compareFrom, step, buckets, limit("50")},
 		answer: query.Segments{},
 		serve: func(v *values) question {
 			in := v.times()
-			ask := query.SegmentsQuestion{Range: in, Order: query.Order(v.word("order")), Before: v.before(in), Step: v.step(in, time.Minute), Limit: v.limit()}
+			ask := query.SegmentsQuestion{Range: in, Order: query.Order(v.word("order")), Before: v.before(in), Step: v.step(in, time.Minute), Where: v.condition(query.OfPackets), Limit: v.limit()}
 			if v.has("baseline") {
 				if ask.Baseline = v.duration("baseline", time.Minute, query.MostTime); ask.Before != nil {
 					v.fail("baseline", "it is of no use with compare; remove one")
@@ -123,20 +121,20 @@ var routes = []route{
 	},
 	{
 		path: "/v1/grid", name: "grid", summary: "Node by node: the delay and loss between the ends of paths",
-		parameters: []parameter{since, from, until, compare, compareFrom, limit("1000")}, answer: query.Grid{},
+		parameters: []parameter{since, from, until, condition, compare, compareFrom, limit("1000")}, answer: query.Grid{},
 		serve: func(v *values) question {
 			in := v.times()
-			return asking(query.GridQuestion{Range: in, Before: v.before(in), Limit: v.limit()}, (*query.Queries).Grid)
+			return asking(query.GridQuestion{Range: in, Before: v.before(in), Where: v.condition(query.OfPackets), Limit: v.limit()}, (*query.Queries).Grid)
 		},
 	},
 	{
 		path: "/v1/loss", name: "loss", summary: "The loss of measured flows, by segment and by minute, and of flows from edge to edge",
-		parameters: []parameter{since, from, until, flowNames,
+		parameters: []parameter{since, from, until, flowNames, onLosses,
 			{name: "series", form: "boolean", usual: "false", doc: "Also the loss of each minute: the same as step=1m."}, compare, compareFrom, step, buckets, limit("100")},
 		answer: query.Losses{},
 		serve: func(v *values) question {
 			in := v.times()
-			ask := query.LossQuestion{Range: in, Flow: v.text("flow"), Step: v.step(in, time.Minute), Before: v.before(in), Limit: v.limit()}
+			ask := query.LossQuestion{Range: in, Flow: v.text("flow"), Step: v.step(in, time.Minute), Before: v.before(in), Where: v.condition(query.OfLosses), Limit: v.limit()}
 			if v.truth("series") && ask.Step == 0 {
 				ask.Step = time.Minute
 			}
@@ -172,7 +170,7 @@ var routes = []route{
 		serve: func(v *values) question {
 			ask := query.PacketsQuestion{
 				Range: v.times(), Flows: v.flows(), Limit: v.limit(), Incomplete: v.truth("incomplete"), Lost: v.truth("lost"),
-				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"), Where: v.condition(),
+				FlowID: optional[uint32](v, "flow_id"), Sequence: optional[uint32](v, "sequence"), Where: v.condition(query.OfPackets),
 			}
 			if v.has("min_delay") {
 				ask.MinDelay = v.duration("min_delay", 0, time.Hour)

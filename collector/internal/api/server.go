@@ -40,7 +40,7 @@ func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gather
 	q.Begin()
 	s := &Server{listener: listener, scheme: guard.Scheme(), http: http.Server{
 		Handler: guarded(guard, Handler(q, metric...)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		WriteTimeout: q.Time + 30*time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(), ConnContext: bounded,
+		WriteTimeout: 2*q.Time + mostWriting, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(), ConnContext: bounded,
 		ErrorLog: log.New(io.Discard, "", 0), // what anybody who connects could fill
 	}}
 	go func() { // it ends with Close
@@ -136,14 +136,22 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	// The request was read: the time for that must not end an answer that takes longer. It is read on, so that a
 	// client that goes away ends the question.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if len(r.parameters) > 0 { // the state of the collector is small, and always told
+		release, err := q.Hold(request.Context())
+		if err != nil {
+			busy(w, err)
+			return
+		}
+		defer release()
+	}
 	answer, err := r.run(request.Context(), q, v)
+	w = &patient{ResponseWriter: w, to: http.NewResponseController(w), until: time.Now().Add(q.Time + mostWriting)}
 	var bad badRequest
 	switch {
 	case errors.As(err, &bad):
 		fail(w, http.StatusBadRequest, bad.text)
 	case errors.Is(err, query.ErrBusy):
-		w.Header().Set("Retry-After", "5")
-		fail(w, http.StatusServiceUnavailable, err.Error())
+		busy(w, err)
 	case errors.Is(err, query.ErrSlow):
 		fail(w, http.StatusGatewayTimeout, err.Error())
 	case request.Context().Err() != nil: // nobody waits
@@ -162,6 +170,40 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	default:
 		write(w, http.StatusOK, answer)
 	}
+}
+
+func busy(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "5")
+	fail(w, http.StatusServiceUnavailable, err.Error())
+}
+
+// mostWriting is how long an answer may take to be written, besides the time for a question.
+const mostWriting = 30 * time.Second
+
+// patient writes an answer in pieces. A client that takes none for a while is given up, so that slow ones do not
+// keep the room for answers.
+type patient struct {
+	http.ResponseWriter
+	to    *http.ResponseController
+	until time.Time
+	fault error
+}
+
+// piece is what is written at a time, in octets.
+const piece = 64 << 10
+
+func (p *patient) Write(b []byte) (n int, err error) {
+	for n < len(b) && p.fault == nil {
+		deadline := time.Now().Add(mostStalled)
+		if deadline.After(p.until) {
+			deadline = p.until
+		}
+		_ = p.to.SetWriteDeadline(deadline) // a test without a connection has none
+		var written int
+		written, p.fault = p.ResponseWriter.Write(b[n:min(n+piece, len(b))])
+		n += written
+	}
+	return n, p.fault
 }
 
 // run asks if all parameters are right.

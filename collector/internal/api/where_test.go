@@ -3,7 +3,9 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 )
@@ -71,4 +75,106 @@ func TestWhere(t *testing.T) {
 	if n := len(port.Packets); n == 0 || n == len(list) {
 		t.Errorf("%d packets with the port", n)
 	}
+}
+
+// With a condition, each question has the answer of a collector that got only the records for which it is true.
+func TestWhereEverywhere(t *testing.T) {
+	p := storetest.NewPackets(7, 20, 30, 300, start, 40*time.Millisecond)
+	var list []record.Record
+	for range 3000 { // 2 minutes, over the hour
+		list = append(list, p.Next())
+	}
+	list = append(list, steadily(start.Truncate(time.Minute), 600)...)
+	list = append(list, lossy()...)
+	s := serve(t, start, list[:2000], list[2000:])
+	for _, test := range []struct {
+		condition string
+		paths     []string // with their parameters
+	}{
+		{`delay_ns > duration("1ms")`, []string{"/v1/segments?order=held&limit=1000", "/v1/segments?order=packets&compare=1m&limit=1000", "/v1/grid?compare=1m", "/v1/changes?least=1&moved=0.3", "/v1/packets?limit=50", "/v1/paths"}},
+		{`verdict == "lost" or nodes[0].transit_delay_ns > 20000`, []string{"/v1/segments?order=loss&limit=1000", "/v1/grid", "/v1/changes?source=2001:db8::/32"}},
+		{`true`, []string{"/v1/segments?limit=1000", "/v1/grid", "/v1/changes", "/v1/loss?compare=1m"}},
+		{`lost > 0`, []string{"/v1/loss"}},
+		{`kind == "loss" and scope == "segment" and ratio > 0.02`, []string{"/v1/loss?flow=gold"}},
+		{`"guard_violated" in (from_reasons ?? []) or delay_ns?.max > 5`, []string{"/v1/loss"}},
+	} {
+		program, err := recordfilter.Filter{Where: test.condition}.Compile()
+		if err != nil {
+			t.Fatal(test.condition, err)
+		}
+		var selected []record.Record
+		for _, r := range list {
+			if is, _ := program.Match(r); is {
+				selected = append(selected, r)
+			}
+		}
+		if len(selected) == 0 || len(selected) == len(list) != (test.condition == "true") {
+			t.Errorf("%s: %d records", test.condition, len(selected))
+		}
+		only := serve(t, start, selected)
+		for _, path := range test.paths {
+			got, want := s.items(path, "where", test.condition), only.items(path)
+			if !slices.Equal(got, want) || len(got) == 0 {
+				t.Errorf("%s where %s: %d items, want %d\n%.2000s\nwant\n%.2000s", path, test.condition, len(got), len(want), strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+	for _, r := range [][3]string{{"/v1/segments", "step", "1m"}, {"/v1/loss", "series", "true"}, {"/v1/paths", "buckets", "3"}} {
+		if code, body := s.ask(r[0], nil, "where", "true", r[1], r[2]); code != http.StatusBadRequest || !strings.Contains(body, "there are no series with it") {
+			t.Errorf("%s with %s: %d %s", r[0], r[1], code, body)
+		}
+	}
+	for path, condition := range map[string]string{"/v1/loss": "verdict2 == 'x'", "/v1/grid": "ratio > 1", "/v1/changes": "x'; DROP TABLE packets --", "/v1/segments": "sent > 1"} {
+		if code, body := s.ask(path, nil, append(all, "where", condition)...); code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// lossy are blocks of a flow, and what an edge measured.
+func lossy() (list []record.Record) {
+	for i := range 90 {
+		m := record.Measurement{Time: instant.Of(start), Node: "athos", Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2, FromNode: "athos", ToNode: "aramis", Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
+		if i%3 == 0 {
+			m.Scope, m.To, m.ToNode = record.OneSegment, 3, "porthos"
+		}
+		l := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Received: record.NewField(uint64(100-i%5), true), Lost: record.NewField(uint64(i%5), true), Ratio: record.NewField(float64(i%5)/100, true)}
+		if i%10 == 0 {
+			l = &record.Loss{Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.GuardViolated, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), false)}
+		}
+		list = append(list, l)
+	}
+	for i := range 10 {
+		e := &record.EdgeFlow{Time: instant.Of(start.Add(time.Duration(i) * time.Second)), Node: "aramis", Namespace: 1, Source: storetest.Source(i % 2), Destination: storetest.Source(9), Packets: 100, Duplicates: record.NewField(uint64(i), true)}
+		if i%2 == 0 {
+			e.Lost, e.Delay = record.NewField(uint64(i), true), &record.EdgeDelays{Min: -1, Max: int64(i), Sum: 3, Count: 4}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// items are those of an answer's lists, as JSON, in any order.
+func (s *served) items(path string, more ...string) (list []string) {
+	path, query, _ := strings.Cut(path, "?")
+	parameters := append([]string(nil), all...)
+	for _, one := range strings.FieldsFunc(query, func(c rune) bool { return c == '&' }) {
+		name, value, _ := strings.Cut(one, "=")
+		parameters = append(parameters, name, value)
+	}
+	var answer map[string]json.RawMessage
+	s.ask(path, &answer, append(parameters, more...)...)
+	if cut := answer["cut"]; cut != nil && !strings.Contains(string(cut), `"limit"`) {
+		s.t.Errorf("%s: %s", path, cut)
+	}
+	for _, key := range []string{"paths", "changes", "segments", "pairs", "packets", "flows", "edge_flows"} {
+		var items []json.RawMessage
+		if json.Unmarshal(answer[key], &items) == nil {
+			for _, item := range items {
+				list = append(list, key+" "+string(item))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }

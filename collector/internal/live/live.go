@@ -6,6 +6,11 @@ package live
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -24,6 +29,8 @@ const (
 	keptRate = 50
 	// mostReaders is how many may watch at a time.
 	mostReaders = 128
+	// mostOfOne is how many of them may be one user's, so that nobody keeps out the others.
+	mostOfOne = mostReaders / 4
 	// mostWaiting is how many items wait for one reader.
 	mostWaiting = 1024
 	// mostSought is how many packets of one batch are compared with what a reader selects.
@@ -34,8 +41,11 @@ const (
 	MostRate = 5000
 )
 
-// ErrFull is the error of one reader too many.
-var ErrFull = errors.New("as many watch already as may; try again later")
+// Errors of one reader too many.
+var (
+	ErrFull = errors.New("as many watch already as may; try again later")
+	ErrMany = errors.New("this user watches in as many places as one may; close one of them")
+)
 
 // Item is a record that was kept.
 type Item struct {
@@ -56,6 +66,7 @@ func (i *Item) Text(encode func(record.Record) []byte) []byte {
 // Selection is what a reader wants.
 type Selection struct {
 	Match func(record.Record) bool
+	User  string // who watches; "": nobody was asked
 	Rate  int    // packets a second
 	After uint64 // items after this one, as far as they are kept; 0: those of the last Span
 }
@@ -84,6 +95,7 @@ type Hub struct {
 	last    time.Time
 	ended   bool
 	now     func() time.Time
+	marks   cipher.Block // makes marks of ids
 }
 
 // gone are items that were not kept for those who come later.
@@ -94,8 +106,32 @@ type gone struct {
 
 // New makes a hub, which gives out what it gets until its Run ends.
 func New() *Hub {
-	// Ids grow over a restart, too: a reader that comes again names the last one that it has.
-	return &Hub{next: uint64(time.Now().UnixMicro()), batches: make(chan []record.Record, mostBatches), readers: map[*Reader]struct{}{}, now: time.Now}
+	var key [16]byte
+	_, _ = rand.Read(key[:])          // it never fails
+	marks, _ := aes.NewCipher(key[:]) // the length is right
+	return &Hub{batches: make(chan []record.Record, mostBatches), readers: map[*Reader]struct{}{}, now: time.Now, marks: marks}
+}
+
+// Mark is an item's id as a reader may have it. From ids themselves, who sees a part would learn how many items others
+// have.
+func (h *Hub) Mark(id uint64) string {
+	var b [aes.BlockSize]byte
+	binary.BigEndian.PutUint64(b[:], id)
+	h.marks.Encrypt(b[:], b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Marked is the id of a mark; 0: there is none, or another hub made it, so that the reader has nothing of this one.
+func (h *Hub) Marked(mark string) uint64 {
+	b, err := hex.DecodeString(mark)
+	if err != nil || len(b) != aes.BlockSize {
+		return 0
+	}
+	h.marks.Decrypt(b, b)
+	if binary.BigEndian.Uint64(b[8:]) != 0 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
 }
 
 // Wanted reports whether readers are given a record.
@@ -268,6 +304,9 @@ func (h *Hub) Observe(want Selection) (r *Reader, begun []*Item, left uint64, er
 	if h.ended || len(h.readers) >= mostReaders {
 		return nil, nil, 0, ErrFull
 	}
+	if want.User != "" && h.of(want.User) >= mostOfOne {
+		return nil, nil, 0, ErrMany
+	}
 	now := h.now()
 	var since time.Time
 	for _, item := range h.kept {
@@ -286,6 +325,16 @@ func (h *Hub) Observe(want Selection) (r *Reader, begun []*Item, left uint64, er
 	}
 	h.readers[r] = struct{}{}
 	return r, begun, left, nil
+}
+
+// of is how many readers are a user's.
+func (h *Hub) of(user string) (n int) {
+	for r := range h.readers {
+		if r.want.User == user {
+			n++
+		}
+	}
+	return n
 }
 
 // Items are those that wait.

@@ -3,6 +3,7 @@
 package live
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -142,16 +143,50 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A reader that had records of an earlier process gets those that this one kept.
-func TestIDsGrowOverRestarts(t *testing.T) {
+// A reader that had records of an earlier process gets those that this one kept. Marks tell nothing but where a reader
+// was.
+func TestMarks(t *testing.T) {
 	before, _ := clocked()
 	before.give(paths(50))
-	last := before.kept[len(before.kept)-1].ID
-	time.Sleep(time.Millisecond)
+	mark := before.Mark(before.kept[40].ID)
+	for _, test := range []struct {
+		hub  *Hub
+		mark string
+		want int
+	}{{before, mark, 9}, {before, "", 50}, {before, "41", 50}, {before, mark[:30] + "zz", 50}} {
+		if _, begun, _, err := test.hub.Observe(Selection{Match: all, Rate: 100, After: test.hub.Marked(test.mark)}); err != nil || len(begun) != test.want {
+			t.Errorf("%d records after %q, want %d; %v", len(begun), test.mark, test.want, err)
+		}
+	}
 	again, _ := clocked()
 	again.give(paths(3))
-	_, begun, _, err := again.Observe(Selection{Match: all, Rate: 100, After: last})
-	if err != nil || len(begun) != 3 {
-		t.Errorf("%d of 3 records after %d, %v", len(begun), last, err)
+	if _, begun, _, err := again.Observe(Selection{Match: all, Rate: 100, After: again.Marked(mark)}); err != nil || len(begun) != 3 {
+		t.Errorf("%d of 3 records after that of another process, %v", len(begun), err)
+	}
+	if a, b := before.Mark(7), before.Mark(8); len(a) != len(b) || a[:8] == b[:8] || a[24:] == b[24:] {
+		t.Errorf("%s, then %s", a, b)
+	}
+}
+
+// One user has a part of the readers, and leaves room for others.
+func TestUsersShareReaders(t *testing.T) {
+	h, _ := clocked()
+	var first *Reader
+	for range mostOfOne {
+		r, _, _, err := h.Observe(Selection{Match: all, User: "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = r
+	}
+	if _, _, _, err := h.Observe(Selection{Match: all, User: "alice"}); !errors.Is(err, ErrMany) {
+		t.Error(err)
+	}
+	if _, _, _, err := h.Observe(Selection{Match: all, User: "bob"}); err != nil {
+		t.Error(err)
+	}
+	first.Close()
+	if _, _, _, err := h.Observe(Selection{Match: all, User: "alice"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -23,6 +23,7 @@ type ChangesQuestion struct {
 	Window time.Duration // over which shares are taken
 	Moved  float64       // the least share that counts as a change
 	Least  int           // packets that a window must have
+	Where  *Condition    // on packets; nil: none
 	Limit  int
 }
 
@@ -74,74 +75,100 @@ type pair struct{ source, destination netip.Addr }
 func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, error) {
 	a := &Changes{Changes: []Change{}}
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
-		where, p := packetsOf(ask.Range, &ask.Flows)
-		width := p.add(ask.Window.Nanoseconds())
-		query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
-			") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
-		var now pair
-		var earlier, before, current *window // earlier: the one before, unless a change was found since
-		seen := 0
-		finish := func() {
-			if current == nil || current.whole < uint64(ask.Least) {
-				return // too few say nothing
-			}
-			found := false
-			add := func(was *window, at time.Time) {
-				if moved := distance(was, current); moved >= ask.Moved {
-					c := changeOf(now, was, current, moved)
-					c.Time = instant.Of(at)
-					a.Changes, found = append(a.Changes, c), true
-				}
-			}
-			if before != nil {
-				add(before, current.at)
-			}
-			if !found && earlier != nil { // they moved within the window between, which has a part of both
-				add(earlier, before.at)
-			}
-			earlier, before = before, current
-			if found {
-				earlier = nil
-			}
+		c := &comparison{ask: &ask, answer: a}
+		read := sharesOf
+		if ask.Where != nil {
+			read = sharesWhere
 		}
-		err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
-			var source, destination []byte
-			var number int64
-			var path, n uint64
-			var delay sql.NullFloat64
-			if err := scan(&source, &destination, &number, &path, &n, &delay); err != nil {
-				return err
-			}
-			if seen++; seen > mostShares {
-				a.Cut = cutAt(mostShares)
-				return nil
-			}
-			at := time.Unix(0, number*ask.Window.Nanoseconds()).UTC()
-			who := pair{addressOf(source), addressOf(destination)}
-			if who != now || current == nil || !current.at.Equal(at) {
-				finish()
-				if current = (&window{at: at, shares: map[uint64]taken{}}); who != now {
-					now, earlier, before = who, nil, nil
-				}
-			}
-			t := taken{packets: n}
-			if delay.Valid {
-				mean := int64(math.Round(delay.Float64))
-				t.delay = &mean
-			}
-			current.shares[path], current.whole = t, current.whole+n
-			return nil
-		})
-		if finish(); err != nil {
+		err := read(ctx, r, &ask, a, c.take)
+		if c.finish(); err != nil {
 			return err
 		}
 		slices.SortStableFunc(a.Changes, func(a, b Change) int { return b.Time.Compare(a.Time.Time) })
 		if len(a.Changes) > ask.Limit {
-			a.Changes, a.Cut = a.Changes[:ask.Limit], cutAt(ask.Limit)
+			if a.Changes = a.Changes[:ask.Limit]; a.Cut == nil {
+				a.Cut = cutAt(ask.Limit)
+			}
 		}
 		return nameShares(ctx, r, a.Changes)
 	})
 	return a, err
+}
+
+// sharesOf reads how many packets of which pair took which path in which window: pairs after one another, and windows
+// of a pair in their order.
+func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, take func(pair, int64, uint64, taken)) error {
+	where, p := packetsOf(ask.Range, &ask.Flows)
+	width := p.add(ask.Window.Nanoseconds())
+	query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
+		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
+	seen := 0
+	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
+		var source, destination []byte
+		var number int64
+		var path, n uint64
+		var delay sql.NullFloat64
+		if err := scan(&source, &destination, &number, &path, &n, &delay); err != nil {
+			return err
+		}
+		if seen++; seen > mostShares {
+			a.Cut = cutAt(mostShares)
+			return nil
+		}
+		t := taken{packets: n}
+		if delay.Valid {
+			mean := int64(math.Round(delay.Float64))
+			t.delay = &mean
+		}
+		take(pair{addressOf(source), addressOf(destination)}, number, path, t)
+		return nil
+	})
+}
+
+// comparison compares the windows of pairs, which come in their order.
+type comparison struct {
+	ask    *ChangesQuestion
+	answer *Changes
+
+	now                      pair
+	earlier, before, current *window // earlier: the one before, unless a change was found since
+}
+
+// take takes the packets of a pair that took a path in the window with a number.
+func (c *comparison) take(who pair, number int64, path uint64, t taken) {
+	at := time.Unix(0, number*c.ask.Window.Nanoseconds()).UTC()
+	if who != c.now || c.current == nil || !c.current.at.Equal(at) {
+		c.finish()
+		if c.current = (&window{at: at, shares: map[uint64]taken{}}); who != c.now {
+			c.now, c.earlier, c.before = who, nil, nil
+		}
+	}
+	c.current.shares[path], c.current.whole = t, c.current.whole+t.packets
+}
+
+// finish compares the present window with those before.
+func (c *comparison) finish() {
+	if c.current == nil || c.current.whole < uint64(c.ask.Least) {
+		return // too few say nothing
+	}
+	found := false
+	add := func(was *window, at time.Time) {
+		if moved := distance(was, c.current); moved >= c.ask.Moved {
+			one := changeOf(c.now, was, c.current, moved)
+			one.Time = instant.Of(at)
+			c.answer.Changes, found = append(c.answer.Changes, one), true
+		}
+	}
+	if c.before != nil {
+		add(c.before, c.current.at)
+	}
+	if !found && c.earlier != nil { // they moved within the window between, which has a part of both
+		add(c.earlier, c.before.at)
+	}
+	c.earlier, c.before = c.before, c.current
+	if found {
+		c.earlier = nil
+	}
 }
 
 // distance is which share of packets takes another path: half the sum of the differences.

@@ -20,6 +20,7 @@ type Exporter struct {
 	First     instant.Time `json:"first" doc:"When its first message came, since the collector runs."`
 	Last      instant.Time `json:"last" doc:"When its last message came."`
 	Silent    int64        `json:"silent_ns" doc:"How long ago that was."`
+	State     string       `json:"state" doc:"sends: its last message came in the last 5 minutes. silent: it did not, which is a warning. gone: nothing came for 24 hours, so that it counts as taken away: there is no warning of it any more. An exporter that comes back sends."`
 	Messages  uint64       `json:"messages" doc:"Messages that were decoded."`
 	Records   uint64       `json:"records" doc:"Data records in them."`
 	Malformed uint64       `json:"malformed" doc:"Errors in these messages."`
@@ -51,6 +52,26 @@ type LostRecords struct {
 // and counters more often.
 const silentAfter = 5 * time.Minute
 
+// goneAfter is after what time it is worth none any more: it was taken away, or those whom it concerns know.
+const goneAfter = 24 * time.Hour
+
+// The states of exporters.
+const (
+	sends    = "sends"
+	isSilent = "silent"
+	gone     = "gone"
+)
+
+func stateOf(since time.Duration) string {
+	switch {
+	case since > goneAfter:
+		return gone
+	case since > silentAfter:
+		return isSilent
+	}
+	return sends
+}
+
 // wrongClock is a difference of clocks that no way through a network explains.
 const wrongClock = time.Second
 
@@ -60,7 +81,7 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 	for i := range list {
 		e := &list[i]
 		one := Exporter{
-			Address: e.Address.String(), Domain: e.Domain, Name: e.Name, First: instant.Of(e.First), Last: instant.Of(e.Last), Silent: max(now.Sub(e.Last), 0).Nanoseconds(),
+			Address: e.Address.String(), Domain: e.Domain, Name: e.Name, First: instant.Of(e.First), Last: instant.Of(e.Last), Silent: max(now.Sub(e.Last), 0).Nanoseconds(), State: stateOf(now.Sub(e.Last)),
 			Messages: e.Messages, Records: e.Records, Malformed: e.Malformed, Missed: e.Missed, Awaited: e.Awaited, Breaks: e.Breaks,
 			Sessions: []Session{}, Clock: e.Ahead.Nanoseconds(), Lag: e.Lag.Nanoseconds(),
 		}
@@ -73,14 +94,14 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 		if name == "" {
 			name = fmt.Sprintf("%v, domain %d", e.Address, e.Domain)
 		}
-		if now.Sub(e.Last) > silentAfter {
+		if one.State == isSilent {
 			silent = append(silent, name)
 		}
-		if e.Ahead > wrongClock {
+		if e.Ahead > wrongClock && one.State != gone {
 			ahead = append(ahead, fmt.Sprintf("%s by %v", name, e.Ahead.Round(time.Millisecond)))
 		}
 	}
-	h.warnOf(silent, fmt.Sprintf("have sent nothing for more than %v: ", silentAfter), "look whether the agents run, and reach the collector")
+	h.warnOf(silent, fmt.Sprintf("have sent nothing for more than %v: ", silentAfter), fmt.Sprintf("look whether the agents run, and reach the collector; of one that sends nothing for %v, nothing is said any more", goneAfter))
 	h.warnOf(ahead, "have clocks that are ahead of the collector's: ", "look at the clocks of both; times are kept as they were reported")
 	if ignored > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("%d messages came from more exporters than are listed here", ignored))

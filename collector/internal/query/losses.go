@@ -17,6 +17,7 @@ type LossQuestion struct {
 	Flow   string        // its name; "": all
 	Step   time.Duration // of series, in whole minutes; 0: none
 	Before *Range        // another time to compare with; nil: none
+	Where  *Condition    // on blocks and flows; nil: none
 	Limit  int
 }
 
@@ -86,7 +87,7 @@ func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
 	in := ask.minutes()
 	a := &Losses{Flows: []FlowLoss{}, Edges: []EdgeLoss{}}
 	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
-		if err := flowLosses(ctx, r, in, &ask, a); err != nil {
+		if err := readLosses(ctx, r, in, &ask, a); err != nil {
 			return err
 		}
 		if len(a.Flows) > 0 {
@@ -100,7 +101,7 @@ func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
 				return err
 			}
 		}
-		return edgeLosses(ctx, r, in, &ask, a)
+		return nil
 	})
 	if err != nil || ask.Before == nil || len(a.Flows) == 0 {
 		return a, err
@@ -108,12 +109,27 @@ func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
 	return a, q.lossBefore(ctx, a, ask)
 }
 
+// readLosses sums up the flows, and those that edges measured.
+func readLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
+	if ask.Where != nil {
+		return lossesWhere(ctx, r, in, ask, a)
+	}
+	if err := flowLosses(ctx, r, in, ask, a); err != nil {
+		return err
+	}
+	return edgeLosses(ctx, r, in, ask, a)
+}
+
 // lossBefore adds what the same flows lost in the other time.
 func (q *Queries) lossBefore(ctx context.Context, a *Losses, ask LossQuestion) error {
 	in, place, before := ask.Before.minutes(), placesOfFlows(a.Flows), &Losses{}
 	ask.Limit = mostPoints
-	err := q.ask(ctx, in, &before.Answer, func(ctx context.Context, r *store.Reading) error { return flowLosses(ctx, r, in, &ask, before) })
-	a.Gaps = append(a.Gaps, before.Gaps...)
+	read := flowLosses
+	if ask.Where != nil {
+		read = lossesWhere
+	}
+	err := q.ask(ctx, in, &before.Answer, func(ctx context.Context, r *store.Reading) error { return read(ctx, r, in, &ask, before) })
+	a.add(&before.Answer)
 	for _, f := range before.Flows {
 		if i, ok := place[f.key()]; ok {
 			a.Flows[i].Before = &f.Counted

@@ -82,7 +82,7 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 		}
 		files := slices.Clone(r.Files)
 		slices.Reverse(files)
-		search := newSearch(&a.Answer)
+		search := newSearch(OfPackets, &a.Answer)
 		for _, f := range files {
 			if len(a.Packets) > 0 && f.Entry.Last.Before(a.Packets[len(a.Packets)-1].Time.Time) && len(a.Packets) > ask.Limit {
 				break
@@ -140,7 +140,7 @@ func packetsIn(ctx context.Context, r *store.Reading, ask *PacketsQuestion, know
 	err = visitPackets(ctx, r, ask, known, func(p *Packet, _ *definition) bool {
 		is, more := true, true
 		if ask.Where != nil {
-			is, more = ask.Where.selects(search, p)
+			is, more = ask.Where.selects(search, recordOf(p))
 		}
 		if is {
 			found = append(found, *p)

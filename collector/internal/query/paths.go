@@ -231,7 +231,8 @@ func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids 
 // GridQuestion asks for the delay and loss between the ends of paths.
 type GridQuestion struct {
 	Range
-	Before *Range // another time to compare with; nil: none
+	Before *Range     // another time to compare with; nil: none
+	Where  *Condition // on packets; nil: none
 	Limit  int
 }
 
@@ -260,15 +261,15 @@ type PairMeasured struct {
 
 // Grid answers.
 func (q *Queries) Grid(ctx context.Context, ask GridQuestion) (*Grid, error) {
-	a, err := q.gridIn(ctx, ask.Range, ask.Limit)
+	a, err := q.gridIn(ctx, ask.Range, &ask)
 	if err != nil || ask.Before == nil {
 		return a, err
 	}
-	before, err := q.gridIn(ctx, *ask.Before, ask.Limit)
+	before, err := q.gridIn(ctx, *ask.Before, &ask)
 	if err != nil {
 		return a, err
 	}
-	a.Gaps = append(a.Gaps, before.Gaps...)
+	a.add(&before.Answer)
 	measured := map[string]*PairMeasured{}
 	for i := range before.Pairs {
 		measured[before.Pairs[i].key()] = &before.Pairs[i].PairMeasured
@@ -289,13 +290,17 @@ func (p *Pair) key() string {
 }
 
 // gridIn answers about one time.
-func (q *Queries) gridIn(ctx context.Context, in Range, limit int) (*Grid, error) {
+func (q *Queries) gridIn(ctx context.Context, in Range, ask *GridQuestion) (*Grid, error) {
+	limit := ask.Limit
 	in = in.minutes()
 	a := &Grid{Pairs: []Pair{}}
 	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
 		known, err := namesIn(ctx, r)
 		if err != nil {
 			return err
+		}
+		if ask.Where != nil {
+			return gridWhere(ctx, r, in, ask, known, a)
 		}
 		p := times(in)
 		query := "WITH ends AS (SELECT DISTINCT ON (path) * FROM (" + store.Union(r.Files, `SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,

@@ -35,6 +35,7 @@ type Queries struct {
 	Settings any // what admins may see of the collector's settings, as JSON; nil: nothing
 
 	turns chan struct{}
+	held  chan struct{}
 }
 
 // Live is what only the running collector knows.
@@ -53,15 +54,37 @@ type Output struct {
 	Stats sink.Stats
 }
 
+// heldEach is how many answers may be in memory for each question that may be worked on: those that are being written
+// to their clients, which may be slow, besides those that are being made.
+const heldEach = 4
+
 // Begin makes it ready to be asked.
-func (q *Queries) Begin() { q.turns = make(chan struct{}, max(q.AtOnce, 1)) }
+func (q *Queries) Begin() {
+	n := max(q.AtOnce, 1)
+	q.turns, q.held = make(chan struct{}, n), make(chan struct{}, heldEach*n)
+}
+
+// Hold takes room for an answer, before its question is asked and until it has been written and release is called.
+func (q *Queries) Hold(ctx context.Context) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, q.Time)
+	defer cancel()
+	select {
+	case q.held <- struct{}{}:
+		return func() { <-q.held }, nil
+	case <-ctx.Done():
+		return nil, ErrBusy
+	}
+}
+
+// Held is how many answers have room.
+func (q *Queries) Held() int { return len(q.held) }
 
 // Working is how many questions are worked on.
 func (q *Queries) Working() int { return len(q.turns) }
 
 // Errors of questions.
 var (
-	ErrBusy = errors.New("too many questions at a time; ask again later, or set api.queries")
+	ErrBusy = errors.New("too many questions at a time, or clients that read their answers slowly; ask again later, or set api.queries")
 	ErrSlow = errors.New("the question took too long; ask about a shorter time or fewer addresses, or set api.time")
 )
 
@@ -103,6 +126,14 @@ type Answer struct {
 	Step      int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
 	Undecided uint64       `json:"undecided,omitempty" doc:"Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected."`
 	Cut       *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
+}
+
+// add adds what the answer about another time lacks.
+func (a *Answer) add(other *Answer) {
+	a.Gaps, a.Undecided = append(a.Gaps, other.Gaps...), a.Undecided+other.Undecided
+	if a.Cut == nil {
+		a.Cut = other.Cut
+	}
 }
 
 // Gap is a time without data because a file cannot be read.

@@ -31,6 +31,7 @@ type SegmentsQuestion struct {
 	Baseline time.Duration // before From, to compare with; 0: none
 	Before   *Range        // another time to compare with; nil: none
 	Step     time.Duration // of series, in whole minutes; 0: none
+	Where    *Condition    // on packets; nil: none
 	Limit    int
 }
 
@@ -68,12 +69,14 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 	in := ask.minutes()
 	a := &Segments{Segments: []Segment{}}
 	err := q.ask(ctx, in, &a.Answer, func(ctx context.Context, r *store.Reading) error {
-		list, err := segmentsOf(ctx, r, in, ask.Order, ask.Limit+1, nil)
+		list, err := segmentsFor(ctx, r, in, &ask, &a.Answer)
 		if err != nil {
 			return err
 		}
 		if len(list) > ask.Limit {
-			list, a.Cut = list[:ask.Limit], cutAt(ask.Limit)
+			if list = list[:ask.Limit]; a.Cut == nil {
+				a.Cut = cutAt(ask.Limit)
+			}
 		}
 		a.Segments = list
 		if err := describeSegments(ctx, r, list); err != nil || ask.Step == 0 || len(list) == 0 {
@@ -85,28 +88,45 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 	switch {
 	case err != nil || len(a.Segments) == 0:
 	case ask.Before != nil:
-		err = q.baseline(ctx, a, *ask.Before)
+		err = q.baseline(ctx, a, &ask, *ask.Before)
 	case ask.Baseline > 0:
-		err = q.baseline(ctx, a, Range{in.From.Add(-ask.Baseline), in.From})
+		err = q.baseline(ctx, a, &ask, Range{in.From.Add(-ask.Baseline), in.From})
 	}
 	return a, err
 }
 
 // baseline adds what the same segments were before.
-func (q *Queries) baseline(ctx context.Context, a *Segments, before Range) error {
+func (q *Queries) baseline(ctx context.Context, a *Segments, ask *SegmentsQuestion, before Range) error {
 	place, ids := placesOf(a.Segments)
 	before = before.minutes()
 	var other Answer
-	err := q.ask(ctx, before, &other, func(ctx context.Context, r *store.Reading) error {
-		list, err := segmentsOf(ctx, r, before, ByPackets, len(ids), ids)
+	err := q.ask(ctx, before, &other, func(ctx context.Context, r *store.Reading) (err error) {
+		var list []Segment
+		if ask.Where != nil {
+			list, err = segmentsWhere(ctx, r, before, ask.Where, &other)
+		} else {
+			list, err = segmentsOf(ctx, r, before, ByPackets, len(ids), ids)
+		}
 		for _, s := range list {
-			measured := s.SegmentMeasured
-			a.Segments[place[s.ID]].Baseline = &measured
+			if i, ok := place[s.ID]; ok {
+				measured := s.SegmentMeasured
+				a.Segments[i].Baseline = &measured
+			}
 		}
 		return err
 	})
-	a.Gaps = append(a.Gaps, other.Gaps...)
+	a.add(&other)
 	return err
+}
+
+// segmentsFor are those that are asked for, in their order: one more than the limit, if there are.
+func segmentsFor(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQuestion, a *Answer) ([]Segment, error) {
+	if ask.Where == nil {
+		return segmentsOf(ctx, r, in, ask.Order, ask.Limit+1, nil)
+	}
+	list, err := segmentsWhere(ctx, r, in, ask.Where, a)
+	sortSegments(list, ask.Order)
+	return list, err
 }
 
 // countsOf is a query of the counts of buckets by segment.

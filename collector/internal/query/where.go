@@ -3,7 +3,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -11,30 +10,57 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
-	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Condition is an expression on the fields of packets. One question uses it.
+// Condition is an expression on the fields of records, as of waymark collect --where. It is compared with what the
+// store keeps of them, outside of the database, so that nothing of it becomes a part of a statement. One question
+// uses it.
 type Condition struct {
 	program *recordfilter.Program
 }
 
-// keptFields are the fields of a path or a trace that the store keeps.
-var keptFields = []string{"kind", "time", "namespace", "flow_id", "sequence", "packet", "complete", "reason", "verdict", "nodes", "delay_ns", "source"}
+// Subject is what conditions of a question are on: records of some kinds, of which fields are kept.
+type Subject struct {
+	name   string // one of them
+	plural string
+	fields []string
+}
 
-// NewCondition reads an expression, as of waymark collect --where. Fields that are not kept are an error.
-func NewCondition(text string) (*Condition, error) {
+// The subjects. A question about packets is answered from those for which its condition is true, a question about loss
+// from blocks of measured flows, and from what edges measured of flows.
+var (
+	OfPackets = &Subject{"a packet", "packets", []string{"kind", "time", "namespace", "flow_id", "sequence", "packet", "complete", "reason", "verdict", "nodes", "delay_ns", "source"}}
+	OfLosses  = &Subject{"a block of a flow", "blocks and flows", append([]string{"kind"}, keysOf(record.KindLoss, record.KindEdgeFlow)...)}
+)
+
+// keysOf are the keys of kinds of records of which all fields are kept.
+func keysOf(kinds ...string) (list []string) {
+	for _, k := range record.Kinds() {
+		if !slices.Contains(kinds, k.Name) {
+			continue
+		}
+		for _, c := range k.Columns {
+			if c.Key != "" && !slices.Contains(list, c.Key) {
+				list = append(list, c.Key)
+			}
+		}
+	}
+	return list
+}
+
+// NewCondition reads an expression on the fields of a subject. Fields that are not kept are an error.
+func NewCondition(of *Subject, text string) (*Condition, error) {
 	program, err := recordfilter.Filter{Where: text}.Compile()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range program.Names() {
-		if !slices.Contains(keptFields, name) {
-			return nil, fmt.Errorf("%s is not kept of a packet; kept are %s", name, strings.Join(keptFields, ", "))
+		if !slices.Contains(of.fields, name) {
+			return nil, fmt.Errorf("%s is not kept of %s; kept are %s", name, of.name, strings.Join(of.fields, ", "))
 		}
 	}
 	return &Condition{program}, nil
@@ -45,24 +71,46 @@ const mostSearched = 100_000
 
 // searched is how far a search came.
 type searched struct {
+	of     *Subject
 	answer *Answer
 	left   int
 }
 
-func newSearch(a *Answer) *searched { return &searched{a, mostSearched} }
+func newSearch(of *Subject, a *Answer) *searched { return &searched{of, a, mostSearched} }
 
-// selects compares a packet with the condition; more is false when enough have been.
-func (c *Condition) selects(s *searched, p *Packet) (is, more bool) {
+// selects compares a record with the condition; more is false when enough have been.
+func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 	if s.left == 0 {
-		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d packets that the other parameters select were compared with the condition; ask for less time or fewer addresses", mostSearched)}
+		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition; ask for less time or fewer addresses", mostSearched, s.of.plural)}
 		return false, false
 	}
 	s.left--
-	is, err := c.program.Match(recordOf(p))
+	is, err := c.program.Match(r)
 	if err != nil {
 		s.answer.Undecided++
 	}
 	return is, true
+}
+
+// visitWhere calls take for the packets of all files for which a condition is true, the latest first.
+func visitWhere(ctx context.Context, r *store.Reading, seek *PacketsQuestion, known *names, a *Answer, take func(*Packet, *definition)) error {
+	search := newSearch(OfPackets, a)
+	seek.Limit = mostSearched
+	more := true
+	for i := len(r.Files) - 1; i >= 0 && more; i-- {
+		one := &store.Reading{DB: r.DB, Files: r.Files[i : i+1]}
+		err := visitPackets(ctx, one, seek, known, func(p *Packet, d *definition) bool {
+			var is bool
+			if is, more = seek.Where.selects(search, recordOf(p)); is {
+				take(p, d)
+			}
+			return more
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recordOf is a packet as the record that it was, with what was kept of it.
@@ -134,108 +182,4 @@ func addressIn(text string) netip.Addr {
 		return netip.Addr{}
 	}
 	return a
-}
-
-// gathered are the packets of one path for which a condition is true.
-type gathered struct {
-	path  Path
-	delay exponential.Delays
-	hops  []struct{ held, since exponential.Delays }
-}
-
-// add counts a packet.
-func (g *gathered) add(p *Packet) {
-	one := &g.path
-	one.Packets, one.Bytes = one.Packets+1, one.Bytes+uint64(p.Length)
-	if p.Reason != record.PathComplete.String() {
-		one.Incomplete++
-	}
-	if p.Verdict == record.PathLost.String() {
-		one.Lost++
-	}
-	if one.First.IsZero() || p.Time.Before(one.First.Time) {
-		one.First = p.Time
-	}
-	if p.Time.After(one.Last.Time) {
-		one.Last = p.Time
-	}
-	if p.Delay != nil {
-		if *p.Delay < 0 {
-			one.Negative++
-		} else {
-			g.delay.Add(*p.Delay)
-		}
-	}
-	for i := range p.Nodes[:min(len(p.Nodes), len(g.hops))] {
-		n := &p.Nodes[i]
-		if n.Held != nil {
-			g.hops[i].held.Add(int64(*n.Held))
-		}
-		if n.Since != nil && *n.Since < 0 {
-			one.Hops[i].Negative++
-		} else if n.Since != nil {
-			g.hops[i].since.Add(*n.Since)
-		}
-	}
-}
-
-// pathsWhere are the paths of packets for which the condition is true.
-func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
-	known, err := namesIn(ctx, r)
-	if err != nil {
-		return err
-	}
-	byPath := map[ID]*gathered{}
-	search := newSearch(&a.Answer)
-	seek := &PacketsQuestion{Range: ask.Range, Flows: ask.Flows, Where: ask.Where, Limit: mostSearched}
-	for i := len(r.Files) - 1; i >= 0 && a.Cut == nil; i-- { // the latest first
-		one := &store.Reading{DB: r.DB, Files: r.Files[i : i+1]}
-		err := visitPackets(ctx, one, seek, known, func(p *Packet, d *definition) bool {
-			is, more := ask.Where.selects(search, p)
-			if is {
-				g := byPath[p.Path]
-				if g == nil {
-					g = &gathered{path: Path{ID: p.Path, Namespace: d.namespace, Complete: d.complete, Hops: d.describe(known)}}
-					g.hops = make([]struct{ held, since exponential.Delays }, len(g.path.Hops))
-					byPath[p.Path] = g
-				}
-				g.add(p)
-				a.Packets++
-			}
-			return more
-		})
-		if err != nil {
-			return err
-		}
-	}
-	list := []*gathered{}
-	for _, g := range byPath {
-		list = append(list, g)
-	}
-	slices.SortFunc(list, func(a, b *gathered) int {
-		return cmp.Or(cmp.Compare(b.path.Packets, a.path.Packets), cmp.Compare(a.path.ID, b.path.ID))
-	})
-	if len(list) > ask.Limit {
-		list = list[:ask.Limit]
-		if a.Cut == nil {
-			a.Cut = cutAt(ask.Limit)
-		}
-	}
-	for _, g := range list {
-		g.path.Share, g.path.Delay = float64(g.path.Packets)/float64(a.Packets), delaysOf(&g.delay)
-		a.Paths = append(a.Paths, g.path)
-	}
-	sum := newTotals(a.Paths)
-	for k, g := range list {
-		hops := a.Paths[k].Hops
-		for i := range hops {
-			hops[i].Held, hops[i].Since = delaysOf(&g.hops[i].held), delaysOf(&g.hops[i].since)
-			sum.held(&hops[i], &g.hops[i].held)
-			if i > 0 {
-				sum.since(&hops[i-1], &g.hops[i].since, hops[i].Negative)
-			}
-		}
-	}
-	a.Nodes, a.Segments = sum.list()
-	return nil
 }

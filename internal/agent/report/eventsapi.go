@@ -123,36 +123,20 @@ func (x *Events) getEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
+	write := func(e *record.Event) bool {
+		if !q.wants(e, x.log.IsOn) {
+			return true
+		}
+		_, err := w.Write(record.AppendLine(nil, e))
+		return err == nil
+	}
 	for _, e := range list {
-		if q.wants(e, x.log.IsOn) {
-			if _, err := w.Write(record.AppendLine(nil, e)); err != nil {
-				return nil // the client has gone
-			}
+		if !write(e) {
+			return nil // the client has gone
 		}
 	}
-	if !q.follow {
-		return nil
+	if q.follow {
+		follow(w, r, x.records.closing, next, write)
 	}
-	control := http.NewResponseController(w)
-	for {
-		if err := control.Flush(); err != nil {
-			return nil
-		}
-		select {
-		case <-r.Context().Done():
-			return nil
-		case <-x.records.closing:
-			return nil
-		case e, open := <-next:
-			if !open {
-				return nil // it was too slow
-			}
-			if !q.wants(e, x.log.IsOn) {
-				continue
-			}
-			if _, err := w.Write(record.AppendLine(nil, e)); err != nil {
-				return nil
-			}
-		}
-	}
+	return nil
 }

@@ -213,34 +213,20 @@ func (h *History) getIntervals(w http.ResponseWriter, r *http.Request) error {
 	list, _ := h.engine.Load().Read(q.since, q.until, now)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
+	write := func(line []byte) bool {
+		_, err := w.Write(line)
+		return err == nil
+	}
 	for _, v := range list {
 		if v.Open && q.follow {
 			continue // it comes when it ends
 		}
-		if _, err := w.Write(v.Line()); err != nil {
+		if !write(v.Line()) {
 			return nil // the client has gone
 		}
 	}
-	if !q.follow {
-		return nil
+	if q.follow {
+		follow(w, r, h.records.closing, lines, write)
 	}
-	control := http.NewResponseController(w)
-	for {
-		if err := control.Flush(); err != nil {
-			return nil
-		}
-		select {
-		case <-r.Context().Done():
-			return nil
-		case <-h.records.closing:
-			return nil
-		case line, open := <-lines:
-			if !open {
-				return nil // it was too slow
-			}
-			if _, err := w.Write(line); err != nil {
-				return nil
-			}
-		}
-	}
+	return nil
 }

@@ -206,23 +206,12 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 	defer o.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(w)
 	var taken []record.Record
-	for {
-		if err := control.Flush(); err != nil {
-			return nil // the client has gone
-		}
-		select {
-		case <-r.Context().Done():
-			return nil
-		case <-x.closing:
-			return nil
-		case <-o.Queue().Ready():
-			if taken = o.Queue().Take(taken); !writeRecords(w, taken, o.TakeLost(), write) {
-				return nil
-			}
-		}
-	}
+	follow(w, r, x.closing, o.Queue().Ready(), func(struct{}) bool {
+		taken = o.Queue().Take(taken)
+		return writeRecords(w, taken, o.TakeLost(), write)
+	})
+	return nil
 }
 
 // writeRecords writes records, then how many were lost after them, which has a line of its own

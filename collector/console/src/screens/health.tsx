@@ -14,19 +14,27 @@ import type { Exporter, Health, LostRecords } from '../types'
 
 /** How often it is asked again, in milliseconds. */
 const again = 10_000
-/** Beyond these, a value is marked; the collector has the same limits for its warnings. */
-const silent = 5 * 60e9, wrongClock = 1e9
+/** Beyond it, a value is marked; the collector has the same limit for its warnings. */
+const wrongClock = 1e9
 
 export const exporterName = (e: Exporter): string => (e.node ? visible(e.node) : `${e.exporter}, domain ${e.domain}`)
+
+/** How an exporter's last message is marked, by its state. */
+const lastClass: Record<string, string | undefined> = { silent: 'slow', gone: 'unknown' }
+
+const last = (e: Exporter) => `${duration(e.silent_ns)} ago${e.state === 'sends' ? '' : `, ${visible(e.state)}`}`
 
 const transports = (e: Exporter) => [...new Set(e.sessions.map((s) => s.transport))].join(', ')
 
 const exporters: Column<Exporter>[] = [
-  { key: 'name', title: 'Exporter', value: exporterName, width: 150, grows: true },
-  { key: 'address', title: 'Address', value: (e) => e.exporter, width: 160, grows: true },
+  { key: 'name', title: 'Exporter', value: exporterName, width: 140, grows: true },
+  { key: 'address', title: 'Address', value: (e) => e.exporter, width: 150, grows: true },
   { key: 'domain', title: 'Domain', about: 'Observation Domain ID', value: (e) => e.domain, number: true, width: 80 },
   { key: 'sessions', title: 'Sessions', value: (e) => e.sessions.length, text: (e) => (e.sessions.length ? `${e.sessions.length} ${transports(e)}` : 'none'), width: 80, show: (e) => (e.sessions.length ? `${e.sessions.length} ${transports(e)}` : <span class="unknown">none</span>) },
-  { key: 'silent', title: 'Last message', about: 'How long ago its last message came', value: (e) => e.silent_ns, text: (e) => `${duration(e.silent_ns)} ago`, number: true, width: 126, show: (e) => <span class={e.silent_ns > silent ? 'slow' : undefined}>{duration(e.silent_ns)} ago</span> },
+  {
+    key: 'silent', title: 'Last message', about: 'How long ago its last message came. silent: for 5 minutes; gone: for 24 hours, and nothing is said of it any more.',
+    value: (e) => e.silent_ns, text: last, number: true, width: 148, show: (e) => <span class={lastClass[e.state]}>{last(e)}</span>,
+  },
   { key: 'messages', title: 'Messages', value: (e) => e.messages, text: (e) => count(e.messages), number: true, width: 90 },
   { key: 'records', title: 'Records', value: (e) => e.records, text: (e) => count(e.records), number: true, width: 100 },
   { key: 'missed', title: 'Missed', about: 'Records that did not come, by the numbers of messages', value: (e) => e.missed, text: (e) => count(e.missed), number: true, width: 80, show: (e) => <span class={e.missed ? 'lost' : undefined}>{count(e.missed)}</span> },
@@ -68,9 +76,11 @@ function Store({ h }: { h: Health }) {
 /** The state in a sentence. */
 export function sentence(h: Health): string {
   if (h.store.fault) return 'Nothing is written'
-  const quiet = h.exporters.filter((e) => e.silent_ns > silent).length
+  const state = (s: string) => h.exporters.filter((e) => e.state === s).length
+  const gone = state('gone'), all = h.exporters.length - gone
   const missed = h.lost.reduce((sum, l) => sum + l.count, 0)
-  const parts = [h.exporters.length === 0 ? 'No exporter sends' : `${count(h.exporters.length - quiet)} of ${count(h.exporters.length)} exporters send`]
+  const parts = [h.exporters.length === 0 ? 'No exporter sends' : `${count(state('sends'))} of ${count(all)} exporters send`]
+  if (gone > 0) parts[0] += `, ${count(gone)} ${gone === 1 ? 'is' : 'are'} gone`
   parts.push(missed > 0 ? `${count(missed)} records, messages or packets were lost on their way into the store` : 'nothing was lost on its way into the store')
   return parts.join('; ')
 }
