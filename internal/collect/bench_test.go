@@ -52,8 +52,8 @@ func BenchmarkCollect(b *testing.B) {
 	for b.Loop() {
 		if count == len(messages) {
 			b.StopTimer()
-			c.joiner.Expire(time.Now().Add(time.Hour)) // forgets all
-			c.joiner.Expire(time.Now().Add(2 * time.Hour))
+			c.flush(time.Now().Add(time.Hour)) // forgets all
+			c.flush(time.Now().Add(2 * time.Hour))
 			count = 0
 			b.StartTimer()
 		}

@@ -6,7 +6,7 @@
 // (RFC 9341), and gives paths, flows, traces and measurements to sinks.
 //
 // It has three stages, joined by bounded queues: sockets are read and messages decoded (receiving),
-// one goroutine joins what arrived (joining), and each sink writes what it was offered (output). No
+// one goroutine joins what arrived, with the help of shards (joining), and each sink writes what it was offered (output). No
 // lock spans two of them, and a sink that fails or has stopped stops neither of the others.
 //
 // Senders can only make it keep a bounded number of sessions, templates, connections,
@@ -48,6 +48,7 @@ type Config struct {
 	Sinks           []sink.Sink       // get all records, and run while the collector does
 	Note            func(text string) // receives messages for the operator
 
+	Shards          int           // goroutines that join postcards: as many as CPUs, at most 4
 	Readers         int           // sockets and goroutines of each UDP endpoint: as many as CPUs, at most 4
 	Connections     int           // at one time: 256
 	AddressLimit    int           // connections from one address: 32
@@ -59,6 +60,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.Shards = cmp.Or(c.Shards, min(runtime.GOMAXPROCS(0), 4))
 	c.Readers = cmp.Or(c.Readers, min(runtime.GOMAXPROCS(0), 4))
 	c.Connections = cmp.Or(c.Connections, 256)
 	c.AddressLimit = cmp.Or(c.AddressLimit, 32)

@@ -107,6 +107,15 @@ func (e *exporters) message(a *arrival, from join.Exporter) *exporterState {
 	return s
 }
 
+// steady reports whether a message changes nothing that is known of its exporter: it is of a known session, and
+// follows the one before without a gap or an error.
+func (e *exporters) steady(a *arrival, from join.Exporter) bool {
+	s := e.all[from]
+	return s != nil && len(a.message.Problems) == 0 && slices.ContainsFunc(s.sessions, func(one sessionState) bool {
+		return one.session == a.session && one.counted == a.message.Counted
+	})
+}
+
 // makeRoom forgets exporters that have been silent for an hour. It looks for them once a minute at most.
 func (e *exporters) makeRoom(now time.Time) {
 	if since := now.Sub(e.swept); since >= 0 && since < time.Minute {

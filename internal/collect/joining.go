@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/collect/known"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
@@ -17,14 +16,14 @@ import (
 const mostJoined = 64
 
 // joining is the second stage: what is kept of earlier records, and the results. One goroutine works
-// on it; others read its counters between two batches.
+// on it, which lets shards do a part of it at once; others read its counters between two batches.
 type joining struct {
 	config   *Config
 	sessions *ipfix.Decoder
 	output   *output
 
 	mu        sync.Mutex // guards what follows
-	joiner    *join.Joiner
+	shards    *shards
 	traces    traces
 	blocks    *blocks
 	names     names
@@ -33,7 +32,11 @@ type joining struct {
 	readings  map[*ipfix.Template]*record.Reading // of the templates that are in use
 	stats     Stats
 	sender    sender          // of the record that is read
+	told      bool            // the shards know the time of the message
+	ahead     []read          // records of the message that were read already
 	results   []record.Record // that were not passed on yet
+
+	batch []arrival // memory for the next ones; only of the goroutine that joins
 }
 
 func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, error) {
@@ -41,7 +44,7 @@ func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, 
 		config: config, sessions: decoder, output: out,
 		traces: newTraces(), names: newNames(), verdicts: newVerdicts(config.Join.Wait), readings: map[*ipfix.Template]*record.Reading{},
 	}
-	j.joiner = join.New(config.Join, j.path)
+	j.shards = newShards(config.Shards, config.Join)
 	var err error
 	j.blocks, err = newBlocks(config.Join.Wait, config.Thresholds, config.AssumeSelection, j.emit)
 	return j, err
@@ -81,20 +84,27 @@ func (c *joining) work(arrivals <-chan arrival, counters func() Stats) {
 
 // join takes an arrival, and others that wait.
 func (c *joining) join(a arrival, more <-chan arrival) {
+	batch, records := append(c.batch[:0], a), a.records()
+	for len(batch) <= mostJoined && records < mostRead && len(more) > 0 {
+		if a, ok := <-more; ok {
+			batch, records = append(batch, a), records+a.records()
+		}
+	}
 	c.change(func() {
-		c.arrived(a)
-		for range min(len(more), mostJoined) {
-			if a, ok := <-more; ok {
-				c.arrived(a)
-			}
+		c.readAhead(batch)
+		for i := range batch {
+			c.arrived(batch[i])
 		}
 	})
+	clear(batch)
+	c.batch = batch
 }
 
 // change does something to the stage, and passes on what came of it.
 func (c *joining) change(do func()) {
 	c.mu.Lock()
 	do()
+	c.settle()
 	batch := c.results
 	c.results = nil
 	c.mu.Unlock()
@@ -106,7 +116,7 @@ func (c *joining) emit(r record.Record) { c.results = append(c.results, r) }
 
 func (c *joining) flush(now time.Time) {
 	c.change(func() {
-		c.joiner.Expire(now)
+		c.shards.tell(advanceTime, now, len(c.results))
 		c.blocks.assembler.Advance(now.UnixNano())
 		c.expireTraces(now, traceWait)
 	})
@@ -115,7 +125,8 @@ func (c *joining) flush(now time.Time) {
 // finishAll gives out what waits, because nothing comes any more.
 func (c *joining) finishAll() {
 	c.change(func() {
-		c.joiner.Flush()
+		c.shards.tell(endAll, time.Now(), len(c.results))
+		c.settle()
 		c.blocks.assembler.Flush()
 		c.expireTraces(time.Now(), 0)
 		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
@@ -125,12 +136,14 @@ func (c *joining) finishAll() {
 // arrived takes the records of a message. The lock is held.
 func (c *joining) arrived(a arrival) {
 	if a.over {
+		c.settle()
 		c.problem(a.err)
 		c.verdicts.base.End(a.session)
 		return
 	}
 	c.stats.Octets += uint64(a.octets)
 	if a.err != nil {
+		c.settle()
 		c.problem(a.err)
 		c.verdicts.base.Trouble(a.session)
 		return
@@ -141,8 +154,12 @@ func (c *joining) arrived(a arrival) {
 		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
 	}
 	from.Domain = m.Domain
+	if !c.exporters.steady(&a, from) {
+		c.settle()
+	}
 	at := origin{from, m.ExportTime, known.Feed{Session: a.session, Domain: m.Domain}, a.session, c.exporters.message(&a, from)}
 	c.verdicts.message(&at, m, a.at)
+	c.told, c.ahead = false, a.read
 	for _, set := range m.Sets {
 		for data := range set.Records() {
 			c.record(at, data, a.at)
@@ -164,7 +181,7 @@ func (c *joining) counted() Stats {
 	defer c.mu.Unlock()
 	c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now())
 	s := c.stats
-	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
+	s.Join, s.Waiting = c.shards.stats(), c.shards.waiting()
 	s.PathsLost, s.PathsUnknown, s.Pairs = c.verdicts.lost, c.verdicts.unknown, c.pairs()
 	s.Compared, s.Assembled, s.Beyond = c.blocks.counters, c.blocks.assembler.Counters(), c.blocks.beyond
 	return s

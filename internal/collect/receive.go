@@ -25,7 +25,16 @@ type arrival struct {
 	octets  int
 	message *ipfix.Message // nil: it was not understood
 	err     error          // why not
+	read    []read         // the records of the message, if they were read ahead
 	over    bool           // the session has ended; err is that of its stream
+}
+
+// records is how many records a message has.
+func (a *arrival) records() int {
+	if a.message == nil {
+		return 0
+	}
+	return a.message.Records
 }
 
 // receiving is the first stage: sockets, sessions, and the messages in them.

@@ -44,8 +44,13 @@ func (c *joining) reading(t *ipfix.Template) *record.Reading {
 func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	c.stats.Records++
 	r := c.reading(data.Template)
+	var ahead *read
+	if len(c.ahead) > 0 {
+		ahead, c.ahead = &c.ahead[0], c.ahead[1:]
+	}
 	switch {
 	case data.Template.Scope() > 0:
+		c.settle()
 		c.stats.Options++
 		c.names.learn(from.exporter, r, data, func(facts string) { c.emit(sharedID(facts, now)) })
 		c.verdicts.report(&from, r, data)
@@ -58,10 +63,14 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 		c.emit(newOther(from, c.names.node(from.exporter), data, now))
 		return
 	}
-	check := checking{enterprise: c.config.Enterprise}
-	d := r.Read(data, check.beyond)
-	if check.recordFault(d.Fault(from.at)); check.fault != record.NoFault {
-		c.stats.Faults[check.fault]++
+	if ahead == nil {
+		one := c.readOne(r, data, from.at)
+		ahead = &one
+	}
+	d := ahead.data
+	if ahead.fault != record.NoFault {
+		c.settle()
+		c.stats.Faults[ahead.fault]++
 		c.verdicts.base.TroubleOf(from.feed)
 		return
 	}
@@ -159,7 +168,13 @@ func (c *joining) postcard(from origin, p *record.Postcard, now time.Time) {
 	if p.Packet.Source.IsValid() {
 		card.Source = p.Packet.Source.As16()
 	}
-	c.joiner.Add(card, now)
+	if !c.told {
+		c.told = true
+		c.shards.tell(advanceTime, now, len(c.results))
+	}
+	if c.shards.add(card, now, len(c.results)); c.shards.tasks >= mostTasks {
+		c.settle()
+	}
 }
 
 func nodeID(d *record.NodeData) uint64 {

@@ -23,8 +23,6 @@ type verdicts struct {
 	slack   time.Duration
 	lost    uint64 // paths
 	unknown uint64
-
-	stops []known.Stop // memory for the next path
 }
 
 // newVerdicts makes verdicts without any. Exporters report several times within the wait
@@ -62,35 +60,19 @@ func (v *verdicts) report(from *origin, r *record.Reading, data ipfix.DataRecord
 }
 
 // of is what became of a path's packet.
-func (v *verdicts) of(p *join.Path, now time.Time) known.Verdict {
-	v.stops = v.stops[:0]
-	arrived := false
-	for i := range p.Postcards {
-		c := &p.Postcards[i]
-		at := c.Time
-		if !c.Record.Time.IsZero() {
-			at = c.Record.Time.Time // exporters report until when they observed packets
-		}
-		stop := known.Stop{Exporter: c.Exporter, Role: c.Role, Time: at}
-		if c.HasHopLimit {
-			stop.HopLimit = c.HopLimit
-		}
-		v.stops = append(v.stops, stop)
-		arrived = arrived || c.Role == record.Decapsulating
-	}
-	key := known.FlowKey{Namespace: p.Namespace, FlowID: p.FlowID, Source: p.Source}
+func (v *verdicts) of(p *joined) known.Verdict {
 	result := known.Verdict{Fate: record.PathArrived}
-	switch {
-	case arrived:
-	case p.Reason == record.PathNotSeenFurther:
-		result = known.LostAfter(known.Question{Key: key, Sequence: p.Sequence, Last: v.stops[len(v.stops)-1], Slack: v.slack}, v.routes, v.base)
+	switch r := p.record; {
+	case slices.ContainsFunc(p.stops, func(s known.Stop) bool { return s.Role == record.Decapsulating }):
+	case r.Reason == record.PathNotSeenFurther:
+		result = known.LostAfter(known.Question{Key: p.key, Sequence: r.Sequence, Last: p.stops[len(p.stops)-1], Slack: v.slack}, v.routes, v.base)
 	default:
 		result = known.Verdict{Fate: record.PathUnknown, Doubt: []known.Doubtful{{Answer: known.Answer{Doubt: record.DoubtEnded}}}}
 	}
-	if p.Reason != record.PathHopLimitsUneven { // else the order is not known
-		v.routes.Learn(key, v.stops, now)
+	if p.record.Reason != record.PathHopLimitsUneven { // else the order is not known
+		v.routes.Learn(p.key, p.stops, p.at)
 	}
-	v.pairs.Count(p.Namespace, v.stops, result)
+	v.pairs.Count(p.key.Namespace, p.stops, result)
 	switch result.Fate {
 	case record.PathLost:
 		v.lost++
@@ -100,9 +82,9 @@ func (v *verdicts) of(p *join.Path, now time.Time) known.Verdict {
 	return result
 }
 
-// path writes a path with what became of its packet.
-func (c *joining) path(p *join.Path) {
-	r, v := newPath(p), c.verdicts.of(p, time.Now())
+// judge completes a path with what became of its packet.
+func (c *joining) judge(p *joined) {
+	r, v := p.record, c.verdicts.of(p)
 	r.Verdict = v.Fate
 	if v.Fate == record.PathLost {
 		r.Silent = v.Silent
@@ -110,7 +92,6 @@ func (c *joining) path(p *join.Path) {
 	for _, d := range v.Doubt {
 		r.Unknown = append(r.Unknown, record.Doubtful{Node: c.names.node(d.Exporter), Exporter: d.Exporter.Addr, Doubt: d.Doubt, Since: instant.Of(d.Since)})
 	}
-	c.emit(r)
 }
 
 // pairs are the totals of all pairs of nodes, by name.

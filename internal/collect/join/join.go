@@ -47,6 +47,15 @@ type Stats struct {
 	SharedIDs  uint64                        // paths with one node id from two exporters
 }
 
+// Add adds the counters of another joiner.
+func (s *Stats) Add(of Stats) {
+	s.Joined, s.Duplicates, s.Repeated = s.Joined+of.Joined, s.Duplicates+of.Duplicates, s.Repeated+of.Repeated
+	s.Late, s.TooMany, s.SharedIDs = s.Late+of.Late, s.TooMany+of.TooMany, s.SharedIDs+of.SharedIDs
+	for reason, n := range of.Paths {
+		s.Paths[reason] += n
+	}
+}
+
 // Joiner joins postcards. It is for one goroutine.
 type Joiner struct {
 	wait    time.Duration
@@ -110,6 +119,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 	}
 	if p == nil {
 		p = j.begin(card.Key)
+		p.order = card.Order
 	}
 	p.add(card)
 	j.kept++
@@ -168,7 +178,7 @@ func (j *Joiner) begin(key Key) *packet {
 func (j *Joiner) emitPath(p *packet, reason record.PathReason) {
 	j.pending.remove(p)
 	sortPath(p.cards, p.allHopLimits)
-	path := Path{Key: p.key, Postcards: p.cards, Reason: reason, SharedID: p.sharedID()}
+	path := Path{Key: p.key, Order: p.order, Postcards: p.cards, Reason: reason, SharedID: p.sharedID()}
 	if reason != record.PathComplete {
 		path.Missing = p.missing()
 	}

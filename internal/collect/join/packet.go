@@ -15,6 +15,7 @@ const firstRoom = 2
 // packet holds the postcards of one packet.
 type packet struct {
 	key          Key
+	order        uint64 // of the first postcard
 	cards        []Postcard
 	since        time.Time // of the first postcard; once emitted, of the emission
 	given        bool

@@ -11,6 +11,7 @@ import (
 // Path is the path of one packet.
 type Path struct {
 	Key
+	Order     uint64            // of the postcard that came first
 	Postcards []Postcard        // in the order of the path; at least one
 	Reason    record.PathReason // record.PathComplete, or why the path is incomplete
 	Missing   []uint8           // hop limits between those reported, in falling order

@@ -34,6 +34,7 @@ const NoNode = ^uint64(0)
 // Postcard is one node's report about a packet.
 type Postcard struct {
 	Key
+	Order       uint64 // in which it came, among those of all joiners; for Path.Order
 	Exporter    Exporter
 	Node        uint64          // node id, or NoNode
 	Role        record.NodeRole // in the order of a path
