@@ -63,5 +63,8 @@ func (p Place) RunningFile() string { return filepath.Join(p.Dir, "running.json"
 // EventsFile keeps the events of the last hour for the next agent.
 func (p Place) EventsFile() string { return filepath.Join(p.Dir, "events.jsonl") }
 
+// QueuesFile keeps what is usual in this node's queues for the next agent.
+func (p Place) QueuesFile() string { return filepath.Join(p.Dir, "queues.json") }
+
 // HistoryFile keeps the history for the next agent.
 func (p Place) HistoryFile() string { return filepath.Join(p.Dir, "history.jsonl.gz") }

@@ -82,7 +82,7 @@ func (p *Probes) Run(ctx context.Context) error {
 func (p *Probes) Close(bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stop()
+	p.stop(false)
 }
 
 // set makes the probes follow a configuration.
@@ -136,7 +136,7 @@ func (p *Probes) lookUp(all bool) {
 // follow probes what is to be probed now. The caller holds p.mu.
 func (p *Probes) follow() {
 	if p.wanted == nil {
-		p.stop()
+		p.stop(true)
 		p.own, p.unresolved, p.fault = nil, nil, nil
 		return
 	}
@@ -147,7 +147,7 @@ func (p *Probes) follow() {
 	}
 	switch {
 	case len(next.Destinations) == 0:
-		p.stop()
+		p.stop(true)
 	case p.monitor == nil:
 		p.start(next)
 	case !reflect.DeepEqual(next, p.config):
@@ -212,7 +212,7 @@ func (p *Probes) start(c monitor.Config) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.monitor == m {
-				p.stop() // it begins again after a while
+				p.stop(true) // it begins again after a while
 				p.failed(err)
 			}
 		}
@@ -221,12 +221,17 @@ func (p *Probes) start(c monitor.Config) {
 	p.d.Log.Info("probing", "destinations", len(c.Destinations), "flows", c.Flows, "interval", c.Interval)
 }
 
-// stop ends the probes. The caller holds p.mu.
-func (p *Probes) stop() {
+// stop ends the probes. abandon: what they showed to be lost is not known any more; else the next agent finds
+// out. The caller holds p.mu.
+func (p *Probes) stop(abandon bool) {
 	if p.monitor == nil {
 		return
 	}
 	p.end()
+	if abandon {
+		p.monitor.Abandon()
+	}
+	p.tell(p.monitor.Events())
 	p.counts = plus(p.counts, p.monitor.Counts())
 	p.monitor, p.config = nil, monitor.Config{}
 }

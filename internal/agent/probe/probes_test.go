@@ -179,6 +179,33 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// The event by which a loss ends whose destination is probed no more, has the id and the place of the loss.
+func TestAbandoned(t *testing.T) {
+	p, taken, _ := newProbes(t, &machine{})
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	loss := monitor.Event{
+		Kind: monitor.Loss, At: at, Since: at, Destination: monitor.Destination{Name: "r3", Address: netip.MustParseAddr("2001:db8::3")},
+		After: "node 1", Before: "node 2", AfterHop: 1, Evidence: monitor.EvidenceHopLimit, Flows: 3, FlowsOf: 16,
+	}
+	abandoned := loss
+	abandoned.Kind, abandoned.At, abandoned.Lasted = monitor.Abandoned, at.Add(time.Minute), time.Minute
+	never := abandoned
+	never.Never = true
+	p.tell([]monitor.Event{loss, abandoned, never})
+	began, ended, other := taken.list[0].(*record.Event), taken.list[1].(*record.Event), taken.list[2].(*record.Event)
+	if ended.Name != record.EventNotSeen || ended.ID != began.ID || ended.Label("event") != record.EventProbeLoss || ended.Subject != "r3" || ended.Severity != record.SeverityInfo {
+		t.Errorf("%+v", ended)
+	}
+	for _, name := range []string{"destination", "address", "path", "after", "before"} {
+		if ended.Label(name) != began.Label(name) {
+			t.Errorf("%s: %q, not %q", name, ended.Label(name), began.Label(name))
+		}
+	}
+	if other.Label("event") != record.EventProbeUnanswered {
+		t.Errorf("%+v", other)
+	}
+}
+
 // All series exist from the start, as 0.
 func TestMetrics(t *testing.T) {
 	p, _, _ := newProbes(t, &machine{})
