@@ -18,7 +18,9 @@ type QueueWatch struct {
 }
 
 // NewQueueWatch makes it.
-func NewQueueWatch(now time.Time) *QueueWatch { return &QueueWatch{engine: New(Settings{Octets: 1}, now)} }
+func NewQueueWatch(now time.Time) *QueueWatch {
+	return &QueueWatch{engine: New(Settings{Octets: 1}, now)}
+}
 
 // queueEvents are the events of queues, by those of nodes.
 var queueEvents = map[string]string{

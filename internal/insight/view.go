@@ -30,7 +30,9 @@ func (e *Engine) View(keep time.Duration, now time.Time) *Engine {
 // Select leaves the paths in a report for which keep is true, with their shares, and the pairs that have some. What
 // is known of all paths of a pair together is left out where one of them goes.
 func (r *Report) Select(keep func(*PathReport) bool) {
-	r.Pairs = slices.DeleteFunc(r.Pairs, func(p PairReport) bool { return !slices.ContainsFunc(p.Paths, func(path PathReport) bool { return keep(&path) }) })
+	r.Pairs = slices.DeleteFunc(r.Pairs, func(p PairReport) bool {
+		return !slices.ContainsFunc(p.Paths, func(path PathReport) bool { return keep(&path) })
+	})
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
 		all := len(p.Paths)

@@ -107,11 +107,11 @@ type Counts struct {
 	Copies     uint64 // that nodes returned
 	Suppressed uint64 // probes that were not sent, because of the budget or because this node was late
 	SendFailed uint64
-	Malformed  uint64    // replies that cannot be read
-	Foreign    uint64    // replies to others
-	Forged     uint64    // replies with a wrong MAC
-	Late       uint64    // replies to probes that had one, or were given up
-	Moves      uint64    // of flows to another path
+	Malformed  uint64 // replies that cannot be read
+	Foreign    uint64 // replies to others
+	Forged     uint64 // replies with a wrong MAC
+	Late       uint64 // replies to probes that had one, or were given up
+	Moves      uint64 // of flows to another path
 	Events     [eventKinds]uint64
 }
 
