@@ -5,6 +5,7 @@ package probe
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"sync"
@@ -31,7 +32,8 @@ type Probes struct {
 	run  func(m *monitor.Monitor, ctx context.Context, told func()) error
 
 	mu         sync.Mutex
-	wanted     *config.Probes // nil: none
+	wanted     *config.Probes                // nil: none
+	behind     func(netip.Prefix) netip.Addr // the node behind a prefix
 	namespace  ioam.NamespaceID
 	keySum     string
 	answerRate int // of this node's own path-trace; 0: none
@@ -89,7 +91,7 @@ func (p *Probes) Close(bool) {
 func (p *Probes) set(s *service.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wanted, p.keySum, p.answerRate = s.Config.Probes, s.KeySum, 0
+	p.wanted, p.behind, p.keySum, p.answerRate = s.Config.Probes, s.Config.NodeBehind, s.KeySum, 0
 	if s.Config.Trace != nil {
 		p.answerRate = int(s.Config.Trace.Rate)
 	}
@@ -181,7 +183,12 @@ func (p *Probes) targets() (c monitor.Config, err error) {
 			address = p.hosts[d.Host]
 		}
 		name := cmp.Or(d.Name, d.Host, address.String())
+		if d.Prefix.IsValid() {
+			address, name = p.behind(d.Prefix), cmp.Or(d.Name, d.Prefix.String())
+		}
 		switch {
+		case !address.IsValid() && d.Name != "" && d.Prefix.IsValid():
+			p.unresolved = append(p.unresolved, fmt.Sprintf("%s (%v)", d.Name, d.Prefix))
 		case !address.IsValid():
 			p.unresolved = append(p.unresolved, name)
 		case own(address):
