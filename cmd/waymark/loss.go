@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
 	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 )
 
@@ -101,6 +102,9 @@ func newLossCommand(opts *options) *cobra.Command {
 			if _, l.filter, err = filters.Program(cmd); err != nil {
 				return err
 			}
+			if !past.asked() {
+				noteNoLoss(cmd, c, l.selected())
+			}
 			if !opts.JSON && !asCSV && !verbose && !follow && !past.asked() && l.filter == (api.RecordFilter{}) {
 				return summarise(cmd, c, flow, l.screen)
 			}
@@ -165,6 +169,39 @@ func checkFlow(ctx context.Context, c *api.Client, name string) error {
 		return err
 	}
 	return fmt.Errorf("no flow %q is measured here; list the flows with: waymark flow show", name)
+}
+
+// noteNoLoss says on standard error, at once, why a filter may never select a result. What is measured may change
+// while the command runs, so it goes on.
+func noteNoLoss(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
+	if filter.Node == "" && filter.Kinds == "" && filter.MinDelay == 0 {
+		return
+	}
+	flows, err := c.MeasuredFlows(cmd.Context())
+	if err != nil {
+		return // it occurs again
+	}
+	known := recordfilter.Known{Where: "for the flows here", Kinds: []string{record.KindLoss, record.KindDelay}, Nodes: []string{}}
+	if s, err := c.Status(cmd.Context()); err == nil {
+		known.Nodes = append(known.Nodes, s.Node.Name)
+	}
+	for _, f := range flows {
+		if filter.Flow != "" && f.Flow.Name != filter.Flow {
+			continue
+		}
+		for _, p := range f.Flow.Points {
+			if name := cmp.Or(p.Name, p.Address.Addr().String()); !slices.Contains(known.Nodes, name) {
+				known.Nodes = append(known.Nodes, name)
+			}
+		}
+	}
+	notes := known.Unmet(filter)
+	if filter.MinDelay > 0 && filter.Kinds == record.KindLoss {
+		notes = append(notes, "no record of the kind loss has a delay, so --min-delay selects none; use --kind delay")
+	}
+	for _, note := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	}
 }
 
 // noLoss says why there may be no result.

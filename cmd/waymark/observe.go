@@ -102,10 +102,16 @@ func nothingToObserve(ctx context.Context, c *api.Client, s api.Status, filter a
 	if s.Records.Advice != "" {
 		return []string{s.Records.Advice}
 	}
-	known := recordfilter.Known{Where: "here", Kinds: record.MadeBy("observe"), Interfaces: []string{}}
+	interfaces := []string{}
 	for _, i := range s.Interfaces {
-		known.Interfaces = append(known.Interfaces, i.Name)
+		interfaces = append(interfaces, i.Name)
 	}
+	return knownHere(ctx, c, s, filter, interfaces).Unmet(filter)
+}
+
+// knownHere is what records of this node may have; interfaces are nil where those of others are not known.
+func knownHere(ctx context.Context, c *api.Client, s api.Status, filter api.RecordFilter, interfaces []string) *recordfilter.Known {
+	known := &recordfilter.Known{Where: "here", Kinds: record.MadeBy("observe"), Interfaces: interfaces}
 	if s.Records.KernelEvents == nil { // its namespaces are the kernel's
 		known.Namespaces = []ioam.NamespaceID{}
 		for _, ns := range s.Namespaces {
@@ -123,7 +129,7 @@ func nothingToObserve(ctx context.Context, c *api.Client, s api.Status, filter a
 			}
 		}
 	}
-	return known.Unmet(filter)
+	return known
 }
 
 // observation prints a stream of records.

@@ -105,7 +105,11 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 		}
 	}
 	for _, name := range p.Unresolved {
-		b.WriteString(wrapped(record.Printable(name)+": no address is known; the name is looked up every few seconds", "! "))
+		why := "no address is known; the name is looked up every few seconds"
+		if strings.Contains(name, "/") {
+			why = "no encapsulation here has a tunnel for this prefix, so the node behind it is not known"
+		}
+		b.WriteString(wrapped(record.Printable(name)+": "+why, "! "))
 	}
 	if len(p.Own) > 0 {
 		b.WriteString("\nnot probed, because they are this node: " + record.Printable(strings.Join(p.Own, ", ")) + "\n")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter/filterflags"
 )
 
 // topFlags are the flags of waymark top.
@@ -27,12 +29,20 @@ type topFlags struct {
 	last, interval             time.Duration
 	prefixes                   []string
 	count                      int
+	selects                    []string // the flags of its filter, as they were given
 }
 
 // sorts are the orders of --sort.
 var sorts = []string{"packets", "delay", "loss", "name"}
 
+// topFilters select a part of the traffic.
+var topFilters = []string{"source", "destination", "port", "protocol", "node", "interface", "namespace", "flow", "min-delay", "incomplete", "where"}
+
+// longestFiltered is the longest time between two tables of which the agent counts what is between.
+const longestFiltered = time.Minute
+
 func newTopCommand(opts *options) *cobra.Command {
+	var filters *filterflags.Flags
 	f := topFlags{last: time.Minute, sort: sorts[0]}
 	cmd := &cobra.Command{
 		Use:        "top",
@@ -61,12 +71,19 @@ in a second, but up to 100,000 while this command runs. What share of the time
 that was is in the first line, if it is less than all. The last lines are the
 latest events of that time; "waymark events" has all.
 
+--node, --interface and --flow show only the paths that pass one, at any time of
+the hour. --source, --destination, --port and the flags below them, of which
+--where has a condition on the fields of a record, select packets: the agent
+counts those that pass from the beginning of this command on, because the kept
+hour has sums and no packets.
+
 Keys: q ends; space freezes; up and down choose a path, enter shows its hops or
 hides them; s changes the order; / filters by names; c copies a command that
 shows the same again; ? lists all.`,
 		Example: `  waymark top
   waymark top --prefix cust7=2001:db8:7::/48
-  waymark top --since 12:03 --until 12:05
+  waymark top --since 12:03 --until 12:05 --node r2
+  waymark top --protocol tcp --port 443
   waymark top --json --count 1 | jq '.pairs[].paths[].hops[]'`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,10 +92,17 @@ shows the same again; ? lists all.`,
 			if err != nil {
 				return err
 			}
+			if _, q.Filter, err = filters.Program(cmd); err != nil {
+				return err
+			}
+			if err := f.checkFilter(cmd, &q); err != nil {
+				return err
+			}
 			c, err := opts.client()
 			if err != nil {
 				return err
 			}
+			noteNoTraffic(cmd, c, q.Filter)
 			return f.run(cmd, c, q, opts)
 		},
 	}
@@ -92,7 +116,52 @@ shows the same again; ? lists all.`,
 	flags.StringVar(&f.sort, "sort", f.sort, "`ORDER` of pairs and paths: packets, delay (99th percentile), loss or name")
 	flags.StringVar(&f.filter, "filter", "", "only pairs in which a name of a prefix, node or flow has this `TEXT`")
 	completeWords(cmd, "sort", sorts...)
+	filters = filterflags.Add(cmd, topFilters...)
 	return cmd
+}
+
+// checkFilter refuses what no answer can have: packets of a time in which only sums were kept.
+func (f *topFlags) checkFilter(cmd *cobra.Command, q *api.HistoryTime) error {
+	for _, name := range topFilters {
+		if flag := cmd.Flags().Lookup(name); flag.Changed {
+			word := "--" + name
+			if flag.Value.Type() != "bool" {
+				word += " " + quoted(flag.Value.String())
+			}
+			f.selects = append(f.selects, word)
+		}
+	}
+	switch {
+	case !f.selectsPackets(q):
+		return nil
+	case !q.Live:
+		return commandline.Usagef("of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets; leave out --since and --until")
+	case f.interval > longestFiltered:
+		return commandline.Usagef("--interval %v: with a filter of packets, want at most %v", f.interval, longestFiltered)
+	}
+	return nil
+}
+
+// selectsPackets reports whether the filter needs packets, and not only paths.
+func (f *topFlags) selectsPackets(q *api.HistoryTime) bool {
+	rest := q.Filter
+	rest.Node, rest.Interface, rest.Flow = "", "", ""
+	_, err := strconv.ParseUint(q.Filter.Flow, 0, 64) // the kept hour has no numbers of flows
+	return rest != (api.RecordFilter{}) || err == nil
+}
+
+// noteNoTraffic says on standard error, at once, why a filter may never show anything.
+func noteNoTraffic(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
+	if filter == (api.RecordFilter{}) {
+		return
+	}
+	s, err := c.Status(cmd.Context())
+	if err != nil {
+		return // it occurs again
+	}
+	for _, note := range knownHere(cmd.Context(), c, s, filter, nil).Unmet(filter) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	}
 }
 
 // query checks the flags.
@@ -164,6 +233,11 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opt
 		return f.live(cmd.Context(), terminal, styleOf(opts.View(terminal)), q, c)
 	}
 	interval := cmp.Or(f.interval, 10*time.Second)
+	if q.Live && f.selectsPackets(&q) { // counting begins with the first question
+		if err := f.await(cmd.Context(), c, q, interval); err != nil {
+			return err
+		}
+	}
 	for n := 1; ; n++ {
 		r, events, err := ask(cmd.Context())
 		if err != nil {
@@ -179,10 +253,40 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opt
 		if err != nil || !q.Live || n == f.count {
 			return err
 		}
-		select {
-		case <-cmd.Context().Done():
-			return cmd.Context().Err()
-		case <-time.After(interval):
+		if f.selectsPackets(&q) {
+			err = f.await(cmd.Context(), c, q, interval)
+		} else {
+			err = wait(cmd.Context(), interval)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits for a time, or until the context ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// await lets the agent count for a time what a filter selects.
+func (f *topFlags) await(ctx context.Context, c *api.Client, q api.HistoryTime, interval time.Duration) error {
+	const lookEvery = 3 * time.Second // less than the time for which one who asked is taken to look
+	for end := time.Now().Add(interval); ; {
+		if _, err := c.History(ctx, q); err != nil {
+			return err
+		}
+		left := time.Until(end)
+		if left <= 0 {
+			return nil
+		}
+		if err := wait(ctx, min(left, lookEvery)); err != nil {
+			return err
 		}
 	}
 }
@@ -193,7 +297,11 @@ const topEvents = 3
 // latestEvents are the last events of the time of a table, the oldest first. A table is shown without them where
 // an agent of another version, or one that ends, does not give them.
 func latestEvents(ctx context.Context, c *api.Client, q api.HistoryTime) (list []*record.Event) {
-	err := c.Events(ctx, api.EventQuery{Since: q.Since, Until: q.Until, Last: q.Last}, func(line []byte) error {
+	about := api.RecordFilter{Node: q.Filter.Node, Interface: q.Filter.Interface, Flow: q.Filter.Flow}
+	if q.Filter != about {
+		return nil // no event is about packets
+	}
+	err := c.Events(ctx, api.EventQuery{Since: q.Since, Until: q.Until, Last: q.Last, Filter: about}, func(line []byte) error {
 		e, err := parseEvent(line)
 		if err == nil && e != nil {
 			if list = append(list, e); len(list) > topEvents {

@@ -182,7 +182,10 @@ func (s topScreen) pressed(key string) (topScreen, tea.Cmd) {
 
 // command is the command that shows the same time again.
 func (s topScreen) command() string {
-	words := []string{"waymark top", "--since", s.report.Since.UTC().Format(time.RFC3339), "--until", s.report.Until.UTC().Format(time.RFC3339)}
+	words := []string{"waymark top"}
+	if s.report.Filtered == nil { // else packets of that time cannot be selected again
+		words = append(words, "--since", s.report.Since.UTC().Format(time.RFC3339), "--until", s.report.Until.UTC().Format(time.RFC3339))
+	}
 	if s.flags.sort != sorts[0] {
 		words = append(words, "--sort", s.flags.sort)
 	}
@@ -192,7 +195,7 @@ func (s topScreen) command() string {
 	if s.flags.filter != "" {
 		words = append(words, "--filter", quoted(s.flags.filter))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(append(words, s.flags.selects...), " ")
 }
 
 // quoted is a word for a shell.

@@ -419,7 +419,13 @@ func (s topStyle) head(r *insight.Report) string {
 		of = strings.TrimSuffix(of, "0s")
 	}
 	text := fmt.Sprintf("waymark top  %s to %s", of, r.Until.UTC().Format("15:04:05Z"))
+	if r.Filtered != nil && r.Filtered.Since.After(r.Since.Add(-time.Second)) {
+		text += "  selected since " + r.Filtered.Since.UTC().Format("15:04:05Z")
+	}
 	text += fmt.Sprintf("  %d records", r.Records)
+	if r.Filtered != nil && r.Filtered.Undecided > 0 {
+		text += fmt.Sprintf("  %d undecided", r.Filtered.Undecided)
+	}
 	if length > 0 && r.Watched < int64(length)*99/100 {
 		text += fmt.Sprintf("  sampled %.0f%%", 100*float64(r.Watched)/float64(length))
 	}

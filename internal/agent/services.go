@@ -84,6 +84,7 @@ func (a *Agent) assemble() {
 		probes,
 		measure.NewLossMeter(measuring, blocks, delays),
 		delays,
+		newReaders(c, a.serveAPI),
 		a.health,
 		a.reloads,
 		&supervision{core: c, condition: a.condition},

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -33,7 +34,7 @@ var ErrNoAgent = errors.New("no agent runs in this network namespace; start one 
 type closedError struct{ socket string }
 
 func (e closedError) Error() string {
-	return fmt.Sprintf("the agent's socket %s may not be opened; run it as root, or as the agent's user", e.socket)
+	return fmt.Sprintf("the agent's socket %s may not be opened; run it as root, or as the agent's user; who may only read belongs to the group that node.read-group names", e.socket)
 }
 
 func (closedError) Unwrap() error { return fs.ErrPermission }
@@ -54,7 +55,13 @@ type Client struct {
 func NewClient(socket string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
+		conn, err := d.DialContext(ctx, "unix", socket)
+		if errors.Is(err, syscall.EACCES) { // who may not change anything may still read
+			if reading, failed := d.DialContext(ctx, "unix", filepath.Join(filepath.Dir(socket), readSocket)); failed == nil {
+				return reading, nil
+			}
+		}
+		return conn, err
 	}
 	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }

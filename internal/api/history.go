@@ -21,10 +21,12 @@ type HistoryTime struct {
 	Last         time.Duration // instead of Since
 	Prefixes     []string      // names for them, as NAME=PREFIX
 	Live         bool          // somebody looks: the node makes more records
+	Filter       RecordFilter  // only a part of the traffic
 }
 
 func (t HistoryTime) query() url.Values {
-	q := url.Values{"prefix": t.Prefixes}
+	q := t.Filter.Query()
+	q["prefix"] = t.Prefixes
 	if t.Last > 0 {
 		q.Set("last", t.Last.String())
 	}

@@ -51,6 +51,11 @@ func At(root string, cookie uint64) Place {
 // Socket is the API's Unix socket, which only the agent's own user may open.
 func (p Place) Socket() string { return filepath.Join(p.Dir, "agent.sock") }
 
+// ReadSocket is the socket of those who may only read; it exists while the configuration names their group.
+func (p Place) ReadSocket() string { return filepath.Join(p.Dir, readSocket) }
+
+const readSocket = "read.sock"
+
 // LockFile is locked by the running agent.
 func (p Place) LockFile() string { return filepath.Join(p.Dir, "lock") }
 
@@ -62,6 +67,9 @@ func (p Place) RunningFile() string { return filepath.Join(p.Dir, "running.json"
 
 // EventsFile keeps the events of the last hour for the next agent.
 func (p Place) EventsFile() string { return filepath.Join(p.Dir, "events.jsonl") }
+
+// QueuesFile keeps what is usual in this node's queues for the next agent.
+func (p Place) QueuesFile() string { return filepath.Join(p.Dir, "queues.json") }
 
 // HistoryFile keeps the history for the next agent.
 func (p Place) HistoryFile() string { return filepath.Join(p.Dir, "history.jsonl.gz") }

@@ -46,7 +46,7 @@ func checkFaults(t *testing.T, cases []faultCase) {
 func TestFaultsOfForm(t *testing.T) {
 	checkFaults(t, []faultCase{
 		{"unknown key", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
-		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys name, mode, id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, loopback-limit, loopback-rate, delays, kernel-events, queue-delay, receive-offload, compatibility`}},
+		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys name, mode, read-group, id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, loopback-limit, loopback-rate, delays, kernel-events, queue-delay, receive-offload, compatibility`}},
 		{"duplicate key", "node: {id: 1}\nstrict: true\nnode: {id: 2}", []string{`3:1: key "node" of the file is already in line 1; remove one`}},
 		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it: text`}},
 		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{

@@ -16,7 +16,7 @@ import (
 
 // Probes are sent by this node as long as its agent runs.
 type Probes struct {
-	Destinations []ProbeDestination `key:"destinations" required:"true" doc:"The nodes that are probed, 1 to 1024: an address, or the name of a host, which is looked up every minute. NAME= before it names the destination in results, which otherwise have what stands here. A node leaves its own addresses out, so all nodes of a mesh can have the same list. Their agents need path-trace, whose allow has this node and whose rate is enough for all probes to them."`
+	Destinations []ProbeDestination `key:"destinations" required:"true" doc:"The nodes that are probed, 1 to 1024: an address; the name of a host, which is looked up every minute; or a prefix, which means the node behind it: the tunnel's destination of the encapsulation here for packets to that prefix, that is, of the longest match.destination that contains it. NAME= before it names the destination in results, which otherwise have what stands here. A node leaves its own addresses out, so all nodes of a mesh can have the same list. Their agents need path-trace, whose allow has this node and whose rate is enough for all probes to them."`
 	Interval     ProbeTime          `key:"interval" default:"1s" doc:"Time between two probes of a flow. A failure is known after about four intervals, at least 0.4s."`
 	Flows        ProbeFlows         `key:"flows" default:"16" doc:"Flows to each destination, 1 to 64, each with its source port and flow label. Routers spread flows over equal paths by chance, so have about four for each path."`
 	Timeout      ProbeTime          `key:"timeout" default:"1s" doc:"Time after which a probe counts as lost, at most 10s and 256 intervals. It does not delay the search for a failure."`
@@ -28,11 +28,27 @@ type Probes struct {
 	KeyFile      string             `key:"key-file" absent:"messages are not authenticated" doc:"File with the key of path-trace.key-file of the destinations, in hexadecimal digits, mode 0600 or stricter."`
 }
 
-// ProbeDestination is a node that is probed: Address, or a host whose name is looked up.
+// ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node behind a prefix.
 type ProbeDestination struct {
 	Name    string
-	Address netip.Addr // invalid: that of Host
+	Address netip.Addr // invalid: that of Host, or of the node behind Prefix
 	Host    string
+	Prefix  netip.Prefix // invalid: none
+}
+
+// NodeBehind is the node to which packets to a prefix are tunnelled from here, by the encapsulation with the longest
+// destination that contains it; not valid if there is none.
+func (c *Config) NodeBehind(p netip.Prefix) (node netip.Addr) {
+	best := -1
+	for i := range c.Encapsulations {
+		e := &c.Encapsulations[i]
+		to := e.Match.Destination
+		if e.Tunnel == nil || !to.IsValid() || to.Bits() > p.Bits() || !to.Contains(p.Addr()) || to.Bits() <= best {
+			continue
+		}
+		node, best = e.Tunnel.Destination, to.Bits()
+	}
+	return node
 }
 
 // ProbeTime is an interval or a timeout.
@@ -65,6 +81,15 @@ func parseProbeDestination(s string) (d ProbeDestination, err error) {
 		return d, err
 	}
 	d.Name = name
+	if strings.Contains(at, "/") {
+		if d.Prefix, err = netip.ParsePrefix(at); err != nil || !d.Prefix.Addr().Is6() || d.Prefix.Addr().Is4In6() {
+			return d, fmt.Errorf("%q is no IPv6 prefix", at)
+		}
+		if d.Prefix != d.Prefix.Masked() {
+			return d, fmt.Errorf("%q has bits beyond its length; want %v", at, d.Prefix.Masked())
+		}
+		return d, nil
+	}
 	if strings.Contains(at, ":") || strings.Trim(at, "0123456789.") == "" {
 		d.Address, err = parseNodeAddr(at)
 		return d, err
@@ -80,6 +105,9 @@ func formatProbeDestination(d ProbeDestination) string {
 	text := d.Host
 	if d.Address.IsValid() {
 		text = d.Address.String()
+	}
+	if d.Prefix.IsValid() {
+		text = d.Prefix.String()
 	}
 	if d.Name != "" {
 		text = d.Name + "=" + text
@@ -123,7 +151,7 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 		return
 	}
 	if n := len(p.Destinations); n == 0 || n > maxProbed {
-		add("probes.destinations", fmt.Sprintf("%d destinations", n), fmt.Sprintf("list 1 to %d addresses or names of hosts", maxProbed))
+		add("probes.destinations", fmt.Sprintf("%d destinations", n), fmt.Sprintf("list 1 to %d addresses, names of hosts or prefixes", maxProbed))
 		return
 	}
 	if p.Interval == 0 || p.Timeout == 0 || p.Flows == 0 || p.Budget == 0 { // faults of their own
@@ -131,7 +159,7 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 	}
 	seen := make(map[ProbeDestination]int)
 	for i, d := range p.Destinations {
-		key := ProbeDestination{Address: d.Address, Host: d.Host}
+		key := ProbeDestination{Address: d.Address, Host: d.Host, Prefix: d.Prefix}
 		if first, twice := seen[key]; twice {
 			add(fmt.Sprintf("probes.destinations[%d]", i), fmt.Sprintf("destinations[%d] is the same node", first), "remove one of them")
 		}

@@ -125,7 +125,7 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[Point]():             yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862, both also with a name: north1=2001:db8::1", parsePoint, formatPoint),
 	reflect.TypeFor[Reflector]():         yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parseReflector, formatReflector),
 	reflect.TypeFor[PacketRate]():        yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 10000000", parseFrom1[PacketRate](10_000_000), func(n PacketRate) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[ProbeDestination]():  yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or the name of a host, both also with a name: r3=2001:db8::3", parseProbeDestination, formatProbeDestination),
+	reflect.TypeFor[ProbeDestination]():  yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, the name of a host, or a prefix such as 2001:db8:7::/48, all also with a name: r3=2001:db8::3", parseProbeDestination, formatProbeDestination),
 	reflect.TypeFor[ProbeTime]():         yamlfile.NewCodec(yamlfile.Text, "whole milliseconds or seconds from 10ms to 1m, such as 100ms", parseProbeTime, formatProbeTime),
 	reflect.TypeFor[ProbeFlows]():        yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", maxProbeFlows), parseFrom1[ProbeFlows](maxProbeFlows), func(n ProbeFlows) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[ProbeBudget]():       yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", maxProbeBudget), parseFrom1[ProbeBudget](maxProbeBudget), func(n ProbeBudget) string { return strconv.Itoa(int(n)) }),

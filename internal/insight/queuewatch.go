@@ -11,10 +11,16 @@ import (
 
 // QueueWatch finds queues of this node's interfaces in which packets wait longer than usual, or that drop them.
 // It judges them as an engine judges nodes that hold packets, by one clock.
-type QueueWatch struct{ engine *Engine }
+type QueueWatch struct {
+	engine   *Engine
+	interval int       // of the engine's baselines, when they were saved last
+	timed    time.Time // when a packet was, at about most
+}
 
 // NewQueueWatch makes it.
-func NewQueueWatch(now time.Time) *QueueWatch { return &QueueWatch{New(Settings{Octets: 1}, now)} }
+func NewQueueWatch(now time.Time) *QueueWatch {
+	return &QueueWatch{engine: New(Settings{Octets: 1}, now)}
+}
 
 // queueEvents are the events of queues, by those of nodes.
 var queueEvents = map[string]string{

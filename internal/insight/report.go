@@ -27,6 +27,13 @@ type Report struct {
 	ClockError    *int64       `json:"clock_error_ns"` // by which a difference of two clocks may be wrong; null: unknown
 	Pairs         []PairReport `json:"pairs"`
 	Queues        *Queues      `json:"queues"` // of this node; null: not measured
+	Filtered      *Filtered    `json:"filtered,omitempty"`
+}
+
+// Filtered says that a report has only packets that pass a filter, and since when these are counted.
+type Filtered struct {
+	Since     instant.Time `json:"since"`
+	Undecided uint64       `json:"undecided"` // records for which the expression has no result
 }
 
 // PairReport is the traffic from one prefix to another. Series are of the intervals of the time.

@@ -17,6 +17,7 @@ type Known struct {
 	Kinds      []string
 	Namespaces []ioam.NamespaceID
 	Interfaces []string
+	Nodes      []string
 	Flows      []string
 }
 
@@ -31,7 +32,11 @@ func (k *Known) Unmet(f Filter) (notes []string) {
 	if f.Namespace != nil && k.Namespaces != nil && !slices.Contains(k.Namespaces, *f.Namespace) {
 		notes = append(notes, fmt.Sprintf("namespace %d is not configured %s, so no record has it; configured: %s", *f.Namespace, k.Where, listed(k.Namespaces)))
 	}
-	_, isNumber := number(f.Interface)
+	_, isNumber := number(f.Node)
+	if f.Node != "" && !isNumber && k.Nodes != nil && !slices.Contains(k.Nodes, f.Node) {
+		notes = append(notes, fmt.Sprintf("node %s is not configured %s, so no record has it; configured: %s", f.Node, k.Where, listed(k.Nodes)))
+	}
+	_, isNumber = number(f.Interface)
 	if f.Interface != "" && !isNumber && k.Interfaces != nil && !slices.Contains(k.Interfaces, f.Interface) {
 		notes = append(notes, fmt.Sprintf("interface %s is not configured %s, so no record has it; configured: %s", f.Interface, k.Where, listed(k.Interfaces)))
 	}

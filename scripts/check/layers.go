@@ -141,7 +141,7 @@ var layers = map[string]string{
 	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
 	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath " +
-		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/supervisor",
+		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/supervisor",
 	"internal/dryrun":     "internal/ipv6 internal/model internal/reference",
 	"internal/instant":    "",
 	"internal/metrics":    "internal/exponential",

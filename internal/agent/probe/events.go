@@ -16,7 +16,7 @@ import (
 // eventNames are the names of events by their kinds.
 var eventNames = [...]string{
 	monitor.Loss: record.EventProbeLoss, monitor.Recovered: record.EventProbeRecovered, monitor.PathChange: record.EventProbePathChange,
-	monitor.Unanswered: record.EventProbeUnanswered,
+	monitor.Unanswered: record.EventProbeUnanswered, monitor.Abandoned: record.EventNotSeen,
 }
 
 // tell passes on what happened: as records, and as lines of the log.
@@ -98,6 +98,17 @@ func eventRecord(e *monitor.Event, node string) *record.Event {
 		value("unanswered_packets", float64(e.Unanswered))
 		value("lasted_ns", float64(e.Lasted))
 		r.Facts = fmt.Sprintf("probes of %d of %d flows to %s are answered again, after %v", e.Flows, e.FlowsOf, e.Destination.Name, e.Lasted.Round(time.Millisecond))
+	case monitor.Abandoned:
+		began := record.EventProbeLoss
+		if e.Never {
+			began = record.EventProbeUnanswered
+		}
+		label("event", began)
+		label("path", e.Path)
+		label("after", e.After)
+		label("before", e.Before)
+		value("lasted_ns", float64(e.Lasted))
+		r.Facts = fmt.Sprintf("whether probes to %s are answered is not known any more, because these are not sent any more", e.Destination.Name)
 	case monitor.PathChange:
 		label("from", e.From)
 		label("to", e.Path)

@@ -5,6 +5,7 @@ package probe
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"sync"
@@ -31,7 +32,8 @@ type Probes struct {
 	run  func(m *monitor.Monitor, ctx context.Context, told func()) error
 
 	mu         sync.Mutex
-	wanted     *config.Probes // nil: none
+	wanted     *config.Probes                // nil: none
+	behind     func(netip.Prefix) netip.Addr // the node behind a prefix
 	namespace  ioam.NamespaceID
 	keySum     string
 	answerRate int // of this node's own path-trace; 0: none
@@ -82,14 +84,14 @@ func (p *Probes) Run(ctx context.Context) error {
 func (p *Probes) Close(bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stop()
+	p.stop(false)
 }
 
 // set makes the probes follow a configuration.
 func (p *Probes) set(s *service.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wanted, p.keySum, p.answerRate = s.Config.Probes, s.KeySum, 0
+	p.wanted, p.behind, p.keySum, p.answerRate = s.Config.Probes, s.Config.NodeBehind, s.KeySum, 0
 	if s.Config.Trace != nil {
 		p.answerRate = int(s.Config.Trace.Rate)
 	}
@@ -136,7 +138,7 @@ func (p *Probes) lookUp(all bool) {
 // follow probes what is to be probed now. The caller holds p.mu.
 func (p *Probes) follow() {
 	if p.wanted == nil {
-		p.stop()
+		p.stop(true)
 		p.own, p.unresolved, p.fault = nil, nil, nil
 		return
 	}
@@ -147,7 +149,7 @@ func (p *Probes) follow() {
 	}
 	switch {
 	case len(next.Destinations) == 0:
-		p.stop()
+		p.stop(true)
 	case p.monitor == nil:
 		p.start(next)
 	case !reflect.DeepEqual(next, p.config):
@@ -181,7 +183,12 @@ func (p *Probes) targets() (c monitor.Config, err error) {
 			address = p.hosts[d.Host]
 		}
 		name := cmp.Or(d.Name, d.Host, address.String())
+		if d.Prefix.IsValid() {
+			address, name = p.behind(d.Prefix), cmp.Or(d.Name, d.Prefix.String())
+		}
 		switch {
+		case !address.IsValid() && d.Name != "" && d.Prefix.IsValid():
+			p.unresolved = append(p.unresolved, fmt.Sprintf("%s (%v)", d.Name, d.Prefix))
 		case !address.IsValid():
 			p.unresolved = append(p.unresolved, name)
 		case own(address):
@@ -212,7 +219,7 @@ func (p *Probes) start(c monitor.Config) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.monitor == m {
-				p.stop() // it begins again after a while
+				p.stop(true) // it begins again after a while
 				p.failed(err)
 			}
 		}
@@ -221,12 +228,17 @@ func (p *Probes) start(c monitor.Config) {
 	p.d.Log.Info("probing", "destinations", len(c.Destinations), "flows", c.Flows, "interval", c.Interval)
 }
 
-// stop ends the probes. The caller holds p.mu.
-func (p *Probes) stop() {
+// stop ends the probes. abandon: what they showed to be lost is not known any more; else the next agent finds
+// out. The caller holds p.mu.
+func (p *Probes) stop(abandon bool) {
 	if p.monitor == nil {
 		return
 	}
 	p.end()
+	if abandon {
+		p.monitor.Abandon()
+	}
+	p.tell(p.monitor.Events())
 	p.counts = plus(p.counts, p.monitor.Counts())
 	p.monitor, p.config = nil, monitor.Config{}
 }

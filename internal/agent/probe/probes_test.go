@@ -115,6 +115,40 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// A prefix means the node to which packets to it are tunnelled: by the longest destination that contains it, as the
+// configuration has it now.
+func TestNodesBehindPrefixes(t *testing.T) {
+	p, _, _ := newProbes(t, &machine{})
+	of := func(encapsulations string) *service.State {
+		c, err := config.Parse("F", []byte("node: {id: 1}\ninterfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\nencapsulations: ["+encapsulations+"]\n"+
+			"probes: {flows: 2, destinations: [\"cust7=2001:db8:7:8::/64\", \"2001:db8:7:9::/64\", \"far=2001:db8:8::/48\", \"r9=2001:db8::9\"]}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &service.State{Config: c}
+	}
+	rule := func(name, to, tunnel string) string {
+		text := "{name: " + name + ", interface: eth0, match: {destination: \"" + to + "\"}, options: [{trace: {namespace: 123, type: 0x800000, size: 12}}]"
+		if tunnel == "" {
+			return text + ", mode: inline}, "
+		}
+		return text + ", mode: encap, tunnel: {source: \"2001:db8::1\", destination: \"" + tunnel + "\"}}, "
+	}
+	p.set(of(rule("a", "2001:db8:7::/48", "2001:db8::3") + rule("b", "2001:db8:7:8::/64", "2001:db8::4") + rule("c", "2001:db8:8::/48", "")))
+	if got, want := names(p), []string{"cust7 2001:db8::4", "2001:db8:7:9::/64 2001:db8::3", "r9 2001:db8::9"}; !slices.Equal(got, want) || !slices.Equal(p.unresolved, []string{"far (2001:db8:8::/48)"}) {
+		t.Errorf("%q, unresolved %q, want %q", got, p.unresolved, want)
+	}
+	p.set(of(rule("a", "2001:db8::/32", "2001:db8::5")))
+	if got, want := names(p), []string{"cust7 2001:db8::5", "r9 2001:db8::9"}; !slices.Equal(got, want) || len(p.unresolved) != 0 {
+		t.Errorf("%q, unresolved %q, want %q", got, p.unresolved, want) // all prefixes are behind one node
+	}
+	for _, wrong := range []string{"192.0.2.0/24", "2001:db8::1/64", "2001:db8::/129", "a=::ffff:192.0.2.0/120", "/64"} {
+		if _, err := config.Parse("F", []byte("node: {id: 1}\nnamespaces: [{id: 1}]\nprobes: {destinations: [\""+wrong+"\"]}\n")); err == nil {
+			t.Errorf("%s is taken", wrong)
+		}
+	}
+}
+
 // Probes of other nodes with the same list, beyond what this one answers, are a warning.
 func TestBeyondRate(t *testing.T) {
 	m := &machine{own: []string{"2001:db8::1"}}
@@ -176,6 +210,33 @@ func TestEvents(t *testing.T) {
 	}
 	if n := strings.Count(text.String(), "event="); n != mostLines {
 		t.Errorf("%d lines in the log", n)
+	}
+}
+
+// The event by which a loss ends whose destination is probed no more, has the id and the place of the loss.
+func TestAbandoned(t *testing.T) {
+	p, taken, _ := newProbes(t, &machine{})
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	loss := monitor.Event{
+		Kind: monitor.Loss, At: at, Since: at, Destination: monitor.Destination{Name: "r3", Address: netip.MustParseAddr("2001:db8::3")},
+		After: "node 1", Before: "node 2", AfterHop: 1, Evidence: monitor.EvidenceHopLimit, Flows: 3, FlowsOf: 16,
+	}
+	abandoned := loss
+	abandoned.Kind, abandoned.At, abandoned.Lasted = monitor.Abandoned, at.Add(time.Minute), time.Minute
+	never := abandoned
+	never.Never = true
+	p.tell([]monitor.Event{loss, abandoned, never})
+	began, ended, other := taken.list[0].(*record.Event), taken.list[1].(*record.Event), taken.list[2].(*record.Event)
+	if ended.Name != record.EventNotSeen || ended.ID != began.ID || ended.Label("event") != record.EventProbeLoss || ended.Subject != "r3" || ended.Severity != record.SeverityInfo {
+		t.Errorf("%+v", ended)
+	}
+	for _, name := range []string{"destination", "address", "path", "after", "before"} {
+		if ended.Label(name) != began.Label(name) {
+			t.Errorf("%s: %q, not %q", name, ended.Label(name), began.Label(name))
+		}
+	}
+	if other.Label("event") != record.EventProbeUnanswered {
+		t.Errorf("%+v", other)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type Dependencies struct {
 
 	NodeName func() string // of this node in records
 	Records  Records
+	File     string // keeps what is usual for the next agent; "": nothing does
 }
 
 // Records takes the records of events.
@@ -96,6 +98,7 @@ type Queues struct {
 	last     map[model.IfIndex]reading
 	totals   map[string]*totals // by interface, since the agent began
 	watch    *insight.QueueWatch
+	usual    usualFile
 }
 
 // reading is what a device had counted when it was last read.
@@ -145,16 +148,29 @@ func (q *Queues) Run(ctx context.Context) error {
 		end := q.d.Tasks.Begin(time.Now())
 		q.follow()
 		q.judge(time.Now())
+		q.usual.save(&q.d, q.watch, time.Now())
 		end()
 	}
 }
 
+// Open reads what was usual for an earlier agent.
+func (q *Queues) Open() error {
+	q.usual.open(&q.d, q.watch, time.Now())
+	return nil
+}
+
 // Close ends the measurement.
-func (q *Queues) Close(bool) {
+func (q *Queues) Close(removing bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = true
 	q.stop()
+	if removing && q.d.File != "" {
+		_ = os.Remove(q.d.File) // it may not exist
+		return
+	}
+	q.usual.saved = time.Time{}
+	q.usual.save(&q.d, q.watch, time.Now())
 }
 
 func (q *Queues) stop() {

@@ -5,7 +5,10 @@ package queues
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -227,6 +230,68 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
 		}
+	}
+}
+
+// What is usual survives a restart, so that a queue that is slow when the agent begins is no usual one. What is
+// old, or no such file, is not taken over.
+func TestUsualSurvives(t *testing.T) {
+	m := &machine{}
+	file := filepath.Join(t.TempDir(), "queues.json")
+	d := Dependencies{NodeName: func() string { return "r2" }, Records: m, Log: slog.New(slog.DiscardHandler), File: file}
+	now := time.Now().Add(-10 * time.Minute).Truncate(10 * time.Second)
+	begin := func() *Queues {
+		q := New(d, nil)
+		q.watch = insight.NewQueueWatch(now)
+		q.usual.open(&q.d, q.watch, now)
+		return q
+	}
+	play := func(q *Queues, seconds int, wait float64) string {
+		m.events = nil
+		for range seconds {
+			if wait > 0 {
+				q.note(now, "east0", totals{packets: 100, waits: map[int]uint64{exponential.IndexOf(wait, exponential.DelayScale): 100}})
+			}
+			now = now.Add(time.Second)
+			q.judge(now)
+			q.usual.save(&q.d, q.watch, now)
+		}
+		names := make([]string, len(m.events))
+		for i, e := range m.events {
+			names[i] = e.Name
+		}
+		return strings.Join(names, " ")
+	}
+	if got := play(begin(), 40, 20e-6); got != "" {
+		t.Fatalf("at first: %q", got)
+	}
+	if got := play(begin(), 40, 0); got != "" { // an agent during which nothing is timed
+		t.Fatalf("idle: %q", got)
+	}
+	if got := play(begin(), 8, 85e-3); got != "queue_slow" {
+		t.Errorf("slow when the agent begins: %q", got)
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * time.Hour)
+	if got := play(begin(), 8, 85e-3); got != "" {
+		t.Errorf("what is old is taken over: %q", got)
+	}
+	now = now.Add(-2 * time.Hour)
+	for _, broken := range []string{"", "{", `{"time":null,"queues":{"east0":{"p95_ns":[-1]}}}`, strings.Replace(string(kept), "p95_ns", "other", 1), string(make([]byte, mostSaved+1))} {
+		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := play(begin(), 8, 85e-3); got != "" {
+			t.Errorf("%.40q is taken over: %q", broken, got)
+		}
+	}
+	q := begin()
+	q.Close(true)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file stays when everything is removed")
 	}
 }
 

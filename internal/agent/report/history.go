@@ -48,7 +48,8 @@ type History struct {
 	followers map[chan []byte]bool // each gets intervals when they end
 	saved     uint64               // intervals that had ended when the file was written
 
-	file historyFile
+	file  historyFile
+	views atomic.Pointer[[]*view] // changed under mu
 }
 
 // Waits says what packets wait in the queues of this node, and measures that while somebody looks.
@@ -118,6 +119,9 @@ func (h *History) take(records ...record.Record) {
 	}
 	now := time.Now()
 	e.Add(now, records...)
+	for _, v := range h.viewList() {
+		v.take(now, records)
+	}
 	for _, r := range records {
 		if t, ok := r.(*record.Trace); ok {
 			h.newest.Store(t.Time.UnixNano())
@@ -146,6 +150,9 @@ func (h *History) watched(wanted bool) {
 		at = newest
 	}
 	e.Watch(at, wanted)
+	for _, v := range h.viewList() {
+		v.engine.Watch(at, wanted)
+	}
 }
 
 // Prepare makes an engine when there is none, or it is to keep another time.
@@ -166,6 +173,7 @@ func (h *History) Prepare(p *service.Plan) error {
 			h.begin(keep, e.Save())
 		}
 		h.engine.Load().SetPrefixes(names)
+		h.views.Store(nil) // they begin anew, with these prefixes
 		h.records.updateWanted()
 	})
 	return nil
@@ -271,6 +279,7 @@ func (h *History) next() {
 	}
 	e.SetClockError(h.clockError())
 	e.Advance(time.Now())
+	h.tendViews(time.Now())
 	if ended := e.Totals().Intervals; ended != h.saved {
 		h.saved = ended
 		h.save(e)

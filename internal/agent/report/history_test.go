@@ -324,3 +324,84 @@ func TestHistoryRequests(t *testing.T) {
 		t.Errorf("a time before: %+v", r)
 	}
 }
+
+// A filter of paths selects of what is kept, at any time; one of packets has rollups of its own from the first
+// question on, with what is usual by then. Only so many are looked through, and none of them for ever.
+func TestFilteredHistory(t *testing.T) {
+	h := newHistoryHarness(t, agenttest.BaseConfig+"\nhistory: {rate: 1000}\n")
+	h.Start()
+	offer := func(n int, port uint16, ids ...ioam.NodeID) {
+		for range n {
+			r := &record.Trace{Packet: record.Packet{Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), DestinationPort: &port}}
+			for _, id := range ids {
+				r.Nodes = append(r.Nodes, record.NodeData{NodeID: record.NewField(id, true), TransitDelay: record.NewField(uint32(8000), true)})
+			}
+			h.records.Offer(r)
+		}
+	}
+	ask := func(q api.HistoryTime) (*insight.Report, string) {
+		r, err := h.Client.History(t.Context(), q)
+		if err != nil {
+			return nil, err.Error()
+		}
+		return r, ""
+	}
+	packets := func(r *insight.Report) (list []uint64) {
+		for _, p := range r.Pairs {
+			for _, path := range p.Paths {
+				list = append(list, path.Packets)
+			}
+		}
+		return list
+	}
+	offer(30, 443, 1, 2, 3)
+	offer(10, 80, 1, 4, 3)
+	byNode := api.HistoryTime{Filter: api.RecordFilter{Node: "4"}}
+	if r, _ := ask(byNode); !slices.Equal(packets(r), []uint64{10}) || r.Pairs[0].Packets != 10 || r.Pairs[0].Paths[0].Share != 1 || r.Filtered != nil {
+		t.Errorf("%+v", r)
+	}
+	for _, f := range []api.RecordFilter{{Node: "9"}, {Flow: "red"}, {Interface: "east0"}, {Node: "2", Flow: "red"}} {
+		if r, fault := ask(api.HistoryTime{Filter: f}); fault != "" || len(r.Pairs) != 0 {
+			t.Errorf("%+v: %+v %s", f, r, fault)
+		}
+	}
+	web := api.HistoryTime{Live: true, Filter: api.RecordFilter{Port: 443}}
+	if r, fault := ask(web); fault != "" || len(r.Pairs) != 0 || r.Filtered == nil {
+		t.Fatalf("%+v %s", r, fault)
+	}
+	offer(7, 443, 1, 2, 3)
+	offer(5, 80, 1, 4, 3)
+	r, _ := ask(web)
+	if !slices.Equal(packets(r), []uint64{7}) || r.Records != 7 || *r.Pairs[0].Paths[0].Hops[1].Held.Max != 8000 {
+		t.Errorf("%+v", r)
+	}
+	if all, _ := ask(api.HistoryTime{}); !slices.Equal(packets(all), []uint64{37, 15}) || all.Filtered != nil {
+		t.Errorf("%+v", all)
+	}
+	sum := api.HistoryTime{Live: true, Filter: api.RecordFilter{Where: "namespace + 1 > 0 and packet.destination_port == 80"}}
+	ask(sum)
+	offer(3, 80, 1, 4, 3)
+	if r, _ := ask(sum); !slices.Equal(packets(r), []uint64{3}) || r.Filtered.Undecided != 0 {
+		t.Errorf("%+v", r)
+	}
+	for want, q := range map[string]api.HistoryTime{
+		"which has sums and no packets": {Since: time.Now().Add(-time.Minute), Live: true, Filter: api.RecordFilter{Port: 443}},
+		"set live=true":                 {Filter: api.RecordFilter{Flow: "7"}},
+		"2 filters are looked through":  {Live: true, Filter: api.RecordFilter{Port: 80}},
+		"column 1: unknown name prot":   {Live: true, Filter: api.RecordFilter{Where: "prot == 1"}},
+	} {
+		if _, fault := ask(q); !strings.Contains(fault, want) {
+			t.Errorf("%+v: %q lacks %q", q.Filter, fault, want)
+		}
+	}
+	if err := h.Client.HistoryIntervals(t.Context(), web, false, nil); err == nil || !strings.Contains(err.Error(), "no packets") {
+		t.Error(err)
+	}
+	h.history.tendViews(time.Now().Add(viewFor)) // nobody has looked
+	if n := len(h.history.viewList()); n != 0 {
+		t.Errorf("%d views stay", n)
+	}
+	if _, fault := ask(api.HistoryTime{Live: true, Filter: api.RecordFilter{Port: 80}}); fault != "" {
+		t.Error(fault)
+	}
+}

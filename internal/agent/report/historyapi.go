@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/recordfilter"
 )
 
 // Bounds of who follows the history.
@@ -33,6 +36,10 @@ func (h *History) Routes() service.Routes {
 		// `until` for another time, in RFC 3339. `prefix=NAME=PREFIX`, up to 64 times, names prefixes that have no name in
 		// the configuration, and adds up what is in each. `live=true` says that a user looks at it: for the next five
 		// seconds, the node makes up to 100,000 records a second for it, and measures its queues.
+		// Parameters of `/v1/records` select a part of the traffic: `node`, `interface` and `flow` select paths, of any
+		// time; the others select packets, which are counted since the first such request, with `live=true` and
+		// without `since` and `until`: `filtered` is since when. At most 2 such filters are looked through at once, each
+		// until 90 s after the last request.
 		"GET /v1/history": h.getReport,
 		// The rollups of the same times, one JSON object per line, the oldest first: packets, histograms and losses of
 		// each path in about ten seconds. A histogram has pairs of an index and a count: bucket `i` ends at 2^(i/16) ns.
@@ -47,11 +54,13 @@ type historyTimes struct {
 	since, until time.Time
 	names        []insight.NamedPrefix
 	live, follow bool
+	past         bool // since or until is given
+	filter       *recordfilter.Filter
 }
 
 // timesOf reads what a request asks for.
 func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err error) {
-	last := time.Duration(0)
+	last, rest := time.Duration(0), url.Values{}
 	for key, values := range r.URL.Query() {
 		if key != "prefix" && len(values) != 1 {
 			return q, service.BadRequest(fmt.Errorf("%s is given %d times", key, len(values)))
@@ -62,8 +71,10 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 				err = errors.New("not positive")
 			}
 		case "since":
+			q.past = true
 			q.since, err = time.Parse(time.RFC3339Nano, value)
 		case "until":
+			q.past = true
 			q.until, err = time.Parse(time.RFC3339Nano, value)
 		case "prefix":
 			q.names, err = prefixesOf(values)
@@ -72,11 +83,17 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 		case "follow":
 			q.follow, err = truth(value)
 		default:
-			return q, service.BadRequest(fmt.Errorf("%s: unknown; use last, since, until, prefix, live or follow", key))
+			if !slices.ContainsFunc(recordfilter.Settings, func(s recordfilter.Setting) bool { return s.Key == key }) {
+				return q, service.BadRequest(fmt.Errorf("%s: unknown; use last, since, until, prefix, live, follow or a filter of records", key))
+			}
+			rest[key] = values
 		}
 		if err != nil {
 			return q, service.BadRequest(fmt.Errorf("%s=%q: %w; want a time such as 10m (last), or as 2026-11-21T05:21:00Z (since, until)", key, values[0], err))
 		}
+	}
+	if q.filter, err = filterOf(rest); err != nil {
+		return q, service.BadRequest(err)
 	}
 	if q.until.IsZero() {
 		q.until = now
@@ -140,13 +157,20 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 	case <-r.Context().Done():
 		return nil
 	}
-	report := h.engine.Load().Report(q.since, q.until, now, q.names...)
+	var report *insight.Report
+	if q.filter != nil {
+		if report, err = h.filtered(q.filter, &q, now); err != nil {
+			return err
+		}
+	} else {
+		report = h.engine.Load().Report(q.since, q.until, now, q.names...)
+		h.name(report)
+	}
 	var queues *insight.Queues
 	if h.waits != nil && !q.until.Before(now) { // queues have no history
 		queues = h.waits.Look(q.live, q.since)
 	}
 	if s := h.d.State.Load(); s != nil {
-		report.Name(s.Names)
 		addQueues(report, queues, &s.Resolved.Node)
 	}
 	service.Answer(w, http.StatusOK, report)
@@ -201,6 +225,9 @@ func (h *History) getIntervals(w http.ResponseWriter, r *http.Request) error {
 	q, err := h.timesOf(r, now)
 	if err != nil {
 		return err
+	}
+	if q.filter != nil {
+		return service.BadRequest(errors.New("intervals have sums, and no packets that a filter could select; ask for /v1/history"))
 	}
 	var lines chan []byte
 	if q.follow {

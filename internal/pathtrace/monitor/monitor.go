@@ -107,12 +107,12 @@ type Counts struct {
 	Copies     uint64 // that nodes returned
 	Suppressed uint64 // probes that were not sent, because of the budget or because this node was late
 	SendFailed uint64
-	Malformed  uint64    // replies that cannot be read
-	Foreign    uint64    // replies to others
-	Forged     uint64    // replies with a wrong MAC
-	Late       uint64    // replies to probes that had one, or were given up
-	Moves      uint64    // of flows to another path
-	Events     [4]uint64 // by EventKind
+	Malformed  uint64 // replies that cannot be read
+	Foreign    uint64 // replies to others
+	Forged     uint64 // replies with a wrong MAC
+	Late       uint64 // replies to probes that had one, or were given up
+	Moves      uint64 // of flows to another path
+	Events     [eventKinds]uint64
 }
 
 // destination is one with its flows and paths.
@@ -175,16 +175,21 @@ func (m *Monitor) Configure(c Config, now time.Duration) error {
 	for _, one := range c.Destinations {
 		d := kept[one.Address]
 		if d == nil {
-			d = &destination{began: now}
+			d = &destination{began: now, Destination: one}
 		}
-		d.Destination = one
+		delete(kept, one.Address)
+		m.rename(d, one, now)
 		if anew || d.flows == nil {
+			m.abandon(d, now)
 			d.renew(c, now)
 		} else {
 			d.resize(c)
 		}
 		m.destinations = append(m.destinations, d)
 		m.byAddress[one.Address] = d
+	}
+	for _, d := range kept {
+		m.abandon(d, now)
 	}
 	m.active = nil
 	for _, d := range m.destinations {

@@ -239,6 +239,46 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
+// What was told of a destination ends when it is probed no more, and is told again under another name.
+func TestAbandoned(t *testing.T) {
+	lost := func() *network {
+		n := square(t)
+		n.run(learned)
+		n.down["r1>r2"] = true
+		want(t, "lost", n.run(time.Second), `loss r4 2/4 after "node 1 (2001:db8:0:0:7231::)" before "node 2 (2001:db8:0:0:7232::)" by hop-limit`)
+		return n
+	}
+	configure := func(n *network, change func(*Config)) []Event {
+		c := n.m.config
+		c.Destinations = slices.Clone(c.Destinations)
+		change(&c)
+		if err := n.m.Configure(c, n.now); err != nil {
+			t.Fatal(err)
+		}
+		return n.m.Events()
+	}
+	n := lost()
+	want(t, "the same", configure(n, func(c *Config) { c.Interval = 50 * time.Millisecond }))
+	list := configure(n, func(c *Config) { c.Destinations = nil })
+	want(t, "removed", list, "abandoned r4, never false")
+	if e := list[0]; e.Lasted < 900*time.Millisecond || e.Lasted > 1100*time.Millisecond {
+		t.Errorf("%+v", e)
+	}
+	n = lost()
+	want(t, "renamed", configure(n, func(c *Config) { c.Destinations[0].Name = "edge" }), "abandoned r4, never false")
+	want(t, "afterwards", n.run(time.Second), `loss edge 2/4 after "node 1 (2001:db8:0:0:7231::)" before "node 2 (2001:db8:0:0:7232::)" by hop-limit`)
+	n.down = map[string]bool{}
+	want(t, "at last", n.run(time.Second), "recovered edge 2/4")
+	n = lost()
+	want(t, "other flows", configure(n, func(c *Config) { c.Flows = 8 }), "abandoned r4, never false")
+	n = lost()
+	n.m.Abandon()
+	want(t, "ended", n.m.Events(), "abandoned r4, never false")
+	n = square(t)
+	n.run(learned)
+	want(t, "all was well", configure(n, func(c *Config) { c.Destinations = nil }))
+}
+
 // No more is sent than the budget allows, searches included, and nothing in a burst after a pause.
 func TestBudget(t *testing.T) {
 	n := newNetwork(t, Config{Rate: 10_000}, map[string]ioam.NodeID{"r1": 1, "r4": 4}, "r4")

@@ -244,6 +244,9 @@ func short(e Event) string {
 	case Recovered:
 		return fmt.Sprintf("recovered %s %d/%d", e.Destination.Name, e.Flows, e.FlowsOf)
 	}
+	if e.Kind == Abandoned {
+		return fmt.Sprintf("abandoned %s, never %v", e.Destination.Name, e.Never)
+	}
 	return fmt.Sprintf("path %s %d/%d %s to %s", e.Destination.Name, e.Flows, e.FlowsOf, e.From, e.Path)
 }
 

@@ -47,7 +47,11 @@ const (
 	Recovered
 	PathChange
 	Unanswered
+	Abandoned // the flows had Loss or Unanswered, and are probed no more: it is not known whether they still have
 )
+
+// eventKinds is how many kinds there are.
+const eventKinds = int(Abandoned) + 1
 
 // Event is something that happened to the flows of a destination.
 type Event struct {
@@ -67,6 +71,7 @@ type Event struct {
 	FlowsOf     int
 	Unanswered  uint64 // probes
 	Lasted      time.Duration
+	Never       bool // of an Abandoned: Unanswered began it
 }
 
 const (
@@ -256,6 +261,48 @@ func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Dur
 		}
 	}
 	return e
+}
+
+// abandon tells of each place that was told, that nothing shows any more whether it still holds.
+func (m *Monitor) abandon(d *destination, now time.Duration) {
+	for _, one := range d.places {
+		if !one.told {
+			continue
+		}
+		e := m.event(d, Abandoned, one, now)
+		e.Never, e.Lasted = one.blind, now-one.since
+		m.emit(e)
+	}
+}
+
+// Abandon tells for all destinations what is not known any more, for a caller that has ended Run.
+func (m *Monitor) Abandon() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.Now()
+	for _, d := range m.destinations {
+		m.abandon(d, now)
+		d.places = nil
+	}
+}
+
+// rename gives a destination another name. What was told under the old one ends, and is told again.
+func (m *Monitor) rename(d *destination, to Destination, now time.Duration) {
+	if d.Destination == to {
+		return
+	}
+	m.abandon(d, now)
+	d.Destination = to
+	for _, one := range d.places {
+		if one.told {
+			one.told, one.emit = false, now
+		}
+		for i, at := range [...]int{one.after, one.before} {
+			if one.texts[i] != "" {
+				one.texts[i] = one.path.place(d, at)
+			}
+		}
+	}
 }
 
 // emit keeps an event until it is taken.

@@ -17,6 +17,7 @@ const (
 	longestError = 1280 // octets of an error (RFC 4443 §2.4)
 	mostErrors   = 20_000
 	longest      = 512 // octets of an answer
+	readBatch    = 64  // answers of one read
 )
 
 // sockets are one for each flow, so that each has its source port.
@@ -32,7 +33,7 @@ func (m *Monitor) open() (*sockets, error) {
 	s, source, header, flows := &sockets{generation: m.generation}, m.config.Source, m.header, m.config.Flows
 	m.mu.Unlock()
 	for range flows {
-		one, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(source, 0), Batch: 32, Size: longest, HopByHop: header, Unpolled: true})
+		one, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(source, 0), Batch: readBatch, Size: longest, HopByHop: header, Unpolled: true})
 		if err != nil {
 			s.close()
 			return nil, err
@@ -182,5 +183,8 @@ func (m *Monitor) receive(s *udp.Socket) error {
 			m.answered(d.Data, d.Peer, max(now-ago, 0))
 		}
 		m.mu.Unlock()
+		if len(list) < readBatch {
+			return nil // there was no more; asking again would be a system call for nothing
+		}
 	}
 }

@@ -33,7 +33,7 @@ const (
 	// microseconds later.
 	batch = 8
 	// sweepEvery is how often it is looked for what is overdue.
-	sweepEvery = 10 * time.Millisecond
+	sweepEvery = 20 * time.Millisecond
 	// tick is the longest time between two looks.
 	tick = 20 * time.Millisecond
 )

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/problem"
+)
+
+// readers serves requests that only read to the members of a group, on a socket of its own. Its file is open to
+// all, and the kernel says who is at the other end: so the agent need not give files to a group, for which it would
+// need a capability.
+type readers struct {
+	service.Idle
+	*core
+	handler func() http.Handler
+
+	mu     sync.Mutex
+	group  string // "": nobody reads
+	gid    uint32
+	server *http.Server
+	gate   *gate
+	served chan struct{}
+}
+
+// mostReaders bounds the connections of all readers together, and those of all others.
+const mostReaders = 64
+
+func newReaders(c *core, handler func() http.Handler) *readers {
+	return &readers{core: c, handler: handler}
+}
+
+func (r *readers) Prepare(p *service.Plan) error {
+	name := p.Next.Config.Node.ReadGroup
+	gid := uint64(0)
+	if name != "" {
+		g, err := user.LookupGroup(name)
+		if err == nil {
+			gid, err = strconv.ParseUint(g.Gid, 10, 32)
+		}
+		if err != nil {
+			return problem.Wrap(fmt.Errorf("node.read-group: %w", err), "create the group with: groupadd --system "+name)
+		}
+	}
+	p.OnCommit(func() { r.follow(name, uint32(gid)) })
+	return nil
+}
+
+// follow lets the members of a group read, or nobody.
+func (r *readers) follow(group string, gid uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if group == r.group && gid == r.gid {
+		return
+	}
+	r.stop()
+	if r.group, r.gid = group, gid; group == "" {
+		return
+	}
+	if err := r.start(); err != nil {
+		r.log.Warn("the group of node.read-group cannot read", "group", group, "error", err)
+	}
+}
+
+// start opens the socket. The caller holds r.mu.
+func (r *readers) start() error {
+	place := r.options.Place
+	l, err := listen(place.ReadSocket())
+	if err != nil {
+		return err
+	}
+	// Only the names of files that one knows can be reached; each file has its own mode.
+	for _, dir := range []string{filepath.Dir(place.Dir), place.Dir} {
+		err = errors.Join(err, openWay(dir))
+	}
+	if err = errors.Join(err, os.Chmod(place.ReadSocket(), 0o666)); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	r.gate = &gate{UnixListener: l.(*net.UnixListener), group: r.group, gid: r.gid}
+	r.server = &http.Server{Handler: onlyReading(r.handler()), ReadHeaderTimeout: readTimeout, IdleTimeout: readTimeout, ConnContext: ofConn}
+	r.served = make(chan struct{})
+	go func(server *http.Server, gate *gate, served chan struct{}) {
+		defer close(served)
+		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
+			r.log.Warn("the group of node.read-group can read no more", "error", err)
+		}
+	}(r.server, r.gate, r.served)
+	return nil
+}
+
+// openWay lets others pass a directory, and not list it.
+func openWay(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o111 == 0o111 {
+		return err
+	}
+	return os.Chmod(dir, info.Mode().Perm()|0o111)
+}
+
+// stop ends it, with the connections that are open. The caller holds r.mu.
+func (r *readers) stop() {
+	if r.server == nil {
+		return
+	}
+	r.server.Close()
+	<-r.served
+	_ = os.Remove(r.options.Place.ReadSocket())           // the listener has removed it
+	_ = os.Chmod(r.options.Place.Dir, os.FileMode(0o700)) // it may be gone with all else
+	r.server = nil
+}
+
+func (r *readers) Close(bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop()
+}
+
+// refusalKey has in the context of a connection why it may not read.
+type refusalKey struct{}
+
+// onlyReading refuses what changes something, and those who may not even read.
+func onlyReading(api http.Handler) http.Handler {
+	refuse := func(w http.ResponseWriter, why string) {
+		w.Header().Set("Connection", "close")
+		service.Answer(w, http.StatusForbidden, map[string]string{"error": why})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if why, refused := req.Context().Value(refusalKey{}).(string); refused {
+			refuse(w, why)
+		} else if req.Method != http.MethodGet {
+			refuse(w, "the members of node.read-group change nothing: only root does; use sudo")
+		} else {
+			api.ServeHTTP(w, req)
+		}
+	})
+}
+
+// gate counts the connections of those who may read, and of others, which get an answer that says why they may not.
+type gate struct {
+	*net.UnixListener
+	group          string
+	gid            uint32
+	inside, beyond atomic.Int64
+}
+
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		c := &reading{UnixConn: conn, of: &g.inside}
+		if !mayRead(conn, g.gid) {
+			c.of, c.refused = &g.beyond, "only root and the members of the group "+g.group+" may ask this agent; who was added to it must log in again"
+		}
+		if c.of.Add(1) <= mostReaders {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// reading is a connection that is counted.
+type reading struct {
+	*net.UnixConn
+	of      *atomic.Int64
+	refused string // why; "": it is not
+	once    sync.Once
+}
+
+func (c *reading) Close() error {
+	c.once.Do(func() { c.of.Add(-1) })
+	return c.UnixConn.Close()
+}
+
+// ofConn is the context of a connection.
+func ofConn(ctx context.Context, conn net.Conn) context.Context {
+	if c, is := conn.(*reading); is && c.refused != "" {
+		return context.WithValue(ctx, refusalKey{}, c.refused)
+	}
+	return ctx
+}
+
+// mayRead reports whether root or a member of a group is at the other end, as the kernel says.
+func mayRead(conn *net.UnixConn, gid uint32) (may bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil {
+			return
+		}
+		may = peer.Uid == 0 || peer.Gid == gid || slices.Contains(peerGroups(fd), gid)
+	})
+	return may && err == nil
+}
+
+// peerGroups are the supplementary groups of the other end, none if they cannot be read.
+func peerGroups(fd uintptr) []uint32 {
+	const most = 1 << 16 // NGROUPS_MAX
+	for room := 64; ; {
+		b := make([]byte, 4*room)
+		length := uint32(len(b))
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&length)), 0)
+		if errno == syscall.ERANGE && room < most {
+			room = most
+			continue
+		}
+		if errno != 0 {
+			return nil
+		}
+		list := make([]uint32, 0, length/4)
+		for b = b[:length]; len(b) >= 4; b = b[4:] {
+			list = append(list, binary.NativeEndian.Uint32(b))
+		}
+		return list
+	}
+}
