@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
@@ -30,24 +31,8 @@ const (
 // hook is one place where a program handles packets.
 type hook struct {
 	name   hookName
-	object *object
+	object *shared[ebpf.CollectionSpec] // the file that has it, as it was parsed
 }
-
-// object is a compiled file of programs, as it was parsed: that takes about as long as to verify
-// a small program.
-type object struct {
-	parse func() (*ebpf.CollectionSpec, error)
-
-	mu     sync.Mutex
-	parsed weak.Pointer[ebpf.CollectionSpec] // an agent needs it when it starts, and then hardly ever
-}
-
-var (
-	objectIngressXDP = &object{parse: bpf.LoadIngressXDP}
-	objectIngressTC  = &object{parse: bpf.LoadIngressTC}
-	objectEgressTC   = &object{parse: bpf.LoadEgressTC}
-	objectTap        = &object{parse: bpf.LoadTap}
-)
 
 var hooks = map[hookName]hook{
 	hookIngressXDP: {hookIngressXDP, objectIngressXDP},
@@ -57,28 +42,47 @@ var hooks = map[hookName]hook{
 	hookTapMember:  {hookTapMember, objectTap},
 }
 
-// spec is the object's, which nobody may change.
-func (o *object) spec() (*ebpf.CollectionSpec, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if spec := o.parsed.Value(); spec != nil {
-		return spec, nil
-	}
-	spec, err := o.parse()
-	if err == nil {
-		o.parsed = weak.Make(spec)
-	}
-	return spec, err
+// What is parsed to load programs takes about as long as the verifier does for a small one.
+var (
+	objectIngressXDP = &shared[ebpf.CollectionSpec]{parse: bpf.LoadIngressXDP}
+	objectIngressTC  = &shared[ebpf.CollectionSpec]{parse: bpf.LoadIngressTC}
+	objectEgressTC   = &shared[ebpf.CollectionSpec]{parse: bpf.LoadEgressTC}
+	objectTap        = &shared[ebpf.CollectionSpec]{parse: bpf.LoadTap}
+	kernelTypes      = &shared[btf.Cache]{parse: func() (*btf.Cache, error) { return btf.NewCache(), nil }}
+)
+
+// shared is what was parsed once, until nobody has it any more: an agent needs it when it starts,
+// and then hardly ever.
+type shared[T any] struct {
+	parse func() (*T, error)
+
+	mu     sync.Mutex
+	parsed weak.Pointer[T]
 }
 
-// keepObjects keeps all objects from now on, for a process that loads programs many times.
-var keepObjects = sync.OnceValue(func() (kept []*ebpf.CollectionSpec) {
+// get is what was parsed, which nobody may change.
+func (s *shared[T]) get() (*T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if parsed := s.parsed.Value(); parsed != nil {
+		return parsed, nil
+	}
+	parsed, err := s.parse()
+	if err == nil {
+		s.parsed = weak.Make(parsed)
+	}
+	return parsed, err
+}
+
+// keepParsed keeps all that is parsed from now on, for a process that loads programs many times.
+var keepParsed = sync.OnceValue(func() (kept []any) {
 	for _, h := range hooks {
-		if spec, err := h.object.spec(); err == nil { // else who loads its program gets the error
+		if spec, err := h.object.get(); err == nil { // else who loads its program gets the error
 			kept = append(kept, spec)
 		}
 	}
-	return kept
+	types, _ := kernelTypes.get()
+	return append(kept, types)
 })
 
 // ingressHook is the ingress hook for an attach mode.
@@ -92,8 +96,8 @@ func ingressHook(mode attach.Mode) hookName {
 // mapSpecs are the maps' definitions, which are the same in every object.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 	specs := make(map[string]*ebpf.MapSpec)
-	for _, o := range []*object{objectEgressTC, objectIngressXDP} {
-		spec, err := o.spec()
+	for _, o := range []*shared[ebpf.CollectionSpec]{objectEgressTC, objectIngressXDP} {
+		spec, err := o.get()
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +111,7 @@ func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 
 // program loads one hook's program with its constants and the given maps.
 func (h hook) program(node bpf.ABINodeConfig, maps bpf.Maps) (*ebpf.Program, error) {
-	parsed, err := h.object.spec()
+	parsed, err := h.object.get()
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +134,11 @@ func (h hook) program(node bpf.ABINodeConfig, maps bpf.Maps) (*ebpf.Program, err
 			delete(spec.Programs, name)
 		}
 	}
-	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements})
+	types, err := kernelTypes.get()
+	if err != nil {
+		return nil, err
+	}
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements, Cache: types})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", h.name, explain(err))
 	}

@@ -103,7 +103,7 @@ type site struct {
 // open makes and fills every map, except kept ones that exist already. On error,
 // it closes what it made.
 func (s *site) open(g *compile.Generation, index model.IfIndex) error {
-	keepObjects()
+	keepParsed()
 	specs, err := mapSpecs()
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func withoutMemory(t *testing.T, name hookName) {
 	t.Helper()
 	usual := hooks[name]
 	t.Cleanup(func() { hooks[name] = usual })
-	hooks[name] = hook{name, &object{parse: func() (*ebpf.CollectionSpec, error) {
+	hooks[name] = hook{name, &shared[ebpf.CollectionSpec]{parse: func() (*ebpf.CollectionSpec, error) {
 		spec, err := usual.object.parse()
 		if err != nil {
 			return nil, err
