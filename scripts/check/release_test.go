@@ -76,3 +76,71 @@ func git(t *testing.T, root string, args ...string) {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
 }
+
+// A release that fails after its tag was made takes it back; one that is complete keeps it, and has notes.
+func TestReleaseTag(t *testing.T) {
+	script, err := os.ReadFile("../release.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What `make package` would build: programs that say a version, and empty files.
+	const build = `set -e
+for p in waymark waymark-collector waymark-lab; do
+	for a in amd64 arm64; do
+		d=$p-1.2.0-linux-$a; mkdir -p build/$d/bin build/packages
+		printf '#!/bin/sh\necho %s SAYS\n' $p >build/$d/bin/$p
+		tar -C build -czf build/packages/$d.tar.gz $d
+		for f in ${p}_1.2.0-1_$a.deb ${p}_1.2.0_$a.spdx.json; do echo x >build/packages/$f; done
+	done
+	for a in x86_64 aarch64; do echo x >build/packages/$p-1.2.0-1.$a.rpm; done
+done
+echo x >build/packages/waymark-1.2.0.oci.tar
+echo x >build/packages/waymark-collector-1.2.0.oci.tar
+cd build/packages; sha256sum * >SHA256SUMS
+`
+	for _, tt := range []struct{ name, build, want string }{
+		{"complete", strings.Replace(build, "SAYS", "1.2.0", 1), ""},
+		{"the build fails", "exit 1\n", "the tag was taken back"},
+		{"a package is missing", strings.Replace(build, "cd build", "rm build/packages/waymark-lab_1.2.0-1_arm64.deb; cd build", 1), "waymark-lab_1.2.0-1_arm64.deb is missing"},
+		{"a program of another version", strings.Replace(build, "SAYS", "1.2.0+20261128.abcdef123456", 1), "waymark says that it is waymark 1.2.0+"},
+		{"a wrong sum", strings.Replace(build, "SAYS", "1.2.0", 1) + "echo y >waymark-1.2.0.oci.tar\n", "the checksums are wrong"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			write(t, root, "VERSION", "1.2.0\n")
+			write(t, root, "CHANGELOG.md", "# Changelog\n\n## 1.2.0 - 2026-11-28\n- **More:** of it\n")
+			write(t, root, "scripts/release.sh", string(script))
+			write(t, root, "scripts/check.sh", "#!/bin/sh\n")
+			write(t, root, "scripts/version.sh", "#!/bin/sh\ncat VERSION\n")
+			write(t, root, "build.sh", tt.build)
+			write(t, root, "Makefile", "package:\n\tsh build.sh\n")
+			write(t, root, ".gitignore", "build/\n")
+			write(t, root, "test/compatibility/testdata/1.2.0/records.jsonl", "")
+			for _, name := range []string{"check.sh", "version.sh"} {
+				if err := os.Chmod(filepath.Join(root, "scripts", name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			git(t, root, "init", "-q")
+			git(t, root, "config", "user.name", "test")
+			git(t, root, "config", "user.email", "test@example.net")
+			git(t, root, "add", ".")
+			git(t, root, "commit", "-qm", "all")
+			out, err := exec.Command("bash", filepath.Join(root, "scripts/release.sh")).CombinedOutput()
+			tags, tagErr := exec.Command("git", "-C", root, "tag").Output()
+			if tagErr != nil {
+				t.Fatal(tagErr)
+			}
+			if tt.want != "" {
+				if err == nil || !strings.Contains(string(out), tt.want) || len(tags) != 0 {
+					t.Errorf("%v, tags %q: %s\nwant %q, and no tag", err, tags, out, tt.want)
+				}
+				return
+			}
+			notes, readErr := os.ReadFile(filepath.Join(root, "build/packages/NOTES.md"))
+			if err != nil || string(tags) != "v1.2.0\n" || !strings.Contains(string(notes), "- **More:** of it\n") {
+				t.Errorf("%v, tags %q, notes %q (%v): %s", err, tags, notes, readErr, out)
+			}
+		})
+	}
+}
