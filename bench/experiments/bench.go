@@ -80,6 +80,13 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 			Full:    harness.Options{Duration: time.Minute, Rounds: 3},
 			Measure: runPostcards,
 		},
+		{
+			Name:    "collector",
+			Title:   "postcards kept by waymark-collector while it is asked, beside goflow2 writing JSON",
+			Short:   harness.Options{Duration: 6 * time.Second, Rounds: 1},
+			Full:    harness.Options{Duration: 8 * time.Minute, Rounds: 1},
+			Measure: runCollector,
+		},
 		table("kernel", "IOAM transit: the kernel's own, and ours", kernelExperiment),
 		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
 		table("scale", "1 to 1000 namespaces and encapsulations, 1 to 65536 destinations", scaleExperiment),

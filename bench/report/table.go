@@ -27,7 +27,7 @@ func (r Result) columns() []column {
 	}
 	aims := r.any(func(p Point) bool { return p.Aim != 0 })
 	switch {
-	case r.any(func(p Point) bool { return p.PPS != nil }):
+	case r.any(func(p Point) bool { return p.PPS != nil }) && !r.any(func(p Point) bool { return p.Bytes != nil }):
 		list = append(list,
 			column{"Mpps", func(p Point) string { return fmt.Sprintf("%.3f", *p.PPS/1e6) }},
 			column{"against the baseline", func(p Point) string { return percent(p.Ratio) }},
@@ -57,7 +57,7 @@ func (r Result) columns() []column {
 			column{"spread", Point.spreadFigure},
 		)
 		if aims {
-			list = append(list, column{"aim", func(p Point) string { return aimText(p.Aim, r.verdict(p), "≤ "+p.aimFigure()) }})
+			list = append(list, column{"aim", func(p Point) string { return aimText(p.Aim, r.verdict(p), p.aimSign()+p.aimFigure()) }})
 		}
 		list = append(list,
 			column{"of the baseline", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
@@ -124,10 +124,13 @@ func (r Result) any(is func(Point) bool) bool { return slices.ContainsFunc(r.Poi
 
 func percent(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
 
-// figure is memory or a time in a readable unit.
+// figure is memory, a rate or a time in a readable unit.
 func (p Point) figure() string {
-	if p.Bytes != nil {
+	switch {
+	case p.Bytes != nil:
 		return memoryText(*p.Bytes)
+	case p.PPS != nil:
+		return fmt.Sprintf("%.0f a second", *p.PPS)
 	}
 	return timeText(*p.NS)
 }
@@ -153,10 +156,21 @@ func (p Point) spreadFigure() string {
 }
 
 func (p Point) aimFigure() string {
-	if p.Bytes != nil {
+	switch {
+	case p.Bytes != nil:
 		return memoryText(p.Aim)
+	case p.PPS != nil:
+		return fmt.Sprintf("%.0f%%", 100*p.Aim)
 	}
 	return timeText(p.Aim)
+}
+
+// aimSign says whether the aim is the most or, for a rate, the least.
+func (p Point) aimSign() string {
+	if p.Bytes == nil && p.PPS != nil {
+		return "≥ "
+	}
+	return "≤ "
 }
 
 func memoryText(bytes float64) string {

@@ -113,6 +113,7 @@ var layers = map[string]string{
 	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
 		"internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
+	"internal/collect/sender":           "ipfix",
 	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
 	"internal/collect/known":            "ioam internal/collect/join internal/record",
 	"internal/recordfilter":             "ioam internal/instant internal/record",
@@ -183,7 +184,7 @@ var layers = map[string]string{
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/executed":    "",
-	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
+	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent internal/api internal/collect/sender internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 

@@ -5,17 +5,26 @@
 package storetest
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/collect/sender"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
+
+// Nodes is how many nodes report each packet of a Sender.
+const Nodes = sender.Nodes
+
+// Sender sends postcards, as the nodes of one path would.
+type Sender = sender.Sender
+
+// NewSender makes a sender to an address.
+func NewSender(to string) (*Sender, error) { return sender.New(to) }
 
 // Packets makes packets.
 type Packets struct {
@@ -38,21 +47,14 @@ func NewPackets(seed uint64, nodes, paths, flows int, at time.Time, step time.Du
 	return p
 }
 
-// Source is the address of a flow's source: in 2001:db8:SITE::/48, a site for a hundred flows.
-func Source(flow int) netip.Addr { return address(uint16(flow/100), uint32(flow)) }
+// Source is the address of a flow's source, as senders have it.
+func Source(flow int) netip.Addr { return sender.Source(flow) }
 
-// Destination is the address of a flow's destination: that of site 0x8000 + flow/100.
-func Destination(flow int) netip.Addr { return address(uint16(0x8000+flow/100), uint32(flow)) }
-
-func address(site uint16, host uint32) netip.Addr {
-	b := [16]byte{0x20, 0x01, 0x0d, 0xb8}
-	binary.BigEndian.PutUint16(b[4:], site)
-	binary.BigEndian.PutUint32(b[12:], host)
-	return netip.AddrFrom16(b)
-}
+// Destination is the address of a flow's destination.
+func Destination(flow int) netip.Addr { return sender.Destination(flow) }
 
 // Exporter is the address of a node.
-func Exporter(node int) netip.Addr { return address(0xffff, uint32(node)) }
+func Exporter(node int) netip.Addr { return sender.Address(0xffff, uint32(node)) }
 
 // Next makes a packet. One in 500 is lost on its way.
 func (p *Packets) Next() *record.Path {

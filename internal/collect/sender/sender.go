@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storetest
+// Package sender sends postcards as the nodes of a path would, for benchmarks and tests of collectors.
+package sender
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/waymark-net/waymark/ipfix"
@@ -33,8 +36,22 @@ type Sender struct {
 // together is how many packets a message has, at most what fits a datagram of 1400 octets.
 const together = 9
 
-// NewSender makes a sender to an address.
-func NewSender(to string) (*Sender, error) {
+// Source is the address of a flow's source: in 2001:db8:SITE::/48, a site for a hundred flows.
+func Source(flow int) netip.Addr { return Address(uint16(flow/100), uint32(flow)) }
+
+// Destination is the address of a flow's destination: that of site 0x8000 + flow/100.
+func Destination(flow int) netip.Addr { return Address(uint16(0x8000+flow/100), uint32(flow)) }
+
+// Address is that of a host at a site.
+func Address(site uint16, host uint32) netip.Addr {
+	b := [16]byte{0x20, 0x01, 0x0d, 0xb8}
+	binary.BigEndian.PutUint16(b[4:], site)
+	binary.BigEndian.PutUint32(b[12:], host)
+	return netip.AddrFrom16(b)
+}
+
+// New makes a sender to an address.
+func New(to string) (*Sender, error) {
 	conn, err := net.Dial("udp", to)
 	if err != nil {
 		return nil, err
