@@ -69,7 +69,7 @@ func runCollector(ctx context.Context, o harness.Options) (report.Result, error)
 	}
 	other, found := findGoflow2(program)
 	if !found {
-		r.Notes = append(r.Notes, "goflow2 was skipped, because it is not there; run: make goflow2. Without it, ratios compare the collector with itself.")
+		r.Notes = append(r.Notes, "goflow2 was skipped, because it is not there; run: make goflow. Without it, ratios compare the collector with itself.")
 	}
 	share := o.Duration / time.Duration(o.Rounds)
 	if found {

@@ -28,13 +28,7 @@ type Blocks struct {
 
 // Block is one block of a flow between two points.
 type Block struct {
-	Flow     string       `json:"flow,omitempty" doc:"Name of the flow, if it has one."`
-	FlowID   int64        `json:"flow_id" doc:"Its number."`
-	Scope    string       `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
-	From     int64        `json:"from" doc:"Number of the first point."`
-	To       int64        `json:"to" doc:"Number of the second point."`
-	FromNode string       `json:"from_node,omitempty" doc:"The node that is the first point, if it is known."`
-	ToNode   string       `json:"to_node,omitempty" doc:"The node that is the second point, if it is known."`
+	MeasuredSegment
 	Number   *int64       `json:"block,omitempty" doc:"Number of the block; absent for test packets."`
 	Start    instant.Time `json:"start" doc:"Its begin, by the clock of the ingress."`
 	Length   int64        `json:"length_ns" doc:"Its length."`

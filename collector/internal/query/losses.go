@@ -28,16 +28,20 @@ type Losses struct {
 	Edges []EdgeLoss `json:"edge_flows" doc:"Flows that are measured from edge to edge."`
 }
 
-// FlowLoss is the loss of one measured flow between two points.
-type FlowLoss struct {
-	Flow   string `json:"flow,omitempty" doc:"Name of the flow, if it has one."`
-	FlowID int64  `json:"flow_id" doc:"Its number."`
-	Scope  string `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
-	From   int64  `json:"from" doc:"Number of the first point."`
-	To     int64  `json:"to" doc:"Number of the second point."`
-
+// MeasuredSegment is a flow between two of the points that count it.
+type MeasuredSegment struct {
+	Flow     string `json:"flow,omitempty" doc:"Name of the flow, if it has one."`
+	FlowID   int64  `json:"flow_id" doc:"Its number."`
+	Scope    string `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
+	From     int64  `json:"from" doc:"Number of the first point."`
+	To       int64  `json:"to" doc:"Number of the second point."`
 	FromNode string `json:"from_node,omitempty" doc:"The node that is the first point, if it is known."`
 	ToNode   string `json:"to_node,omitempty" doc:"The node that is the second point, if it is known."`
+}
+
+// FlowLoss is the loss of one measured flow between two points.
+type FlowLoss struct {
+	MeasuredSegment
 	Counted
 	Before *Counted    `json:"before,omitempty" doc:"The same of the other time that was asked for by compare; absent when there was nothing."`
 	Series []LossPoint `json:"series,omitempty" doc:"The same in steps, if step or buckets are given, or by minute with series=true. A step without a block is not in it."`

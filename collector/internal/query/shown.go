@@ -143,8 +143,8 @@ func (p *Packet) ofTrace(r *record.Trace) {
 // BlockOf is a record of loss as questions show it.
 func BlockOf(r *record.Loss) *Block {
 	b := &Block{
-		Flow: r.Flow, FlowID: int64(r.FlowID), Scope: r.Scope.String(), From: int64(r.From), To: int64(r.To), FromNode: r.FromNode, ToNode: r.ToNode,
-		Start: r.Start, Length: int64(r.Length), Verdict: r.Verdict.String(),
+		MeasuredSegment: MeasuredSegment{r.Flow, int64(r.FlowID), r.Scope.String(), int64(r.From), int64(r.To), r.FromNode, r.ToNode},
+		Start:           r.Start, Length: int64(r.Length), Verdict: r.Verdict.String(),
 	}
 	if r.Start.IsZero() {
 		b.Start = r.Time
