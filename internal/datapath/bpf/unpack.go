@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -35,7 +36,7 @@ func unpack(packed []byte) ([]byte, error) {
 	if _, err := io.ReadFull(r, object); err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // the end has the checksum
+	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) { // the end has the checksum
 		return nil, fmt.Errorf("unpack: the object is damaged at its end: %v", err)
 	}
 	return object, nil
