@@ -226,6 +226,8 @@ var outsiders = map[string]string{
 	"golang.org/x/crypto":                    "collector/internal/access",
 	"golang.org/x/oauth2":                    "collector/internal/access",
 	"golang.org/x/time":                      "collector/internal/access",
+	"github.com/tidwall/gjson":               "",
+	"github.com/xiatechs/jsonata-go":         "",
 	"github.com/gopacket/gopacket":           "",
 	"github.com/prometheus/client_golang":    "",
 	"github.com/prometheus/client_model":     "",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Preferences of the person, not of what is looked at: they are in the browser, not in the address.
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 
 export type Theme = 'system' | 'light' | 'dark'
 
@@ -22,6 +22,12 @@ function keep(key: string, value: string): void {
 const known = (text: string | null): Theme => (text === 'light' || text === 'dark' ? text : 'system')
 
 export const theme = signal<Theme>(known(typeof localStorage === 'undefined' ? null : stored('theme')))
+const prefersDark = typeof matchMedia === 'undefined' ? null : matchMedia('(prefers-color-scheme: dark)')
+const systemDark = signal(prefersDark?.matches ?? false)
+prefersDark?.addEventListener('change', (e) => { systemDark.value = e.matches })
+/** The colours that are in force, by which drawings on a canvas are made anew. */
+export const dark = computed(() => theme.value === 'dark' || (theme.value === 'system' && systemDark.value))
+
 /** Single keys as shortcuts, which WCAG 2.1.4 wants to be switchable. */
 export const shortcuts = signal(typeof localStorage === 'undefined' || stored('shortcuts') !== 'off')
 

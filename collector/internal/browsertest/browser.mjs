@@ -57,8 +57,10 @@ async function visited(page, visit, wrong) {
   for (const keys of visit.press ?? []) await page.keyboard.press(keys)
   await settled(page)
   const seen = await page.evaluate(read)
+  if (visit.paint) seen.paint = await paint(page, visit)
   if (visit.csv) seen.csv = await csv(page)
   if (visit.picture) await picture(page, visit)
+  if (visit.darkPicture) await picture(page, { picture: visit.darkPicture, dark: true })
   if (visit.check) {
     for (const colorScheme of ['light', 'dark']) {
       await page.emulateMedia({ colorScheme })
@@ -87,6 +89,8 @@ function read() {
     title: document.title,
     heading: [...main.querySelectorAll('h1')].map(text).join(' '),
     text: text(main),
+    command: main.querySelector('[data-copy-command]')?.dataset.copyCommand ?? '',
+    request: [...main.querySelectorAll('button')].find((b) => text(b) === 'curl')?.title ?? '',
     focus: document.activeElement?.getAttribute('aria-label') ?? '',
     tables: [...main.querySelectorAll('table')].map((table) => ({
       name: table.getAttribute('aria-label') ?? table.caption?.innerText ?? '',
@@ -94,6 +98,21 @@ function read() {
       rows: [...table.querySelectorAll('tbody tr:not([aria-hidden])')].map((row) => [...row.querySelectorAll('td, th')].map(text)),
     })),
   }
+}
+
+/** How long a browser that has nothing takes until it shows something, in milliseconds: the quickest of three times. */
+async function paint(page, visit) {
+  const times = []
+  for (let i = 0; i < 3; i++) {
+    const context = await browser.newContext() // with a cache of its own
+    const fresh = await context.newPage()
+    await fresh.goto(plan.address + visit.path)
+    await settled(fresh)
+    await fresh.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0)
+    times.push(await fresh.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime))
+    await context.close()
+  }
+  return Math.min(...times)
 }
 
 /** The file that the button CSV saves. */

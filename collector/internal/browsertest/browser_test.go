@@ -12,8 +12,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +27,8 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/history"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -34,8 +38,13 @@ type visit struct {
 	Path  string   `json:"path"`
 	Check bool     `json:"check"` // by axe, in both colour schemes, and at 360 px
 	CSV   bool     `json:"csv"`
+	Paint bool     `json:"paint"` // measure it
 	Await string   `json:"await,omitempty"`
 	Press []string `json:"press,omitempty"`
+
+	Picture string `json:"picture,omitempty"` // files to write, to look at
+	Dark    string `json:"darkPicture,omitempty"`
+	Narrow  string `json:"narrow,omitempty"`
 
 	judge func(*testing.T, *seen)
 }
@@ -43,6 +52,8 @@ type visit struct {
 // seen is what is there.
 type seen struct {
 	Path, Address, Title, Heading, Text, Focus, CSV string
+	Command, Request                                string  // that are copied
+	Paint                                           float64 // milliseconds until something is shown
 	Wrong                                           []string
 	Tables                                          []struct {
 		Name string
@@ -122,7 +133,7 @@ func TestScreens(t *testing.T) {
 	packets, others := story()
 	w := count(packets)
 	visits := []visit{
-		{Path: "/?" + period, Check: true, CSV: true, judge: w.paths},
+		{Path: "/?" + period, Check: true, CSV: true, Paint: true, judge: w.paths},
 		{Path: "/changes?" + period, Check: true, CSV: true, judge: w.changes},
 		{Path: "/segments?order=held&" + period, Check: true, CSV: true, judge: w.segments},
 		{Path: "/grid?" + period, Check: true, CSV: true, judge: w.grid},
@@ -133,7 +144,14 @@ func TestScreens(t *testing.T) {
 		{Path: "/segments?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z", Check: true, judge: nothing},
 		{Path: "/health", Press: []string{"3"}, judge: keys},
 	}
-	for i, s := range look(t, serve(t, packets, others), visits) {
+	if dir := os.Getenv("WAYMARK_PICTURES"); dir != "" { // for people
+		for i := range visits {
+			name := filepath.Join(dir, strconv.Itoa(i+1))
+			visits[i].Picture, visits[i].Dark, visits[i].Narrow = name+".png", name+"-dark.png", name+"-narrow.png"
+		}
+	}
+	address := serve(t, packets, others)
+	for i, s := range look(t, address, visits) {
 		t.Run(visits[i].Path, func(t *testing.T) {
 			for _, wrong := range s.Wrong {
 				t.Error(wrong)
@@ -142,8 +160,95 @@ func TestScreens(t *testing.T) {
 				t.Fatalf("title %q, heading %q: %s", s.Title, s.Heading, s.Text)
 			}
 			visits[i].judge(t, &s)
+			if s.Command != "" {
+				compareCommand(t, &s)
+			}
+			if visits[i].Paint {
+				if t.Logf("first paint after %.0f ms", s.Paint); s.Paint <= 0 || s.Paint > float64(patience.Of(mostPaint).Milliseconds()) {
+					t.Errorf("something is shown after %.0f ms", s.Paint)
+				}
+			}
 		})
 	}
+}
+
+// mostPaint is much more than it takes until something is shown: machines that test are busy.
+const mostPaint = 5 * time.Second
+
+// compareCommand runs the command that is copied, by the words that a shell makes of it, and compares its answer with
+// that of the request that is copied, but for series, which commands do not ask for.
+func compareCommand(t *testing.T, s *seen) {
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+s.Command).Output()
+	if err != nil {
+		t.Fatal(s.Command, err)
+	}
+	words := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	i := slices.IndexFunc(history.Subjects, func(of history.Subject) bool { return len(words) > 2 && of.Noun == words[1] })
+	if i < 0 || words[0] != "waymark" || words[2] != "history" {
+		t.Fatalf("there is no command %q", words)
+	}
+	opts := &commandline.Options{}
+	root := opts.NewRoot("waymark", "")
+	root.AddCommand(commandline.Group(words[1], "", history.Subjects[i].Command(opts)))
+	opts.Finish(root)
+	var stdout bytes.Buffer
+	root.SetOut(&stdout)
+	root.SetArgs(append(words[1:], "--json"))
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("%s: %v", s.Command, err)
+	}
+	out, err = exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+s.Request).Output()
+	if err != nil {
+		t.Fatal(s.Request, err)
+	}
+	words = strings.Fields(string(out))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, words[len(words)-1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var asked bytes.Buffer
+	if _, err := asked.ReadFrom(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	got, want := withoutSeries(t, stdout.Bytes()), withoutSeries(t, asked.Bytes())
+	if got != want || len(got) < 100 {
+		t.Errorf("%s\n%.1000s\nand the request\n%.1000s", s.Command, got, want)
+	}
+}
+
+// withoutSeries is an answer without series, and without what says how long their steps are.
+func withoutSeries(t *testing.T, answer []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(answer, &v); err != nil {
+		t.Fatalf("%v: %.300s", err, answer)
+	}
+	var strip func(any)
+	strip = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			delete(v, "series")
+			delete(v, "step_ns")
+			for _, one := range v {
+				strip(one)
+			}
+		case []any:
+			for _, one := range v {
+				strip(one)
+			}
+		}
+	}
+	strip(v)
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // rows are those of the file, by their columns' titles.

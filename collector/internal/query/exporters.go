@@ -101,8 +101,9 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 			ahead = append(ahead, fmt.Sprintf("%s by %v", name, e.Ahead.Round(time.Millisecond)))
 		}
 	}
-	h.warnOf(silent, fmt.Sprintf("have sent nothing for more than %v: ", silentAfter), fmt.Sprintf("look whether the agents run, and reach the collector; of one that sends nothing for %v, nothing is said any more", goneAfter))
-	h.warnOf(ahead, "have clocks that are ahead of the collector's: ", "look at the clocks of both; times are kept as they were reported")
+	h.warnOf(silent, fmt.Sprintf("sent nothing for more than %d minutes: ", silentAfter/time.Minute),
+		fmt.Sprintf("look whether the agent runs, and reaches the collector; of one that sends nothing for %d hours, nothing is said any more", goneAfter/time.Hour))
+	h.warnOf(ahead, "a clock that is ahead of the collector's: ", "look at the clocks of both; times are kept as they were reported")
 	if ignored > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("%d messages came from more exporters than are listed here", ignored))
 	}
@@ -115,7 +116,10 @@ func (h *Health) warnOf(names []string, what, cure string) {
 	if len(names) == 0 {
 		return
 	}
-	text := fmt.Sprintf("%d exporters %s", len(names), what)
+	text := fmt.Sprintf("%d exporters have %s", len(names), what)
+	if len(names) == 1 {
+		text = "one exporter has " + what
+	}
 	for i, name := range names[:min(len(names), mostNamed)] {
 		if i > 0 {
 			text += ", "

@@ -18,7 +18,7 @@ func TestSilentExporters(t *testing.T) {
 		since         time.Duration
 		state, warned string
 	}{
-		{4 * time.Minute, "sends", ""}, {-time.Minute, "sends", ""}, {6 * time.Minute, "silent", "athos; look whether the agents run"}, {23 * time.Hour, "silent", "athos; look"}, {25 * time.Hour, "gone", ""},
+		{4 * time.Minute, "sends", ""}, {-time.Minute, "sends", ""}, {6 * time.Minute, "silent", "one exporter has sent nothing for more than 5 minutes: athos; look whether the agent runs"}, {23 * time.Hour, "silent", "athos; look"}, {25 * time.Hour, "gone", ""},
 	} {
 		var h Health
 		h.exporters([]collect.Exporter{{Address: netip.MustParseAddr("2001:db8::1"), Name: "athos", First: now.Add(-48 * time.Hour), Last: now.Add(-test.since)}}, 0, now)

@@ -33,8 +33,10 @@ type Subject struct {
 // The subjects. A question about packets is answered from those for which its condition is true, a question about loss
 // from blocks of measured flows, and from what edges measured of flows.
 var (
-	OfPackets = &Subject{"a packet", "packets", []string{"kind", "time", "namespace", "flow_id", "sequence", "packet", "complete", "reason", "verdict", "nodes", "delay_ns", "source"}}
-	OfLosses  = &Subject{"a block of a flow", "blocks and flows", append([]string{"kind"}, keysOf(record.KindLoss, record.KindEdgeFlow)...)}
+	OfPackets = &Subject{"a packet", "packets", []string{
+		"kind", "time", "namespace", "flow_id", "sequence", "packet", "complete", "reason", "verdict", "nodes", "delay_ns", "source",
+	}}
+	OfLosses = &Subject{"a block of a flow", "blocks and flows", append([]string{"kind"}, keysOf(record.KindLoss, record.KindEdgeFlow)...)}
 )
 
 // keysOf are the keys of kinds of records of which all fields are kept.
@@ -81,7 +83,8 @@ func newSearch(of *Subject, a *Answer) *searched { return &searched{of, a, mostS
 // selects compares a record with the condition; more is false when enough have been.
 func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 	if s.left == 0 {
-		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition; ask for less time or fewer addresses", mostSearched, s.of.plural)}
+		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition; "+
+			"ask for less time or fewer addresses", mostSearched, s.of.plural)}
 		return false, false
 	}
 	s.left--

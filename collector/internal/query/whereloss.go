@@ -181,10 +181,12 @@ func (s *lossSums) finish(limit int, a *Losses) {
 		a.Edges = append(a.Edges, *e)
 	}
 	slices.SortFunc(a.Flows, func(a, b FlowLoss) int {
-		return cmp.Or(descending(a.Ratio, b.Ratio), cmp.Compare(a.FlowID, b.FlowID), -strings.Compare(a.Scope, b.Scope), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		return cmp.Or(descending(a.Ratio, b.Ratio), cmp.Compare(a.FlowID, b.FlowID), -strings.Compare(a.Scope, b.Scope),
+			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	slices.SortFunc(a.Edges, func(a, b EdgeLoss) int {
-		return cmp.Or(descending(a.Lost, b.Lost), strings.Compare(a.Node, b.Node), strings.Compare(a.Source, b.Source), strings.Compare(a.Destination, b.Destination))
+		return cmp.Or(descending(a.Lost, b.Lost), strings.Compare(a.Node, b.Node), strings.Compare(a.Source, b.Source),
+			strings.Compare(a.Destination, b.Destination))
 	})
 	if len(a.Flows) > limit || len(a.Edges) > limit {
 		a.Flows, a.Edges = a.Flows[:min(len(a.Flows), limit)], a.Edges[:min(len(a.Edges), limit)]

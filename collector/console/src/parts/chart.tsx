@@ -7,7 +7,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { set } from '../route'
 import { zone } from '../question'
-import { theme } from '../theme'
+import { dark } from '../theme'
 import { instantText, showTime, type Zone } from '../time'
 
 interface Props {
@@ -34,7 +34,7 @@ const seconds = (s: number) => instantText(BigInt(Math.round(s)) * 1_000_000_000
 
 export function Chart({ label, data, series, value, height = 110, range, canvas }: Props) {
   const box = useRef<HTMLDivElement>(null)
-  const scheme = theme.value, where = zone()
+  const scheme = dark.value, where = zone()
   useEffect(() => {
     const at = box.current!
     const axis = { stroke: colour('soft'), grid: { stroke: colour('line'), width: 1 }, ticks: { stroke: colour('line'), width: 1 }, font: '11px system-ui, sans-serif' }

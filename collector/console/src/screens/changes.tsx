@@ -21,12 +21,12 @@ const least = { 0.1: '10%', 0.25: '25%', 0.5: '50%', 0.9: '90%' }
 
 const columns: Column<Row>[] = [
   { key: 'time', title: 'Time', about: 'Begin of the window in which the paths are others', value: (r) => r.change.time, text: (r) => showTime(r.change.time, zone()), width: 166 },
-  { key: 'source', title: 'Source', value: (r) => r.change.source, width: 166 },
-  { key: 'destination', title: 'Destination', value: (r) => r.change.destination, width: 176 },
+  { key: 'source', title: 'Source', value: (r) => r.change.source, width: 150 },
+  { key: 'destination', title: 'Destination', value: (r) => r.change.destination, width: 160 },
   { key: 'moved', title: 'Moved', about: 'Share of the packets that take another path', value: (r) => r.change.moved, text: (r) => share(r.change.moved), number: true, width: 74 },
-  { key: 'was', title: 'From', value: (r) => words(r.was), show: (r) => r.was && <Route of={r.was} than={r.change.became} more={r.change.was.length - 1} />, width: 220, grows: true },
-  { key: 'became', title: 'To', value: (r) => words(r.became), show: (r) => r.became && <Route of={r.became} than={r.change.was} more={r.change.became.length - 1} />, width: 220, grows: true },
-  { key: 'before', title: 'Delay before', about: 'Mean from the first node to the last', value: (r) => r.before, text: (r) => duration(r.before), number: true, width: 116 },
+  { key: 'was', title: 'From', value: (r) => words(r.was), show: (r) => r.was && <Route of={r.was} than={r.change.became} more={r.change.was.length - 1} />, width: 200, grows: true },
+  { key: 'became', title: 'To', value: (r) => words(r.became), show: (r) => r.became && <Route of={r.became} than={r.change.was} more={r.change.became.length - 1} />, width: 200, grows: true },
+  { key: 'before', title: 'Delay before', about: 'Mean from the first node to the last', value: (r) => r.before, text: (r) => duration(r.before), number: true, width: 104 },
   { key: 'after', title: 'after', value: (r) => r.after, text: (r) => duration(r.after), number: true, width: 84 },
   { key: 'ratio', title: 'Change', value: (r) => (r.before && r.after !== undefined ? r.after / r.before : undefined), text: (r) => difference(r.after, r.before), show: (r) => <Difference of={r} />, number: true, width: 82 },
 ]

@@ -22,7 +22,7 @@ export const exporterName = (e: Exporter): string => (e.node ? visible(e.node) :
 /** How an exporter's last message is marked, by its state. */
 const lastClass: Record<string, string | undefined> = { silent: 'slow', gone: 'unknown' }
 
-const last = (e: Exporter) => `${duration(e.silent_ns)} ago${e.state === 'sends' ? '' : `, ${visible(e.state)}`}`
+const last = (e: Exporter) => `${duration(e.silent_ns)}${e.state === 'sends' ? ' ago' : `, ${visible(e.state)}`}`
 
 const transports = (e: Exporter) => [...new Set(e.sessions.map((s) => s.transport))].join(', ')
 

@@ -77,7 +77,7 @@ function View() {
     <>
       <div class="choices">
         <Choice name="state" title="Packets" of={states} usual="any" />
-        <Term name="min_delay" label="At least" hint="delay, 2ms" check={(text) => parseSpan(text) !== null} />
+        <Term name="min_delay" label="Delay at least" hint="2ms" check={(text) => parseSpan(text) !== null} />
         <Term name="flow_id" label="Flow" hint="any" check={number} />
         <Term name="sequence" label="Number" hint="any" check={number} />
         <Choice name="limit" title="At most" of={{ 100: '100', 500: '500', 2000: '2 000', 10000: '10 000' }} usual="500" />
