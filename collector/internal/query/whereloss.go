@@ -169,7 +169,7 @@ func (s *lossSums) add(r record.Record) {
 // finish writes them into an answer, in the order of the database.
 func (s *lossSums) finish(limit int, a *Losses) {
 	for k, f := range s.flows {
-		one := FlowLoss{Flow: k.flow, FlowID: k.id, Scope: k.scope, From: k.from, To: k.to}
+		one := FlowLoss{MeasuredSegment: MeasuredSegment{Flow: k.flow, FlowID: k.id, Scope: k.scope, From: k.from, To: k.to}}
 		one.Counted = Counted{Blocks: f.blocks, Uncertain: f.blocks - f.measured, Sent: f.sent, Lost: f.lost}
 		if f.sent > 0 {
 			ratio := float64(f.lost) / float64(f.sent)
