@@ -94,7 +94,8 @@ func TestAppendExtensionHeader(t *testing.T) {
 	if got, err := AppendExtensionHeader([]byte{1}, 0, ioam(256)); !errors.Is(err, ErrOptionTooLong) || len(got) != 1 {
 		t.Errorf("%x %v", got, err)
 	}
-	if got, err := AppendExtensionHeader([]byte{1}, 0, slices.Repeat([]Option{ioam(254)}, 8)...); !errors.Is(err, ErrHeaderTooLong) || len(got) != 1 {
+	if got, err := AppendExtensionHeader([]byte{1}, 0, slices.Repeat([]Option{ioam(254)}, 8)...); !errors.Is(err, ErrHeaderTooLong) ||
+		len(got) != 1 {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if got, err := AppendExtensionHeader(nil, 0, append(slices.Repeat([]Option{ioam(254)}, 7), ioam(246))...); err != nil || len(got) != 2048 {

@@ -78,7 +78,8 @@ func TestEdgeToEdgeOption(t *testing.T) {
 		{IOAMOption{Type: IOAMEdgeToEdge, Offset: 4, Data: craft.Hex(t, "007bc000 00000001 00000001 00000001")}, ErrSequences, 10},
 	} {
 		var fault *DecodeError
-		if _, err := bad.option.EdgeToEdge(); !errors.As(err, &fault) || !errors.Is(err, bad.cause) || fault.Offset != bad.offset || fault.Section != "RFC 9197 §4.6" {
+		if _, err := bad.option.EdgeToEdge(); !errors.As(err, &fault) || !errors.Is(err, bad.cause) || fault.Offset != bad.offset ||
+			fault.Section != "RFC 9197 §4.6" {
 			t.Errorf("%+v: %v", bad.option, err)
 		}
 	}

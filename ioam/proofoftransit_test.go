@@ -49,7 +49,8 @@ func TestProofOfTransitVectors(t *testing.T) {
 func TestProofOfTransitOption(t *testing.T) {
 	p := ProofOfTransit{Namespace: 123, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}
 	header, err := AppendExtensionHeader(nil, NextHeaderNone, p.Option())
-	if want := craft.Hex(t, "3b030100 31160002 007b0000 01020304 05060708 11121314 15161718 01020000"); err != nil || !bytes.Equal(header, want) {
+	if want := craft.Hex(t, "3b030100 31160002 007b0000 01020304 05060708 11121314 15161718 01020000"); err != nil ||
+		!bytes.Equal(header, want) {
 		t.Fatalf("%x, %v; want %x", header, err, want)
 	}
 	found := 0

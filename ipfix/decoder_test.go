@@ -81,7 +81,11 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("%v: %d templates, want %d", transport, d.Templates(), want)
 		}
 		checkProblems(t, at(4*lifetime, portData), gone)
-		checkProblems(t, at(4*lifetime, "0002 000c 0100 0001 0007 0002"), map[Transport]Cause{UDP: NumCauses, TCP: CauseTemplateRedefined}[transport])
+		checkProblems(
+			t,
+			at(4*lifetime, "0002 000c 0100 0001 0007 0002"),
+			map[Transport]Cause{UDP: NumCauses, TCP: CauseTemplateRedefined}[transport],
+		)
 
 		d.Expire(after(4*lifetime + idle))
 		if d.Sessions() != 1 {

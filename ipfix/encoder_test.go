@@ -299,7 +299,8 @@ func TestEncoderExportTime(t *testing.T) {
 	for _, c := range []struct{ at, want int64 }{{100, 100}, {90, 100}, {101, 101}} {
 		e.Start([]byte("before"))
 		b := e.Finish(time.Unix(c.at, 0))
-		if got := binary.BigEndian.Uint32(b[6+4:]); string(b[:6]) != "before" || int64(got) != c.want || binary.BigEndian.Uint16(b[6+2:]) != headerLen {
+		if got := binary.BigEndian.Uint32(b[6+4:]); string(b[:6]) != "before" || int64(got) != c.want ||
+			binary.BigEndian.Uint16(b[6+2:]) != headerLen {
 			t.Errorf("at %d: %x", c.at, b)
 		}
 	}
@@ -307,7 +308,13 @@ func TestEncoderExportTime(t *testing.T) {
 
 // A clock that is set back keeps no template from being sent again.
 func TestEncoderClockSetBack(t *testing.T) {
-	e := encoder(t, UDP, 1000, template(t, 256, "packetDeltaCount"), optionsTemplate(t, 257, "observationDomainId", "exportedMessageTotalCount[4]"))
+	e := encoder(
+		t,
+		UDP,
+		1000,
+		template(t, 256, "packetDeltaCount"),
+		optionsTemplate(t, 257, "observationDomainId", "exportedMessageTotalCount[4]"),
+	)
 	if err := e.AddTemplates(); err != nil {
 		t.Fatal(err)
 	}

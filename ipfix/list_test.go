@@ -264,7 +264,23 @@ func TestTsharkReadsLists(t *testing.T) {
 	if lines := tshark.Run(t, path, "_ws.expert || _ws.malformed", "-e", "frame.number", "-e", "_ws.expert.message"); len(lines) > 0 {
 		t.Errorf("tshark complains: %q", lines)
 	}
-	lines := tshark.Run(t, path, "frame.number == 2", "-e", "cflow.subtemplate_semantic", "-e", "cflow.subtemplate_id", "-e", "cflow.if_name", "-e", "cflow.inputint", "-e", "cflow.protocol", "-e", "cflow.flow_id")
+	lines := tshark.Run(
+		t,
+		path,
+		"frame.number == 2",
+		"-e",
+		"cflow.subtemplate_semantic",
+		"-e",
+		"cflow.subtemplate_id",
+		"-e",
+		"cflow.if_name",
+		"-e",
+		"cflow.inputint",
+		"-e",
+		"cflow.protocol",
+		"-e",
+		"cflow.flow_id",
+	)
 	const want = "3\t300\teth0,eth0\t2,2\t\t7"
 	if len(lines) != 1 || lines[0] != want {
 		t.Errorf("tshark has %q, want %q", lines, want)
@@ -305,7 +321,8 @@ func FuzzLists(f *testing.F) {
 			if len(each) != l.Count || l.Count > len(octets) {
 				t.Fatalf("%d values, counted %d", len(each), l.Count)
 			}
-			if b, err := AppendBasicList(nil, l.Semantics, l.Field, each...); err != nil || len(b) <= len(octets) && !bytes.Equal(b, octets) && l.Field.Length != VariableLength {
+			if b, err := AppendBasicList(nil, l.Semantics, l.Field, each...); err != nil ||
+				len(b) <= len(octets) && !bytes.Equal(b, octets) && l.Field.Length != VariableLength {
 				t.Errorf("%x, %v; want %x", b, err, octets)
 			}
 		}

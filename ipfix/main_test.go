@@ -88,7 +88,11 @@ func session(t testing.TB, transport Transport, limits Limits) *Session {
 
 // key is that of the n-th exporter.
 func key(transport Transport, n int) SessionKey {
-	return SessionKey{transport, netip.AddrPortFrom(netip.MustParseAddr("2001:db8::1"), uint16(n)), netip.MustParseAddrPort("[2001:db8::9]:4739")}
+	return SessionKey{
+		transport,
+		netip.AddrPortFrom(netip.MustParseAddr("2001:db8::1"), uint16(n)),
+		netip.MustParseAddrPort("[2001:db8::9]:4739"),
+	}
 }
 
 func decode(t testing.TB, s *Session, b []byte) *Message {

@@ -146,7 +146,8 @@ func TestRecordErrors(t *testing.T) {
 		c.write(&w)
 		b, err := w.End()
 		var e *RecordError
-		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Field != c.field || string(b) != "before" || !strings.HasPrefix(err.Error(), "template 256, field ") {
+		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Field != c.field || string(b) != "before" ||
+			!strings.HasPrefix(err.Error(), "template 256, field ") {
 			t.Errorf("%s: %v, buffer %q", c.name, err, b)
 		}
 	}
@@ -252,7 +253,9 @@ func TestElements(t *testing.T) {
 			t.Errorf("%s: %q is no sentence", e.Name, e.Description)
 		}
 	}
-	if n := len(iana) + len(ioamElements) + len(waymarkElements) + len(measurementElements) + len(reportingElements); len(registry(t).Elements()) != n {
+	if n := len(iana) + len(ioamElements) + len(waymarkElements) + len(measurementElements) + len(reportingElements); len(
+		registry(t).Elements(),
+	) != n {
 		t.Errorf("%d elements, want %d", len(registry(t).Elements()), n)
 	}
 }

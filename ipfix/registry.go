@@ -38,7 +38,13 @@ func NewRegistry(groups ...[]Element) (*Registry, error) {
 			return nil, err
 		}
 		if other := r.byKey[e.key()]; other != nil {
-			return nil, fmt.Errorf("elements %s and %s are both number %d of enterprise %d; give one of them another number", other.Name, e.Name, e.ID, e.Enterprise)
+			return nil, fmt.Errorf(
+				"elements %s and %s are both number %d of enterprise %d; give one of them another number",
+				other.Name,
+				e.Name,
+				e.ID,
+				e.Enterprise,
+			)
 		}
 		if r.byName[e.Name] != nil {
 			return nil, fmt.Errorf("two elements are named %s; rename one of them", e.Name)

@@ -60,11 +60,25 @@ var rfcFlows = []struct {
 // body returns the sets of a message that the encoder makes.
 func TestRFC7011Encode(t *testing.T) {
 	r := exampleElements(t)
-	flows, err := r.Template(256, "sourceIPv4Address", "destinationIPv4Address", "ipNextHopIPv4Address", "packetDeltaCount[4]", "octetDeltaCount[4]")
+	flows, err := r.Template(
+		256,
+		"sourceIPv4Address",
+		"destinationIPv4Address",
+		"ipNextHopIPv4Address",
+		"packetDeltaCount[4]",
+		"octetDeltaCount[4]",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proprietary, err := r.Template(257, "sourceIPv4Address", "destinationIPv4Address", "proprietary", "packetDeltaCount[4]", "octetDeltaCount[4]")
+	proprietary, err := r.Template(
+		257,
+		"sourceIPv4Address",
+		"destinationIPv4Address",
+		"proprietary",
+		"packetDeltaCount[4]",
+		"octetDeltaCount[4]",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +207,11 @@ func TestRFC7011VariableLength(t *testing.T) {
 		}
 	}
 	// The 3-octet form may be used for short values, too (§7).
-	m := decode(t, session(t, UDP, Limits{}), craft.Hex(t, "000a 0028 69200000 00000000 00000007"+"0002 000c 0100 0001 0052 ffff"+"0100 000c ff0005 68656c6c6f"))
+	m := decode(
+		t,
+		session(t, UDP, Limits{}),
+		craft.Hex(t, "000a 0028 69200000 00000000 00000007"+"0002 000c 0100 0001 0052 ffff"+"0100 000c ff0005 68656c6c6f"),
+	)
 	for r := range m.Sets[0].Records() {
 		if v, _ := r.Value(EnterpriseIANA, 82); string(v.Octets) != "hello" {
 			t.Errorf("%q", v.Octets)

@@ -72,11 +72,21 @@ func NewTemplate(id TemplateID, scope int, fields ...Field) (*Template, error) {
 		return nil, fmt.Errorf("template %d: use a number from %d on (RFC 7011 §3.4.1)", id, MinTemplateID)
 	}
 	if len(fields) == 0 || scope < 0 || scope > len(fields) {
-		return nil, fmt.Errorf("template %d: %d fields with a scope of %d; give at least one field, and a scope of at most their number", id, len(fields), scope)
+		return nil, fmt.Errorf(
+			"template %d: %d fields with a scope of %d; give at least one field, and a scope of at most their number",
+			id,
+			len(fields),
+			scope,
+		)
 	}
 	for _, f := range fields {
 		if f.Element == nil || f.Element.key() != (elementKey{f.Enterprise, f.ID}) || !f.Element.Type.Allows(f.Length) {
-			return nil, fmt.Errorf("template %d: no values can be encoded for %s in %d octets; take fields from Registry.Field", id, f.name(), f.Length)
+			return nil, fmt.Errorf(
+				"template %d: no values can be encoded for %s in %d octets; take fields from Registry.Field",
+				id,
+				f.name(),
+				f.Length,
+			)
 		}
 	}
 	t := newTemplate(id, scope, slices.Clone(fields))

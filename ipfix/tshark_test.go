@@ -78,7 +78,9 @@ func TestTshark(t *testing.T) {
 	messages := sample(t)
 	path := capture(t, messages...)
 	const complaints = "_ws.expert || _ws.malformed || udp.checksum.status == 0"
-	if lines := tshark.Run(t, path, complaints, "-o", "udp.check_checksum:TRUE", "-e", "frame.number", "-e", "_ws.expert.message"); len(lines) > 0 {
+	if lines := tshark.Run(t, path, complaints, "-o", "udp.check_checksum:TRUE", "-e", "frame.number", "-e", "_ws.expert.message"); len(
+		lines,
+	) > 0 {
 		t.Errorf("tshark complains: %q", lines)
 	}
 	long := strings.Repeat("long", 70)

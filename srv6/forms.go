@@ -50,7 +50,11 @@ func (c Compression) Validate() error {
 		return nil
 	}
 	if c.Block == 0 || c.SID == 0 || c.Block%8 != 0 || c.SID%8 != 0 || int(c.Block)+int(c.SID) > 128 {
-		return fmt.Errorf("a locator block of %d bits and SIDs of %d bits are no container; both are multiples of 8, such as 32 and 16", c.Block, c.SID)
+		return fmt.Errorf(
+			"a locator block of %d bits and SIDs of %d bits are no container; both are multiples of 8, such as 32 and 16",
+			c.Block,
+			c.SID,
+		)
 	}
 	return nil
 }

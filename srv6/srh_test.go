@@ -102,7 +102,11 @@ func FuzzSRH(f *testing.F) {
 // form of their path.
 func TestForms(t *testing.T) {
 	compressed := Compression{Block: 32, SID: 16}
-	containers := []netip.Addr{netip.MustParseAddr("fcbb:bb00:1:2:3::"), netip.MustParseAddr("fcbb:bb00:4:5:6:7:8:9"), netip.MustParseAddr("fcbb:bb00:a:d6::")}
+	containers := []netip.Addr{
+		netip.MustParseAddr("fcbb:bb00:1:2:3::"),
+		netip.MustParseAddr("fcbb:bb00:4:5:6:7:8:9"),
+		netip.MustParseAddr("fcbb:bb00:a:d6::"),
+	}
 	for _, p := range []Path{
 		{Segments: sids(1)}, {Segments: sids(3)}, {Segments: sids(16)}, {Segments: sids(3), Popped: true},
 		{Segments: sids(1), Mode: ModeReduced}, {Segments: sids(2), Mode: ModeReduced, Popped: true}, {Segments: sids(5), Mode: ModeReduced},
@@ -120,7 +124,8 @@ func TestForms(t *testing.T) {
 			t.Errorf("%+v: %d forms, packets show %d", p, len(forms), len(travel(p)))
 		}
 	}
-	if got := (Path{Segments: sids(2), Mode: ModeInline}).Forms(); len(got) != 1 || !slices.Equal(got[0], []netip.Addr{sids(2)[1], sids(2)[0]}) {
+	if got := (Path{Segments: sids(2), Mode: ModeInline}).Forms(); len(got) != 1 ||
+		!slices.Equal(got[0], []netip.Addr{sids(2)[1], sids(2)[0]}) {
 		t.Errorf("inline to anywhere: %v", got)
 	}
 }
@@ -147,7 +152,8 @@ func travel(p Path) (shown [][]netip.Addr) {
 			shown = append(shown, show)
 		}
 		octets := active.As16()
-		if next := append(slices.Clone(octets[:4]), append(slices.Clone(octets[6:]), 0, 0)...); p.Compression != (Compression{}) && next[4]|next[5] != 0 {
+		if next := append(slices.Clone(octets[:4]), append(slices.Clone(octets[6:]), 0, 0)...); p.Compression != (Compression{}) &&
+			next[4]|next[5] != 0 {
 			active = netip.AddrFrom16([16]byte(next))
 			continue
 		}

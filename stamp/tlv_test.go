@@ -79,7 +79,8 @@ func TestGoldenValues(t *testing.T) {
 
 func TestSegmentList(t *testing.T) {
 	value, err := AppendSegmentList(nil, []netip.Addr{sid, ipv6})
-	if want := craft.Hex(t, "80040020 20010db8000a00000000000000000000 20010db8000000000000000000000001"); err != nil || !bytes.Equal(value, want) {
+	if want := craft.Hex(t, "80040020 20010db8000a00000000000000000000 20010db8000000000000000000000001"); err != nil ||
+		!bytes.Equal(value, want) {
 		t.Fatalf("%x, %v", value, err)
 	}
 	p, err := DecodeReturnPath(append(value, 0x80, 2, 0, 4, 192, 0, 2, 1))
@@ -98,7 +99,8 @@ func TestReturnPathPrecedence(t *testing.T) {
 	if p, err := DecodeReturnPath(append(bytes.Clone(value), second...)); err != nil || !bytes.Equal(p.Segments, value[4:]) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := DecodeReturnPath(AppendControlCode(bytes.Clone(value), 0xfe)); err != nil || p.Segments != nil || !p.HasControlCode || p.ControlCode != ReplyNone {
+	if p, err := DecodeReturnPath(AppendControlCode(bytes.Clone(value), 0xfe)); err != nil || p.Segments != nil || !p.HasControlCode ||
+		p.ControlCode != ReplyNone {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -111,7 +111,15 @@ func (p *Program) XDP(frame []byte, index uint32, now Clock) (count Count, err e
 func (m *machine) kernelObjects(index uint32) uint64 {
 	l := m.program.layout
 	const enough = 4096
-	device, queue := &region{name: "net_device", kind: kindKernel, bytes: make([]byte, enough)}, &region{name: "xdp_rxq_info", kind: kindKernel, bytes: make([]byte, enough)}
+	device, queue := &region{
+		name:  "net_device",
+		kind:  kindKernel,
+		bytes: make([]byte, enough),
+	}, &region{
+		name:  "xdp_rxq_info",
+		kind:  kindKernel,
+		bytes: make([]byte, enough),
+	}
 	// A driver may keep something after its struct xdp_buff.
 	context := &region{name: "xdp_buff", kind: kindKernel, bytes: make([]byte, l.size+64)}
 	put(device.bytes, l.ifindex, 4, uint64(index))

@@ -60,7 +60,12 @@ func encapsulationsYAML(n int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "namespaces:\n  - {id: %d}\nencapsulations:\n", namespace)
 	for i := range n {
-		fmt.Fprintf(&b, "  - name: subnet %d\n    interface: n1\n    match: {destination: \"2001:db8:2:%x::/64\"}\n    mode: inline\n", i, firstSubnet+i)
+		fmt.Fprintf(
+			&b,
+			"  - name: subnet %d\n    interface: n1\n    match: {destination: \"2001:db8:2:%x::/64\"}\n    mode: inline\n",
+			i,
+			firstSubnet+i,
+		)
 		fmt.Fprintf(&b, "    options: [{trace: {namespace: %d, type: 0xc00000, size: 8}}]\n", namespace)
 	}
 	return b.String()

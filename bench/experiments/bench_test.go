@@ -34,7 +34,14 @@ func built(t *testing.T, name string) string {
 		return filepath.Join(filepath.Dir(made), name)
 	}
 	program := filepath.Join(t.TempDir(), name)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/waymark-net/waymark/"+map[string]string{"waymark": "cmd/waymark", "waymark-bench": "bench/cmd/waymark-bench"}[name])
+	build := exec.Command(
+		"go",
+		"build",
+		"-buildvcs=false",
+		"-o",
+		program,
+		"github.com/waymark-net/waymark/"+map[string]string{"waymark": "cmd/waymark", "waymark-bench": "bench/cmd/waymark-bench"}[name],
+	)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -231,7 +238,8 @@ func TestFootprint(t *testing.T) {
 			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Dimensions.Treatment] {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
-		case p.NS != nil && *p.NS < 1e6, p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie") && !strings.HasPrefix(p.Variant, "map segment_routes"):
+		case p.NS != nil && *p.NS < 1e6,
+			p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie") && !strings.HasPrefix(p.Variant, "map segment_routes"):
 			t.Errorf("%s at %v takes next to nothing: %+v", p.Variant, p.X, p)
 		}
 	}

@@ -65,11 +65,19 @@ func runCollector(ctx context.Context, o harness.Options) (report.Result, error)
 	r := report.Result{
 		Baseline: "goflow2 writing the same postcards as JSON lines, unjoined",
 		Axis:     "postcards offered in a second", X: "postcards/s",
-		Notes: []string{fmt.Sprintf("Each packet has %d postcards. Sender and collector share the machine; processor times are those of the collector alone, with what the kernel does for it.", sender.Nodes)},
+		Notes: []string{
+			fmt.Sprintf(
+				"Each packet has %d postcards. Sender and collector share the machine; processor times are those of the collector alone, with what the kernel does for it.",
+				sender.Nodes,
+			),
+		},
 	}
 	other, found := findGoflow2(program)
 	if !found {
-		r.Notes = append(r.Notes, "goflow2 was skipped, because it is not there; run: make goflow. Without it, ratios compare the collector with itself.")
+		r.Notes = append(
+			r.Notes,
+			"goflow2 was skipped, because it is not there; run: make goflow. Without it, ratios compare the collector with itself.",
+		)
 	}
 	share := o.Duration / time.Duration(o.Rounds)
 	if found {
@@ -184,7 +192,10 @@ func measureCollector(ctx context.Context, file string, rate int, share time.Dur
 	}
 	defer os.RemoveAll(directory)
 	settings := filepath.Join(directory, "collector.yaml")
-	content := fmt.Sprintf("listen: [\"udp://[::1]:0\"]\nstore: {directory: %q}\napi: {address: \"http://[::1]:0\"}\n", filepath.Join(directory, "store"))
+	content := fmt.Sprintf(
+		"listen: [\"udp://[::1]:0\"]\nstore: {directory: %q}\napi: {address: \"http://[::1]:0\"}\n",
+		filepath.Join(directory, "store"),
+	)
 	if err := os.WriteFile(settings, []byte(content), 0o600); err != nil {
 		return run, err
 	}
@@ -238,7 +249,14 @@ func measureCollector(ctx context.Context, file string, rate int, share time.Dur
 
 // send sends postcards at a rate, waits until the receiver has them all or gets no more, and notes what it took. kept
 // says how many postcards it has, in how many octets.
-func (run *collectorRun) send(ctx context.Context, s *sender.Sender, c *receiver, rate int, share time.Duration, kept func() (uint64, float64, error)) error {
+func (run *collectorRun) send(
+	ctx context.Context,
+	s *sender.Sender,
+	c *receiver,
+	rate int,
+	share time.Duration,
+	kept func() (uint64, float64, error),
+) error {
 	before, err := processorTime(c.pid())
 	if err != nil {
 		return err

@@ -61,7 +61,9 @@ func TestCollectorPoints(t *testing.T) {
 			took[q.name] = append(took[q.name], float64(100-n))
 		}
 	}
-	ours := []collectorRun{{asked: 1000, offered: 1000, sent: 1000, kept: 900, processor: 2000, resident: 1e8, octets: 50, visible: 1e9, took: took}}
+	ours := []collectorRun{
+		{asked: 1000, offered: 1000, sent: 1000, kept: 900, processor: 2000, resident: 1e8, octets: 50, visible: 1e9, took: took},
+	}
 	theirs := []collectorRun{{asked: 1000, offered: 1000, sent: 1000, kept: 1000, processor: 4000, resident: 5e7, octets: 500}}
 	for _, p := range collectorPoints(ours, theirs, 1000) {
 		switch {

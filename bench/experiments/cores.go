@@ -80,10 +80,20 @@ func coresVariants(cores, flows int) (list []*harness.Variant) {
 		d.Way = report.WayFast
 		add(d, v, against)
 	}
-	fast(ofNode("encapsulation in a tunnel", 0), tunnel.encapsulating(size), base, harness.Has(0, harness.HookForwarded, model.OutcomeEncapTunneled))
+	fast(
+		ofNode("encapsulation in a tunnel", 0),
+		tunnel.encapsulating(size),
+		base,
+		harness.Has(0, harness.HookForwarded, model.OutcomeEncapTunneled),
+	)
 	fast(ofNode("encapsulation of 1 in 100", 0), sampled.encapsulating(size), base,
 		harness.Want{Hook: harness.HookForwarded, Outcome: model.OutcomeEncapTunneled, Share: sampled.share()})
-	fast(ofNode("transit", 0), tunnel.transiting(size, transit(datapath.AttachXDP)), traced, harness.Has(0, harness.HookForwarded, model.OutcomeTraceFilled))
+	fast(
+		ofNode("transit", 0),
+		tunnel.transiting(size, transit(datapath.AttachXDP)),
+		traced,
+		harness.Has(0, harness.HookForwarded, model.OutcomeTraceFilled),
+	)
 	unread = tunnel.decapsulating(size)
 	unread.Line[0] = decapsulate(tunnel.mode, false)
 	fast(report.Dimensions{Treatment: "decapsulation", Format: "no reader of records"}, unread, traced,
@@ -117,7 +127,14 @@ func (b *onBothCPUs) add(d report.Dimensions, flows int, make func() *harness.Va
 		if d.Treatment == endsAlone {
 			continue
 		}
-		floor := report.Dimensions{Treatment: endsAlone, By: report.ByEmptyProgram, Way: d.Way, Comparison: d.Comparison, Size: d.Size, Flows: manyFlows}
+		floor := report.Dimensions{
+			Treatment:  endsAlone,
+			By:         report.ByEmptyProgram,
+			Way:        d.Way,
+			Comparison: d.Comparison,
+			Size:       d.Size,
+			Flows:      manyFlows,
+		}
 		v.Aims(secondCPUAim, &report.Limit{
 			Why:   "what source and sink lose with a second CPU, without a node between them",
 			Floor: report.Reference{Variant: floor},
@@ -145,7 +162,14 @@ func twoAgainstOne() []*harness.Variant {
 	node(transitTreatment, withIDs, through, filling(coresSize, ids), filled, model.OutcomeTraceFilled)
 	node(transitTreatment, withTimes, through, filling(coresSize, times), filled, model.OutcomeTraceFilled)
 	node(transitTreatment, nineNamespaces, through, filling(coresSize, tracesInEach(mostOptions)...), filled, model.OutcomeTraceFilled)
-	node(inlineTreatment, withIDs, encapsulate(model.ModeInline, always, oneNode(typeIDs)), plain.Frame, longer(24), model.OutcomeEncapInserted)
+	node(
+		inlineTreatment,
+		withIDs,
+		encapsulate(model.ModeInline, always, oneNode(typeIDs)),
+		plain.Frame,
+		longer(24),
+		model.OutcomeEncapInserted,
+	)
 	node(tunnelTreatment, withIDs, encapsulate(model.ModeEncap, always, oneNode(typeIDs)), plain.Frame, longer(64), model.OutcomeEncapTunneled)
 	node(decapsulating, noReader, decapsulate(model.ModeEncap, false), tunnelled(plain.Frame[harness.EthernetHeader:], ids), longer(-64),
 		model.OutcomeNoIOAM, harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated))

@@ -101,7 +101,12 @@ func costConfigs() map[string]model.NodeConfig {
 	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd, Bare: true}}
 	configs["decapsulate bare"] = c
 	prefix := func(a netip.Addr, bits int) netip.Prefix { return netip.PrefixFrom(a, bits).Masked() }
-	sources := []netip.Prefix{prefix(harness.TunnelEnd, 128), prefix(harness.Source, 64), prefix(harness.Destination, 64), prefix(harness.TunnelStart, 128)}
+	sources := []netip.Prefix{
+		prefix(harness.TunnelEnd, 128),
+		prefix(harness.Source, 64),
+		prefix(harness.Destination, 64),
+		prefix(harness.TunnelStart, 128),
+	}
 	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd, Sources: sources, Bare: true}}
 	configs["decapsulate sources"] = c
 	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd, Sources: sources[:1], Bare: true}}
@@ -193,7 +198,18 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, harness.ArrivedAt(other))...)
-	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases(), incrementalCases(), namespacesCases(), delayCases())
+	return slices.Concat(
+		cases,
+		egressCases(),
+		exportCases(),
+		proofCases(),
+		edgeCases(),
+		loopbackCases(),
+		mergeCases(),
+		incrementalCases(),
+		namespacesCases(),
+		delayCases(),
+	)
 }
 
 // Offsets in a frame with one option after the first 4 bytes of its Hop-by-Hop
@@ -226,7 +242,13 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 		make1("", model.OutcomeOverflowSet, "transit", harness.With(ids, atNodeLen, ids[atNodeLen]|1<<overflowShift), 0),
 		make1("", model.OutcomeBoundaryIgnored, "edge ignore", ids, 0),
 		make1("", model.OutcomeBoundaryStripped, "edge strip", ids, 0),
-		make1("", model.OutcomeBoundaryStripPartial, "edge strip", harness.With(traced(routerAlert, trace(namespace, typeIDs)), harness.EthernetHeader+4, 0, 0), 0), // a jumbogram
+		make1(
+			"",
+			model.OutcomeBoundaryStripPartial,
+			"edge strip",
+			harness.With(traced(routerAlert, trace(namespace, typeIDs)), harness.EthernetHeader+4, 0, 0),
+			0,
+		), // a jumbogram
 		make1("", model.OutcomeBoundaryDropped, "edge drop", ids, 0),
 		make1("", model.OutcomeBoundaryUnprovenDropped, "edge drop", harness.With(ids, harness.EthernetHeader+harness.IPv6Header+1, 200), 0),
 		make1("", model.OutcomeMalformedIPv6, "transit", harness.With(ids, harness.EthernetHeader, 0x50), 0),
@@ -236,7 +258,13 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 		make1("", model.OutcomeMalformedOptionLength, "transit", harness.With(ids, atOption+1, 1, 0, 1, 15), 0),
 		make1("", model.OutcomeMalformedNodeLength, "transit", harness.With(ids, atNodeLen, 3<<3), 0),
 		make1("", model.OutcomeMalformedRemainingLength, "transit", harness.With(ids, atRemaining, 50), 0),
-		make1("", model.OutcomeMalformedNodeData, "transit", harness.With(traced(traceOption(model.TraceOption{Namespace: namespace, Type: typeIDs, Size: 4}, 0)), atIOAMType, 1), 0),
+		make1(
+			"",
+			model.OutcomeMalformedNodeData,
+			"transit",
+			harness.With(traced(traceOption(model.TraceOption{Namespace: namespace, Type: typeIDs, Size: 4}, 0)), atIOAMType, 1),
+			0,
+		),
 	}
 }
 
@@ -250,18 +278,38 @@ func ingressCases(hook datapath.Hook) []costCase {
 	return []costCase{
 		make1("", model.OutcomeTraceOverflow, "transit", full),
 		make1("node and interface ids, node also decapsulates", model.OutcomeTraceFilled, "decapsulate", traced(trace(namespace, typeIDs))),
-		make1("a jumbogram", model.OutcomeRemovalPartial, "decapsulate", harness.With(traced([]byte{5, 2, 0, 0}, removed), harness.EthernetHeader+4, 0, 0)),
+		make1(
+			"a jumbogram",
+			model.OutcomeRemovalPartial,
+			"decapsulate",
+			harness.With(traced([]byte{5, 2, 0, 0}, removed), harness.EthernetHeader+4, 0, 0),
+		),
 		make1("node and interface ids, with a record", model.OutcomeInlineRemoved, "decapsulate", padded(102, removed)),
-		make1("node and interface ids, with a record", model.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeIDs))),
+		make1(
+			"node and interface ids, with a record",
+			model.OutcomeTunnelDecapsulated,
+			"decapsulate",
+			tunnelled(inner, trace(namespace, typeIDs)),
+		),
 		make1("9 options of type 0xc00000, with a record", model.OutcomeTunnelDecapsulated, "decapsulate",
 			tunnelled(inner, repeat(trace(namespace, typeIDs), mostOptions)...)),
 		make1("with timestamps and a record", model.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeTimes))),
-		make1("cut short", model.OutcomeMalformedTunnel, "decapsulate", harness.With(tunnelled(inner, trace(namespace, typeIDs)), harness.EthernetHeader+4, 1, 0)),
+		make1(
+			"cut short",
+			model.OutcomeMalformedTunnel,
+			"decapsulate",
+			harness.With(tunnelled(inner, trace(namespace, typeIDs)), harness.EthernetHeader+4, 1, 0),
+		),
 		make1("no IOAM left in it, no record", model.OutcomeTunnelDecapsulated, "decapsulate bare", tunnelled(inner)),
 		make1("from one of four sources, no record", model.OutcomeTunnelDecapsulated, "decapsulate sources", tunnelled(inner)),
 		make1("", model.OutcomeDecapRefusedSource, "decapsulate others", tunnelled(inner)),
 		make1("", model.OutcomeDecapRefusedBare, "decapsulate", tunnelled(inner)),
-		make1("", model.OutcomeDecapRefusedInner, "decapsulate bare", tunnelled(harness.IPv6(harness.Source, harness.Destination, harness.NextICMP, append([]byte{136, 0, 0, 0}, make([]byte, 20)...)))),
+		make1(
+			"",
+			model.OutcomeDecapRefusedInner,
+			"decapsulate bare",
+			tunnelled(harness.IPv6(harness.Source, harness.Destination, harness.NextICMP, append([]byte{136, 0, 0, 0}, make([]byte, 20)...))),
+		),
 		make1("", model.OutcomeBoundaryTunnelDropped, "edge guard", tunnelled(inner)),
 		make1("at an edge that guards tunnels", model.OutcomeNoIOAM, "edge guard", harness.Plain(harness.Destination, 78)),
 	}
@@ -273,7 +321,9 @@ func egressCases() []costCase {
 	make1 := func(detail string, outcome model.Outcome, config string, frame []byte) costCase {
 		return costCase{datapath.HookEgressTC, detail, outcome, config, frame, harness.ArrivedAt(other), 0}
 	}
-	error1 := harness.Ethernet(harness.IPv6(harness.Source, harness.Destination, harness.NextICMP, append([]byte{1, 0, 0, 0}, make([]byte, 20)...)))
+	error1 := harness.Ethernet(
+		harness.IPv6(harness.Source, harness.Destination, harness.NextICMP, append([]byte{1, 0, 0, 0}, make([]byte, 20)...)),
+	)
 	cases := []costCase{
 		make1("", model.OutcomeUntouched, "transit", traced(trace(namespace, typeIDs))),
 		make1("", model.OutcomeEncapNotSelected, "sample", packet),

@@ -61,12 +61,18 @@ func delayCases() []costCase {
 	inner := harness.IPv6(harness.Source, harness.Destination, harness.NextUDP, harness.UDP(24))
 	var cases []costCase
 	for _, v := range []struct{ config, with string }{{delaysOff, "without histograms"}, {delaysOn, "with histograms"}} {
-		cases = append(cases, costCase{datapath.HookEgressTC, "with timestamps and delay, type 0xf80000, " + v.with, model.OutcomeTraceFilled, v.config,
-			traced(trace(namespace, typeDelay)), harness.ArrivedAt(other), 0})
+		cases = append(
+			cases,
+			costCase{datapath.HookEgressTC, "with timestamps and delay, type 0xf80000, " + v.with, model.OutcomeTraceFilled, v.config,
+				traced(trace(namespace, typeDelay)), harness.ArrivedAt(other), 0},
+		)
 		for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
 			for _, stops := range []int{fewestStops, mostStops} {
-				cases = append(cases, costCase{hook, fmt.Sprintf("times of %d nodes, no record, %s", stops, v.with), model.OutcomeTunnelDecapsulated, v.config,
-					tunnelled(inner, passed(stops)), harness.SKB{}, 0})
+				cases = append(
+					cases,
+					costCase{hook, fmt.Sprintf("times of %d nodes, no record, %s", stops, v.with), model.OutcomeTunnelDecapsulated, v.config,
+						tunnelled(inner, passed(stops)), harness.SKB{}, 0},
+				)
 			}
 		}
 	}

@@ -44,7 +44,9 @@ func edgeConfigs() map[string]model.NodeConfig {
 func edgeFrame(kind ioam.EdgeToEdgeType) []byte {
 	e := ioam.EdgeToEdge{Namespace: namespace, Type: kind, Sequence: 7}
 	option := append([]byte{byte(ioam.OptionIOAMStatic), byte(2 + e.Len()), 0, byte(ioam.IOAMEdgeToEdge)}, e.Append(nil)...)
-	return harness.Ethernet(harness.IPv6(harness.Source, harness.Destination, nextDestination, hopByHop(harness.NextUDP, harness.UDP(24), option)))
+	return harness.Ethernet(
+		harness.IPv6(harness.Source, harness.Destination, nextDestination, hopByHop(harness.NextUDP, harness.UDP(24), option)),
+	)
 }
 
 // edgeCases measure insertion and removal. All packets that are removed have one number,

@@ -87,7 +87,13 @@ func exportCases() []costCase {
 	add(hook, "transit, sample, not chosen", model.OutcomeDirectExport, exportingTransit+"sample", harness.With(chosen, atSequence+3, 1))
 	add(hook, "transit, aggregate, with transit delay", model.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
 	for _, way := range []string{"nothing", "aggregate", "sample", "every"} {
-		add(hook, "Direct Export with flow hash and sequence, "+way, model.OutcomeEncapInserted, exportingEncapsulation+way, harness.Plain(harness.Destination, 78))
+		add(
+			hook,
+			"Direct Export with flow hash and sequence, "+way,
+			model.OutcomeEncapInserted,
+			exportingEncapsulation+way,
+			harness.Plain(harness.Destination, 78),
+		)
 	}
 	return append(cases, costCase{
 		hook, "a collector's", model.OutcomeEncapSkippedExport, exportingEncapsulation + "aggregate", harness.Plain(collecting, 78), harness.ArrivedAt(other), 0,

@@ -11,7 +11,10 @@ import (
 
 // loopbackConfigs are nodes that act on the flags of RFC 9322.
 func loopbackConfigs() map[string]model.NodeConfig {
-	asks := encapsulation(model.ModeInline, model.TraceOption{Namespace: namespace, Type: model.LoopbackType, Size: 16, Loopback: model.DefaultLoopbackLimit})
+	asks := encapsulation(
+		model.ModeInline,
+		model.TraceOption{Namespace: namespace, Type: model.LoopbackType, Size: 16, Loopback: model.DefaultLoopbackLimit},
+	)
 	ends := nodeConfig()
 	ends.Namespaces[0].Remove, ends.Namespaces[0].TerminateActive = true, true
 	returns := nodeConfig()
@@ -41,8 +44,14 @@ func loopbackCases() []costCase {
 		cases = append(cases,
 			make1("Loopback flag", model.OutcomeTraceFilled, "loopback: returns", padded(110, flagged(ioam.FlagLoopback, 9))),
 			make1("without the flag", model.OutcomeTraceFilled, "loopback: returns", padded(110, flagged(0, 9))),
-			make1("", model.OutcomeLoopbackReceived, "loopback: asks", harness.Ethernet(harness.IPv6(harness.Destination, harness.Source, harness.NextHBH, header))),
-			make1("", model.OutcomeActiveTerminated, "active: ends", padded(110, flagged(ioam.FlagActive, 9))))
+			make1(
+				"",
+				model.OutcomeLoopbackReceived,
+				"loopback: asks",
+				harness.Ethernet(harness.IPv6(harness.Destination, harness.Source, harness.NextHBH, header)),
+			),
+			make1("", model.OutcomeActiveTerminated, "active: ends", padded(110, flagged(ioam.FlagActive, 9))),
+		)
 	}
 	return append(cases, costCase{
 		datapath.HookEgressTC, "Loopback flag on some", model.OutcomeEncapInserted, "loopback: asks",

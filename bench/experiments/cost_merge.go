@@ -51,7 +51,13 @@ func mergeCases() []costCase {
 		egress("into a header, one option with timestamps, type 0xf00000", model.OutcomeEncapInserted, times, shared, 0),
 		egress("into a header, and edge to edge after it", model.OutcomeEncapInserted, numberingBeside, padded(102, filledOption), 0),
 		egress("", model.OutcomeEncapSkippedHBH, numberingBeside, padded(0, longOption, otherOption), 0),
-		egress("", model.OutcomeEncapSkippedUnremovable, one, harness.With(shared, harness.EthernetHeader+harness.IPv6Header, harness.NextHBH), 0),
+		egress(
+			"",
+			model.OutcomeEncapSkippedUnremovable,
+			one,
+			harness.With(shared, harness.EthernetHeader+harness.IPv6Header, harness.NextHBH),
+			0,
+		),
 		egress("", model.OutcomeEncapSkippedSegments, encapsulating(model.ModeEncap, typeIDs, 1), segmentsLeft, 0),
 		egress("", model.OutcomeEncapSkippedAH, one, ah, 0),
 		egress("", model.OutcomeEncapSkippedRouterAlert, one, padded(78, routerAlertOption), 0),
@@ -60,9 +66,27 @@ func mergeCases() []costCase {
 	}
 	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
 		removed := trace(namespaceRemoved, typeIDs)
-		cases = append(cases,
-			costCase{hook, "before another option, with a record", model.OutcomeOptionsRemoved, "decapsulate", padded(102, removed, unknownOption), harness.SKB{}, 0},
-			costCase{hook, "before a trace of another domain, with a record", model.OutcomeOptionsRemoved, "decapsulate", padded(118, removed, trace(namespaceUnknown, typeIDs)), harness.SKB{}, 0})
+		cases = append(
+			cases,
+			costCase{
+				hook,
+				"before another option, with a record",
+				model.OutcomeOptionsRemoved,
+				"decapsulate",
+				padded(102, removed, unknownOption),
+				harness.SKB{},
+				0,
+			},
+			costCase{
+				hook,
+				"before a trace of another domain, with a record",
+				model.OutcomeOptionsRemoved,
+				"decapsulate",
+				padded(118, removed, trace(namespaceUnknown, typeIDs)),
+				harness.SKB{},
+				0,
+			},
+		)
 	}
 	return cases
 }

@@ -34,9 +34,22 @@ func namespacesConfigs() map[string]model.NodeConfig {
 func namespacesCases() []costCase {
 	inner := harness.Plain(harness.Destination, 78)
 	passing := tunnelled(inner[harness.EthernetHeader:], header(largestOptions(), 1)...)
-	cases := []costCase{{datapath.HookEgressTC, largestHeader, model.OutcomeEncapTunneled, inEach, inner, harness.ArrivedAt(other), insertionAim264}}
+	cases := []costCase{
+		{datapath.HookEgressTC, largestHeader, model.OutcomeEncapTunneled, inEach, inner, harness.ArrivedAt(other), insertionAim264},
+	}
 	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
 		cases = append(cases, costCase{hook, largestHeaderAtHook, model.OutcomeTraceFilled, "transit", passing, harness.SKB{}, transitAim264})
 	}
-	return append(cases, costCase{datapath.HookEgressTC, largestHeaderAtHook, model.OutcomeTraceFilled, "transit", passing, harness.ArrivedAt(other), transitAim264})
+	return append(
+		cases,
+		costCase{
+			datapath.HookEgressTC,
+			largestHeaderAtHook,
+			model.OutcomeTraceFilled,
+			"transit",
+			passing,
+			harness.ArrivedAt(other),
+			transitAim264,
+		},
+	)
 }

@@ -225,7 +225,10 @@ func (d *directExports) prices(x directExport, size int) {
 			d.Variants = append(d.Variants, v.At(is, percent, base))
 		}
 		with := x.packets(size, n, true)
-		add(report.Dimensions{Treatment: "the kernel alone", By: report.ByKernel, Format: "packets with the option"}, &harness.Variant{Line: []harness.Treatment{untreated}, Send: with, Arrives: unchanged})
+		add(
+			report.Dimensions{Treatment: "the kernel alone", By: report.ByKernel, Format: "packets with the option"},
+			&harness.Variant{Line: []harness.Treatment{untreated}, Send: with, Arrives: unchanged},
+		)
 		unconfigured := report.Dimensions{Treatment: "our programs, nothing of Direct Export configured", Format: plainPackets}
 		add(unconfigured, &harness.Variant{Line: []harness.Treatment{node}, Send: base.Send, Arrives: unchanged})
 		unconfigured.Format = "packets with the option"

@@ -89,7 +89,8 @@ func TestDexAims(t *testing.T) {
 					if v.Against == nil || v.Against.Is.By != "" || v.Plain == nil || v.Plain.Is.By != report.ByKernel {
 						t.Errorf("%s at %v is compared with %+v and %+v", is, each.x, v.Against, v.Plain)
 					}
-					if r := v.Plain.Rival; (r != nil) != (each.way == report.WayFast) || r != nil && (r.Rival != v.Plain || r.Queues != 1 || v.Plain.Queues != 0) {
+					if r := v.Plain.Rival; (r != nil) != (each.way == report.WayFast) ||
+						r != nil && (r.Rival != v.Plain || r.Queues != 1 || v.Plain.Queues != 0) {
 						t.Errorf("%s at %v: the kernel has the rival %+v", is, each.x, r)
 					}
 				}

@@ -112,9 +112,15 @@ func (x directExport) node(n int) harness.Treatment {
 	if x.role != model.RoleEncapsulating {
 		name = fmt.Sprintf("direct export %+v", x)
 	}
-	t := harness.Treatment{Name: name, Read: x.read, Derive: x.derived, Attach: datapath.AttachXDP, Config: func(in, out model.IfIndex) model.NodeConfig {
-		return x.config(in, out, n)
-	}}
+	t := harness.Treatment{
+		Name:   name,
+		Read:   x.read,
+		Derive: x.derived,
+		Attach: datapath.AttachXDP,
+		Config: func(in, out model.IfIndex) model.NodeConfig {
+			return x.config(in, out, n)
+		},
+	}
 	if x.role == model.RoleEncapsulating {
 		t.Attach = datapath.AttachTCX
 	}

@@ -177,7 +177,18 @@ func WriteExecuted(w io.Writer, list []Treatment) error {
 			name string
 			executed.Count
 		}{{"ours", t.Ours}, {"bare", t.Bare}} {
-			fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", t.Name, each.name, each.Instructions, each.MapLines, each.PacketLines, each.Called(), each.Calls, each.Atomics)
+			fmt.Fprintf(
+				table,
+				"%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n",
+				t.Name,
+				each.name,
+				each.Instructions,
+				each.MapLines,
+				each.PacketLines,
+				each.Called(),
+				each.Calls,
+				each.Atomics,
+			)
 		}
 	}
 	if err := table.Flush(); err != nil {

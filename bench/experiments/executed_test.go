@@ -19,7 +19,8 @@ func TestExecuted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, each := range list {
-		if each.Ours.Instructions <= each.Bare.Instructions || each.Bare.Instructions == 0 || each.Ours.MapLines == 0 || each.Ours.PacketLines == 0 {
+		if each.Ours.Instructions <= each.Bare.Instructions || each.Bare.Instructions == 0 || each.Ours.MapLines == 0 ||
+			each.Ours.PacketLines == 0 {
 			t.Errorf("%s: %+v", each.Name, each)
 		}
 	}

@@ -165,7 +165,13 @@ func runSince(began time.Duration) (r ExporterRun, err error) {
 // maker returns a function that makes records from what programs would have
 // written, as many as together, and offers them. Their first number is first.
 func (k exportedKind) maker(x *harness.Exporter) func(first uint32, offer func(...record.Record)) {
-	flow := model.Flow{Source: harness.Source, Destination: harness.Destination, NextHeader: harness.NextUDP, SourcePort: 4242, DestinationPort: 9}
+	flow := model.Flow{
+		Source:          harness.Source,
+		Destination:     harness.Destination,
+		NextHeader:      harness.NextUDP,
+		SourcePort:      4242,
+		DestinationPort: 9,
+	}
 	at := time.Now().UTC()
 	if k.flow {
 		return func(first uint32, offer func(...record.Record)) {
@@ -183,8 +189,14 @@ func (k exportedKind) maker(x *harness.Exporter) func(first uint32, offer func(.
 		for n := range cards {
 			cards[n] = datapath.Postcard{Time: at, Postcard: model.Postcard{
 				Role: model.RoleTransit, Ingress: ours, Egress: other, HopLimit: 63, Time: at.UnixNano(), TransitDelay: 700, QueueDepth: 0,
-				Option: ioam.DirectExport{Namespace: namespace, ExtensionFlags: bothExtensions, Type: k.kind, FlowID: 0x5eed, Sequence: first + uint32(n)},
-				Flow:   flow, Length: longPacket,
+				Option: ioam.DirectExport{
+					Namespace:      namespace,
+					ExtensionFlags: bothExtensions,
+					Type:           k.kind,
+					FlowID:         0x5eed,
+					Sequence:       first + uint32(n),
+				},
+				Flow: flow, Length: longPacket,
 			}}
 		}
 		x.Recorder.Postcards(cards, record.Clock{}, offer)
@@ -223,7 +235,9 @@ func runExporterBenchmark(ctx context.Context, o harness.Options) (r report.Resu
 	r = report.Result{
 		Baseline: "the same records made and thrown away",
 		Axis:     "processors that the exporter may use", X: "CPUs",
-		Notes: []string{"A time is that of the processor for one record, the kernel's part of sending it included: 1000 ns are a million records per second."},
+		Notes: []string{
+			"A time is that of the processor for one record, the kernel's part of sending it included: 1000 ns are a million records per second.",
+		},
 	}
 	if !apart {
 		r.Notes = append(r.Notes, "There is one CPU: collector and exporter take turns on it.")
@@ -261,7 +275,13 @@ func (s *exporterSeries) turn(ctx context.Context, program, kind string, share t
 
 func (s *exporterSeries) points(name string) []report.Point {
 	ns, memory := harness.Figure(harness.Median(s.own), 0), harness.Figure(harness.Median(s.resident), 0)
-	processor, resident := report.NewPoint(report.Dimensions{Treatment: name}, 1), report.NewPoint(report.Dimensions{Treatment: "resident memory", Format: name}, 1)
+	processor, resident := report.NewPoint(
+		report.Dimensions{Treatment: name},
+		1,
+	), report.NewPoint(
+		report.Dimensions{Treatment: "resident memory", Format: name},
+		1,
+	)
 	processor.NS, processor.Ratio, processor.Spread = ns, report.Round(harness.Median(s.ratios), 3), harness.Spread(s.own, 0)
 	processor.Reference, processor.Aim = report.Round(harness.Median(s.thrown), 0), exporterAim
 	resident.Bytes, resident.Ratio, resident.Spread = memory, report.Round(*memory/harness.Median(s.bare), 3), harness.Spread(s.resident, 0)

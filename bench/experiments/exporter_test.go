@@ -83,7 +83,8 @@ func TestPostcards(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.point(typeNodeID, "postcard-node", 0.02)
-	if p.Ratio != 1 || p.Exports.Written < 20 || p.Exports.Lost+p.Exports.Suppressed+p.Exports.Dropped > 0 || p.Offered <= 0 || p.Offered > 1.1*p.Reference {
+	if p.Ratio != 1 || p.Exports.Written < 20 || p.Exports.Lost+p.Exports.Suppressed+p.Exports.Dropped > 0 || p.Offered <= 0 ||
+		p.Offered > 1.1*p.Reference {
 		t.Errorf("%+v, %+v", p, p.Exports)
 	}
 	if p.Exports.Processor < 100 {

@@ -114,7 +114,12 @@ func (r *fastRows) own(format string, against *harness.Variant) {
 
 // fast adds a node that forwards fast. The aim and what may keep it from that are
 // for the sink that leaves the node's work alone.
-func (r *fastRows) fast(d report.Dimensions, v, against *harness.Variant, aim float64, limit func(report.Dimensions) *report.Limit) *harness.Variant {
+func (r *fastRows) fast(
+	d report.Dimensions,
+	v, against *harness.Variant,
+	aim float64,
+	limit func(report.Dimensions) *report.Limit,
+) *harness.Variant {
 	d.Way, d.NoCache, v.Send = report.WayFast, v.Line[0].Asks, against.Send
 	if r.add(d, v, against); v.SinkInXDP && aim != 0 {
 		v.PlainAim, v.Limit = aim, limit(v.Is)

@@ -128,7 +128,13 @@ func (r *stackRows) kernel(format string, frame []byte) *harness.Variant {
 }
 
 // node adds a node with the packets of the variant that it is compared with.
-func (r *stackRows) node(d report.Dimensions, against *harness.Variant, t harness.Treatment, arrives harness.Arrival, wants ...harness.Want) *harness.Variant {
+func (r *stackRows) node(
+	d report.Dimensions,
+	against *harness.Variant,
+	t harness.Treatment,
+	arrives harness.Arrival,
+	wants ...harness.Want,
+) *harness.Variant {
 	return r.add(d, &harness.Variant{Line: []harness.Treatment{t}, Send: against.Send, Arrives: arrives, Wants: wants}, against)
 }
 
@@ -188,7 +194,10 @@ func forwardingVariants(size, queues int) []*harness.Variant {
 // transits adds our programs, and programs that do nothing, in hooks of a kind.
 func (r *stackRows) transits(mode datapath.AttachMode, ids, times, nine *harness.Variant) {
 	at := string(mode)
-	passes := []harness.Want{harness.Has(0, datapath.HookIngressXDP, model.OutcomeNoIOAM), harness.Has(0, datapath.HookEgressTC, model.OutcomeNoIOAM)}
+	passes := []harness.Want{
+		harness.Has(0, datapath.HookIngressXDP, model.OutcomeNoIOAM),
+		harness.Has(0, datapath.HookEgressTC, model.OutcomeNoIOAM),
+	}
 	r.node(emptyAt(at, plainPackets), r.bare, emptyHooks(mode), unchanged)
 	r.node(emptyAt(at, withIDs), ids, emptyHooks(mode), unchanged)
 	r.node(report.Dimensions{Treatment: "our programs", Hook: at, Format: plainPackets}, r.bare, transit(mode), unchanged, passes...).

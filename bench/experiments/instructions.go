@@ -72,7 +72,9 @@ func allFeatures() model.NodeConfig {
 	c.Namespaces[0].Schema = &model.Schema{ID: 777, Data: []byte("rack 7")}
 	c.Encapsulations[0].Options[0].Trace.Size += 8 // the schema's data
 	c.Namespaces = append(c.Namespaces, model.Namespace{ID: namespaceRemoved, Remove: true})
-	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(harness.TunnelStart, 64).Masked()}}}
+	c.Decapsulations = []model.Decapsulation{
+		{TunnelDestination: harness.TunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(harness.TunnelStart, 64).Masked()}},
+	}
 	c.Namespaces[1].Incremental = true
 	udp, class, label := ioam.NextHeader(harness.NextUDP), uint8(0x2e), uint32(0x12345)
 	c.Encapsulations = append(c.Encapsulations, model.Encapsulation{

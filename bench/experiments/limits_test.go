@@ -105,7 +105,14 @@ func TestLimitsOfFastForwarding(t *testing.T) {
 		{"Direct Export, decapsulation", everyExported.name, false, decapsulating, "", []string{partPostcard}},
 	} {
 		for _, queues := range []int{0, 1} {
-			is := report.Dimensions{Way: report.WayFast, Treatment: want.treatment, Format: want.format, NoCache: want.noCache, Sink: sinkXDP, Queues: queues}
+			is := report.Dimensions{
+				Way:       report.WayFast,
+				Treatment: want.treatment,
+				Format:    want.format,
+				NoCache:   want.noCache,
+				Sink:      sinkXDP,
+				Queues:    queues,
+			}
 			v := findRow(e, is, float64(sizes[0]))
 			if v == nil || v.Limit == nil {
 				t.Errorf("%s has no limit", is)

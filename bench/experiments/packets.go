@@ -66,5 +66,7 @@ func tunnelled(inner []byte, options ...[]byte) []byte {
 	if len(options) == 0 {
 		return harness.Ethernet(harness.IPv6(harness.TunnelStart, harness.TunnelEnd, harness.NextIPv6, inner))
 	}
-	return harness.Ethernet(harness.IPv6(harness.TunnelStart, harness.TunnelEnd, harness.NextHBH, hopByHop(harness.NextIPv6, inner, options...)))
+	return harness.Ethernet(
+		harness.IPv6(harness.TunnelStart, harness.TunnelEnd, harness.NextHBH, hopByHop(harness.NextIPv6, inner, options...)),
+	)
 }

@@ -263,7 +263,12 @@ func baselineExperiment() harness.Experiment {
 // frequencyExperiment corresponds to figure 11 of the later paper and figure 9 of
 // the earlier one.
 func frequencyExperiment() harness.Experiment {
-	e := harness.Experiment{X: "percent", Axis: "percent of the packets that get a trace", Baseline: kernelBaseline, Notes: []string{namesNodes, mixesTransit}}
+	e := harness.Experiment{
+		X:        "percent",
+		Axis:     "percent of the packets that get a trace",
+		Baseline: kernelBaseline,
+		Notes:    []string{namesNodes, mixesTransit},
+	}
 	for _, size := range append(sizes, lineSize) {
 		nodes, mode := 1, model.ModeEncap
 		if size == lineSize {
@@ -351,7 +356,12 @@ func namespacesExperiment() harness.Experiment {
 // namespaces with 3 fields each.
 func allInOneExperiment() harness.Experiment {
 	const size = 800
-	e := harness.Experiment{X: "percent", Axis: "percent of the packets that get a trace", Baseline: kernelBaseline, Notes: []string{namesNodes, mixesTransit}}
+	e := harness.Experiment{
+		X:        "percent",
+		Axis:     "percent of the packets that get a trace",
+		Baseline: kernelBaseline,
+		Notes:    []string{namesNodes, mixesTransit},
+	}
 	for _, nodes := range []int{1, hops} {
 		base := untreatedPackets(ofNode(withoutIOAM, 0), 0, harness.Plain(harness.Destination, size), nodes)
 		for _, one := range []uint32{20, 1} {
@@ -371,8 +381,13 @@ func allInOneExperiment() harness.Experiment {
 
 // delayExperiment corresponds to figure 12 of the earlier paper.
 func delayExperiment() harness.Experiment {
-	e := harness.Experiment{X: "namespaces", Axis: "namespaces, each with a trace of one field", Baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
-		Notes: []string{"The least delay of packets that are sent one by one, less that of plain packets."}, Together: roles}
+	e := harness.Experiment{
+		X:        "namespaces",
+		Axis:     "namespaces, each with a trace of one field",
+		Baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
+		Notes:    []string{"The least delay of packets that are sent one by one, less that of plain packets."},
+		Together: roles,
+	}
 	base := untreatedPackets(ofNode(withoutIOAM, 0), 0, harness.Plain(harness.Destination, lineSize), 1)
 	base.Timed = true
 	for n := 1; n <= 7; n++ {
@@ -393,7 +408,12 @@ func delayExperiment() harness.Experiment {
 // kernelExperiment compares the kernel's own transit with ours, by what a node
 // writes.
 func kernelExperiment() harness.Experiment {
-	e := harness.Experiment{X: "bytes written", Axis: "bytes that the node writes", Together: 3, Baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
+	e := harness.Experiment{
+		X:        "bytes written",
+		Axis:     "bytes that the node writes",
+		Together: 3,
+		Baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off",
+	}
 	for _, size := range sizes {
 		forwards := func(format string) report.Dimensions {
 			return report.Dimensions{Treatment: kernelForwarding, Format: format, Size: size}

@@ -316,7 +316,15 @@ func (p *partsRun) loadStep(l stepSpec) (*step, error) {
 	if err := cfg.Node.Validate(); err != nil {
 		return nil, err
 	}
-	s := &step{name: l.name, restore: p.xdp, grows: l.grows, keep: l.keep, bytes: cmp.Or(l.restores, restoredBytes), records: l.records, counted: l.counted}
+	s := &step{
+		name:    l.name,
+		restore: p.xdp,
+		grows:   l.grows,
+		keep:    l.keep,
+		bytes:   cmp.Or(l.restores, restoredBytes),
+		records: l.records,
+		counted: l.counted,
+	}
 	index, hook := p.node.InIndex(), datapath.HookIngressXDP
 	if l.egress {
 		s.restore, s.in = p.tc, harness.ArrivedAt(index)

@@ -54,8 +54,10 @@ func runPostcards(ctx context.Context, o harness.Options) (r report.Result, err 
 	r = report.Result{
 		Baseline: "as many postcards as packets",
 		Axis:     "packets per second, in millions", X: "M/s",
-		Notes: []string{"One CPU runs the program at egress, which writes a postcard for each packet. The others read, encode and send them as IPFIX over UDP. The rate is that of the records sent, the ratio the part of the packets with a record, rounded down. " +
-			"The aim is met if no postcard was lost, suppressed or dropped in any round, and at least 99% of the rate was offered."},
+		Notes: []string{
+			"One CPU runs the program at egress, which writes a postcard for each packet. The others read, encode and send them as IPFIX over UDP. The rate is that of the records sent, the ratio the part of the packets with a record, rounded down. " +
+				"The aim is met if no postcard was lost, suppressed or dropped in any round, and at least 99% of the rate was offered.",
+		},
 	}
 	if !apart {
 		r.Notes = append(r.Notes, "There is one CPU: programs and exporter take turns on it.")
@@ -160,7 +162,9 @@ func (s *postcardSeries) turn(ctx context.Context, kind ioam.TraceType, rate flo
 		return err
 	}
 	stats := x.Collector.Stats()
-	s.exports.Add(report.Exports{Written: counts.Postcards, Lost: counts.RecordsLost, Suppressed: counts.ExportsSuppressed, Dropped: stats.Dropped})
+	s.exports.Add(
+		report.Exports{Written: counts.Postcards, Lost: counts.RecordsLost, Suppressed: counts.ExportsSuppressed, Dropped: stats.Dropped},
+	)
 	packets := counts.Postcards + counts.RecordsLost + counts.ExportsSuppressed // also those of runs that a signal broke off
 	s.add(packets, stats.Written, took)
 	return nil

@@ -117,7 +117,20 @@ func measureGoflow2(ctx context.Context, file string, rate int, share time.Durat
 		return run, err
 	}
 	out := filepath.Join(directory, "postcards.json")
-	c, err := startReceiver(ctx, file, "-listen", "netflow://"+to, "-format", "json", "-transport", "file", "-transport.file", out, "-addr", "[::1]:0")
+	c, err := startReceiver(
+		ctx,
+		file,
+		"-listen",
+		"netflow://"+to,
+		"-format",
+		"json",
+		"-transport",
+		"file",
+		"-transport.file",
+		out,
+		"-addr",
+		"[::1]:0",
+	)
 	if err != nil {
 		return run, err
 	}

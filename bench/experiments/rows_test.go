@@ -49,7 +49,14 @@ func TestFastRows(t *testing.T) {
 	} {
 		for _, size := range sizes {
 			for _, queues := range []int{1, 0} {
-				is := report.Dimensions{Way: report.WayFast, Treatment: want.treatment, Format: want.format, NoCache: want.asks, Sink: sinkXDP, Queues: queues}
+				is := report.Dimensions{
+					Way:       report.WayFast,
+					Treatment: want.treatment,
+					Format:    want.format,
+					NoCache:   want.asks,
+					Sink:      sinkXDP,
+					Queues:    queues,
+				}
 				v := findRow(e, is, float64(size))
 				if v == nil {
 					t.Errorf("%s at %d bytes is not measured", is, size)

@@ -65,14 +65,26 @@ func scaleExperiment() harness.Experiment {
 	plainTo := harness.Stream{Frame: harness.Plain(netip.MustParseAddr(prefixOfSubnets+"2"), sizeOfScale)}.Varied(1, firstSubnet, atSubnet)
 	for _, n := range counts {
 		add(report.Dimensions{Treatment: "transit", Format: "namespaces"}, n, manyNamespaces(n), traced, filled, transits()...)
-		add(report.Dimensions{Treatment: theKernelsTransit, By: report.ByKernelIOAM, Format: "namespaces"}, n, harness.KernelIn(firstNamespace, n), traced, filled)
+		add(
+			report.Dimensions{Treatment: theKernelsTransit, By: report.ByKernelIOAM, Format: "namespaces"},
+			n,
+			harness.KernelIn(firstNamespace, n),
+			traced,
+			filled,
+		)
 		add(report.Dimensions{Treatment: "encapsulation", Format: "encapsulations"}, n, manyEncapsulations(n), plainTo, grown, inserted)
 	}
 	for _, n := range destinations {
 		add(report.Dimensions{Treatment: "encapsulation", Format: "destinations"}, n, oneForAll(), plainTo, grown, inserted)
 		for _, remembered := range []int{defaultNextHops, manyNextHops} {
-			add(report.Dimensions{Treatment: "fast encapsulation", Format: fmt.Sprintf("destinations, %d remembered", remembered)}, n, forwardingFast(oneForAll()).Remembering(remembered),
-				plainTo, grown, harness.Has(0, harness.HookForwarded, model.OutcomeEncapInserted))
+			add(
+				report.Dimensions{Treatment: "fast encapsulation", Format: fmt.Sprintf("destinations, %d remembered", remembered)},
+				n,
+				forwardingFast(oneForAll()).Remembering(remembered),
+				plainTo,
+				grown,
+				harness.Has(0, harness.HookForwarded, model.OutcomeEncapInserted),
+			)
 		}
 	}
 	e.EndsInPassing()
@@ -81,9 +93,13 @@ func scaleExperiment() harness.Experiment {
 
 // manyNamespaces is a transit node with n namespaces.
 func manyNamespaces(n int) harness.Treatment {
-	return harness.Treatment{Name: fmt.Sprintf("transit, %d namespaces", n), Attach: datapath.AttachXDP, Config: func(in, out model.IfIndex) model.NodeConfig {
-		return withNamespaces(place(nodeConfig(), in, out), n)
-	}}
+	return harness.Treatment{
+		Name:   fmt.Sprintf("transit, %d namespaces", n),
+		Attach: datapath.AttachXDP,
+		Config: func(in, out model.IfIndex) model.NodeConfig {
+			return withNamespaces(place(nodeConfig(), in, out), n)
+		},
+	}
 }
 
 func withNamespaces(c model.NodeConfig, n int) model.NodeConfig {
@@ -96,9 +112,13 @@ func withNamespaces(c model.NodeConfig, n int) model.NodeConfig {
 
 // manyEncapsulations is a node with an encapsulation for each of n subnets.
 func manyEncapsulations(n int) harness.Treatment {
-	return harness.Treatment{Name: fmt.Sprintf("%d encapsulations", n), Attach: datapath.AttachTCX, Config: func(in, out model.IfIndex) model.NodeConfig {
-		return withEncapsulations(place(nodeConfig(), in, out), n)
-	}}
+	return harness.Treatment{
+		Name:   fmt.Sprintf("%d encapsulations", n),
+		Attach: datapath.AttachTCX,
+		Config: func(in, out model.IfIndex) model.NodeConfig {
+			return withEncapsulations(place(nodeConfig(), in, out), n)
+		},
+	}
 }
 
 func withEncapsulations(c model.NodeConfig, n int) model.NodeConfig {

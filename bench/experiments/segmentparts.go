@@ -215,7 +215,11 @@ func (p *segmentParts) result() report.Result {
 		Baseline: "the same programs without flows, on the same packet; for these, a program that does nothing",
 		Axis:     "measured flows, of which packets take turns in no order", X: "flows",
 		Notes: []string{
-			fmt.Sprintf("Frames of %d bytes, with three segments. Programs and packets take turns in batches of one run. With %d flows, a packet's flow is in no near cache.", sizeOfSegments, costFlows[1]),
+			fmt.Sprintf(
+				"Frames of %d bytes, with three segments. Programs and packets take turns in batches of one run. With %d flows, a packet's flow is in no near cache.",
+				sizeOfSegments,
+				costFlows[1],
+			),
 			"Packets that arrive are counted, and those that leave are also coloured.",
 		},
 	}

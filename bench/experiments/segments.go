@@ -69,7 +69,11 @@ const (
 var headEnd = segmentNode{
 	name: atHeadEnd, direction: model.DirectionOut,
 	commands: func(int) []string {
-		return []string{tunnelSource, routeToSIDs, fmt.Sprintf("route add %s/128 encap seg6 mode encap segs %s,%s,%s dev n1", harness.Destination, sid(1, 0), sid(2, 0), sid(3, 0))}
+		return []string{
+			tunnelSource,
+			routeToSIDs,
+			fmt.Sprintf("route add %s/128 encap seg6 mode encap segs %s,%s,%s dev n1", harness.Destination, sid(1, 0), sid(2, 0), sid(3, 0)),
+		}
 	},
 	packets: func(size, flows int) harness.Stream {
 		return harness.Stream{Frame: harness.Plain(harness.Destination, size)}.Varied(flows, 0, atFlowLabel)
@@ -86,7 +90,11 @@ var headEnd = segmentNode{
 var headEndInTunnel = segmentNode{
 	name: atHeadEndInTunnel, direction: model.DirectionTransit,
 	commands: func(int) []string {
-		return []string{tunnelSource, routeToSIDs, fmt.Sprintf("route add %s/128 encap seg6 mode encap segs %s,%s,%s dev n1", sid(2, 0), sid(4, 0), sid(5, 0), sid(6, 0))}
+		return []string{
+			tunnelSource,
+			routeToSIDs,
+			fmt.Sprintf("route add %s/128 encap seg6 mode encap segs %s,%s,%s dev n1", sid(2, 0), sid(4, 0), sid(5, 0), sid(6, 0)),
+		}
 	},
 	packets:  endpoint.packets,
 	numbered: endpoint.numbered,
@@ -106,7 +114,17 @@ var policies = segmentNode{
 	commands: func(flows int) []string {
 		list := []string{tunnelSource, routeToSIDs}
 		for i := range flows {
-			list = append(list, fmt.Sprintf("route add %s%x:0:0:0:2/128 encap seg6 mode encap segs %s,%s,%s dev n1", "2001:db8:2:", firstSubnet+i, sid(1, 0), sid(2, 0), sid(3, i)))
+			list = append(
+				list,
+				fmt.Sprintf(
+					"route add %s%x:0:0:0:2/128 encap seg6 mode encap segs %s,%s,%s dev n1",
+					"2001:db8:2:",
+					firstSubnet+i,
+					sid(1, 0),
+					sid(2, 0),
+					sid(3, i),
+				),
+			)
 		}
 		return list
 	},

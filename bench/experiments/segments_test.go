@@ -39,10 +39,16 @@ func TestHashedRows(t *testing.T) {
 				if v.Aim != measuringAim || !v.Counted || v.Queues != 1 || v.Send.Values != n || len(v.Wants) != 1 {
 					t.Errorf("%s with %d flows: %+v", want, n, v)
 				}
-				if base := v.Against; base.Is.By != report.ByKernel || base.Line[0].Config != nil || !slices.Equal(base.Line[0].Commands, v.Line[0].Commands) || !bytes.Equal(base.Send.Frame, v.Send.Frame) {
+				if base := v.Against; base.Is.By != report.ByKernel || base.Line[0].Config != nil ||
+					!slices.Equal(base.Line[0].Commands, v.Line[0].Commands) ||
+					!bytes.Equal(base.Send.Frame, v.Send.Frame) {
 					t.Errorf("%s with %d flows is compared with %s", want, n, base.Is)
 				}
-				if ours := v.Limit.Ours; len(ours) != 1 || !strings.HasPrefix(ours[0].Variant.Hook, map[string]string{"xdp": "xdp ingress", "tcx": "tc ingress", atDeparture: "tc egress"}[want.Hook]) {
+				if ours := v.Limit.Ours; len(ours) != 1 ||
+					!strings.HasPrefix(
+						ours[0].Variant.Hook,
+						map[string]string{"xdp": "xdp ingress", "tcx": "tc ingress", atDeparture: "tc egress"}[want.Hook],
+					) {
 					t.Errorf("%s with %d flows has the times %+v", want, n, ours)
 				}
 				if floor := findRow(e, v.Limit.Floor.Variant, float64(n)); floor == nil || floor.Is.Hook != want.Hook || floor.Against != v.Against {
@@ -80,10 +86,13 @@ func TestFastSegmentRows(t *testing.T) {
 					t.Errorf("%s with %d flows is not measured", is, n)
 					continue
 				}
-				if v.Aim != want.aim || !v.Counted || !v.SinkInXDP || v.Send.Values != n || len(v.Wants) != 1 || v.Wants[0].Hook != harness.HookForwarded {
+				if v.Aim != want.aim || !v.Counted || !v.SinkInXDP || v.Send.Values != n || len(v.Wants) != 1 ||
+					v.Wants[0].Hook != harness.HookForwarded {
 					t.Errorf("%s with %d flows: %+v", is, n, v)
 				}
-				if base := v.Against; base.Is.By != report.ByKernel || base.Line[0].Config != nil || !slices.Equal(base.Line[0].Commands, v.Line[0].Commands) || !bytes.Equal(base.Send.Frame, v.Send.Frame) {
+				if base := v.Against; base.Is.By != report.ByKernel || base.Line[0].Config != nil ||
+					!slices.Equal(base.Line[0].Commands, v.Line[0].Commands) ||
+					!bytes.Equal(base.Send.Frame, v.Send.Frame) {
 					t.Errorf("%s with %d flows is compared with %s", is, n, base.Is)
 				}
 				is.Treatment = unmeasured
@@ -123,7 +132,11 @@ func TestLinearRows(t *testing.T) {
 	e := linearExperiment()
 	for _, n := range linearCounts {
 		for _, treatment := range []string{linearCounting, linearColouring} {
-			if findRow(e, report.Dimensions{Treatment: treatment, Hook: atDeparture, Format: atPolicies, Queues: 1, Size: sizes[0]}, float64(n)) == nil {
+			if findRow(
+				e,
+				report.Dimensions{Treatment: treatment, Hook: atDeparture, Format: atPolicies, Queues: 1, Size: sizes[0]},
+				float64(n),
+			) == nil {
 				t.Errorf("%s is not measured with %d flows where packets leave", treatment, n)
 			}
 		}
@@ -198,7 +211,9 @@ func TestSegmentParts(t *testing.T) {
 func TestSegmentLimits(t *testing.T) {
 	for _, hook := range segmentHooks {
 		few, many := segmentLimit(hook, costFlows[0]), segmentLimit(hook, costFlows[1])
-		if few.Floor.Variant != ofSegmentPart(packetsOther, hook) || many.Floor.Variant != ofSegmentPart(packetsMeasured, hook) || few.Floor.X != 1 || many.Floor.X != 1 {
+		if few.Floor.Variant != ofSegmentPart(packetsOther, hook) || many.Floor.Variant != ofSegmentPart(packetsMeasured, hook) ||
+			few.Floor.X != 1 ||
+			many.Floor.X != 1 {
 			t.Errorf("%s: %+v and %+v", hook, few.Floor, many.Floor)
 		}
 		if strings.Contains(few.Rest, "colour") != (hook == datapath.HookEgressTC) || !strings.Contains(many.Rest, "TLB") {

@@ -20,7 +20,11 @@ const nextHopsKept = 2 * model.DefaultMeasuredFlows
 var reducedHeadEnd = segmentNode{
 	name: "head end, reduced", direction: model.DirectionOut,
 	commands: func(int) []string {
-		return []string{tunnelSource, routeToSIDs, fmt.Sprintf("route add %s/128 encap seg6 mode encap.red segs %s,%s,%s dev n1", harness.Destination, sid(1, 0), sid(2, 0), sid(3, 0))}
+		return []string{
+			tunnelSource,
+			routeToSIDs,
+			fmt.Sprintf("route add %s/128 encap seg6 mode encap.red segs %s,%s,%s dev n1", harness.Destination, sid(1, 0), sid(2, 0), sid(3, 0)),
+		}
 	},
 	packets:  headEnd.packets,
 	numbered: headEnd.numbered,

@@ -199,7 +199,13 @@ func (s *stampSeries) echo(ctx context.Context, share time.Duration) (float64, e
 
 // against sends the packets to what runs on a CPU of its own, as many as it can, and divides
 // the time of that CPU by the answers.
-func (s *stampSeries) against(ctx context.Context, share time.Duration, to netip.AddrPort, serve func(context.Context) error, answered func() uint64) (ns float64, err error) {
+func (s *stampSeries) against(
+	ctx context.Context,
+	share time.Duration,
+	to netip.AddrPort,
+	serve func(context.Context) error,
+	answered func() uint64,
+) (ns float64, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	var spent time.Duration
@@ -351,7 +357,11 @@ func runStamp(ctx context.Context, o harness.Options) (r report.Result, err erro
 		Axis:     "octets of a datagram", X: "octets",
 		Notes: []string{
 			"A time is that of the reflector's thread for one packet, the kernel's UDP included: 5000 ns are 200,000 packets in each second of a CPU. The sender is on the other CPUs, sends as many as it can over the loopback interface, and reads no answer.",
-			fmt.Sprintf("The private TLV has the counters of %d of %d flows, as agents exchange them. Where packets are authenticated, their TLVs have an HMAC, too.", blocks.MostFlows, model.DefaultMeasuredFlows),
+			fmt.Sprintf(
+				"The private TLV has the counters of %d of %d flows, as agents exchange them. Where packets are authenticated, their TLVs have an HMAC, too.",
+				blocks.MostFlows,
+				model.DefaultMeasuredFlows,
+			),
 		},
 	}
 	if !apart {

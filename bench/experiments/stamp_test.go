@@ -36,7 +36,8 @@ func TestStampBenchmark(t *testing.T) {
 		}
 		reflectors++
 		authenticated := strings.HasSuffix(p.Dimensions.Format, ", authenticated")
-		if p.Aim != 5000 || p.Limit.Why == "" || p.Limit.Rest == "" || took[p.Limit.Floor.Variant] != p.Reference || len(p.Limit.Plus) != map[bool]int{true: 1}[authenticated] {
+		if p.Aim != 5000 || p.Limit.Why == "" || p.Limit.Rest == "" || took[p.Limit.Floor.Variant] != p.Reference ||
+			len(p.Limit.Plus) != map[bool]int{true: 1}[authenticated] {
 			t.Errorf("%s: the aim is %v, the limit %+v", p.Variant, p.Aim, p.Limit)
 		}
 		for _, each := range p.Limit.Plus {

@@ -16,7 +16,11 @@ var (
 	kernelOwn = harness.KernelIn(namespace, mostOptions)
 	// emptyArrival and emptyDeparture have a single hook on the packets' path.
 	emptyArrival   = harness.Treatment{Name: "empty program at xdp ingress", Hooks: []harness.EmptyHook{{}}, Attach: datapath.AttachXDP}
-	emptyDeparture = harness.Treatment{Name: "empty program at tcx egress", Hooks: []harness.EmptyHook{{Out: true, Egress: true}}, Attach: datapath.AttachTCX}
+	emptyDeparture = harness.Treatment{
+		Name:   "empty program at tcx egress",
+		Hooks:  []harness.EmptyHook{{Out: true, Egress: true}},
+		Attach: datapath.AttachTCX,
+	}
 )
 
 func emptyHooks(mode datapath.AttachMode) harness.Treatment {

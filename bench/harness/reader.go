@@ -152,7 +152,12 @@ func NewExporter(address string, config model.NodeConfig) (*Exporter, error) {
 		return nil, err
 	}
 	c := ipfixsink.Config{Transport: ipfixsink.UDP, Address: address, Domain: 2, MessageSize: messageSize, Refresh: time.Minute}
-	env := recordsink.Environment{Log: slog.New(slog.DiscardHandler), Facts: func() recordsink.Facts { return recordsink.Facts{Node: "dut"} }, Changes: &recordsink.Changes{}, Shared: &sync.Map{}}
+	env := recordsink.Environment{
+		Log:     slog.New(slog.DiscardHandler),
+		Facts:   func() recordsink.Facts { return recordsink.Facts{Node: "dut"} },
+		Changes: &recordsink.Changes{},
+		Shared:  &sync.Map{},
+	}
 	if x.Collector, err = ipfixsink.Open(c, ipfix.EnterpriseExample, env); err != nil {
 		return nil, err
 	}

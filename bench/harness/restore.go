@@ -90,7 +90,8 @@ func FindRestoration(program *ebpf.Program, frame []byte, in SKB) (Restoration, 
 	}
 	r := Restoration{Length: len(out)}
 	kept := EthernetHeader
-	if len(out) != len(frame) && bytes.Equal(out[EthernetHeader+8:EthernetHeader+IPv6Header], frame[EthernetHeader+8:EthernetHeader+IPv6Header]) {
+	if len(out) != len(frame) &&
+		bytes.Equal(out[EthernetHeader+8:EthernetHeader+IPv6Header], frame[EthernetHeader+8:EthernetHeader+IPv6Header]) {
 		r.Keep, kept = true, EthernetHeader+IPv6Header
 	}
 	switch difference := len(out) - len(frame); {
@@ -138,7 +139,14 @@ func (r *Restorer) Run(program *ebpf.Program, frame []byte, what Restoration, in
 
 // Set sets the frame to restore and the program to run on it.
 func (r *Restorer) Set(program *ebpf.Program, frame []byte, what Restoration) error {
-	f := restoreFrame{Length: uint32(len(frame)), Offset: uint32(what.offset), Size: uint32(what.Size), Values: uint32(what.Values), Varied: uint32(what.Varied), Turn: r.turn}
+	f := restoreFrame{
+		Length: uint32(len(frame)),
+		Offset: uint32(what.offset),
+		Size:   uint32(what.Size),
+		Values: uint32(what.Values),
+		Varied: uint32(what.Varied),
+		Turn:   r.turn,
+	}
 	if what.Keep {
 		f.Keep = 1
 	}

@@ -25,7 +25,13 @@ func TestAdjustments(t *testing.T) {
 				t.Errorf("%v, keep %v: %v", kind, keep, err)
 			}
 			frame := Plain(Destination, 142)
-			f := restoreFrame{Length: 142, Growths: calibrationSteps, Growth: calibrationBytes, Shrinkings: 1, Shrinking: calibrationSteps * calibrationBytes}
+			f := restoreFrame{
+				Length:     142,
+				Growths:    calibrationSteps,
+				Growth:     calibrationBytes,
+				Shrinkings: 1,
+				Shrinking:  calibrationSteps * calibrationBytes,
+			}
 			if keep {
 				f.Keep = 1
 			}

@@ -89,7 +89,11 @@ func (n *Node) treat(t Treatment, pins string) error {
 			return err
 		}
 		n.stops = append(n.stops, func() error { return InNamespace(n.Namespace, d.Remove) })
-		cfg := datapath.Config{Node: config, StackOptions: &takenOptions, Attach: map[model.IfIndex]datapath.AttachMode{in: t.Attach, out: t.Attach}}
+		cfg := datapath.Config{
+			Node:         config,
+			StackOptions: &takenOptions,
+			Attach:       map[model.IfIndex]datapath.AttachMode{in: t.Attach, out: t.Attach},
+		}
 		if t.Fast {
 			cfg.Fast, cfg.NextHops = map[model.IfIndex]bool{in: true}, t.nextHops
 		}

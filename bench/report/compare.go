@@ -182,7 +182,16 @@ var beforeAfterTitles = []string{"variant", "x", "before", "after", "change", "s
 
 // WriteText prints a comparison for a terminal.
 func (c BeforeAfter) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s on %s, %s: commit %s, then %s, %d rounds\n", c.BeforeAfter, c.Machine, c.Kernel, shortCommit(c.Before), shortCommit(c.After), c.Rounds)
+	fmt.Fprintf(
+		w,
+		"%s on %s, %s: commit %s, then %s, %d rounds\n",
+		c.BeforeAfter,
+		c.Machine,
+		c.Kernel,
+		shortCommit(c.Before),
+		shortCommit(c.After),
+		c.Rounds,
+	)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, strings.ToUpper(strings.Join(beforeAfterTitles, "\t")))
 	for _, p := range c.Points {

@@ -11,7 +11,11 @@ import (
 // A table may have rates, memory and times; the aim of a rate is the least, that of others the most.
 func TestTableOfAllFigures(t *testing.T) {
 	rate, octets, ns := 19_000.0, 45.0, 2_000.0
-	all := []Point{NewPoint(Dimensions{Treatment: "kept"}, 1), NewPoint(Dimensions{Treatment: "disk"}, 1), NewPoint(Dimensions{Treatment: "time"}, 1)}
+	all := []Point{
+		NewPoint(Dimensions{Treatment: "kept"}, 1),
+		NewPoint(Dimensions{Treatment: "disk"}, 1),
+		NewPoint(Dimensions{Treatment: "time"}, 1),
+	}
 	all[0].PPS, all[0].Ratio, all[0].Aim, all[0].Reference = &rate, 0.95, 1, 20_000
 	all[1].Bytes, all[1].Ratio, all[1].Aim = &octets, 1, 50
 	all[2].NS, all[2].Ratio, all[2].Aim = &ns, 1, 1_000

@@ -172,7 +172,11 @@ func headlines() []headline {
 		headline{"srv6-fast", segmented("our counting and colouring", "End.X", "", WayFast), 1000},
 		headline{"srv6-fast", segmented("our counting and colouring", "head end, flows by flow label", "", WayFast), 1000},
 		headline{"stamp", Dimensions{Treatment: "reflector", Format: "stateful, no TLV, unauthenticated"}, 44},
-		headline{"stamp", Dimensions{Treatment: "reflector", Format: "stateful, Class of Service and Direct Measurement TLVs, authenticated"}, 156},
+		headline{
+			"stamp",
+			Dimensions{Treatment: "reflector", Format: "stateful, Class of Service and Direct Measurement TLVs, authenticated"},
+			156,
+		},
 		headline{"exporter", Dimensions{Treatment: "postcard, trace type 0x800000"}, 1},
 		headline{"postcards", Dimensions{Treatment: "postcards of trace type 0x800000"}, 2},
 		headline{"kernel", long(Dimensions{Treatment: "the kernel's own IOAM transit", By: ByKernelIOAM}), 8},

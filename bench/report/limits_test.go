@@ -17,7 +17,11 @@ func TestGapOfRates(t *testing.T) {
 	transit := Dimensions{Treatment: "our transit", Hook: "xdp", Format: "ids"}
 	empty := Dimensions{Treatment: "hooks alone", By: ByEmptyProgram}
 	part := func(name string) Dimensions { return Dimensions{Treatment: name} }
-	limit := &Limit{Why: "the hooks", Floor: Reference{Variant: empty}, Ours: []Reference{{"parts", part("parse"), 0}, {"parts", part("fill"), 0}}}
+	limit := &Limit{
+		Why:   "the hooks",
+		Floor: Reference{Variant: empty},
+		Ours:  []Reference{{"parts", part("parse"), 0}, {"parts", part("fill"), 0}},
+	}
 	of := func(took, alone float64, limit *Limit) Result {
 		r := Result{Name: "forwarding", Machine: "one", Points: []Point{NewPoint(transit, 78), NewPoint(empty, 78), NewPoint(empty, 1236)}}
 		r.Points[0].PPS, r.Points[0].Ratio, r.Points[0].Aim, r.Points[0].Limit = rate(took), 500/took, 0.8, limit
@@ -93,7 +97,12 @@ func TestSameMachine(t *testing.T) {
 	p := NewPoint(Dimensions{Treatment: "parse"}, 118)
 	p.NS = &ns
 	built := Result{Name: "parts", Machine: "one", Kernel: "Linux 6.18.44-fc-v595", Points: []Point{p}}
-	sum, ok := measured{built}.sum(Result{Machine: "one", Kernel: "Linux 6.18.44-fc-v657"}, []Reference{{Benchmark: "parts", Variant: p.Dimensions}})
+	sum, ok := measured{
+		built,
+	}.sum(
+		Result{Machine: "one", Kernel: "Linux 6.18.44-fc-v657"},
+		[]Reference{{Benchmark: "parts", Variant: p.Dimensions}},
+	)
 	if !ok || sum != ns {
 		t.Errorf("a part measured with another build: %v, %v", sum, ok)
 	}
@@ -139,7 +148,11 @@ func TestGapOfTimes(t *testing.T) {
 		return p
 	}
 	r := Result{Name: "srv6-parts", X: "flows", Points: []Point{
-		point("of a flow", 1, 92.5), point("of a flow", 65536, 286), point("of no flow", 65536, 99), point("of no flow", 1, 59.9), point("hash", 5, 10),
+		point(
+			"of a flow",
+			1,
+			92.5,
+		), point("of a flow", 65536, 286), point("of no flow", 65536, 99), point("of no flow", 1, 59.9), point("hash", 5, 10),
 	}}
 	floor := func(treatment string, x float64) Reference {
 		return Reference{Variant: Dimensions{Treatment: treatment}, X: x}
@@ -173,7 +186,10 @@ func TestGapOfTimes(t *testing.T) {
 // Times that are not added to a baseline's are shown for the baseline, too.
 func TestWholeTimes(t *testing.T) {
 	ns := func(v float64) *float64 { return &v }
-	points := []Point{{Variant: "reflector", X: 44, NS: ns(5100), Ratio: 1.2, Reference: 4250, Aim: 5000}, {Variant: "sent back", X: 44, NS: ns(4250), Ratio: 1, Reference: 4250}}
+	points := []Point{
+		{Variant: "reflector", X: 44, NS: ns(5100), Ratio: 1.2, Reference: 4250, Aim: 5000},
+		{Variant: "sent back", X: 44, NS: ns(4250), Ratio: 1, Reference: 4250},
+	}
 	whole, added := shown(t, Result{Name: "stamp", X: "octets", Points: points}), shown(t, Result{Name: "latency", Points: points})
 	for _, want := range []string{"| OCTETS | NS | SPREAD |", "| reflector | 44 | 5100.0 | – | ≤ 5000, missed |", "| sent back | 44 | 4250.0 |"} {
 		if !strings.Contains(whole, want) {

@@ -88,7 +88,14 @@ func TestComparesWithLess(t *testing.T) {
 	several, one := Dimensions{Treatment: "aggregate", Way: WayFast}, Dimensions{Treatment: "aggregate", Way: WayFast, Queues: 1}
 	kernel := Dimensions{Treatment: "kernel forwarding", By: ByKernel, Queues: 1}
 	text := pagesOf(
-		with("old", several), with("new", several, kernel), with("single", one), with("scale", Dimensions{Treatment: "fast encapsulation"}), with("stack", Dimensions{Treatment: "transit"}),
+		with(
+			"old",
+			several,
+		),
+		with("new", several, kernel),
+		with("single", one),
+		with("scale", Dimensions{Treatment: "fast encapsulation"}),
+		with("stack", Dimensions{Treatment: "transit"}),
 	)
 	if want := "only old, scale compare with"; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)

@@ -200,7 +200,15 @@ func TestWriteJSON(t *testing.T) {
 	rate := 1e6
 	p := NewPoint(Dimensions{Treatment: "transit", Way: WayFast}, 78)
 	p.PPS, p.Limit = &rate, &Limit{Why: "the hooks"}
-	r := Result{Name: "fast", Title: `"points": null`, Machine: "one", Points: []Point{p, p}, Rounds: 9, Notes: []string{"a"}, Versions: map[string]string{"go": "go1"}}
+	r := Result{
+		Name:     "fast",
+		Title:    `"points": null`,
+		Machine:  "one",
+		Points:   []Point{p, p},
+		Rounds:   9,
+		Notes:    []string{"a"},
+		Versions: map[string]string{"go": "go1"},
+	}
 	var b bytes.Buffer
 	if err := r.WriteJSON(&b); err != nil {
 		t.Fatal(err)
@@ -253,7 +261,8 @@ func TestPublished(t *testing.T) {
 			t.Errorf("%s: %q is beside %q", v.Experiment, v.Series, v.Beside.Treatment)
 		}
 		impossible := func(ratio float64) bool { return ratio <= 0 || ratio > 1 }
-		if len(v.Ratios) != 1 && len(v.Ratios) != len(v.X) || slices.ContainsFunc(v.Ratios, impossible) || v.Read == "" || papers.Papers[v.Paper].Title == "" {
+		if len(v.Ratios) != 1 && len(v.Ratios) != len(v.X) || slices.ContainsFunc(v.Ratios, impossible) || v.Read == "" ||
+			papers.Papers[v.Paper].Title == "" {
 			t.Errorf("%+v", v)
 		}
 	}

@@ -43,7 +43,10 @@ func newFailure(err error) failure {
 	var topology *lab.Faults
 	if errors.As(err, &topology) {
 		for _, fault := range topology.Faults {
-			f.Faults = append(f.Faults, &config.Fault{File: topology.File, Line: fault.Line, Column: fault.Column, Problem: fault.Text, Cure: fault.Cure})
+			f.Faults = append(
+				f.Faults,
+				&config.Fault{File: topology.File, Line: fault.Line, Column: fault.Column, Problem: fault.Text, Cure: fault.Cure},
+			)
 		}
 	}
 	return f

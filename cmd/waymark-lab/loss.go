@@ -193,7 +193,13 @@ func exactly(names ...string) cobra.PositionalArgs {
 		case len(args) < len(names):
 			return commandline.Usagef("%s is missing; see '%s --help'", names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
-			return commandline.Usagef("%s takes %s, but got %d arguments; see '%s --help'", cmd.CommandPath(), strings.Join(names, " "), len(args), cmd.CommandPath())
+			return commandline.Usagef(
+				"%s takes %s, but got %d arguments; see '%s --help'",
+				cmd.CommandPath(),
+				strings.Join(names, " "),
+				len(args),
+				cmd.CommandPath(),
+			)
 		}
 		return nil
 	}

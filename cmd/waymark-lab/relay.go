@@ -78,7 +78,15 @@ ones have overtaken it, or for the time of --hold if too few follow.
 }
 
 // relay runs a rule until the command is interrupted.
-func relay(cmd *cobra.Command, opts *commandline.Options, name string, args []string, rule linkrelay.Rule, flags selectionFlags, runFor time.Duration) error {
+func relay(
+	cmd *cobra.Command,
+	opts *commandline.Options,
+	name string,
+	args []string,
+	rule linkrelay.Rule,
+	flags selectionFlags,
+	runFor time.Duration,
+) error {
 	var err error
 	if rule.Selection, err = flags.selection(); err == nil {
 		err = rule.Validate()

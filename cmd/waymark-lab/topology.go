@@ -25,8 +25,18 @@ import (
 func addCommands(root *cobra.Command, opts *commandline.Options) {
 	name := lab.DefaultName
 	loss := newLossCommand(opts, &name)
-	root.AddCommand(newUpCommand(opts, &name), newDownCommand(opts, &name), newExecCommand(&name), newShowCommand(opts, &name), newListCommand(opts),
-		newTrafficCommand(opts, &name), loss, newDelayCommand(opts, &name), newReorderCommand(opts, &name), newDemoCommand(opts))
+	root.AddCommand(
+		newUpCommand(opts, &name),
+		newDownCommand(opts, &name),
+		newExecCommand(&name),
+		newShowCommand(opts, &name),
+		newListCommand(opts),
+		newTrafficCommand(opts, &name),
+		loss,
+		newDelayCommand(opts, &name),
+		newReorderCommand(opts, &name),
+		newDemoCommand(opts),
+	)
 	root.Long = `A lab is a topology of nodes, each a network namespace called LAB-NODE, joined
 by veth pairs and served by agents. It lasts until it is taken down.
 

@@ -133,7 +133,8 @@ observe: packets are as they arrive there.`,
 	cmd.Flags().StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
 	cmd.Flags().StringVar(&level, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
 	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: node.name of the file, else the host name)")
-	cmd.Flags().BoolVar(&oneClock, "one-clock", false, "all nodes of the domain read this machine's clock: do not warn that it is not synchronised")
+	cmd.Flags().
+		BoolVar(&oneClock, "one-clock", false, "all nodes of the domain read this machine's clock: do not warn that it is not synchronised")
 	return cmd
 }
 
@@ -148,7 +149,9 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 	}
 	if c, err := opts.client(); err == nil {
 		if s, err := c.Status(cmd.Context()); err == nil && s.Node.Mode != string(config.ModeObserve) {
-			return errors.New("an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent stop --remove' first, or another node")
+			return errors.New(
+				"an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent stop --remove' first, or another node",
+			)
 		}
 	}
 	report, err := agent.DryRun(cmd.Context(), file, watched, nil)
@@ -234,7 +237,10 @@ hints that the earlier configuration did not cause are printed on standard error
 			case err != nil:
 				return err
 			case opts.JSON:
-				return commandline.PrintJSON(cmd.OutOrStdout(), reloadResult{OK: true, RuntimeChangesEnded: done.RuntimeChangesEnded, Warnings: done.Warnings})
+				return commandline.PrintJSON(
+					cmd.OutOrStdout(),
+					reloadResult{OK: true, RuntimeChangesEnded: done.RuntimeChangesEnded, Warnings: done.Warnings},
+				)
 			case done.RuntimeChangesEnded:
 				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: only the file is in force")
 			}
@@ -344,7 +350,10 @@ func nothingToStop(left []string) error {
 	if len(left) == 0 {
 		return errors.New("no agent runs in this network namespace")
 	}
-	return fmt.Errorf("no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; remove them with 'waymark agent stop --remove'", strings.Join(left, ", "))
+	return fmt.Errorf(
+		"no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; remove them with 'waymark agent stop --remove'",
+		strings.Join(left, ", "),
+	)
 }
 
 // removeLeftovers removes the state of an agent that no longer runs.

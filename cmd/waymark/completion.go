@@ -29,7 +29,12 @@ func completeFirst(words ...cobra.Completion) cobra.CompletionFunc {
 }
 
 // named returns the names of the running agent's entries; none without an agent.
-func named[T any](opts *options, cmd *cobra.Command, list func(*api.Client, context.Context) ([]T, error), name func(T) string) (names []cobra.Completion) {
+func named[T any](
+	opts *options,
+	cmd *cobra.Command,
+	list func(*api.Client, context.Context) ([]T, error),
+	name func(T) string,
+) (names []cobra.Completion) {
 	c, err := opts.client()
 	if err != nil {
 		return nil

@@ -24,7 +24,8 @@ func TestCompletion(t *testing.T) {
 			}
 		}
 	}
-	if code, stdout, stderr := runCLI(t, "", "completion", "tcsh"); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, "tcsh") {
+	if code, stdout, stderr := runCLI(t, "", "completion", "tcsh"); code != commandline.ExitUsage || stdout != "" ||
+		!strings.Contains(stderr, "tcsh") {
 		t.Errorf("unknown shell: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -72,8 +72,19 @@ Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), &config.Fault{File: args[0], Problem: fmt.Sprintf("%s: %s", w.Severity, w.Text), Cure: w.Cure})
 			}
 			if c != nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: no errors; %s, %s, %s, %s, %s\n", args[0], counted(len(c.Interfaces), "interface"), counted(len(c.Namespaces), "namespace"),
-					counted(len(c.Encapsulations), "encapsulation"), counted(len(c.Decapsulations), "decapsulation"), counted(len(c.Flows), "measured flow"))
+				fmt.Fprintf(
+					cmd.OutOrStdout(),
+					"%s: no errors; %s, %s, %s, %s, %s\n",
+					args[0],
+					counted(len(c.Interfaces), "interface"),
+					counted(len(c.Namespaces), "namespace"),
+					counted(
+						len(c.Encapsulations),
+						"encapsulation",
+					),
+					counted(len(c.Decapsulations), "decapsulation"),
+					counted(len(c.Flows), "measured flow"),
+				)
 			}
 			if len(faults) > 0 {
 				return faults

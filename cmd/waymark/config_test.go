@@ -26,13 +26,15 @@ const wrongConfig = "node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n"
 func TestConfigCheck(t *testing.T) {
 	good := write(t, "good.yaml", "node: {id: 5}\ninterfaces: [{name: eth0}]\n")
 	code, stdout, stderr := runCLI(t, "", "config", "check", good)
-	if code != commandline.ExitOK || stderr != "" || stdout != good+": no errors; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations, 0 measured flows\n" {
+	if code != commandline.ExitOK || stderr != "" ||
+		stdout != good+": no errors; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations, 0 measured flows\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	bad := write(t, "bad.yaml", wrongConfig)
 	code, stdout, stderr = runCLI(t, "", "config", "check", bad)
 	lines := strings.Split(stderr, "\n")
-	if code != commandline.ExitFailure || stdout != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], bad+":1:12: ") || !strings.HasPrefix(lines[1], bad+":2:27: ") {
+	if code != commandline.ExitFailure || stdout != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], bad+":1:12: ") ||
+		!strings.HasPrefix(lines[1], bad+":2:27: ") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCLI(t, wrongConfig, "config", "check", "-")
@@ -60,10 +62,13 @@ func TestConfigCheckJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil {
 		t.Fatal(err)
 	}
-	if code != commandline.ExitFailure || result.OK || len(result.Faults) != 2 || result.Faults[1].Line != 2 || result.Faults[1].Path != "interfaces[0].color" || result.Faults[1].Cure == "" {
+	if code != commandline.ExitFailure || result.OK || len(result.Faults) != 2 || result.Faults[1].Line != 2 ||
+		result.Faults[1].Path != "interfaces[0].color" ||
+		result.Faults[1].Cure == "" {
 		t.Errorf("code %d, %+v", code, result)
 	}
-	if code, stdout, _ := runCLI(t, "node: {}", "config", "check", "--json", "-"); code != commandline.ExitOK || stdout != `{"file":"-","ok":true}`+"\n" {
+	if code, stdout, _ := runCLI(t, "node: {}", "config", "check", "--json", "-"); code != commandline.ExitOK ||
+		stdout != `{"file":"-","ok":true}`+"\n" {
 		t.Errorf("code %d, %s", code, stdout)
 	}
 }
@@ -94,23 +99,28 @@ func TestConfigCheckReadsTLSFiles(t *testing.T) {
 		return "export:\n  - kind: ipfix\n    address: tls://[2001:db8::9]\n    tls: {ca: " + ca + "}\n"
 	}
 	code, stdout, stderr := runCLI(t, text(empty+".none"), "config", "check", "-")
-	if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: open "+empty+".none: no such file or directory; use a file ") {
+	if code != commandline.ExitFailure || stdout != "" ||
+		!strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: open "+empty+".none: no such file or directory; use a file ") {
 		t.Errorf("missing here: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCLI(t, text(empty+".none"), "config", "check", "--elsewhere", "-")
-	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors") ||
+		!strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
 		t.Errorf("missing: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "-")
-	if code != commandline.ExitFailure || !strings.Contains(stdout, `"faults":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) || strings.Contains(stdout, "warnings") {
+	if code != commandline.ExitFailure || !strings.Contains(stdout, `"faults":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) ||
+		strings.Contains(stdout, "warnings") {
 		t.Errorf("missing here: code %d, %s", code, stdout)
 	}
 	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "--elsewhere", "-")
-	if code != commandline.ExitOK || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"warnings":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) {
+	if code != commandline.ExitOK ||
+		!strings.HasPrefix(stdout, `{"file":"-","ok":true,"warnings":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) {
 		t.Errorf("missing: code %d, %s", code, stdout)
 	}
 	code, stdout, stderr = runCLI(t, text(empty), "config", "check", "-")
-	if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: "+empty+" has no certificate; ") {
+	if code != commandline.ExitFailure || stdout != "" ||
+		!strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: "+empty+" has no certificate; ") {
 		t.Errorf("empty: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if code, _, stderr := runCLI(t, text(empty), "config", "show", "-"); code != commandline.ExitOK || stderr != "" {
@@ -157,14 +167,19 @@ func TestConfigCheckForesees(t *testing.T) {
 		"encapsulations: [{name: a, interface: eth0, tunnel: {destination: 2001:db8::3}, options: [{trace: {namespace: 132, type: 0x800000, size: 12}}]}]\n"
 	code, stdout, stderr := runCLI(t, text, "config", "check", "-")
 	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors; ") || strings.Count(stderr, "\n") != 1 ||
-		!strings.HasPrefix(stderr, "-: info: encapsulation a inserts options of namespace 132, ") || !strings.Contains(stderr, "decap_refused_bare") {
+		!strings.HasPrefix(
+			stderr,
+			"-: info: encapsulation a inserts options of namespace 132, ",
+		) || !strings.Contains(stderr, "decap_refused_bare") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCLI(t, text, "--json", "config", "check", "-")
-	if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"advice":[{"code":"namespace_unfilled","severity":"info",`) {
+	if code != commandline.ExitOK || stderr != "" ||
+		!strings.HasPrefix(stdout, `{"file":"-","ok":true,"advice":[{"code":"namespace_unfilled","severity":"info",`) {
 		t.Errorf("JSON: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, _, stderr := runCLI(t, strings.Replace(text, "132", "123", 1), "config", "check", "-"); code != commandline.ExitOK || stderr != "" {
+	if code, _, stderr := runCLI(t, strings.Replace(text, "132", "123", 1), "config", "check", "-"); code != commandline.ExitOK ||
+		stderr != "" {
 		t.Errorf("corrected: code %d, stderr %q", code, stderr)
 	}
 }

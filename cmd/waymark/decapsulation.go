@@ -33,21 +33,27 @@ their encapsulations first.`,
   waymark decapsulation del 2001:db8:ff::3`,
 	}
 	cmd.ValidArgsFunction = completeDecapsulationWords(opts)
-	return inWords(opts, cmd, "decapsulation", iproute2.ParseDecapsulation, func(cmd *cobra.Command, c *api.Client, words iproute2.DecapsulationCommand) error {
-		switch ctx := cmd.Context(); words.Verb {
-		case iproute2.Add:
-			done, err := c.AddDecapsulation(ctx, words.Decapsulation)
-			return opts.changed(cmd, done, err)
-		case iproute2.Del:
-			done, err := c.RemoveDecapsulation(ctx, words.Decapsulation.TunnelDestination)
-			return opts.changed(cmd, done, err)
-		}
-		list, err := c.Decapsulations(cmd.Context())
-		if err != nil {
-			return err
-		}
-		return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), list, iproute2.FormatDecapsulation)
-	})
+	return inWords(
+		opts,
+		cmd,
+		"decapsulation",
+		iproute2.ParseDecapsulation,
+		func(cmd *cobra.Command, c *api.Client, words iproute2.DecapsulationCommand) error {
+			switch ctx := cmd.Context(); words.Verb {
+			case iproute2.Add:
+				done, err := c.AddDecapsulation(ctx, words.Decapsulation)
+				return opts.changed(cmd, done, err)
+			case iproute2.Del:
+				done, err := c.RemoveDecapsulation(ctx, words.Decapsulation.TunnelDestination)
+				return opts.changed(cmd, done, err)
+			}
+			list, err := c.Decapsulations(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), list, iproute2.FormatDecapsulation)
+		},
+	)
 }
 
 // completeDecapsulationWords offers the command's words, and the addresses that del can

@@ -102,7 +102,14 @@ func readNames(file string) (*nodenames.Names, error) {
 	return c.KnownNames(), nil
 }
 
-func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, names *nodenames.Names, selected *recordfilter.Sieve, opts *options) error {
+func decodeFiles(
+	cmd *cobra.Command,
+	files []string,
+	clock record.Clock,
+	names *nodenames.Names,
+	selected *recordfilter.Sieve,
+	opts *options,
+) error {
 	screen := opts.View(cmd.OutOrStdout())
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	var line []byte
@@ -208,7 +215,13 @@ func decodeFile(cmd *cobra.Command, file string, clock record.Clock, emit func(r
 		return cmd.Context().Err()
 	}
 	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
-		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces and direct exports are\n", name, summary.Others[kind], ioam.IOAMType(kind))
+		fmt.Fprintf(
+			stderr,
+			"waymark: %s: %d %v options are not shown: only traces and direct exports are\n",
+			name,
+			summary.Others[kind],
+			ioam.IOAMType(kind),
+		)
 	}
 	if remark := summary.Times.Remark(); remark != "" {
 		fmt.Fprintf(stderr, "waymark: %s: %s\n", name, remark)

@@ -59,7 +59,8 @@ func TestDecodeNames(t *testing.T) {
 		t.Errorf("code %d, %s", code, stdout)
 	}
 	bad := write(t, "bad.yaml", "names: [{id: 2, name: r2}, {id: 2, name: r3}]\n")
-	if code, _, stderr = runCLI(t, capture(t), "decode", "--names", bad, "-"); code != commandline.ExitFailure || !strings.Contains(stderr, "names[1].id: 2 is the id of names[0], too; keep one of both names") {
+	if code, _, stderr = runCLI(t, capture(t), "decode", "--names", bad, "-"); code != commandline.ExitFailure ||
+		!strings.Contains(stderr, "names[1].id: 2 is the id of names[0], too; keep one of both names") {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 }
@@ -72,11 +73,13 @@ func TestDecodeJSON(t *testing.T) {
 		"ntp":   {`"2092-08-26T20:45:47.000232831Z"`, fmt.Sprintf(remark, "ntp")}, // the seconds after 2036
 	} {
 		code, stdout, stderr := runCLI(t, capture(t), "decode", "--json", "--timestamp-format", format, "-")
-		if code != commandline.ExitOK || stderr != want.stderr || !strings.Contains(stdout, `"timestamp":`+want.timestamp) || strings.Count(stdout, "\n") != 1 {
+		if code != commandline.ExitOK || stderr != want.stderr || !strings.Contains(stdout, `"timestamp":`+want.timestamp) ||
+			strings.Count(stdout, "\n") != 1 {
 			t.Errorf("%s: code %d, stderr %q, stdout %s; want %q", format, code, stderr, stdout, want)
 		}
 	}
-	if code, _, stderr := runCLI(t, "", "decode", "--timestamp-format", "unix", "-"); code != commandline.ExitUsage || !strings.Contains(stderr, "posix, ptp, ntp") {
+	if code, _, stderr := runCLI(t, "", "decode", "--timestamp-format", "unix", "-"); code != commandline.ExitUsage ||
+		!strings.Contains(stderr, "posix, ptp, ntp") {
 		t.Errorf("unknown format: code %d, stderr %q", code, stderr)
 	}
 }
@@ -87,7 +90,11 @@ func TestDecodeFaults(t *testing.T) {
 	whole := capture(t)
 	cut := write(t, "cut.pcap", whole+whole[24:24+30])
 	code, stdout, stderr := runCLI(t, whole, "decode", "--json", cut, cut+".none", "-")
-	if code != commandline.ExitFailure || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "}\n"+`{"kind":"error","ok":false,"error":"`+cut+`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n") {
+	if code != commandline.ExitFailure || strings.Count(stdout, "\n") != 3 ||
+		!strings.Contains(
+			stdout,
+			"}\n"+`{"kind":"error","ok":false,"error":"`+cut+`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n",
+		) {
 		t.Errorf("code %d, stdout %s", code, stdout)
 	}
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
@@ -180,7 +187,8 @@ func TestDecodeInterrupted(t *testing.T) {
 
 func TestDecodeDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if code, stdout, stderr := runCLI(t, "", "decode", dir); code != commandline.ExitFailure || stdout != "" || stderr != "waymark: "+dir+" is a directory; name the captures in it\n" {
+	if code, stdout, stderr := runCLI(t, "", "decode", dir); code != commandline.ExitFailure || stdout != "" ||
+		stderr != "waymark: "+dir+" is a directory; name the captures in it\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -200,7 +208,8 @@ func TestDecodeFilters(t *testing.T) {
 		{[]string{"--kind", "path"}, 0, kinds},
 	} {
 		code, stdout, stderr := runCLI(t, capture(t), append(append([]string{"decode", "--json"}, tt.args...), "-")...)
-		if code != commandline.ExitOK || strings.Count(stdout, "\n") != tt.lines || !strings.HasPrefix(stderr, tt.stderr) || (tt.stderr == "") != (stderr == "") {
+		if code != commandline.ExitOK || strings.Count(stdout, "\n") != tt.lines || !strings.HasPrefix(stderr, tt.stderr) ||
+			(tt.stderr == "") != (stderr == "") {
 			t.Errorf("%q: code %d, stderr %q, stdout %s", tt.args, code, stderr, stdout)
 		}
 	}

@@ -69,7 +69,10 @@ func TestDoctorStrict(t *testing.T) {
 			t.Errorf("%q: %v, with --strict %v", tt.severity, bad(ws, false), bad(ws, true))
 		}
 	}
-	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"jit_disabled","severity":"warning","title":"x","text":"y","cure":"z"}]`})
+	f := newFakeAgent(
+		t,
+		map[string]string{"GET /v1/warnings": `[{"code":"jit_disabled","severity":"warning","title":"x","text":"y","cure":"z"}]`},
+	)
 	if code, _, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--strict"); code != commandline.ExitFailure {
 		t.Errorf("code %d with a warning and --strict", code)
 	}
@@ -90,7 +93,8 @@ func TestDoctorGroups(t *testing.T) {
 	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor")
 	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more): the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
 	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) || !strings.Contains(short, "each with its text and cure: waymark doctor --verbose") ||
-		strings.Index(short, "kernel_ioam6_enabled (eth9)") > strings.Index(short, "mtu_too_small") || strings.Index(short, "mtu_too_small") > strings.Index(short, "namespace_unknown") {
+		strings.Index(short, "kernel_ioam6_enabled (eth9)") > strings.Index(short, "mtu_too_small") ||
+		strings.Index(short, "mtu_too_small") > strings.Index(short, "namespace_unknown") {
 		t.Errorf("%s", short)
 	}
 	_, long, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--verbose")

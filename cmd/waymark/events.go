@@ -165,7 +165,10 @@ func (f *eventsFlags) run(cmd *cobra.Command, c *api.Client, q api.EventQuery, o
 	case err == nil && q.Follow:
 		return errors.New("the agent has ended")
 	case err == nil && printed == 0 && !opts.JSON:
-		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: no such event; segments, nodes and paths are judged by records, which are made while something wants them, or as history.rate says")
+		fmt.Fprintln(
+			cmd.ErrOrStderr(),
+			"waymark: no such event; segments, nodes and paths are judged by records, which are made while something wants them, or as history.rate says",
+		)
 	}
 	return err
 }

@@ -25,7 +25,8 @@ func TestEventLine(t *testing.T) {
 	}
 	e.Time = instant.Of(time.Now().UTC())
 	got = eventLine(e, false, columns.Screen{Width: 80, Colour: true})
-	if !strings.HasPrefix(got, "  "+e.Time.UTC().Format("15:04:05Z")+"  \x1b[31msegment_slow\x1b[0m: r2?[2J") || !strings.Contains(got, "31µs") {
+	if !strings.HasPrefix(got, "  "+e.Time.UTC().Format("15:04:05Z")+"  \x1b[31msegment_slow\x1b[0m: r2?[2J") ||
+		!strings.Contains(got, "31µs") {
 		t.Errorf("%q", got)
 	}
 	if got := eventLine(e, false, columns.Screen{}); strings.Count(got, "\n") != 1 {
@@ -41,7 +42,8 @@ const eventLineJSON = `{"kind":"event","time":"2026-11-21T05:21:00Z","node":"r3"
 func TestEventsCommand(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/events": eventLineJSON + "\n"})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "events", "--node", "r2", "--event", "segment_slow", "--last", "10m")
-	if want := "* 2026-11-21 05:21:00Z  segment_slow: r2 east0 > r3 takes long: p95 84.7ms,\n    usual 31µs\n"; code != 0 || stdout != want || stderr != "" {
+	if want := "* 2026-11-21 05:21:00Z  segment_slow: r2 east0 > r3 takes long: p95 84.7ms,\n    usual 31µs\n"; code != 0 || stdout != want ||
+		stderr != "" {
 		t.Errorf("code %d, %q, want %q, %q", code, stdout, want, stderr)
 	}
 	if got := f.last(); got != "GET /v1/events?event=segment_slow&last=10m0s&node=r2" {
@@ -51,7 +53,8 @@ func TestEventsCommand(t *testing.T) {
 		t.Errorf("code %d, %q", code, stdout)
 	}
 	none := newFakeAgent(t, map[string]string{"GET /v1/events": ""})
-	if code, stdout, stderr := runCLI(t, "", "--socket", none.socket, "events"); code != 0 || stdout != "" || !strings.Contains(stderr, "history.rate") {
+	if code, stdout, stderr := runCLI(t, "", "--socket", none.socket, "events"); code != 0 || stdout != "" ||
+		!strings.Contains(stderr, "history.rate") {
 		t.Errorf("code %d, %q, %q", code, stdout, stderr)
 	}
 }

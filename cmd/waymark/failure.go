@@ -60,7 +60,10 @@ func (o *options) withoutAgent(err error) error {
 		return err
 	}
 	if o.socket != "" {
-		return fmt.Errorf("no agent answers at %s; name the socket of a running agent, or omit --socket to ask the agent of this network namespace", o.socket)
+		return fmt.Errorf(
+			"no agent answers at %s; name the socket of a running agent, or omit --socket to ask the agent of this network namespace",
+			o.socket,
+		)
 	}
 	if left := o.left(); len(left) > 0 {
 		w := health.EndedAgent(left)

@@ -130,7 +130,14 @@ func formatMeasuredFlow(f api.MeasuredFlow) string {
 	if b == nil {
 		return text + "no block has been counted yet"
 	}
-	text += fmt.Sprintf("block %d, %s of %s: %d packets, %d octets", b.Number, b.Start.UTC().Format("15:04:05.000Z"), b.Length, b.Packets, b.Octets)
+	text += fmt.Sprintf(
+		"block %d, %s of %s: %d packets, %d octets",
+		b.Number,
+		b.Start.UTC().Format("15:04:05.000Z"),
+		b.Length,
+		b.Packets,
+		b.Octets,
+	)
 	for _, more := range trouble(b) {
 		text += ", " + more
 	}

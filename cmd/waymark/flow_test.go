@@ -35,7 +35,13 @@ func TestFlowRequests(t *testing.T) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q, asked\n%s\nwant\n%s", tt.args, code, stdout, stderr, f.last(), tt.want)
 		}
 	}
-	refused := newFakeAgent(t, map[string]string{"POST /v1/flows": `{"error":"flow \"red\" exists already"}`, "DELETE /v1/flows/red": `404 {"error":"there is no flow \"red\""}`})
+	refused := newFakeAgent(
+		t,
+		map[string]string{
+			"POST /v1/flows":       `{"error":"flow \"red\" exists already"}`,
+			"DELETE /v1/flows/red": `404 {"error":"there is no flow \"red\""}`,
+		},
+	)
 	for _, args := range []string{"flow add red out src 2001:db8::1 segs fc00:2::e", "flow del red"} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", refused.socket}, strings.Fields(args)...)...)
 		if code != commandline.ExitFailure || stdout != "" || !strings.Contains(stderr, `flow "red"`) {

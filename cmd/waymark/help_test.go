@@ -57,16 +57,20 @@ func TestHelpCompletes(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitOK || stdout != "waymark "+commandline.Version()+"\n" || stderr != "" {
+		if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitOK || stdout != "waymark "+commandline.Version()+"\n" ||
+			stderr != "" {
 			t.Errorf("%q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 		code, stdout, _ := runCLI(t, "", append(args, "--json")...)
 		var got struct{ Version, Go, Platform string }
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != commandline.ExitOK || got.Version != commandline.Version() || got.Go == "" || got.Platform == "" {
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != commandline.ExitOK || got.Version != commandline.Version() ||
+			got.Go == "" ||
+			got.Platform == "" {
 			t.Errorf("%q --json: code %d, %v, %s", args, code, err, stdout)
 		}
 	}
-	if code, stdout, stderr := runCLI(t, "", "--version", "nonsense"); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, "nonsense") {
+	if code, stdout, stderr := runCLI(t, "", "--version", "nonsense"); code != commandline.ExitUsage || stdout != "" ||
+		!strings.Contains(stderr, "nonsense") {
 		t.Errorf("--version nonsense: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

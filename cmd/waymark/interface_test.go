@@ -17,7 +17,10 @@ const (
 func TestInterfaceAndDecapsulation(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/interfaces": servedInterfaces, "GET /v1/decapsulations": endingTunnels,
 		"DELETE /v1/decapsulations/2001:db8:ff::3": `{"warnings":[{"severity":"warning","text":"it no longer ends here","cure":"add it again"}]}`})
-	refusing := newFakeAgent(t, map[string]string{"PATCH /v1/interfaces/eth0": `{"error":"no"}`, "DELETE /v1/decapsulations/2001:db8::9": `{"error":"no"}`})
+	refusing := newFakeAgent(
+		t,
+		map[string]string{"PATCH /v1/interfaces/eth0": `{"error":"no"}`, "DELETE /v1/decapsulations/2001:db8::9": `{"error":"no"}`},
+	)
 	for _, tt := range []struct {
 		agent               *fakeAgent
 		args                string
@@ -67,7 +70,9 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 		tt.agent.asked = nil
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", tt.agent.socket}, strings.Fields(tt.args)...)...)
 		asked := strings.Join(tt.agent.asked, "; ")
-		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.says) || tt.says == "" && stderr != "" || !strings.Contains(asked, tt.asked) || tt.asked == "" && strings.Contains(asked, "{") {
+		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.says) || tt.says == "" && stderr != "" ||
+			!strings.Contains(asked, tt.asked) ||
+			tt.asked == "" && strings.Contains(asked, "{") {
 			t.Errorf("%s: code %d, stdout %q, stderr %q, asked %s", tt.args, code, stdout, stderr, asked)
 		}
 	}
@@ -76,7 +81,15 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 // The agent's warnings after a change are printed.
 func TestChangesAreAdvisedOn(t *testing.T) {
 	const advice = `{"warnings":[{"severity":"warning","text":"nothing ends","cure":"add a role"},{"severity":"hint","text":"so","cure":"do"}]}`
-	f := newFakeAgent(t, map[string]string{"PATCH /v1/interfaces/eth0": advice, "POST /v1/decapsulations": advice, "POST /v1/encapsulations": advice, "PUT /v1/encapsulations": advice})
+	f := newFakeAgent(
+		t,
+		map[string]string{
+			"PATCH /v1/interfaces/eth0": advice,
+			"POST /v1/decapsulations":   advice,
+			"POST /v1/encapsulations":   advice,
+			"PUT /v1/encapsulations":    advice,
+		},
+	)
 	const rule = " 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 12 dev eth1"
 	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1", "route add" + rule, "route replace" + rule} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
@@ -135,7 +148,10 @@ func TestStatusShowsWhatTunnelEndsTake(t *testing.T) {
 		"GET /v1/decapsulations": `[{"tunnel_destination":"2001:db8:ff::3","sources":["2001:db8:ff::7/128"],"bare":false}]`,
 	})
 	_, stdout, stderr := runCLI(t, "", "--socket", f.socket, "status", "--verbose")
-	if want := "tunnel ends at 2001:db8:ff::3 source 2001:db8:ff::7/128 nobare\ntunnel ends at 2001:db8:ff::4\n"; !strings.Contains(stdout, want) {
+	if want := "tunnel ends at 2001:db8:ff::3 source 2001:db8:ff::7/128 nobare\ntunnel ends at 2001:db8:ff::4\n"; !strings.Contains(
+		stdout,
+		want,
+	) {
 		t.Errorf("%s%s, want %s", stdout, stderr, want)
 	}
 }

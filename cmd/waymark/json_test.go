@@ -167,8 +167,22 @@ func TestKeysOfEveryCommand(t *testing.T) {
 		"GET /v1/config": string(running), "GET /v1/records": traceLine + "\n", "GET /v1/events": eventLineJSON + "\n", "POST /v1/stop": `{"warnings":[]}`,
 	})
 	seen := map[string]bool{}
-	lines := []string{"status", "agent config", "agent reload", "agent stop", "ioam namespace show", "ioam schema show", "route show", "observe", "events",
-		"doctor", "version", "help", "decode -", "config check -"}
+	lines := []string{
+		"status",
+		"agent config",
+		"agent reload",
+		"agent stop",
+		"ioam namespace show",
+		"ioam schema show",
+		"route show",
+		"observe",
+		"events",
+		"doctor",
+		"version",
+		"help",
+		"decode -",
+		"config check -",
+	}
 	for _, file := range files {
 		lines = append(lines, "config show "+file)
 	}

@@ -331,7 +331,19 @@ func lossRow(r *record.Loss) []string {
 	if r.LostMin.Valid {
 		lost, duplicated = atLeast+numberText(r.LostMin), atLeast+duplicated
 	}
-	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), lost, ratioText(r, 4), duplicated, "", "", strings.Join(reasons, ","), r.Warning)
+	return append(
+		about(&r.Measurement),
+		r.Verdict.String(),
+		numberText(r.Sent),
+		numberText(r.Received),
+		lost,
+		ratioText(r, 4),
+		duplicated,
+		"",
+		"",
+		strings.Join(reasons, ","),
+		r.Warning,
+	)
 }
 
 // atLeast is before a lower bound.

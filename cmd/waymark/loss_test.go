@@ -74,7 +74,14 @@ func TestLossFollows(t *testing.T) {
 	var out bytes.Buffer
 	l := newLossList(&out, io.Discard, false, false, "")
 	l.table = newLossTable(true)
-	lines := append(slices.Clone(lossLines[:3]), of("red", "179543746", "flow_loss_high"), of("rouge-et-bleu", "6", ""), of("café-au-lait", "7", ""), strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1), strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1))
+	lines := append(
+		slices.Clone(lossLines[:3]),
+		of("red", "179543746", "flow_loss_high"),
+		of("rouge-et-bleu", "6", ""),
+		of("café-au-lait", "7", ""),
+		strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1),
+		strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1),
+	)
 	for _, line := range lines {
 		if err := l.line([]byte(line)); err != nil {
 			t.Fatal(err)
@@ -104,7 +111,8 @@ red            5            12:00:05.000Z  ingress   2001:db8:ff::3  delay      
 		}
 	}
 	for line := range strings.Lines(out.String()) {
-		if line = strings.TrimSuffix(line, "\n"); columns.Width(line) > 80 || !strings.Contains(line, "flow_") && !strings.Contains(line, "WARNING") && !strings.HasSuffix(line, "-") {
+		if line = strings.TrimSuffix(line, "\n"); columns.Width(line) > 80 ||
+			!strings.Contains(line, "flow_") && !strings.Contains(line, "WARNING") && !strings.HasSuffix(line, "-") {
 			t.Errorf("%q", line)
 		}
 	}
@@ -143,7 +151,13 @@ red   1764000007-1764000096  16:00:07.000Z  0     2   no-data     -     -       
 
 // Without a result, the command says whose results there are.
 func TestNoLoss(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[]", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
+	f := newFakeAgent(
+		t,
+		map[string]string{
+			"GET /v1/loss":  "[]",
+			"GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`,
+		},
+	)
 	for args, want := range map[string]struct {
 		code int
 		says string

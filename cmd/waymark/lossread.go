@@ -165,7 +165,11 @@ type failed struct{ error }
 
 // lost says that results are missing, where the results are, too.
 func (l *lossList) lost(line []byte, r *record.Lost) error {
-	fmt.Fprintf(l.notes, "waymark: %d records are missing here: they came faster than this command could write them; a sink has them\n", r.Count)
+	fmt.Fprintf(
+		l.notes,
+		"waymark: %d records are missing here: they came faster than this command could write them; a sink has them\n",
+		r.Count,
+	)
 	if !l.json {
 		return nil
 	}

@@ -66,7 +66,8 @@ func TestLossFollowsTheNextAgent(t *testing.T) {
 	if n := notes.String(); strings.Count(n, "the agent has ended; waiting") != 2 || strings.Count(n, "an agent runs again") < 1 {
 		t.Errorf("notes: %s", n)
 	}
-	if code, _, stderr := runCLI(t, "", "--socket", t.TempDir()+"/none", "loss", "--follow"); code == 0 || !strings.Contains(stderr, "no agent answers") {
+	if code, _, stderr := runCLI(t, "", "--socket", t.TempDir()+"/none", "loss", "--follow"); code == 0 ||
+		!strings.Contains(stderr, "no agent answers") {
 		t.Errorf("without an agent at first: %d, %s", code, stderr)
 	}
 }
@@ -83,19 +84,23 @@ func TestLossOfThePast(t *testing.T) {
 		fmt.Fprintln(w, lossLines[1])
 	})
 	code, stdout, stderr := runCLI(t, "", "--socket", socket, "loss", "--last", "30m", "--flow", "red", "--csv")
-	if code != commandline.ExitOK || !strings.HasPrefix(stdout, csvHead+"loss,red,5,") || strings.Count(stdout, "\n") != 3 || !strings.Contains(stderr, "does not have all results before 2026-11-23T12:00:00.000000000Z") {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, csvHead+"loss,red,5,") || strings.Count(stdout, "\n") != 3 ||
+		!strings.Contains(stderr, "does not have all results before 2026-11-23T12:00:00.000000000Z") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	socket = serve(t, "GET /v1/loss/history", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintln(w, `{"error":"no flow \"rde\" is measured here, and there are no results of one; choose one of: red"}`)
 	})
-	if code, stdout, stderr := runCLI(t, "", "--socket", socket, "loss", "--last", "30m", "--flow", "rde"); code != commandline.ExitFailure || stdout != "" || !strings.Contains(stderr, "choose one of: red") {
+	if code, stdout, stderr := runCLI(t, "", "--socket", socket, "loss", "--last", "30m", "--flow", "rde"); code != commandline.ExitFailure ||
+		stdout != "" ||
+		!strings.Contains(stderr, "choose one of: red") {
 		t.Errorf("a flow that is not there: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 5m --follow": "choose --follow, or --last", "--since 12:00 --follow": "choose --follow, or --last",
 		"--last 5m --since 12:00": "choose --last or --since", "--since noon": "want a time of UTC", "--since 2026-11-23T12:00:00Z --until 2026-11-23T11:00:00Z": "is not before"} {
-		if code, _, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss"}, strings.Fields(args)...)...); code != commandline.ExitUsage || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss"}, strings.Fields(args)...)...); code != commandline.ExitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
 	}
@@ -114,7 +119,8 @@ func TestLossOfATime(t *testing.T) {
 		"--since 2026-11-23T12:00:05Z --until 2026-11-23T12:00:06Z": 5, "--since 2026-11-23T12:00:06Z": 0, "--until 2026-11-23T12:00:05Z": 0, "--until 2026-11-23T12:00:06Z": 5,
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket, "--json", "loss"}, strings.Fields(args)...)...)
-		if code != commandline.ExitOK || strings.Count(stdout, "\n") != want || asked != "last=1h0m0s" || strings.Contains(args, "since") != strings.Contains(stderr, "does not have all results before") {
+		if code != commandline.ExitOK || strings.Count(stdout, "\n") != want || asked != "last=1h0m0s" ||
+			strings.Contains(args, "since") != strings.Contains(stderr, "does not have all results before") {
 			t.Errorf("%s: code %d, asked for %q, stdout %q, stderr %q", args, code, asked, stdout, stderr)
 		}
 	}

@@ -23,7 +23,8 @@ func summaryOf(t *testing.T) *lossSummary {
 	}
 	for minute := range 12 {
 		at := s.now.Add(-time.Duration(minute) * time.Minute)
-		line := strings.NewReplacer("2026-11-23T12:00:05.000000000Z", at.Format(time.RFC3339Nano), `"lost":10`, fmt.Sprintf(`"lost":%d`, 12-minute)).Replace(lossLines[0])
+		line := strings.NewReplacer("2026-11-23T12:00:05.000000000Z", at.Format(time.RFC3339Nano), `"lost":10`, fmt.Sprintf(`"lost":%d`, 12-minute)).
+			Replace(lossLines[0])
 		if minute == 4 {
 			line = strings.Replace(line, `"received":990,"lost":8`, `"received":null,"lost":null`, 1) // not known
 		}
@@ -67,19 +68,30 @@ other_selection of flow north at egress: traffic class 0x00 instead of any
 		}
 	}
 	var b bytes.Buffer
-	if err := summaryOf(t).write(&b, columns.Screen{Width: 110, ASCII: true, Colour: true}); err != nil || !strings.Contains(b.String(), "18.4us") || !strings.Contains(b.String(), ":--=+.**##") || !strings.Contains(b.String(), "\x1b[31m10\x1b[0m") {
+	if err := summaryOf(t).write(&b, columns.Screen{Width: 110, ASCII: true, Colour: true}); err != nil ||
+		!strings.Contains(b.String(), "18.4us") ||
+		!strings.Contains(b.String(), ":--=+.**##") ||
+		!strings.Contains(b.String(), "\x1b[31m10\x1b[0m") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
 
 // The command asks for the last block and for the last minutes, of all flows or of one.
 func TestLossCommand(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[" + strings.Join(lossLines[:5], ",") + "]", "GET /v1/loss/history": "", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
+	f := newFakeAgent(
+		t,
+		map[string]string{
+			"GET /v1/loss":         "[" + strings.Join(lossLines[:5], ",") + "]",
+			"GET /v1/loss/history": "",
+			"GET /v1/flows":        `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`,
+		},
+	)
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "loss")
 	if code != 0 || strings.Count(stdout, "\n") != 8 || stderr != "" {
 		t.Errorf("code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, stdout, _ = runCLI(t, "", "--socket", f.socket, "loss", "--flow", "red"); code != 0 || strings.Count(stdout, "\n") != 4 || !strings.Contains(stdout, "\nred ") {
+	if code, stdout, _ = runCLI(t, "", "--socket", f.socket, "loss", "--flow", "red"); code != 0 || strings.Count(stdout, "\n") != 4 ||
+		!strings.Contains(stdout, "\nred ") {
 		t.Errorf("code %d\n%s", code, stdout)
 	}
 	for _, args := range [][]string{{"loss", "--verbose"}, {"loss", "--verbose", "--wide"}} {

@@ -61,7 +61,15 @@ func (n *lossNotes) add(r *record.Loss) {
 			delete(n.said, at)
 			continue
 		}
-		n.new = append(n.new, fmt.Sprintf("other_selection of flow %s at %s: %s\n", record.Printable(at.flow), record.Printable(at.node), record.Printable(end.difference)))
+		n.new = append(
+			n.new,
+			fmt.Sprintf(
+				"other_selection of flow %s at %s: %s\n",
+				record.Printable(at.flow),
+				record.Printable(at.node),
+				record.Printable(end.difference),
+			),
+		)
 	}
 }
 

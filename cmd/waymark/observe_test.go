@@ -95,7 +95,14 @@ func TestObserveWhatIsNotConfigured(t *testing.T) {
 		{`{}`, "--flow blue", "waymark: flow blue is not configured here, so no record has it; configured: red\n"},
 		{`{}`, "--flow red", ""},
 	} {
-		f := newFakeAgent(t, map[string]string{"GET /v1/status": tt.status, "GET /v1/records": traceLine + "\n", "GET /v1/flows": `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`})
+		f := newFakeAgent(
+			t,
+			map[string]string{
+				"GET /v1/status":  tt.status,
+				"GET /v1/records": traceLine + "\n",
+				"GET /v1/flows":   `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["fc00::1"]}}]`,
+			},
+		)
 		code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "observe", "--count", "1"}, strings.Fields(tt.args)...)...)
 		if code != commandline.ExitOK || stderr != tt.want {
 			t.Errorf("%s %s: code %d, stderr %q, want %q", tt.status, tt.args, code, stderr, tt.want)
@@ -117,7 +124,8 @@ func TestMonitor(t *testing.T) {
 	const line = "[TRACE] Namespace=123 NodeLen=2 Type=0xc0000000 Data=3f00000200010002\n"
 	f := newFakeAgent(t, map[string]string{"GET /v1/status": "{}", "GET /v1/records": line + `{"kind":"lost","count":3}` + "\n" + line})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "i", "mon")
-	if code != commandline.ExitFailure || stdout != line+line || !strings.Contains(stderr, "3 records") || !strings.Contains(stderr, "the agent has ended") {
+	if code != commandline.ExitFailure || stdout != line+line || !strings.Contains(stderr, "3 records") ||
+		!strings.Contains(stderr, "the agent has ended") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -26,7 +26,9 @@ func TestModeObserve(t *testing.T) {
 		!strings.Contains(stdout, "at work as in mode full: probes, path-trace, node.queue-delay\n") {
 		t.Errorf("%d, %s, %s", code, stdout, stderr)
 	}
-	if _, stdout, _ := runCLI(t, observing, "config", "check", "-", "--json"); !strings.Contains(stdout, `"mode":"observe"`) && !strings.Contains(stdout, `"mode": "observe"`) || !strings.Contains(stdout, "node.queue-delay") {
+	if _, stdout, _ := runCLI(t, observing, "config", "check", "-", "--json"); !strings.Contains(stdout, `"mode":"observe"`) &&
+		!strings.Contains(stdout, `"mode": "observe"`) ||
+		!strings.Contains(stdout, "node.queue-delay") {
 		t.Error(stdout)
 	}
 	if _, stdout, _ := runCLI(t, strings.Replace(observing, "observe", "full", 1), "config", "check", "-"); strings.Contains(stdout, "mode") {
@@ -37,7 +39,10 @@ func TestModeObserve(t *testing.T) {
 	if err := printStatus(&b, s, nil, time.Now(), columns.Screen{Width: 200}, false); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); !strings.Contains(text, "none is changed; at work as in mode full: probes, stamp\nwhat the configuration would do: waymark agent run --config /etc/waymark/node.yaml --dry-run\n") {
+	if text := b.String(); !strings.Contains(
+		text,
+		"none is changed; at work as in mode full: probes, stamp\nwhat the configuration would do: waymark agent run --config /etc/waymark/node.yaml --dry-run\n",
+	) {
 		t.Error(text)
 	}
 }

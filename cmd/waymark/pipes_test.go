@@ -35,7 +35,8 @@ func interrupt(t *testing.T, s *commandlinetest.Started) (code int) {
 // command is interrupted.
 func TestPipesAsInput(t *testing.T) {
 	pipe := newPipe(t)
-	if code, _, errs := runCLI(t, "", "config", "check", pipe); code != commandline.ExitFailure || !strings.Contains(errs, "no process writes into this named pipe; name a configuration file that can be read") {
+	if code, _, errs := runCLI(t, "", "config", "check", pipe); code != commandline.ExitFailure ||
+		!strings.Contains(errs, "no process writes into this named pipe; name a configuration file that can be read") {
 		t.Errorf("config check: code %d, %s", code, errs)
 	}
 	s := program.Start(t, "decode", pipe)

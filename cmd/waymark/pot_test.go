@@ -37,7 +37,8 @@ func TestPotGenerate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(content)) {
-			if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); len(value) == 16 && name != "profile" && strings.Contains(stdout, value) {
+			if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); len(value) == 16 && name != "profile" &&
+				strings.Contains(stdout, value) {
 				t.Errorf("the output has the %s of node %d", name, i+1)
 			}
 		}

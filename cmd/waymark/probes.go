@@ -89,7 +89,14 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 		width = max(width, len(shortName(list[i].Name)))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d flows each, a probe every %v; %d packets sent\n\n", destinations(len(list)), p.Flows, time.Duration(p.Interval), p.Sent+p.HopLimited)
+	fmt.Fprintf(
+		&b,
+		"%s, %d flows each, a probe every %v; %d packets sent\n\n",
+		destinations(len(list)),
+		p.Flows,
+		time.Duration(p.Interval),
+		p.Sent+p.HopLimited,
+	)
 	line := fmt.Sprintf("%%-%ds  %%-10s  %%7s  %%5s  %%7s  %%8s  %%8s", width)
 	fmt.Fprintf(&b, line+"\n", "DESTINATION", "STATE", "FLOWS", "PATHS", "LOST 1m", "p50", "p99")
 	for i := range list {

@@ -68,11 +68,32 @@ is 'waymark route show'.
 Exit codes: 0 success; 1 failure, or errors found by a check; 2 wrong usage; 130
 interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 'observe'. A service such as 'agent run' exits with 0 after these signals.`
-	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
+	root.PersistentFlags().
+		StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 
-	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), opts.NewHandoverCommand("collect", "Receive IPFIX, join postcards into paths, and compute loss", "waymark-collector", "collect"),
-		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newFlowCommand(opts), newLossCommand(opts), newTopCommand(opts), newEventsCommand(opts), newQueueCommand(opts), newStampCommand(opts), newPotCommand(opts), newTraceCommand(opts), newProbesCommand(opts),
-		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts),
+	root.AddCommand(
+		newAgentCommand(opts),
+		newStatusCommand(opts),
+		newObserveCommand(opts),
+		opts.NewHandoverCommand("collect", "Receive IPFIX, join postcards into paths, and compute loss", "waymark-collector", "collect"),
+		newIOAMCommand(
+			opts,
+		),
+		newRouteCommand(opts),
+		newInterfaceCommand(opts),
+		newDecapsulationCommand(opts),
+		newFlowCommand(opts),
+		newLossCommand(opts),
+		newTopCommand(opts),
+		newEventsCommand(opts),
+		newQueueCommand(opts),
+		newStampCommand(opts),
+		newPotCommand(opts),
+		newTraceCommand(opts),
+		newProbesCommand(opts),
+		newDoctorCommand(opts),
+		newConfigCommand(opts),
+		newDecodeCommand(opts),
 		opts.NewHandoverCommand("lab", "Build networks of namespaces on this machine for experiments", "waymark-lab"),
 		opts.NewDocsCommand(docgen.Write))
 	addHistory(root, opts)

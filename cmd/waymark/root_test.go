@@ -103,7 +103,8 @@ func TestAgentsElsewhere(t *testing.T) {
 	} {
 		opts := newOptions()
 		opts.agentsElsewhere = func() []agent.Other { return tt.others }
-		if err := opts.withoutAgent(api.ErrNoAgent); !strings.HasSuffix(err.Error(), tt.want) && !strings.Contains(err.Error(), tt.want) || !errors.Is(err, api.ErrNoAgent) {
+		if err := opts.withoutAgent(api.ErrNoAgent); !strings.HasSuffix(err.Error(), tt.want) && !strings.Contains(err.Error(), tt.want) ||
+			!errors.Is(err, api.ErrNoAgent) {
 			t.Errorf("%v\nwant %s", err, tt.want)
 		}
 	}

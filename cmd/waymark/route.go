@@ -103,8 +103,12 @@ func newRouteCommand(opts *options) *cobra.Command {
 			words.Through(through)
 		}
 		if len(words.Kernels) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "waymark: hint: %s: the kernel's routes do not change and decide it; this rule acts on all packets that leave by %s\n",
-				strings.Join(words.Kernels, ", "), cmp.Or(words.Rule.Interface, "its interface"))
+			fmt.Fprintf(
+				cmd.ErrOrStderr(),
+				"waymark: hint: %s: the kernel's routes do not change and decide it; this rule acts on all packets that leave by %s\n",
+				strings.Join(words.Kernels, ", "),
+				cmp.Or(words.Rule.Interface, "its interface"),
+			)
 		}
 		if words.Verb != iproute2.Show {
 			done, err := changeRule(cmd.Context(), c, words)

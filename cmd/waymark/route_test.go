@@ -22,7 +22,8 @@ func TestRoutePastes(t *testing.T) {
 		f := newFakeAgent(t, nil)
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "route"}, strings.Fields(tt.args)...)...)
 		said, rest, _ := strings.Cut(strings.TrimPrefix(stderr, "waymark: hint: "), ": the kernel's routes do not change")
-		if code != commandline.ExitOK || stdout != "" || said != tt.said || !strings.Contains(rest, "leave by eth") || strings.Count(stderr, "\n") != 1 {
+		if code != commandline.ExitOK || stdout != "" || said != tt.said || !strings.Contains(rest, "leave by eth") ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: code %d, stdout %q, stderr %q, want %q", tt.args, code, stdout, stderr, tt.said)
 		}
 	}

@@ -169,7 +169,9 @@ func (s screen) content() string {
 	if s.paused {
 		state = "PAUSED, p go on"
 	}
-	b.WriteString(cut(fmt.Sprintf("lines %d-%d/%d  q quit  %s  arrows, page up and down, home, end: scroll", s.top+1, last, len(lines), state), 0, s.width))
+	b.WriteString(
+		cut(fmt.Sprintf("lines %d-%d/%d  q quit  %s  arrows, page up and down, home, end: scroll", s.top+1, last, len(lines), state), 0, s.width),
+	)
 	return b.String()
 }
 

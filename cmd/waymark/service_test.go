@@ -58,7 +58,8 @@ func TestServiceFile(t *testing.T) {
 		}
 	}
 	// The service has a mount namespace of its own: its pins outlive it in the mount of another unit.
-	if got := settings["Unit.Requires"]; !slices.Equal(got, []string{"run-waymark-bpf.mount"}) || !slices.Contains(settings["Unit.After"], got[0]) {
+	if got := settings["Unit.Requires"]; !slices.Equal(got, []string{"run-waymark-bpf.mount"}) ||
+		!slices.Contains(settings["Unit.After"], got[0]) {
 		t.Errorf("the service requires %q, after %q", got, settings["Unit.After"])
 	}
 	if got := settings["Service.ReadWritePaths"]; !slices.Equal(got, []string{api.Root}) {

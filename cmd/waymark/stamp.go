@@ -14,7 +14,12 @@ import (
 )
 
 func newStampCommand(opts *options) *cobra.Command {
-	cmd := commandline.Group("stamp", "Measure loss and delay with test packets (STAMP)", newStampSenderCommand(opts), newStampReflectorCommand(opts))
+	cmd := commandline.Group(
+		"stamp",
+		"Measure loss and delay with test packets (STAMP)",
+		newStampSenderCommand(opts),
+		newStampReflectorCommand(opts),
+	)
 	cmd.Long = `Measure loss and delay between two nodes with test packets: STAMP (RFC 8762), with
 the extensions of RFC 8972, RFC 9503 and RFC 9534, over IPv6. A reflector answers
 the packets of senders. Neither needs an agent.`
@@ -37,7 +42,12 @@ const (
 func (f *stampFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "timestamps", stamp.NTP.String(), "`FORMAT` of timestamps: ntp or ptp; both ends know the other's")
-	flags.StringVar(&f.keyFile, "key-file", "", "`FILE` with the key of both ends, in hexadecimal digits; only its owner may have access (mode 0600)")
+	flags.StringVar(
+		&f.keyFile,
+		"key-file",
+		"",
+		"`FILE` with the key of both ends, in hexadecimal digits; only its owner may have access (mode 0600)",
+	)
 	flags.StringVar(&f.protect, "protect", protectPackets, "`WHAT` the key protects: packets (authenticated mode), or only their TLVs")
 	completeWords(cmd, "timestamps", stamp.NTP.String(), stamp.PTP.String())
 	completeWords(cmd, "protect", protectPackets, protectTLVs)

@@ -88,7 +88,9 @@ func TestStampUsage(t *testing.T) {
 		"reflector --key-file x --timestamps ntp,ptp":       "is not a timestamp format",
 		"reflector --allow 2001:db8::1/64 --allow nowhere":  `--allow "nowhere"`,
 	} {
-		if code, stdout, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
+		if code, stdout, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...); code != commandline.ExitUsage ||
+			stdout != "" ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
 		}
 	}
@@ -117,7 +119,9 @@ func TestStampKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"stamp", "reflector", "--listen", "[::1]:0", "--key-file", path}, {"stamp", "sender", "::1", "--key-file", path}} {
-			if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitFailure || stdout != "" || !strings.Contains(stderr, tt.want) || strings.Contains(stderr, "5e5e") {
+			if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitFailure || stdout != "" ||
+				!strings.Contains(stderr, tt.want) ||
+				strings.Contains(stderr, "5e5e") {
 				t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", name, code, stdout, stderr, tt.want)
 			}
 		}
@@ -127,7 +131,8 @@ func TestStampKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{dir: "is no regular file", fifo: "is no regular file; write it with: (umask 077; openssl rand -hex 32 >", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
-		if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", name, code, stderr, want)
 		}
 	}
@@ -144,7 +149,8 @@ func TestStampKeyOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "belongs to another user (uid 65534), who can read and change it; run: chown 0 " + path
-	if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", path); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
+	if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", path); code != commandline.ExitFailure ||
+		!strings.Contains(stderr, want) {
 		t.Errorf("code %d, stderr %q; want %q", code, stderr, want)
 	}
 }
@@ -172,14 +178,30 @@ func TestStampSession(t *testing.T) {
 			}
 		}
 		at := place.FindStringSubmatch(errs.String())[1]
-		send := []string{"stamp", "sender", at, "--count", "3", "--interval", "1ms", "--key-file", key, "--direct-measurement", "--timeout", patience.Of(5 * time.Second).String()}
+		send := []string{
+			"stamp",
+			"sender",
+			at,
+			"--count",
+			"3",
+			"--interval",
+			"1ms",
+			"--key-file",
+			key,
+			"--direct-measurement",
+			"--timeout",
+			patience.Of(5 * time.Second).String(),
+		}
 		code, text, stderr := runCLI(t, "", send...)
-		if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(text, at+": 3 sent, 3 received, 0 lost (0.00%): 0 forward, 0 backward, 0 in an unknown direction\ndelay ") || !strings.Contains(text, "\ndirect measurement: sender transmitted 3, reflector received 3, transmitted 3\n") {
+		if code != commandline.ExitOK || stderr != "" ||
+			!strings.HasPrefix(text, at+": 3 sent, 3 received, 0 lost (0.00%): 0 forward, 0 backward, 0 in an unknown direction\ndelay ") ||
+			!strings.Contains(text, "\ndirect measurement: sender transmitted 3, reflector received 3, transmitted 3\n") {
 			t.Errorf("code %d, stderr %q, stdout %s", code, stderr, text)
 		}
 		var report sender.Report
 		code, text, _ = runCLI(t, "", append(send, "--json")...)
-		if err := json.Unmarshal([]byte(text), &report); err != nil || code != commandline.ExitOK || report.Received != 3 || !report.Authenticated {
+		if err := json.Unmarshal([]byte(text), &report); err != nil || code != commandline.ExitOK || report.Received != 3 ||
+			!report.Authenticated {
 			t.Errorf("code %d, %v: %s", code, err, text)
 		}
 		cancel()
@@ -193,7 +215,8 @@ func TestStampSession(t *testing.T) {
 			continue
 		}
 		var counts reflector.Report
-		if err := json.Unmarshal([]byte(out.String()), &counts); err != nil || counts.Outcomes["reflected"] != 6 || counts.Kind != "stamp_reflector" {
+		if err := json.Unmarshal([]byte(out.String()), &counts); err != nil || counts.Outcomes["reflected"] != 6 ||
+			counts.Kind != "stamp_reflector" {
 			t.Errorf("%v: %s", err, out.String())
 		}
 	}

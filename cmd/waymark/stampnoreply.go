@@ -30,9 +30,18 @@ func noReplyCure(c sender.Config, r *sender.Report) string {
 	case r.Late > 0:
 		return fmt.Sprintf("replies came too late: raise --timeout %v", c.Timeout)
 	case r.ICMPErrors[closed] > 0 && *r.ICMPErrorFrom == c.Remote.Addr():
-		return fmt.Sprintf("the node answers that UDP port %d is closed (ICMPv6 port unreachable): start 'waymark stamp reflector' or the agent's 'stamp' there, or give the port at which it listens, such as [%v]:8620; if one listens, a firewall there rejects the packets", c.Remote.Port(), c.Remote.Addr())
+		return fmt.Sprintf(
+			"the node answers that UDP port %d is closed (ICMPv6 port unreachable): start 'waymark stamp reflector' or the agent's 'stamp' there, or give the port at which it listens, such as [%v]:8620; if one listens, a firewall there rejects the packets",
+			c.Remote.Port(),
+			c.Remote.Addr(),
+		)
 	case len(r.ICMPErrors) > 0:
-		return fmt.Sprintf("%v answers with an ICMPv6 error (%s): %s", *r.ICMPErrorFrom, strings.Join(slices.Sorted(maps.Keys(r.ICMPErrors)), ", "), errorCure(c))
+		return fmt.Sprintf(
+			"%v answers with an ICMPv6 error (%s): %s",
+			*r.ICMPErrorFrom,
+			strings.Join(slices.Sorted(maps.Keys(r.ICMPErrors)), ", "),
+			errorCure(c),
+		)
 	}
 	return silentCure(c)
 }
@@ -49,7 +58,10 @@ func unsentCure(c sender.Config) string {
 // errorCure is what to do about an error from the way.
 func errorCure(c sender.Config) string {
 	if len(c.Segments) > 0 {
-		return fmt.Sprintf("check the SIDs of --segments and their routes, the route from the last one's node to %v, and at the nodes that have them net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer", c.Remote.Addr())
+		return fmt.Sprintf(
+			"check the SIDs of --segments and their routes, the route from the last one's node to %v, and at the nodes that have them net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer",
+			c.Remote.Addr(),
+		)
 	}
 	return fmt.Sprintf("check the route to %v from there, its firewalls, and with --size the MTU", c.Remote.Addr())
 }
@@ -64,9 +76,15 @@ func silentCure(c sender.Config) string {
 		fmt.Sprintf("no route back, or none to %v", c.Remote.Addr()),
 	}
 	if len(c.Segments) > 0 {
-		causes = append(causes, "a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment routing header, the reflector of --mode inline included")
+		causes = append(
+			causes,
+			"a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment routing header, the reflector of --mode inline included",
+		)
 		if c.Mode != srv6.ModeInline {
-			causes = append(causes, "a last segment that ends no tunnel (End.DT6), or looks for the reflector in a table that does not have its address: at the reflector's own node, table local")
+			causes = append(
+				causes,
+				"a last segment that ends no tunnel (End.DT6), or looks for the reflector in a table that does not have its address: at the reflector's own node, table local",
+			)
 		}
 	}
 	return "nothing answers at all, so check for: " + strings.Join(causes, "; ")

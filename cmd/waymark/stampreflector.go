@@ -85,7 +85,12 @@ The counters are printed at the end, and at each interval of --stats.`,
 	flags.DurationVar(&f.sessionTimeout, "session-timeout", f.sessionTimeout, "`TIME` without packets after which a session ends")
 	flags.StringVar(&f.dscps, "dscp", "", "`LIST` of DSCPs that senders may ask for in replies, such as 10,46, or all")
 	flags.BoolVar(&f.segments, "return-segments", false, "send replies through the SRv6 segments that senders ask for")
-	flags.StringVar(&f.source, "sync-source", "unknown", "`WHAT` synchronizes this clock, for senders that ask: ntp, ptp, bits, satellite or unknown")
+	flags.StringVar(
+		&f.source,
+		"sync-source",
+		"unknown",
+		"`WHAT` synchronizes this clock, for senders that ask: ntp, ptp, bits, satellite or unknown",
+	)
 	flags.Uint16Var(&f.microSession, "micro-session", 0, "`ID` of this end's member link of an aggregated link")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")

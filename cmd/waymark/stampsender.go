@@ -49,7 +49,16 @@ const (
 var reflectorKinds = map[string]measure.Knowledge{"auto": measure.Guess, "stateful": measure.Stateful, "stateless": measure.Stateless}
 
 func newStampSenderCommand(opts *options) *cobra.Command {
-	f := senderFlags{count: 10, interval: 100 * time.Millisecond, timeout: time.Second, padding: paddingRandom, mode: srv6.ModeInline.String(), reflector: "auto", replyDSCP: -1, ssid: -1}
+	f := senderFlags{
+		count:     10,
+		interval:  100 * time.Millisecond,
+		timeout:   time.Second,
+		padding:   paddingRandom,
+		mode:      srv6.ModeInline.String(),
+		reflector: "auto",
+		replyDSCP: -1,
+		ssid:      -1,
+	}
 	cmd := &cobra.Command{
 		Use:   "sender ADDRESS",
 		Short: "Send STAMP test packets and measure",
@@ -119,11 +128,31 @@ func (f *senderFlags) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&f.clocks, "timestamp-information", false, "ask what synchronizes the reflector's clock")
 	flags.BoolVar(&f.direct, "direct-measurement", false, "exchange counters of packets")
 	flags.BoolVar(&f.followUp, "follow-up", false, "ask when the previous reply was sent")
-	flags.IntVar(&f.replyDSCP, "reply-dscp", f.replyDSCP, "ask for replies with this `DSCP`, and for the class with which packets arrive; -1 does not ask")
-	flags.StringVar(&f.access, "access-report", "", "report the state of an access network as `ID:CODE`; 1 is 3GPP, 2 another; code 1 is available, 2 is not")
+	flags.IntVar(
+		&f.replyDSCP,
+		"reply-dscp",
+		f.replyDSCP,
+		"ask for replies with this `DSCP`, and for the class with which packets arrive; -1 does not ask",
+	)
+	flags.StringVar(
+		&f.access,
+		"access-report",
+		"",
+		"report the state of an access network as `ID:CODE`; 1 is 3GPP, 2 another; code 1 is available, 2 is not",
+	)
 	flags.StringVar(&f.node, "destination-node", "", "`ADDRESS` that the reflector must have")
-	flags.StringVar(&f.returnPath, "return-path", "", "`PATH` of replies: same-link, or SRv6 SIDs separated by commas, the first to visit first")
-	flags.StringVar(&f.microLink, "micro-session", "", "`ID` of this end's member link of an aggregated link, or ID:ID with that of the reflector")
+	flags.StringVar(
+		&f.returnPath,
+		"return-path",
+		"",
+		"`PATH` of replies: same-link, or SRv6 SIDs separated by commas, the first to visit first",
+	)
+	flags.StringVar(
+		&f.microLink,
+		"micro-session",
+		"",
+		"`ID` of this end's member link of an aggregated link, or ID:ID with that of the reflector",
+	)
 	flags.DurationVar(&f.stats, "stats", 0, "also print the result every `TIME`")
 	completeWords(cmd, "padding", paddingRandom, paddingZero)
 	completeWords(cmd, "mode", srv6.ModeInline.String(), srv6.ModeEncap.String(), srv6.ModeReduced.String())
@@ -152,7 +181,12 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 	case f.timeout < time.Millisecond || f.timeout > time.Hour:
 		return c, commandline.Usagef("--timeout %v: want a time from 1ms to 1h", f.timeout)
 	case f.timeout/f.interval > measure.MaxWindow/2:
-		return c, commandline.Usagef("--timeout %v with --interval %v: too many packets would wait for replies; want at most %v", f.timeout, f.interval, f.interval*measure.MaxWindow/2)
+		return c, commandline.Usagef(
+			"--timeout %v with --interval %v: too many packets would wait for replies; want at most %v",
+			f.timeout,
+			f.interval,
+			f.interval*measure.MaxWindow/2,
+		)
 	case f.dscp < 0 || f.dscp > 63:
 		return c, commandline.Usagef("--dscp %d: want a number from 0 to 63", f.dscp)
 	case f.stats < 0 || f.stats > 0 && f.stats < time.Millisecond:

@@ -113,7 +113,8 @@ exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0,
 		t.Errorf("%v: got\n%s\nwant\n%s", err, b.String(), narrow)
 	}
 	b.Reset()
-	if err := printStatus(&b, s, nil, time.Unix(3661, 0), columns.Screen{Width: 80, Colour: true}, false); err != nil || !strings.Contains(b.String(), "\n\x1b[33mwarning\x1b[0m: interface_missing") {
+	if err := printStatus(&b, s, nil, time.Unix(3661, 0), columns.Screen{Width: 80, Colour: true}, false); err != nil ||
+		!strings.Contains(b.String(), "\n\x1b[33mwarning\x1b[0m: interface_missing") {
 		t.Errorf("%v: got\n%s", err, b.String())
 	}
 }

@@ -36,7 +36,19 @@ type topFlags struct {
 var sorts = []string{"packets", "delay", "loss", "name"}
 
 // topFilters select a part of the traffic.
-var topFilters = []string{"source", "destination", "port", "protocol", "node", "interface", "namespace", "flow", "min-delay", "incomplete", "where"}
+var topFilters = []string{
+	"source",
+	"destination",
+	"port",
+	"protocol",
+	"node",
+	"interface",
+	"namespace",
+	"flow",
+	"min-delay",
+	"incomplete",
+	"where",
+}
 
 // longestFiltered is the longest time between two tables of which the agent counts what is between.
 const longestFiltered = time.Minute
@@ -135,7 +147,9 @@ func (f *topFlags) checkFilter(cmd *cobra.Command, q *api.HistoryTime) error {
 	case !f.selectsPackets(q):
 		return nil
 	case !q.Live:
-		return commandline.Usagef("of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets; leave out --since and --until")
+		return commandline.Usagef(
+			"of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets; leave out --since and --until",
+		)
 	case f.interval > longestFiltered:
 		return commandline.Usagef("--interval %v: with a filter of packets, want at most %v", f.interval, longestFiltered)
 	}
@@ -319,7 +333,10 @@ func latestEvents(ctx context.Context, c *api.Client, q api.HistoryTime) (list [
 // events are lines of the last events.
 func (s topStyle) events(list []*record.Event) (lines []string) {
 	for _, e := range list {
-		lines = append(lines, s.fit(fmt.Sprintf("%s %s: %s", e.Time.UTC().Format("15:04:05Z"), s.sentence(e.Name), s.sentence(s.units(e.Facts))), s.width))
+		lines = append(
+			lines,
+			s.fit(fmt.Sprintf("%s %s: %s", e.Time.UTC().Format("15:04:05Z"), s.sentence(e.Name), s.sentence(s.units(e.Facts))), s.width),
+		)
 	}
 	return lines
 }

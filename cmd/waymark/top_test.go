@@ -93,7 +93,9 @@ func TestTopTable(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := writeTop(&b, topStyle{width: 200}, r, events, false); err != nil || !strings.Contains(b.String(), "USUAL p95") || !strings.Contains(b.String(), "INCOMPLETE") || !strings.Contains(b.String(), "25.0µs") ||
+	if err := writeTop(&b, topStyle{width: 200}, r, events, false); err != nil || !strings.Contains(b.String(), "USUAL p95") ||
+		!strings.Contains(b.String(), "INCOMPLETE") ||
+		!strings.Contains(b.String(), "25.0µs") ||
 		!strings.HasSuffix(b.String(), "Z paths_moved: a > b: 38% from r1 to r?[2J??, p99 +2.1µs\n") {
 		t.Errorf("wide: %v\n%s", err, b.String())
 	}
@@ -115,7 +117,10 @@ func TestTopTable(t *testing.T) {
 			t.Errorf("queues: %q", line)
 		}
 	}
-	if all := (topStyle{width: 80}).lines(r, func(string, bool) bool { return true }); !strings.Contains(all[8].text+all[9].text+all[10].text, "+~") {
+	if all := (topStyle{width: 80}).lines(r, func(string, bool) bool { return true }); !strings.Contains(
+		all[8].text+all[9].text+all[10].text,
+		"+~",
+	) {
 		t.Errorf("paths whose delays cannot be compared: %v", all)
 	}
 }
@@ -228,7 +233,9 @@ func TestTopScreen(t *testing.T) {
 	}
 	h.update(topAnswer{err: fmt.Errorf("the agent \x1b[2J ended")})
 	h.check("no answer", true, "no answer since")
-	h.update(topAnswer{report: &insight.Report{Records: 4321}, events: []*record.Event{{Name: record.EventLoss, Facts: "packets are lost \x1b[2J"}}})
+	h.update(
+		topAnswer{report: &insight.Report{Records: 4321}, events: []*record.Event{{Name: record.EventLoss, Facts: "packets are lost \x1b[2J"}}},
+	)
 	h.check("the newest event", true, "Z loss_began: packets are lost ?[2J\n")
 	if n := strings.Count(h.screen().content(), "\n"); n != 23 {
 		t.Errorf("%d lines", n+1)
@@ -256,12 +263,14 @@ func TestTopCommand(t *testing.T) {
 		return out, errs, code
 	}
 	out, errs, code := run("top", "--count", "1", "--prefix", "cust7=2001:db8:7::/48", "--sort", "loss")
-	if code != 0 || !strings.Contains(out, "cust7") || strings.Contains(out, "other") || agent.last() != "GET /v1/history?last=1m0s&live=true&prefix=cust7%3D2001%3Adb8%3A7%3A%3A%2F48" {
+	if code != 0 || !strings.Contains(out, "cust7") || strings.Contains(out, "other") ||
+		agent.last() != "GET /v1/history?last=1m0s&live=true&prefix=cust7%3D2001%3Adb8%3A7%3A%3A%2F48" {
 		t.Errorf("%d %s\n%s\n%s", code, agent.last(), out, errs)
 	}
 	out, _, code = run("top", "--json", "--since", "2026-11-21T12:03:00Z", "--until", "2026-11-21T12:05:00Z")
 	var read insight.Report
-	if err := json.Unmarshal([]byte(out), &read); err != nil || code != 0 || len(read.Pairs) != 2 || agent.last() != "GET /v1/history?since=2026-11-21T12%3A03%3A00Z&until=2026-11-21T12%3A05%3A00Z" {
+	if err := json.Unmarshal([]byte(out), &read); err != nil || code != 0 || len(read.Pairs) != 2 ||
+		agent.last() != "GET /v1/history?since=2026-11-21T12%3A03%3A00Z&until=2026-11-21T12%3A05%3A00Z" {
 		t.Errorf("%d %s %v\n%s", code, agent.last(), err, out)
 	}
 	for _, args := range []string{"--sort x", "--last 5ms", "--interval 1ms", "--count -1", "--since noon", "--last 1m --since 12:00"} {

@@ -44,7 +44,8 @@ func TestTopFilters(t *testing.T) {
 		f.mu.Lock()
 		asked := strings.Join(f.asked, "\n")
 		f.mu.Unlock()
-		named := tt.stderr == "" && !strings.Contains(stderr.String(), "configured") || tt.stderr != "" && strings.Contains(stderr.String(), tt.stderr)
+		named := tt.stderr == "" && !strings.Contains(stderr.String(), "configured") ||
+			tt.stderr != "" && strings.Contains(stderr.String(), tt.stderr)
 		if refused != (code == 2) || !strings.Contains(asked, tt.asks) || refused && asked != "" || !named {
 			t.Errorf("%s: code %d, asked %q, stderr %q", tt.args, code, asked, &stderr)
 		}
@@ -55,7 +56,11 @@ func TestTopFilters(t *testing.T) {
 func TestTopSelected(t *testing.T) {
 	r := topReport()
 	r.Filtered = &insight.Filtered{Since: instant.Of(r.Until.Add(-20 * time.Second)), Undecided: 3}
-	s := topScreen{flags: topFlags{sort: sorts[0], selects: []string{"--port 443", "--where " + quoted(`node == "r1"`)}}, report: r, style: topStyle{width: 200}}
+	s := topScreen{
+		flags:  topFlags{sort: sorts[0], selects: []string{"--port 443", "--where " + quoted(`node == "r1"`)}},
+		report: r,
+		style:  topStyle{width: 200},
+	}
 	if head := s.style.head(r); !strings.Contains(head, "selected since 16:12:45Z") || !strings.Contains(head, "3 undecided") {
 		t.Error(head)
 	}

@@ -39,7 +39,15 @@ func (f *topFlags) live(ctx context.Context, terminal *os.File, style topStyle, 
 	if err != nil {
 		return err
 	}
-	s := topScreen{flags: *f, ask: ask, report: first.report, events: first.events, asked: time.Now(), style: style, expanded: make(map[string]bool)}
+	s := topScreen{
+		flags:    *f,
+		ask:      ask,
+		report:   first.report,
+		events:   first.events,
+		asked:    time.Now(),
+		style:    style,
+		expanded: make(map[string]bool),
+	}
 	program := tea.NewProgram(s, options...)
 	stop := context.AfterFunc(ctx, program.Quit)
 	last, err := program.Run()

@@ -119,7 +119,9 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 // config checks the flags.
 func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (c prober.Config, err error) {
 	c = prober.Config{
-		Port: uint16(f.port), Echo: f.icmp, Nodes: f.hops, Flows: f.flows, Count: f.count, Interval: f.interval, Timeout: f.timeout, MaxHops: f.maxHops,
+		Port: uint16(
+			f.port,
+		), Echo: f.icmp, Nodes: f.hops, Flows: f.flows, Count: f.count, Interval: f.interval, Timeout: f.timeout, MaxHops: f.maxHops,
 		Loopback: f.loopback,
 	}
 	named := false
@@ -159,7 +161,12 @@ func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (
 	case f.timeout < time.Millisecond || f.timeout > prober.MaxTimeout:
 		return c, commandline.Usagef("--timeout %v: want a time from 1ms to %v", f.timeout, prober.MaxTimeout)
 	case f.timeout/f.interval > prober.MaxWaiting:
-		return c, commandline.Usagef("--timeout %v with --interval %v: too many probes would wait for replies; want at most %v", f.timeout, f.interval, f.interval*prober.MaxWaiting)
+		return c, commandline.Usagef(
+			"--timeout %v with --interval %v: too many probes would wait for replies; want at most %v",
+			f.timeout,
+			f.interval,
+			f.interval*prober.MaxWaiting,
+		)
 	}
 	if err := f.trace(&c); err != nil {
 		return c, err

@@ -31,7 +31,11 @@ func isNode(a netip.Addr) bool {
 
 // traced finds the node to trace, by its address or by the name of a host, and the number of the
 // interface that the address names. It reports whether the name was looked up.
-func traced(ctx context.Context, text string, lookup func(context.Context, string) ([]netip.Addr, error)) (to netip.Addr, scope uint32, named bool, err error) {
+func traced(
+	ctx context.Context,
+	text string,
+	lookup func(context.Context, string) ([]netip.Addr, error),
+) (to netip.Addr, scope uint32, named bool, err error) {
 	to, err = netip.ParseAddr(text)
 	if err != nil && isHostName(text) {
 		named = true
@@ -42,7 +46,10 @@ func traced(ctx context.Context, text string, lookup func(context.Context, strin
 	}
 	switch {
 	case err != nil || !isNode(to):
-		return to, 0, named, commandline.Usagef("%q is no IPv6 address or name of a node; want one such as 2001:db8::1, fe80::1%%eth0 or r3.example.net", text)
+		return to, 0, named, commandline.Usagef(
+			"%q is no IPv6 address or name of a node; want one such as 2001:db8::1, fe80::1%%eth0 or r3.example.net",
+			text,
+		)
 	case to.Zone() == "" && to.IsLinkLocalUnicast():
 		return to, 0, named, commandline.Usagef("%s is valid on one link only; name its interface: %s%%eth0", to, to)
 	}

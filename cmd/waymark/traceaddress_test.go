@@ -39,7 +39,9 @@ func TestTracedName(t *testing.T) {
 		strings.Repeat("a", 254): {"", false, "is no IPv6"},
 	} {
 		to, _, named, err := traced(t.Context(), text, lookup)
-		if err != nil && (want.err == "" || !strings.Contains(err.Error(), want.err)) || err == nil && (want.err != "" || to.String() != want.to) || named != want.named {
+		if err != nil && (want.err == "" || !strings.Contains(err.Error(), want.err)) ||
+			err == nil && (want.err != "" || to.String() != want.to) ||
+			named != want.named {
 			t.Errorf("%q is %v, %v, %v; want %+v", text, to, named, err, want)
 		}
 	}

@@ -19,7 +19,12 @@ func noPath(c prober.Config, r *paths.Report) string {
 
 // notYet says so while the run goes on.
 func notYet(c prober.Config, r *paths.Report) string {
-	return fmt.Sprintf("no probe to %v was answered within %v, and more follow; %s", c.Destination, prober.Silence, unansweredCure(c, r, ownAddress(c.Destination)))
+	return fmt.Sprintf(
+		"no probe to %v was answered within %v, and more follow; %s",
+		c.Destination,
+		prober.Silence,
+		unansweredCure(c, r, ownAddress(c.Destination)),
+	)
 }
 
 // ownAddress reports whether an address is one of this machine, as far as that can be read.
@@ -55,16 +60,36 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 	case said != "":
 		causes = append(causes, said)
 	case last != "" && !r.Live:
-		causes = append(causes, fmt.Sprintf("they were seen last at %s: what follows it drops them, most likely the edge of the domain, at which packets with IOAM of namespace %d end; trace a node inside it", last, c.Namespace))
+		causes = append(
+			causes,
+			fmt.Sprintf(
+				"they were seen last at %s: what follows it drops them, most likely the edge of the domain, at which packets with IOAM of namespace %d end; trace a node inside it",
+				last,
+				c.Namespace,
+			),
+		)
 	case !r.Live:
-		causes = append(causes, fmt.Sprintf("no node on the way replied: look whether probes leave this node ('waymark status': the interface needs the egress role), and for the route to %v", c.Destination))
+		causes = append(
+			causes,
+			fmt.Sprintf(
+				"no node on the way replied: look whether probes leave this node ('waymark status': the interface needs the egress role), and for the route to %v",
+				c.Destination,
+			),
+		)
 	}
 	if !c.Echo {
 		key := "its key is the one here (if path-trace.key-file is set there, give --key-file)"
 		if len(c.Key) > 0 {
 			key = "its key is the one here (path-trace.key-file there and --key-file must hold the same)"
 		}
-		causes = append(causes, fmt.Sprintf("check that the agent at the destination has path-trace in its configuration, that path-trace.allow has %s, and that %s; the metric waymark_trace_probes_total there says which probes came", source, key))
+		causes = append(
+			causes,
+			fmt.Sprintf(
+				"check that the agent at the destination has path-trace in its configuration, that path-trace.allow has %s, and that %s; the metric waymark_trace_probes_total there says which probes came",
+				source,
+				key,
+			),
+		)
 	}
 	if said == "" {
 		causes = append(causes, fmt.Sprintf("check that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Namespace))

@@ -14,7 +14,13 @@ import (
 
 // inWords completes a command in the words of iproute2: it parses them, and calls act
 // to carry them out.
-func inWords[W any](opts *options, cmd *cobra.Command, name string, parse func([]string) (W, error), act func(*cobra.Command, *api.Client, W) error) *cobra.Command {
+func inWords[W any](
+	opts *options,
+	cmd *cobra.Command,
+	name string,
+	parse func([]string) (W, error),
+	act func(*cobra.Command, *api.Client, W) error,
+) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if asksHelp(args) {

@@ -29,7 +29,10 @@ func Zone(a netip.Addr) error {
 	case zone != "" && !onOneLink(plain):
 		return problem.New(fmt.Sprintf("%s has a zone, but is valid beyond the link", a), "write "+plain.String())
 	case zone == "" && plain.Is6() && onOneLink(plain):
-		return problem.New(fmt.Sprintf("%s is valid on one link only, and has no zone", a), fmt.Sprintf("name its interface, as in %s%%eth0, or use another address", plain))
+		return problem.New(
+			fmt.Sprintf("%s is valid on one link only, and has no zone", a),
+			fmt.Sprintf("name its interface, as in %s%%eth0, or use another address", plain),
+		)
 	}
 	return nil
 }
@@ -48,7 +51,10 @@ func isEscaped(zone string) bool {
 // BeyondLink refuses addresses where a zone has no place.
 func BeyondLink(a netip.Addr) error {
 	if onOneLink(a) {
-		return problem.New(fmt.Sprintf("%s is valid on one link only", a), "use an address of the node that is valid beyond the link, such as 2001:db8::1")
+		return problem.New(
+			fmt.Sprintf("%s is valid on one link only", a),
+			"use an address of the node that is valid beyond the link, such as 2001:db8::1",
+		)
 	}
 	return nil
 }

@@ -122,7 +122,8 @@ func TestFailedReloadKeepsWhatRuns(t *testing.T) {
 	}
 	h.Write("node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n")
 	var refused *api.Error
-	if _, err := h.Client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) < 2 || refused.Faults[len(refused.Faults)-1].Line != 3 {
+	if _, err := h.Client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) < 2 ||
+		refused.Faults[len(refused.Faults)-1].Line != 3 {
 		t.Errorf("the answer %v lacks the errors", err)
 	}
 	if log := h.Log.String(); strings.Contains(log, `\n`) || strings.Count(log, "node.yaml:3:") < 2 {
@@ -211,7 +212,12 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
 	before := h.Datapath.Applications()
-	rule := config.Encapsulation{Name: "x", Interface: "eth7", Frequency: model.Frequency{K: 1, N: 1}, Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
+	rule := config.Encapsulation{
+		Name:      "x",
+		Interface: "eth7",
+		Frequency: model.Frequency{K: 1, N: 1},
+		Options:   []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}},
+	}
 	for _, tt := range []struct {
 		name string
 		call func() error

@@ -72,7 +72,15 @@ func (c *core) forMeasurements(records measure.Records) measure.Dependencies {
 
 // forQueues are those of the service that measures queues.
 func (c *core) forQueues(records queues.Records) queues.Dependencies {
-	return queues.Dependencies{Log: c.log, State: &c.state, Tasks: &c.tasks, Machine: queues.Kernel{}, NodeName: c.nodeName, Records: records, File: c.options.Place.QueuesFile()}
+	return queues.Dependencies{
+		Log:      c.log,
+		State:    &c.state,
+		Tasks:    &c.tasks,
+		Machine:  queues.Kernel{},
+		NodeName: c.nodeName,
+		Records:  records,
+		File:     c.options.Place.QueuesFile(),
+	}
 }
 
 // forProbes are those of the service that probes other nodes.

@@ -44,7 +44,10 @@ func unselective(node model.NodeConfig, e model.Encapsulation) bool {
 		named.Source = netip.Prefix{} // any
 	}
 	return named == (model.Match{}) && inserts(e, func(d *model.DirectExportOption) bool {
-		return slices.ContainsFunc(node.Namespaces, func(ns model.Namespace) bool { return ns.ID == d.Namespace && ns.Export == model.ExportEvery })
+		return slices.ContainsFunc(
+			node.Namespaces,
+			func(ns model.Namespace) bool { return ns.ID == d.Namespace && ns.Export == model.ExportEvery },
+		)
 	})
 }
 

@@ -169,7 +169,12 @@ func (d *drops) judge(s *service.State, counters []datapath.Counters) (ws []heal
 			ws = append(ws, health.DroppedOnDeparture(in.Name, edgeDrops(n[dropEdgeOut:]))...)
 		}
 		p := n[dropProofs:]
-		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Ahead: p[5], Dropped: p[6]})...)
+		ws = append(
+			ws,
+			health.RejectedProofs(
+				in.Name,
+				health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Ahead: p[5], Dropped: p[6]},
+			)...)
 		ws = append(ws, health.FailedRemovals(in.Name, n[dropRemovals]+n[dropRemovals+1])...)
 		skipped := n[dropNoted:]
 		if e := numbering(s.Resolved.Node, in.Index); e != "" {
@@ -201,7 +206,8 @@ func srhFaults(c *datapath.Counters) (list []string) {
 // none does.
 func numbering(node model.NodeConfig, at model.IfIndex) string {
 	i := slices.IndexFunc(node.Encapsulations, func(e model.Encapsulation) bool {
-		return e.Interface == at && slices.ContainsFunc(e.Options, func(o model.InsertedOption) bool { return o.Proof != nil || o.EdgeToEdge != nil })
+		return e.Interface == at &&
+			slices.ContainsFunc(e.Options, func(o model.InsertedOption) bool { return o.Proof != nil || o.EdgeToEdge != nil })
 	})
 	if i < 0 {
 		return ""

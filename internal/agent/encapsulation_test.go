@@ -30,7 +30,8 @@ func TestReplaceEncapsulation(t *testing.T) {
 			t.Fatal(err)
 		}
 		es := h.Datapath.Running().Node.Encapsulations
-		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n || last.TunnelSource != mustAddr("2001:db8::99") {
+		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n ||
+			last.TunnelSource != mustAddr("2001:db8::99") {
 			t.Errorf("after frequency 1/%d: %+v", n, es)
 		}
 	}
@@ -44,7 +45,8 @@ func TestChangeEncapsulation(t *testing.T) {
 	h.Start()
 	rule := h.agent.state.Load().Config.Encapsulations[0]
 	rule.Frequency = model.Frequency{K: 1, N: 7}
-	if err := failure(h.Client.ReplaceEncapsulation(ctx, rule, true)); err != nil || h.Datapath.Running().Node.Encapsulations[0].Frequency.N != 7 {
+	if err := failure(h.Client.ReplaceEncapsulation(ctx, rule, true)); err != nil ||
+		h.Datapath.Running().Node.Encapsulations[0].Frequency.N != 7 {
 		t.Errorf("%v, %+v", err, h.Datapath.Running().Node.Encapsulations[0])
 	}
 	if err := h.Client.RemoveEncapsulation(ctx, rule.Name); err != nil {
@@ -52,7 +54,8 @@ func TestChangeEncapsulation(t *testing.T) {
 	}
 	before := h.Datapath.Applications()
 	var answer *api.Error
-	if err := failure(h.Client.ReplaceEncapsulation(ctx, rule, true)); !errors.As(err, &answer) || answer.Status != 404 || !strings.Contains(answer.Message, `there is no encapsulation "one"; `) {
+	if err := failure(h.Client.ReplaceEncapsulation(ctx, rule, true)); !errors.As(err, &answer) || answer.Status != 404 ||
+		!strings.Contains(answer.Message, `there is no encapsulation "one"; `) {
 		t.Errorf("%v, %+v", err, answer)
 	}
 	body, err := json.Marshal(rule)
@@ -60,7 +63,8 @@ func TestChangeEncapsulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, query := range []string{"existing=yes", "existing=true&existing=false", "exists=true"} {
-		if status, answer := h.Request("PUT", "/v1/encapsulations/one?"+query, string(body)); status != 400 || !strings.Contains(answer, "existing") {
+		if status, answer := h.Request("PUT", "/v1/encapsulations/one?"+query, string(body)); status != 400 ||
+			!strings.Contains(answer, "existing") {
 			t.Errorf("%s: %d %s", query, status, answer)
 		}
 	}

@@ -76,7 +76,9 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 			e.Name = name
 			return c.ReplaceEncapsulation(e)
 		case q.existing:
-			return nil, service.NotFound(errors.New("no encapsulation selects the same packets on the same interface; list them with: waymark route show"))
+			return nil, service.NotFound(
+				errors.New("no encapsulation selects the same packets on the same interface; list them with: waymark route show"),
+			)
 		}
 		return c.AddEncapsulation(e)
 	})
@@ -84,7 +86,12 @@ func (a *Agent) putSameEncapsulation(w http.ResponseWriter, r *http.Request) err
 }
 
 // setEncapsulation adds or replaces a rule.
-func (a *Agent) setEncapsulation(w http.ResponseWriter, q ruleQuery, e config.Encapsulation, set func(*config.Config, config.Encapsulation) (*config.Config, error)) error {
+func (a *Agent) setEncapsulation(
+	w http.ResponseWriter,
+	q ruleQuery,
+	e config.Encapsulation,
+	set func(*config.Config, config.Encapsulation) (*config.Config, error),
+) error {
 	if err := a.checkRule(q, e); err != nil {
 		return err
 	}
@@ -106,7 +113,9 @@ func readRuleQuery(r *http.Request) (q ruleQuery, err error) {
 		case key == "inline" && (value == "refuse" || value == "warn"):
 			q.refuseInline = value == "refuse"
 		default:
-			return q, service.BadRequest(fmt.Errorf("%s=%s is not valid; use existing=true or existing=false with PUT, or inline=refuse or inline=warn", key, value))
+			return q, service.BadRequest(
+				fmt.Errorf("%s=%s is not valid; use existing=true or existing=false with PUT, or inline=refuse or inline=warn", key, value),
+			)
 		}
 	}
 	return q, nil

@@ -29,13 +29,19 @@ func Foresee(c *config.Config) []health.Warning {
 // configFacts are the facts that depend on the configuration, not on the machine.
 // Exporting still counts rules that match only the node's own packets.
 func configFacts(c *config.Config, node model.NodeConfig) health.Node {
-	n := health.Node{Ends: ends(c), Indistinct: c.IndistinctFlows(), NoCollectors: c.CollectorsUnknown(), Decapsulations: decapsulationFacts(node)}
+	n := health.Node{
+		Ends:           ends(c),
+		Indistinct:     c.IndistinctFlows(),
+		NoCollectors:   c.CollectorsUnknown(),
+		Decapsulations: decapsulationFacts(node),
+	}
 	n.NoIngress = !slices.ContainsFunc(c.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, model.RoleIngress) })
 	for _, ns := range node.Namespaces {
 		if ns.Export != model.ExportNone && len(c.Sinks) == 0 {
 			n.Unsent = append(n.Unsent, ns.ID)
 		}
-		if n.ExportLimit = cmp.Or(node.ExportLimit, model.DefaultExportLimit); ns.Export == model.ExportEvery && n.ExportLimit > 1 && len(c.Sinks) > 0 {
+		if n.ExportLimit = cmp.Or(node.ExportLimit, model.DefaultExportLimit); ns.Export == model.ExportEvery && n.ExportLimit > 1 &&
+			len(c.Sinks) > 0 {
 			n.Limited = append(n.Limited, ns.ID)
 		}
 	}

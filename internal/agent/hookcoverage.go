@@ -33,7 +33,8 @@ func (h *hookCoverage) recordGap(g hookwatch.Gap) {
 	if g.Until.IsZero() {
 		name := h.nameOf(g.Index)
 		h.lasting[which] = name
-		h.datapath.Coverage().Begin(coverage.Gap{Interface: name, Source: source, Ways: coverage.Both, Why: loss.NotExecuted, From: g.Since.UnixNano()})
+		h.datapath.Coverage().
+			Begin(coverage.Gap{Interface: name, Source: source, Ways: coverage.Both, Why: loss.NotExecuted, From: g.Since.UnixNano()})
 		return
 	}
 	if name, ok := h.lasting[which]; ok {

@@ -147,7 +147,11 @@ func (h *hooks) checkAndRepair(which map[model.IfIndex]bool, now time.Time) {
 }
 
 // recordStates records the states that a look at a time found, and returns what needs a repair.
-func (h *hooks) recordStates(served map[model.IfIndex]model.Interface, states []datapath.HookState, now time.Time) (reattach, reposition []hookwatch.Key) {
+func (h *hooks) recordStates(
+	served map[model.IfIndex]model.Interface,
+	states []datapath.HookState,
+	now time.Time,
+) (reattach, reposition []hookwatch.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watch.Keep(func(k hookwatch.Key) bool { _, ok := served[k.Index]; return ok })
@@ -240,7 +244,11 @@ func (h *hooks) count(now time.Time) {
 		if d.XDP != nil {
 			h.xdp[d.Index] = d.XDP.String()
 		}
-		h.watch.Count(hookwatch.Key{Index: d.Index, Ingress: true}, hookwatch.Traffic{Device: d.Received, Hook: d.AtIngress, Meanwhile: d.MeanwhileAtIngress}, now)
+		h.watch.Count(
+			hookwatch.Key{Index: d.Index, Ingress: true},
+			hookwatch.Traffic{Device: d.Received, Hook: d.AtIngress, Meanwhile: d.MeanwhileAtIngress},
+			now,
+		)
 		if egress := (hookwatch.Key{Index: d.Index}); fast {
 			h.watch.Incomparable(egress, now)
 		} else {
@@ -339,8 +347,13 @@ func (h *hooks) Report(s *service.State, out *api.Status) {
 }
 
 var (
-	descHookExecuted = service.Metric("hook_executed", "Whether the program on a hook is attached, in its place among those of others, and sees the packets that the interface counts: 1 or 0.", "interface", "hook")
-	descHookRepairs  = service.Metric("hook_repairs_total", "How often the agent put a program back on its hook or in its place.")
+	descHookExecuted = service.Metric(
+		"hook_executed",
+		"Whether the program on a hook is attached, in its place among those of others, and sees the packets that the interface counts: 1 or 0.",
+		"interface",
+		"hook",
+	)
+	descHookRepairs = service.Metric("hook_repairs_total", "How often the agent put a program back on its hook or in its place.")
 )
 
 func (h *hooks) Collect(g *metrics.Gatherer) {

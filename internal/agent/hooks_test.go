@@ -31,7 +31,8 @@ func TestHookDisplaced(t *testing.T) {
 	watch.checkAndRepair(nil, begin.Add(time.Second))
 	s := h.agent.state.Load()
 	ws := watch.Warnings(s)
-	if len(h.Datapath.Moved) != 1 || len(ws) != 1 || ws[0].Code != health.HookDisplaced || ws[0].Severity != health.Error || !strings.Contains(ws[0].Text, "there again") {
+	if len(h.Datapath.Moved) != 1 || len(ws) != 1 || ws[0].Code != health.HookDisplaced || ws[0].Severity != health.Error ||
+		!strings.Contains(ws[0].Text, "there again") {
 		t.Errorf("moved %v, warnings %+v", h.Datapath.Moved, ws)
 	}
 	if len(gaps) != 2 || gaps[0].Since != begin || !gaps[0].Until.IsZero() || gaps[1].Since != begin || gaps[1].Until.IsZero() {

@@ -39,7 +39,8 @@ func TestIDsFollowTheKernel(t *testing.T) {
 		h.System.SetID(setting, 99)
 	}
 	time.Sleep(2*service.PollPeriod + 2*settleTime)
-	if n := h.Datapath.Running().Node; h.Datapath.Applications() != before || n.IDWide != 22 || n.Interfaces[1].ID != 7 || n.Interfaces[1].IDWide != 8 {
+	if n := h.Datapath.Running().Node; h.Datapath.Applications() != before || n.IDWide != 22 || n.Interfaces[1].ID != 7 ||
+		n.Interfaces[1].IDWide != 8 {
 		t.Errorf("settings for ids of the file changed %+v", n)
 	}
 }

@@ -41,7 +41,11 @@ func acquire(place api.Place) (*lock, error) {
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			defer f.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, fmt.Errorf("%w%s; stop it with 'waymark agent stop', or load the new configuration with 'waymark agent reload'", ErrAgentRuns, holder(f))
+				return nil, fmt.Errorf(
+					"%w%s; stop it with 'waymark agent stop', or load the new configuration with 'waymark agent reload'",
+					ErrAgentRuns,
+					holder(f),
+				)
 			}
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}

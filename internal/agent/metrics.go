@@ -15,24 +15,76 @@ import (
 // Metrics of the data plane and of the agent itself; services define their own.
 // docs/reference/metrics.md lists all, and a test of cmd/waymark compares them.
 var (
-	descPackets        = service.Metric("packets_total", "Packets by what the hook did with them.", "interface", "hook", "outcome")
-	descOptions        = service.Metric("options_total", "IOAM options by what the hook did with them; those of a removed header where it was reported.", "interface", "hook", "outcome")
-	descToStack        = service.Metric("forwarding_to_stack_total", "Packets that fast forwarding left to the stack, by reason.", "interface", "reason")
+	descPackets = service.Metric("packets_total", "Packets by what the hook did with them.", "interface", "hook", "outcome")
+	descOptions = service.Metric(
+		"options_total",
+		"IOAM options by what the hook did with them; those of a removed header where it was reported.",
+		"interface",
+		"hook",
+		"outcome",
+	)
+	descToStack = service.Metric(
+		"forwarding_to_stack_total",
+		"Packets that fast forwarding left to the stack, by reason.",
+		"interface",
+		"reason",
+	)
 	descRecordsWritten = service.Metric("records_written_total", "Records that the data plane wrote.", "interface")
-	descRecordsLost    = service.Metric("records_lost_total", "Records that were lost for lack of room, because no reader kept up.", "interface")
-	descPostcards      = service.Metric("postcards_total", "Postcards that the data plane wrote.", "interface")
-	descSuppressed     = service.Metric("exports_suppressed_total", "Postcards, and flows before the end of their interval, that the export limits suppressed.", "interface")
-	descFlowsEvicted   = service.Metric("flows_evicted_total", "Flows that were replaced by others and exported early.", "interface")
-	descSRHMalformed   = service.Metric("srh_malformed_total", "Packets with a malformed Segment Routing Header, while flows are measured, by fault.", "interface", "fault")
-	descUnmarked       = service.Metric("unmarked_total", "Packets of measured flows that left without the option that would mark them, by cause.", "interface", "cause")
-	descLoopback       = service.Metric("loopback_total", "Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), suppressed (either, beyond a limit).", "interface", "what")
-	descSequences      = service.Metric("sequences_evicted_total", "Flows whose Sequence Numbers restart, because others replaced them.", "interface")
-	descEdgeNumbers    = service.Metric("e2e_numbers_evicted_total", "Flows whose Edge-to-Edge Sequence Numbers restart, because others replaced them.", "interface")
-	descEdgeEvicted    = service.Metric("e2e_flows_evicted_total", "Flows measured from edge to edge that were replaced by others. What the interval had counted of them is in the sums.", "interface")
-	descInterface      = service.Metric("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
-	descWarnings       = service.Metric("health_warnings", "Health warnings in force.", "code", "severity")
-	descBuild          = service.Metric("build_info", "Version of the agent; the value is 1.", "version", "go")
-	descScrapeFailed   = service.Metric("counters_readable", "Whether the data plane's counters could be read: 1 or 0.")
+	descRecordsLost    = service.Metric(
+		"records_lost_total",
+		"Records that were lost for lack of room, because no reader kept up.",
+		"interface",
+	)
+	descPostcards  = service.Metric("postcards_total", "Postcards that the data plane wrote.", "interface")
+	descSuppressed = service.Metric(
+		"exports_suppressed_total",
+		"Postcards, and flows before the end of their interval, that the export limits suppressed.",
+		"interface",
+	)
+	descFlowsEvicted = service.Metric("flows_evicted_total", "Flows that were replaced by others and exported early.", "interface")
+	descSRHMalformed = service.Metric(
+		"srh_malformed_total",
+		"Packets with a malformed Segment Routing Header, while flows are measured, by fault.",
+		"interface",
+		"fault",
+	)
+	descUnmarked = service.Metric(
+		"unmarked_total",
+		"Packets of measured flows that left without the option that would mark them, by cause.",
+		"interface",
+		"cause",
+	)
+	descLoopback = service.Metric(
+		"loopback_total",
+		"Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), suppressed (either, beyond a limit).",
+		"interface",
+		"what",
+	)
+	descSequences = service.Metric(
+		"sequences_evicted_total",
+		"Flows whose Sequence Numbers restart, because others replaced them.",
+		"interface",
+	)
+	descEdgeNumbers = service.Metric(
+		"e2e_numbers_evicted_total",
+		"Flows whose Edge-to-Edge Sequence Numbers restart, because others replaced them.",
+		"interface",
+	)
+	descEdgeEvicted = service.Metric(
+		"e2e_flows_evicted_total",
+		"Flows measured from edge to edge that were replaced by others. What the interval had counted of them is in the sums.",
+		"interface",
+	)
+	descInterface = service.Metric(
+		"interface_info",
+		"How an interface is served; the value is 1.",
+		"interface",
+		"ingress_hook",
+		"egress_hook",
+	)
+	descWarnings     = service.Metric("health_warnings", "Health warnings in force.", "code", "severity")
+	descBuild        = service.Metric("build_info", "Version of the agent; the value is 1.", "version", "go")
+	descScrapeFailed = service.Metric("counters_readable", "Whether the data plane's counters could be read: 1 or 0.")
 )
 
 // collect adds what the data plane, the agent and its services have counted.

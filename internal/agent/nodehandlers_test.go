@@ -26,7 +26,10 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
 	before := h.Datapath.Running().Node
-	strip := config.Boundary{Default: model.BoundaryStrip, Namespaces: []model.NamespacePolicy{{Namespace: 123, Boundary: model.BoundaryIgnore}}}
+	strip := config.Boundary{
+		Default:    model.BoundaryStrip,
+		Namespaces: []model.NamespacePolicy{{Namespace: 123, Boundary: model.BoundaryIgnore}},
+	}
 	change := api.InterfaceChange{Role: &[]model.Role{}, Boundary: &strip}
 	if err := failure(h.Client.SetInterface(ctx, "eth0", change)); err != nil {
 		t.Fatal(err)
@@ -37,20 +40,23 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	changed := func(when string) {
 		t.Helper()
 		node := h.Datapath.Running().Node
-		if in := node.Interfaces[0]; in.Roles != 0 || in.Boundary != model.BoundaryStrip || !slices.Equal(in.Policies, strip.Namespaces) || node.Interfaces[1].Roles != before.Interfaces[1].Roles {
+		if in := node.Interfaces[0]; in.Roles != 0 || in.Boundary != model.BoundaryStrip || !slices.Equal(in.Policies, strip.Namespaces) ||
+			node.Interfaces[1].Roles != before.Interfaces[1].Roles {
 			t.Errorf("%s: interfaces %+v", when, node.Interfaces)
 		}
 		if d := node.Decapsulations; len(d) != len(before.Decapsulations)+1 || d[len(d)-1].TunnelDestination != end {
 			t.Errorf("%s: decapsulations %+v", when, d)
 		}
-		if s := h.Status(); !s.Modified || s.Interfaces[0].Boundary != "strip" || s.Interfaces[0].Namespaces["123"] != "ignore" || len(s.Decapsulations) != len(before.Decapsulations)+1 {
+		if s := h.Status(); !s.Modified || s.Interfaces[0].Boundary != "strip" || s.Interfaces[0].Namespaces["123"] != "ignore" ||
+			len(s.Decapsulations) != len(before.Decapsulations)+1 {
 			t.Errorf("%s: status %+v", when, s)
 		}
 	}
 	changed("at once")
 	list, err := h.Client.Interfaces(ctx)
 	ends, err2 := h.Client.Decapsulations(ctx)
-	if err != nil || err2 != nil || len(list) != 2 || !reflect.DeepEqual(list[0].Boundary, strip) || len(ends) != len(before.Decapsulations)+1 {
+	if err != nil || err2 != nil || len(list) != 2 || !reflect.DeepEqual(list[0].Boundary, strip) ||
+		len(ends) != len(before.Decapsulations)+1 {
 		t.Errorf("lists %+v, %+v (%v, %v)", list, ends, err, err2)
 	}
 
@@ -155,10 +161,12 @@ func TestSetNamespace(t *testing.T) {
 		}
 	}
 	list, err := h.Client.Namespaces(ctx)
-	if err != nil || !list[0].Remove || !list[0].EdgeToEdge || !list[0].Incremental || list[0].Loopback || !list[0].TerminateActive || h.Datapath.Applications() != 4 {
+	if err != nil || !list[0].Remove || !list[0].EdgeToEdge || !list[0].Incremental || list[0].Loopback || !list[0].TerminateActive ||
+		h.Datapath.Applications() != 4 {
 		t.Errorf("%+v after %d applications, %v", list, h.Datapath.Applications(), err)
 	}
-	if err := h.Client.SetNamespace(ctx, 9, config.NamespaceChange{Remove: new(true)}); err == nil || !strings.Contains(err.Error(), "waymark ioam namespace add 9") {
+	if err := h.Client.SetNamespace(ctx, 9, config.NamespaceChange{Remove: new(true)}); err == nil ||
+		!strings.Contains(err.Error(), "waymark ioam namespace add 9") {
 		t.Errorf("%v", err)
 	}
 }
@@ -168,7 +176,8 @@ func TestRolesKeepTheirOrder(t *testing.T) {
 	h := newHarness(t, strings.Replace(agenttest.BaseConfig, "role: [ingress, egress]", "role: [egress, ingress]", 1))
 	h.Start()
 	both := []model.Role{model.RoleIngress, model.RoleEgress}
-	if err := failure(h.Client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both})); err != nil || h.Status().Modified {
+	if err := failure(h.Client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both})); err != nil ||
+		h.Status().Modified {
 		t.Errorf("modified %v, %v", h.Status().Modified, err)
 	}
 }

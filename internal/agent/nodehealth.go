@@ -78,7 +78,8 @@ func (h *nodeHealth) facts(s *service.State) health.Node {
 			}
 		}
 	}
-	n.Anonymous = s.Resolved.Node.ID == ioam.NodeIDUnavailable && s.Resolved.Node.IDWide == ioam.NodeIDWideUnavailable && len(s.Resolved.Node.Namespaces) > 0
+	n.Anonymous = s.Resolved.Node.ID == ioam.NodeIDUnavailable && s.Resolved.Node.IDWide == ioam.NodeIDWideUnavailable &&
+		len(s.Resolved.Node.Namespaces) > 0
 	n.Unsecured = h.unsecured(s.Config.Sinks, isOwn)
 	for i, e := range s.Resolved.Node.Encapsulations {
 		fact := &n.Encapsulations[i]
@@ -128,7 +129,11 @@ func sourcelessWarnings(list []config.Sourceless) []health.Warning {
 	for _, s := range list {
 		ws = append(ws, health.New(health.TunnelUnroutable, "",
 			fmt.Sprintf("encapsulation %s is not in force, because its tunnel to %s has no source: %s", s.Encapsulation, s.Destination, s.Cause),
-			fmt.Sprintf("add a route to %s, or set tunnel.source to an address of this node; the encapsulation comes into force as soon as there is one", s.Destination)))
+			fmt.Sprintf(
+				"add a route to %s, or set tunnel.source to an address of this node; the encapsulation comes into force as soon as there is one",
+				s.Destination,
+			),
+		))
 	}
 	return ws
 }

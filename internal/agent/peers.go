@@ -71,7 +71,11 @@ func (p *peers) await(ctx context.Context, to model.Collector) error {
 			looked = true
 		}
 		if !service.Sleep(ctx, sparePoll) {
-			return fmt.Errorf("packets to %s cannot be kept out of this node's encapsulations, of which the log says why; at most %d collectors have room", to.Address, model.MaxCollectors)
+			return fmt.Errorf(
+				"packets to %s cannot be kept out of this node's encapsulations, of which the log says why; at most %d collectors have room",
+				to.Address,
+				model.MaxCollectors,
+			)
 		}
 	}
 }

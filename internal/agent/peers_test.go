@@ -59,21 +59,31 @@ func TestPeersInUse(t *testing.T) {
 	}
 	release()
 	releaseOther()
-	agenttest.Eventually(t, "older addresses are forgotten", func() bool { return !known("2001:db8::2") && !known("2001:db8::7") && known("2001:db8::3") })
+	agenttest.Eventually(
+		t,
+		"older addresses are forgotten",
+		func() bool { return !known("2001:db8::2") && !known("2001:db8::7") && known("2001:db8::3") },
+	)
 
 	// Where there is no room, the sink is not let send.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var full []func()
 	for i := range model.MaxCollectors {
-		_, release, err := names.peers.Spare(t.Context(), "udp6", "many", netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i + 1)}), 1))
+		_, release, err := names.peers.Spare(
+			t.Context(),
+			"udp6",
+			"many",
+			netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i + 1)}), 1),
+		)
 		if err != nil {
 			t.Fatalf("collector %d: %v", i, err)
 		}
 		full = append(full, release)
 	}
 	_, _, err := names.peers.Spare(ctx, "udp6", "many", netip.AddrPortFrom(mustAddr("2001:db8::99"), 1))
-	if err == nil || !strings.Contains(err.Error(), "2001:db8::99 cannot be kept out") || slices.ContainsFunc(names.peers.all(), func(c model.Collector) bool { return c.Address == mustAddr("2001:db8::99") }) {
+	if err == nil || !strings.Contains(err.Error(), "2001:db8::99 cannot be kept out") ||
+		slices.ContainsFunc(names.peers.all(), func(c model.Collector) bool { return c.Address == mustAddr("2001:db8::99") }) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	for _, release := range full {

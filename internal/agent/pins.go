@@ -196,7 +196,12 @@ func mountBPF(path string) error {
 	}
 	err := unix.Mount("bpf", path, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700")
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("mount a BPF file system at %s: %w; mount it at boot (mount -t bpf bpf %s), or give the agent CAP_SYS_ADMIN", path, err, path)
+		return fmt.Errorf(
+			"mount a BPF file system at %s: %w; mount it at boot (mount -t bpf bpf %s), or give the agent CAP_SYS_ADMIN",
+			path,
+			err,
+			path,
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("mount a BPF file system at %s: %w", path, err)

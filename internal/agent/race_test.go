@@ -21,7 +21,9 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 // plainRule is a rule to a prefix, with a name.
 func plainRule(name, destination string, n uint32) config.Encapsulation {
 	return config.Encapsulation{Name: name, Interface: "eth1", Mode: model.ModeInline, Frequency: model.Frequency{K: 1, N: n},
-		Match: config.Match{Destination: prefix(destination)}, Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
+		Match: config.Match{
+			Destination: prefix(destination),
+		}, Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
 }
 
 // Concurrent changes lose nothing: if several clients replace the same rule under
@@ -117,7 +119,8 @@ func TestSeveralRulesFit(t *testing.T) {
 	_, del := h.Client.RemoveSelectedEncapsulation(t.Context(), config.Selection{Interface: "eth1"})
 	for _, err := range []error{put, del} {
 		var answer *api.Error
-		if !errors.As(err, &answer) || answer.Status != 409 || answer.Message != "2 encapsulations fit, and nothing was changed; name the one you mean: core, twin" {
+		if !errors.As(err, &answer) || answer.Status != 409 ||
+			answer.Message != "2 encapsulations fit, and nothing was changed; name the one you mean: core, twin" {
 			t.Errorf("%v", err)
 			continue
 		}

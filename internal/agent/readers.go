@@ -221,7 +221,15 @@ func peerGroups(fd uintptr) []uint32 {
 	for room := 64; ; {
 		b := make([]byte, 4*room)
 		length := uint32(len(b))
-		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&length)), 0)
+		_, _, errno := unix.Syscall6(
+			unix.SYS_GETSOCKOPT,
+			fd,
+			unix.SOL_SOCKET,
+			unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&b[0])),
+			uintptr(unsafe.Pointer(&length)),
+			0,
+		)
 		if errno == syscall.ERANGE && room < most {
 			room = most
 			continue

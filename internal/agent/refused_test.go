@@ -43,7 +43,8 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 			t.Errorf("%s: warned %v", tt.name, got)
 		}
 		for _, w := range h.agent.warnings() {
-			if w.Code == health.DecapRefused && (!strings.Contains(w.Text, tt.says) || tt.lacks != "" && strings.Contains(w.Text, tt.lacks) || w.Severity != health.Degraded) {
+			if w.Code == health.DecapRefused &&
+				(!strings.Contains(w.Text, tt.says) || tt.lacks != "" && strings.Contains(w.Text, tt.lacks) || w.Severity != health.Degraded) {
 				t.Errorf("%s: %+v", tt.name, w)
 			}
 		}

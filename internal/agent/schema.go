@@ -45,7 +45,11 @@ func findSchema(s *service.State, id ioam.SchemaID) (api.Schema, error) {
 			return schema, nil
 		}
 	}
-	return api.Schema{}, service.Refusef("there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA", id, id)
+	return api.Schema{}, service.Refusef(
+		"there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA",
+		id,
+		id,
+	)
 }
 
 // Bounds of a schema added by the API, which no namespace uses yet.
@@ -63,7 +67,11 @@ func (a *Agent) addSchema(schema api.Schema) error {
 	}
 	return a.edit(func(s *service.State) (*service.State, error) {
 		if _, err := findSchema(s, schema.ID); err == nil {
-			return nil, service.Refusef("schema %d already exists; remove it first with: waymark ioam schema del %d, or use another id", schema.ID, schema.ID)
+			return nil, service.Refusef(
+				"schema %d already exists; remove it first with: waymark ioam schema del %d, or use another id",
+				schema.ID,
+				schema.ID,
+			)
 		}
 		if len(s.Schemas) >= maxSchemas {
 			return nil, service.Refusef("there are %d schemas, the maximum; remove one first with: waymark ioam schema del ID", maxSchemas)

@@ -74,7 +74,11 @@ func TestNames(t *testing.T) {
 	a, b := mustAddr("2001:db8::a"), mustAddr("2001:db8::b")
 	var answer []netip.Addr
 	asked := 0
-	n := names{peers: newPeers(nil), known: map[string][]netip.Addr{}, lookup: func(string) []netip.Addr { asked++; return slices.Clone(answer) }}
+	n := names{
+		peers:  newPeers(nil),
+		known:  map[string][]netip.Addr{},
+		lookup: func(string) []netip.Addr { asked++; return slices.Clone(answer) },
+	}
 	for _, step := range []struct {
 		answer  []netip.Addr
 		changed bool
@@ -103,7 +107,10 @@ func TestNames(t *testing.T) {
 
 // Packets to collectors get no IOAM, whether these are given by address or by name.
 func TestCollectorsAreKnown(t *testing.T) {
-	h := newHarness(t, agenttest.BaseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
+	h := newHarness(
+		t,
+		agenttest.BaseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n",
+	)
 	h.System.SetCollectors(mustAddr("2001:db8::2"))
 	h.Start()
 	want := []model.Collector{
@@ -118,5 +125,9 @@ func TestCollectorsAreKnown(t *testing.T) {
 		t.Fatal("the new address was not noticed")
 	}
 	h.agent.requestResolve()
-	agenttest.Eventually(t, "the data plane knows", func() bool { return h.Datapath.Running().Node.Collectors[1].Address == mustAddr("2001:db8::3") })
+	agenttest.Eventually(
+		t,
+		"the data plane knows",
+		func() bool { return h.Datapath.Running().Node.Collectors[1].Address == mustAddr("2001:db8::3") },
+	)
 }

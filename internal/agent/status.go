@@ -69,9 +69,17 @@ func (a *Agent) interfaces(s *service.State, counters []datapath.Counters) []api
 	out := make([]api.Interface, 0, len(s.Config.Interfaces))
 	for _, configured := range s.Config.Interfaces {
 		i, there := resolved[configured.Name]
-		one := api.Interface{Name: configured.Name, Roles: []string{}, Boundary: configured.Boundary.Default.String(), Namespaces: policies(configured.Boundary),
-			Forwarding: string(configured.Forwarding), Ingress: map[string]uint64{}, Egress: map[string]uint64{},
-			IngressOptions: map[string]uint64{}, EgressOptions: map[string]uint64{}}
+		one := api.Interface{
+			Name:           configured.Name,
+			Roles:          []string{},
+			Boundary:       configured.Boundary.Default.String(),
+			Namespaces:     policies(configured.Boundary),
+			Forwarding:     string(configured.Forwarding),
+			Ingress:        map[string]uint64{},
+			Egress:         map[string]uint64{},
+			IngressOptions: map[string]uint64{},
+			EgressOptions:  map[string]uint64{},
+		}
 		for _, role := range configured.Role {
 			one.Roles = append(one.Roles, role.String())
 		}

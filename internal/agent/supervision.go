@@ -45,7 +45,11 @@ func (s *supervision) reportAlive(before bool) (stuck bool) {
 		return false
 	}
 	if !before {
-		s.log.Error("a change or a task has not finished; the service manager gets no watchdog signal until it does", "after", held.Round(time.Second))
+		s.log.Error(
+			"a change or a task has not finished; the service manager gets no watchdog signal until it does",
+			"after",
+			held.Round(time.Second),
+		)
 	}
 	return true
 }

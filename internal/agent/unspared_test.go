@@ -57,7 +57,10 @@ func TestUnknownCollectors(t *testing.T) {
 // Collectors of other nodes are in the data plane besides this node's own, and stay
 // there when the configuration changes at runtime.
 func TestCollectorsOfOthers(t *testing.T) {
-	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n")
+	h := newHarness(
+		t,
+		agenttest.BaseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n",
+	)
 	h.System.SetCollectors(mustAddr("2001:db8::3"))
 	h.Start()
 	want := []model.Collector{

@@ -15,10 +15,14 @@ import (
 
 // A namespace in use is removed, as the kernel does, with the warning that unknown ones have.
 func TestRemoveNamespaceInUse(t *testing.T) {
-	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: a, interface: eth1, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n")
+	h := newHarness(
+		t,
+		agenttest.BaseConfig+"encapsulations: [{name: a, interface: eth1, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n",
+	)
 	h.Start()
 	done, err := h.Client.RemoveNamespace(t.Context(), 123)
-	if err != nil || len(done.Warnings) != 1 || done.Warnings[0].Code != health.NamespaceUnfilled || !strings.Contains(done.Warnings[0].Text, "encapsulation a inserts options of namespace 123") {
+	if err != nil || len(done.Warnings) != 1 || done.Warnings[0].Code != health.NamespaceUnfilled ||
+		!strings.Contains(done.Warnings[0].Text, "encapsulation a inserts options of namespace 123") {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if node := h.Datapath.Running().Node; len(node.Namespaces) != 0 || len(node.Encapsulations) != 1 {
@@ -34,7 +38,10 @@ func TestRemoveNamespaceInUse(t *testing.T) {
 
 // A client may ask for mode inline to be refused on a router, and is told the tunnel to use.
 func TestInlineIsRefusedOnARouter(t *testing.T) {
-	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: core, interface: eth1, mode: encap, tunnel: {source: \"2001:db8:1::1\", destination: \"2001:db8:ff::3\"}, match: {destination: \"2001:db8:7::/64\"}, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n")
+	h := newHarness(
+		t,
+		agenttest.BaseConfig+"encapsulations: [{name: core, interface: eth1, mode: encap, tunnel: {source: \"2001:db8:1::1\", destination: \"2001:db8:ff::3\"}, match: {destination: \"2001:db8:7::/64\"}, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n",
+	)
 	h.System.Router = true
 	h.Start()
 	rule := func(name, source string) config.Encapsulation {
@@ -47,7 +54,9 @@ func TestInlineIsRefusedOnARouter(t *testing.T) {
 		return e
 	}
 	careful := h.Client.RefusingInline()
-	if _, err := careful.AddEncapsulation(t.Context(), rule("one", "")); err == nil || !strings.Contains(err.Error(), "use: mode auto tundst 2001:db8:ff::3") || !strings.Contains(err.Error(), "say force") {
+	if _, err := careful.AddEncapsulation(t.Context(), rule("one", "")); err == nil ||
+		!strings.Contains(err.Error(), "use: mode auto tundst 2001:db8:ff::3") ||
+		!strings.Contains(err.Error(), "say force") {
 		t.Errorf("refused: %v", err)
 	}
 	if _, err := careful.ReplaceSameEncapsulation(t.Context(), rule("one", ""), false); err == nil {

@@ -34,7 +34,10 @@ var ErrNoAgent = errors.New("no agent runs in this network namespace; start one 
 type closedError struct{ socket string }
 
 func (e closedError) Error() string {
-	return fmt.Sprintf("the agent's socket %s may not be opened; run it as root, or as the agent's user; who may only read belongs to the group that node.read-group names", e.socket)
+	return fmt.Sprintf(
+		"the agent's socket %s may not be opened; run it as root, or as the agent's user; who may only read belongs to the group that node.read-group names",
+		e.socket,
+	)
 }
 
 func (closedError) Unwrap() error { return fs.ErrPermission }
@@ -361,7 +364,13 @@ const CompleteSince = "Waymark-Complete-Since"
 // LossHistory calls fn for the records of loss and delay that a filter selects, in the blocks of the last
 // time. Its flow is a name. incomplete is called before, with the time after which there
 // are all, if that is later.
-func (c *Client) LossHistory(ctx context.Context, last time.Duration, f RecordFilter, incomplete func(since string), fn func(line []byte) error) error {
+func (c *Client) LossHistory(
+	ctx context.Context,
+	last time.Duration,
+	f RecordFilter,
+	incomplete func(since string),
+	fn func(line []byte) error,
+) error {
 	q := f.Query()
 	q.Set("last", last.String())
 	resp, err := c.request(ctx, http.MethodGet, "/v1/loss/history?"+q.Encode(), nil)

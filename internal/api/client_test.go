@@ -25,7 +25,8 @@ func TestClosedSocket(t *testing.T) {
 	c := NewClient("/run/waymark/x/agent.sock")
 	c.http.Transport = refusing{}
 	_, err := c.Warnings(t.Context())
-	if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoAgent) || !strings.Contains(err.Error(), "agent.sock may not be opened; run it as root") {
+	if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoAgent) ||
+		!strings.Contains(err.Error(), "agent.sock may not be opened; run it as root") {
 		t.Errorf("%v", err)
 	}
 }

@@ -30,10 +30,18 @@ type InterfaceName struct {
 func NodeNames(names *nodenames.Names) []NodeName {
 	list := []NodeName{}
 	for _, n := range names.List() {
-		node := NodeName{ID: unless(n.ID, ioam.NodeIDUnavailable), IDWide: unless(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name, Interfaces: []InterfaceName{}}
+		node := NodeName{
+			ID:         unless(n.ID, ioam.NodeIDUnavailable),
+			IDWide:     unless(n.IDWide, ioam.NodeIDWideUnavailable),
+			Name:       n.Name,
+			Interfaces: []InterfaceName{},
+		}
 		for _, i := range n.Interfaces {
 			node.Interfaces = append(node.Interfaces, InterfaceName{
-				ID: unless(i.ID, ioam.InterfaceIDUnavailable), IDWide: unless(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
+				ID: unless(
+					i.ID,
+					ioam.InterfaceIDUnavailable,
+				), IDWide: unless(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
 			})
 		}
 		list = append(list, node)
@@ -68,7 +76,10 @@ func (c *Client) Names(ctx context.Context) (*nodenames.Names, error) {
 		node := nodenames.Node{ID: or(n.ID, ioam.NodeIDUnavailable), IDWide: or(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name}
 		for _, i := range n.Interfaces {
 			node.Interfaces = append(node.Interfaces, nodenames.Interface{
-				ID: or(i.ID, ioam.InterfaceIDUnavailable), IDWide: or(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
+				ID: or(
+					i.ID,
+					ioam.InterfaceIDUnavailable,
+				), IDWide: or(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
 			})
 		}
 		names.Add(node)

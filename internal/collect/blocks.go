@@ -74,7 +74,16 @@ type blocks struct {
 }
 
 func newBlocks(wait time.Duration, accepted loss.Thresholds, assume bool, emit func(record.Record)) (*blocks, error) {
-	b := &blocks{accepted: accepted, assume: assume, emit: emit, wait: min(cmp.Or(wait, join.DefaultWait), maxBlockWait), flows: map[flowKey]*comparedFlow{}, byID: map[loss.FlowID]*comparedFlow{}, order: list.New(), room: blocksRoom}
+	b := &blocks{
+		accepted: accepted,
+		assume:   assume,
+		emit:     emit,
+		wait:     min(cmp.Or(wait, join.DefaultWait), maxBlockWait),
+		flows:    map[flowKey]*comparedFlow{},
+		byID:     map[loss.FlowID]*comparedFlow{},
+		order:    list.New(),
+		room:     blocksRoom,
+	}
 	limits := loss.Limits{Flows: blocksRoom / sizeOfFlow, Blocks: int(maxBlockWait/loss.MinBlock) + 3, Wait: b.wait}
 	var err error
 	b.assembler, err = loss.NewAssembler(limits, func(r *loss.Result) {

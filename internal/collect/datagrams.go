@@ -93,7 +93,14 @@ func (d *datagrams) open(e *Endpoint) error {
 	d.sockets = append(d.sockets, s)
 	e.Address = s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	if size < c.config.datagramsBuffer && len(d.sockets) == 1 {
-		c.config.Note(fmt.Sprintf("%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d", e, size, c.config.datagramsBuffer))
+		c.config.Note(
+			fmt.Sprintf(
+				"%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
+				e,
+				size,
+				c.config.datagramsBuffer,
+			),
+		)
 	}
 	s.raw, err = s.conn.SyscallConn()
 	return err

@@ -90,7 +90,12 @@ func randomEdgeFlow(r *rand.Rand, at time.Time) record.Record {
 		}
 	}
 	if r.IntN(2) == 0 {
-		f.Delay = &record.EdgeDelays{Min: r.Int64N(2000) - 1000, Max: 1000 + r.Int64N(1000), Sum: r.Int64() - r.Int64(), Count: 1 + r.Uint64N(1000)}
+		f.Delay = &record.EdgeDelays{
+			Min:   r.Int64N(2000) - 1000,
+			Max:   1000 + r.Int64N(1000),
+			Sum:   r.Int64() - r.Int64(),
+			Count: 1 + r.Uint64N(1000),
+		}
 	}
 	return f
 }

@@ -50,7 +50,13 @@ func ParseEndpoint(s string) (Endpoint, error) {
 		}
 	}
 	if err != nil {
-		return e, fmt.Errorf("%q: want an address, and a port up to 65535, after %s://, as in %s://[::1]:%d, or [::] for every address of this machine", s, scheme, scheme, standard)
+		return e, fmt.Errorf(
+			"%q: want an address, and a port up to 65535, after %s://, as in %s://[::1]:%d, or [::] for every address of this machine",
+			s,
+			scheme,
+			scheme,
+			standard,
+		)
 	}
 	e.Address = address
 	return e, nil

@@ -20,7 +20,8 @@ func TestExporters(t *testing.T) {
 	}
 	send(message(time.Now().Add(-time.Hour)))
 	list, _ := c.Exporters()
-	if len(list) != 1 || list[0].Domain != 7 || list[0].Messages != 1 || list[0].Records != 1 || list[0].Sessions[0].Transport != ipfix.TCP || list[0].Sessions[0].Templates != 1 {
+	if len(list) != 1 || list[0].Domain != 7 || list[0].Messages != 1 || list[0].Records != 1 || list[0].Sessions[0].Transport != ipfix.TCP ||
+		list[0].Sessions[0].Templates != 1 {
 		t.Fatalf("%+v", list)
 	}
 	if behind := -list[0].Ahead; behind < time.Hour || behind > time.Hour+time.Minute || list[0].Lag < time.Hour {
@@ -29,7 +30,8 @@ func TestExporters(t *testing.T) {
 	message(time.Now()) // does not arrive
 	send(message(time.Now().Add(time.Hour)))
 	list, _ = c.Exporters()
-	if one := list[0]; one.Missed != 1 || one.Messages != 2 || one.Ahead < time.Hour-time.Minute || one.Ahead > time.Hour || one.Lag > -time.Hour+time.Minute {
+	if one := list[0]; one.Missed != 1 || one.Messages != 2 || one.Ahead < time.Hour-time.Minute || one.Ahead > time.Hour ||
+		one.Lag > -time.Hour+time.Minute {
 		t.Errorf("%+v", one)
 	}
 }
@@ -49,7 +51,8 @@ func TestExportersBounded(t *testing.T) {
 		e.message(&arrival{session: session, at: at, message: m}, join.Exporter{})
 	}
 	one := e.all[join.Exporter{}]
-	if over := uint64(2 * mostSessionsOfOne); len(one.sessions) != mostSessionsOfOne || one.before.Missed != 4*over || one.before.Breaks != over {
+	if over := uint64(2 * mostSessionsOfOne); len(one.sessions) != mostSessionsOfOne || one.before.Missed != 4*over ||
+		one.before.Breaks != over {
 		t.Errorf("%d sessions, %+v before", len(one.sessions), one.before)
 	}
 	for i := range mostExporters + 10 {

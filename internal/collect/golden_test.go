@@ -88,7 +88,14 @@ func TestGoldenPaths(t *testing.T) {
 	c, out, send := offline(t, Config{}, ipfix.UDP)
 	x := newExporter(t, ipfix.UDP, 1)
 	send(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos & porthos"}}))
-	send(x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}}, fields{num("ingressInterface", 3), {"interfaceName", "eth1"}}))
+	send(
+		x.message(
+			start,
+			1,
+			fields{num("ingressInterface", 2), {"interfaceName", "eth0"}},
+			fields{num("ingressInterface", 3), {"interfaceName", "eth1"}},
+		),
+	)
 	for sequence := range uint64(7) {
 		cards := packet(sequence)
 		switch sequence {
@@ -101,13 +108,31 @@ func TestGoldenPaths(t *testing.T) {
 		case 4:
 			cards[1] = cards[1].with(num("ioamHopLimit", 0xff), num("ioamNodeId", 0xffffff))
 		case 5:
-			cards[1] = cards[1].with(field{"observationTimeNanoseconds", start.Add(-time.Millisecond)}, num("ioamTraceType", 0xb8c002),
-				num("ioamTimestampSeconds", uint64(start.Unix())), num("ioamTimestampFraction", 11),
-				num("ioamTransitDelayNanoseconds", 1<<31), num("ioamNamespaceData", 0xdeadbeef), num("ioamNodeIdWide", 1<<40), num("ioamIngressInterfaceIdWide", 1<<20),
-				num("ioamEgressInterfaceIdWide", 1<<21), num("ioamSchemaId", 777), field{"ioamOpaqueStateSnapshot", []byte("rack")})
+			cards[1] = cards[1].with(
+				field{"observationTimeNanoseconds", start.Add(-time.Millisecond)},
+				num("ioamTraceType", 0xb8c002),
+				num("ioamTimestampSeconds", uint64(start.Unix())),
+				num("ioamTimestampFraction", 11),
+				num(
+					"ioamTransitDelayNanoseconds",
+					1<<31,
+				),
+				num("ioamNamespaceData", 0xdeadbeef),
+				num("ioamNodeIdWide", 1<<40),
+				num("ioamIngressInterfaceIdWide", 1<<20),
+				num("ioamEgressInterfaceIdWide", 1<<21),
+				num("ioamSchemaId", 777),
+				field{"ioamOpaqueStateSnapshot", []byte("rack")},
+			)
 		case 6:
 			for i := range cards {
-				cards[i] = cards[i].without("observationTimeNanoseconds", "sourceIPv6Address", "destinationIPv6Address", "ingressInterface", "egressInterface")
+				cards[i] = cards[i].without(
+					"observationTimeNanoseconds",
+					"sourceIPv6Address",
+					"destinationIPv6Address",
+					"ingressInterface",
+					"egressInterface",
+				)
 			}
 		}
 		send(x.message(start, 0, cards...))

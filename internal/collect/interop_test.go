@@ -244,8 +244,13 @@ func TestAgentsToPath(t *testing.T) {
 			card := &record.Postcard{
 				Time: instant.Of(now.Add(time.Duration(i) * time.Microsecond)), Role: role, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123,
 				TraceType: 0x800000, ExtensionFlags: 0xc0, FlowID: record.NewField(uint32(7), true), Sequence: record.NewField(uint32(0), true),
-				Packet: record.Packet{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::2"), NextHeader: 58, Length: 64},
-				Raw:    ioam.NodeData{Type: 0x800000, Bytes: []byte{byte(64 - i), 0, 0, byte(i + 1)}},
+				Packet: record.Packet{
+					Source:      netip.MustParseAddr("2001:db8::1"),
+					Destination: netip.MustParseAddr("2001:db8::2"),
+					NextHeader:  58,
+					Length:      64,
+				},
+				Raw: ioam.NodeData{Type: 0x800000, Bytes: []byte{byte(64 - i), 0, 0, byte(i + 1)}},
 			}
 			offer(card)
 			sent++

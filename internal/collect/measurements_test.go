@@ -38,7 +38,15 @@ func TestMeasurements(t *testing.T) {
 	c, out, send := offline(t, Config{}, ipfix.UDP)
 	x := newExporter(t, ipfix.UDP, 1)
 	send(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "aramis"}}))
-	send(x.message(start, 0, measuredLoss(), measuredDelay().without("observationTimeNanoseconds"), measuredDelay().with(num("pmDelayJitterNanoseconds", 9))))
+	send(
+		x.message(
+			start,
+			0,
+			measuredLoss(),
+			measuredDelay().without("observationTimeNanoseconds"),
+			measuredDelay().with(num("pmDelayJitterNanoseconds", 9)),
+		),
+	)
 	m := record.Measurement{
 		Time: instant.Of(start.Add(10 * time.Second)), Node: "aramis", Flow: "blue", FlowID: 7, Scope: record.WholeWay, From: 1, To: 3,
 		Block: record.NewField[uint64](42, true), Start: instant.Of(start), Length: 1000,
@@ -47,7 +55,15 @@ func TestMeasurements(t *testing.T) {
 	undated.Time = instant.Of(start) // that of the message
 	known := func(n uint64) record.Field[uint64] { return record.NewField(n, true) }
 	want := []record.Record{
-		&record.Loss{Measurement: m, Verdict: loss.Measured, Sent: known(100), Received: known(75), Lost: known(25), Duplicated: known(0), Ratio: record.NewField(0.25, true)},
+		&record.Loss{
+			Measurement: m,
+			Verdict:     loss.Measured,
+			Sent:        known(100),
+			Received:    known(75),
+			Lost:        known(25),
+			Duplicated:  known(0),
+			Ratio:       record.NewField(0.25, true),
+		},
 		&record.Delay{Measurement: undated, Method: loss.TwoWay, Samples: 4, Jitter: record.NewField[uint64](math.MaxUint64, false)},
 		&record.Delay{Measurement: m, Method: loss.TwoWay, Samples: 4, Jitter: known(9)},
 	}
@@ -61,8 +77,10 @@ func TestMeasurements(t *testing.T) {
 
 // duplicatedLoss is of a block of which more packets came than were sent.
 func duplicatedLoss() fields {
-	return append(measuredLoss().with(num("pmVerdict", 4), num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", math.MaxUint64), num("pmDuplicatedPacketDeltaCount", 5)),
-		num("pmLostMinPacketDeltaCount", 3))
+	return append(
+		measuredLoss().with(num("pmVerdict", 4), num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", math.MaxUint64), num("pmDuplicatedPacketDeltaCount", 5)),
+		num("pmLostMinPacketDeltaCount", 3),
+	)
 }
 
 // What an earlier version called measured is not, if more came than were sent: how many were
@@ -79,7 +97,8 @@ func TestDuplicatesOfEarlierVersions(t *testing.T) {
 			t.Fatalf("%s: %d records", name, len(list))
 		}
 		l := list[0].(*record.Loss)
-		if l.Verdict != loss.Duplicated || l.Lost.Valid || l.Ratio.Valid || l.Duplicated.Value != 5 || !l.LostMin.Valid || l.LostMin.Value > 3 || l.Received.Value != 105 {
+		if l.Verdict != loss.Duplicated || l.Lost.Valid || l.Ratio.Valid || l.Duplicated.Value != 5 || !l.LostMin.Valid || l.LostMin.Value > 3 ||
+			l.Received.Value != 105 {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}
@@ -127,7 +146,12 @@ func randomMeasurement(r *rand.Rand, at time.Time) record.Record {
 			m.SIDs = append(m.SIDs, netip.AddrFrom16([16]byte{0x20, 1, 15: byte(r.Uint32())}))
 		}
 	}
-	flow := loss.Flow{ID: loss.FlowID(r.Uint32()), Assumed: true, Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second, ClockDifference: 20 * time.Millisecond, MaxDelay: time.Millisecond}}
+	flow := loss.Flow{
+		ID:      loss.FlowID(r.Uint32()),
+		Assumed: true,
+		Points:  []loss.PointID{1, 2, 3},
+		Timing:  loss.Timing{Length: time.Second, ClockDifference: 20 * time.Millisecond, MaxDelay: time.Millisecond},
+	}
 	reports := make([]loss.Report, 3)
 	for i := range reports {
 		reports[i].Present, reports[i].Contradicting = r.IntN(4) > 0, r.IntN(10) == 0
@@ -156,9 +180,23 @@ func randomMeasurement(r *rand.Rand, at time.Time) record.Record {
 // randomBlock is what a point counted, of random counters.
 func randomBlock(r *rand.Rand, at time.Time) record.Record {
 	b := counted([]string{"", "red"}[r.IntN(2)], at.UnixNano()/int64(blockLength), loss.PointID(r.IntN(3)), 2, r.Uint64())
-	b.Time, b.Node, b.Late, b.Flags, b.ClockError = instant.Of(at), "porthos", r.Uint64N(2), loss.Flags(r.IntN(8)), record.NewField(r.Uint64N(9), true)
+	b.Time, b.Node, b.Late, b.Flags, b.ClockError = instant.Of(
+		at,
+	), "porthos", r.Uint64N(
+		2,
+	), loss.Flags(
+		r.IntN(8),
+	), record.NewField(
+		r.Uint64N(9),
+		true,
+	)
 	if r.IntN(2) == 0 {
-		b.Source, b.SIDs, b.TimeSum, b.ClockError = netip.Addr{}, nil, record.NewField(r.Int64()-r.Int64(), true), record.Field[uint64]{Present: true}
+		b.Source, b.SIDs, b.TimeSum, b.ClockError = netip.Addr{}, nil, record.NewField(
+			r.Int64()-r.Int64(),
+			true,
+		), record.Field[uint64]{
+			Present: true,
+		}
 	}
 	return b
 }

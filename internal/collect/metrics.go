@@ -21,8 +21,12 @@ var (
 	descImpossible = desc("impossible_total", "Records that were dropped, by cause.", "cause")
 	descWaiting    = desc("waiting_packets", "Packets that wait for postcards.")
 	descSessions   = desc("sessions", "Transport sessions.")
-	descBeyond     = desc("flows_beyond_threshold", "Measured flows that are beyond --max-loss or --max-delay, by the code of the warning.", "code")
-	descTemplates  = desc("templates", "Templates of all sessions.")
+	descBeyond     = desc(
+		"flows_beyond_threshold",
+		"Measured flows that are beyond --max-loss or --max-delay, by the code of the warning.",
+		"code",
+	)
+	descTemplates = desc("templates", "Templates of all sessions.")
 )
 
 // Collect adds the collector's metrics. All series exist from the start.

@@ -142,7 +142,12 @@ func (n *names) identifyInterface(from join.Exporter, iface *record.InterfaceNam
 			return
 		}
 	}
-	i := nodenames.Interface{ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable, Name: iface.Name, Description: iface.Description}
+	i := nodenames.Interface{
+		ID:          ioam.InterfaceIDUnavailable,
+		IDWide:      ioam.InterfaceIDWideUnavailable,
+		Name:        iface.Name,
+		Description: iface.Description,
+	}
 	if iface.ID.Valid {
 		i.ID = iface.ID.Value
 	}

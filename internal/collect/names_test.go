@@ -17,7 +17,13 @@ func nodeNamed(domain, id uint64, name string) fields {
 
 // linkNamed is the options record of one of its interfaces.
 func linkNamed(index, id uint64, name, description string) fields {
-	return fields{num("ingressInterface", index), {"interfaceName", name}, {"interfaceDescription", description}, num("ioamIngressInterfaceId", id), num("ioamIngressInterfaceIdWide", 1<<32-1)}
+	return fields{
+		num("ingressInterface", index),
+		{"interfaceName", name},
+		{"interfaceDescription", description},
+		num("ioamIngressInterfaceId", id),
+		num("ioamIngressInterfaceIdWide", 1<<32-1),
+	}
 }
 
 // traceOf is a trace with one node, as another node reports it.
@@ -66,7 +72,8 @@ func TestSharedID(t *testing.T) {
 	send(y.message(start, 0, traceOf(2)))
 	all := out.all()
 	w, ok := all[0].(*record.Warning)
-	if len(all) != 2 || !ok || w.Code != "node_id_shared" || !strings.Contains(w.Facts, `that of r2 (exporter`) || !strings.Contains(w.Facts, `of "\x1b[2Jr7" (exporter`) {
+	if len(all) != 2 || !ok || w.Code != "node_id_shared" || !strings.Contains(w.Facts, `that of r2 (exporter`) ||
+		!strings.Contains(w.Facts, `of "\x1b[2Jr7" (exporter`) {
 		t.Fatalf("%+v", all)
 	}
 	if trace := all[1].(*record.Trace); trace.Nodes[0].NodeName != `r2 or "\x1b[2Jr7"` || trace.Nodes[0].IngressName != "" {

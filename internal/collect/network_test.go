@@ -190,7 +190,8 @@ func TestTransports(t *testing.T) {
 	eventually(t, "20 paths", func() bool { return len(out.all()) == 20 })
 	for _, e := range out.all() {
 		p := e.(*record.Path)
-		if !p.Complete || p.Nodes[0].Exporter.String() != "127.0.0.1" || p.Nodes[1].Exporter.String() != "127.0.0.1" || p.Nodes[2].Exporter.String() != "::1" {
+		if !p.Complete || p.Nodes[0].Exporter.String() != "127.0.0.1" || p.Nodes[1].Exporter.String() != "127.0.0.1" ||
+			p.Nodes[2].Exporter.String() != "::1" {
 			t.Errorf("%s", p.Text())
 		}
 	}
@@ -250,7 +251,8 @@ func TestTLSRefuses(t *testing.T) {
 	if _, err := LoadTLS(a.file("collector.pem"), a.file("authority.key"), ""); err == nil {
 		t.Error("a key of another certificate is taken")
 	}
-	if _, err := LoadTLS(a.file("collector.pem"), a.file("collector.key"), a.file("collector.key")); err == nil || !strings.Contains(err.Error(), "has no certificate") {
+	if _, err := LoadTLS(a.file("collector.pem"), a.file("collector.key"), a.file("collector.key")); err == nil ||
+		!strings.Contains(err.Error(), "has no certificate") {
 		t.Errorf("an authority without certificate: %v", err)
 	}
 	if _, err := New(Config{Listen: at, Enterprise: enterprise}); !errors.Is(err, errNoCertificate) {
@@ -343,7 +345,11 @@ func TestSocketDrops(t *testing.T) {
 		send(t, conn, message)
 	}
 	c.mu.Unlock()
-	eventually(t, "every datagram is accounted for", func() bool { s := c.Stats(); return s.SocketDropped > 0 && s.Messages+s.SocketDropped == sent })
+	eventually(
+		t,
+		"every datagram is accounted for",
+		func() bool { s := c.Stats(); return s.SocketDropped > 0 && s.Messages+s.SocketDropped == sent },
+	)
 }
 
 // Messages that wait in a socket when the collector ends are read: exporters count them

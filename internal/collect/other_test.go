@@ -19,7 +19,13 @@ import (
 func listsOf(t testing.TB, x *exporter) (sids, interfaces, several, unknown []byte) {
 	t.Helper()
 	segment, err1 := x.registry.Field("srhSegmentIPv6")
-	sids, err2 := ipfix.AppendBasicList(nil, ipfix.Ordered, segment, netip.MustParseAddr("2001:db8:a::1").AsSlice(), netip.MustParseAddr("2001:db8:b::1").AsSlice())
+	sids, err2 := ipfix.AppendBasicList(
+		nil,
+		ipfix.Ordered,
+		segment,
+		netip.MustParseAddr("2001:db8:a::1").AsSlice(),
+		netip.MustParseAddr("2001:db8:b::1").AsSlice(),
+	)
 	names, err3 := x.registry.Template(256, "interfaceName", "basicList")
 	one := names.Record(nil)
 	one.Text("eth0")

@@ -26,7 +26,14 @@ func TestPath(t *testing.T) {
 	for i, node := range []string{"athos", "porthos", "aramis"} {
 		x := newExporter(t, ipfix.UDP, uint32(i+1))
 		send(x.message(start, 1, fields{num("observationDomainId", uint64(i+1)), {"observationDomainName", node}}))
-		send(x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}}, fields{num("ingressInterface", 3), {"interfaceName", "eth1"}}))
+		send(
+			x.message(
+				start,
+				1,
+				fields{num("ingressInterface", 2), {"interfaceName", "eth0"}},
+				fields{num("ingressInterface", 3), {"interfaceName", "eth1"}},
+			),
+		)
 		card := packet(5)[i].with(num("ioamTraceType", 0x8a0000), num("ioamTransitDelayNanoseconds", 0xffffffff), num("ioamQueueDepth", 0))
 		if i == 1 {
 			card = card.with(num("ioamTransitDelayNanoseconds", 9876))
@@ -53,7 +60,8 @@ func TestPath(t *testing.T) {
 	if got := out.all()[0].Text(); got != wantText {
 		t.Errorf("got\n%s\nwant\n%s", got, wantText)
 	}
-	if document, err := os.ReadFile("../../docs/how-to/collect-postcards.md"); err != nil || !strings.Contains(string(document), "```\n"+wantText+"```\n") {
+	if document, err := os.ReadFile("../../docs/how-to/collect-postcards.md"); err != nil ||
+		!strings.Contains(string(document), "```\n"+wantText+"```\n") {
 		t.Errorf("the how-to shows another path (%v)", err)
 	}
 	if s := c.Stats(); s.Data[record.DataPostcard] != 3 || s.Options != 9 || s.Join.Paths[record.PathComplete] != 1 || s.Messages != 9 {
@@ -201,12 +209,20 @@ func TestNodeData(t *testing.T) {
 	}
 	// A field that the trace type asks for and the node does not know is present
 	// without a value; others are absent.
-	none := fields{num("ioamHopLimit", 0xff), num("ioamNodeId", 0xffffff), num("ioamQueueDepth", 0xffffffff), num("ioamIngressInterfaceId", 0xffff)}
+	none := fields{
+		num("ioamHopLimit", 0xff),
+		num("ioamNodeId", 0xffffff),
+		num("ioamQueueDepth", 0xffffffff),
+		num("ioamIngressInterfaceId", 0xffff),
+	}
 	got = read(0x800000, none).Data
-	if got.HopLimit.Valid || !got.HopLimit.Present || !got.NodeID.Present || got.NodeID.Valid || got.QueueDepth.Present || got.IngressID.Present {
+	if got.HopLimit.Valid || !got.HopLimit.Present || !got.NodeID.Present || got.NodeID.Valid || got.QueueDepth.Present ||
+		got.IngressID.Present {
 		t.Errorf("%+v", got)
 	}
-	if at := read(0xfff002, all.with(field{"ioamTimestampNanoseconds", start.Add(time.Second)})).Data.Timestamp; !at.Value.Equal(start.Add(time.Second)) {
+	if at := read(0xfff002, all.with(field{"ioamTimestampNanoseconds", start.Add(time.Second)})).Data.Timestamp; !at.Value.Equal(
+		start.Add(time.Second),
+	) {
 		t.Errorf("the timestamp in UTC is not preferred: %v", at)
 	}
 }
@@ -230,9 +246,19 @@ func TestFlow(t *testing.T) {
 		t.Fatalf("%T", out.all()[0])
 	}
 	want := &record.Flow{
-		Time: instant.Of(start.Add(10 * time.Second)), Role: record.Transit, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123, TraceType: 0x880000,
-		FlowID: record.NewField(uint32(7), true), Packet: got.Packet, Packets: 100, Bytes: 14800, First: instant.Of(start), Last: instant.Of(start.Add(time.Second)),
-		TransitDelay: &record.Delays{Min: 5000, Max: 9000, Sum: 700000, Count: 100}, SequenceGaps: record.NewField(uint64(2), true), Reordered: record.NewField(uint64(1), true),
+		Time: instant.Of(
+			start.Add(10 * time.Second),
+		), Role: record.Transit, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123, TraceType: 0x880000,
+		FlowID: record.NewField(
+			uint32(7),
+			true,
+		), Packet: got.Packet, Packets: 100, Bytes: 14800, First: instant.Of(start), Last: instant.Of(start.Add(time.Second)),
+		TransitDelay: &record.Delays{
+			Min:   5000,
+			Max:   9000,
+			Sum:   700000,
+			Count: 100,
+		}, SequenceGaps: record.NewField(uint64(2), true), Reordered: record.NewField(uint64(1), true),
 		HopLimit: record.HopLimits{Min: 62, Max: 63}, EndReason: record.EndInterval,
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
@@ -296,14 +322,17 @@ func TestTrace(t *testing.T) {
 					ids = append(ids, fmt.Sprint(n.NodeID.Value))
 				}
 				got = append(got, "["+strings.Join(ids, " ")+"]")
-				if !r.Overflow.Value || !r.Loopback || !r.Active || r.Remaining.Value != 3 || r.Namespace != 123 || r.IfIndex != 2 || r.Packet.Length != 100 || r.Option != "pre-allocated" {
+				if !r.Overflow.Value || !r.Loopback || !r.Active || r.Remaining.Value != 3 || r.Namespace != 123 || r.IfIndex != 2 ||
+					r.Packet.Length != 100 ||
+					r.Option != "pre-allocated" {
 					t.Errorf("%+v", r)
 				}
 			}
 			if text := strings.Join(got, " "); text != tt.want {
 				t.Errorf("got %s, want %s", text, tt.want)
 			}
-			if s := c.Stats(); s.TracesCut != tt.cut || s.Traces != uint64(len(got)) || s.Data[record.DataHop]+s.Faults[record.FaultTraceIndex] != uint64(len(tt.hops)) {
+			if s := c.Stats(); s.TracesCut != tt.cut || s.Traces != uint64(len(got)) ||
+				s.Data[record.DataHop]+s.Faults[record.FaultTraceIndex] != uint64(len(tt.hops)) {
 				t.Errorf("stats %+v", s)
 			}
 			if len(c.traces.open) != 0 || c.traces.hops != 0 || c.traces.queue.Len() != 0 {

@@ -67,7 +67,8 @@ func TestSelectionsAreCompared(t *testing.T) {
 				}
 			}
 		}
-		if len(whole) != 3 || whole[1].Verdict != tt.verdict || whole[1].Assumed != tt.assumed || whole[1].ToDifference != tt.difference || whole[2].Verdict != loss.Measured {
+		if len(whole) != 3 || whole[1].Verdict != tt.verdict || whole[1].Assumed != tt.assumed || whole[1].ToDifference != tt.difference ||
+			whole[2].Verdict != loss.Measured {
 			t.Errorf("%s: %+v", tt.name, whole)
 		}
 		if tt.difference == "" {
@@ -76,7 +77,9 @@ func TestSelectionsAreCompared(t *testing.T) {
 			}
 			continue
 		}
-		if len(warnings) != 2 || warnings[0].Code != string(health.SelectionsDiffer) || !warnings[0].Beyond || !strings.HasSuffix(warnings[0].Facts, "point 2: "+tt.difference) || warnings[1].Beyond {
+		if len(warnings) != 2 || warnings[0].Code != string(health.SelectionsDiffer) || !warnings[0].Beyond ||
+			!strings.HasSuffix(warnings[0].Facts, "point 2: "+tt.difference) ||
+			warnings[1].Beyond {
 			t.Errorf("%s: %+v", tt.name, warnings)
 		}
 	}

@@ -27,9 +27,15 @@ type sentMessage struct {
 // reporting says until when a node has reported its postcards.
 func reporting(domain uint64, since, until time.Time) fields {
 	return fields{
-		num("observationDomainId", domain), num("ioamNamespaceId", 123), {"ioamReportedSinceNanoseconds", since}, {"ioamReportedUntilNanoseconds", until},
+		num(
+			"observationDomainId",
+			domain,
+		), num("ioamNamespaceId", 123), {"ioamReportedSinceNanoseconds", since}, {"ioamReportedUntilNanoseconds", until},
 		{"ioamCountedUntilNanoseconds", until}, {"ioamServedSinceNanoseconds", since},
-		num("ioamPostcardSamplingInterval", 1), num("ioamSuppressedRecordTotalCount", 0), num("ioamLostRecordTotalCount", 0), num("notSentFlowTotalCount", 0),
+		num(
+			"ioamPostcardSamplingInterval",
+			1,
+		), num("ioamSuppressedRecordTotalCount", 0), num("ioamLostRecordTotalCount", 0), num("notSentFlowTotalCount", 0),
 	}
 }
 
@@ -59,7 +65,10 @@ func randomMessages(t *testing.T, r *rand.Rand) []sentMessage {
 				if lost := (sequence * 2654435761) % 1000; lost < 60 && node > int(lost)/30 || r.IntN(100) == 0 {
 					continue
 				}
-				card := packet(sequence)[node].with(num("ioamDexFlowId", 1+sequence%5), field{"observationTimeNanoseconds", start.Add(at).Add(time.Duration(node) * time.Millisecond)})
+				card := packet(sequence)[node].with(
+					num("ioamDexFlowId", 1+sequence%5),
+					field{"observationTimeNanoseconds", start.Add(at).Add(time.Duration(node) * time.Millisecond)},
+				)
 				if round/60%2 == 1 {
 					card = card.without("flowLabelIPv6")
 				}
@@ -75,7 +84,12 @@ func randomMessages(t *testing.T, r *rand.Rand) []sentMessage {
 				}
 			}
 			if add(node, at+time.Duration(r.IntN(10))*time.Millisecond, 0, cards...); round%7 == node {
-				add(node, at+20*time.Millisecond, 1, fields{num("observationDomainId", uint64(node+1)), {"observationDomainName", []string{"athos", "porthos", "aramis"}[node]}})
+				add(
+					node,
+					at+20*time.Millisecond,
+					1,
+					fields{num("observationDomainId", uint64(node+1)), {"observationDomainName", []string{"athos", "porthos", "aramis"}[node]}},
+				)
 				add(node, at+25*time.Millisecond, 2, reporting(uint64(node+1), start, start.Add(at)))
 			}
 		}
@@ -141,7 +155,8 @@ func TestShards(t *testing.T) {
 			}
 		}
 		s := &stats.Join
-		if fates[record.PathLost] == 0 || fates[record.PathUnknown] == 0 || fates[record.PathArrived] == 0 || s.Duplicates == 0 || s.Late == 0 || stats.Faults[record.FaultRole] == 0 {
+		if fates[record.PathLost] == 0 || fates[record.PathUnknown] == 0 || fates[record.PathArrived] == 0 || s.Duplicates == 0 || s.Late == 0 ||
+			stats.Faults[record.FaultRole] == 0 {
 			t.Errorf("seed %d: the messages show too little: %v, %+v", seed, fates, stats)
 		}
 		for _, n := range []int{2, 3, 8} {
@@ -168,7 +183,11 @@ func TestShardsAreBounded(t *testing.T) {
 	s := newShards(4, join.Config{Keep: keep})
 	random := rand.New(rand.NewPCG(1, 1))
 	for n := range 5000 {
-		s.add(join.Postcard{Key: join.Key{Namespace: 1, FlowID: 7, Sequence: uint32(n)}, Role: record.Transit, Record: &record.Postcard{}}, start, 0)
+		s.add(
+			join.Postcard{Key: join.Key{Namespace: 1, FlowID: 7, Sequence: uint32(n)}, Role: record.Transit, Record: &record.Postcard{}},
+			start,
+			0,
+		)
 		if random.IntN(100) == 0 {
 			s.work()
 		}

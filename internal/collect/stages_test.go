@@ -147,7 +147,8 @@ func TestSinkFailsForLong(t *testing.T) {
 	}
 	cancel()
 	err := <-done
-	if err == nil || !strings.Contains(err.Error(), "write records: no space left on device; ") || !strings.HasSuffix(err.Error(), " were lost") {
+	if err == nil || !strings.Contains(err.Error(), "write records: no space left on device; ") ||
+		!strings.HasSuffix(err.Error(), " were lost") {
 		t.Errorf("it ended with %v", err)
 	}
 	if s := c.output.sinks[0].Stats(); s.Waiting() != 0 || s.Written != 0 || s.Offered != uint64(2*room+500) {

@@ -84,7 +84,11 @@ func (s *Stats) further(kind record.DataKind) []record.Count {
 			count("postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable),
 			count("postcards_joined", "Postcards in paths.", s.Join.Joined),
 			count("postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates),
-			count("postcards_repeated", "Postcards that a node had sent of the same packet already, because it arrived twice or was segmented.", s.Join.Repeated),
+			count(
+				"postcards_repeated",
+				"Postcards that a node had sent of the same packet already, because it arrived twice or was segmented.",
+				s.Join.Repeated,
+			),
 			count("postcards_late", "Postcards that came after their path was printed.", s.Join.Late),
 			count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
 			count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
@@ -95,12 +99,20 @@ func (s *Stats) further(kind record.DataKind) []record.Count {
 		a, c := &s.Assembled, &s.Compared
 		return []record.Count{
 			count("blocks_repeated", "Those that came twice.", a.Readings[loss.Repeated]),
-			count("blocks_contradicting", "Those that differ from another one of the same point: the block is uncertain.", a.Readings[loss.Contradicted]),
+			count(
+				"blocks_contradicting",
+				"Those that differ from another one of the same point: the block is uncertain.",
+				a.Readings[loss.Contradicted],
+			),
 			count("blocks_late", "Those that came after the result of their block.", a.Readings[loss.Past]+c.past),
 			count("blocks_early", "Those of blocks that have not ended by the collector's clock.", a.Readings[loss.Future]+c.future),
 			count("compared", "Blocks of flows whose loss was computed from the records of their points.", sum(a.Results[:])),
 			count("compared_uncertain", "Those of them that are uncertain or without data.", a.Results[loss.Uncertain]+a.Results[loss.NoData]),
-			count("compared_duplicated", "Those of which more packets came to a point than were sent, so that it is not known how many were lost.", a.Results[loss.Duplicated]),
+			count(
+				"compared_duplicated",
+				"Those of which more packets came to a point than were sent, so that it is not known how many were lost.",
+				a.Results[loss.Duplicated],
+			),
 			count("compared_skipped", "Blocks without a result, because the clock leapt.", a.Skipped),
 			count("flows_evicted", "Measured flows that were given up for newer ones.", c.evicted),
 			count("flows_ended", "Measured flows of which no point reported any more.", c.ended),
@@ -152,5 +164,12 @@ func byCause[C cause](values []uint64, first C) []record.Count {
 
 // Record makes a record of the counters.
 func (s *Stats) Record() *record.Statistics {
-	return &record.Statistics{Counts: s.Counts(), Paths: s.Paths(), Malformed: s.Malformed(), Impossible: s.Impossible(), Waiting: s.Waiting, Pairs: s.Pairs}
+	return &record.Statistics{
+		Counts:     s.Counts(),
+		Paths:      s.Paths(),
+		Malformed:  s.Malformed(),
+		Impossible: s.Impossible(),
+		Waiting:    s.Waiting,
+		Pairs:      s.Pairs,
+	}
 }

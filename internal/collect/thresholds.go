@@ -66,15 +66,25 @@ func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 type farewell struct{ facts, cure string }
 
 var (
-	evicted    = farewell{"made room for others in this collector's memory", "let another collector take some of the flows"}
-	silent     = farewell{fmt.Sprintf("has not been reported by any of its nodes for %d blocks", idleBlocks), "if it was not removed there, look whether these nodes run and export"}
+	evicted = farewell{"made room for others in this collector's memory", "let another collector take some of the flows"}
+	silent  = farewell{
+		fmt.Sprintf("has not been reported by any of its nodes for %d blocks", idleBlocks),
+		"if it was not removed there, look whether these nodes run and export",
+	}
 	otherGuard = farewell{"is compared anew, because its ingress has another guard", "wait for its next blocks"}
 )
 
 // end takes back the warnings of a flow that is no longer compared.
 func (b *blocks) end(f *comparedFlow, why farewell) {
 	if f.unlike != nil {
-		b.emit(f.warns(health.SelectionsDiffer, false, "it is not known whether the nodes of flow "+f.name()+" still select different packets: it "+why.facts, why.cure))
+		b.emit(
+			f.warns(
+				health.SelectionsDiffer,
+				false,
+				"it is not known whether the nodes of flow "+f.name()+" still select different packets: it "+why.facts,
+				why.cure,
+			),
+		)
 	}
 	if f.watch == nil {
 		return
@@ -89,7 +99,15 @@ func (b *blocks) end(f *comparedFlow, why farewell) {
 
 // warns is the record of a warning, or of its end.
 func (f *comparedFlow) warns(code health.Code, beyond bool, facts, cure string) *record.Warning {
-	return &record.Warning{Time: instant.Of(time.Now()), Code: string(code), Flow: f.key.name, FlowID: f.number, Beyond: beyond, Facts: facts, Cure: cure}
+	return &record.Warning{
+		Time:   instant.Of(time.Now()),
+		Code:   string(code),
+		Flow:   f.key.name,
+		FlowID: f.number,
+		Beyond: beyond,
+		Facts:  facts,
+		Cure:   cure,
+	}
 }
 
 // name is the flow's name, or number, in a text.
@@ -98,7 +116,13 @@ func (f *comparedFlow) name() string {
 }
 
 func (f *comparedFlow) about(s *loss.Stretch) health.FlowBlocks {
-	return health.FlowBlocks{Flow: f.name(), First: time.Unix(0, s.First), Last: time.Unix(0, s.Last.Start), Count: s.Blocks, Results: "the records of each block show each segment"}
+	return health.FlowBlocks{
+		Flow:    f.name(),
+		First:   time.Unix(0, s.First),
+		Last:    time.Unix(0, s.Last.Start),
+		Count:   s.Blocks,
+		Results: "the records of each block show each segment",
+	}
 }
 
 // between names a part of a way.

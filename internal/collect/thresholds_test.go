@@ -23,7 +23,11 @@ import (
 func watched(t *testing.T) (c *Collector, out *memory, block func(flow string, packets [3]uint64, delay time.Duration)) {
 	t.Helper()
 	share, limit := loss.Share(1000), 20*time.Millisecond
-	c, out, send := offline(t, Config{Join: join.Config{Wait: maxBlockWait}, Thresholds: loss.Thresholds{MaxLoss: &share, MaxDelay: &limit}}, ipfix.UDP)
+	c, out, send := offline(
+		t,
+		Config{Join: join.Config{Wait: maxBlockWait}, Thresholds: loss.Thresholds{MaxLoss: &share, MaxDelay: &limit}},
+		ipfix.UDP,
+	)
 	x, next := newBlockExporter(t), map[string]int64{}
 	return c, out, func(flow string, packets [3]uint64, delay time.Duration) {
 		t.Helper()
@@ -83,7 +87,10 @@ func TestThresholds(t *testing.T) {
 		block("twice", [3]uint64{0, 0, 0}, 0)
 	}
 	warnings, codes := said(out)
-	if want := []string{"", "flow_loss_high", "flow_loss_high", "", "", "", "", "flow_delay_high", "flow_duplicated", "flow_loss_high", "", "", ""}; !slices.Equal(codes, want) {
+	if want := []string{"", "flow_loss_high", "flow_loss_high", "", "", "", "", "flow_delay_high", "flow_duplicated", "flow_loss_high", "", "", ""}; !slices.Equal(
+		codes,
+		want,
+	) {
 		t.Errorf("records have the codes %q, want %q", codes, want)
 	}
 	want := []string{

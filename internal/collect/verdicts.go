@@ -65,7 +65,11 @@ func (v *verdicts) of(p *joined) known.Verdict {
 	switch r := p.record; {
 	case slices.ContainsFunc(p.stops, func(s known.Stop) bool { return s.Role == record.Decapsulating }):
 	case r.Reason == record.PathNotSeenFurther:
-		result = known.LostAfter(known.Question{Key: p.key, Sequence: r.Sequence, Last: p.stops[len(p.stops)-1], Slack: v.slack}, v.routes, v.base)
+		result = known.LostAfter(
+			known.Question{Key: p.key, Sequence: r.Sequence, Last: p.stops[len(p.stops)-1], Slack: v.slack},
+			v.routes,
+			v.base,
+		)
 	default:
 		result = known.Verdict{Fate: record.PathUnknown, Doubt: []known.Doubtful{{Answer: known.Answer{Doubt: record.DoubtEnded}}}}
 	}
@@ -90,7 +94,10 @@ func (c *joining) judge(p *joined) {
 		r.Silent = v.Silent
 	}
 	for _, d := range v.Doubt {
-		r.Unknown = append(r.Unknown, record.Doubtful{Node: c.names.node(d.Exporter), Exporter: d.Exporter.Addr, Doubt: d.Doubt, Since: instant.Of(d.Since)})
+		r.Unknown = append(
+			r.Unknown,
+			record.Doubtful{Node: c.names.node(d.Exporter), Exporter: d.Exporter.Addr, Doubt: d.Doubt, Since: instant.Of(d.Since)},
+		)
 	}
 }
 

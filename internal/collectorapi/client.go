@@ -121,7 +121,12 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		if errors.As(err, &of) {
 			err = of.Err // without the address, which the text has
 		}
-		return nil, fmt.Errorf("%w at %s: %w; start one with 'waymark-collector run', or name its address with --collector", ErrAbsent, c.at(), err)
+		return nil, fmt.Errorf(
+			"%w at %s: %w; start one with 'waymark-collector run', or name its address with --collector",
+			ErrAbsent,
+			c.at(),
+			err,
+		)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil
@@ -158,7 +163,11 @@ func (c *Client) Ask(ctx context.Context, path string, ask url.Values, into any)
 	}
 	defer response.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(into); err != nil {
-		return fmt.Errorf("the answer of %s is not that of a collector (%w); name another address with --collector, or use a program of the same version", c.at(), err)
+		return fmt.Errorf(
+			"the answer of %s is not that of a collector (%w); name another address with --collector, or use a program of the same version",
+			c.at(),
+			err,
+		)
 	}
 	return nil
 }

@@ -11,7 +11,15 @@ import (
 )
 
 func hops() *Table {
-	t := &Table{Columns: []Column{{Name: "NODE"}, {Name: "IN > OUT", Rank: 2}, {Name: "HELD", Right: true}, {Name: "QUEUE", Rank: 1, Right: true}, {Name: "DATA", Rank: 3}}}
+	t := &Table{
+		Columns: []Column{
+			{Name: "NODE"},
+			{Name: "IN > OUT", Rank: 2},
+			{Name: "HELD", Right: true},
+			{Name: "QUEUE", Rank: 1, Right: true},
+			{Name: "DATA", Rank: 3},
+		},
+	}
 	t.Add("r1", "- > core0", "8µs", "0")
 	t.Add("r2", "west0 > east0", "84.7ms", "12")
 	return t

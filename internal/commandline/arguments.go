@@ -44,7 +44,14 @@ func OneArgument(name string) cobra.PositionalArgs {
 func AtMostOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return Usagef("%s takes one %s, but got %d: %s; see '%s --help'", cmd.CommandPath(), name, len(args), strings.Join(args, " "), cmd.CommandPath())
+			return Usagef(
+				"%s takes one %s, but got %d: %s; see '%s --help'",
+				cmd.CommandPath(),
+				name,
+				len(args),
+				strings.Join(args, " "),
+				cmd.CommandPath(),
+			)
 		}
 		return nil
 	}

@@ -81,7 +81,13 @@ func (o *Options) helpInJSON(text func(*cobra.Command, []string)) func(*cobra.Co
 
 func newHelp(cmd *cobra.Command) Help {
 	cmd.InitDefaultHelpFlag()
-	help := Help{Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example, Flags: newFlagHelp(cmd.NonInheritedFlags())}
+	help := Help{
+		Command: cmd.CommandPath(),
+		Short:   cmd.Short,
+		Long:    cmd.Long,
+		Example: cmd.Example,
+		Flags:   newFlagHelp(cmd.NonInheritedFlags()),
+	}
 	if cmd.Runnable() && !cmd.HasSubCommands() {
 		help.Usage = cmd.UseLine()
 	}

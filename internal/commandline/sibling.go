@@ -23,7 +23,11 @@ func Sibling(program string) (path string, err error) {
 		}
 	}
 	if path, err = exec.LookPath(program); err != nil {
-		return "", fmt.Errorf("the program %s is not installed; install the package %s, or put the program into a directory of the PATH", program, program)
+		return "", fmt.Errorf(
+			"the program %s is not installed; install the package %s, or put the program into a directory of the PATH",
+			program,
+			program,
+		)
 	}
 	return filepath.Abs(path)
 }

@@ -16,7 +16,8 @@ import (
 
 // AddWide adds the flag --wide to a command whose output is made for the width of the screen.
 func (o *Options) AddWide(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.Wide, "wide", false, "show all columns, and never fold a line (default: what fits the terminal; 80 columns elsewhere)")
+	cmd.Flags().
+		BoolVar(&o.Wide, "wide", false, "show all columns, and never fold a line (default: what fits the terminal; 80 columns elsewhere)")
 }
 
 // View is what a person reads the output w on.

@@ -48,7 +48,17 @@ func (p Program) fails(t *testing.T, f Failing, bad string) {
 	}
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != f.Code || got.Kind != "error" || got.OK || got.Error == "" ||
 		len(got.Faults) != f.Faults || !strings.HasSuffix(stdout, "}\n") {
-		t.Errorf("%s --json %q: code %d, want %d; %v, %d faults, want %d, stdout %q", p.Name, args, code, f.Code, err, len(got.Faults), f.Faults, stdout)
+		t.Errorf(
+			"%s --json %q: code %d, want %d; %v, %d faults, want %d, stdout %q",
+			p.Name,
+			args,
+			code,
+			f.Code,
+			err,
+			len(got.Faults),
+			f.Faults,
+			stdout,
+		)
 	}
 	if stderr != "" && !f.Speaks {
 		t.Errorf("%s --json %q says it once more: %q", p.Name, args, stderr)

@@ -145,7 +145,8 @@ func (p Program) WrongValues(t *testing.T, types ...string) {
 	check := func(cmd *cobra.Command, flag *pflag.Flag, value string) {
 		args := append(words(cmd), "--"+flag.Name+"="+value)
 		code, stdout, stderr := p.run(t.Context(), args...)
-		if code != commandline.ExitUsage || stdout != "" || goWords.MatchString(stderr) || !strings.HasPrefix(stderr, p.Name+": --"+flag.Name+" ") ||
+		if code != commandline.ExitUsage || stdout != "" || goWords.MatchString(stderr) ||
+			!strings.HasPrefix(stderr, p.Name+": --"+flag.Name+" ") ||
 			!strings.Contains(stderr, "want") && !strings.Contains(stderr, "out of range") {
 			t.Errorf("%s %q: code %d, stdout %q, stderr %q", p.Name, args, code, stdout, stderr)
 		}
@@ -200,7 +201,9 @@ func (p Program) HelpInJSON(t *testing.T) {
 		for _, args := range asked {
 			code, stdout, _ := p.run(t.Context(), args...)
 			var help commandline.Help
-			if err := json.Unmarshal([]byte(stdout), &help); err != nil || code != commandline.ExitOK || help.Command != cmd.CommandPath() || help.Usage == "" || len(help.GlobalFlags) == 0 {
+			if err := json.Unmarshal([]byte(stdout), &help); err != nil || code != commandline.ExitOK || help.Command != cmd.CommandPath() ||
+				help.Usage == "" ||
+				len(help.GlobalFlags) == 0 {
 				t.Errorf("%q: code %d, %v, %s", args, code, err, stdout)
 			}
 		}

@@ -29,7 +29,13 @@ type built struct {
 // the configuration, the derived tunnel sources, by destination, and the keys that are
 // known. Encapsulations on other interfaces or without a source are left out; when all is set, they are kept
 // without an interface or with anySource.
-func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, derived map[netip.Addr]netip.Addr, known keys, all bool) built {
+func (c *Config) build(
+	node model.NodeConfig,
+	links map[int]model.Interface,
+	derived map[netip.Addr]netip.Addr,
+	known keys,
+	all bool,
+) built {
 	b := built{node: node}
 	b.node.TimestampFormat = c.Node.TimestampFormat
 	b.node.Compatibility = c.Node.Compatibility
@@ -119,7 +125,13 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 	for _, o := range e.Options {
 		var option model.InsertedOption // stays empty, and so invalid, without a kind
 		if t := o.Trace; t != nil {
-			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size), Loopback: uint32(t.Loopback), Incremental: t.Incremental}
+			option.Trace = &model.TraceOption{
+				Namespace:   t.Namespace,
+				Type:        t.Type,
+				Size:        int(t.Size),
+				Loopback:    uint32(t.Loopback),
+				Incremental: t.Incremental,
+			}
 		}
 		if o.DirectExport != nil {
 			option.DirectExport = o.DirectExport.node()
@@ -225,8 +237,14 @@ func (c *Config) rules() (faults Faults, of []string) {
 				"write 1 to 15 characters without spaces, / and :")
 		}
 		if in.passesQueues() && c.Node.Compatibility == model.CompatibilityMainline {
-			add(fmt.Sprintf("interfaces[%d].forwarding", i), fmt.Sprintf("fast with attach %s bypasses the queue whose depth Linux writes, so it is not possible with compatibility mainline", in.Attach),
-				"use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default")
+			add(
+				fmt.Sprintf("interfaces[%d].forwarding", i),
+				fmt.Sprintf(
+					"fast with attach %s bypasses the queue whose depth Linux writes, so it is not possible with compatibility mainline",
+					in.Attach,
+				),
+				"use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default",
+			)
 		}
 	}
 	c.nameRules(add)
@@ -258,7 +276,11 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 		if !slices.ContainsFunc(c.Interfaces, func(in Interface) bool { return in.Name == e.Interface }) {
 			of = append(of, path+".interface")
-			add(path+".interface", fmt.Sprintf("%q is not an interface that this node serves", e.Interface), "add it to interfaces, with the role egress")
+			add(
+				path+".interface",
+				fmt.Sprintf("%q is not an interface that this node serves", e.Interface),
+				"add it to interfaces, with the role egress",
+			)
 		}
 	}
 	return faults, of
@@ -276,7 +298,8 @@ var anySource = netip.MustParseAddr("100::1")
 
 // validInterfaceName is the kernel's own rule (dev_valid_name).
 func validInterfaceName(name string) bool {
-	return len(name) >= 1 && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/:") && !strings.ContainsFunc(name, unicode.IsSpace)
+	return len(name) >= 1 && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/:") &&
+		!strings.ContainsFunc(name, unicode.IsSpace)
 }
 
 // maxMTU is assumed for an interface that is not known yet.

@@ -77,7 +77,8 @@ func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared
 		}
 	}
 	for _, to := range h.Peers() {
-		if to.Address = to.Address.WithZone(""); to.Address.Is6() && !to.Address.Is4In6() && len(list) < model.MaxCollectors && !slices.Contains(list, to) {
+		if to.Address = to.Address.WithZone(""); to.Address.Is6() && !to.Address.Is4In6() && len(list) < model.MaxCollectors &&
+			!slices.Contains(list, to) {
 			list = append(list, to)
 		}
 	}

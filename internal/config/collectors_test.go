@@ -38,7 +38,10 @@ collectors:
 	if err != nil || !slices.Equal(r.Node.Collectors, want) {
 		t.Errorf("%v, %v", r.Node.Collectors, err)
 	}
-	unspared := []Unspared{{"tcp://four.example:4739", "its name has no IPv6 address now"}, {"udp://nobody.example:1", "its name has no IPv6 address now"}}
+	unspared := []Unspared{
+		{"tcp://four.example:4739", "its name has no IPv6 address now"},
+		{"udp://nobody.example:1", "its name has no IPv6 address now"},
+	}
 	if !slices.Equal(r.Unspared, unspared) {
 		t.Errorf("%v", r.Unspared)
 	}
@@ -84,8 +87,15 @@ func TestPeersBeforeNames(t *testing.T) {
 		return model.Collector{Address: netip.MustParseAddr(a), Port: 4739, Protocol: ioam.NextHeaderUDP}
 	}
 	many := []netip.Addr{netip.MustParseAddr("2001:db8::3"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")}
-	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"many.example": many}, peers: []model.Collector{at("2001:db8::2"), at("2001:db8::1"), at("192.0.2.1")}})
-	if want := []model.Collector{at("2001:db8::1"), at("2001:db8::2"), at("2001:db8::3")}; err != nil || !slices.Equal(r.Node.Collectors, want) || len(r.Unspared) != 0 {
+	r, err := c.Resolve(
+		fakeHost{
+			names: map[string][]netip.Addr{"many.example": many},
+			peers: []model.Collector{at("2001:db8::2"), at("2001:db8::1"), at("192.0.2.1")},
+		},
+	)
+	if want := []model.Collector{at("2001:db8::1"), at("2001:db8::2"), at("2001:db8::3")}; err != nil ||
+		!slices.Equal(r.Node.Collectors, want) ||
+		len(r.Unspared) != 0 {
 		t.Errorf("%v, %v, %v", r.Node.Collectors, r.Unspared, err)
 	}
 }

@@ -46,7 +46,8 @@ func TestDirectExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := r.Node
-	if n.FlowSeed != 1 || n.FlowEntries != 8 || n.ExportLimit != 1 || n.ExportRate != 5 || time.Duration(c.Node.ExportInterval) != 90*time.Second {
+	if n.FlowSeed != 1 || n.FlowEntries != 8 || n.ExportLimit != 1 || n.ExportRate != 5 ||
+		time.Duration(c.Node.ExportInterval) != 90*time.Second {
 		t.Errorf("the node is %+v", n)
 	}
 	for i, want := range []model.Namespace{

@@ -32,8 +32,15 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 // AddNamespace adds a namespace.
 func (c *Config) AddNamespace(ns Namespace) (*Config, error) {
 	if c.namespace(ns.ID) >= 0 {
-		return nil, refuse("namespaces", fmt.Sprintf("namespace %d exists already", ns.ID),
-			fmt.Sprintf("remove it first with: waymark ioam namespace del %d, or change it with: waymark ioam namespace set %d, or take another id", ns.ID, ns.ID))
+		return nil, refuse(
+			"namespaces",
+			fmt.Sprintf("namespace %d exists already", ns.ID),
+			fmt.Sprintf(
+				"remove it first with: waymark ioam namespace del %d, or change it with: waymark ioam namespace set %d, or take another id",
+				ns.ID,
+				ns.ID,
+			),
+		)
 	}
 	return c.edit(func(next *Config) { next.Namespaces = append(next.Namespaces, ns) })
 }
@@ -237,7 +244,11 @@ func (c *Config) AddDecapsulation(d Decapsulation) (*Config, error) {
 func (c *Config) RemoveDecapsulation(destination netip.Addr) (*Config, error) {
 	i := c.decapsulation(destination)
 	if i < 0 {
-		return nil, refuse("decapsulations", fmt.Sprintf("there is no decapsulation %s", destination), "list them with: waymark decapsulation show")
+		return nil, refuse(
+			"decapsulations",
+			fmt.Sprintf("there is no decapsulation %s", destination),
+			"list them with: waymark decapsulation show",
+		)
 	}
 	return c.edit(func(next *Config) { next.Decapsulations = slices.Delete(next.Decapsulations, i, i+1) })
 }

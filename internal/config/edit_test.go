@@ -59,7 +59,8 @@ var namespaceEdits = []edit{
 	}, wantErr: "namespace 123 has no proof of transit whose packets could be dropped; name the file with this node's key, too: pot FILE drop-rejected on"},
 	{name: "end a proof", edit: func(c *Config) (*Config, error) {
 		c, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("/etc/a.key"), DropRejected: new(true)}})
-		if err != nil || c.Namespaces[0].Proof == nil || *c.Namespaces[0].Proof != (Proof{KeyFile: "/etc/a.key", DropRejected: true, Difference: BlockLength(time.Second)}) {
+		if err != nil || c.Namespaces[0].Proof == nil ||
+			*c.Namespaces[0].Proof != (Proof{KeyFile: "/etc/a.key", DropRejected: true, Difference: BlockLength(time.Second)}) {
 			return c, errors.Join(err, fmt.Errorf("%+v", c.Namespaces[0].Proof))
 		}
 		next, err := c.SetNamespace(123, NamespaceChange{Proof: ProofChange{KeyFile: new("")}})
@@ -183,7 +184,9 @@ func (tt edit) check(t *testing.T) {
 
 func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
 	both, none, egress, strip := model.RoleIngress|model.RoleEgress, model.Role(0), model.RoleEgress, Boundary{Default: model.BoundaryStrip}
-	filtering := Boundary{Namespaces: []model.NamespacePolicy{{Namespace: 7, Boundary: model.BoundaryStrip}, {Namespace: 123, Boundary: model.BoundaryIgnore}}}
+	filtering := Boundary{
+		Namespaces: []model.NamespacePolicy{{Namespace: 7, Boundary: model.BoundaryStrip}, {Namespace: 123, Boundary: model.BoundaryIgnore}},
+	}
 	end := netip.MustParseAddr("2001:db8:ff::3")
 	ending := func(c *Config) *Config {
 		next, err := c.AddDecapsulation(Decapsulation{TunnelDestination: end})

@@ -95,7 +95,11 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 			interval = minProbeInterval
 		}
 		if (exchange == model.ExchangeTWAMPLight || exchange == model.ExchangeRFC6374) && m.ClockError == nil {
-			add("measurement.clock-error", fmt.Sprintf("messages of exchange: %v do not say how good a clock is", exchange), "set how far the clocks of all nodes may be from UTC, or use exchange: stamp")
+			add(
+				"measurement.clock-error",
+				fmt.Sprintf("messages of exchange: %v do not say how good a clock is", exchange),
+				"set how far the clocks of all nodes may be from UTC, or use exchange: stamp",
+			)
 		}
 	}
 	asked, probed, sessions, unnamed := 0, 0, make(map[SessionID]int), c.unnamedSession()
@@ -108,7 +112,11 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 		}
 		sessions[session] = i
 		if f.Source == from && (encapsulated || f.Mode == srv6.ModeInline) {
-			add("measurement.probe-source", fmt.Sprintf("%v is the source of flows[%d], in which test packets would count", from, i), "use another address of this node")
+			add(
+				"measurement.probe-source",
+				fmt.Sprintf("%v is the source of flows[%d], in which test packets would count", from, i),
+				"use another address of this node",
+			)
 		}
 		c.probeRules(&f, at, exchange, add)
 		f.pointRules(at, exchange, add)
@@ -118,7 +126,11 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 		if len(f.Points) > 0 {
 			asked++
 			if exchange != model.ExchangeStamp && session == 0 {
-				add(at+"session", fmt.Sprintf("messages of exchange: %v carry no name of a flow", exchange), "give the flow a number here and at its points")
+				add(
+					at+"session",
+					fmt.Sprintf("messages of exchange: %v carry no name of a flow", exchange),
+					"give the flow a number here and at its points",
+				)
 			}
 		}
 	}
@@ -135,8 +147,13 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	if m := c.Measurement; m != nil && m.DelayPort != 0 && exchange != model.ExchangeRFC6374 {
 		add("measurement.delay-port", fmt.Sprintf("with exchange: %v, nothing is sent there", exchange), "remove it, or set exchange: rfc6374")
 	}
-	if m := c.Measurement; m != nil && m.SelectionPort != stampPort && exchange != model.ExchangeTWAMPLight && exchange != model.ExchangeRFC6374 {
-		add("measurement.selection-port", fmt.Sprintf("with exchange: %v, nothing is asked there", exchange), "remove it: points say what they select where they say what they counted")
+	if m := c.Measurement; m != nil && m.SelectionPort != stampPort && exchange != model.ExchangeTWAMPLight &&
+		exchange != model.ExchangeRFC6374 {
+		add(
+			"measurement.selection-port",
+			fmt.Sprintf("with exchange: %v, nothing is asked there", exchange),
+			"remove it: points say what they select where they say what they counted",
+		)
 	}
 	c.responderRules(add)
 }
@@ -185,10 +202,22 @@ func (c *Config) checkSession(f *Flow) error {
 	}
 	other := c.Flows[slices.IndexFunc(c.Flows, func(f Flow) bool { return f.Session == 0 })].Name
 	if f.Session == sender {
-		return refuse("flows", fmt.Sprintf("session %d is that of flow %q, which has no other", sender, other), "give the new flow another number, or the other flow its own in the file")
+		return refuse(
+			"flows",
+			fmt.Sprintf("session %d is that of flow %q, which has no other", sender, other),
+			"give the new flow another number, or the other flow its own in the file",
+		)
 	}
-	return refuse("flows", fmt.Sprintf("flow %q has no session, and neither has flow %q: nothing would say which of them loss queries from port %d mean", f.Name, other, sender),
-		fmt.Sprintf("add it with: session N; or give session: %d in the file to the flow that they mean", sender))
+	return refuse(
+		"flows",
+		fmt.Sprintf(
+			"flow %q has no session, and neither has flow %q: nothing would say which of them loss queries from port %d mean",
+			f.Name,
+			other,
+			sender,
+		),
+		fmt.Sprintf("add it with: session N; or give session: %d in the file to the flow that they mean", sender),
+	)
 }
 
 // keepsSession refuses to remove the flow that queries from the port of the published senders
@@ -199,8 +228,16 @@ func (c *Config) keepsSession(removed int, next *Config) error {
 		return nil
 	}
 	other := next.Flows[slices.IndexFunc(next.Flows, func(f Flow) bool { return f.Session == 0 })].Name
-	return refuse("flows", fmt.Sprintf("loss queries from port %d, which mean flow %q, would then mean flow %q, which has no session", sender, c.Flows[removed].Name, other),
-		fmt.Sprintf("give flow %q a session in the file, and load it with: waymark agent reload", other))
+	return refuse(
+		"flows",
+		fmt.Sprintf(
+			"loss queries from port %d, which mean flow %q, would then mean flow %q, which has no session",
+			sender,
+			c.Flows[removed].Name,
+			other,
+		),
+		fmt.Sprintf("give flow %q a session in the file, and load it with: waymark agent reload", other),
+	)
 }
 
 // pointPort is the port of points that are given without one.
@@ -228,7 +265,11 @@ func (f *Flow) lastPoint() PointNumber {
 func (f *Flow) pointRules(at string, exchange model.Exchange, add func(path, problem, cure string)) {
 	if exchange != model.ExchangeIPFIX {
 		if f.Point != 0 || f.LastPoint != 0 {
-			add(at+"point", fmt.Sprintf("with exchange: %v, nodes are asked and not numbered", exchange), "remove point and last-point, or set exchange: ipfix")
+			add(
+				at+"point",
+				fmt.Sprintf("with exchange: %v, nodes are asked and not numbered", exchange),
+				"remove point and last-point, or set exchange: ipfix",
+			)
 		}
 		return
 	}
@@ -238,11 +279,23 @@ func (f *Flow) pointRules(at string, exchange model.Exchange, add func(path, pro
 	last := f.lastPoint()
 	switch {
 	case f.Direction == model.DirectionOut && (f.Point != 0 || last == 0):
-		add(at+"last-point", "the collector must know how many nodes count the flow", fmt.Sprintf("give the number of its egress, 1 to %d; the ingress is point 0", maxPoints))
+		add(
+			at+"last-point",
+			"the collector must know how many nodes count the flow",
+			fmt.Sprintf("give the number of its egress, 1 to %d; the ingress is point 0", maxPoints),
+		)
 	case f.Direction == model.DirectionIn && (f.Point == 0 || last != f.Point):
-		add(at+"point", "the egress is the last point", fmt.Sprintf("give its number as point, 1 to %d, and as last-point at the other nodes", maxPoints))
+		add(
+			at+"point",
+			"the egress is the last point",
+			fmt.Sprintf("give its number as point, 1 to %d, and as last-point at the other nodes", maxPoints),
+		)
 	case f.Direction == model.DirectionTransit && (f.Point == 0 || f.Point >= last):
-		add(at+"point", fmt.Sprintf("%d is not between the ingress, 0, and the egress, %d", f.Point, last), fmt.Sprintf("give point and last-point, at most %d", maxPoints))
+		add(
+			at+"point",
+			fmt.Sprintf("%d is not between the ingress, 0, and the egress, %d", f.Point, last),
+			fmt.Sprintf("give point and last-point, at most %d", maxPoints),
+		)
 	}
 }
 
@@ -258,8 +311,13 @@ func (c *Config) probeRules(f *Flow, at string, exchange model.Exchange, add fun
 		}
 		add(at+"probes", fmt.Sprintf("test packets are STAMP's, and the points are asked by %v", exchange), cure)
 	}
-	if byMessages && f.Probes != model.ProbesNone && len(f.Points) > 0 && f.Points[len(f.Points)-1].at(c.pointPort()).Port() == uint16(c.Measurement.DelayPort) {
-		add("measurement.delay-port", fmt.Sprintf("the last of %spoints answers Loss Measurement there", at), "give each of the two messages its own port: only the port tells them apart")
+	if byMessages && f.Probes != model.ProbesNone && len(f.Points) > 0 &&
+		f.Points[len(f.Points)-1].at(c.pointPort()).Port() == uint16(c.Measurement.DelayPort) {
+		add(
+			"measurement.delay-port",
+			fmt.Sprintf("the last of %spoints answers Loss Measurement there", at),
+			"give each of the two messages its own port: only the port tells them apart",
+		)
 	}
 	switch {
 	case f.Probes == model.ProbesInBandEncap && f.Mode == srv6.ModeInline:
@@ -295,21 +353,33 @@ func (c *Config) placeRules(f *Flow, at string, add func(path, problem, cure str
 	case len(after) != len(f.Points)-1:
 		add(at+"points-after", fmt.Sprintf("%d numbers for %d points", len(after), len(f.Points)), "give a number for each point but the last")
 	case !slices.IsSorted(after) || int(after[len(after)-1]) > most:
-		add(at+"points-after", fmt.Sprintf("%v does not follow the path", after), fmt.Sprintf("give numbers from 0 to %d, none smaller than the one before", max(most, 0)))
+		add(
+			at+"points-after",
+			fmt.Sprintf("%v does not follow the path", after),
+			fmt.Sprintf("give numbers from 0 to %d, none smaller than the one before", max(most, 0)),
+		)
 	}
 }
 
 func (c *Config) responderRules(add func(path, problem, cure string)) {
 	for i, r := range c.Responders {
 		if r.Short && r.Protocol != ResponderTWAMPLight {
-			add(fmt.Sprintf("responders[%d].short-queries", i), fmt.Sprintf("no response of protocol: %s is longer than its query", r.Protocol), "remove it")
+			add(
+				fmt.Sprintf("responders[%d].short-queries", i),
+				fmt.Sprintf("no response of protocol: %s is longer than its query", r.Protocol),
+				"remove it",
+			)
 		}
 		if n := len(r.Allow); n == 0 || n > 64 {
 			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask, or [any]")
 		}
 		for j, other := range c.Responders[:i] {
 			if port := r.At().Port(); port != 0 && port == other.At().Port() { // 0: the protocol is none
-				add(fmt.Sprintf("responders[%d].listen", i), fmt.Sprintf("responders[%d] has the same port", j), "give each its own port: only the port tells their messages apart")
+				add(
+					fmt.Sprintf("responders[%d].listen", i),
+					fmt.Sprintf("responders[%d] has the same port", j),
+					"give each its own port: only the port tells their messages apart",
+				)
 			}
 		}
 	}

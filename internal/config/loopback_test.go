@@ -17,7 +17,8 @@ func TestLoopback(t *testing.T) {
 	c := mustParse(t, askingFile)
 	node := c.Anywhere()
 	ns, trace := node.Namespaces[0], node.Encapsulations[0].Options[0].Trace
-	if node.LoopbackLimit != 200 || node.LoopbackRate != 50 || !ns.Loopback || !ns.TerminateActive || node.Namespaces[1].Loopback || trace.Loopback != 100 {
+	if node.LoopbackLimit != 200 || node.LoopbackRate != 50 || !ns.Loopback || !ns.TerminateActive || node.Namespaces[1].Loopback ||
+		trace.Loopback != 100 {
 		t.Errorf("%+v, %+v", node, trace)
 	}
 	if !node.AsksLoopback(8) || node.AsksLoopback(7) {

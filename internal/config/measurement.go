@@ -318,7 +318,11 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 	}
 	c.thresholdRules(add)
 	if m := c.Measurement; m != nil && m.Carrier == model.CarrierOption && !m.usesOptionBits() {
-		add("measurement.carrier", "the option has bits of its own for the mark", "remove mask, unmarked, even, odd, delay-even, delay-odd, octet and ecn, or use another carrier")
+		add(
+			"measurement.carrier",
+			"the option has bits of its own for the mark",
+			"remove mask, unmarked, even, odd, delay-even, delay-odd, octet and ecn, or use another carrier",
+		)
 	}
 	if s := c.Stamp; s != nil && (len(s.Allow) == 0 || len(s.Allow) > 64) {
 		add("stamp.allow", fmt.Sprintf("%d prefixes", len(s.Allow)), "list 1 to 64 prefixes of the nodes that may ask, or [any]")
@@ -329,14 +333,22 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 	for i, f := range c.Flows {
 		if f.Metrics {
 			if named++; named == maxFlowMetrics+1 {
-				add(fmt.Sprintf("flows[%d].metrics", i), fmt.Sprintf("%d other flows have metrics of their own", maxFlowMetrics), "remove it here or there: each flow has a dozen series")
+				add(
+					fmt.Sprintf("flows[%d].metrics", i),
+					fmt.Sprintf("%d other flows have metrics of their own", maxFlowMetrics),
+					"remove it here or there: each flow has a dozen series",
+				)
 			}
 		}
 		if len(f.Points) > 0 && f.Direction != model.DirectionOut {
 			add(fmt.Sprintf("flows[%d].points", i), "only the ingress of a path asks the others", "remove points, or set direction: out")
 		}
 		if f.assumesSelection() && len(f.Points) == 0 {
-			add(fmt.Sprintf("flows[%d].selection", i), "only the ingress of a path that asks others compares what they select", "remove selection, or list points; with exchange: ipfix, the collector has --assume-selection")
+			add(
+				fmt.Sprintf("flows[%d].selection", i),
+				"only the ingress of a path that asks others compares what they select",
+				"remove selection, or list points; with exchange: ipfix, the collector has --assume-selection",
+			)
 		}
 		if len(f.Points) > maxPoints {
 			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%d points", len(f.Points)), fmt.Sprintf("list at most %d", maxPoints))
@@ -344,7 +356,11 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%q names two points", name), "give each node its own name: results and warnings tell them apart by it")
 		}
 		if strings.ContainsFunc(f.Name, unicode.IsControl) {
-			add(fmt.Sprintf("flows[%d].name", i), fmt.Sprintf("%q has control characters", f.Name), "remove them: the name appears in records and metrics")
+			add(
+				fmt.Sprintf("flows[%d].name", i),
+				fmt.Sprintf("%q has control characters", f.Name),
+				"remove them: the name appears in records and metrics",
+			)
 		}
 	}
 }

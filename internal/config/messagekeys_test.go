@@ -41,7 +41,8 @@ func TestFaultsOfMessageKeys(t *testing.T) {
 			} else if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("F:2:%d: ", 40+len(section))) || !strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %s: got  %v\nwant %s", section, tt.name, err, tt.want)
 			}
-			if _, unread, checked := Check("F", text, false); len(unread) != 0 || (checked != nil) != (err != nil) || err != nil && checked.Error() != err.Error() {
+			if _, unread, checked := Check("F", text, false); len(unread) != 0 || (checked != nil) != (err != nil) ||
+				err != nil && checked.Error() != err.Error() {
 				t.Errorf("%s, %s: Check says %v, %v; an agent %v", section, tt.name, unread, checked, err)
 			}
 			c, unread, err := Check("F", text, true)
@@ -63,7 +64,8 @@ func TestKeysOfRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := []byte("node: {id: 1}\nstamp: {allow: [\"2001:db8::/32\"], key-file: " + file + "}")
-	if c, unread, err := Check("F", text, false); c == nil || err != nil || len(unread) != 1 || !strings.HasSuffix(unread[0].Error(), "permission denied; run this as root, or as the file's owner") {
+	if c, unread, err := Check("F", text, false); c == nil || err != nil || len(unread) != 1 ||
+		!strings.HasSuffix(unread[0].Error(), "permission denied; run this as root, or as the file's owner") {
 		t.Errorf("%v, %v", unread, err)
 	}
 	if _, err := ParseFor(proofHost, "F", text); err == nil {

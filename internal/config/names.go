@@ -31,7 +31,10 @@ func (n *NodeNames) Node() nodenames.Node {
 	for i := range n.Interfaces {
 		in := &n.Interfaces[i]
 		out.Interfaces = append(out.Interfaces, nodenames.Interface{
-			ID: valueOr(in.ID, ioam.InterfaceIDUnavailable), IDWide: valueOr(in.IDWide, ioam.InterfaceIDWideUnavailable), Name: in.Name, Description: in.Description,
+			ID: valueOr(
+				in.ID,
+				ioam.InterfaceIDUnavailable,
+			), IDWide: valueOr(in.IDWide, ioam.InterfaceIDWideUnavailable), Name: in.Name, Description: in.Description,
 		})
 	}
 	return out
@@ -65,7 +68,11 @@ func (c *Config) nameRules(add func(path, problem, cure string)) {
 		case len(name) > nodenames.MaxLength:
 			add(path, fmt.Sprintf("the name has %d octets", len(name)), fmt.Sprintf("write at most %d", nodenames.MaxLength))
 		case nodenames.Printable(name) != name:
-			add(path, fmt.Sprintf("%s has characters that a terminal cannot show safely", nodenames.Printable(name)), "write letters, digits and signs, from left to right")
+			add(
+				path,
+				fmt.Sprintf("%s has characters that a terminal cannot show safely", nodenames.Printable(name)),
+				"write letters, digits and signs, from left to right",
+			)
 		}
 	}
 	check("node.name", c.Node.Name)
@@ -95,7 +102,11 @@ func (c *Config) nameRules(add func(path, problem, cure string)) {
 		}
 	}
 	if links > nodenames.MaxInterfaces {
-		add("names", fmt.Sprintf("there are %d interfaces", links), fmt.Sprintf("keep at most %d, of the nodes whose paths are seen here", nodenames.MaxInterfaces))
+		add(
+			"names",
+			fmt.Sprintf("there are %d interfaces", links),
+			fmt.Sprintf("keep at most %d, of the nodes whose paths are seen here", nodenames.MaxInterfaces),
+		)
 	}
 }
 

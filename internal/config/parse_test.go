@@ -233,7 +233,8 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {
 		t.Errorf("a file that is too large: %v", err)
 	}
-	if _, err := Parse("F", []byte("flows: ["+strings.Repeat("1,", yamlfile.MaxValues)+"]")); err == nil || err.Error() != "F:1:16777222: the file has more than 8388608 values; remove what the node does not need" {
+	if _, err := Parse("F", []byte("flows: ["+strings.Repeat("1,", yamlfile.MaxValues)+"]")); err == nil ||
+		err.Error() != "F:1:16777222: the file has more than 8388608 values; remove what the node does not need" {
 		t.Errorf("a file with too many values: %v", err)
 	}
 	if _, err := load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {

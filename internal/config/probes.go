@@ -151,7 +151,11 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 		return
 	}
 	if n := len(p.Destinations); n == 0 || n > maxProbed {
-		add("probes.destinations", fmt.Sprintf("%d destinations", n), fmt.Sprintf("list 1 to %d addresses, names of hosts or prefixes", maxProbed))
+		add(
+			"probes.destinations",
+			fmt.Sprintf("%d destinations", n),
+			fmt.Sprintf("list 1 to %d addresses, names of hosts or prefixes", maxProbed),
+		)
 		return
 	}
 	if p.Interval == 0 || p.Timeout == 0 || p.Flows == 0 || p.Budget == 0 { // faults of their own

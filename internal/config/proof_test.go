@@ -47,11 +47,15 @@ func TestProofs(t *testing.T) {
 		t.Fatal(err)
 	}
 	proof, option := r.Node.Namespaces[0].Proof, r.Node.Encapsulations[0].Options[1]
-	if proof == nil || !proof.Key.Encapsulates() || proof.DropRejected || option.Proof == nil || *option.Proof != (model.ProofOption{Namespace: 123}) {
+	if proof == nil || !proof.Key.Encapsulates() || proof.DropRejected || option.Proof == nil ||
+		*option.Proof != (model.ProofOption{Namespace: 123}) {
 		t.Errorf("%+v, %+v", proof, option)
 	}
 	text := string(c.Marshal())
-	if want := "    pot:\n      key-file: \"" + files[0] + "\"\n      drop-rejected: false\n      clock-difference: 1s\n"; !strings.Contains(text, want) {
+	if want := "    pot:\n      key-file: \"" + files[0] + "\"\n      drop-rejected: false\n      clock-difference: 1s\n"; !strings.Contains(
+		text,
+		want,
+	) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 	asJSON, err := c.MarshalJSON()
@@ -68,7 +72,8 @@ func TestProofs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(key)) {
-		if _, value, _ := strings.Cut(strings.TrimSpace(line), " "); len(value) == 16 && strings.Contains(text+string(asJSON)+fmt.Sprintf("%+v", r), value) {
+		if _, value, _ := strings.Cut(strings.TrimSpace(line), " "); len(value) == 16 &&
+			strings.Contains(text+string(asJSON)+fmt.Sprintf("%+v", r), value) {
 			t.Errorf("%s is printed", line)
 		}
 	}
@@ -117,23 +122,29 @@ func TestFaultsOfKeys(t *testing.T) {
 		})
 	}
 	// The file may be for another machine; but a key that is there must be one.
-	if c, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: /nonexistent}}]"), true); c == nil || len(unread) != 1 || err != nil {
+	if c, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: /nonexistent}}]"), true); c == nil || len(unread) != 1 ||
+		err != nil {
 		t.Errorf("without the file: %v, %v", unread, err)
 	}
 	var faults Faults
 	for _, file := range []string{"/nonexistent", nonsense} {
-		if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+file+"}}]"), false); !errors.As(err, &faults) || len(faults) != 1 || len(unread) != 0 {
+		if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+file+"}}]"), false); !errors.As(err, &faults) ||
+			len(faults) != 1 ||
+			len(unread) != 0 {
 			t.Errorf("%s, for this machine: %v, %v", file, unread, err)
 		}
 	}
-	if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+nonsense+"}}]"), true); !errors.As(err, &faults) || len(faults) != 1 || len(unread) != 0 {
+	if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+nonsense+"}}]"), true); !errors.As(err, &faults) ||
+		len(faults) != 1 ||
+		len(unread) != 0 {
 		t.Errorf("with a wrong one: %v, %v", unread, err)
 	}
 	many := "namespaces: ["
 	for i := range model.MaxProofs + 1 {
 		many += fmt.Sprintf("{id: %d, pot: {key-file: x}}, ", i)
 	}
-	if _, err := Parse("F", []byte(many+"]")); err == nil || !strings.HasSuffix(err.Error(), "namespaces[16].pot: more than 16 namespaces have a proof of transit; remove it from some") {
+	if _, err := Parse("F", []byte(many+"]")); err == nil ||
+		!strings.HasSuffix(err.Error(), "namespaces[16].pot: more than 16 namespaces have a proof of transit; remove it from some") {
 		t.Errorf("too many: %v", err)
 	}
 }

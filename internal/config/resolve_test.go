@@ -121,7 +121,8 @@ func TestResolveMissingInterface(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Missing) != 1 || r.Missing[0] != "eth0" || len(r.Node.Interfaces) != 1 || len(r.Node.Encapsulations) != 1 || r.Node.Encapsulations[0].Name != "b" {
+	if len(r.Missing) != 1 || r.Missing[0] != "eth0" || len(r.Node.Interfaces) != 1 || len(r.Node.Encapsulations) != 1 ||
+		r.Node.Encapsulations[0].Name != "b" {
 		t.Errorf("%+v", r)
 	}
 

@@ -48,16 +48,31 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 		parseFrom1[FlowEntries](model.MaxFlowEntries), func(n FlowEntries) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[ExportRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxExportRate),
 		parseFrom1[ExportRate](model.MaxExportRate), func(n ExportRate) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Delays](): yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/16, or none", model.MaxFrequency), parseDelays, formatDelays),
+	reflect.TypeFor[Delays](): yamlfile.NewCodec(
+		yamlfile.Text,
+		fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/16, or none", model.MaxFrequency),
+		parseDelays,
+		formatDelays,
+	),
 	reflect.TypeFor[LoopbackRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxLoopbackRate),
 		parseFrom1[LoopbackRate](model.MaxLoopbackRate), func(n LoopbackRate) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Sample](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxFrequency),
 		parseFrom1[Sample](model.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[HistoryRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 0 to %d", MaxHistoryRate), parseHistoryRate,
 		func(n HistoryRate) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[FlowSeed]():             yamlfile.Hexadecimal[FlowSeed](64),
-	reflect.TypeFor[Share]():                yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", model.MaxFrequency), parseShare, formatShare),
-	reflect.TypeFor[Percent]():              yamlfile.NewCodec(yamlfile.Text, "a percentage from 0.0001% to 100%, such as 0.5%", parsePercent, formatPercent),
+	reflect.TypeFor[FlowSeed](): yamlfile.Hexadecimal[FlowSeed](64),
+	reflect.TypeFor[Share](): yamlfile.NewCodec(
+		yamlfile.Text,
+		fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", model.MaxFrequency),
+		parseShare,
+		formatShare,
+	),
+	reflect.TypeFor[Percent](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"a percentage from 0.0001% to 100%, such as 0.5%",
+		parsePercent,
+		formatPercent,
+	),
 	reflect.TypeFor[ioam.NodeID]():          yamlfile.Unsigned[ioam.NodeID](24),
 	reflect.TypeFor[ioam.NodeIDWide]():      yamlfile.Unsigned[ioam.NodeIDWide](56),
 	reflect.TypeFor[ioam.InterfaceID]():     yamlfile.Unsigned[ioam.InterfaceID](16),
@@ -71,14 +86,37 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[ioam.TraceType]():       traceTypes,
 	reflect.TypeFor[ioam.EdgeToEdgeType]():  yamlfile.Hexadecimal[ioam.EdgeToEdgeType](16),
 
-	reflect.TypeFor[netip.Addr]():   yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1", parseAddr, netip.Addr.String),
-	reflect.TypeFor[netip.Prefix](): yamlfile.NewCodec(yamlfile.Text, "an IPv6 prefix such as 2001:db8:2::/64", parsePrefix, netip.Prefix.String),
-	reflect.TypeFor[Allowed]():      yamlfile.NewCodec(yamlfile.Text, "an IPv6 prefix such as 2001:db8:2::/64, or any", parseAllowed, func(a Allowed) string { return netip.Prefix(a).String() }),
-	reflect.TypeFor[model.Frequency](): yamlfile.NewCodec(yamlfile.Text, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100, or a percentage such as 10%%", model.MaxFrequency),
-		parseFrequency, func(f model.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) }),
-	reflect.TypeFor[model.PortRange](): yamlfile.NewCodec(yamlfile.Number, "a port such as 4242 or a range such as 1000-2000", parsePorts, formatPorts),
-	reflect.TypeFor[ioam.NextHeader](): yamlfile.NewCodec(yamlfile.Number, "a number from 0 to 255 or one of "+strings.Join(nextHeaderNames(), ", "),
-		parseNextHeader, formatNextHeader),
+	reflect.TypeFor[netip.Addr](): yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1", parseAddr, netip.Addr.String),
+	reflect.TypeFor[netip.Prefix](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"an IPv6 prefix such as 2001:db8:2::/64",
+		parsePrefix,
+		netip.Prefix.String,
+	),
+	reflect.TypeFor[Allowed](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"an IPv6 prefix such as 2001:db8:2::/64, or any",
+		parseAllowed,
+		func(a Allowed) string { return netip.Prefix(a).String() },
+	),
+	reflect.TypeFor[model.Frequency](): yamlfile.NewCodec(
+		yamlfile.Text,
+		fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100, or a percentage such as 10%%", model.MaxFrequency),
+		parseFrequency,
+		func(f model.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) },
+	),
+	reflect.TypeFor[model.PortRange](): yamlfile.NewCodec(
+		yamlfile.Number,
+		"a port such as 4242 or a range such as 1000-2000",
+		parsePorts,
+		formatPorts,
+	),
+	reflect.TypeFor[ioam.NextHeader](): yamlfile.NewCodec(
+		yamlfile.Number,
+		"a number from 0 to 255 or one of "+strings.Join(nextHeaderNames(), ", "),
+		parseNextHeader,
+		formatNextHeader,
+	),
 	reflect.TypeFor[Listen](): yamlfile.NewCodec(yamlfile.Text, "an address and port such as \"[::1]:9598\", or none", parseListen,
 		func(l Listen) string { return string(l) }),
 
@@ -92,19 +130,44 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[model.Boundary](): yamlfile.Words(
 		word[model.Boundary]("drop", model.BoundaryDrop), word[model.Boundary]("strip", model.BoundaryStrip),
 		word[model.Boundary]("ignore", model.BoundaryIgnore)),
-	reflect.TypeFor[Boundary](): yamlfile.NewCodec(yamlfile.Text, "drop, strip or ignore, or a mapping with default and namespaces", parseBoundary, Boundary.String),
+	reflect.TypeFor[Boundary](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"drop, strip or ignore, or a mapping with default and namespaces",
+		parseBoundary,
+		Boundary.String,
+	),
 	reflect.TypeFor[model.Mode](): yamlfile.Words(
 		word[model.Mode]("inline", model.ModeInline), word[model.Mode]("encap", model.ModeEncap), word[model.Mode]("auto", model.ModeAuto)),
 	reflect.TypeFor[model.ExportMode](): yamlfile.Words(
 		word[model.ExportMode]("none", model.ExportNone), word[model.ExportMode]("every", model.ExportEvery),
 		word[model.ExportMode]("aggregate", model.ExportAggregate), word[model.ExportMode]("sample", model.ExportSample)),
 	reflect.TypeFor[ExtensionFlag](): yamlfile.Words(
-		word[ExtensionFlag]("flow-id", ExtensionFlag(ioam.ExtensionFlowID)), word[ExtensionFlag]("sequence", ExtensionFlag(ioam.ExtensionSequence))),
-	reflect.TypeFor[model.FlowIDSource](): yamlfile.NewCodec(yamlfile.Hex, "hash, flow-label, or a number from 0 to 0xffffffff", parseFlowID, formatFlowID),
-	reflect.TypeFor[ioam.OptionType]():    yamlfile.NewCodec(yamlfile.Hex, "0x11 or 0x31", parseOptionType, func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) }),
+		word[ExtensionFlag](
+			"flow-id",
+			ExtensionFlag(ioam.ExtensionFlowID),
+		),
+		word[ExtensionFlag]("sequence", ExtensionFlag(ioam.ExtensionSequence)),
+	),
+	reflect.TypeFor[model.FlowIDSource](): yamlfile.NewCodec(
+		yamlfile.Hex,
+		"hash, flow-label, or a number from 0 to 0xffffffff",
+		parseFlowID,
+		formatFlowID,
+	),
+	reflect.TypeFor[ioam.OptionType](): yamlfile.NewCodec(
+		yamlfile.Hex,
+		"0x11 or 0x31",
+		parseOptionType,
+		func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) },
+	),
 	reflect.TypeFor[Attach](): yamlfile.Words(
 		word[Attach]("auto", "auto"), word[Attach]("xdp", "xdp"), word[Attach]("tcx", "tcx"), word[Attach]("clsact", "clsact")),
-	reflect.TypeFor[model.Place](): yamlfile.NewCodec(yamlfile.Text, "first, last, before NAME or after NAME, with the name of a BPF program", model.ParsePlace, model.Place.String),
+	reflect.TypeFor[model.Place](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"first, last, before NAME or after NAME, with the name of a BPF program",
+		model.ParsePlace,
+		model.Place.String,
+	),
 	reflect.TypeFor[NodeMode](): yamlfile.Words(
 		word[NodeMode]("full", ModeFull), word[NodeMode]("observe", ModeObserve)),
 	reflect.TypeFor[Forwarding](): yamlfile.Words(
@@ -113,47 +176,152 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[RecordKind]():      yamlfile.Words(yamlfile.NamedWords(recordKinds)...),
 	reflect.TypeFor[yamlfile.Period](): yamlfile.Periods,
 
-	reflect.TypeFor[BlockLength]():       yamlfile.NewCodec(yamlfile.Text, "whole milliseconds, seconds or minutes up to 10m, such as 500ms or 10s", parseBlockLength, formatBlockLength),
-	reflect.TypeFor[LossShare]():         yamlfile.NewCodec(yamlfile.Text, "a percentage from 0% to 100%, such as 0.1%", parseLossShare, formatLossShare),
-	reflect.TypeFor[DelayLimit]():        yamlfile.NewCodec(yamlfile.Text, "whole microseconds, milliseconds or seconds up to 10m, such as 500us or 20ms", parseDelayLimit, formatDelayLimit),
-	reflect.TypeFor[BlockCount]():        yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 0 to %d", maxBlocks), parseBlockCount, func(n BlockCount) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[MarkBits]():          yamlfile.Hexadecimal[MarkBits](8),
-	reflect.TypeFor[OctetNumber]():       yamlfile.Unsigned[OctetNumber](4),
-	reflect.TypeFor[SegmentCount]():      yamlfile.Unsigned[SegmentCount](4),
-	reflect.TypeFor[PointNumber]():       yamlfile.Unsigned[PointNumber](4),
-	reflect.TypeFor[FlowCapacity]():      yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", model.MaxMeasuredFlows), parseFrom1[FlowCapacity](model.MaxMeasuredFlows), func(n FlowCapacity) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Point]():             yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862, both also with a name: north1=2001:db8::1", parsePoint, formatPoint),
-	reflect.TypeFor[Reflector]():         yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parseReflector, formatReflector),
-	reflect.TypeFor[PacketRate]():        yamlfile.NewCodec(yamlfile.Number, "a number from 1 to 10000000", parseFrom1[PacketRate](10_000_000), func(n PacketRate) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[ProbeDestination]():  yamlfile.NewCodec(yamlfile.Text, "an IPv6 address such as 2001:db8::1, the name of a host, or a prefix such as 2001:db8:7::/48, all also with a name: r3=2001:db8::3", parseProbeDestination, formatProbeDestination),
-	reflect.TypeFor[ProbeTime]():         yamlfile.NewCodec(yamlfile.Text, "whole milliseconds or seconds from 10ms to 1m, such as 100ms", parseProbeTime, formatProbeTime),
-	reflect.TypeFor[ProbeFlows]():        yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", maxProbeFlows), parseFrom1[ProbeFlows](maxProbeFlows), func(n ProbeFlows) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[ProbeBudget]():       yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", maxProbeBudget), parseFrom1[ProbeBudget](maxProbeBudget), func(n ProbeBudget) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Container]():         yamlfile.NewCodec(yamlfile.Text, "none, or bits of the locator block / bits of a SID, such as 32/16", parseContainer, formatContainer),
-	reflect.TypeFor[Unmonitored]():       yamlfile.Words(word[Unmonitored]("keep", UnmonitoredKeep), word[Unmonitored]("clear", UnmonitoredClear)),
-	reflect.TypeFor[ListenAddress]():     yamlfile.NewCodec(yamlfile.Text, "an address with a port, such as \"[::]:1205\"", parseListenAddress, func(a ListenAddress) string { return netip.AddrPort(a).String() }),
-	reflect.TypeFor[SessionID]():         yamlfile.Unsigned[SessionID](16),
-	reflect.TypeFor[UDPPort]():           yamlfile.Unsigned[UDPPort](16),
-	reflect.TypeFor[ResponderProtocol](): yamlfile.Words(yamlfile.NamedWords([]ResponderProtocol{ResponderTWAMPLight, ResponderRFC6374Loss, ResponderRFC6374Delay})...),
+	reflect.TypeFor[BlockLength](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"whole milliseconds, seconds or minutes up to 10m, such as 500ms or 10s",
+		parseBlockLength,
+		formatBlockLength,
+	),
+	reflect.TypeFor[LossShare](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"a percentage from 0% to 100%, such as 0.1%",
+		parseLossShare,
+		formatLossShare,
+	),
+	reflect.TypeFor[DelayLimit](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"whole microseconds, milliseconds or seconds up to 10m, such as 500us or 20ms",
+		parseDelayLimit,
+		formatDelayLimit,
+	),
+	reflect.TypeFor[BlockCount](): yamlfile.NewCodec(
+		yamlfile.Number,
+		fmt.Sprintf("a number from 0 to %d", maxBlocks),
+		parseBlockCount,
+		func(n BlockCount) string { return strconv.Itoa(int(n)) },
+	),
+	reflect.TypeFor[MarkBits]():     yamlfile.Hexadecimal[MarkBits](8),
+	reflect.TypeFor[OctetNumber]():  yamlfile.Unsigned[OctetNumber](4),
+	reflect.TypeFor[SegmentCount](): yamlfile.Unsigned[SegmentCount](4),
+	reflect.TypeFor[PointNumber]():  yamlfile.Unsigned[PointNumber](4),
+	reflect.TypeFor[FlowCapacity](): yamlfile.NewCodec(
+		yamlfile.Number,
+		fmt.Sprintf("a number from 1 to %d", model.MaxMeasuredFlows),
+		parseFrom1[FlowCapacity](model.MaxMeasuredFlows),
+		func(n FlowCapacity) string { return strconv.Itoa(int(n)) },
+	),
+	reflect.TypeFor[Point](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862, both also with a name: north1=2001:db8::1",
+		parsePoint,
+		formatPoint,
+	),
+	reflect.TypeFor[Reflector](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862",
+		parseReflector,
+		formatReflector,
+	),
+	reflect.TypeFor[PacketRate](): yamlfile.NewCodec(
+		yamlfile.Number,
+		"a number from 1 to 10000000",
+		parseFrom1[PacketRate](10_000_000),
+		func(n PacketRate) string { return strconv.Itoa(int(n)) },
+	),
+	reflect.TypeFor[ProbeDestination](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"an IPv6 address such as 2001:db8::1, the name of a host, or a prefix such as 2001:db8:7::/48, all also with a name: r3=2001:db8::3",
+		parseProbeDestination,
+		formatProbeDestination,
+	),
+	reflect.TypeFor[ProbeTime](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"whole milliseconds or seconds from 10ms to 1m, such as 100ms",
+		parseProbeTime,
+		formatProbeTime,
+	),
+	reflect.TypeFor[ProbeFlows](): yamlfile.NewCodec(
+		yamlfile.Number,
+		fmt.Sprintf("a number from 1 to %d", maxProbeFlows),
+		parseFrom1[ProbeFlows](maxProbeFlows),
+		func(n ProbeFlows) string { return strconv.Itoa(int(n)) },
+	),
+	reflect.TypeFor[ProbeBudget](): yamlfile.NewCodec(
+		yamlfile.Number,
+		fmt.Sprintf("a number from 1 to %d", maxProbeBudget),
+		parseFrom1[ProbeBudget](maxProbeBudget),
+		func(n ProbeBudget) string { return strconv.Itoa(int(n)) },
+	),
+	reflect.TypeFor[Container](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"none, or bits of the locator block / bits of a SID, such as 32/16",
+		parseContainer,
+		formatContainer,
+	),
+	reflect.TypeFor[Unmonitored](): yamlfile.Words(
+		word[Unmonitored]("keep", UnmonitoredKeep),
+		word[Unmonitored]("clear", UnmonitoredClear),
+	),
+	reflect.TypeFor[ListenAddress](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"an address with a port, such as \"[::]:1205\"",
+		parseListenAddress,
+		func(a ListenAddress) string { return netip.AddrPort(a).String() },
+	),
+	reflect.TypeFor[SessionID](): yamlfile.Unsigned[SessionID](16),
+	reflect.TypeFor[UDPPort]():   yamlfile.Unsigned[UDPPort](16),
+	reflect.TypeFor[ResponderProtocol](): yamlfile.Words(
+		yamlfile.NamedWords([]ResponderProtocol{ResponderTWAMPLight, ResponderRFC6374Loss, ResponderRFC6374Delay})...),
 	reflect.TypeFor[model.Exchange](): yamlfile.Words(
-		word[model.Exchange]("stamp", model.ExchangeStamp), word[model.Exchange]("twamp-light", model.ExchangeTWAMPLight), word[model.Exchange]("rfc6374", model.ExchangeRFC6374),
-		word[model.Exchange]("ipfix", model.ExchangeIPFIX)),
+		word[model.Exchange](
+			"stamp",
+			model.ExchangeStamp,
+		),
+		word[model.Exchange]("twamp-light", model.ExchangeTWAMPLight),
+		word[model.Exchange]("rfc6374", model.ExchangeRFC6374),
+		word[model.Exchange]("ipfix", model.ExchangeIPFIX),
+	),
 	reflect.TypeFor[model.Probes](): yamlfile.Words(
-		word[model.Probes]("none", model.ProbesNone), word[model.Probes]("out-of-band", model.ProbesOutOfBand), word[model.Probes]("in-band", model.ProbesInBand),
-		word[model.Probes]("in-band-encap", model.ProbesInBandEncap)),
+		word[model.Probes](
+			"none",
+			model.ProbesNone,
+		),
+		word[model.Probes]("out-of-band", model.ProbesOutOfBand),
+		word[model.Probes]("in-band", model.ProbesInBand),
+		word[model.Probes]("in-band-encap", model.ProbesInBandEncap),
+	),
 	reflect.TypeFor[srv6.Mode](): yamlfile.Words(
 		word[srv6.Mode]("encap", srv6.ModeEncap), word[srv6.Mode]("encap.red", srv6.ModeReduced), word[srv6.Mode]("inline", srv6.ModeInline)),
 	reflect.TypeFor[model.Carrier](): yamlfile.Words(
-		word[model.Carrier]("traffic-class", model.CarrierClass), word[model.Carrier]("argument", model.CarrierArgument), word[model.Carrier]("option", model.CarrierOption)),
-	reflect.TypeFor[SelectionCheck](): yamlfile.Words(word[SelectionCheck]("compared", SelectionCompared), word[SelectionCheck]("assumed", SelectionAssumed)),
-	reflect.TypeFor[OptionHeader]():   yamlfile.Words(word[OptionHeader]("destination", HeaderDestination), word[OptionHeader]("hop-by-hop", HeaderHopByHop)),
-	reflect.TypeFor[MonitorID]():      yamlfile.Hexadecimal[MonitorID](20),
+		word[model.Carrier](
+			"traffic-class",
+			model.CarrierClass,
+		),
+		word[model.Carrier]("argument", model.CarrierArgument),
+		word[model.Carrier]("option", model.CarrierOption),
+	),
+	reflect.TypeFor[SelectionCheck](): yamlfile.Words(
+		word[SelectionCheck]("compared", SelectionCompared),
+		word[SelectionCheck]("assumed", SelectionAssumed),
+	),
+	reflect.TypeFor[OptionHeader](): yamlfile.Words(
+		word[OptionHeader]("destination", HeaderDestination),
+		word[OptionHeader]("hop-by-hop", HeaderHopByHop),
+	),
+	reflect.TypeFor[MonitorID](): yamlfile.Hexadecimal[MonitorID](20),
 	reflect.TypeFor[model.Direction](): yamlfile.Words(
-		word[model.Direction]("out", model.DirectionOut), word[model.Direction]("in", model.DirectionIn), word[model.Direction]("transit", model.DirectionTransit)),
+		word[model.Direction](
+			"out",
+			model.DirectionOut,
+		),
+		word[model.Direction]("in", model.DirectionIn),
+		word[model.Direction]("transit", model.DirectionTransit),
+	),
 })
 
 // traceTypes are numbers, or the names of fields.
-var traceTypes = yamlfile.NewCodec(yamlfile.Hex, "a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]", parseTraceType, ioam.TraceType.String).OrList()
+var traceTypes = yamlfile.NewCodec(yamlfile.Hex, "a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]", parseTraceType, ioam.TraceType.String).
+	OrList()
 
 // parseTraceType reads numbers as all others of the file, which may not begin with 0.
 func parseTraceType(s string) (ioam.TraceType, error) {

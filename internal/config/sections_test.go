@@ -18,11 +18,29 @@ func large(n int) string {
 	for i := range n {
 		switch i % 3 {
 		case 0:
-			fmt.Fprintf(&b, "  - {name: f%d, direction: out, source: \"2001:db8::1\", segments: [\"fc00::%x\"], destination: \"2001:db8::%x\"}\n", i, i, i)
+			fmt.Fprintf(
+				&b,
+				"  - {name: f%d, direction: out, source: \"2001:db8::1\", segments: [\"fc00::%x\"], destination: \"2001:db8::%x\"}\n",
+				i,
+				i,
+				i,
+			)
 		case 1:
-			fmt.Fprintf(&b, "  # the next one\n  - name: f%d\n    direction: in\n\n    source: \"2001:db8::2\"\n    segments:\n    - \"fc00::%x\"\n    - \"fc00::1:%x\"\n", i, i, i)
+			fmt.Fprintf(
+				&b,
+				"  # the next one\n  - name: f%d\n    direction: in\n\n    source: \"2001:db8::2\"\n    segments:\n    - \"fc00::%x\"\n    - \"fc00::1:%x\"\n",
+				i,
+				i,
+				i,
+			)
 		default:
-			fmt.Fprintf(&b, "  -\n    name: f%d\n    direction: in\n    source: \"2001:db8::3\"\n    segments: [\"fc00::%x\",\n      \"fc00::2:%x\"]\n", i, i, i)
+			fmt.Fprintf(
+				&b,
+				"  -\n    name: f%d\n    direction: in\n    source: \"2001:db8::3\"\n    segments: [\"fc00::%x\",\n      \"fc00::2:%x\"]\n",
+				i,
+				i,
+				i,
+			)
 		}
 	}
 	b.WriteString("interfaces:\n- {name: eth0}\n- {name: eth1}\nnamespaces: [{id: 5}]\nmetrics: {listen: none}\n")

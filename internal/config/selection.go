@@ -75,13 +75,18 @@ func samePrefix(a, b netip.Prefix) bool {
 // same reports whether two matches select the same packets.
 func (m Match) same(other Match) bool {
 	return samePrefix(m.Destination, other.Destination) && samePrefix(m.Source, other.Source) &&
-		sameValue(m.NextHeader, other.NextHeader) && sameValue(m.SourcePort, other.SourcePort) && sameValue(m.DestinationPort, other.DestinationPort) &&
+		sameValue(
+			m.NextHeader,
+			other.NextHeader,
+		) && sameValue(m.SourcePort, other.SourcePort) && sameValue(m.DestinationPort, other.DestinationPort) &&
 		sameValue(m.TrafficClass, other.TrafficClass) && sameValue(m.FlowLabel, other.FlowLabel)
 }
 
 // is compares what an encapsulation inserts.
 func (i Insertion) is(e Encapsulation) bool {
-	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode || i.Nested != e.Nested || (i.Tunnel == nil) != (e.Tunnel == nil) ||
+	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode ||
+		i.Nested != e.Nested ||
+		(i.Tunnel == nil) != (e.Tunnel == nil) ||
 		!slices.EqualFunc(i.Options, e.Options, Option.same) {
 		return false
 	}
@@ -103,7 +108,8 @@ func (o Option) same(other Option) bool {
 		return all
 	}
 	a, b := o.DirectExport, other.DirectExport
-	return a.Namespace == b.Namespace && a.TraceType == b.TraceType && a.FlowID == b.FlowID && a.OptionType == b.OptionType && flags(a) == flags(b)
+	return a.Namespace == b.Namespace && a.TraceType == b.TraceType && a.FlowID == b.FlowID && a.OptionType == b.OptionType &&
+		flags(a) == flags(b)
 }
 
 // AmbiguousError refuses a change of one encapsulation when several fit.

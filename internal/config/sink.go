@@ -31,7 +31,16 @@ type Sink struct {
 type RecordKind string
 
 // recordKinds are all of them.
-var recordKinds = []RecordKind{record.KindTrace, record.KindPostcard, record.KindFlow, record.KindLoss, record.KindDelay, record.KindBlock, record.KindEdgeFlow, record.KindEvent}
+var recordKinds = []RecordKind{
+	record.KindTrace,
+	record.KindPostcard,
+	record.KindFlow,
+	record.KindLoss,
+	record.KindDelay,
+	record.KindBlock,
+	record.KindEdgeFlow,
+	record.KindEvent,
+}
 
 // SinkKind is a kind of sinks.
 type SinkKind string

@@ -89,7 +89,11 @@ func (c *Config) thresholdRules(add func(path, problem, cure string)) {
 			set bool
 		}{{"max-loss", f.MaxLoss != nil}, {"max-delay", f.MaxDelay != nil}, {"no-data-after", f.NoDataAfter != nil}} {
 			if each.set && len(f.Points) == 0 {
-				add(path+"."+each.key, "loss and delay of the flow are not computed here: it has no points", "remove it, or list points, at the ingress of the path")
+				add(
+					path+"."+each.key,
+					"loss and delay of the flow are not computed here: it has no points",
+					"remove it, or list points, at the ingress of the path",
+				)
 			}
 		}
 	}
@@ -110,6 +114,10 @@ func (c *Config) delayRules(path string, limit *DelayLimit, add func(path, probl
 	case !m.MeanDelay && m.DelayEven == nil && node.Marking.Delay == nil: // the option has bits for delay marks
 		add(path, "no delay is measured", "set mean-delay: true, or delay-even and delay-odd, under measurement, or remove it")
 	case time.Duration(*limit) >= guard:
-		add(path, fmt.Sprintf("packets with a delay of %s make blocks uncertain: guard is %v", formatDelayLimit(*limit), guard), "use less than guard, or a longer guard under measurement")
+		add(
+			path,
+			fmt.Sprintf("packets with a delay of %s make blocks uncertain: guard is %v", formatDelayLimit(*limit), guard),
+			"use less than guard, or a longer guard under measurement",
+		)
 	}
 }

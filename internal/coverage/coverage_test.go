@@ -67,7 +67,14 @@ func TestBounded(t *testing.T) {
 	var all []Gap
 	for range 5 * most {
 		from := now + rand.Int64N(1e12)
-		g := Gap{Flow: []string{"", "red"}[rand.IntN(2)], Interface: string(rune('a' + rand.IntN(26))), Ways: 1 + Ways(rand.IntN(3)), Why: changed << rand.IntN(3), From: from, To: from + rand.Int64N(1e6)}
+		g := Gap{
+			Flow:      []string{"", "red"}[rand.IntN(2)],
+			Interface: string(rune('a' + rand.IntN(26))),
+			Ways:      1 + Ways(rand.IntN(3)),
+			Why:       changed << rand.IntN(3),
+			From:      from,
+			To:        from + rand.Int64N(1e6),
+		}
 		all = append(all, g)
 		l.Note(g)
 	}

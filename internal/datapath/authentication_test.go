@@ -97,7 +97,8 @@ func TestInsertionAndAuthentication(t *testing.T) {
 				before := tunnel.snapshotCounters(t)
 				_, out := run(t, tunnel.tcOut, frame, 1)
 				at := bpf.ABICounterCOUNTER_EGRESS + bpf.ABICounter(model.OutcomeEncapTunneled)
-				if got := moved(before, tunnel.snapshotCounters(t))[at]; got != 1 || len(out) <= len(frame) || !bytes.Equal(out[len(out)-len(frame)+atIPv6:], frame[atIPv6:]) {
+				if got := moved(before, tunnel.snapshotCounters(t))[at]; got != 1 || len(out) <= len(frame) ||
+					!bytes.Equal(out[len(out)-len(frame)+atIPv6:], frame[atIPv6:]) {
 					t.Errorf("counted %d times; %x in\n%x", got, frame, out)
 				}
 			})

@@ -67,7 +67,12 @@ func hooksOf(t *testing.T, d *datapath.Datapath) (ingress, egress datapath.HookS
 }
 
 // neighbourly runs a test on near's interface with programs in a mode.
-func neighbourly(t *testing.T, name string, mode datapath.AttachMode, do func(t *testing.T, l *lab.Lab, d *datapath.Datapath, c datapath.Config)) {
+func neighbourly(
+	t *testing.T,
+	name string,
+	mode datapath.AttachMode,
+	do func(t *testing.T, l *lab.Lab, d *datapath.Datapath, c datapath.Config),
+) {
 	t.Helper()
 	l := raise(t, name)
 	if err := l.Node("near").Do(func() error {
@@ -119,7 +124,8 @@ func TestBehindAnEndOfTheChain(t *testing.T) {
 		attachStranger(t, i, true, stranger(t, ebpf.SchedCLS, "cil_late", tcxPass), link.Head())
 		attachStranger(t, i, false, stranger(t, ebpf.SchedCLS, "cil_to_netdev", tcxPass), link.Head())
 		in, out := hooksOf(t, d)
-		if !in.Attached || in.InPlace || !slices.Equal(names(in.Before), []string{"cil_late"}) || !out.Attached || out.InPlace || !slices.Equal(names(out.Before), []string{"cil_to_netdev"}) {
+		if !in.Attached || in.InPlace || !slices.Equal(names(in.Before), []string{"cil_late"}) || !out.Attached || out.InPlace ||
+			!slices.Equal(names(out.Before), []string{"cil_to_netdev"}) {
 			t.Errorf("strangers first: %+v, %+v", in, out)
 		}
 		if in, out := counted(t, l, d); in != 0 || out != 0 {
@@ -357,7 +363,9 @@ func TestPlaceNextTo(t *testing.T) {
 func TestBehindXDP(t *testing.T) {
 	neighbourly(t, "wm-dp-dispatcher", datapath.AttachAuto, func(t *testing.T, l *lab.Lab, d *datapath.Datapath, c datapath.Config) {
 		const pass = 2
-		x, err := link.AttachXDP(link.XDPOptions{Program: stranger(t, ebpf.XDP, "xdp_dispatcher", pass), Interface: int(index(t)), Flags: link.XDPDriverMode})
+		x, err := link.AttachXDP(
+			link.XDPOptions{Program: stranger(t, ebpf.XDP, "xdp_dispatcher", pass), Interface: int(index(t)), Flags: link.XDPDriverMode},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +382,10 @@ func TestBehindXDP(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		if got := list[0]; got.XDP == nil || got.XDP.Name != "xdp_dispatcher" || got.AtIngress < in || got.AtEgress < out || got.Received < in || got.Sent < out || in < 20 || out < 20 {
+		if got := list[0]; got.XDP == nil || got.XDP.Name != "xdp_dispatcher" || got.AtIngress < in || got.AtEgress < out || got.Received < in ||
+			got.Sent < out ||
+			in < 20 ||
+			out < 20 {
 			t.Errorf("%+v, want the dispatcher and at least %d and %d packets", got, in, out)
 		}
 	})

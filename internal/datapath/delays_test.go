@@ -101,7 +101,10 @@ func timedTrace(traceType uint32, format ioam.TimestampFormat, room int, flags u
 		length = len(data) - before
 	}
 	free := room * length
-	header := binary.BigEndian.AppendUint32([]byte{0x31, byte(10 + free + len(data)), 0, 0}, 123<<16|uint32(length/4)<<11|uint32(flags)<<7|uint32(free/4))
+	header := binary.BigEndian.AppendUint32(
+		[]byte{0x31, byte(10 + free + len(data)), 0, 0},
+		123<<16|uint32(length/4)<<11|uint32(flags)<<7|uint32(free/4),
+	)
 	return slices.Concat(binary.BigEndian.AppendUint32(header, traceType), make([]byte, free), data)
 }
 
@@ -247,7 +250,11 @@ func TestHeld(t *testing.T) {
 	const packets, sample = 40, 4
 	export := carrying(t, ioam.DirectExport{Namespace: 123, Type: 0xb00000}, craft.UDP, craft.Datagram(4242, 9, []byte("waymark.")...))
 	withPad := func(option []byte) []byte { // not common: 8 octets of padding come first
-		return frameOf(craft.HopByHop, craft.Options(craft.UDP, 2, slices.Concat([]byte{1, 6, 0, 0, 0, 0, 0, 0}, option)), craft.Datagram(4242, 9, []byte("waymark.")...))
+		return frameOf(
+			craft.HopByHop,
+			craft.Options(craft.UDP, 2, slices.Concat([]byte{1, 6, 0, 0, 0, 0, 0, 0}, option)),
+			craft.Datagram(4242, 9, []byte("waymark.")...),
+		)
 	}
 	common := func(option []byte) []byte {
 		return frameOf(craft.HopByHop, craft.Options(craft.UDP, 2, option), craft.Datagram(4242, 9, []byte("waymark.")...))

@@ -50,7 +50,14 @@ func (d *Datapath) Devices() ([]DeviceTraffic, error) {
 		if s == nil || !ok {
 			continue
 		}
-		t := DeviceTraffic{Index: l.index, Received: l.received, Sent: l.sent, AtIngress: before[0], AtEgress: before[1], XDP: d.othersXDP(s, l.xdp)}
+		t := DeviceTraffic{
+			Index:     l.index,
+			Received:  l.received,
+			Sent:      l.sent,
+			AtIngress: before[0],
+			AtEgress:  before[1],
+			XDP:       d.othersXDP(s, l.xdp),
+		}
 		if after, ok := later[l.index]; ok {
 			t.MeanwhileAtIngress, t.MeanwhileAtEgress = after[0]-before[0], after[1]-before[1]
 		}

@@ -21,7 +21,10 @@ func (g generator) edgeType() ioam.EdgeToEdgeType {
 // edgeToEdge is an Edge-to-Edge option, mostly valid, whose numbers are mostly near each
 // other.
 func (g generator) edgeToEdge() []byte {
-	e := ioam.EdgeToEdge{Namespace: ioam.NamespaceID(namespaceIDs[g.IntN(len(namespaceIDs))]), Type: []ioam.EdgeToEdgeType{0x7000, 0xb000}[g.IntN(2)]}
+	e := ioam.EdgeToEdge{
+		Namespace: ioam.NamespaceID(namespaceIDs[g.IntN(len(namespaceIDs))]),
+		Type:      []ioam.EdgeToEdgeType{0x7000, 0xb000}[g.IntN(2)],
+	}
 	if g.IntN(4) == 0 {
 		e.Type = g.edgeType()
 	}
@@ -72,7 +75,9 @@ func (g generator) destinationOptions(next byte) []byte {
 		case 1:
 			options = append(options, g.trace()...)
 		case 2:
-			options = append(options, [][]byte{{0x31, 2, 0, byte(g.IntN(5))}, g.proof(), g.incremental(), g.directExport(), g.foreignIOAM()}[g.IntN(5)]...)
+			options = append(
+				options,
+				[][]byte{{0x31, 2, 0, byte(g.IntN(5))}, g.proof(), g.incremental(), g.directExport(), g.foreignIOAM()}[g.IntN(5)]...)
 		case 3, 4, 5:
 			size := g.IntN(12)
 			options = append(options, g.padding(g.IntN(5))...)

@@ -29,7 +29,16 @@ func (p *programs) takeNumber(t testing.TB, label uint32) uint64 {
 func (p *programs) numberSets(t testing.TB) []bpf.ABIE2eNumberSet {
 	t.Helper()
 	m := p.maps[bpf.MapE2ENumbers]
-	keys, found, sets := make([]uint32, m.MaxEntries()), make([]bpf.ABIE2eNumberSet, m.MaxEntries()), make([]bpf.ABIE2eNumberSet, m.MaxEntries())
+	keys, found, sets := make(
+		[]uint32,
+		m.MaxEntries(),
+	), make(
+		[]bpf.ABIE2eNumberSet,
+		m.MaxEntries(),
+	), make(
+		[]bpf.ABIE2eNumberSet,
+		m.MaxEntries(),
+	)
 	if _, err := m.BatchLookup(new(ebpf.MapBatchCursor), keys, found, nil); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Fatal(err)
 	}

@@ -130,7 +130,11 @@ func pairOf(t testing.TB, kind ioam.EdgeToEdgeType, tunnel, trace bool) edgePair
 	end := rightConfig()
 	measuringEdges(&end)
 	if tunnel {
-		e.Mode, e.TunnelSource, e.TunnelDestination = model.ModeEncap, netip.MustParseAddr("2001:db8:aa::1"), netip.MustParseAddr("2001:db8:bb::1")
+		e.Mode, e.TunnelSource, e.TunnelDestination = model.ModeEncap, netip.MustParseAddr(
+			"2001:db8:aa::1",
+		), netip.MustParseAddr(
+			"2001:db8:bb::1",
+		)
 		end.Decapsulations = []model.Decapsulation{{TunnelDestination: e.TunnelDestination}}
 	}
 	if trace {
@@ -160,7 +164,10 @@ func optionsPacket(destination bool) func(label uint32) []byte {
 		if destination {
 			next, behind = 60, craft.Options(craft.UDP, 0, []byte{0x3e, 1, 3, 0x3e, 1, 4})
 		}
-		return labelled(label, frameOf(0, craft.Options(next, 0, []byte{0x1e, 4, 1, 2, 3, 4}), behind, craft.Datagram(4242, 9, []byte("waymark.")...)))
+		return labelled(
+			label,
+			frameOf(0, craft.Options(next, 0, []byte{0x1e, 4, 1, 2, 3, 4}), behind, craft.Datagram(4242, 9, []byte("waymark.")...)),
+		)
 	}
 }
 
@@ -341,7 +348,9 @@ func TestEdgesLeft(t *testing.T) {
 		}
 		n := uint64(sent)
 		want := edgetoedge.Totals{Packets: 4 * n, Expected: 2 * n, Unique: 2 * n, Duplicates: 2 * n}
-		if sum.Packets += left.Packets; sum.Packets != want.Packets || sum.Expected+left.Expected != want.Expected || sum.Unique+left.Unique != want.Unique || sum.Duplicates+left.Duplicates != want.Duplicates {
+		if sum.Packets += left.Packets; sum.Packets != want.Packets || sum.Expected+left.Expected != want.Expected ||
+			sum.Unique+left.Unique != want.Unique ||
+			sum.Duplicates+left.Duplicates != want.Duplicates {
 			t.Errorf("interval %d: %+v, of these left %+v; want %+v", epoch, sum, left, want)
 		}
 		return left

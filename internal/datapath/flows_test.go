@@ -51,7 +51,14 @@ func TestFlowEviction(t *testing.T) {
 			got := moved(before, p.snapshotCounters(t))
 			suppressed := got[bpf.ABICounterCOUNTER_POSTCARDS_SUPPRESSED]
 			if sum+suppressed != number*rounds || got[bpf.ABICounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
-				t.Errorf("%d packets reported and %d suppressed of %d; %d flows came through the ring, %v", sum, suppressed, number*rounds, evicted, got)
+				t.Errorf(
+					"%d packets reported and %d suppressed of %d; %d flows came through the ring, %v",
+					sum,
+					suppressed,
+					number*rounds,
+					evicted,
+					got,
+				)
 			}
 			if test.credit > 0 && (suppressed > 0 || evicted == 0) || test.credit == 0 && (suppressed == 0 || evicted > 0) {
 				t.Errorf("%d suppressed, %d evicted", suppressed, evicted)

@@ -33,7 +33,8 @@ func TestFollowClock(t *testing.T) {
 			t.Error(err)
 		}
 		var e bpf.ABIProof
-		if err := m.Lookup(slot, &e); err != nil || follows != (e.Next >= now) || !follows && e.Next != began || e.Profile != slotOf(key.Profile) {
+		if err := m.Lookup(slot, &e); err != nil || follows != (e.Next >= now) || !follows && e.Next != began ||
+			e.Profile != slotOf(key.Profile) {
 			t.Errorf("%s: %v, the number is %d at %d", when, err, e.Next, now)
 		}
 	}

@@ -124,7 +124,11 @@ func TestReportOfAnotherClock(t *testing.T) {
 	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
 	defer p.close()
-	packet := craft.Ethernet(arrivalAddress, []byte{2, 0, 0, 0, 0, 9}, craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)))
+	packet := craft.Ethernet(
+		arrivalAddress,
+		[]byte{2, 0, 0, 0, 0, 9},
+		craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)),
+	)
 	for silent, fast := range map[time.Duration]bool{
 		-24 * time.Hour: false, -time.Minute: false, -6 * time.Second: false, -4 * time.Second: true, time.Second: true, 6 * time.Second: false, 24 * time.Hour: false,
 	} {
@@ -158,7 +162,11 @@ func TestChangeOnRememberedWay(t *testing.T) {
 	}
 	p := loadGeneration(t, generation(arrivalIndex), arrivalIndex, hookIngressXDP)
 	p.routes(t, forward.Routing{MTU: forward.AnyMTU}, 0)
-	packet := craft.Ethernet(arrivalAddress, []byte{2, 0, 0, 0, 0, 9}, craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)))
+	packet := craft.Ethernet(
+		arrivalAddress,
+		[]byte{2, 0, 0, 0, 0, 9},
+		craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)),
+	)
 	for change := range 6 {
 		inserts := change%2 == 1
 		for n := range 3 {
@@ -326,7 +334,14 @@ func TestForwardingAgreement(t *testing.T) {
 }
 
 // agreeForwarding compares one program with the reference node and a router.
-func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
+func agreeForwarding(
+	t *testing.T,
+	cfg model.NodeConfig,
+	routing forward.Routing,
+	p *programs,
+	program *ebpf.Program,
+	g generator,
+) (redirected int) {
 	t.Helper()
 	c := newForwardingComparison(t, cfg, routing, p, program, g.wanted(packetsPerConfig))
 	before := p.snapshotCounters(t)

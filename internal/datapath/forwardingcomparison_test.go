@@ -37,7 +37,14 @@ type forwardingComparison struct {
 	mayHaveSum bool // assume the worst for what a program cannot see
 }
 
-func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing forward.Routing, p *programs, program *ebpf.Program, wanted int) *forwardingComparison {
+func newForwardingComparison(
+	t *testing.T,
+	cfg model.NodeConfig,
+	routing forward.Routing,
+	p *programs,
+	program *ebpf.Program,
+	wanted int,
+) *forwardingComparison {
 	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
@@ -47,7 +54,11 @@ func newForwardingComparison(t *testing.T, cfg model.NodeConfig, routing forward
 	isXDP := program.Type() == ebpf.XDP
 	c := &forwardingComparison{
 		cfg: cfg, routing: routing, p: p, program: program, isXDP: isXDP, wanted: wanted, node: node,
-		leaving: afterFill(t, cfg, longest(routing)), always: everyPacket(t, cfg), exports: newExpectedExports(cfg), counted: make(map[bpf.ABICounter]uint64),
+		leaving: afterFill(
+			t,
+			cfg,
+			longest(routing),
+		), always: everyPacket(t, cfg), exports: newExpectedExports(cfg), counted: make(map[bpf.ABICounter]uint64),
 		mayHaveSum: !isXDP && len(cfg.Encapsulations) > 0 && !readsQueues(t),
 	}
 	c.room, c.seen = headroom(t)
@@ -118,8 +129,19 @@ func (c *forwardingComparison) compare(t *testing.T, frame []byte) (forward, sam
 	}
 	same = (verdict == want) == forward && bytes.Equal(out, expected) && samePostcards(postcards, wantPostcards) && len(got.records) == records
 	if !same {
-		t.Errorf("frame\n%s\nthe program: verdict %d, %d records, postcards %+v\n%s\nthe reference: %v, forwarded %v, %d, %+v\n%s", hex.Dump(frame),
-			int32(verdict), len(got.records), postcards, hex.Dump(out), after.Outcome, forward, records, wantPostcards, hex.Dump(expected))
+		t.Errorf(
+			"frame\n%s\nthe program: verdict %d, %d records, postcards %+v\n%s\nthe reference: %v, forwarded %v, %d, %+v\n%s",
+			hex.Dump(frame),
+			int32(verdict),
+			len(got.records),
+			postcards,
+			hex.Dump(out),
+			after.Outcome,
+			forward,
+			records,
+			wantPostcards,
+			hex.Dump(expected),
+		)
 	}
 	return forward, same
 }

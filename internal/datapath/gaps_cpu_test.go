@@ -18,7 +18,13 @@ import (
 // numberedTCP is a TCP segment in transit with a Flow-ID and a Sequence Number.
 func numberedTCP(t testing.TB, flow, n uint32, port uint16, flags byte) []byte {
 	t.Helper()
-	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence, FlowID: flow, Sequence: n}
+	option := ioam.DirectExport{
+		Namespace:      123,
+		Type:           0xc00000,
+		ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence,
+		FlowID:         flow,
+		Sequence:       n,
+	}
 	return carrying(t, option, craft.TCP, craft.Segment(port, 0, flags))
 }
 

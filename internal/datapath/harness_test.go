@@ -48,7 +48,14 @@ func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock
 }
 
 // loadProgramsOn loads the programs for interfaces of certain devices.
-func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) attach.Device, clock int64, hooks ...hookName) *programs {
+func loadProgramsOn(
+	t testing.TB,
+	cfg model.NodeConfig,
+	index model.IfIndex,
+	devices func(model.IfIndex) attach.Device,
+	clock int64,
+	hooks ...hookName,
+) *programs {
 	t.Helper()
 	g, err := compile.Node(cfg, 0, devices)
 	if err != nil {

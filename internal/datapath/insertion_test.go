@@ -56,7 +56,8 @@ func TestInsertionAndSegments(t *testing.T) {
 				t.Errorf("counters moved by %v, want %v", got, tt.outcome)
 			}
 			inline := tt.outcome == model.OutcomeEncapInserted
-			if grown := len(out) > len(frame); grown != (tt.outcome != model.OutcomeEncapSkippedSegments) || inline && !bytes.Equal(out[atIPv6+24:atHBH], frame[atIPv6+24:atHBH]) {
+			if grown := len(out) > len(frame); grown != (tt.outcome != model.OutcomeEncapSkippedSegments) ||
+				inline && !bytes.Equal(out[atIPv6+24:atHBH], frame[atIPv6+24:atHBH]) {
 				t.Errorf("%x became\n%x", frame, out)
 			}
 		})

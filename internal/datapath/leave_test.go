@@ -80,7 +80,10 @@ func TestManyInterfacesAreLeftAtOnce(t *testing.T) {
 		}
 
 		failing := cfg // the last interface takes no program: XDP is not for loopback
-		failing.Node.Interfaces = append(all[:number:number], model.Interface{Index: 1, Name: "lo", ID: 1000, IDWide: 1000, Roles: model.RoleIngress})
+		failing.Node.Interfaces = append(
+			all[:number:number],
+			model.Interface{Index: 1, Name: "lo", ID: 1000, IDWide: 1000, Roles: model.RoleIngress},
+		)
 		failing.Attach[1] = datapath.AttachXDP
 		if err := d.Apply(failing); err == nil {
 			t.Error("XDP in the driver of loopback was not refused")

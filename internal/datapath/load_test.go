@@ -211,7 +211,8 @@ func TestFrequencySlots(t *testing.T) {
 		}
 		for _, slot := range fresh { // an encapsulation starts at its own first number
 			var blocks []bpf.ABIFrequencyBlock
-			if err := p.maps[bpf.MapFrequencyBlocks].Lookup(slot, &blocks); err != nil || slices.ContainsFunc(blocks, func(b bpf.ABIFrequencyBlock) bool { return b.Next != b.End }) {
+			if err := p.maps[bpf.MapFrequencyBlocks].Lookup(slot, &blocks); err != nil ||
+				slices.ContainsFunc(blocks, func(b bpf.ABIFrequencyBlock) bool { return b.Next != b.End }) {
 				t.Fatalf("slot %d begins with %v (%v)", slot, blocks, err)
 			}
 			if err := p.maps[bpf.MapFrequencyBlocks].Put(slot, used); err != nil {

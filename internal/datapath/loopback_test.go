@@ -429,13 +429,16 @@ func TestProbeThatIsNotRemoved(t *testing.T) {
 		p := loadPrograms(t, cfg, test.on, fixedTime, hookIngressTC)
 		before := p.snapshotCounters(t)
 		frame := set(atTrace+2, 0x11)(rightPacket())
-		verdict, err := p.tcIn.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024), Context: &skb{GSOSize: 1000, GSOSegs: 3}})
+		verdict, err := p.tcIn.Run(
+			&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024), Context: &skb{GSOSize: 1000, GSOSegs: 3}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		counted, drops := moved(before, p.snapshotCounters(t)), dropped(p.tcIn, verdict)
 		records := len(p.readSamples(t).records)
-		if counted[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(test.outcome)] != 1 || drops != (test.outcome == model.OutcomeActiveTerminated) || records != test.records {
+		if counted[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(test.outcome)] != 1 || drops != (test.outcome == model.OutcomeActiveTerminated) ||
+			records != test.records {
 			t.Errorf("%s: dropped: %v, %d records, counted %v; want %d records and %s", name, drops, records, counted, test.records, test.outcome)
 		}
 	}

@@ -104,7 +104,14 @@ func (c cell) check(t *testing.T, p *programs, path [3]kernelRouter, clock int64
 		t.Helper()
 		out := path[router].pass(t, frame)
 		if out == nil {
-			t.Fatalf("%s, %s, headers %v in front: nothing leaves the kernel of router %d\n%x", c.carrierRow.name, c.formRow.name, c.leading, router, frame)
+			t.Fatalf(
+				"%s, %s, headers %v in front: nothing leaves the kernel of router %d\n%x",
+				c.carrierRow.name,
+				c.formRow.name,
+				c.leading,
+				router,
+				frame,
+			)
 		}
 		return out
 	}

@@ -28,7 +28,13 @@ const (
 
 func carrierRows() []carrierRow {
 	class := model.Marking{Mask: 0x1c, Colours: [2]uint8{0x04, 0x0c}, Delay: &[2]uint8{0x14, 0x1c}}
-	argument := model.Marking{Carrier: model.CarrierArgument, Octet: 13, Mask: 0xc1, Colours: [2]uint8{0x40, 0x80}, Delay: &[2]uint8{0x41, 0xc1}}
+	argument := model.Marking{
+		Carrier: model.CarrierArgument,
+		Octet:   13,
+		Mask:    0xc1,
+		Colours: [2]uint8{0x40, 0x80},
+		Delay:   &[2]uint8{0x41, 0xc1},
+	}
 	options := map[string]string{"inline": needsTunnel, "inline, PSP": "measure inline packets before", "clear": needsKeep}
 	return []carrierRow{
 		{"DS field", class, map[string]string{"inline, PSP": "measure inline packets before"}},
@@ -107,7 +113,12 @@ func raisePath(t *testing.T, rows []formRow) (path [3]kernelRouter) {
 
 // measuredRow is a flow of a form with a carrier.
 func measuredRow(c carrierRow, r formRow, number int, direction model.Direction) model.MeasuredFlow {
-	f := model.MeasuredFlow{Name: r.name + ", " + direction.String(), Direction: direction, Path: r.path, Source: netip.MustParseAddr("2001:db8:ff::1")}
+	f := model.MeasuredFlow{
+		Name:      r.name + ", " + direction.String(),
+		Direction: direction,
+		Path:      r.path,
+		Source:    netip.MustParseAddr("2001:db8:ff::1"),
+	}
 	if r.path.Mode == srv6.ModeInline {
 		f.Source = netip.MustParseAddr("2001:db8:1::2")
 	}

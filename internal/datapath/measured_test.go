@@ -195,7 +195,8 @@ func TestMeasuredForms(t *testing.T) {
 			run(t, p.tcIn, sent, 0)
 			run(t, p.tcIn, frame, 0) // 0xb9 has the value 8, which is no colour
 			unmarked++
-			if red, blue := p.counts(t, "red", block), p.counts(t, "blue", block); red.Packets != 2*packets || red.Unmarked != unmarked || blue.Packets != packets {
+			if red, blue := p.counts(t, "red", block), p.counts(t, "blue", block); red.Packets != 2*packets || red.Unmarked != unmarked ||
+				blue.Packets != packets {
 				t.Errorf("%s, packet %d: in %+v, out %+v", tt.name, packets, red, blue)
 			}
 		}
@@ -255,7 +256,8 @@ func TestMeasuredInTunnel(t *testing.T) {
 			t.Error("a packet in a tunnel was marked")
 		}
 	}
-	if in, out := p.counts(t, "in", block), p.counts(t, "out", block); in.Packets != 4 || in.Octets != uint64(4*(len(inner)-14)) || out.Packets != 0 {
+	if in, out := p.counts(t, "in", block), p.counts(t, "out", block); in.Packets != 4 || in.Octets != uint64(4*(len(inner)-14)) ||
+		out.Packets != 0 {
 		t.Errorf("in %+v, out %+v", in, out)
 	}
 }
@@ -379,7 +381,10 @@ func TestMeasuredArgument(t *testing.T) {
 		if reduced {
 			path.Mode, entries = srv6.ModeReduced, nil
 		}
-		cfg := measuringConfig(model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: path}, model.MeasuredFlow{Name: "in", Direction: model.DirectionIn, Path: path})
+		cfg := measuringConfig(
+			model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: path},
+			model.MeasuredFlow{Name: "in", Direction: model.DirectionIn, Path: path},
+		)
 		cfg.Measurement.Marking = model.Marking{Carrier: model.CarrierArgument, Octet: 13, Mask: 0x60, Colours: [2]uint8{0x20, 0x40}}
 		p.measure(t, cfg)
 		frame := measuredPacket(t, measuredPath(1)[0], entries, 0)

@@ -69,7 +69,17 @@ func checkBlocks(t *testing.T, length time.Duration) {
 			run(t, p.tcIn, frame, 0)
 			got := p.counts(t, "red", tt.block)
 			into := int64(tt.into) + int64(block-tt.block)*int64(length)
-			want := measure.BlockCounts{Flow: "red", Block: tt.block, Packets: 1, Octets: uint64(len(frame) - 14), TimeSum: uint64(into), Late: tt.late, Early: tt.early, Complete: got.Complete, Selection: got.Selection}
+			want := measure.BlockCounts{
+				Flow:      "red",
+				Block:     tt.block,
+				Packets:   1,
+				Octets:    uint64(len(frame) - 14),
+				TimeSum:   uint64(into),
+				Late:      tt.late,
+				Early:     tt.early,
+				Complete:  got.Complete,
+				Selection: got.Selection,
+			}
 			if delayed {
 				want.DelayPackets, want.DelayTimeSum = 1, uint64(into)
 			}
@@ -94,10 +104,19 @@ func (p *programs) setTime(t *testing.T, utc int64) {
 // RFC 9341 §4.2.2) in bits of the traffic class or of an argument, whatever the block's
 // colour, that all others get the colour alone, and that the other end knows it again.
 func TestDelayMarks(t *testing.T) {
-	argument := model.Marking{Carrier: model.CarrierArgument, Octet: 13, Mask: 0xe0, Colours: [2]uint8{0x20, 0x40}, Delay: &[2]uint8{0x60, 0x80}}
+	argument := model.Marking{
+		Carrier: model.CarrierArgument,
+		Octet:   13,
+		Mask:    0xe0,
+		Colours: [2]uint8{0x20, 0x40},
+		Delay:   &[2]uint8{0x60, 0x80},
+	}
 	class := model.Marking{Mask: 0x1c, Colours: [2]uint8{0x04, 0x0c}, Delay: &[2]uint8{0x14, 0x1c}}
 	path := srv6.Path{Segments: measuredPath(1)}
-	flows := []model.MeasuredFlow{{Name: "out", Direction: model.DirectionOut, Path: path}, {Name: "in", Direction: model.DirectionIn, Path: path}}
+	flows := []model.MeasuredFlow{
+		{Name: "out", Direction: model.DirectionOut, Path: path},
+		{Name: "in", Direction: model.DirectionIn, Path: path},
+	}
 	p := loadPrograms(t, measuringConfig(flows...), 1, fixedTime, hookEgressTC, hookIngressTC)
 	const into = 123_456_789
 	for later := range uint64(2) { // the block has one colour, then the other
@@ -141,7 +160,10 @@ func TestDelayMarks(t *testing.T) {
 // written and read as others, and a router that marks congestion (RFC 3168 §5) takes them away.
 func TestMarksInECN(t *testing.T) {
 	path := srv6.Path{Segments: measuredPath(3)}
-	cfg := measuringConfig(model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: path}, model.MeasuredFlow{Name: "in", Direction: model.DirectionIn, Path: path})
+	cfg := measuringConfig(
+		model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: path},
+		model.MeasuredFlow{Name: "in", Direction: model.DirectionIn, Path: path},
+	)
 	cfg.Measurement.Marking = model.Marking{Mask: 0x03, Colours: [2]uint8{0x01, 0x02}, ECN: true}
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC, hookIngressTC)
 	frame := measuredPacket(t, path.Segments[0], reversed(path.Segments), 2)

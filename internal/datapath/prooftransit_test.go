@@ -117,7 +117,8 @@ func TestProofOfPath(t *testing.T) {
 					if outcome, _ := last.verdictOf(t, ingress(last), frame); outcome != want {
 						t.Errorf("last: %v, want %v", outcome, want)
 					}
-					if option := bpf.ABICounterCOUNTER_INGRESS_OPTIONS + bpf.ABICounter(test.want); want != test.want && moved(before, last.snapshotCounters(t))[option] != 1 {
+					if option := bpf.ABICounterCOUNTER_INGRESS_OPTIONS + bpf.ABICounter(test.want); want != test.want &&
+						moved(before, last.snapshotCounters(t))[option] != 1 {
 						t.Errorf("a dropped packet's option is not counted as %v", test.want)
 					}
 				}

@@ -22,7 +22,9 @@ import (
 func measuring(i model.IfIndex, mode datapath.AttachMode) datapath.Config {
 	c := configuration(i, mode)
 	c.Node.Measurement = model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{{Name: "red", Direction: model.DirectionIn,
-		Source: netip.MustParseAddr("2001:db8:a::1"), Path: srv6.Path{Segments: []netip.Addr{netip.MustParseAddr("2001:db8:5:1::e0")}}}}}.WithDefaults()
+		Source: netip.MustParseAddr(
+			"2001:db8:a::1",
+		), Path: srv6.Path{Segments: []netip.Addr{netip.MustParseAddr("2001:db8:5:1::e0")}}}}}.WithDefaults()
 	return c
 }
 

@@ -62,7 +62,9 @@ func TestSegmentPathMTU(t *testing.T) {
 		if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, want) {
 			t.Errorf("%s: counters moved by %v, want %v", test.name, got, want)
 		}
-		expected := node.Egress(reference.Frame{Data: frame, Interface: 1, Ingress: 2, Time: fixedTime, GSOSize: test.segment, GSOSegments: 2}).Outcome
+		expected := node.Egress(
+			reference.Frame{Data: frame, Interface: 1, Ingress: 2, Time: fixedTime, GSOSize: test.segment, GSOSegments: 2},
+		).Outcome
 		if test.outcome == model.OutcomeEncapSkippedMTU != (expected == model.OutcomeEncapSkippedMTU) {
 			t.Errorf("%s: the reference node says %v", test.name, expected)
 		}

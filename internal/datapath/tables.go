@@ -30,7 +30,18 @@ type tables struct {
 	measured *measure.Table       // of measuredMaps, or nil
 }
 
-var tableNames = append([]string{bpf.MapFlows, bpf.MapSequences, bpf.MapPathMTUs, bpf.MapPostcards, bpf.MapProofs, bpf.MapE2ENumbers, bpf.MapE2EFlows, bpf.MapDelays}, measure.Maps...)
+var tableNames = append(
+	[]string{
+		bpf.MapFlows,
+		bpf.MapSequences,
+		bpf.MapPathMTUs,
+		bpf.MapPostcards,
+		bpf.MapProofs,
+		bpf.MapE2ENumbers,
+		bpf.MapE2EFlows,
+		bpf.MapDelays,
+	},
+	measure.Maps...)
 
 // tableSizes are the entries of the tables that a generation needs.
 func tableSizes(g *compile.Generation, cpus int) map[string]uint32 {

@@ -43,7 +43,8 @@ func TestRecordsAreBounded(t *testing.T) {
 			}
 			sending.Wait()
 			got := moved(before, p.snapshotCounters(t))
-			if n := len(p.readRecords(t)); n != wanted || got[bpf.ABICounterCOUNTER_RECORDS_WRITTEN] != wanted || got[bpf.ABICounterCOUNTER_RECORDS_LOST] != 0 {
+			if n := len(p.readRecords(t)); n != wanted || got[bpf.ABICounterCOUNTER_RECORDS_WRITTEN] != wanted ||
+				got[bpf.ABICounterCOUNTER_RECORDS_LOST] != 0 {
 				t.Errorf("%s: %d records, want %d; counters %v", name, n, wanted, got)
 			}
 			if n := got[bpf.ABICounterCOUNTER_INGRESS+bpf.ABICounter(tt.outcome)]; n != senders*times {

@@ -56,11 +56,20 @@ const (
 )
 
 func tooLong(captured uint32) error {
-	return fmt.Errorf("the record has %d bytes, more than the limit of %d; the file is damaged, or shorten its packets with editcap -s %d", captured, maxCaptured, maxCaptured)
+	return fmt.Errorf(
+		"the record has %d bytes, more than the limit of %d; the file is damaged, or shorten its packets with editcap -s %d",
+		captured,
+		maxCaptured,
+		maxCaptured,
+	)
 }
 
 func silence(n int64) error {
-	return fmt.Errorf("%d bytes without a packet, more than the limit of %d; the file is damaged, or write its packets again with editcap", n, maxSilence)
+	return fmt.Errorf(
+		"%d bytes without a packet, more than the limit of %d; the file is damaged, or write its packets again with editcap",
+		n,
+		maxSilence,
+	)
 }
 
 // source reads packets in one of the two formats; an error of mayRead stops it.

@@ -37,8 +37,23 @@ func FuzzBlocks(f *testing.F) {
 	packet := udp(0, options(f, 17, trace(1, 2)))
 	f.Add(pcapng(f, LinkRaw, packet, packet))
 	resolution := ngOption(optionResolution, []byte{9})
-	f.Add(bytes.Join([][]byte{ngSection(), ngInterfaceBlock(ngOption(optionName, []byte("eth0")), resolution), ngBlock(4, []byte{0, 0, 0, 0}), ngPacket(packet, ngOption(1, []byte("why")))}, nil))
-	f.Add(bytes.Join([][]byte{ngSection(), ngInterfaceBlock(), ngBlock(blockSimplePacket, append([]byte{72, 0, 0, 0}, packet...)), ngSection()}, nil))
+	f.Add(
+		bytes.Join(
+			[][]byte{
+				ngSection(),
+				ngInterfaceBlock(ngOption(optionName, []byte("eth0")), resolution),
+				ngBlock(4, []byte{0, 0, 0, 0}),
+				ngPacket(packet, ngOption(1, []byte("why"))),
+			},
+			nil,
+		),
+	)
+	f.Add(
+		bytes.Join(
+			[][]byte{ngSection(), ngInterfaceBlock(), ngBlock(blockSimplePacket, append([]byte{72, 0, 0, 0}, packet...)), ngSection()},
+			nil,
+		),
+	)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := newNgReader(bufio.NewReader(bytes.NewReader(data)))
 		if err != nil {

@@ -54,7 +54,13 @@ func newPcapReader(in *bufio.Reader, order binary.ByteOrder) (*pcapReader, error
 	if major, minor := order.Uint16(head[4:]), order.Uint16(head[6:]); major != 2 || minor != 4 {
 		return nil, fmt.Errorf("pcap version %d.%d is not supported; convert it with editcap", major, minor)
 	}
-	r := &pcapReader{in: in, order: order, unit: time.Microsecond, snapLength: order.Uint32(head[16:]), link: LinkType(order.Uint32(head[20:]))}
+	r := &pcapReader{
+		in:         in,
+		order:      order,
+		unit:       time.Microsecond,
+		snapLength: order.Uint32(head[16:]),
+		link:       LinkType(order.Uint32(head[20:])),
+	}
 	if order.Uint32(head) == pcapNanoseconds {
 		r.unit = time.Nanosecond
 	}

@@ -64,7 +64,13 @@ func (t *Times) Remark() string {
 	if 2*t.near[0] >= t.seen {
 		return ""
 	}
-	remark := fmt.Sprintf("read as %v, %d of %d timestamps differ by more than %v from the time of capture", t.clocks[0].Format, t.seen-t.near[0], t.seen, nearTime)
+	remark := fmt.Sprintf(
+		"read as %v, %d of %d timestamps differ by more than %v from the time of capture",
+		t.clocks[0].Format,
+		t.seen-t.near[0],
+		t.seen,
+		nearTime,
+	)
 	best := slices.Index(t.near, slices.Max(t.near))
 	if 2*t.near[best] < t.seen {
 		return remark + ", and so do most in every other format: a clock of the domain or of the capture is wrong"

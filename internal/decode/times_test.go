@@ -25,7 +25,16 @@ func TestTimes(t *testing.T) {
 		}
 		return nodes
 	}
-	posix, ptp, ntp := record.Clock{Format: ioam.TimestampPOSIX, TAIOffset: tai}, record.Clock{Format: ioam.TimestampPTP, TAIOffset: tai}, record.Clock{Format: ioam.TimestampNTP, TAIOffset: tai}
+	posix, ptp, ntp := record.Clock{
+		Format:    ioam.TimestampPOSIX,
+		TAIOffset: tai,
+	}, record.Clock{
+		Format:    ioam.TimestampPTP,
+		TAIOffset: tai,
+	}, record.Clock{
+		Format:    ioam.TimestampNTP,
+		TAIOffset: tai,
+	}
 	utc := record.Clock{Format: ioam.TimestampPTP} // TAI is not known
 	const ms, year = time.Millisecond, 365 * 24 * time.Hour
 	far := func(as, of string) string {

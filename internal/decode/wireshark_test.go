@@ -57,25 +57,53 @@ func TestDissectorReadsOptions(t *testing.T) {
 		edges = append(edges, inFrame(t, 60, e.Option()))
 		wantEdges = append(wantEdges, fmt.Sprintf("%d\t0x%04x\t%d\t%d\t%d", e.Namespace, uint16(e.Type), e.Sequence, e.Seconds, e.Fraction))
 	}
-	if got := dissect(t, exports, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.trace_type", "ioam.dex.flow_id", "ioam.dex.sequence"); !slices.Equal(got, wantExports) {
+	if got := dissect(t, exports, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.trace_type", "ioam.dex.flow_id", "ioam.dex.sequence"); !slices.Equal(
+		got,
+		wantExports,
+	) {
 		t.Errorf("Direct Exports are read as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantExports, "\n"))
 	}
-	if got := dissect(t, edges, "ioam.type == 3", "ioam.namespace", "ioam.e2e.type", "ioam.e2e.sequence", "ioam.e2e.seconds", "ioam.e2e.fraction"); !slices.Equal(got, wantEdges) {
+	if got := dissect(t, edges, "ioam.type == 3", "ioam.namespace", "ioam.e2e.type", "ioam.e2e.sequence", "ioam.e2e.seconds", "ioam.e2e.fraction"); !slices.Equal(
+		got,
+		wantEdges,
+	) {
 		t.Errorf("Edge-to-Edge options are read as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantEdges, "\n"))
 	}
-	if faults := dissect(t, append(exports, edges...), "_ws.malformed || _ws.lua.error || _ws.expert.severity >= 0x600000", "_ws.expert.message"); len(faults) != 0 {
+	if faults := dissect(t, append(exports, edges...), "_ws.malformed || _ws.lua.error || _ws.expert.severity >= 0x600000", "_ws.expert.message"); len(
+		faults,
+	) != 0 {
 		t.Errorf("tshark complains: %q", faults)
 	}
 }
 
 // Traces of both types have their nodes, and flags their names.
 func TestDissectorReadsTraces(t *testing.T) {
-	trace := ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xc00000, Flags: ioam.FlagActive, Incremental: true, RemainingLen: 10, Data: make([]byte, 24)}
+	trace := ioam.Trace{
+		Namespace:    123,
+		NodeLen:      2,
+		Type:         0xc00000,
+		Flags:        ioam.FlagActive,
+		Incremental:  true,
+		RemainingLen: 10,
+		Data:         make([]byte, 24),
+	}
 	for i := range trace.Data {
 		trace.Data[i] = byte(i)
 	}
 	frames := [][]byte{inFrame(t, 0, trace.Option())}
-	got := dissect(t, frames, "ioam.type == 1", "ioam.namespace", "ioam.trace.nodelen", "ioam.trace.overflow", "ioam.trace.loopback", "ioam.trace.active", "ioam.trace.remaining", "ioam.trace.type", "ioam.node")
+	got := dissect(
+		t,
+		frames,
+		"ioam.type == 1",
+		"ioam.namespace",
+		"ioam.trace.nodelen",
+		"ioam.trace.overflow",
+		"ioam.trace.loopback",
+		"ioam.trace.active",
+		"ioam.trace.remaining",
+		"ioam.trace.type",
+		"ioam.node",
+	)
 	want := []string{"123\t2\t0\t0\t1\t10\t0xc00000\t0001020304050607,08090a0b0c0d0e0f,1011121314151617"}
 	if !slices.Equal(got, want) {
 		t.Errorf("read as %q, want %q", got, want)
@@ -88,11 +116,17 @@ func TestDissectorReadsRawOptions(t *testing.T) {
 		return inFrame(t, 0, ioam.Option{Type: kind, Data: data})
 	}
 	pot := raw(0x31, 0, 2, 0, 123, 0, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18)
-	if got := dissect(t, [][]byte{pot}, "ioam.pot.type == 0", "ioam.namespace", "ioam.pot.flags", "ioam.pot.pktid", "ioam.pot.cumulative"); !slices.Equal(got, []string{"123\t0x80\t0x0102030405060708\t0x1112131415161718"}) {
+	if got := dissect(t, [][]byte{pot}, "ioam.pot.type == 0", "ioam.namespace", "ioam.pot.flags", "ioam.pot.pktid", "ioam.pot.cumulative"); !slices.Equal(
+		got,
+		[]string{"123\t0x80\t0x0102030405060708\t0x1112131415161718"},
+	) {
 		t.Errorf("proof of transit is read as %q", got)
 	}
 	marks := [][]byte{raw(0x12, 0x12, 0x34, 0x58, 0), raw(0x12, 0x12, 0x34, 0x54, 0)}
-	if got := dissect(t, marks, "altmark", "altmark.flow_mon_id", "altmark.loss", "altmark.delay"); !slices.Equal(got, []string{"74565\t1\t0", "74565\t0\t1"}) {
+	if got := dissect(t, marks, "altmark", "altmark.flow_mon_id", "altmark.loss", "altmark.delay"); !slices.Equal(
+		got,
+		[]string{"74565\t1\t0", "74565\t0\t1"},
+	) {
 		t.Errorf("alternate marking is read as %q", got)
 	}
 	for name, bad := range map[string]struct {
@@ -126,7 +160,10 @@ func TestDissectorIsRobust(t *testing.T) {
 		if len(data) > 1 {
 			data[0], data[1] = 0, byte(rng.IntN(6))
 		}
-		frames = append(frames, inFrame(t, []ioam.NextHeader{0, 60}[rng.IntN(2)], ioam.Option{Type: []ioam.OptionType{0x31, 0x11, 0x12}[rng.IntN(3)], Data: data}))
+		frames = append(
+			frames,
+			inFrame(t, []ioam.NextHeader{0, 60}[rng.IntN(2)], ioam.Option{Type: []ioam.OptionType{0x31, 0x11, 0x12}[rng.IntN(3)], Data: data}),
+		)
 	}
 	if errors := dissect(t, frames, "_ws.lua.error", "frame.number", "_ws.expert.message"); len(errors) != 0 {
 		t.Errorf("errors in the dissector: %q", errors)

@@ -41,7 +41,25 @@ func TestDistributionAgainstSorting(t *testing.T) {
 
 // Buckets are in the order of values, and their middles belong to them.
 func TestBuckets(t *testing.T) {
-	values := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 40, -513, -512, -257, -2, -1, 0, 1, 255, 256, 511, 512, 513, 1 << 40, math.MaxInt64}
+	values := []int64{
+		math.MinInt64,
+		math.MinInt64 + 1,
+		-1 << 40,
+		-513,
+		-512,
+		-257,
+		-2,
+		-1,
+		0,
+		1,
+		255,
+		256,
+		511,
+		512,
+		513,
+		1 << 40,
+		math.MaxInt64,
+	}
 	for i, v := range values {
 		b := bucket(v)
 		if i > 0 && bucket(values[i-1]) > b {
@@ -105,7 +123,11 @@ func TestMerge(t *testing.T) {
 		merged.Merge(&part)
 	}
 	merged.Merge(&none)
-	if got, want := merged.Summary(), all.Summary(); math.Abs(float64(got.Mean-want.Mean)) > 1 || got.Count != want.Count || got.Min != want.Min || got.Median != want.Median || got.P99 != want.P99 || got.Max != want.Max {
+	if got, want := merged.Summary(), all.Summary(); math.Abs(float64(got.Mean-want.Mean)) > 1 || got.Count != want.Count ||
+		got.Min != want.Min ||
+		got.Median != want.Median ||
+		got.P99 != want.P99 ||
+		got.Max != want.Max {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if none.Merge(&none); none.Summary() != nil {

@@ -104,7 +104,8 @@ func TestManPagesAreClean(t *testing.T) {
 			if strings.HasPrefix(line, ".") && !macro.MatchString(line) || strings.HasPrefix(line, "'") {
 				t.Errorf("%s: a macro: %s", name, line)
 			}
-			if rest := escape.ReplaceAllString(line, ""); strings.ContainsAny(rest, "\\`^~") || strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7e }) {
+			if rest := escape.ReplaceAllString(line, ""); strings.ContainsAny(rest, "\\`^~") ||
+				strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7e }) {
 				t.Errorf("%s: not escaped: %s", name, line)
 			}
 		}

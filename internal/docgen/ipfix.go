@@ -31,7 +31,12 @@ octets and strings a fixed number.
 			"The elements of the published exporter of IOAM data; IANA has none for IOAM. All\nones mean \"not available\" (RFC 9197 §4.4.2).", ipfix.IOAM()},
 		{"Waymark, your enterprise", "Elements that neither IANA nor the published exporter has, under the enterprise\nnumber of the exporter's operator. The numbers do not change.", ipfix.Waymark(ipfix.EnterpriseExample)},
 	} {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| number | element | type | octets | semantics | units | range | meaning |\n|---|---|---|---|---|---|---|---|\n", group.title, group.about)
+		fmt.Fprintf(
+			&b,
+			"\n## %s\n\n%s\n\n| number | element | type | octets | semantics | units | range | meaning |\n|---|---|---|---|---|---|---|---|\n",
+			group.title,
+			group.about,
+		)
 		slices.SortFunc(group.elements, func(a, b ipfix.Element) int { return cmp.Compare(a.ID, b.ID) })
 		for _, e := range group.elements {
 			fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s | %s | %s | %s |\n",

@@ -37,7 +37,14 @@ func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(
 
 func manPage(c *cobra.Command, version string, day time.Time) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"%s\" \"%s\" \"%s\"\n", roff(strings.ToUpper(manName(c))), day.UTC().Format(time.DateOnly), roff("Waymark "+version), "Waymark manual")
+	fmt.Fprintf(
+		&b,
+		".TH \"%s\" \"1\" \"%s\" \"%s\" \"%s\"\n",
+		roff(strings.ToUpper(manName(c))),
+		day.UTC().Format(time.DateOnly),
+		roff("Waymark "+version),
+		"Waymark manual",
+	)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(manName(c)), roff(c.Short))
 	b.WriteString(".SH SYNOPSIS\n" + synopsis(c) + "\n")
 	b.WriteString(".SH DESCRIPTION\n")

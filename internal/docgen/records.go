@@ -32,7 +32,9 @@ says which IPFIX records have a field. A collector reads the same elements.
 	}
 	b.WriteString("\n## Packet\n\nIn `packet`.\n")
 	writeColumns(&b, record.PacketColumns())
-	b.WriteString("\n## Node data\n\nIn `data` of a postcard and in `nodes` of a trace and of a path (RFC 9197 §4.4.2). Any of them can be `null`.\n")
+	b.WriteString(
+		"\n## Node data\n\nIn `data` of a postcard and in `nodes` of a trace and of a path (RFC 9197 §4.4.2). Any of them can be `null`.\n",
+	)
 	writeColumns(&b, record.NodeDataColumns())
 	return []byte(b.String())
 }
@@ -49,7 +51,8 @@ func writeRows(b *strings.Builder, within string, columns []record.Column) {
 		if c.Key == "" {
 			continue
 		}
-		own := c.Key == "packet" || c.Key == "data" && len(c.Columns) > 0 || c.Key == "nodes" && within == "" && c.Columns[0].Key == record.NodeDataColumns()[0].Key
+		own := c.Key == "packet" || c.Key == "data" && len(c.Columns) > 0 ||
+			c.Key == "nodes" && within == "" && c.Columns[0].Key == record.NodeDataColumns()[0].Key
 		elements := ""
 		if len(c.Columns) == 0 && len(c.Elements) > 0 {
 			elements = "`" + strings.Join(c.Elements, "`, `") + "`"

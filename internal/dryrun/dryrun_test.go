@@ -19,7 +19,10 @@ import (
 func TestWatch(t *testing.T) {
 	testnet.Enter(t)
 	testnet.AddVeth(t, "near", "far", 1400)
-	testnet.Run(t, "ip addr add 2001:db8:1::1/64 dev near nodad; ip link set near up; ip link set far up; ip -6 neigh add 2001:db8:1::2 lladdr 02:00:00:00:00:02 dev near")
+	testnet.Run(
+		t,
+		"ip addr add 2001:db8:1::1/64 dev near nodad; ip link set near up; ip link set far up; ip -6 neigh add 2001:db8:1::2 lladdr 02:00:00:00:00:02 dev near",
+	)
 	link, err := net.InterfaceByName("near")
 	if err != nil {
 		t.Fatal(err)
@@ -52,10 +55,13 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := report.Interfaces[0].Egress
-	if out.Headers != 3 || out.TooLarge != 1 || out.Dropped != 0 || out.Outcomes["encap_inserted"] != 3 || out.Outcomes["encap_skipped_mtu"] != 1 {
+	if out.Headers != 3 || out.TooLarge != 1 || out.Dropped != 0 || out.Outcomes["encap_inserted"] != 3 ||
+		out.Outcomes["encap_skipped_mtu"] != 1 {
 		t.Errorf("%+v", out)
 	}
-	if text := report.String(); !strings.Contains(text, "nothing was changed") || !strings.Contains(text, "near             egress") || !strings.Contains(text, "what would become of them\n") || strings.Count(text, "what would") != 1 {
+	if text := report.String(); !strings.Contains(text, "nothing was changed") || !strings.Contains(text, "near             egress") ||
+		!strings.Contains(text, "what would become of them\n") ||
+		strings.Count(text, "what would") != 1 {
 		t.Error(text)
 	}
 }

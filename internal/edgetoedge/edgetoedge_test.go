@@ -254,7 +254,8 @@ func TestDelayAcrossEras(t *testing.T) {
 		}
 		sent -= int64(time.Second) // all ones mean "not available"
 		e.Seconds, e.Fraction = format.Fields(sent, offset)
-		if got, known := Delay(e, format, sent+int64(2*time.Second), offset); !known || got < 2*time.Second || got > 2*time.Second+time.Microsecond {
+		if got, known := Delay(e, format, sent+int64(2*time.Second), offset); !known || got < 2*time.Second ||
+			got > 2*time.Second+time.Microsecond {
 			t.Errorf("%v: %v, %v", format, got, known)
 		}
 	}

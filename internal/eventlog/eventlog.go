@@ -279,7 +279,9 @@ func (l *Log) Unseen(now time.Time, node string) (list []*record.Event) {
 // NotSeen says that nothing shows any more whether what an event began still holds.
 func NotSeen(began *record.Event, now time.Time, node string) *record.Event {
 	e := &record.Event{
-		Time: instant.Of(now.UTC()), Node: node, Name: record.EventNotSeen, ID: began.ID, Severity: record.SeverityInfo, Subject: began.Subject, Since: began.Time,
+		Time: instant.Of(
+			now.UTC(),
+		), Node: node, Name: record.EventNotSeen, ID: began.ID, Severity: record.SeverityInfo, Subject: began.Subject, Since: began.Time,
 		Facts: "whether it still is so is not known, because nothing shows it any more: " + began.Facts,
 	}
 	e.Labels = append(slices.Clone(began.Labels), record.Label{Name: "event", Text: began.Name})

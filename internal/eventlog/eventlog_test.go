@@ -16,7 +16,14 @@ import (
 var start = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
 
 func event(name, subject string, at time.Duration) *record.Event {
-	return &record.Event{Time: instant.Of(start.Add(at)), Node: "r1", Name: name, Severity: record.SeverityWarning, Subject: subject, Facts: "it is so"}
+	return &record.Event{
+		Time:     instant.Of(start.Add(at)),
+		Node:     "r1",
+		Name:     name,
+		Severity: record.SeverityWarning,
+		Subject:  subject,
+		Facts:    "it is so",
+	}
 }
 
 func names(list []*record.Event) string {
@@ -53,11 +60,24 @@ func TestBeginAndEnd(t *testing.T) {
 	l.Take(slow)
 	l.Take(drops)
 	unseen := event(record.EventNotSeen, "east0", time.Minute)
-	if unseen.Labels = []record.Label{{Name: "event", Text: record.EventQueueDrops}}; !l.Take(unseen) || unseen.ID != drops.ID || l.Totals().Begun[record.EventQueueSlow] != 1 {
+	if unseen.Labels = []record.Label{{Name: "event", Text: record.EventQueueDrops}}; !l.Take(unseen) || unseen.ID != drops.ID ||
+		l.Totals().Begun[record.EventQueueSlow] != 1 {
 		t.Errorf("%+v", unseen)
 	}
 	// Those that bring their ids, as several losses of one destination.
-	first, second, back := event(record.EventProbeLoss, "r9", 0), event(record.EventProbeLoss, "r9", time.Second), event(record.EventProbeRecovered, "r9", time.Minute)
+	first, second, back := event(
+		record.EventProbeLoss,
+		"r9",
+		0,
+	), event(
+		record.EventProbeLoss,
+		"r9",
+		time.Second,
+	), event(
+		record.EventProbeRecovered,
+		"r9",
+		time.Minute,
+	)
 	first.ID, second.ID, back.ID = "a", "b", "a"
 	if !l.Take(first) || !l.Take(second) || !l.Take(back) || l.Totals().Begun[record.EventProbeLoss] != 1 {
 		t.Errorf("%+v", l.Totals())
@@ -110,7 +130,8 @@ func TestRepetition(t *testing.T) {
 			told++
 		}
 	}
-	if got := l.Totals(); told != subjectEvents || got.LeftOut != 28 || got.Taken[record.EventSegmentSlow] != 6 || got.Begun[record.EventSegmentSlow] != 0 {
+	if got := l.Totals(); told != subjectEvents || got.LeftOut != 28 || got.Taken[record.EventSegmentSlow] != 6 ||
+		got.Begun[record.EventSegmentSlow] != 0 {
 		t.Errorf("%d told, %+v", told, got)
 	}
 	last = event(record.EventSegmentSlow, "a > b", 20*time.Minute)
@@ -148,7 +169,8 @@ func TestRestore(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	list := next.Unseen(start.Add(4*time.Minute), "r1")
-	if len(list) != 1 || list[0].ID != begin.ID || list[0].Label("event") != record.EventSegmentSlow || list[0].Subject != "a > b" || !next.Take(list[0]) {
+	if len(list) != 1 || list[0].ID != begin.ID || list[0].Label("event") != record.EventSegmentSlow || list[0].Subject != "a > b" ||
+		!next.Take(list[0]) {
 		t.Fatalf("%+v", list)
 	}
 	if got := next.Totals().Begun; got[record.EventSegmentSlow] != 0 || got[record.EventLoss] != 1 {

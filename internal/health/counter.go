@@ -172,8 +172,14 @@ func questions(metric, what, setting, forged, full string) []Counter {
 }
 
 func noRoom(metric, what string) Counter {
-	return Counter{metric, "", Lost, QuestionsRefused, "%d " + what + " were lost in the last minute, because the socket had no room: who sent them counts them as lost",
-		"let others ask less often, or give the agent more CPU time"}
+	return Counter{
+		metric,
+		"",
+		Lost,
+		QuestionsRefused,
+		"%d " + what + " were lost in the last minute, because the socket had no room: who sent them counts them as lost",
+		"let others ask less often, or give the agent more CPU time",
+	}
 }
 
 // copies are what becomes of packets whose headers are returned.

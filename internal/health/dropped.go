@@ -45,7 +45,12 @@ func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
 	}
 	return []Warning{New(DroppedAtEdge, iface,
 		fmt.Sprintf("%s dropped %d packets that arrived in the last minute, because it has no ingress role: %s", iface, d.sum(), d.reasons()),
-		fmt.Sprintf("if %s is inside the domain: waymark interface set %s role ingress,egress; if it is the edge, find the sender, or set boundary for its namespace", iface, iface))}
+		fmt.Sprintf(
+			"if %s is inside the domain: waymark interface set %s role ingress,egress; if it is the edge, find the sender, or set boundary for its namespace",
+			iface,
+			iface,
+		),
+	)}
 }
 
 // DroppedOnDeparture warns if an interface without the egress role drops packets.
@@ -53,9 +58,21 @@ func DroppedOnDeparture(iface string, d EdgeDrops) []Warning {
 	if d.sum() < enough {
 		return nil
 	}
-	return []Warning{New(DroppedAtEdge, iface,
-		fmt.Sprintf("%s dropped %d packets that were to leave in the last minute, because it has no egress role: %s", iface, d.sum(), d.reasons()),
-		fmt.Sprintf("if %s leads into the domain: waymark interface set %s role ingress,egress (or in the file); else end tunnels and traces here (decapsulations, remove)", iface, iface))}
+	return []Warning{New(
+		DroppedAtEdge,
+		iface,
+		fmt.Sprintf(
+			"%s dropped %d packets that were to leave in the last minute, because it has no egress role: %s",
+			iface,
+			d.sum(),
+			d.reasons(),
+		),
+		fmt.Sprintf(
+			"if %s leads into the domain: waymark interface set %s role ingress,egress (or in the file); else end tunnels and traces here (decapsulations, remove)",
+			iface,
+			iface,
+		),
+	)}
 }
 
 // FailedRemovals warns if the kernel recently refused to remove headers that an interface should
@@ -68,9 +85,16 @@ func FailedRemovals(iface string, packets uint64) []Warning {
 	if packets > 1 {
 		of = fmt.Sprintf("%d packets", packets)
 	}
-	return []Warning{New(RemovalFailed, iface,
-		fmt.Sprintf("the kernel refused to remove the header of %s at %s in the last minute (decap_failed): inline ones went on with their IOAM; tunnels were discarded", of, iface),
-		"if 'dmesg' shows a lack of memory, give the machine more; if no IOAM may leave the domain, use boundary: drop where it ends")}
+	return []Warning{New(
+		RemovalFailed,
+		iface,
+		fmt.Sprintf(
+			"the kernel refused to remove the header of %s at %s in the last minute (decap_failed): inline ones went on with their IOAM; tunnels were discarded",
+			of,
+			iface,
+		),
+		"if 'dmesg' shows a lack of memory, give the machine more; if no IOAM may leave the domain, use boundary: drop where it ends",
+	)}
 }
 
 // LeftEdgeFlows warns of packets that are measured from edge to edge and in no record, in the last
@@ -79,9 +103,15 @@ func LeftEdgeFlows(packets uint64) []Warning {
 	if packets < enough {
 		return nil
 	}
-	return []Warning{New(EdgeFlowsLeft, "",
-		fmt.Sprintf("%d packets of the last interval with Edge-to-Edge options are in no record, only in the sums: their flows gave way to others before it ended, and what was lost until they came again is not known", packets),
-		"measure fewer flows at a time: select some of them at encapsulating nodes (flows: 1/n), or narrow match; or shorten node.export-interval")}
+	return []Warning{New(
+		EdgeFlowsLeft,
+		"",
+		fmt.Sprintf(
+			"%d packets of the last interval with Edge-to-Edge options are in no record, only in the sums: their flows gave way to others before it ended, and what was lost until they came again is not known",
+			packets,
+		),
+		"measure fewer flows at a time: select some of them at encapsulating nodes (flows: 1/n), or narrow match; or shorten node.export-interval",
+	)}
 }
 
 // SkippedOffloaded hints at offloaded packets (GSO) that recently left without a proof of transit or
@@ -90,9 +120,20 @@ func SkippedOffloaded(iface, encapsulation string, packets uint64) []Warning {
 	if packets < enough {
 		return nil
 	}
-	return []Warning{New(OffloadUnnumbered, iface,
-		fmt.Sprintf("%d large packets still to be segmented (GSO) left %s in the last minute without a header (encap_skipped_gso): proofs of transit and Edge-to-Edge options, as of encapsulation %s, need a number for each segment", packets, iface, encapsulation),
-		fmt.Sprintf("ethtool -K IF gro off where they arrive, or -K %s tso off gso off if this machine sends them; or forwarding: fast in native XDP", iface))}
+	return []Warning{New(
+		OffloadUnnumbered,
+		iface,
+		fmt.Sprintf(
+			"%d large packets still to be segmented (GSO) left %s in the last minute without a header (encap_skipped_gso): proofs of transit and Edge-to-Edge options, as of encapsulation %s, need a number for each segment",
+			packets,
+			iface,
+			encapsulation,
+		),
+		fmt.Sprintf(
+			"ethtool -K IF gro off where they arrive, or -K %s tso off gso off if this machine sends them; or forwarding: fast in native XDP",
+			iface,
+		),
+	)}
 }
 
 // Proofs counts the proofs of transit that a node recently verified at an interface, and
@@ -132,7 +173,18 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 		fate = fmt.Sprintf("%d packets were dropped (pot_dropped)", p.Dropped)
 		cure += "; drop-rejected: false lets packets pass"
 	}
-	return []Warning{New(ProofsRejected, iface,
-		fmt.Sprintf("%s refused %d proofs of transit in the last minute (%s) and accepted %d: %s; %s", iface, wrong+again+p.Ahead, strings.Join(counters, ", "), p.Accepted, why, fate),
-		cure)}
+	return []Warning{New(
+		ProofsRejected,
+		iface,
+		fmt.Sprintf(
+			"%s refused %d proofs of transit in the last minute (%s) and accepted %d: %s; %s",
+			iface,
+			wrong+again+p.Ahead,
+			strings.Join(counters, ", "),
+			p.Accepted,
+			why,
+			fate,
+		),
+		cure,
+	)}
 }

@@ -27,7 +27,10 @@ func TestDroppedAtEdge(t *testing.T) {
 				continue
 			}
 			if len(ws) != 1 || ws[0].Code != DroppedAtEdge || ws[0].Severity != Degraded || ws[0].Interface != "eth0" ||
-				!strings.HasSuffix(ws[0].Text, "no "+direction+" role"+tt.says) || !strings.Contains(ws[0].Cure, "waymark interface set eth0 role ingress,egress") {
+				!strings.HasSuffix(
+					ws[0].Text,
+					"no "+direction+" role"+tt.says,
+				) || !strings.Contains(ws[0].Cure, "waymark interface set eth0 role ingress,egress") {
 				t.Errorf("%s, %s: %+v", tt.name, direction, ws)
 			}
 		}

@@ -147,7 +147,8 @@ func TestRefusedTunnels(t *testing.T) {
 	end := Decapsulation{Destination: netip.MustParseAddr("2001:db8:ff::3")}
 	ws := RefusedTunnels([]Decapsulation{end}, Refusals{Source: 20, Bare: 20, Taken: 10})
 	checkLength(t, ws)
-	if len(ws) != 2 || !strings.Contains(ws[0].Cure, "add ADDR source PREFIX") || !strings.Contains(ws[1].Cure, "waymark ioam namespace add ID") {
+	if len(ws) != 2 || !strings.Contains(ws[0].Cure, "add ADDR source PREFIX") ||
+		!strings.Contains(ws[1].Cure, "waymark ioam namespace add ID") {
 		t.Errorf("%+v", ws)
 	}
 	for _, atEnd := range []bool{false, true} {

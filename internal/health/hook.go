@@ -112,13 +112,23 @@ func (h Hook) displaced() Warning {
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was moved %d times lately, and waits longer each time", h.Repairs)
 	}
-	return h.warning(HookDisplaced, text+"; an earlier program that ends the chain hides packets; "+h.harm(h.AwayUntil),
-		fmt.Sprintf("let the other program attach itself later in the chain, or set place of %s: last, \"before NAME\" or \"after NAME\"", h.Interface))
+	return h.warning(
+		HookDisplaced,
+		text+"; an earlier program that ends the chain hides packets; "+h.harm(h.AwayUntil),
+		fmt.Sprintf(
+			"let the other program attach itself later in the chain, or set place of %s: last, \"before NAME\" or \"after NAME\"",
+			h.Interface,
+		),
+	)
 }
 
 func (h Hook) preceded() Warning {
 	list := append(append([]string(nil), h.XDP...), h.Before...)
-	text := fmt.Sprintf("programs of others run before Waymark's on %s: %s; it does not see packets that they drop, redirect or accept for good", h.hook(), strings.Join(list, ", "))
+	text := fmt.Sprintf(
+		"programs of others run before Waymark's on %s: %s; it does not see packets that they drop, redirect or accept for good",
+		h.hook(),
+		strings.Join(list, ", "),
+	)
 	cure := "check that they leave packets to the next program (TCX_NEXT or TC_ACT_UNSPEC; XDP_PASS)"
 	switch {
 	case h.Mode == modeClsact && len(h.Before) > 0:
@@ -158,7 +168,16 @@ func (h Hook) bypassed() Warning {
 	if list := append(append([]string(nil), h.XDP...), h.Before...); len(list) > 0 {
 		before = "before it run " + strings.Join(list, ", ")
 	}
-	return h.warning(HookBypassed,
-		fmt.Sprintf("Waymark's program on %s is attached, but has seen none of %d packets that the interface counted since %s; %s; %s", h.hook(), h.Unseen, clock(h.UnseenSince), before, h.harm(time.Time{})),
-		"'waymark status' lists the programs that run earlier: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)")
+	return h.warning(
+		HookBypassed,
+		fmt.Sprintf(
+			"Waymark's program on %s is attached, but has seen none of %d packets that the interface counted since %s; %s; %s",
+			h.hook(),
+			h.Unseen,
+			clock(h.UnseenSince),
+			before,
+			h.harm(time.Time{}),
+		),
+		"'waymark status' lists the programs that run earlier: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)",
+	)
 }

@@ -99,7 +99,13 @@ func InterfaceTo(hop netip.Addr) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("via %s: its interface cannot be read: %w; name it: dev IF", hop, err)
 	case routes[0].Gw != nil:
-		return "", fmt.Errorf("via %s: it is no neighbour, but behind %s on %s; name the neighbour, or dev %s", hop, routes[0].Gw, link.Attrs().Name, link.Attrs().Name)
+		return "", fmt.Errorf(
+			"via %s: it is no neighbour, but behind %s on %s; name the neighbour, or dev %s",
+			hop,
+			routes[0].Gw,
+			link.Attrs().Name,
+			link.Attrs().Name,
+		)
 	case link.Attrs().Flags&net.FlagLoopback != 0:
 		return "", fmt.Errorf("via %s: it is an address of this node; name the neighbour, or the interface: dev IF", hop)
 	}

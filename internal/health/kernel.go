@@ -123,19 +123,41 @@ func CheckKernel(k Kernel) []Check {
 		passed("kernel", k.Release),
 		checkCapability(k),
 		checkSupport("bpf programs", k.Classifier, "tc classifiers load",
-			New(BPFUnusable, "", "the kernel refuses to load a two-instruction tc classifier",
-				"build the kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and allow bpf(2) if a security policy (lockdown, seccomp, a user namespace) refuses it")),
+			New(
+				BPFUnusable,
+				"",
+				"the kernel refuses to load a two-instruction tc classifier",
+				"build the kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and allow bpf(2) if a security policy (lockdown, seccomp, a user namespace) refuses it",
+			)),
 		checkSupport("ring buffer", k.RingBuffer, "records reach user space",
 			New(RingBufferMissing, "", "the kernel has no BPF ring buffer, through which records reach user space", "use Linux 5.8 or later")),
 		checkSupport("tai clock", k.TAI, "programs can read TAI",
 			New(TAIUnsupported, "", "programs cannot read TAI (bpf_ktime_get_tai_ns)", "use Linux 6.1 or later")),
-		checkSupport("tcx", k.TCX, "programs attach by tcx",
-			New(TCXMissing, "", "the kernel has no tcx (Linux 6.6); programs are attached by clsact, where another tool may remove them", "no change is needed unless another tool manages clsact filters on the same interfaces")),
+		checkSupport(
+			"tcx",
+			k.TCX,
+			"programs attach by tcx",
+			New(
+				TCXMissing,
+				"",
+				"the kernel has no tcx (Linux 6.6); programs are attached by clsact, where another tool may remove them",
+				"no change is needed unless another tool manages clsact filters on the same interfaces",
+			),
+		),
 		checkSupport("xdp", k.XDP, "programs can run in drivers",
 			New(XDPMissing, "", "the kernel has no XDP; tcx or clsact handle packets, somewhat later", "no change is needed")),
 		checkBTF(k),
-		checkSupport("bpf jit", k.JIT, "programs are compiled",
-			New(JITDisabled, "", "the kernel interprets programs (net.core.bpf_jit_enable is 0), several times slower", "sysctl -w net.core.bpf_jit_enable=1, in the machine's own network namespace")),
+		checkSupport(
+			"bpf jit",
+			k.JIT,
+			"programs are compiled",
+			New(
+				JITDisabled,
+				"",
+				"the kernel interprets programs (net.core.bpf_jit_enable is 0), several times slower",
+				"sysctl -w net.core.bpf_jit_enable=1, in the machine's own network namespace",
+			),
+		),
 		checkMemlock(k),
 	}
 }
@@ -154,10 +176,21 @@ func CheckTime(c Clock, oneClock bool) Check {
 
 func checkCapability(k Kernel) Check {
 	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
-		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", ")+": it can neither run an agent nor check whether this machine could", capabilityCure))
+		return failed(
+			"capabilities",
+			New(
+				CapabilityMissing,
+				"",
+				"this process lacks "+strings.Join(missing, ", ")+": it can neither run an agent nor check whether this machine could",
+				capabilityCure,
+			),
+		)
 	}
 	if k.Capability&(1<<unix.CAP_NET_RAW) == 0 {
-		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to receive and relay ICMPv6 errors about tunnelled packets)", capabilityCure))
+		return failed(
+			"capabilities",
+			New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to receive and relay ICMPv6 errors about tunnelled packets)", capabilityCure),
+		)
 	}
 	return passed("capabilities", "all that the agent needs")
 }
@@ -181,8 +214,15 @@ func notAsked(name string) Check {
 
 func checkBTF(k Kernel) Check {
 	if !k.BTF {
-		return failed("btf", New(BTFMissing, "", "the kernel has no BTF (/sys/kernel/btf/vmlinux): programs cannot adapt to its structures, and queue depths are \"not available\"",
-			"use a kernel with CONFIG_DEBUG_INFO_BTF, like those of distributions"))
+		return failed(
+			"btf",
+			New(
+				BTFMissing,
+				"",
+				"the kernel has no BTF (/sys/kernel/btf/vmlinux): programs cannot adapt to its structures, and queue depths are \"not available\"",
+				"use a kernel with CONFIG_DEBUG_INFO_BTF, like those of distributions",
+			),
+		)
 	}
 	return passed("btf", "the kernel has BTF")
 }
@@ -199,7 +239,15 @@ func checkMemlock(k Kernel) Check {
 	case k.TAI.Err != nil:
 		return notAsked("memlock")
 	case k.Memlock < smallMemlock:
-		return failed("memlock", New(MemlockLimited, "", fmt.Sprintf("RLIMIT_MEMLOCK is %d bytes, and this kernel may charge BPF maps to it", k.Memlock), "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit)"))
+		return failed(
+			"memlock",
+			New(
+				MemlockLimited,
+				"",
+				fmt.Sprintf("RLIMIT_MEMLOCK is %d bytes, and this kernel may charge BPF maps to it", k.Memlock),
+				"ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit)",
+			),
+		)
 	default:
 		return passed("memlock", fmt.Sprintf("%d bytes", k.Memlock))
 	}

@@ -40,17 +40,42 @@ func FlowLoss(b FlowBlocks, lost, sent uint64, duplicates bool, limit, where str
 	if duplicates {
 		atLeast = "at least "
 	}
-	return New(FlowLossHigh, "",
-		fmt.Sprintf("flow %s lost %s%d of %d packets (%.4g%%) %s, more than max-loss: %s; %s%s", b.Flow, atLeast, lost, sent, 100*float64(lost)/float64(max(sent, 1)), b.last(), limit, where, b.since()),
-		fmt.Sprintf("look for the cause there (%s), or raise max-loss", b.Results))
+	return New(
+		FlowLossHigh,
+		"",
+		fmt.Sprintf(
+			"flow %s lost %s%d of %d packets (%.4g%%) %s, more than max-loss: %s; %s%s",
+			b.Flow,
+			atLeast,
+			lost,
+			sent,
+			100*float64(lost)/float64(max(sent, 1)),
+			b.last(),
+			limit,
+			where,
+			b.since(),
+		),
+		fmt.Sprintf("look for the cause there (%s), or raise max-loss", b.Results),
+	)
 }
 
 // FlowDuplicates warns of a flow of which more packets came than were sent; where is the
 // segment with most of them.
 func FlowDuplicates(b FlowBlocks, sent, duplicated uint64, where string) Warning {
-	return New(FlowDuplicated, "",
-		fmt.Sprintf("at least %d packets of flow %s came twice %s, in which %d were sent, so it is not known how many of these were lost; %s%s", duplicated, b.Flow, b.last(), sent, where, b.since()),
-		fmt.Sprintf("look there for what sends packets twice, such as a loop of bridges or a mirrored port (%s)", b.Results))
+	return New(
+		FlowDuplicated,
+		"",
+		fmt.Sprintf(
+			"at least %d packets of flow %s came twice %s, in which %d were sent, so it is not known how many of these were lost; %s%s",
+			duplicated,
+			b.Flow,
+			b.last(),
+			sent,
+			where,
+			b.since(),
+		),
+		fmt.Sprintf("look there for what sends packets twice, such as a loop of bridges or a mirrored port (%s)", b.Results),
+	)
 }
 
 // Slowness is how long packets took on a part of a flow's way.
@@ -74,16 +99,35 @@ func FlowDelay(b FlowBlocks, s Slowness, limit string) Warning {
 	if s.Part != "" {
 		took += " " + s.Part + " alone"
 	}
-	return New(FlowDelayHigh, "",
-		fmt.Sprintf("%s of flow %s took %s on average %s, more than max-delay: %s; the clocks of both ends differ by up to %v%s", what, b.Flow, took, b.last(), limit, s.Clocks, b.since()),
-		fmt.Sprintf("look for full queues and longer ways (%s), or raise max-delay", b.Results))
+	return New(
+		FlowDelayHigh,
+		"",
+		fmt.Sprintf(
+			"%s of flow %s took %s on average %s, more than max-delay: %s; the clocks of both ends differ by up to %v%s",
+			what,
+			b.Flow,
+			took,
+			b.last(),
+			limit,
+			s.Clocks,
+			b.since(),
+		),
+		fmt.Sprintf("look for full queues and longer ways (%s), or raise max-delay", b.Results),
+	)
 }
 
 // indistinct warns of flows that the responder of TWAMP Light cannot tell apart.
 func indistinct(flows []string) Warning {
-	return New(SessionMissing, "",
-		fmt.Sprintf("the responder of twamp-light answers about none of the %d flows, such as %s: none has a session, and loss queries carry no name", len(flows), flows[0]),
-		"give session: 1206 to the flow that queries from port 1206 mean, and others their own number; or remove the responder")
+	return New(
+		SessionMissing,
+		"",
+		fmt.Sprintf(
+			"the responder of twamp-light answers about none of the %d flows, such as %s: none has a session, and loss queries carry no name",
+			len(flows),
+			flows[0],
+		),
+		"give session: 1206 to the flow that queries from port 1206 mean, and others their own number; or remove the responder",
+	)
 }
 
 // unmeasuredCures are for the reasons of uncertain blocks, the likeliest first.
@@ -116,7 +160,19 @@ func FlowNotMeasured(b FlowBlocks, ends, reasons []string, blind error) Warning 
 	if at >= 0 && blind == nil {
 		cure = unmeasuredCures[at].cure
 	}
-	return New(FlowUnmeasured, "", fmt.Sprintf("the loss of flow %s has not been known for %d blocks, since the one from %s; %s: %s", b.Flow, b.Count, b.First.UTC().Format(blockTime), b.last(), why), cure)
+	return New(
+		FlowUnmeasured,
+		"",
+		fmt.Sprintf(
+			"the loss of flow %s has not been known for %d blocks, since the one from %s; %s: %s",
+			b.Flow,
+			b.Count,
+			b.First.UTC().Format(blockTime),
+			b.last(),
+			why,
+		),
+		cure,
+	)
 }
 
 // FurtherFlows warns of flows for which there is no warning of their own.

@@ -34,11 +34,16 @@ func TestFlowNotMeasured(t *testing.T) {
 			ends = nil
 		}
 		w := FlowNotMeasured(block, ends, tt.reasons, nil)
-		if !strings.Contains(w.Cure, tt.cure) || !strings.Contains(w.Text, strings.Join(tt.reasons, ", ")) || !strings.Contains(w.Text, "for 3 blocks, since the one from 2026-11-18T11:06:40.000Z; in the block from 2026-11-18T11:07:00.000Z: ") {
+		if !strings.Contains(w.Cure, tt.cure) || !strings.Contains(w.Text, strings.Join(tt.reasons, ", ")) ||
+			!strings.Contains(w.Text, "for 3 blocks, since the one from 2026-11-18T11:06:40.000Z; in the block from 2026-11-18T11:07:00.000Z: ") {
 			t.Errorf("%v: %+v", tt.reasons, w)
 		}
 	}
-	if w := FlowNotMeasured(block, nil, nil, problem.New("port 1206 is taken", "choose another port")); !strings.HasSuffix(w.Text, "other nodes cannot be asked: port 1206 is taken") || w.Cure != "choose another port" {
+	if w := FlowNotMeasured(block, nil, nil, problem.New("port 1206 is taken", "choose another port")); !strings.HasSuffix(
+		w.Text,
+		"other nodes cannot be asked: port 1206 is taken",
+	) ||
+		w.Cure != "choose another port" {
 		t.Errorf("%+v", w)
 	}
 }

@@ -12,9 +12,16 @@ func Unmarked(iface string, packets uint64) []Warning {
 	if packets < enough {
 		return nil
 	}
-	return []Warning{New(FlowUnmarked, iface,
-		fmt.Sprintf("%d packets of measured flows left %s in the last minute without their mark: the loss of these blocks is uncertain", packets, iface),
-		"see 'unmarked' in 'waymark status': mtu needs 8 octets more on the path, gso needs offloads off where they arrive, header needs another carrier")}
+	return []Warning{New(
+		FlowUnmarked,
+		iface,
+		fmt.Sprintf(
+			"%d packets of measured flows left %s in the last minute without their mark: the loss of these blocks is uncertain",
+			packets,
+			iface,
+		),
+		"see 'unmarked' in 'waymark status': mtu needs 8 octets more on the path, gso needs offloads off where they arrive, header needs another carrier",
+	)}
 }
 
 // NumbersRestarted warns of flows whose Sequence Numbers begin again, because there are too many.
@@ -22,9 +29,16 @@ func NumbersRestarted(iface string, flows uint64) []Warning {
 	if flows < enough {
 		return nil
 	}
-	return []Warning{New(NumbersRestart, iface,
-		fmt.Sprintf("the Sequence Numbers of %d flows at %s begin again, because others took their place in the last minute: losses across the restart are not known", flows, iface),
-		"number fewer flows at a time: select some of them (flows: 1/n), or narrow match")}
+	return []Warning{New(
+		NumbersRestart,
+		iface,
+		fmt.Sprintf(
+			"the Sequence Numbers of %d flows at %s begin again, because others took their place in the last minute: losses across the restart are not known",
+			flows,
+			iface,
+		),
+		"number fewer flows at a time: select some of them (flows: 1/n), or narrow match",
+	)}
 }
 
 // CopiesSuppressed hints at copies by the Loopback flag that a limit suppressed.
@@ -32,9 +46,16 @@ func CopiesSuppressed(iface string, packets uint64) []Warning {
 	if packets < enough {
 		return nil
 	}
-	return []Warning{New(LoopbackSuppressed, iface,
-		fmt.Sprintf("%d packets at %s were to get the Loopback flag, or to be returned, in the last minute, and were not: the limit was reached", packets, iface),
-		"set a smaller share of packets in the trace's loopback; or raise node.loopback-rate if nodes and links can take more")}
+	return []Warning{New(
+		LoopbackSuppressed,
+		iface,
+		fmt.Sprintf(
+			"%d packets at %s were to get the Loopback flag, or to be returned, in the last minute, and were not: the limit was reached",
+			packets,
+			iface,
+		),
+		"set a smaller share of packets in the trace's loopback; or raise node.loopback-rate if nodes and links can take more",
+	)}
 }
 
 // MalformedSRH warns of Segment Routing Headers that cannot be read; faults are their numbers.
@@ -42,9 +63,17 @@ func MalformedSRH(iface string, packets uint64, faults []string) []Warning {
 	if packets < enough {
 		return nil
 	}
-	return []Warning{New(PacketsMalformed, iface,
-		fmt.Sprintf("%d packets with a malformed Segment Routing Header passed %s in the last minute (%s): they count for no measured flow", packets, iface, strings.Join(faults, ", ")),
-		fmt.Sprintf("find their sender: tcpdump -i %s 'ip6[6] == 43'", iface))}
+	return []Warning{New(
+		PacketsMalformed,
+		iface,
+		fmt.Sprintf(
+			"%d packets with a malformed Segment Routing Header passed %s in the last minute (%s): they count for no measured flow",
+			packets,
+			iface,
+			strings.Join(faults, ", "),
+		),
+		fmt.Sprintf("find their sender: tcpdump -i %s 'ip6[6] == 43'", iface),
+	)}
 }
 
 // OwnIDOfAnother warns that the id of this node is that of another one by the list of names.
@@ -74,7 +103,15 @@ func SharedNodeID(id string, traces uint64, hopLimits [2]uint8, after [2]string)
 	if after[0] != "" || after[1] != "" {
 		where += fmt.Sprintf(" (%s, and %s)", place(after[0]), place(after[1]))
 	}
-	return []Warning{New(NodeIDShared, "",
-		fmt.Sprintf("node id %s came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or packets pass a node twice", id, traces, where),
-		"give each node its own node.id (or net.ipv6.ioam6_id); set net.ipv6.conf.IF.ioam6_enabled to 0 where an agent serves IF; if the ids are right, look for a loop in the routes")}
+	return []Warning{New(
+		NodeIDShared,
+		"",
+		fmt.Sprintf(
+			"node id %s came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or packets pass a node twice",
+			id,
+			traces,
+			where,
+		),
+		"give each node its own node.id (or net.ipv6.ioam6_id); set net.ipv6.conf.IF.ioam6_enabled to 0 where an agent serves IF; if the ids are right, look for a loop in the routes",
+	)}
 }

@@ -55,17 +55,22 @@ const (
 
 // meanings has every outcome; a test fails for one without a class.
 var meanings = [model.NumOutcomes]Meaning{
-	model.OutcomeNotIPv6:           harmless(),
-	model.OutcomeNoIOAM:            harmless(),
-	model.OutcomeUntouched:         harmless(), // where the packet arrived, its own outcome says why
-	model.OutcomeDirectExport:      harmless(),
-	model.OutcomeIncrementalTrace:  harmless(),
-	model.OutcomeE2EMeasured:       harmless(),
-	model.OutcomePotUpdated:        harmless(),
-	model.OutcomePotAccepted:       harmless(),
-	model.OutcomeTraceFilled:       harmless(),
-	model.OutcomeTraceGrown:        harmless(),
-	model.OutcomeOptionUnsupported: {Missing, OptionUnsupported, "of an option-type that it does not process", "find the node that inserts them; no change is needed if other nodes are to process them"},
+	model.OutcomeNotIPv6:          harmless(),
+	model.OutcomeNoIOAM:           harmless(),
+	model.OutcomeUntouched:        harmless(), // where the packet arrived, its own outcome says why
+	model.OutcomeDirectExport:     harmless(),
+	model.OutcomeIncrementalTrace: harmless(),
+	model.OutcomeE2EMeasured:      harmless(),
+	model.OutcomePotUpdated:       harmless(),
+	model.OutcomePotAccepted:      harmless(),
+	model.OutcomeTraceFilled:      harmless(),
+	model.OutcomeTraceGrown:       harmless(),
+	model.OutcomeOptionUnsupported: {
+		Missing,
+		OptionUnsupported,
+		"of an option-type that it does not process",
+		"find the node that inserts them; no change is needed if other nodes are to process them",
+	},
 	model.OutcomeNamespaceUnknown: {Missing, NamespaceUnknown, "of a namespace that is not configured here",
 		"add it: waymark ioam namespace add ID (or namespaces in the file); 'tcpdump -i IF -w FILE ip6' and 'waymark decode FILE' show its id. No change is needed if this node is to leave it alone"},
 	model.OutcomeOverflowSet:   {Missing, TraceOverflow, "that an earlier node has marked as full", enlarge},
@@ -78,23 +83,38 @@ var meanings = [model.NumOutcomes]Meaning{
 	model.OutcomePotRejected: {Missing, ProofsRejected, "", ""},
 	model.OutcomePotDropped:  {Dropped, ProofsRejected, "", ""},
 
-	model.OutcomeEncapNotSelected:        harmless(), // the configuration selects
-	model.OutcomeEncapSkippedControl:     harmless(), // never measured
-	model.OutcomeEncapSkippedExport:      harmless(), // RFC 9326 §3.1.2 demands it
-	model.OutcomeEncapSkippedSegments:    skipped("they have SRv6 segments left, which a tunnel would skip", "use mode auto or inline there; or end the tunnel after the last segment, and insert it before the segments"),
-	model.OutcomeEncapSkippedUnremovable: skipped("the options could not be removed from their headers again (a second Hop-by-Hop header, or a malformed IOAM option)", byTunnel),
+	model.OutcomeEncapNotSelected:    harmless(), // the configuration selects
+	model.OutcomeEncapSkippedControl: harmless(), // never measured
+	model.OutcomeEncapSkippedExport:  harmless(), // RFC 9326 §3.1.2 demands it
+	model.OutcomeEncapSkippedSegments: skipped(
+		"they have SRv6 segments left, which a tunnel would skip",
+		"use mode auto or inline there; or end the tunnel after the last segment, and insert it before the segments",
+	),
+	model.OutcomeEncapSkippedUnremovable: skipped(
+		"the options could not be removed from their headers again (a second Hop-by-Hop header, or a malformed IOAM option)",
+		byTunnel,
+	),
 	model.OutcomeEncapSkippedHBH:         skipped("their Hop-by-Hop header is too long to insert an Edge-to-Edge option after it", byTunnel),
 	model.OutcomeEncapSkippedAH:          skipped("they have an Authentication header", byTunnel),
 	model.OutcomeEncapSkippedRouterAlert: skipped("they have a Router Alert", byTunnel),
 	model.OutcomeEncapSkippedJumbo:       skipped("they are jumbograms", byTunnel),
 	model.OutcomeEncapSkippedOptions:     skipped("their header has no room for more options", byTunnel+"; or insert less"),
-	model.OutcomeEncapSkippedMTU:         skipped("they would have exceeded the MTU", "raise the MTU of the path by what the encapsulation adds, or let sources send smaller packets"),
-	model.OutcomeEncapSkippedGSO:         skipped("their offload state (GSO) forbids it", "ethtool -K IF gro off where they arrive, or -K IF tso off gso off if this machine sends them"),
-	model.OutcomeEncapSkippedHeadroom:    skipped("the kernel gave no room in their buffers", "with forwarding: fast, try forwarding: stack on the interface of arrival; if 'dmesg' shows a lack of memory, give the machine more"),
-	model.OutcomeEncapInserted:           harmless(),
-	model.OutcomeEncapTunneled:           harmless(),
-	model.OutcomeEncapUnfilled:           {Missing, NamespaceUnfilled, "", ""},
-	model.OutcomeEncapOverflow:           {Missing, TraceTooSmall, "", ""},
+	model.OutcomeEncapSkippedMTU: skipped(
+		"they would have exceeded the MTU",
+		"raise the MTU of the path by what the encapsulation adds, or let sources send smaller packets",
+	),
+	model.OutcomeEncapSkippedGSO: skipped(
+		"their offload state (GSO) forbids it",
+		"ethtool -K IF gro off where they arrive, or -K IF tso off gso off if this machine sends them",
+	),
+	model.OutcomeEncapSkippedHeadroom: skipped(
+		"the kernel gave no room in their buffers",
+		"with forwarding: fast, try forwarding: stack on the interface of arrival; if 'dmesg' shows a lack of memory, give the machine more",
+	),
+	model.OutcomeEncapInserted: harmless(),
+	model.OutcomeEncapTunneled: harmless(),
+	model.OutcomeEncapUnfilled: {Missing, NamespaceUnfilled, "", ""},
+	model.OutcomeEncapOverflow: {Missing, TraceTooSmall, "", ""},
 
 	model.OutcomeRemovalPartial:     {Missing, RemovalPartial, "another option shares their header, which cannot be taken apart", alsoOther},
 	model.OutcomeDecapFailed:        {Lost, RemovalFailed, "", ""},
@@ -108,8 +128,13 @@ var meanings = [model.NumOutcomes]Meaning{
 	model.OutcomeActiveTerminated:   harmless(), // a probe at its end, with a record
 	model.OutcomeLoopbackReceived:   harmless(), // a copy at its end, with a record
 
-	model.OutcomeBoundaryIgnored:         harmless(), // the policy is to do nothing
-	model.OutcomeBoundaryStripPartial:    {Missing, RemovalPartial, "another option shares their header, which is too long to be taken apart, they are jumbograms, or their IOAM is in a Destination Options header after another one", alsoOther},
+	model.OutcomeBoundaryIgnored: harmless(), // the policy is to do nothing
+	model.OutcomeBoundaryStripPartial: {
+		Missing,
+		RemovalPartial,
+		"another option shares their header, which is too long to be taken apart, they are jumbograms, or their IOAM is in a Destination Options header after another one",
+		alsoOther,
+	},
 	model.OutcomeBoundaryStripped:        harmless(), // the policy is to remove it, and the packet goes on
 	model.OutcomeBoundaryDropped:         {Dropped, DroppedAtEdge, "", ""},
 	model.OutcomeBoundaryUnprovenDropped: {Dropped, DroppedAtEdge, "", ""},

@@ -75,21 +75,31 @@ func TestNoted(t *testing.T) {
 		}
 		return list
 	}
-	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: enough - 1, model.OutcomeEncapSkippedAH: 5})); len(ws) != 0 {
+	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: enough - 1, model.OutcomeEncapSkippedAH: 5})); len(
+		ws,
+	) != 0 {
 		t.Errorf("few packets: %+v", ws)
 	}
 	for _, o := range NotedOutcomes() {
 		ws := Noted("eth7", recent(map[model.Outcome]uint64{o: 50}))
-		if len(ws) != 1 || ws[0].Interface != "eth7" || ws[0].Code != MeaningOf(o).Warning || ws[0].Cure == "" || strings.Contains(ws[0].Cure, " IF ") ||
-			!strings.Contains(ws[0].Text, "50 ") || !strings.Contains(ws[0].Text, o.String()) || !strings.Contains(ws[0].Text, "eth7") {
+		if len(ws) != 1 || ws[0].Interface != "eth7" || ws[0].Code != MeaningOf(o).Warning || ws[0].Cure == "" ||
+			strings.Contains(ws[0].Cure, " IF ") ||
+			!strings.Contains(ws[0].Text, "50 ") ||
+			!strings.Contains(ws[0].Text, o.String()) ||
+			!strings.Contains(ws[0].Text, "eth7") {
 			t.Errorf("%v: %+v", o, ws)
 		}
 	}
 	ws := Noted("eth0", recent(map[model.Outcome]uint64{
 		model.OutcomeEncapSkippedAH: 4, model.OutcomeEncapSkippedMTU: 30, model.OutcomeTraceOverflow: 12,
 	}))
-	if len(ws) != 2 || ws[0].Code != EncapSkipped || !strings.Contains(ws[0].Text, "34 packets left without the header of an encapsulation at eth0 in the last minute: they would have exceeded the MTU (encap_skipped_mtu 30), they have an Authentication header (encap_skipped_ah 4)") ||
-		!strings.Contains(ws[0].Cure, "raise the MTU") || ws[1].Code != TraceOverflow {
+	if len(ws) != 2 || ws[0].Code != EncapSkipped ||
+		!strings.Contains(
+			ws[0].Text,
+			"34 packets left without the header of an encapsulation at eth0 in the last minute: they would have exceeded the MTU (encap_skipped_mtu 30), they have an Authentication header (encap_skipped_ah 4)",
+		) ||
+		!strings.Contains(ws[0].Cure, "raise the MTU") ||
+		ws[1].Code != TraceOverflow {
 		t.Errorf("%+v", ws)
 	}
 }
@@ -108,7 +118,9 @@ func TestCounted(t *testing.T) {
 	for i, c := range watched {
 		recent := make([]uint64, len(watched))
 		recent[i] = 50
-		if ws := Counted(recent); len(ws) != 1 || ws[0].Code != c.Warning || !strings.Contains(ws[0].Text, "50") || strings.Contains(ws[0].Text, "%!") || ws[0].Cure == "" {
+		if ws := Counted(recent); len(ws) != 1 || ws[0].Code != c.Warning || !strings.Contains(ws[0].Text, "50") ||
+			strings.Contains(ws[0].Text, "%!") ||
+			ws[0].Cure == "" {
 			t.Errorf("%s %s: %+v", c.Metric, c.Value, ws)
 		}
 	}

@@ -24,7 +24,11 @@ func ProbesVanish(destination, text string, never bool) Warning {
 
 // ProbesTooMany warns that other nodes with the same list of probes send more than this one answers.
 func ProbesTooMany(arriving, rate int) Warning {
-	text := fmt.Sprintf("other nodes with the same probes send %d probes a second to this node, which answers %d: the others look lost", arriving, rate)
+	text := fmt.Sprintf(
+		"other nodes with the same probes send %d probes a second to this node, which answers %d: the others look lost",
+		arriving,
+		rate,
+	)
 	return New(ProbesBeyondRate, "", text,
 		fmt.Sprintf("set path-trace.rate to at least %d", arriving+arriving/10))
 }

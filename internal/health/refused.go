@@ -32,10 +32,19 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 		if n == 0 || n*fewTaken < r.Taken || len(names) == 0 {
 			return
 		}
-		ws = append(ws, New(DecapRefused, "",
-			fmt.Sprintf("%d packets to %s were refused in the last minute (%s), and %d decapsulated: %s; the kernel discards them, unless it has such a tunnel",
-				n, strings.Join(names, ", "), counter, r.Taken, why),
-			cure))
+		ws = append(ws, New(
+			DecapRefused,
+			"",
+			fmt.Sprintf(
+				"%d packets to %s were refused in the last minute (%s), and %d decapsulated: %s; the kernel discards them, unless it has such a tunnel",
+				n,
+				strings.Join(names, ", "),
+				counter,
+				r.Taken,
+				why,
+			),
+			cure,
+		))
 	}
 	warn(r.Source, "decap_refused_source", "their outer source is not in sources",
 		"add the encapsulating nodes to sources under decapsulations, or with 'waymark decapsulation del' and 'add ADDR source PREFIX'; if outsiders send them, drop those at edges (boundary: drop, tunnel-destinations)",
@@ -58,5 +67,10 @@ func RefusedByNode(node, destination netip.Addr, atEnd bool) Warning {
 	if destination.IsValid() {
 		to = " to " + destination.String()
 	}
-	return New(TunnelRefused, "", fmt.Sprintf("%v refused packets of a tunnel%s in the last minute, and they were lost: %s", node, to, why), cure)
+	return New(
+		TunnelRefused,
+		"",
+		fmt.Sprintf("%v refused packets of a tunnel%s in the last minute, and they were lost: %s", node, to, why),
+		cure,
+	)
 }

@@ -17,9 +17,16 @@ const (
 // SelectionDiffers warns of a flow of which some nodes count other packets than its ingress, or do
 // not say which ones; ends are these nodes, each with the difference.
 func SelectionDiffers(flow string, ends []string, silent string) Warning {
-	return New(SelectionsDiffer, "",
-		fmt.Sprintf("the loss of flow %s is not known: not all nodes are known to select the packets that its ingress selects; %s", flow, strings.Join(ends, "; ")),
-		"compare 'waymark flow show' of both nodes, with the flows that select some of its packets by more (dst, tclass, flowlabel), and measurement: {block, carrier, mask, even, odd}; "+silent)
+	return New(
+		SelectionsDiffer,
+		"",
+		fmt.Sprintf(
+			"the loss of flow %s is not known: not all nodes are known to select the packets that its ingress selects; %s",
+			flow,
+			strings.Join(ends, "; "),
+		),
+		"compare 'waymark flow show' of both nodes, with the flows that select some of its packets by more (dst, tclass, flowlabel), and measurement: {block, carrier, mask, even, odd}; "+silent,
+	)
 }
 
 // SelectionAssumption says whose loss rests on what was not checked.

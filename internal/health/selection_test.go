@@ -9,8 +9,13 @@ import (
 
 // The warning names the nodes and the differences, and what to compare.
 func TestSelectionDiffers(t *testing.T) {
-	w := SelectionDiffers("red", []string{"middle (fd00::2): blocks of 2s instead of 1s", "egress (fd00::3): it does not say which packets it selects"}, AtIngress)
-	if w.Code != SelectionsDiffer || w.Severity != Degraded || !strings.HasSuffix(w.Text, "middle (fd00::2): blocks of 2s instead of 1s; egress (fd00::3): it does not say which packets it selects") {
+	w := SelectionDiffers(
+		"red",
+		[]string{"middle (fd00::2): blocks of 2s instead of 1s", "egress (fd00::3): it does not say which packets it selects"},
+		AtIngress,
+	)
+	if w.Code != SelectionsDiffer || w.Severity != Degraded ||
+		!strings.HasSuffix(w.Text, "middle (fd00::2): blocks of 2s instead of 1s; egress (fd00::3): it does not say which packets it selects") {
 		t.Errorf("%+v", w)
 	}
 	for _, part := range []string{"waymark flow show", "selection: assumed", "update its agent"} {

@@ -19,7 +19,15 @@ func IsShadowed(w Warning, encapsulation string) bool {
 }
 
 func shadowed(e Encapsulation) Warning {
-	return New(EncapShadowed, e.Interface,
-		shadowedBegin(e.Name)+fmt.Sprintf("encapsulation %s comes before it, has the same destination prefix, and matches all of its packets", e.ShadowedBy),
-		fmt.Sprintf("put %s before %s in the configuration, give it a longer destination prefix, or remove it", e.Name, e.ShadowedBy))
+	return New(
+		EncapShadowed,
+		e.Interface,
+		shadowedBegin(
+			e.Name,
+		)+fmt.Sprintf(
+			"encapsulation %s comes before it, has the same destination prefix, and matches all of its packets",
+			e.ShadowedBy,
+		),
+		fmt.Sprintf("put %s before %s in the configuration, give it a longer destination prefix, or remove it", e.Name, e.ShadowedBy),
+	)
 }

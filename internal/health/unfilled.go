@@ -26,8 +26,12 @@ func IsUnfilled(w Warning, encapsulation string) bool {
 func unfilled(e Encapsulation) []Warning {
 	var ws []Warning
 	if len(e.Unknown) > 0 {
-		text := unfilledBy(e.Name) + fmt.Sprintf("options of %s, not configured here: they leave without this node's data (encap_unfilled), and cause no exports here",
-			namespaceList(e.Unknown))
+		text := unfilledBy(
+			e.Name,
+		) + fmt.Sprintf(
+			"options of %s, not configured here: they leave without this node's data (encap_unfilled), and cause no exports here",
+			namespaceList(e.Unknown),
+		)
 		if !e.Inline {
 			text += "; a tunnel's end that knows none of their namespaces and takes no bare tunnels loses the packets (decap_refused_bare)"
 		}
@@ -35,10 +39,17 @@ func unfilled(e Encapsulation) []Warning {
 			fmt.Sprintf("correct the namespace, or add it under namespaces or with: waymark ioam namespace add %d", e.Unknown[0])))
 	}
 	if len(e.TooSmall) > 0 {
-		ws = append(ws, New(TraceTooSmall, e.Interface,
-			unfilledBy(e.Name)+fmt.Sprintf("traces of %s that are too small for this node's own data: they leave with the overflow flag (encap_overflow), and no node writes into them",
-				namespaceList(e.TooSmall)),
-			"raise their size to the data of one node, times the nodes of the path; or use fewer bits of the type, or a shorter schema"))
+		ws = append(ws, New(
+			TraceTooSmall,
+			e.Interface,
+			unfilledBy(
+				e.Name,
+			)+fmt.Sprintf(
+				"traces of %s that are too small for this node's own data: they leave with the overflow flag (encap_overflow), and no node writes into them",
+				namespaceList(e.TooSmall),
+			),
+			"raise their size to the data of one node, times the nodes of the path; or use fewer bits of the type, or a shorter schema",
+		))
 	}
 	return ws
 }

@@ -51,11 +51,18 @@ var ofFlows = []parameter{
 
 // where is a condition on what an answer is made of. The collector checks it.
 func where(on string) parameter {
-	return parameter{flag: "where", name: "where", usage: "only " + on + " for which this `CONDITION` on their fields is true, as of 'waymark collect --where'"}
+	return parameter{
+		flag:  "where",
+		name:  "where",
+		usage: "only " + on + " for which this `CONDITION` on their fields is true, as of 'waymark collect --where'",
+	}
 }
 
 // answering asks a question and shows the answer.
-func answering[A any](of func(*A) *answer, show func(*page, *A) error) func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error) {
+func answering[A any](
+	of func(*A) *answer,
+	show func(*page, *A) error,
+) func(context.Context, *collectorapi.Client, string, url.Values, *page) (*answer, error) {
 	return func(ctx context.Context, c *collectorapi.Client, path string, ask url.Values, p *page) (*answer, error) {
 		var a A
 		if err := c.Ask(ctx, path, ask, &a); err != nil {
@@ -124,7 +131,9 @@ has its nodes with their times as they reported them, the time since the node
 before, and how long the node held it. CLOCK is how wrong the node's clock was
 at most, by its own records; no time is corrected by it.`,
 		Examples: "  waymark packet history --flow-id 7 --sequence 1234 --since 7d\n  waymark packet history --lost --source 2001:db8:1::/48\n  waymark packet history --min-delay 5ms --where 'len(nodes) > 4'",
-		parameters: []parameter{{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"}, {flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
+		parameters: []parameter{
+			{flag: "flow-id", name: "flow_id", usage: "only the packets with this `NUMBER` as Flow-ID"},
+			{flag: "sequence", name: "sequence", usage: "only the packets with this Sequence `NUMBER`"},
 			{flag: "min-delay", name: "min_delay", usage: "only packets that took at least this `TIME`, such as 5ms"},
 			{flag: "incomplete", name: "incomplete", usage: "only packets that not every node reported", isSwitch: true}, {flag: "lost", name: "lost", usage: "only packets that are known to be lost", isSwitch: true}, where("packets")},
 		ask: answering(func(a *packets) *answer { return &a.answer }, (*page).packets),
@@ -235,7 +244,11 @@ func (a *answer) note(w io.Writer, screen columns.Screen) {
 			say("and of %d other times; --json has them under gaps", len(a.Gaps)-i)
 			break
 		}
-		say("the collector has lost, or cannot read, what it had from %s to %s UTC: it is missing here", g.From.UTC().Format(time.DateTime), g.Until.UTC().Format(time.DateTime))
+		say(
+			"the collector has lost, or cannot read, what it had from %s to %s UTC: it is missing here",
+			g.From.UTC().Format(time.DateTime),
+			g.Until.UTC().Format(time.DateTime),
+		)
 	}
 }
 

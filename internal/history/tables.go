@@ -133,7 +133,14 @@ func (p *page) paths(a *paths) error {
 		return err
 	}
 	list := append([]columns.Column{{Name: "PACKETS", Right: true, Rank: 3}, {Name: "SHARE", Right: true}}, delayColumns...)
-	t := table(append(list, columns.Column{Name: "LOST", Right: true, Rank: 2}, columns.Column{Name: "CUT", Right: true, Rank: 6}, columns.Column{Name: "SLOWEST", Rank: 1, Enough: 12}, wayColumn)...)
+	t := table(
+		append(
+			list,
+			columns.Column{Name: "LOST", Right: true, Rank: 2},
+			columns.Column{Name: "CUT", Right: true, Rank: 6},
+			columns.Column{Name: "SLOWEST", Rank: 1, Enough: 12},
+			wayColumn,
+		)...)
 	for i := range a.Paths {
 		one := &a.Paths[i]
 		cells := append([]string{count(one.Packets), columns.Percent(one.Share)}, percentiles(one.Delay)...)
@@ -189,11 +196,21 @@ func (p *page) changes(a *changes) error {
 	}
 	for i := range a.Changes {
 		c := &a.Changes[i]
-		err := p.line("%s  %s > %s: %s of the packets moved", c.Time.UTC().Format("2006-01-02 15:04:05"), cmp.Or(record.Printable(c.Source), "?"), cmp.Or(record.Printable(c.Destination), "?"), columns.Percent(c.Moved))
+		err := p.line(
+			"%s  %s > %s: %s of the packets moved",
+			c.Time.UTC().Format("2006-01-02 15:04:05"),
+			cmp.Or(record.Printable(c.Source), "?"),
+			cmp.Or(record.Printable(c.Destination), "?"),
+			columns.Percent(c.Moved),
+		)
 		if err != nil {
 			return err
 		}
-		t := &columns.Table{Indent: "    ", Unnamed: true, Columns: []columns.Column{{Name: "", Enough: 6}, {Name: "", Right: true}, {Name: "", Right: true}, {Name: "", Enough: 20}}}
+		t := &columns.Table{
+			Indent:  "    ",
+			Unnamed: true,
+			Columns: []columns.Column{{Name: "", Enough: 6}, {Name: "", Right: true}, {Name: "", Right: true}, {Name: "", Enough: 20}},
+		}
 		for _, side := range []struct {
 			word   string
 			shares []share
@@ -219,16 +236,48 @@ func (p *page) segments(a *segments) error {
 	if err := p.line("%s, %s", counted(len(a.Segments), "segment", "segments"), a.span()); err != nil {
 		return err
 	}
-	t := table(columns.Column{Name: "FROM", Enough: 10}, columns.Column{Name: "OUT", Rank: 4, Enough: 6}, columns.Column{Name: "TO", Enough: 10}, columns.Column{Name: "PACKETS", Right: true, Rank: 3},
-		columns.Column{Name: "LOST", Right: true, Rank: 1}, columns.Column{Name: "LINK P50", Right: true}, columns.Column{Name: "P99", Right: true}, columns.Column{Name: "BEFORE", Right: true, Rank: 1},
-		columns.Column{Name: "HELD P50", Right: true, Rank: 2}, columns.Column{Name: "P99", Right: true}, columns.Column{Name: "BEFORE", Right: true, Rank: 2}, columns.Column{Name: "NEGATIVE", Right: true, Rank: 5})
+	t := table(
+		columns.Column{Name: "FROM", Enough: 10},
+		columns.Column{Name: "OUT", Rank: 4, Enough: 6},
+		columns.Column{Name: "TO", Enough: 10},
+		columns.Column{Name: "PACKETS", Right: true, Rank: 3},
+		columns.Column{
+			Name:  "LOST",
+			Right: true,
+			Rank:  1,
+		},
+		columns.Column{Name: "LINK P50", Right: true},
+		columns.Column{Name: "P99", Right: true},
+		columns.Column{Name: "BEFORE", Right: true, Rank: 1},
+		columns.Column{
+			Name:  "HELD P50",
+			Right: true,
+			Rank:  2,
+		},
+		columns.Column{Name: "P99", Right: true},
+		columns.Column{Name: "BEFORE", Right: true, Rank: 2},
+		columns.Column{Name: "NEGATIVE", Right: true, Rank: 5},
+	)
 	for i := range a.Segments {
 		s := &a.Segments[i]
 		link, held, before := percentiles(s.Link), percentiles(s.Held), [2]string{}
 		if s.Baseline != nil {
 			before = [2]string{percentiles(s.Baseline.Link)[2], percentiles(s.Baseline.Held)[2]}
 		}
-		t.Add(nameOf(&s.From), interfaceOf(s.Egress), nameOf(s.To), count(s.Packets), some(s.Lost), link[0], link[2], before[0], held[0], held[2], before[1], some(s.Negative))
+		t.Add(
+			nameOf(&s.From),
+			interfaceOf(s.Egress),
+			nameOf(s.To),
+			count(s.Packets),
+			some(s.Lost),
+			link[0],
+			link[2],
+			before[0],
+			held[0],
+			held[2],
+			before[1],
+			some(s.Negative),
+		)
 	}
 	return t.Flush(p.out, p.screen)
 }
@@ -241,11 +290,21 @@ func (p *page) grid(a *grid) error {
 	if err := p.line("%s of nodes, %s", counted(len(a.Pairs), "pair", "pairs"), a.span()); err != nil {
 		return err
 	}
-	list := append([]columns.Column{{Name: "FROM", Enough: 10}, {Name: "TO", Enough: 10}, {Name: "PACKETS", Right: true}, {Name: "LOST", Right: true}, {Name: "PATHS", Right: true, Rank: 3}}, delayColumns...)
+	list := append(
+		[]columns.Column{
+			{Name: "FROM", Enough: 10},
+			{Name: "TO", Enough: 10},
+			{Name: "PACKETS", Right: true},
+			{Name: "LOST", Right: true},
+			{Name: "PATHS", Right: true, Rank: 3},
+		},
+		delayColumns...)
 	t := table(append(list, columns.Column{Name: "NEGATIVE", Right: true, Rank: 4})...)
 	for i := range a.Pairs {
 		one := &a.Pairs[i]
-		cells := append([]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), some(one.Lost), count(one.Paths)}, percentiles(one.Delay)...)
+		cells := append(
+			[]string{nameOf(&one.From), nameOf(one.To), count(one.Packets), some(one.Lost), count(one.Paths)},
+			percentiles(one.Delay)...)
 		t.Add(append(cells, some(one.Negative))...)
 	}
 	return t.Flush(p.out, p.screen)
@@ -258,12 +317,36 @@ func (p *page) packets(a *packets) error {
 	if err := p.line("%s, %s", counted(len(a.Packets), "packet", "packets"), a.span()); err != nil {
 		return err
 	}
-	t := table(columns.Column{Name: "TIME"}, columns.Column{Name: "SOURCE", Enough: 16}, columns.Column{Name: "DESTINATION", Enough: 16}, columns.Column{Name: "FLOW", Right: true, Rank: 5},
-		columns.Column{Name: "SEQUENCE", Right: true, Rank: 4}, columns.Column{Name: "VERDICT", Rank: 1}, columns.Column{Name: "REASON", Rank: 6}, columns.Column{Name: "DELAY", Right: true}, columns.Column{Name: "PATH", Rank: 2, Enough: 12})
+	t := table(
+		columns.Column{Name: "TIME"},
+		columns.Column{Name: "SOURCE", Enough: 16},
+		columns.Column{Name: "DESTINATION", Enough: 16},
+		columns.Column{Name: "FLOW", Right: true, Rank: 5},
+		columns.Column{
+			Name:  "SEQUENCE",
+			Right: true,
+			Rank:  4,
+		},
+		columns.Column{Name: "VERDICT", Rank: 1},
+		columns.Column{Name: "REASON", Rank: 6},
+		columns.Column{Name: "DELAY", Right: true},
+		columns.Column{Name: "PATH", Rank: 2, Enough: 12},
+	)
 	for i := range a.Packets {
 		one := &a.Packets[i]
-		t.Add(one.Time.UTC().Format("15:04:05.000"), end(one.From, one.SourcePort), end(one.To, one.DestinationPort), number(one.FlowID), number(one.Sequence),
-			record.Printable(one.Verdict), record.Printable(one.Reason), optional(one.Delay), way(one.Nodes, func(n *packetNode) *node { return &n.node }))
+		t.Add(
+			one.Time.UTC().Format("15:04:05.000"),
+			end(one.From, one.SourcePort),
+			end(one.To, one.DestinationPort),
+			number(one.FlowID),
+			number(one.Sequence),
+			record.Printable(
+				one.Verdict,
+			),
+			record.Printable(one.Reason),
+			optional(one.Delay),
+			way(one.Nodes, func(n *packetNode) *node { return &n.node }),
+		)
 		if p.nodes || len(a.Packets) == 1 {
 			if err := t.Flush(p.out, p.screen); err != nil {
 				return err
@@ -291,7 +374,17 @@ func (p *page) packetNodes(nodes []packetNode) error {
 		if n.ClockError != nil {
 			clock = "±" + duration(*n.ClockError)
 		}
-		t.Add(nameOf(&n.node), interfaceOf(n.Ingress), interfaceOf(n.Egress), limit, at, optional(n.Since), optional(n.Held), number(n.Queue), clock)
+		t.Add(
+			nameOf(&n.node),
+			interfaceOf(n.Ingress),
+			interfaceOf(n.Egress),
+			limit,
+			at,
+			optional(n.Since),
+			optional(n.Held),
+			number(n.Queue),
+			clock,
+		)
 	}
 	return t.Flush(p.out, p.screen)
 }
@@ -317,8 +410,20 @@ func (p *page) losses(a *losses) error {
 	if err := p.line("%s of measured flows, %s", counted(len(a.Flows), "segment", "segments"), a.span()); err != nil {
 		return err
 	}
-	t := table(columns.Column{Name: "FLOW", Enough: 10}, columns.Column{Name: "FROM", Enough: 10}, columns.Column{Name: "TO", Enough: 10}, columns.Column{Name: "SENT", Right: true, Rank: 1},
-		columns.Column{Name: "LOST", Right: true}, columns.Column{Name: "RATIO", Right: true}, columns.Column{Name: "BLOCKS", Right: true, Rank: 2}, columns.Column{Name: "UNCERTAIN", Right: true}, columns.Column{Name: "SCOPE", Rank: 3})
+	t := table(
+		columns.Column{Name: "FLOW", Enough: 10},
+		columns.Column{Name: "FROM", Enough: 10},
+		columns.Column{Name: "TO", Enough: 10},
+		columns.Column{Name: "SENT", Right: true, Rank: 1},
+		columns.Column{
+			Name:  "LOST",
+			Right: true,
+		},
+		columns.Column{Name: "RATIO", Right: true},
+		columns.Column{Name: "BLOCKS", Right: true, Rank: 2},
+		columns.Column{Name: "UNCERTAIN", Right: true},
+		columns.Column{Name: "SCOPE", Rank: 3},
+	)
 	for i := range a.Flows {
 		f := &a.Flows[i]
 		lost, share := "", ""
@@ -328,8 +433,17 @@ func (p *page) losses(a *losses) error {
 		if f.Ratio != nil {
 			share = columns.Percent(*f.Ratio)
 		}
-		t.Add(cmp.Or(record.Printable(f.Flow), strconv.FormatInt(f.FlowID, 10)), cmp.Or(record.Printable(f.FromNode), strconv.FormatInt(f.From, 10)), cmp.Or(record.Printable(f.ToNode), strconv.FormatInt(f.To, 10)),
-			count(f.Sent), lost, share, count(f.Blocks), count(f.Uncertain), record.Printable(f.Scope))
+		t.Add(
+			cmp.Or(record.Printable(f.Flow), strconv.FormatInt(f.FlowID, 10)),
+			cmp.Or(record.Printable(f.FromNode), strconv.FormatInt(f.From, 10)),
+			cmp.Or(record.Printable(f.ToNode), strconv.FormatInt(f.To, 10)),
+			count(f.Sent),
+			lost,
+			share,
+			count(f.Blocks),
+			count(f.Uncertain),
+			record.Printable(f.Scope),
+		)
 	}
 	if err := t.Flush(p.out, p.screen); err != nil || len(a.Edges) == 0 {
 		return err
@@ -337,16 +451,35 @@ func (p *page) losses(a *losses) error {
 	if err := p.line("%s from edge to edge", counted(len(a.Edges), "flow", "flows")); err != nil {
 		return err
 	}
-	t = table(columns.Column{Name: "SOURCE", Enough: 12}, columns.Column{Name: "DESTINATION", Enough: 12}, columns.Column{Name: "AT", Enough: 8, Rank: 1}, columns.Column{Name: "PACKETS", Right: true}, columns.Column{Name: "LOST", Right: true},
-		columns.Column{Name: "UNKNOWN", Right: true}, columns.Column{Name: "TWICE", Right: true, Rank: 2}, columns.Column{Name: "REORDERED", Right: true, Rank: 3})
+	t = table(
+		columns.Column{Name: "SOURCE", Enough: 12},
+		columns.Column{Name: "DESTINATION", Enough: 12},
+		columns.Column{Name: "AT", Enough: 8, Rank: 1},
+		columns.Column{Name: "PACKETS", Right: true},
+		columns.Column{Name: "LOST", Right: true},
+		columns.Column{
+			Name:  "UNKNOWN",
+			Right: true,
+		},
+		columns.Column{Name: "TWICE", Right: true, Rank: 2},
+		columns.Column{Name: "REORDERED", Right: true, Rank: 3},
+	)
 	for i := range a.Edges {
 		e := &a.Edges[i]
 		lost := ""
 		if e.Lost != nil {
 			lost = strconv.FormatInt(*e.Lost, 10)
 		}
-		t.Add(record.Printable(e.Source), record.Printable(e.Destination), record.Printable(e.Node), strconv.FormatInt(e.Packets, 10), lost, strconv.FormatInt(e.Unknown, 10),
-			strconv.FormatInt(e.Duplicates, 10), strconv.FormatInt(e.Reordered, 10))
+		t.Add(
+			record.Printable(e.Source),
+			record.Printable(e.Destination),
+			record.Printable(e.Node),
+			strconv.FormatInt(e.Packets, 10),
+			lost,
+			strconv.FormatInt(e.Unknown, 10),
+			strconv.FormatInt(e.Duplicates, 10),
+			strconv.FormatInt(e.Reordered, 10),
+		)
 	}
 	return t.Flush(p.out, p.screen)
 }

@@ -45,7 +45,12 @@ func TestGaps(t *testing.T) {
 		t.Errorf("away: %+v", s)
 	}
 	h.Keep(func(Key) bool { return false })
-	want := []Gap{{Key: key, Cause: Detached, Since: at(1)}, {key, Detached, at(1), at(3)}, {Key: key, Cause: Displaced, Since: at(3)}, {key, Displaced, at(3), at(4)}}
+	want := []Gap{
+		{Key: key, Cause: Detached, Since: at(1)},
+		{key, Detached, at(1), at(3)},
+		{Key: key, Cause: Displaced, Since: at(3)},
+		{key, Displaced, at(3), at(4)},
+	}
 	if !slices.Equal(gaps, want) {
 		t.Errorf("gaps %+v, want %+v", gaps, want)
 	}
@@ -281,7 +286,12 @@ func TestChangedChain(t *testing.T) {
 	h.Note(key, changed, at(2))
 	h.Note(key, away, at(3))
 	h.Note(key, changed, at(4))
-	want := []Gap{{Key: key, Cause: Changed, Since: at(1)}, {key, Changed, at(1), at(2)}, {Key: key, Cause: Displaced, Since: at(2)}, {key, Displaced, at(2), at(4)}}
+	want := []Gap{
+		{Key: key, Cause: Changed, Since: at(1)},
+		{key, Changed, at(1), at(2)},
+		{Key: key, Cause: Displaced, Since: at(2)},
+		{key, Displaced, at(2), at(4)},
+	}
 	if !slices.Equal(gaps, want) {
 		t.Errorf("gaps %+v, want %+v", gaps, want)
 	}

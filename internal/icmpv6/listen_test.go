@@ -77,7 +77,8 @@ func TestListen(t *testing.T) {
 		select {
 		case got := <-heard:
 			copy(got.Body[2:4], want[2:4]) // the kernel's checksum
-			if !bytes.Equal(got.Body, want) || got.Source != netip.IPv6Loopback() || got.Interface != loopback || got.HopLimit != 7 || got.TrafficClass != 0xb8 {
+			if !bytes.Equal(got.Body, want) || got.Source != netip.IPv6Loopback() || got.Interface != loopback || got.HopLimit != 7 ||
+				got.TrafficClass != 0xb8 {
 				t.Errorf("heard %+v, want %x by interface %d with hop limit 7 and traffic class 0xb8", got, want, loopback)
 			}
 		case <-time.After(patience.Of(5 * time.Second)):

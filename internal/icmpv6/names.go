@@ -9,7 +9,15 @@ import "fmt"
 const PortUnreachable = 4
 
 // unreachable are the codes of Unreachable (RFC 4443 §3.1).
-var unreachable = [...]string{"no route", "prohibited", "beyond the scope of the source", "address unreachable", "port unreachable", "refused by policy", "route rejected"}
+var unreachable = [...]string{
+	"no route",
+	"prohibited",
+	"beyond the scope of the source",
+	"address unreachable",
+	"port unreachable",
+	"refused by policy",
+	"route rejected",
+}
 
 // ErrorName names an error as RFC 4443 does.
 func ErrorName(kind Type, code uint8) string {

@@ -72,12 +72,16 @@ func TestSlowSegmentIsFound(t *testing.T) {
 			most = 25 * time.Second // two intervals
 		}
 		if f.Place != (Place{NodeID: 2, EgressID: 202}) || f.Next != (Place{NodeID: 3, IngressID: 301}) || f.Source != "2001:db8:1::/64" || f.HeldIncluded ||
-			f.P95 < 79e6 || f.P95 > 81e6 || f.Usual < 29e3 || f.Usual > 31e3 || s.at[0] > 35*time.Second+most || f.Since.After(f.At) || f.At.Sub(start) != s.at[0] {
+			f.P95 < 79e6 || f.P95 > 81e6 || f.Usual < 29e3 || f.Usual > 31e3 ||
+			s.at[0] > 35*time.Second+most ||
+			f.Since.After(f.At) ||
+			f.At.Sub(start) != s.at[0] {
 			t.Errorf("%d/s: %+v at %v", perSecond, f, s.at[0])
 		}
 		s.found()
 		s.play(25*time.Second, perSecond, usualWay)
-		if len(s.list) != 1 || s.list[0].Event != record.EventSegmentUsual || s.list[0].NewUsual || !s.list[0].Since.Equal(f.At) || s.list[0].P95 > 31e3 {
+		if len(s.list) != 1 || s.list[0].Event != record.EventSegmentUsual || s.list[0].NewUsual || !s.list[0].Since.Equal(f.At) ||
+			s.list[0].P95 > 31e3 {
 			t.Errorf("%d/s: %+v", perSecond, s.list)
 		}
 	}
@@ -144,8 +148,11 @@ func TestLossIsFound(t *testing.T) {
 	s.play(30*time.Second, 1, block(0))
 	s.play(3*time.Second, 1, block(0))
 	s.play(12*time.Second, 1, block(40))
-	if len(s.list) != 1 || s.list[0].Event != record.EventLoss || s.list[0].Place != (Place{Node: "r2"}) || s.list[0].Next != (Place{Node: "r3"}) || s.list[0].Flow != "red" ||
-		s.list[0].Loss.Lost < 40 || s.at[0] > 36*time.Second {
+	if len(s.list) != 1 || s.list[0].Event != record.EventLoss || s.list[0].Place != (Place{Node: "r2"}) ||
+		s.list[0].Next != (Place{Node: "r3"}) ||
+		s.list[0].Flow != "red" ||
+		s.list[0].Loss.Lost < 40 ||
+		s.at[0] > 36*time.Second {
 		t.Errorf("%+v at %v", s.list, s.at)
 	}
 	s.found()
@@ -191,7 +198,9 @@ func TestMovesAreFound(t *testing.T) {
 		t.Fatalf("%+v", s.list)
 	}
 	f := s.list[0]
-	if f.From[1].NodeID != 2 || f.To[1].NodeID != 9 || f.Moved < 0.36 || f.Moved > 0.39 || f.Flows != 12 || s.at[0] > 35*time.Second || f.P99Change == nil || *f.P99Change != 0 {
+	if f.From[1].NodeID != 2 || f.To[1].NodeID != 9 || f.Moved < 0.36 || f.Moved > 0.39 || f.Flows != 12 || s.at[0] > 35*time.Second ||
+		f.P99Change == nil ||
+		*f.P99Change != 0 {
 		t.Errorf("%+v at %v", f, s.at)
 	}
 	s.found()
@@ -237,7 +246,9 @@ func TestSilentNodeIsFound(t *testing.T) {
 	s := newScene(t)
 	s.play(24*time.Second, 100, usualWay)
 	s.play(12*time.Second, 100, gap)
-	if len(s.list) != 1 || s.list[0].Event != record.EventNodeSilent || s.list[0].Place.NodeID != 2 || s.list[0].Before.NodeID != 1 || s.list[0].Next.NodeID != 3 || s.at[0] > 28*time.Second {
+	if len(s.list) != 1 || s.list[0].Event != record.EventNodeSilent || s.list[0].Place.NodeID != 2 || s.list[0].Before.NodeID != 1 ||
+		s.list[0].Next.NodeID != 3 ||
+		s.at[0] > 28*time.Second {
 		t.Fatalf("%+v at %v", s.list, s.at)
 	}
 	s.found()
@@ -271,14 +282,26 @@ func TestWatchesAreBounded(t *testing.T) {
 	s := newScene(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	s.play(60*time.Second, 3000, func(int) record.Record {
-		r := trace(fmt.Sprintf("2001:db8:%x::1", random.IntN(300)), "2001:db8:ffff::1",
-			hop{random.IntN(3), random.IntN(3), random.IntN(3), 0, -1}, hop{random.IntN(50), 1, 2, time.Duration(random.Int64N(1e8)), time.Duration(random.Int64N(1e7))}, hop{3, 1, 0, time.Duration(random.Int64N(1e9)), -1})
+		r := trace(
+			fmt.Sprintf("2001:db8:%x::1", random.IntN(300)),
+			"2001:db8:ffff::1",
+			hop{
+				random.IntN(3),
+				random.IntN(3),
+				random.IntN(3),
+				0,
+				-1,
+			},
+			hop{random.IntN(50), 1, 2, time.Duration(random.Int64N(1e8)), time.Duration(random.Int64N(1e7))},
+			hop{3, 1, 0, time.Duration(random.Int64N(1e9)), -1},
+		)
 		r.Nodes = r.Nodes[:1+random.IntN(3)]
 		r.Nodes[len(r.Nodes)-1].HopLimit = record.NewField(uint8(random.Uint32()), random.IntN(2) == 0)
 		return r
 	})
 	w := &s.e.watches
-	if len(w.slow.suspects) > mostSuspects || len(w.slow.begun) > mostSuspects || len(w.silent.begun) > mostSilent || len(w.losses.begun) > mostLosing {
+	if len(w.slow.suspects) > mostSuspects || len(w.slow.begun) > mostSuspects || len(w.silent.begun) > mostSilent ||
+		len(w.losses.begun) > mostLosing {
 		t.Errorf("%d, %d, %d, %d", len(w.slow.suspects), len(w.slow.begun), len(w.silent.begun), len(w.losses.begun))
 	}
 	for range 3 * mostFindings {

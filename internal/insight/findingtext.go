@@ -15,7 +15,14 @@ import (
 
 // Record is the finding as an event of a node. Name has named its places.
 func (f *Finding) Record(node string) *record.Event {
-	e := &record.Event{Time: instant.Of(f.At.UTC()), Node: node, Name: f.Event, Subject: f.Subject(), Severity: record.SeverityInfo, Facts: f.facts()}
+	e := &record.Event{
+		Time:     instant.Of(f.At.UTC()),
+		Node:     node,
+		Name:     f.Event,
+		Subject:  f.Subject(),
+		Severity: record.SeverityInfo,
+		Facts:    f.facts(),
+	}
 	if k := record.EventKindOf(f.Event); k != nil {
 		e.Severity = k.Severity
 	}
@@ -173,7 +180,12 @@ func (f *Finding) facts() string {
 		}
 		return text
 	case record.EventNodeSilent:
-		return fmt.Sprintf("%s writes nothing into traces any more, although packets pass between %s and %s", f.Place.String(), f.Before.node(), f.Next.node())
+		return fmt.Sprintf(
+			"%s writes nothing into traces any more, although packets pass between %s and %s",
+			f.Place.String(),
+			f.Before.node(),
+			f.Next.node(),
+		)
 	case record.EventNodeHeard:
 		return fmt.Sprintf("%s writes into traces again, %s", f.Place.String(), lasted)
 	case record.EventNotSeen:

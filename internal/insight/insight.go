@@ -105,7 +105,13 @@ func newPair(e ends) *pair {
 
 // New makes an engine whose first interval begins at a time. Nothing is watched yet.
 func New(s Settings, now time.Time) *Engine {
-	e := &Engine{settings: s.withDefaults(), pairs: make(map[ends]*pair), addresses: make(map[addresses]*pair), rest: newPair(ends{Other, Other}), clock: UnknownClock}
+	e := &Engine{
+		settings:  s.withDefaults(),
+		pairs:     make(map[ends]*pair),
+		addresses: make(map[addresses]*pair),
+		rest:      newPair(ends{Other, Other}),
+		clock:     UnknownClock,
+	}
 	e.kept.settings = e.settings
 	e.begin(now)
 	return e
@@ -333,7 +339,12 @@ func (e *Engine) snapshot(at time.Time) *Interval {
 // sort puts the busiest first, the rest last.
 func (v *Interval) sort() {
 	slices.SortFunc(v.Pairs, func(a, b *Pair) int {
-		return cmp.Or(compareOther(a.Source, b.Source), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Destination, b.Destination))
+		return cmp.Or(
+			compareOther(a.Source, b.Source),
+			cmp.Compare(b.Packets, a.Packets),
+			cmp.Compare(a.Source, b.Source),
+			cmp.Compare(a.Destination, b.Destination),
+		)
 	})
 	for _, p := range v.Pairs {
 		slices.SortFunc(p.Paths, func(a, b *Path) int {

@@ -91,7 +91,17 @@ func (e *Engine) beginLoss(key lossKey, one *lossSum, now time.Time) {
 	if l.begun == nil {
 		l.begun = make(map[lossKey]*losing)
 	}
-	f := Finding{Event: record.EventLoss, At: now, Since: now, Source: one.source, Destination: one.destination, Flow: one.flow, Place: key.place, Next: key.next, Loss: one.Loss}
+	f := Finding{
+		Event:       record.EventLoss,
+		At:          now,
+		Since:       now,
+		Source:      one.source,
+		Destination: one.destination,
+		Flow:        one.flow,
+		Place:       key.place,
+		Next:        key.next,
+		Loss:        one.Loss,
+	}
 	l.begun[key] = &losing{Finding: f}
 	e.watches.add(f)
 }

@@ -158,7 +158,17 @@ func (e *Engine) tellMove(p *pair, key moveKey, part float64, now time.Time) boo
 		return false
 	}
 	to := p.Paths[i]
-	f := Finding{Event: record.EventPathsMoved, At: now, Since: now, Source: p.Source, Destination: p.Destination, From: from.places, To: placesOf(to.Hops), Moved: part, Packets: p.Packets}
+	f := Finding{
+		Event:       record.EventPathsMoved,
+		At:          now,
+		Since:       now,
+		Source:      p.Source,
+		Destination: p.Destination,
+		From:        from.places,
+		To:          placesOf(to.Hops),
+		Moved:       part,
+		Packets:     p.Packets,
+	}
 	for _, one := range p.known.flows {
 		if one.home == key.from && one.now == key.to && one.run >= moveRun {
 			one.home = key.to // so that the way back is a move, too

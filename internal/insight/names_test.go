@@ -19,7 +19,12 @@ func TestReportNames(t *testing.T) {
 		nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2", Interfaces: []nodenames.Interface{east}},
 		nodenames.Node{ID: ioam.NodeIDUnavailable, IDWide: 3, Name: "r3", Interfaces: []nodenames.Interface{west}},
 	)
-	places := []Place{{NodeID: 2, IngressID: 201, EgressID: 202}, {NodeID: 3, Wide: true, IngressID: 7}, {NodeID: 9}, {Node: "kept", NodeID: 2}}
+	places := []Place{
+		{NodeID: 2, IngressID: 201, EgressID: 202},
+		{NodeID: 3, Wide: true, IngressID: 7},
+		{NodeID: 9},
+		{Node: "kept", NodeID: 2},
+	}
 	r := &Report{Pairs: []PairReport{{Paths: []PathReport{{}}}}}
 	for _, p := range places {
 		r.Pairs[0].Paths[0].Hops = append(r.Pairs[0].Paths[0].Hops, HopReport{Place: p})

@@ -68,7 +68,8 @@ func (q *QueueWatch) Restore(saved []byte, now time.Time) error {
 	}
 	for name, one := range in.Queues {
 		bad := func(ns int64) bool { return ns < 0 || ns > mostDelay }
-		if len(name) > mostName || len(one.P95) == 0 || len(one.P95) > baselineIntervals || len(one.Slow) >= newNormal || slices.ContainsFunc(one.P95, bad) ||
+		if len(name) > mostName || len(one.P95) == 0 || len(one.P95) > baselineIntervals || len(one.Slow) >= newNormal ||
+			slices.ContainsFunc(one.P95, bad) ||
 			slices.ContainsFunc(one.Slow, bad) {
 			return fmt.Errorf("what was usual in the queue of %.20q is impossible", name)
 		}

@@ -233,7 +233,8 @@ type course struct {
 // same is the path of the sum that a path of an interval belongs to.
 func (p *pair) same(path *Path) *Path {
 	for _, one := range p.Paths {
-		if one.ID == path.ID && one.Flow == path.Flow && (len(one.Hops) == len(path.Hops) && one.goesBy(path.Hops) || path.Flow != "" || path.ID == Other) {
+		if one.ID == path.ID && one.Flow == path.Flow &&
+			(len(one.Hops) == len(path.Hops) && one.goesBy(path.Hops) || path.Flow != "" || path.ID == Other) {
 			return one
 		}
 	}
@@ -260,14 +261,30 @@ func slowest(h *Hop) int64 {
 }
 
 func reportPath(p *Path, all uint64, clock int64, courses []course) PathReport {
-	out := PathReport{ID: p.ID, Flow: p.Flow, Packets: p.Packets, Incomplete: p.Incomplete, Hops: []HopReport{}, Delay: quantiles(&p.Delay, p.Negative, clock)}
+	out := PathReport{
+		ID:         p.ID,
+		Flow:       p.Flow,
+		Packets:    p.Packets,
+		Incomplete: p.Incomplete,
+		Hops:       []HopReport{},
+		Delay:      quantiles(&p.Delay, p.Negative, clock),
+	}
 	if all > 0 {
 		out.Share = float64(p.Packets) / float64(all)
 	}
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		one := HopReport{Place: h.Place, Packets: h.Packets, HeldIncluded: h.HeldIncluded, Loss: h.Loss, Baseline: h.Baseline, Verdicts: []Verdict{}, Series: []int64{},
-			Held: quantiles(&h.Held, 0, oneClock), ToNext: quantiles(&h.ToNext, h.Negative, clock)}
+		one := HopReport{
+			Place:        h.Place,
+			Packets:      h.Packets,
+			HeldIncluded: h.HeldIncluded,
+			Loss:         h.Loss,
+			Baseline:     h.Baseline,
+			Verdicts:     []Verdict{},
+			Series:       []int64{},
+			Held:         quantiles(&h.Held, 0, oneClock),
+			ToNext:       quantiles(&h.ToNext, h.Negative, clock),
+		}
 		if h.Queue.Count > 0 {
 			one.Queue = &h.Queue
 		}

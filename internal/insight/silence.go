@@ -46,7 +46,8 @@ func (e *Engine) lookSilent(p *pair, now time.Time) {
 		for id, before := range p.known.paths {
 			first, n, ok := without(before.places, gap.Hops)
 			// Interfaces tell that packets still pass the nodes: without their ids, they may go round them.
-			if !ok || !before.complete || before.packets < leastPackets || before.places[first-1].EgressID == 0 || before.places[first+n].IngressID == 0 {
+			if !ok || !before.complete || before.packets < leastPackets || before.places[first-1].EgressID == 0 ||
+				before.places[first+n].IngressID == 0 {
 				continue
 			}
 			if spoken := p.packetsOf(id); !before.looked || spoken != before.lastPackets || gap.Packets < before.since {

@@ -86,12 +86,16 @@ func (e *Engine) lookSlow(now time.Time) {
 				if one == nil {
 					continue
 				}
-				h.measured(e.baselines.steady(hopKey{ends{p.Source, p.Destination}, path.ID, i}, one.now()), e.clock, func(d *exponential.Delays, usual, clock int64, held bool) {
-					key := suspectKey{hopKey{ends{p.Source, p.Destination}, path.ID, i}, held}
-					if p95, slow := s.look(key, d, usual, clock, now); slow {
-						e.beginSlow(path, i, key, p95, usual, d.Count(), now)
-					}
-				})
+				h.measured(
+					e.baselines.steady(hopKey{ends{p.Source, p.Destination}, path.ID, i}, one.now()),
+					e.clock,
+					func(d *exponential.Delays, usual, clock int64, held bool) {
+						key := suspectKey{hopKey{ends{p.Source, p.Destination}, path.ID, i}, held}
+						if p95, slow := s.look(key, d, usual, clock, now); slow {
+							e.beginSlow(path, i, key, p95, usual, d.Count(), now)
+						}
+					},
+				)
 			}
 		}
 	}

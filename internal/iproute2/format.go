@@ -101,7 +101,15 @@ func (c RouteCommand) Selection() config.Selection {
 	e := c.Rule
 	s := config.Selection{Name: e.Name, Interface: e.Interface, Match: e.Match}
 	if e.Options != nil {
-		s.Insertion = &config.Insertion{Flows: e.Flows, Frequency: e.Frequency, Budget: e.Budget, Mode: e.Mode, Tunnel: e.Tunnel, Nested: e.Nested, Options: e.Options}
+		s.Insertion = &config.Insertion{
+			Flows:     e.Flows,
+			Frequency: e.Frequency,
+			Budget:    e.Budget,
+			Mode:      e.Mode,
+			Tunnel:    e.Tunnel,
+			Nested:    e.Nested,
+			Options:   e.Options,
+		}
 	}
 	return s
 }

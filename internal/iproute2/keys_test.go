@@ -169,8 +169,17 @@ func TestKeysOfTunnelEndsAndInterfaces(t *testing.T) {
 		}, FormatDecapsulation)
 	const programs = "it decides which programs are attached: a change is made by loading the file, as a whole or not at all"
 	const kernels = "ids are the kernel's, which sysctl sets at run time and the agent follows"
-	keysHaveWords(t, map[string]string{"name": "set eth0 role ingress", "role": "set eth0 role ingress", "boundary": "set eth0 boundary strip ns 7 drop"},
-		map[string]string{"description": "the kernel's alias is followed: ip link set IF alias TEXT", "id": kernels, "id-wide": kernels, "attach": programs, "place": programs, "forwarding": programs},
+	keysHaveWords(
+		t,
+		map[string]string{"name": "set eth0 role ingress", "role": "set eth0 role ingress", "boundary": "set eth0 boundary strip ns 7 drop"},
+		map[string]string{
+			"description": "the kernel's alias is followed: ip link set IF alias TEXT",
+			"id":          kernels,
+			"id-wide":     kernels,
+			"attach":      programs,
+			"place":       programs,
+			"forwarding":  programs,
+		},
 		func(words []string) (in config.Interface, err error) {
 			c, err := ParseInterface(words)
 			in.Name = c.Name

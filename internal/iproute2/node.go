@@ -53,7 +53,10 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 		case word == "role" || word == "boundary":
 			err = fmt.Errorf("%s: given twice", word)
 		default:
-			err = fmt.Errorf("%q: want role ROLES or boundary POLICY [ns ID POLICY]...; the rest of an interface is set in the configuration file", word)
+			err = fmt.Errorf(
+				"%q: want role ROLES or boundary POLICY [ns ID POLICY]...; the rest of an interface is set in the configuration file",
+				word,
+			)
 		}
 		if err != nil {
 			return c, err

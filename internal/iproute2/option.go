@@ -153,7 +153,11 @@ func (p *routeParser) directExportValue(word string, o *config.DirectExportOptio
 		}
 		p.seen["trace-type"] = true
 		if o.TraceType, err = p.traceType(word); err == nil && o.TraceType.Has(ioam.BitChecksumComplement) {
-			err = fmt.Errorf("trace-type %s: the checksum complement (bit 7) has no meaning in a Direct Export; use bits of %s", o.TraceType, ioam.DirectExportTypeSupported)
+			err = fmt.Errorf(
+				"trace-type %s: the checksum complement (bit 7) has no meaning in a Direct Export; use bits of %s",
+				o.TraceType,
+				ioam.DirectExportTypeSupported,
+			)
 		}
 	case "ext-flags":
 		o.ExtensionFlags, err = p.extensionFlags()

@@ -125,7 +125,8 @@ func TestPaperRoute(t *testing.T) {
 	if c.Through("eth1"); err != nil || c.Rule.Name != "mine" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := ParseRoute(strings.Fields(paper + "via 2001:db8:12::2 dev eth1")); err != nil || c.Via.IsValid() || !reflect.DeepEqual(c.Rule, with.Rule) {
+	if c, err := ParseRoute(strings.Fields(paper + "via 2001:db8:12::2 dev eth1")); err != nil || c.Via.IsValid() ||
+		!reflect.DeepEqual(c.Rule, with.Rule) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -133,7 +134,9 @@ func TestPaperRoute(t *testing.T) {
 // dex takes type, as trace does; trace-type means the same.
 func TestDirectExportType(t *testing.T) {
 	const add = "add 2001:db8::/64 dev eth1 encap ioam6 "
-	long, err1 := ParseRoute(strings.Fields(add + "dex ns 1 trace-type 0x800000 trace prealloc type 0xc00000 ns 1 size 8 dex ns 2 trace-type 0x400000"))
+	long, err1 := ParseRoute(
+		strings.Fields(add + "dex ns 1 trace-type 0x800000 trace prealloc type 0xc00000 ns 1 size 8 dex ns 2 trace-type 0x400000"),
+	)
 	short, err2 := ParseRoute(strings.Fields(add + "dex type 0x800000 ns 1 trace prealloc type 0xc00000 ns 1 size 8 dex ns 2 type 0x400000"))
 	if err1 != nil || err2 != nil || !reflect.DeepEqual(long.Rule, short.Rule) {
 		t.Errorf("%+v, %v; want %+v, %v", short.Rule, err2, long.Rule, err1)
@@ -151,7 +154,8 @@ func TestDirectExportType(t *testing.T) {
 
 // A word forces rules that are refused without it; it is for rules that are added.
 func TestForce(t *testing.T) {
-	if c, err := ParseRoute(strings.Fields("replace 2001:db8::/64 encap ioam6 trace prealloc type 0xc00000 ns 1 size 8 dev eth1 force")); err != nil || !c.Force {
+	if c, err := ParseRoute(strings.Fields("replace 2001:db8::/64 encap ioam6 trace prealloc type 0xc00000 ns 1 size 8 dev eth1 force")); err != nil ||
+		!c.Force {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := ParseRoute(strings.Fields("del 2001:db8::/64 force")); err == nil || !strings.Contains(err.Error(), "not used with del") {
@@ -192,7 +196,15 @@ func TestSelectsDirectExport(t *testing.T) {
 }
 
 func TestNamespaceSettings(t *testing.T) {
-	all := config.Namespace{ID: 5, Data: 1, DataWide: config.DataWide(ioam.DataWideUnavailable), Remove: true, Loopback: true, Incremental: true, TerminateActive: true}
+	all := config.Namespace{
+		ID:              5,
+		Data:            1,
+		DataWide:        config.DataWide(ioam.DataWideUnavailable),
+		Remove:          true,
+		Loopback:        true,
+		Incremental:     true,
+		TerminateActive: true,
+	}
 	c, err := ParseNamespace(strings.Fields("add 5 remove on e2e off loopback on data 1 incremental on terminate-active on"))
 	if err != nil || c.Namespace != all {
 		t.Errorf("%+v, %v", c.Namespace, err)

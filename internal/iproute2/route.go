@@ -152,7 +152,11 @@ func (p *routeParser) clause(verb Verb) error {
 		_, err := p.once()
 		return err
 	case "nexthop", "nhid", "src", "mtu", "advmss", "hoplimit", "scope", "realm", "realms", "expires":
-		return fmt.Errorf("%s: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; %s", word, refusedCures[word])
+		return fmt.Errorf(
+			"%s: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; %s",
+			word,
+			refusedCures[word],
+		)
 	case "to":
 		p.next++
 		if !p.more() {
@@ -212,7 +216,10 @@ func (p *routeParser) kernelRoute() error {
 			return err
 		}
 		if table != "main" && table != "254" {
-			return fmt.Errorf("table %s: a rule acts on all packets that leave by an interface, whatever the table of their route; remove it, and select packets by from, tos or ipproto", table)
+			return fmt.Errorf(
+				"table %s: a rule acts on all packets that leave by an interface, whatever the table of their route; remove it, and select packets by from, tos or ipproto",
+				table,
+			)
 		}
 		said += " " + table
 	case "metric", "preference", "priority":
@@ -300,7 +307,9 @@ func (p *routeParser) encap() error {
 	var source, destination netip.Addr
 	for {
 		if !p.more() {
-			return errors.New("trace, dex, pot or e2e is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, dex ns ID trace-type TYPE, pot ns ID, or e2e ns ID type TYPE")
+			return errors.New(
+				"trace, dex, pot or e2e is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, dex ns ID trace-type TYPE, pot ns ID, or e2e ns ID type TYPE",
+			)
 		}
 		word, err := p.once()
 		if err != nil {

@@ -51,7 +51,11 @@ func flood(t *testing.T, n int) {
 	one := netip.IPv6Loopback().As16()
 	// PadN; a trace in namespace 123, type 0x840000 (node, namespace data), 16
 	// bytes of which 8 are filled.
-	header := craft.Options(craft.NoNext, 2, append([]byte{0x31, 26, 0, 0, 0, 123, 0x10, 2, 0x84, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0x40, 0, 0, 1, 0, 0, 0, 0))
+	header := craft.Options(
+		craft.NoNext,
+		2,
+		append([]byte{0x31, 26, 0, 0, 0, 123, 0x10, 2, 0x84, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0x40, 0, 0, 1, 0, 0, 0, 0),
+	)
 	p := craft.Between("::1", "::1", craft.HopByHop).With(header)
 	for i := range n {
 		binary.BigEndian.PutUint32(p[len(p)-4:], uint32(i))

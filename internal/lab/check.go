@@ -192,7 +192,13 @@ func (d *document) checkAgent(t *Topology, n *NodeSpec) {
 				place = placeOf(at)
 			}
 		}
-		d.problem(place, fmt.Sprintf("name an interface of %s", n.Name), "the agent of %s serves interface %s, which no link has", n.Name, served.Name)
+		d.problem(
+			place,
+			fmt.Sprintf("name an interface of %s", n.Name),
+			"the agent of %s serves interface %s, which no link has",
+			n.Name,
+			served.Name,
+		)
 	}
 }
 

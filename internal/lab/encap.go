@@ -92,7 +92,10 @@ func parseSeg6Local(name string, rest []string) (*EncapSpec, error) {
 		wanted = 0
 	}
 	if !ok || len(rest) != wanted || wanted > 0 && rest[0] != action.argument {
-		return nil, problem.New(fmt.Sprintf("action %q is not understood", strings.Join(append([]string{name}, rest...), " ")), "write "+seg6LocalForm)
+		return nil, problem.New(
+			fmt.Sprintf("action %q is not understood", strings.Join(append([]string{name}, rest...), " ")),
+			"write "+seg6LocalForm,
+		)
 	}
 	e := &EncapSpec{Action: name}
 	var err error
@@ -102,7 +105,10 @@ func parseSeg6Local(name string, rest []string) (*EncapSpec, error) {
 	case "table":
 		e.Table, err = strconv.Atoi(rest[1])
 		if err != nil || e.Table < 1 || e.Table > unix.RT_TABLE_LOCAL {
-			err = problem.New(fmt.Sprintf("table %q is not a number from 1 to %d", rest[1], unix.RT_TABLE_LOCAL), fmt.Sprintf("the main table is %d", unix.RT_TABLE_MAIN))
+			err = problem.New(
+				fmt.Sprintf("table %q is not a number from 1 to %d", rest[1], unix.RT_TABLE_LOCAL),
+				fmt.Sprintf("the main table is %d", unix.RT_TABLE_MAIN),
+			)
 		}
 	}
 	return e, err

@@ -224,7 +224,12 @@ func notUp(name, directory string) error {
 	if err != nil || len(up) == 0 {
 		return fmt.Errorf("no lab called %s is up; raise it: waymark lab up --name %s", name, name)
 	}
-	return fmt.Errorf("no lab called %s is up; give --name with one of %s, or raise it: waymark lab up --name %s", name, strings.Join(up, ", "), name)
+	return fmt.Errorf(
+		"no lab called %s is up; give --name with one of %s, or raise it: waymark lab up --name %s",
+		name,
+		strings.Join(up, ", "),
+		name,
+	)
 }
 
 // List names the labs that are up.

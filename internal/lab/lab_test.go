@@ -397,7 +397,8 @@ func TestCaptureWritesPcap(t *testing.T) {
 		t.Fatal(err)
 	}
 	const count = 100
-	if r, err := l.Send(t.Context(), Traffic{Kind: KindUDP, From: "alpha", To: "beta", Count: count, Size: 700, Port: 9000}); err != nil || r.Lost() != 0 {
+	if r, err := l.Send(t.Context(), Traffic{Kind: KindUDP, From: "alpha", To: "beta", Count: count, Size: 700, Port: 9000}); err != nil ||
+		r.Lost() != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	stats, err := c.Stop()

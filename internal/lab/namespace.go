@@ -28,7 +28,11 @@ func createNamespace(name string) (netns.NsHandle, error) {
 	path := filepath.Join(namespaceDirectory, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
 	if errors.Is(err, fs.ErrExist) {
-		return netns.None(), fmt.Errorf("network namespace %s exists and belongs to no lab; remove it (ip netns del %s) or give the lab another name", name, name)
+		return netns.None(), fmt.Errorf(
+			"network namespace %s exists and belongs to no lab; remove it (ip netns del %s) or give the lab another name",
+			name,
+			name,
+		)
 	}
 	if err != nil {
 		return netns.None(), err

@@ -42,7 +42,11 @@ func Parse(file string, source []byte) (*Topology, error) {
 	}
 	body := tree.Docs[0].Body
 	if isAgentConfiguration(body) {
-		d.problem(placeOf(body), fmt.Sprintf("check it with 'waymark config check %[1]s', run it with 'waymark agent run --config %[1]s'", file), "this is an agent's configuration, not a topology")
+		d.problem(
+			placeOf(body),
+			fmt.Sprintf("check it with 'waymark config check %[1]s', run it with 'waymark agent run --config %[1]s'", file),
+			"this is an agent's configuration, not a topology",
+		)
 		return nil, d.err(file)
 	}
 	t := &Topology{source: bytes.Clone(source)}

@@ -178,7 +178,8 @@ func TestParseAgentInBraces(t *testing.T) {
 
 // Every mistake is named in one run.
 func TestParseNamesAllFaults(t *testing.T) {
-	source := strings.NewReplacer("via: 2001:db8:1::2", "via: nonsense", "id: 70", "id: 70000", "kind: udp", "kind: tcpp").Replace(smallTopology)
+	source := strings.NewReplacer("via: 2001:db8:1::2", "via: nonsense", "id: 70", "id: 70000", "kind: udp", "kind: tcpp").
+		Replace(smallTopology)
 	_, err := Parse("bad.yaml", []byte(source))
 	var faults *Faults
 	if !errors.As(err, &faults) {
@@ -243,7 +244,14 @@ func TestOneAddressPlan(t *testing.T) {
 		node, _, _ := strings.Cut(name, " ")
 		lab := line.Node(node).Agent.Settings
 		if *c.Node.ID != *lab.Node.ID || !reflect.DeepEqual(c.Decapsulations, lab.Decapsulations) {
-			t.Errorf("%s has id %d and decapsulates %v, the lab's has %d and %v", name, *c.Node.ID, c.Decapsulations, *lab.Node.ID, lab.Decapsulations)
+			t.Errorf(
+				"%s has id %d and decapsulates %v, the lab's has %d and %v",
+				name,
+				*c.Node.ID,
+				c.Decapsulations,
+				*lab.Node.ID,
+				lab.Decapsulations,
+			)
 		}
 		for i, in := range c.Interfaces {
 			if l := lab.Interfaces[i]; in.Name != l.Name || *in.ID != *l.ID || !slices.Equal(in.Role, l.Role) {
@@ -253,7 +261,16 @@ func TestOneAddressPlan(t *testing.T) {
 		for _, e := range c.Encapsulations {
 			l := lab.Encapsulations[len(lab.Encapsulations)-1]
 			if e.Interface != l.Interface || *e.Tunnel != *l.Tunnel || e.Match.Destination != l.Match.Destination {
-				t.Errorf("%s encapsulates %v by %+v at %s, the lab's %v by %+v at %s", name, e.Match.Destination, *e.Tunnel, e.Interface, l.Match.Destination, *l.Tunnel, l.Interface)
+				t.Errorf(
+					"%s encapsulates %v by %+v at %s, the lab's %v by %+v at %s",
+					name,
+					e.Match.Destination,
+					*e.Tunnel,
+					e.Interface,
+					l.Match.Destination,
+					*l.Tunnel,
+					l.Interface,
+				)
 			}
 		}
 	}

@@ -59,7 +59,8 @@ var toRight = linkloss.Selection{Destination: netip.MustParsePrefix("2001:db8::2
 func TestRelayDelays(t *testing.T) {
 	l := raisePair(t)
 	r := relay(t, l, linkrelay.Rule{Delay: 20 * time.Millisecond, Selection: toRight})
-	if _, err := l.StartRelay("left", "eth0", linkrelay.Rule{Delay: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "another process already delays") {
+	if _, err := l.StartRelay("left", "eth0", linkrelay.Rule{Delay: time.Millisecond}); err == nil ||
+		!strings.Contains(err.Error(), "another process already delays") {
 		t.Errorf("a second relay: %v", err)
 	}
 	pings := exchanged(t, l, Traffic{Kind: KindPing, Count: 20, Interval: 5 * time.Millisecond, Size: 56})
@@ -75,7 +76,8 @@ func TestRelayDelays(t *testing.T) {
 	if done.ShortestNS < uint64(20*time.Millisecond) || done.MeanNS < done.ShortestNS || done.LongestNS < done.MeanNS {
 		t.Errorf("%+v", done)
 	}
-	if rest := exchanged(t, l, Traffic{Kind: KindPing, Count: 3, Interval: time.Millisecond, Size: 56}); rest.Lost() > 0 || rest.RoundTrip[0] > 15*time.Millisecond {
+	if rest := exchanged(t, l, Traffic{Kind: KindPing, Count: 3, Interval: time.Millisecond, Size: 56}); rest.Lost() > 0 ||
+		rest.RoundTrip[0] > 15*time.Millisecond {
 		t.Errorf("after the relay: %+v", rest)
 	}
 	if list, err := l.Losses(); err != nil || len(list) != 0 {

@@ -79,7 +79,10 @@ func (l *Lab) Status() (Status, error) {
 			for i, end := range link.Ends {
 				if end.Node == spec.Name {
 					peer := link.Ends[1-i]
-					n.Links = append(n.Links, InterfaceStatus{Name: end.Interface, Peer: peer.Node + ":" + peer.Interface, Addresses: append([]netip.Prefix{}, end.Addresses...)})
+					n.Links = append(
+						n.Links,
+						InterfaceStatus{Name: end.Interface, Peer: peer.Node + ":" + peer.Interface, Addresses: append([]netip.Prefix{}, end.Addresses...)},
+					)
 				}
 			}
 		}

@@ -64,7 +64,13 @@ func (e *exchange) tcp(ctx context.Context) (TrafficResult, error) {
 		return result, err
 	}
 	if r.bytes != e.Bytes || r.sum != sum {
-		return result, fmt.Errorf("the transfer arrived changed: %d bytes with SHA-256 %s were sent, %d with %s arrived", e.Bytes, sum, r.bytes, r.sum)
+		return result, fmt.Errorf(
+			"the transfer arrived changed: %d bytes with SHA-256 %s were sent, %d with %s arrived",
+			e.Bytes,
+			sum,
+			r.bytes,
+			r.sum,
+		)
 	}
 	return result, nil
 }

@@ -40,7 +40,11 @@ func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	}
 	defer receiver.Close()
 	err = e.from.Do(func() (err error) {
-		sender, err = net.DialUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.source, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.destination, e.Port)))
+		sender, err = net.DialUDP(
+			"udp6",
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.source, 0)),
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.destination, e.Port)),
+		)
 		return err
 	})
 	if err != nil {

@@ -46,7 +46,14 @@ func packet(t testing.TB, from netip.Addr, traces ...ioam.Trace) (ip, header []b
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := craft.IPv6{Class: 1, Label: 0x12345, Next: craft.HopByHop, HopLimit: 60, Source: from, Destination: netip.MustParseAddr("2001:db8:9::9")}
+	h := craft.IPv6{
+		Class:       1,
+		Label:       0x12345,
+		Next:        craft.HopByHop,
+		HopLimit:    60,
+		Source:      from,
+		Destination: netip.MustParseAddr("2001:db8:9::9"),
+	}
 	return h.Header(len(header) + 1000), header
 }
 

@@ -102,7 +102,12 @@ type slot struct {
 // methods. emit must not call the assembler. It may keep the result.
 func NewAssembler(limits Limits, emit func(*Result)) (*Assembler, error) {
 	if limits.Flows < 1 || limits.Blocks < 1 || limits.Wait < 0 {
-		return nil, fmt.Errorf("%d flows, %d blocks, wait %v: choose at least one flow and one block, and no negative wait", limits.Flows, limits.Blocks, limits.Wait)
+		return nil, fmt.Errorf(
+			"%d flows, %d blocks, wait %v: choose at least one flow and one block, and no negative wait",
+			limits.Flows,
+			limits.Blocks,
+			limits.Wait,
+		)
 	}
 	return &Assembler{limits: limits, emit: emit, flows: make(map[FlowID]*assembly)}, nil
 }

@@ -124,7 +124,8 @@ func TestAddMakesRoom(t *testing.T) {
 			t.Errorf("block %d: %v", block, fate)
 		}
 	}
-	if got := b.said(); got != "50 uncertain, 51 uncertain, 52 uncertain, 53 uncertain, 54 uncertain" && got != "50 uncertain, 51 uncertain, 52 uncertain, 53 uncertain, 54 uncertain, 55 uncertain" {
+	if got := b.said(); got != "50 uncertain, 51 uncertain, 52 uncertain, 53 uncertain, 54 uncertain" &&
+		got != "50 uncertain, 51 uncertain, 52 uncertain, 53 uncertain, 54 uncertain, 55 uncertain" {
 		t.Errorf("%q", got)
 	}
 }
@@ -221,7 +222,8 @@ func TestLimits(t *testing.T) {
 	if err := b.AddFlow(*line(2), 0); err == nil || !strings.Contains(err.Error(), "lengthen the blocks") {
 		t.Errorf("%v", err)
 	}
-	if Fate(99).String() != "unknown" || Verdict(99).String() != "unknown" || Method(99).String() != "unknown" || Past.String() != "past" || DoubleMarking.String() != "double-marking" {
+	if Fate(99).String() != "unknown" || Verdict(99).String() != "unknown" || Method(99).String() != "unknown" || Past.String() != "past" ||
+		DoubleMarking.String() != "double-marking" {
 		t.Error("names")
 	}
 }

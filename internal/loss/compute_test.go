@@ -73,11 +73,14 @@ func TestReasons(t *testing.T) {
 		if tt.from|tt.to == 0 {
 			want = Measured
 		}
-		if s.Verdict != want || s.From.Reasons != tt.from || s.To.Reasons != tt.to || s.Packets.Lost.Known != (want == Measured) || r.Segments != nil {
+		if s.Verdict != want || s.From.Reasons != tt.from || s.To.Reasons != tt.to || s.Packets.Lost.Known != (want == Measured) ||
+			r.Segments != nil {
 			t.Errorf("%s: %v, %q, %q, %+v", tt.name, s.Verdict, s.From.Reasons, s.To.Reasons, s.Packets)
 		}
 	}
-	if got := AllReasons.Names(); len(got) != 13 || got[8] != "other_selection" || got[12] != "path_unknown" || strings.Join(got, ",") != AllReasons.String() || Reasons(0).Names() != nil {
+	if got := AllReasons.Names(); len(got) != 13 || got[8] != "other_selection" || got[12] != "path_unknown" ||
+		strings.Join(got, ",") != AllReasons.String() ||
+		Reasons(0).Names() != nil {
 		t.Errorf("%v", got)
 	}
 }
@@ -230,7 +233,9 @@ func TestNumbers(t *testing.T) {
 		if !ok {
 			ratio = none
 		}
-		if s.Packets.Lost != (Number{tt.lost, tt.verdict != Duplicated}) || s.Packets.Duplicated != (Number{tt.duplicated, true}) || ratio != tt.ratio || s.Verdict != tt.verdict {
+		if s.Packets.Lost != (Number{tt.lost, tt.verdict != Duplicated}) || s.Packets.Duplicated != (Number{tt.duplicated, true}) ||
+			ratio != tt.ratio ||
+			s.Verdict != tt.verdict {
 			t.Errorf("%d, %d: %v, %+v, %v", tt.sent, tt.received, s.Verdict, s.Packets, ratio)
 		}
 		if known := tt.sent == tt.received && tt.sent > 0; (s.Mean.Packets > 0) != known {
@@ -238,7 +243,8 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	r := Compute(line(2), 4, nil)
-	if _, ok := r.Whole.Packets.Ratio(); ok || r.Whole.Verdict != NoData || r.Whole.Packets.Sent.Known || r.Whole.Reasons() != Missing || r.Whole.From.ClockError != UnknownClock {
+	if _, ok := r.Whole.Packets.Ratio(); ok || r.Whole.Verdict != NoData || r.Whole.Packets.Sent.Known || r.Whole.Reasons() != Missing ||
+		r.Whole.From.ClockError != UnknownClock {
 		t.Errorf("%+v", r.Whole)
 	}
 	if r.Start != int64(400*ms) || r.Length != 100*ms || r.Flow != 7 || r.Block != 4 {
@@ -251,7 +257,8 @@ func TestNumbers(t *testing.T) {
 	}
 	unsure := counted(10, 9)
 	unsure[1].Reading.UnsureOctets = 1
-	if s := Compute(line(2), 4, unsure).Whole; s.Packets.Lost.Value != 1 || s.Octets.Lost.Known || s.Octets.Received.Known || s.Octets.Sent != (Number{1000, true}) {
+	if s := Compute(line(2), 4, unsure).Whole; s.Packets.Lost.Value != 1 || s.Octets.Lost.Known || s.Octets.Received.Known ||
+		s.Octets.Sent != (Number{1000, true}) {
 		t.Errorf("%+v, %+v", s.Packets, s.Octets)
 	}
 }
@@ -317,7 +324,9 @@ func TestPeriod(t *testing.T) {
 		p.Add(9, &r.Whole)
 	}
 	p.Add(9, &Segment{Verdict: 99})
-	if p.Blocks != [NumVerdicts]uint64{1, 1, 3, 1, 2} || p.Packets != (Totals{120, 98, 22, 3, 0}) || p.Octets != (Totals{12000, 9800, 2200, 300, 0}) || p.Reasons != Missing {
+	if p.Blocks != [NumVerdicts]uint64{1, 1, 3, 1, 2} || p.Packets != (Totals{120, 98, 22, 3, 0}) ||
+		p.Octets != (Totals{12000, 9800, 2200, 300, 0}) ||
+		p.Reasons != Missing {
 		t.Errorf("%+v", p)
 	}
 	if ratio, ok := p.Packets.Ratio(); !ok || ratio != 22.0/120 {

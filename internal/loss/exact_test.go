@@ -54,12 +54,27 @@ func (n *tallied) check(t *testing.T, h *history, r *Result, s *Segment) {
 		}
 		return
 	}
-	want := Tally{Sent: Number{a.packets, true}, Received: Number{b.packets, true}, Lost: Number{a.packets - b.packets, true}, Duplicated: Number{0, true}}
+	want := Tally{
+		Sent:       Number{a.packets, true},
+		Received:   Number{b.packets, true},
+		Lost:       Number{a.packets - b.packets, true},
+		Duplicated: Number{0, true},
+	}
 	if a.packets > b.packets {
 		n.lost++
 	}
 	if diff := cmp.Diff(want, s.Packets); diff != "" {
-		t.Fatalf("block %d of %d, points %d to %d, %v, timing %+v, faults %+v: %s", r.Block-h.first, h.blocks, from, to, s.Verdict, h.flow.Timing, h.faults, diff)
+		t.Fatalf(
+			"block %d of %d, points %d to %d, %v, timing %+v, faults %+v: %s",
+			r.Block-h.first,
+			h.blocks,
+			from,
+			to,
+			s.Verdict,
+			h.flow.Timing,
+			h.faults,
+			diff,
+		)
 	}
 	if (s.Verdict == Idle) != (a.packets == 0 && b.packets == 0) {
 		t.Fatalf("%v with %d packets sent and %d received", s.Verdict, a.packets, b.packets)
@@ -90,11 +105,20 @@ func (n *tallied) checkDuplicated(t *testing.T, h *history, r *Result, s *Segmen
 		}
 	}
 	p := &s.Packets
-	if p.Sent != (Number{a.packets, true}) || p.Received != (Number{b.packets, true}) || !p.Duplicated.Known || !p.LostMin.Known || s.Octets.Lost.Known {
+	if p.Sent != (Number{a.packets, true}) || p.Received != (Number{b.packets, true}) || !p.Duplicated.Known || !p.LostMin.Known ||
+		s.Octets.Lost.Known {
 		t.Fatalf("%+v, %d sent, %d received", s, a.packets, b.packets)
 	}
 	if p.Duplicated.Value == 0 || p.Duplicated.Value > copies || p.LostMin.Value > missing {
-		t.Fatalf("points %d to %d: at least %d lost, %d duplicated; truly %d and %d", from, to, p.LostMin.Value, p.Duplicated.Value, missing, copies)
+		t.Fatalf(
+			"points %d to %d: at least %d lost, %d duplicated; truly %d and %d",
+			from,
+			to,
+			p.LostMin.Value,
+			p.Duplicated.Value,
+			missing,
+			copies,
+		)
 	}
 	if p.LostMin.Value > 0 {
 		n.bounds++
@@ -143,7 +167,8 @@ func (n *tallied) checkOctets(t *testing.T, s *Segment, a, b *seen) {
 		return
 	}
 	n.octets++
-	if s.Octets.Sent.Value != a.octets || s.Octets.Received.Value != b.octets || s.Octets.Lost.Value-s.Octets.Duplicated.Value != a.octets-b.octets {
+	if s.Octets.Sent.Value != a.octets || s.Octets.Received.Value != b.octets ||
+		s.Octets.Lost.Value-s.Octets.Duplicated.Value != a.octets-b.octets {
 		t.Fatalf("%+v, want %d and %d", s.Octets, a.octets, b.octets)
 	}
 }

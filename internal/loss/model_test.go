@@ -281,7 +281,10 @@ func (h *history) interrupt(point int, block int64, r *Reading) {
 func (h *history) results(t *testing.T) []*Result {
 	t.Helper()
 	var out []*Result
-	a, err := NewAssembler(Limits{Flows: 1, Blocks: 100, Wait: time.Duration(h.blocks+4) * h.flow.Timing.Length}, func(r *Result) { out = append(out, r) })
+	a, err := NewAssembler(
+		Limits{Flows: 1, Blocks: 100, Wait: time.Duration(h.blocks+4) * h.flow.Timing.Length},
+		func(r *Result) { out = append(out, r) },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

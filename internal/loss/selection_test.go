@@ -37,7 +37,8 @@ func TestUnlike(t *testing.T) {
 		tt.change(ingress, other)
 		reports[2].Selection = *ingress
 		r := Compute(line(3), 4, reports)
-		if got := r.Segments[0].To.Difference; got != tt.want || r.Segments[1].From.Difference != got || r.Segments[1].To.Difference != "" || r.Whole.Verdict != Measured {
+		if got := r.Segments[0].To.Difference; got != tt.want || r.Segments[1].From.Difference != got || r.Segments[1].To.Difference != "" ||
+			r.Whole.Verdict != Measured {
 			t.Errorf("%s: %q, want %q; the whole way %v", tt.name, got, tt.want, r.Whole.Verdict)
 		}
 		if uncertain := r.Segments[0].Verdict == Uncertain; uncertain != (tt.want != "") || uncertain != (r.Segments[1].Verdict == Uncertain) {
@@ -52,7 +53,13 @@ func TestEveryDifferenceCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9341))
 	random := func() Selection {
 		s := usual
-		values := map[*uint32][]uint32{&s.Block: {1000, 500}, &s.Path: {1, 2}, &s.Criteria: {0, 1 << 28, 1 << 29, 3 << 20, 7, hasClass, hasLabel | 7}, &s.Takers: {0, 7, 8, Partial}, &s.Marking: {0, 1, 2}}
+		values := map[*uint32][]uint32{
+			&s.Block:    {1000, 500},
+			&s.Path:     {1, 2},
+			&s.Criteria: {0, 1 << 28, 1 << 29, 3 << 20, 7, hasClass, hasLabel | 7},
+			&s.Takers:   {0, 7, 8, Partial},
+			&s.Marking:  {0, 1, 2},
+		}
 		for field, list := range values {
 			if r.IntN(4) == 0 {
 				*field = list[r.IntN(len(list))]
@@ -98,7 +105,8 @@ func TestAssumedSelection(t *testing.T) {
 	reports := counted(10, 10, 9)
 	reports[1].Selection = Selection{}
 	r := Compute(f, 4, reports)
-	if r.Segments[0].Verdict != Measured || r.Segments[0].Assumed != AssumedSelection || r.Segments[1].Assumed != AssumedSelection || r.Whole.Assumed != 0 {
+	if r.Segments[0].Verdict != Measured || r.Segments[0].Assumed != AssumedSelection || r.Segments[1].Assumed != AssumedSelection ||
+		r.Whole.Assumed != 0 {
 		t.Errorf("%+v", r)
 	}
 	reports[1].Selection = usual
@@ -165,7 +173,8 @@ func TestSelectAfterTheClockWentBack(t *testing.T) {
 		}
 		b.Advance(in(block + 1))
 	}
-	if got := b.said(); b.Counters().Restarts != 1 || !strings.HasSuffix(got, "22 measured, 23 measured, 24 measured") || strings.Contains(got, "uncertain") {
+	if got := b.said(); b.Counters().Restarts != 1 || !strings.HasSuffix(got, "22 measured, 23 measured, 24 measured") ||
+		strings.Contains(got, "uncertain") {
 		t.Errorf("%d restarts: %s", b.Counters().Restarts, got)
 	}
 }

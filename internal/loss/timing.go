@@ -48,8 +48,14 @@ func (t Timing) Validate() error {
 			t.ClockDifference, t.MinDelay, t.MaxDelay)
 	case t.ClockDifference > t.Length || t.MaxDelay > t.Length || 2*t.Guard() >= t.Length:
 		// Without the first two conditions the sum could overflow.
-		return fmt.Errorf("blocks of %v are too short for a clock difference of %v and delays from %v to %v: the clock difference plus the spread of the delays "+
-			"must be less than half a block, and no delay longer than a block (RFC 9341 §5); lengthen the blocks", t.Length, t.ClockDifference, t.MinDelay, t.MaxDelay)
+		return fmt.Errorf(
+			"blocks of %v are too short for a clock difference of %v and delays from %v to %v: the clock difference plus the spread of the delays "+
+				"must be less than half a block, and no delay longer than a block (RFC 9341 §5); lengthen the blocks",
+			t.Length,
+			t.ClockDifference,
+			t.MinDelay,
+			t.MaxDelay,
+		)
 	}
 	return nil
 }

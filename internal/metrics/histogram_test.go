@@ -298,7 +298,11 @@ func TestProcessInProtobuf(t *testing.T) {
 
 // A histogram without any value is native nevertheless.
 func TestEmptyHistogram(t *testing.T) {
-	got, _, _ := scrape(t, Handler(func(g *Gatherer) { g.AddHistogram(delays, Histogram{Native: &exponential.Histogram{Scale: 4}}, "a") }), askProtobuf)
+	got, _, _ := scrape(
+		t,
+		Handler(func(g *Gatherer) { g.AddHistogram(delays, Histogram{Native: &exponential.Histogram{Scale: 4}}, "a") }),
+		askProtobuf,
+	)
 	h := got[delays.Name].Metric[0].Histogram
 	if h.GetSchema() != 4 || len(h.PositiveSpan) != 1 || h.GetSampleCount() != 0 || len(h.Bucket) != len(delays.Bounds) {
 		t.Errorf("%v", h)

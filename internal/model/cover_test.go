@@ -39,7 +39,9 @@ func TestShadowed(t *testing.T) {
 		{"another traffic class", Match{TrafficClass: &class}, Match{TrafficClass: &otherClass}, false},
 		{"any flow label", Match{FlowLabel: &label}, Match{}, false},
 	} {
-		c := NodeConfig{Encapsulations: []Encapsulation{{Interface: 1, Match: tt.first}, {Interface: 2, Match: tt.later}, {Interface: 1, Match: tt.later}}}
+		c := NodeConfig{
+			Encapsulations: []Encapsulation{{Interface: 1, Match: tt.first}, {Interface: 2, Match: tt.later}, {Interface: 1, Match: tt.later}},
+		}
 		want := map[int]int{}
 		if tt.want {
 			want[2] = 0

@@ -53,8 +53,18 @@ func (c NodeConfig) validateLoopbackTrace(f faults, o TraceOption) {
 	case o.Loopback > MaxFrequency:
 		f.add("loopback", fmt.Sprintf("use 1/n with n ≤ %d", MaxFrequency), "1/%d is not possible", o.Loopback)
 	case o.Type != LoopbackType:
-		f.add("loopback", fmt.Sprintf("use type %v, or remove loopback", LoopbackType), "nodes return no copies of packets with another trace type than %v", LoopbackType)
+		f.add(
+			"loopback",
+			fmt.Sprintf("use type %v, or remove loopback", LoopbackType),
+			"nodes return no copies of packets with another trace type than %v",
+			LoopbackType,
+		)
 	case !known: // the copy would not begin with this node's id
-		f.add("loopback", fmt.Sprintf("add %d to namespaces, or remove loopback", o.Namespace), "namespace %d is not configured, so the copies could not be recognised", o.Namespace)
+		f.add(
+			"loopback",
+			fmt.Sprintf("add %d to namespaces, or remove loopback", o.Namespace),
+			"namespace %d is not configured, so the copies could not be recognised",
+			o.Namespace,
+		)
 	}
 }

@@ -28,7 +28,9 @@ func (m Measurement) Selections() []loss.Selection {
 		s := newSelecting(f, m.Marking)
 		selecting[i] = s
 		list[i] = loss.Selection{
-			Block: uint32(m.Block / time.Millisecond), Path: s.path(m.Marking), Criteria: loss.NewCriteria(f.class(m.Marking), f.FlowLabel), Marking: mark,
+			Block: uint32(
+				m.Block / time.Millisecond,
+			), Path: s.path(m.Marking), Criteria: loss.NewCriteria(f.class(m.Marking), f.FlowLabel), Marking: mark,
 		}
 	}
 	for _, out := range []bool{true, false} {
@@ -108,7 +110,13 @@ type selecting struct {
 }
 
 func newSelecting(f *MeasuredFlow, m Marking) selecting {
-	s := selecting{out: f.Direction == DirectionOut, source: f.Source, forms: f.forms(m), values: values{destination: f.Destination}, monitor: f.FlowMonID()}
+	s := selecting{
+		out:     f.Direction == DirectionOut,
+		source:  f.Source,
+		forms:   f.forms(m),
+		values:  values{destination: f.Destination},
+		monitor: f.FlowMonID(),
+	}
 	var octets []byte
 	for _, form := range slices.Sorted(slices.Values(s.forms)) {
 		octets = append(append(octets, byte(len(form)/addressLen)), form...)

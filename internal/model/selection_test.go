@@ -196,7 +196,16 @@ func TestSelectionsAreWhatIsSelected(t *testing.T) {
 		switch {
 		case !some:
 		case same != (first == second):
-			t.Fatalf("seed %d: the same packets %v, but %+v and %+v (%s)\n%+v\n%+v", seed, same, first, second, first.Unlike(second), a.Flows, b.Flows)
+			t.Fatalf(
+				"seed %d: the same packets %v, but %+v and %+v (%s)\n%+v\n%+v",
+				seed,
+				same,
+				first,
+				second,
+				first.Unlike(second),
+				a.Flows,
+				b.Flows,
+			)
 		case same:
 			equal++
 		default:
@@ -358,7 +367,11 @@ func TestOwnDestination(t *testing.T) {
 		{DirectionIn, container, srv6.Compression{Block: 16, SID: 16}, "fc00:3::", true},
 		{DirectionIn, container, srv6.Compression{Block: 16, SID: 16}, "fc00:4::", false},
 	} {
-		f := MeasuredFlow{Source: someone, Direction: tt.direction, Path: srv6.Path{Segments: []netip.Addr{w.sids[0], w.sids[1], tt.last}, Compression: tt.compression}}
+		f := MeasuredFlow{
+			Source:    someone,
+			Direction: tt.direction,
+			Path:      srv6.Path{Segments: []netip.Addr{w.sids[0], w.sids[1], tt.last}, Compression: tt.compression},
+		}
 		m := Measurement{Flows: []MeasuredFlow{f}}
 		want := m.Selections()[0]
 		m.Flows[0].Destination = netip.MustParseAddr(tt.destination)
@@ -372,7 +385,11 @@ func TestOwnDestination(t *testing.T) {
 func TestSelectionsDiffer(t *testing.T) {
 	w := newWorld(1)
 	zero, label := uint8(0), uint32(9)
-	red := MeasuredFlow{Name: "red", Source: someone, Path: srv6.Path{Segments: []netip.Addr{netip.MustParseAddr("fc00:1:2::"), w.sids[1], w.sids[2]}}}
+	red := MeasuredFlow{
+		Name:   "red",
+		Source: someone,
+		Path:   srv6.Path{Segments: []netip.Addr{netip.MustParseAddr("fc00:1:2::"), w.sids[1], w.sids[2]}},
+	}
 	base := Measurement{Block: time.Second, Marking: DefaultMarking(), Flows: []MeasuredFlow{red}}
 	seen := map[loss.Selection]string{base.Selections()[0]: "nothing"}
 	for name, change := range map[string]func(*Measurement, *MeasuredFlow){

@@ -96,7 +96,12 @@ func (m Marking) withoutMark(sid netip.Addr) netip.Addr {
 func (flow MeasuredFlow) validateSelectors(f faults, m Marking, taken map[selector]string) {
 	for _, s := range flow.selectors(m) {
 		if other, dup := taken[s]; dup && other != flow.Name {
-			f.add("segments", "give one of them another traffic-class, flow-label or destination, or remove it", "flow %q selects the same packets", other)
+			f.add(
+				"segments",
+				"give one of them another traffic-class, flow-label or destination, or remove it",
+				"flow %q selects the same packets",
+				other,
+			)
 			return
 		}
 		taken[s] = flow.Name

@@ -63,7 +63,14 @@ type takenKey struct {
 
 // newTakers finds the flows that select by several ways: only those can share packets.
 func newTakers(flows []selecting, out, option bool) *takers {
-	t := &takers{flows: flows, out: out, apart: option, lists: make(map[listKey]*sharers), known: make(map[takenKey]*taken), seed: maphash.MakeSeed()}
+	t := &takers{
+		flows: flows,
+		out:   out,
+		apart: option,
+		lists: make(map[listKey]*sharers),
+		known: make(map[takenKey]*taken),
+		seed:  maphash.MakeSeed(),
+	}
 	ways, toAny := make(map[fields]bool), false
 	for i := range flows {
 		if flows[i].out == out {

@@ -135,7 +135,11 @@ func (c NodeConfig) validateNamespaces(root faults) {
 		case namespace.Export > ExportSample:
 			f.add("export", "use every, aggregate or sample", "unknown way to export %d", namespace.Export)
 		case namespace.Export == ExportSample && namespace.Sample == 0:
-			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard for every n-th packet", MaxFrequency), "export sample needs the number n of packets")
+			f.add(
+				"sample",
+				fmt.Sprintf("use n in 1…%d: a postcard for every n-th packet", MaxFrequency),
+				"export sample needs the number n of packets",
+			)
 		case namespace.Sample > MaxFrequency:
 			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard for every n-th packet", MaxFrequency), "%d is not possible", namespace.Sample)
 		case namespace.Export != ExportSample && namespace.Sample != 0:

@@ -54,9 +54,16 @@ func validConfig() NodeConfig {
 	second := config.Encapsulations[0]
 	second.Name, second.Mode = "local", ModeInline
 	second.TunnelSource, second.TunnelDestination = netip.Addr{}, netip.Addr{}
-	second.Options = Traces(TraceOption{Namespace: 123, Type: ioam.TraceTypeSupported, Size: MaxTraceDataSize}, TraceOption{Namespace: 200, Type: 2, Size: 12})
+	second.Options = Traces(
+		TraceOption{Namespace: 123, Type: ioam.TraceTypeSupported, Size: MaxTraceDataSize},
+		TraceOption{Namespace: 200, Type: 2, Size: 12},
+	)
 	second.Frequency = Frequency{1, MaxFrequency}
-	second.Match = Match{Destination: netip.MustParsePrefix("2001:db8::/32"), NextHeader: new(ioam.NextHeaderUDP), SourcePort: &PortRange{1, 2}}
+	second.Match = Match{
+		Destination: netip.MustParsePrefix("2001:db8::/32"),
+		NextHeader:  new(ioam.NextHeaderUDP),
+		SourcePort:  &PortRange{1, 2},
+	}
 	config.Encapsulations = append(config.Encapsulations, second)
 	return config
 }
@@ -73,15 +80,33 @@ func TestValidConfig(t *testing.T) {
 		config.Interfaces[i].ID, config.Interfaces[i].IDWide = ioam.InterfaceIDUnavailable, ioam.InterfaceIDWideUnavailable
 	}
 	config.ID, config.IDWide = ioam.NodeIDUnavailable, ioam.NodeIDWideUnavailable
-	config.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 240}, TraceOption{Namespace: 123, Type: 0x800000, Size: 244}) // MaxHeaderInsertion
+	config.Encapsulations[0].Options = Traces(
+		TraceOption{Namespace: 123, Type: 0x800000, Size: 240},
+		TraceOption{Namespace: 123, Type: 0x800000, Size: 244},
+	) // MaxHeaderInsertion
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
-	config.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 4}, TraceOption{Namespace: 123, Type: 0x808000, Size: 12}, TraceOption{Namespace: 200, Type: 2, Size: 12}, TraceOption{Namespace: 123, Type: 0x800002, Size: 8}) // just this node's own data
+	config.Encapsulations[0].Options = Traces(
+		TraceOption{Namespace: 123, Type: 0x800000, Size: 4},
+		TraceOption{Namespace: 123, Type: 0x808000, Size: 12},
+		TraceOption{Namespace: 200, Type: 2, Size: 12},
+		TraceOption{Namespace: 123, Type: 0x800002, Size: 8},
+	) // just this node's own data
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
-	dex(DirectExportOption{123, ioam.DirectExportTypeSupported, ioam.ExtensionFlowID | ioam.ExtensionSequence, FlowIDSource{FlowIDFixed, 1<<32 - 1}, ioam.OptionIOAM})(&config)
+	dex(
+		DirectExportOption{
+			123,
+			ioam.DirectExportTypeSupported,
+			ioam.ExtensionFlowID | ioam.ExtensionSequence,
+			FlowIDSource{FlowIDFixed, 1<<32 - 1},
+			ioam.OptionIOAM,
+		},
+	)(
+		&config,
+	)
 	dex(DirectExportOption{200, 2, ioam.ExtensionSequence, FlowIDSource{Kind: FlowIDLabel}, ioam.OptionIOAMStatic})(&config)
 	dex(DirectExportOption{Namespace: 300, Type: 0x800000})(&config)
 	config.Encapsulations[0].Flows = 1
@@ -98,7 +123,10 @@ func TestValidConfig(t *testing.T) {
 func TestValidateLimits(t *testing.T) {
 	config := validConfig()
 	for i := len(config.Interfaces); i < MaxInterfaces; i++ {
-		config.Interfaces = append(config.Interfaces, Interface{Index: IfIndex(1000 + i), ID: ioam.InterfaceID(1000 + i), IDWide: ioam.InterfaceIDWide(1000 + i)})
+		config.Interfaces = append(
+			config.Interfaces,
+			Interface{Index: IfIndex(1000 + i), ID: ioam.InterfaceID(1000 + i), IDWide: ioam.InterfaceIDWide(1000 + i)},
+		)
 	}
 	for i := len(config.Namespaces); i < MaxNamespaces; i++ {
 		config.Namespaces = append(config.Namespaces, Namespace{ID: ioam.NamespaceID(1000 + i)})
@@ -118,7 +146,9 @@ func TestValidateLimits(t *testing.T) {
 		config.Decapsulations = append(config.Decapsulations, Decapsulation{TunnelDestination: netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
 	}
 	for range MaxOptionsPerPacket - 1 {
-		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
+		config.Encapsulations[0].Options = append(
+			config.Encapsulations[0].Options,
+			Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
 	}
 	if err := config.Validate(); err != nil {
 		t.Error(err)
@@ -173,7 +203,10 @@ var configMutations = []struct {
 	{"interfaces[0].mtu", "negative", func(c *NodeConfig) { c.Interfaces[0].MTU = -1 }},
 	{"interfaces", "too many", func(c *NodeConfig) {
 		for i := range MaxInterfaces - 2 {
-			c.Interfaces = append(c.Interfaces, Interface{Index: IfIndex(1000 + i), ID: ioam.InterfaceID(1000 + i), IDWide: ioam.InterfaceIDWide(1000 + i)})
+			c.Interfaces = append(
+				c.Interfaces,
+				Interface{Index: IfIndex(1000 + i), ID: ioam.InterfaceID(1000 + i), IDWide: ioam.InterfaceIDWide(1000 + i)},
+			)
 		}
 	}},
 
@@ -237,7 +270,10 @@ var configMutations = []struct {
 		}
 	}},
 	{"encapsulations[0].options", "520 bytes", func(c *NodeConfig) {
-		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 244}, TraceOption{Namespace: 123, Type: 0x800000, Size: 244})
+		c.Encapsulations[0].Options = Traces(
+			TraceOption{Namespace: 123, Type: 0x800000, Size: 244},
+			TraceOption{Namespace: 123, Type: 0x800000, Size: 244},
+		)
 	}},
 	{"encapsulations[0].flows", "too many", func(c *NodeConfig) { c.Encapsulations[0].Flows = MaxFrequency + 1 }},
 	{"encapsulations[0].options[0].trace", "neither", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = InsertedOption{} }},
@@ -275,7 +311,9 @@ var configMutations = []struct {
 	{"encapsulations[0].options[0].incremental", "its namespace does not allow it", func(c *NodeConfig) { c.Encapsulations[0].Options[0].Trace.Incremental = true }},
 	{"encapsulations[0].options[0].loopback", "incremental, of another type", func(c *NodeConfig) {
 		c.Namespaces[0].Incremental = true
-		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: c.Namespaces[0].ID, Type: 0xc00000, Size: 40, Incremental: true, Loopback: 100})
+		c.Encapsulations[0].Options = Traces(
+			TraceOption{Namespace: c.Namespaces[0].ID, Type: 0xc00000, Size: 40, Incremental: true, Loopback: 100},
+		)
 	}},
 	{"encapsulations[0].options[1].loopback", "incremental, the second of a header", func(c *NodeConfig) {
 		c.Namespaces[0].Incremental = true

@@ -18,7 +18,13 @@ func (c NodeConfig) validateMeasurement(root faults) {
 		f.add("block", "use 100ms to 10m", "%v is no length of a block", m.Block)
 	}
 	if m.Guard < 0 || m.Guard >= m.Block/2 {
-		f.add("guard", "use less than half of a block", "a guard of %v in blocks of %v leaves no time at which a block's counters are final (RFC 9341 §5)", m.Guard, m.Block)
+		f.add(
+			"guard",
+			"use less than half of a block",
+			"a guard of %v in blocks of %v leaves no time at which a block's counters are final (RFC 9341 §5)",
+			m.Guard,
+			m.Block,
+		)
 	}
 	if m.Capacity < 1 || m.Capacity > MaxMeasuredFlows {
 		f.add("capacity", fmt.Sprintf("use 1 to %d", MaxMeasuredFlows), "%d flows", m.Capacity)
@@ -45,7 +51,12 @@ func (c NodeConfig) validateMeasurement(root faults) {
 			flow.validateSelectors(in, m.Marking, selectors)
 		}
 		if selections[flow.criteria()] = true; len(selections) > MaxSelections {
-			in.add("segments", "select flows by the same criteria as others", "flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup", MaxSelections)
+			in.add(
+				"segments",
+				"select flows by the same criteria as others",
+				"flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup",
+				MaxSelections,
+			)
 			return
 		}
 	}
@@ -66,19 +77,35 @@ func (m Measurement) validateUnmonitored(f faults) {
 	switch {
 	case !m.Clear:
 	case m.Marking.Carrier == CarrierOption:
-		f.add("unmonitored", "use unmonitored: keep", "packets of no flow keep an option that they have: only the node that inserted it may change it (RFC 9343 §2)")
+		f.add(
+			"unmonitored",
+			"use unmonitored: keep",
+			"packets of no flow keep an option that they have: only the node that inserted it may change it (RFC 9343 §2)",
+		)
 	case m.Marking.Carrier == CarrierArgument:
-		f.add("unmonitored", "use unmonitored: keep", "the last address of a packet of no flow may be no SID: without some of its bits, the packet would go elsewhere")
+		f.add(
+			"unmonitored",
+			"use unmonitored: keep",
+			"the last address of a packet of no flow may be no SID: without some of its bits, the packet would go elsewhere",
+		)
 	}
 }
 
 // validateArgument checks that the last SID of a flow's packets has an argument.
 func (flow MeasuredFlow) validateArgument(f faults) {
 	if flow.Path.Mode == srv6.ModeInline {
-		f.add("mode", "use encap or encap.red, or carrier: traffic-class", "the last address of an inline packet is its receiver's: with a mark in it, the packet would go elsewhere")
+		f.add(
+			"mode",
+			"use encap or encap.red, or carrier: traffic-class",
+			"the last address of an inline packet is its receiver's: with a mark in it, the packet would go elsewhere",
+		)
 	}
 	if flow.Path.Compression != (srv6.Compression{}) {
-		f.add("container", "use carrier: traffic-class or option", "nodes of the path move the mark within the container, so the next ones would not find it")
+		f.add(
+			"container",
+			"use carrier: traffic-class or option",
+			"nodes of the path move the mark within the container, so the next ones would not find it",
+		)
 	}
 }
 
@@ -104,14 +131,24 @@ func (flow MeasuredFlow) validateMonitor(f faults, option bool, taken map[monito
 		return
 	}
 	if flow.Path.Mode == srv6.ModeInline {
-		f.add("mode", "use encap or encap.red, or another carrier", "nothing would remove the option's header from an inline packet at the end of its segments")
+		f.add(
+			"mode",
+			"use encap or encap.red, or another carrier",
+			"nothing would remove the option's header from an inline packet at the end of its segments",
+		)
 	}
 	key := monitored{flow.Source, flow.Direction == DirectionOut, id}
 	if other, dup := taken[key]; dup {
 		free := key
 		for free.id = (id + 1) & MaxFlowMonID; taken[free] != ""; free.id = (free.id + 1) & MaxFlowMonID {
 		}
-		f.add("flow-mon-id", fmt.Sprintf("set flow-mon-id: %#05x at all nodes of the path", free.id), "the flow has the FlowMonID %#05x of flow %q, which has the same source", id, other)
+		f.add(
+			"flow-mon-id",
+			fmt.Sprintf("set flow-mon-id: %#05x at all nodes of the path", free.id),
+			"the flow has the FlowMonID %#05x of flow %q, which has the same source",
+			id,
+			other,
+		)
 		return
 	}
 	taken[key] = flow.Name
@@ -128,7 +165,12 @@ func (m Marking) validate(f faults) {
 	case m.Mask == 0:
 		f.add("mask", "name the bits that carry the mark, such as 0x0c", "no bit carries the mark")
 	case m.Carrier == CarrierClass && m.Mask&ecnBits != 0 && !m.ECN:
-		f.add("mask", "use other bits, or set ecn: true", "%#02x has bits of the ECN field: a router that marks congestion would falsify the measurement (RFC 3168 §5)", m.Mask)
+		f.add(
+			"mask",
+			"use other bits, or set ecn: true",
+			"%#02x has bits of the ECN field: a router that marks congestion would falsify the measurement (RFC 3168 §5)",
+			m.Mask,
+		)
 	case m.Octet > 15:
 		f.add("octet", "use 0 to 15", "a SID has no octet %d", m.Octet)
 	}
@@ -173,7 +215,11 @@ func (flow MeasuredFlow) validate(f faults) {
 		f.add("mode", "use encap, encap.red or inline", "unknown mode %d", path.Mode)
 	}
 	if path.Mode == srv6.ModeInline && path.Popped {
-		f.add("psp", "measure inline packets before their SRH is removed", "a packet whose inline SRH was removed does not show which way it came")
+		f.add(
+			"psp",
+			"measure inline packets before their SRH is removed",
+			"a packet whose inline SRH was removed does not show which way it came",
+		)
 	}
 	if err := path.Compression.Validate(); err != nil {
 		f.add("container", "use for example 32/16", "%v", err)

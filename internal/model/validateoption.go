@@ -46,7 +46,13 @@ func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
 		case o.EdgeToEdge != nil:
 			o.EdgeToEdge.validate(at)
 			if j, dup := seen(edges, o.EdgeToEdge.Namespace, i); dup {
-				at.add("namespace", "insert one Edge-to-Edge option for each namespace", "%d is also the namespace of options[%d]", o.EdgeToEdge.Namespace, j)
+				at.add(
+					"namespace",
+					"insert one Edge-to-Edge option for each namespace",
+					"%d is also the namespace of options[%d]",
+					o.EdgeToEdge.Namespace,
+					j,
+				)
 			}
 		default:
 			o.DirectExport.validate(at)
@@ -95,7 +101,11 @@ func (c NodeConfig) validateIncremental(f faults, o TraceOption) {
 			"packets with traces of namespace %d may not grow", o.Namespace)
 	}
 	if o.Type.HasSnapshot() {
-		f.add("type", "use a pre-allocated trace, or remove bit 22", "an encapsulation inserts no incremental trace with the opaque state snapshot (bit 22)")
+		f.add(
+			"type",
+			"use a pre-allocated trace, or remove bit 22",
+			"an encapsulation inserts no incremental trace with the opaque state snapshot (bit 22)",
+		)
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 
 func TestNames(t *testing.T) {
 	east := Interface{ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Name: "east0", Description: "to r3"}
-	n := New(Node{ID: 2, IDWide: 2 << 40, Name: "r2", Interfaces: []Interface{east, {ID: ioam.InterfaceIDUnavailable, IDWide: 7, Name: "west0"}}})
+	n := New(
+		Node{ID: 2, IDWide: 2 << 40, Name: "r2", Interfaces: []Interface{east, {ID: ioam.InterfaceIDUnavailable, IDWide: 7, Name: "west0"}}},
+	)
 	n.Add(Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "another"})
 	n.Add(Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2"})
 	n.Add(Node{ID: 1, IDWide: ioam.NodeIDWideUnavailable, Name: "r1"})
@@ -50,7 +52,14 @@ func TestNames(t *testing.T) {
 func TestBounds(t *testing.T) {
 	n := New()
 	for i := range 2 * MaxInterfaces {
-		n.Add(Node{ID: ioam.NodeID(i), IDWide: ioam.NodeIDWideUnavailable, Name: fmt.Sprint("n", i), Interfaces: []Interface{{ID: 1, IDWide: ioam.InterfaceIDWideUnavailable, Name: "x"}}})
+		n.Add(
+			Node{
+				ID:         ioam.NodeID(i),
+				IDWide:     ioam.NodeIDWideUnavailable,
+				Name:       fmt.Sprint("n", i),
+				Interfaces: []Interface{{ID: 1, IDWide: ioam.InterfaceIDWideUnavailable, Name: "x"}},
+			},
+		)
 	}
 	if len(n.nodes) != MaxNodes || len(n.interfaces) != MaxInterfaces {
 		t.Errorf("%d nodes, %d interfaces", len(n.nodes), len(n.interfaces))

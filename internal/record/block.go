@@ -46,7 +46,11 @@ func NewBlock(m Measurement, guard time.Duration, r *loss.Reading, selected loss
 		Point: r.Point, LastPoint: m.To, Number: uint64(r.Block),
 		Start: instant.Of(time.Unix(0, r.Block*int64(m.Length))), Length: m.Length, Guard: uint64(guard),
 		Packets: r.Packets, Bytes: r.Octets, Late: r.Late, OutOfTurn: r.OutOfTurn, Unmarked: r.Unmarked, Unsized: r.UnsureOctets,
-		TimeSum: Field[int64]{Value: r.TimeSum, Present: r.Timed, Valid: r.Timed}, DelayPackets: r.DoubleMarked.Packets, DelayTimeSum: r.DoubleMarked.TimeSum,
+		TimeSum: Field[int64]{
+			Value:   r.TimeSum,
+			Present: r.Timed,
+			Valid:   r.Timed,
+		}, DelayPackets: r.DoubleMarked.Packets, DelayTimeSum: r.DoubleMarked.TimeSum,
 		ClockError: NewField(uint64(max(r.ClockError, 0)), r.ClockError >= 0), Flags: r.Flags, Selection: selected,
 	}
 }
@@ -76,52 +80,148 @@ var blocks = table[*Block]{
 		ipfix(sectionPacket, "pmFlowName").atMost(maxFlowName),
 	field("flow_id", "", "Number of the flow, a hash of its name.", func(c *Block) *loss.FlowID { return &c.FlowID }, number[loss.FlowID]()).
 		ipfix(sectionPacket, "flowId[4]"),
-	field("source", "", "Source address of the packets of an SRv6 flow; absent for other flows.", func(c *Block) *netip.Addr { return &c.Source }, present(address())).
-		ipfix(sectionPacket, "sourceIPv6Address").when(sidsKnown),
-	field("sids", "", "Segments of an SRv6 flow in the order of its way; in IPFIX in the order of the SRH, the last one first.", func(c *Block) *[]netip.Addr { return &c.SIDs }, sidList()).
-		ipfix(sectionPacket, "srhSegmentIPv6ListSection").when(sidsKnown).atMost(maxSIDs * 16),
-	field("point", "", "Number of the point that counted, along the flow's way: 0 is the ingress.", func(c *Block) *loss.PointID { return &c.Point }, number[loss.PointID]()).
+	field(
+		"source",
+		"",
+		"Source address of the packets of an SRv6 flow; absent for other flows.",
+		func(c *Block) *netip.Addr { return &c.Source },
+		present(address()),
+	).
+		ipfix(sectionPacket, "sourceIPv6Address").
+		when(sidsKnown),
+	field(
+		"sids",
+		"",
+		"Segments of an SRv6 flow in the order of its way; in IPFIX in the order of the SRH, the last one first.",
+		func(c *Block) *[]netip.Addr { return &c.SIDs },
+		sidList(),
+	).
+		ipfix(sectionPacket, "srhSegmentIPv6ListSection").
+		when(sidsKnown).
+		atMost(maxSIDs * 16),
+	field(
+		"point",
+		"",
+		"Number of the point that counted, along the flow's way: 0 is the ingress.",
+		func(c *Block) *loss.PointID { return &c.Point },
+		number[loss.PointID](),
+	).
 		ipfix(sectionPlace, "pmPointId"),
-	field("last_point", "", "Number of the flow's last point, the egress.", func(c *Block) *loss.PointID { return &c.LastPoint }, number[loss.PointID]()).
+	field(
+		"last_point",
+		"",
+		"Number of the flow's last point, the egress.",
+		func(c *Block) *loss.PointID { return &c.LastPoint },
+		number[loss.PointID](),
+	).
 		ipfix(sectionPlace, "pmLastPointId"),
-	field("block", "", "Number of the block: `start` since 1970, divided by `length_ns`. Blocks with even numbers have one colour, those with odd ones the other.",
-		func(c *Block) *uint64 { return &c.Number }, number[uint64]()).
+	field(
+		"block",
+		"",
+		"Number of the block: `start` since 1970, divided by `length_ns`. Blocks with even numbers have one colour, those with odd ones the other.",
+		func(c *Block) *uint64 { return &c.Number },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "pmBlockNumber"),
 	field("start", "", "Start of the block.", func(c *Block) *instant.Time { return &c.Start }, moment()).
 		ipfix(sectionHeader, "pmStartNanoseconds", "flowStartMilliseconds").firstRead(),
 	hidden((*Block).end, moment()).ipfix(sectionHeader, "flowEndMilliseconds").unread(),
 	field("length_ns", "nanoseconds", "Length of the block.", func(c *Block) *uint64 { return &c.Length }, number[uint64]()).
 		ipfix(sectionHeader, "pmLengthNanoseconds"),
-	field("guard_ns", "nanoseconds", "How far from its block a packet may arrive.", func(c *Block) *uint64 { return &c.Guard }, number[uint64]()).
+	field(
+		"guard_ns",
+		"nanoseconds",
+		"How far from its block a packet may arrive.",
+		func(c *Block) *uint64 { return &c.Guard },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "pmGuardNanoseconds"),
-	field("packets", "packets", "Packets of the block: of its colour, and counted at a time that fits it.", func(c *Block) *uint64 { return &c.Packets }, number[uint64]()).
+	field(
+		"packets",
+		"packets",
+		"Packets of the block: of its colour, and counted at a time that fits it.",
+		func(c *Block) *uint64 { return &c.Packets },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "pmPacketDeltaCount"),
 	field("bytes", "bytes", "Bytes of the IPv6 packets of the block's colour.", func(c *Block) *uint64 { return &c.Bytes }, number[uint64]()).
 		ipfix(sectionHeader, "pmOctetDeltaCount"),
-	field("late", "packets", "Packets of its colour that arrived farther after it than the guard.", func(c *Block) *uint64 { return &c.Late }, present(number[uint64]())).
+	field(
+		"late",
+		"packets",
+		"Packets of its colour that arrived farther after it than the guard.",
+		func(c *Block) *uint64 { return &c.Late },
+		present(number[uint64]()),
+	).
 		ipfix(sectionHeader, "pmLatePacketDeltaCount"),
-	field("out_of_turn", "packets", "Packets of its colour that arrived so far from it that they may belong to another block.", func(c *Block) *uint64 { return &c.OutOfTurn }, present(number[uint64]())).
+	field(
+		"out_of_turn",
+		"packets",
+		"Packets of its colour that arrived so far from it that they may belong to another block.",
+		func(c *Block) *uint64 { return &c.OutOfTurn },
+		present(number[uint64]()),
+	).
 		ipfix(sectionHeader, "pmOutOfTurnPacketDeltaCount"),
-	field("unmarked", "packets", "Packets of the flow without a mark. This field and the two before it are absent when they are 0; otherwise the counters are uncertain.",
-		func(c *Block) *uint64 { return &c.Unmarked }, present(number[uint64]())).
+	field(
+		"unmarked",
+		"packets",
+		"Packets of the flow without a mark. This field and the two before it are absent when they are 0; otherwise the counters are uncertain.",
+		func(c *Block) *uint64 { return &c.Unmarked },
+		present(number[uint64]()),
+	).
 		ipfix(sectionHeader, "pmUnmarkedPacketDeltaCount"),
-	field("unsized", "packets", "Packets whose bytes are not known exactly; absent when it is 0.", func(c *Block) *uint64 { return &c.Unsized }, present(number[uint64]())).
+	field(
+		"unsized",
+		"packets",
+		"Packets whose bytes are not known exactly; absent when it is 0.",
+		func(c *Block) *uint64 { return &c.Unsized },
+		present(number[uint64]()),
+	).
 		ipfix(sectionHeader, "pmUnsizedPacketDeltaCount"),
-	field("time_sum_ns", "nanoseconds", "Sum of the packets' times since the start of the block, which wraps at 64 bits: the difference between two points, divided by the packets, is the mean delay. Absent without `mean-delay`.",
-		func(c *Block) *Field[int64] { return &c.TimeSum }, optional(signed())).
-		ipfix(sectionHeader, "pmTimeSumNanoseconds").when(blockTimed),
+	field(
+		"time_sum_ns",
+		"nanoseconds",
+		"Sum of the packets' times since the start of the block, which wraps at 64 bits: the difference between two points, divided by the packets, is the mean delay. Absent without `mean-delay`.",
+		func(c *Block) *Field[int64] { return &c.TimeSum },
+		optional(signed()),
+	).
+		ipfix(sectionHeader, "pmTimeSumNanoseconds").
+		when(blockTimed),
 	field("delay_packets", "packets", "Packets with a delay mark.", func(c *Block) *uint64 { return &c.DelayPackets }, number[uint64]()).
 		ipfix(sectionHeader, "pmDelayMarkedPacketDeltaCount"),
-	field("delay_time_sum_ns", "nanoseconds", "Sum of their times since the start of the block.", func(c *Block) *int64 { return &c.DelayTimeSum }, signed()).
+	field(
+		"delay_time_sum_ns",
+		"nanoseconds",
+		"Sum of their times since the start of the block.",
+		func(c *Block) *int64 { return &c.DelayTimeSum },
+		signed(),
+	).
 		ipfix(sectionHeader, "pmDelayMarkedTimeSumNanoseconds"),
-	field("clock_error_ns", "nanoseconds", "Greatest error of the node's clock; `null` if it is not known.", func(c *Block) *Field[uint64] { return &c.ClockError }, counter()).
+	field(
+		"clock_error_ns",
+		"nanoseconds",
+		"Greatest error of the node's clock; `null` if it is not known.",
+		func(c *Block) *Field[uint64] { return &c.ClockError },
+		counter(),
+	).
 		ipfix(sectionHeader, "pmClockErrorNanoseconds"),
-	field("flags", "", "Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, `outside_window` (they were read at a wrong time), `interfaces_changed`, `unserved_interface`, `not_executed` (see the reasons of a [loss](#loss)). Absent when they are.",
-		func(c *Block) *loss.Flags { return &c.Flags }, wordSet(loss.FlagsNamed)).
+	field(
+		"flags",
+		"",
+		"Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, `outside_window` (they were read at a wrong time), `interfaces_changed`, `unserved_interface`, `not_executed` (see the reasons of a [loss](#loss)). Absent when they are.",
+		func(c *Block) *loss.Flags { return &c.Flags },
+		wordSet(loss.FlagsNamed),
+	).
 		ipfix(sectionHeader, "pmCountingFlags"),
-	field("selection", "", "Which packets the point counts in the flow: points with equal values select the same ones, in blocks of the same length. Four numbers of 8 digits: a hash of source and segment lists, traffic class and flow label, a hash of what narrower flows take, a hash of the mark. Absent if it is not known.",
-		func(c *Block) *loss.Selection { return &c.Selection }, selection()).
-		ipfix(sectionHeader, "pmSelection").atMost(loss.SelectionLen),
+	field(
+		"selection",
+		"",
+		"Which packets the point counts in the flow: points with equal values select the same ones, in blocks of the same length. Four numbers of 8 digits: a hash of source and segment lists, traffic class and flow label, a hash of what narrower flows take, a hash of the mark. Absent if it is not known.",
+		func(c *Block) *loss.Selection { return &c.Selection },
+		selection(),
+	).
+		ipfix(sectionHeader, "pmSelection").
+		atMost(loss.SelectionLen),
 }
 
 // conditions are those of the flow, and whether there are times.
@@ -148,7 +248,8 @@ func (c *Block) Timing() loss.Timing {
 
 // fault checks that the block is one that points of a flow can count.
 func (c *Block) fault(*Reading) Fault {
-	if t := c.Timing(); t.Validate() != nil || c.Number > math.MaxInt64/c.Length-2 || c.LastPoint == 0 || c.LastPoint >= loss.MaxPoints || c.Point > c.LastPoint {
+	if t := c.Timing(); t.Validate() != nil || c.Number > math.MaxInt64/c.Length-2 || c.LastPoint == 0 || c.LastPoint >= loss.MaxPoints ||
+		c.Point > c.LastPoint {
 		return FaultMeasurement
 	}
 	return NoFault

@@ -68,7 +68,9 @@ func TestBriefPath(t *testing.T) {
 		return n
 	}
 	p := &Path{
-		Time: instant.Of(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)), Packet: udpPacket(), Namespace: 123, Delay: ns(25_000), Reason: PathNotSeenFurther, Verdict: PathLost,
+		Time: instant.Of(
+			time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		), Packet: udpPacket(), Namespace: 123, Delay: ns(25_000), Reason: PathNotSeenFurther, Verdict: PathLost,
 		Nodes: []PathNode{node("r1", Encapsulating, nil), node("r2", Transit, ns(10_000))},
 	}
 	const want = "2026-11-21 12:00:00.000000  25µs end to end  UDP\n" +
@@ -79,7 +81,8 @@ func TestBriefPath(t *testing.T) {
 	if got := Brief(p, columns.Screen{Width: 80}); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if got := Brief(p, columns.Screen{Width: 80, Colour: true}); !strings.Contains(got, "\x1b[31mincomplete\x1b[0m") || len(wider(got, 80)) > 0 {
+	if got := Brief(p, columns.Screen{Width: 80, Colour: true}); !strings.Contains(got, "\x1b[31mincomplete\x1b[0m") ||
+		len(wider(got, 80)) > 0 {
 		t.Errorf("%q", got)
 	}
 }

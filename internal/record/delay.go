@@ -99,30 +99,74 @@ func (d *Delay) Kind() string { return KindDelay }
 
 // pathDelays declares the fields of a Delay.
 var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return &d.Measurement }), table[*Delay]{
-	field("method", "", "`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, of packets with a second mark, RFC 9341 §3.2.2); "+
-		"`mean-at-least` (one-way, lower bound of the mean of a block's packets, some of which were lost), "+
-		"with test packets (RFC 8762): `one-way`, `two-way` (without the time at the reflector), `round-trip` (with it).",
-		func(d *Delay) *loss.Method { return &d.Method }, word[loss.Method]()).
+	field(
+		"method",
+		"",
+		"`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, of packets with a second mark, RFC 9341 §3.2.2); "+
+			"`mean-at-least` (one-way, lower bound of the mean of a block's packets, some of which were lost), "+
+			"with test packets (RFC 8762): `one-way`, `two-way` (without the time at the reflector), `round-trip` (with it).",
+		func(d *Delay) *loss.Method { return &d.Method },
+		word[loss.Method](),
+	).
 		ipfix(sectionHeader, "pmDelayMethod"),
-	field("samples", "", "Delays that were measured: of blocks, or of test packets.", func(d *Delay) *uint64 { return &d.Samples }, number[uint64]()).
+	field(
+		"samples",
+		"",
+		"Delays that were measured: of blocks, or of test packets.",
+		func(d *Delay) *uint64 { return &d.Samples },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "pmDelaySampleDeltaCount"),
-	field("min_ns", "nanoseconds", "Minimum. One-way delays are differences of two clocks, so they may be negative.", func(d *Delay) *int64 { return &d.Min }, signed()).
+	field(
+		"min_ns",
+		"nanoseconds",
+		"Minimum. One-way delays are differences of two clocks, so they may be negative.",
+		func(d *Delay) *int64 { return &d.Min },
+		signed(),
+	).
 		ipfix(sectionHeader, "pmDelayMinNanoseconds"),
 	field("mean_ns", "nanoseconds", "Mean.", func(d *Delay) *int64 { return &d.Mean }, signed()).
 		ipfix(sectionHeader, "pmDelayMeanNanoseconds"),
 	field("p95_ns", "nanoseconds", "95th percentile, exact to 1/256.", func(d *Delay) *int64 { return &d.P95 }, signed()).
 		ipfix(sectionHeader, "pmDelayP95Nanoseconds"),
-	field("jitter_ns", "nanoseconds", "Mean difference between the delays of consecutive blocks or test packets (RFC 3393 §4.5); `null` if no two followed one another.",
-		func(d *Delay) *Field[uint64] { return &d.Jitter }, counter()).
+	field(
+		"jitter_ns",
+		"nanoseconds",
+		"Mean difference between the delays of consecutive blocks or test packets (RFC 3393 §4.5); `null` if no two followed one another.",
+		func(d *Delay) *Field[uint64] { return &d.Jitter },
+		counter(),
+	).
 		ipfix(sectionHeader, "pmDelayJitterNanoseconds"),
-	field("from_clock_error_ns", "nanoseconds", "Greatest error of the first point's clock; `null` if it is not known.", func(d *Delay) *Field[uint64] { return &d.FromClockError }, counter()).
+	field(
+		"from_clock_error_ns",
+		"nanoseconds",
+		"Greatest error of the first point's clock; `null` if it is not known.",
+		func(d *Delay) *Field[uint64] { return &d.FromClockError },
+		counter(),
+	).
 		ipfix(sectionHeader, "pmFromClockErrorNanoseconds"),
-	field("to_clock_error_ns", "nanoseconds", "Greatest error of the second point's clock; `null` if it is not known.", func(d *Delay) *Field[uint64] { return &d.ToClockError }, counter()).
+	field(
+		"to_clock_error_ns",
+		"nanoseconds",
+		"Greatest error of the second point's clock; `null` if it is not known.",
+		func(d *Delay) *Field[uint64] { return &d.ToClockError },
+		counter(),
+	).
 		ipfix(sectionHeader, "pmToClockErrorNanoseconds"),
 	field("warning", "", "`flow_delay_high` if the block is beyond the flow's threshold for delay. Absent otherwise. Not in IPFIX.",
 		func(d *Delay) *string { return &d.Warning }, present(textual())),
-	hidden(func(d *Delay) *int64 { return &d.Mean }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMeanDeltaMicroseconds").when(onPathDelay).unread(),
-	hidden(func(d *Delay) *int64 { return &d.Min }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").when(onPathDelay).unread(),
+	hidden(
+		func(d *Delay) *int64 { return &d.Mean },
+		inMicroseconds(),
+	).ipfix(sectionHeader, "pathDelayMeanDeltaMicroseconds").
+		when(onPathDelay).
+		unread(),
+	hidden(
+		func(d *Delay) *int64 { return &d.Min },
+		inMicroseconds(),
+	).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").
+		when(onPathDelay).
+		unread(),
 }...)
 
 func (d *Delay) deriveFields(*Reading) { d.omitUnknownSource() }
@@ -153,6 +197,19 @@ func (d *Delay) Text() string {
 		}
 		return nanoseconds(f.Value)
 	}
-	return fmt.Sprintf("%s\n    %v  min %s  mean %s  p95 %s  jitter %s  of %d  clock errors %s and %s%s\n", d.heading("delay"), d.Method,
-		Duration(time.Duration(d.Min)), Duration(time.Duration(d.Mean)), Duration(time.Duration(d.P95)), ns(d.Jitter), d.Samples, ns(d.FromClockError), ns(d.ToClockError), warningText(d.Warning))
+	return fmt.Sprintf(
+		"%s\n    %v  min %s  mean %s  p95 %s  jitter %s  of %d  clock errors %s and %s%s\n",
+		d.heading("delay"),
+		d.Method,
+		Duration(
+			time.Duration(d.Min),
+		),
+		Duration(time.Duration(d.Mean)),
+		Duration(time.Duration(d.P95)),
+		ns(d.Jitter),
+		d.Samples,
+		ns(d.FromClockError),
+		ns(d.ToClockError),
+		warningText(d.Warning),
+	)
 }

@@ -49,39 +49,93 @@ var edgeFlows = table[*EdgeFlow]{
 	field("node", "", meaningNode, func(f *EdgeFlow) *string { return &f.Node }, present(textual())),
 	field("namespace", "", meaningNamespace, func(f *EdgeFlow) *ioam.NamespaceID { return &f.Namespace }, number[ioam.NamespaceID]()).
 		ipfix(sectionHeader, "ioamNamespaceId"),
-	field("e2e_type", "", "IOAM-E2E-Type: which fields the options have.", func(f *EdgeFlow) *ioam.EdgeToEdgeType { return &f.Type }, hexadecimal[ioam.EdgeToEdgeType](4)).
+	field(
+		"e2e_type",
+		"",
+		"IOAM-E2E-Type: which fields the options have.",
+		func(f *EdgeFlow) *ioam.EdgeToEdgeType { return &f.Type },
+		hexadecimal[ioam.EdgeToEdgeType](4),
+	).
 		ipfix(sectionHeader, "ioamEdgeToEdgeType"),
-	field("source", "", "Source address of the packets, inside the tunnel if they came in one.", func(f *EdgeFlow) *netip.Addr { return &f.Source }, address()).
+	field(
+		"source",
+		"",
+		"Source address of the packets, inside the tunnel if they came in one.",
+		func(f *EdgeFlow) *netip.Addr { return &f.Source },
+		address(),
+	).
 		ipfix(sectionPacket, "sourceIPv6Address"),
 	field("destination", "", "Destination address of the packets.", func(f *EdgeFlow) *netip.Addr { return &f.Destination }, address()).
 		ipfix(sectionPacket, "destinationIPv6Address"),
 	field("flow_label", "", "IPv6 flow label of the packets.", func(f *EdgeFlow) *uint32 { return &f.FlowLabel }, number[uint32]()).
 		ipfix(sectionPacket, "flowLabelIPv6"),
-	field("packets", "packets", "Packets with the option that came since the previous record of the flow, duplicates among them.", func(f *EdgeFlow) *uint64 { return &f.Packets }, number[uint64]()).
+	field(
+		"packets",
+		"packets",
+		"Packets with the option that came since the previous record of the flow, duplicates among them.",
+		func(f *EdgeFlow) *uint64 { return &f.Packets },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "pmPacketDeltaCount"),
-	field("first", "", "Time of the first of these packets, in the resolution of the kernel's tick: a few milliseconds. Absent without packets.",
-		func(f *EdgeFlow) *instant.Time { return &f.First }, moment()).
-		ipfix(sectionHeader, "flowStartNanoseconds", "flowStartMilliseconds").firstRead(),
+	field(
+		"first",
+		"",
+		"Time of the first of these packets, in the resolution of the kernel's tick: a few milliseconds. Absent without packets.",
+		func(f *EdgeFlow) *instant.Time { return &f.First },
+		moment(),
+	).
+		ipfix(sectionHeader, "flowStartNanoseconds", "flowStartMilliseconds").
+		firstRead(),
 	field("last", "", "Time of the last of these packets.", func(f *EdgeFlow) *instant.Time { return &f.Last }, moment()).
 		ipfix(sectionHeader, "flowEndNanoseconds", "flowEndMilliseconds").firstRead(),
-	field("lost", "packets", "Packets that are missing: the Sequence Numbers that were expected, less those that came. A packet that comes in a later interval than the following ones "+
-		"is counted as lost first, and makes up for a later loss. `null` when some did not come and packets may have passed the node without its program: it is not known whether they were lost. "+
-		"Absent without Sequence Numbers, as the next four.",
-		func(f *EdgeFlow) *Field[uint64] { return &f.Lost }, optional(number[uint64]())).
-		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),
-	field("duplicates", "packets", "Packets whose Sequence Number had come before.", func(f *EdgeFlow) *Field[uint64] { return &f.Duplicates }, optional(number[uint64]())).
-		ipfix(sectionHeader, "ioamDuplicatedPacketDeltaCount").when(flowNumbered),
-	field("reordered", "packets", "Packets that came after one with a higher Sequence Number, within the window of the last 961 to 1024 numbers.",
-		func(f *EdgeFlow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())).
-		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(flowNumbered),
+	field(
+		"lost",
+		"packets",
+		"Packets that are missing: the Sequence Numbers that were expected, less those that came. A packet that comes in a later interval than the following ones "+
+			"is counted as lost first, and makes up for a later loss. `null` when some did not come and packets may have passed the node without its program: it is not known whether they were lost. "+
+			"Absent without Sequence Numbers, as the next four.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Lost },
+		optional(number[uint64]()),
+	).
+		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").
+		when(gapsKnown),
+	field(
+		"duplicates",
+		"packets",
+		"Packets whose Sequence Number had come before.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Duplicates },
+		optional(number[uint64]()),
+	).
+		ipfix(sectionHeader, "ioamDuplicatedPacketDeltaCount").
+		when(flowNumbered),
+	field(
+		"reordered",
+		"packets",
+		"Packets that came after one with a higher Sequence Number, within the window of the last 961 to 1024 numbers.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Reordered },
+		optional(number[uint64]()),
+	).
+		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").
+		when(flowNumbered),
 	field("late", "packets", "Packets with a number below the window or far above it: whether it came before is not known.",
 		func(f *EdgeFlow) *Field[uint64] { return &f.Late }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamLatePacketDeltaCount").when(flowNumbered),
 	field("restarts", "", "How often the Sequence Numbers began again; what was lost in between is not known.",
 		func(f *EdgeFlow) *Field[uint64] { return &f.Restarts }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamSequenceRestartDeltaCount").when(flowNumbered),
-	within(field("delay_ns", "nanoseconds", "One-way delay from the encapsulating node, by the clocks of both: negative where these differ by more. Absent without timestamps.",
-		func(f *EdgeFlow) **EdgeDelays { return &f.Delay }, pointer(object(edgeDelaysTable))), edgeDelaysTable, sectionHeader, func(f *EdgeFlow) *EdgeDelays { return f.Delay }, (*EdgeFlow).newDelays).listed(),
+	within(
+		field(
+			"delay_ns",
+			"nanoseconds",
+			"One-way delay from the encapsulating node, by the clocks of both: negative where these differ by more. Absent without timestamps.",
+			func(f *EdgeFlow) **EdgeDelays { return &f.Delay },
+			pointer(object(edgeDelaysTable)),
+		),
+		edgeDelaysTable,
+		sectionHeader,
+		func(f *EdgeFlow) *EdgeDelays { return f.Delay },
+		(*EdgeFlow).newDelays,
+	).listed(),
 }
 
 var edgeDelaysTable = table[*EdgeDelays]{
@@ -94,8 +148,18 @@ var edgeDelaysTable = table[*EdgeDelays]{
 	field("count", "packets", "Packets whose delay is known.", func(d *EdgeDelays) *uint64 { return &d.Count }, number[uint64]()).
 		ipfix(sectionHeader, "pmDelaySampleDeltaCount").when(delaysKnown),
 	hidden((*EdgeDelays).mean, inMicroseconds()).ipfix(sectionHeader, "pathDelayMeanDeltaMicroseconds").when(onPathDelay).unread(),
-	hidden(func(d *EdgeDelays) *int64 { return &d.Min }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").when(onPathDelay).unread(),
-	hidden(func(d *EdgeDelays) *int64 { return &d.Max }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMaxDeltaMicroseconds").when(onPathDelay).unread(),
+	hidden(
+		func(d *EdgeDelays) *int64 { return &d.Min },
+		inMicroseconds(),
+	).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").
+		when(onPathDelay).
+		unread(),
+	hidden(
+		func(d *EdgeDelays) *int64 { return &d.Max },
+		inMicroseconds(),
+	).ipfix(sectionHeader, "pathDelayMaxDeltaMicroseconds").
+		when(onPathDelay).
+		unread(),
 }
 
 // newDelays are the delays that are read.
@@ -116,7 +180,10 @@ func (d *EdgeDelays) mean() *int64 {
 func (f *EdgeFlow) conditions() conditions {
 	var has conditions
 	d := f.Delay
-	return has.with(flowNumbered, f.Duplicates.Valid).with(gapsKnown, f.Lost.Valid).with(delaysKnown, d != nil).with(onPathDelay, d != nil && onPath(d.Min) && onPath(d.Max))
+	return has.with(flowNumbered, f.Duplicates.Valid).
+		with(gapsKnown, f.Lost.Valid).
+		with(delaysKnown, d != nil).
+		with(onPathDelay, d != nil && onPath(d.Min) && onPath(d.Max))
 }
 
 // deriveFields makes delays absent if no packet had one, and losses unknown if the packets had no
@@ -151,7 +218,15 @@ func (f *EdgeFlow) Text() string {
 	if f.Node != "" {
 		b.WriteString(Printable(f.Node) + "  ")
 	}
-	fmt.Fprintf(&b, "%v > %v, flow label %d, namespace %d, edge to edge: %d packets", f.Source, f.Destination, f.FlowLabel, f.Namespace, f.Packets)
+	fmt.Fprintf(
+		&b,
+		"%v > %v, flow label %d, namespace %d, edge to edge: %d packets",
+		f.Source,
+		f.Destination,
+		f.FlowLabel,
+		f.Namespace,
+		f.Packets,
+	)
 	for _, n := range []struct {
 		count Field[uint64]
 		what  string
@@ -164,7 +239,13 @@ func (f *EdgeFlow) Text() string {
 		}
 	}
 	if d := f.Delay; d != nil && d.Count > 0 {
-		fmt.Fprintf(&b, ", delay min %s, mean %s, max %s", Duration(time.Duration(d.Min)), Duration(time.Duration(*d.mean())), Duration(time.Duration(d.Max)))
+		fmt.Fprintf(
+			&b,
+			", delay min %s, mean %s, max %s",
+			Duration(time.Duration(d.Min)),
+			Duration(time.Duration(*d.mean())),
+			Duration(time.Duration(d.Max)),
+		)
 	}
 	return b.String() + "\n"
 }

@@ -30,9 +30,21 @@ func (e *EdgeToEdge) Kind() string { return KindEdgeToEdge }
 // edges declares the fields of an Edge-to-Edge option.
 var edges = table[*EdgeToEdge]{
 	field("time", "", "When the packet was seen.", func(e *EdgeToEdge) *instant.Time { return &e.Time }, moment()),
-	field("interface", "", "Name of the interface at which the packet was seen.", func(e *EdgeToEdge) *string { return &e.Interface }, present(textual())),
+	field(
+		"interface",
+		"",
+		"Name of the interface at which the packet was seen.",
+		func(e *EdgeToEdge) *string { return &e.Interface },
+		present(textual()),
+	),
 	field("namespace", "", meaningNamespace, func(e *EdgeToEdge) *ioam.NamespaceID { return &e.Namespace }, number[ioam.NamespaceID]()),
-	field("e2e_type", "", "IOAM-E2E-Type: which fields the option has.", func(e *EdgeToEdge) *ioam.EdgeToEdgeType { return &e.Type }, hexadecimal[ioam.EdgeToEdgeType](4)),
+	field(
+		"e2e_type",
+		"",
+		"IOAM-E2E-Type: which fields the option has.",
+		func(e *EdgeToEdge) *ioam.EdgeToEdgeType { return &e.Type },
+		hexadecimal[ioam.EdgeToEdgeType](4),
+	),
 	field("sequence", "", "Sequence Number of the packet in its group, of 32 or of 64 bits.",
 		func(e *EdgeToEdge) *Field[uint64] { return &e.Sequence }, optional(number[uint64]())),
 	field("timestamp", "", "When the packet entered the domain, by the clock of its encapsulating node.",

@@ -66,13 +66,43 @@ var events = table[*Event]{
 	field("time", "", "When the node found this, by its clock.", func(e *Event) *instant.Time { return &e.Time }, moment()),
 	field("node", "", "Name of the node that found it.", func(e *Event) *string { return &e.Node }, present(textual())),
 	field("event", "", "What happened: a name of the [list of events](events.md).", func(e *Event) *string { return &e.Name }, textual()),
-	field("id", "", "Tells events apart. An event that ends what another one began has its id.", func(e *Event) *string { return &e.ID }, present(textual())),
+	field(
+		"id",
+		"",
+		"Tells events apart. An event that ends what another one began has its id.",
+		func(e *Event) *string { return &e.ID },
+		present(textual()),
+	),
 	field("severity", "", "`info`, `warning` or `error`.", func(e *Event) *Severity { return &e.Severity }, severity()),
-	field("subject", "", "What it happened to, such as the name of a destination. Events with the same subject are about the same thing.", func(e *Event) *string { return &e.Subject }, present(textual())),
+	field(
+		"subject",
+		"",
+		"What it happened to, such as the name of a destination. Events with the same subject are about the same thing.",
+		func(e *Event) *string { return &e.Subject },
+		present(textual()),
+	),
 	field("text", "", "What happened, in words that may change.", func(e *Event) *string { return &e.Facts }, textual()),
-	field("since", "", "Since when it is so, as far as is known; absent if it is since `time`.", func(e *Event) *instant.Time { return &e.Since }, moment()),
-	field("labels", "", "Names and places, as an object of texts whose keys depend on the event. Absent when there are none.", func(e *Event) *[]Label { return &e.Labels }, texts()),
-	field("values", "", "Numbers, as an object whose keys depend on the event and end in the unit: `_ns`, `_packets`, `_ratio`. Absent when there are none.", func(e *Event) *[]Value { return &e.Values }, numbers()),
+	field(
+		"since",
+		"",
+		"Since when it is so, as far as is known; absent if it is since `time`.",
+		func(e *Event) *instant.Time { return &e.Since },
+		moment(),
+	),
+	field(
+		"labels",
+		"",
+		"Names and places, as an object of texts whose keys depend on the event. Absent when there are none.",
+		func(e *Event) *[]Label { return &e.Labels },
+		texts(),
+	),
+	field(
+		"values",
+		"",
+		"Numbers, as an object whose keys depend on the event and end in the unit: `_ns`, `_packets`, `_ratio`. Absent when there are none.",
+		func(e *Event) *[]Value { return &e.Values },
+		numbers(),
+	),
 }
 
 // severity is a word.

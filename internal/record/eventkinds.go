@@ -186,7 +186,17 @@ var eventKinds = []EventKind{
 		"Nothing shows any more whether what another event began still holds: for a minute, too few packets were seen there; it began before the agent did, and was not seen again; or probes to the destination are not sent any more.",
 		"those of the event that began, and `event`: its name",
 		"`lasted_ns`",
-		[]string{EventSegmentSlow, EventHeldLong, EventQueueSlow, EventQueueDrops, EventLoss, EventNodeSilent, EventNodeIDShared, EventProbeLoss, EventProbeUnanswered},
+		[]string{
+			EventSegmentSlow,
+			EventHeldLong,
+			EventQueueSlow,
+			EventQueueDrops,
+			EventLoss,
+			EventNodeSilent,
+			EventNodeIDShared,
+			EventProbeLoss,
+			EventProbeUnanswered,
+		},
 	},
 }
 

@@ -58,41 +58,99 @@ var flows = table[*Flow]{
 	field("flow_id", "", meaningFlowID, func(f *Flow) *Field[uint32] { return &f.FlowID }, optionalNumber[uint32]()).
 		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
 	packetField((*Flow).packet, object(packetTable)),
-	field("packets", "packets", "Packets since the previous record of the flow; add them up.", func(f *Flow) *uint64 { return &f.Packets }, number[uint64]()).
+	field(
+		"packets",
+		"packets",
+		"Packets since the previous record of the flow; add them up.",
+		func(f *Flow) *uint64 { return &f.Packets },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "packetDeltaCount"),
 	field("bytes", "bytes", "Bytes of these packets, from the IPv6 header on.", func(f *Flow) *uint64 { return &f.Bytes }, number[uint64]()).
 		ipfix(sectionHeader, "octetDeltaCount"),
-	field("first", "", "Time of the first of these packets, in the resolution of the kernel's tick: a few milliseconds. Absent when another exporter sent none.",
-		func(f *Flow) *instant.Time { return &f.First }, moment()).
-		ipfix(sectionHeader, "flowStartMilliseconds").also("flowStartSeconds", "flowStartMicroseconds"),
+	field(
+		"first",
+		"",
+		"Time of the first of these packets, in the resolution of the kernel's tick: a few milliseconds. Absent when another exporter sent none.",
+		func(f *Flow) *instant.Time { return &f.First },
+		moment(),
+	).
+		ipfix(sectionHeader, "flowStartMilliseconds").
+		also("flowStartSeconds", "flowStartMicroseconds"),
 	field("last", "", "Time of the last of these packets.", func(f *Flow) *instant.Time { return &f.Last }, moment()).
 		ipfix(sectionHeader, "flowEndMilliseconds").also("flowEndSeconds", "flowEndMicroseconds"),
 	hidden(func(f *Flow) *instant.Time { return &f.First }, moment()).ipfix(sectionHeader, "flowStartNanoseconds"),
 	hidden(func(f *Flow) *instant.Time { return &f.Last }, moment()).ipfix(sectionHeader, "flowEndNanoseconds"),
-	within(field("transit_delay_ns", "nanoseconds", "How long the node held packets. Absent when the trace type does not ask for it, or no packet's delay was measured.",
-		func(f *Flow) **Delays { return &f.TransitDelay }, pointer(object(delaysTable))), delaysTable, sectionHeader, (*Flow).delays, (*Flow).newDelays).listed(),
-	field("sequence_gaps", "packets", "Missing packets: the Sequence Numbers that were expected since the previous record, less those that came; "+
-		"packets that came twice [hide as many](../how-to/collect-postcards.md#flows). 0 at the encapsulating node, which assigns the numbers; absent without them; `null` when some did not come and "+
-		"[it is not known to which flow they belong](../data-plane/direct-export.md#missing-numbers): flows share the Flow-ID, or packets were not counted, or may have passed the node without its program. "+
-		"Add the numbers up: packets that are late when an interval ends are in a later record.",
-		func(f *Flow) *Field[uint64] { return &f.SequenceGaps }, optional(number[uint64]())).
-		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),
+	within(
+		field(
+			"transit_delay_ns",
+			"nanoseconds",
+			"How long the node held packets. Absent when the trace type does not ask for it, or no packet's delay was measured.",
+			func(f *Flow) **Delays { return &f.TransitDelay },
+			pointer(object(delaysTable)),
+		),
+		delaysTable,
+		sectionHeader,
+		(*Flow).delays,
+		(*Flow).newDelays,
+	).listed(),
+	field(
+		"sequence_gaps",
+		"packets",
+		"Missing packets: the Sequence Numbers that were expected since the previous record, less those that came; "+
+			"packets that came twice [hide as many](../how-to/collect-postcards.md#flows). 0 at the encapsulating node, which assigns the numbers; absent without them; `null` when some did not come and "+
+			"[it is not known to which flow they belong](../data-plane/direct-export.md#missing-numbers): flows share the Flow-ID, or packets were not counted, or may have passed the node without its program. "+
+			"Add the numbers up: packets that are late when an interval ends are in a later record.",
+		func(f *Flow) *Field[uint64] { return &f.SequenceGaps },
+		optional(number[uint64]()),
+	).
+		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").
+		when(gapsKnown),
 	field("reordered", "packets", "Packets that came after one with a later Sequence Number on the same CPU; absent without Sequence Numbers.",
 		func(f *Flow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(flowNumbered),
 	within(field("hop_limit", "", "Hop limits of these packets.", func(f *Flow) *HopLimits { return &f.HopLimit }, object(hopLimitsTable)),
 		hopLimitsTable, sectionHeader, func(f *Flow) *HopLimits { return &f.HopLimit }, func(f *Flow) *HopLimits { return &f.HopLimit }).listed(),
-	field("end_reason", "", "`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once if no packet is missing, "+
-		"else when the interval is over; its last acknowledgements may make another flow), `evicted` (replaced by another flow); from other exporters also `idle`.",
-		func(f *Flow) *EndReason { return &f.EndReason }, word[EndReason]()).
+	field(
+		"end_reason",
+		"",
+		"`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once if no packet is missing, "+
+			"else when the interval is over; its last acknowledgements may make another flow), `evicted` (replaced by another flow); from other exporters also `idle`.",
+		func(f *Flow) *EndReason { return &f.EndReason },
+		word[EndReason](),
+	).
 		ipfix(sectionHeader, "flowEndReason"),
 }
 
 var delaysTable = table[*Delays]{
-	field("min", "nanoseconds", "The minimum.", func(d *Delays) *uint32 { return &d.Min }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMinNanoseconds"),
-	field("max", "nanoseconds", "The maximum.", func(d *Delays) *uint32 { return &d.Max }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMaxNanoseconds"),
-	field("sum", "nanoseconds", "Their sum.", func(d *Delays) *uint64 { return &d.Sum }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelaySumNanoseconds"),
-	field("count", "packets", "Packets whose delay was measured.", func(d *Delays) *uint64 { return &d.Count }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelayDeltaCount"),
+	field(
+		"min",
+		"nanoseconds",
+		"The minimum.",
+		func(d *Delays) *uint32 { return &d.Min },
+		number[uint32](),
+	).ipfix(sectionHeader, "ioamTransitDelayMinNanoseconds"),
+	field(
+		"max",
+		"nanoseconds",
+		"The maximum.",
+		func(d *Delays) *uint32 { return &d.Max },
+		number[uint32](),
+	).ipfix(sectionHeader, "ioamTransitDelayMaxNanoseconds"),
+	field(
+		"sum",
+		"nanoseconds",
+		"Their sum.",
+		func(d *Delays) *uint64 { return &d.Sum },
+		number[uint64](),
+	).ipfix(sectionHeader, "ioamTransitDelaySumNanoseconds"),
+	field(
+		"count",
+		"packets",
+		"Packets whose delay was measured.",
+		func(d *Delays) *uint64 { return &d.Count },
+		number[uint64](),
+	).ipfix(sectionHeader, "ioamTransitDelayDeltaCount"),
 }
 
 var hopLimitsTable = table[*HopLimits]{

@@ -64,8 +64,15 @@ var goldenAt = time.Date(2026, 11, 21, 5, 21, 0, 123456789, time.UTC)
 
 func goldenPacket(length int) Packet {
 	ports := [2]uint16{34636, 9000}
-	return Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: ioam.NextHeaderUDP,
-		SourcePort: &ports[0], DestinationPort: &ports[1], FlowLabel: 0xa1b2c, Length: length}
+	return Packet{
+		Source:          netip.MustParseAddr("2001:db8:1::2"),
+		Destination:     netip.MustParseAddr("2001:db8:2::2"),
+		NextHeader:      ioam.NextHeaderUDP,
+		SourcePort:      &ports[0],
+		DestinationPort: &ports[1],
+		FlowLabel:       0xa1b2c,
+		Length:          length,
+	}
 }
 
 // goldenData is node data of all fields, each with another value, and a snapshot.
@@ -89,7 +96,10 @@ func goldenPostcards(t testing.TB) []specimen {
 	all, short, unknown, bare := full(), full(), full(), full()
 	short.TraceType, short.Raw = 0xf80000, ioam.NodeData{Type: 0xf80000, Bytes: craft.Hex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")}
 	short.Packet.SourcePort, short.Packet.DestinationPort, short.Packet.NextHeader, short.Role = nil, nil, 58, Encapsulating
-	unknown.TraceType, unknown.Raw = 0xd88002, ioam.NodeData{Type: 0xd88002, Bytes: craft.Hex(t, "ffffffff ffffffff ffffffff ffffffff ffffffffffffffff 00ffffff")}
+	unknown.TraceType, unknown.Raw = 0xd88002, ioam.NodeData{
+		Type:  0xd88002,
+		Bytes: craft.Hex(t, "ffffffff ffffffff ffffffff ffffffff ffffffffffffffff 00ffffff"),
+	}
 	bare.Packet, bare.FlowID, bare.Sequence, bare.ExtensionFlags, bare.Role = Packet{}, Field[uint32]{}, Field[uint32]{}, 0, Transit
 	bare.Node, bare.Ingress, bare.IngressIfIndex, bare.Time = "", "", 0, instant.Time{}
 	bare.TraceType, bare.Raw = 0x100000, ioam.NodeData{Type: 0x100000, Bytes: craft.Hex(t, "000f423f")}
@@ -106,7 +116,12 @@ func goldenFlows() []specimen {
 			Time: instant.Of(goldenAt), Node: "porthos", Role: Transit, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 21, EgressIfIndex: 31,
 			Namespace: 123, TraceType: 0xf80000, FlowID: NewField[uint32](0x12345678, true), Packet: goldenPacket(0),
 			Packets: 100, Bytes: 12800, First: instant.Of(goldenAt.Add(-time.Second)), Last: instant.Of(goldenAt.Add(-time.Millisecond)),
-			TransitDelay: &Delays{Min: 5000, Max: 20000, Sum: 990000, Count: 99}, SequenceGaps: NewField(uint64(2), true), Reordered: NewField(uint64(1), true),
+			TransitDelay: &Delays{
+				Min:   5000,
+				Max:   20000,
+				Sum:   990000,
+				Count: 99,
+			}, SequenceGaps: NewField(uint64(2), true), Reordered: NewField(uint64(1), true),
 			HopLimit: HopLimits{Min: 62, Max: 63}, EndReason: EndEvicted,
 		}
 	}
@@ -136,8 +151,15 @@ func goldenTraces(t testing.TB) []specimen {
 	}
 	a, b := goldenData(t, 0), goldenData(t, 1)
 	empty := trace(0xf80000, 0)
-	empty.Option, empty.Overflow, empty.PathDelay, empty.Packet = ioam.IOAMIncrementalTrace.String(), NewField(false, true), Field[uint64]{}, Packet{}
-	return []specimen{{"trace of every field", trace(0xfff002, 0, a, b)}, {"trace of no node", empty}, {"trace that the kernel filled", trace(0xfff002, SourceKernel, a, b)}}
+	empty.Option, empty.Overflow, empty.PathDelay, empty.Packet = ioam.IOAMIncrementalTrace.String(), NewField(
+		false,
+		true,
+	), Field[uint64]{}, Packet{}
+	return []specimen{
+		{"trace of every field", trace(0xfff002, 0, a, b)},
+		{"trace of no node", empty},
+		{"trace that the kernel filled", trace(0xfff002, SourceKernel, a, b)},
+	}
 }
 
 // goldenProbes are traces with the flags of RFC 9322.
@@ -145,8 +167,12 @@ func goldenProbes(t testing.TB) []specimen {
 	trace := func(n int) *Trace {
 		d := ioam.NodeData{Type: 0x800000, Bytes: craft.Hex(t, fmt.Sprintf("400000%02x", n))}
 		return &Trace{
-			Time: instant.Of(goldenAt), Node: "athos", Interface: "eth1", IfIndex: 22, Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 7, TraceType: 0x800000,
-			TraceFlags: newTraceFlags(0), Remaining: NewField(5, true), Packet: goldenPacket(148), Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
+			Time: instant.Of(
+				goldenAt,
+			), Node: "athos", Interface: "eth1", IfIndex: 22, Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 7, TraceType: 0x800000,
+			TraceFlags: newTraceFlags(
+				0,
+			), Remaining: NewField(5, true), Packet: goldenPacket(148), Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
 		}
 	}
 	probe, copied := trace(1), trace(2)
@@ -175,7 +201,11 @@ func goldenLosses() []specimen {
 	}
 	flow := loss.Flow{ID: 7, Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second}}
 	report := func(i int, packets, octets, unsure uint64) loss.Report {
-		return loss.Report{Present: true, Selection: loss.Selection{Marking: 1}, Reading: loss.Reading{Flow: 7, Point: flow.Points[i], Block: 1_763_702_459, Packets: packets, Octets: octets, UnsureOctets: unsure}}
+		return loss.Report{
+			Present:   true,
+			Selection: loss.Selection{Marking: 1},
+			Reading:   loss.Reading{Flow: 7, Point: flow.Points[i], Block: 1_763_702_459, Packets: packets, Octets: octets, UnsureOctets: unsure},
+		}
 	}
 	bare := Measurement{Time: instant.Of(goldenAt), Node: "aramis"}
 	of := func(segment int, reports ...loss.Report) *Loss {
@@ -206,7 +236,11 @@ func goldenDelays() []specimen {
 	p.AddDelay(loss.OneWay, 2, -30*time.Microsecond, 10, 30)
 	m := goldenMeasurement()
 	m.Flow, m.Source, m.SIDs, m.Block, m.Scope = "", netip.Addr{}, nil, Field[uint64]{}, OneSegment
-	return []specimen{{"delay of an SRv6 flow", full}, {"delay, round trip", NewDelay(m, &p, loss.RoundTrip)}, {"delay, clocks differ", NewDelay(m, &p, loss.OneWay)}}
+	return []specimen{
+		{"delay of an SRv6 flow", full},
+		{"delay, round trip", NewDelay(m, &p, loss.RoundTrip)},
+		{"delay, clocks differ", NewDelay(m, &p, loss.OneWay)},
+	}
 }
 
 func goldenBlocks() []specimen {
@@ -216,7 +250,12 @@ func goldenBlocks() []specimen {
 		Flow: 0xabcde, Point: 11, Block: 176_370_246, Packets: 1000, Octets: 128_000, TimeSum: -55_000_000, Timed: true, DoubleMarked: loss.Marked{Packets: 3, TimeSum: 77_000},
 		Late: 21, OutOfTurn: 22, Unmarked: 23, UnsureOctets: 24, Flags: loss.Interrupted | loss.OutsideWindow, ClockError: 5000,
 	}, loss.Selection{Block: uint32(m.Length / 1e6), Path: 0x01020304, Criteria: 0x05060708, Takers: 0x090a0b0c, Marking: 0x0d0e0f10})
-	bare := NewBlock(Measurement{Time: instant.Of(goldenAt), To: 1, Length: 1e9}, 0, &loss.Reading{Flow: 7, Block: 1_763_702_459, Packets: 5, Octets: 500, ClockError: loss.UnknownClock}, loss.Selection{})
+	bare := NewBlock(
+		Measurement{Time: instant.Of(goldenAt), To: 1, Length: 1e9},
+		0,
+		&loss.Reading{Flow: 7, Block: 1_763_702_459, Packets: 5, Octets: 500, ClockError: loss.UnknownClock},
+		loss.Selection{},
+	)
 	return []specimen{{"block of an SRv6 flow", full}, {"block, without times", bare}}
 }
 
@@ -229,9 +268,19 @@ func goldenTrigger() specimen {
 
 func goldenEdges() []specimen {
 	clock := Clock{Format: ioam.TimestampPTP, TAIOffset: 37 * time.Second}
-	full := NewEdgeToEdge(goldenAt, ioam.EdgeToEdge{Namespace: 123, Type: 0xb000, Sequence: 1 << 40, Seconds: 1_800_000_037, Fraction: 500}, goldenPacket(148), clock)
+	full := NewEdgeToEdge(
+		goldenAt,
+		ioam.EdgeToEdge{Namespace: 123, Type: 0xb000, Sequence: 1 << 40, Seconds: 1_800_000_037, Fraction: 500},
+		goldenPacket(148),
+		clock,
+	)
 	full.Interface = "eth0"
-	unknown := NewEdgeToEdge(goldenAt, ioam.EdgeToEdge{Type: 0x7000, Sequence: 7, Seconds: 1<<32 - 1, Fraction: 1<<32 - 1}, goldenPacket(148), clock)
+	unknown := NewEdgeToEdge(
+		goldenAt,
+		ioam.EdgeToEdge{Type: 0x7000, Sequence: 7, Seconds: 1<<32 - 1, Fraction: 1<<32 - 1},
+		goldenPacket(148),
+		clock,
+	)
 	fraction := NewEdgeToEdge(goldenAt, ioam.EdgeToEdge{Namespace: 1, Type: 0x1000, Fraction: 500}, goldenPacket(148), clock)
 	return []specimen{{"edge-to-edge", full}, {"edge-to-edge, time unknown", unknown}, {"edge-to-edge, fraction alone", fraction}}
 }
@@ -246,17 +295,44 @@ func goldenEdgeFlows() []specimen {
 		Delay: &EdgeDelays{Min: -21, Max: 2_200_000, Sum: 900_900_000, Count: 1000},
 	}
 	times := &EdgeFlow{Time: instant.Of(goldenAt), Type: 0x3000, Source: full.Source, Destination: full.Destination, Packets: 3}
-	numbers := &EdgeFlow{Time: instant.Of(goldenAt), Namespace: 1, Type: 0x4000, Source: full.Source, Destination: full.Destination, Packets: 2,
-		First: full.First, Last: full.Last, Lost: count(0), Duplicates: count(0), Reordered: count(0), Late: count(0), Restarts: count(1)}
+	numbers := &EdgeFlow{
+		Time:        instant.Of(goldenAt),
+		Namespace:   1,
+		Type:        0x4000,
+		Source:      full.Source,
+		Destination: full.Destination,
+		Packets:     2,
+		First:       full.First,
+		Last:        full.Last,
+		Lost:        count(0),
+		Duplicates:  count(0),
+		Reordered:   count(0),
+		Late:        count(0),
+		Restarts:    count(1),
+	}
 	positive := *full
 	positive.Delay = &EdgeDelays{Min: 1_000_999, Max: 2_200_000, Sum: 1_500_500_000, Count: 1000}
 	unknown := *numbers
 	unknown.Lost = Field[uint64]{Present: true}
-	return []specimen{{"edge flow", full}, {"edge flow, without numbers and known times", times}, {"edge flow, numbers alone", numbers}, {"edge flow, delays not negative", &positive}, {"edge flow, losses not known", &unknown}}
+	return []specimen{
+		{"edge flow", full},
+		{"edge flow, without numbers and known times", times},
+		{"edge flow, numbers alone", numbers},
+		{"edge flow, delays not negative", &positive},
+		{"edge flow, losses not known", &unknown},
+	}
 }
 
 func goldenWarnings() []specimen {
-	w := Warning{Time: instant.Of(goldenAt), Code: "flow_loss_high", Flow: "red", FlowID: 7, Beyond: true, Facts: "flow red lost 10 of 1000 packets", Cure: "look for the cause"}
+	w := Warning{
+		Time:   instant.Of(goldenAt),
+		Code:   "flow_loss_high",
+		Flow:   "red",
+		FlowID: 7,
+		Beyond: true,
+		Facts:  "flow red lost 10 of 1000 packets",
+		Cure:   "look for the cause",
+	}
 	unnamed := &Warning{Time: instant.Of(goldenAt), Code: "flow_delay_high", FlowID: 7, Facts: "flow 7 is within its threshold again"}
 	return []specimen{{"warning", &w}, {"warning that has ended", unnamed}}
 }
@@ -272,7 +348,11 @@ func goldenEvents() []specimen {
 }
 
 func goldenProof() specimen {
-	p := NewProof(goldenAt, ioam.ProofOfTransit{Namespace: 123, Flags: 5, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}, goldenPacket(148))
+	p := NewProof(
+		goldenAt,
+		ioam.ProofOfTransit{Namespace: 123, Flags: 5, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718},
+		goldenPacket(148),
+	)
 	p.Interface = "eth0"
 	return specimen{"proof of transit", p}
 }
@@ -282,7 +362,9 @@ func goldenAll(t testing.TB) []specimen {
 	list = append(append(list, goldenTraces(t)...), goldenTrigger())
 	list = append(list, goldenEdges()...)
 	list = append(append(append(list, goldenLosses()...), goldenDelays()...), goldenProof())
-	return append(append(append(list, goldenProbes(t)...), goldenBlocks()...), append(append(goldenEdgeFlows(), goldenWarnings()...), goldenEvents()...)...)
+	return append(
+		append(append(list, goldenProbes(t)...), goldenBlocks()...),
+		append(append(goldenEdgeFlows(), goldenWarnings()...), goldenEvents()...)...)
 }
 
 // Records in JSON, and as text.

@@ -54,7 +54,12 @@ const (
 // kinds are all kinds of records, in the order of the reference. A new kind is a row, and a
 // file with its structure, its text and its table.
 var kinds = []*kind{
-	newKind(KindTrace, "the trace of one packet, with the data of every node", "`observe`, `jsonl`, `collect`, `decode`, `lab demo`", traces).ipfix(&format[*Hop]{
+	newKind(
+		KindTrace,
+		"the trace of one packet, with the data of every node",
+		"`observe`, `jsonl`, `collect`, `decode`, `lab demo`",
+		traces,
+	).ipfix(&format[*Hop]{
 		facts: facts{
 			kind: DataHop, markers: []string{"ioamHopIndex"}, general: bitsOf(typeFields), namespaced: true,
 			counter: "hops", counted: "Records of one hop of a trace.", weight: weighsPacket, parts: func(r Record) int { return max(len(r.(*Trace).Raw), 1) }, // also of no node
@@ -67,7 +72,12 @@ var kinds = []*kind{
 		empty:        func() *Hop { return &Hop{Trace: &Trace{Option: ioam.IOAMPreallocatedTrace.String()}} },
 		deriveFields: (*Hop).deriveFields, time: func(h *Hop) instant.Time { return h.Time }, fault: (*Hop).fault, complete: (*Hop).complete,
 	}),
-	newKind(KindPostcard, "one node's report on one packet with a Direct Export option", "`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`", postcards).ipfix(&format[*Postcard]{
+	newKind(
+		KindPostcard,
+		"one node's report on one packet with a Direct Export option",
+		"`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`",
+		postcards,
+	).ipfix(&format[*Postcard]{
 		facts: facts{
 			kind: DataPostcard, general: bitsOf(typeFields) | 1<<flowIDThere | 1<<sequenceThere, namespaced: true,
 			counter: "postcards", counted: "All postcards, among them those that are counted below.", weight: weighsPacket,
@@ -87,7 +97,12 @@ var kinds = []*kind{
 		empty: func() *Flow { return &Flow{} }, deriveFields: (*Flow).deriveFields, time: func(f *Flow) instant.Time { return f.Time }, fault: (*Flow).fault, complete: (*Flow).complete,
 	}),
 	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
-	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`observe`, `jsonl`, `collect`", blockLosses).ipfix(&format[*Loss]{
+	newKind(
+		KindLoss,
+		"the packet loss of a flow in one block of alternate marking, between two points",
+		"`observe`, `jsonl`, `collect`",
+		blockLosses,
+	).ipfix(&format[*Loss]{
 		facts: facts{
 			kind: DataLoss, markers: []string{"pmVerdict"}, counter: "losses", counted: "Records of packet loss.",
 			variants: []variant{{"Loss", ofMeasurement}},
@@ -95,7 +110,12 @@ var kinds = []*kind{
 		table: blockLosses, conditions: (*Loss).conditions,
 		empty: func() *Loss { return &Loss{} }, deriveFields: (*Loss).deriveFields, time: func(l *Loss) instant.Time { return l.Time }, fault: (*Loss).fault, complete: (*Loss).complete,
 	}),
-	newKind(KindDelay, "the delay of a flow between two points, by one method", "`observe`, `jsonl`, `collect`", pathDelays).ipfix(&format[*Delay]{
+	newKind(
+		KindDelay,
+		"the delay of a flow between two points, by one method",
+		"`observe`, `jsonl`, `collect`",
+		pathDelays,
+	).ipfix(&format[*Delay]{
 		facts: facts{
 			kind: DataDelay, markers: []string{"pmDelayMethod"}, counter: "delays", counted: "Records of delay.",
 			variants: []variant{{"Delay", ofMeasurement}},
@@ -103,7 +123,12 @@ var kinds = []*kind{
 		table: pathDelays, conditions: (*Delay).conditions,
 		empty: func() *Delay { return &Delay{} }, deriveFields: (*Delay).deriveFields, time: func(d *Delay) instant.Time { return d.Time }, fault: (*Delay).fault, complete: (*Delay).complete,
 	}),
-	newKind(KindBlock, "what one point counted of a flow in one block of alternate marking", "`observe`, `jsonl`, with `exchange: ipfix`; `collect` with `--records`", blocks).ipfix(&format[*Block]{
+	newKind(
+		KindBlock,
+		"what one point counted of a flow in one block of alternate marking",
+		"`observe`, `jsonl`, with `exchange: ipfix`; `collect` with `--records`",
+		blocks,
+	).ipfix(&format[*Block]{
 		facts: facts{
 			kind: DataBlock, markers: []string{"pmPointId"}, counter: "blocks",
 			counted:  "Records of what a point counted of a flow in a block, among them those that are counted below.",
@@ -114,7 +139,12 @@ var kinds = []*kind{
 	}),
 	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
 	newKind(KindEdgeToEdge, "the Edge-to-Edge option of one packet, as found in a capture", "`decode`", edges),
-	newKind(KindEdgeFlow, "what the decapsulating node measured of a flow from the Edge-to-Edge options of its packets", "`observe`, `jsonl`, `collect`", edgeFlows).ipfix(&format[*EdgeFlow]{
+	newKind(
+		KindEdgeFlow,
+		"what the decapsulating node measured of a flow from the Edge-to-Edge options of its packets",
+		"`observe`, `jsonl`, `collect`",
+		edgeFlows,
+	).ipfix(&format[*EdgeFlow]{
 		facts: facts{
 			kind: DataEdgeFlow, markers: []string{"ioamEdgeToEdgeType"}, namespaced: true,
 			counter: "edge_flows", counted: "Records of flows that are measured from edge to edge.",
@@ -124,10 +154,25 @@ var kinds = []*kind{
 		empty: func() *EdgeFlow { return &EdgeFlow{} }, deriveFields: (*EdgeFlow).deriveFields, time: func(f *EdgeFlow) instant.Time { return f.Time }, fault: (*EdgeFlow).fault, complete: (*EdgeFlow).complete,
 	}),
 	newKind(KindProof, "the Proof of Transit option of one packet, as found in a capture", "`decode`", proofs),
-	newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others).made(func() Record { return &Other{Options: true} }),
+	newKind(
+		KindOptions,
+		"an IPFIX options record, element by element",
+		"`collect` with `--records`",
+		others,
+	).made(func() Record { return &Other{Options: true} }),
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
-	newKind(KindLost, "the number of records that are missing here because the reader was too slow", "`observe`, on standard error; the API's stream", losses),
-	newKind(KindWarning, "a measured flow begins or ceases to be beyond a threshold of a collector", "`collect` with `--max-loss` or `--max-delay`, on standard error", warnings),
+	newKind(
+		KindLost,
+		"the number of records that are missing here because the reader was too slow",
+		"`observe`, on standard error; the API's stream",
+		losses,
+	),
+	newKind(
+		KindWarning,
+		"a measured flow begins or ceases to be beyond a threshold of a collector",
+		"`collect` with `--max-loss` or `--max-delay`, on standard error",
+		warnings,
+	),
 	newKind(KindEvent, "something that happened in the network, as a node found it; not in IPFIX", "`observe`, `jsonl`", events),
 	newKind(KindStatistics, "the counters of a collector", "`collect`, on standard error", statistics),
 }

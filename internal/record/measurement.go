@@ -58,29 +58,91 @@ var measurements = table[*Measurement]{
 	field("node", "", meaningNode, func(m *Measurement) *string { return &m.Node }, present(textual())),
 	field("flow", "", "Name of the flow, absent when it has none.", func(m *Measurement) *string { return &m.Flow }, present(textual())).
 		ipfix(sectionPacket, "pmFlowName").atMost(maxFlowName),
-	field("flow_id", "", "Number of the flow, the same at all its points.", func(m *Measurement) *loss.FlowID { return &m.FlowID }, number[loss.FlowID]()).
+	field(
+		"flow_id",
+		"",
+		"Number of the flow, the same at all its points.",
+		func(m *Measurement) *loss.FlowID { return &m.FlowID },
+		number[loss.FlowID](),
+	).
 		ipfix(sectionPacket, "flowId[4]"),
-	field("source", "", "Source address of the packets of an SRv6 flow; absent for other flows.", func(m *Measurement) *netip.Addr { return &m.Source }, present(address())).
-		ipfix(sectionPacket, "sourceIPv6Address").when(sidsKnown),
-	field("sids", "", "Segments of an SRv6 flow in the order of its way; in IPFIX in the order of the SRH (RFC 8754 §2), the last one first. Absent for other flows.",
-		func(m *Measurement) *[]netip.Addr { return &m.SIDs }, sidList()).
-		ipfix(sectionPacket, "srhSegmentIPv6ListSection").when(sidsKnown).atMost(maxSIDs * 16),
-	field("scope", "", "`whole`: from the flow's ingress to its egress; `segment`: between two neighbouring points.", func(m *Measurement) *Scope { return &m.Scope }, word[Scope]()).
+	field(
+		"source",
+		"",
+		"Source address of the packets of an SRv6 flow; absent for other flows.",
+		func(m *Measurement) *netip.Addr { return &m.Source },
+		present(address()),
+	).
+		ipfix(sectionPacket, "sourceIPv6Address").
+		when(sidsKnown),
+	field(
+		"sids",
+		"",
+		"Segments of an SRv6 flow in the order of its way; in IPFIX in the order of the SRH (RFC 8754 §2), the last one first. Absent for other flows.",
+		func(m *Measurement) *[]netip.Addr { return &m.SIDs },
+		sidList(),
+	).
+		ipfix(sectionPacket, "srhSegmentIPv6ListSection").
+		when(sidsKnown).
+		atMost(maxSIDs * 16),
+	field(
+		"scope",
+		"",
+		"`whole`: from the flow's ingress to its egress; `segment`: between two neighbouring points.",
+		func(m *Measurement) *Scope { return &m.Scope },
+		word[Scope](),
+	).
 		ipfix(sectionPlace, "pmScope"),
-	field("from", "", "Number of the point at which packets enter the segment.", func(m *Measurement) *loss.PointID { return &m.From }, number[loss.PointID]()).
+	field(
+		"from",
+		"",
+		"Number of the point at which packets enter the segment.",
+		func(m *Measurement) *loss.PointID { return &m.From },
+		number[loss.PointID](),
+	).
 		ipfix(sectionPlace, "pmFromPointId"),
-	field("to", "", "Number of the point at which packets leave the segment.", func(m *Measurement) *loss.PointID { return &m.To }, number[loss.PointID]()).
+	field(
+		"to",
+		"",
+		"Number of the point at which packets leave the segment.",
+		func(m *Measurement) *loss.PointID { return &m.To },
+		number[loss.PointID](),
+	).
 		ipfix(sectionPlace, "pmToPointId"),
-	field("from_node", "", "The node that is point `from`, as the ingress knows it: its own name, and the names or addresses of the `points` of its flow. Absent if it is not known. Not in IPFIX.",
-		func(m *Measurement) *string { return &m.FromNode }, present(textual())),
+	field(
+		"from_node",
+		"",
+		"The node that is point `from`, as the ingress knows it: its own name, and the names or addresses of the `points` of its flow. Absent if it is not known. Not in IPFIX.",
+		func(m *Measurement) *string { return &m.FromNode },
+		present(textual()),
+	),
 	field("to_node", "", "The same of point `to`.", func(m *Measurement) *string { return &m.ToNode }, present(textual())),
-	field("block", "", "Number of the block of alternate marking (RFC 9341 §4.3), of several blocks the first: `start` since 1970, divided by the length of a block. Absent for test packets.",
-		func(m *Measurement) *Field[uint64] { return &m.Block }, optional(number[uint64]())).
-		ipfix(sectionHeader, "pmBlockNumber").when(blockNumbered),
-	field("start", "", "Start of the block or the period, by the clock of the ingress.", func(m *Measurement) *instant.Time { return &m.Start }, moment()).
-		ipfix(sectionHeader, "pmStartNanoseconds", "flowStartMilliseconds").firstRead(),
+	field(
+		"block",
+		"",
+		"Number of the block of alternate marking (RFC 9341 §4.3), of several blocks the first: `start` since 1970, divided by the length of a block. Absent for test packets.",
+		func(m *Measurement) *Field[uint64] { return &m.Block },
+		optional(number[uint64]()),
+	).
+		ipfix(sectionHeader, "pmBlockNumber").
+		when(blockNumbered),
+	field(
+		"start",
+		"",
+		"Start of the block or the period, by the clock of the ingress.",
+		func(m *Measurement) *instant.Time { return &m.Start },
+		moment(),
+	).
+		ipfix(sectionHeader, "pmStartNanoseconds", "flowStartMilliseconds").
+		firstRead(),
 	hidden((*Measurement).end, moment()).ipfix(sectionHeader, "flowEndMilliseconds").unread(),
-	field("length_ns", "nanoseconds", "Length of the block or the period.", func(m *Measurement) *uint64 { return &m.Length }, number[uint64]()).
+	field(
+		"length_ns",
+		"nanoseconds",
+		"Length of the block or the period.",
+		func(m *Measurement) *uint64 { return &m.Length },
+		number[uint64](),
+	).
 		ipfix(sectionHeader, "pmLengthNanoseconds"),
 }
 

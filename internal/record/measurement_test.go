@@ -136,7 +136,10 @@ func TestBlockDelays(t *testing.T) {
 
 // Points have names in JSON, which are read again, and in text, besides their numbers.
 func TestNamesOfPoints(t *testing.T) {
-	list := []Record{&Loss{Measurement: Measurement{Flow: "red", FlowID: 7, From: 0, To: 2}}, &Delay{Measurement: Measurement{FlowID: 7, From: 1, To: 2}}}
+	list := []Record{
+		&Loss{Measurement: Measurement{Flow: "red", FlowID: 7, From: 0, To: 2}},
+		&Delay{Measurement: Measurement{FlowID: 7, From: 1, To: 2}},
+	}
 	NamePoints(list, func(id loss.PointID) string { return []string{"athos", "", "2001:db8::3"}[id] })
 	for i, want := range []struct{ text, json string }{
 		{"loss of flow 7 red, points 0 (athos) to 2 (2001:db8::3)", `"from":0,"to":2,"from_node":"athos","to_node":"2001:db8::3"`},

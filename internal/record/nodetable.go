@@ -15,15 +15,39 @@ import (
 var nodeTable = table[*NodeData]{
 	field("hop_limit", "", "Hop limit that the node found.", func(n *NodeData) *Field[uint8] { return &n.HopLimit }, hopLimit()).
 		data(ioam.BitNode, "ioamHopLimit"),
-	field("node_id", "", "node_id of RFC 9197.", func(n *NodeData) *Field[ioam.NodeID] { return &n.NodeID }, known(number[ioam.NodeID](), 1<<24-1)).
+	field(
+		"node_id",
+		"",
+		"node_id of RFC 9197.",
+		func(n *NodeData) *Field[ioam.NodeID] { return &n.NodeID },
+		known(number[ioam.NodeID](), 1<<24-1),
+	).
 		data(ioam.BitNode, "ioamNodeId"),
-	field("ingress_id", "", "ingress_if_id.", func(n *NodeData) *Field[ioam.InterfaceID] { return &n.IngressID }, known(number[ioam.InterfaceID](), 1<<16-1)).
+	field(
+		"ingress_id",
+		"",
+		"ingress_if_id.",
+		func(n *NodeData) *Field[ioam.InterfaceID] { return &n.IngressID },
+		known(number[ioam.InterfaceID](), 1<<16-1),
+	).
 		data(ioam.BitInterfaces, "ioamIngressInterfaceId"),
-	field("egress_id", "", "egress_if_id.", func(n *NodeData) *Field[ioam.InterfaceID] { return &n.EgressID }, known(number[ioam.InterfaceID](), 1<<16-1)).
+	field(
+		"egress_id",
+		"",
+		"egress_if_id.",
+		func(n *NodeData) *Field[ioam.InterfaceID] { return &n.EgressID },
+		known(number[ioam.InterfaceID](), 1<<16-1),
+	).
 		data(ioam.BitInterfaces, "ioamEgressInterfaceId"),
-	field("timestamp", "", "The node's timestamp. In a trace and in `data` it has the resolution of the node's format: with `posix`, microseconds.",
-		func(n *NodeData) *Field[time.Time] { return &n.Timestamp }, timestamp()).
-		ipfix(sectionTime, "ioamTimestampNanoseconds").when(bit(ioam.BitTimestampSeconds)),
+	field(
+		"timestamp",
+		"",
+		"The node's timestamp. In a trace and in `data` it has the resolution of the node's format: with `posix`, microseconds.",
+		func(n *NodeData) *Field[time.Time] { return &n.Timestamp },
+		timestamp(),
+	).
+		ipfix(sectionTime, "ioamTimestampNanoseconds").
+		when(bit(ioam.BitTimestampSeconds)),
 	hidden(func(n *NodeData) *Field[uint32] { return &n.TimestampSeconds }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitTimestampSeconds, "ioamTimestampSeconds"),
 	field("timestamp_fraction", "", "Fraction of the timestamp as in the packet, when the trace type has bit 3 without bit 2.",
@@ -34,7 +58,13 @@ var nodeTable = table[*NodeData]{
 		data(ioam.BitTransitDelay, "ioamTransitDelayNanoseconds").taken(takeTransitDelay),
 	field("transit_delay_overflow", "", "The transit delay is 2³¹ ns or more; absent otherwise.",
 		func(n *NodeData) *bool { return &n.TransitDelayOverflow }, present(truth())),
-	field("namespace_data", "", "Data of the namespace, 8 digits.", func(n *NodeData) *Field[Hex32] { return &n.NamespaceData }, known(hexadecimal[Hex32](8), 1<<32-1)).
+	field(
+		"namespace_data",
+		"",
+		"Data of the namespace, 8 digits.",
+		func(n *NodeData) *Field[Hex32] { return &n.NamespaceData },
+		known(hexadecimal[Hex32](8), 1<<32-1),
+	).
 		data(ioam.BitNamespaceData, "ioamNamespaceData"),
 	field("queue_depth", "as the node counts", "Depth of the egress queue; Waymark's nodes count packets.",
 		func(n *NodeData) *Field[uint32] { return &n.QueueDepth }, known(number[uint32](), 1<<32-1)).
@@ -44,7 +74,13 @@ var nodeTable = table[*NodeData]{
 		data(ioam.BitChecksumComplement, "ioamChecksumComplement"),
 	hidden(func(n *NodeData) *Field[uint8] { return &n.HopLimit }, hopLimit()).
 		data(ioam.BitNodeWide, "ioamHopLimit"),
-	field("node_id_wide", "", "node_id of 56 bits.", func(n *NodeData) *Field[ioam.NodeIDWide] { return &n.NodeIDWide }, known(number[ioam.NodeIDWide](), 1<<56-1)).
+	field(
+		"node_id_wide",
+		"",
+		"node_id of 56 bits.",
+		func(n *NodeData) *Field[ioam.NodeIDWide] { return &n.NodeIDWide },
+		known(number[ioam.NodeIDWide](), 1<<56-1),
+	).
 		data(ioam.BitNodeWide, "ioamNodeIdWide"),
 	field("ingress_id_wide", "", "ingress_if_id of 32 bits.",
 		func(n *NodeData) *Field[ioam.InterfaceIDWide] { return &n.IngressIDWide }, known(number[ioam.InterfaceIDWide](), 1<<32-1)).
@@ -58,11 +94,42 @@ var nodeTable = table[*NodeData]{
 	field("buffer_occupancy", "as the node counts", "Occupancy of the egress buffer; of a Waymark node, bytes in all queues of the interface.",
 		func(n *NodeData) *Field[uint32] { return &n.BufferOccupancy }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitBufferOccupancy, "ioamBufferOccupancy"),
-	within(field("snapshot", "", "Opaque state snapshot.", func(n *NodeData) *Field[Snapshot] { return &n.Snapshot }, optional(object(snapshotTable))),
-		snapshotTable, sectionHeader, snapshotOf, snapshotOf).when(bit(ioam.BitSnapshot)).taken(takeSchema).listed(),
-	field("node_name", "", "Name of the node with that id, absent when it is not known. [Where names come from](../how-to/name-nodes.md).", func(n *NodeData) *string { return &n.NodeName }, present(textual())),
-	field("ingress_name", "", "Name of its interface with the ingress id, absent when it is not known.", func(n *NodeData) *string { return &n.IngressName }, present(textual())),
-	field("egress_name", "", "Name of its interface with the egress id, absent when it is not known.", func(n *NodeData) *string { return &n.EgressName }, present(textual())),
+	within(
+		field(
+			"snapshot",
+			"",
+			"Opaque state snapshot.",
+			func(n *NodeData) *Field[Snapshot] { return &n.Snapshot },
+			optional(object(snapshotTable)),
+		),
+		snapshotTable,
+		sectionHeader,
+		snapshotOf,
+		snapshotOf,
+	).when(bit(ioam.BitSnapshot)).
+		taken(takeSchema).
+		listed(),
+	field(
+		"node_name",
+		"",
+		"Name of the node with that id, absent when it is not known. [Where names come from](../how-to/name-nodes.md).",
+		func(n *NodeData) *string { return &n.NodeName },
+		present(textual()),
+	),
+	field(
+		"ingress_name",
+		"",
+		"Name of its interface with the ingress id, absent when it is not known.",
+		func(n *NodeData) *string { return &n.IngressName },
+		present(textual()),
+	),
+	field(
+		"egress_name",
+		"",
+		"Name of its interface with the egress id, absent when it is not known.",
+		func(n *NodeData) *string { return &n.EgressName },
+		present(textual()),
+	),
 }
 
 var snapshotTable = table[*Snapshot]{

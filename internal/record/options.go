@@ -22,7 +22,10 @@ var domainNames = table[*DomainName]{
 	hidden(func(d *DomainName) *Field[uint32] { return &d.Domain }, optional(number[uint32]())).ipfix(sectionHeader, "observationDomainId"),
 	hidden(func(d *DomainName) *string { return &d.Name }, textual()).ipfix(sectionHeader, "observationDomainName"),
 	hidden(func(d *DomainName) *Field[ioam.NodeID] { return &d.ID }, known(number[ioam.NodeID](), 1<<24-1)).ipfix(sectionHeader, "ioamNodeId"),
-	hidden(func(d *DomainName) *Field[ioam.NodeIDWide] { return &d.IDWide }, known(number[ioam.NodeIDWide](), 1<<56-1)).ipfix(sectionHeader, "ioamNodeIdWide"),
+	hidden(
+		func(d *DomainName) *Field[ioam.NodeIDWide] { return &d.IDWide },
+		known(number[ioam.NodeIDWide](), 1<<56-1),
+	).ipfix(sectionHeader, "ioamNodeIdWide"),
 }
 
 // InterfaceName is the name of an interface, what its operator wrote about it, and the ids
@@ -36,7 +39,11 @@ type InterfaceName struct {
 }
 
 var interfaceNames = table[*InterfaceName]{
-	hidden(func(i *InterfaceName) *model.IfIndex { return &i.Index }, greatest()).ipfix(sectionHeader, "ingressInterface").also("egressInterface"),
+	hidden(
+		func(i *InterfaceName) *model.IfIndex { return &i.Index },
+		greatest(),
+	).ipfix(sectionHeader, "ingressInterface").
+		also("egressInterface"),
 	hidden(func(i *InterfaceName) *string { return &i.Name }, textual()).ipfix(sectionHeader, "interfaceName"),
 	hidden(func(i *InterfaceName) *string { return &i.Description }, textual()).ipfix(sectionHeader, "interfaceDescription"),
 	hidden(func(i *InterfaceName) *Field[ioam.InterfaceID] { return &i.ID }, known(number[ioam.InterfaceID](), 1<<16-1)).
@@ -192,5 +199,12 @@ func option[R any](o *Option[R], registry *ipfix.Registry, id *ipfix.TemplateID,
 
 // Templates are all options templates.
 func (o *Options) Templates() []*ipfix.Template {
-	return []*ipfix.Template{o.DomainName.Template, o.InterfaceName.Template, o.Metering.Template, o.Ignored.Template, o.Unsent.Template, o.Reporting.Template}
+	return []*ipfix.Template{
+		o.DomainName.Template,
+		o.InterfaceName.Template,
+		o.Metering.Template,
+		o.Ignored.Template,
+		o.Unsent.Template,
+		o.Reporting.Template,
+	}
 }

@@ -49,12 +49,30 @@ var others = table[*Other]{
 	field("exporter", "", "Address from which it came.", func(o *Other) *netip.Addr { return &o.Exporter }, address()),
 	field("domain", "", "Observation Domain ID.", func(o *Other) *uint32 { return &o.Domain }, number[uint32]()),
 	field("template", "", "Number of its template.", func(o *Other) *ipfix.TemplateID { return &o.Template }, number[ipfix.TemplateID]()),
-	field("elements", "", "Its elements, in the template's order.", func(o *Other) *[]ElementValue { return &o.Elements }, list(object(elementTable))),
+	field(
+		"elements",
+		"",
+		"Its elements, in the template's order.",
+		func(o *Other) *[]ElementValue { return &o.Elements },
+		list(object(elementTable)),
+	),
 }
 
 var elementTable = table[*ElementValue]{
-	field("name", "", "Name of the element; `ENTERPRISE/NUMBER` where it is not known.", func(e *ElementValue) *string { return &e.Name }, textual()),
-	field("value", "", "A number, a boolean or a text; octets in hexadecimal. Of a list (RFC 6313) its values, or its records, each a list of elements.", func(e *ElementValue) *any { return &e.Value }, anything("number, boolean, text or list")),
+	field(
+		"name",
+		"",
+		"Name of the element; `ENTERPRISE/NUMBER` where it is not known.",
+		func(e *ElementValue) *string { return &e.Name },
+		textual(),
+	),
+	field(
+		"value",
+		"",
+		"A number, a boolean or a text; octets in hexadecimal. Of a list (RFC 6313) its values, or its records, each a list of elements.",
+		func(e *ElementValue) *any { return &e.Value },
+		anything("number, boolean, text or list"),
+	),
 }
 
 // Text is the record as a line of readable text.

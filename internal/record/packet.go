@@ -49,7 +49,13 @@ var packetTable = table[*Packet]{
 
 // packetField declares the packet that a record is about.
 func packetField[R any](at func(R) *Packet, as codec[*Packet]) column[R] {
-	return within(field("packet", "", "The packet within the tunnel, absent when it is not known.", at, as), packetTable, sectionPacket, at, at)
+	return within(
+		field("packet", "", "The packet within the tunnel, absent when it is not known.", at, as),
+		packetTable,
+		sectionPacket,
+		at,
+		at,
+	)
 }
 
 // packetConditions says what is known of a packet, except its length.

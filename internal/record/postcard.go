@@ -81,12 +81,33 @@ var postcards = table[*Postcard]{
 	field("ingress", "", meaningIngress, func(p *Postcard) *string { return &p.Ingress }, present(textual())),
 	field("egress", "", meaningEgress, func(p *Postcard) *string { return &p.Egress }, present(textual())),
 	hidden((*Postcard).point, number[model.IfIndex]()).ipfix(sectionPlace, "observationPointId[4]").unread().lasting(),
-	field("ingress_ifindex", "", meaningIfIndex, func(p *Postcard) *model.IfIndex { return &p.IngressIfIndex }, present(number[model.IfIndex]())).
-		ipfix(sectionPlace, "ingressInterface").lasting(),
-	field("egress_ifindex", "", meaningIfIndex, func(p *Postcard) *model.IfIndex { return &p.EgressIfIndex }, present(number[model.IfIndex]())).
-		ipfix(sectionPlace, "egressInterface").lasting(),
-	field("option", "", "IOAM option-type: `direct-export`.", func(p *Postcard) *string { return &p.Option }, optionType(ioam.IOAMDirectExport)).
-		ipfix(sectionHeader, "ioamOptionType").lasting(),
+	field(
+		"ingress_ifindex",
+		"",
+		meaningIfIndex,
+		func(p *Postcard) *model.IfIndex { return &p.IngressIfIndex },
+		present(number[model.IfIndex]()),
+	).
+		ipfix(sectionPlace, "ingressInterface").
+		lasting(),
+	field(
+		"egress_ifindex",
+		"",
+		meaningIfIndex,
+		func(p *Postcard) *model.IfIndex { return &p.EgressIfIndex },
+		present(number[model.IfIndex]()),
+	).
+		ipfix(sectionPlace, "egressInterface").
+		lasting(),
+	field(
+		"option",
+		"",
+		"IOAM option-type: `direct-export`.",
+		func(p *Postcard) *string { return &p.Option },
+		optionType(ioam.IOAMDirectExport),
+	).
+		ipfix(sectionHeader, "ioamOptionType").
+		lasting(),
 	field("namespace", "", meaningNamespace, func(p *Postcard) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()).
 		ipfix(sectionHeader, "ioamNamespaceId").lasting(),
 	field("trace_type", "", meaningTraceType, func(p *Postcard) *ioam.TraceType { return &p.TraceType }, word[ioam.TraceType]()).
@@ -102,8 +123,12 @@ var postcards = table[*Postcard]{
 	field("sequence", "", meaningSequence, func(p *Postcard) *Field[uint32] { return &p.Sequence }, optionalNumber[uint32]()).
 		ipfix(sectionHeader, "ioamDexSequenceNumber").when(sequenceThere),
 	packetField((*Postcard).packet, present(object(packetTable))),
-	withData(field("data", "", "The fields of the trace type: [node data](#node-data).", (*Postcard).measured, object(nodeTable)),
-		sectionHeader, func(p *Postcard) *NodeData { return &p.Data }, func(p *Postcard) (*ioam.NodeData, time.Time) { return &p.Raw, p.Time.Time }),
+	withData(
+		field("data", "", "The fields of the trace type: [node data](#node-data).", (*Postcard).measured, object(nodeTable)),
+		sectionHeader,
+		func(p *Postcard) *NodeData { return &p.Data },
+		func(p *Postcard) (*ioam.NodeData, time.Time) { return &p.Raw, p.Time.Time },
+	),
 }
 
 func (p *Postcard) packet() *Packet { return &p.Packet }
@@ -139,7 +164,9 @@ func (p *Postcard) point() *model.IfIndex {
 
 func (p *Postcard) conditions() conditions {
 	packet := packetConditions(&p.Packet)
-	return (bitsOf(p.TraceType)|packet).with(lengthKnown, packet != 0).with(flowIDThere, p.FlowID.Present).with(sequenceThere, p.Sequence.Present)
+	return (bitsOf(p.TraceType)|packet).with(lengthKnown, packet != 0).
+		with(flowIDThere, p.FlowID.Present).
+		with(sequenceThere, p.Sequence.Present)
 }
 
 // encodable reports why the postcard cannot be encoded in IPFIX.

@@ -38,7 +38,12 @@ func flow() *Flow {
 		Time: instant.Of(at), Node: "porthos", Role: Transit, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 		Namespace: 123, TraceType: 0xf80000, FlowID: NewField[uint32](0x12345678, true), Packet: packet,
 		Packets: 100, Bytes: 12800, First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at.Add(-time.Millisecond)),
-		TransitDelay: &Delays{Min: 5000, Max: 20000, Sum: 990000, Count: 99}, SequenceGaps: NewField(uint64(2), true), Reordered: NewField(uint64(1), true),
+		TransitDelay: &Delays{
+			Min:   5000,
+			Max:   20000,
+			Sum:   990000,
+			Count: 99,
+		}, SequenceGaps: NewField(uint64(2), true), Reordered: NewField(uint64(1), true),
 		HopLimit: HopLimits{Min: 62, Max: 63}, EndReason: EndInterval,
 	}
 }
@@ -159,7 +164,9 @@ func TestEncodingKeepsNoOrigin(t *testing.T) {
 		p := &Postcard{
 			Time: instant.Of(time.Unix(int64(r.Uint32()), 0)), Role: NodeRole(few()), Option: ioam.IOAMDirectExport.String(),
 			IngressIfIndex: model.IfIndex(few()), EgressIfIndex: model.IfIndex(few()), Namespace: ioam.NamespaceID(few()), TraceType: kind,
-			Flags: Hex8(few()), ExtensionFlags: Hex8(few()), FlowID: NewField(r.Uint32(), true), Raw: ioam.NodeData{Type: kind, Bytes: make([]byte, 4*kind.NodeLen())},
+			Flags: Hex8(
+				few(),
+			), ExtensionFlags: Hex8(few()), FlowID: NewField(r.Uint32(), true), Raw: ioam.NodeData{Type: kind, Bytes: make([]byte, 4*kind.NodeLen())},
 		}
 		if r.IntN(8) == 0 {
 			p.Raw.Bytes = nil // cannot be encoded
@@ -176,7 +183,10 @@ func TestEncodingKeepsNoOrigin(t *testing.T) {
 // What is retained of a postcard does not change with its memory.
 func TestRetain(t *testing.T) {
 	ports := [2]uint16{1, 2}
-	p := &Postcard{Packet: Packet{SourcePort: &ports[0], DestinationPort: &ports[1]}, Raw: ioam.NodeData{Type: 0x800000, Bytes: []byte{1, 2, 3, 4}}}
+	p := &Postcard{
+		Packet: Packet{SourcePort: &ports[0], DestinationPort: &ports[1]},
+		Raw:    ioam.NodeData{Type: 0x800000, Bytes: []byte{1, 2, 3, 4}},
+	}
 	kept := Retain(p)
 	want := string(AppendLine(nil, kept))
 	ports[0], ports[1], p.Raw.Bytes[3], p.Node = 3, 4, 5, "other"

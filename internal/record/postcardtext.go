@@ -33,7 +33,13 @@ func (f *Flow) Text() string {
 	fmt.Fprintf(&b, "flow at %s node, %s, namespace %d, type %v%s\n", article(f.Role), f.Packet, f.Namespace, f.TraceType, ids(f.FlowID))
 	fmt.Fprintf(&b, "    %d packets, %d bytes in %s", f.Packets, f.Bytes, Duration(f.Last.Sub(f.First.Time)))
 	if d := f.TransitDelay; d != nil && d.Count > 0 {
-		fmt.Fprintf(&b, "  held %s (%s to %s)", Duration(time.Duration(d.Sum/d.Count)), Duration(time.Duration(d.Min)), Duration(time.Duration(d.Max)))
+		fmt.Fprintf(
+			&b,
+			"  held %s (%s to %s)",
+			Duration(time.Duration(d.Sum/d.Count)),
+			Duration(time.Duration(d.Min)),
+			Duration(time.Duration(d.Max)),
+		)
 	}
 	switch {
 	case f.SequenceGaps.Value > 0:

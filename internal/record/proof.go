@@ -30,11 +30,29 @@ func (p *Proof) Kind() string { return KindProof }
 // proofs declares the fields of a Proof of Transit option.
 var proofs = table[*Proof]{
 	field("time", "", "When the packet was seen.", func(p *Proof) *instant.Time { return &p.Time }, moment()),
-	field("interface", "", "Name of the interface at which the packet was seen.", func(p *Proof) *string { return &p.Interface }, present(textual())),
+	field(
+		"interface",
+		"",
+		"Name of the interface at which the packet was seen.",
+		func(p *Proof) *string { return &p.Interface },
+		present(textual()),
+	),
 	field("namespace", "", meaningNamespace, func(p *Proof) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()),
-	field("flags", "", "Flags of the option, of which no bit is assigned yet (RFC 9197 §4.5).", func(p *Proof) *Hex8 { return &p.Flags }, hexadecimal[Hex8](2)),
+	field(
+		"flags",
+		"",
+		"Flags of the option, of which no bit is assigned yet (RFC 9197 §4.5).",
+		func(p *Proof) *Hex8 { return &p.Flags },
+		hexadecimal[Hex8](2),
+	),
 	field("pkt_id", "", "PktID: the packet's number.", func(p *Proof) *Hex64 { return &p.PktID }, hexadecimal[Hex64](16)),
-	field("cumulative", "", "Cumulative: what the nodes up to here added up.", func(p *Proof) *Hex64 { return &p.Cumulative }, hexadecimal[Hex64](16)),
+	field(
+		"cumulative",
+		"",
+		"Cumulative: what the nodes up to here added up.",
+		func(p *Proof) *Hex64 { return &p.Cumulative },
+		hexadecimal[Hex64](16),
+	),
 	field("packet", "", "The packet.", func(p *Proof) *Packet { return &p.Packet }, object(packetTable)),
 }
 

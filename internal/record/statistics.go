@@ -33,12 +33,30 @@ func (s *Statistics) Kind() string { return KindStatistics }
 
 // statistics declares the fields of statistics.
 var statistics = table[*Statistics]{
-	field("counts", "", "What arrived and what became of it, by name: those of the metrics.", func(s *Statistics) *[]Count { return &s.Counts }, counters()),
+	field(
+		"counts",
+		"",
+		"What arrived and what became of it, by name: those of the metrics.",
+		func(s *Statistics) *[]Count { return &s.Counts },
+		counters(),
+	),
 	field("paths", "", "How many paths ended, by reason.", func(s *Statistics) *[]Count { return &s.Paths }, counters()),
-	field("malformed", "", "What was wrong with messages and their parts, by cause.", func(s *Statistics) *[]Count { return &s.Malformed }, counters()),
+	field(
+		"malformed",
+		"",
+		"What was wrong with messages and their parts, by cause.",
+		func(s *Statistics) *[]Count { return &s.Malformed },
+		counters(),
+	),
 	field("impossible", "", "Records that were dropped, by cause.", func(s *Statistics) *[]Count { return &s.Impossible }, counters()),
 	field("waiting", "packets", "Packets that wait for postcards.", func(s *Statistics) *int { return &s.Waiting }, integer[int]()),
-	field("pairs", "", "Packets with joined postcards, by the nodes that reported them one after the other.", func(s *Statistics) *[]Pair { return &s.Pairs }, filled(list(object(pairTable)))),
+	field(
+		"pairs",
+		"",
+		"Packets with joined postcards, by the nodes that reported them one after the other.",
+		func(s *Statistics) *[]Pair { return &s.Pairs },
+		filled(list(object(pairTable))),
+	),
 }
 
 // counters are an object with a number for each name.
@@ -107,7 +125,13 @@ func (l *Lost) Kind() string { return KindLost }
 
 // losses declares the fields of lost records.
 var losses = table[*Lost]{
-	field("count", "records", "Records that did not fit the observer's queue of 4096, at this place of the stream.", func(l *Lost) *uint64 { return &l.Count }, number[uint64]()),
+	field(
+		"count",
+		"records",
+		"Records that did not fit the observer's queue of 4096, at this place of the stream.",
+		func(l *Lost) *uint64 { return &l.Count },
+		number[uint64](),
+	),
 }
 
 // Text is the loss as a line of readable text.
@@ -126,11 +150,29 @@ type Pair struct {
 var pairTable = table[*Pair]{
 	field("namespace", "", meaningNamespace, func(p *Pair) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()),
 	field("from", "", "The first node's name, if its exporter sent it.", func(p *Pair) *string { return &p.From }, present(textual())),
-	field("from_exporter", "", "Address from which its records came. Absent, as is the second one, in the sum of the pairs beyond 4096.", func(p *Pair) *netip.Addr { return &p.FromExporter }, present(address())),
-	field("to", "", "The node that reported the packets next, or should have; absent if it is not known.", func(p *Pair) *string { return &p.To }, present(textual())),
+	field(
+		"from_exporter",
+		"",
+		"Address from which its records came. Absent, as is the second one, in the sum of the pairs beyond 4096.",
+		func(p *Pair) *netip.Addr { return &p.FromExporter },
+		present(address()),
+	),
+	field(
+		"to",
+		"",
+		"The node that reported the packets next, or should have; absent if it is not known.",
+		func(p *Pair) *string { return &p.To },
+		present(textual()),
+	),
 	field("to_exporter", "", "Address from which its records came.", func(p *Pair) *netip.Addr { return &p.ToExporter }, present(address())),
 	field("packets", "packets", "Packets that the first node reported.", func(p *Pair) *uint64 { return &p.Packets }, number[uint64]()),
-	field("lost", "packets", "Of these, those that are known to be lost after it.", func(p *Pair) *uint64 { return &p.Lost }, number[uint64]()),
+	field(
+		"lost",
+		"packets",
+		"Of these, those that are known to be lost after it.",
+		func(p *Pair) *uint64 { return &p.Lost },
+		number[uint64](),
+	),
 	field("unknown", "packets", "Of these, those of which that is not known.", func(p *Pair) *uint64 { return &p.Unknown }, number[uint64]()),
 }
 

@@ -33,7 +33,14 @@ func textRecord(t *testing.T, trace string) Trace {
 
 // fewNames are of node 2 and one of its interfaces.
 func fewNames(node, link string) *nodenames.Names {
-	return nodenames.New(nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: node, Interfaces: []nodenames.Interface{{ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Name: link}}})
+	return nodenames.New(
+		nodenames.Node{
+			ID:         2,
+			IDWide:     ioam.NodeIDWideUnavailable,
+			Name:       node,
+			Interfaces: []nodenames.Interface{{ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Name: link}},
+		},
+	)
 }
 
 func TestText(t *testing.T) {
@@ -83,7 +90,8 @@ func TestPathNames(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if line := string(AppendJSON(nil, &record)); !strings.Contains(line, `"node_id":2,`) || !strings.Contains(line, `"node_name":"porthos","ingress_name":"eth0"}`) {
+	if line := string(AppendJSON(nil, &record)); !strings.Contains(line, `"node_id":2,`) ||
+		!strings.Contains(line, `"node_name":"porthos","ingress_name":"eth0"}`) {
 		t.Error(line)
 	}
 }
@@ -94,7 +102,12 @@ func TestHostileNames(t *testing.T) {
 		r := textRecord(t, twoNodes)
 		r.Node, r.Interface, r.Nodes[0].NodeName, r.Nodes[0].IngressName, r.Nodes[0].EgressName = name, name, name, name, name
 		card := &Postcard{Node: name, Ingress: name, Egress: name, TraceType: r.TraceType, Raw: r.Raw[0]}
-		path := &Path{Nodes: []PathNode{{Node: name, Ingress: name, Egress: name}}, LastSeen: &LastSeen{Node: name}, Unknown: []Doubtful{{Node: name, Doubt: DoubtEnded}}, Verdict: PathUnknown}
+		path := &Path{
+			Nodes:    []PathNode{{Node: name, Ingress: name, Egress: name}},
+			LastSeen: &LastSeen{Node: name},
+			Unknown:  []Doubtful{{Node: name, Doubt: DoubtEnded}},
+			Verdict:  PathUnknown,
+		}
 		flow := &Flow{Node: name, Ingress: name, Egress: name}
 		edge := &EdgeFlow{Node: name}
 		lost := &Loss{Measurement: Measurement{Node: name, Flow: name, FromNode: name, ToNode: name}}
@@ -146,7 +159,8 @@ func TestPathTimes(t *testing.T) {
 			r.Nodes = append(r.Nodes, NodeData{Timestamp: f})
 		}
 		got := strings.Join(strings.Fields(strings.ReplaceAll(r.PathText(), "node -", "")), " ")
-		if parts := strings.Split(r.PathLine(), "; "); strings.Contains(parts[len(parts)-1], "=") && len(parts) > 1 && !strings.HasPrefix(parts[len(parts)-1], "node") {
+		if parts := strings.Split(r.PathLine(), "; "); strings.Contains(parts[len(parts)-1], "=") && len(parts) > 1 &&
+			!strings.HasPrefix(parts[len(parts)-1], "node") {
 			got += " " + parts[len(parts)-1]
 		}
 		if got != tt.want {

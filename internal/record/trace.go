@@ -113,12 +113,31 @@ var traces = table[*Trace]{
 	field("time", "", "When the packet was seen.", func(r *Trace) *instant.Time { return &r.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds", "flowStartMilliseconds", "flowEndMilliseconds").firstRead().also(observationTimes...),
 	field("node", "", meaningNode, func(r *Trace) *string { return &r.Node }, present(textual())),
-	field("interface", "", "Name of the interface at which the packet was seen.", func(r *Trace) *string { return &r.Interface }, present(textual())),
+	field(
+		"interface",
+		"",
+		"Name of the interface at which the packet was seen.",
+		func(r *Trace) *string { return &r.Interface },
+		present(textual()),
+	),
 	hidden(func(r *Trace) *model.IfIndex { return &r.IfIndex }, number[model.IfIndex]()).
 		ipfix(sectionPlace, "observationPointId[4]", "ingressInterface").lastRead().when(ownPrograms),
-	field("source", "", "`kernel` for what the kernel's own IOAM filled, otherwise absent.", func(r *Trace) *Source { return &r.Source }, present(word[Source]())).
-		ipfix(sectionHop, "ioamRecordSource").when(kernelIOAM),
-	field("option", "", "IOAM option-type: `pre-allocated` or `incremental`.", func(r *Trace) *string { return &r.Option }, optionType(ioam.IOAMPreallocatedTrace)).
+	field(
+		"source",
+		"",
+		"`kernel` for what the kernel's own IOAM filled, otherwise absent.",
+		func(r *Trace) *Source { return &r.Source },
+		present(word[Source]()),
+	).
+		ipfix(sectionHop, "ioamRecordSource").
+		when(kernelIOAM),
+	field(
+		"option",
+		"",
+		"IOAM option-type: `pre-allocated` or `incremental`.",
+		func(r *Trace) *string { return &r.Option },
+		optionType(ioam.IOAMPreallocatedTrace),
+	).
 		ipfix(sectionHeader, "ioamOptionType"),
 	field("namespace", "", meaningNamespace, func(r *Trace) *ioam.NamespaceID { return &r.Namespace }, number[ioam.NamespaceID]()).
 		ipfix(sectionHeader, "ioamNamespaceId"),
@@ -126,13 +145,24 @@ var traces = table[*Trace]{
 		ipfix(sectionHeader, "ioamTraceType"),
 	field("overflow", "", "A node found no room.", func(r *Trace) *TraceFlags { return &r.TraceFlags }, overflow()).
 		ipfix(sectionHop, "ioamTraceFlags").when(ownPrograms),
-	field("active", "", "The Active flag: the packet was a probe (RFC 9322 §5); absent otherwise.", func(r *Trace) *bool { return &r.Active }, present(truth())).
+	field(
+		"active",
+		"",
+		"The Active flag: the packet was a probe (RFC 9322 §5); absent otherwise.",
+		func(r *Trace) *bool { return &r.Active },
+		present(truth()),
+	).
 		carriedBy("ioamTraceFlags"),
 	field("loopback", "", "The Loopback flag: nodes return copies of the packet to its source (RFC 9322 §4); absent otherwise.",
 		func(r *Trace) *bool { return &r.Loopback }, present(truth())).
 		carriedBy("ioamTraceFlags"),
-	field("copy", "", "The packet is such a copy, and this node had set the flag: it says how far the packet came, and `packet.source` is the node that returned it; absent otherwise.",
-		func(r *Trace) *bool { return &r.Copy }, present(truth())),
+	field(
+		"copy",
+		"",
+		"The packet is such a copy, and this node had set the flag: it says how far the packet came, and `packet.source` is the node that returned it; absent otherwise.",
+		func(r *Trace) *bool { return &r.Copy },
+		present(truth()),
+	),
 	field("remaining", "4 bytes", "RemainingLen: free space.", func(r *Trace) *Field[int] { return &r.Remaining }, optional(integer[int]())).
 		ipfix(sectionHop, "ioamRemainingLength").when(ownPrograms),
 	// Statistics over the packets of a record, here only one, so that all are equal.
@@ -140,11 +170,24 @@ var traces = table[*Trace]{
 	// JSON has whole microseconds, too, because the first version wrote only those. Read are nanoseconds, if there are any.
 	field("path_delay_us", "microseconds", "`path_delay_ns` in whole microseconds.", (*Trace).pathDelay, inWholeMicroseconds()).
 		carriedBy("pathDelayMeanDeltaMicroseconds").deprecatedFor("path_delay_ns"),
-	field("path_delay_ns", "nanoseconds", "Path delay of RFC 9951, in IPFIX in whole microseconds; absent when it is not known. [What it is of](../records.md#trace).",
-		(*Trace).pathDelay, codec[*Field[uint64]]{coding: optional(number[uint64]()).coding, wire: wireMicroseconds()}).
-		ipfix(sectionHop, "pathDelayMeanDeltaMicroseconds", "pathDelayMinDeltaMicroseconds", "pathDelayMaxDeltaMicroseconds").firstRead().when(pathDelayKnown),
+	field(
+		"path_delay_ns",
+		"nanoseconds",
+		"Path delay of RFC 9951, in IPFIX in whole microseconds; absent when it is not known. [What it is of](../records.md#trace).",
+		(*Trace).pathDelay,
+		codec[*Field[uint64]]{coding: optional(number[uint64]()).coding, wire: wireMicroseconds()},
+	).
+		ipfix(sectionHop, "pathDelayMeanDeltaMicroseconds", "pathDelayMinDeltaMicroseconds", "pathDelayMaxDeltaMicroseconds").
+		firstRead().
+		when(pathDelayKnown),
 	packetField(func(r *Trace) *Packet { return &r.Packet }, present(object(packetTable))),
-	field("nodes", "", "The [data](#node-data) of each node, in the order of the path.", func(r *Trace) *[]NodeData { return &r.Nodes }, list(object(nodeTable))),
+	field(
+		"nodes",
+		"",
+		"The [data](#node-data) of each node, in the order of the path.",
+		func(r *Trace) *[]NodeData { return &r.Nodes },
+		list(object(nodeTable)),
+	),
 }
 
 func (r *Trace) pathDelay() *Field[uint64] { return &r.PathDelay }
@@ -188,7 +231,13 @@ var hops = append(table[*Hop]{
 // hop sets h to the IPFIX record of the node at an index. A trace that no node wrote
 // into has one, too.
 func (r *Trace) hop(h *Hop, index int, report uint32) {
-	*h = Hop{Trace: r, Report: NewField(report, true), Index: NewField(uint8(index), true), Count: NewField(uint8(len(r.Raw)), true), raw: &ioam.NodeData{}}
+	*h = Hop{
+		Trace:  r,
+		Report: NewField(report, true),
+		Index:  NewField(uint8(index), true),
+		Count:  NewField(uint8(len(r.Raw)), true),
+		raw:    &ioam.NodeData{},
+	}
 	if len(r.Raw) > 0 {
 		h.raw, h.at = &r.Raw[index], r.Nodes[index].Timestamp.Value
 	}
@@ -197,8 +246,10 @@ func (r *Trace) hop(h *Hop, index int, report uint32) {
 func (h *Hop) conditions() conditions {
 	packet := packetConditions(&h.Packet)
 	last := int(h.Index.Value) == len(h.Raw)-1 // once for each trace, so that collectors count it once
-	return (bitsOf(h.TraceType)|packet).with(lengthKnown, packet != 0).with(pathDelayKnown, h.PathDelay.Valid && h.PathDelay.Value <= mostPathDelay && last).
-		with(kernelIOAM, h.Source == SourceKernel).with(ownPrograms, h.Source != SourceKernel)
+	return (bitsOf(h.TraceType)|packet).with(lengthKnown, packet != 0).
+		with(pathDelayKnown, h.PathDelay.Valid && h.PathDelay.Value <= mostPathDelay && last).
+		with(kernelIOAM, h.Source == SourceKernel).
+		with(ownPrograms, h.Source != SourceKernel)
 }
 
 // encodable reports why the node cannot be encoded in IPFIX.

@@ -32,9 +32,21 @@ func (t *Trigger) Kind() string { return KindTrigger }
 // triggers declares the fields of a Direct Export option.
 var triggers = table[*Trigger]{
 	field("time", "", "When the packet was seen.", func(t *Trigger) *instant.Time { return &t.Time }, moment()),
-	field("interface", "", "Name of the interface at which the packet was seen.", func(t *Trigger) *string { return &t.Interface }, present(textual())),
+	field(
+		"interface",
+		"",
+		"Name of the interface at which the packet was seen.",
+		func(t *Trigger) *string { return &t.Interface },
+		present(textual()),
+	),
 	field("namespace", "", meaningNamespace, func(t *Trigger) *ioam.NamespaceID { return &t.Namespace }, number[ioam.NamespaceID]()),
-	field("flags", "", "Flags of the option, of which no bit is assigned yet (RFC 9326 §3.1).", func(t *Trigger) *Hex8 { return &t.Flags }, hexadecimal[Hex8](2)),
+	field(
+		"flags",
+		"",
+		"Flags of the option, of which no bit is assigned yet (RFC 9326 §3.1).",
+		func(t *Trigger) *Hex8 { return &t.Flags },
+		hexadecimal[Hex8](2),
+	),
 	field("extension_flags", "", "Extension-Flags of the option: `0x80` is Flow-ID, `0x40` Sequence Number.",
 		func(t *Trigger) *Hex8 { return &t.ExtensionFlags }, hexadecimal[Hex8](2)),
 	field("trace_type", "", meaningTraceType, func(t *Trigger) *ioam.TraceType { return &t.TraceType }, word[ioam.TraceType]()),

@@ -104,9 +104,27 @@ type Doubtful struct {
 
 var doubtfulTable = table[*Doubtful]{
 	field("node", "", meaningNode, func(d *Doubtful) *string { return &d.Node }, present(textual())),
-	field("exporter", "", "Address from which its records came; absent where the cause is of no exporter.", func(d *Doubtful) *netip.Addr { return &d.Exporter }, present(address())),
-	field("cause", "", "[The causes](../how-to/collect-postcards.md#lost-or-not-known).", func(d *Doubtful) *Doubt { return &d.Doubt }, kept(word[Doubt]())),
-	field("since", "", "Of `late`: until when the exporter has reported. Of `began` and `changed`: since when it is known.", func(d *Doubtful) *instant.Time { return &d.Since }, moment()),
+	field(
+		"exporter",
+		"",
+		"Address from which its records came; absent where the cause is of no exporter.",
+		func(d *Doubtful) *netip.Addr { return &d.Exporter },
+		present(address()),
+	),
+	field(
+		"cause",
+		"",
+		"[The causes](../how-to/collect-postcards.md#lost-or-not-known).",
+		func(d *Doubtful) *Doubt { return &d.Doubt },
+		kept(word[Doubt]()),
+	),
+	field(
+		"since",
+		"",
+		"Of `late`: until when the exporter has reported. Of `began` and `changed`: since when it is known.",
+		func(d *Doubtful) *instant.Time { return &d.Since },
+		moment(),
+	),
 }
 
 // text is the doubt as a part of a sentence.

@@ -68,7 +68,12 @@ func compile(text string) (of *expression, err error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	return &expression{program: program, machine: vm.VM{MemoryBudget: maxMemory}, values: values{wanted: limits.wanted, fields: map[string]any{}}, fields: limits.fields}, nil
+	return &expression{
+		program: program,
+		machine: vm.VM{MemoryBudget: maxMemory},
+		values:  values{wanted: limits.wanted, fields: map[string]any{}},
+		fields:  limits.fields,
+	}, nil
 }
 
 // match reports whether the condition is true for a record.

@@ -92,7 +92,8 @@ func (p *Program) Parts() (quick, where Part) {
 
 // matchParts checks all but the expression.
 func (p *Program) matchParts(r record.Record) bool {
-	return (p.kinds == nil || p.kinds[r.Kind()]) && (!p.filter.Incomplete || record.Incomplete(r)) && (!p.packets || p.filter.matchPacket(r)) &&
+	return (p.kinds == nil || p.kinds[r.Kind()]) && (!p.filter.Incomplete || record.Incomplete(r)) &&
+		(!p.packets || p.filter.matchPacket(r)) &&
 		(p.search == nil || p.search.match(r))
 }
 

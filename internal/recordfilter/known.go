@@ -26,11 +26,17 @@ func (k *Known) Unmet(f Filter) (notes []string) {
 	if f.Kinds != "" && k.Kinds != nil {
 		wanted := strings.Split(f.Kinds, ",")
 		if !slices.ContainsFunc(wanted, func(kind string) bool { return slices.Contains(k.Kinds, kind) }) {
-			notes = append(notes, fmt.Sprintf("no record of the kind %s is made %s; there are %s", strings.Join(wanted, " or "), k.Where, strings.Join(k.Kinds, ", ")))
+			notes = append(
+				notes,
+				fmt.Sprintf("no record of the kind %s is made %s; there are %s", strings.Join(wanted, " or "), k.Where, strings.Join(k.Kinds, ", ")),
+			)
 		}
 	}
 	if f.Namespace != nil && k.Namespaces != nil && !slices.Contains(k.Namespaces, *f.Namespace) {
-		notes = append(notes, fmt.Sprintf("namespace %d is not configured %s, so no record has it; configured: %s", *f.Namespace, k.Where, listed(k.Namespaces)))
+		notes = append(
+			notes,
+			fmt.Sprintf("namespace %d is not configured %s, so no record has it; configured: %s", *f.Namespace, k.Where, listed(k.Namespaces)),
+		)
 	}
 	_, isNumber := number(f.Node)
 	if f.Node != "" && !isNumber && k.Nodes != nil && !slices.Contains(k.Nodes, f.Node) {
@@ -38,7 +44,10 @@ func (k *Known) Unmet(f Filter) (notes []string) {
 	}
 	_, isNumber = number(f.Interface)
 	if f.Interface != "" && !isNumber && k.Interfaces != nil && !slices.Contains(k.Interfaces, f.Interface) {
-		notes = append(notes, fmt.Sprintf("interface %s is not configured %s, so no record has it; configured: %s", f.Interface, k.Where, listed(k.Interfaces)))
+		notes = append(
+			notes,
+			fmt.Sprintf("interface %s is not configured %s, so no record has it; configured: %s", f.Interface, k.Where, listed(k.Interfaces)),
+		)
 	}
 	_, isNumber = number(f.Flow)
 	if f.Flow != "" && !isNumber && k.Flows != nil && !slices.Contains(k.Flows, f.Flow) {

@@ -24,7 +24,14 @@ const (
 func ourFunctions() []expr.Option {
 	return []expr.Option{
 		expr.Function(functionDuration, func(...any) (any, error) { return nil, nil }, new(func(string) int)), // constants replace it
-		expr.Function(functionWithin, within, new(func(string, string) bool), new(func(any, string) bool), new(func(string, netip.Prefix) bool), new(func(any, netip.Prefix) bool)),
+		expr.Function(
+			functionWithin,
+			within,
+			new(func(string, string) bool),
+			new(func(any, string) bool),
+			new(func(string, netip.Prefix) bool),
+			new(func(any, netip.Prefix) bool),
+		),
 	}
 }
 

@@ -67,7 +67,12 @@ func newSearch(f *Filter) *search {
 	if f.Node+f.Interface+f.Flow == "" && f.MinDelay <= 0 {
 		return nil
 	}
-	return &search{node: newWanted(f.Node), networkInterface: newWanted(f.Interface), flow: newWanted(f.Flow), atLeast: uint64(max(f.MinDelay, 0))}
+	return &search{
+		node:             newWanted(f.Node),
+		networkInterface: newWanted(f.Interface),
+		flow:             newWanted(f.Flow),
+		atLeast:          uint64(max(f.MinDelay, 0)),
+	}
 }
 
 func (s *search) match(r record.Record) bool {

@@ -24,7 +24,11 @@ func TestBudgetKeepsToItsShare(t *testing.T) {
 		"the smaller one: the packets": {model.Budget{Packets: 1000, Octets: 100_000}, packets / 1000},
 		"no limit":                     {model.Budget{}, packets},
 	} {
-		n := &Node{config: model.NodeConfig{Encapsulations: []model.Encapsulation{{Interface: 1, Budget: test.limit}}}, batches: map[model.IfIndex]uint64{}, budgets: make([]budget, 1)}
+		n := &Node{
+			config:  model.NodeConfig{Encapsulations: []model.Encapsulation{{Interface: 1, Budget: test.limit}}},
+			batches: map[model.IfIndex]uint64{},
+			budgets: make([]budget, 1),
+		}
 		inserted := 0
 		for range packets {
 			f := Frame{Interface: 1, Data: make([]byte, 1000)}
@@ -42,8 +46,20 @@ func TestBudgetKeepsToItsShare(t *testing.T) {
 // Packets that the encapsulation does not match earn credit, of which a burst is saved
 // up; offloaded packets count as what they will be cut into.
 func TestBudgetOfOtherPackets(t *testing.T) {
-	n := &Node{config: model.NodeConfig{Encapsulations: []model.Encapsulation{{Interface: 1, Budget: model.Budget{Packets: 125_000}}}}, batches: map[model.IfIndex]uint64{}, budgets: make([]budget, 1)}
-	small, large := Frame{Interface: 1, Data: make([]byte, 100)}, Frame{Interface: 1, Data: make([]byte, 45_000), GSOSize: 1000, GSOSegments: 45}
+	n := &Node{
+		config:  model.NodeConfig{Encapsulations: []model.Encapsulation{{Interface: 1, Budget: model.Budget{Packets: 125_000}}}},
+		batches: map[model.IfIndex]uint64{},
+		budgets: make([]budget, 1),
+	}
+	small, large := Frame{
+		Interface: 1,
+		Data:      make([]byte, 100),
+	}, Frame{
+		Interface:   1,
+		Data:        make([]byte, 45_000),
+		GSOSize:     1000,
+		GSOSegments: 45,
+	}
 	n.countSent(small)
 	n.affords(0, small, 16) // the first look
 	for range 8 {

@@ -127,7 +127,8 @@ func TestCompletionBehindTunnels(t *testing.T) {
 		}
 		frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header)))
 		result := mustNode(t, config).Egress(frame)
-		if changed := !bytes.Equal(result.Data, frame.Data); result.Outcome != test.outcome || changed != (test.outcome == model.OutcomeTraceFilled) {
+		if changed := !bytes.Equal(result.Data, frame.Data); result.Outcome != test.outcome ||
+			changed != (test.outcome == model.OutcomeTraceFilled) {
 			t.Errorf("%s: %v, changed %v: %x", test.name, result.Outcome, changed, result.Data[40:])
 		}
 	}
@@ -151,10 +152,12 @@ func TestShortExportAsLinux(t *testing.T) {
 		packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
 		frame := Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime}
 		result := mustNode(t, mainlineConfig()).Ingress(frame)
-		if filled := result.Outcome == model.OutcomeTraceFilled; result.Outcome != test.outcome || result.Verdict != test.verdict || bytes.Equal(result.Data, packet) == filled {
+		if filled := result.Outcome == model.OutcomeTraceFilled; result.Outcome != test.outcome || result.Verdict != test.verdict ||
+			bytes.Equal(result.Data, packet) == filled {
 			t.Errorf("%s: %v %v %x", test.name, result.Outcome, result.Verdict, result.Data[40:])
 		}
-		if strict := mustNode(t, testConfig()).Ingress(frame); strict.Outcome != test.strictOutcome || strict.Verdict != Pass || !bytes.Equal(strict.Data, packet) {
+		if strict := mustNode(t, testConfig()).Ingress(frame); strict.Outcome != test.strictOutcome || strict.Verdict != Pass ||
+			!bytes.Equal(strict.Data, packet) {
 			t.Errorf("%s, default: %v %v", test.name, strict.Outcome, strict.Verdict)
 		}
 	}

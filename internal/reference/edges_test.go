@@ -149,7 +149,9 @@ func TestMergeEdges(t *testing.T) {
 			cfg.Encapsulations[0].Options = []model.InsertedOption{{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: 0x4000}}}
 			first := ioam.NextHeaderDestination
 			if test.traced {
-				cfg.Encapsulations[0].Options = append(cfg.Encapsulations[0].Options, model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
+				cfg.Encapsulations[0].Options = append(
+					cfg.Encapsulations[0].Options,
+					model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
 				first = ioam.NextHeaderHopByHop
 			}
 			packet := ipv6Packet(ioam.NextHeaderDestination, craft.Hex(t, test.header))
@@ -208,7 +210,9 @@ func TestMergeEdgesBehind(t *testing.T) {
 			cfg := encapConfig(model.ModeInline)
 			cfg.Encapsulations[0].Options = []model.InsertedOption{{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: 0x4000}}}
 			if test.traced {
-				cfg.Encapsulations[0].Options = append(cfg.Encapsulations[0].Options, model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
+				cfg.Encapsulations[0].Options = append(
+					cfg.Encapsulations[0].Options,
+					model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
 			}
 			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
 			result := mustNode(t, cfg).Egress(egressFrame(packet))

@@ -202,7 +202,8 @@ func insertsEdge(e *model.Encapsulation) bool { return e.DestinationLen() > 0 }
 // isWrittenEdge reports whether an option is the inserted one, whatever its number and its
 // timestamp.
 func isWrittenEdge(o model.EdgeToEdgeOption, option ioam.Option) bool {
-	if option.Type != ioam.OptionIOAMStatic || len(option.Data) < 2+ioam.EdgeToEdgeLen || ioam.IOAMType(option.Data[1]) != ioam.IOAMEdgeToEdge {
+	if option.Type != ioam.OptionIOAMStatic || len(option.Data) < 2+ioam.EdgeToEdgeLen ||
+		ioam.IOAMType(option.Data[1]) != ioam.IOAMEdgeToEdge {
 		return false
 	}
 	return ioam.NamespaceID(binary.BigEndian.Uint16(option.Data[2:])) == o.Namespace &&

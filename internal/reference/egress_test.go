@@ -42,7 +42,9 @@ func TestCompletion(t *testing.T) {
 			config := testConfig()
 			config.Compatibility, config.TimestampFormat = test.compatibility, test.format
 			node := mustNode(t, config)
-			result := node.Ingress(Frame{Data: ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, allHeader)), Link: LinkNone, Interface: ifIngress, Time: arrival})
+			result := node.Ingress(
+				Frame{Data: ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, allHeader)), Link: LinkNone, Interface: ifIngress, Time: arrival},
+			)
 			arrived := strings.Replace(test.arrived, "%s", hex32(delayPlaceholder(arrival)), 1)
 			if want := neutralData(t, arrived); !bytes.Equal(result.Data[56:], want) {
 				t.Fatalf("arrived with\n%x, want\n%x", result.Data[56:], want)
@@ -157,7 +159,8 @@ func TestCompletedDelayStays(t *testing.T) {
 func TestCompletionWithoutID(t *testing.T) {
 	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000"))
 	result := mustNode(t, transitConfig()).Egress(egressFrame(packet))
-	if want := craft.Hex(t, "3b020100 310e0000 007b0800 40000000 00c900ca 01020000"); result.Outcome != model.OutcomeTraceFilled || !bytes.Equal(result.Data[40:], want) {
+	if want := craft.Hex(t, "3b020100 310e0000 007b0800 40000000 00c900ca 01020000"); result.Outcome != model.OutcomeTraceFilled ||
+		!bytes.Equal(result.Data[40:], want) {
 		t.Errorf("%v %x, want %x", result.Outcome, result.Data[40:], want)
 	}
 }

@@ -43,7 +43,18 @@ func udp(length int) []byte {
 }
 
 func egressFrame(packet []byte) Frame {
-	return Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, Time: testTime, QueueKnown: true, QueuePackets: 7, QueueBytes: 0x2a00, BufferKnown: true, BufferBytes: 0x2b00}
+	return Frame{
+		Data:         packet,
+		Link:         LinkNone,
+		Interface:    ifEgress,
+		Ingress:      ifIngress,
+		Time:         testTime,
+		QueueKnown:   true,
+		QueuePackets: 7,
+		QueueBytes:   0x2a00,
+		BufferKnown:  true,
+		BufferBytes:  0x2b00,
+	}
 }
 
 // The header that encapConfig's rule inserts, after the Next Header: 24 bytes of

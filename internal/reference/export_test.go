@@ -32,7 +32,9 @@ func dexConfig(mode model.Mode, o model.DirectExportOption, change ...func(*mode
 	if o.Type == 0 {
 		o.Type = 0xc00000
 	}
-	change = append([]func(*model.Encapsulation){func(e *model.Encapsulation) { e.Options = []model.InsertedOption{{DirectExport: &o}} }}, change...)
+	change = append(
+		[]func(*model.Encapsulation){func(e *model.Encapsulation) { e.Options = []model.InsertedOption{{DirectExport: &o}} }},
+		change...)
 	return exporting(encapConfig(mode, change...))
 }
 
@@ -178,10 +180,23 @@ func TestSequence(t *testing.T) {
 			t.Errorf("packet %d: %v, want %v", i, got, step.want)
 		}
 	}
-	same := dexConfig(model.ModeInline, model.DirectExportOption{ExtensionFlags: ioam.ExtensionSequence}, func(e *model.Encapsulation) { e.Match.DestinationPort = &model.PortRange{From: 9, To: 9} })
+	same := dexConfig(
+		model.ModeInline,
+		model.DirectExportOption{ExtensionFlags: ioam.ExtensionSequence},
+		func(e *model.Encapsulation) { e.Match.DestinationPort = &model.PortRange{From: 9, To: 9} },
+	)
 	rule := same.Encapsulations[0]
 	rule.Name, rule.Match = "rest", model.Match{}
-	rule.Options = []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 123, Type: 0x800000, ExtensionFlags: ioam.ExtensionSequence, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: hashUDP}}}}
+	rule.Options = []model.InsertedOption{
+		{
+			DirectExport: &model.DirectExportOption{
+				Namespace:      123,
+				Type:           0x800000,
+				ExtensionFlags: ioam.ExtensionSequence,
+				FlowID:         model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: hashUDP},
+			},
+		},
+	}
 	same.Encapsulations = append(same.Encapsulations, rule)
 	node = mustNode(t, same)
 	for want, packet := range [][]byte{packet(4242, 0), ipv6Packet(ioam.NextHeaderNone, []byte{1}), packet(4242, 0)} {
@@ -282,7 +297,11 @@ func TestCollectorsAreSpared(t *testing.T) {
 		{"control", withDestination(port(4739), netip.MustParseAddr("ff02::1")), model.OutcomeEncapSkippedControl},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := dexConfig(model.ModeEncap, model.DirectExportOption{}, func(e *model.Encapsulation) { e.Frequency = model.Frequency{K: 1, N: 2} })
+			config := dexConfig(
+				model.ModeEncap,
+				model.DirectExportOption{},
+				func(e *model.Encapsulation) { e.Frequency = model.Frequency{K: 1, N: 2} },
+			)
 			config.Collectors = []model.Collector{
 				{Address: address, Port: 4739, Protocol: ioam.NextHeaderUDP},
 				{Address: netip.MustParseAddr("2001:db8:9::9"), Port: 4739, Protocol: ioam.NextHeaderTCP},

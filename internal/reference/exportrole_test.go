@@ -168,7 +168,10 @@ func TestExportsTransit(t *testing.T) {
 // Several options give one export each, in order; a trace next to them is
 // completed, and its outcome counts.
 func TestExportsOfSeveralOptions(t *testing.T) {
-	packet := carrying(t, "11060100 110a0004 007b0000 80000000 310a0004 00c80000 80000000 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000")
+	packet := carrying(
+		t,
+		"11060100 110a0004 007b0000 80000000 310a0004 00c80000 80000000 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000",
+	)
 	config := exporting(testConfig())
 	config.Namespaces[1].Export = model.ExportNone
 	config.Namespaces[2].Remove = false
@@ -241,7 +244,8 @@ func TestExportsDecapsulating(t *testing.T) {
 			if result.Outcome == model.OutcomeTunnelDecapsulated {
 				left[7] = 60 // the tunnel's hop limit
 			}
-			if removed := result.Outcome == model.OutcomeInlineRemoved || result.Outcome == model.OutcomeTunnelDecapsulated; removed && !bytes.Equal(result.Data, left) {
+			if removed := result.Outcome == model.OutcomeInlineRemoved || result.Outcome == model.OutcomeTunnelDecapsulated; removed &&
+				!bytes.Equal(result.Data, left) {
 				t.Errorf("went on as\n%x, want\n%x", result.Data, left)
 			}
 		})
@@ -273,7 +277,8 @@ func TestExportsAlongAPath(t *testing.T) {
 					t.Fatalf("mode %v, %v: %+v", mode, role, result.Postcards)
 				}
 				e, told := result.Postcards[0], inserted.Postcards[0]
-				if e.Role != role || !reflect.DeepEqual(e.Option, told.Option) || e.Flow != flowUDP || e.Length != len(packet) || e.Option.Sequence != sequence {
+				if e.Role != role || !reflect.DeepEqual(e.Option, told.Option) || e.Flow != flowUDP || e.Length != len(packet) ||
+					e.Option.Sequence != sequence {
 					t.Errorf("mode %v, %v: %+v", mode, role, e)
 				}
 			}

@@ -22,7 +22,8 @@ func (n *Node) removesWhole(p packet) bool {
 
 // keepsHopByHop reports whether something stays in the Hop-by-Hop header, if there is one.
 func (n *Node) keepsHopByHop(p packet) bool {
-	return p.header != nil && (!p.pure || len(p.options) == 0) || slices.ContainsFunc(p.options, func(o ioam.Option) bool { return !n.removable(o) })
+	return p.header != nil && (!p.pure || len(p.options) == 0) ||
+		slices.ContainsFunc(p.options, func(o ioam.Option) bool { return !n.removable(o) })
 }
 
 // isExtractable reports whether some options are removed from the headers that were read, and

@@ -182,8 +182,14 @@ func TestGrowthOfSegmentsInTunnels(t *testing.T) {
 		{"another tunnel", ipv6Packet(ioam.NextHeaderIPv6, segment), 1000, "1000 trace_overflow"},
 		{"cut", segment[:39], 1000, "1000 trace_overflow"},
 	} {
-		packet := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, "29020100 310e0001 007b0809 80000000 40000003 01020000"), test.inner...))
-		result := mustNode(t, growingConfig()).Egress(Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, GSOSize: test.size})
+		packet := ipv6Packet(
+			ioam.NextHeaderHopByHop,
+			append(craft.Hex(t, "29020100 310e0001 007b0809 80000000 40000003 01020000"), test.inner...),
+		)
+		result := mustNode(
+			t,
+			growingConfig(),
+		).Egress(Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, GSOSize: test.size})
 		if got := fmt.Sprint(result.GSOSize, result.Outcome); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
@@ -243,7 +249,10 @@ func TestReceive(t *testing.T) {
 func TestGrownQuote(t *testing.T) {
 	for _, kind := range []ioam.TraceType{0x800000, 0xc00000} {
 		config := encapConfig(model.ModeEncap, func(e *model.Encapsulation) {
-			e.Options = model.Traces(model.TraceOption{Namespace: 123, Type: kind, Size: 80, Incremental: true}, model.TraceOption{Namespace: 123, Type: 0x800000, Size: 8})
+			e.Options = model.Traces(
+				model.TraceOption{Namespace: 123, Type: kind, Size: 80, Incremental: true},
+				model.TraceOption{Namespace: 123, Type: 0x800000, Size: 8},
+			)
 		})
 		config.Namespaces[0].Incremental = true
 		f := egressFrame(ipv6Packet(ioam.NextHeaderUDP, udp(10)))

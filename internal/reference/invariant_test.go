@@ -79,7 +79,9 @@ func checkedRun(t *testing.T, config model.NodeConfig, f Frame, egress bool) Res
 	if !slices.Contains(allowed, result.Outcome) && (egress || !slices.Contains(rareOutcomes, result.Outcome)) {
 		t.Fatalf("outcome %v at this hook", result.Outcome)
 	}
-	mayDrop := result.Outcome == model.OutcomeBoundaryDropped || result.Outcome == model.OutcomeBoundaryUnprovenDropped || result.Outcome == model.OutcomeBoundaryTunnelDropped || result.Outcome == model.OutcomePotDropped ||
+	mayDrop := result.Outcome == model.OutcomeBoundaryDropped || result.Outcome == model.OutcomeBoundaryUnprovenDropped ||
+		result.Outcome == model.OutcomeBoundaryTunnelDropped ||
+		result.Outcome == model.OutcomePotDropped ||
 		!egress && config.Compatibility == model.CompatibilityMainline && slices.Contains(kernelDrops, result.Outcome)
 	if (result.Verdict == Drop) != mayDrop {
 		t.Fatalf("%v of %v", result.Verdict, result.Outcome)
@@ -121,7 +123,8 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 	for _, option := range carrier.options {
 		o, _ := option.IOAM()
 		d, err := o.DirectExport()
-		if i := slices.IndexFunc(config.Namespaces, func(ns model.Namespace) bool { return ns.ID == d.Namespace }); err == nil && i >= 0 && config.Namespaces[i].Export != model.ExportNone {
+		if i := slices.IndexFunc(config.Namespaces, func(ns model.Namespace) bool { return ns.ID == d.Namespace }); err == nil && i >= 0 &&
+			config.Namespaces[i].Export != model.ExportNone {
 			want = append(want, d)
 		}
 	}

@@ -67,7 +67,9 @@ func (n *Node) isCopyDue(p packet) (due bool) {
 		return false
 	}
 	n.soundTraces(p, func(t ioam.Trace, incremental bool, namespace *model.Namespace) {
-		due = due || namespace != nil && namespace.Loopback && (namespace.Incremental || !incremental) && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback && t.RemainingLen > 0
+		due = due ||
+			namespace != nil && namespace.Loopback && (namespace.Incremental || !incremental) && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback &&
+				t.RemainingLen > 0
 	})
 	return due
 }
@@ -114,7 +116,8 @@ func (n *Node) asks(index int, f Frame, p packet, inline bool, into merging) boo
 	if next == ioam.NextHeaderDestination && into.destination.header != nil {
 		next = ioam.NextHeader(into.destination.header[0])
 	}
-	if nth == 0 || !n.config.Recognises() || f.GSOSize != 0 || inline && f.Ingress != 0 || next == ioam.NextHeaderHopByHop || next == ioam.NextHeaderIPv6 {
+	if nth == 0 || !n.config.Recognises() || f.GSOSize != 0 || inline && f.Ingress != 0 || next == ioam.NextHeaderHopByHop ||
+		next == ioam.NextHeaderIPv6 {
 		return false
 	}
 	n.asked[index]++

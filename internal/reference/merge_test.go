@@ -133,7 +133,8 @@ func TestExtract(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
 			result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
-			if want := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.left)); result.Outcome != model.OutcomeOptionsRemoved || !bytes.Equal(result.Data, want) {
+			if want := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.left)); result.Outcome != model.OutcomeOptionsRemoved ||
+				!bytes.Equal(result.Data, want) {
 				t.Errorf("%v %x, want %x", result.Outcome, result.Data[40:], want[40:])
 			}
 			var reported []byte

@@ -88,7 +88,10 @@ func checkHeaders(t *testing.T, packet []byte, own [2][]byte, inserted []model.I
 	}
 	next, rest := ioam.NextHeader(packet[6]), packet[ipv6.HeaderLen:]
 	for i, kind := range []ioam.NextHeader{ioam.NextHeaderHopByHop, ioam.NextHeaderDestination} {
-		ours := slices.DeleteFunc(slices.Clone(inserted), func(o model.InsertedOption) bool { return (o.EdgeToEdge != nil) != (i == 1) || !stays(o) })
+		ours := slices.DeleteFunc(
+			slices.Clone(inserted),
+			func(o model.InsertedOption) bool { return (o.EdgeToEdge != nil) != (i == 1) || !stays(o) },
+		)
 		if own[i] == nil && len(ours) == 0 {
 			continue
 		}

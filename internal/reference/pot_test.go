@@ -122,8 +122,10 @@ func TestProofBesideTrace(t *testing.T) {
 func TestQuotedProof(t *testing.T) {
 	config := testConfig()
 	config.Namespaces[0].Proof = &model.Proof{Key: proofKeys[0][0]}
-	config.Encapsulations = []model.Encapsulation{{Name: "a", Interface: ifEgress, Mode: model.ModeEncap, TunnelSource: tunnelSource, TunnelDestination: tunnelDestination,
-		Options: []model.InsertedOption{{Proof: &model.ProofOption{Namespace: 123}}}}}
+	config.Encapsulations = []model.Encapsulation{
+		{Name: "a", Interface: ifEgress, Mode: model.ModeEncap, TunnelSource: tunnelSource, TunnelDestination: tunnelDestination,
+			Options: []model.InsertedOption{{Proof: &model.ProofOption{Namespace: 123}}}},
+	}
 	n, err := NewNode(config)
 	if err != nil {
 		t.Fatal(err)

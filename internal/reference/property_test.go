@@ -40,7 +40,9 @@ func randomConfig(s source) model.NodeConfig {
 		ns.Incremental = s.below(2) == 0
 	}
 	if s.below(4) == 0 {
-		config.Collectors = []model.Collector{{Address: netip.MustParseAddr("2001:db8:2::2"), Port: 9, Protocol: oneOf(s, ioam.NextHeaderUDP, ioam.NextHeaderTCP)}}
+		config.Collectors = []model.Collector{
+			{Address: netip.MustParseAddr("2001:db8:2::2"), Port: 9, Protocol: oneOf(s, ioam.NextHeaderUDP, ioam.NextHeaderTCP)},
+		}
 	}
 	for i := range s.below(4) {
 		e := model.Encapsulation{
@@ -100,7 +102,12 @@ func randomConfig(s source) model.NodeConfig {
 // randomInner is a packet in a tunnel, sometimes one that must not leave its
 // link.
 func randomInner(s source) []byte {
-	packet := oneOf(s, inner(), ipv6Packet(ioam.NextHeaderICMPv6, []byte{byte(128 + s.below(32)), 0, 0, 0}), ipv6Packet(ioam.NextHeaderFragment, randomBytes(s, 8+s.below(8))))
+	packet := oneOf(
+		s,
+		inner(),
+		ipv6Packet(ioam.NextHeaderICMPv6, []byte{byte(128 + s.below(32)), 0, 0, 0}),
+		ipv6Packet(ioam.NextHeaderFragment, randomBytes(s, 8+s.below(8))),
+	)
 	packet[7] = byte(oneOf(s, 64, 255))
 	if s.below(4) == 0 {
 		packet = withDestination(packet, netip.MustParseAddr(oneOf(s, "ff02::1", "fe80::1", "::1")))
@@ -208,7 +215,11 @@ func randomHeader(s source, next ioam.NextHeader) []byte {
 		option := randomTrace(s)
 		switch s.below(12) {
 		case 0:
-			option = oneOf(s, ioam.Option{Type: ioam.OptionRouterAlert, Data: []byte{0, 0}}, ioam.Option{Type: ioam.OptionJumbo, Data: []byte{0, 1, 0, 0}})
+			option = oneOf(
+				s,
+				ioam.Option{Type: ioam.OptionRouterAlert, Data: []byte{0, 0}},
+				ioam.Option{Type: ioam.OptionJumbo, Data: []byte{0, 1, 0, 0}},
+			)
 		case 1:
 			option = ioam.Option{Type: ioam.OptionIOAMStatic, Data: append([]byte{0, byte(s.below(5))}, randomBytes(s, s.below(12))...)}
 		case 2:
@@ -243,7 +254,15 @@ func randomPacket(s source) []byte {
 		func() []byte { return randomBytes(s, s.below(64)) },
 		func() []byte { return randomInner(s) },
 	)()
-	next := oneOf(s, ioam.NextHeaderUDP, ioam.NextHeaderTCP, ioam.NextHeaderICMPv6, ioam.NextHeaderIPv6, ioam.NextHeaderFragment, ioam.NextHeaderNone)
+	next := oneOf(
+		s,
+		ioam.NextHeaderUDP,
+		ioam.NextHeaderTCP,
+		ioam.NextHeaderICMPv6,
+		ioam.NextHeaderIPv6,
+		ioam.NextHeaderFragment,
+		ioam.NextHeaderNone,
+	)
 	for range s.below(3) {
 		payload = append([]byte{byte(next), 0, 0, byte(s.below(16)), 0, 0, 0, 0}, payload...)
 		next = oneOf(s, ioam.NextHeaderRouting, ioam.NextHeaderDestination, ioam.NextHeaderFragment, ioam.NextHeaderAH)
@@ -332,7 +351,13 @@ func TestChain(t *testing.T) {
 	for range 2000 {
 		kind := randomType(s)&ioam.TraceTypeSupported | 0x800000
 		config := encapConfig(model.ModeEncap, func(e *model.Encapsulation) {
-			e.Options = model.Traces(model.TraceOption{Namespace: 200, Type: kind, Size: sizeFor(s, testConfig(), model.TraceOption{Namespace: 200, Type: kind}, model.MaxTraceDataSize)})
+			e.Options = model.Traces(
+				model.TraceOption{
+					Namespace: 200,
+					Type:      kind,
+					Size:      sizeFor(s, testConfig(), model.TraceOption{Namespace: 200, Type: kind}, model.MaxTraceDataSize),
+				},
+			)
 		})
 		config.ID = 1
 		frame := egressFrame(ipv6Packet(ioam.NextHeaderUDP, udp(10)))
@@ -360,7 +385,12 @@ func TestChain(t *testing.T) {
 		for hop := range hops {
 			next := testConfig()
 			next.ID = ioam.NodeID(hop + 2)
-			next.Namespaces[1].Schema = oneOf(s, nil, &model.Schema{ID: ioam.SchemaID(hop)}, &model.Schema{ID: ioam.SchemaID(hop), Data: randomBytes(s, s.below(20))})
+			next.Namespaces[1].Schema = oneOf(
+				s,
+				nil,
+				&model.Schema{ID: ioam.SchemaID(hop)},
+				&model.Schema{ID: ioam.SchemaID(hop), Data: randomBytes(s, s.below(20))},
+			)
 			next.Decapsulations = nil
 			if hop == hops-1 {
 				next.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelDestination}}

@@ -155,7 +155,8 @@ func TestQuoted(t *testing.T) {
 			if !errors.Is(err, test.err) || !bytes.Equal(got.Packet, test.want) {
 				t.Errorf("%x, %v; want %x, %v", got.Packet, err, test.want, test.err)
 			}
-			if err == nil && (got.Length != 40+int(binary.BigEndian.Uint16(test.want[4:])) || got.Removed != quotedInner || got.Source.String() != "2001:db8:1::2" || !got.Own) {
+			if err == nil &&
+				(got.Length != 40+int(binary.BigEndian.Uint16(test.want[4:])) || got.Removed != quotedInner || got.Source.String() != "2001:db8:1::2" || !got.Own) {
 				t.Errorf("%+v", got)
 			}
 			if !bytes.Equal(quote, before) {
@@ -278,7 +279,10 @@ func TestQuotedRandomly(t *testing.T) {
 		if len(packet) < 48 || len(packet) != 40+int(binary.BigEndian.Uint16(packet[4:])) {
 			continue
 		}
-		result := mustNode(t, config).Egress(Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: oneOf(s, 0, ifIngress), Time: testTime})
+		result := mustNode(
+			t,
+			config,
+		).Egress(Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: oneOf(s, 0, ifIngress), Time: testTime})
 		if result.Outcome != model.OutcomeEncapTunneled {
 			continue
 		}
@@ -333,7 +337,8 @@ func FuzzQuoted(f *testing.F) {
 		}
 		whole := append(bytes.Clone(inner[:len(got.Packet)]), make([]byte, got.Length-len(got.Packet))...)
 		config.Interfaces[1].MTU = 0
-		if result := mustNode(t, config).Egress(egressFrame(whole)); result.Outcome != model.OutcomeEncapTunneled && result.Outcome != model.OutcomeEncapSkippedMTU {
+		if result := mustNode(t, config).Egress(egressFrame(whole)); result.Outcome != model.OutcomeEncapTunneled &&
+			result.Outcome != model.OutcomeEncapSkippedMTU {
 			t.Fatalf("%x: this node would not encapsulate it: %v", quote, result.Outcome)
 		}
 	})

@@ -170,7 +170,9 @@ func (n *Node) wrote(data ioam.NodeData) (wrote, proven bool) {
 		return ioam.NodeID(binary.BigEndian.Uint32(field))&ioam.NodeIDUnavailable == n.config.ID, n.config.ID != ioam.NodeIDUnavailable
 	}
 	if field := data.Field(ioam.BitNodeWide); field != nil {
-		return ioam.NodeIDWide(binary.BigEndian.Uint64(field))&ioam.NodeIDWideUnavailable == n.config.IDWide, n.config.IDWide != ioam.NodeIDWideUnavailable
+		return ioam.NodeIDWide(
+			binary.BigEndian.Uint64(field),
+		)&ioam.NodeIDWideUnavailable == n.config.IDWide, n.config.IDWide != ioam.NodeIDWideUnavailable
 	}
 	return true, false
 }

@@ -142,7 +142,8 @@ func TestInnerPackets(t *testing.T) {
 				t.Errorf("refused, but changed to\n%x, with record %v", result.Data, result.Record)
 			}
 			sent := mustNode(t, encapConfig(model.ModeEncap)).Egress(egressFrame(test.inner))
-			if tunneled := sent.Outcome == model.OutcomeEncapTunneled; tunneled != (test.outcome == taken) || !tunneled && sent.Outcome != model.OutcomeEncapSkippedControl {
+			if tunneled := sent.Outcome == model.OutcomeEncapTunneled; tunneled != (test.outcome == taken) ||
+				!tunneled && sent.Outcome != model.OutcomeEncapSkippedControl {
 				t.Errorf("encapsulation: %v", sent.Outcome)
 			}
 		})

@@ -59,7 +59,9 @@ func TestInsertedUnfilled(t *testing.T) {
 // any other, but this node does not export it.
 func TestInsertedExportOfUnknownNamespace(t *testing.T) {
 	config := encapConfig(model.ModeInline, func(e *model.Encapsulation) {
-		e.Options = []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 7, Type: 0x800000, ExtensionFlags: ioam.ExtensionSequence}}}
+		e.Options = []model.InsertedOption{
+			{DirectExport: &model.DirectExportOption{Namespace: 7, Type: 0x800000, ExtensionFlags: ioam.ExtensionSequence}},
+		}
 	})
 	node := mustNode(t, config)
 	for sequence := range 2 {

@@ -60,7 +60,12 @@ func TestCompletionByProvenUpper(t *testing.T) {
 	}{{"proven", true, model.OutcomeTraceFilled}, {"not proven", false, model.OutcomeUntouched}} {
 		config := transitConfig()
 		config.Uppers = []model.Upper{{Index: upper, ID: 201, IDWide: 201201, Roles: model.RoleIngress, VLAN: true, Proven: test.proven}}
-		frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b020100 310e0000 007b0800 08000000"+hex32(delayPlaceholder(testTime-1000))+"01020000")))
+		frame := egressFrame(
+			ipv6Packet(
+				ioam.NextHeaderHopByHop,
+				craft.Hex(t, "3b020100 310e0000 007b0800 08000000"+hex32(delayPlaceholder(testTime-1000))+"01020000"),
+			),
+		)
 		frame.Ingress = upper
 		result := mustNode(t, config).Egress(frame)
 		if result.Outcome != test.outcome {

@@ -77,7 +77,13 @@ type Responder struct {
 
 // New makes a responder.
 func New(c Config) *Responder {
-	return &Responder{config: c, clock: clock.New(stamp.PTP), limit: admit.Bucket{Rate: c.Rate}, numbers: make(map[uint16]uint32), last: make(map[uint16]uint64)}
+	return &Responder{
+		config:  c,
+		clock:   clock.New(stamp.PTP),
+		limit:   admit.Bucket{Rate: c.Rate},
+		numbers: make(map[uint16]uint32),
+		last:    make(map[uint16]uint64),
+	}
 }
 
 // Open opens the socket.

@@ -30,7 +30,13 @@ var (
 
 // answers gives a responder of one flow.
 func answers(p Protocol, flow Flow) *Responder {
-	return New(Config{Protocol: p, Allowed: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}, Flow: func(s uint16) (Flow, bool) { return flow, s == session }})
+	return New(
+		Config{
+			Protocol: p,
+			Allowed:  []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},
+			Flow:     func(s uint16) (Flow, bool) { return flow, s == session },
+		},
+	)
 }
 
 func datagram(b []byte) *udp.Datagram {
@@ -79,7 +85,8 @@ func TestLossQueries(t *testing.T) {
 		d.Data = q.Append(nil)
 		b, outcome := r.answer(d, r.clock.Now())
 		got, err := lossquery.DecodeResponse(b)
-		if outcome != tt.want || err != nil || len(b) > len(d.Data) || got.Received != tt.count || (got.Control == lossquery.Success) != (outcome == Answered) {
+		if outcome != tt.want || err != nil || len(b) > len(d.Data) || got.Received != tt.count ||
+			(got.Control == lossquery.Success) != (outcome == Answered) {
 			t.Errorf("%s: %v, %+v, %v", tt.name, outcome, got, err)
 		}
 		if q.Control = 0; got.Sender != q || got.SenderTTL != 61 || got.Transmitted.Value != 0 {
@@ -91,7 +98,12 @@ func TestLossQueries(t *testing.T) {
 	}
 	back := closed
 	back.Return = []netip.Addr{way}
-	r, d := answers(LossQueries, back), datagram(lossquery.Query{Transmitted: lossquery.Count{Block: newest & 0xff}, Control: lossquery.InBand}.Append(nil))
+	r, d := answers(
+		LossQueries,
+		back,
+	), datagram(
+		lossquery.Query{Transmitted: lossquery.Count{Block: newest & 0xff}, Control: lossquery.InBand}.Append(nil),
+	)
 	if _, outcome := r.answer(d, r.clock.Now()); outcome != Answered || string(d.Segments) != string(way.AsSlice()) {
 		t.Errorf("in-band: %v, through %x", outcome, d.Segments)
 	}
@@ -121,7 +133,8 @@ func TestSilence(t *testing.T) {
 	}
 	short := answers(LossQueries, closed)
 	short.config.Short = true
-	if b, outcome := short.answer(datagram(query[:lossquery.QueryLen]), short.clock.Now()); len(b) != lossquery.ResponseLen || outcome != Answered {
+	if b, outcome := short.answer(datagram(query[:lossquery.QueryLen]), short.clock.Now()); len(b) != lossquery.ResponseLen ||
+		outcome != Answered {
 		t.Errorf("a short query where they are answered: %v, %x", outcome, b)
 	}
 	r := answers(LossQueries, closed)
@@ -145,7 +158,11 @@ func TestSilence(t *testing.T) {
 func lossMessage() rfc6374.Loss {
 	at := time.Unix(newest+1, 0).Add(length * 3 / 4).UnixNano()
 	return rfc6374.Loss{
-		Header:   rfc6374.Header{Control: rfc6374.OutOfBandRequested, Session: session, TLVs: rfc6374.AppendUDPReturn(nil, netip.AddrPortFrom(peer.Addr(), 40000))},
+		Header: rfc6374.Header{
+			Control: rfc6374.OutOfBandRequested,
+			Session: session,
+			TLVs:    rfc6374.AppendUDPReturn(nil, netip.AddrPortFrom(peer.Addr(), 40000)),
+		},
 		Extended: true, Format: rfc6374.FormatNTP, Origin: stamp.NTP.Timestamp(at, 0), Counters: [4]uint64{100},
 	}
 }
@@ -226,8 +243,11 @@ func TestLossMessages(t *testing.T) {
 			continue
 		}
 		got, err := rfc6374.DecodeLoss(b)
-		if err != nil || !got.Response || got.Version != 0 || got.Control != tt.code || got.Session != q.Session || got.Origin != q.Origin || got.Format != q.Format ||
-			got.Counters != [4]uint64{0, 0, 100, tt.count} || got.Octets != q.Octets || got.Extended != q.Extended {
+		if err != nil || !got.Response || got.Version != 0 || got.Control != tt.code || got.Session != q.Session || got.Origin != q.Origin ||
+			got.Format != q.Format ||
+			got.Counters != [4]uint64{0, 0, 100, tt.count} ||
+			got.Octets != q.Octets ||
+			got.Extended != q.Extended {
 			t.Errorf("%s: %+v, %v", tt.name, got, err)
 		}
 		if tt.code == rfc6374.Success && d.Peer.Port() != 40000 {
@@ -247,7 +267,8 @@ func TestLengthsOfMessages(t *testing.T) {
 		b := m.Append(nil)
 		b[2], b[3] = 0, byte(length)
 		reply, outcome := r.answer(datagram(b), r.clock.Now())
-		if got, err := rfc6374.DecodeLoss(reply); outcome != Malformed || err != nil || got.Control != rfc6374.InvalidMessage || len(reply) > len(b) {
+		if got, err := rfc6374.DecodeLoss(reply); outcome != Malformed || err != nil || got.Control != rfc6374.InvalidMessage ||
+			len(reply) > len(b) {
 			t.Errorf("a length that is %s: %v, %+v, %v", name, outcome, got, err)
 		}
 	}
@@ -272,7 +293,11 @@ func TestDelayMessages(t *testing.T) {
 	} {
 		r := answers(DelayMessages, tt.flow)
 		now := r.clock.Now()
-		q := rfc6374.Delay{Header: rfc6374.Header{Class: true, Control: tt.control, Session: session}, Querier: tt.format, Timestamps: [4]stamp.Timestamp{77}}
+		q := rfc6374.Delay{
+			Header:     rfc6374.Header{Class: true, Control: tt.control, Session: session},
+			Querier:    tt.format,
+			Timestamps: [4]stamp.Timestamp{77},
+		}
 		if tt.control == rfc6374.OutOfBandRequested {
 			q.TLVs = rfc6374.AppendUDPReturn(nil, peer)
 		}
@@ -280,7 +305,10 @@ func TestDelayMessages(t *testing.T) {
 		d.Received = now.Wall - 1000
 		b, outcome := r.answer(d, now)
 		got, err := rfc6374.DecodeDelay(b)
-		if err != nil || outcome != tt.want || !got.Response || !got.Class || got.Querier != tt.format || got.Responder != tt.written || got.Preferred != rfc6374.FormatPTP || got.Timestamps[2] != 77 || got.Timestamps[1] != 0 {
+		if err != nil || outcome != tt.want || !got.Response || !got.Class || got.Querier != tt.format || got.Responder != tt.written ||
+			got.Preferred != rfc6374.FormatPTP ||
+			got.Timestamps[2] != 77 ||
+			got.Timestamps[1] != 0 {
 			t.Errorf("%s: %v, %+v, %v", tt.name, outcome, got, err)
 			continue
 		}

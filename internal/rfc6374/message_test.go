@@ -121,7 +121,11 @@ func TestTshark(t *testing.T) {
 	for _, word := range []uint32{0xa1b2c3d4, 2<<16 | 4, 0, 0, 1 << 16, 1} { // pcap, Ethernet
 		b = binary.BigEndian.AppendUint32(b, word)
 	}
-	asked := Delay{Header: Header{Class: true, Control: OutOfBandRequested, Session: 9, DS: 46}, Querier: FormatNTP, Timestamps: [4]stamp.Timestamp{loss.Origin}}
+	asked := Delay{
+		Header:     Header{Class: true, Control: OutOfBandRequested, Session: 9, DS: 46},
+		Querier:    FormatNTP,
+		Timestamps: [4]stamp.Timestamp{loss.Origin},
+	}
 	for i, m := range [][]byte{loss.Append(nil), delay.Append(nil), asked.Append(nil)} {
 		channel := []byte{0x10, 0, 0, []byte{0x0a, 0x0c, 0x0c}[i]} // DLM and DM (RFC 6374 §3)
 		frame := append(make([]byte, 12), 0x88, 0x47, 0, 0, 0xd1, 0xff)
@@ -163,13 +167,16 @@ func FuzzMessages(f *testing.F) {
 	f.Add(craft.Hex(f, lossOctets))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m, err := DecodeLoss(b); err == nil {
-			if again, err := DecodeLoss(m.Append(nil)); err != nil || !same(m.Header, again.Header) || again.Counters != m.Counters || again.Origin != m.Origin || again.Format != m.Format {
+			if again, err := DecodeLoss(m.Append(nil)); err != nil || !same(m.Header, again.Header) || again.Counters != m.Counters ||
+				again.Origin != m.Origin ||
+				again.Format != m.Format {
 				t.Errorf("%+v became %+v, %v", m, again, err)
 			}
 			walk(t, m.TLVs)
 		}
 		if m, err := DecodeDelay(b); err == nil {
-			if again, err := DecodeDelay(m.Append(nil)); err != nil || !same(m.Header, again.Header) || again.Timestamps != m.Timestamps || again.Responder != m.Responder {
+			if again, err := DecodeDelay(m.Append(nil)); err != nil || !same(m.Header, again.Header) || again.Timestamps != m.Timestamps ||
+				again.Responder != m.Responder {
 				t.Errorf("%+v became %+v, %v", m, again, err)
 			}
 			walk(t, m.TLVs)

@@ -226,7 +226,8 @@ func tunnelBehaviour(encap []byte, c conditions) (b datapath.Behaviour, reason d
 		return b, datapath.StackSegmentHMAC
 	}
 	// other flags and TLVs are the stack's
-	if srh[2] != routingSegments || int(srh[3]) != last || srh[5] != 0 || int(srh[1]) != 2*(last+1) || len(srh) != srhFixed+sidLength*(last+1) {
+	if srh[2] != routingSegments || int(srh[3]) != last || srh[5] != 0 || int(srh[1]) != 2*(last+1) ||
+		len(srh) != srhFixed+sidLength*(last+1) {
 		return b, datapath.StackSegmentBehaviour
 	}
 	first := srh[srhFixed+sidLength*last:][:sidLength]

@@ -302,7 +302,11 @@ func FuzzRoute(f *testing.F) {
 		for _, r := range compileEncaps(shapeOfRoute(route).encaps, conditions{source: netip.MustParseAddr("2001:db8::1")}) {
 			b := r.Behaviour
 			if n := len(b.Header); b.Kind == datapath.BehaviourEncapsulate && (n < ipv6Header || n%8 != 0 || n > datapath.MaxBehaviourHeader) ||
-				int(b.BlockBits)+int(b.SIDBits) > 128 || !r.Prefix.IsValid() || (b.Kind == datapath.BehaviourStack) != (b.Reason != datapath.StackNone) {
+				int(
+					b.BlockBits,
+				)+int(
+					b.SIDBits,
+				) > 128 || !r.Prefix.IsValid() || (b.Kind == datapath.BehaviourStack) != (b.Reason != datapath.StackNone) {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -325,8 +329,16 @@ func FuzzNextHop(f *testing.F) {
 }
 
 func FuzzLink(f *testing.F) {
-	f.Add(slices.Concat(make([]byte, 4), number(7), make([]byte, 8), attribute(unix.IFLA_LINK, number(3)),
-		attribute(unix.IFLA_LINKINFO, append(attribute(unix.IFLA_INFO_KIND, []byte("macvlan\x00")), attribute(unix.IFLA_INFO_DATA, attribute(1, number(8)))...))))
+	f.Add(slices.Concat(
+		make([]byte, 4),
+		number(7),
+		make([]byte, 8),
+		attribute(unix.IFLA_LINK, number(3)),
+		attribute(
+			unix.IFLA_LINKINFO,
+			append(attribute(unix.IFLA_INFO_KIND, []byte("macvlan\x00")), attribute(unix.IFLA_INFO_DATA, attribute(1, number(8)))...),
+		),
+	))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		l, whole := parseLink(message)
 		if whole && l.index == 0 {

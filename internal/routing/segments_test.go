@@ -142,7 +142,8 @@ func TestSegmentsLinkDown(t *testing.T) {
 	testnet.Run(t, "ip link set v1 down")
 	await(t, "the stack's", 3*time.Second, func() bool {
 		list, err := Segments()
-		return err == nil && len(list) == 1 && list[0].Behaviour.Kind == datapath.BehaviourStack && list[0].Behaviour.Reason == datapath.StackSegmentAmbiguous
+		return err == nil && len(list) == 1 && list[0].Behaviour.Kind == datapath.BehaviourStack &&
+			list[0].Behaviour.Reason == datapath.StackSegmentAmbiguous
 	})
 }
 

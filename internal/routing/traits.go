@@ -169,7 +169,10 @@ func (t *traits) whyStack(rules needs, routes shape) string {
 	case t.link != "":
 		return t.link
 	case routes.spread && t.hash != 0:
-		return fmt.Sprintf("routes have several next hops, and net.ipv6.fib_multipath_hash_policy is %d: the stack hashes fields that a program does not see", t.hash)
+		return fmt.Sprintf(
+			"routes have several next hops, and net.ipv6.fib_multipath_hash_policy is %d: the stack hashes fields that a program does not see",
+			t.hash,
+		)
 	case routes.spread && (rules.key == datapath.RouteByPorts || t.lost):
 		return "routes have several next hops, and rules choose by ports"
 	}

@@ -92,7 +92,10 @@ func TestWatchMTU(t *testing.T) {
 // the VRF, while a program's lookup would route by the member.
 func TestWatchVRF(t *testing.T) {
 	enterNamespace(t)
-	if out, err := exec.Command("ip", "link", "add", "red", "type", "vrf", "table", "7").CombinedOutput(); strings.Contains(string(out), "Unknown device type") {
+	if out, err := exec.Command("ip", "link", "add", "red", "type", "vrf", "table", "7").CombinedOutput(); strings.Contains(
+		string(out),
+		"Unknown device type",
+	) {
 		t.Skip("this kernel has no VRF")
 	} else if err != nil {
 		t.Fatalf("%v\n%s", err, out)

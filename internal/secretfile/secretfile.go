@@ -41,7 +41,10 @@ func Read(name string, limit int64, cure string) ([]byte, error) {
 			fmt.Sprintf("run: chmod 600 %s, and change the key if they may have read it", name))
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return nil, problem.New(fmt.Sprintf("the key %s belongs to another user (uid %d), who can read and change it", name, owner), fmt.Sprintf("run: chown %d %s", os.Geteuid(), name))
+		return nil, problem.New(
+			fmt.Sprintf("the key %s belongs to another user (uid %d), who can read and change it", name, owner),
+			fmt.Sprintf("run: chown %d %s", os.Geteuid(), name),
+		)
 	}
 	content, err := io.ReadAll(io.LimitReader(file, limit))
 	if err != nil {

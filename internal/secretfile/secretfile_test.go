@@ -46,7 +46,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 	refused := func(name, want string) {
 		t.Helper()
-		if got, err := Read(name, 100, "the cure"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if got, err := Read(name, 100, "the cure"); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}

@@ -153,7 +153,12 @@ func TestRelay(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var r Relay
 			var sent []byte
-			result := r.Hear(test.message, Node{Reference: node, HasAddress: elsewhere, Outside: map[model.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
+			result := r.Hear(
+				test.message,
+				Node{Reference: node, HasAddress: elsewhere, Outside: map[model.IfIndex]bool{7: true}},
+				start,
+				func(p []byte) error { sent = p; return nil },
+			)
 			if result != test.result || !bytes.Equal(sent, test.want) {
 				t.Errorf("%v\n%x\nwant %v\n%x", result, sent, test.result, test.want)
 			}
@@ -274,7 +279,12 @@ func FuzzRelay(f *testing.F) {
 		var r Relay
 		m := icmpv6.Message{Body: bytes.Clone(body), Source: router, HopLimit: hopLimit}
 		var sent []byte
-		result := r.Hear(m, Node{Reference: node, HasAddress: elsewhere, Outside: map[model.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
+		result := r.Hear(
+			m,
+			Node{Reference: node, HasAddress: elsewhere, Outside: map[model.IfIndex]bool{7: true}},
+			start,
+			func(p []byte) error { sent = p; return nil },
+		)
 		if (result == Relayed) != (sent != nil) || !bytes.Equal(m.Body, body) {
 			t.Fatalf("%v, sent %x", result, sent)
 		}

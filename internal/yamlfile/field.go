@@ -66,7 +66,14 @@ func readFields(t reflect.Type) []Field {
 		if !ok {
 			continue
 		}
-		f := Field{Index: []int{i}, Key: key, Was: tag.Get("was"), Doc: tag.Get("doc"), Absent: tag.Get("absent"), Required: tag.Get("required") == "true"}
+		f := Field{
+			Index:    []int{i},
+			Key:      key,
+			Was:      tag.Get("was"),
+			Doc:      tag.Get("doc"),
+			Absent:   tag.Get("absent"),
+			Required: tag.Get("required") == "true",
+		}
 		f.Default, f.HasDefault = tag.Lookup("default")
 		list = append(list, f)
 	}

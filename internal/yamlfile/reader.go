@@ -92,7 +92,12 @@ func (r *Reader) rename(at Position, path string, f Field) {
 	if len(r.was) == MostCounted {
 		return
 	}
-	fault := newFault(r.source.file, Join(path, f.Was), fmt.Sprintf("the key %q in %s is now called %q", f.Was, Named(path), f.Key), fmt.Sprintf("write %s: instead", f.Key))
+	fault := newFault(
+		r.source.file,
+		Join(path, f.Was),
+		fmt.Sprintf("the key %q in %s is now called %q", f.Was, Named(path), f.Key),
+		fmt.Sprintf("write %s: instead", f.Key),
+	)
 	fault.Line, fault.Column = r.LineOf(at), at.Column
 	r.was = append(r.was, fault)
 }

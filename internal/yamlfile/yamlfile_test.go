@@ -189,7 +189,8 @@ func TestRenamedKey(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
 		}
 	}
-	if _, err := parseLibrary("name: a\nlends: true\nlends-books: true\n"); err == nil || !strings.Contains(err.Error(), "is already in line 2") {
+	if _, err := parseLibrary("name: a\nlends: true\nlends-books: true\n"); err == nil ||
+		!strings.Contains(err.Error(), "is already in line 2") {
 		t.Errorf("both names: %v", err)
 	}
 }

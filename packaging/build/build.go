@@ -139,7 +139,8 @@ func (o Options) files(p parcel, arch, kind string) ([]file, error) {
 	for _, page := range pages {
 		name := filepath.Base(page)
 		// `waymark lab` has a page, and the program waymark-lab one of the same name.
-		if owner := strings.TrimSuffix(name, ".1.gz"); owner != p.program.name && slices.ContainsFunc(parcels(), func(o parcel) bool { return o.program.name == owner }) {
+		if owner := strings.TrimSuffix(name, ".1.gz"); owner != p.program.name &&
+			slices.ContainsFunc(parcels(), func(o parcel) bool { return o.program.name == owner }) {
 			continue
 		}
 		list = append(list, file{source: filepath.Join("man", p.program.name, name), destination: "/usr/share/man/man1/" + name, generated: true})
@@ -181,7 +182,13 @@ func (o Options) expand(f file) ([]file, error) {
 	var list []file
 	for _, name := range names {
 		one := f
-		one.source, one.destination = filepath.Join(filepath.Dir(f.source), filepath.Base(name)), filepath.Join(f.destination, filepath.Base(name))
+		one.source, one.destination = filepath.Join(
+			filepath.Dir(f.source),
+			filepath.Base(name),
+		), filepath.Join(
+			f.destination,
+			filepath.Base(name),
+		)
 		list = append(list, one)
 	}
 	return list, nil

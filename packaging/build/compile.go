@@ -44,7 +44,21 @@ func (o Options) compile(ctx context.Context, p program, arch string) error {
 		}
 		tags, flags = "netgo,osusergo", flags+` -extldflags "`+static+`-Wl,--build-id=none"`
 	}
-	_, err := o.run(ctx, env, "go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", flags, "-o", o.binary(p.name, arch), p.source)
+	_, err := o.run(
+		ctx,
+		env,
+		"go",
+		"build",
+		"-trimpath",
+		"-buildvcs=false",
+		"-tags",
+		tags,
+		"-ldflags",
+		flags,
+		"-o",
+		o.binary(p.name, arch),
+		p.source,
+	)
 	return err
 }
 

@@ -100,7 +100,16 @@ func indented(text string) string {
 
 // licences are the texts of the licences of all modules that a program links, and of Go.
 func (o Options) licences(ctx context.Context, source, arch string, info *buildinfo.BuildInfo) ([]byte, error) {
-	directories, err := o.run(ctx, []string{"GOARCH=" + arch, "CGO_ENABLED=1"}, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}", source)
+	directories, err := o.run(
+		ctx,
+		[]string{"GOARCH=" + arch, "CGO_ENABLED=1"},
+		"go",
+		"list",
+		"-deps",
+		"-f",
+		"{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}",
+		source,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,10 @@ func debScripts(p parcel) bodies {
 			"deb-systemd-helper update-state %[1]s >/dev/null || true\n"+
 			"if [ -n \"$2\" ] && [ -d /run/systemd/system ]; then deb-systemd-invoke try-restart %[1]s || true; fi", u.name))
 		in(&b.preRemove, fmt.Sprintf("if [ -d /run/systemd/system ]; then deb-systemd-invoke stop %s || true; fi", u.name))
-		in(&b.postRemove, fmt.Sprintf("if command -v deb-systemd-helper >/dev/null; then deb-systemd-helper purge %s >/dev/null || true; fi", u.name))
+		in(
+			&b.postRemove,
+			fmt.Sprintf("if command -v deb-systemd-helper >/dev/null; then deb-systemd-helper purge %s >/dev/null || true; fi", u.name),
+		)
 	}
 	if p.remove != "" {
 		in(&b.preRemove, strings.TrimSuffix(unindented(p.remove), "\n"))

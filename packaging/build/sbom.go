@@ -38,10 +38,16 @@ func (o Options) writeSBOM(p parcel, arch string, info *buildinfo.BuildInfo) err
 	doc := &v2_3.Document{
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: document, DocumentName: fmt.Sprintf("%s-%s-%s", name, o.Version, arch),
 		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s", homepage, name, arch, sum),
-		CreationInfo:      &v2_3.CreationInfo{Creators: []common.Creator{{CreatorType: "Tool", Creator: "waymark-package"}}, Created: o.Time.UTC().Format(time.RFC3339)},
-		Packages:          []*v2_3.Package{program},
+		CreationInfo: &v2_3.CreationInfo{
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: "waymark-package"}},
+			Created:  o.Time.UTC().Format(time.RFC3339),
+		},
+		Packages: []*v2_3.Package{program},
 		Relationships: []*v2_3.Relationship{{
-			RefA: common.MakeDocElementID("", document), RefB: common.MakeDocElementID("Package", name), Relationship: common.TypeRelationshipDescribe,
+			RefA: common.MakeDocElementID(
+				"",
+				document,
+			), RefB: common.MakeDocElementID("Package", name), Relationship: common.TypeRelationshipDescribe,
 		}},
 	}
 	add := func(path, version string) {
@@ -49,10 +55,15 @@ func (o Options) writeSBOM(p parcel, arch string, info *buildinfo.BuildInfo) err
 		doc.Packages = append(doc.Packages, &v2_3.Package{
 			PackageName: path, PackageSPDXIdentifier: common.MakeDocElementID("Package", id).ElementRefID, PackageVersion: version,
 			PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown, PackageCopyrightText: unknown,
-			PackageExternalReferences: []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: fmt.Sprintf("pkg:golang/%s@%s", path, version)}},
+			PackageExternalReferences: []*v2_3.PackageExternalReference{
+				{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: fmt.Sprintf("pkg:golang/%s@%s", path, version)},
+			},
 		})
 		doc.Relationships = append(doc.Relationships, &v2_3.Relationship{
-			RefA: common.MakeDocElementID("Package", name), RefB: common.MakeDocElementID("Package", id), Relationship: common.TypeRelationshipContains,
+			RefA: common.MakeDocElementID(
+				"Package",
+				name,
+			), RefB: common.MakeDocElementID("Package", id), Relationship: common.TypeRelationshipContains,
 		})
 	}
 	add("stdlib", strings.TrimPrefix(info.GoVersion, "go"))

@@ -50,7 +50,10 @@ func (o Options) writeTarball(p parcel, arch, _ string) (string, error) {
 			content = bytes.ReplaceAll(content, []byte("/usr/bin/"), []byte("/usr/local/bin/"))
 		}
 		header := &tar.Header{
-			Name: path.Join(top, name), Mode: int64(f.mode.Perm()), Size: int64(len(content)), ModTime: o.Time, Format: tar.FormatUSTAR, Uname: "root", Gname: "root",
+			Name: path.Join(
+				top,
+				name,
+			), Mode: int64(f.mode.Perm()), Size: int64(len(content)), ModTime: o.Time, Format: tar.FormatUSTAR, Uname: "root", Gname: "root",
 		}
 		if err := archive.WriteHeader(header); err != nil {
 			return "", err

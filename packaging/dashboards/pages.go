@@ -31,9 +31,16 @@ func nodes() page {
 					queries: []query{{`sum by (outcome) (rate(waymark_packets_total{instance=~"$instance"}[$__rate_interval]))`, "{{outcome}}"}}},
 				{title: "Options by outcome", unit: packets, queries: []query{{`sum by (outcome) (rate(waymark_options_total{instance=~"$instance"}[$__rate_interval]))`, "{{outcome}}"}}},
 				{title: "Packets that the edge drops", meaning: "By interface: from outside, or an interface inside lacks its role.", unit: packets,
-					queries: []query{{`sum by (instance, interface) (rate(waymark_packets_total{instance=~"$instance", outcome=~"boundary_dropped|boundary_unproven_dropped|boundary_tunnel_dropped"}[$__rate_interval]))`, "{{instance}} {{interface}}"}}},
+					queries: []query{
+						{
+							`sum by (instance, interface) (rate(waymark_packets_total{instance=~"$instance", outcome=~"boundary_dropped|boundary_unproven_dropped|boundary_tunnel_dropped"}[$__rate_interval]))`,
+							"{{instance}} {{interface}}",
+						},
+					}},
 				{title: "Left to the stack by fast forwarding", unit: packets,
-					queries: []query{{`sum by (reason) (rate(waymark_forwarding_to_stack_total{instance=~"$instance"}[$__rate_interval]))`, "{{reason}}"}}},
+					queries: []query{
+						{`sum by (reason) (rate(waymark_forwarding_to_stack_total{instance=~"$instance"}[$__rate_interval]))`, "{{reason}}"},
+					}},
 			}},
 			{title: "Records", panels: []panel{
 				{title: "Records written by programs", unit: perSecond, queries: []query{

@@ -19,8 +19,16 @@ import (
 )
 
 func program() Program {
-	return Program{Name: "waymark", Description: "a test", Version: "1.2.3", Commit: "abc", Time: time.Unix(1795000000, 0).UTC(), User: "65532:65532",
-		Command: []string{"agent", "run"}, Directories: []string{"/etc/waymark"}}
+	return Program{
+		Name:        "waymark",
+		Description: "a test",
+		Version:     "1.2.3",
+		Commit:      "abc",
+		Time:        time.Unix(1795000000, 0).UTC(),
+		User:        "65532:65532",
+		Command:     []string{"agent", "run"},
+		Directories: []string{"/etc/waymark"},
+	}
 }
 
 func build(t *testing.T, arch, content string) v1.Image {

@@ -120,15 +120,30 @@ func TestChart(t *testing.T) {
 	}
 	run("lint", "--strict", "--kube-version", "1.33.0", "../helm/waymark")
 	check(t, strings.TrimPrefix(run("template", "waymark", "../helm/waymark", "--kube-version", "1.33.0"), "---\n"))
-	other := strings.TrimPrefix(run("template", "edge", "../helm/waymark", "--namespace", "oam", "--kube-version", "1.33.0", "--set", "existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
-		"--set", "nodeSelector.role=edge,imagePullSecrets[0].name=pull"), "---\n")
+	other := strings.TrimPrefix(
+		run(
+			"template",
+			"edge",
+			"../helm/waymark",
+			"--namespace",
+			"oam",
+			"--kube-version",
+			"1.33.0",
+			"--set",
+			"existingConfigMap=edges,image.repository=registry.example/waymark,image.tag=1.2.3",
+			"--set",
+			"nodeSelector.role=edge,imagePullSecrets[0].name=pull",
+		),
+		"---\n",
+	)
 	check(t, other)
 	found := objects(t, other)
 	if found["ConfigMap"] != nil {
 		t.Error("there is a ConfigMap besides the existing one")
 	}
 	pod := found["DaemonSet"].(*appsv1.DaemonSet).Spec.Template.Spec
-	if pod.NodeSelector["role"] != "edge" || pod.Containers[0].Image != "registry.example/waymark:1.2.3" || pod.ImagePullSecrets[0].Name != "pull" ||
+	if pod.NodeSelector["role"] != "edge" || pod.Containers[0].Image != "registry.example/waymark:1.2.3" ||
+		pod.ImagePullSecrets[0].Name != "pull" ||
 		!slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap != nil && v.ConfigMap.Name == "edges" }) {
 		t.Errorf("%+v", pod)
 	}

@@ -34,7 +34,13 @@ func TestRulesNameWhatExists(t *testing.T) {
 		return string(text)
 	}
 	events := read("../../docs/reference/events.md")
-	metrics, outcomes, warnings := read("../../docs/reference/metrics.md"), read("../../docs/reference/outcomes.md"), read("../../docs/reference/warnings.md")
+	metrics, outcomes, warnings := read(
+		"../../docs/reference/metrics.md",
+	), read(
+		"../../docs/reference/outcomes.md",
+	), read(
+		"../../docs/reference/warnings.md",
+	)
 	metric, label := regexp.MustCompile(`\bwaymark_[a-z0-9_]+`), regexp.MustCompile(`\b(outcome|code)=~?"([^"]*)"`)
 	kind := regexp.MustCompile(`waymark_events_\w+\{[^}]*\bkind=~?"([^"]*)"`)
 	named := 0

@@ -204,7 +204,17 @@ var layers = map[string]string{
 
 // testPackages are only for tests: no other package imports them, and they may
 // import everything.
-var testPackages = []string{"collector/internal/storetest", "internal/agent/agenttest", "internal/commandlinetest", "internal/datapath/delays/histogramtest", "internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+var testPackages = []string{
+	"collector/internal/storetest",
+	"internal/agent/agenttest",
+	"internal/commandlinetest",
+	"internal/datapath/delays/histogramtest",
+	"internal/kmsgtest",
+	"internal/pintest",
+	"internal/tshark",
+	"internal/tsharktest",
+	"test/...",
+}
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
 const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/delays internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue internal/datapath/specialize"

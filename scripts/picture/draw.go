@@ -55,8 +55,24 @@ func draw(p *record.Path) []byte {
 	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="Helvetica, Arial, sans-serif" role="img">`, width, height)
 	d.add(`<title>%s</title>`, html.EscapeString("The path of one packet: "+p.Packet.String()))
 	d.add(`<rect width="%d" height="%d" rx="8" fill="#ffffff"/>`, width, height)
-	d.text(margin, 34, 19, "start", ink, "bold", "One packet, as the nodes on its path reported it: "+times(*p.Delay)+" from "+p.Nodes[0].Node+" to "+p.Nodes[len(p.Nodes)-1].Node)
-	d.text(margin, 58, 15, "start", faint, "normal", fmt.Sprintf("%s, namespace %d, trace type %v, sequence number %d", p.Packet, p.Namespace, p.TraceType, p.Sequence))
+	d.text(
+		margin,
+		34,
+		19,
+		"start",
+		ink,
+		"bold",
+		"One packet, as the nodes on its path reported it: "+times(*p.Delay)+" from "+p.Nodes[0].Node+" to "+p.Nodes[len(p.Nodes)-1].Node,
+	)
+	d.text(
+		margin,
+		58,
+		15,
+		"start",
+		faint,
+		"normal",
+		fmt.Sprintf("%s, namespace %d, trace type %v, sequence number %d", p.Packet, p.Namespace, p.TraceType, p.Sequence),
+	)
 	d.add(`<rect x="%d" y="%d" width="%d" height="%d" rx="12" fill="%s"/>`, first-18, nodesTop-26, last-first+36, nodeHeight+52, inside)
 	d.text(first-6, nodesTop-8, 13, "start", accent, "normal", "IOAM domain: the packet carries the option only here")
 
@@ -71,8 +87,17 @@ func draw(p *record.Path) []byte {
 	}
 	d.link(last, last+linkWidth, line, "")
 	d.host(width-margin-hostWidth, "destination", p.Packet.Destination)
-	d.text(margin, height-16, 13, "start", faint, "normal",
-		"+ time since the node before.  held: time in the node until its outgoing queue.  Drawn by make picture from a real run, "+p.Time.UTC().Format("2006-01-02")+".")
+	d.text(
+		margin,
+		height-16,
+		13,
+		"start",
+		faint,
+		"normal",
+		"+ time since the node before.  held: time in the node until its outgoing queue.  Drawn by make picture from a real run, "+p.Time.UTC().
+			Format("2006-01-02")+
+			".",
+	)
 	d.add(`</svg>`)
 	return []byte(d.String())
 }
@@ -95,7 +120,14 @@ func (d *drawing) host(x int, role string, address netip.Addr) {
 }
 
 func (d *drawing) node(x int, n *record.PathNode) {
-	d.add(`<rect x="%d" y="%d" width="%d" height="%d" rx="8" fill="#ffffff" stroke="%s" stroke-width="2"/>`, x, nodesTop, nodeWidth, nodeHeight, accent)
+	d.add(
+		`<rect x="%d" y="%d" width="%d" height="%d" rx="8" fill="#ffffff" stroke="%s" stroke-width="2"/>`,
+		x,
+		nodesTop,
+		nodeWidth,
+		nodeHeight,
+		accent,
+	)
 	centre := x + nodeWidth/2
 	name := n.Node
 	if n.NodeID.Valid {

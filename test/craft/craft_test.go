@@ -53,7 +53,16 @@ func TestSeal(t *testing.T) {
 		if !bytes.Equal(Seal(again), p) {
 			t.Errorf("%s: sealing it twice changes it", tt.name)
 		}
-		after := Seal(IPv6{Next: HopByHop, Source: Between("::1", "::1", 0).Source, Destination: Between("::1", "::1", 0).Source}.With(Options(p[6], 0), p[40:]))
+		after := Seal(
+			IPv6{
+				Next:        HopByHop,
+				Source:      Between("::1", "::1", 0).Source,
+				Destination: Between("::1", "::1", 0).Source,
+			}.With(
+				Options(p[6], 0),
+				p[40:],
+			),
+		)
 		if got := after[at+8 : at+10]; !bytes.Equal(got, Hex(t, tt.sum)) {
 			t.Errorf("%s after options: checksum %x, want %s", tt.name, got, tt.sum)
 		}

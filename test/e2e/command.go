@@ -127,8 +127,9 @@ func RestartInTime(t *testing.T, l *lab.Lab, node string, ahead time.Duration) (
 	SignalAgent(t, l, node, syscall.SIGTERM)
 	Await(t, "the agent's end", 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
 	seconds := strconv.Itoa(int(ahead / time.Second))
-	cmd := l.Node(node).Command(context.WithoutCancel(t.Context()), "unshare", "--time", "--monotonic", seconds, "--boottime", seconds, "--fork", "--kill-child",
-		Program, "agent", "run", "--config", filepath.Join(l.Directory(), node+".yaml"), "--node-name", node, "--one-clock")
+	cmd := l.Node(node).
+		Command(context.WithoutCancel(t.Context()), "unshare", "--time", "--monotonic", seconds, "--boottime", seconds, "--fork", "--kill-child",
+			Program, "agent", "run", "--config", filepath.Join(l.Directory(), node+".yaml"), "--node-name", node, "--one-clock")
 	log := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

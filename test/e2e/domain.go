@@ -67,7 +67,10 @@ func StartTraffic(t *testing.T, l *lab.Lab) (stop func() lab.TrafficResult) {
 		var sum lab.TrafficResult
 		defer func() { done <- sum }()
 		for {
-			r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: burst, Interval: patience.Of(time.Millisecond), Size: 100, Port: 9000})
+			r, err := l.Send(
+				t.Context(),
+				lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: burst, Interval: patience.Of(time.Millisecond), Size: 100, Port: 9000},
+			)
 			if t.Context().Err() != nil { // the test has failed already
 				return
 			}

@@ -50,7 +50,12 @@ func SetUpKernel(t *testing.T, n *lab.Node) {
 }
 
 // Serve attaches our programs on the router.
-func Serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index func(string) model.IfIndex) model.NodeConfig) *datapath.Datapath {
+func Serve(
+	t *testing.T,
+	n *lab.Node,
+	mode datapath.AttachMode,
+	cfg func(index func(string) model.IfIndex) model.NodeConfig,
+) *datapath.Datapath {
 	t.Helper()
 	var d *datapath.Datapath
 	err := n.Do(func() (err error) {

@@ -57,7 +57,8 @@ to start.`,
 	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure, without the setup (default: the benchmark's own)")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
 	cmd.Flags().IntVar(&f.setups, "setups", 0, "`NUMBER` of times that links, programs and maps are made anew (default: the benchmark's own)")
-	cmd.Flags().StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
+	cmd.Flags().
+		StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
 	return cmd
 }
 
@@ -117,7 +118,12 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 		o.Setups = f.setups
 	}
 	if o.Duration/time.Duration(o.Rounds) < harness.MinRound {
-		return commandline.Usagef("--duration %v: too short for %d rounds; use at least %v for each, or fewer --rounds", o.Duration, o.Rounds, harness.MinRound)
+		return commandline.Usagef(
+			"--duration %v: too short for %d rounds; use at least %v for each, or fewer --rounds",
+			o.Duration,
+			o.Rounds,
+			harness.MinRound,
+		)
 	}
 	return f.run(cmd, opts, b, o)
 }

@@ -154,7 +154,25 @@ func TestCompareTakesTurns(t *testing.T) {
 	}
 	const each = " run fast --json --rounds 2 --duration 4s\n"
 	turn := func(program, name string) string { return program + ` {"turn":"` + name + `"}` + each }
-	want := turn("new", "later") + turn("new", "transit") + turn("old", "transit") + turn("new", "later") + turn("new", "transit") + turn("old", "transit")
+	want := turn(
+		"new",
+		"later",
+	) + turn(
+		"new",
+		"transit",
+	) + turn(
+		"old",
+		"transit",
+	) + turn(
+		"new",
+		"later",
+	) + turn(
+		"new",
+		"transit",
+	) + turn(
+		"old",
+		"transit",
+	)
 	if got, err := os.ReadFile(log); err != nil || string(got) != want {
 		t.Errorf("%v: %s", err, got)
 	}
@@ -168,11 +186,13 @@ func TestCompareTakesTurns(t *testing.T) {
 
 // An error is a line with the program's name, or an object.
 func TestErrors(t *testing.T) {
-	if code, stdout, stderr := runBench("run", "nothing"); code != commandline.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, "waymark-bench: no benchmark is called") {
+	if code, stdout, stderr := runBench("run", "nothing"); code != commandline.ExitUsage || stdout != "" ||
+		!strings.HasPrefix(stderr, "waymark-bench: no benchmark is called") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr := runBench("run", "nothing", "--json")
-	if code != commandline.ExitUsage || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no benchmark is called`) || stderr != "" {
+	if code != commandline.ExitUsage || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no benchmark is called`) ||
+		stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -190,7 +210,14 @@ func TestRunJSON(t *testing.T) {
 		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
 	}
 	if result.Name != "kernel" || result.Machine == "" || result.Kernel == "" || result.Baseline == "" || len(result.Points) == 0 {
-		t.Errorf("the result is %q of %q, %q, against %q, with %d points", result.Name, result.Machine, result.Kernel, result.Baseline, len(result.Points))
+		t.Errorf(
+			"the result is %q of %q, %q, against %q, with %d points",
+			result.Name,
+			result.Machine,
+			result.Kernel,
+			result.Baseline,
+			len(result.Points),
+		)
 	}
 	for _, p := range result.Points {
 		variant, _ := p["variant"].(string)

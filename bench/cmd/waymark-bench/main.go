@@ -39,8 +39,19 @@ results are JSON, and an error is the last object on standard output:
 {"kind":"error","ok":false,"error":"a sentence; a cure"}.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM).`
-	root.AddCommand(newListCommand(opts), newRunCommand(opts), newCompareCommand(opts), newReportCommand(opts),
-		newExecutedCommand(opts), newInstructionsCommand(opts), newForeignCommand(), newExporterCommand(), opts.NewDocsCommand(docgen.WriteCommands))
+	root.AddCommand(
+		newListCommand(opts),
+		newRunCommand(opts),
+		newCompareCommand(opts),
+		newReportCommand(opts),
+		newExecutedCommand(
+			opts,
+		),
+		newInstructionsCommand(opts),
+		newForeignCommand(),
+		newExporterCommand(),
+		opts.NewDocsCommand(docgen.WriteCommands),
+	)
 	opts.Finish(root)
 	return root
 }

@@ -205,7 +205,14 @@ func TestCollectDocument(t *testing.T) {
 
 // Warnings go to standard error, as text or JSON, and do not count as records.
 func TestCollectWarnings(t *testing.T) {
-	w := &record.Warning{Code: "flow_loss_high", Flow: "red", FlowID: 7, Beyond: true, Facts: "flow red lost 10 of 1000 packets", Cure: "look for the cause"}
+	w := &record.Warning{
+		Code:   "flow_loss_high",
+		Flow:   "red",
+		FlowID: 7,
+		Beyond: true,
+		Facts:  "flow red lost 10 of 1000 packets",
+		Cure:   "look for the cause",
+	}
 	trace := &record.Lost{Count: 1}
 	for asJSON, want := range map[bool]string{
 		true:  `{"kind":"warning","code":"flow_loss_high","flow":"red","flow_id":7,"beyond":true,"text":"flow red lost 10 of 1000 packets","cure":"look for the cause"}` + "\n",
@@ -244,7 +251,12 @@ func TestCollectIntoUnreadPipe(t *testing.T) {
 	}
 	s := program.Start(t, "collect", "--listen", "udp://[::1]:0", "--output", pipe)
 	s.Errs.Await(t, "receives at ")
-	s.Errs.Await(t, regexp.QuoteMeta(pipe+": no process reads this named pipe; start one that does, or name a file; it keeps trying, and counts the records that are lost\n"))
+	s.Errs.Await(
+		t,
+		regexp.QuoteMeta(
+			pipe+": no process reads this named pipe; start one that does, or name a file; it keeps trying, and counts the records that are lost\n",
+		),
+	)
 	s.Interrupt()
 	if code := s.End(t); code != commandline.ExitOK {
 		t.Errorf("code %d, %s", code, &s.Errs)

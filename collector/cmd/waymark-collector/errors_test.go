@@ -13,7 +13,11 @@ import (
 	"github.com/waymark-net/waymark/internal/docgen"
 )
 
-var program = commandlinetest.Program{Name: "waymark-collector", Run: run, Root: func() *cobra.Command { return newRoot(&commandline.Options{}) }}
+var program = commandlinetest.Program{
+	Name: "waymark-collector",
+	Run:  run,
+	Root: func() *cobra.Command { return newRoot(&commandline.Options{}) },
+}
 
 func TestCommandsAreDocumented(t *testing.T) {
 	program.Documented(t)

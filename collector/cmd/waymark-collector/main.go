@@ -36,7 +36,15 @@ results are JSON, and an error is the last object on standard output:
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM)
 before --count was reached.`
-	root.AddCommand(newRunCommand(), newConfigCommand(opts), newStatusCommand(opts), newDoctorCommand(opts), newStoreCommand(opts), newCollectCommand(opts), opts.NewDocsCommand(writeDocs))
+	root.AddCommand(
+		newRunCommand(),
+		newConfigCommand(opts),
+		newStatusCommand(opts),
+		newDoctorCommand(opts),
+		newStoreCommand(opts),
+		newCollectCommand(opts),
+		opts.NewDocsCommand(writeDocs),
+	)
 	opts.Finish(root)
 	return root
 }

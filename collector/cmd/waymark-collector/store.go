@@ -18,7 +18,9 @@ import (
 )
 
 // errDamaged is the error of a store that cannot be read as a whole.
-var errDamaged = errors.New("the store has files that cannot be read; the collector moves them aside when it needs them, and keeps the others")
+var errDamaged = errors.New(
+	"the store has files that cannot be read; the collector moves them aside when it needs them, and keeps the others",
+)
 
 // storePlace are the flags that say which store is meant.
 type storePlace struct{ config, directory string }
@@ -41,7 +43,13 @@ func (p *storePlace) find() (directory string, memory int64, err error) {
 }
 
 func newStoreCommand(opts *commandline.Options) *cobra.Command {
-	return commandline.Group("store", "Check, compact and export what the collector keeps", newStoreCheckCommand(opts), newStoreCompactCommand(opts), newStoreExportCommand(opts))
+	return commandline.Group(
+		"store",
+		"Check, compact and export what the collector keeps",
+		newStoreCheckCommand(opts),
+		newStoreCompactCommand(opts),
+		newStoreExportCommand(opts),
+	)
 }
 
 // checkedFile is a file of the store in JSON.
@@ -191,11 +199,25 @@ the time that is asked for are written with all that they have.`,
 				return err
 			}
 			list := []exportedFile{}
-			err = store.Export(cmd.Context(), directory, args[0], begin, end, tables, memory, func(file string, rows int64) { list = append(list, exportedFile{file, rows}) })
+			err = store.Export(
+				cmd.Context(),
+				directory,
+				args[0],
+				begin,
+				end,
+				tables,
+				memory,
+				func(file string, rows int64) { list = append(list, exportedFile{file, rows}) },
+			)
 			if err != nil {
 				return err
 			}
-			return commandline.PrintList(opts, cmd.OutOrStdout(), list, func(f exportedFile) string { return fmt.Sprintf("%s: %d rows\n", f.File, f.Rows) })
+			return commandline.PrintList(
+				opts,
+				cmd.OutOrStdout(),
+				list,
+				func(f exportedFile) string { return fmt.Sprintf("%s: %d rows\n", f.File, f.Rows) },
+			)
 		},
 	}
 	place.add(cmd)

@@ -84,10 +84,16 @@ func New(c Config) (*Guard, error) {
 		}
 	}
 	if !at.Addr().IsLoopback() && (!c.TLS || !g.asks()) {
-		return nil, fmt.Errorf("api.address %s can be reached from other machines: it needs TLS and users; set api.web to a file with tls_server_config and basic_auth_users, or use [::1]:%d", at, at.Port())
+		return nil, fmt.Errorf(
+			"api.address %s can be reached from other machines: it needs TLS and users; set api.web to a file with tls_server_config and basic_auth_users, or use [::1]:%d",
+			at,
+			at.Port(),
+		)
 	}
 	if !g.asks() && len(c.Roles) > 0 {
-		return nil, errors.New("api.roles are of users, and nobody is asked who they are; set api.web to a file with basic_auth_users, or api.oidc")
+		return nil, errors.New(
+			"api.roles are of users, and nobody is asked who they are; set api.web to a file with basic_auth_users, or api.oidc",
+		)
 	}
 	return g, nil
 }
@@ -174,7 +180,11 @@ func (g *Guard) Wrap(next http.Handler, paths Paths) http.Handler {
 			return
 		}
 		if who.Role, ok = g.role(who); !ok {
-			Fail(w, http.StatusForbidden, fmt.Sprintf("%q has no role; an administrator adds the user, or one of its groups, to api.roles", who.User))
+			Fail(
+				w,
+				http.StatusForbidden,
+				fmt.Sprintf("%q has no role; an administrator adds the user, or one of its groups, to api.roles", who.User),
+			)
 			return
 		}
 		switch {
@@ -283,7 +293,8 @@ func (g *Guard) role(who Identity) (Role, bool) {
 		}
 	}
 	for _, r := range g.config.Roles {
-		if slices.Contains(r.Users, who.User) || slices.ContainsFunc(who.Groups, func(group string) bool { return slices.Contains(r.Groups, group) }) {
+		if slices.Contains(r.Users, who.User) ||
+			slices.ContainsFunc(who.Groups, func(group string) bool { return slices.Contains(r.Groups, group) }) {
 			return r, true
 		}
 	}
@@ -292,7 +303,8 @@ func (g *Guard) role(who Identity) (Role, bool) {
 
 // askWho answers a request without a known user: a browser that opens a page goes to the login.
 func (g *Guard) askWho(w http.ResponseWriter, r *http.Request) {
-	if g.login != nil && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && r.Header.Get("Authorization") == "" {
+	if g.login != nil && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") &&
+		r.Header.Get("Authorization") == "" {
 		g.login.begin(w, r)
 		return
 	}

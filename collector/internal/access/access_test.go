@@ -37,8 +37,12 @@ func certificate(t *testing.T, dir string, until time.Time) *x509.CertPool {
 		t.Fatal(err)
 	}
 	of := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "collector"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
-		DNSNames: []string{"collector.example.net"}, IPAddresses: []net.IP{net.IPv6loopback, net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(
+			time.Now().UnixNano(),
+		), Subject: pkix.Name{CommonName: "collector"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
+		DNSNames: []string{
+			"collector.example.net",
+		}, IPAddresses: []net.IP{net.IPv6loopback, net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
 	if err != nil {
@@ -94,13 +98,18 @@ func start(t *testing.T, c Config) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), TLSConfig: g.TLS(), ReadHeaderTimeout: time.Minute, Handler: g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		i := Of(r.Context())
-		fmt.Fprintf(w, "user %s, admin %v, scope %v", i.User, i.Role.Admin, store.ScopeOf(r.Context()) != nil)
-	}), Paths{
-		Scoped: []string{"/v1/paths"}, Admin: []string{"/v1/settings"},
-		Pages: func(r *http.Request) bool { return r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/assets/") },
-	})}
+	server := &http.Server{
+		ErrorLog:          log.New(io.Discard, "", 0),
+		TLSConfig:         g.TLS(),
+		ReadHeaderTimeout: time.Minute,
+		Handler: g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			i := Of(r.Context())
+			fmt.Fprintf(w, "user %s, admin %v, scope %v", i.User, i.Role.Admin, store.ScopeOf(r.Context()) != nil)
+		}), Paths{
+			Scoped: []string{"/v1/paths"}, Admin: []string{"/v1/settings"},
+			Pages: func(r *http.Request) bool { return r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/assets/") },
+		}),
+	}
 	go func() {
 		if server.TLSConfig != nil {
 			_ = server.ServeTLS(l, "", "")

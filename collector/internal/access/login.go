@@ -66,7 +66,10 @@ const mostSessions = 10_000
 func newLogin(c OIDC) (*login, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("api.oidc.url %q: want the address that browsers use, such as https://collector.example.net; cookies of sessions need https", c.URL)
+		return nil, fmt.Errorf(
+			"api.oidc.url %q: want the address that browsers use, such as https://collector.example.net; cookies of sessions need https",
+			c.URL,
+		)
 	}
 	c.URL = "https://" + u.Host
 	return &login{config: c, sessions: map[[sha256.Size]byte]*session{}}, nil
@@ -143,7 +146,13 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request) {
 		Fail(w, http.StatusBadGateway, "the provider of api.oidc does not answer; try again, or look at its issuer")
 		return
 	}
-	p := pending{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: local(r.URL.RequestURI()), Until: time.Now().Add(loginTime).Unix()}
+	p := pending{
+		State:    rand.Text(),
+		Nonce:    rand.Text(),
+		Verifier: oauth2.GenerateVerifier(),
+		To:       local(r.URL.RequestURI()),
+		Until:    time.Now().Add(loginTime).Unix(),
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		Fail(w, http.StatusInternalServerError, err.Error())
@@ -173,7 +182,12 @@ func (l *login) end(w http.ResponseWriter, r *http.Request) {
 	// Not a redirect: its request would still come from the provider's site, and so without the cookie.
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	to := html.EscapeString(local(p.To))
-	_, _ = fmt.Fprintf(w, "<!DOCTYPE html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=%s\"><title>Waymark</title><a href=\"%s\">Go on</a>\n", to, to)
+	_, _ = fmt.Fprintf(
+		w,
+		"<!DOCTYPE html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=%s\"><title>Waymark</title><a href=\"%s\">Go on</a>\n",
+		to,
+		to,
+	)
 }
 
 func readPending(r *http.Request) (p pending, err error) {

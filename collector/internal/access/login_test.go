@@ -29,7 +29,15 @@ func provider(t *testing.T, roles ...Role) (m *mockoidc.MockOIDC, at string, bro
 	c := m.Config()
 	at = start(t, Config{
 		Address: "127.0.0.1:0", TLS: true, Web: write(t, dir, true, "prometheus"), Roles: append(roles, Role{Users: []string{"prometheus"}}),
-		OIDC: &OIDC{Issuer: c.Issuer, ClientID: c.ClientID, Secret: c.ClientSecret, URL: "https://collector.example.net", UserClaim: "email", GroupsClaim: "groups", Session: time.Hour},
+		OIDC: &OIDC{
+			Issuer:      c.Issuer,
+			ClientID:    c.ClientID,
+			Secret:      c.ClientSecret,
+			URL:         "https://collector.example.net",
+			UserClaim:   "email",
+			GroupsClaim: "groups",
+			Session:     time.Hour,
+		},
 	})
 	u, err := url.Parse(at)
 	if err != nil {
@@ -73,7 +81,11 @@ func page(path string) asking {
 // Somebody logs in at the provider, is who it says, gets the role of a group, and logs out.
 func TestLogin(t *testing.T) {
 	t.Parallel()
-	m, at, browser := provider(t, Role{Groups: []string{"noc"}, Scope: &store.Scope{Namespaces: []uint16{1}}}, Role{Admin: true, Users: []string{"alice@example.net"}})
+	m, at, browser := provider(
+		t,
+		Role{Groups: []string{"noc"}, Scope: &store.Scope{Namespaces: []uint16{1}}},
+		Role{Admin: true, Users: []string{"alice@example.net"}},
+	)
 	client := browser()
 	m.QueueUser(&mockoidc.MockUser{Subject: "7", Email: "bob@example.net", EmailVerified: true, Groups: []string{"x", "noc"}})
 	code, body, h := page("/assets/x?since=3h&a=%3Cb%3E").of(t, client, at)
@@ -116,7 +128,8 @@ func TestLoginRefused(t *testing.T) {
 	m, at, browser := provider(t, Role{Admin: true, Users: []string{"alice@example.net"}})
 	client := browser()
 	m.QueueUser(&mockoidc.MockUser{Subject: "8", Email: "alice@example.net"})
-	if code, body, _ := page("/").of(t, client, at); code != http.StatusForbidden || !strings.Contains(body, "does not say that the mail address is the user's") {
+	if code, body, _ := page("/").of(t, client, at); code != http.StatusForbidden ||
+		!strings.Contains(body, "does not say that the mail address is the user's") {
 		t.Error("an address that nobody verified: ", code, body)
 	}
 	m.QueueUser(&mockoidc.MockUser{Subject: "9", Email: "eve@example.net", EmailVerified: true})
@@ -125,7 +138,8 @@ func TestLoginRefused(t *testing.T) {
 		t.Error("a user without a role: ", code, body)
 	}
 	// A callback that this browser did not begin, and one with another state: an attacker would log the victim in.
-	if code, body, _ := page("/login/callback?code=x&state=y").of(t, browser(), at); code != http.StatusForbidden || !strings.Contains(body, "no login that was begun") {
+	if code, body, _ := page("/login/callback?code=x&state=y").of(t, browser(), at); code != http.StatusForbidden ||
+		!strings.Contains(body, "no login that was begun") {
 		t.Error(code, body)
 	}
 	begun := browser()
@@ -140,10 +154,12 @@ func TestLoginRefused(t *testing.T) {
 			t.Errorf("%s: %s", name, to)
 		}
 	}
-	if cookies := strings.Join(h.Values("Set-Cookie"), "\n"); !strings.Contains(cookies, "SameSite=Lax") || !strings.Contains(cookies, "HttpOnly") {
+	if cookies := strings.Join(h.Values("Set-Cookie"), "\n"); !strings.Contains(cookies, "SameSite=Lax") ||
+		!strings.Contains(cookies, "HttpOnly") {
 		t.Error(cookies)
 	}
-	if code, body, _ := page("/login/callback?code=x&state=y").of(t, begun, at); code != http.StatusForbidden || !strings.Contains(body, "not the login that was begun here") {
+	if code, body, _ := page("/login/callback?code=x&state=y").of(t, begun, at); code != http.StatusForbidden ||
+		!strings.Contains(body, "not the login that was begun here") {
 		t.Error(code, body)
 	}
 	if code, body, _ := page("/login/callback?code=forged&state="+to.Query().Get("state")).of(t, begun, at); code != http.StatusForbidden {

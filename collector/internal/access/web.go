@@ -112,7 +112,11 @@ func loadWeb(path string) (*loaded, error) {
 	var c web.Config
 	c.TLSConfig.MinVersion, c.HTTPConfig.HTTP2 = tls.VersionTLS12, true
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
-		return nil, fmt.Errorf("api.web: %s: %s; Prometheus documents this file under \"HTTPS and authentication\"", path, values.ReplaceAllString(err.Error(), "a value"))
+		return nil, fmt.Errorf(
+			"api.web: %s: %s; Prometheus documents this file under \"HTTPS and authentication\"",
+			path,
+			values.ReplaceAllString(err.Error(), "a value"),
+		)
 	}
 	if err := web.Validate(path); err != nil {
 		return nil, fmt.Errorf("api.web: %s: %w; Prometheus documents this file under \"HTTPS and authentication\"", path, err)

@@ -86,7 +86,12 @@ func (r *route) describeStream(schemas object) object {
 }
 
 // formatParameter is one that all requests have.
-var formatParameter = parameter{name: formatName, form: "word", words: []string{"json", "csv"}, doc: "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps say what the answer lacks."}
+var formatParameter = parameter{
+	name:  formatName,
+	form:  "word",
+	words: []string{"json", "csv"},
+	doc:   "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps say what the answer lacks.",
+}
 
 func response(text string, schema object) object {
 	return object{"description": text, "content": object{"application/json": object{"schema": schema}}}

@@ -27,7 +27,10 @@ func TestInfinity(t *testing.T) {
 			p.Nodes[0].Node, p.Nodes[1].Node = "athos", []string{"porthos", "milady"}[i%2]
 		}
 	}
-	list = append(list, &record.Event{Time: instant.Of(start), Node: "athos", Name: "probe_loss", Severity: record.SeverityWarning, Facts: "probes are lost"})
+	list = append(
+		list,
+		&record.Event{Time: instant.Of(start), Node: "athos", Name: "probe_loss", Severity: record.SeverityWarning, Facts: "probes are lost"},
+	)
 	s := serve(t, start, list)
 	page, err := os.ReadFile("../../../docs/how-to/grafana.md")
 	if err != nil {
@@ -37,7 +40,16 @@ func TestInfinity(t *testing.T) {
 	if len(queries) < 11 {
 		t.Fatalf("%d queries", len(queries))
 	}
-	variables := strings.NewReplacer("${__from:date:iso}", "2026-11-21T11:00:00.000Z", "${__to:date:iso}", "2026-11-21T14:00:00.000Z", "${source}", "::/0", "${flow}", "gold")
+	variables := strings.NewReplacer(
+		"${__from:date:iso}",
+		"2026-11-21T11:00:00.000Z",
+		"${__to:date:iso}",
+		"2026-11-21T14:00:00.000Z",
+		"${source}",
+		"::/0",
+		"${flow}",
+		"gold",
+	)
 	for _, q := range queries {
 		response, err := http.Get(s.URL + variables.Replace(q[2]))
 		if err != nil {

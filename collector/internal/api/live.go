@@ -75,7 +75,14 @@ var liveRoute = route{
 		{name: "rate", form: "number", usual: "100", doc: fmt.Sprintf("How many packets a second are wanted at most, up to %d. Of more, an even part is left out, and its number is said.", live.MostRate)},
 		namespace, source, to, header, ports, port, either, flowNames,
 	},
-	events: map[string]any{"begin": Begun{}, "path": query.Packet{}, "loss": query.Block{}, "event": query.Event{}, "missed": Missed{}, "heartbeat": Heartbeat{}},
+	events: map[string]any{
+		"begin":     Begun{},
+		"path":      query.Packet{},
+		"loss":      query.Block{},
+		"event":     query.Event{},
+		"missed":    Missed{},
+		"heartbeat": Heartbeat{},
+	},
 }
 
 // eventOf is a record as an event of the stream, without the line that ends it.

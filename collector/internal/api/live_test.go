@@ -131,7 +131,8 @@ func TestLive(t *testing.T) {
 	if name, since, _ := again(); name != "event" || since != id {
 		t.Error(name, since)
 	}
-	if code, body := s.ask("/v1/live", nil, "kinds", "packets"); code != http.StatusBadRequest || !strings.Contains(body, "want path, loss, event") {
+	if code, body := s.ask("/v1/live", nil, "kinds", "packets"); code != http.StatusBadRequest ||
+		!strings.Contains(body, "want path, loss, event") {
 		t.Error(code, body)
 	}
 }
@@ -167,7 +168,9 @@ func TestSlowReaders(t *testing.T) {
 		for range 4000 {
 			list = append(list, p.Next())
 		}
-		write(append(list, &record.Event{Time: instant.Of(time.Now()), Name: "probe_loss", Values: []record.Value{{Name: "n", Number: float64(i)}}}))
+		write(
+			append(list, &record.Event{Time: instant.Of(time.Now()), Name: "probe_loss", Values: []record.Value{{Name: "n", Number: float64(i)}}}),
+		)
 		if name, _, data := next(); name != "event" || !strings.Contains(data, `"probe_loss"`) {
 			t.Fatal(name, data)
 		}

@@ -38,7 +38,12 @@ func asking[A any, R any](ask A, by func(*query.Queries, context.Context, A) (R,
 
 // Parameters that several requests have.
 var (
-	since     = parameter{name: "since", form: "duration", usual: "1h", doc: "How long before until the time begins that is asked about, such as 90s, 15m, 24h or 7d. Not with from."}
+	since = parameter{
+		name:  "since",
+		form:  "duration",
+		usual: "1h",
+		doc:   "How long before until the time begins that is asked about, such as 90s, 15m, 24h or 7d. Not with from.",
+	}
 	from      = parameter{name: "from", form: "time", doc: "Begin of the time that is asked about, in RFC 3339, such as 2026-11-21T03:00:00Z."}
 	until     = parameter{name: "until", form: "time", doc: "Its end, exclusive; without it, now."}
 	namespace = parameter{name: "namespace", form: "number", doc: "IOAM Namespace-ID."}
@@ -48,21 +53,42 @@ var (
 	ports     = parameter{name: "source_port", form: "number", doc: "Source port."}
 	either    = parameter{name: "port", form: "number", doc: "Source or destination port."}
 	port      = parameter{name: "destination_port", form: "number", doc: "Destination port."}
-	condition = parameter{name: "where", form: "text", doc: "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut. Not with step or buckets."}
-	onLosses  = parameter{name: "where", form: "text", doc: "A condition on the fields of blocks (kind loss) and of what edges measured (kind edge-flow), as waymark collect --where has it, such as lost > 0 or scope == 'segment'. The answer is made of those for which it is true. It is compared with the latest 100000 that the other parameters select; of more, the answer has cut. Not with series, step or buckets."}
+	condition = parameter{
+		name: "where",
+		form: "text",
+		doc:  "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut. Not with step or buckets.",
+	}
+	onLosses = parameter{
+		name: "where",
+		form: "text",
+		doc:  "A condition on the fields of blocks (kind loss) and of what edges measured (kind edge-flow), as waymark collect --where has it, such as lost > 0 or scope == 'segment'. The answer is made of those for which it is true. It is compared with the latest 100000 that the other parameters select; of more, the answer has cut. Not with series, step or buckets.",
+	}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
 )
 
 // Parameters of what is compared, and of series.
 var (
-	compare     = parameter{name: "compare", form: "duration", doc: "Also the same of a time that began so much before, such as 24h for yesterday and 7d for last week; it is as long as the time that is asked about."}
+	compare = parameter{
+		name: "compare",
+		form: "duration",
+		doc:  "Also the same of a time that began so much before, such as 24h for yesterday and 7d for last week; it is as long as the time that is asked about.",
+	}
 	compareFrom = parameter{name: "compare_from", form: "time", doc: "Instead: when the other time began."}
-	buckets     = parameter{name: "buckets", form: "number", doc: "Also a series, in so many steps: up to 2000. A step has whole minutes, or seconds in paths."}
-	step        = parameter{name: "step", form: "duration", doc: "Instead: the length of a step, such as 1m."}
+	buckets     = parameter{
+		name: "buckets",
+		form: "number",
+		doc:  "Also a series, in so many steps: up to 2000. A step has whole minutes, or seconds in paths.",
+	}
+	step = parameter{name: "step", form: "duration", doc: "Instead: the length of a step, such as 1m."}
 )
 
 func limit(usual string) parameter {
-	return parameter{name: "limit", form: "number", usual: usual, doc: "How many items the answer has at most, up to 10000. If there are more, the answer has cut."}
+	return parameter{
+		name:  "limit",
+		form:  "number",
+		usual: usual,
+		doc:   "How many items the answer has at most, up to 10000. If there are more, the answer has cut.",
+	}
 }
 
 // flows are the parameters that select flows.
@@ -84,14 +110,28 @@ var routes = []route{
 		parameters: flows(limit("20"), condition, compare, compareFrom, step, buckets), answer: query.Paths{},
 		serve: func(v *values) question {
 			in := v.times()
-			ask := query.PathsQuestion{Range: in, Flows: v.flows(), Before: v.before(in), Step: v.step(in, time.Second), Where: v.condition(query.OfPackets), Limit: v.limit()}
+			ask := query.PathsQuestion{
+				Range:  in,
+				Flows:  v.flows(),
+				Before: v.before(in),
+				Step:   v.step(in, time.Second),
+				Where:  v.condition(query.OfPackets),
+				Limit:  v.limit(),
+			}
 			return asking(ask, (*query.Queries).Paths)
 		},
 	},
 	{
 		path: "/v1/changes", name: "changes", summary: "Which pairs of addresses moved from which paths to which, when, and the delay before and after",
-		parameters: flows(limit("100"), condition,
-			parameter{name: "window", form: "duration", usual: "1m", doc: "Time over which the shares of paths are taken. What is spread over equal paths moves only if the shares do."},
+		parameters: flows(
+			limit("100"),
+			condition,
+			parameter{
+				name:  "window",
+				form:  "duration",
+				usual: "1m",
+				doc:   "Time over which the shares of paths are taken. What is spread over equal paths moves only if the shares do.",
+			},
 			parameter{name: "moved", form: "share", usual: "0.5", doc: "The least share of packets that counts as a change, from 0 to 1."},
 			parameter{name: "least", form: "number", usual: "3", doc: "How many packets a window needs: of fewer, nothing is concluded."}),
 		answer: query.Changes{},
@@ -110,7 +150,14 @@ var routes = []route{
 		answer: query.Segments{},
 		serve: func(v *values) question {
 			in := v.times()
-			ask := query.SegmentsQuestion{Range: in, Order: query.Order(v.word("order")), Before: v.before(in), Step: v.step(in, time.Minute), Where: v.condition(query.OfPackets), Limit: v.limit()}
+			ask := query.SegmentsQuestion{
+				Range:  in,
+				Order:  query.Order(v.word("order")),
+				Before: v.before(in),
+				Step:   v.step(in, time.Minute),
+				Where:  v.condition(query.OfPackets),
+				Limit:  v.limit(),
+			}
 			if v.has("baseline") {
 				if ask.Baseline = v.duration("baseline", time.Minute, query.MostTime); ask.Before != nil {
 					v.fail("baseline", "it is of no use with compare; remove one")
@@ -124,7 +171,10 @@ var routes = []route{
 		parameters: []parameter{since, from, until, condition, compare, compareFrom, limit("1000")}, answer: query.Grid{},
 		serve: func(v *values) question {
 			in := v.times()
-			return asking(query.GridQuestion{Range: in, Before: v.before(in), Where: v.condition(query.OfPackets), Limit: v.limit()}, (*query.Queries).Grid)
+			return asking(
+				query.GridQuestion{Range: in, Before: v.before(in), Where: v.condition(query.OfPackets), Limit: v.limit()},
+				(*query.Queries).Grid,
+			)
 		},
 	},
 	{
@@ -134,7 +184,14 @@ var routes = []route{
 		answer: query.Losses{},
 		serve: func(v *values) question {
 			in := v.times()
-			ask := query.LossQuestion{Range: in, Flow: v.text("flow"), Step: v.step(in, time.Minute), Before: v.before(in), Where: v.condition(query.OfLosses), Limit: v.limit()}
+			ask := query.LossQuestion{
+				Range:  in,
+				Flow:   v.text("flow"),
+				Step:   v.step(in, time.Minute),
+				Before: v.before(in),
+				Where:  v.condition(query.OfLosses),
+				Limit:  v.limit(),
+			}
 			if v.truth("series") && ask.Step == 0 {
 				ask.Step = time.Minute
 			}
@@ -143,10 +200,20 @@ var routes = []route{
 	},
 	{
 		path: "/v1/loss/blocks", name: "blocks", summary: "Single blocks of measured flows by segment, the latest first; those of which the loss is not known, with the reasons",
-		parameters: []parameter{since, from, until, flowNames, {name: "flow_id", form: "number", doc: "Number of a measured flow."}, limit("1000")},
-		answer:     query.Blocks{},
+		parameters: []parameter{
+			since,
+			from,
+			until,
+			flowNames,
+			{name: "flow_id", form: "number", doc: "Number of a measured flow."},
+			limit("1000"),
+		},
+		answer: query.Blocks{},
 		serve: func(v *values) question {
-			return asking(query.BlocksQuestion{Range: v.times(), Flow: v.text("flow"), FlowID: optional[uint32](v, "flow_id"), Limit: v.limit()}, (*query.Queries).Blocks)
+			return asking(
+				query.BlocksQuestion{Range: v.times(), Flow: v.text("flow"), FlowID: optional[uint32](v, "flow_id"), Limit: v.limit()},
+				(*query.Queries).Blocks,
+			)
 		},
 	},
 	{
@@ -155,7 +222,10 @@ var routes = []route{
 			{name: "event", form: "text", doc: "Name of an event, or code of a warning."}, limit("100")},
 		answer: query.Events{},
 		serve: func(v *values) question {
-			return asking(query.EventsQuestion{Range: v.times(), Node: v.text("node"), Name: v.text("event"), Limit: v.limit()}, (*query.Queries).Events)
+			return asking(
+				query.EventsQuestion{Range: v.times(), Node: v.text("node"), Name: v.text("event"), Limit: v.limit()},
+				(*query.Queries).Events,
+			)
 		},
 	},
 	{
@@ -191,7 +261,10 @@ var routes = []route{
 func (v *values) flows() query.Flows {
 	return query.Flows{
 		Namespace: optional[uint16](v, "namespace"), Source: v.prefix("source"), Destination: v.prefix("destination"),
-		NextHeader: optional[uint8](v, "next_header"), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"), Port: optional[uint16](v, "port"),
+		NextHeader: optional[uint8](
+			v,
+			"next_header",
+		), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"), Port: optional[uint16](v, "port"),
 	}
 }
 

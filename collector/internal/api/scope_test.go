@@ -57,11 +57,32 @@ func ofTenants() (list []record.Record) {
 	}
 	for _, who := range tenants {
 		for i := range 10 {
-			m := record.Measurement{Time: instant.Of(start), Flow: who.measured, FlowID: loss.FlowID(who.flow), Scope: record.WholeWay, From: 1, To: 2, Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
-			list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(i), true)})
+			m := record.Measurement{
+				Time:   instant.Of(start),
+				Flow:   who.measured,
+				FlowID: loss.FlowID(who.flow),
+				Scope:  record.WholeWay,
+				From:   1,
+				To:     2,
+				Start:  instant.Of(start.Add(time.Duration(i) * time.Second)),
+			}
+			list = append(
+				list,
+				&record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(i), true)},
+			)
 		}
-		list = append(list, &record.EdgeFlow{Time: instant.Of(start), Node: strings.Trim(who.marks[1], `"`), Namespace: ioam.NamespaceID(who.namespace), Source: storetest.Source(who.flow), Destination: storetest.Destination(who.flow), Packets: 7},
-			&record.Warning{Time: instant.Of(start), Code: "flow_loss_high", Flow: who.measured, Beyond: true, Facts: "it loses packets"})
+		list = append(
+			list,
+			&record.EdgeFlow{
+				Time:        instant.Of(start),
+				Node:        strings.Trim(who.marks[1], `"`),
+				Namespace:   ioam.NamespaceID(who.namespace),
+				Source:      storetest.Source(who.flow),
+				Destination: storetest.Destination(who.flow),
+				Packets:     7,
+			},
+			&record.Warning{Time: instant.Of(start), Code: "flow_loss_high", Flow: who.measured, Beyond: true, Facts: "it loses packets"},
+		)
 	}
 	return list
 }
@@ -140,7 +161,8 @@ func TestScope(t *testing.T) {
 						t.Errorf("%s: no CSV", r.path)
 					}
 				}
-				if seen := slices.ContainsFunc(who.marks, func(mark string) bool { return strings.Contains(body, mark) }); !seen && !slices.Contains(aboutNobody, r.path) {
+				if seen := slices.ContainsFunc(who.marks, func(mark string) bool { return strings.Contains(body, mark) }); !seen &&
+					!slices.Contains(aboutNobody, r.path) {
 					t.Errorf("%s with %s: tenant %d does not see its own: %s", r.path, name, k, body)
 				}
 				for _, mark := range append(other.marks, s.Directory()) {
@@ -152,7 +174,14 @@ func TestScope(t *testing.T) {
 		}
 	}
 	// One with both of another's: a prefix of one and a namespace of the other select nothing.
-	none := asTenant(t, s, &store.Scope{Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Source(tenants[0].flow), 64)}, Namespaces: []uint16{uint16(tenants[1].namespace)}})
+	none := asTenant(
+		t,
+		s,
+		&store.Scope{
+			Prefixes:   []netip.Prefix{netip.PrefixFrom(storetest.Source(tenants[0].flow), 64)},
+			Namespaces: []uint16{uint16(tenants[1].namespace)},
+		},
+	)
 	for i := range routes {
 		_, body := none.ask(routes[i].path, nil, asked(&routes[i])...)
 		for _, mark := range slices.Concat(tenants[0].marks, tenants[1].marks) {
@@ -205,7 +234,15 @@ func TestScopeSums(t *testing.T) {
 		var paths query.Paths
 		mine.ask("/v1/paths", &paths, all...)
 		if packets != want.packets || lost != want.lost || first != want.all || int(paths.Packets) != want.packets {
-			t.Errorf("%s: %d packets in the grid, %d lost, %d at the first node, %d on paths; want %+v", name, packets, lost, first, paths.Packets, want)
+			t.Errorf(
+				"%s: %d packets in the grid, %d lost, %d at the first node, %d on paths; want %+v",
+				name,
+				packets,
+				lost,
+				first,
+				paths.Packets,
+				want,
+			)
 		}
 		// What somebody asks for is within the scope, whatever it is.
 		if mine.ask("/v1/paths", &paths, append(all, "source", "::/0")...); int(paths.Packets) != want.packets {
@@ -292,7 +329,15 @@ func TestHostileNames(t *testing.T) {
 		}
 		list = append(list, one)
 	}
-	m := record.Measurement{Time: instant.Of(start), Flow: hostile, FlowID: 1, Scope: record.WholeWay, From: 1, To: 2, Start: instant.Of(start)}
+	m := record.Measurement{
+		Time:   instant.Of(start),
+		Flow:   hostile,
+		FlowID: 1,
+		Scope:  record.WholeWay,
+		From:   1,
+		To:     2,
+		Start:  instant.Of(start),
+	}
 	list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true)},
 		&record.EdgeFlow{Time: instant.Of(start), Node: hostile, Source: storetest.Source(1), Destination: storetest.Destination(1), Packets: 7})
 	s := serve(t, start, list)
@@ -316,7 +361,8 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%s: %s", routes[i].path, b.String())
 		}
 		h := response.Header
-		if h.Get("Content-Type") != "application/json" || h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
+		if h.Get("Content-Type") != "application/json" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: %v", routes[i].path, h)
 		}
 	}

@@ -39,7 +39,10 @@ func Serve(guard *access.Guard, q *query.Queries, metric ...func(*metrics.Gather
 	}
 	q.Begin()
 	s := &Server{listener: listener, scheme: guard.Scheme(), http: http.Server{
-		Handler: guarded(guard, Handler(q, metric...)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		Handler: guarded(
+			guard,
+			Handler(q, metric...),
+		), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		WriteTimeout: 2*q.Time + mostWriting, MaxHeaderBytes: 1 << 14, TLSConfig: guard.TLS(), ConnContext: bounded,
 		ErrorLog: log.New(io.Discard, "", 0), // what anybody who connects could fill
 	}}
@@ -158,7 +161,11 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	case err != nil:
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		if strings.Contains(text, "Out of Memory") {
-			fail(w, http.StatusGatewayTimeout, "the question needs more memory than store.memory allows; ask about a shorter time or fewer addresses")
+			fail(
+				w,
+				http.StatusGatewayTimeout,
+				"the question needs more memory than store.memory allows; ask about a shorter time or fewer addresses",
+			)
 			return
 		}
 		if query.Confined(request.Context()) {

@@ -49,7 +49,8 @@ func TestWhere(t *testing.T) {
 		for _, one := range paths.Paths {
 			sum, held = sum+one.Bytes, held+one.Hops[0].Held.Count
 		}
-		if len(packets.Packets) != want || int(paths.Packets) != want || int(sum) != bytes || int(held) != want || want == 0 || packets.Cut != nil {
+		if len(packets.Packets) != want || int(paths.Packets) != want || int(sum) != bytes || int(held) != want || want == 0 ||
+			packets.Cut != nil {
 			t.Errorf("%s: %d packets, %d on paths with %d bytes, want %d with %d", condition, len(packets.Packets), paths.Packets, sum, want, bytes)
 		}
 	}
@@ -58,7 +59,8 @@ func TestWhere(t *testing.T) {
 	s.ask("/v1/paths", &with, append(all, "limit", "3", "where", "true")...)
 	for i := range without.Paths {
 		a, b := without.Paths[i], with.Paths[i]
-		if a.ID != b.ID || *a.Delay != *b.Delay || a.Lost != b.Lost || a.First != b.First || *a.Hops[1].Since != *b.Hops[1].Since || a.Share != b.Share {
+		if a.ID != b.ID || *a.Delay != *b.Delay || a.Lost != b.Lost || a.First != b.First || *a.Hops[1].Since != *b.Hops[1].Since ||
+			a.Share != b.Share {
 			t.Errorf("%+v\n%+v", a, b)
 		}
 	}
@@ -66,7 +68,8 @@ func TestWhere(t *testing.T) {
 		t.Errorf("%+v\n%+v", with.Nodes[0], without.Nodes[0])
 	}
 	for condition, want := range map[string]string{"delay_ns >": "unexpected token", "last_seen.node == 'x'": "last_seen is not kept", "sauce == 1": "unknown name sauce", strings.Repeat("(", 2000): "more than the limit"} {
-		if code, body := s.ask("/v1/packets", nil, append(all, "where", condition)...); code != http.StatusBadRequest || !strings.Contains(body, want) {
+		if code, body := s.ask("/v1/packets", nil, append(all, "where", condition)...); code != http.StatusBadRequest ||
+			!strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", condition, code, body)
 		}
 	}
@@ -115,12 +118,21 @@ func TestWhereEverywhere(t *testing.T) {
 		for _, path := range test.paths {
 			got, want := s.items(path, "where", test.condition), only.items(path)
 			if !slices.Equal(got, want) || len(got) == 0 {
-				t.Errorf("%s where %s: %d items, want %d\n%.2000s\nwant\n%.2000s", path, test.condition, len(got), len(want), strings.Join(got, "\n"), strings.Join(want, "\n"))
+				t.Errorf(
+					"%s where %s: %d items, want %d\n%.2000s\nwant\n%.2000s",
+					path,
+					test.condition,
+					len(got),
+					len(want),
+					strings.Join(got, "\n"),
+					strings.Join(want, "\n"),
+				)
 			}
 		}
 	}
 	for _, r := range [][3]string{{"/v1/segments", "step", "1m"}, {"/v1/loss", "series", "true"}, {"/v1/paths", "buckets", "3"}} {
-		if code, body := s.ask(r[0], nil, "where", "true", r[1], r[2]); code != http.StatusBadRequest || !strings.Contains(body, "there are no series with it") {
+		if code, body := s.ask(r[0], nil, "where", "true", r[1], r[2]); code != http.StatusBadRequest ||
+			!strings.Contains(body, "there are no series with it") {
 			t.Errorf("%s with %s: %d %s", r[0], r[1], code, body)
 		}
 	}
@@ -134,18 +146,50 @@ func TestWhereEverywhere(t *testing.T) {
 // lossy are blocks of a flow, and what an edge measured.
 func lossy() (list []record.Record) {
 	for i := range 90 {
-		m := record.Measurement{Time: instant.Of(start), Node: "athos", Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2, FromNode: "athos", ToNode: "aramis", Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
+		m := record.Measurement{
+			Time:     instant.Of(start),
+			Node:     "athos",
+			Flow:     "gold",
+			FlowID:   5,
+			Scope:    record.WholeWay,
+			From:     1,
+			To:       2,
+			FromNode: "athos",
+			ToNode:   "aramis",
+			Start:    instant.Of(start.Add(time.Duration(i) * time.Second)),
+		}
 		if i%3 == 0 {
 			m.Scope, m.To, m.ToNode = record.OneSegment, 3, "porthos"
 		}
-		l := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Received: record.NewField(uint64(100-i%5), true), Lost: record.NewField(uint64(i%5), true), Ratio: record.NewField(float64(i%5)/100, true)}
+		l := &record.Loss{
+			Measurement: m,
+			Verdict:     loss.Measured,
+			Sent:        record.NewField(uint64(100), true),
+			Received:    record.NewField(uint64(100-i%5), true),
+			Lost:        record.NewField(uint64(i%5), true),
+			Ratio:       record.NewField(float64(i%5)/100, true),
+		}
 		if i%10 == 0 {
-			l = &record.Loss{Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.GuardViolated, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), false)}
+			l = &record.Loss{
+				Measurement: m,
+				Verdict:     loss.Uncertain,
+				FromReasons: loss.GuardViolated,
+				Sent:        record.NewField(uint64(100), true),
+				Lost:        record.NewField(uint64(0), false),
+			}
 		}
 		list = append(list, l)
 	}
 	for i := range 10 {
-		e := &record.EdgeFlow{Time: instant.Of(start.Add(time.Duration(i) * time.Second)), Node: "aramis", Namespace: 1, Source: storetest.Source(i % 2), Destination: storetest.Source(9), Packets: 100, Duplicates: record.NewField(uint64(i), true)}
+		e := &record.EdgeFlow{
+			Time:        instant.Of(start.Add(time.Duration(i) * time.Second)),
+			Node:        "aramis",
+			Namespace:   1,
+			Source:      storetest.Source(i % 2),
+			Destination: storetest.Source(9),
+			Packets:     100,
+			Duplicates:  record.NewField(uint64(i), true),
+		}
 		if i%2 == 0 {
 			e.Lost, e.Delay = record.NewField(uint64(i), true), &record.EdgeDelays{Min: -1, Max: int64(i), Sum: 3, Count: 4}
 		}

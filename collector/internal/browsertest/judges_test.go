@@ -22,7 +22,14 @@ type wanted struct {
 }
 
 func count(packets []*record.Path) *wanted {
-	w := &wanted{routes: map[string]int{}, lostOn: map[string]int{}, delays: map[string][]int64{}, pairs: map[string]int{}, between: map[string][]int64{}, held: map[string][]int64{}}
+	w := &wanted{
+		routes:  map[string]int{},
+		lostOn:  map[string]int{},
+		delays:  map[string][]int64{},
+		pairs:   map[string]int{},
+		between: map[string][]int64{},
+		held:    map[string][]int64{},
+	}
 	for _, p := range packets {
 		w.all++
 		r := route(p)
@@ -96,7 +103,8 @@ func (w *wanted) segments(t *testing.T, s *seen) {
 	}
 	wants(t, "all that is lost", lost, w.lost)
 	first := s.rows(t)[0]
-	if !strings.HasPrefix(first["Segment"], "dartagnan") || !strings.HasPrefix(s.Heading, "dartagnan holds packets longest: p99 5.") || number(t, first["Held p99"]) < 5e6 {
+	if !strings.HasPrefix(first["Segment"], "dartagnan") || !strings.HasPrefix(s.Heading, "dartagnan holds packets longest: p99 5.") ||
+		number(t, first["Held p99"]) < 5e6 {
 		t.Errorf("%s: %v", s.Heading, first)
 	}
 }
@@ -175,14 +183,16 @@ func (w *wanted) health(t *testing.T, s *seen) {
 	}
 	wants(t, "records of exporters", got, map[string]string{"athos": "12345 0", "porthos": "2000 0", hostile: "777 42"})
 	wants(t, "what the page shows", s.column(t, "Exporters", "Exporter", "Records")["athos"], spacedText(12345))
-	if !strings.Contains(s.Text, "porthos") || !strings.Contains(s.Text, "Postcards that came too late.") || !strings.Contains(s.Text, spacedText(w.all)+" packets") {
+	if !strings.Contains(s.Text, "porthos") || !strings.Contains(s.Text, "Postcards that came too late.") ||
+		!strings.Contains(s.Text, spacedText(w.all)+" packets") {
 		t.Error(s.Text)
 	}
 }
 
 // nothing is what a screen shows of a time without data: no zero.
 func nothing(t *testing.T, s *seen) {
-	if !strings.Contains(s.Text, "No segments") || !strings.Contains(s.Text, "That nothing is known does not mean that all is well.") || len(s.Tables) > 0 {
+	if !strings.Contains(s.Text, "No segments") || !strings.Contains(s.Text, "That nothing is known does not mean that all is well.") ||
+		len(s.Tables) > 0 {
 		t.Errorf("%s %+v", s.Text, s.Tables)
 	}
 }

@@ -87,14 +87,22 @@ func losses() (list []record.Record) {
 			start := begin.Add(time.Duration(block) * 10 * time.Second)
 			l := &record.Loss{
 				Measurement: record.Measurement{
-					Time: instant.Of(start.Add(11 * time.Second)), Node: "athos", Flow: way.flow, FlowID: way.id, Scope: way.scope, From: way.from, To: way.to,
+					Time: instant.Of(
+						start.Add(11 * time.Second),
+					), Node: "athos", Flow: way.flow, FlowID: way.id, Scope: way.scope, From: way.from, To: way.to,
 					FromNode: way.names[0], ToNode: way.names[1], Block: record.NewField(uint64(block), true), Start: instant.Of(start), Length: uint64(10 * time.Second),
 				},
 				Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), true), Received: record.NewField(uint64(100), true), Duplicated: record.NewField(uint64(0), true),
 			}
 			switch {
 			case way.lossy && block%10 == 0:
-				l.Verdict, l.ToReasons, l.Lost, l.Duplicated = loss.Uncertain, loss.ClockWorse, record.NewField(uint64(0), false), record.NewField(uint64(0), false)
+				l.Verdict, l.ToReasons, l.Lost, l.Duplicated = loss.Uncertain, loss.ClockWorse, record.NewField(
+					uint64(0),
+					false,
+				), record.NewField(
+					uint64(0),
+					false,
+				)
 			case way.lossy && block%2 == 1:
 				l.Lost, l.Received = record.NewField(uint64(1), true), record.NewField(uint64(99), true)
 			}
@@ -113,7 +121,9 @@ func edges() (list []record.Record) {
 			Lost: record.NewField(uint64(1), true), Duplicates: record.NewField(uint64(0), true), Reordered: record.NewField(uint64(2), true),
 		}
 		other := *one
-		other.Source, other.Lost, other.Duplicates, other.Reordered = storetest.Source(2), record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}
+		other.Source, other.Lost, other.Duplicates, other.Reordered = storetest.Source(
+			2,
+		), record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}
 		list = append(list, one, &other)
 	}
 	return list
@@ -124,13 +134,18 @@ func running() query.Live {
 	now := time.Now()
 	exporter := func(name string, node int, records, missed uint64) collect.Exporter {
 		return collect.Exporter{
-			Address: storetest.Exporter(node), Domain: uint32(node), Name: name, First: begin, Last: now, Exported: now, Messages: records / 10, Records: records, Missed: missed,
+			Address: storetest.Exporter(
+				node,
+			), Domain: uint32(node), Name: name, First: begin, Last: now, Exported: now, Messages: records / 10, Records: records, Missed: missed,
 		}
 	}
 	silent := exporter("porthos", 2, 2000, 0)
 	silent.Last = now.Add(-time.Hour)
 	return query.Live{
-		Collector: &record.Statistics{Counts: []record.Count{{Name: "postcards_late", Meaning: "Postcards that came too late.", Value: 17}}, Waiting: 3},
+		Collector: &record.Statistics{
+			Counts:  []record.Count{{Name: "postcards_late", Meaning: "Postcards that came too late.", Value: 17}},
+			Waiting: 3,
+		},
 		Exporters: []collect.Exporter{exporter("athos", 1, 12345, 0), silent, exporter(hostile, 10, 777, 42)}, Began: begin,
 	}
 }

@@ -43,7 +43,8 @@ func TestPageAndAssets(t *testing.T) {
 	for _, path := range []string{"/", "/paths?since=24h", "/packets"} {
 		r := ask(t, "GET", path, "Accept-Encoding", "gzip, br")
 		text := read(t, r)
-		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.HasPrefix(strings.ToLower(text), "<!doctype html>") {
+		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+			!strings.HasPrefix(strings.ToLower(text), "<!doctype html>") {
 			t.Errorf("%s: %s %v", path, r.Status, r.Header)
 		}
 		if plain := read(t, ask(t, "GET", path, "Accept-Encoding", "gzip;q=0")); plain != text {
@@ -62,7 +63,9 @@ func TestPageAndAssets(t *testing.T) {
 		}
 		for _, name := range names {
 			r := ask(t, "GET", name[1], "Accept-Encoding", "gzip")
-			if r.StatusCode != http.StatusOK || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") || r.Header.Get("Content-Encoding") != "gzip" || read(t, r) == "" {
+			if r.StatusCode != http.StatusOK || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") ||
+				r.Header.Get("Content-Encoding") != "gzip" ||
+				read(t, r) == "" {
 				t.Errorf("%s: %s %v", name[1], r.Status, r.Header)
 			}
 			again := ask(t, "GET", name[1], "If-None-Match", r.Header.Get("ETag"))
@@ -75,7 +78,8 @@ func TestPageAndAssets(t *testing.T) {
 
 // An asset of another build must not be kept for ever under this one's address.
 func TestOtherBuild(t *testing.T) {
-	if r := ask(t, "GET", "/assets/console.js?v=0123456789abcdef"); r.StatusCode != http.StatusOK || r.Header.Get("Cache-Control") != "no-cache" {
+	if r := ask(t, "GET", "/assets/console.js?v=0123456789abcdef"); r.StatusCode != http.StatusOK ||
+		r.Header.Get("Cache-Control") != "no-cache" {
 		t.Errorf("%s %v", r.Status, r.Header)
 	}
 }

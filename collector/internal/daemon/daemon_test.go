@@ -121,7 +121,8 @@ func TestDaemon(t *testing.T) {
 	}
 	var paths query.Paths
 	r.ask("/v1/paths?source=2001:db8::/32", &paths)
-	if paths.Packets != 900 || len(paths.Paths) != 1 || len(paths.Paths[0].Hops) != storetest.Nodes || paths.Paths[0].Incomplete != 0 || paths.Paths[0].Hops[1].Held.Count != 900 {
+	if paths.Packets != 900 || len(paths.Paths) != 1 || len(paths.Paths[0].Hops) != storetest.Nodes || paths.Paths[0].Incomplete != 0 ||
+		paths.Paths[0].Hops[1].Held.Count != 900 {
 		t.Errorf("%+v", paths)
 	}
 	response, err := http.Get(r.api + "/metrics")
@@ -162,7 +163,16 @@ func TestExport(t *testing.T) {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	defer endpoint.Close()
-	r := run(t, fmt.Sprintf(file, t.TempDir())+fmt.Sprintf("metrics: {series: 2}\nexport: [{kind: otlp, endpoint: %q, one-in: 1, records: [path]}]\n", endpoint.URL))
+	r := run(
+		t,
+		fmt.Sprintf(
+			file,
+			t.TempDir(),
+		)+fmt.Sprintf(
+			"metrics: {series: 2}\nexport: [{kind: otlp, endpoint: %q, one-in: 1, records: [path]}]\n",
+			endpoint.URL,
+		),
+	)
 	s, err := storetest.NewSender(r.udp)
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +200,8 @@ func TestExport(t *testing.T) {
 		if response.Body.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), want) && strings.Contains(string(text), `waymark_joined_packets_total{path="::1/1>::1/2>::1/3>::1/4>::1/5",verdict="arrived"} 9`) {
+		if strings.Contains(string(text), want) &&
+			strings.Contains(string(text), `waymark_joined_packets_total{path="::1/1>::1/2>::1/3>::1/4>::1/5",verdict="arrived"} 9`) {
 			break
 		}
 		if time.Now().After(end) {
@@ -212,7 +223,8 @@ func TestSameStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Daemon{Settings: s, Note: func(string) {}}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another process has this store open") {
+	if err := (&Daemon{Settings: s, Note: func(string) {}}).Run(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "another process has this store open") {
 		t.Error(err)
 	}
 }
@@ -245,9 +257,18 @@ func TestSustained(t *testing.T) {
 	var h query.Health
 	r.ask("/v1/health", &h)
 	cards := float64(sent * storetest.Nodes)
-	t.Logf("%.0f postcards sent, %.0f a second; %.2f%% received, %d of %d packets written (%.2f%%), %d dropped; %.2f µs of processor a postcard, the sender's included; %.1f bytes a packet",
-		cards, cards/span.Seconds(), 100*float64(h.Counts["postcards"])/cards, h.Store.Packets, sent, 100*float64(h.Store.Packets)/float64(sent), h.Sink["dropped"],
-		(processor(t)-before).Seconds()*1e6/cards, float64(h.Store.Bytes)/float64(h.Store.Packets))
+	t.Logf(
+		"%.0f postcards sent, %.0f a second; %.2f%% received, %d of %d packets written (%.2f%%), %d dropped; %.2f µs of processor a postcard, the sender's included; %.1f bytes a packet",
+		cards,
+		cards/span.Seconds(),
+		100*float64(h.Counts["postcards"])/cards,
+		h.Store.Packets,
+		sent,
+		100*float64(h.Store.Packets)/float64(sent),
+		h.Sink["dropped"],
+		(processor(t)-before).Seconds()*1e6/cards,
+		float64(h.Store.Bytes)/float64(h.Store.Packets),
+	)
 }
 
 // processor is the time that this process had of processors.

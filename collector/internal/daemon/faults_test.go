@@ -133,7 +133,10 @@ func (f *faulty) ahead() {
 	f.packets(90)
 	h := f.written(450)
 	var ahead query.Paths
-	f.ask("/v1/paths?from="+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+"&until="+time.Now().Add(4*time.Hour).UTC().Format(time.RFC3339), &ahead)
+	f.ask(
+		"/v1/paths?from="+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+"&until="+time.Now().Add(4*time.Hour).UTC().Format(time.RFC3339),
+		&ahead,
+	)
 	if ahead.Packets != 90 {
 		f.t.Errorf("%d packets at the times that nodes reported", ahead.Packets)
 	}
@@ -192,7 +195,8 @@ func TestManyExporters(t *testing.T) {
 		}
 	}
 	h := r.until("all", func(h *query.Health) bool { return len(h.Exporters) == exporters })
-	if h.Counts["sessions_refused"] > 0 || h.Counts["socket_dropped"] > 0 || h.Counts["messages"] != exporters || lostAt(&h, "decode", "") > 0 {
+	if h.Counts["sessions_refused"] > 0 || h.Counts["socket_dropped"] > 0 || h.Counts["messages"] != exporters ||
+		lostAt(&h, "decode", "") > 0 {
 		t.Errorf("%v %+v", h.Counts, h.Lost)
 	}
 	if grown := heap() - before; grown > 100<<20 {

@@ -30,7 +30,10 @@ import (
 func sound(now time.Time) *Facts {
 	return &Facts{
 		Now: now, Ports: []Port{{Name: "udp://[::1]:4739"}}, Directory: "/var/lib/waymark", Free: 20e9, Total: 100e9, Reserve: 500e6, Buffer: collect.ReceiveBuffer,
-		Clock: &health.Clock{Synchronised: true, TAIOffset: 37 * time.Second}, Certificates: []Ending{{Path: "/c.pem", Until: now.Add(90 * 24 * time.Hour)}}, Secrets: []Secret{{Path: "/c.key"}},
+		Clock: &health.Clock{
+			Synchronised: true,
+			TAIOffset:    37 * time.Second,
+		}, Certificates: []Ending{{Path: "/c.pem", Until: now.Add(90 * 24 * time.Hour)}}, Secrets: []Secret{{Path: "/c.key"}},
 	}
 }
 
@@ -142,7 +145,13 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := fmt.Sprintf("listen: [\"udp://%s\", \"tls://[::1]:0\"]\ntls: {certificate: %s/cert, key: %s/key}\nstore: {directory: %s/a/b}\napi: {address: \"http://[::1]:0\"}\n", taken.LocalAddr(), dir, dir, dir)
+	text := fmt.Sprintf(
+		"listen: [\"udp://%s\", \"tls://[::1]:0\"]\ntls: {certificate: %s/cert, key: %s/key}\nstore: {directory: %s/a/b}\napi: {address: \"http://[::1]:0\"}\n",
+		taken.LocalAddr(),
+		dir,
+		dir,
+		dir,
+	)
 	s, err := settings.Parse("F", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +163,8 @@ func TestRead(t *testing.T) {
 	if f.Unwritable != nil || f.Total == 0 || f.Free > f.Total || f.Buffer <= 0 || f.Unusable != nil || f.Clock == nil {
 		t.Errorf("%+v", f)
 	}
-	if len(f.Certificates) != 1 || time.Until(f.Certificates[0].Until).Round(24*time.Hour) != 3*24*time.Hour || len(f.Secrets) != 1 || !f.Secrets[0].Others {
+	if len(f.Certificates) != 1 || time.Until(f.Certificates[0].Until).Round(24*time.Hour) != 3*24*time.Hour || len(f.Secrets) != 1 ||
+		!f.Secrets[0].Others {
 		t.Errorf("%+v %+v", f.Certificates, f.Secrets)
 	}
 	if f := Read(s, true); len(f.Ports) != 0 {

@@ -18,7 +18,13 @@ const soon = 14 * 24 * time.Hour
 // Judge checks the facts of a machine.
 func Judge(f *Facts) (list []health.Check) {
 	if f.Unusable != nil {
-		list = append(list, failed("settings", warn(SettingsUnusable, health.Error, f.Unusable.Error(), "put right what the settings name: waymark-collector config check FILE")))
+		list = append(
+			list,
+			failed(
+				"settings",
+				warn(SettingsUnusable, health.Error, f.Unusable.Error(), "put right what the settings name: waymark-collector config check FILE"),
+			),
+		)
 	} else {
 		list = append(list, passed("settings", "what they name is there"))
 	}
@@ -32,7 +38,18 @@ func Judge(f *Facts) (list []health.Check) {
 	}
 	for _, s := range f.Secrets {
 		if s.Others {
-			list = append(list, failed("secret", warn(SecretReadable, health.Degraded, s.Path+" can be read by every user of this machine", "run: chmod o-rwx "+s.Path+", and change what they may have read")))
+			list = append(
+				list,
+				failed(
+					"secret",
+					warn(
+						SecretReadable,
+						health.Degraded,
+						s.Path+" can be read by every user of this machine",
+						"run: chmod o-rwx "+s.Path+", and change what they may have read",
+					),
+				),
+			)
 			continue
 		}
 		list = append(list, passed("secret", s.Path+" is not for others"))
@@ -46,9 +63,26 @@ func (f *Facts) judgePorts() (list []health.Check) {
 		case p.Fault == nil:
 			list = append(list, passed("port", p.Name+" is free"))
 		case isTaken(p.Fault):
-			list = append(list, failed("port", warn(PortTaken, health.Error, p.Name+" is used by another program", "end the program that has it (ss -lntup), or choose another port")))
+			list = append(
+				list,
+				failed(
+					"port",
+					warn(PortTaken, health.Error, p.Name+" is used by another program", "end the program that has it (ss -lntup), or choose another port"),
+				),
+			)
 		default:
-			list = append(list, failed("port", warn(PortTaken, health.Error, fmt.Sprintf("%s: %v", p.Name, p.Fault), "name an address that this machine has, and a port that this user may open")))
+			list = append(
+				list,
+				failed(
+					"port",
+					warn(
+						PortTaken,
+						health.Error,
+						fmt.Sprintf("%s: %v", p.Name, p.Fault),
+						"name an address that this machine has, and a port that this user may open",
+					),
+				),
+			)
 		}
 	}
 	return list
@@ -58,11 +92,45 @@ func (f *Facts) judgeDisk() health.Check {
 	const cure = "free space, set store.size, or name a larger disk in store.directory"
 	switch {
 	case f.Unwritable != nil:
-		return failed("store", warn(StoreUnwritable, health.Error, f.Unwritable.Error(), "run this as the collector's user; if it fails then, too, let that user write the directory, or set store.directory"))
+		return failed(
+			"store",
+			warn(
+				StoreUnwritable,
+				health.Error,
+				f.Unwritable.Error(),
+				"run this as the collector's user; if it fails then, too, let that user write the directory, or set store.directory",
+			),
+		)
 	case f.Free < f.Reserve:
-		return failed("store", warn(DiskShort, health.Error, fmt.Sprintf("%s has %s free, less than store.free (%s): old files leave, and then nothing is written", f.Directory, megabytes(f.Free), megabytes(f.Reserve)), cure))
+		return failed(
+			"store",
+			warn(
+				DiskShort,
+				health.Error,
+				fmt.Sprintf(
+					"%s has %s free, less than store.free (%s): old files leave, and then nothing is written",
+					f.Directory,
+					megabytes(f.Free),
+					megabytes(f.Reserve),
+				),
+				cure,
+			),
+		)
 	case f.Free < 2*f.Reserve:
-		return failed("store", warn(DiskShort, health.Degraded, fmt.Sprintf("%s has %s free; when it has less than %s (store.free), the oldest files leave", f.Directory, megabytes(f.Free), megabytes(f.Reserve)), cure))
+		return failed(
+			"store",
+			warn(
+				DiskShort,
+				health.Degraded,
+				fmt.Sprintf(
+					"%s has %s free; when it has less than %s (store.free), the oldest files leave",
+					f.Directory,
+					megabytes(f.Free),
+					megabytes(f.Reserve),
+				),
+				cure,
+			),
+		)
 	}
 	return passed("store", fmt.Sprintf("%s can be written, %s of %s free", f.Directory, megabytes(f.Free), megabytes(f.Total)))
 }
@@ -71,7 +139,11 @@ func (f *Facts) judgeBuffer() health.Check {
 	if f.Buffer < collect.ReceiveBuffer {
 		return failed("receive buffer", warn(ReceiveBufferSmall, health.Degraded,
 			fmt.Sprintf("a UDP socket of this user gets %d of %d octets, so that bursts of postcards are lost", f.Buffer, collect.ReceiveBuffer),
-			fmt.Sprintf("run: sysctl -w net.core.rmem_max=%d, and write it into /etc/sysctl.d; or give the collector CAP_NET_ADMIN", collect.ReceiveBuffer)))
+			fmt.Sprintf(
+				"run: sysctl -w net.core.rmem_max=%d, and write it into /etc/sysctl.d; or give the collector CAP_NET_ADMIN",
+				collect.ReceiveBuffer,
+			),
+		))
 	}
 	return passed("receive buffer", fmt.Sprintf("%d octets for each UDP socket", f.Buffer))
 }
@@ -81,11 +153,30 @@ func (f *Facts) judgeCertificate(c *Ending) health.Check {
 	left := c.Until.Sub(f.Now)
 	switch {
 	case c.Fault != nil:
-		return failed("certificate", warn(CertificateEnds, health.Error, fmt.Sprintf("%s: %v", c.Path, c.Fault), "name a file that this user may read, with a certificate in PEM"))
+		return failed(
+			"certificate",
+			warn(
+				CertificateEnds,
+				health.Error,
+				fmt.Sprintf("%s: %v", c.Path, c.Fault),
+				"name a file that this user may read, with a certificate in PEM",
+			),
+		)
 	case left <= 0:
-		return failed("certificate", warn(CertificateEnds, health.Error, fmt.Sprintf("%s ended at %s", c.Path, c.Until.UTC().Format(time.RFC3339)), cure))
+		return failed(
+			"certificate",
+			warn(CertificateEnds, health.Error, fmt.Sprintf("%s ended at %s", c.Path, c.Until.UTC().Format(time.RFC3339)), cure),
+		)
 	case left < soon:
-		return failed("certificate", warn(CertificateEnds, health.Degraded, fmt.Sprintf("%s ends in %d days, at %s", c.Path, int(left.Hours()/24), c.Until.UTC().Format(time.RFC3339)), cure))
+		return failed(
+			"certificate",
+			warn(
+				CertificateEnds,
+				health.Degraded,
+				fmt.Sprintf("%s ends in %d days, at %s", c.Path, int(left.Hours()/24), c.Until.UTC().Format(time.RFC3339)),
+				cure,
+			),
+		)
 	}
 	return passed("certificate", fmt.Sprintf("%s is valid for %d days", c.Path, int(left.Hours()/24)))
 }
@@ -120,7 +211,10 @@ func JudgeRunning(h *query.Health) (list []health.Check) {
 		if h.Store.Fault == "" {
 			text = fmt.Sprintf("%d files cannot be read; what they had is missing in answers", h.Store.Aside)
 		}
-		list = append(list, failed("running store", warn(CollectorProblem, health.Error, text, "look at 'waymark-collector status' and at the collector's log")))
+		list = append(
+			list,
+			failed("running store", warn(CollectorProblem, health.Error, text, "look at 'waymark-collector status' and at the collector's log")),
+		)
 	}
 	return list
 }
@@ -153,9 +247,19 @@ func judgeExporters(h *query.Health) health.Check {
 	if name == "" {
 		name = e.Address
 	}
-	return failed("exporters", warn(ExporterClockWrong, severity,
-		fmt.Sprintf("%d of %d exporters have clocks that differ from this machine's; that of %s is %v %s it, or its records come so late", n, len(h.Exporters), name, off(e).Round(time.Millisecond), which),
-		"synchronise the clocks of all nodes and of this machine (chrony, ptp4l): records are kept at the times that nodes report"))
+	return failed("exporters", warn(
+		ExporterClockWrong,
+		severity,
+		fmt.Sprintf(
+			"%d of %d exporters have clocks that differ from this machine's; that of %s is %v %s it, or its records come so late",
+			n,
+			len(h.Exporters),
+			name,
+			off(e).Round(time.Millisecond),
+			which,
+		),
+		"synchronise the clocks of all nodes and of this machine (chrony, ptp4l): records are kept at the times that nodes report",
+	))
 }
 
 // off is by how much an exporter's clock differs, as far as that is known.

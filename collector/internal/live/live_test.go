@@ -154,7 +154,8 @@ func TestMarks(t *testing.T) {
 		mark string
 		want int
 	}{{before, mark, 9}, {before, "", 50}, {before, "41", 50}, {before, mark[:30] + "zz", 50}} {
-		if _, begun, _, err := test.hub.Observe(Selection{Match: all, Rate: 100, After: test.hub.Marked(test.mark)}); err != nil || len(begun) != test.want {
+		if _, begun, _, err := test.hub.Observe(Selection{Match: all, Rate: 100, After: test.hub.Marked(test.mark)}); err != nil ||
+			len(begun) != test.want {
 			t.Errorf("%d records after %q, want %d; %v", len(begun), test.mark, test.want, err)
 		}
 	}

@@ -45,16 +45,25 @@ func (q *Queries) Blocks(ctx context.Context, ask BlocksQuestion) (*Blocks, erro
 	a := &Blocks{Blocks: []Block{}}
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
 		p := &parameters{}
-		where := "coalesce(start, time) >= " + p.add(ask.From.UTC()) + "::TIMESTAMP_NS AND coalesce(start, time) < " + p.add(ask.Until.UTC()) + "::TIMESTAMP_NS"
+		where := "coalesce(start, time) >= " + p.add(
+			ask.From.UTC(),
+		) + "::TIMESTAMP_NS AND coalesce(start, time) < " + p.add(
+			ask.Until.UTC(),
+		) + "::TIMESTAMP_NS"
 		if ask.Flow != "" {
 			where += " AND flow = " + p.add(ask.Flow)
 		}
 		if ask.FlowID != nil {
 			where += " AND flow_id = " + p.add(*ask.FlowID)
 		}
-		query := "SELECT * FROM (" + store.Union(r.Files, `SELECT coalesce(flow, ''), flow_id, scope, "from", "to", coalesce(from_node, ''), coalesce(to_node, ''), block,
-	coalesce(start, time) AS began, coalesce(length_ns, 0), verdict, coalesce(from_reasons, '[]'), coalesce(to_reasons, '[]'), sent, received, lost, lost_min FROM FILE(loss) WHERE `+where) +
-			") ORDER BY began DESC, 1, 2, 3 DESC, 4 LIMIT " + p.add(ask.Limit+1)
+		query := "SELECT * FROM (" + store.Union(
+			r.Files,
+			`SELECT coalesce(flow, ''), flow_id, scope, "from", "to", coalesce(from_node, ''), coalesce(to_node, ''), block,
+	coalesce(start, time) AS began, coalesce(length_ns, 0), verdict, coalesce(from_reasons, '[]'), coalesce(to_reasons, '[]'), sent, received, lost, lost_min FROM FILE(loss) WHERE `+where,
+		) +
+			") ORDER BY began DESC, 1, 2, 3 DESC, 4 LIMIT " + p.add(
+			ask.Limit+1,
+		)
 		return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 			b, err := blockOf(scan)
 			if err != nil {
@@ -74,8 +83,25 @@ func (q *Queries) Blocks(ctx context.Context, ask BlocksQuestion) (*Blocks, erro
 func blockOf(scan func(...any) error) (b Block, err error) {
 	var reasons [2]string
 	var numbers [5]sql.NullInt64
-	err = scan(&b.Flow, &b.FlowID, &b.Scope, &b.From, &b.To, &b.FromNode, &b.ToNode, &numbers[0], &b.Start.Time, &b.Length, &b.Verdict, &reasons[0], &reasons[1],
-		&numbers[1], &numbers[2], &numbers[3], &numbers[4])
+	err = scan(
+		&b.Flow,
+		&b.FlowID,
+		&b.Scope,
+		&b.From,
+		&b.To,
+		&b.FromNode,
+		&b.ToNode,
+		&numbers[0],
+		&b.Start.Time,
+		&b.Length,
+		&b.Verdict,
+		&reasons[0],
+		&reasons[1],
+		&numbers[1],
+		&numbers[2],
+		&numbers[3],
+		&numbers[4],
+	)
 	if err != nil {
 		return b, err
 	}

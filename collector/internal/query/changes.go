@@ -100,8 +100,13 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, take func(pair, int64, uint64, taken)) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	width := p.add(ask.Window.Nanoseconds())
-	query := "WITH one AS (" + store.Union(r.Files, "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL") +
-		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
+	query := "WITH one AS (" + store.Union(
+		r.Files,
+		"SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL",
+	) +
+		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(
+		mostShares+1,
+	)
 	seen := 0
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var source, destination []byte
@@ -200,7 +205,10 @@ func changeOf(who pair, before, after *window, moved float64) Change {
 func (w *window) list() (list []Share) {
 	for _, path := range slices.Sorted(maps.Keys(w.shares)) {
 		t := w.shares[path]
-		list = append(list, Share{Path: ID(path), Nodes: []Node{}, Packets: t.packets, Share: float64(t.packets) / float64(w.whole), Delay: t.delay})
+		list = append(
+			list,
+			Share{Path: ID(path), Nodes: []Node{}, Packets: t.packets, Share: float64(t.packets) / float64(w.whole), Delay: t.delay},
+		)
 	}
 	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Packets, a.Packets) })
 	return list

@@ -32,11 +32,24 @@ func addClockErrors(ctx context.Context, r *store.Reading, packets []Packet) err
 		}
 	}
 	p := &parameters{}
-	where := " WHERE time >= " + p.add(from.Add(-clockNear).UTC()) + "::TIMESTAMP_NS AND time <= " + p.add(until.Add(clockNear).UTC()) + "::TIMESTAMP_NS AND "
+	where := " WHERE time >= " + p.add(
+		from.Add(-clockNear).UTC(),
+	) + "::TIMESTAMP_NS AND time <= " + p.add(
+		until.Add(clockNear).UTC(),
+	) + "::TIMESTAMP_NS AND "
 	query := "SELECT node, date_trunc('minute', time::TIMESTAMP) AS minute, max(ns)::UBIGINT FROM (" +
-		store.Union(r.Files, "SELECT node, time, clock_error_ns AS ns FROM FILE(block)"+where+"node IS NOT NULL AND clock_error_ns IS NOT NULL") + "\nUNION ALL " +
-		store.Union(r.Files, "SELECT from_node, time, from_clock_error_ns FROM FILE(delay)"+where+"from_node IS NOT NULL AND from_clock_error_ns IS NOT NULL") + "\nUNION ALL " +
-		store.Union(r.Files, "SELECT to_node, time, to_clock_error_ns FROM FILE(delay)"+where+"to_node IS NOT NULL AND to_clock_error_ns IS NOT NULL") +
+		store.Union(
+			r.Files,
+			"SELECT node, time, clock_error_ns AS ns FROM FILE(block)"+where+"node IS NOT NULL AND clock_error_ns IS NOT NULL",
+		) + "\nUNION ALL " +
+		store.Union(
+			r.Files,
+			"SELECT from_node, time, from_clock_error_ns FROM FILE(delay)"+where+"from_node IS NOT NULL AND from_clock_error_ns IS NOT NULL",
+		) + "\nUNION ALL " +
+		store.Union(
+			r.Files,
+			"SELECT to_node, time, to_clock_error_ns FROM FILE(delay)"+where+"to_node IS NOT NULL AND to_clock_error_ns IS NOT NULL",
+		) +
 		") GROUP BY node, minute ORDER BY minute LIMIT " + p.add(mostNames)
 	known := map[string][]clockError{}
 	err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {

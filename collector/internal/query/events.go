@@ -45,10 +45,16 @@ func (q *Queries) Events(ctx context.Context, ask EventsQuestion) (*Events, erro
 	err := q.ask(ctx, ask.Range, &a.Answer, func(ctx context.Context, r *store.Reading) error {
 		p := &parameters{}
 		where := " WHERE time >= " + p.add(ask.From.UTC()) + "::TIMESTAMP_NS AND time < " + p.add(ask.Until.UTC()) + "::TIMESTAMP_NS"
-		query := "WITH one AS (" + store.Union(r.Files, `SELECT 'event' AS kind, time, coalesce(node, '') AS node, coalesce(event, '') AS name, coalesce(severity, '') AS severity,
-	coalesce(subject, '') AS subject, coalesce(text, '') AS text, '' AS cure, since, labels, "values" FROM FILE(event)`+where) +
-			"\nUNION ALL " + store.Union(r.Files, `SELECT 'warning', time, '', coalesce(code, ''), CASE WHEN beyond THEN 'warning' ELSE 'info' END,
-	coalesce(flow, CASE WHEN flow_id > 0 THEN flow_id::VARCHAR END, ''), coalesce(text, ''), coalesce(cure, ''), NULL, NULL, NULL FROM FILE(warning)`+where) +
+		query := "WITH one AS (" + store.Union(
+			r.Files,
+			`SELECT 'event' AS kind, time, coalesce(node, '') AS node, coalesce(event, '') AS name, coalesce(severity, '') AS severity,
+	coalesce(subject, '') AS subject, coalesce(text, '') AS text, '' AS cure, since, labels, "values" FROM FILE(event)`+where,
+		) +
+			"\nUNION ALL " + store.Union(
+			r.Files,
+			`SELECT 'warning', time, '', coalesce(code, ''), CASE WHEN beyond THEN 'warning' ELSE 'info' END,
+	coalesce(flow, CASE WHEN flow_id > 0 THEN flow_id::VARCHAR END, ''), coalesce(text, ''), coalesce(cure, ''), NULL, NULL, NULL FROM FILE(warning)`+where,
+		) +
 			") SELECT * FROM one WHERE true"
 		if ask.Node != "" {
 			query += " AND node = " + p.add(ask.Node)

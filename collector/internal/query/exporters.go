@@ -101,8 +101,14 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 			ahead = append(ahead, fmt.Sprintf("%s by %v", name, e.Ahead.Round(time.Millisecond)))
 		}
 	}
-	h.warnOf(silent, fmt.Sprintf("sent nothing for more than %d minutes: ", silentAfter/time.Minute),
-		fmt.Sprintf("look whether the agent runs, and reaches the collector; of one that sends nothing for %d hours, nothing is said any more", goneAfter/time.Hour))
+	h.warnOf(
+		silent,
+		fmt.Sprintf("sent nothing for more than %d minutes: ", silentAfter/time.Minute),
+		fmt.Sprintf(
+			"look whether the agent runs, and reaches the collector; of one that sends nothing for %d hours, nothing is said any more",
+			goneAfter/time.Hour,
+		),
+	)
 	h.warnOf(ahead, "a clock that is ahead of the collector's: ", "look at the clocks of both; times are kept as they were reported")
 	if ignored > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("%d messages came from more exporters than are listed here", ignored))
@@ -141,7 +147,15 @@ func (h *Health) losses(live *Live) {
 			}
 		}
 	}
-	add("receive", live.Collector.Counts, "socket_dropped", "sessions_refused", "connections_refused", "connections_broken", "connections_timed_out")
+	add(
+		"receive",
+		live.Collector.Counts,
+		"socket_dropped",
+		"sessions_refused",
+		"connections_refused",
+		"connections_broken",
+		"connections_timed_out",
+	)
 	add("decode", live.Collector.Malformed)
 	add("decode", live.Collector.Impossible)
 	add("join", live.Collector.Counts, "postcards_late", "postcards_excess")

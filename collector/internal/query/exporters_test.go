@@ -21,7 +21,13 @@ func TestSilentExporters(t *testing.T) {
 		{4 * time.Minute, "sends", ""}, {-time.Minute, "sends", ""}, {6 * time.Minute, "silent", "one exporter has sent nothing for more than 5 minutes: athos; look whether the agent runs"}, {23 * time.Hour, "silent", "athos; look"}, {25 * time.Hour, "gone", ""},
 	} {
 		var h Health
-		h.exporters([]collect.Exporter{{Address: netip.MustParseAddr("2001:db8::1"), Name: "athos", First: now.Add(-48 * time.Hour), Last: now.Add(-test.since)}}, 0, now)
+		h.exporters(
+			[]collect.Exporter{
+				{Address: netip.MustParseAddr("2001:db8::1"), Name: "athos", First: now.Add(-48 * time.Hour), Last: now.Add(-test.since)},
+			},
+			0,
+			now,
+		)
 		warned := strings.Join(h.Warnings, "\n")
 		if h.Exporters[0].State != test.state || (warned == "") != (test.warned == "") || !strings.Contains(warned, test.warned) {
 			t.Errorf("after %v: %s, %q", test.since, h.Exporters[0].State, warned)

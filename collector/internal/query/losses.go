@@ -169,8 +169,14 @@ func lossRows(r *store.Reading, ask *LossQuestion, p *parameters) string {
 
 func flowLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
 	p := times(in)
-	query := "WITH part AS (" + lossRows(r, ask, p) + `) SELECT flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent) AS sent_all, sum(lost) AS lost_all FROM part
-GROUP BY ALL ORDER BY lost_all / nullif(sent_all, 0) DESC NULLS LAST, flow_id, scope DESC, "from" LIMIT ` + p.add(ask.Limit+1)
+	query := "WITH part AS (" + lossRows(
+		r,
+		ask,
+		p,
+	) + `) SELECT flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent) AS sent_all, sum(lost) AS lost_all FROM part
+GROUP BY ALL ORDER BY lost_all / nullif(sent_all, 0) DESC NULLS LAST, flow_id, scope DESC, "from" LIMIT ` + p.add(
+		ask.Limit+1,
+	)
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var f FlowLoss
 		var blocks, measured uint64
@@ -193,9 +199,21 @@ func nameSegments(ctx context.Context, r *store.Reading, in Range, flows []FlowL
 	type point struct{ flow, number int64 }
 	names := map[point]string{}
 	p := &parameters{}
-	where := " FROM FILE(loss) WHERE coalesce(start, time) >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND coalesce(start, time) < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
-	query := "SELECT DISTINCT * FROM (" + store.Union(r.Files, `SELECT flow_id, "from", from_node`+where+" AND from_node IS NOT NULL") + "\nUNION ALL " +
-		store.Union(r.Files, `SELECT flow_id, "to", to_node`+where+" AND to_node IS NOT NULL") + ") LIMIT " + p.add(mostNames)
+	where := " FROM FILE(loss) WHERE coalesce(start, time) >= " + p.add(
+		in.From.UTC(),
+	) + "::TIMESTAMP_NS AND coalesce(start, time) < " + p.add(
+		in.Until.UTC(),
+	) + "::TIMESTAMP_NS"
+	query := "SELECT DISTINCT * FROM (" + store.Union(
+		r.Files,
+		`SELECT flow_id, "from", from_node`+where+" AND from_node IS NOT NULL",
+	) + "\nUNION ALL " +
+		store.Union(
+			r.Files,
+			`SELECT flow_id, "to", to_node`+where+" AND to_node IS NOT NULL",
+		) + ") LIMIT " + p.add(
+		mostNames,
+	)
 	err := rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var at point
 		var name string
@@ -213,8 +231,16 @@ func nameSegments(ctx context.Context, r *store.Reading, in Range, flows []FlowL
 func lossSeries(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
 	place := placesOfFlows(a.Flows)
 	p := steps(in, ask.Step)
-	query := "WITH part AS (" + lossRows(r, ask, p) + `) SELECT epoch_us(minute) // ` + p.add(ask.Step.Microseconds()) + `::BIGINT AS w, flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent), sum(lost) FROM part
-GROUP BY ALL ORDER BY w LIMIT ` + p.add(mostPoints+1)
+	query := "WITH part AS (" + lossRows(
+		r,
+		ask,
+		p,
+	) + `) SELECT epoch_us(minute) // ` + p.add(
+		ask.Step.Microseconds(),
+	) + `::BIGINT AS w, flow, flow_id, scope, "from", "to", sum(blocks)::UBIGINT, sum(measured)::UBIGINT, sum(sent), sum(lost) FROM part
+GROUP BY ALL ORDER BY w LIMIT ` + p.add(
+		mostPoints+1,
+	)
 	points := 0
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var k flowKey
@@ -241,9 +267,14 @@ GROUP BY ALL ORDER BY w LIMIT ` + p.add(mostPoints+1)
 func edgeLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
 	p := &parameters{}
 	where := "time >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND time < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
-	query := "WITH part AS (" + store.Union(r.Files, "SELECT node, source, destination, namespace, packets, lost, duplicates, reordered FROM FILE(edge_flow) WHERE "+where) + `)
+	query := "WITH part AS (" + store.Union(
+		r.Files,
+		"SELECT node, source, destination, namespace, packets, lost, duplicates, reordered FROM FILE(edge_flow) WHERE "+where,
+	) + `)
 SELECT coalesce(node, ''), coalesce(source, ''), coalesce(destination, ''), namespace, coalesce(sum(packets), 0)::BIGINT, sum(lost)::BIGINT AS missing, count(*) FILTER (lost IS NULL),
-	coalesce(sum(duplicates), 0)::BIGINT, coalesce(sum(reordered), 0)::BIGINT FROM part GROUP BY 1, 2, 3, 4 ORDER BY missing DESC NULLS LAST LIMIT ` + p.add(ask.Limit+1)
+	coalesce(sum(duplicates), 0)::BIGINT, coalesce(sum(reordered), 0)::BIGINT FROM part GROUP BY 1, 2, 3, 4 ORDER BY missing DESC NULLS LAST LIMIT ` + p.add(
+		ask.Limit+1,
+	)
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var e EdgeLoss
 		var lost sql.NullInt64

@@ -55,23 +55,35 @@ func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
 	n := &names{map[nodeKey]string{}, map[interfaceKey]string{}}
 	for i := range r.Files {
 		f := &r.Files[i]
-		err := rows(ctx, r.DB, "SELECT coalesce(exporter, ''), node, name FROM "+f.From("nodes")+" LIMIT $1", []any{mostNames}, func(scan func(...any) error) error {
-			var key nodeKey
-			var name string
-			err := scan(&key.exporter, &key.id, &name)
-			n.nodes[key] = name
-			return err
-		})
+		err := rows(
+			ctx,
+			r.DB,
+			"SELECT coalesce(exporter, ''), node, name FROM "+f.From("nodes")+" LIMIT $1",
+			[]any{mostNames},
+			func(scan func(...any) error) error {
+				var key nodeKey
+				var name string
+				err := scan(&key.exporter, &key.id, &name)
+				n.nodes[key] = name
+				return err
+			},
+		)
 		if err != nil {
 			return nil, err
 		}
-		err = rows(ctx, r.DB, "SELECT coalesce(exporter, ''), ifindex, name FROM "+f.From("interfaces")+" LIMIT $1", []any{mostNames}, func(scan func(...any) error) error {
-			var key interfaceKey
-			var name string
-			err := scan(&key.exporter, &key.index, &name)
-			n.interfaces[key] = name
-			return err
-		})
+		err = rows(
+			ctx,
+			r.DB,
+			"SELECT coalesce(exporter, ''), ifindex, name FROM "+f.From("interfaces")+" LIMIT $1",
+			[]any{mostNames},
+			func(scan func(...any) error) error {
+				var key interfaceKey
+				var name string
+				err := scan(&key.exporter, &key.index, &name)
+				n.interfaces[key] = name
+				return err
+			},
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +122,10 @@ type definition struct {
 // definitions reads paths by their numbers.
 func definitions(ctx context.Context, r *store.Reading, ids []uint64) (map[uint64]*definition, error) {
 	found := map[uint64]*definition{}
-	query := store.Union(r.Files, "SELECT path, namespace, complete, exporter, node, role, ingress, egress, hops, segments FROM FILE(paths) WHERE path = ANY($1)")
+	query := store.Union(
+		r.Files,
+		"SELECT path, namespace, complete, exporter, node, role, ingress, egress, hops, segments FROM FILE(paths) WHERE path = ANY($1)",
+	)
 	err := rows(ctx, r.DB, query, []any{ids}, func(scan func(...any) error) error {
 		var path uint64
 		var d definition

@@ -167,9 +167,14 @@ func visitPackets(ctx context.Context, r *store.Reading, ask *PacketsQuestion, k
 	if ask.Where != nil {
 		most = mostSearched + 1
 	}
-	query := store.Union(r.Files, `SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
+	query := store.Union(
+		r.Files,
+		`SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
 	k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
-FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(most)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`)
+FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(
+			most,
+		)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`,
+	)
 	var found []Packet
 	var raw []rawNodes
 	defined := map[uint64]*definition{}
@@ -236,8 +241,29 @@ func packetOf(scan func(...any) error) (one Packet, raw rawNodes, err error) {
 	var next sql.Null[uint8]
 	var ports [2]sql.Null[uint16]
 	var label sql.Null[uint32]
-	err = scan(&one.Time.Time, &source, &one.Namespace, &flow, &sequence, &one.Length, &raw.hopLimit, &reason, &verdict, &delay, &path, &raw.timed, &raw.held, &raw.since, &raw.queue,
-		&from, &to, &next, &ports[0], &ports[1], &label)
+	err = scan(
+		&one.Time.Time,
+		&source,
+		&one.Namespace,
+		&flow,
+		&sequence,
+		&one.Length,
+		&raw.hopLimit,
+		&reason,
+		&verdict,
+		&delay,
+		&path,
+		&raw.timed,
+		&raw.held,
+		&raw.since,
+		&raw.queue,
+		&from,
+		&to,
+		&next,
+		&ports[0],
+		&ports[1],
+		&label,
+	)
 	if err != nil {
 		return one, raw, err
 	}

@@ -160,14 +160,19 @@ func (d *definition) describe(known *names) (hops []Hop) {
 
 // bucketsOf is a query of histograms: of a column of a table that the query names, by keys.
 func bucketsOf(keys, column, table string) string {
-	return "SELECT " + keys + ", list(b) AS b, list(n) AS n FROM (SELECT " + keys + ", " + store.Bucket(column) + " AS b, count(*)::UBIGINT AS n FROM " +
+	return "SELECT " + keys + ", list(b) AS b, list(n) AS n FROM (SELECT " + keys + ", " + store.Bucket(
+		column,
+	) + " AS b, count(*)::UBIGINT AS n FROM " +
 		table + " WHERE " + column + " >= 0 GROUP BY ALL) GROUP BY " + keys
 }
 
 // pathsOf finds the paths.
 func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
-	query := "WITH one AS (" + store.Union(r.Files, "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where) + `), whole AS (
+	query := "WITH one AS (" + store.Union(
+		r.Files,
+		"SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where,
+	) + `), whole AS (
 	SELECT path, count(*) AS packets, sum(length)::UBIGINT AS bytes, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost, min(time) AS first, max(time) AS last,
 		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY path
 ), top AS (SELECT *, sum(packets) OVER () AS every FROM whole ORDER BY packets DESC, path LIMIT ` + p.add(ask.Limit+1) + `
@@ -198,14 +203,27 @@ SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, m
 }
 
 // measureHops takes what was measured at each node of paths.
-func measureHops(ctx context.Context, r *store.Reading, ask *PathsQuestion, ids []uint64, take func(id uint64, i int, what string, h *exponential.Delays, negative uint64)) error {
+func measureHops(
+	ctx context.Context,
+	r *store.Reading,
+	ask *PathsQuestion,
+	ids []uint64,
+	take func(id uint64, i int, what string, h *exponential.Delays, negative uint64),
+) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
-	hops := store.Union(r.Files, "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
-		where+chosen)
+	hops := store.Union(
+		r.Files,
+		"SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
+			where+chosen,
+	)
 	measure := func(column string) string {
 		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, sum(" + column +
-			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w LEFT JOIN (" + bucketsOf("path, i", column, "hop") +
+			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w LEFT JOIN (" + bucketsOf(
+			"path, i",
+			column,
+			"hop",
+		) +
 			") d ON w.path = d.path AND w.i = d.i"
 	}
 	query := "WITH hop AS (" + hops + ") " + measure("held") + " UNION ALL " + measure("since")
@@ -303,9 +321,15 @@ func (q *Queries) gridIn(ctx context.Context, in Range, ask *GridQuestion) (*Gri
 			return gridWhere(ctx, r, in, ask, known, a)
 		}
 		p := times(in)
-		query := "WITH ends AS (SELECT DISTINCT ON (path) * FROM (" + store.Union(r.Files, `SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,
-	CASE WHEN role[-1] = 3 THEN coalesce(exporter[-1], '') END AS e2, CASE WHEN role[-1] = 3 THEN node[-1] END AS n2 FROM FILE(paths)`) + `)
-), part AS (SELECT e1, n1, e2, n2, r.* FROM ` + rollup(r, "path") + ` r JOIN ends d ON r.path = d.path
+		query := "WITH ends AS (SELECT DISTINCT ON (path) * FROM (" + store.Union(
+			r.Files,
+			`SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,
+	CASE WHEN role[-1] = 3 THEN coalesce(exporter[-1], '') END AS e2, CASE WHEN role[-1] = 3 THEN node[-1] END AS n2 FROM FILE(paths)`,
+		) + `)
+), part AS (SELECT e1, n1, e2, n2, r.* FROM ` + rollup(
+			r,
+			"path",
+		) + ` r JOIN ends d ON r.path = d.path
 ), whole AS (SELECT e1, n1, e2, n2, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, count(DISTINCT path) AS paths,
 	sum(delay_negative)::UBIGINT AS negative, sum(delay_sum) AS total, max(delay_max) AS most FROM part GROUP BY ALL
 ), delays AS (SELECT e1, n1, e2, n2, list(b) AS b, list(n) AS n FROM (

@@ -185,7 +185,10 @@ func describeSegments(ctx context.Context, r *store.Reading, list []Segment) err
 		return err
 	}
 	place, ids := placesOf(list)
-	query := store.Union(r.Files, "SELECT segment, namespace, from_exporter, from_node, egress, to_exporter, to_node, ingress, hops FROM FILE(segments) WHERE segment = ANY($1)")
+	query := store.Union(
+		r.Files,
+		"SELECT segment, namespace, from_exporter, from_node, egress, to_exporter, to_node, ingress, hops FROM FILE(segments) WHERE segment = ANY($1)",
+	)
 	return rows(ctx, r.DB, query, []any{ids}, func(scan func(...any) error) error {
 		var id, from uint64
 		var namespace uint16

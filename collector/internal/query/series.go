@@ -66,13 +66,22 @@ func listsOf(of string) string {
 func segmentSeries(ctx context.Context, r *store.Reading, in Range, step time.Duration, a *Segments) error {
 	place, ids := placesOf(a.Segments)
 	p := steps(in, step)
-	query := "WITH part AS (SELECT *, epoch_us(minute) // " + p.add(step.Microseconds()) + "::BIGINT AS w FROM " + rollup(r, "segment") + " WHERE segment = ANY(" + p.add(ids) + `)
+	query := "WITH part AS (SELECT *, epoch_us(minute) // " + p.add(
+		step.Microseconds(),
+	) + "::BIGINT AS w FROM " + rollup(
+		r,
+		"segment",
+	) + " WHERE segment = ANY(" + p.add(
+		ids,
+	) + `)
 ), whole AS (
 	SELECT segment, w, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(held_sum) AS held_sum, max(held_max) AS held_max,
 		sum(link_negative)::UBIGINT AS negative, sum(link_sum) AS link_sum, max(link_max) AS link_max FROM part GROUP BY ALL
 ), holds AS (` + listsOf("held") + `), links AS (` + listsOf("link") + `)
 SELECT t.segment, t.w, packets, lost, held_sum, held_max, h.b, h.n, negative, link_sum, link_max, l.b, l.n
-FROM whole t LEFT JOIN holds h ON t.segment = h.segment AND t.w = h.w LEFT JOIN links l ON t.segment = l.segment AND t.w = l.w ORDER BY t.w LIMIT ` + p.add(mostPoints+1)
+FROM whole t LEFT JOIN holds h ON t.segment = h.segment AND t.w = h.w LEFT JOIN links l ON t.segment = l.segment AND t.w = l.w ORDER BY t.w LIMIT ` + p.add(
+		mostPoints+1,
+	)
 	points := 0
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var number int64
@@ -127,10 +136,17 @@ func pathSeries(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 		place[uint64(a.Paths[i].ID)] = i
 		ids = append(ids, uint64(a.Paths[i].ID))
 	}
-	query := "WITH one AS (" + store.Union(r.Files, "SELECT d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, p.reason, p.verdict, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where) + `), whole AS (
+	query := "WITH one AS (" + store.Union(
+		r.Files,
+		"SELECT d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, p.reason, p.verdict, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where,
+	) + `), whole AS (
 	SELECT path, w, count(*) AS packets, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost,
 		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY ALL
-), shared AS (SELECT *, packets / sum(packets) OVER (PARTITION BY w) AS share FROM whole), delays AS (` + bucketsOf("path, w", "delay", "one") + `)
+), shared AS (SELECT *, packets / sum(packets) OVER (PARTITION BY w) AS share FROM whole), delays AS (` + bucketsOf(
+		"path, w",
+		"delay",
+		"one",
+	) + `)
 SELECT t.path, t.w, packets, share, incomplete, lost, negative, total, most, b, n FROM shared t LEFT JOIN delays d ON t.path = d.path AND t.w = d.w
 WHERE t.path = ANY(` + p.add(ids) + `) ORDER BY t.w LIMIT ` + p.add(mostPoints+1)
 	points := 0

@@ -63,8 +63,17 @@ func TestTimes(t *testing.T) {
 	for _, e := range s.Files() {
 		octets += e.Bytes
 	}
-	t.Logf("%d packets in %d files: %.0f packets a second, %.2f µs of processor each with rollups; %.1f bytes each on disk; opened in %v", packets, len(s.Files()),
-		float64(packets)/writing.Seconds(), processor.Seconds()*1e6/float64(packets), float64(octets)/float64(packets), time.Since(begun).Round(time.Millisecond))
+	t.Logf(
+		"%d packets in %d files: %.0f packets a second, %.2f µs of processor each with rollups; %.1f bytes each on disk; opened in %v",
+		packets,
+		len(s.Files()),
+		float64(
+			packets,
+		)/writing.Seconds(),
+		processor.Seconds()*1e6/float64(packets),
+		float64(octets)/float64(packets),
+		time.Since(begun).Round(time.Millisecond),
+	)
 	sizes(t, s)
 	measure(t, s, p.At)
 }
@@ -131,7 +140,8 @@ func sizes(t *testing.T, s *store.Store) {
 		for _, name := range []string{"packets", "keys", "paths", "segment_1m", "path_1m", "segment_1h", "path_1h"} {
 			var n, blocks int64
 			table := r.Files[0].From(name)
-			err := r.DB.QueryRow("SELECT (SELECT count(*) FROM "+table+"), (SELECT count(DISTINCT block_id) FROM pragma_storage_info('"+table+"'))").Scan(&n, &blocks)
+			err := r.DB.QueryRow("SELECT (SELECT count(*) FROM "+table+"), (SELECT count(DISTINCT block_id) FROM pragma_storage_info('"+table+"'))").
+				Scan(&n, &blocks)
 			if err != nil {
 				return err
 			}

@@ -96,7 +96,14 @@ func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 }
 
 // visitWhere calls take for the packets of all files for which a condition is true, the latest first.
-func visitWhere(ctx context.Context, r *store.Reading, seek *PacketsQuestion, known *names, a *Answer, take func(*Packet, *definition)) error {
+func visitWhere(
+	ctx context.Context,
+	r *store.Reading,
+	seek *PacketsQuestion,
+	known *names,
+	a *Answer,
+	take func(*Packet, *definition),
+) error {
 	search := newSearch(OfPackets, a)
 	seek.Limit = mostSearched
 	more := true
@@ -119,7 +126,9 @@ func visitWhere(ctx context.Context, r *store.Reading, seek *PacketsQuestion, kn
 // recordOf is a packet as the record that it was, with what was kept of it.
 func recordOf(p *Packet) record.Record {
 	of := record.Packet{
-		Source: addressIn(p.From), Destination: addressIn(p.To), NextHeader: ioam.NextHeader(p.NextHeader), SourcePort: p.SourcePort, DestinationPort: p.DestinationPort,
+		Source: addressIn(
+			p.From,
+		), Destination: addressIn(p.To), NextHeader: ioam.NextHeader(p.NextHeader), SourcePort: p.SourcePort, DestinationPort: p.DestinationPort,
 		FlowLabel: p.FlowLabel, Length: int(p.Length),
 	}
 	if p.Source != "postcards" {
@@ -134,7 +143,14 @@ func recordOf(p *Packet) record.Record {
 		}
 		return t
 	}
-	r := &record.Path{Time: p.Time, Namespace: ioam.NamespaceID(p.Namespace), Packet: of, Complete: p.Reason == record.PathComplete.String(), Delay: p.Delay, Nodes: []record.PathNode{}}
+	r := &record.Path{
+		Time:      p.Time,
+		Namespace: ioam.NamespaceID(p.Namespace),
+		Packet:    of,
+		Complete:  p.Reason == record.PathComplete.String(),
+		Delay:     p.Delay,
+		Nodes:     []record.PathNode{},
+	}
 	if p.FlowID != nil && p.Sequence != nil {
 		r.FlowID, r.Sequence = *p.FlowID, *p.Sequence
 	}

@@ -167,7 +167,12 @@ func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a 
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(a.source.Compare(b.source), a.destination.Compare(b.destination), cmp.Compare(a.number, b.number), cmp.Compare(a.path, b.path))
+		return cmp.Or(
+			a.source.Compare(b.source),
+			a.destination.Compare(b.destination),
+			cmp.Compare(a.number, b.number),
+			cmp.Compare(a.path, b.path),
+		)
 	})
 	for _, k := range keys {
 		m := found[k]

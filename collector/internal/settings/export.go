@@ -39,7 +39,18 @@ var exportKinds = map[ExportKind]func(*Export) sink.Kind{
 }
 
 // exportRecords are the kinds of records that a collector gives out.
-var exportRecords = []ExportRecord{record.KindPath, record.KindTrace, record.KindPostcard, record.KindFlow, record.KindEdgeFlow, record.KindLoss, record.KindDelay, record.KindBlock, record.KindEvent, record.KindWarning}
+var exportRecords = []ExportRecord{
+	record.KindPath,
+	record.KindTrace,
+	record.KindPostcard,
+	record.KindFlow,
+	record.KindEdgeFlow,
+	record.KindLoss,
+	record.KindDelay,
+	record.KindBlock,
+	record.KindEvent,
+	record.KindWarning,
+}
 
 // exportScalars read and write the types of exports.
 var exportScalars = otlpsink.Scalars.With(yamlfile.Scalars{

@@ -69,7 +69,20 @@ func (e *Entry) MarshalJSON() ([]byte, error) {
 func (e *Entry) UnmarshalJSON(text []byte) error {
 	var s stored
 	err := json.Unmarshal(text, &s)
-	*e = Entry{s.Name, s.State, s.Version, s.Opened.Time, s.Closed.Time, s.First.Time, s.Last.Time, s.Packets, s.Records, s.Bytes, s.Reason, s.Replaces}
+	*e = Entry{
+		s.Name,
+		s.State,
+		s.Version,
+		s.Opened.Time,
+		s.Closed.Time,
+		s.First.Time,
+		s.Last.Time,
+		s.Packets,
+		s.Records,
+		s.Bytes,
+		s.Reason,
+		s.Replaces,
+	}
 	return err
 }
 

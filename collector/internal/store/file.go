@@ -268,14 +268,19 @@ func (f *open) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return each(ctx, f.conn, "SELECT coalesce(exporter, ''), ifindex, name FROM "+f.alias+"."+tableInterfaces, func(scan func(...any) error) error {
-		var n interfaceName
-		var exporter string
-		err := scan(&exporter, &n.index, &n.name)
-		n.exporter, _ = netip.ParseAddr(exporter)
-		f.known.interfaces[n] = struct{}{}
-		return err
-	})
+	return each(
+		ctx,
+		f.conn,
+		"SELECT coalesce(exporter, ''), ifindex, name FROM "+f.alias+"."+tableInterfaces,
+		func(scan func(...any) error) error {
+			var n interfaceName
+			var exporter string
+			err := scan(&exporter, &n.index, &n.name)
+			n.exporter, _ = netip.ParseAddr(exporter)
+			f.known.interfaces[n] = struct{}{}
+			return err
+		},
+	)
 }
 
 // count finds out what the file has: the catalog may be older, when the collector was killed.
@@ -290,7 +295,8 @@ func (f *open) count(ctx context.Context) error {
 		var rows uint64
 		var batch uint32
 		var first, last sql.NullTime
-		err := f.conn.QueryRowContext(ctx, "SELECT count(*), coalesce(max(batch) + 1, 0), min(time), max(time) FROM "+f.alias+"."+quoted(t.name)).Scan(&rows, &batch, &first, &last)
+		err := f.conn.QueryRowContext(ctx, "SELECT count(*), coalesce(max(batch) + 1, 0), min(time), max(time) FROM "+f.alias+"."+quoted(t.name)).
+			Scan(&rows, &batch, &first, &last)
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,14 @@ func (c *Checked) read(ctx context.Context, conn *sql.Conn, alias string) error 
 
 // Export writes the tables of closed files as Parquet into a directory: FILE/TABLE.parquet. It changes nothing in
 // the store, and can be done while a collector runs. wanted are tables; none: all that are not empty.
-func Export(ctx context.Context, directory, to string, from, until time.Time, wanted []string, memory int64, wrote func(file string, rows int64)) error {
+func Export(
+	ctx context.Context,
+	directory, to string,
+	from, until time.Time,
+	wanted []string,
+	memory int64,
+	wrote func(file string, rows int64),
+) error {
 	if err := os.MkdirAll(to, 0o750); err != nil {
 		return err
 	}
@@ -152,9 +159,15 @@ func Export(ctx context.Context, directory, to string, from, until time.Time, wa
 		if !e.overlaps(from, until) || e.State == SetAside || running && e.State == Open {
 			continue
 		}
-		err := visitFile(ctx, db, filepath.Join(directory, e.Name+suffix), fmt.Sprintf("e%d", i), func(ctx context.Context, conn *sql.Conn, alias string) error {
-			return exportFile(ctx, conn, alias, filepath.Join(to, e.Name), wanted, wrote)
-		})
+		err := visitFile(
+			ctx,
+			db,
+			filepath.Join(directory, e.Name+suffix),
+			fmt.Sprintf("e%d", i),
+			func(ctx context.Context, conn *sql.Conn, alias string) error {
+				return exportFile(ctx, conn, alias, filepath.Join(to, e.Name), wanted, wrote)
+			},
+		)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Name+suffix, err)
 		}
@@ -356,7 +369,9 @@ func merge(ctx context.Context, conn *sql.Conn, directory, part string, group []
 		statements = append(statements, t.create("merged"))
 	}
 	for i, e := range group {
-		statements = append([]string{"ATTACH " + literal(filepath.Join(directory, e.Name+suffix)) + fmt.Sprintf(" AS m%d (READ_ONLY)", i)}, statements...)
+		statements = append(
+			[]string{"ATTACH " + literal(filepath.Join(directory, e.Name+suffix)) + fmt.Sprintf(" AS m%d (READ_ONLY)", i)},
+			statements...)
 	}
 	for _, s := range statements {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
@@ -444,7 +459,12 @@ func copyOf(t table, alias string, offset uint64) string {
 			changed = append(changed, fmt.Sprintf("(t.%s + %d)::UINTEGER AS %s", number, offset, number))
 		case c.kind == "UINTEGER" && (c.name == "key" || c.name == "path" || c.name == "segment"):
 			table := c.name + "s"
-			from += fmt.Sprintf(" JOIN %[1]s.%[2]s o_%[3]s ON t.%[3]s = o_%[3]s.number JOIN merged.%[2]s n_%[3]s ON o_%[3]s.%[3]s = n_%[3]s.%[3]s", alias, table, id)
+			from += fmt.Sprintf(
+				" JOIN %[1]s.%[2]s o_%[3]s ON t.%[3]s = o_%[3]s.number JOIN merged.%[2]s n_%[3]s ON o_%[3]s.%[3]s = n_%[3]s.%[3]s",
+				alias,
+				table,
+				id,
+			)
 			changed = append(changed, "n_"+id+".number AS "+id)
 		}
 	}

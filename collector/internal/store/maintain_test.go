@@ -145,13 +145,22 @@ func TestCompactKilled(t *testing.T) {
 func TestExport(t *testing.T) {
 	directory, to := filled(t), filepath.Join(t.TempDir(), "out")
 	rows := map[string]int64{}
-	err := Export(t.Context(), directory, to, start.Add(time.Hour), start.Add(3*time.Hour), []string{"packets", "keys", "warning"}, memory, func(file string, n int64) {
-		rows[filepath.Base(file)] += n
-		text, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(string(text), "PAR1") {
-			t.Errorf("%s: %v", file, err)
-		}
-	})
+	err := Export(
+		t.Context(),
+		directory,
+		to,
+		start.Add(time.Hour),
+		start.Add(3*time.Hour),
+		[]string{"packets", "keys", "warning"},
+		memory,
+		func(file string, n int64) {
+			rows[filepath.Base(file)] += n
+			text, err := os.ReadFile(file)
+			if err != nil || !strings.HasPrefix(string(text), "PAR1") {
+				t.Errorf("%s: %v", file, err)
+			}
+		},
+	)
 	if err != nil || rows["packets.parquet"] != 800 || rows["keys.parquet"] == 0 || len(rows) != 2 {
 		t.Errorf("%v, %v", rows, err)
 	}

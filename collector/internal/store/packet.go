@@ -251,7 +251,17 @@ func (w *transaction) key(p *packet) (uint32, error) {
 	if !isNew {
 		return number, nil
 	}
-	return number, w.append(tableKeys, number, key, octetsOf(q.Source), octetsOf(q.Destination), uint8(q.NextHeader), ports[0], ports[1], q.FlowLabel)
+	return number, w.append(
+		tableKeys,
+		number,
+		key,
+		octetsOf(q.Source),
+		octetsOf(q.Destination),
+		uint8(q.NextHeader),
+		ports[0],
+		ports[1],
+		q.FlowLabel,
+	)
 }
 
 // octetsOf is an address as 16 octets, so that a prefix is a range; nil: it is not known.
@@ -312,7 +322,19 @@ func (w *transaction) path(p *packet) (uint32, error) {
 		return number, w.names(p)
 	}
 	exporters, ids, roles := make([]any, len(p.nodes)), make([]any, len(p.nodes)), make([]any, len(p.nodes))
-	ingress, egress, hops, segments := make([]any, len(p.nodes)), make([]any, len(p.nodes)), make([]any, len(p.nodes)), make([]any, len(p.nodes))
+	ingress, egress, hops, segments := make(
+		[]any,
+		len(p.nodes),
+	), make(
+		[]any,
+		len(p.nodes),
+	), make(
+		[]any,
+		len(p.nodes),
+	), make(
+		[]any,
+		len(p.nodes),
+	)
 	complete := len(p.nodes) > 1 && p.nodes[0].role == record.Encapsulating && p.nodes[len(p.nodes)-1].role == record.Decapsulating
 	for i := range p.nodes {
 		n := &p.nodes[i]
@@ -363,7 +385,19 @@ func (w *transaction) segment(p *packet, i int) (uint64, error) {
 	if !isNew {
 		return segment, nil
 	}
-	return segment, w.append(tableSegments, number, segment, p.namespace, textOf(from.exporter), from.id, from.egress, toExporter, toNode, ingress, hops)
+	return segment, w.append(
+		tableSegments,
+		number,
+		segment,
+		p.namespace,
+		textOf(from.exporter),
+		from.id,
+		from.egress,
+		toExporter,
+		toNode,
+		ingress,
+		hops,
+	)
 }
 
 // names appends the names of nodes and interfaces that the file does not have.

@@ -204,12 +204,17 @@ func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
 // columnsThere are the columns that a file of an earlier version has, by table.
 func columnsThere(ctx context.Context, conn *sql.Conn, alias string) (map[string][]string, error) {
 	there := map[string][]string{}
-	err := each(ctx, conn, "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = "+literal(alias), func(scan func(...any) error) error {
-		var table, column string
-		err := scan(&table, &column)
-		there[table] = append(there[table], column)
-		return err
-	})
+	err := each(
+		ctx,
+		conn,
+		"SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = "+literal(alias),
+		func(scan func(...any) error) error {
+			var table, column string
+			err := scan(&table, &column)
+			there[table] = append(there[table], column)
+			return err
+		},
+	)
 	return there, err
 }
 

@@ -34,7 +34,10 @@ func TestMain(m *testing.M) {
 
 func writeForever(directory string) error {
 	c := &clock{at: start}
-	s, err := New(context.Background(), Options{Directory: directory, Now: c.now, Quiet: 3000, Note: func(text string) { fmt.Fprintln(os.Stderr, text) }})
+	s, err := New(
+		context.Background(),
+		Options{Directory: directory, Now: c.now, Quiet: 3000, Note: func(text string) { fmt.Fprintln(os.Stderr, text) }},
+	)
 	if err != nil {
 		return err
 	}
@@ -148,7 +151,8 @@ func TestFilesOfHoursAndDays(t *testing.T) {
 	if got := ask(t, s, countPackets); got != 200+50+50+10+1+1+999+5 {
 		t.Errorf("%v packets", got)
 	}
-	if got, hours := ask(t, s, "SELECT packets AS n FROM FILE(path_1m)"), ask(t, s, "SELECT packets AS n FROM FILE(path_1h)"); hours != 311 || got < 311 {
+	if got, hours := ask(t, s, "SELECT packets AS n FROM FILE(path_1m)"), ask(t, s, "SELECT packets AS n FROM FILE(path_1h)"); hours != 311 ||
+		got < 311 {
 		t.Errorf("%v packets in minutes, %v in hours", got, hours)
 	}
 	// Another start with a clock that is behind goes on with the newest file.
@@ -260,7 +264,8 @@ func TestDamage(t *testing.T) {
 		put(t, s, []record.Record{})
 		if catalog == "" {
 			var gaps int
-			if err := s.Read(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), func(r *Reading) error { gaps = len(r.Gaps); return nil }); err != nil || gaps == 0 {
+			if err := s.Read(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), func(r *Reading) error { gaps = len(r.Gaps); return nil }); err != nil ||
+				gaps == 0 {
 				t.Errorf("%d gaps, %v", gaps, err)
 			}
 			if _, err := os.Stat(filepath.Join(o.Directory, asideName, "2026-11-21T12"+suffix)); err != nil {
@@ -302,7 +307,8 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows, queues, warnings int
-	if err := s.db.QueryRow("SELECT count(*), count(queue) FROM "+f.From(tablePackets)).Scan(&rows, &queues); err != nil || rows != 100 || queues != 0 {
+	if err := s.db.QueryRow("SELECT count(*), count(queue) FROM "+f.From(tablePackets)).Scan(&rows, &queues); err != nil || rows != 100 ||
+		queues != 0 {
 		t.Errorf("%d rows, %d queues, %v", rows, queues, err)
 	}
 	if err := s.db.QueryRow("SELECT count(code) FROM " + f.From("warning")).Scan(&warnings); err != nil {

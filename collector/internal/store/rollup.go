@@ -199,7 +199,9 @@ func (f *File) Rows(rollup string) string {
 		query += f.fresh(rollup, done(ofMinutes))
 	}
 	if table, ok := ids[rollup]; ok {
-		query = "SELECT r.* REPLACE (d." + rollup + " AS " + rollup + ") FROM (" + query + ") r JOIN " + f.From(table) + " d ON r." + rollup + " = d.number"
+		query = "SELECT r.* REPLACE (d." + rollup + " AS " + rollup + ") FROM (" + query + ") r JOIN " + f.From(
+			table,
+		) + " d ON r." + rollup + " = d.number"
 	}
 	return query
 }
@@ -209,8 +211,20 @@ func (f *File) fresh(rollup, low string) string {
 	values := []string{"LOW", low, "HIGH", "4294967295", "PART", "0::UINTEGER"}
 	if f.scope != nil {
 		packets := "(SELECT * FROM " + f.From(tablePackets) + " WHERE time >= $1::TIMESTAMP_NS AND time < $2::TIMESTAMP_NS)"
-		values = append(values, "FILE.packets", packets, "FILE.paths", f.From(tablePaths), "FILE.segments", f.From(tableSegments), "FILE.loss", f.From("loss"))
+		values = append(
+			values,
+			"FILE.packets",
+			packets,
+			"FILE.paths",
+			f.From(tablePaths),
+			"FILE.segments",
+			f.From(tableSegments),
+			"FILE.loss",
+			f.From("loss"),
+		)
 	}
 	query := strings.NewReplacer(append(values, "FILE", f.Alias)...).Replace(minuteRollups[rollup+"_1m"])
-	return "\nUNION ALL SELECT * EXCLUDE (part) FROM (SELECT * FROM " + f.From(rollup+"_1m") + " WHERE false UNION ALL (" + query + ")) WHERE minute >= $1 AND minute < $2"
+	return "\nUNION ALL SELECT * EXCLUDE (part) FROM (SELECT * FROM " + f.From(
+		rollup+"_1m",
+	) + " WHERE false UNION ALL (" + query + ")) WHERE minute >= $1 AND minute < $2"
 }

@@ -273,7 +273,8 @@ func (s *Store) unreadable(e *Entry, err error) {
 // damaged reports whether an error says that a file's contents are wrong, which no later attempt cures.
 func damaged(err error) bool {
 	var of *duckdb.Error
-	if errors.As(err, &of) && (of.Type == duckdb.ErrorTypeSerialization || of.Type == duckdb.ErrorTypeInternal || of.Type == duckdb.ErrorTypeFatal) {
+	if errors.As(err, &of) &&
+		(of.Type == duckdb.ErrorTypeSerialization || of.Type == duckdb.ErrorTypeInternal || of.Type == duckdb.ErrorTypeFatal) {
 		return true
 	}
 	text := strings.ToLower(err.Error())

@@ -194,7 +194,13 @@ func TestRecords(t *testing.T) {
 	delay := &record.Delays{Min: 1, Max: 9, Sum: 10, Count: 2}
 	at := instant.Of(start)
 	put(t, s, []record.Record{
-		&record.Flow{Time: at, Node: "a'; DROP TABLE flow; --", Packets: 1 << 63, TransitDelay: delay, Packet: record.Packet{Source: storetest.Source(7)}},
+		&record.Flow{
+			Time:         at,
+			Node:         "a'; DROP TABLE flow; --",
+			Packets:      1 << 63,
+			TransitDelay: delay,
+			Packet:       record.Packet{Source: storetest.Source(7)},
+		},
 		&record.Loss{Measurement: record.Measurement{Time: at, FlowID: 5, Scope: record.WholeWay}, Verdict: loss.Measured, FromReasons: 3,
 			Sent: record.NewField(uint64(10), true), Lost: record.NewField(uint64(2), true)},
 		&record.Trace{Time: at, Nodes: []record.NodeData{{NodeID: record.NewField(ioam.NodeID(1), true)}}},

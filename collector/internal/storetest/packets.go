@@ -70,7 +70,14 @@ func (p *Packets) Of(flow int, nodes []int, lost bool) *record.Path {
 	port, to := uint16(1024+flow%60000), uint16(443)
 	r := &record.Path{
 		Time: instant.Of(at), Namespace: 123, TraceType: 0xf80000, FlowID: uint32(flow + 1), Sequence: p.next[flow], Complete: !lost,
-		Packet:  record.Packet{Source: Source(flow), Destination: Destination(flow), NextHeader: 17, SourcePort: &port, DestinationPort: &to, Length: 60 + flow%1400},
+		Packet: record.Packet{
+			Source:          Source(flow),
+			Destination:     Destination(flow),
+			NextHeader:      17,
+			SourcePort:      &port,
+			DestinationPort: &to,
+			Length:          60 + flow%1400,
+		},
 		Verdict: record.PathArrived,
 	}
 	if lost {
@@ -81,7 +88,9 @@ func (p *Packets) Of(flow int, nodes []int, lost bool) *record.Path {
 	for i, id := range nodes {
 		held := p.delay(20_000)
 		n := record.PathNode{
-			Node: "node" + string(rune('a'+id%26)), Exporter: Exporter(id), Role: record.Transit, IngressIfIndex: model.IfIndex(2), EgressIfIndex: model.IfIndex(3 + id%4),
+			Node: "node" + string(
+				rune('a'+id%26),
+			), Exporter: Exporter(id), Role: record.Transit, IngressIfIndex: model.IfIndex(2), EgressIfIndex: model.IfIndex(3 + id%4),
 			Ingress: "eth0", Egress: "eth1",
 			NodeData: record.NodeData{
 				HopLimit: record.NewField(uint8(64-i), true), NodeID: record.NewField(ioam.NodeID(id), true),

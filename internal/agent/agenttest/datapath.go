@@ -51,7 +51,12 @@ type Datapath struct {
 
 // NewDatapath is a data plane without a configuration.
 func NewDatapath() *Datapath {
-	return &Datapath{Records: make(chan datapath.Record), Broken: make(chan error, 1), pathMTUs: make(map[string]int), reported: make(map[string][]uint64)}
+	return &Datapath{
+		Records:  make(chan datapath.Record),
+		Broken:   make(chan error, 1),
+		pathMTUs: make(map[string]int),
+		reported: make(map[string][]uint64),
+	}
 }
 
 func (d *Datapath) Apply(c datapath.Config) error {
@@ -144,7 +149,13 @@ func (d *Datapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
 	how := d.Running().Node.Measurement.WithDefaults()
 	length, selections := how.Block, how.Selections()
 	for i, f := range how.Flows {
-		c := datapath.BlockCounts{Flow: f.Name, Block: block, Packets: FlowPackets - d.LostPackets.Load(), Complete: block >= d.CountedSince.Load(), Selection: selections[i]}
+		c := datapath.BlockCounts{
+			Flow:      f.Name,
+			Block:     block,
+			Packets:   FlowPackets - d.LostPackets.Load(),
+			Complete:  block >= d.CountedSince.Load(),
+			Selection: selections[i],
+		}
 		c.Uncovered = d.coverage.Within(f.Name, coverage.Both, int64(block)*int64(length), int64(block+1)*int64(length))
 		c.Complete = c.Complete && c.Uncovered == 0
 		for _, reported := range d.ReportedBlocks(f.Name) {

@@ -173,9 +173,11 @@ func (h *Node) Series(name string) (n float64, ok bool) {
 // Request calls the API without the client, like curl.
 func (h *Node) Request(method, path, body string) (int, string) {
 	h.T.Helper()
-	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", h.Place.Socket())
-	}}}
+	c := http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", h.Place.Socket())
+		}},
+	}
 	req, err := http.NewRequest(method, "http://agent"+path, strings.NewReader(body))
 	if err != nil {
 		h.T.Fatal(err)

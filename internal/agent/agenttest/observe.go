@@ -29,7 +29,14 @@ func RemovedHeader(t *testing.T, destination string) datapath.Record {
 	copy(packet[8:], netip.MustParseAddr("2001:db8:1::2").AsSlice())
 	copy(packet[24:], netip.MustParseAddr(destination).AsSlice())
 	packet[41], packet[43] = 42, 9 // ports
-	return datapath.Record{Time: time.Unix(1_800_000_000, 1).UTC(), Interface: 2, Outcome: model.OutcomeTunnelDecapsulated, Length: 128, Packet: packet, Header: header}
+	return datapath.Record{
+		Time:      time.Unix(1_800_000_000, 1).UTC(),
+		Interface: 2,
+		Outcome:   model.OutcomeTunnelDecapsulated,
+		Length:    128,
+		Packet:    packet,
+		Header:    header,
+	}
 }
 
 // Observe reads records in the background until the test ends.

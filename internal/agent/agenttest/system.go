@@ -233,7 +233,12 @@ func (s *System) WatchTooBig(ctx context.Context, lost *socketdrops.Counter, lis
 	}
 }
 
-func (s *System) WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
+func (s *System) WatchTunnelErrors(
+	ctx context.Context,
+	lost *socketdrops.Counter,
+	listening func(),
+	heard func(icmpv6.Message, func([]byte) error),
+) error {
 	s.Mu.Lock()
 	deaf := s.ErrorsUnheard
 	s.Mu.Unlock()

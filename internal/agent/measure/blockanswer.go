@@ -85,12 +85,30 @@ func (m *LossMeter) countAssembled() {
 }
 
 var (
-	descReplies      = service.Metric("measurement_replies_total", "Datagrams that reached this node as replies to its questions about measured flows, or to its test packets (to: probes), by outcome.", "to", "outcome")
-	descUnsent       = service.Metric("measurement_unsent_total", "Questions about measured flows, and test packets (to: probes), that this node could not send, by cause: it has no address to send from (no_source), no way through the flow's segments (no_path), or the kernel refused (send_failed).", "to", "cause")
-	descBlockAnswers = service.Metric("block_answers_total", "Flows about which this node asked others, by what they said of the block.", "answer")
-	descReadings     = service.Metric("loss_readings_total", "Counters of a flow's block, this node's own and those of others, by whether the computation of loss took them.", "fate")
-	descSkipped      = service.Metric("loss_blocks_skipped_total", "Blocks of flows without a result, because the clock leapt forward.")
-	descRestarts     = service.Metric("loss_restarts_total", "Flows whose computation of loss began again, because the clock went back.")
+	descReplies = service.Metric(
+		"measurement_replies_total",
+		"Datagrams that reached this node as replies to its questions about measured flows, or to its test packets (to: probes), by outcome.",
+		"to",
+		"outcome",
+	)
+	descUnsent = service.Metric(
+		"measurement_unsent_total",
+		"Questions about measured flows, and test packets (to: probes), that this node could not send, by cause: it has no address to send from (no_source), no way through the flow's segments (no_path), or the kernel refused (send_failed).",
+		"to",
+		"cause",
+	)
+	descBlockAnswers = service.Metric(
+		"block_answers_total",
+		"Flows about which this node asked others, by what they said of the block.",
+		"answer",
+	)
+	descReadings = service.Metric(
+		"loss_readings_total",
+		"Counters of a flow's block, this node's own and those of others, by whether the computation of loss took them.",
+		"fate",
+	)
+	descSkipped  = service.Metric("loss_blocks_skipped_total", "Blocks of flows without a result, because the clock leapt forward.")
+	descRestarts = service.Metric("loss_restarts_total", "Flows whose computation of loss began again, because the clock went back.")
 )
 
 // collectAsked adds what became of questions, or of test packets.
@@ -120,7 +138,11 @@ func (m *LossMeter) Report(_ *service.State, out *api.Status) {
 	replies, unsent := m.replies.Counts(), m.replies.Unsent()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out.Measurement.QuestionReplies, out.Measurement.QuestionsUnsent = service.CountsByName[query.Outcome](replies[:]), service.CountsByName[query.Cause](unsent[:])
+	out.Measurement.QuestionReplies, out.Measurement.QuestionsUnsent = service.CountsByName[query.Outcome](
+		replies[:],
+	), service.CountsByName[query.Cause](
+		unsent[:],
+	)
 	out.Measurement.BlockAnswers = service.CountsByName[blockAnswer](m.answers[:])
 	out.Measurement.Readings = service.CountsByName[loss.Fate](m.assembled.Readings[:])
 }

@@ -79,7 +79,14 @@ type answers struct {
 
 // NewBlocks makes the reader of blocks, which waits until gaps are noted; edit adds and removes flows.
 func NewBlocks(d Dependencies, known Gaps, edit Editor) *Blocks {
-	return &Blocks{d: d, edit: edit, known: known, closed: make(chan closedBlock, 2), totals: make(map[model.Direction]datapath.BlockCounts), sums: make(map[string]*sum)}
+	return &Blocks{
+		d:      d,
+		edit:   edit,
+		known:  known,
+		closed: make(chan closedBlock, 2),
+		totals: make(map[model.Direction]datapath.BlockCounts),
+		sums:   make(map[string]*sum),
+	}
 }
 
 // idlePeriod is how often a change of the flows is looked for while there are none.
@@ -179,7 +186,13 @@ func (m *Blocks) read(block uint64, late bool, now model.Measurement, unknown lo
 		leaves[f.Name] = f.Direction == model.DirectionOut
 	}
 	last := make(map[string]datapath.BlockCounts, len(now.Flows))
-	a := answers{block: block, length: now.Block, timed: now.MeanDelay, clock: clockError(m.d.System, now), flows: make(map[blocks.FlowKey]datapath.BlockCounts, len(now.Flows))}
+	a := answers{
+		block:  block,
+		length: now.Block,
+		timed:  now.MeanDelay,
+		clock:  clockError(m.d.System, now),
+		flows:  make(map[blocks.FlowKey]datapath.BlockCounts, len(now.Flows)),
+	}
 	some := false
 	m.d.Datapath.Blocks(block, func(c datapath.BlockCounts) {
 		c.Uncovered |= unknown
@@ -306,7 +319,9 @@ func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
 	narrow := func(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
 	return blocks.Counters{
 		Packets: c.Packets, Octets: c.Octets, TimeSum: c.TimeSum, DelayTimeSum: c.DelayTimeSum, DelayPackets: narrow(c.DelayPackets),
-		Late: narrow(c.Late), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized), Complete: c.Complete, Timed: timed,
+		Late: narrow(
+			c.Late,
+		), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized), Complete: c.Complete, Timed: timed,
 		Gaps: gapsOf(c.Uncovered),
 	}
 }
@@ -365,14 +380,37 @@ func (m *Blocks) deleteFlow(w http.ResponseWriter, r *http.Request) error {
 }
 
 var (
-	descMeasuredFlows    = service.Metric("measured_flows", "SRv6 flows that are measured, by direction.", "direction")
-	descMeasuredPackets  = service.Metric("measured_packets_total", "Packets of measured flows, in closed blocks.", "direction")
-	descMeasuredOctets   = service.Metric("measured_octets_total", "Octets of the IPv6 packets of measured flows, in closed blocks.", "direction")
-	descMeasuredLate     = service.Metric("measured_late_packets_total", "Packets that arrived farther after their block than the guard.", "direction")
-	descMeasuredEarly    = service.Metric("measured_early_packets_total", "Packets that arrived farther before their block than the guard.", "direction")
-	descBlockQuestions   = service.Metric("block_questions_total", "Flows that other nodes asked about by STAMP, by what they were told.", "answer")
-	descBlocksMissed     = service.Metric("measured_blocks_missed_total", "Closed blocks that were not compared with other nodes, because those before them took too long.")
-	descMeasuredUnmarked = service.Metric("measured_unmarked_packets_total", "Packets of measured flows that arrived without a colour.", "direction")
+	descMeasuredFlows   = service.Metric("measured_flows", "SRv6 flows that are measured, by direction.", "direction")
+	descMeasuredPackets = service.Metric("measured_packets_total", "Packets of measured flows, in closed blocks.", "direction")
+	descMeasuredOctets  = service.Metric(
+		"measured_octets_total",
+		"Octets of the IPv6 packets of measured flows, in closed blocks.",
+		"direction",
+	)
+	descMeasuredLate = service.Metric(
+		"measured_late_packets_total",
+		"Packets that arrived farther after their block than the guard.",
+		"direction",
+	)
+	descMeasuredEarly = service.Metric(
+		"measured_early_packets_total",
+		"Packets that arrived farther before their block than the guard.",
+		"direction",
+	)
+	descBlockQuestions = service.Metric(
+		"block_questions_total",
+		"Flows that other nodes asked about by STAMP, by what they were told.",
+		"answer",
+	)
+	descBlocksMissed = service.Metric(
+		"measured_blocks_missed_total",
+		"Closed blocks that were not compared with other nodes, because those before them took too long.",
+	)
+	descMeasuredUnmarked = service.Metric(
+		"measured_unmarked_packets_total",
+		"Packets of measured flows that arrived without a colour.",
+		"direction",
+	)
 )
 
 func (m *Blocks) Collect(g *metrics.Gatherer) {

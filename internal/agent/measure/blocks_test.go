@@ -23,7 +23,12 @@ func TestMeasuredFlowsChange(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, agenttest.BaseConfig+"measurement: {block: 100ms}\n")
 	h.Start()
-	red := config.Flow{Name: "red", Direction: model.DirectionIn, Source: netip.MustParseAddr("2001:db8::1"), Segments: []netip.Addr{netip.MustParseAddr("fc00:2::e")}}
+	red := config.Flow{
+		Name:      "red",
+		Direction: model.DirectionIn,
+		Source:    netip.MustParseAddr("2001:db8::1"),
+		Segments:  []netip.Addr{netip.MustParseAddr("fc00:2::e")},
+	}
 	if err := h.Client.AddFlow(ctx, red); err != nil {
 		t.Fatal(err)
 	}

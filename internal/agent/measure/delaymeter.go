@@ -68,7 +68,11 @@ func (r *probeRefusal) problem(f *model.MeasuredFlow) (text, cure string) {
 			fmt.Sprintf("update or correct what answers there, or set probes: none; it is asked again after %v", refusalPause)
 	}
 	return fmt.Sprintf("%s refuses: %s", point, r.why.ErrorName()),
-		fmt.Sprintf("configure the flow there, with session: %d and a responder of rfc6374-delay; it is asked again after %v", f.Session, refusalPause)
+		fmt.Sprintf(
+			"configure the flow there, with session: %d and a responder of rfc6374-delay; it is asked again after %v",
+			f.Session,
+			refusalPause,
+		)
 }
 
 // refusalPause is how long a flow has no test packets after an error or an invalid response,
@@ -363,11 +367,19 @@ func (m *DelayMeter) lastOf(flow string) []record.Record {
 	return m.last[flow]
 }
 
-var descProbes = service.Metric("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, answered by another way than was asked for (diverted), and answered with times that cannot be (time_impossible): the other node held them for a negative time, or longer than the round trip, so only the round trip counts. Replies of STAMP say that; responses of RFC 6374 do not, so there is no diverted with exchange: rfc6374.", "kind")
+var descProbes = service.Metric(
+	"delay_probes_total",
+	"Test packets that measure the delay of flows: sent, answered, answered by another way than was asked for (diverted), and answered with times that cannot be (time_impossible): the other node held them for a negative time, or longer than the round trip, so only the round trip counts. Replies of STAMP say that; responses of RFC 6374 do not, so there is no diverted with exchange: rfc6374.",
+	"kind",
+)
 
 func (m *DelayMeter) Report(_ *service.State, out *api.Status) {
 	replies, unsent := m.replies.Counts(), m.replies.Unsent()
-	out.Measurement.ProbeReplies, out.Measurement.ProbesUnsent = service.CountsByName[query.Outcome](replies[:]), service.CountsByName[query.Cause](unsent[:])
+	out.Measurement.ProbeReplies, out.Measurement.ProbesUnsent = service.CountsByName[query.Outcome](
+		replies[:],
+	), service.CountsByName[query.Cause](
+		unsent[:],
+	)
 }
 
 func (m *DelayMeter) Collect(g *metrics.Gatherer) {

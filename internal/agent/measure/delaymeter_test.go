@@ -33,12 +33,17 @@ func TestDelayOfProbes(t *testing.T) {
 	port := agenttest.FreePort(t)
 	far := newHarness(t, agenttest.BaseConfig+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.Start()
-	near := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms}\nflows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n")
+	near := newHarness(
+		t,
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms}\nflows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n",
+	)
 	near.Start()
 	byMethod := awaitDelays(t, near, 3)
 	one, two, round := byMethod[loss.OneWay], byMethod[loss.TwoWay], byMethod[loss.RoundTrip]
 	for _, d := range byMethod {
-		if d.Min <= 0 || d.Min > d.Mean || d.P95 < d.Min || d.From != 0 || d.To != 1 || d.Scope != record.WholeWay || d.Block.Valid || d.Length != uint64(200*time.Millisecond) || d.Samples > 11 {
+		if d.Min <= 0 || d.Min > d.Mean || d.P95 < d.Min || d.From != 0 || d.To != 1 || d.Scope != record.WholeWay || d.Block.Valid ||
+			d.Length != uint64(200*time.Millisecond) ||
+			d.Samples > 11 {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -51,15 +56,23 @@ func TestDelayOfProbes(t *testing.T) {
 // response that is routed says only when its query arrived.
 func TestDelayByMessages(t *testing.T) {
 	port, delayPort := agenttest.FreePort(t), agenttest.FreePort(t)
-	far := newHarness(t, agenttest.BaseConfig+"responders: [{protocol: rfc6374-delay, listen: \"[::1]:"+delayPort+"\", allow: [\"::1/128\"]}]\n")
+	far := newHarness(
+		t,
+		agenttest.BaseConfig+"responders: [{protocol: rfc6374-delay, listen: \"[::1]:"+delayPort+"\", allow: [\"::1/128\"]}]\n",
+	)
 	far.Start()
-	near := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+delayPort+"}\n"+
-		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n")
+	near := newHarness(
+		t,
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+delayPort+"}\n"+
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n",
+	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)
 	near.Start()
 	byMethod := awaitDelays(t, near, 2)
 	one, round := byMethod[loss.OneWay], byMethod[loss.RoundTrip]
-	if one == nil || round == nil || one.Min <= 0 || one.Min > round.Min || one.ToClockError.Value != uint64(time.Millisecond) || one.To != 1 || one.Scope != record.WholeWay {
+	if one == nil || round == nil || one.Min <= 0 || one.Min > round.Min || one.ToClockError.Value != uint64(time.Millisecond) ||
+		one.To != 1 ||
+		one.Scope != record.WholeWay {
 		t.Errorf("%+v", byMethod)
 	}
 	if m := near.Status().Measurement; m.ProbeReplies["accepted"] == 0 || len(m.ProbeReplies) != 1 {
@@ -122,8 +135,11 @@ func TestInvalidDelayResponse(t *testing.T) {
 		send(*r)
 	})
 	forged.Store(true)
-	near := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
-		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n")
+	near := newHarness(
+		t,
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n",
+	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)
 	near.Start()
 	meter := near.delays
@@ -138,7 +154,9 @@ func TestInvalidDelayResponse(t *testing.T) {
 	invalid.Store(true)
 	agenttest.Eventually(t, "the warning", func() bool { return len(meter.Warnings(nil)) == 1 })
 	w := meter.Warnings(nil)[0]
-	if w.Code != health.ProbesUnsent || !strings.Contains(w.Text, `flow "red": ::1 answers with an invalid message: the Session Identifier is 8 instead of 7`) || !strings.Contains(w.Cure, "it is asked again after 1m0s") {
+	if w.Code != health.ProbesUnsent ||
+		!strings.Contains(w.Text, `flow "red": ::1 answers with an invalid message: the Session Identifier is 8 instead of 7`) ||
+		!strings.Contains(w.Cure, "it is asked again after 1m0s") {
 		t.Errorf("%+v", w)
 	}
 	before := queries.Load()
@@ -158,14 +176,18 @@ func TestDelayRefused(t *testing.T) {
 		r.Control = rfc6374.ConnectionMismatch
 		send(*r)
 	})
-	near := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
-		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n")
+	near := newHarness(
+		t,
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n",
+	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)
 	near.Start()
 	meter := near.delays
 	agenttest.Eventually(t, "the warning", func() bool { return len(meter.Warnings(nil)) == 1 })
 	w := meter.Warnings(nil)[0]
-	if w.Code != health.ProbesUnsent || !strings.Contains(w.Text, `flow "red": ::1 refuses: connection mismatch (0x16)`) || !strings.Contains(w.Cure, "session: 7") {
+	if w.Code != health.ProbesUnsent || !strings.Contains(w.Text, `flow "red": ::1 refuses: connection mismatch (0x16)`) ||
+		!strings.Contains(w.Cure, "session: 7") {
 		t.Errorf("%+v", w)
 	}
 	before := queries.Load()
@@ -215,8 +237,11 @@ func TestDelayRefused(t *testing.T) {
 
 // A node without a route to a point asks it nothing, and says why.
 func TestNoSourceOfMessages(t *testing.T) {
-	near := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: 6375}\n"+
-		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"2001:db8::7\"]}]\n")
+	near := newHarness(
+		t,
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: 6375}\n"+
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"2001:db8::7\"]}]\n",
+	)
 	near.System.SetSource(netip.Addr{}, errors.New("network is unreachable"))
 	near.Start()
 	agenttest.Eventually(t, "the agent counts packets that it did not send", func() bool {
@@ -274,7 +299,10 @@ func TestNoProber(t *testing.T) {
 	h.Start()
 	m := NewDelayMeter(h.d)
 	t.Cleanup(m.end)
-	how := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{{Name: "red", Probes: model.ProbesOutOfBand, Points: make([]netip.AddrPort, 1)}}}
+	how := model.Measurement{
+		Block: time.Second,
+		Flows: []model.MeasuredFlow{{Name: "red", Probes: model.ProbesOutOfBand, Points: make([]netip.AddrPort, 1)}},
+	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +312,9 @@ func TestNoProber(t *testing.T) {
 		}
 	}
 	ws := m.Warnings(nil)
-	if len(ws) != 1 || ws[0].Code != health.ProbesUnsent || !strings.Contains(ws[0].Text, "do not measure the delay of flow \"red\": ") || !strings.Contains(ws[0].Text, file) || ws[0].Cure == "" {
+	if len(ws) != 1 || ws[0].Code != health.ProbesUnsent || !strings.Contains(ws[0].Text, "do not measure the delay of flow \"red\": ") ||
+		!strings.Contains(ws[0].Text, file) ||
+		ws[0].Cure == "" {
 		t.Errorf("%+v", ws)
 	}
 	if n := strings.Count(h.Log.String(), "delays cannot be measured"); n != 1 {

@@ -52,7 +52,11 @@ func TestSessions(t *testing.T) {
 	}{{10, agenttest.FlowPackets, true, 1}, {11, 2 * agenttest.FlowPackets, false, 2}, {13, agenttest.FlowPackets, true, 2}, {14, 2 * agenttest.FlowPackets, false, 2}} {
 		m.read(tt.block, false, how, 0)
 		f, ok := m.flowOf(9)
-		if b := f.Blocks[0]; !ok || len(f.Blocks) != tt.known || b.Number != tt.block || b.RunningPackets != tt.sum || b.Reset != tt.reset || b.Packets != agenttest.FlowPackets || b.Doubtful || f.Length != time.Second || !slices.Equal(f.Return, back) {
+		if b := f.Blocks[0]; !ok || len(f.Blocks) != tt.known || b.Number != tt.block || b.RunningPackets != tt.sum || b.Reset != tt.reset ||
+			b.Packets != agenttest.FlowPackets ||
+			b.Doubtful ||
+			f.Length != time.Second ||
+			!slices.Equal(f.Return, back) {
 			t.Errorf("%+v: %+v", tt, f)
 		}
 		received, transmitted, ok := m.running(netip.AddrPort{}, 9)
@@ -109,7 +113,13 @@ func TestPaths(t *testing.T) {
 		{"inline, with the flow's source", kernels, netip.Addr{}, srv6.ModeInline, model.ProbesInBand, 2, "set measurement.probe-source"},
 		{"with another source", kernels, address("2001:db8::5"), srv6.ModeInline, model.ProbesInBand, 1, "[2001:db8::5 [fc00:2::e] inline]"},
 	} {
-		f := model.MeasuredFlow{Name: "red", Source: tt.source, Probes: tt.probes, Path: srv6.Path{Segments: segments[:tt.segments], Mode: tt.mode}, Points: make([]netip.AddrPort, 1)}
+		f := model.MeasuredFlow{
+			Name:   "red",
+			Source: tt.source,
+			Probes: tt.probes,
+			Path:   srv6.Path{Segments: segments[:tt.segments], Mode: tt.mode},
+			Points: make([]netip.AddrPort, 1),
+		}
 		p := newPaths(h.d.System, model.Measurement{ProbeFrom: tt.from}, []model.MeasuredFlow{f})
 		path, err := p.to(&f, 0)
 		got := fmt.Sprint(path)
@@ -151,7 +161,15 @@ func TestPathsToPoints(t *testing.T) {
 		{"more points", srv6.ModeInline, model.ProbesInBand, 3, nil, nil, "routed, routed, 3 inline 0x0"},
 		{"as configured", srv6.ModeEncap, model.ProbesInBand, 4, []int{0, 1, 2}, nil, "routed, 1 inline 0x0, 2 inline 0x0, 2 inline 0x0"},
 	} {
-		f := model.MeasuredFlow{Name: "red", Source: netip.MustParseAddr("2001:db8::1"), Probes: tt.probes, Path: srv6.Path{Segments: segments, Mode: tt.mode}, Points: make([]netip.AddrPort, tt.points), After: tt.after, FlowLabel: tt.label}
+		f := model.MeasuredFlow{
+			Name:      "red",
+			Source:    netip.MustParseAddr("2001:db8::1"),
+			Probes:    tt.probes,
+			Path:      srv6.Path{Segments: segments, Mode: tt.mode},
+			Points:    make([]netip.AddrPort, tt.points),
+			After:     tt.after,
+			FlowLabel: tt.label,
+		}
 		p := newPaths(h.d.System, model.Measurement{}, []model.MeasuredFlow{f})
 		var got []string
 		for point := range f.Points {
@@ -187,8 +205,10 @@ func TestComplaints(t *testing.T) {
 	c.recordProblem(log, "c", nil)
 	c.recordProblem(log, "d", errors.New("no capability"))
 	ws := c.warnings()
-	if len(ws) != 2 || ws[0].Code != health.ProbesNotInBand || !strings.Contains(ws[0].Text, `"d" are not sent through its segments: no capability`) ||
-		!strings.Contains(ws[1].Text, `2 flows, such as "a", are not sent through their segments: no source`) || ws[1].Cure != "set one" {
+	if len(ws) != 2 || ws[0].Code != health.ProbesNotInBand ||
+		!strings.Contains(ws[0].Text, `"d" are not sent through its segments: no capability`) ||
+		!strings.Contains(ws[1].Text, `2 flows, such as "a", are not sent through their segments: no source`) ||
+		ws[1].Cure != "set one" {
 		t.Errorf("%+v", ws)
 	}
 	if c.clear(); len(c.warnings()) != 0 {
@@ -218,7 +238,12 @@ func judge(t *testing.T) (m *LossMeter, verdict func(block uint64, add func(*clo
 	m = NewLossMeter(h.d, h.blocks, nil)
 	clock := time.Millisecond
 	f := model.MeasuredFlow{Name: "red", Session: 9, Points: []netip.AddrPort{netip.MustParseAddrPort("[::1]:1")}, AssumeSelection: true}
-	how := model.Measurement{Block: time.Second, Guard: 100 * time.Millisecond, ClockError: &clock, Flows: []model.MeasuredFlow{f}}.WithDefaults()
+	how := model.Measurement{
+		Block:      time.Second,
+		Guard:      100 * time.Millisecond,
+		ClockError: &clock,
+		Flows:      []model.MeasuredFlow{f},
+	}.WithDefaults()
 	m.ids = flowIDs(how.Flows)
 	return m, func(block uint64, add func(*closedBlock)) (last loss.Result) {
 		t.Helper()
@@ -230,7 +255,11 @@ func judge(t *testing.T) (m *LossMeter, verdict func(block uint64, add func(*clo
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &closedBlock{number: block, how: how, counts: map[string]datapath.BlockCounts{"red": {Flow: "red", Block: block, Packets: 100, Complete: true}}}
+		b := &closedBlock{
+			number: block,
+			how:    how,
+			counts: map[string]datapath.BlockCounts{"red": {Flow: "red", Block: block, Packets: 100, Complete: true}},
+		}
 		m.add(b, &how.Flows[0], 0, m.own(*b, "red"))
 		add(b)
 		m.assembler.Flush()
@@ -265,8 +294,17 @@ func TestLossMessagesAreJudged(t *testing.T) {
 		{"unknown", 19, 0, rfc6374.ConnectionMismatch, false, true, loss.Uncertain, 0},
 	} {
 		r := verdict(tt.block, func(b *closedBlock) {
-			message := rfc6374.Loss{Header: rfc6374.Header{Response: true, Control: tt.code}, Extended: !tt.short, Counters: [4]uint64{3: tt.counter}}
-			q := &asked{block: b, Question: query.Question{Answer: message.Append(nil)}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
+			message := rfc6374.Loss{
+				Header:   rfc6374.Header{Response: true, Control: tt.code},
+				Extended: !tt.short,
+				Counters: [4]uint64{3: tt.counter},
+			}
+			q := &asked{
+				block:    b,
+				Question: query.Question{Answer: message.Append(nil)},
+				flows:    []*model.MeasuredFlow{&b.how.Flows[0]},
+				points:   []int{1},
+			}
 			if final := l.acceptAnswer(q); final != tt.final {
 				t.Errorf("%s: final %v", tt.name, final)
 			}
@@ -287,7 +325,13 @@ func TestLossQueriesAreJudged(t *testing.T) {
 		lost    uint64
 	}{{lossquery.Success, loss.Measured, 7}, {lossquery.Failure, loss.Uncertain, 0}} {
 		r := verdict(10, func(b *closedBlock) {
-			answer := lossquery.Response{Received: 93, Control: tt.control, Sender: lossquery.Query{Transmitted: lossquery.Count{Extended: true}}}.Append(nil)
+			answer := lossquery.Response{
+				Received: 93,
+				Control:  tt.control,
+				Sender:   lossquery.Query{Transmitted: lossquery.Count{Extended: true}},
+			}.Append(
+				nil,
+			)
 			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
 			if final := l.acceptAnswer(q); final != (tt.control == lossquery.Success) {
 				t.Errorf("%v: final %v", tt.control, final)
@@ -326,12 +370,18 @@ func TestDirectMeasurementIsUncertain(t *testing.T) {
 		{12, 189, stamp.FlagUnrecognized, loss.Number{}, loss.Missing},
 	} {
 		r := verdict(tt.block, func(b *closedBlock) {
-			q := &asked{block: b, Question: query.Question{Session: 9, Answer: answer(tt.count, tt.flags)}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
+			q := &asked{
+				block:    b,
+				Question: query.Question{Session: 9, Answer: answer(tt.count, tt.flags)},
+				flows:    []*model.MeasuredFlow{&b.how.Flows[0]},
+				points:   []int{1},
+			}
 			if !s.acceptAnswer(q) {
 				t.Error("it is asked again")
 			}
 		})
-		if r.Whole.Verdict != loss.Uncertain || r.Whole.Packets.Received != tt.received || r.Whole.To.Reasons&tt.reason == 0 || r.Whole.Packets.Lost.Known {
+		if r.Whole.Verdict != loss.Uncertain || r.Whole.Packets.Received != tt.received || r.Whole.To.Reasons&tt.reason == 0 ||
+			r.Whole.Packets.Lost.Known {
 			t.Errorf("block %d: %+v", tt.block, r.Whole)
 		}
 	}
@@ -346,7 +396,15 @@ func TestQuestionsOfSessions(t *testing.T) {
 	point := netip.MustParseAddrPort("[2001:db8::7]:862")
 	var flows []model.MeasuredFlow
 	for i, session := range []uint16{0, 9, 0} {
-		flows = append(flows, model.MeasuredFlow{Name: fmt.Sprint(i), Session: session, Points: []netip.AddrPort{point}, Path: srv6.Path{Segments: []netip.Addr{point.Addr()}}})
+		flows = append(
+			flows,
+			model.MeasuredFlow{
+				Name:    fmt.Sprint(i),
+				Session: session,
+				Points:  []netip.AddrPort{point},
+				Path:    srv6.Path{Segments: []netip.Addr{point.Addr()}},
+			},
+		)
 	}
 	flows[1].Probes, flows[1].Return = model.ProbesInBandEncap, flows[1].Path.Segments
 	flows[1].Points, flows[1].After = []netip.AddrPort{point, point}, []int{1}

@@ -187,7 +187,12 @@ func (m *LossMeter) each(b *closedBlock, set func(*model.MeasuredFlow, *asked)) 
 	for i := range b.how.Flows {
 		f := &b.how.Flows[i]
 		for point, peer := range f.Points {
-			q := &asked{Question: query.Question{Peer: peer, Session: f.Session}, block: b, flows: []*model.MeasuredFlow{f}, points: []int{point + 1}}
+			q := &asked{
+				Question: query.Question{Peer: peer, Session: f.Session},
+				block:    b,
+				flows:    []*model.MeasuredFlow{f},
+				points:   []int{point + 1},
+			}
 			m.way(q, f, point)
 			if set(f, q); q.client != nil {
 				list = append(list, q)

@@ -161,6 +161,11 @@ func (s *stampExchange) takeDirect(q *asked, count stamp.DirectMeasurement) {
 	s.others[at] = runningCount{b.number, uint64(count.ReflectorReceived)}
 	if ok && before.block+1 == b.number {
 		grown := loss.Width32.Difference(uint64(count.ReflectorReceived), before.packets)
-		s.meter.add(b, q.flows[0], q.points[0], answered{Counters: blocks.Counters{Packets: grown, Unsized: 1, Complete: true}, known: true, outside: true, clock: loss.UnknownClock})
+		s.meter.add(
+			b,
+			q.flows[0],
+			q.points[0],
+			answered{Counters: blocks.Counters{Packets: grown, Unsized: 1, Complete: true}, known: true, outside: true, clock: loss.UnknownClock},
+		)
 	}
 }

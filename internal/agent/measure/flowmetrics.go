@@ -16,11 +16,34 @@ import (
 
 // Metrics of the flows for which the configuration asks, with their names.
 var (
-	descFlowPackets     = service.Metric("flow_packets_total", "Packets of a flow that this node counted, in closed blocks, if the flow has metrics: true.", "flow", "direction")
-	descFlowOctets      = service.Metric("flow_octets_total", "Octets of these IPv6 packets.", "flow", "direction")
-	descFlowLossBlocks  = service.Metric("flow_loss_blocks_total", "Blocks of a flow that were compared with other nodes, by verdict and segment, as below, if the flow has metrics: true.", "flow", "segment", "verdict")
-	descFlowLossPackets = service.Metric("flow_loss_packets_total", "Packets of a flow in blocks whose counters are exact, by what became of them (kind, as in waymark_loss_packets_total) and where: segment is whole, from ingress to egress, or its two nodes, such as ingress>north1. If the flow has metrics: true.", "flow", "kind", "segment")
-	descFlowDelay       = service.Metric("flow_delay_seconds", "Mean delay of a flow in the last block with a result, by method and segment, as above, if the flow has metrics: true.", "flow", "method", "segment")
+	descFlowPackets = service.Metric(
+		"flow_packets_total",
+		"Packets of a flow that this node counted, in closed blocks, if the flow has metrics: true.",
+		"flow",
+		"direction",
+	)
+	descFlowOctets     = service.Metric("flow_octets_total", "Octets of these IPv6 packets.", "flow", "direction")
+	descFlowLossBlocks = service.Metric(
+		"flow_loss_blocks_total",
+		"Blocks of a flow that were compared with other nodes, by verdict and segment, as below, if the flow has metrics: true.",
+		"flow",
+		"segment",
+		"verdict",
+	)
+	descFlowLossPackets = service.Metric(
+		"flow_loss_packets_total",
+		"Packets of a flow in blocks whose counters are exact, by what became of them (kind, as in waymark_loss_packets_total) and where: segment is whole, from ingress to egress, or its two nodes, such as ingress>north1. If the flow has metrics: true.",
+		"flow",
+		"kind",
+		"segment",
+	)
+	descFlowDelay = service.Metric(
+		"flow_delay_seconds",
+		"Mean delay of a flow in the last block with a result, by method and segment, as above, if the flow has metrics: true.",
+		"flow",
+		"method",
+		"segment",
+	)
 )
 
 // flowResults are what became of a flow's blocks: on the whole way, and on each segment.

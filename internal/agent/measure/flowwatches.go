@@ -183,7 +183,14 @@ func (f *watchedFlow) lossWarning() health.Warning {
 		where = fmt.Sprintf("%d of them %s", n, f.between(worst.From.Point, worst.To.Point))
 	}
 	p := &s.Last.Whole.Packets
-	return health.FlowLoss(f.about(s), p.LeastLost().Value, p.Sent.Value, !p.Lost.Known, config.FormatText(config.LossShare(*f.Thresholds.MaxLoss)), where)
+	return health.FlowLoss(
+		f.about(s),
+		p.LeastLost().Value,
+		p.Sent.Value,
+		!p.Lost.Known,
+		config.FormatText(config.LossShare(*f.Thresholds.MaxLoss)),
+		where,
+	)
 }
 
 func (f *watchedFlow) duplicatesWarning() health.Warning {
@@ -247,7 +254,11 @@ func (w *flowWatches) warnings() (ws []health.Warning) {
 	return append(ws, w.selectionWarnings()...)
 }
 
-var descFlowsBeyond = service.Metric("flows_beyond_threshold", "Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, and those whose nodes select different packets, by the code of the warning.", "code")
+var descFlowsBeyond = service.Metric(
+	"flows_beyond_threshold",
+	"Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, and those whose nodes select different packets, by the code of the warning.",
+	"code",
+)
 
 func (w *flowWatches) collect(g *metrics.Gatherer) {
 	w.mu.Lock()

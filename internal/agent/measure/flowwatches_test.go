@@ -153,7 +153,10 @@ func TestManyFlowsBeyondThresholds(t *testing.T) {
 	}
 	w.begin(flows)
 	known := func(n uint64) loss.Number { return loss.Number{Value: n, Known: true} }
-	lossy := loss.Result{Block: 1, Whole: loss.Segment{Verdict: loss.Measured, Packets: loss.Tally{Sent: known(2), Received: known(1), Lost: known(1)}}}
+	lossy := loss.Result{
+		Block: 1,
+		Whole: loss.Segment{Verdict: loss.Measured, Packets: loss.Tally{Sent: known(2), Received: known(1), Lost: known(1)}},
+	}
 	for _, f := range flows {
 		if code, _ := w.result(f.Name, &lossy, nil); code != health.FlowLossHigh {
 			t.Fatalf("%s: %q", f.Name, code)
@@ -177,7 +180,8 @@ func TestManyFlowsBeyondThresholds(t *testing.T) {
 		t.Errorf("a flow with another threshold is as before: %+v", ws)
 	}
 	w.recordUnasked(loss.Result{Block: 2}, problem.New("port 1206 is taken", "choose another port"))
-	if ws := w.warnings(); len(ws) != 9 || !strings.HasSuffix(ws[8].Text, "other nodes cannot be asked: port 1206 is taken") || ws[8].Cure != "choose another port" {
+	if ws := w.warnings(); len(ws) != 9 || !strings.HasSuffix(ws[8].Text, "other nodes cannot be asked: port 1206 is taken") ||
+		ws[8].Cure != "choose another port" {
 		t.Errorf("%d warnings: %+v", len(ws), ws)
 	}
 	if code, _ := w.result("gone", &lossy, nil); code != "" {

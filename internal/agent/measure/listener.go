@@ -140,7 +140,15 @@ func (s *listeners[C, T]) Warnings(*service.State) (ws []health.Warning) {
 			continue
 		}
 		text, cure := problem.Of(l.logged)
-		ws = append(ws, health.New(health.NotAnswering, "", s.what(&s.wanted[i])+" does not answer: "+text, cmp.Or(cure, "correct it; the agent tries again every few seconds")))
+		ws = append(
+			ws,
+			health.New(
+				health.NotAnswering,
+				"",
+				s.what(&s.wanted[i])+" does not answer: "+text,
+				cmp.Or(cure, "correct it; the agent tries again every few seconds"),
+			),
+		)
 	}
 	return ws
 }

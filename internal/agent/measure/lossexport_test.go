@@ -76,7 +76,13 @@ flows: [{name: red, source: 2001:db8::1, segments: ["fc00:2::e"], %s}]
 export: [{kind: ipfix, address: "%v"}]
 `, flow, c.Endpoints()[0]))
 	}
-	ingress, transit, egress := agent("direction: out, last-point: 2"), agent("direction: transit, point: 1, last-point: 2"), agent("direction: in, point: 2")
+	ingress, transit, egress := agent(
+		"direction: out, last-point: 2",
+	), agent(
+		"direction: transit, point: 1, last-point: 2",
+	), agent(
+		"direction: in, point: 2",
+	)
 	ingress.Start()
 	e2e.Await(t, "uncertain blocks", 10*time.Second, func() bool { return out.has(0, 2, loss.Uncertain, 0) })
 	transit.Start()
@@ -95,7 +101,8 @@ export: [{kind: ipfix, address: "%v"}]
 			break
 		}
 	}
-	if s := c.Stats(); s.Assembled.Readings[loss.Contradicted]+s.Assembled.Readings[loss.Future] != 0 || s.Assembled.Readings[loss.Taken] < 10 {
+	if s := c.Stats(); s.Assembled.Readings[loss.Contradicted]+s.Assembled.Readings[loss.Future] != 0 ||
+		s.Assembled.Readings[loss.Taken] < 10 {
 		t.Errorf("%+v", s.Assembled)
 	}
 }

@@ -54,7 +54,12 @@ type keptFlow struct {
 }
 
 func newPastResults() *pastResults {
-	return &pastResults{kept: loss.NewHistory(lossHistoryRoom, lossHistory), flows: make(map[uint32]*keptFlow), named: make(map[string]uint32), began: time.Now()}
+	return &pastResults{
+		kept:  loss.NewHistory(lossHistoryRoom, lossHistory),
+		flows: make(map[uint32]*keptFlow),
+		named: make(map[string]uint32),
+		began: time.Now(),
+	}
 }
 
 // begin takes over the flows that are measured from now on.
@@ -219,7 +224,9 @@ func historyQuery(r *http.Request) (last time.Duration, flow string, selects *re
 			flow = values[0]
 		case "last":
 			if last, err = time.ParseDuration(values[0]); err != nil || last <= 0 || last > lossHistory {
-				return 0, "", nil, service.BadRequest(fmt.Errorf("last: %q: want a time up to %s, for which results are kept, such as 30m", values[0], "1h"))
+				return 0, "", nil, service.BadRequest(
+					fmt.Errorf("last: %q: want a time up to %s, for which results are kept, such as 30m", values[0], "1h"),
+				)
 			}
 		}
 	}
@@ -242,6 +249,9 @@ func recordsQuery(q url.Values) (*recordfilter.Program, error) {
 	return selects, nil
 }
 
-var descHistory = service.Metric("loss_history_bytes", "Bytes that the results of measured flows take that are kept for an hour, at most 67108864.")
+var descHistory = service.Metric(
+	"loss_history_bytes",
+	"Bytes that the results of measured flows take that are kept for an hour, at most 67108864.",
+)
 
 func (p *pastResults) collect(g *metrics.Gatherer) { g.Add(descHistory, float64(p.octets())) }

@@ -36,13 +36,19 @@ func pair(t *testing.T, more string) (near, far *harness) {
 // them all; "" if for so long.
 func history(t *testing.T, h *harness, last time.Duration, flow string) (list []*record.Loss, since string) {
 	t.Helper()
-	err := h.Client.LossHistory(context.Background(), last, api.RecordFilter{Flow: flow}, func(s string) { since = s }, func(line []byte) error {
-		r, err := record.Parse(line)
-		if l, ok := r.(*record.Loss); ok && l.Scope == record.WholeWay {
-			list = append(list, l)
-		}
-		return err
-	})
+	err := h.Client.LossHistory(
+		context.Background(),
+		last,
+		api.RecordFilter{Flow: flow},
+		func(s string) { since = s },
+		func(line []byte) error {
+			r, err := record.Parse(line)
+			if l, ok := r.(*record.Loss); ok && l.Scope == record.WholeWay {
+				list = append(list, l)
+			}
+			return err
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +71,8 @@ func TestLossHistory(t *testing.T) {
 	})
 	list, since := history(t, near, time.Minute, "red")
 	for i, l := range list {
-		if l.Flow != "red" || l.FromNode != "gamma" || l.ToNode != "::1" || l.Start.IsZero() || i > 0 && l.Block.Value != list[i-1].Block.Value+1 {
+		if l.Flow != "red" || l.FromNode != "gamma" || l.ToNode != "::1" || l.Start.IsZero() ||
+			i > 0 && l.Block.Value != list[i-1].Block.Value+1 {
 			t.Errorf("result %d: %+v", i, l)
 		}
 	}
@@ -125,12 +132,21 @@ func TestDuplicatesAreSaid(t *testing.T) {
 	e2e.Await(t, "the warning", 10*time.Second, func() bool {
 		return strings.Contains(warned(t, near), "flow_duplicated: at least 1 packets of flow red came twice in the block from ")
 	})
-	e2e.Await(t, "several blocks", 10*time.Second, func() bool { return strings.Contains(warned(t, near), "; so were 4 blocks since the one from ") })
-	if w := warned(t, near); !strings.Contains(w, "in which 3 were sent, so it is not known how many of these were lost; 1 more came than were sent between this node and node 1 (::1)") {
+	e2e.Await(
+		t,
+		"several blocks",
+		10*time.Second,
+		func() bool { return strings.Contains(warned(t, near), "; so were 4 blocks since the one from ") },
+	)
+	if w := warned(t, near); !strings.Contains(
+		w,
+		"in which 3 were sent, so it is not known how many of these were lost; 1 more came than were sent between this node and node 1 (::1)",
+	) {
 		t.Error(w)
 	}
 	list, _ := history(t, near, time.Minute, "red")
-	if l := list[len(list)-1]; l.Verdict != loss.Duplicated || l.Lost.Valid || l.Ratio.Valid || l.Duplicated.Value != 1 || !l.LostMin.Valid || l.Warning != "flow_duplicated" {
+	if l := list[len(list)-1]; l.Verdict != loss.Duplicated || l.Lost.Valid || l.Ratio.Valid || l.Duplicated.Value != 1 || !l.LostMin.Valid ||
+		l.Warning != "flow_duplicated" {
 		t.Errorf("%+v", l)
 	}
 	far.Datapath.LostPackets.Store(0)
@@ -173,7 +189,10 @@ func TestLongOutageIsSaid(t *testing.T) {
 	})
 	blocks := gap.Length / uint64(100*time.Millisecond)
 	list, _ := history(t, near, time.Minute, "red")
-	if gap.Block.Value != last+1 || blocks < 6 || list[1].Block.Value != last+1+blocks || gap.FromReasons != loss.Missing || gap.ToReasons != loss.Missing || gap.Sent.Valid || gap.FromNode != "gamma" {
+	if gap.Block.Value != last+1 || blocks < 6 || list[1].Block.Value != last+1+blocks || gap.FromReasons != loss.Missing ||
+		gap.ToReasons != loss.Missing ||
+		gap.Sent.Valid ||
+		gap.FromNode != "gamma" {
 		t.Errorf("after block %d: %d blocks, then %d: %+v", last, blocks, list[1].Block.Value, gap)
 	}
 	meter := near.loss
@@ -306,7 +325,8 @@ func TestMeansOfTestPackets(t *testing.T) {
 func TestFlowsInErrors(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	if status, body := h.Request("GET", "/v1/loss/history?flow=red", ""); status != 404 || !strings.Contains(body, "add it with: waymark flow add") {
+	if status, body := h.Request("GET", "/v1/loss/history?flow=red", ""); status != 404 ||
+		!strings.Contains(body, "add it with: waymark flow add") {
 		t.Errorf("%d, %s", status, body)
 	}
 	past := make(map[uint32]*keptFlow)
@@ -314,7 +334,11 @@ func TestFlowsInErrors(t *testing.T) {
 		past[i] = &keptFlow{flow: model.MeasuredFlow{Name: fmt.Sprintf("flow%02d", i)}}
 	}
 	m := h.loss
-	if err := m.findFlow("red", past); err == nil || !strings.HasSuffix(err.Error(), "; choose one of: flow00, flow01, flow02, flow03, flow04, flow05, flow06, flow07, flow08, flow09 and 3 more (waymark flow show)") {
+	if err := m.findFlow("red", past); err == nil ||
+		!strings.HasSuffix(
+			err.Error(),
+			"; choose one of: flow00, flow01, flow02, flow03, flow04, flow05, flow06, flow07, flow08, flow09 and 3 more (waymark flow show)",
+		) {
 		t.Error(err)
 	}
 	if err := m.findFlow("flow12", past); err != nil {

@@ -359,8 +359,16 @@ func (m *LossMeter) latest() (list []record.Record) {
 }
 
 var (
-	descLossBlocks  = service.Metric("loss_blocks_total", "Blocks of measured flows that were compared with other nodes, by verdict.", "verdict")
-	descLossPackets = service.Metric("loss_packets_total", "Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, of which it is not known, the least number that came twice, and the least number that did not come to a point.", "kind")
+	descLossBlocks = service.Metric(
+		"loss_blocks_total",
+		"Blocks of measured flows that were compared with other nodes, by verdict.",
+		"verdict",
+	)
+	descLossPackets = service.Metric(
+		"loss_packets_total",
+		"Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, of which it is not known, the least number that came twice, and the least number that did not come to a point.",
+		"kind",
+	)
 )
 
 func (m *LossMeter) Collect(g *metrics.Gatherer) {

@@ -77,7 +77,8 @@ func TestAnswersAboutBlocks(t *testing.T) {
 		{12, time.Second, "red", blocks.Answered}, {11, time.Second, "red", blocks.Answered}, {10, time.Second, "red", blocks.Gone},
 		{13, time.Second, "red", blocks.NotYet}, {12, time.Second, "blue", blocks.UnknownFlow}, {12, 2 * time.Second, "red", blocks.OtherLength},
 	} {
-		if e := state(tt.block, tt.length, tt.flow); e.State != tt.want || (e.Counters.Packets == agenttest.FlowPackets) != (tt.want == blocks.Answered) {
+		if e := state(tt.block, tt.length, tt.flow); e.State != tt.want ||
+			(e.Counters.Packets == agenttest.FlowPackets) != (tt.want == blocks.Answered) {
 			t.Errorf("block %d of %v, %s: %+v, want %v", tt.block, tt.length, tt.flow, e, tt.want)
 		}
 	}
@@ -155,11 +156,20 @@ func TestMetricsOfFlows(t *testing.T) {
 	port := agenttest.FreePort(t)
 	flow := `{name: %s, direction: %s, source: 2001:db8::%d, segments: ["fc00:2::e"]%s}`
 	far := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\nflows: ["+
-		fmt.Sprintf(flow, "red", "in", 1, ", metrics: true")+", "+fmt.Sprintf(flow, "blue", "in", 2, "")+"]\nstamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
+		fmt.Sprintf(
+			flow,
+			"red",
+			"in",
+			1,
+			", metrics: true",
+		)+", "+fmt.Sprintf(flow, "blue", "in", 2, "")+"]\nstamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.Start()
 	head := agenttest.BaseConfig + "measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, mean-delay: true}\nflows: ["
 	points := `, points: ["[::1]:` + port + `"]`
-	near := newHarness(t, head+fmt.Sprintf(flow, "red", "out", 1, ", metrics: true"+points)+", "+fmt.Sprintf(flow, "blue", "out", 2, points)+"]\n")
+	near := newHarness(
+		t,
+		head+fmt.Sprintf(flow, "red", "out", 1, ", metrics: true"+points)+", "+fmt.Sprintf(flow, "blue", "out", 2, points)+"]\n",
+	)
 	near.Start()
 	awaitMeasured(t, near)
 	text := func(h *harness) string {
@@ -177,11 +187,14 @@ func TestMetricsOfFlows(t *testing.T) {
 		return n
 	}
 	if sent, lost, blocks := of(near, `waymark_flow_loss_packets_total{flow="red",kind="sent",segment="whole"}`), of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost",segment="whole"}`),
-		of(near, `waymark_flow_loss_blocks_total{flow="red",segment="whole",verdict="measured"}`); sent == 0 || lost != 0 || sent > agenttest.FlowPackets*(blocks+1) {
+		of(near, `waymark_flow_loss_blocks_total{flow="red",segment="whole",verdict="measured"}`); sent == 0 ||
+		lost != 0 ||
+		sent > agenttest.FlowPackets*(blocks+1) {
 		t.Errorf("%v sent, %v lost in %v blocks", sent, lost, blocks)
 	}
 	for h, direction := range map[*harness]string{near: "out", far: "in"} {
-		if n := of(h, `waymark_flow_packets_total{direction="`+direction+`",flow="red"}`); n < agenttest.FlowPackets || int(n)%agenttest.FlowPackets != 0 {
+		if n := of(h, `waymark_flow_packets_total{direction="`+direction+`",flow="red"}`); n < agenttest.FlowPackets ||
+			int(n)%agenttest.FlowPackets != 0 {
 			t.Errorf("%s: %v packets", direction, n)
 		}
 		if strings.Contains(text(h), `flow="blue"`) {
@@ -210,7 +223,9 @@ func awaitMeasured(t *testing.T, h *harness) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if l, ok := r.(*record.Loss); ok && l.Verdict == loss.Measured && l.Flow == "red" && l.Sent.Value == agenttest.FlowPackets && l.Lost.Valid && l.Lost.Value == 0 {
+			if l, ok := r.(*record.Loss); ok && l.Verdict == loss.Measured && l.Flow == "red" && l.Sent.Value == agenttest.FlowPackets &&
+				l.Lost.Valid &&
+				l.Lost.Value == 0 {
 				if l.FromNode != "gamma" || l.ToNode != "::1" {
 					t.Errorf("from %q to %q", l.FromNode, l.ToNode)
 				}
@@ -261,7 +276,14 @@ func TestTakenQueryPort(t *testing.T) {
 	flow := "flows: [{name: blue, direction: %[1]s, source: 2001:db8::2, segments: [\"fc00:2::e\"], session: " + busy + "%[2]s}, " +
 		"{name: red, direction: %[1]s, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: " + own + "%[2]s}]\n" +
 		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: twamp-light}\n"
-	far := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", "")+"responders: [{protocol: twamp-light, listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}]\n")
+	far := newHarness(
+		t,
+		agenttest.BaseConfig+fmt.Sprintf(
+			flow,
+			"in",
+			"",
+		)+"responders: [{protocol: twamp-light, listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}]\n",
+	)
 	far.Start()
 	near := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"], selection: assumed"))
 	near.Start()
@@ -285,9 +307,15 @@ func TestLastResultsKept(t *testing.T) {
 	flow := func(name, source string) model.MeasuredFlow {
 		return model.MeasuredFlow{Name: name, Source: netip.MustParseAddr(source)}
 	}
-	before := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{flow("red", "fd00::1"), flow("blue", "fd00::2"), flow("gone", "fd00::3")}}
+	before := model.Measurement{
+		Block: time.Second,
+		Flows: []model.MeasuredFlow{flow("red", "fd00::1"), flow("blue", "fd00::2"), flow("gone", "fd00::3")},
+	}
 	last := map[string][]record.Record{"red": {&record.Warning{}}, "blue": {&record.Warning{}}, "gone": {&record.Warning{}}}
-	how := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{flow("new", "fd00::4"), flow("red", "fd00::1"), flow("blue", "fd00::5")}}
+	how := model.Measurement{
+		Block: time.Second,
+		Flows: []model.MeasuredFlow{flow("new", "fd00::4"), flow("red", "fd00::1"), flow("blue", "fd00::5")},
+	}
 	if kept := keepLast(last, before, how); len(kept) != 1 || kept["red"] == nil {
 		t.Errorf("kept %v", kept)
 	}

@@ -69,7 +69,10 @@ func (p *paths) to(f *model.MeasuredFlow, point int) (*inband.Path, error) {
 	// Encapsulated packets differ from those of flows in their source only, and so do
 	// others from those of mode inline, which are of a flow whatever their destination.
 	if flow, ok := p.flows[from.Addr]; ok && (encapsulated || flow.inline) {
-		return nil, problem.New(fmt.Sprintf("they would leave with %v, the source of a flow, in which they would count", from.Addr), "set measurement.probe-source to another address of this node")
+		return nil, problem.New(
+			fmt.Sprintf("they would leave with %v, the source of a flow, in which they would count", from.Addr),
+			"set measurement.probe-source to another address of this node",
+		)
 	}
 	way.Source = from.Addr
 	return &way, nil

@@ -49,10 +49,23 @@ func (c respondersCounts) add(w *config.Responder, one *responder.Responder) {
 }
 
 var (
-	descResponderDropped = service.Metric("responder_socket_dropped_total", "Queries for which the socket of a responder had no room.", "protocol")
+	descResponderDropped = service.Metric(
+		"responder_socket_dropped_total",
+		"Queries for which the socket of a responder had no room.",
+		"protocol",
+	)
 
-	descResponder = service.Metric("responder_queries_total", "Queries that reached the responders, by protocol and outcome.", "protocol", "outcome")
-	descRepeated  = service.Metric("responder_queries_repeated_total", "Queries that a responder had received before: duplicated by the network, or replayed. They are answered.", "protocol")
+	descResponder = service.Metric(
+		"responder_queries_total",
+		"Queries that reached the responders, by protocol and outcome.",
+		"protocol",
+		"outcome",
+	)
+	descRepeated = service.Metric(
+		"responder_queries_repeated_total",
+		"Queries that a responder had received before: duplicated by the network, or replayed. They are answered.",
+		"protocol",
+	)
 )
 
 // total counts since the agent began, by protocol.

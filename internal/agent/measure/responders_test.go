@@ -30,7 +30,11 @@ func TestResponders(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig+flow+"responders: [{protocol: twamp-light, listen: \""+address+"\", allow: [\"::1/128\"]}]\n")
 	h.Start()
 	answering := h.responders
-	agenttest.Eventually(t, "a line in the log", func() bool { return strings.Contains(h.Log.String(), "the responder of twamp-light does not answer") })
+	agenttest.Eventually(
+		t,
+		"a line in the log",
+		func() bool { return strings.Contains(h.Log.String(), "the responder of twamp-light does not answer") },
+	)
 	if !h.Warned(health.NotAnswering) {
 		t.Error("no warning")
 	}

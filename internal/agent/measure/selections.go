@@ -43,7 +43,11 @@ func (m *Blocks) answerSelections(value []byte) bool {
 	return true
 }
 
-var descSelectionQuestions = service.Metric("selection_questions_total", "Flows of which other nodes asked by STAMP which packets they select here, by what they were told.", "answer")
+var descSelectionQuestions = service.Metric(
+	"selection_questions_total",
+	"Flows of which other nodes asked by STAMP which packets they select here, by what they were told.",
+	"answer",
+)
 
 // collectSelections is called with m.mu held.
 func (m *Blocks) collectSelections(g *metrics.Gatherer) {
@@ -133,7 +137,13 @@ func (s *selectionQuestions) questions(b *closedBlock) (list []*asked) {
 			at := to{peer.Addr(), f.AssumeSelection}
 			q := open[at]
 			if q == nil || len(q.flows) == blocks.MostSelections {
-				q = &asked{Question: query.Question{Peer: netip.AddrPortFrom(peer.Addr(), port)}, block: b, client: s.client, selections: true, optional: f.AssumeSelection}
+				q = &asked{
+					Question:   query.Question{Peer: netip.AddrPortFrom(peer.Addr(), port)},
+					block:      b,
+					client:     s.client,
+					selections: true,
+					optional:   f.AssumeSelection,
+				}
 				open[at] = q
 				list = append(list, q)
 			}

@@ -114,10 +114,18 @@ func TestSilentPoint(t *testing.T) {
 			f := &b.how.Flows[0]
 			m.selects(b, f, 0, own)
 			key := blocks.KeyOf("red")
-			counters := blocks.Message{Length: b.how.Block, Block: b.number, Entries: []blocks.Entry{{Flow: key, State: blocks.Answered, Counters: blocks.Counters{Packets: 100, Complete: true}}}}
+			counters := blocks.Message{
+				Length:  b.how.Block,
+				Block:   b.number,
+				Entries: []blocks.Entry{{Flow: key, State: blocks.Answered, Counters: blocks.Counters{Packets: 100, Complete: true}}},
+			}
 			tlvs, _ := stamp.AppendTLV(nil, 0, blocks.Type, counters.Append(nil))
 			if tt.selection != nil {
-				selections := blocks.Selections{Length: b.how.Block, Block: b.number, Entries: []blocks.Selected{{Flow: key, State: blocks.Answered, Selection: *tt.selection}}}
+				selections := blocks.Selections{
+					Length:  b.how.Block,
+					Block:   b.number,
+					Entries: []blocks.Selected{{Flow: key, State: blocks.Answered, Selection: *tt.selection}},
+				}
 				tlvs, _ = stamp.AppendTLV(tlvs, tt.flags, blocks.SelectionsType, selections.Append(nil))
 			}
 			if !s.acceptAnswer(&asked{block: b, Question: query.Question{Answer: tlvs}, flows: []*model.MeasuredFlow{f}, points: []int{1}}) {
@@ -133,7 +141,9 @@ func TestSilentPoint(t *testing.T) {
 // selecting are two agents, of which the second one has something of its own in its flow.
 func selecting(t *testing.T, exchange, answers, own, more string) (near, far *harness) {
 	t.Helper()
-	flow := `flows: [{name: red, direction: %s, source: 2001:db8::1, segments: ["fc00:2::e"], session: ` + agenttest.FreePort(t) + "%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + exchange + "}\n"
+	flow := `flows: [{name: red, direction: %s, source: 2001:db8::1, segments: ["fc00:2::e"], session: ` + agenttest.FreePort(
+		t,
+	) + "%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + exchange + "}\n"
 	port := agenttest.FreePort(t)
 	far = newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", own)+fmt.Sprintf(answers, port))
 	far.Start()
@@ -181,11 +191,13 @@ func TestSelectionsDiffer(t *testing.T) {
 	near, far := selecting(t, "stamp", "stamp: {listen: \"[::1]:%s\", allow: [\"::1/128\"]}\n", ", traffic-class: 0", "")
 	e2e.Await(t, "a block that says the difference", 10*time.Second, func() bool {
 		l := lastLoss(t, near)
-		return l.Verdict == loss.Uncertain && l.ToReasons&loss.OtherSelection != 0 && l.ToDifference == difference && !l.Lost.Valid && l.Received.Valid
+		return l.Verdict == loss.Uncertain && l.ToReasons&loss.OtherSelection != 0 && l.ToDifference == difference && !l.Lost.Valid &&
+			l.Received.Valid
 	})
 	e2e.Await(t, "the warning", 10*time.Second, func() bool {
 		for _, w := range near.Status().Warnings {
-			if w.Code == health.SelectionsDiffer && strings.HasSuffix(w.Text, "not all nodes are known to select the packets that its ingress selects; egress (::1): "+difference) {
+			if w.Code == health.SelectionsDiffer &&
+				strings.HasSuffix(w.Text, "not all nodes are known to select the packets that its ingress selects; egress (::1): "+difference) {
 				return true
 			}
 		}
@@ -205,7 +217,8 @@ func TestSelectionOfOtherProtocols(t *testing.T) {
 			near, _ := selecting(t, exchange, answers, "", "")
 			e2e.Await(t, "a block that says that the node is silent", 10*time.Second, func() bool {
 				l := lastLoss(t, near)
-				return l.Verdict == loss.Uncertain && l.ToReasons == loss.OtherSelection && strings.Contains(l.ToDifference, "does not say") && l.Received.Valid
+				return l.Verdict == loss.Uncertain && l.ToReasons == loss.OtherSelection && strings.Contains(l.ToDifference, "does not say") &&
+					l.Received.Valid
 			})
 			edit(t, near, "points:", "selection: assumed, points:")
 			e2e.Await(t, "a block that rests on the setting", 10*time.Second, func() bool {

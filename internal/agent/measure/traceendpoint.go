@@ -30,7 +30,9 @@ func NewTraceEndpoint(d Dependencies) *TraceEndpoint {
 		},
 		make: func(w *config.Trace) (*endpoint.Endpoint, error) {
 			key, err := readKey(w.KeyFile)
-			return endpoint.New(endpoint.Config{Local: netip.AddrPort(w.Listen), Allowed: config.Prefixes(w.Allow), Rate: int(w.Rate), Key: key}), err
+			return endpoint.New(
+				endpoint.Config{Local: netip.AddrPort(w.Listen), Allowed: config.Prefixes(w.Allow), Rate: int(w.Rate), Key: key},
+			), err
 		},
 	}
 	return r

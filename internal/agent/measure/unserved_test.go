@@ -60,7 +60,8 @@ func TestUnservedLooks(t *testing.T) {
 	if len(f.follows) != 4 || f.follows[0] != noticed || f.follows[1] != noticed || f.follows[2] != noticed || f.follows[3] <= noticed {
 		t.Errorf("followed %v; noticed at %d", f.follows, noticed)
 	}
-	if n := strings.Count(log.String(), "level=WARN"); n != 2 || !strings.Contains(log.String(), "no memory") || !strings.Contains(log.String(), "3 interfaces are not looked at") {
+	if n := strings.Count(log.String(), "level=WARN"); n != 2 || !strings.Contains(log.String(), "no memory") ||
+		!strings.Contains(log.String(), "3 interfaces are not looked at") {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 

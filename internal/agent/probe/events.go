@@ -50,7 +50,13 @@ func vanishText(destination string, flows, of int, one *monitor.Place) string {
 
 // eventRecord is the record of an event.
 func eventRecord(e *monitor.Event, node string) *record.Event {
-	r := &record.Event{Time: instant.Of(e.At), Node: node, Name: eventNames[e.Kind], Subject: e.Destination.Name, Severity: record.SeverityInfo}
+	r := &record.Event{
+		Time:     instant.Of(e.At),
+		Node:     node,
+		Name:     eventNames[e.Kind],
+		Subject:  e.Destination.Name,
+		Severity: record.SeverityInfo,
+	}
 	if e.Kind != monitor.PathChange { // a loss and its end are about the same time
 		sum := fnv.New64a()
 		fmt.Fprintf(sum, "%q %q %d", node, e.Destination.Name, e.Since.UnixNano())
@@ -97,7 +103,13 @@ func eventRecord(e *monitor.Event, node string) *record.Event {
 		label("path", e.Path)
 		value("unanswered_packets", float64(e.Unanswered))
 		value("lasted_ns", float64(e.Lasted))
-		r.Facts = fmt.Sprintf("probes of %d of %d flows to %s are answered again, after %v", e.Flows, e.FlowsOf, e.Destination.Name, e.Lasted.Round(time.Millisecond))
+		r.Facts = fmt.Sprintf(
+			"probes of %d of %d flows to %s are answered again, after %v",
+			e.Flows,
+			e.FlowsOf,
+			e.Destination.Name,
+			e.Lasted.Round(time.Millisecond),
+		)
 	case monitor.Abandoned:
 		began := record.EventProbeLoss
 		if e.Never {

@@ -49,7 +49,13 @@ type Probes struct {
 
 // NewProbes makes the service; without probes in the configuration, it does nothing.
 func NewProbes(d Dependencies) *Probes {
-	return &Probes{d: d, log: limitedLog{log: d.Log}, wake: make(chan struct{}, 1), run: (*monitor.Monitor).Run, hosts: make(map[string]netip.Addr)}
+	return &Probes{
+		d:     d,
+		log:   limitedLog{log: d.Log},
+		wake:  make(chan struct{}, 1),
+		run:   (*monitor.Monitor).Run,
+		hosts: make(map[string]netip.Addr),
+	}
 }
 
 func (p *Probes) Prepare(plan *service.Plan) error {

@@ -50,7 +50,15 @@ func (r *records) Offer(list ...record.Record) { r.list = append(r.list, list...
 func newProbes(t *testing.T, m *machine) (*Probes, *records, *strings.Builder) {
 	t.Helper()
 	taken, text := &records{}, &strings.Builder{}
-	p := NewProbes(Dependencies{Log: slog.New(slog.NewTextHandler(text, nil)), NodeName: func() string { return "r1" }, Tasks: &service.Tasks{}, System: m, Records: taken})
+	p := NewProbes(
+		Dependencies{
+			Log:      slog.New(slog.NewTextHandler(text, nil)),
+			NodeName: func() string { return "r1" },
+			Tasks:    &service.Tasks{},
+			System:   m,
+			Records:  taken,
+		},
+	)
 	p.run = func(_ *monitor.Monitor, ctx context.Context, _ func()) error { // sends nothing
 		<-ctx.Done()
 		return nil
@@ -61,7 +69,10 @@ func newProbes(t *testing.T, m *machine) (*Probes, *records, *strings.Builder) {
 
 func state(t *testing.T, probes string) *service.State {
 	t.Helper()
-	c, err := config.Parse("F", []byte("node: {id: 1}\nnamespaces: [{id: 123}]\npath-trace: {allow: [\"::/0\"], rate: 20}\nprobes: {interval: 1s, "+probes+"}\n"))
+	c, err := config.Parse(
+		"F",
+		[]byte("node: {id: 1}\nnamespaces: [{id: 123}]\npath-trace: {allow: [\"::/0\"], rate: 20}\nprobes: {interval: 1s, "+probes+"}\n"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +131,11 @@ func TestTargets(t *testing.T) {
 func TestNodesBehindPrefixes(t *testing.T) {
 	p, _, _ := newProbes(t, &machine{})
 	of := func(encapsulations string) *service.State {
-		c, err := config.Parse("F", []byte("node: {id: 1}\ninterfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\nencapsulations: ["+encapsulations+"]\n"+
-			"probes: {flows: 2, destinations: [\"cust7=2001:db8:7:8::/64\", \"2001:db8:7:9::/64\", \"far=2001:db8:8::/48\", \"r9=2001:db8::9\"]}\n"))
+		c, err := config.Parse(
+			"F",
+			[]byte("node: {id: 1}\ninterfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\nencapsulations: ["+encapsulations+"]\n"+
+				"probes: {flows: 2, destinations: [\"cust7=2001:db8:7:8::/64\", \"2001:db8:7:9::/64\", \"far=2001:db8:8::/48\", \"r9=2001:db8::9\"]}\n"),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +149,8 @@ func TestNodesBehindPrefixes(t *testing.T) {
 		return text + ", mode: encap, tunnel: {source: \"2001:db8::1\", destination: \"" + tunnel + "\"}}, "
 	}
 	p.set(of(rule("a", "2001:db8:7::/48", "2001:db8::3") + rule("b", "2001:db8:7:8::/64", "2001:db8::4") + rule("c", "2001:db8:8::/48", "")))
-	if got, want := names(p), []string{"cust7 2001:db8::4", "2001:db8:7:9::/64 2001:db8::3", "r9 2001:db8::9"}; !slices.Equal(got, want) || !slices.Equal(p.unresolved, []string{"far (2001:db8:8::/48)"}) {
+	if got, want := names(p), []string{"cust7 2001:db8::4", "2001:db8:7:9::/64 2001:db8::3", "r9 2001:db8::9"}; !slices.Equal(got, want) ||
+		!slices.Equal(p.unresolved, []string{"far (2001:db8:8::/48)"}) {
 		t.Errorf("%q, unresolved %q, want %q", got, p.unresolved, want)
 	}
 	p.set(of(rule("a", "2001:db8::/32", "2001:db8::5")))
@@ -155,7 +170,8 @@ func TestBeyondRate(t *testing.T) {
 	p, _, _ := newProbes(t, m)
 	p.set(state(t, `destinations: ["2001:db8::1", "2001:db8::2", "2001:db8::3"], flows: 16`))
 	ws := p.Warnings(nil)
-	if len(ws) != 1 || ws[0].Code != health.ProbesBeyondRate || !strings.Contains(ws[0].Text, "send 32 probes a second to this node, which answers 20") {
+	if len(ws) != 1 || ws[0].Code != health.ProbesBeyondRate ||
+		!strings.Contains(ws[0].Text, "send 32 probes a second to this node, which answers 20") {
 		t.Errorf("%+v", ws)
 	}
 }
@@ -227,7 +243,8 @@ func TestAbandoned(t *testing.T) {
 	never.Never = true
 	p.tell([]monitor.Event{loss, abandoned, never})
 	began, ended, other := taken.list[0].(*record.Event), taken.list[1].(*record.Event), taken.list[2].(*record.Event)
-	if ended.Name != record.EventNotSeen || ended.ID != began.ID || ended.Label("event") != record.EventProbeLoss || ended.Subject != "r3" || ended.Severity != record.SeverityInfo {
+	if ended.Name != record.EventNotSeen || ended.ID != began.ID || ended.Label("event") != record.EventProbeLoss || ended.Subject != "r3" ||
+		ended.Severity != record.SeverityInfo {
 		t.Errorf("%+v", ended)
 	}
 	for _, name := range []string{"destination", "address", "path", "after", "before"} {
@@ -251,7 +268,9 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	m, err := monitor.New(monitor.Config{
-		Destinations: []monitor.Destination{{Name: "r3", Address: netip.MustParseAddr("2001:db8::3")}}, Port: 33434, Namespace: 1, Flows: 4, Interval: time.Second, Timeout: time.Second, Rate: 100, SearchRate: 20,
+		Destinations: []monitor.Destination{
+			{Name: "r3", Address: netip.MustParseAddr("2001:db8::3")},
+		}, Port: 33434, Namespace: 1, Flows: 4, Interval: time.Second, Timeout: time.Second, Rate: 100, SearchRate: 20,
 	})
 	if err != nil {
 		t.Fatal(err)

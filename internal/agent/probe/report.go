@@ -14,17 +14,52 @@ import (
 )
 
 var (
-	descSent       = service.Metric("probe_packets_total", "Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way, or they ask nodes for copies), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).", "kind")
-	descCopies     = service.Metric("probe_copies_total", "Copies of probes that nodes on the way returned (RFC 9322).")
-	descIgnored    = service.Metric("probe_replies_ignored_total", "Replies to probes that were not used, by cause: malformed, foreign (to others), mac_wrong, late (the probe has a reply, or was given up).", "cause")
-	descAnswered   = service.Metric("probe_answered_total", "Probes to a destination that were answered, by path: the ids of its nodes.", "destination", "path")
-	descLost       = service.Metric("probe_lost_total", "Probes to a destination that were not answered within the timeout, whatever their path.", "destination")
-	descFlows      = service.Metric("probe_flows", "Flows of probes to a destination by state: answered, lost (they were answered before, or never, as waymark probes says), waiting.", "destination", "state")
-	descPathFlows  = service.Metric("probe_path_flows", "Flows of probes that take a path now.", "destination", "path")
-	descLostAfter  = service.Metric("probe_lost_after", "Flows of probes to a destination that vanish after a node, before the next one that replied until then. Empty labels: the place is not known.", "destination", "after", "before")
+	descSent = service.Metric(
+		"probe_packets_total",
+		"Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way, or they ask nodes for copies), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).",
+		"kind",
+	)
+	descCopies  = service.Metric("probe_copies_total", "Copies of probes that nodes on the way returned (RFC 9322).")
+	descIgnored = service.Metric(
+		"probe_replies_ignored_total",
+		"Replies to probes that were not used, by cause: malformed, foreign (to others), mac_wrong, late (the probe has a reply, or was given up).",
+		"cause",
+	)
+	descAnswered = service.Metric(
+		"probe_answered_total",
+		"Probes to a destination that were answered, by path: the ids of its nodes.",
+		"destination",
+		"path",
+	)
+	descLost = service.Metric(
+		"probe_lost_total",
+		"Probes to a destination that were not answered within the timeout, whatever their path.",
+		"destination",
+	)
+	descFlows = service.Metric(
+		"probe_flows",
+		"Flows of probes to a destination by state: answered, lost (they were answered before, or never, as waymark probes says), waiting.",
+		"destination",
+		"state",
+	)
+	descPathFlows = service.Metric("probe_path_flows", "Flows of probes that take a path now.", "destination", "path")
+	descLostAfter = service.Metric(
+		"probe_lost_after",
+		"Flows of probes to a destination that vanish after a node, before the next one that replied until then. Empty labels: the place is not known.",
+		"destination",
+		"after",
+		"before",
+	)
 	descMoves      = service.Metric("probe_path_changes_total", "Flows of probes that took another path than before.")
 	descEvents     = service.Metric("probe_events_total", "Events about probes, by name.", "event")
-	descRoundTrips = withBuckets(service.Metric("probe_round_trip_seconds", "Round trips of probes to a destination, by path: the ids of its nodes. A histogram.", "destination", "path"))
+	descRoundTrips = withBuckets(
+		service.Metric(
+			"probe_round_trip_seconds",
+			"Round trips of probes to a destination, by path: the ids of its nodes. A histogram.",
+			"destination",
+			"path",
+		),
+	)
 )
 
 // withBuckets makes a histogram of a metric: of round trips, with a series for each path.
@@ -113,7 +148,10 @@ func (p *Probes) getProbes(w http.ResponseWriter, _ *http.Request) error {
 func node(s *monitor.State) api.ProbedNode {
 	n := api.ProbedNode{
 		Name: s.Name, Address: s.Address, State: api.ProbedAnswered, Flows: s.Flows, FlowsLost: s.Lost, Sent: s.Sent, Lost: s.Unanswered,
-		LastMinute: api.ProbeCount{Probes: s.LastMinute.Settled, Lost: s.LastMinute.Lost}, Paths: []api.ProbedPath{}, Losses: []api.ProbeLosses{}, Said: s.Said,
+		LastMinute: api.ProbeCount{
+			Probes: s.LastMinute.Settled,
+			Lost:   s.LastMinute.Lost,
+		}, Paths: []api.ProbedPath{}, Losses: []api.ProbeLosses{}, Said: s.Said,
 	}
 	switch {
 	case !s.Ever && s.Lost > 0:

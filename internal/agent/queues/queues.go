@@ -117,7 +117,14 @@ type totals struct {
 
 // New makes the service; closing ends its streams.
 func New(d Dependencies, closing <-chan struct{}) *Queues {
-	return &Queues{d: d, closing: closing, wake: make(chan struct{}, 1), last: make(map[model.IfIndex]reading), totals: make(map[string]*totals), watch: insight.NewQueueWatch(time.Now())}
+	return &Queues{
+		d:       d,
+		closing: closing,
+		wake:    make(chan struct{}, 1),
+		last:    make(map[model.IfIndex]reading),
+		totals:  make(map[string]*totals),
+		watch:   insight.NewQueueWatch(time.Now()),
+	}
 }
 
 // Prepare begins or ends the measurement with the configuration.
@@ -339,8 +346,16 @@ func (q *Queues) judge(now time.Time) {
 var (
 	descDelay = histogram(service.Metric("queue_delay_seconds",
 		"Time that packets waited in the queue of an interface, from the egress hook to the driver, while queues are measured.", "interface"))
-	descUntimed = service.Metric("queue_untimed_packets_total", "Packets that reached the driver without being timed, because their sender paces them, or another program ended the chain of the egress hook.", "interface")
-	descDropped = service.Metric("queue_dropped_packets_total", "Packets that the queue of an interface dropped while queues were measured, as the kernel counts them.", "interface")
+	descUntimed = service.Metric(
+		"queue_untimed_packets_total",
+		"Packets that reached the driver without being timed, because their sender paces them, or another program ended the chain of the egress hook.",
+		"interface",
+	)
+	descDropped = service.Metric(
+		"queue_dropped_packets_total",
+		"Packets that the queue of an interface dropped while queues were measured, as the kernel counts them.",
+		"interface",
+	)
 )
 
 // histogram gives a metric classic buckets from a microsecond to 16 seconds.

@@ -81,7 +81,12 @@ func (m *machine) Read() (map[model.IfIndex]queue.Waits, error) {
 	for _, index := range m.devices {
 		m.packets[index] += 100
 		n := m.packets[index]
-		all[index] = queue.Waits{Packets: n, Total: n * 1e6, Untimed: n / 100, Buckets: []exponential.Bucket{{Index: exponential.IndexOf(1e-3, exponential.DelayScale), Count: n}}}
+		all[index] = queue.Waits{
+			Packets: n,
+			Total:   n * 1e6,
+			Untimed: n / 100,
+			Buckets: []exponential.Bucket{{Index: exponential.IndexOf(1e-3, exponential.DelayScale), Count: n}},
+		}
 		d := m.disciplines[index]
 		d.Dropped += 3
 		m.disciplines[index] = d
@@ -115,7 +120,10 @@ func newHarness(t *testing.T, yaml string) (*agenttest.Node, *machine, *Queues) 
 	closing := make(chan struct{})
 	t.Cleanup(func() { close(closing) })
 	n.Serve(func(a *agenttest.Agent) []service.Service {
-		q = New(Dependencies{Log: a.Logger, State: &a.State, Tasks: &a.Tasks, Machine: m, NodeName: func() string { return "r2" }, Records: m}, closing)
+		q = New(
+			Dependencies{Log: a.Logger, State: &a.State, Tasks: &a.Tasks, Machine: m, NodeName: func() string { return "r2" }, Records: m},
+			closing,
+		)
 		return []service.Service{q}
 	})
 	n.Start()
@@ -140,7 +148,9 @@ func TestMeasuredWhileFollowed(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		for _, in := range got.Interfaces {
-			if in.Packets == 0 || in.Packets%100 != 0 || in.Untimed != in.Packets/100 || in.Dropped != 3*in.Untimed || *in.Mean != 1e6 || *in.P50 < 978_000 || *in.P99 > 1_022_000 {
+			if in.Packets == 0 || in.Packets%100 != 0 || in.Untimed != in.Packets/100 || in.Dropped != 3*in.Untimed || *in.Mean != 1e6 ||
+				*in.P50 < 978_000 ||
+				*in.P99 > 1_022_000 {
 				t.Errorf("%+v", in)
 			}
 		}
@@ -171,7 +181,8 @@ func TestMeasuredWhileSomebodyLooks(t *testing.T) {
 		return got != nil && len(got.Interfaces) > 0 && got.Interfaces[0].Waits != nil && got.Interfaces[0].Dropped > 0
 	})
 	for _, in := range got.Interfaces {
-		if w := in.Waits; w.Count%100 != 0 || w.Sum != w.Count*1e6 || *w.P99 < 978_000 || *w.P99 > 1_022_000 || in.Dropped%3 != 0 || in.Dropped > 3*w.Count/100 {
+		if w := in.Waits; w.Count%100 != 0 || w.Sum != w.Count*1e6 || *w.P99 < 978_000 || *w.P99 > 1_022_000 || in.Dropped%3 != 0 ||
+			in.Dropped > 3*w.Count/100 {
 			t.Errorf("%+v %+v", in, w)
 		}
 	}
@@ -339,7 +350,8 @@ func TestEventsOfQueues(t *testing.T) {
 		}
 		if i == 1 {
 			e := m.events[0]
-			if e.Node != "r2" || !strings.HasPrefix(e.Facts, "packets wait in the queue of east0: p95 8") || !strings.Contains(e.Facts, "usual 19.9µs") {
+			if e.Node != "r2" || !strings.HasPrefix(e.Facts, "packets wait in the queue of east0: p95 8") ||
+				!strings.Contains(e.Facts, "usual 19.9µs") {
 				t.Errorf("%+v", e)
 			}
 		}

@@ -107,7 +107,13 @@ func (q *Queues) copiesLocked() map[string]*totals {
 func (q *Queues) between(before, after map[string]*totals, now time.Time, interval time.Duration) api.Queues {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := api.Queues{Time: instant.Of(now), Interval: int64(interval), Measuring: q.meter != nil, Fault: q.fault, Interfaces: []api.QueueDelay{}}
+	out := api.Queues{
+		Time:       instant.Of(now),
+		Interval:   int64(interval),
+		Measuring:  q.meter != nil,
+		Fault:      q.fault,
+		Interfaces: []api.QueueDelay{},
+	}
 	state := q.d.State.Load()
 	if state == nil {
 		return out
@@ -119,7 +125,13 @@ func (q *Queues) between(before, after map[string]*totals, now time.Time, interv
 		}
 		counted := t.minus(before[in.Name])
 		waits := queue.Waits{Packets: counted.packets, Buckets: counted.histogram().Buckets}
-		one := api.QueueDelay{Interface: in.Name, Packets: counted.packets, Untimed: counted.untimed, Dropped: counted.dropped, Unfit: counted.unfit}
+		one := api.QueueDelay{
+			Interface: in.Name,
+			Packets:   counted.packets,
+			Untimed:   counted.untimed,
+			Dropped:   counted.dropped,
+			Unfit:     counted.unfit,
+		}
 		if counted.packets > 0 {
 			one.Mean = new(int64)
 			*one.Mean = int64(counted.total / counted.packets)

@@ -39,7 +39,17 @@ func TestReports(t *testing.T) {
 	use := func(namespaces ...model.Namespace) {
 		running.Store(&service.State{Config: &config.Config{}, Resolved: config.Resolved{Node: model.NodeConfig{Namespaces: namespaces}}})
 	}
-	every, sampled, sums := model.Namespace{ID: 1, Export: model.ExportEvery}, model.Namespace{ID: 2, Export: model.ExportSample, Sample: 10}, model.Namespace{ID: 3, Export: model.ExportAggregate}
+	every, sampled, sums := model.Namespace{
+		ID:     1,
+		Export: model.ExportEvery,
+	}, model.Namespace{
+		ID:     2,
+		Export: model.ExportSample,
+		Sample: 10,
+	}, model.Namespace{
+		ID:     3,
+		Export: model.ExportAggregate,
+	}
 	r.sendReport()
 	use(sums)
 	r.sendReport()

@@ -53,11 +53,13 @@ func whyNone(c *config.Config) string {
 	if c.Node.Mode == config.ModeObserve && !c.Node.KernelEvents && c.Probes == nil {
 		return "this node makes no records: with node.mode: observe it only counts packets, see waymark status"
 	}
-	if c.Node.KernelEvents || c.Probes != nil || slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||
+	if c.Node.KernelEvents || c.Probes != nil ||
+		slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 || f.LastPoint != 0 || f.Point != 0 }) ||
 		slices.ContainsFunc(c.Encapsulations, asksForCopies) {
 		return ""
 	}
-	removes := len(c.Decapsulations) > 0 || slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.EdgeToEdge })
+	removes := len(c.Decapsulations) > 0 ||
+		slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.EdgeToEdge })
 	exports := slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone })
 	arrive := slices.ContainsFunc(c.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, model.RoleIngress) })
 	inserts := slices.ContainsFunc(c.Encapsulations, func(e config.Encapsulation) bool {

@@ -107,13 +107,46 @@ func bounded(d *metrics.Desc) *metrics.Desc {
 }
 
 var (
-	descHeld         = bounded(service.Metric("hop_held_seconds", "How long this node held packets whose options ask for times, from its ingress hook to its egress hook; the wait in its queue is not in it. Of packets without transit delay, it counts one in N (node.delays).", "ingress", "egress"))
-	descSegment      = bounded(service.Metric("segment_delay_seconds", "Time between the timestamps of two nodes that follow each other in traces removed here. It is as good as their clocks agree.", "from", "to", "namespace"))
-	descPath         = bounded(service.Metric("path_delay_seconds", "Time from the first timestamp of traces to their removal here. It is as good as both clocks agree.", "from", "namespace"))
-	descNegative     = service.Metric("delays_negative_total", "Times in traces that are before those that they follow, because clocks differ, by kind of delay. They are in no histogram.", "kind")
-	descLonger       = service.Metric("delays_longer_total", "Delays of more than 68.7 s, by kind. They are in no histogram.", "kind")
-	descPathUnknown  = service.Metric("path_delays_incomplete_total", "Traces removed here whose whole delay is not known: some node had no room in them, or the first one had no time.")
-	descDelaysOthers = service.Metric("delays_other_total", "Delays in the series of all that found no place, by kind: they have no labels of their own.", "kind")
+	descHeld = bounded(
+		service.Metric(
+			"hop_held_seconds",
+			"How long this node held packets whose options ask for times, from its ingress hook to its egress hook; the wait in its queue is not in it. Of packets without transit delay, it counts one in N (node.delays).",
+			"ingress",
+			"egress",
+		),
+	)
+	descSegment = bounded(
+		service.Metric(
+			"segment_delay_seconds",
+			"Time between the timestamps of two nodes that follow each other in traces removed here. It is as good as their clocks agree.",
+			"from",
+			"to",
+			"namespace",
+		),
+	)
+	descPath = bounded(
+		service.Metric(
+			"path_delay_seconds",
+			"Time from the first timestamp of traces to their removal here. It is as good as both clocks agree.",
+			"from",
+			"namespace",
+		),
+	)
+	descNegative = service.Metric(
+		"delays_negative_total",
+		"Times in traces that are before those that they follow, because clocks differ, by kind of delay. They are in no histogram.",
+		"kind",
+	)
+	descLonger      = service.Metric("delays_longer_total", "Delays of more than 68.7 s, by kind. They are in no histogram.", "kind")
+	descPathUnknown = service.Metric(
+		"path_delays_incomplete_total",
+		"Traces removed here whose whole delay is not known: some node had no room in them, or the first one had no time.",
+	)
+	descDelaysOthers = service.Metric(
+		"delays_other_total",
+		"Delays in the series of all that found no place, by kind: they have no labels of their own.",
+		"kind",
+	)
 )
 
 // Collect adds the histograms.

@@ -23,9 +23,17 @@ import (
 func someDelays() []datapath.Delays {
 	held := datapath.Delays{Key: delays.Key{Kind: datapath.DelayHeld, Ingress: 901, Egress: 902}, Sum: 30_000, Zero: 1}
 	held.Buckets[208] = 3 // up to 2^-17 s, 7.6 µs
-	segment := datapath.Delays{Key: delays.Key{Kind: datapath.DelaySegment, From: 7, To: 2, Namespace: 123}, Sum: 1_000_000_000, Negative: 4, Longer: 5}
+	segment := datapath.Delays{
+		Key:      delays.Key{Kind: datapath.DelaySegment, From: 7, To: 2, Namespace: 123},
+		Sum:      1_000_000_000,
+		Negative: 4,
+		Longer:   5,
+	}
 	segment.Buckets[480] = 1 // 1 s
-	path := datapath.Delays{Key: delays.Key{Kind: datapath.DelayPath, From: 0xffffffffffffff, To: 2, Wide: true, Namespace: 123}, Incomplete: 6}
+	path := datapath.Delays{
+		Key:        delays.Key{Kind: datapath.DelayPath, From: 0xffffffffffffff, To: 2, Wide: true, Namespace: 123},
+		Incomplete: 6,
+	}
 	path.Buckets[2], path.Buckets[578] = 1, 2
 	other := datapath.Delays{Key: delays.Key{Kind: datapath.DelayPath, Other: true}}
 	other.Buckets[161] = 8

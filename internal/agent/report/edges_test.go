@@ -25,7 +25,13 @@ import (
 func edgeFlow(kind uint16, t edgetoedge.Totals) datapath.EdgeFlow {
 	at := time.Date(2026, 11, 21, 5, 21, 0, 0, time.UTC)
 	return datapath.EdgeFlow{
-		Key:    edgetoedge.Key{Namespace: 300, Type: 0x4000, Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), FlowLabel: uint32(kind)},
+		Key: edgetoedge.Key{
+			Namespace:   300,
+			Type:        0x4000,
+			Source:      netip.MustParseAddr("2001:db8:1::1"),
+			Destination: netip.MustParseAddr("2001:db8:2::1"),
+			FlowLabel:   uint32(kind),
+		},
 		Totals: t, First: at.Add(-5 * time.Second), Last: at,
 	}
 }
@@ -84,12 +90,18 @@ func TestLossesBesideGaps(t *testing.T) {
 	x := h.edges
 	lines := agenttest.Observe(t, h.Client, api.RecordFilter{})
 	flows := func() {
-		h.Datapath.Edges.Store(&[]datapath.EdgeFlow{edgeFlow(1, edgetoedge.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, edgetoedge.Totals{Packets: 4, Expected: 4, Unique: 4})})
+		h.Datapath.Edges.Store(
+			&[]datapath.EdgeFlow{
+				edgeFlow(1, edgetoedge.Totals{Packets: 8, Expected: 10, Unique: 8}),
+				edgeFlow(2, edgetoedge.Totals{Packets: 4, Expected: 4, Unique: 4}),
+			},
+		)
 		x.end()
 	}
 	flows()
 	now := time.Now()
-	h.Datapath.Coverage().Note(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(), To: now.UnixNano()})
+	h.Datapath.Coverage().
+		Note(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(), To: now.UnixNano()})
 	flows()
 	for i, want := range []record.Field[uint64]{record.NewField[uint64](2, true), record.NewField[uint64](0, true), record.NewField[uint64](0, false), record.NewField[uint64](0, true)} {
 		if r := receiveEdgeFlow(t, lines); r.Lost != want {
@@ -133,7 +145,9 @@ func receiveEdgeFlow(t *testing.T, lines <-chan string) *record.EdgeFlow {
 func TestEdgeFlowRecord(t *testing.T) {
 	f := edgeFlow(1, edgetoedge.Totals{Packets: 3, Expected: 4, Unique: 3, Delays: 2, DelaySum: 30, DelayMin: -10, DelayMax: 40})
 	r := newEdgeFlow(f, 1, instant.Of(f.Last), "aramis")
-	if r.Lost.Value != 1 || !r.Lost.Valid || r.Delay == nil || r.Delay.Min != -10 || r.Delay.Max != 40 || r.Delay.Sum != 30 || r.Delay.Count != 2 || r.Packets != 3 {
+	if r.Lost.Value != 1 || !r.Lost.Valid || r.Delay == nil || r.Delay.Min != -10 || r.Delay.Max != 40 || r.Delay.Sum != 30 ||
+		r.Delay.Count != 2 ||
+		r.Packets != 3 {
 		t.Errorf("%+v", r)
 	}
 	if f.Type, f.Delays = 0x3000, 0; newEdgeFlow(f, 0, instant.Of(f.Last), "").Lost.Present {

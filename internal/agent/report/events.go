@@ -143,7 +143,10 @@ func (x *Events) Close(removing bool) {
 var (
 	descEvents        = service.Metric("events_total", "Events that were told, by kind of event.", "kind")
 	descEventsBegun   = service.Metric("events_begun", "What has begun and not ended, by the kind of event that began it.", "kind")
-	descEventsLeftOut = service.Metric("events_left_out_total", "Events that were not told, because there were six of their kind and subject in ten minutes, or 1000 in a minute.")
+	descEventsLeftOut = service.Metric(
+		"events_left_out_total",
+		"Events that were not told, because there were six of their kind and subject in ten minutes, or 1000 in a minute.",
+	)
 )
 
 // Collect has all kinds from the start.

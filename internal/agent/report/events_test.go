@@ -73,14 +73,22 @@ func TestEvents(t *testing.T) {
 	h.records.Offer(lossRecord(40))
 	agenttest.Eventually(t, "an observer", count(&observed, 1))
 	agenttest.Eventually(t, "who follows", count(&followed, 1))
-	moved := &record.Event{Time: instant.Of(time.Now().UTC()), Node: "r1", Name: record.EventPathsMoved, Severity: record.SeverityInfo, Subject: "a > b", Facts: "a > b: 38% from r1 to r2"}
+	moved := &record.Event{
+		Time:     instant.Of(time.Now().UTC()),
+		Node:     "r1",
+		Name:     record.EventPathsMoved,
+		Severity: record.SeverityInfo,
+		Subject:  "a > b",
+		Facts:    "a > b: 38% from r1 to r2",
+	}
 	h.records.Offer(moved)
 	cancel()
 	ended.Wait()
 
 	list := eventsOf(t, h.Client, api.EventQuery{})
 	if len(list) != 2 || list[0].Name != record.EventLoss || list[0].Label("from_node") != `"r2\x1b[2J"` || list[0].Label("flow") != "red" || list[0].Severity != record.SeverityError ||
-		list[0].Facts != `packets are lost after "r2\x1b[2J" > r3 (flow red): 40 of 500, 8%` || list[1].ID == "" || list[0].Node != agenttest.NodeName {
+		list[0].Facts != `packets are lost after "r2\x1b[2J" > r3 (flow red): 40 of 500, 8%` || list[1].ID == "" ||
+		list[0].Node != agenttest.NodeName {
 		t.Fatalf("%+v", *list[0])
 	}
 	began := list[0]
@@ -98,7 +106,8 @@ func TestEvents(t *testing.T) {
 	}
 	m, err := h.Client.Metrics(t.Context())
 	if err != nil || !strings.Contains(string(m), `waymark_events_total{kind="loss_began"} 1`) || !strings.Contains(string(m), `waymark_events_begun{kind="loss_began"} 1`) ||
-		!strings.Contains(string(m), `waymark_events_total{kind="segment_slow"} 0`) || strings.Contains(string(m), `waymark_events_begun{kind="paths_moved"}`) {
+		!strings.Contains(string(m), `waymark_events_total{kind="segment_slow"} 0`) ||
+		strings.Contains(string(m), `waymark_events_begun{kind="paths_moved"}`) {
 		t.Errorf("%v\n%s", err, m)
 	}
 	if n := strings.Count(h.Log.String(), "event=loss_began id="+began.ID); n != 1 {
@@ -142,7 +151,9 @@ func TestEventLinesAreBounded(t *testing.T) {
 	h := newHistoryHarness(t, agenttest.BaseConfig)
 	h.Start()
 	for i := range 100 {
-		h.records.Offer(&record.Event{Time: instant.Of(time.Now().UTC()), Name: record.EventPathsMoved, Subject: string(rune('a' + i)), Facts: "moved"})
+		h.records.Offer(
+			&record.Event{Time: instant.Of(time.Now().UTC()), Name: record.EventPathsMoved, Subject: string(rune('a' + i)), Facts: "moved"},
+		)
 	}
 	if n := strings.Count(h.Log.String(), "event=paths_moved"); n > 2*mostEventLines || n < mostEventLines {
 		t.Errorf("%d lines", n)

@@ -74,7 +74,10 @@ func (f *Flows) end() {
 
 var (
 	descFlowsSuppressed = service.Metric("flows_suppressed_total", "Flows that export-rate suppressed when their interval ended.")
-	descFlowsUnsure     = service.Metric("flows_gaps_unknown_total", "Flow records without the number of missing packets, because it is not known.")
+	descFlowsUnsure     = service.Metric(
+		"flows_gaps_unknown_total",
+		"Flow records without the number of missing packets, because it is not known.",
+	)
 )
 
 func (f *Flows) Collect(g *metrics.Gatherer) {

@@ -38,7 +38,13 @@ func TestFlowsWithinRate(t *testing.T) {
 		t.Errorf("%d suppressed in all (%v), want %d", all, err, suppressed)
 	}
 	if f := h.losses.facts(); f.Suppressed != suppressed || f.Ignored != agenttest.FlowPackets*suppressed {
-		t.Errorf("collectors get reports of %d records and %d packets, want %d of %d packets each", f.Suppressed, f.Ignored, suppressed, agenttest.FlowPackets)
+		t.Errorf(
+			"collectors get reports of %d records and %d packets, want %d of %d packets each",
+			f.Suppressed,
+			f.Ignored,
+			suppressed,
+			agenttest.FlowPackets,
+		)
 	}
 }
 

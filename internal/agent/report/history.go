@@ -59,7 +59,14 @@ type Waits interface {
 
 // NewHistory makes the history, which gets all records that are offered.
 func NewHistory(d Dependencies, records *Records, waits Waits) *History {
-	h := &History{d: d, records: records, waits: waits, wake: make(chan struct{}, 1), reports: make(chan struct{}, mostReports), followers: make(map[chan []byte]bool)}
+	h := &History{
+		d:         d,
+		records:   records,
+		waits:     waits,
+		wake:      make(chan struct{}, 1),
+		reports:   make(chan struct{}, mostReports),
+		followers: make(map[chan []byte]bool),
+	}
 	records.history = h
 	return h
 }
@@ -307,7 +314,10 @@ func (h *History) Close(removing bool) {
 var (
 	descHistoryBytes   = service.Metric("history_bytes", "Bytes that the kept rollups of the last hour take, compressed, at most 8388608.")
 	descHistoryRecords = service.Metric("history_records_total", "Records that are in the history of the last hour, or were.")
-	descHistoryLeftOut = service.Metric("history_records_left_out_total", "Records that are not in the history because there were more than 100000 in a second.")
+	descHistoryLeftOut = service.Metric(
+		"history_records_left_out_total",
+		"Records that are not in the history because there were more than 100000 in a second.",
+	)
 )
 
 func (h *History) Collect(g *metrics.Gatherer) {

@@ -89,7 +89,9 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 			rest[key] = values
 		}
 		if err != nil {
-			return q, service.BadRequest(fmt.Errorf("%s=%q: %w; want a time such as 10m (last), or as 2026-11-21T05:21:00Z (since, until)", key, values[0], err))
+			return q, service.BadRequest(
+				fmt.Errorf("%s=%q: %w; want a time such as 10m (last), or as 2026-11-21T05:21:00Z (since, until)", key, values[0], err),
+			)
 		}
 	}
 	if q.filter, err = filterOf(rest); err != nil {

@@ -90,7 +90,9 @@ func onPath(f *recordfilter.Filter, p *insight.PathReport) bool {
 }
 
 // errNoPackets is why a filter cannot be about the past.
-var errNoPackets = errors.New("only node, interface and flow can select of the kept hour, which has sums and no packets; for the others, leave out since and until, and set live=true")
+var errNoPackets = errors.New(
+	"only node, interface and flow can select of the kept hour, which has sums and no packets; for the others, leave out since and until, and set live=true",
+)
 
 // filtered is a report of what passes a filter.
 func (h *History) filtered(f *recordfilter.Filter, q *historyTimes, now time.Time) (*insight.Report, error) {
@@ -142,7 +144,12 @@ func (h *History) viewOf(key string, program *recordfilter.Program, now time.Tim
 		for i, v := range list {
 			names[i], _ = url.QueryUnescape(v.key)
 		}
-		return nil, service.Refusef("%d filters are looked through, the maximum: %s; end one, or wait for %v", mostViews, strings.Join(names, " and "), viewFor)
+		return nil, service.Refusef(
+			"%d filters are looked through, the maximum: %s; end one, or wait for %v",
+			mostViews,
+			strings.Join(names, " and "),
+			viewFor,
+		)
 	}
 	v := &view{key: key, engine: h.engine.Load().View(viewKeep, now), began: now, asked: now, program: program}
 	list = append(list, v)

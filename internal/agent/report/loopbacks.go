@@ -125,7 +125,11 @@ func (l *Loopbacks) answer(r datapath.Record, now time.Time) copyResult {
 	return copySent
 }
 
-var descCopies = service.Metric("loopback_copies_total", "Packets with the Loopback flag whose header the data plane handed over, by what became of the copy.", "result")
+var descCopies = service.Metric(
+	"loopback_copies_total",
+	"Packets with the Loopback flag whose header the data plane handed over, by what became of the copy.",
+	"result",
+)
 
 func (l *Loopbacks) Collect(g *metrics.Gatherer) {
 	for i := range l.results {

@@ -18,7 +18,14 @@ import (
 // askingPacket is what the data plane hands over of a packet with the Loopback flag.
 func askingPacket(t *testing.T, from string) datapath.Record {
 	t.Helper()
-	trace := ioam.Trace{Namespace: 123, NodeLen: 1, Flags: ioam.FlagLoopback, RemainingLen: 2, Type: 0x800000, Data: append(make([]byte, 8), 64, 0, 0, 1)}
+	trace := ioam.Trace{
+		Namespace:    123,
+		NodeLen:      1,
+		Flags:        ioam.FlagLoopback,
+		RemainingLen: 2,
+		Type:         0x800000,
+		Data:         append(make([]byte, 8), 64, 0, 0, 1),
+	}
 	header, err := ioam.AppendExtensionHeader(nil, ioam.NextHeaderUDP, trace.Option())
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +52,12 @@ func TestLoopbackCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := craft.IPv6{Next: craft.HopByHop, HopLimit: 255, Source: netip.MustParseAddr("2001:db8::99"), Destination: netip.MustParseAddr("2001:db8:1::2")}
+	want := craft.IPv6{
+		Next:        craft.HopByHop,
+		HopLimit:    255,
+		Source:      netip.MustParseAddr("2001:db8::99"),
+		Destination: netip.MustParseAddr("2001:db8:1::2"),
+	}
 	if !bytes.Equal(got, want.With(header)) {
 		t.Errorf("the copy is\n%x, want\n%x", got, want.With(header))
 	}

@@ -34,7 +34,8 @@ func TestIncrementalTraceOfRemovedHeader(t *testing.T) {
 			t.Fatalf("record %+v", r)
 		}
 		own := r.Nodes[len(r.Nodes)-1]
-		if grows && (len(r.Nodes) != 2 || r.Remaining.Value != 2 || own.HopLimit.Value != 62) || !grows && (len(r.Nodes) != 1 || r.Remaining.Value != 3) {
+		if grows && (len(r.Nodes) != 2 || r.Remaining.Value != 2 || own.HopLimit.Value != 62) ||
+			!grows && (len(r.Nodes) != 1 || r.Remaining.Value != 3) {
 			t.Errorf("grows %v: %+v", grows, r)
 		}
 	}

@@ -147,7 +147,10 @@ var (
 	descRecordsBad      = service.Metric("records_malformed_total", "Traces in records that could not be read completely.")
 	descObservers       = service.Metric("observers", "Observers of live records.")
 	descObserverDropped = service.Metric("observer_dropped_total", "Records that did not fit an observer's queue.")
-	descUndecided       = service.Metric("observer_undecided_total", "Records that an observer did not get because its expression has no result for them.")
+	descUndecided       = service.Metric(
+		"observer_undecided_total",
+		"Records that an observer did not get because its expression has no result for them.",
+	)
 )
 
 func (x *Records) Collect(g *metrics.Gatherer) {
@@ -192,7 +195,10 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if x.stream.Observers() >= maxObservers {
-		return service.Refusef("%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers", maxObservers)
+		return service.Refusef(
+			"%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers",
+			maxObservers,
+		)
 	}
 	var filters sink.Filters
 	quick, where := filter.Parts()

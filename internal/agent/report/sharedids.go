@@ -230,7 +230,13 @@ func (x *SharedIDs) event(name string, of nodeName) *record.Event {
 	if of.wide {
 		subject = "wide " + subject
 	}
-	e := &record.Event{Time: instant.Of(time.Now().UTC()), Node: x.d.NodeName(), Name: name, Severity: record.EventKindOf(name).Severity, Subject: subject}
+	e := &record.Event{
+		Time:     instant.Of(time.Now().UTC()),
+		Node:     x.d.NodeName(),
+		Name:     name,
+		Severity: record.EventKindOf(name).Severity,
+		Subject:  subject,
+	}
 	e.Labels = []record.Label{{Name: "node_id", Text: fmt.Sprint(of.id)}}
 	names := x.d.State.Load().Names
 	known := names.Node(ioam.NodeID(of.id))

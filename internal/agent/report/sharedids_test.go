@@ -40,7 +40,8 @@ func TestSharedNodeIDs(t *testing.T) {
 		t.Errorf("warned: %+v", ws)
 	}
 	repeat(1, trace(node(64, 1), node(63, 7), node(62, 7)))
-	if ws := x.Warnings(nil); len(ws) != 1 || ws[0].Code != health.NodeIDShared || !strings.Contains(ws[0].Text, "node id 7 came twice in 10 traces of the last minute, last with the hop limits 63 and 62") {
+	if ws := x.Warnings(nil); len(ws) != 1 || ws[0].Code != health.NodeIDShared ||
+		!strings.Contains(ws[0].Text, "node id 7 came twice in 10 traces of the last minute, last with the hop limits 63 and 62") {
 		t.Errorf("%+v", ws)
 	}
 	if err := h.End(); err != nil {
@@ -51,7 +52,9 @@ func TestSharedNodeIDs(t *testing.T) {
 	for range 3 { // as the clock does
 		x.logBegin()
 	}
-	if len(events) != 1 || events[0].Name != record.EventNodeIDShared || events[0].Label("node_id") != "7" || events[0].Values[0].Number != 10 || events[0].Node != agenttest.NodeName {
+	if len(events) != 1 || events[0].Name != record.EventNodeIDShared || events[0].Label("node_id") != "7" ||
+		events[0].Values[0].Number != 10 ||
+		events[0].Node != agenttest.NodeName {
 		t.Errorf("%+v", events)
 	}
 	if n := strings.Count(h.Log.String(), "warning="+string(health.NodeIDShared)); n != 1 {
@@ -86,7 +89,9 @@ names:
 	h.Start()
 	x := h.shared
 	names, err := api.NewClient(h.Place.Socket()).Names(t.Context())
-	if err != nil || names.Node(3) != "r3" || names.Interface(3, 301) != "east0" || names.Description(3, 301) != "to r4" || names.Node(2) != agenttest.NodeName || names.Interface(2, 201) != "eth0" {
+	if err != nil || names.Node(3) != "r3" || names.Interface(3, 301) != "east0" || names.Description(3, 301) != "to r4" ||
+		names.Node(2) != agenttest.NodeName ||
+		names.Interface(2, 201) != "eth0" {
 		t.Errorf("%v: %+v", err, names.List())
 	}
 	nodes := func(ids ...byte) *record.Trace {
@@ -103,7 +108,10 @@ names:
 	}
 	ws := x.Warnings(h.shared.d.State.Load())
 	if len(ws) != 2 || !strings.Contains(ws[0].Text, "node id 2 is that of this node, gamma, and of r9 under names") ||
-		!strings.Contains(ws[1].Text, "node id 3 (r3) came twice in 10 traces of the last minute, last with the hop limits 64 and 62 (first, and after r1)") {
+		!strings.Contains(
+			ws[1].Text,
+			"node id 3 (r3) came twice in 10 traces of the last minute, last with the hop limits 64 and 62 (first, and after r1)",
+		) {
 		t.Errorf("%+v", ws)
 	}
 	if err := h.End(); err != nil {

@@ -44,7 +44,17 @@ type Sinks struct {
 // NewSinks makes an empty set of sinks; stdout is the file "-", and peers keep their packets out of
 // encapsulations.
 func NewSinks(d Dependencies, stdout io.Writer, peers sink.Peers) *Sinks {
-	return &Sinks{d: d, environment: sink.Environment{Stdout: stdout, Log: d.Log, Changes: &sink.Changes{}, Room: &sink.Room{}, Shared: &sync.Map{}, Peers: peers}}
+	return &Sinks{
+		d: d,
+		environment: sink.Environment{
+			Stdout:  stdout,
+			Log:     d.Log,
+			Changes: &sink.Changes{},
+			Room:    &sink.Room{},
+			Shared:  &sync.Map{},
+			Peers:   peers,
+		},
+	}
 }
 
 // Send makes sinks send metrics, as the program of a version.
@@ -205,13 +215,21 @@ func (x *Sinks) stats() []sinkStats {
 }
 
 var (
-	descSinkWritten   = service.Metric("export_written_total", "Records that an exporter wrote.", "exporter")
-	descSinkDropped   = service.Metric("export_dropped_total", "Records that an exporter lost, by cause.", "exporter", "cause")
-	descSinkQueued    = service.Metric("export_queued_records", "Records that wait in an exporter.", "exporter")
-	descSinkMessages  = service.Metric("export_messages_total", "Messages of IPFIX, or requests of OTLP, that an exporter sent.", "exporter")
-	descSinkOctets    = service.Metric("export_octets_total", "Octets of these messages.", "exporter")
-	descSinkUnsure    = service.Metric("export_unsure_total", "Upper bound of the written records that collectors whose connections broke may not have read.", "exporter")
-	descSinkConnected = service.Metric("export_connected", "Whether an exporter reaches its collector, as far as is known: 1 or 0.", "exporter")
+	descSinkWritten  = service.Metric("export_written_total", "Records that an exporter wrote.", "exporter")
+	descSinkDropped  = service.Metric("export_dropped_total", "Records that an exporter lost, by cause.", "exporter", "cause")
+	descSinkQueued   = service.Metric("export_queued_records", "Records that wait in an exporter.", "exporter")
+	descSinkMessages = service.Metric("export_messages_total", "Messages of IPFIX, or requests of OTLP, that an exporter sent.", "exporter")
+	descSinkOctets   = service.Metric("export_octets_total", "Octets of these messages.", "exporter")
+	descSinkUnsure   = service.Metric(
+		"export_unsure_total",
+		"Upper bound of the written records that collectors whose connections broke may not have read.",
+		"exporter",
+	)
+	descSinkConnected = service.Metric(
+		"export_connected",
+		"Whether an exporter reaches its collector, as far as is known: 1 or 0.",
+		"exporter",
+	)
 )
 
 func (x *Sinks) Collect(g *metrics.Gatherer) {
@@ -256,7 +274,15 @@ func (x *Sinks) Warnings(*service.State) (ws []health.Warning) {
 				text += fmt.Sprintf("; %s: %s", s.name, s.Error)
 			}
 		}
-		ws = append(ws, health.New(health.ExporterFailing, "", text, "check the disk's space and speed, or the collector, or lower the frequency of the encapsulations"))
+		ws = append(
+			ws,
+			health.New(
+				health.ExporterFailing,
+				"",
+				text,
+				"check the disk's space and speed, or the collector, or lower the frequency of the encapsulations",
+			),
+		)
 	}
 	return ws
 }
@@ -264,7 +290,14 @@ func (x *Sinks) Warnings(*service.State) (ws []health.Warning) {
 func (x *Sinks) Report(_ *service.State, status *api.Status) {
 	status.Records.Sinks = []api.Sink{}
 	for _, s := range x.stats() {
-		shown := api.Sink{Name: s.name, Written: s.Written, Dropped: s.Dropped, Failed: s.Lost + s.Unencodable, Queued: s.Waiting(), Error: s.Error}
+		shown := api.Sink{
+			Name:    s.name,
+			Written: s.Written,
+			Dropped: s.Dropped,
+			Failed:  s.Lost + s.Unencodable,
+			Queued:  s.Waiting(),
+			Error:   s.Error,
+		}
 		if s.Network {
 			shown.Connected, shown.Messages, shown.Octets, shown.Unsure = &s.Connected, s.Messages, s.Octets, s.Unsure
 		}

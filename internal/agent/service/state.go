@@ -58,7 +58,14 @@ func LoadFile(path string, h config.Host) (*State, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	return &State{Config: c, Schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), fileSize: len(data), KeySum: keySum(c), Loaded: time.Now()}, nil
+	return &State{
+		Config:   c,
+		Schemas:  map[ioam.SchemaID]string{},
+		fileSum:  hex.EncodeToString(sum[:]),
+		fileSize: len(data),
+		KeySum:   keySum(c),
+		Loaded:   time.Now(),
+	}, nil
 }
 
 // largeFile is the size of a file, in octets, of which the memory is worth returning.
@@ -70,7 +77,10 @@ func (s *State) Name(own string) {
 	s.Names = s.Config.KnownNames()
 	node := nodenames.Node{ID: s.Resolved.Node.ID, IDWide: s.Resolved.Node.IDWide, Name: own}
 	for _, i := range s.Resolved.Node.Interfaces {
-		node.Interfaces = append(node.Interfaces, nodenames.Interface{ID: i.ID, IDWide: i.IDWide, Name: i.Name, Description: s.Resolved.Descriptions[i.Index]})
+		node.Interfaces = append(
+			node.Interfaces,
+			nodenames.Interface{ID: i.ID, IDWide: i.IDWide, Name: i.Name, Description: s.Resolved.Descriptions[i.Index]},
+		)
 	}
 	s.Names.Add(node)
 }

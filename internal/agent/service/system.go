@@ -47,7 +47,12 @@ type System interface {
 	// WatchTunnelErrors calls heard with each ICMPv6 error that arrives, and with a
 	// function that sends a packet with any source, until the context ends; listening,
 	// once it begins. lost counts those that found no room.
-	WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
+	WatchTunnelErrors(
+		ctx context.Context,
+		lost *socketdrops.Counter,
+		listening func(),
+		heard func(m icmpv6.Message, send func(packet []byte) error),
+	) error
 	// OpenSender opens a socket for whole packets with any source address.
 	OpenSender() (PacketSender, error)
 	// WatchRoutes keeps the plane up to date with what determines the kernel's
@@ -232,7 +237,12 @@ func (Kernel) WatchTooBig(ctx context.Context, lost *socketdrops.Counter, listen
 	return l.Read(ctx, func(m icmpv6.Message) { heard(m.Body) })
 }
 
-func (Kernel) WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
+func (Kernel) WatchTunnelErrors(
+	ctx context.Context,
+	lost *socketdrops.Counter,
+	listening func(),
+	heard func(icmpv6.Message, func([]byte) error),
+) error {
 	sender, err := icmpv6.NewSender()
 	if err != nil {
 		return err

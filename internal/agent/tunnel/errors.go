@@ -20,7 +20,11 @@ import (
 	"github.com/waymark-net/waymark/internal/tunnelerror"
 )
 
-var descTunnelErrors = service.Metric("tunnel_errors_total", "ICMPv6 errors that arrived and may be about a tunnelled packet, by result.", "result")
+var descTunnelErrors = service.Metric(
+	"tunnel_errors_total",
+	"ICMPv6 errors that arrived and may be about a tunnelled packet, by result.",
+	"result",
+)
 
 // Errors relays ICMPv6 errors about tunnelled packets to the packets' sources:
 // the errors are sent to this node, and its kernel does not know the tunnels. Only the

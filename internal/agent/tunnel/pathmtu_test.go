@@ -34,7 +34,8 @@ func TestPathMTUReachesTheDataPlane(t *testing.T) {
 		t.Errorf("%d until %v is known, or a warning", mtu, until)
 	}
 	s := h.Status()
-	if len(s.PathMTUs) != 1 || s.PathMTUs[0].MTU != 1500 || s.PathMTUs[0].Destination.String() != "2001:db8:ff::3" || time.Until(s.PathMTUs[0].Until.Time) < 9*time.Minute {
+	if len(s.PathMTUs) != 1 || s.PathMTUs[0].MTU != 1500 || s.PathMTUs[0].Destination.String() != "2001:db8:ff::3" ||
+		time.Until(s.PathMTUs[0].Until.Time) < 9*time.Minute {
 		t.Errorf("status shows %+v", s.PathMTUs)
 	}
 

@@ -271,7 +271,15 @@ func TestClocksDiffer(t *testing.T) {
 	for until, want := range map[float64]string{11: "unknown 3:late", ahead + 10: "unknown 3:late", ahead + 11: "lost"} {
 		w := newWorld()
 		w.message(r3, whole)
-		w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2)}, {Exporter: r2, Role: record.Transit, Time: at(2)}, {Exporter: r3, Role: record.Decapsulating, Time: at(ahead + 2)}}, at(2))
+		w.routes.Learn(
+			key,
+			[]Stop{
+				{Exporter: r1, Role: record.Encapsulating, Time: at(2)},
+				{Exporter: r2, Role: record.Transit, Time: at(2)},
+				{Exporter: r3, Role: record.Decapsulating, Time: at(ahead + 2)},
+			},
+			at(2),
+		)
 		w.report(r3, 0, until)
 		if got := w.after(r2, 10, 0).text(); got != want {
 			t.Errorf("until %v: %s, want %s", until, got, want)
@@ -285,13 +293,21 @@ func TestOtherFlowsKnowTheWay(t *testing.T) {
 	w := newWorld()
 	w.message(r3, whole)
 	other := FlowKey{Namespace: 123, FlowID: 8}
-	w.routes.Learn(other, []Stop{{Exporter: r2, Role: record.Transit, Time: at(2)}, {Exporter: node(4), Role: record.Transit, Time: at(2)}}, at(2))
+	w.routes.Learn(
+		other,
+		[]Stop{{Exporter: r2, Role: record.Transit, Time: at(2)}, {Exporter: node(4), Role: record.Transit, Time: at(2)}},
+		at(2),
+	)
 	w.message(node(4), whole)
 	w.report(node(4), 0, 11)
 	if got := w.after(r2, 10, 0).text(); got != "unknown 0:no_end" {
 		t.Errorf("%s", got)
 	}
-	w.routes.Learn(other, []Stop{{Exporter: r2, Role: record.Transit, Time: at(3)}, {Exporter: r3, Role: record.Decapsulating, Time: at(3)}}, at(3))
+	w.routes.Learn(
+		other,
+		[]Stop{{Exporter: r2, Role: record.Transit, Time: at(3)}, {Exporter: r3, Role: record.Decapsulating, Time: at(3)}},
+		at(3),
+	)
 	w.report(r3, 0, 11)
 	v := w.after(r2, 10, 0)
 	if got := v.text(); got != "lost" || v.Next != (join.Exporter{}) {
@@ -332,7 +348,14 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d spans", n)
 	}
 	for i := range uint32(maxFlows + 100) {
-		w.routes.Learn(FlowKey{FlowID: i}, []Stop{{Exporter: join.Exporter{Domain: i}, Time: at(1)}, {Exporter: join.Exporter{Domain: i % 200}, Role: record.Decapsulating, Time: at(1)}}, at(1))
+		w.routes.Learn(
+			FlowKey{FlowID: i},
+			[]Stop{
+				{Exporter: join.Exporter{Domain: i}, Time: at(1)},
+				{Exporter: join.Exporter{Domain: i % 200}, Role: record.Decapsulating, Time: at(1)},
+			},
+			at(1),
+		)
 	}
 	if len(w.routes.flows) != maxFlows || w.routes.order.Len() != maxFlows || len(w.routes.steps) > maxSteps {
 		t.Errorf("%d flows, %d steps", len(w.routes.flows), len(w.routes.steps))
@@ -380,12 +403,23 @@ func TestManyWays(t *testing.T) {
 				w.report(e, 0, 11)
 			}
 			for again := range 3 {
-				w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2)}, {Exporter: e, Role: record.Decapsulating, Time: at(2)}}, at(float64(again)))
+				w.routes.Learn(
+					key,
+					[]Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2)}, {Exporter: e, Role: record.Decapsulating, Time: at(2)}},
+					at(float64(again)),
+				)
 			}
 		}
 		for range 3 { // the latest ways are not the silent one's
 			for _, i := range []uint32{1, 2, 3} {
-				w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(3)}, {Exporter: join.Exporter{Addr: r3.Addr, Domain: 100 + i}, Role: record.Decapsulating, Time: at(3)}}, at(3))
+				w.routes.Learn(
+					key,
+					[]Stop{
+						{Exporter: r1, Role: record.Encapsulating, Time: at(3)},
+						{Exporter: join.Exporter{Addr: r3.Addr, Domain: 100 + i}, Role: record.Decapsulating, Time: at(3)},
+					},
+					at(3),
+				)
 			}
 		}
 		for _, do := range rest {
@@ -441,7 +475,14 @@ func TestSilentNodesBetween(t *testing.T) {
 			w.base.Message(Feed{e, e.Domain}, e, whole, at(0))
 			w.report(e, 0, 10)
 		}
-		w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(2), HopLimit: tt.first}, {Exporter: r3, Role: record.Decapsulating, Time: at(2), HopLimit: tt.last}}, at(2))
+		w.routes.Learn(
+			key,
+			[]Stop{
+				{Exporter: r1, Role: record.Encapsulating, Time: at(2), HopLimit: tt.first},
+				{Exporter: r3, Role: record.Decapsulating, Time: at(2), HopLimit: tt.last},
+			},
+			at(2),
+		)
 		if v := w.after(r1, 3, 1); v.Fate != record.PathLost || v.Silent != tt.silent || v.Next != r3 {
 			t.Errorf("%d to %d: %s, %d silent, want %d", tt.first, tt.last, v.text(), v.Silent, tt.silent)
 		}

@@ -107,7 +107,13 @@ type delays struct {
 
 // NewRoutes makes Routes without any.
 func NewRoutes() *Routes {
-	return &Routes{flows: map[FlowKey]*flowRoutes{}, order: list.New(), after: map[place][]join.Exporter{}, steps: map[step]*delays{}, most: map[place]bool{}}
+	return &Routes{
+		flows: map[FlowKey]*flowRoutes{},
+		order: list.New(),
+		after: map[place][]join.Exporter{},
+		steps: map[step]*delays{},
+		most:  map[place]bool{},
+	}
 }
 
 // Learn takes the nodes of a path, in its order.

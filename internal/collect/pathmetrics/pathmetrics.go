@@ -34,12 +34,39 @@ var bounds = func() (list []float64) {
 }()
 
 var (
-	descPath     = &metrics.Desc{Name: "waymark_joined_path_delay_seconds", Help: "Time from the encapsulating to the decapsulating node, by the clocks of both, by path: the names of its nodes.", Labels: []string{"path"}, Bounds: bounds}
-	descSegment  = &metrics.Desc{Name: "waymark_joined_segment_delay_seconds", Help: "Time from one node to the next one that reported, by the clocks of both.", Labels: []string{"from", "to"}, Bounds: bounds}
-	descHeld     = &metrics.Desc{Name: "waymark_joined_held_seconds", Help: "How long the first node of a segment held packets.", Labels: []string{"from", "to"}, Bounds: bounds}
-	descPackets  = &metrics.Desc{Name: "waymark_joined_packets_total", Help: "Packets by path, and by what became of them: arrived, lost or unknown.", Labels: []string{"path", "verdict"}}
-	descNegative = &metrics.Desc{Name: "waymark_joined_segment_negative_total", Help: "Packets whose time from one node to the next is negative, because the clocks differ. They are in no histogram.", Labels: []string{"from", "to"}}
-	descSeries   = &metrics.Desc{Name: "waymark_joined_series", Help: "Paths and segments that have series of their own, by kind; all others are in those that are named other.", Labels: []string{"kind"}}
+	descPath = &metrics.Desc{
+		Name:   "waymark_joined_path_delay_seconds",
+		Help:   "Time from the encapsulating to the decapsulating node, by the clocks of both, by path: the names of its nodes.",
+		Labels: []string{"path"},
+		Bounds: bounds,
+	}
+	descSegment = &metrics.Desc{
+		Name:   "waymark_joined_segment_delay_seconds",
+		Help:   "Time from one node to the next one that reported, by the clocks of both.",
+		Labels: []string{"from", "to"},
+		Bounds: bounds,
+	}
+	descHeld = &metrics.Desc{
+		Name:   "waymark_joined_held_seconds",
+		Help:   "How long the first node of a segment held packets.",
+		Labels: []string{"from", "to"},
+		Bounds: bounds,
+	}
+	descPackets = &metrics.Desc{
+		Name:   "waymark_joined_packets_total",
+		Help:   "Packets by path, and by what became of them: arrived, lost or unknown.",
+		Labels: []string{"path", "verdict"},
+	}
+	descNegative = &metrics.Desc{
+		Name:   "waymark_joined_segment_negative_total",
+		Help:   "Packets whose time from one node to the next is negative, because the clocks differ. They are in no histogram.",
+		Labels: []string{"from", "to"},
+	}
+	descSeries = &metrics.Desc{
+		Name:   "waymark_joined_series",
+		Help:   "Paths and segments that have series of their own, by kind; all others are in those that are named other.",
+		Labels: []string{"kind"},
+	}
 )
 
 const (
@@ -317,7 +344,9 @@ func histogramOf(d *exponential.Delays) metrics.Histogram {
 	const perPower = 1 << exponential.DelayScale
 	of := d.Histogram()
 	h := metrics.Histogram{
-		Sum: float64(d.Sum()) / 1e9, Native: &exponential.Histogram{Scale: exponential.DelayScale, Zero: of.Zero}, Classic: make([]uint64, len(bounds)+1),
+		Sum: float64(
+			d.Sum(),
+		) / 1e9, Native: &exponential.Histogram{Scale: exponential.DelayScale, Zero: of.Zero}, Classic: make([]uint64, len(bounds)+1),
 	}
 	h.Classic[0] = of.Zero
 	shift := math.Log2(1e9) * perPower

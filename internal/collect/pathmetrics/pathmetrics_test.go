@@ -22,7 +22,10 @@ func packet(verdict record.PathVerdict, ns int64, nodes ...string) *record.Path 
 	p := &record.Path{Verdict: verdict}
 	whole := int64(0)
 	for i, name := range nodes {
-		n := record.PathNode{Node: name, NodeData: record.NodeData{TransitDelay: record.NewField(uint32(ns), true), NodeID: record.NewField(ioam.NodeID(i), true)}}
+		n := record.PathNode{
+			Node:     name,
+			NodeData: record.NodeData{TransitDelay: record.NewField(uint32(ns), true), NodeID: record.NewField(ioam.NodeID(i), true)},
+		}
 		if i > 0 {
 			since := ns
 			n.SincePrevious, whole = &since, whole+ns

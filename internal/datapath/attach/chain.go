@@ -95,7 +95,10 @@ func anchorOf(index model.IfIndex, ingress bool, place model.Place, ours []ebpf.
 	if err != nil {
 		return nil, fmt.Errorf("list the programs of the hook: %w", err)
 	}
-	others := slices.DeleteFunc(query.chain(ProgramName), func(n OtherProgram) bool { return slices.Contains(ours, ebpf.ProgramID(n.Program)) })
+	others := slices.DeleteFunc(
+		query.chain(ProgramName),
+		func(n OtherProgram) bool { return slices.Contains(ours, ebpf.ProgramID(n.Program)) },
+	)
 	if seat := place.Seat(namesOf(others)); seat > 0 {
 		return link.AfterProgramByID(ebpf.ProgramID(others[seat-1].Program)), nil
 	}

@@ -237,7 +237,8 @@ func (a *Hook) recoverLink(path string) (ok bool, err error) {
 		l.Close()
 		return false, fmt.Errorf("open program of %s: %w", path, err)
 	}
-	if name := ProgramName(info.Program); name == neutralName || name == endedName { // the agent ended in the middle of a move, or while it left the hook
+	if name := ProgramName(info.Program); name == neutralName ||
+		name == endedName { // the agent ended in the middle of a move, or while it left the hook
 		a.Release()
 		if err := abandonLink(l); err != nil {
 			return false, fmt.Errorf("forget link %s: %w", path, err)

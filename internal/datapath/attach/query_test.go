@@ -39,7 +39,8 @@ func TestQueryOfTCX(t *testing.T) {
 			}
 			for i, p := range chain {
 				id, _ := want.Programs[i].LinkID()
-				if ebpf.ProgramID(p.Program) != want.Programs[i].ID || p.Name != fmt.Sprint("of ", p.Program) || !query.isLink(i, id) || query.isLink(i, id+1) {
+				if ebpf.ProgramID(p.Program) != want.Programs[i].ID || p.Name != fmt.Sprint("of ", p.Program) || !query.isLink(i, id) ||
+					query.isLink(i, id+1) {
 					t.Errorf("%s: number %d is %v, the library found %v", what, i+1, p, want.Programs[i])
 				}
 			}

@@ -106,7 +106,13 @@ func PinPath(directory, name string, log *slog.Logger) (string, error) {
 		if err := os.Remove(filepath.Join(directory, e.Name())); err != nil {
 			return "", fmt.Errorf("give up the pin of another version: %w", err)
 		}
-		log.Info("another version left a map with another layout; what is in it is given up", "map", name, "pin", filepath.Join(directory, e.Name()))
+		log.Info(
+			"another version left a map with another layout; what is in it is given up",
+			"map",
+			name,
+			"pin",
+			filepath.Join(directory, e.Name()),
+		)
 	}
 	return filepath.Join(directory, file), nil
 }

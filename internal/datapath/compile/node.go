@@ -77,7 +77,8 @@ func (g *Generation) FillsForStack(in Interface) bool {
 // finish a change of it.
 func (g *Generation) mayTakeBack() bool {
 	n := &g.Node
-	return n.Measures == 1 && n.Mainline|n.HasProofs|n.TraceFlags|n.AsksLoopback|n.HasDecapsulations|n.HasRemovals|n.HasE2e|n.Grows|n.HasEncapsulations|n.InsertsMark != 0
+	return n.Measures == 1 &&
+		n.Mainline|n.HasProofs|n.TraceFlags|n.AsksLoopback|n.HasDecapsulations|n.HasRemovals|n.HasE2e|n.Grows|n.HasEncapsulations|n.InsertsMark != 0
 }
 
 // IsCopiedForXDP reports whether native XDP would cost an interface's TCP more than it gives.
@@ -113,7 +114,9 @@ func Node(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) attac
 		TimestampFormat:   uint8(cfg.TimestampFormat),
 		Mainline:          bpf.Boolean(cfg.Compatibility == model.CompatibilityMainline),
 		HasEncapsulations: bpf.Boolean(len(cfg.Encapsulations) > 0),
-		HasBudgets:        bpf.Boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Budget != model.Budget{} })),
+		HasBudgets: bpf.Boolean(
+			slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Budget != model.Budget{} }),
+		),
 		InsertsInline: bpf.Boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool {
 			return e.Mode != model.ModeEncap
 		})),

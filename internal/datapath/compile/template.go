@@ -121,7 +121,13 @@ func priceOf(millionths uint32) uint32 {
 
 // appendTraceOption appends one option with this node's data at its tail. If it
 // writes no data, it returns the outcome that says why, else 0.
-func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface, o model.TraceOption, p *bpf.ABIPatch) ([]byte, model.Outcome) {
+func appendTraceOption(
+	header []byte,
+	cfg model.NodeConfig,
+	out model.Interface,
+	o model.TraceOption,
+	p *bpf.ABIPatch,
+) ([]byte, model.Outcome) {
 	p.Kind = uint8(bpf.ABIOptionKindKIND_TRACE)
 	size, kind := o.Size, ioam.IOAMPreallocatedTrace
 	if o.Incremental { // the namespace is known, and the data fit: validation refuses all else

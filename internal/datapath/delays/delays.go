@@ -107,7 +107,11 @@ func (s *Series) add(o *bpf.ABIDelaySeries) {
 
 // keyOf is the key of an entry of the map.
 func keyOf(e *bpf.ABIDelaySeries) Key {
-	k := Key{Kind: Kind(e.Label >> uint32(bpf.ABIDelayLabelDELAY_KIND_SHIFT) & 3), Namespace: ioam.NamespaceID(e.Label), Wide: e.Label&uint32(bpf.ABIDelayLabelDELAY_WIDE) != 0}
+	k := Key{
+		Kind:      Kind(e.Label >> uint32(bpf.ABIDelayLabelDELAY_KIND_SHIFT) & 3),
+		Namespace: ioam.NamespaceID(e.Label),
+		Wide:      e.Label&uint32(bpf.ABIDelayLabelDELAY_WIDE) != 0,
+	}
 	if k.Kind == Held {
 		k.Ingress, k.Egress, k.Namespace = model.IfIndex(e.From), model.IfIndex(e.To), 0
 	} else {
@@ -182,8 +186,16 @@ func sorted(all map[Key]*Series) []Series {
 		}
 	}
 	slices.SortFunc(list, func(a, b Series) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), compareBool(a.Other, b.Other), cmp.Compare(a.Namespace, b.Namespace), compareBool(a.Wide, b.Wide),
-			cmp.Compare(a.Ingress, b.Ingress), cmp.Compare(a.Egress, b.Egress), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		return cmp.Or(
+			cmp.Compare(a.Kind, b.Kind),
+			compareBool(a.Other, b.Other),
+			cmp.Compare(a.Namespace, b.Namespace),
+			compareBool(a.Wide, b.Wide),
+			cmp.Compare(a.Ingress, b.Ingress),
+			cmp.Compare(a.Egress, b.Egress),
+			cmp.Compare(a.From, b.From),
+			cmp.Compare(a.To, b.To),
+		)
 	})
 	return list
 }

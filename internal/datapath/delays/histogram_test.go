@@ -93,7 +93,8 @@ func TestBuckets(t *testing.T) {
 			}
 			var at ebpf.MapBatchCursor
 			found, places := make([]uint64, size), make([]uint32, size)
-			if count, err := objects.Values.BatchLookup(&at, places, found, nil); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) || count != size {
+			if count, err := objects.Values.BatchLookup(&at, places, found, nil); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) ||
+				count != size {
 				t.Fatal(count, err)
 			}
 			for i, place := range places {

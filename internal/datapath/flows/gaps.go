@@ -186,7 +186,14 @@ func (g *Gaps) isDoubtful(since, now flowTicks) bool {
 func (g *Gaps) follow(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
 	t := &s.totals
 	last, ok := g.numbers[*key]
-	now, since, sure = numbered{highest: t.Highest, epoch: t.Epoch, last: flowTicks(t.Last)}, flowTicks(t.First), len(s.ranges) == 1 || t.Restarted == 0
+	now, since, sure = numbered{
+		highest: t.Highest,
+		epoch:   t.Epoch,
+		last:    flowTicks(t.Last),
+	}, flowTicks(
+		t.First,
+	), len(s.ranges) == 1 ||
+		t.Restarted == 0
 	if ok {
 		since = last.last
 		now.last = flowTicks(later(t.Last, uint32(last.last)))

@@ -207,7 +207,12 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g, sums := NewGaps(), newFlowSums()
-			key := bpf.ABIFlowKey{Role: uint8(model.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+			key := bpf.ABIFlowKey{
+				Role:        uint8(model.RoleTransit),
+				NamespaceId: 123,
+				FlowId:      5,
+				Type:        uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence),
+			}
 			test.do(g, key, sums)
 			g.takeHeld(1, sums)
 			first := sums.order[0]

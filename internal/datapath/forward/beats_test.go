@@ -43,7 +43,8 @@ func TestBeats(t *testing.T) {
 				t.Fatal(err)
 			}
 			const late = uint64(time.Second)
-			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key || got.Mtu != want.Mtu {
+			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key ||
+				got.Mtu != want.Mtu {
 				t.Errorf("the programs have %+v at %d, want %+v", got, now, want)
 			}
 		}

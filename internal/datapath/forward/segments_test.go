@@ -151,7 +151,9 @@ func TestSegmentBounds(t *testing.T) {
 	}
 	for i := range tables {
 		b, _ := find(fmt.Sprintf("fc00:%x::", i))
-		if fast := i < int(bpf.ABISegmentBoundSEGMENT_TABLES); (BehaviourKind(b.Kind) == BehaviourDecapsulate) != fast || fast && (int(b.Table) != i+1 || int(b.TableId) != 100+i) || !fast && StackReason(b.Reason) != StackSegmentBehaviour {
+		if fast := i < int(bpf.ABISegmentBoundSEGMENT_TABLES); (BehaviourKind(b.Kind) == BehaviourDecapsulate) != fast ||
+			fast && (int(b.Table) != i+1 || int(b.TableId) != 100+i) ||
+			!fast && StackReason(b.Reason) != StackSegmentBehaviour {
 			t.Errorf("table %d: %+v", i, b)
 		}
 	}

@@ -171,7 +171,9 @@ func Compile(cfg model.Measurement) (m Flows) {
 	}
 	for d, list := range used {
 		slices.SortFunc(list, moreSpecific)
-		m.marking.Selected[d] = uint8(copy(m.marking.Selections[d*int(bpf.ABIMarkingBoundMARKING_SELECTIONS):][:bpf.ABIMarkingBoundMARKING_SELECTIONS], list))
+		m.marking.Selected[d] = uint8(
+			copy(m.marking.Selections[d*int(bpf.ABIMarkingBoundMARKING_SELECTIONS):][:bpf.ABIMarkingBoundMARKING_SELECTIONS], list),
+		)
 	}
 	return m
 }
@@ -183,7 +185,12 @@ func moreSpecific(a, b uint8) int {
 }
 
 func (m *Flows) selected(f model.MeasuredFlow) selectedFlow {
-	s := selectedFlow{name: f.Name, direction: uint32(bpf.ABIDirectionDIRECTION_IN), selection: uint8(bpf.ABISelectionSELECT_SEGMENTS), source: bpf.AddressWords(f.Source)}
+	s := selectedFlow{
+		name:      f.Name,
+		direction: uint32(bpf.ABIDirectionDIRECTION_IN),
+		selection: uint8(bpf.ABISelectionSELECT_SEGMENTS),
+		source:    bpf.AddressWords(f.Source),
+	}
 	if f.Direction == model.DirectionOut {
 		s.direction = uint32(bpf.ABIDirectionDIRECTION_OUT)
 	}

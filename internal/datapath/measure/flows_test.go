@@ -17,7 +17,11 @@ import (
 // packets exactly when programs would find both by one key.
 func TestTwoFlowsOfOneKey(t *testing.T) {
 	random := rand.New(rand.NewPCG(21, 5))
-	markings := []model.Marking{model.DefaultMarking(), {Carrier: model.CarrierArgument, Octet: 15, Mask: 0x03, Colours: [2]uint8{1, 2}}, model.OptionMarking(false)}
+	markings := []model.Marking{
+		model.DefaultMarking(),
+		{Carrier: model.CarrierArgument, Octet: 15, Mask: 0x03, Colours: [2]uint8{1, 2}},
+		model.OptionMarking(false),
+	}
 	same, different := 0, 0
 	for range 20_000 {
 		cfg := model.NodeConfig{ID: 2, IDWide: 2, Measurement: measurementOf(someFlow(random, "a"), someFlow(random, "b"))}

@@ -128,7 +128,9 @@ func TestMeasuredKeysSpread(t *testing.T) {
 			seeds := [2]uint64{random.Uint64(), random.Uint64() | 1}
 			groups := make(map[uint32]int)
 			for i := range flows {
-				varies := bpf.AddressWords(netip.MustParseAddr(strings.Split(fmt.Sprintf(layout+" %[2]x %[3]x %[4]x", i, i>>8, i&255, i>>8|i<<8&0xff00), " ")[0]))
+				varies := bpf.AddressWords(
+					netip.MustParseAddr(strings.Split(fmt.Sprintf(layout+" %[2]x %[3]x %[4]x", i, i>>8, i&255, i>>8|i<<8&0xff00), " ")[0]),
+				)
 				fixed := bpf.AddressWords(netip.MustParseAddr("fc00:2:3:4::e"))
 				f := selectedFlow{source: bpf.AddressWords(netip.MustParseAddr("2001:db8::1"))}
 				form := [][2]uint64{varies}
@@ -201,11 +203,13 @@ func TestMeasuredApart(t *testing.T) {
 		shared, table := opened(t, measurementOf(both))
 		list := []model.MeasuredFlow{whole, rest}
 		change(t, shared, table, measurementOf(list[order[0]], list[order[1]]))
-		if a, b := table.numbers[whole.Name], table.numbers[rest.Name]; a.number == b.number || len(a.places) != 1 || len(b.places) != 1 || a.places[0] == b.places[0] {
+		if a, b := table.numbers[whole.Name], table.numbers[rest.Name]; a.number == b.number || len(a.places) != 1 || len(b.places) != 1 ||
+			a.places[0] == b.places[0] {
 			t.Errorf("order %v: counted at %+v and %+v", order, a, b)
 		}
 		for _, place := range table.known() {
-			if name := whole.Name; table.keys.entries[place].Number != table.numbers[name].number && table.keys.entries[place].Number != table.numbers[rest.Name].number {
+			if name := whole.Name; table.keys.entries[place].Number != table.numbers[name].number &&
+				table.keys.entries[place].Number != table.numbers[rest.Name].number {
 				t.Errorf("order %v: place %d is of flow %d", order, place, table.keys.entries[place].Number)
 			}
 		}
@@ -229,7 +233,8 @@ func TestMeasuredTwice(t *testing.T) {
 		shared, table := opened(t, measurementOf(first...))
 		known, since := table.known(), counts(table)
 		m := Compile(measurementOf(red, other, again))
-		if _, err := m.Begin(shared, table, table, servedDigest, false); err == nil || !strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
+		if _, err := m.Begin(shared, table, table, servedDigest, false); err == nil ||
+			!strings.Contains(err.Error(), `measured flows "1" and "again" have one key`) {
 			t.Errorf("after %s: %v", first[0].Name, err)
 		}
 		if !maps.Equal(known, table.known()) || counts(table) != since {

@@ -95,7 +95,8 @@ func TestWholeBlocks(t *testing.T) {
 		{block*length + 1, false, false},
 		{notYet, false, false},
 	} {
-		if in, out := m.isWhole(counted{since: tt.since, in: true}, block), m.isWhole(counted{since: tt.since}, block); in != tt.in || out != tt.out {
+		if in, out := m.isWhole(counted{since: tt.since, in: true}, block), m.isWhole(counted{since: tt.since}, block); in != tt.in ||
+			out != tt.out {
 			t.Errorf("since %d: %v where packets arrive, %v where they leave", tt.since, in, out)
 		}
 	}

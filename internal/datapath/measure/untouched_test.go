@@ -37,10 +37,20 @@ func TestUntouched(t *testing.T) {
 		link("ip6tnl", "tunnel", 11, 0), link("wireguard", "wg0", 12, 0), link("vlan", "loop", 13, 13),
 		link("vlan", "two-tags", 14, 6), link("vlan", "three-tags", 15, 14), // the hook reads two
 		// the interface below has their packets in a tunnel, or encrypted
-		link("gre", "gre", 16, 2), link("ip6gre", "ip6gre", 17, 2), link("sit", "sit", 18, 2), link("xfrm", "xfrm", 19, 2), link("macsec", "macsec", 20, 2),
+		link(
+			"gre",
+			"gre",
+			16,
+			2,
+		), link("ip6gre", "ip6gre", 17, 2), link("sit", "sit", 18, 2), link("xfrm", "xfrm", 19, 2), link("macsec", "macsec", 20, 2),
 		link("vti6", "vti6", 21, 2), link("vxlan", "vxlan", 22, 2), link("netkit", "netkit", 23, 2), link("ipvlan", "ipvlan", 24, 2),
 		// some of these masters' members are served
-		link("bridge", "br0", 10, 0), member("device", "port", 25, 10, 0), member("vlan", "port.7", 26, 10, 4), member("device", "served", 2, 10, 0), member("vlan", "served.8", 27, 10, 2),
+		link(
+			"bridge",
+			"br0",
+			10,
+			0,
+		), member("device", "port", 25, 10, 0), member("vlan", "port.7", 26, 10, 4), member("device", "served", 2, 10, 0), member("vlan", "served.8", 27, 10, 2),
 		link("bond", "bond0", 30, 0), member("device", "slave", 31, 30, 0), link("vlan", "bond0.7", 32, 30),
 		link("vrf", "vrf0", 40, 0), member("device", "in-vrf", 41, 40, 0),
 		// and none of this one's

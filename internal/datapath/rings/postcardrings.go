@@ -70,7 +70,11 @@ func NewPostcardRings(m *ebpf.Map) (*PostcardRings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map the rings of postcards: %w", err)
 	}
-	return &PostcardRings{memory: memory, entries: unsafe.Slice((*bpf.ABIPostcard)(unsafe.Pointer(&memory[0])), entries), room: uint64(room)}, nil
+	return &PostcardRings{
+		memory:  memory,
+		entries: unsafe.Slice((*bpf.ABIPostcard)(unsafe.Pointer(&memory[0])), entries),
+		room:    uint64(room),
+	}, nil
 }
 
 // Close must not be called while a CPU's postcards are read.

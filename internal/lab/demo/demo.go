@@ -101,7 +101,10 @@ func (s *session) raise(ctx context.Context, t *lab.Topology, o Options) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.lab.Down(ctx)) }()
-	s.show.line("Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.", time.Since(start).Seconds())
+	s.show.line(
+		"Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.",
+		time.Since(start).Seconds(),
+	)
 	return s.run(ctx)
 }
 
@@ -136,7 +139,10 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.show.line("A trace shows for each node: its interfaces in and out, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.%s", map[bool]string{true: "", false: " Here is the first of each kind; all are in the table at the end."}[s.show.every])
+	s.show.line(
+		"A trace shows for each node: its interfaces in and out, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.%s",
+		map[bool]string{true: "", false: " Here is the first of each kind; all are in the table at the end."}[s.show.every],
+	)
 	for _, t := range s.lab.Topology().Traffic {
 		if err := s.send(ctx, t); err != nil {
 			_ = stopCaptures()
@@ -166,7 +172,14 @@ func (s *session) capture() (stop func() error, err error) {
 		_, ierr := inner.Stop()
 		stats, err := outer.Stop()
 		if stats.Dropped > 0 {
-			err = errors.Join(err, fmt.Errorf("the capture at %s missed %d packets, so it proves nothing; run the demo again on a quieter machine", receiver, stats.Dropped))
+			err = errors.Join(
+				err,
+				fmt.Errorf(
+					"the capture at %s missed %d packets, so it proves nothing; run the demo again on a quieter machine",
+					receiver,
+					stats.Dropped,
+				),
+			)
 		}
 		return errors.Join(err, ierr)
 	}, nil
@@ -205,7 +218,14 @@ func (s *session) send(ctx context.Context, t lab.Traffic) error {
 			s.fault("no TCP packet was traced")
 		}
 	default:
-		s.show.line("%s: %d sent, %d %s, %d traced", t.Kind, r.Sent, r.Received, map[bool]string{true: "answered", false: "arrived"}[t.Kind == lab.KindPing], got)
+		s.show.line(
+			"%s: %d sent, %d %s, %d traced",
+			t.Kind,
+			r.Sent,
+			r.Received,
+			map[bool]string{true: "answered", false: "arrived"}[t.Kind == lab.KindPing],
+			got,
+		)
 		if r.Lost() > 0 {
 			s.fault("%d of %d %s packets were lost", r.Lost(), r.Sent, t.Kind)
 		}

@@ -240,7 +240,10 @@ func TestObserver(t *testing.T) {
 func TestObserverReportsTheAgentsEnd(t *testing.T) {
 	gone := errors.New("connection reset")
 	show := &printer{out: &bytes.Buffer{}, names: lineNames(t)}
-	if _, err := newObserver(t.Context(), show, func(context.Context, func(), func([]byte) error) error { return gone }); !errors.Is(err, gone) {
+	if _, err := newObserver(t.Context(), show, func(context.Context, func(), func([]byte) error) error { return gone }); !errors.Is(
+		err,
+		gone,
+	) {
 		t.Errorf("newObserver gave %v", err)
 	}
 	for _, tt := range []struct {
@@ -320,7 +323,13 @@ func TestConclude(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}, losses: &losses{links: lossyLinks}}
+			s := &session{
+				show:    &printer{out: &out, names: lineNames(t)},
+				arrived: newLineArrivals(t),
+				inside:  newLineArrivals(t),
+				records: &observer{},
+				losses:  &losses{links: lossyLinks},
+			}
 			s.records.show, s.joined.show, s.joined.exported = s.show, s.show, 1
 			for range tt.paths {
 				s.joined.countPath(&record.Path{Complete: true, Packet: path, Delay: new(int64(21_000))})
@@ -341,12 +350,19 @@ func TestConclude(t *testing.T) {
 				t.Errorf("conclude gave %v, want %q", err, tt.want)
 			}
 			arrived := strings.Count(fmt.Sprint(tt.beta), fmt.Sprint(shown)) * tt.paths
-			if last := fmt.Sprintf("demo: links=2 lost=20 measured=20\ndemo: exported=1 joined=%d delivered=%d\n%s\n", tt.paths, arrived, tt.line); !strings.HasSuffix(out.String(), last) {
+			if last := fmt.Sprintf("demo: links=2 lost=20 measured=20\ndemo: exported=1 joined=%d delivered=%d\n%s\n", tt.paths, arrived, tt.line); !strings.HasSuffix(
+				out.String(),
+				last,
+			) {
 				t.Errorf("the last lines of\n%sare not %q", out.String(), last)
 			}
 			// The lines above count both kinds.
 			sent := fmt.Sprintf("%d packets carried IOAM, %d a trace and 1 a Direct Export; beta received ", tt.traces+1, tt.traces)
-			least := fmt.Sprintf("From athos to aramis, %d of them: min %s", tt.traces+tt.paths, map[bool]string{true: "21 µs", false: "38 µs"}[tt.paths > 0])
+			least := fmt.Sprintf(
+				"From athos to aramis, %d of them: min %s",
+				tt.traces+tt.paths,
+				map[bool]string{true: "21 µs", false: "38 µs"}[tt.paths > 0],
+			)
 			if !strings.Contains(out.String(), sent) || !strings.Contains(out.String(), least) {
 				t.Errorf("%sdoes not say %q and %q", out.String(), sent, least)
 			}

@@ -89,7 +89,10 @@ func (j *joined) seen() ([]record.Packet, []time.Duration) {
 // directExport changes the nodes to Direct Export, sends traffic, and waits until
 // a collector has joined what the nodes export into paths.
 func (s *session) directExport(ctx context.Context) (err error) {
-	s.show.heading("Direct Export: packets carry an option that no node changes, and each node exports its data about them, as IPFIX over TCP, to a collector at %s", collector)
+	s.show.heading(
+		"Direct Export: packets carry an option that no node changes, and each node exports its data about them, as IPFIX over TCP, to a collector at %s",
+		collector,
+	)
 	stop, err := s.collect(ctx)
 	if err != nil {
 		return fmt.Errorf("collect at %s: %w", collector, err)
@@ -126,7 +129,11 @@ func (s *session) directExport(ctx context.Context) (err error) {
 		time.Sleep(quiet)
 	}
 	complete, _ := s.joined.counts()
-	s.show.line("%d packets carried the option; the collector joined the exports of all nodes into %d complete paths", s.joined.exported, complete)
+	s.show.line(
+		"%d packets carried the option; the collector joined the exports of all nodes into %d complete paths",
+		s.joined.exported,
+		complete,
+	)
 	return nil
 }
 

@@ -77,7 +77,9 @@ func measureLosses(ctx context.Context, o Options, show *printer) (part *losses,
 	if err != nil {
 		return nil, err
 	}
-	show.heading("SRv6: at ingress, the kernel puts packets onto two policies, by north1 and north2, or by south, to egress; five agents count them, and links lose some")
+	show.heading(
+		"SRv6: at ingress, the kernel puts packets onto two policies, by north1 and north2, or by south, to egress; five agents count them, and links lose some",
+	)
 	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
 	if err != nil {
 		return nil, err
@@ -141,7 +143,19 @@ func (p *losses) addRecord(line []byte) error {
 		return nil
 	}
 	if !l.Verdict.Exact() && l.Sent.Value+l.Received.Value > 0 {
-		p.faults = append(p.faults, fmt.Errorf("flow %s, block %d, nodes %d to %d: %v (%v), %d packets", l.Flow, l.Block.Value, l.From, l.To, l.Verdict, l.FromReasons|l.ToReasons, l.Sent.Value))
+		p.faults = append(
+			p.faults,
+			fmt.Errorf(
+				"flow %s, block %d, nodes %d to %d: %v (%v), %d packets",
+				l.Flow,
+				l.Block.Value,
+				l.From,
+				l.To,
+				l.Verdict,
+				l.FromReasons|l.ToReasons,
+				l.Sent.Value,
+			),
+		)
 	}
 	if p.sums[l.Flow] == nil {
 		p.sums[l.Flow] = make(map[loss.PointID][2]uint64)
@@ -228,7 +242,10 @@ func (p *losses) compare() error {
 			}
 			l.Injected += r.LostPackets
 			if r.Packets != l.Sent {
-				p.faults = append(p.faults, fmt.Errorf("%s sent %d packets of flow %s to %s, but its agent counted %d", s.from, r.Packets, s.flow, s.to, l.Sent))
+				p.faults = append(
+					p.faults,
+					fmt.Errorf("%s sent %d packets of flow %s to %s, but its agent counted %d", s.from, r.Packets, s.flow, s.to, l.Sent),
+				)
 			}
 		}
 		p.links[i] = l
@@ -238,7 +255,16 @@ func (p *losses) compare() error {
 
 // table is a line for each link.
 func table(links []link, screen columns.Screen) string {
-	t := columns.Table{Columns: []columns.Column{{Name: "FLOW"}, {Name: "LINK"}, {Name: "SENT", Right: true}, {Name: "LOST", Right: true}, {Name: "MEASURED", Right: true}, {Name: "VERDICT"}}}
+	t := columns.Table{
+		Columns: []columns.Column{
+			{Name: "FLOW"},
+			{Name: "LINK"},
+			{Name: "SENT", Right: true},
+			{Name: "LOST", Right: true},
+			{Name: "MEASURED", Right: true},
+			{Name: "VERDICT"},
+		},
+	}
 	for _, l := range links {
 		verdict := "equal"
 		if l.Injected != l.Measured {
@@ -267,7 +293,10 @@ func (p *losses) judge() (faults []error) {
 	}
 	for _, l := range p.links {
 		if l.Injected != l.Measured {
-			faults = append(faults, fmt.Errorf("flow %s lost %d packets between %s and %s, but the agents measured %d", l.Flow, l.Injected, l.From, l.To, l.Measured))
+			faults = append(
+				faults,
+				fmt.Errorf("flow %s lost %d packets between %s and %s, but the agents measured %d", l.Flow, l.Injected, l.From, l.To, l.Measured),
+			)
 		}
 	}
 	return faults

@@ -116,7 +116,15 @@ func (p *printer) write(line []byte) {
 // plain is one line:
 // trace 1: udp [A]:P > [B]:Q 148 bytes: athos(1) in=… out=… hop-limit=63; …; end-to-end=…
 func (p *printer) plain(source string, number int, r *record.Trace) string {
-	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine())
+	return fmt.Sprintf(
+		"%s %d: %s %s %d bytes: %s\n",
+		source,
+		number,
+		protocol(r.Packet.NextHeader),
+		r.Packet.Ends(),
+		r.Packet.Length,
+		r.PathLine(),
+	)
 }
 
 // block is a heading above the path.

@@ -53,8 +53,21 @@ func (s *session) conclude() error {
 		if len(s.faults) > 0 {
 			colour = red
 		}
-		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace and %d a Direct Export, of which %d were joined into paths; %d and %d were delivered; %d bytes of IOAM left the domain.",
-			r.Traced, r.Exported, r.Joined, r.Delivered, r.ExportedDelivered, residue)))
+		s.show.line(
+			"%s",
+			s.show.paint(
+				colour,
+				fmt.Sprintf(
+					"%d packets carried a trace and %d a Direct Export, of which %d were joined into paths; %d and %d were delivered; %d bytes of IOAM left the domain.",
+					r.Traced,
+					r.Exported,
+					r.Joined,
+					r.Delivered,
+					r.ExportedDelivered,
+					residue,
+				),
+			),
+		)
 		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets were lost on purpose, and %d measured as lost.", injected, measured)))
 	default:
 		s.show.line("demo: links=%d lost=%d measured=%d", len(r.Links), injected, measured)
@@ -91,7 +104,12 @@ func (s *session) judge(r result, partial int) {
 		s.fault("%d packets at %s were too long to be scanned completely", truncated, receiver)
 	}
 	if r.Exported == 0 || r.Joined != r.Exported || partial > 0 {
-		s.fault("of %d packets with a Direct Export, %d were joined into complete paths and %d into incomplete ones", r.Exported, r.Joined, partial)
+		s.fault(
+			"of %d packets with a Direct Export, %d were joined into complete paths and %d into incomplete ones",
+			r.Exported,
+			r.Joined,
+			partial,
+		)
 	}
 	if paths := r.Joined + partial; r.ExportedDelivered != paths {
 		s.fault("%d of %d packets with a Direct Export did not reach %s", paths-r.ExportedDelivered, paths, receiver)
@@ -114,7 +132,12 @@ func (s *session) summarise(r result, totals []time.Duration) {
 	s.show.line("Inside the domain, %s forwarded %d packets with %d bytes of IOAM.", middle, marked, within)
 	s.show.line("Outside, %s received %d packets, traced or not, with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
 	injected, measured := sum(r.Links)
-	s.show.line("On %d links of the SRv6 network, the lab lost %d packets of two flows, and the agents measured a loss of %d.", len(r.Links), injected, measured)
+	s.show.line(
+		"On %d links of the SRv6 network, the lab lost %d packets of two flows, and the agents measured a loss of %d.",
+		len(r.Links),
+		injected,
+		measured,
+	)
 }
 
 // spell writes a time with its unit apart, as in "32 µs".

@@ -41,7 +41,10 @@ func CountBlocks(device string, c Colours) error {
 	defer f.close()
 	offset, err := taiOffset()
 	if err == nil {
-		err = f.colourings.Put(uint32(0), &lossColouring{Length: uint64(c.Length), Offset: uint64(offset), Mask: c.Mask, Even: c.Even, Odd: c.Odd})
+		err = f.colourings.Put(
+			uint32(0),
+			&lossColouring{Length: uint64(c.Length), Offset: uint64(offset), Mask: c.Mask, Even: c.Even, Odd: c.Odd},
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("count the blocks of %s: %w", device, err)

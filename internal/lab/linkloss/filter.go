@@ -71,7 +71,14 @@ func attach(device string) (*filter, error) {
 		return nil, fmt.Errorf("load the program that loses packets: %w", err)
 	}
 	defer objects.Lose.Close() // the filter holds it
-	f := &filter{rules: objects.Rules, counters: objects.Counters, detours: objects.Detours, counts: objects.DetourCounts, colourings: objects.Colourings, blocks: objects.Blocks}
+	f := &filter{
+		rules:      objects.Rules,
+		counters:   objects.Counters,
+		detours:    objects.Detours,
+		counts:     objects.DetourCounts,
+		colourings: objects.Colourings,
+		blocks:     objects.Blocks,
+	}
 	f.filter = &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: l.Attrs().Index, Parent: netlink.HANDLE_MIN_EGRESS, Handle: filterHandle,

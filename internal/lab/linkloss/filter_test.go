@@ -62,14 +62,16 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := Remove(device, 7); err != nil || removed.Rule != (Rule{Burst: 1, Every: 7}) || removed.Number != 7 || removed.Counts != (Counts{9, 9, 1, 1}) {
+	if removed, err := Remove(device, 7); err != nil || removed.Rule != (Rule{Burst: 1, Every: 7}) || removed.Number != 7 ||
+		removed.Counts != (Counts{9, 9, 1, 1}) {
 		t.Errorf("removed %+v: %v", removed, err)
 	}
 	if number, err := Add(device, Rule{Probability: 0.5, Seed: 3}); err != nil || number != 7 {
 		t.Errorf("a rule in its place: %d, %v", number, err)
 	}
 	rules := list(t, device)
-	if len(rules) != most || rules[6] != (Active{Number: 7, Rule: Rule{Probability: 0.5, Seed: 3}}) || rules[7].Rule != (Rule{Burst: 1, Every: 8}) {
+	if len(rules) != most || rules[6] != (Active{Number: 7, Rule: Rule{Probability: 0.5, Seed: 3}}) ||
+		rules[7].Rule != (Rule{Burst: 1, Every: 8}) {
 		t.Errorf("rules %+v", rules)
 	}
 	for i := range most {

@@ -43,7 +43,14 @@ func load(t *testing.T) *program {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.lossObjects.Close() })
-	p.filter = filter{rules: p.Rules, counters: p.Counters, detours: p.Detours, counts: p.DetourCounts, colourings: p.Colourings, blocks: p.Blocks}
+	p.filter = filter{
+		rules:      p.Rules,
+		counters:   p.Counters,
+		detours:    p.Detours,
+		counts:     p.DetourCounts,
+		colourings: p.Colourings,
+		blocks:     p.Blocks,
+	}
 	return p
 }
 

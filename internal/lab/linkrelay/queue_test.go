@@ -45,7 +45,8 @@ func TestReorder(t *testing.T) {
 		t.Errorf("%v", late)
 	}
 	c := q.counts
-	if c.Sent != 16 || c.Overtaken != 2 || c.OutOfTime != 1 || c.ShortestNS != 0 || c.LongestNS != uint64(100*ms) || q.octets != 0 || len(q.waiting) != 0 {
+	if c.Sent != 16 || c.Overtaken != 2 || c.OutOfTime != 1 || c.ShortestNS != 0 || c.LongestNS != uint64(100*ms) || q.octets != 0 ||
+		len(q.waiting) != 0 {
 		t.Errorf("%+v, %d octets, %d waiting", c, q.octets, len(q.waiting))
 	}
 	if _, ok := q.wait(0); ok {

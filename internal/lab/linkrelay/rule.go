@@ -55,7 +55,12 @@ func (r Rule) Validate() error {
 	case delays == (r.Every != 0 || r.By != 0):
 		return errors.New("a rule delays frames or reorders them; choose one")
 	case delays && (r.Delay <= 0 || r.Jitter < 0 || r.Jitter > r.Delay || r.Delay > MaxDelay):
-		return fmt.Errorf("a delay of %v, more or less by %v, is not possible; give up to %v, and a jitter of at most the delay", r.Delay, r.Jitter, MaxDelay)
+		return fmt.Errorf(
+			"a delay of %v, more or less by %v, is not possible; give up to %v, and a jitter of at most the delay",
+			r.Delay,
+			r.Jitter,
+			MaxDelay,
+		)
 	case !delays && (r.By < 1 || r.Every <= r.By):
 		return fmt.Errorf("each %d-th frame cannot be overtaken by %d; give a larger first number, and at least 1", r.Every, r.By)
 	case !delays && (r.Hold <= 0 || r.Hold > MaxDelay):

@@ -150,7 +150,11 @@ func (a *Endpoint) answer(d *udp.Datagram, now int64) ([]byte, Outcome) {
 	if d.Received != 0 {
 		received = time.Unix(0, d.Received)
 	}
-	out := message.AppendAnswer(nil, message.Answer{ID: id, HopLimit: d.HopLimit, Received: received, Trace: message.TraceOf(d.HopByHop)}, a.config.Key)
+	out := message.AppendAnswer(
+		nil,
+		message.Answer{ID: id, HopLimit: d.HopLimit, Received: received, Trace: message.TraceOf(d.HopByHop)},
+		a.config.Key,
+	)
 	if len(out) == message.AnswerLen {
 		return out, WithoutTrace
 	}

@@ -117,7 +117,8 @@ func TestAgainstKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := message.DecodeAnswer(list[0].Data, nil)
-	if err != nil || answer.ID != id || answer.HopLimit != 9 || !bytes.Equal(answer.Trace, message.TraceOf(h)) || time.Since(answer.Received) > patience.Of(5*time.Second) {
+	if err != nil || answer.ID != id || answer.HopLimit != 9 || !bytes.Equal(answer.Trace, message.TraceOf(h)) ||
+		time.Since(answer.Received) > patience.Of(5*time.Second) {
 		t.Errorf("%+v, %v", answer, err)
 	}
 	want := [NumOutcomes]uint64{Answered: 1, Malformed: 1}

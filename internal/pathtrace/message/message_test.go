@@ -99,7 +99,9 @@ func TestHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace, err := ioam.DecodeTrace(TraceOf(b))
-	if err != nil || trace.Flags != ioam.FlagActive || trace.Namespace != 123 || trace.Type != 0xf80000 || trace.RemainingLen != 15 || len(trace.Data) != 60 || trace.Check() != nil {
+	if err != nil || trace.Flags != ioam.FlagActive || trace.Namespace != 123 || trace.Type != 0xf80000 || trace.RemainingLen != 15 ||
+		len(trace.Data) != 60 ||
+		trace.Check() != nil {
 		t.Errorf("%+v, %v", trace, err)
 	}
 	passive := ioam.Trace{Type: 0xf80000, NodeLen: 5}
@@ -127,7 +129,8 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		if a, err := DecodeAnswer(b, nil); err == nil {
-			if got, err := DecodeAnswer(AppendAnswer(nil, a, nil), nil); err != nil || !got.Received.Equal(a.Received) || got.ID != a.ID || !bytes.Equal(got.Trace, a.Trace) {
+			if got, err := DecodeAnswer(AppendAnswer(nil, a, nil), nil); err != nil || !got.Received.Equal(a.Received) || got.ID != a.ID ||
+				!bytes.Equal(got.Trace, a.Trace) {
 				t.Errorf("%+v: %+v, %v", a, got, err)
 			}
 		}

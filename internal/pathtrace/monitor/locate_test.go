@@ -33,7 +33,10 @@ func TestLocate(t *testing.T) {
 	} {
 		var hops []asked
 		for _, c := range tt.hops {
-			hops = append(hops, map[rune]asked{'R': {true, 1, true}, 'S': {true, leastTries, false}, 's': {true, 1, false}, '-': {false, 3, false}}[c])
+			hops = append(
+				hops,
+				map[rune]asked{'R': {true, 1, true}, 'S': {true, leastTries, false}, 's': {true, 1, false}, '-': {false, 3, false}}[c],
+			)
 		}
 		if after, before, ok := locate(hops, tt.reached); after != tt.after || before != tt.before || ok != tt.ok {
 			t.Errorf("%s, reached %d: after %d before %d, %v; want %d, %d, %v", tt.hops, tt.reached, after, before, ok, tt.after, tt.before, tt.ok)

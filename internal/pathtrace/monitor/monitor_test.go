@@ -46,7 +46,9 @@ func TestBrokenLink(t *testing.T) {
 		}
 		n.down[link] = false
 		events = n.run(time.Second)
-		if len(events) != 1 || events[0].Kind != Recovered || events[0].Flows != flows || events[0].Lasted < 900*time.Millisecond || events[0].Lasted > 1200*time.Millisecond || events[0].Unanswered == 0 {
+		if len(events) != 1 || events[0].Kind != Recovered || events[0].Flows != flows || events[0].Lasted < 900*time.Millisecond ||
+			events[0].Lasted > 1200*time.Millisecond ||
+			events[0].Unanswered == 0 {
 			t.Errorf("%s: %+v", link, events)
 		}
 		if s := n.m.States()[0]; s.Lost != 0 || s.Answered != 4 || len(s.Places) != 0 {
@@ -134,7 +136,8 @@ func TestError(t *testing.T) {
 	n.run(learned)
 	n.routers["r2"].noRoute = true
 	events := n.run(time.Second)
-	if len(events) != 1 || !begins(events[0].After, "node 2") || events[0].Evidence != EvidenceError || events[0].Error != "no route" || events[0].Flows != 2 {
+	if len(events) != 1 || !begins(events[0].After, "node 2") || events[0].Evidence != EvidenceError || events[0].Error != "no route" ||
+		events[0].Flows != 2 {
 		t.Errorf("%+v", events)
 	}
 	n.routers["r2"].noRoute = false
@@ -225,7 +228,8 @@ func TestConfigure(t *testing.T) {
 	}
 	want(t, "configured", n.run(learned))
 	after := n.m.States()
-	if len(after) != 2 || after[0].Sent <= before.Sent || after[0].Unanswered != 0 || after[0].Paths[0].Received <= before.Paths[0].Received || after[1].Answered != 4 {
+	if len(after) != 2 || after[0].Sent <= before.Sent || after[0].Unanswered != 0 || after[0].Paths[0].Received <= before.Paths[0].Received ||
+		after[1].Answered != 4 {
 		t.Errorf("%+v", after)
 	}
 	c.Destinations = c.Destinations[1:]
@@ -266,7 +270,12 @@ func TestAbandoned(t *testing.T) {
 	}
 	n = lost()
 	want(t, "renamed", configure(n, func(c *Config) { c.Destinations[0].Name = "edge" }), "abandoned r4, never false")
-	want(t, "afterwards", n.run(time.Second), `loss edge 2/4 after "node 1 (2001:db8:0:0:7231::)" before "node 2 (2001:db8:0:0:7232::)" by hop-limit`)
+	want(
+		t,
+		"afterwards",
+		n.run(time.Second),
+		`loss edge 2/4 after "node 1 (2001:db8:0:0:7231::)" before "node 2 (2001:db8:0:0:7232::)" by hop-limit`,
+	)
 	n.down = map[string]bool{}
 	want(t, "at last", n.run(time.Second), "recovered edge 2/4")
 	n = lost()
@@ -314,7 +323,8 @@ func TestBounded(t *testing.T) {
 		n.run(100 * time.Millisecond)
 	}
 	d := n.m.destinations[0]
-	if len(d.paths) > len(d.flows)+mostPaths || len(n.m.nodes) > mostNodes || len(n.m.walks) > mostWalks || len(d.moves.list) > mostMoves || len(d.places) > mostPlaces {
+	if len(d.paths) > len(d.flows)+mostPaths || len(n.m.nodes) > mostNodes || len(n.m.walks) > mostWalks || len(d.moves.list) > mostMoves ||
+		len(d.places) > mostPlaces {
 		t.Errorf("%d paths, %d nodes, %d walks", len(d.paths), len(n.m.nodes), len(n.m.walks))
 	}
 	seen := map[string]bool{}

@@ -62,7 +62,14 @@ func (n *network) address(name string) netip.Addr {
 // 0 are silent.
 func newNetwork(t testing.TB, c Config, ids map[string]ioam.NodeID, destinations ...string) *network {
 	t.Helper()
-	n := &network{t: t, routers: make(map[string]*router), down: make(map[string]bool), errors: make(map[string]int), delay: 100 * time.Microsecond, now: time.Second}
+	n := &network{
+		t:       t,
+		routers: make(map[string]*router),
+		down:    make(map[string]bool),
+		errors:  make(map[string]int),
+		delay:   100 * time.Microsecond,
+		now:     time.Second,
+	}
 	for name, id := range ids {
 		n.routers[name] = &router{id: id}
 	}
@@ -197,7 +204,14 @@ func (n *network) end(name string, d udp.Datagram, id message.ID, limit uint8, n
 		return
 	}
 	data := append(make([]byte, traceFor*nodeLen-len(nodes)), nodes...)
-	trace := ioam.Trace{Namespace: 123, NodeLen: uint8(nodeLen / 4), Flags: ioam.FlagActive, RemainingLen: uint8((len(data) - len(nodes)) / 4), Type: traceType, Data: data}
+	trace := ioam.Trace{
+		Namespace:    123,
+		NodeLen:      uint8(nodeLen / 4),
+		Flags:        ioam.FlagActive,
+		RemainingLen: uint8((len(data) - len(nodes)) / 4),
+		Type:         traceType,
+		Data:         data,
+	}
 	answer := message.AppendAnswer(nil, message.Answer{ID: id, HopLimit: limit, Received: time.Now(), Trace: trace.Append(nil)}, nil)
 	n.later(after, func(now time.Duration) { n.m.answered(answer, d.Peer, now) })
 }

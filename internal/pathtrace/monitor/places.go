@@ -165,7 +165,8 @@ func (m *Monitor) found(d *destination, p *path, one *place, now time.Duration) 
 		}
 	}
 	same := slices.IndexFunc(d.places, func(o *place) bool {
-		return o.evidence == one.evidence && o.texts == one.texts && o.refused == one.refused && o.blind == one.blind && o.said.text == one.said.text
+		return o.evidence == one.evidence && o.texts == one.texts && o.refused == one.refused && o.blind == one.blind &&
+			o.said.text == one.said.text
 	})
 	switch {
 	case same >= 0:

@@ -33,7 +33,9 @@ func (m *Monitor) open() (*sockets, error) {
 	s, source, header, flows := &sockets{generation: m.generation}, m.config.Source, m.header, m.config.Flows
 	m.mu.Unlock()
 	for range flows {
-		one, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(source, 0), Batch: readBatch, Size: longest, HopByHop: header, Unpolled: true})
+		one, err := udp.Listen(
+			udp.Config{Local: netip.AddrPortFrom(source, 0), Batch: readBatch, Size: longest, HopByHop: header, Unpolled: true},
+		)
 		if err != nil {
 			s.close()
 			return nil, err

@@ -77,7 +77,16 @@ func loop(t testing.TB, count, flows int) (turn func()) {
 		at := (traceFor - 2 + i) * nodeLen
 		data[at], data[at+3] = 253+byte(i), byte(id)
 	}
-	trace := ioam.Trace{Namespace: 123, NodeLen: uint8(nodeLen / 4), Flags: ioam.FlagActive, RemainingLen: uint8((traceFor - 2) * nodeLen / 4), Type: traceType, Data: data}.Append(nil)
+	trace := ioam.Trace{
+		Namespace:    123,
+		NodeLen:      uint8(nodeLen / 4),
+		Flags:        ioam.FlagActive,
+		RemainingLen: uint8((traceFor - 2) * nodeLen / 4),
+		Type:         traceType,
+		Data:         data,
+	}.Append(
+		nil,
+	)
 	w := &echo{n: n}
 	var answer []byte
 	var list []udp.Datagram

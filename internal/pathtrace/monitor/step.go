@@ -97,7 +97,10 @@ func (m *Monitor) turn(flow int, clock func() time.Duration, w wire, list []udp.
 			at := (first + i) * message.ProbeLen
 			id := message.ID{Nonce: m.nonce, Number: n, Flow: uint16(flow), HopLimit: hopLimit}
 			payload := message.AppendProbe(m.buffers[at:at:at+message.ProbeLen], id, m.config.Key)
-			list = append(list, udp.Datagram{Data: payload, Peer: netip.AddrPortFrom(d.Address, m.config.Port), FlowLabel: m.label(flow), SendHopLimit: hopLimit})
+			list = append(
+				list,
+				udp.Datagram{Data: payload, Peer: netip.AddrPortFrom(d.Address, m.config.Port), FlowLabel: m.label(flow), SendHopLimit: hopLimit},
+			)
 		}
 		w.send(flow, list)
 		for i, d := range some {

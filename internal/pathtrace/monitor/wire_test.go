@@ -28,7 +28,9 @@ func BenchmarkWire(b *testing.B) {
 	testnet.NeedRoot(b)
 	here, there := testnet.New(b), testnet.New(b)
 	list := raisePair(b, here, there, count)
-	e := endpoint.New(endpoint.Config{Local: netip.MustParseAddrPort("[::]:33434"), Allowed: []netip.Prefix{netip.MustParsePrefix("::/0")}, Rate: 1_000_000})
+	e := endpoint.New(
+		endpoint.Config{Local: netip.MustParseAddrPort("[::]:33434"), Allowed: []netip.Prefix{netip.MustParsePrefix("::/0")}, Rate: 1_000_000},
+	)
 	if err := there.Do(e.Open); err != nil {
 		b.Fatal(err)
 	}

@@ -26,14 +26,28 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{csvColumns}
 	add := func(number, flows int, sent, lost uint64, roundTrip *delay.Summary, hops []Hop) {
-		path := append([]string{strconv.Itoa(number), strconv.Itoa(flows), strconv.FormatUint(sent, 10), strconv.FormatUint(lost, 10)}, nanoseconds(roundTrip)...)
+		path := append(
+			[]string{strconv.Itoa(number), strconv.Itoa(flows), strconv.FormatUint(sent, 10), strconv.FormatUint(lost, 10)},
+			nanoseconds(roundTrip)...)
 		if len(hops) == 0 {
 			lines = append(lines, append(path, make([]string, len(csvColumns)-len(path))...))
 		}
 		for i := range hops {
 			h := &hops[i]
-			line := append(append([]string{}, path...), strconv.Itoa(h.Position), field(h.NodeID), field(h.NodeIDWide), field(h.Ingress), field(h.Egress), field(h.Address), strconv.FormatBool(h.Silent))
-			lines = append(lines, append(append(append(line, nanoseconds(h.Since)...), nanoseconds(h.Held)...), h.NodeName, h.IngressName, h.EgressName))
+			line := append(
+				append([]string{}, path...),
+				strconv.Itoa(h.Position),
+				field(h.NodeID),
+				field(h.NodeIDWide),
+				field(h.Ingress),
+				field(h.Egress),
+				field(h.Address),
+				strconv.FormatBool(h.Silent),
+			)
+			lines = append(
+				lines,
+				append(append(append(line, nanoseconds(h.Since)...), nanoseconds(h.Held)...), h.NodeName, h.IngressName, h.EgressName),
+			)
 		}
 	}
 	for i := range r.Paths {

@@ -58,7 +58,15 @@ func reply(replyKind Kind, sentHops uint8, from netip.Addr, way ...step) Reply {
 	}
 	free := make([]byte, 20)
 	trace := &ioam.Trace{NodeLen: 5, RemainingLen: 5, Type: kind, Data: append(free, data...), Flags: ioam.FlagActive}
-	return Reply{Kind: replyKind, From: from, RoundTrip: time.Millisecond, Sent: began, SentHops: sentHops, Arrived: sentHops - uint8(len(way)) + 1, Trace: trace}
+	return Reply{
+		Kind:      replyKind,
+		From:      from,
+		RoundTrip: time.Millisecond,
+		Sent:      began,
+		SentHops:  sentHops,
+		Arrived:   sentHops - uint8(len(way)) + 1,
+		Trace:     trace,
+	}
 }
 
 // A hop has no address of a reply whose trace names another node there.
@@ -169,7 +177,12 @@ func TestReportNames(t *testing.T) {
 		return nodenames.Interface{ID: id, IDWide: ioam.InterfaceIDWideUnavailable, Name: name}
 	}
 	r.Name(nodenames.New(
-		nodenames.Node{ID: 1, IDWide: ioam.NodeIDWideUnavailable, Name: "r1", Interfaces: []nodenames.Interface{link(101, "west0"), link(103, "\x1b[2J")}},
+		nodenames.Node{
+			ID:         1,
+			IDWide:     ioam.NodeIDWideUnavailable,
+			Name:       "r1",
+			Interfaces: []nodenames.Interface{link(101, "west0"), link(103, "\x1b[2J")},
+		},
 		nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r1"}, // the graph must not join them
 	))
 	text := r.Text(columns.Screen{})
@@ -179,7 +192,8 @@ func TestReportNames(t *testing.T) {
 		}
 	}
 	line, err := json.Marshal(r)
-	if want := `"node_id":1,"ingress_id":101,"egress_id":102,`; err != nil || !strings.Contains(string(line), want) || !strings.Contains(string(line), `"node_name":"r1","ingress_name":"west0"`) {
+	if want := `"node_id":1,"ingress_id":101,"egress_id":102,`; err != nil || !strings.Contains(string(line), want) ||
+		!strings.Contains(string(line), `"node_name":"r1","ingress_name":"west0"`) {
 		t.Errorf("%v: %s", err, line)
 	}
 	if graph := r.DOT(); strings.Count(graph, `label="r1`) != 2 || strings.Contains(text+graph, "\x1b") {
@@ -199,7 +213,8 @@ func TestPaths(t *testing.T) {
 	}
 	for i, want := range []struct{ since, held int64 }{{10_000, 3000}, {20_000, 5000}, {30_000, -1}} {
 		h := straight.Hops[i]
-		if h.Position != i+1 || h.Silent || h.Since.Min != want.since || h.Since.P95 != want.since || (h.Held == nil) != (want.held < 0) || h.Held != nil && h.Held.Median != want.held {
+		if h.Position != i+1 || h.Silent || h.Since.Min != want.since || h.Since.P95 != want.since || (h.Held == nil) != (want.held < 0) ||
+			h.Held != nil && h.Held.Median != want.held {
 			t.Errorf("hop %d: %+v since %+v held %+v", i, h, h.Since, h.Held)
 		}
 	}
@@ -213,7 +228,8 @@ func TestPaths(t *testing.T) {
 	if len(lost.Hops) != 1 || *lost.Hops[0].NodeID != 1 || len(lost.Next) != 2 || lost.Error != "" {
 		t.Errorf("lost: %+v", lost)
 	}
-	if len(refused.Hops) != 2 || *refused.Hops[1].NodeID != 2 || refused.Error != "no route from 2001:db8::2" || *refused.Hops[1].Address != address(2) {
+	if len(refused.Hops) != 2 || *refused.Hops[1].NodeID != 2 || refused.Error != "no route from 2001:db8::2" ||
+		*refused.Hops[1].Address != address(2) {
 		t.Errorf("refused: %+v", refused)
 	}
 }
@@ -300,14 +316,17 @@ func TestNotWalked(t *testing.T) {
 		p.Sent(i)
 		p.Received(i, Reply{Kind: Echoed, From: destination, SentHops: 255, RoundTrip: time.Millisecond})
 	}
-	if text := p.Report(name).Text(columns.Screen{}); !strings.Contains(text, "path not known, 3 flows") || !strings.Contains(text, "0 of 3  1ms") {
+	if text := p.Report(name).Text(columns.Screen{}); !strings.Contains(text, "path not known, 3 flows") ||
+		!strings.Contains(text, "0 of 3  1ms") {
 		t.Error(text)
 	}
 	var lines strings.Builder
-	if err := p.Report(name).WriteCSV(&lines); err != nil || !strings.HasSuffix(lines.String(), "\n1,3,3,0,1000000,1000000,1000000"+strings.Repeat(",", len(csvColumns)-7)+"\n") {
+	if err := p.Report(name).WriteCSV(&lines); err != nil ||
+		!strings.HasSuffix(lines.String(), "\n1,3,3,0,1000000,1000000,1000000"+strings.Repeat(",", len(csvColumns)-7)+"\n") {
 		t.Errorf("%v\n%s", err, lines.String())
 	}
-	if dot := p.Report(name).DOT(); !strings.Contains(dot, `n0 -> n1 [label="3 flows\npath not known", style=dashed];`) || !strings.Contains(dot, `n1 [label="`+destination.String()+`", shape=box];`) {
+	if dot := p.Report(name).DOT(); !strings.Contains(dot, `n0 -> n1 [label="3 flows\npath not known", style=dashed];`) ||
+		!strings.Contains(dot, `n1 [label="`+destination.String()+`", shape=box];`) {
 		t.Error(dot)
 	}
 	p.Walked(0, reply(Exceeded, 1, address(1), step{id: 1}))
@@ -340,7 +359,8 @@ func TestUntracedTimes(t *testing.T) {
 	}
 	for i, want := range []struct{ arrivals, since, stays, held int64 }{{3, 10_000, 2, 3000}, {2, 20_000, 0, 0}, {}} {
 		h := r.Paths[0].Hops[i]
-		if (h.Since == nil) != (want.arrivals == 0) || h.Since != nil && (h.Since.Count != uint64(want.arrivals) || h.Since.Min != want.since || h.Since.Max != want.since) {
+		if (h.Since == nil) != (want.arrivals == 0) ||
+			h.Since != nil && (h.Since.Count != uint64(want.arrivals) || h.Since.Min != want.since || h.Since.Max != want.since) {
 			t.Errorf("hop %d: since %+v, want %+v", h.Position, h.Since, want)
 		}
 		if (h.Held == nil) != (want.stays == 0) || h.Held != nil && (h.Held.Count != uint64(want.stays) || h.Held.Max != want.held) {
@@ -365,7 +385,8 @@ func TestWithoutData(t *testing.T) {
 		p.Walked(0, reply(Exceeded, 2, address(7), tt.way[:2]...))
 		r := p.Report(name)
 		r.Namespace = 77
-		if text := r.Text(columns.Screen{}); strings.Contains(text, "no IOAM\n") || strings.Count(text, "namespace 77") != min(1, len(tt.want)) || !strings.Contains(text, tt.want) {
+		if text := r.Text(columns.Screen{}); strings.Contains(text, "no IOAM\n") || strings.Count(text, "namespace 77") != min(1, len(tt.want)) ||
+			!strings.Contains(text, tt.want) {
 			t.Errorf("%s:\n%s", tt.name, text)
 		}
 	}
@@ -381,7 +402,9 @@ func TestHostileTraces(t *testing.T) {
 			data[i] = byte(random.Uint32())
 		}
 		r := Reply{
-			Kind: Kind(random.IntN(5)), From: address(byte(random.Uint32())), SentHops: uint8(random.Uint32()), Arrived: uint8(random.Uint32()), Sent: began,
+			Kind: Kind(
+				random.IntN(5),
+			), From: address(byte(random.Uint32())), SentHops: uint8(random.Uint32()), Arrived: uint8(random.Uint32()), Sent: began,
 			Trace: &ioam.Trace{NodeLen: 5, RemainingLen: uint8(random.IntN(128)), Type: kind, Data: data},
 		}
 		p.Sent(0)

@@ -121,7 +121,15 @@ func nameHops(hops []Hop, names *nodenames.Names) {
 
 // Report is what is known until now. name gives the port and label of a flow.
 func (p *Paths) Report(name func(int) Flow) *Report {
-	r := &Report{Kind: "path_trace", Destination: p.Destination, Flows: len(p.flows), Paths: []Path{}, Broken: []Broken{}, Unkept: p.Unkept, Ignored: map[string]uint64{}}
+	r := &Report{
+		Kind:        "path_trace",
+		Destination: p.Destination,
+		Flows:       len(p.flows),
+		Paths:       []Path{},
+		Broken:      []Broken{},
+		Unkept:      p.Unkept,
+		Ignored:     map[string]uint64{},
+	}
 	for _, one := range p.order {
 		r.Paths = append(r.Paths, p.path(one, name))
 	}
@@ -148,7 +156,14 @@ func positions(one Path) (list []uint64) {
 }
 
 func (p *Paths) path(one *path, name func(int) Flow) Path {
-	out := Path{Sent: one.received + one.lost, Lost: one.lost, Endpoint: one.endpoint, Overflow: one.overflow, roundTrip: one.roundTrip, RoundTrip: one.roundTrip.Summary()}
+	out := Path{
+		Sent:      one.received + one.lost,
+		Lost:      one.lost,
+		Endpoint:  one.endpoint,
+		Overflow:  one.overflow,
+		roundTrip: one.roundTrip,
+		RoundTrip: one.roundTrip.Summary(),
+	}
 	addresses := make(map[int]netip.Addr)
 	for i := range p.flows {
 		if !one.flows[i] {
@@ -193,7 +208,15 @@ func (p *Paths) end(hops []Hop) {
 }
 
 func (h *hop) report(address netip.Addr) Hop {
-	out := Hop{Position: h.position, Silent: h.silent, node: h.node, since: h.since, held: h.held, Since: h.since.Summary(), Held: h.held.Summary()}
+	out := Hop{
+		Position: h.position,
+		Silent:   h.silent,
+		node:     h.node,
+		since:    h.since,
+		held:     h.held,
+		Since:    h.since.Summary(),
+		Held:     h.held.Summary(),
+	}
 	if address.IsValid() {
 		out.Address = &address
 	}

@@ -70,7 +70,16 @@ func (r *Report) Text(s columns.Screen) string {
 
 func (r *Report) text(s columns.Screen) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d unanswered\n", r.Destination, r.Protocol, r.ways(), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
+	fmt.Fprintf(
+		&b,
+		"%v by %s: %s, %s, %s, %d unanswered\n",
+		r.Destination,
+		r.Protocol,
+		r.ways(),
+		count(r.Flows, "flow"),
+		count(int(r.Sent), "probe"),
+		r.Lost,
+	)
 	if len(r.Paths) > 0 {
 		t := r.table(s, three)
 		whole := t.String(columns.Screen{})
@@ -370,9 +379,15 @@ func (r *Report) withoutData() string {
 	}
 	switch {
 	case silent && !wrote:
-		return fmt.Sprintf("no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these nodes (--namespace), and that their interfaces have both roles; equal paths that differ only in such hops are shown as one, with the addresses of one flow", r.Namespace)
+		return fmt.Sprintf(
+			"no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these nodes (--namespace), and that their interfaces have both roles; equal paths that differ only in such hops are shown as one, with the addresses of one flow",
+			r.Namespace,
+		)
 	case shown:
-		return fmt.Sprintf("no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or lacks a role at an interface; equal paths that differ only in such hops are shown as one, with the addresses of one flow", r.Namespace)
+		return fmt.Sprintf(
+			"no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or lacks a role at an interface; equal paths that differ only in such hops are shown as one, with the addresses of one flow",
+			r.Namespace,
+		)
 	}
 	return ""
 }
@@ -391,13 +406,23 @@ func (r *Report) notes() (list []string) {
 		list = append(list, note)
 	}
 	if unknown > 0 {
-		list = append(list, fmt.Sprintf("not known: the replies of %s have no trace, and hop limits show no hop of them: they are tried for %d flows at most, and with --max-hops 0 for none", count(unknown, "flow"), MaxWalked))
+		list = append(
+			list,
+			fmt.Sprintf(
+				"not known: the replies of %s have no trace, and hop limits show no hop of them: they are tried for %d flows at most, and with --max-hops 0 for none",
+				count(unknown, "flow"),
+				MaxWalked,
+			),
+		)
 	}
 	if overflow {
 		list = append(list, "a trace had no room for all nodes, so the last hops have no data; raise --hops, or ask for less with --type")
 	}
 	if limited {
-		list = append(list, "from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an agent with trace there")
+		list = append(
+			list,
+			"from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an agent with trace there",
+		)
 	}
 	if r.Copies > 0 {
 		list = append(list, fmt.Sprintf("%s came back from nodes on the way, by the Loopback flag", copies(r.Copies)))

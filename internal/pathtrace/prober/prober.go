@@ -235,7 +235,12 @@ func (p *Prober) Run(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sent == 0 && p.failed != nil {
-		return fmt.Errorf("no probe could be sent to %v: %w; check the address and 'ip -6 route get %v'", p.config.Destination, p.failed, p.config.Destination)
+		return fmt.Errorf(
+			"no probe could be sent to %v: %w; check the address and 'ip -6 route get %v'",
+			p.config.Destination,
+			p.failed,
+			p.config.Destination,
+		)
 	}
 	return nil
 }
@@ -351,7 +356,16 @@ func (p *Prober) send(number int, hops uint8, walk bool) {
 
 // send sends a payload with a Hop-by-Hop header; nil is the socket's.
 func (f *flow) send(c Config, header, payload []byte, hops uint8) error {
-	list := []udp.Datagram{{Data: payload, Peer: netip.AddrPortFrom(c.Destination, c.Port), Scope: c.Scope, SendHopLimit: hops, FlowLabel: f.label, SendHopByHop: header}}
+	list := []udp.Datagram{
+		{
+			Data:         payload,
+			Peer:         netip.AddrPortFrom(c.Destination, c.Port),
+			Scope:        c.Scope,
+			SendHopLimit: hops,
+			FlowLabel:    f.label,
+			SendHopByHop: header,
+		},
+	}
 	if f.plain {
 		list[0].FlowLabel = 0
 	}

@@ -28,7 +28,16 @@ var (
 // waitingFor makes a run in which one probe waits for its reply.
 func waitingFor(t *testing.T, change func(*Config)) (*Prober, message.ID) {
 	t.Helper()
-	c := Config{Destination: netip.MustParseAddr("2001:db8::2"), Port: message.Port, Namespace: 123, Type: 0xf80000, Nodes: 3, Flows: 2, Count: 1, Timeout: time.Second}
+	c := Config{
+		Destination: netip.MustParseAddr("2001:db8::2"),
+		Port:        message.Port,
+		Namespace:   123,
+		Type:        0xf80000,
+		Nodes:       3,
+		Flows:       2,
+		Count:       1,
+		Timeout:     time.Second,
+	}
 	change(&c)
 	p, err := New(c)
 	if err != nil {

@@ -79,7 +79,8 @@ func (p *Prober) answered(d *udp.Datagram, now time.Time) {
 // trace decodes a trace that this run may have sent. Its memory is its own.
 func (p *Prober) trace(b []byte) *ioam.Trace {
 	t, err := ioam.DecodeTrace(slices.Clone(b))
-	if err != nil || t.Check() != nil || t.Namespace != p.config.Namespace || t.Type != p.config.Type || len(t.Data) != 4*t.Type.NodeLen()*p.config.Nodes {
+	if err != nil || t.Check() != nil || t.Namespace != p.config.Namespace || t.Type != p.config.Type ||
+		len(t.Data) != 4*t.Type.NodeLen()*p.config.Nodes {
 		return nil
 	}
 	return &t

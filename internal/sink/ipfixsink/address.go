@@ -68,8 +68,12 @@ var Scalars = yamlfile.Scalars{
 	reflect.TypeFor[ObservationDomain](): yamlfile.Unsigned[ObservationDomain](32),
 	reflect.TypeFor[Enterprise](): yamlfile.NewCodec(yamlfile.Number, "a private enterprise number other than 0 and 10383", parseEnterprise,
 		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
-	reflect.TypeFor[MessageSize](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from %d to 65535", MinMessageSize), parseMessageSize,
-		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[MessageSize](): yamlfile.NewCodec(
+		yamlfile.Number,
+		fmt.Sprintf("a number from %d to 65535", MinMessageSize),
+		parseMessageSize,
+		func(n MessageSize) string { return strconv.Itoa(int(n)) },
+	),
 }
 
 const wantsCollector = "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\""

@@ -37,7 +37,11 @@ func TestIPFIXKeepsNothing(t *testing.T) {
 	to := []*Sink{c}
 	least := math.Inf(1)
 	for range 20 { // the race detector makes a pool drop items at random
-		least = min(least, testing.AllocsPerRun(50, func() { x.offer([]record.Record{p}, to) }), testing.AllocsPerRun(1, func() { x.offer([]record.Record{p}, to) }))
+		least = min(
+			least,
+			testing.AllocsPerRun(50, func() { x.offer([]record.Record{p}, to) }),
+			testing.AllocsPerRun(1, func() { x.offer([]record.Record{p}, to) }),
+		)
 	}
 	if least > 0 {
 		t.Errorf("%v allocations for each record", least)

@@ -82,9 +82,24 @@ func measured() []record.Record {
 		Block: record.NewField[uint64](1795238458, true), Start: instant.Of(time.Date(2026, 11, 21, 5, 20, 58, 0, time.UTC)), Length: 1e9,
 	}
 	return []record.Record{
-		&record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField[uint64](3, true), Received: record.NewField[uint64](2, true), Lost: record.NewField[uint64](1, true)},
+		&record.Loss{
+			Measurement: m,
+			Verdict:     loss.Measured,
+			Sent:        record.NewField[uint64](3, true),
+			Received:    record.NewField[uint64](2, true),
+			Lost:        record.NewField[uint64](1, true),
+		},
 		&record.Delay{Measurement: m, Samples: 2, Min: 10, Mean: 11, P95: 12},
-		&record.Block{Time: m.Time, FlowID: m.FlowID, Point: 1, LastPoint: 3, Number: m.Block.Value, Start: m.Start, Length: m.Length, Packets: 3},
+		&record.Block{
+			Time:      m.Time,
+			FlowID:    m.FlowID,
+			Point:     1,
+			LastPoint: 3,
+			Number:    m.Block.Value,
+			Start:     m.Start,
+			Length:    m.Length,
+			Packets:   3,
+		},
 	}
 }
 
@@ -143,7 +158,12 @@ func TestNfdump(t *testing.T) {
 	aggregate.First, aggregate.Last, aggregate.Packets, aggregate.Bytes = "2026-11-21T05:20:59.000", "2026-11-21T05:20:59.999", 100, 12800
 	hop.Egress = 0
 	odd.Proto, odd.SourcePort, odd.DestinationPort = 58, 0, 0
-	across := line{First: aggregate.First, Last: aggregate.Last, Source: seen.Source, Destination: seen.Destination} // no domain without a point
+	across := line{
+		First:       aggregate.First,
+		Last:        aggregate.Last,
+		Source:      seen.Source,
+		Destination: seen.Destination,
+	} // no domain without a point
 	// Records of measurements have no packets that were not counted elsewhere, but their times.
 	block := line{First: "2026-11-21T05:20:58.000", Last: "2026-11-21T05:20:59.000"}
 	var got []line
@@ -203,7 +223,13 @@ func pcap(t *testing.T, messages [][]byte) string {
 	if err := w.WriteFileHeader(65536, layers.LinkTypeRaw); err != nil {
 		t.Fatal(err)
 	}
-	ip := &layers.IPv6{Version: 6, NextHeader: layers.IPProtocolUDP, HopLimit: 64, SrcIP: net.ParseIP("2001:db8::1"), DstIP: net.ParseIP("2001:db8::9")}
+	ip := &layers.IPv6{
+		Version:    6,
+		NextHeader: layers.IPProtocolUDP,
+		HopLimit:   64,
+		SrcIP:      net.ParseIP("2001:db8::1"),
+		DstIP:      net.ParseIP("2001:db8::9"),
+	}
 	udp := &layers.UDP{SrcPort: 40000, DstPort: 4739}
 	if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
 		t.Fatal(err)

@@ -83,7 +83,12 @@ func TestGoflow2(t *testing.T) {
 			" 10383/1=3f 10383/2=000002 10383/5=ffffffff",
 		"data " + rawSeen + rawPacket + rawPorts + rawTrace + "32473/5=01 32473/20=02 32473/3=0e 32473/4=00 0/530=0000001f 0/531=0000001f 0/532=0000001f " +
 			"32473/19=ee09fdfc00000000 10383/1=3e 10383/2=000003 10383/5=6a5f7f7c",
-		"data " + rawSeen + strings.Replace(rawPacket, "=11 ", "=3a ", 1) + "ipTotalLength=00000080 " + rawLinks + rawOption + "10383/16=00000007 " + rawData,
+		"data " + rawSeen + strings.Replace(
+			rawPacket,
+			"=11 ",
+			"=3a ",
+			1,
+		) + "ipTotalLength=00000080 " + rawLinks + rawOption + "10383/16=00000007 " + rawData,
 		"data observationTimeNanoseconds=eeaba8bc00000000 sourceIPv6Address=20010db8000100000000000000000002 destinationIPv6Address=20010db8000200000000000000000002 " +
 			"flowLabelIPv6=00012345 10383/0=007b 32473/67=7000 32473/65=0000000000000062 flowStartNanoseconds=eeaba8bb00000000 flowStartMilliseconds=000001a1fc8cf678 " +
 			"flowEndNanoseconds=eeaba8bbffbe76c9 flowEndMilliseconds=000001a1fc8cfa5f 32473/13=0000000000000002 32473/68=0000000000000003 32473/14=0000000000000004 " +

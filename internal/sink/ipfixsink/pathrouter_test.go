@@ -33,7 +33,20 @@ func raisePath(t *testing.T, far int) {
 		{b, "in", "2001:db8:2::2/64", "192.0.2.66/26"},
 	} {
 		ip := "ip -n " + a.namespace
-		testnet.Run(t, fmt.Sprintf("%s addr add %s dev %s nodad; %s addr add %s dev %s; %s link set %s up", ip, a.v6, a.device, ip, a.v4, a.device, ip, a.device))
+		testnet.Run(
+			t,
+			fmt.Sprintf(
+				"%s addr add %s dev %s nodad; %s addr add %s dev %s; %s link set %s up",
+				ip,
+				a.v6,
+				a.device,
+				ip,
+				a.v4,
+				a.device,
+				ip,
+				a.device,
+			),
+		)
 	}
 	testnet.Run(t, "ip route add 2001:db8:2::/64 via 2001:db8:1::2; ip route add 192.0.2.64/26 via 192.0.2.2")
 	testnet.Run(t, fmt.Sprintf("ip -n %s route add 2001:db8:1::/64 via 2001:db8:2::1; ip -n %s route add 192.0.2.0/26 via 192.0.2.65", b, b))

@@ -35,7 +35,12 @@ func flow() *record.Flow {
 		Time: instant.Of(at), Node: "porthos", Role: record.Transit, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 		Namespace: 123, TraceType: 0xf80000, FlowID: record.NewField[uint32](0x12345678, true), Packet: packet,
 		Packets: 100, Bytes: 12800, First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at.Add(-time.Millisecond)),
-		TransitDelay: &record.Delays{Min: 5000, Max: 20000, Sum: 990000, Count: 99}, SequenceGaps: record.NewField(uint64(2), true), Reordered: record.NewField(uint64(1), true),
+		TransitDelay: &record.Delays{
+			Min:   5000,
+			Max:   20000,
+			Sum:   990000,
+			Count: 99,
+		}, SequenceGaps: record.NewField(uint64(2), true), Reordered: record.NewField(uint64(1), true),
 		HopLimit: record.HopLimits{Min: 62, Max: 63}, EndReason: record.EndInterval,
 	}
 }

@@ -135,16 +135,26 @@ func TestOptions(t *testing.T) {
 	name := hex.EncodeToString([]byte("porthos"))
 	want := []string{
 		"observationDomainId=2 observationDomainName=" + name + " ioamNodeId=2 ioamNodeIdWide=22222222",
-		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")) + " interfaceDescription= ioamIngressInterfaceId=201 ioamIngressInterfaceIdWide=4294967295",
-		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")) + " interfaceDescription=" + hex.EncodeToString([]byte("to aramis")) +
+		"ingressInterface=2 interfaceName=" + hex.EncodeToString(
+			[]byte("eth0"),
+		) + " interfaceDescription= ioamIngressInterfaceId=201 ioamIngressInterfaceIdWide=4294967295",
+		"ingressInterface=3 interfaceName=" + hex.EncodeToString(
+			[]byte("eth1"),
+		) + " interfaceDescription=" + hex.EncodeToString(
+			[]byte("to aramis"),
+		) +
 			" ioamIngressInterfaceId=202 ioamIngressInterfaceIdWide=202202",
 		"observationDomainId=2 exportedMessageTotalCount=0 exportedFlowRecordTotalCount=0 exportedOctetTotalCount=0",
 		"observationDomainId=2 ignoredPacketTotalCount=123 observationTimeSeconds=2026-11-21T05:00:01Z observationTimeSeconds=2026-11-21T05:20:59Z " +
 			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12",
-		fmt.Sprintf("exportingProcessId=%d notSentFlowTotalCount=3 notSentPacketTotalCount=3 notSentOctetTotalCount=384 "+
-			"observationTimeMilliseconds=%s observationTimeMilliseconds=%s "+
-			"ioamQueueFullRecordTotalCount=0 ioamConnectionLostRecordTotalCount=0 ioamUnencodableRecordTotalCount=3",
-			c.process, u.first.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano), u.last.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)),
+		fmt.Sprintf(
+			"exportingProcessId=%d notSentFlowTotalCount=3 notSentPacketTotalCount=3 notSentOctetTotalCount=384 "+
+				"observationTimeMilliseconds=%s observationTimeMilliseconds=%s "+
+				"ioamQueueFullRecordTotalCount=0 ioamConnectionLostRecordTotalCount=0 ioamUnencodableRecordTotalCount=3",
+			c.process,
+			u.first.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano),
+			u.last.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano),
+		),
 	}
 	if !slices.Equal(list[:6], want) {
 		t.Errorf("at first\n%s\nwant\n%s", strings.Join(list[:6], "\n"), strings.Join(want, "\n"))

@@ -100,7 +100,11 @@ func (r *receiver) tls(a *authority, address string) string {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
-	l, err := tls.Listen("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})
+	l, err := tls.Listen(
+		"tcp",
+		address,
+		&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert},
+	)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -189,7 +193,11 @@ func TestOpenSSL(t *testing.T) {
 	defer stdin.Close()
 	out := launch(t, cmd)
 	x := newEncoder(t)
-	c := newCollector(t, x, Config{Transport: TLS, Address: fmt.Sprint("[::1]:", port), Domain: 2, Files: a.files("exporter", "collector.example")})
+	c := newCollector(
+		t,
+		x,
+		Config{Transport: TLS, Address: fmt.Sprint("[::1]:", port), Domain: 2, Files: a.files("exporter", "collector.example")},
+	)
 	stop := run(c)
 	offer(x, c, postcard(t), 2000)
 	waitFor(t, "sending all", func() bool { return c.Stats().Written == 2000 })
@@ -300,7 +308,10 @@ func TestCuresOfOtherFaults(t *testing.T) {
 			t.Errorf("%v: %s; want %s", err, text, cure)
 		}
 	}
-	if cure := credentialCure(fmt.Errorf("handshake: %w", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(cure, "valid now") {
+	if cure := credentialCure(fmt.Errorf("handshake: %w", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(
+		cure,
+		"valid now",
+	) {
 		t.Errorf("expired: %q", cure)
 	}
 	_, err := TLSFiles{CA: "/nowhere.pem"}.load("[::1]:1")

@@ -126,7 +126,8 @@ func TestUnsentOfFullQueue(t *testing.T) {
 		t.Errorf("%+v of %d records", second.Weight, dropped)
 	}
 	c.queue.close()
-	if s, got := c.Stats(), c.unsent.read(); s.Offered != rounds*records1 || got.Weight != (record.Weight{Packets: rounds * packets1, Octets: rounds * octets1}) {
+	if s, got := c.Stats(), c.unsent.read(); s.Offered != rounds*records1 ||
+		got.Weight != (record.Weight{Packets: rounds * packets1, Octets: rounds * octets1}) {
 		t.Errorf("%+v of all %d records in %d rounds", got.Weight, s.Offered, rounds)
 	}
 }

@@ -90,7 +90,8 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 	}
 	j.Offer(traceOf(1, "::1", "::2"))
 	stop()
-	if old, now := namespaces(t, filepath.Join(dir+".away", "traces.jsonl")), namespaces(t, path); !slices.Equal(old, []ioam.NamespaceID{0}) || !slices.Equal(now, []ioam.NamespaceID{1}) {
+	if old, now := namespaces(t, filepath.Join(dir+".away", "traces.jsonl")), namespaces(t, path); !slices.Equal(old, []ioam.NamespaceID{0}) ||
+		!slices.Equal(now, []ioam.NamespaceID{1}) {
 		t.Errorf("the file that is away has the records %v, the new one %v", old, now)
 	}
 	if s := j.Stats(); s != (sink.Stats{Offered: 2, Written: 2}) {
@@ -257,14 +258,16 @@ func TestJSONLQueueIsBounded(t *testing.T) {
 		j.Offer(r)
 	}
 	start(j)()
-	if s := j.Stats(); s != (sink.Stats{Offered: uint64(queueRoom + 7), Written: uint64(queueRoom), Dropped: 7}) || strings.Count(out.String(), "\n") != queueRoom {
+	if s := j.Stats(); s != (sink.Stats{Offered: uint64(queueRoom + 7), Written: uint64(queueRoom), Dropped: 7}) ||
+		strings.Count(out.String(), "\n") != queueRoom {
 		t.Errorf("stats %+v, want %d written and 7 dropped", s, queueRoom)
 	}
 }
 
 func TestJSONLRefusesAMissingDirectory(t *testing.T) {
 	_, err := Open(filepath.Join(t.TempDir(), "missing", "x"), nil, nil)
-	if err == nil || !strings.HasPrefix(err.Error(), "export jsonl: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
+	if err == nil || !strings.HasPrefix(err.Error(), "export jsonl: open ") ||
+		!strings.Contains(err.Error(), "name a file in a directory that exists") {
 		t.Errorf("error %v, want one with a cure", err)
 	}
 }

@@ -57,7 +57,11 @@ func (s *Settings) Files() []sink.FileFault {
 	}
 	switch info, err := os.Stat(directory); {
 	case err != nil:
-		return fault(err, fmt.Sprintf("the directory of %s cannot be used: %v", s.Path, err), "name a file in a directory that exists, or create it: mkdir -p "+directory)
+		return fault(
+			err,
+			fmt.Sprintf("the directory of %s cannot be used: %v", s.Path, err),
+			"name a file in a directory that exists, or create it: mkdir -p "+directory,
+		)
 	case !info.IsDir():
 		return fault(nil, fmt.Sprintf("%s is not a directory", directory), "name a file in a directory")
 	}

@@ -51,7 +51,8 @@ func TestHeaders(t *testing.T) {
 		t.Fatalf("%d requests, %d are understood", len(r.headers), len(r.logs))
 	}
 	for i, want := range []string{"Bearer first", "Bearer second"} {
-		if h := r.headers[i]; h.Get("Authorization") != want || h.Get("Content-Encoding") != "gzip" || (h.Get("X-Scope-OrgID") == "seven") != (i == 0) {
+		if h := r.headers[i]; h.Get("Authorization") != want || h.Get("Content-Encoding") != "gzip" ||
+			(h.Get("X-Scope-OrgID") == "seven") != (i == 0) {
 			t.Errorf("request %d: %v", i, h)
 		}
 	}
@@ -72,7 +73,9 @@ func TestHeadersRefused(t *testing.T) {
 	} {
 		write(t, file, content)
 		faults := (&Settings{Endpoint: "http://[::1]", Headers: file}).Files()
-		if len(faults) != 1 || !strings.Contains(faults[0].Problem, want) || strings.Contains(faults[0].Problem+faults[0].Cure, "hunter2") || faults[0].Cure == "" || faults[0].Unread != nil {
+		if len(faults) != 1 || !strings.Contains(faults[0].Problem, want) || strings.Contains(faults[0].Problem+faults[0].Cure, "hunter2") ||
+			faults[0].Cure == "" ||
+			faults[0].Unread != nil {
 			t.Errorf("%.30q: %+v, want %s", content, faults, want)
 		}
 	}

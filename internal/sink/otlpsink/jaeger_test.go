@@ -118,7 +118,18 @@ func (j *jaegerTrace) describe(t *testing.T) string {
 				tags["source.address"], tags["destination.address"], tags["network.transport"], tags["waymark.namespace"])
 			continue
 		}
-		hops = append(hops, fmt.Sprintf("%s (%s, id %s) at %d for %dus, %sns", s.Name, j.Processes[s.Process].Service, tags["waymark.node.id"], s.Start, s.Duration, tags["waymark.hop.held_ns"]))
+		hops = append(
+			hops,
+			fmt.Sprintf(
+				"%s (%s, id %s) at %d for %dus, %sns",
+				s.Name,
+				j.Processes[s.Process].Service,
+				tags["waymark.node.id"],
+				s.Start,
+				s.Duration,
+				tags["waymark.hop.held_ns"],
+			),
+		)
 	}
 	return root + " " + strings.Join(hops, ", ")
 }

@@ -53,10 +53,28 @@ const (
 
 // Scalars read and write the settings' own types.
 var Scalars = yamlfile.Scalars{
-	reflect.TypeFor[Endpoint]():    yamlfile.NewCodec(yamlfile.Text, "a URL such as http://[2001:db8::1]:4318 or https://otel.example.net", parseEndpoint, func(e Endpoint) string { return string(e) }),
-	reflect.TypeFor[SlowLimit]():   yamlfile.NewCodec(yamlfile.Text, "a time from 1us to 10m, such as 5ms", parseSlow, func(d SlowLimit) string { return yamlfile.FormatPeriod(d) }),
-	reflect.TypeFor[OneIn]():       yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", mostOneIn), parseOneIn, func(n OneIn) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Compression](): yamlfile.Words(yamlfile.Word[Compression]{Name: "none", Value: NoCompression}, yamlfile.Word[Compression]{Name: "gzip", Value: Gzip}),
+	reflect.TypeFor[Endpoint](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"a URL such as http://[2001:db8::1]:4318 or https://otel.example.net",
+		parseEndpoint,
+		func(e Endpoint) string { return string(e) },
+	),
+	reflect.TypeFor[SlowLimit](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"a time from 1us to 10m, such as 5ms",
+		parseSlow,
+		func(d SlowLimit) string { return yamlfile.FormatPeriod(d) },
+	),
+	reflect.TypeFor[OneIn](): yamlfile.NewCodec(
+		yamlfile.Number,
+		fmt.Sprintf("a number from 1 to %d", mostOneIn),
+		parseOneIn,
+		func(n OneIn) string { return strconv.Itoa(int(n)) },
+	),
+	reflect.TypeFor[Compression](): yamlfile.Words(
+		yamlfile.Word[Compression]{Name: "none", Value: NoCompression},
+		yamlfile.Word[Compression]{Name: "gzip", Value: Gzip},
+	),
 }
 
 func parseEndpoint(s string) (Endpoint, error) {
@@ -138,7 +156,13 @@ func (s *Settings) Remote() *sink.Remote {
 	if err != nil {
 		return nil // without an endpoint, which is reported elsewhere
 	}
-	return &sink.Remote{Host: u.Hostname(), Port: uint16(port), Protocol: ioam.NextHeaderTCP, Clear: u.Scheme == "http", Text: string(s.Endpoint)}
+	return &sink.Remote{
+		Host:     u.Hostname(),
+		Port:     uint16(port),
+		Protocol: ioam.NextHeaderTCP,
+		Clear:    u.Scheme == "http",
+		Text:     string(s.Endpoint),
+	}
 }
 
 // DependsOnNode is false.

@@ -40,7 +40,8 @@ var errPath = errors.New("a path needs a source and 1 to 16 segments, all IPv6 a
 // Packet is the IPv6 packet of a datagram from a port of the path's source.
 func (p *Path) Packet(port uint16, to netip.AddrPort, class uint8, payload []byte) ([]byte, error) {
 	n := len(p.Segments)
-	if n == 0 || n > 16 || !p.Source.Is6() || !to.Addr().Is6() || slices.ContainsFunc(p.Segments, func(a netip.Addr) bool { return !a.Is6() }) {
+	if n == 0 || n > 16 || !p.Source.Is6() || !to.Addr().Is6() ||
+		slices.ContainsFunc(p.Segments, func(a netip.Addr) bool { return !a.Is6() }) {
 		return nil, errPath
 	}
 	if len(payload) > longest {

@@ -32,7 +32,10 @@ func Read(name string) ([]byte, error) {
 	case err != nil: // the error would quote the key
 		return nil, problem.New(fmt.Sprintf("the key in %s is not in hexadecimal digits", name), "make one with: openssl rand -hex 32")
 	case len(key) < shortest || len(key) > longest:
-		return nil, problem.New(fmt.Sprintf("the key in %s has %d octets", name, len(key)), fmt.Sprintf("want %d to %d: make one with: openssl rand -hex 32", shortest, longest))
+		return nil, problem.New(
+			fmt.Sprintf("the key in %s has %d octets", name, len(key)),
+			fmt.Sprintf("want %d to %d: make one with: openssl rand -hex 32", shortest, longest),
+		)
 	}
 	return key, nil
 }

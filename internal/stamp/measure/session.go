@@ -96,7 +96,14 @@ func NewSession(k Knowledge, first uint32, window int, timeout time.Duration) *S
 	for size < min(window, MaxWindow) {
 		size *= 2
 	}
-	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size), direction: newDirection(size), next: first, oldest: first}
+	return &Session{
+		knowledge: k,
+		timeout:   int64(timeout),
+		window:    make([]slot, size),
+		direction: newDirection(size),
+		next:      first,
+		oldest:    first,
+	}
 }
 
 // Send gives the next packet's number. The times are those of the wall clock, as they are

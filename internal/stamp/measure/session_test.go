@@ -30,7 +30,15 @@ func (n *network) exchange(t *testing.T, fates string) {
 				number = n.reflected
 			}
 			n.reflected++
-			return Reply{Sequence: sequence, Reflected: number, Arrived: n.now + 100, Returned: n.now + 150, Received: n.now + 350, Steady: n.now + 350, Timed: true}
+			return Reply{
+				Sequence:  sequence,
+				Reflected: number,
+				Arrived:   n.now + 100,
+				Returned:  n.now + 150,
+				Received:  n.now + 350,
+				Steady:    n.now + 350,
+				Timed:     true,
+			}
 		}
 		receive := func(r Reply, want Verdict) {
 			if got := n.session.Receive(&r); got != want {
@@ -88,11 +96,21 @@ func TestDirectionOfLoss(t *testing.T) {
 		n := network{session: NewSession(tt.knowledge, 0, 64, time.Second), stateful: tt.stateful, now: 1}
 		n.exchange(t, tt.fates)
 		r := n.session.Result(n.now + int64(2*time.Second))
-		if r.Sent != uint64(len(tt.fates)-strings.Count(tt.fates, "u")) || r.Lost != tt.lost || r.Received != r.Sent-r.Lost || r.Waiting != 0 || r.LostUndirected != tt.neither || r.Duplicates != tt.extra {
+		if r.Sent != uint64(len(tt.fates)-strings.Count(tt.fates, "u")) || r.Lost != tt.lost || r.Received != r.Sent-r.Lost || r.Waiting != 0 ||
+			r.LostUndirected != tt.neither ||
+			r.Duplicates != tt.extra {
 			t.Errorf("%s: %+v", tt.fates, r)
 		}
 		if (r.LostForward != nil) != tt.known || tt.known && (*r.LostForward != tt.forward || *r.LostBackward != tt.backward) {
-			t.Errorf("%s: forward %v, backward %v; want %d, %d (known %v)", tt.fates, r.LostForward, r.LostBackward, tt.forward, tt.backward, tt.known)
+			t.Errorf(
+				"%s: forward %v, backward %v; want %d, %d (known %v)",
+				tt.fates,
+				r.LostForward,
+				r.LostBackward,
+				tt.forward,
+				tt.backward,
+				tt.known,
+			)
 		}
 	}
 }
@@ -136,8 +154,17 @@ func TestReflectorRestarts(t *testing.T) {
 		n := network{session: NewSession(Stateful, 0, 64, time.Second), stateful: true, now: 1}
 		n.exchange(t, tt.fates)
 		r := n.session.Result(n.now + int64(2*time.Second))
-		if *r.LostForward != tt.forward || *r.LostBackward != tt.backward || r.LostUndirected != tt.neither || *r.ReflectorRestarts != tt.restarts {
-			t.Errorf("%.20s…: forward %d, backward %d, %d neither, %d restarts; want %+v", tt.fates, *r.LostForward, *r.LostBackward, r.LostUndirected, *r.ReflectorRestarts, tt)
+		if *r.LostForward != tt.forward || *r.LostBackward != tt.backward || r.LostUndirected != tt.neither ||
+			*r.ReflectorRestarts != tt.restarts {
+			t.Errorf(
+				"%.20s…: forward %d, backward %d, %d neither, %d restarts; want %+v",
+				tt.fates,
+				*r.LostForward,
+				*r.LostBackward,
+				r.LostUndirected,
+				*r.ReflectorRestarts,
+				tt,
+			)
 		}
 	}
 }
@@ -176,7 +203,8 @@ func TestDelays(t *testing.T) {
 		got  *delay.Summary
 		want int64
 	}{"round trip": {r.RoundTrip, 350}, "two-way": {r.TwoWay, 300}, "residence": {r.Residence, 50}, "forward": {r.Forward, 100}, "backward": {r.Backward, 200}} {
-		if d.got == nil || d.got.Count != 10 || d.got.Min != d.want || d.got.Max != d.want || d.got.Mean != d.want || d.got.Median != d.want || d.got.P99 != d.want {
+		if d.got == nil || d.got.Count != 10 || d.got.Min != d.want || d.got.Max != d.want || d.got.Mean != d.want || d.got.Median != d.want ||
+			d.got.P99 != d.want {
 			t.Errorf("%s: %+v, want %d", name, d.got, d.want)
 		}
 	}
@@ -194,7 +222,8 @@ func TestDelays(t *testing.T) {
 	s.Receive(&Reply{Sequence: s.Send(1000, 1000, 0), Arrived: 500, Returned: 600, Received: 1400, Steady: 1400, Timed: true})
 	s.Receive(&Reply{Sequence: s.Send(2000, 2000, 0), Arrived: 1540, Returned: 1640, Received: 2440, Steady: 2440})
 	r = s.Result(2440)
-	if r.Forward.Min != -500 || r.Backward.Max != 800 || r.TwoWay.Mean != 300 || r.Forward.Count != 1 || r.RoundTrip.Count != 2 || *r.RoundTrip.Jitter != 40 {
+	if r.Forward.Min != -500 || r.Backward.Max != 800 || r.TwoWay.Mean != 300 || r.Forward.Count != 1 || r.RoundTrip.Count != 2 ||
+		*r.RoundTrip.Jitter != 40 {
 		t.Errorf("%+v, %+v, %+v, %+v", r.Forward, r.Backward, r.TwoWay, r.RoundTrip)
 	}
 }

@@ -74,7 +74,14 @@ func reflected(b []byte, change func(*stamp.ReflectorPacket)) []byte {
 	if err != nil {
 		return nil
 	}
-	p := stamp.ReflectorPacket{Sequence: sender.Sequence, SSID: sender.SSID, Received: sender.Timestamp, Timestamp: sender.Timestamp, Sender: sender, SenderTTL: 255}
+	p := stamp.ReflectorPacket{
+		Sequence:  sender.Sequence,
+		SSID:      sender.SSID,
+		Received:  sender.Timestamp,
+		Timestamp: sender.Timestamp,
+		Sender:    sender,
+		SenderTTL: 255,
+	}
 	if change != nil {
 		change(&p)
 	}

@@ -23,7 +23,18 @@ const (
 	NumOutcomes int = iota // the number of outcomes
 )
 
-var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "foreign", "timestamp_wrong", "session_wrong", "hmac_wrong", "tlv_integrity_failed", "refused", "empty"}
+var outcomes = [NumOutcomes]string{
+	"accepted",
+	"malformed",
+	"unexpected",
+	"foreign",
+	"timestamp_wrong",
+	"session_wrong",
+	"hmac_wrong",
+	"tlv_integrity_failed",
+	"refused",
+	"empty",
+}
 
 // String is the outcome's name in metrics.
 func (o Outcome) String() string { return outcomes[o] }

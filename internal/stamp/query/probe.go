@@ -106,7 +106,14 @@ func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, er
 	if m, ok := by.(*DelayMessages); ok {
 		m.setPort(l.socket.Local().Port())
 	}
-	p := &Prober{link: l, protocol: by, onSample: heard, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	p := &Prober{
+		link:     l,
+		protocol: by,
+		onSample: heard,
+		done:     make(chan struct{}),
+		waiting:  make(map[uint64]*sent),
+		numbers:  make(map[int]int),
+	}
 	go func() {
 		defer close(p.done)
 		p.receive(p.reply, make(chan struct{}, 1))

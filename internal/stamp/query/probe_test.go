@@ -72,7 +72,9 @@ func TestProber(t *testing.T) {
 	numbers := map[int][]int{}
 	for _, s := range heard.await(t, 3) {
 		numbers[s.Flow] = append(numbers[s.Flow], s.Number)
-		if !s.TwoWayKnown || !s.OneWayKnown || s.RoundTrip < held || s.TwoWay < 0 || s.TwoWay > s.RoundTrip-held+time.Millisecond || s.OneWay < -time.Millisecond || s.OneWay > s.RoundTrip {
+		if !s.TwoWayKnown || !s.OneWayKnown || s.RoundTrip < held || s.TwoWay < 0 || s.TwoWay > s.RoundTrip-held+time.Millisecond ||
+			s.OneWay < -time.Millisecond ||
+			s.OneWay > s.RoundTrip {
 			t.Errorf("%+v", s)
 		}
 		if s.RemoteClock < int64(time.Millisecond) || s.Diverted {

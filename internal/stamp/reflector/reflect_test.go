@@ -276,7 +276,8 @@ func TestSessions(t *testing.T) {
 		{2, 1, 0, 61 * time.Second, 0, Reflected}, // the session with SSID 2 has ended
 		{1, 1, 502, 61 * time.Second, 7, Reflected},
 	} {
-		if got, outcome := send(tt.port, tt.ssid, tt.sequence, now+int64(tt.at)); outcome != tt.outcome || outcome == Reflected && got != tt.want {
+		if got, outcome := send(tt.port, tt.ssid, tt.sequence, now+int64(tt.at)); outcome != tt.outcome ||
+			outcome == Reflected && got != tt.want {
 			t.Errorf("%+v: number %d, %v", tt, got, outcome)
 		}
 	}
@@ -343,9 +344,41 @@ func TestAllocations(t *testing.T) {
 func FuzzReflect(f *testing.F) {
 	path, _ := stamp.AppendSegmentList(nil, []netip.Addr{local})
 	f.Add(packet(f, stamp.Unauthenticated, sent, nil).Data, uint16(1))
-	f.Add(packet(f, stamp.Unauthenticated, sent, nil, tlv(f, stamp.TypeLocation, stamp.AppendLocationRequest(nil)...), tlv(f, stamp.TypeFollowUpTelemetry, make([]byte, 16)...)).Data, uint16(862))
-	f.Add(packet(f, stamp.Unauthenticated, sent, nil, tlv(f, stamp.TypeReturnPath, path...), tlv(f, stamp.TypeDirectMeasurement, make([]byte, 12)...), tlv(f, 253, 0, 0, 0, 1)).Data, uint16(9))
-	f.Add(packet(f, stamp.Authenticated, sent, key, tlv(f, stamp.TypeClassOfService, 0, 0, 0, 0), hmacTLV(f), tlv(f, stamp.TypeExtraPadding, 1)).Data, uint16(9))
+	f.Add(
+		packet(
+			f,
+			stamp.Unauthenticated,
+			sent,
+			nil,
+			tlv(f, stamp.TypeLocation, stamp.AppendLocationRequest(nil)...),
+			tlv(f, stamp.TypeFollowUpTelemetry, make([]byte, 16)...),
+		).Data,
+		uint16(862),
+	)
+	f.Add(
+		packet(
+			f,
+			stamp.Unauthenticated,
+			sent,
+			nil,
+			tlv(f, stamp.TypeReturnPath, path...),
+			tlv(f, stamp.TypeDirectMeasurement, make([]byte, 12)...),
+			tlv(f, 253, 0, 0, 0, 1),
+		).Data,
+		uint16(9),
+	)
+	f.Add(
+		packet(
+			f,
+			stamp.Authenticated,
+			sent,
+			key,
+			tlv(f, stamp.TypeClassOfService, 0, 0, 0, 0),
+			hmacTLV(f),
+			tlv(f, stamp.TypeExtraPadding, 1),
+		).Data,
+		uint16(9),
+	)
 	reflectors := []*Reflector{
 		newReflector(f, func(c *Config) { c.Stateful, c.ReturnSegments, c.MicroSession = true, true, 1 }),
 		newReflector(f, func(c *Config) { c.Key, c.Stateful = key, true }),

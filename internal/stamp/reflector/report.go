@@ -22,7 +22,14 @@ type Report struct {
 
 // Report names the counters.
 func (c Counts) Report() Report {
-	r := Report{Kind: "stamp_reflector", Outcomes: make(map[string]uint64), Notes: make(map[string]uint64), Octets: c.Octets, SocketDropped: c.SocketDropped, Sessions: c.Sessions}
+	r := Report{
+		Kind:          "stamp_reflector",
+		Outcomes:      make(map[string]uint64),
+		Notes:         make(map[string]uint64),
+		Octets:        c.Octets,
+		SocketDropped: c.SocketDropped,
+		Sessions:      c.Sessions,
+	}
 	for i, n := range c.Outcomes {
 		r.Outcomes[Outcome(i).String()] = n
 	}
@@ -56,8 +63,12 @@ func (c Counts) Text() string {
 const droppedMeaning = "Packets for which the socket's buffer had no room."
 
 var (
-	descPackets  = &metrics.Desc{Name: "waymark_stamp_packets_total", Help: "Test packets, by outcome.", Labels: []string{"outcome"}}
-	descNotes    = &metrics.Desc{Name: "waymark_stamp_notes_total", Help: "What was wrong with test packets besides their outcome, by kind.", Labels: []string{"note"}}
+	descPackets = &metrics.Desc{Name: "waymark_stamp_packets_total", Help: "Test packets, by outcome.", Labels: []string{"outcome"}}
+	descNotes   = &metrics.Desc{
+		Name:   "waymark_stamp_notes_total",
+		Help:   "What was wrong with test packets besides their outcome, by kind.",
+		Labels: []string{"note"},
+	}
 	descOctets   = &metrics.Desc{Name: "waymark_stamp_reply_octets_total", Help: "Octets of replies, without headers."}
 	descDropped  = &metrics.Desc{Name: "waymark_stamp_socket_dropped_total", Help: droppedMeaning}
 	descSessions = &metrics.Desc{Name: "waymark_stamp_sessions", Help: "Sessions of a stateful reflector, as of its last packet."}

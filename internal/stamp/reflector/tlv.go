@@ -80,7 +80,14 @@ func (r *Reflector) isOfOtherLink(tlvs []byte) bool {
 }
 
 // answerTLVs processes the TLVs of a packet in place (RFC 8972 §4).
-func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.SenderPacket, integrity stamp.TLVIntegrity, state *reply, way *wayBack) Outcome {
+func (r *Reflector) answerTLVs(
+	d *udp.Datagram,
+	tlvs []byte,
+	sender stamp.SenderPacket,
+	integrity stamp.TLVIntegrity,
+	state *reply,
+	way *wayBack,
+) Outcome {
 	q := request{d, sender, state, way}
 	for t, err := range stamp.TLVs(tlvs) {
 		// TWAMP Light has no HMAC of STAMP (RFC 8762 §4.6), so with a key all are TLVs.
@@ -163,7 +170,14 @@ func (r *Reflector) process(q *request, t stamp.TLV) verdict {
 		if r.synced() {
 			source = r.config.Source
 		}
-		stamp.TimestampInformation{SourceIn: source, MethodIn: stamp.MethodSoftware, SourceOut: source, MethodOut: stamp.MethodSoftware}.Append(value[:0])
+		stamp.TimestampInformation{
+			SourceIn:  source,
+			MethodIn:  stamp.MethodSoftware,
+			SourceOut: source,
+			MethodOut: stamp.MethodSoftware,
+		}.Append(
+			value[:0],
+		)
 		return processed
 	case stamp.TypeClassOfService:
 		return r.classify(q, value)

@@ -280,7 +280,9 @@ func TestFollowUp(t *testing.T) {
 	d = packet(t, stamp.Unauthenticated, sent, nil, ask())
 	p, tlvs := answerOf(t, r, &d)
 	f, err := stamp.DecodeFollowUpTelemetry(tlvs[stamp.TLVHeaderLen:])
-	if want := (stamp.FollowUpTelemetry{Sequence: 0, Timestamp: r.clock.Timestamp(now + 9000), Method: stamp.MethodSoftware}); err != nil || f != want || p.Sequence != 1 {
+	if want := (stamp.FollowUpTelemetry{Sequence: 0, Timestamp: r.clock.Timestamp(now + 9000), Method: stamp.MethodSoftware}); err != nil ||
+		f != want ||
+		p.Sequence != 1 {
 		t.Errorf("%+v, %v in reply %d, want %+v", f, err, p.Sequence, want)
 	}
 	d.Err = unix.ENETUNREACH

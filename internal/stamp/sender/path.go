@@ -38,12 +38,20 @@ func (s *Sender) openPath() error {
 func sourceTo(segment netip.Addr) (netip.Addr, error) {
 	conn, err := net.DialUDP("udp6", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(segment, 1))) // it sends nothing
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("find a source for packets to the first segment: %w; check 'ip -6 route get %v', or give --source", err, segment)
+		return netip.Addr{}, fmt.Errorf(
+			"find a source for packets to the first segment: %w; check 'ip -6 route get %v', or give --source",
+			err,
+			segment,
+		)
 	}
 	defer conn.Close()
 	a := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 	if a.IsLinkLocalUnicast() {
-		return a, fmt.Errorf("packets to the first segment %v would have the source %v, to which no reply comes from beyond the link; give --source", segment, a)
+		return a, fmt.Errorf(
+			"packets to the first segment %v would have the source %v, to which no reply comes from beyond the link; give --source",
+			segment,
+			a,
+		)
 	}
 	return a, nil
 }

@@ -27,7 +27,18 @@ const (
 	numRefusals  int     = iota
 )
 
-var refusalNames = [numRefusals]string{"other_source", "truncated", "hmac_wrong", "timestamp_other", "ssid_other", "ssid_missing", "micro_session_wrong", "tlv_malformed", "tlv_integrity_failed", "tlv_missing"}
+var refusalNames = [numRefusals]string{
+	"other_source",
+	"truncated",
+	"hmac_wrong",
+	"timestamp_other",
+	"ssid_other",
+	"ssid_missing",
+	"micro_session_wrong",
+	"tlv_malformed",
+	"tlv_integrity_failed",
+	"tlv_missing",
+}
 
 // replyFacts is what the replies say besides times.
 type replyFacts struct {
@@ -244,7 +255,12 @@ func (s *Sender) answer(a *Answers, d *udp.Datagram, p stamp.ReflectorPacket, t 
 	switch t.Type() {
 	case stamp.TypeLocation:
 		if l, err := stamp.DecodeLocation(value); err == nil {
-			a.Location = &LocationAnswer{Source: valid(l.Source), Destination: valid(l.Destination), SourcePort: l.SourcePort, DestinationPort: l.DestinationPort}
+			a.Location = &LocationAnswer{
+				Source:          valid(l.Source),
+				Destination:     valid(l.Destination),
+				SourcePort:      l.SourcePort,
+				DestinationPort: l.DestinationPort,
+			}
 		}
 	case stamp.TypeTimestampInformation:
 		i, _ := stamp.DecodeTimestampInformation(value) // lengths were checked

@@ -111,7 +111,15 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "  through %s (%s)\n", joined(r.Segments), *r.Mode)
 	}
 	if r.Waiting+r.Late+r.Duplicates+r.Reordered+r.SendFailed > 0 {
-		fmt.Fprintf(&b, "  %d late, %d duplicates, %d reordered, %d waiting, %d not sent\n", r.Late, r.Duplicates, r.Reordered, r.Waiting, r.SendFailed)
+		fmt.Fprintf(
+			&b,
+			"  %d late, %d duplicates, %d reordered, %d waiting, %d not sent\n",
+			r.Late,
+			r.Duplicates,
+			r.Reordered,
+			r.Waiting,
+			r.SendFailed,
+		)
 	}
 	if r.ReflectorRestarts != nil && *r.ReflectorRestarts > 0 {
 		fmt.Fprintf(&b, "  %d reflector restarts: its numbers began anew; losses around one have no direction\n", *r.ReflectorRestarts)
@@ -128,7 +136,11 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "  %d foreign: no packet of this session has their number\n", r.Foreign)
 	}
 	if r.Impossible > 0 {
-		fmt.Fprintf(&b, "  %d time_impossible: the reflector held them for a negative time, or longer than the round trip; its clock is set or wrong\n", r.Impossible)
+		fmt.Fprintf(
+			&b,
+			"  %d time_impossible: the reflector held them for a negative time, or longer than the round trip; its clock is set or wrong\n",
+			r.Impossible,
+		)
 	}
 	r.writeDelays(&b)
 	if r.ReflectorTime != nil {
@@ -218,10 +230,24 @@ func (a *Answers) write(b *strings.Builder) {
 		fmt.Fprintf(b, "timestamps: in %s by %s, out %s by %s\n", i.SourceIn, i.MethodIn, i.SourceOut, i.MethodOut)
 	}
 	if c := a.ClassOfService; c != nil {
-		fmt.Fprintf(b, "class of service: forward dscp %d ecn %d, backward dscp %d ecn %d, wanted class %s\n", c.Forward, c.ForwardECN, c.Backward, c.BackwardECN, yesNo(&c.Permitted, "used", "not permitted"))
+		fmt.Fprintf(
+			b,
+			"class of service: forward dscp %d ecn %d, backward dscp %d ecn %d, wanted class %s\n",
+			c.Forward,
+			c.ForwardECN,
+			c.Backward,
+			c.BackwardECN,
+			yesNo(&c.Permitted, "used", "not permitted"),
+		)
 	}
 	if m := a.Direct; m != nil {
-		fmt.Fprintf(b, "direct measurement: sender transmitted %d, reflector received %d, transmitted %d\n", m.SenderTransmitted, m.ReflectorReceived, m.ReflectorTransmitted)
+		fmt.Fprintf(
+			b,
+			"direct measurement: sender transmitted %d, reflector received %d, transmitted %d\n",
+			m.SenderTransmitted,
+			m.ReflectorReceived,
+			m.ReflectorTransmitted,
+		)
 	}
 	if r := a.AccessReport; r != nil {
 		fmt.Fprintf(b, "access report: access %d, return code %d\n", r.AccessID, r.ReturnCode)

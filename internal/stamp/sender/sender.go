@@ -54,7 +54,13 @@ func New(c Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), replyFacts: replyFacts{errors: make(map[string]uint64)}, outgoing: make([]udp.Datagram, 0, batch)}
+	s := &Sender{
+		config:     c,
+		mode:       c.mode(),
+		clock:      clock.New(c.Format),
+		replyFacts: replyFacts{errors: make(map[string]uint64)},
+		outgoing:   make([]udp.Datagram, 0, batch),
+	}
 	s.now = s.clock.Now
 	for i := range s.packets {
 		s.packets[i] = append([]byte(nil), template...)
@@ -186,7 +192,10 @@ func (s *Sender) send(n int) error {
 		p.Sequence = s.session.Send(now.Wall, now.Steady, uint64(p.Timestamp))
 		numbers[i] = p.Sequence
 		s.fill(s.packets[i], p, s.session.Sent())
-		s.outgoing = append(s.outgoing, udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2})
+		s.outgoing = append(
+			s.outgoing,
+			udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2},
+		)
 	}
 	if err := s.transmit(); err != nil {
 		return err

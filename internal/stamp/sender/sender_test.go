@@ -66,7 +66,15 @@ func mirror(t *testing.T, answer func(request udp.Datagram) [][]byte) netip.Addr
 func reply(d udp.Datagram, m stamp.Mode, change func(*stamp.ReflectorPacket)) []byte {
 	sent, _ := stamp.DecodeSender(d.Data, m)
 	at := stamp.NTP.Timestamp(d.Received, 0)
-	p := stamp.ReflectorPacket{Sequence: sent.Sequence, SSID: sent.SSID, Sender: sent, Received: at, Timestamp: at, Error: stamp.NewErrorEstimate(time.Millisecond, true, stamp.NTP), SenderTTL: d.HopLimit}
+	p := stamp.ReflectorPacket{
+		Sequence:  sent.Sequence,
+		SSID:      sent.SSID,
+		Sender:    sent,
+		Received:  at,
+		Timestamp: at,
+		Error:     stamp.NewErrorEstimate(time.Millisecond, true, stamp.NTP),
+		SenderTTL: d.HopLimit,
+	}
 	if change != nil {
 		change(&p)
 	}
@@ -153,7 +161,9 @@ func TestMadeUpReplies(t *testing.T) {
 	r, err := run(t, newSender(t, at, func(c *Config) {
 		c.NeedSSID, c.First, c.TLVs.MicroSession = true, 1<<32-2, &stamp.MicroSession{Sender: 3} // the numbers wrap
 	}))
-	if err != nil || r.Received != 3 || r.Foreign != 3 || r.Refused["timestamp_other"] != 3 || r.Refused["ssid_missing"]+r.Refused["micro_session_wrong"] != 0 || r.Answers.MicroSession.Reflector != 4 {
+	if err != nil || r.Received != 3 || r.Foreign != 3 || r.Refused["timestamp_other"] != 3 ||
+		r.Refused["ssid_missing"]+r.Refused["micro_session_wrong"] != 0 ||
+		r.Answers.MicroSession.Reflector != 4 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if text := r.Text(); !strings.Contains(text, "\n  3 foreign: ") || !strings.Contains(text, "\n  3 timestamp_other\n") {
@@ -176,7 +186,9 @@ func TestTimesThatCannotBe(t *testing.T) {
 	} {
 		at := mirror(t, func(d udp.Datagram) [][]byte { return [][]byte{reply(d, 0, tt.change)} })
 		r, err := run(t, newSender(t, at, nil))
-		if err != nil || r.Received != 3 || r.RoundTrip == nil || r.TwoWay != nil || r.Residence != nil || r.Forward != nil || r.Backward != nil || r.Impossible != tt.impossible {
+		if err != nil || r.Received != 3 || r.RoundTrip == nil || r.TwoWay != nil || r.Residence != nil || r.Forward != nil ||
+			r.Backward != nil ||
+			r.Impossible != tt.impossible {
 			t.Errorf("%s: %+v, forward %+v, %v", name, r.Result, r.Forward, err)
 		}
 		if text := r.Text(); strings.Contains(text, " time_impossible: ") != (tt.impossible > 0) {
@@ -245,11 +257,17 @@ func TestReport(t *testing.T) {
 		return [][]byte{b}
 	})
 	r, err := run(t, newSender(t, at, func(c *Config) { c.Count, c.Timeout = 6, patience.Of(200*time.Millisecond) }))
-	if err != nil || r.Sent != 6 || r.Received != 4 || r.Lost != 2 || r.Duplicates != 1 || r.LostForward == nil || *r.LostForward != 1 || *r.LostBackward != 1 {
+	if err != nil || r.Sent != 6 || r.Received != 4 || r.Lost != 2 || r.Duplicates != 1 || r.LostForward == nil || *r.LostForward != 1 ||
+		*r.LostBackward != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	want := fmt.Sprintf("%v: 6 sent, 4 received, 2 lost (33.33%%): 1 forward, 1 backward, 0 in an unknown direction\n  0 late, 1 duplicates,", at)
-	if text := r.Text(); !strings.HasPrefix(text, want) || !strings.Contains(text, "\nround trip ") || !strings.Contains(text, "reflector synchronized (error up to ") || !strings.Contains(text, "\nhops: 0 forward, 0 backward\n") {
+	want := fmt.Sprintf(
+		"%v: 6 sent, 4 received, 2 lost (33.33%%): 1 forward, 1 backward, 0 in an unknown direction\n  0 late, 1 duplicates,",
+		at,
+	)
+	if text := r.Text(); !strings.HasPrefix(text, want) || !strings.Contains(text, "\nround trip ") ||
+		!strings.Contains(text, "reflector synchronized (error up to ") ||
+		!strings.Contains(text, "\nhops: 0 forward, 0 backward\n") {
 		t.Errorf("%s", text)
 	}
 }
@@ -324,7 +342,8 @@ func TestRestartInReport(t *testing.T) {
 		return [][]byte{reply(d, 0, func(p *stamp.ReflectorPacket) { p.Sequence = n - 1 })}
 	})
 	r, err := run(t, newSender(t, at, func(c *Config) { c.Count, c.Timeout = 10, patience.Of(200*time.Millisecond) }))
-	if err != nil || r.Lost != 1 || r.LostForward == nil || *r.LostForward+*r.LostBackward != 0 || r.LostUndirected != 1 || *r.ReflectorRestarts != 1 {
+	if err != nil || r.Lost != 1 || r.LostForward == nil || *r.LostForward+*r.LostBackward != 0 || r.LostUndirected != 1 ||
+		*r.ReflectorRestarts != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if text := r.Text(); !strings.Contains(text, "\n  1 reflector restarts: its numbers began anew") {
@@ -402,7 +421,8 @@ func TestTemplate(t *testing.T) {
 		}
 		var got []stamp.Type
 		for one, err := range stamp.TLVs(b[tt.config.mode().BaseLen():]) {
-			if got = append(got, one.Type()); err != nil || one.Flags() != stamp.FlagUnrecognized || stamp.CheckValue(one.Type(), one.Value()) != nil {
+			if got = append(got, one.Type()); err != nil || one.Flags() != stamp.FlagUnrecognized ||
+				stamp.CheckValue(one.Type(), one.Value()) != nil {
 				t.Errorf("%v: flags %#x, %v", one.Type(), one.Flags(), err)
 			}
 		}

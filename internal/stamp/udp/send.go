@@ -51,7 +51,13 @@ func (s *Socket) sendBatch(list []Datagram) error {
 			return fmt.Errorf("send a Hop-by-Hop header of %d octets: the socket has no room for it", n)
 		}
 		d.Err = nil
-		b.names[i] = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: swap(d.Peer.Port()), Flowinfo: swapLong(d.FlowLabel), Addr: d.Peer.Addr().As16(), Scope_id: d.Scope}
+		b.names[i] = unix.RawSockaddrInet6{
+			Family:   unix.AF_INET6,
+			Port:     swap(d.Peer.Port()),
+			Flowinfo: swapLong(d.FlowLabel),
+			Addr:     d.Peer.Addr().As16(),
+			Scope_id: d.Scope,
+		}
 		b.vectors[i].Base = unsafe.SliceData(d.Data)
 		b.vectors[i].SetLen(len(d.Data))
 		h := &b.messages[i].header
@@ -76,7 +82,15 @@ func (s *Socket) sendBatch(list []Datagram) error {
 // sendmmsg is called by the runtime when the socket may have room; false waits for it.
 func (s *Socket) sendmmsg(fd uintptr) bool {
 	for tries := 1; ; tries++ {
-		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&s.sending[0])), uintptr(len(s.sending)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.Syscall6(
+			unix.SYS_SENDMMSG,
+			fd,
+			uintptr(unsafe.Pointer(&s.sending[0])),
+			uintptr(len(s.sending)),
+			unix.MSG_DONTWAIT,
+			0,
+			0,
+		)
 		switch {
 		case errno == unix.EAGAIN:
 			return false
@@ -112,7 +126,10 @@ const MaxSegments = 16
 // CheckSegments reports why datagrams cannot be sent through segments.
 func (s *Socket) CheckSegments() error {
 	if err := s.option(segmentsHeader(make([]byte, 16))); err != nil {
-		return problem.Wrap(fmt.Errorf("send through segments: %w", err), "this kernel takes no segment routing header from programs: leave --return-segments out")
+		return problem.Wrap(
+			fmt.Errorf("send through segments: %w", err),
+			"this kernel takes no segment routing header from programs: leave --return-segments out",
+		)
 	}
 	return s.option(nil)
 }

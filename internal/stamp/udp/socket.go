@@ -146,7 +146,14 @@ func Listen(c Config) (*Socket, error) {
 	if c.HopByHop != nil {
 		sent += headerLen
 	}
-	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, refused: c.Refused, receive: newBatch(c.Batch, received), send: newBatch(c.Batch, sent), datagrams: make([]Datagram, c.Batch)}
+	s := &Socket{
+		conn:      conn.(*net.UDPConn),
+		size:      c.Size,
+		refused:   c.Refused,
+		receive:   newBatch(c.Batch, received),
+		send:      newBatch(c.Batch, sent),
+		datagrams: make([]Datagram, c.Batch),
+	}
 	s.receiving, s.sent = s.recvmmsg, s.sendmmsg
 	buffers := make([]byte, c.Batch*c.Size)
 	for i := range s.receive.vectors {
@@ -282,7 +289,15 @@ func (s *Socket) recvmmsg(fd uintptr) bool {
 		h.SetControllen(b.each)
 	}
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.messages[0])), uintptr(len(b.messages)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.Syscall6(
+			unix.SYS_RECVMMSG,
+			fd,
+			uintptr(unsafe.Pointer(&b.messages[0])),
+			uintptr(len(b.messages)),
+			unix.MSG_DONTWAIT,
+			0,
+			0,
+		)
 		switch {
 		case errno == unix.EAGAIN:
 			s.drainRefusals(int(fd))

@@ -63,7 +63,10 @@ func TestSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, d := range collect(t, b, len(out)) {
-		if !bytes.Equal(d.Data, out[i].Data) || d.Peer != a.Local() || d.Local != loopback || d.TrafficClass != out[i].TrafficClass || d.HopLimit != 255 || d.Cut || out[i].Err != nil {
+		if !bytes.Equal(d.Data, out[i].Data) || d.Peer != a.Local() || d.Local != loopback || d.TrafficClass != out[i].TrafficClass ||
+			d.HopLimit != 255 ||
+			d.Cut ||
+			out[i].Err != nil {
 			t.Errorf("%+v, want %+v", d, out[i])
 		}
 		if d.Received < began || d.Received > time.Now().UnixNano() || d.Interface == 0 {
@@ -177,7 +180,8 @@ func TestEnd(t *testing.T) {
 		t.Errorf("after the deadline: %v", err)
 	}
 	_, err := Listen(Config{Local: a.Local(), Batch: 1, Size: 100})
-	if want := fmt.Sprintf("another program uses port %d: stop it, or choose another port", a.Local().Port()); err == nil || !strings.HasSuffix(err.Error(), want) {
+	if want := fmt.Sprintf("another program uses port %d: stop it, or choose another port", a.Local().Port()); err == nil ||
+		!strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want …%s", err, want)
 	}
 	if _, err := Listen(Config{Local: netip.MustParseAddrPort("[2001:db8::77]:0"), Batch: 1, Size: 100}); !errors.Is(err, unix.EADDRNOTAVAIL) {

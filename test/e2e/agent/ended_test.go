@@ -65,7 +65,8 @@ func TestAgentThatHasEnded(t *testing.T) {
 	if doctor.Agent != "absent" || !slices.Equal(doctor.Left, []string{"eth0", "eth1"}) || !told {
 		t.Errorf("doctor: %s", stdout)
 	}
-	if i := slices.IndexFunc(doctor.Checks, func(c health.Check) bool { return c.Name == "bpf jit" }); i < 0 || doctor.Checks[i].State == "unknown" {
+	if i := slices.IndexFunc(doctor.Checks, func(c health.Check) bool { return c.Name == "bpf jit" }); i < 0 ||
+		doctor.Checks[i].State == "unknown" {
 		t.Errorf("inside a namespace, doctor does not know whether programs are compiled: %s", stdout)
 	}
 	if _, stdout, _ = inNode(t, l, "aramis", "doctor"); !strings.Contains(stdout, "its programs still serve eth0, eth1") {

@@ -60,10 +60,12 @@ func TestRuntimeChanges(t *testing.T) {
 	}
 	r := traced()
 	if r.Namespace != 124 || len(r.Nodes) != 3 || r.Nodes[0].NamespaceData.Value != 0xcafe0001 || r.Nodes[1].NamespaceData.Value != 0xcafe0002 ||
-		r.Nodes[1].Snapshot.Value.Schema != 7 || !strings.HasPrefix(string(r.Nodes[1].Snapshot.Value.Data), "rack 7") || r.Nodes[2].NamespaceData.Valid {
+		r.Nodes[1].Snapshot.Value.Schema != 7 || !strings.HasPrefix(string(r.Nodes[1].Snapshot.Value.Data), "rack 7") ||
+		r.Nodes[2].NamespaceData.Valid {
 		t.Errorf("trace %+v", r)
 	}
-	if out := e2e.MustIn(t, l, "athos", "route", "show", "2001:db8:2::2/128"); strings.Contains(out, " tunsrc ") || !strings.Contains(out, " tundst 2001:db8:ff::3 ") {
+	if out := e2e.MustIn(t, l, "athos", "route", "show", "2001:db8:2::2/128"); strings.Contains(out, " tunsrc ") ||
+		!strings.Contains(out, " tundst 2001:db8:ff::3 ") {
 		t.Errorf("the source is the host's to choose, so del and add must not name it: %s", out)
 	}
 
@@ -134,7 +136,8 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 	e2e.Reconfigure(t, top, "porthos", ", role:", ", attach: xdp, role:")
 	l := e2e.Raise(t, top)
 	file := filepath.Join(l.Directory(), "porthos.yaml")
-	if out, err := e2e.In(t, l, "porthos", "agent", "run", "--config", file); err == nil || !strings.Contains(out, "serves this network namespace already (process ") {
+	if out, err := e2e.In(t, l, "porthos", "agent", "run", "--config", file); err == nil ||
+		!strings.Contains(out, "serves this network namespace already (process ") {
 		t.Errorf("a second agent: %v, %s", err, out)
 	}
 
@@ -234,7 +237,8 @@ func TestStartWithoutCapabilities(t *testing.T) {
 			t.Errorf("without %s: %v, %q; want %q", lost, err, out, want)
 		}
 		out, err = l.Node("router").Command(t.Context(), "setpriv", append(without, "doctor")...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "\n  this process "+want+": it can neither run an agent") || !strings.Contains(string(out), "\n  cure: "+cure) {
+		if err == nil || !strings.Contains(string(out), "\n  this process "+want+": it can neither run an agent") ||
+			!strings.Contains(string(out), "\n  cure: "+cure) {
 			t.Errorf("doctor without %s: %v, %s", lost, err, out)
 		}
 	}

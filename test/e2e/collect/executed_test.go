@@ -29,14 +29,28 @@ func TestCollectBesideOthers(t *testing.T) {
 	const port, count = 9000, 6000
 	top := directExporting(t)
 	e2e.Reconfigure(t, top, "athos", "mode: auto", "mode: inline", "tunnel: {source: 2001:db8:ff::1, destination: 2001:db8:ff::3}", "")
-	e2e.Reconfigure(t, top, "aramis", "{id: 123,", "{id: 123, remove: true,", "role: [ingress, egress]", "role: [ingress, egress], attach: tcx", "boundary: drop", "boundary: ignore")
+	e2e.Reconfigure(
+		t,
+		top,
+		"aramis",
+		"{id: 123,",
+		"{id: 123, remove: true,",
+		"role: [ingress, egress]",
+		"role: [ingress, egress], attach: tcx",
+		"boundary: drop",
+		"boundary: ignore",
+	)
 	l := e2e.Raise(t, top)
-	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "tcp://[::]:4739", "--wait", patience.Of(3*time.Second).String())
+	cmd := l.Node("aramis").
+		Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "tcp://[::]:4739", "--wait", patience.Of(3*time.Second).String())
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 	awaitConnected(t, l)
 	sent := make(chan lab.TrafficResult, 1)
 	go func() {
-		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: 2 * time.Millisecond, Size: 100, Port: port})
+		r, err := l.Send(
+			t.Context(),
+			lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: 2 * time.Millisecond, Size: 100, Port: port},
+		)
 		if err != nil {
 			t.Error(err)
 		}

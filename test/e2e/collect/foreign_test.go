@@ -85,7 +85,13 @@ func writeFlow(t *testing.T, path string, start time.Time, packets int) (length 
 	if err := w.WriteFileHeader(65535, layers.LinkTypeEthernet); err != nil {
 		t.Fatal(err)
 	}
-	ip := &layers.IPv6{Version: 6, NextHeader: layers.IPProtocolUDP, HopLimit: 64, SrcIP: netip.MustParseAddr("2001:db8:1::2").AsSlice(), DstIP: netip.MustParseAddr("2001:db8:2::2").AsSlice()}
+	ip := &layers.IPv6{
+		Version:    6,
+		NextHeader: layers.IPProtocolUDP,
+		HopLimit:   64,
+		SrcIP:      netip.MustParseAddr("2001:db8:1::2").AsSlice(),
+		DstIP:      netip.MustParseAddr("2001:db8:2::2").AsSlice(),
+	}
 	udp := &layers.UDP{SrcPort: 4242, DstPort: 9}
 	if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,10 @@ func TestCollectPaths(t *testing.T) {
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 	awaitConnected(t, l)
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: time.Millisecond, Size: small, Port: 9000})
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: large, Port: 9001})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: large, Port: 9001},
+	)
 	if err != nil || r.Lost() != count {
 		t.Fatalf("%d of %d overlong packets were lost (%v)", count, r.Lost(), err)
 	}
@@ -109,7 +112,11 @@ func suppressed(t *testing.T, l *lab.Lab) (sum uint64) {
 func checkPath(t *testing.T, p *record.Path, line string, whole bool) {
 	t.Helper()
 	type place struct{ node, role, ingress, egress string }
-	want := []place{{"athos", "encapsulating", "eth0", "eth1"}, {"porthos", "transit", "eth0", "eth1"}, {"aramis", "decapsulating", "eth0", ""}}
+	want := []place{
+		{"athos", "encapsulating", "eth0", "eth1"},
+		{"porthos", "transit", "eth0", "eth1"},
+		{"aramis", "decapsulating", "eth0", ""},
+	}
 	if !whole {
 		want = want[:2]
 	}
@@ -118,7 +125,8 @@ func checkPath(t *testing.T, p *record.Path, line string, whole bool) {
 		return
 	}
 	for i, n := range p.Nodes {
-		if got := (place{n.Node, n.Role.String(), n.Ingress, n.Egress}); got != want[i] || n.HopLimit.Value != uint8(63-i) || int(n.NodeID.Value) != i+1 {
+		if got := (place{n.Node, n.Role.String(), n.Ingress, n.Egress}); got != want[i] || n.HopLimit.Value != uint8(63-i) ||
+			int(n.NodeID.Value) != i+1 {
 			t.Errorf("node %d is %v: %s", i, got, line)
 		}
 		// All nodes have the machine's clock.

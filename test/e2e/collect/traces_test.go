@@ -43,7 +43,8 @@ node: {id: 3`)
 	l := e2e.Raise(t, top)
 	describe(t, l, "porthos", "eth1", "to aramis")
 	wire := e2e.StartWire(t, l, "aramis", "eth0")
-	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "udp://[::1]:4739", "--listen", "tcp://[::]:4739")
+	cmd := l.Node("aramis").
+		Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "udp://[::1]:4739", "--listen", "tcp://[::]:4739")
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 	// Both sessions are open, and the exporter has sent its node's name.
 	place, err := l.Node("aramis").Place()
@@ -68,7 +69,10 @@ node: {id: 3`)
 	lines, stats := c.Stop()
 	e2e.CheckNothingWrong(t, stats)
 	wire.Stop(t)
-	if got := strings.Join(tshark.Run(t, wire.Path, "cflow", "-e", "cflow.observation_domain_name", "-e", "cflow.if_name", "-e", "cflow.if_descr"), " "); !strings.Contains(got, "athos\teth0,eth1") ||
+	if got := strings.Join(tshark.Run(t, wire.Path, "cflow", "-e", "cflow.observation_domain_name", "-e", "cflow.if_name", "-e", "cflow.if_descr"), " "); !strings.Contains(
+		got,
+		"athos\teth0,eth1",
+	) ||
 		!strings.Contains(got, "porthos\teth0,eth1\tto aramis") {
 		t.Errorf("tshark reads %q", got)
 	}

@@ -54,7 +54,8 @@ func awaitAmounts(t *testing.T, c *e2e.Collecting, from int, want map[string]amo
 	}
 	e2e.Await(t, "the flows of every node", 5*time.Second, func() bool {
 		sums := read()
-		return len(sums) >= len(everywhere) && !slices.ContainsFunc(slices.Collect(maps.Keys(everywhere)), func(k string) bool { return sums[k].packets < everywhere[k].packets })
+		return len(sums) >= len(everywhere) &&
+			!slices.ContainsFunc(slices.Collect(maps.Keys(everywhere)), func(k string) bool { return sums[k].packets < everywhere[k].packets })
 	})
 	if sums := read(); !maps.Equal(sums, everywhere) {
 		t.Errorf("flows, by node, protocol and port\n%v\nwant\n%v", sums, everywhere)

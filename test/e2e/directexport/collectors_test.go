@@ -67,7 +67,12 @@ func TestDirectExportsOfOthers(t *testing.T) {
 			checkCollectorsKnown(t, l, true)
 
 			apply(t, l, "athos", collectorsOfOthers, "")
-			e2e.Await(t, "exports have a Direct Export when their collector is not configured", 20*time.Second, func() bool { return pathsTo(t, c, collectorPort) >= 2 })
+			e2e.Await(
+				t,
+				"exports have a Direct Export when their collector is not configured",
+				20*time.Second,
+				func() bool { return pathsTo(t, c, collectorPort) >= 2 },
+			)
 			checkCollectorsKnown(t, l, false)
 		})
 	}

@@ -24,7 +24,12 @@ type account struct{ written, unsure, received uint64 }
 func endLife(t *testing.T, l *lab.Lab, c *counting, before account, kill bool) account {
 	t.Helper()
 	received, cut := c.end(kill, func() uint64 { return e2e.StatusOf(t, l, "athos").Records.Read })
-	e2e.Await(t, "the exporter has noticed it", 10*time.Second, func() bool { return !*e2e.StatusOf(t, l, "athos").Records.Sinks[0].Connected })
+	e2e.Await(
+		t,
+		"the exporter has noticed it",
+		10*time.Second,
+		func() bool { return !*e2e.StatusOf(t, l, "athos").Records.Sinks[0].Connected },
+	)
 	e := e2e.StatusOf(t, l, "athos").Records.Sinks[0]
 	now := account{e.Written, e.Unsure, before.received + received}
 	written, unsure := now.written-before.written, now.unsure-before.unsure

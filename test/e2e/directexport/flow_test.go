@@ -63,7 +63,9 @@ func aggregateFlows(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 	for _, f := range flows {
 		// a connection that moves to another CPU may be numbered in an order
 		// other than the order of sending
-		if f.Reordered.Value > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (record.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First.Time) {
+		if f.Reordered.Value > 0 && f.Packet.NextHeader != 6 ||
+			f.HopLimit != (record.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) ||
+			f.Last.Before(f.First.Time) {
 			t.Errorf("flow %+v", f)
 		}
 		if f.EndReason == record.EndOfFlow && f.Packet.NextHeader == 6 {
@@ -190,8 +192,10 @@ func arriveByBridge(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 		if err != nil {
 			return err
 		}
-		return e2e.Arrange(e2e.Arrangement{Master: br, Members: []string{"eth0"}, On: "br0", Address: map[string]string{"eth0": "2001:db8:12::2/64"},
-			Routes: map[string][]string{"2001:db8:12::1": {"2001:db8:1::/64", "2001:db8:ff::1/128"}}})
+		return e2e.Arrange(
+			e2e.Arrangement{Master: br, Members: []string{"eth0"}, On: "br0", Address: map[string]string{"eth0": "2001:db8:12::2/64"},
+				Routes: map[string][]string{"2001:db8:12::1": {"2001:db8:1::/64", "2001:db8:ff::1/128"}}},
+		)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,8 @@ func TestDirectExportGaps(t *testing.T) {
 				}
 				// for offloaded packets, packets counts segments, and missing
 				// counts sequence numbers
-				if got := sums[node]; got.missing != want.missing || got.unknown > 0 || tt.network == "udp" && got.packets != want.packets-want.missing {
+				if got := sums[node]; got.missing != want.missing || got.unknown > 0 ||
+					tt.network == "udp" && got.packets != want.packets-want.missing {
 					t.Errorf("%s: %+v, want %+v", node, got, want)
 				}
 			}

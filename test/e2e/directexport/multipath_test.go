@@ -19,7 +19,15 @@ func TestDirectExportEqualPaths(t *testing.T) {
 	top := e2e.Builtin(t, "ecmp")
 	all := []string{"athos", "porthos", "dartagnan", "aramis"}
 	for _, node := range all {
-		e2e.Reconfigure(t, top, node, "node: {", toCollector+"node: {export-limit: 1/1, export-rate: 1000000, ", "{id: 123, ", "{id: 123, export: every, ")
+		e2e.Reconfigure(
+			t,
+			top,
+			node,
+			"node: {",
+			toCollector+"node: {export-limit: 1/1, export-rate: 1000000, ",
+			"{id: 123, ",
+			"{id: 123, export: every, ",
+		)
 	}
 	e2e.Reconfigure(t, top, "athos", "trace: {namespace: 123, type: 0xf80000, size: 60}", dex, "source: 2001:db8:ff::1, ", "")
 	l, c := raiseCollecting(t, top)

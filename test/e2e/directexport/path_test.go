@@ -104,7 +104,12 @@ func TestDirectExportPaths(t *testing.T) {
 				t.Error("no packet to the collector matched the rule")
 			}
 			if stats := beta.Stop(t); stats.Dropped > 0 || beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
-				t.Errorf("beta received %d packets with %d bytes of IOAM; the capture missed %d", beta.Packets.Load(), beta.IOAMBytes.Load(), stats.Dropped)
+				t.Errorf(
+					"beta received %d packets with %d bytes of IOAM; the capture missed %d",
+					beta.Packets.Load(),
+					beta.IOAMBytes.Load(),
+					stats.Dropped,
+				)
 			}
 			if f := e2e.ForwardsOf(t, l, "porthos"); tt.fast && f.Fast["direct_export"] == 0 {
 				t.Errorf("porthos forwarded no packet in XDP: %v", f)

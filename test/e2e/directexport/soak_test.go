@@ -70,8 +70,19 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 		lost += i.RecordsLost
 	}
 	e := status.Records.Sinks[0]
-	said := fmt.Sprintf("%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; %d received, %d unsure",
-		sent, counts.Postcards, counts.ExportsSuppressed, lost, status.Records.Read, e.Written, e.Dropped, e.Failed, sum.received, e.Unsure)
+	said := fmt.Sprintf(
+		"%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; %d received, %d unsure",
+		sent,
+		counts.Postcards,
+		counts.ExportsSuppressed,
+		lost,
+		status.Records.Read,
+		e.Written,
+		e.Dropped,
+		e.Failed,
+		sum.received,
+		e.Unsure,
+	)
 	t.Log(said)
 	if counts.Postcards+counts.ExportsSuppressed+lost != sent || status.Records.Read != counts.Postcards ||
 		e.Written+e.Dropped+e.Failed != status.Records.Read || sum.received > e.Written || e.Written > sum.received+e.Unsure || sum.received == 0 {
@@ -87,7 +98,10 @@ func sendUntil(t *testing.T, l *lab.Lab, ended <-chan struct{}) (sent uint64) {
 			return sent
 		default:
 		}
-		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20_000, Interval: 2 * time.Microsecond, Size: 100, Port: 9000})
+		r, err := l.Send(
+			t.Context(),
+			lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20_000, Interval: 2 * time.Microsecond, Size: 100, Port: 9000},
+		)
 		if err != nil {
 			t.Error(err)
 			return sent

@@ -72,8 +72,33 @@ func TestDirectExportFromDerivedSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	beta := e2e.StartScan(t, l, "beta", "eth0")
-	e2e.MustIn(t, l, "athos", "route", "add", "2001:db8:2::2/128", "dport", "9000", "encap", "ioam6", "mode", "encap", "tundst", "2001:db8:ff::3",
-		"dex", "ns", "123", "trace-type", "0xc00000", "ext-flags", "0xc0", "dev", "eth1", "name", "dex")
+	e2e.MustIn(
+		t,
+		l,
+		"athos",
+		"route",
+		"add",
+		"2001:db8:2::2/128",
+		"dport",
+		"9000",
+		"encap",
+		"ioam6",
+		"mode",
+		"encap",
+		"tundst",
+		"2001:db8:ff::3",
+		"dex",
+		"ns",
+		"123",
+		"trace-type",
+		"0xc00000",
+		"ext-flags",
+		"0xc0",
+		"dev",
+		"eth1",
+		"name",
+		"dex",
+	)
 
 	few := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 5, Interval: time.Millisecond, Size: 100, Port: 9000}
 	link, own := netip.MustParseAddr("2001:db8:12::1"), netip.MustParseAddr("2001:db8:ff::1")

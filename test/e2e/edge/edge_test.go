@@ -217,7 +217,23 @@ func TestEdgeKeepsTracesUnderneath(t *testing.T) {
 			l := raiseHidden(t, attach, "ignore", false)
 			const segment = "2001:db8:ffff::2"
 			e2e.Must(t, l.Node("exit"), "ip", "-6", "route", "add", segment, "via", e2e.RightAddress.String())
-			e2e.Must(t, l.Node("exit"), "ip", "-6", "route", "add", e2e.RightAddress.String(), "encap", "seg6", "mode", "inline", "segs", segment, "dev", "eth1")
+			e2e.Must(
+				t,
+				l.Node("exit"),
+				"ip",
+				"-6",
+				"route",
+				"add",
+				e2e.RightAddress.String(),
+				"encap",
+				"seg6",
+				"mode",
+				"inline",
+				"segs",
+				segment,
+				"dev",
+				"eth1",
+			)
 			plain := e2e.Packet(1, 64, nil, []byte("plainly"))
 			plain[6] = 59
 			got := e2e.Exchange(t, l, [][]byte{e2e.Packet(0, 64, oneTrace(), []byte("leaves")), plain})

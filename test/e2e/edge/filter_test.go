@@ -97,7 +97,12 @@ func TestEdgeFiltersByNamespace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			change := api.InterfaceChange{Boundary: &config.Boundary{Default: model.BoundaryStrip, Namespaces: []model.NamespacePolicy{{Namespace: 9, Boundary: model.BoundaryIgnore}}}}
+			change := api.InterfaceChange{
+				Boundary: &config.Boundary{
+					Default:    model.BoundaryStrip,
+					Namespaces: []model.NamespacePolicy{{Namespace: 9, Boundary: model.BoundaryIgnore}},
+				},
+			}
 			if _, err := api.NewClient(place.Socket()).SetInterface(t.Context(), tt.edge, change); err != nil {
 				t.Fatal(err)
 			}

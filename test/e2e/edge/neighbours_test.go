@@ -84,5 +84,12 @@ func redirect(t *testing.T) []byte {
 }
 
 func linkDatagram(t *testing.T) []byte {
-	return onLink(t, e2e.LeftAddress.String(), e2e.RightAddress.String(), layers.IPProtocolUDP, &layers.UDP{SrcPort: 4242, DstPort: 9}, gopacket.Payload("waymark"))
+	return onLink(
+		t,
+		e2e.LeftAddress.String(),
+		e2e.RightAddress.String(),
+		layers.IPProtocolUDP,
+		&layers.UDP{SrcPort: 4242, DstPort: 9},
+		gopacket.Payload("waymark"),
+	)
 }

@@ -70,7 +70,10 @@ func reorderAndDuplicate(t *testing.T, kind string) {
 	l := e2e.RaiseText(t, "inline", strings.NewReplacer("FILE", file, "TYPE", kind).Replace(inlineTopology))
 	send := func(count int) lab.TrafficResult {
 		t.Helper()
-		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: 100, Port: 9000})
+		r, err := l.Send(
+			t.Context(),
+			lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: 100, Port: 9000},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +87,11 @@ func reorderAndDuplicate(t *testing.T, kind string) {
 	if _, err := l.AddLoss("porthos", "eth1", linkloss.Rule{Destination: toBeta, Burst: 2, Every: 25}); err != nil {
 		t.Fatal(err)
 	}
-	relay, err := l.StartRelay("porthos", "eth1", linkrelay.Rule{Every: 10, By: 3, Hold: time.Second, Selection: linkloss.Selection{Destination: toBeta}})
+	relay, err := l.StartRelay(
+		"porthos",
+		"eth1",
+		linkrelay.Rule{Every: 10, By: 3, Hold: time.Second, Selection: linkloss.Selection{Destination: toBeta}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +108,14 @@ func reorderAndDuplicate(t *testing.T, kind string) {
 		t.Fatalf("the lab lost %+v, reordered %+v and made %d copies: %v", lost, relayed, copies, err)
 	}
 	if r.Duplicate != copies || r.Received != packets-int(lost.LostPackets) {
-		t.Fatalf("%d of %d packets arrived, and %d copies; the lab lost %d and made %d copies", r.Received, packets, r.Duplicate, lost.LostPackets, copies)
+		t.Fatalf(
+			"%d of %d packets arrived, and %d copies; the lab lost %d and made %d copies",
+			r.Received,
+			packets,
+			r.Duplicate,
+			lost.LostPackets,
+			copies,
+		)
 	}
 	var flows []*record.EdgeFlow
 	e2e.Await(t, "the record of the flow", 10*time.Second, func() bool {
@@ -111,9 +125,18 @@ func reorderAndDuplicate(t *testing.T, kind string) {
 	f := flows[0]
 	if len(flows) != 1 || f.Packets != uint64(r.Received+copies) || f.Lost.Value != lost.LostPackets || f.Duplicates.Value != uint64(copies) ||
 		f.Reordered.Value != relayed.Overtaken || f.Late.Value+f.Restarts.Value > 0 {
-		t.Errorf("%d records, the first: %s\nwant %d packets, %d lost, %d duplicates, %d reordered", len(flows), f.Text(), r.Received+copies, lost.LostPackets, copies, relayed.Overtaken)
+		t.Errorf(
+			"%d records, the first: %s\nwant %d packets, %d lost, %d duplicates, %d reordered",
+			len(flows),
+			f.Text(),
+			r.Received+copies,
+			lost.LostPackets,
+			copies,
+			relayed.Overtaken,
+		)
 	}
-	if d := f.Delay; d == nil || d.Count != f.Packets || d.Min <= 0 || d.Max < int64(relayed.LongestNS) || d.Max > int64(2*time.Second) || d.Sum < int64(relayed.MeanNS*relayed.Packets) {
+	if d := f.Delay; d == nil || d.Count != f.Packets || d.Min <= 0 || d.Max < int64(relayed.LongestNS) || d.Max > int64(2*time.Second) ||
+		d.Sum < int64(relayed.MeanNS*relayed.Packets) {
 		t.Errorf("delays %+v; the relay held packets for %d ns, %d at most", d, relayed.MeanNS, relayed.LongestNS)
 	}
 }
@@ -181,7 +204,8 @@ func (c *copier) run() {
 		if errors.Is(err, unix.EBADF) {
 			return
 		}
-		if at, ok := from.(*unix.SockaddrLinklayer); err != nil || !ok || at.Pkttype != unix.PACKET_OUTGOING || n < 60 || frame[12] != 0x86 || frame[20] != 60 {
+		if at, ok := from.(*unix.SockaddrLinklayer); err != nil || !ok || at.Pkttype != unix.PACKET_OUTGOING || n < 60 || frame[12] != 0x86 ||
+			frame[20] != 60 {
 			continue
 		}
 		quiet = 0

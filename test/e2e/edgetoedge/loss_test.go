@@ -68,7 +68,10 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 	}
 	wire := e2e.StartWire(t, l, "porthos", "eth0")
 	const packets = 410 // the last ones arrive: what is lost after the last packet is not known
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: 9000})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: 9000},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,15 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 		return came >= uint64(r.Received)
 	})
 	if came != uint64(r.Received) || missing != lost.LostPackets || delays != came {
-		t.Errorf("%d packets came, %d are missing and %d have a delay; want %d, %d and %d", came, missing, delays, r.Received, lost.LostPackets, r.Received)
+		t.Errorf(
+			"%d packets came, %d are missing and %d have a delay; want %d, %d and %d",
+			came,
+			missing,
+			delays,
+			r.Received,
+			lost.LostPackets,
+			r.Received,
+		)
 	}
 	e2e.Await(t, "the collector's records", 10*time.Second, func() bool { return len(ofFlows(collector.Lines())) >= len(records) })
 	lines, statistics := collector.Stop()
@@ -121,7 +132,16 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 // next Sequence Number, and the time.
 func checkDissected(t *testing.T, path string, count int) {
 	t.Helper()
-	packets := e2e.Dissect(t, path, "ioam.type == 3 && udp", "ioam.namespace", "ioam.e2e.type", "ioam.e2e.sequence", "ioam.e2e.seconds", "ioam.e2e.fraction")
+	packets := e2e.Dissect(
+		t,
+		path,
+		"ioam.type == 3 && udp",
+		"ioam.namespace",
+		"ioam.e2e.type",
+		"ioam.e2e.sequence",
+		"ioam.e2e.seconds",
+		"ioam.e2e.fraction",
+	)
 	if len(packets) != count {
 		t.Fatalf("the dissector finds %d options, want %d", len(packets), count)
 	}
@@ -130,7 +150,9 @@ func checkDissected(t *testing.T, path string, count int) {
 		number, err := strconv.Atoi(p[2])
 		seconds, err2 := strconv.ParseInt(p[3], 10, 64)
 		age := time.Since(time.Unix(seconds, 0))
-		if p[0] != "7" || p[1] != "0x7000" || err != nil || err2 != nil || i > 0 && number != last+1 || age < -time.Minute || age > 10*time.Minute || p[4] == "" {
+		if p[0] != "7" || p[1] != "0x7000" || err != nil || err2 != nil || i > 0 && number != last+1 || age < -time.Minute ||
+			age > 10*time.Minute ||
+			p[4] == "" {
 			t.Fatalf("the dissector reads %q after the number %d", p, last)
 		}
 		last = number

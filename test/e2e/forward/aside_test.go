@@ -133,8 +133,14 @@ func pushTags(t *testing.T, n *lab.Node, name string) {
 			return err
 		}
 		return netlink.FilterAdd(&netlink.BpfFilter{
-			FilterAttrs: netlink.FilterAttrs{LinkIndex: device.Attrs().Index, Parent: netlink.HANDLE_MIN_EGRESS, Handle: 1, Protocol: unix.ETH_P_IPV6, Priority: 1},
-			Fd:          program.FD(), DirectAction: true,
+			FilterAttrs: netlink.FilterAttrs{
+				LinkIndex: device.Attrs().Index,
+				Parent:    netlink.HANDLE_MIN_EGRESS,
+				Handle:    1,
+				Protocol:  unix.ETH_P_IPV6,
+				Priority:  1,
+			},
+			Fd: program.FD(), DirectAction: true,
 		})
 	})
 	if err != nil {
@@ -168,7 +174,12 @@ func TestForwardTagBeside(t *testing.T) {
 	}
 	f := e2e.ForwardsOf(t, l, "router")
 	if f.Sum() > untagged.Sum() || f.ToStack["link"] < untagged.ToStack["link"]+count {
-		t.Errorf("router forwarded %d packets of the VLAN fast; left to the stack: %v, and before: %v", f.Sum()-untagged.Sum(), f.ToStack, untagged.ToStack)
+		t.Errorf(
+			"router forwarded %d packets of the VLAN fast; left to the stack: %v, and before: %v",
+			f.Sum()-untagged.Sum(),
+			f.ToStack,
+			untagged.ToStack,
+		)
 	}
 }
 
@@ -189,7 +200,26 @@ func TestForwardOutOfVXLAN(t *testing.T) {
 				"near": {"2001:db8:1::2", "2001:db8:1::1", "2001:db8:9::2/64"}, "router": {"2001:db8:1::1", "2001:db8:1::2", "2001:db8:9::1/64"},
 			} {
 				n := l.Node(node)
-				e2e.Must(t, n, "ip", "link", "add", "vx0", "type", "vxlan", "id", "7", "local", ends[0], "remote", ends[1], "dstport", "4789", "dev", "eth0")
+				e2e.Must(
+					t,
+					n,
+					"ip",
+					"link",
+					"add",
+					"vx0",
+					"type",
+					"vxlan",
+					"id",
+					"7",
+					"local",
+					ends[0],
+					"remote",
+					ends[1],
+					"dstport",
+					"4789",
+					"dev",
+					"eth0",
+				)
 				e2e.Must(t, n, "ip", "addr", "add", ends[2], "dev", "vx0", "nodad")
 				e2e.Must(t, n, "ip", "link", "set", "vx0", "mtu", "1430", "up")
 			}

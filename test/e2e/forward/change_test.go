@@ -68,7 +68,23 @@ func followNeighbour(t *testing.T, l *lab.Lab) {
 	porthos := l.Node("porthos")
 	first, second := linkAddress(t, porthos, "eth0"), net.HardwareAddr{2, 0, 0, 0, 0x12, 2}
 	// packets to the second address are received and routed like the rest
-	e2e.Must(t, porthos, "ip", "link", "add", "link", "eth0", "address", second.String(), "name", "second", "type", "macvlan", "mode", "bridge")
+	e2e.Must(
+		t,
+		porthos,
+		"ip",
+		"link",
+		"add",
+		"link",
+		"eth0",
+		"address",
+		second.String(),
+		"name",
+		"second",
+		"type",
+		"macvlan",
+		"mode",
+		"bridge",
+	)
 	e2e.Must(t, porthos, "ip", "link", "set", "second", "up")
 	before := e2e.ForwardsOf(t, l, "athos")
 	c := startCrossing(t, l)

@@ -36,7 +36,17 @@ func pick[T any](c *chooser, of ...T) T { return of[c.IntN(len(of))] }
 
 // prefix chooses from a few prefixes, so that routes overlap.
 func (c *chooser) prefix() string {
-	return pick(c, "default", "2001:db8:a::/48", "2001:db8:a::/48", "2001:db8:a:0::/64", "2001:db8:a:1::/64", "2001:db8:a:1::/64", "2001:db8:a:1::1/128", "2001:db8:b::/48")
+	return pick(
+		c,
+		"default",
+		"2001:db8:a::/48",
+		"2001:db8:a::/48",
+		"2001:db8:a:0::/64",
+		"2001:db8:a:1::/64",
+		"2001:db8:a:1::/64",
+		"2001:db8:a:1::1/128",
+		"2001:db8:b::/48",
+	)
 }
 
 func (c *chooser) source() string {
@@ -200,7 +210,16 @@ func (c *chooser) configuration() (commands, undo []string) {
 		hop := 2 + c.IntN(4)
 		neighbour := fmt.Sprintf("2001:db8:%d::%d", 10+port, hop)
 		mac := nextHopAddress(port, hop)
-		c.commands = append(c.commands, fmt.Sprintf("neigh replace %s lladdr %v dev eth%d nud %s", neighbour, nextHopAddress(port, 9), port, pick(c, "permanent", "noarp", "stale")))
+		c.commands = append(
+			c.commands,
+			fmt.Sprintf(
+				"neigh replace %s lladdr %v dev eth%d nud %s",
+				neighbour,
+				nextHopAddress(port, 9),
+				port,
+				pick(c, "permanent", "noarp", "stale"),
+			),
+		)
 		undo = append(undo, fmt.Sprintf("neigh replace %s lladdr %v dev eth%d nud permanent", neighbour, mac, port))
 	case 2:
 		c.commands = append(c.commands, atAddress(port, twinAddress(0x20+port))...)
@@ -268,7 +287,10 @@ func (c *chooser) trials(w *twins) (out []trial) {
 		source := fmt.Sprintf("2001:db8:5:%d::%d", c.IntN(3), 1+c.IntN(2))
 		destination := fmt.Sprintf("2001:db8:%s:%d::%d", pick(c, "a", "a", "a", "b", "c"), c.IntN(2), 1+c.IntN(3))
 		length := pick(c, 100, 100, 1280, 1281+c.IntN(219), 1500)
-		next, body := c.wrap(pick(c, byte(17), 17, 17, 6, 6, 59, 33, 50, 132, 136, 47), datagram(uint16(c.IntN(65536)), uint16(c.IntN(8000)), length))
+		next, body := c.wrap(
+			pick(c, byte(17), 17, 17, 6, 6, 59, 33, 50, 132, 136, 47),
+			datagram(uint16(c.IntN(65536)), uint16(c.IntN(8000)), length),
+		)
 		out = append(out, w.newTrial(source, destination, pick(c, byte(0), 0x10, 0x20, 0x13), next, body))
 		copy(out[len(out)-1].frame, pick(c, c.own, c.own, c.own, twinAddress(0)))
 	}

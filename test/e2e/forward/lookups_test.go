@@ -98,6 +98,12 @@ func (w *twins) holdTo(t *testing.T, c custom) {
 	trials := w.someTrials()
 	_, n := w.compare(t, trials)
 	if c.fast != (n >= len(trials)/6) || !c.fast && n > 0 {
-		t.Errorf("%d of %d packets went fast, want fast: %v; left to the stack: %v", n, len(trials), c.fast, e2e.ForwardsOf(t, w.lab, "fast").ToStack)
+		t.Errorf(
+			"%d of %d packets went fast, want fast: %v; left to the stack: %v",
+			n,
+			len(trials),
+			c.fast,
+			e2e.ForwardsOf(t, w.lab, "fast").ToStack,
+		)
 	}
 }

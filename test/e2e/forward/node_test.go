@@ -152,9 +152,20 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	r.checkWhole(t, done, time.Now())
 	sent := r.sentIn(done, heard)
 	f := e2e.ForwardsOf(t, l, "athos")
-	t.Logf("%d datagrams were lost in the %v of the command; the stack forwarded %d of the next %d", len(r.lost(began, done)), done.Sub(began), byStack, sent)
+	t.Logf(
+		"%d datagrams were lost in the %v of the command; the stack forwarded %d of the next %d",
+		len(r.lost(began, done)),
+		done.Sub(began),
+		byStack,
+		sent,
+	)
 	if byStack == 0 || f.ToStack["device"]-before.ToStack["device"] < byStack {
-		t.Errorf("the stack of athos forwarded %d of %d packets that were to leave by an interface that was gone; left to it: %v", byStack, sent, f.ToStack)
+		t.Errorf(
+			"the stack of athos forwarded %d of %d packets that were to leave by an interface that was gone; left to it: %v",
+			byStack,
+			sent,
+			f.ToStack,
+		)
 	}
 	if n := f.Sum() - before.Sum(); n < uint64(r.sentIn(r.sent[0], began)) {
 		t.Errorf("athos forwarded only %d packets fast", n)

@@ -46,7 +46,11 @@ func TestForwardSegmentsWithIOAM(t *testing.T) {
 		if s.IntN(4) > 0 {
 			body, next = append(s.header(next), body...), 43
 		}
-		outer := craft.Between("2001:db8:1::2", s.one("fc00:1::e", "fc00:1::a", "fcbb:bb00:1:2::", "fc00:1::d6", "2001:db8:e1::1", "2001:db8:e2::1", "2001:db8:e3::1", "fc00:2::5"), next)
+		outer := craft.Between(
+			"2001:db8:1::2",
+			s.one("fc00:1::e", "fc00:1::a", "fcbb:bb00:1:2::", "fc00:1::d6", "2001:db8:e1::1", "2001:db8:e2::1", "2001:db8:e3::1", "fc00:2::5"),
+			next,
+		)
 		outer.Class, outer.Label = byte(s.IntN(256)), uint32(number)
 		packets = append(packets, outer.With(body))
 	}
@@ -79,7 +83,11 @@ func TestForwardSegmentsToShorterLink(t *testing.T) {
 	const room = 1400 // of the next link
 	text := strings.Replace(fastChain, "match: {destination-port: 7001}", `match: {destination: "2001:db8:a::/48"}`, 1)
 	text = strings.Replace(text, "size: 80", "size: 88", 1) // 144 octets with its tunnel, as six segments with theirs
-	l := e2e.RaiseText(t, "chain", strings.Replace(text, "  - ends:\n      - {node: alpha", "  - mtu: 1700\n    ends:\n      - {node: alpha", 1))
+	l := e2e.RaiseText(
+		t,
+		"chain",
+		strings.Replace(text, "  - ends:\n      - {node: alpha", "  - mtu: 1700\n    ends:\n      - {node: alpha", 1),
+	)
 	e2e.OpenEnds(t, l, "alpha", "beta")
 	for _, route := range []string{
 		"fc00:1::d6 encap seg6local action End.DT6 table 100 dev eth1",

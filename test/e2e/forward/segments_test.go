@@ -86,7 +86,11 @@ func (s segmenter) upper() (next byte, body []byte) {
 // inner is a packet in a tunnel, which has the number of the packet in its flow label.
 func (s segmenter) inner(number uint32) []byte {
 	next, body := s.upper()
-	h := craft.Between(s.one("2001:db8:5:1::1", "2001:db8:5:2::1"), s.one("2001:db8:a:1::1", "2001:db8:a:2::1", "2001:db8:b::1", "2001:db8:c::1", "2001:db8:11::1", "ff02::1", "fe80::9"), next)
+	h := craft.Between(
+		s.one("2001:db8:5:1::1", "2001:db8:5:2::1"),
+		s.one("2001:db8:a:1::1", "2001:db8:a:2::1", "2001:db8:b::1", "2001:db8:c::1", "2001:db8:11::1", "ff02::1", "fe80::9"),
+		next,
+	)
 	h.Class, h.Label, h.HopLimit = byte(s.IntN(256)), number, s.hopLimit()
 	p := h.With(body)
 	switch s.IntN(30) {
@@ -106,7 +110,10 @@ func (s segmenter) header(next byte) []byte {
 	left := s.IntN(count + 1)
 	srh := []byte{next, byte(2 * count), 4, byte(left), byte(count - 1), 0, byte(s.IntN(2)), byte(s.IntN(2))}
 	for range count {
-		srh = append(srh, netip.MustParseAddr(s.one("fc00:2::1", "fc00:3::1", "fc00:2::2", "fcbb:bb00:2:3::", "2001:db8:a::7", "2001:db8:b::7", "fc00:1::e", "fc00:99::1", "ff02::1", "fe80::3", "::1")).AsSlice()...)
+		srh = append(
+			srh,
+			netip.MustParseAddr(s.one("fc00:2::1", "fc00:3::1", "fc00:2::2", "fcbb:bb00:2:3::", "2001:db8:a::7", "2001:db8:b::7", "fc00:1::e", "fc00:99::1", "ff02::1", "fe80::3", "::1")).
+				AsSlice()...)
 	}
 	switch s.IntN(24) {
 	case 0:

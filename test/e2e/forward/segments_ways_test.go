@@ -28,7 +28,17 @@ func (c *chooser) segmentRoute() {
 	prefix, rest, _ := strings.Cut(b.command, " ")
 	switch c.IntN(16) {
 	case 0: // nested in others, or around them
-		prefix = pick(c, "fc00:1::/64", "fc00:1::/32", "fcbb:bb00::/32", "fcbb:bb00:1:2::/64", "2001:db8:e0::/44", "2001:db8:e1::/64", "::/0", "fc00:3::/48")
+		prefix = pick(
+			c,
+			"fc00:1::/64",
+			"fc00:1::/32",
+			"fcbb:bb00::/32",
+			"fcbb:bb00:1:2::/64",
+			"2001:db8:e0::/44",
+			"2001:db8:e1::/64",
+			"::/0",
+			"fc00:3::/48",
+		)
 	case 1:
 		rest += " table 101"
 	case 2:
@@ -49,8 +59,18 @@ func (c *chooser) segmentConfiguration() (commands, undo []string) {
 	}
 	switch c.IntN(12) {
 	case 0:
-		c.commands = append(c.commands, pick(c, "rule add pref 100 from 2001:db8:5:1::/64 lookup 101", "rule add pref 100 to fc00:1::/64 lookup 101",
-			"rule add pref 100 to fc00:1::/64 lookup main", "rule add pref 100 iif eth0 lookup main", "rule add pref 100 iif eth1 blackhole", "rule add pref 100 ipproto udp dport 0-1000 lookup main"))
+		c.commands = append(
+			c.commands,
+			pick(
+				c,
+				"rule add pref 100 from 2001:db8:5:1::/64 lookup 101",
+				"rule add pref 100 to fc00:1::/64 lookup 101",
+				"rule add pref 100 to fc00:1::/64 lookup main",
+				"rule add pref 100 iif eth0 lookup main",
+				"rule add pref 100 iif eth1 blackhole",
+				"rule add pref 100 ipproto udp dport 0-1000 lookup main",
+			),
+		)
 	case 1:
 		c.commands = append(c.commands, "route add fc00:2:0:0::/64 nexthop via 2001:db8:11::2 nexthop via 2001:db8:13::2")
 	case 2:
@@ -58,7 +78,10 @@ func (c *chooser) segmentConfiguration() (commands, undo []string) {
 	case 3:
 		c.commands = append(c.commands, "nexthop add id 7 encap seg6local action End dev eth1", "route add fc00:1::/56 nhid 7")
 	case 4:
-		c.commands = append(c.commands, "route add "+pick(c, "fc00:1::e", "fc00:1::/64", "2001:db8:e1::/48")+" via 2001:db8:12::5 dev eth2 metric "+pick(c, "512", "2048"))
+		c.commands = append(
+			c.commands,
+			"route add "+pick(c, "fc00:1::e", "fc00:1::/64", "2001:db8:e1::/48")+" via 2001:db8:12::5 dev eth2 metric "+pick(c, "512", "2048"),
+		)
 	case 5:
 		c.commands = append(c.commands, "route add local fc00:1::e dev lo")
 	case 6:
@@ -156,7 +179,14 @@ func TestForwardSegmentWays(t *testing.T) {
 		}
 		w.try(t, undo)
 	}
-	t.Logf("%d of %d packets went fast; the programs knew the behaviours in %d of %d configurations; left to the stack: %v", fast, packets, known, count, e2e.ForwardsOf(t, w.lab, "fast").ToStack)
+	t.Logf(
+		"%d of %d packets went fast; the programs knew the behaviours in %d of %d configurations; left to the stack: %v",
+		fast,
+		packets,
+		known,
+		count,
+		e2e.ForwardsOf(t, w.lab, "fast").ToStack,
+	)
 	if fast < packets/40 || known < count/6 { // half of the packets come before the programs know the behaviours
 		t.Errorf("only %d of %d packets went fast", fast, packets)
 	}
@@ -197,7 +227,23 @@ func TestForwardSegmentsWithoutAgent(t *testing.T) {
 		t.Errorf("%d packets went fast", fast)
 	}
 	for _, n := range []string{"plain", "fast"} { // nothing tells the programs
-		e2e.Must(t, w.lab.Node(n), "ip", "-6", "route", "replace", "fc00:1::e", "encap", "seg6local", "action", "End.X", "nh6", "2001:db8:13::5", "dev", "eth1")
+		e2e.Must(
+			t,
+			w.lab.Node(n),
+			"ip",
+			"-6",
+			"route",
+			"replace",
+			"fc00:1::e",
+			"encap",
+			"seg6local",
+			"action",
+			"End.X",
+			"nh6",
+			"2001:db8:13::5",
+			"dev",
+			"eth1",
+		)
 	}
 	send()
 }

@@ -114,7 +114,8 @@ func (s *stream) send() {
 		for range due {
 			number(len(s.result.sent))
 			s.result.sent = append(s.result.sent, time.Now())
-			if _, err := s.sender.Write(b); err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) && !errors.Is(err, unix.EACCES) {
+			if _, err := s.sender.Write(b); err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) &&
+				!errors.Is(err, unix.EACCES) {
 				s.fault = err // the excluded errors may come from a router's message about an earlier datagram
 				return
 			}

@@ -35,7 +35,12 @@ func TestForwardInTimeNamespace(t *testing.T) {
 		before := e2e.StackForwards(t, l, node)
 		end()
 		killed := time.Now()
-		e2e.Await(t, node+"'s packets to go back to the stack", helped+2*time.Second, func() bool { return e2e.StackForwards(t, l, node) > before })
+		e2e.Await(
+			t,
+			node+"'s packets to go back to the stack",
+			helped+2*time.Second,
+			func() bool { return e2e.StackForwards(t, l, node) > before },
+		)
 		if took := time.Since(killed); took < helped-time.Second {
 			t.Errorf("the stack of %s forwarded %v after the agent's end", node, took)
 		}

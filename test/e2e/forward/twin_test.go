@@ -131,7 +131,11 @@ func (w *twins) connect(t *testing.T, n *lab.Node) {
 		links = append(links, nextHops(port)...)
 		settings = append(settings, "net.ipv6.conf."+name+".keep_addr_on_down=1")
 	}
-	links = append(links, "route add 2001:db8:5::/48 via 2001:db8:10::2", "rule add pref 50 to 2001:db8:10::/64 lookup main") // so that the sender gets answers
+	links = append(
+		links,
+		"route add 2001:db8:5::/48 via 2001:db8:10::2",
+		"rule add pref 50 to 2001:db8:10::/64 lookup main",
+	) // so that the sender gets answers
 	e2e.Must(t, n, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv6.fib_multipath_hash_policy=0",
 		"net.ipv6.icmp.ratelimit=0", "net.ipv6.icmp.ratemask=255", "net.ipv6.conf.default.router_solicitations=0")
 	w.configure(t, n, links)

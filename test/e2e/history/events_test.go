@@ -106,7 +106,8 @@ func scrape(t *testing.T, l *lab.Lab, node string) *prometheus {
 	}
 	var said e2e.Transcript
 	ctx, cancel := context.WithCancel(t.Context())
-	c := l.Node(node).Command(ctx, program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=[::1]:9090")
+	c := l.Node(node).
+		Command(ctx, program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=[::1]:9090")
 	c.Stdout, c.Stderr = &said, &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -80,7 +80,8 @@ func checkDestination(t *testing.T, header, own []byte, carries int) {
 		if option.Type.IsPadding() {
 			continue
 		}
-		if len(others) != 1 || others[0].Type != option.Type || !bytes.Equal(others[0].Data, option.Data) || others[0].Offset%8 != option.Offset%8 {
+		if len(others) != 1 || others[0].Type != option.Type || !bytes.Equal(others[0].Data, option.Data) ||
+			others[0].Offset%8 != option.Offset%8 {
 			t.Errorf("%x has %+v, want %+v", header, others, option)
 		}
 	}

@@ -67,7 +67,12 @@ func crossKernel(t *testing.T, l *lab.Lab, tt e2e.Transfer, want string) {
 		t.Errorf("traces by protocol: %v, want %d of 58 and of 17, and some of 6", byProtocol, count)
 	}
 	if stats := beta.Stop(t); stats.Dropped > 0 || beta.Packets.Load() < 2*count || beta.IOAMBytes.Load() > 0 {
-		t.Errorf("beta received %d packets with %d bytes of IOAM; the capture missed %d", beta.Packets.Load(), beta.IOAMBytes.Load(), stats.Dropped)
+		t.Errorf(
+			"beta received %d packets with %d bytes of IOAM; the capture missed %d",
+			beta.Packets.Load(),
+			beta.IOAMBytes.Load(),
+			stats.Dropped,
+		)
 	}
 }
 
@@ -76,7 +81,8 @@ func crossKernel(t *testing.T, l *lab.Lab, tt e2e.Transfer, want string) {
 func checkKernelNode(t *testing.T, r record.Trace) {
 	t.Helper()
 	athos, kernel, aramis := r.Nodes[0], r.Nodes[1], r.Nodes[2]
-	if !athos.Timestamp.Valid || kernel.Timestamp.Value.Before(athos.Timestamp.Value) || aramis.Timestamp.Value.Before(kernel.Timestamp.Value) ||
+	if !athos.Timestamp.Valid || kernel.Timestamp.Value.Before(athos.Timestamp.Value) ||
+		aramis.Timestamp.Value.Before(kernel.Timestamp.Value) ||
 		time.Since(athos.Timestamp.Value) > patience.Of(time.Minute) {
 		t.Errorf("times %v, %v, %v", athos.Timestamp, kernel.Timestamp, aramis.Timestamp)
 	}
@@ -89,7 +95,8 @@ func checkKernelNode(t *testing.T, r record.Trace) {
 	if !kernel.NamespaceData.Present {
 		return
 	}
-	if kernel.NamespaceData.Value != 0xdeadbeef || kernel.NamespaceDataWide.Value != 0xcafec0caf00dc0de || !kernel.QueueDepth.Valid || kernel.Snapshot.Valid {
+	if kernel.NamespaceData.Value != 0xdeadbeef || kernel.NamespaceDataWide.Value != 0xcafec0caf00dc0de || !kernel.QueueDepth.Valid ||
+		kernel.Snapshot.Valid {
 		t.Errorf("the kernel's data are %+v", kernel)
 	}
 	if athos.NamespaceData.Valid || aramis.NamespaceData.Valid {

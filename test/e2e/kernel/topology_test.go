@@ -35,5 +35,11 @@ links:
 
 // removing is twoHosts whose porthos removes the options of namespace 123, and not those of 456.
 func removing(name, encapsulations string) string {
-	return twoHosts(name, "{id: 123}, {id: 456}", encapsulations, "{name: eth0, role: [ingress, egress]}, {name: eth1, role: [ingress, egress]}", "{id: 123, remove: true, e2e: true}, {id: 456}")
+	return twoHosts(
+		name,
+		"{id: 123}, {id: 456}",
+		encapsulations,
+		"{name: eth0, role: [ingress, egress]}, {name: eth1, role: [ingress, egress]}",
+		"{id: 123, remove: true, e2e: true}, {id: 456}",
+	)
 }

@@ -36,7 +36,9 @@ func randomOption(r *rand.Rand) []byte {
 		}
 		return with([]byte{0x31, 0x31, 0x11}[r.IntN(3)], body)
 	case 1, 2: // Direct Export, complete or with fields missing
-		body := append([]byte{0, 4, 0, 123, byte(r.IntN(2)), []byte{0, 0x80, 0xc0, 0x01, byte(r.Uint32())}[r.IntN(5)]}, data(4+4*r.IntN(3)+r.IntN(2)*r.IntN(4))...)
+		body := append(
+			[]byte{0, 4, 0, 123, byte(r.IntN(2)), []byte{0, 0x80, 0xc0, 0x01, byte(r.Uint32())}[r.IntN(5)]},
+			data(4+4*r.IntN(3)+r.IntN(2)*r.IntN(4))...)
 		return with([]byte{0x31, 0x11}[r.IntN(2)], body)
 	case 3: // an unknown option, which may ask nodes to discard the packet
 		kind := byte(0x1e)

@@ -22,7 +22,10 @@ func TestAltMarkDissected(t *testing.T) {
 	l := e2e.Raise(t, top)
 	wire := e2e.StartWire(t, l, "north1", "eth0")
 	const count = 400
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: 10 * time.Millisecond, Size: 200, Port: 9001})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: 10 * time.Millisecond, Size: 200, Port: 9001},
+	)
 	if err != nil || r.Received != count {
 		t.Fatalf("%d of %d packets arrived: %v", r.Received, count, err)
 	}

@@ -63,12 +63,16 @@ func TestDemo(t *testing.T) {
 	if kinds["ping"] != 5 || kinds["udp"] != 10 || kinds["tcp"] == 0 || kinds["ping"]+kinds["udp"]+kinds["tcp"] != traced {
 		t.Errorf("whole traces are %v of %d in\n%s", kinds, traced, out)
 	}
-	if want := fmt.Sprintf("\n%d packets carried IOAM, %d a trace and %d a Direct Export; beta received %d of them.\n", traced+paths, traced, paths, traced+paths); !strings.Contains(out.String(), want) {
+	if want := fmt.Sprintf("\n%d packets carried IOAM, %d a trace and %d a Direct Export; beta received %d of them.\n", traced+paths, traced, paths, traced+paths); !strings.Contains(
+		out.String(),
+		want,
+	) {
 		t.Errorf("the summary does not count what the lines above it show, %q in\n%s", want, out)
 	}
 	checkLeastDelay(t, out.String())
 	lost := regexp.MustCompile(`(?m)^demo: links=5 lost=(\d+) measured=(\d+)\ndemo: exported=`).FindStringSubmatch(out.String())
-	if lost == nil || lost[1] != lost[2] || len(lost[1]) < 2 || len(regexp.MustCompile(`(?m)^(north|south) .* equal$`).FindAllString(out.String(), -1)) != 5 {
+	if lost == nil || lost[1] != lost[2] || len(lost[1]) < 2 ||
+		len(regexp.MustCompile(`(?m)^(north|south) .* equal$`).FindAllString(out.String(), -1)) != 5 {
 		t.Errorf("the losses are %q in\n%s", lost, out)
 	}
 	if strings.Contains(out.String(), "\x1b") {

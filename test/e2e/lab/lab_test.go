@@ -167,7 +167,18 @@ func TestLabDownInterrupted(t *testing.T) {
 	t.Cleanup(func() { _, _, _ = e2e.Waymark(t, "lab", "down", "--name", name) })
 	ids := e2e.AgentIDs(t, name)
 	// A process that ignores SIGTERM makes `lab down` take a while.
-	deaf := exec.Command(e2e.Program, "lab", "exec", "alpha", "--name", name, "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+	deaf := exec.Command(
+		e2e.Program,
+		"lab",
+		"exec",
+		"alpha",
+		"--name",
+		name,
+		"--",
+		"sh",
+		"-c",
+		"trap '' TERM; echo ready; while :; do sleep 0.1; done",
+	)
 	ready, err := deaf.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -214,14 +225,23 @@ func TestLabShowsAgents(t *testing.T) {
 			return false
 		}
 	}
-	if _, status, stderr := e2e.Waymark(t, "lab", "exec", "porthos", "--name", l.Name(), "--", e2e.Program, "status"); !strings.Contains(status, "node porthos") || strings.Contains(status, "warning: ") {
+	if _, status, stderr := e2e.Waymark(t, "lab", "exec", "porthos", "--name", l.Name(), "--", e2e.Program, "status"); !strings.Contains(
+		status,
+		"node porthos",
+	) ||
+		strings.Contains(status, "warning: ") {
 		t.Errorf("an agent of the line warns:\n%s%s", status, stderr)
 	}
 	ns := l.Name() + "-porthos"
 	e2e.Await(t, "the agent is shown", 5*time.Second, shown("porthos", ns, "runs", "lo", "-", "2001:db8:ff::2/128"))
 	e2e.SignalAgent(t, l, "porthos", syscall.SIGKILL)
 	e2e.Await(t, "the agent's end is shown", 5*time.Second, shown("porthos", ns, "ended", "eth1", "aramis:eth0", "2001:db8:23::1/64"))
-	e2e.Await(t, "its log is named", time.Second, shown(strings.Fields("the agent of porthos has ended; its log is "+filepath.Join(l.Directory(), "porthos.log"))...))
+	e2e.Await(
+		t,
+		"its log is named",
+		time.Second,
+		shown(strings.Fields("the agent of porthos has ended; its log is "+filepath.Join(l.Directory(), "porthos.log"))...),
+	)
 
 	again := exec.Command(e2e.Program, "lab", "exec", "porthos", "--name", l.Name(), "--",
 		e2e.Program, "agent", "run", "--config", filepath.Join(l.Directory(), "porthos.yaml"), "--node-name", "porthos")

@@ -34,8 +34,16 @@ func TestCaptureRecipe(t *testing.T) {
 func TestRuntimeRecipe(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "srv6"))
-	out := follow(t, l, "docs/how-to/measure-srv6.md", "runtime",
-		"waymark lab traffic south &", "(for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) &", "sleep 3", "sleep 6")
+	out := follow(
+		t,
+		l,
+		"docs/how-to/measure-srv6.md",
+		"runtime",
+		"waymark lab traffic south &",
+		"(for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) &",
+		"sleep 3",
+		"sleep 6",
+	)
 	rows := regexp.MustCompile(`(?m)^web +\d+ +\S+Z +(\S+) +(\S+) +measured +\d+ +\d+ +(\d+) .*?(\S+)$`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 3 {
 		t.Fatalf("%d rows are measured, want 3:\n%s", len(rows), out)

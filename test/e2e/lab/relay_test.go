@@ -58,16 +58,37 @@ func TestRelayCommand(t *testing.T) {
 	t.Parallel()
 	l := e2e.RaiseText(t, "pair", twoNodes)
 	cmd, out := startRelay(t, l, "delay", "left", "eth0", "30ms", "--destination", "2001:db8::2")
-	if _, other, err := e2e.Waymark(t, "lab", "reorder", "left", "eth0", "--every", "3", "--name", l.Name()); !strings.Contains(err, "another process already delays") {
+	if _, other, err := e2e.Waymark(t, "lab", "reorder", "left", "eth0", "--every", "3", "--name", l.Name()); !strings.Contains(
+		err,
+		"another process already delays",
+	) {
 		t.Errorf("a second relay: %s%s", other, err)
 	}
 	_ = cmd.Process.Signal(syscall.SIGINT)
-	if err := cmd.Wait(); e2e.ExitCode(err) != 130 || !strings.HasPrefix(out.String(), "left eth0 to right:eth0: delay 30ms destination 2001:db8::2/128\n    ") || !strings.Contains(out.String(), " sent on, held for ") {
+	if err := cmd.Wait(); e2e.ExitCode(err) != 130 ||
+		!strings.HasPrefix(out.String(), "left eth0 to right:eth0: delay 30ms destination 2001:db8::2/128\n    ") ||
+		!strings.Contains(out.String(), " sent on, held for ") {
 		t.Errorf("%v: %s", err, out)
 	}
-	code, text, diagnosis := e2e.Waymark(t, "lab", "reorder", "left", "eth0", "--every", "3", "--by", "2", "--for", "100ms", "--json", "--name", l.Name())
+	code, text, diagnosis := e2e.Waymark(
+		t,
+		"lab",
+		"reorder",
+		"left",
+		"eth0",
+		"--every",
+		"3",
+		"--by",
+		"2",
+		"--for",
+		"100ms",
+		"--json",
+		"--name",
+		l.Name(),
+	)
 	var done []lab.Relayed
-	if err := json.Unmarshal([]byte(text), &done); err != nil || code != 0 || len(done) != 1 || done[0].Every != 3 || done[0].By != 2 || done[0].Peer != "right:eth0" {
+	if err := json.Unmarshal([]byte(text), &done); err != nil || code != 0 || len(done) != 1 || done[0].Every != 3 || done[0].By != 2 ||
+		done[0].Peer != "right:eth0" {
 		t.Errorf("%d: %s%s (%v)", code, text, diagnosis, err)
 	}
 	cmd, _ = startRelay(t, l, "delay", "left", "eth0", "30ms", "--jitter", "1us")

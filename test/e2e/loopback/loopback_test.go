@@ -104,7 +104,10 @@ func checkCopies(t *testing.T, l *lab.Lab, option string) {
 	t.Helper()
 	const packets = 20
 	journal := e2e.Keep(t, l, "athos")
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: 2 * time.Millisecond, Size: 100, Port: 9000})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: 2 * time.Millisecond, Size: 100, Port: 9000},
+	)
 	if err != nil || r.Received != packets {
 		t.Errorf("%d of %d packets arrived, %v", r.Received, packets, err)
 	}
@@ -207,7 +210,23 @@ func checkDissected(t *testing.T, path, option string) {
 // trace runs the command at athos, without hop limits that end on the way.
 func trace(t *testing.T, l *lab.Lab, args ...string) (*paths.Report, error) {
 	t.Helper()
-	args = append([]string{"trace", "2001:db8:ff::3", "--source", "2001:db8:12::1", "--json", "--interval", "2ms", "--timeout", "300ms", "--count", "1", "--max-hops", "0"}, args...)
+	args = append(
+		[]string{
+			"trace",
+			"2001:db8:ff::3",
+			"--source",
+			"2001:db8:12::1",
+			"--json",
+			"--interval",
+			"2ms",
+			"--timeout",
+			"300ms",
+			"--count",
+			"1",
+			"--max-hops",
+			"0",
+		},
+		args...)
 	out, err := l.Node("athos").Command(t.Context(), e2e.Program, args...).Output()
 	r := &paths.Report{}
 	if fault := json.NewDecoder(bytes.NewReader(out)).Decode(r); fault != nil {
@@ -219,7 +238,8 @@ func trace(t *testing.T, l *lab.Lab, args ...string) (*paths.Report, error) {
 func checkTrace(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	r, err := trace(t, l, "--namespace", "9", "--loopback", "--paths", "4")
-	if err != nil || len(r.Paths) != 1 || r.Lost != 0 || r.Copies != 8 || r.Paths[0].Hops[0].Address == nil || r.Paths[0].Hops[0].Address.String() != "2001:db8:12::2" {
+	if err != nil || len(r.Paths) != 1 || r.Lost != 0 || r.Copies != 8 || r.Paths[0].Hops[0].Address == nil ||
+		r.Paths[0].Hops[0].Address.String() != "2001:db8:12::2" {
 		t.Errorf("%v\n%s", err, r.Text(columns.Screen{ASCII: true}))
 	}
 	e2e.Must(t, l.Node("porthos"), "ip", "-6", "route", "replace", "blackhole", "2001:db8:ff::3/128")
@@ -242,7 +262,25 @@ func checkAtOnce(t *testing.T, l *lab.Lab) {
 	const timeout, bound = "30s", 3 * time.Second
 	for _, more := range [][]string{nil, {"--icmp"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(bound))
-		args := append([]string{"trace", "2001:db8:ff::3", "--source", "2001:db8:12::1", "--namespace", "9", "--loopback", "--paths", "4", "--count", "1", "--max-hops", "0", "--timeout", timeout}, more...)
+		args := append(
+			[]string{
+				"trace",
+				"2001:db8:ff::3",
+				"--source",
+				"2001:db8:12::1",
+				"--namespace",
+				"9",
+				"--loopback",
+				"--paths",
+				"4",
+				"--count",
+				"1",
+				"--max-hops",
+				"0",
+				"--timeout",
+				timeout,
+			},
+			more...)
 		cmd := l.Node("athos").Command(ctx, e2e.Program, args...)
 		errs, err := cmd.StderrPipe()
 		if err != nil {

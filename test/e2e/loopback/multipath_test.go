@@ -38,7 +38,8 @@ func TestEqualPaths(t *testing.T) {
 	}
 	for _, policy := range policies {
 		r := traceFlows(t, l, policy)
-		if len(r.Paths) != 1 || len(r.Broken) == 0 || len(r.Paths[0].Flows)+len(r.Broken) != manyFlows || int(r.Copies) != 2*len(r.Paths[0].Flows) {
+		if len(r.Paths) != 1 || len(r.Broken) == 0 || len(r.Paths[0].Flows)+len(r.Broken) != manyFlows ||
+			int(r.Copies) != 2*len(r.Paths[0].Flows) {
 			t.Fatalf("policy %s: %s", policy, r.Text(columns.Screen{ASCII: true}))
 		}
 		checkAddress(t, r.Paths[0], 2, "2001:db8:12::2")
@@ -58,8 +59,10 @@ const manyFlows = 24
 func traceFlows(t *testing.T, l *lab.Lab, policy string) *paths.Report {
 	t.Helper()
 	e2e.Must(t, l.Node("athos"), "sysctl", "-qw", "net.ipv6.fib_multipath_hash_policy="+policy)
-	out, err := l.Node("athos").Command(t.Context(), e2e.Program, "trace", "2001:db8:ff::3", "--source", "2001:db8:1::1", "--namespace", "123", "--json",
-		"--loopback", "--max-hops", "0", "--paths", fmt.Sprint(manyFlows), "--count", "2", "--interval", "10ms", "--timeout", "300ms").Output()
+	out, err := l.Node("athos").
+		Command(t.Context(), e2e.Program, "trace", "2001:db8:ff::3", "--source", "2001:db8:1::1", "--namespace", "123", "--json",
+			"--loopback", "--max-hops", "0", "--paths", fmt.Sprint(manyFlows), "--count", "2", "--interval", "10ms", "--timeout", "300ms").
+		Output()
 	r := &paths.Report{}
 	if fault := json.NewDecoder(bytes.NewReader(out)).Decode(r); err != nil || fault != nil {
 		t.Fatalf("%v, %v: %s", err, fault, out)

@@ -74,7 +74,11 @@ func (c *comparison) byBlock(r *results, p part) map[uint64]*record.Loss {
 func (c *comparison) flow(t *testing.T, r *results, name string, links injected) (sent uint64) {
 	t.Helper()
 	whole := c.byBlock(r, part{name, 0, 3})
-	parts := [len(lossyLinks)]map[uint64]*record.Loss{c.byBlock(r, part{name, 0, 1}), c.byBlock(r, part{name, 1, 2}), c.byBlock(r, part{name, 2, 3})}
+	parts := [len(lossyLinks)]map[uint64]*record.Loss{
+		c.byBlock(r, part{name, 0, 1}),
+		c.byBlock(r, part{name, 1, 2}),
+		c.byBlock(r, part{name, 2, 3}),
+	}
 	for k := range links {
 		for block, had := range links[k] {
 			if whole[block] == nil {
@@ -118,8 +122,22 @@ func (c *comparison) flow(t *testing.T, r *results, name string, links injected)
 func (c *comparison) check(t *testing.T, l *record.Loss, sent, lost uint64) {
 	t.Helper()
 	if !l.Verdict.Exact() || l.Sent.Value != sent || l.Lost.Value != lost || l.Received.Value != sent-lost || l.Duplicated.Value > 0 {
-		t.Errorf("%s from %d to %d, block %d: %v because of %v %v, %d sent, %d received, %d lost, %d duplicated; %d were sent and %d lost",
-			l.Flow, l.From, l.To, l.Block.Value, l.Verdict, l.FromReasons, l.ToReasons, l.Sent.Value, l.Received.Value, l.Lost.Value, l.Duplicated.Value, sent, lost)
+		t.Errorf(
+			"%s from %d to %d, block %d: %v because of %v %v, %d sent, %d received, %d lost, %d duplicated; %d were sent and %d lost",
+			l.Flow,
+			l.From,
+			l.To,
+			l.Block.Value,
+			l.Verdict,
+			l.FromReasons,
+			l.ToReasons,
+			l.Sent.Value,
+			l.Received.Value,
+			l.Lost.Value,
+			l.Duplicated.Value,
+			sent,
+			lost,
+		)
 	}
 }
 

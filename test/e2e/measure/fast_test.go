@@ -199,10 +199,31 @@ func checkMarkedWhereForwarded(t *testing.T, marking string) {
 	t.Helper()
 	list := []netip.Addr{netip.MustParseAddr(endSID), netip.MustParseAddr(lastSID)}
 	flow := fmt.Sprintf("source: 2001:db8:1::2, segments: [%q, %q]", endSID, lastSID)
-	topology := fmt.Sprintf(routers, agentOf(1, "out", fast, asking{}, flow), agentOf(2, "transit", fast, asking{}, flow), agentOf(3, "in", fast, asking{}, flow))
+	topology := fmt.Sprintf(
+		routers,
+		agentOf(1, "out", fast, asking{}, flow),
+		agentOf(2, "transit", fast, asking{}, flow),
+		agentOf(3, "in", fast, asking{}, flow),
+	)
 	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
-	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", lastSID, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
+	e2e.Must(
+		t,
+		l.Node("egress"),
+		"ip",
+		"-6",
+		"route",
+		"add",
+		lastSID,
+		"encap",
+		"seg6local",
+		"action",
+		"End.DT6",
+		"table",
+		"254",
+		"dev",
+		"eth1",
+	)
 	openKnown(t, l, "middle", "egress") // the ingress has no route with segments
 	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 	for _, r := range readers {
@@ -233,7 +254,10 @@ func checkMarkedWhereForwarded(t *testing.T, marking string) {
 	inject(t, l, craft.Between("2001:db8:1::2", endSID, 60).With(options, header, inner), other)
 	e2e.Await(t, "unmarked packets", closeTime, func() bool { return readers[0].sum(t).Unmarked == other })
 	checkFast(t, l, "ingress", count+other)
-	if text := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--json"); !strings.Contains(text, fmt.Sprintf(`"unmarked":{"header":%d}`, other)) {
+	if text := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--json"); !strings.Contains(
+		text,
+		fmt.Sprintf(`"unmarked":{"header":%d}`, other),
+	) {
 		t.Errorf("status does not count %d packets with a header: %s", other, text)
 	}
 }
@@ -244,14 +268,25 @@ func TestMarkedWithIOAM(t *testing.T) {
 	t.Parallel()
 	const ioam = `{name: other, interface: eth1, match: {destination: "2001:db8:99::/64"}, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 64}}]}`
 	flow := fmt.Sprintf("source: 2001:db8:1::2, segments: [%q, %q]", endSID, lastSID)
-	topology := fmt.Sprintf(routers, agentOf(1, "out", fast, asking{ioam: ioam}, flow), agentOf(2, "transit", fast, asking{}, flow), agentOf(3, "in", fast, asking{}, flow))
+	topology := fmt.Sprintf(
+		routers,
+		agentOf(1, "out", fast, asking{ioam: ioam}, flow),
+		agentOf(2, "transit", fast, asking{}, flow),
+		agentOf(3, "in", fast, asking{}, flow),
+	)
 	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true, carrier: option"))
 	open(t, l)
 	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 	for _, r := range readers {
 		r.awaitComplete(t)
 	}
-	header, err := srv6.SRH{NextHeader: 41, SegmentsLeft: 1, Segments: []netip.Addr{netip.MustParseAddr(lastSID), netip.MustParseAddr(endSID)}}.Append(nil)
+	header, err := srv6.SRH{
+		NextHeader:   41,
+		SegmentsLeft: 1,
+		Segments:     []netip.Addr{netip.MustParseAddr(lastSID), netip.MustParseAddr(endSID)},
+	}.Append(
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

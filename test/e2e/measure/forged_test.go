@@ -46,7 +46,13 @@ func portsOf(t *testing.T, l *lab.Lab, node string) (ports []uint16) {
 func forgedAnswer(t *testing.T, flow string, block uint64, number uint32) []byte {
 	t.Helper()
 	const constantSSID = 0x574d // that of all questions once
-	p := stamp.ReflectorPacket{Sequence: number, SSID: constantSSID, Error: 0x8001, Sender: stamp.SenderPacket{Sequence: number, Timestamp: stamp.NTP.Timestamp(time.Now().UnixNano(), 0)}, SenderTTL: 255}
+	p := stamp.ReflectorPacket{
+		Sequence:  number,
+		SSID:      constantSSID,
+		Error:     0x8001,
+		Sender:    stamp.SenderPacket{Sequence: number, Timestamp: stamp.NTP.Timestamp(time.Now().UnixNano(), 0)},
+		SenderTTL: 255,
+	}
 	p.Received, p.Timestamp = p.Sender.Timestamp, p.Sender.Timestamp
 	b := make([]byte, stamp.Unauthenticated.BaseLen())
 	p.Put(b, stamp.Unauthenticated)

@@ -63,7 +63,15 @@ func TestInterfacesChange(t *testing.T) {
 		reasons |= each.ToReasons
 		verdicts = append(verdicts, each.Verdict)
 		if each.Lost.Valid && each.Lost.Value > 0 || each.Verdict == loss.Uncertain && each.ToReasons&loss.Uncovered == 0 {
-			t.Errorf("block %d: %v, %d of %d lost, reasons %v and %v; no packet was lost", each.Block.Value, each.Verdict, each.Lost.Value, each.Sent.Value, each.FromReasons, each.ToReasons)
+			t.Errorf(
+				"block %d: %v, %d of %d lost, reasons %v and %v; no packet was lost",
+				each.Block.Value,
+				each.Verdict,
+				each.Lost.Value,
+				each.Sent.Value,
+				each.FromReasons,
+				each.ToReasons,
+			)
 		}
 	}
 	if reasons&(loss.InterfacesChanged|loss.UnservedInterface) != loss.InterfacesChanged|loss.UnservedInterface {
@@ -81,7 +89,10 @@ func TestInterfacesChange(t *testing.T) {
 // warned checks that a node warns of flows that are not counted at an interface.
 func warned(t *testing.T, l *lab.Lab, node, name string) {
 	t.Helper()
-	if ws := e2e.StatusOf(t, l, node).Warnings; !slices.ContainsFunc(ws, func(w health.Warning) bool { return w.Code == health.FlowsUncovered && w.Interface == name }) {
+	if ws := e2e.StatusOf(t, l, node).Warnings; !slices.ContainsFunc(
+		ws,
+		func(w health.Warning) bool { return w.Code == health.FlowsUncovered && w.Interface == name },
+	) {
 		t.Errorf("no warning about %s: %+v", name, ws)
 	}
 }

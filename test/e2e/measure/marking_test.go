@@ -26,7 +26,15 @@ func TestArgument(t *testing.T) {
 	for i, mode := range []string{"encap", "encap.red"} {
 		for _, attach := range []string{"tcx", "xdp"}[i : i+1] { // each mode and each hook once
 			t.Run(mode+", "+attach, func(t *testing.T) {
-				l := raiseMarked(t, mode, attach, last, prefix, ", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80", asking{})
+				l := raiseMarked(
+					t,
+					mode,
+					attach,
+					last,
+					prefix,
+					", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80",
+					asking{},
+				)
 				arguments := seenAt(t, l, "egress", "eth0", false, func(outer []byte) string { return string(outer[24+14 : 24+15]) })
 				out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
 				for _, r := range []*reader{out, transit, in} {
@@ -47,7 +55,8 @@ func TestArgument(t *testing.T) {
 				if got := arguments(); !slices.Equal(got, []string{"\x40", "\x80"}) {
 					t.Errorf("arguments %q", got)
 				}
-				if drops := e2e.Must(t, l.Node("beta"), "nstat", "-asz", "Udp6NoPorts"); !strings.Contains(drops, "Udp6NoPorts") || !strings.Contains(drops, "3000") {
+				if drops := e2e.Must(t, l.Node("beta"), "nstat", "-asz", "Udp6NoPorts"); !strings.Contains(drops, "Udp6NoPorts") ||
+					!strings.Contains(drops, "3000") {
 					t.Errorf("beta: %s", drops)
 				}
 			})
@@ -94,7 +103,23 @@ func TestUnmonitored(t *testing.T) {
 		for _, attach := range []string{"tcx", "xdp"} {
 			t.Run(setting+", "+attach, func(t *testing.T) {
 				l := raiseMarked(t, "encap", attach, lastSID, lastSID, ", unmonitored: "+setting, asking{})
-				e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "add", "2001:db8:2::3/128", "encap", "seg6", "mode", "encap", "segs", "fc00:3::d6", "dev", "eth1")
+				e2e.Must(
+					t,
+					l.Node("ingress"),
+					"ip",
+					"-6",
+					"route",
+					"add",
+					"2001:db8:2::3/128",
+					"encap",
+					"seg6",
+					"mode",
+					"encap",
+					"segs",
+					"fc00:3::d6",
+					"dev",
+					"eth1",
+				)
 				e2e.Must(t, l.Node("beta"), "ip", "address", "add", "2001:db8:2::3/64", "dev", "eth0", "nodad")
 				in := read(t, l, "egress")
 				in.awaitComplete(t)
@@ -172,7 +197,8 @@ func sendClass(t *testing.T, l *lab.Lab, to string, class, count int) {
 		if err != nil {
 			return err
 		}
-		if cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, class) }); cerr != nil || err != nil {
+		if cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, class) }); cerr != nil ||
+			err != nil {
 			return err
 		}
 		for range count {

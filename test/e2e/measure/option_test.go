@@ -39,7 +39,11 @@ func TestOptionOffloadedTCP(t *testing.T) {
 	t.Parallel()
 	for _, header := range []string{"destination", "hop-by-hop"} {
 		t.Run(header, func(t *testing.T) {
-			out, transit, in := countOffloaded(t, raiseMarked(t, "encap", "tcx", lastSID, lastSID, ", carrier: option, header: "+header, asking{}), func() {})
+			out, transit, in := countOffloaded(
+				t,
+				raiseMarked(t, "encap", "tcx", lastSID, lastSID, ", carrier: option, header: "+header, asking{}),
+				func() {},
+			)
 			checkOctets(t, out, transit, in)
 		})
 	}
@@ -60,7 +64,29 @@ func TestOptionDissected(t *testing.T) {
 			awaitSum(t, out, "ingress", count)
 			id := (&model.MeasuredFlow{Name: "red"}).FlowMonID()
 			const ofFlow = "ipv6.src == 2001:db8:ff::1 && udp.dstport == 9"
-			lines := tshark.Run(t, marked(), ofFlow, "-E", "occurrence=a", "-E", "aggregator= ", "-e", "ipv6.nxt", "-e", "ipv6.opt.type", "-e", "ipv6.opt.length", "-e", "ipv6.opt.unknown", "-e", "ipv6.hopopts.nxt", "-e", "ipv6.dstopts.nxt", "-e", "_ws.malformed")
+			lines := tshark.Run(
+				t,
+				marked(),
+				ofFlow,
+				"-E",
+				"occurrence=a",
+				"-E",
+				"aggregator= ",
+				"-e",
+				"ipv6.nxt",
+				"-e",
+				"ipv6.opt.type",
+				"-e",
+				"ipv6.opt.length",
+				"-e",
+				"ipv6.opt.unknown",
+				"-e",
+				"ipv6.hopopts.nxt",
+				"-e",
+				"ipv6.dstopts.nxt",
+				"-e",
+				"_ws.malformed",
+			)
 			if len(lines) != count {
 				t.Fatalf("tshark found %d packets, want %d", len(lines), count)
 			}
@@ -68,7 +94,8 @@ func TestOptionDissected(t *testing.T) {
 			for _, line := range lines {
 				f := strings.Split(line, "\t")
 				data := fmt.Sprintf("%05x", id)
-				isMark := len(f) == 7 && len(f[3]) == 8 && strings.HasPrefix(f[3], data) && strings.HasSuffix(f[3], "00") && strings.ContainsAny(f[3][5:6], "048c")
+				isMark := len(f) == 7 && len(f[3]) == 8 && strings.HasPrefix(f[3], data) && strings.HasSuffix(f[3], "00") &&
+					strings.ContainsAny(f[3][5:6], "048c")
 				next := strings.Fields(f[0])
 				if !isMark || f[1] != "0x12" || f[2] != "4" || next[0]+" "+f[4]+f[5] != chain || f[6] != "" {
 					t.Fatalf("tshark says %q", f)
@@ -80,7 +107,8 @@ func TestOptionDissected(t *testing.T) {
 			if delays == 0 || delays == count {
 				t.Errorf("%d of %d packets have a delay mark", delays, count)
 			}
-			if lines := tshark.Run(t, plain(), "udp.dstport == 9 && !icmpv6", "-e", "ipv6.nxt"); len(lines) != count || slices.ContainsFunc(lines, func(l string) bool { return l != "17" }) {
+			if lines := tshark.Run(t, plain(), "udp.dstport == 9 && !icmpv6", "-e", "ipv6.nxt"); len(lines) != count ||
+				slices.ContainsFunc(lines, func(l string) bool { return l != "17" }) {
 				t.Errorf("%d packets after the tunnel: %v", len(lines), lines)
 			}
 		})

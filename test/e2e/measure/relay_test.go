@@ -62,7 +62,13 @@ const toNorth, toSouth = "2001:db8:21::2", "2001:db8:22::2"
 func TestInjectedDelay(t *testing.T) {
 	top := e2e.Builtin(t, "srv6")
 	for _, node := range []string{"ingress", "north1", "north2", "south", "egress"} {
-		e2e.Reconfigure(t, top, node, "mean-delay: true", "mean-delay: true, mask: 0x1c, even: 0x04, odd: 0x0c, delay-even: 0x14, delay-odd: 0x1c, max-delay: 15ms")
+		e2e.Reconfigure(
+			t,
+			top,
+			node,
+			"mean-delay: true",
+			"mean-delay: true, mask: 0x1c, even: 0x04, odd: 0x0c, delay-even: 0x14, delay-odd: 0x1c, max-delay: 15ms",
+		)
 	}
 	l := e2e.Raise(t, top)
 	r := observe(t, l)
@@ -90,7 +96,15 @@ func TestInjectedDelay(t *testing.T) {
 				}
 			}
 			if got := time.Duration(d.Mean); got < tt.want-spread || got > tt.want+spread || d.Warning != string(code) {
-				t.Errorf("%v, block %d: delay %v by %v, warning %q; the relay held packets for %v", tt.part, d.Block.Value, got, d.Method, d.Warning, held)
+				t.Errorf(
+					"%v, block %d: delay %v by %v, warning %q; the relay held packets for %v",
+					tt.part,
+					d.Block.Value,
+					got,
+					d.Method,
+					d.Warning,
+					held,
+				)
 			}
 		}
 		if len(delays) != 2 || delays[loss.MeanOfSums] < 2 || delays[loss.DoubleMarking] < 2 {

@@ -109,7 +109,16 @@ func (r *results) sum(t *testing.T, p part, since time.Time) (sent, lost uint64,
 			continue
 		}
 		if l.Verdict != loss.Measured {
-			t.Errorf("%v, block %d: %v because of %v %v, %d sent, %d received", p, l.Block.Value, l.Verdict, l.FromReasons, l.ToReasons, l.Sent.Value, l.Received.Value)
+			t.Errorf(
+				"%v, block %d: %v because of %v %v, %d sent, %d received",
+				p,
+				l.Block.Value,
+				l.Verdict,
+				l.FromReasons,
+				l.ToReasons,
+				l.Sent.Value,
+				l.Received.Value,
+			)
 		}
 		if l.Duplicated.Value > 0 {
 			t.Errorf("%v, block %d: %d duplicated", p, l.Block.Value, l.Duplicated.Value)

@@ -29,7 +29,8 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 			t.Errorf("%s shows\n%s\nwant\n%s", node, shown, words)
 		}
 	}
-	if out, err := e2e.In(t, l, "ingress", append([]string{"flow", "add", "again", "out", "session", "9"}, strings.Fields(packets)...)...); err == nil || !strings.HasPrefix(out, `waymark: flow "again": segments: flow "green" selects the same packets; give one of them`) {
+	if out, err := e2e.In(t, l, "ingress", append([]string{"flow", "add", "again", "out", "session", "9"}, strings.Fields(packets)...)...); err == nil ||
+		!strings.HasPrefix(out, `waymark: flow "again": segments: flow "green" selects the same packets; give one of them`) {
 		t.Errorf("the same packets as another flow: %v, %s", err, out)
 	}
 	r, whole, first, second := observe(t, l), part{"green", 0, 2}, part{"green", 0, 1}, part{"green", 1, 2}
@@ -56,7 +57,8 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 
 	e2e.MustIn(t, l, "ingress", "flow", "del", "green")
 	removed := time.Now()
-	if out, err := e2e.In(t, l, "ingress", "loss", "--flow", "green"); err == nil || !strings.Contains(out, `no flow "green" is measured here`) {
+	if out, err := e2e.In(t, l, "ingress", "loss", "--flow", "green"); err == nil ||
+		!strings.Contains(out, `no flow "green" is measured here`) {
 		t.Errorf("after flow del: %v, %s", err, out)
 	}
 	if out := e2e.MustIn(t, l, "ingress", "loss", "--wide", "--flow", "green", "--last", "5m"); !strings.Contains(out, "flow_loss_high") {
@@ -79,10 +81,14 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 func checkNamed(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	table := e2e.MustIn(t, l, "ingress", "loss", "--verbose", "--wide", "--flow", "green")
-	if _, row, _ := strings.Cut(table, "\n"); len(strings.Fields(row)) < 5 || !slices.Equal(strings.Fields(row)[3:5], []string{"ingress", "beta-side"}) {
+	if _, row, _ := strings.Cut(table, "\n"); len(strings.Fields(row)) < 5 ||
+		!slices.Equal(strings.Fields(row)[3:5], []string{"ingress", "beta-side"}) {
 		t.Errorf("the first row is not from ingress to beta-side:\n%s", table)
 	}
-	if text := e2e.MustIn(t, l, "ingress", "--json", "loss", "--flow", "green"); !strings.Contains(text, `"from":1,"to":2,"from_node":"2001:db8:12::2","to_node":"beta-side"`) {
+	if text := e2e.MustIn(t, l, "ingress", "--json", "loss", "--flow", "green"); !strings.Contains(
+		text,
+		`"from":1,"to":2,"from_node":"2001:db8:12::2","to_node":"beta-side"`,
+	) {
 		t.Errorf("no nodes in JSON:\n%s", text)
 	}
 	rows, err := csv.NewReader(strings.NewReader(e2e.MustIn(t, l, "ingress", "loss", "--csv", "--flow", "green"))).ReadAll()

@@ -91,16 +91,39 @@ func raiseMany(t *testing.T) *lab.Lab {
 	flows := func(direction, more string) string {
 		var list []string
 		for _, i := range flowsFrom1() {
-			list = append(list, fmt.Sprintf(`{name: %s, direction: %s, source: "2001:db8:ff::1", segments: ["fc00:1::e", "fc00:2::e", "%s"], mode: %s%s}`, nameOf(i), direction, sidOf(i), modeOf(i), more))
+			list = append(
+				list,
+				fmt.Sprintf(
+					`{name: %s, direction: %s, source: "2001:db8:ff::1", segments: ["fc00:1::e", "fc00:2::e", "%s"], mode: %s%s}`,
+					nameOf(i),
+					direction,
+					sidOf(i),
+					modeOf(i),
+					more,
+				),
+			)
 		}
 		return strings.Join(list, ", ")
 	}
 	for _, i := range flowsFrom1() {
-		routes = append(routes, fmt.Sprintf(`{to: "2001:db8:2:%x::/64", via: 2001:db8:12::2, encap: "seg6 mode %s segs fc00:1::e,fc00:2::e,%s"}`, i, modeOf(i), sidOf(i)))
+		routes = append(
+			routes,
+			fmt.Sprintf(
+				`{to: "2001:db8:2:%x::/64", via: 2001:db8:12::2, encap: "seg6 mode %s segs fc00:1::e,fc00:2::e,%s"}`,
+				i,
+				modeOf(i),
+				sidOf(i),
+			),
+		)
 	}
 	attach := string(e2e.TCModes()[0])
 	agent := func(id int) string {
-		return fmt.Sprintf(`node: {id: %d}, metrics: {listen: none}, interfaces: [{name: eth0, boundary: ignore, attach: %[2]s}, {name: eth1, boundary: ignore, attach: %[2]s}], measurement: {block: %[3]v, guard: 900ms, clock-error: 1ms}, stamp: {allow: ["2001:db8::/32"]}`, id, attach, blockOfMany)
+		return fmt.Sprintf(
+			`node: {id: %d}, metrics: {listen: none}, interfaces: [{name: eth0, boundary: ignore, attach: %[2]s}, {name: eth1, boundary: ignore, attach: %[2]s}], measurement: {block: %[3]v, guard: 900ms, clock-error: 1ms}, stamp: {allow: ["2001:db8::/32"]}`,
+			id,
+			attach,
+			blockOfMany,
+		)
 	}
 	l := e2e.RaiseText(t, "many", fmt.Sprintf(manyTopology, strings.Join(routes, ", "),
 		agent(1), flows("out", `, points: ["2001:db8:12::2", "2001:db8:23::2", "2001:db8:34::2"]`),
@@ -190,7 +213,10 @@ func loseOfEach(t *testing.T, l *lab.Lab) {
 func sendTCP(ctx context.Context, t *testing.T, l *lab.Lab, flow int) {
 	const size = 512 << 10
 	for ; ctx.Err() == nil; pause(ctx, time.Now().Add(200*time.Millisecond)) {
-		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Address: addressOf(flow), Bytes: size, Port: uint16(9000 + flow)})
+		r, err := l.Send(
+			t.Context(),
+			lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Address: addressOf(flow), Bytes: size, Port: uint16(9000 + flow)},
+		)
 		if err != nil || r.Bytes != size {
 			t.Errorf("%s: %+v, %v", nameOf(flow), r, err)
 			return
@@ -225,8 +251,23 @@ func compareMany(t *testing.T, l *lab.Lab, r *results, began time.Time, packets 
 			all += sent
 		}
 	}
-	t.Logf("%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, %d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact; TCP sent %d packets",
-		lost, c.lost[0], lossyLinks[0], c.lost[1], lossyLinks[1], c.lost[2], lossyLinks[2], c.hidden, c.uncertain, manyFlows+manyTCP, lossyLinks[restarted], gap.Round(time.Millisecond), c.exact, ofTCP)
+	t.Logf(
+		"%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, %d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact; TCP sent %d packets",
+		lost,
+		c.lost[0],
+		lossyLinks[0],
+		c.lost[1],
+		lossyLinks[1],
+		c.lost[2],
+		lossyLinks[2],
+		c.hidden,
+		c.uncertain,
+		manyFlows+manyTCP,
+		lossyLinks[restarted],
+		gap.Round(time.Millisecond),
+		c.exact,
+		ofTCP,
+	)
 	for k, n := range lossy {
 		if n < manyFlows*3/4 { // a short run has few frames of the offloaded flows
 			t.Errorf("after %s: only %d flows lost packets", lossyLinks[k], n)

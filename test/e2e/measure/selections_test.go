@@ -63,14 +63,24 @@ func TestNodesSelectDifferently(t *testing.T) {
 			begun := time.Now()
 			each(add)
 			s.awaitMeasured("with a narrower flow at all nodes", 0)
-			s.check("a narrower flow is added", begun, func(sent, lost uint64) bool { return lost == 0 }, "a narrower flow there takes packets from it")
+			s.check(
+				"a narrower flow is added",
+				begun,
+				func(sent, lost uint64) bool { return lost == 0 },
+				"a narrower flow there takes packets from it",
+			)
 
 			s.limits.Store([]int{64, 64, 2}) // the last one does not reach the egress
 			s.awaitMeasured("with loss", 1)
 			begun = time.Now()
 			each(remove)
 			s.awaitMeasured("without the narrower flow", 1)
-			s.check("it is removed", begun, func(sent, lost uint64) bool { return lost > sent/5 && lost < sent/2 }, "no narrower flow there takes packets from it")
+			s.check(
+				"it is removed",
+				begun,
+				func(sent, lost uint64) bool { return lost > sent/5 && lost < sent/2 },
+				"no narrower flow there takes packets from it",
+			)
 
 			s.limits.Store([]int{64})
 			s.awaitMeasured("without loss", 0)
@@ -161,7 +171,13 @@ func (s *sending) selectOneClass(how asking) {
 	}
 	begun := time.Now()
 	e2e.MustIn(s.t, s.l, "egress", "flow", "del", "red")
-	e2e.MustIn(s.t, s.l, "egress", append([]string{"flow", "add", "red", "in", "src", "2001:db8:ff::1", "segs", endSID + "," + lastSID, "mode", "encap", "tclass", "0"}, strings.Fields(more)...)...)
+	e2e.MustIn(
+		s.t,
+		s.l,
+		"egress",
+		append(
+			[]string{"flow", "add", "red", "in", "src", "2001:db8:ff::1", "segs", endSID + "," + lastSID, "mode", "encap", "tclass", "0"},
+			strings.Fields(more)...)...)
 	const difference = "traffic class 0x00 instead of any"
 	e2e.Await(s.t, "a block that says the class", 12*time.Second, func() bool {
 		for _, r := range s.results(begun) {

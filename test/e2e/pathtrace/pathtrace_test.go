@@ -164,7 +164,9 @@ func checkStrangers(t *testing.T, l *lab.Lab) {
 	e2e.Must(t, l.Node("porthos"), "ip", "route", "add", stranger, "via", "2001:db8:12::1")
 	e2e.Must(t, l.Node("aramis"), "ip", "route", "add", stranger, "via", "2001:db8:23::1")
 	before := metric(t, l, refused)
-	out, err := l.Node("athos").Command(t.Context(), e2e.Program, "trace", far, "--source", stranger, "--count", "1", "--paths", "2", "--timeout", "300ms").CombinedOutput()
+	out, err := l.Node("athos").
+		Command(t.Context(), e2e.Program, "trace", far, "--source", stranger, "--count", "1", "--paths", "2", "--timeout", "300ms").
+		CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "none was answered") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -203,13 +205,16 @@ func TestEcho(t *testing.T) {
 	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
 	e2e.Must(t, l.Node("athos"), "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy=0") // by flow label
 	r, err := trace(t, l, "--icmp", "--paths", fmt.Sprint(enough), "--count", "2")
-	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 || r.Sent != 2*enough {
+	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 ||
+		r.Sent != 2*enough {
 		t.Errorf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 	// Errors about probes whose hop limits ended at hop 1 quote when they came there.
 	for _, p := range r.Paths {
 		h, end := p.Hops[0], p.Hops[1]
-		if h.Since == nil || h.Since.Count > uint64(len(p.Flows)) || h.Since.Min < -1000 || h.Since.Max > int64(time.Second) || h.Held != nil || end.Since != nil || p.RoundTrip == nil {
+		if h.Since == nil || h.Since.Count > uint64(len(p.Flows)) || h.Since.Min < -1000 || h.Since.Max > int64(time.Second) || h.Held != nil ||
+			end.Since != nil ||
+			p.RoundTrip == nil {
 			t.Errorf("%+v, since %+v; then %+v", h, h.Since, end)
 		}
 	}
@@ -226,7 +231,8 @@ func TestUnknownNamespace(t *testing.T) {
 	for _, more := range [][]string{nil, {"--icmp"}} {
 		args := append([]string{"trace", far, "--source", source, "--namespace", "77", "--interval", "2ms", "--count", "1"}, more...)
 		text := e2e.MustIn(t, l, "athos", args...)
-		if !strings.Contains(text, "─ 1 no data ") || !strings.Contains(text, "no node wrote data of namespace 77") || strings.Contains(text, "no IOAM") {
+		if !strings.Contains(text, "─ 1 no data ") || !strings.Contains(text, "no node wrote data of namespace 77") ||
+			strings.Contains(text, "no IOAM") {
 			t.Errorf("%v:\n%s", more, text)
 		}
 	}
@@ -260,7 +266,9 @@ func TestProbesInTshark(t *testing.T) {
 		labels[f[3]] = true
 		kinds[f[4]+"/"+f[5]]++
 	}
-	if lines := tshark.Run(t, wire.Path, "("+probes+") && (_ws.malformed || icmpv6.checksum.status == 0)", "-e", "frame.number"); len(lines) > 0 {
+	if lines := tshark.Run(t, wire.Path, "("+probes+") && (_ws.malformed || icmpv6.checksum.status == 0)", "-e", "frame.number"); len(
+		lines,
+	) > 0 {
 		t.Errorf("tshark complains about frames %v", lines)
 	}
 	if kinds["/33434"] == 0 || kinds["1/"] == 0 || len(labels) < 2 {
@@ -277,7 +285,9 @@ func TestLostOnOnePath(t *testing.T) {
 		t.Fatalf("%s%s", out, errs)
 	}
 	r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "3", "--timeout", "300ms")
-	if err != nil || !slices.Equal(ways(r), []string{south}) || len(r.Broken) == 0 || len(r.Broken)+len(r.Paths[0].Flows) != enough || r.Paths[0].Lost != 0 || r.Lost != uint64(3*len(r.Broken)) {
+	if err != nil || !slices.Equal(ways(r), []string{south}) || len(r.Broken) == 0 || len(r.Broken)+len(r.Paths[0].Flows) != enough ||
+		r.Paths[0].Lost != 0 ||
+		r.Lost != uint64(3*len(r.Broken)) {
 		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 	for _, b := range r.Broken {
@@ -310,7 +320,8 @@ func TestNoEndpoint(t *testing.T) {
 	e2e.Reconfigure(t, top, "aramis", "path-trace: {allow: [\"2001:db8::/32\"]}\n", "")
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", "8", "--count", "1", "--interval", "100ms", "--timeout", "300ms")
-	if err != nil || len(r.Paths) == 0 || len(r.Paths) > 2 || r.Paths[0].Endpoint || !slices.Contains([]string{north, south}, way(r.Paths[0])) {
+	if err != nil || len(r.Paths) == 0 || len(r.Paths) > 2 || r.Paths[0].Endpoint ||
+		!slices.Contains([]string{north, south}, way(r.Paths[0])) {
 		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text(columns.Screen{ASCII: true}))
 	}
 }
@@ -325,10 +336,12 @@ func TestKey(t *testing.T) {
 	top := e2e.Builtin(t, "ecmp")
 	e2e.Reconfigure(t, top, "aramis", "path-trace: {", "path-trace: {key-file: "+key+", ")
 	l := e2e.Raise(t, top)
-	if r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1", "--key-file", key); err != nil || !slices.Equal(ways(r), []string{north, south}) {
+	if r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1", "--key-file", key); err != nil ||
+		!slices.Equal(ways(r), []string{north, south}) {
 		t.Errorf("%v: %v", err, ways(r))
 	}
-	if r, err := trace(t, l, "--paths", "8", "--count", "1", "--timeout", "300ms"); e2e.ExitCode(err) != 1 || len(r.Paths) != 0 || r.Lost != 8 {
+	if r, err := trace(t, l, "--paths", "8", "--count", "1", "--timeout", "300ms"); e2e.ExitCode(err) != 1 || len(r.Paths) != 0 ||
+		r.Lost != 8 {
 		t.Errorf("without the key: %v\n%s", err, r.Text(columns.Screen{ASCII: true}))
 	}
 	checkSilence(t, l)
@@ -354,7 +367,8 @@ func checkSilence(t *testing.T, l *lab.Lab) {
 		t.Errorf("the run ended already: %v", ended)
 	}
 	_ = cmd.Wait() // it was interrupted
-	if err != nil || !strings.Contains(line, "was answered within 1.5s") || !strings.Contains(line, "--key-file") || took > patience.Of(bound) {
+	if err != nil || !strings.Contains(line, "was answered within 1.5s") || !strings.Contains(line, "--key-file") ||
+		took > patience.Of(bound) {
 		t.Errorf("after %v: %q, %v", took, line, err)
 	}
 }

@@ -87,7 +87,8 @@ func (o *otlp) check(t *testing.T) {
 	e2e.Await(t, "logs and metrics by OTLP", 5*time.Second, func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		return strings.Contains(o.events["waymark.probe_loss"], "to aramis are not answered") && o.events["waymark.probe_recovered"] != "" && o.trips > 0
+		return strings.Contains(o.events["waymark.probe_loss"], "to aramis are not answered") && o.events["waymark.probe_recovered"] != "" &&
+			o.trips > 0
 	})
 	o.mu.Lock()
 	defer o.mu.Unlock()

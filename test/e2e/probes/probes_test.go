@@ -44,15 +44,16 @@ func observe(t *testing.T, l *lab.Lab, node string) *events {
 	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{Kinds: record.KindEvent}, func() { close(ready) }, func(line []byte) error {
-			r, err := record.Parse(bytes.Clone(line))
-			if one, ok := r.(*record.Event); ok {
-				e.mu.Lock()
-				e.list = append(e.list, one)
-				e.mu.Unlock()
-			}
-			return err
-		})
+		_ = api.NewClient(place.Socket()).
+			Observe(ctx, api.RecordFilter{Kinds: record.KindEvent}, func() { close(ready) }, func(line []byte) error {
+				r, err := record.Parse(bytes.Clone(line))
+				if one, ok := r.(*record.Event); ok {
+					e.mu.Lock()
+					e.list = append(e.list, one)
+					e.mu.Unlock()
+				}
+				return err
+			})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	<-ready
@@ -199,7 +200,9 @@ func silentLoss(t *testing.T, l *lab.Lab, e *events) (took time.Duration) {
 	lost := e.of(t, record.EventProbeLoss, "aramis")
 	took = lost.Time.Sub(began)
 	if !strings.HasPrefix(lost.Label("after"), "node 2 (2001:db8:12::2)") || lost.Label("before") != "aramis" || lost.Label("evidence") != "hop-limit" ||
-		value(lost, "flows") != float64(north) || value(lost, "flows_of") != flows || value(lost, "after_hop") != 1 || lost.Severity != record.SeverityError {
+		value(lost, "flows") != float64(north) || value(lost, "flows_of") != flows ||
+		value(lost, "after_hop") != 1 ||
+		lost.Severity != record.SeverityError {
 		t.Errorf("%s %+v", lost.Text(), lost)
 	}
 	t.Logf("%d of %d flows; told after %v: %s", north, flows, took, lost.Text())
@@ -213,7 +216,10 @@ func silentLoss(t *testing.T, l *lab.Lab, e *events) (took time.Duration) {
 	if text, err := e2e.In(t, l, "athos", "doctor"); err == nil || !strings.Contains(text, "vanish after node 2") {
 		t.Errorf("%s", text)
 	}
-	if text := metrics(t, l); !strings.Contains(text, `waymark_probe_lost_after{after="node 2 (2001:db8:12::2)",before="aramis",destination="aramis"} `) {
+	if text := metrics(t, l); !strings.Contains(
+		text,
+		`waymark_probe_lost_after{after="node 2 (2001:db8:12::2)",before="aramis",destination="aramis"} `,
+	) {
 		t.Errorf("no metric of the place: %s", text)
 	}
 	if _, err := l.RemoveLoss("porthos", "eth1", loss.Number); err != nil {
@@ -272,8 +278,34 @@ func neighbours(t *testing.T, l *lab.Lab) {
 		return words[2]
 	}
 	e2e.Must(t, l.Node("porthos"), "ip", "address", "replace", "2001:db8:23::1/64", "dev", "eth1", "nodad")
-	e2e.Must(t, l.Node("porthos"), "ip", "neighbour", "replace", "2001:db8:23::2", "lladdr", mac("aramis", "eth0"), "dev", "eth1", "nud", "permanent")
-	e2e.Must(t, l.Node("aramis"), "ip", "neighbour", "replace", "2001:db8:23::1", "lladdr", mac("porthos", "eth1"), "dev", "eth0", "nud", "permanent")
+	e2e.Must(
+		t,
+		l.Node("porthos"),
+		"ip",
+		"neighbour",
+		"replace",
+		"2001:db8:23::2",
+		"lladdr",
+		mac("aramis", "eth0"),
+		"dev",
+		"eth1",
+		"nud",
+		"permanent",
+	)
+	e2e.Must(
+		t,
+		l.Node("aramis"),
+		"ip",
+		"neighbour",
+		"replace",
+		"2001:db8:23::1",
+		"lladdr",
+		mac("porthos", "eth1"),
+		"dev",
+		"eth0",
+		"nud",
+		"permanent",
+	)
 }
 
 // moved takes one path out of routing: flows move, and nothing is lost.
@@ -309,7 +341,11 @@ func reload(t *testing.T, l *lab.Lab, e *events) {
 	before := probed(t, l, "aramis")
 	e2e.Rewrite(t, l, "athos", func(c string) string { return strings.Replace(c, budget, "  budget: 500\n", 1) })
 	out, err := e2e.In(t, l, "athos", "agent", "reload")
-	if err == nil || !strings.Contains(out, "4 destinations with 24 flows every 100ms are 960 probes a second, and 96 more packets find broken links: more than 500; set interval:") {
+	if err == nil ||
+		!strings.Contains(
+			out,
+			"4 destinations with 24 flows every 100ms are 960 probes a second, and 96 more packets find broken links: more than 500; set interval:",
+		) {
 		t.Errorf("%v: %s", err, out)
 	}
 	e2e.Rewrite(t, l, "athos", func(c string) string { return strings.Replace(c, `, "gone=2001:db8:77::1"`, "", 1) })

@@ -103,7 +103,10 @@ func expect(t *testing.T, l *lab.Lab, what, outcome string, arrive bool) {
 	for _, o := range all {
 		before[o] = judged(t, l, "aramis", o)
 	}
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: 2 * time.Millisecond, Size: 100, Port: 9000})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: 2 * time.Millisecond, Size: 100, Port: 9000},
+	)
 	if want := map[bool]int{true: packets}[arrive]; err != nil || r.Received != want {
 		t.Errorf("%s: %d of %d packets arrived, want %d; %v", what, r.Received, packets, want, err)
 	}
@@ -213,7 +216,17 @@ func dissect(t *testing.T, l *lab.Lab) func() {
 		t.Helper()
 		wire.Stop(t)
 		numbers, sums := map[string]bool{}, map[string]bool{}
-		packets := e2e.Dissect(t, wire.Path, "ioam.type == 2", "ioam.namespace", "ioam.pot.type", "ioam.pot.flags", "ioam.pot.pktid", "ioam.pot.cumulative", "_ws.malformed")
+		packets := e2e.Dissect(
+			t,
+			wire.Path,
+			"ioam.type == 2",
+			"ioam.namespace",
+			"ioam.pot.type",
+			"ioam.pot.flags",
+			"ioam.pot.pktid",
+			"ioam.pot.cumulative",
+			"_ws.malformed",
+		)
 		for _, p := range packets {
 			if p[0] != "7" || p[1] != "0" || p[2] != "0x00" || p[5] != "" {
 				t.Errorf("the dissector reads %q", p)
@@ -318,7 +331,10 @@ func TestKeysAtRuntime(t *testing.T) {
 	if err == nil || !strings.HasPrefix(out, "waymark: namespace 7: ") || !strings.Contains(out, "chmod 600 "+keyOf(l, "dartagnan")) {
 		t.Errorf("a key that others can read: %v, %q", err, out)
 	}
-	if shown := e2e.MustIn(t, l, "aramis", "ioam", "namespace", "show"); !strings.Contains(shown, ", pot "+keyOf(l, "aramis")+" drop-rejected") {
+	if shown := e2e.MustIn(t, l, "aramis", "ioam", "namespace", "show"); !strings.Contains(
+		shown,
+		", pot "+keyOf(l, "aramis")+" drop-rejected",
+	) {
 		t.Errorf("shown: %s", shown)
 	}
 }

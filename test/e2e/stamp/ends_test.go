@@ -21,7 +21,9 @@ func checkAnswers(t *testing.T, a *sender.Answers, port int) {
 		t.Fatalf("%+v", a)
 	}
 	l := a.Location
-	if l.Source == nil || *l.Source != netip.MustParseAddr(near) || l.Destination == nil || *l.Destination != netip.MustParseAddr(far) || int(l.DestinationPort) != port || l.SourcePort == 0 {
+	if l.Source == nil || *l.Source != netip.MustParseAddr(near) || l.Destination == nil || *l.Destination != netip.MustParseAddr(far) ||
+		int(l.DestinationPort) != port ||
+		l.SourcePort == 0 {
 		t.Errorf("location %+v", l)
 	}
 	if want := (sender.ClassOfServiceAnswer{Forward: 10, Backward: 46, Permitted: true}); *a.ClassOfService != want {
@@ -170,7 +172,8 @@ func TestRefusals(t *testing.T) {
 	r := reflect(t, "--rate", "100", "--stateful")
 	report, _ := send(t, far, "--count", "200", "--interval", "1us", "--timeout", "500ms", "--reflector", "stateful")
 	c := r.counts(t)
-	if limited := c.Outcomes["rate_limited"]; limited == 0 || limited != report.Lost || c.Outcomes["reflected"] != report.Received || report.Received < 10 {
+	if limited := c.Outcomes["rate_limited"]; limited == 0 || limited != report.Lost || c.Outcomes["reflected"] != report.Received ||
+		report.Received < 10 {
 		t.Errorf("%v, %+v", c.Outcomes, report.Result)
 	}
 	// What the rate refused is lost on the way there, in the sender's eyes.
@@ -218,7 +221,8 @@ func TestReturnThroughSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := report.Answers; a.ReturnPath == nil || *a.ReturnPath || !slices.Equal(a.Unrecognized, []string{"return-path"}) || *report.HopsBackward != 0 {
+	if a := report.Answers; a.ReturnPath == nil || *a.ReturnPath || !slices.Equal(a.Unrecognized, []string{"return-path"}) ||
+		*report.HopsBackward != 0 {
 		t.Errorf("%+v, %d hops backward", a, *report.HopsBackward)
 	}
 	if c := r.counts(t); c.Notes["tlv_unrecognized"] != 4 {

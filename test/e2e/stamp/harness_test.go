@@ -207,7 +207,8 @@ func completeOver(t *testing.T, r sender.Report, n uint64, hops int) {
 		t.Fatalf("a delay is missing: %+v", r.Result)
 	}
 	// Both ends have the same clock.
-	if r.Forward.Count != n || r.Forward.Min <= 0 || r.Backward.Min <= 0 || r.Residence.Min < 0 || r.RoundTrip.Max > int64(patience.Of(time.Second)) {
+	if r.Forward.Count != n || r.Forward.Min <= 0 || r.Backward.Min <= 0 || r.Residence.Min < 0 ||
+		r.RoundTrip.Max > int64(patience.Of(time.Second)) {
 		t.Errorf("forward %+v, backward %+v, residence %+v, round trip %+v", r.Forward, r.Backward, r.Residence, r.RoundTrip)
 	}
 	if sum := r.Forward.Mean + r.Backward.Mean; sum < r.TwoWay.Mean-2 || sum > r.TwoWay.Mean+2 {

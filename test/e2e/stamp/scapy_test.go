@@ -89,7 +89,15 @@ func (p *scapyPacket) octets(t *testing.T) []byte {
 
 // estimate is an error estimate as our codec has it.
 func (e scapyError) estimate() stamp.ErrorEstimate {
-	return stamp.ErrorEstimate(e.Synchronized)<<15 | stamp.ErrorEstimate(e.Format)<<14 | stamp.ErrorEstimate(e.Scale)<<8 | stamp.ErrorEstimate(e.Multiplier)
+	return stamp.ErrorEstimate(
+		e.Synchronized,
+	)<<15 | stamp.ErrorEstimate(
+		e.Format,
+	)<<14 | stamp.ErrorEstimate(
+		e.Scale,
+	)<<8 | stamp.ErrorEstimate(
+		e.Multiplier,
+	)
 }
 
 // sender is the packet of a sender, and agrees with what our codec reads.
@@ -169,7 +177,11 @@ func TestScapyReflects(t *testing.T) {
 		port := 8620 + i
 		r := startFar(t, python, script, "reflect", far, strconv.Itoa(port), tt.theirs, strconv.Itoa(count))
 		e2e.Await(t, "Scapy's reflector", 5*time.Second, func() bool { return listens(t, port) })
-		report, err := send(t, append([]string{at(far, port), "--count", strconv.Itoa(count), "--interval", "10ms", "--ssid", "4242", "--timestamps", tt.ours}, tt.args...)...)
+		report, err := send(
+			t,
+			append(
+				[]string{at(far, port), "--count", strconv.Itoa(count), "--interval", "10ms", "--ssid", "4242", "--timestamps", tt.ours},
+				tt.args...)...)
 		r.stop(t)
 		if err != nil {
 			t.Errorf("%s: %v\n%s%s", name, err, r.out.String(), r.err.String())
@@ -192,7 +204,8 @@ func TestScapyReflects(t *testing.T) {
 		}
 		for n, p := range packets {
 			f := format(t, tt.ours)
-			if s := p.sender(t); s.Sequence != packets[0].sender(t).Sequence+uint32(n) || s.SSID != 4242 || s.Error.Format() != f || s.Error.Multiplier() == 0 {
+			if s := p.sender(t); s.Sequence != packets[0].sender(t).Sequence+uint32(n) || s.SSID != 4242 || s.Error.Format() != f ||
+				s.Error.Multiplier() == 0 {
 				t.Errorf("%s: packet %d: %+v", name, n, s)
 			}
 			ordered(t, []stamp.TimestampFormat{f}, p.Time)
@@ -258,7 +271,8 @@ func TestScapySends(t *testing.T) {
 				number = uint32(n)
 			}
 			ours, theirs := format(t, tt.ours), format(t, tt.theirs)
-			if answer.Sequence != number || answer.SSID != 0xabcd || answer.SenderTTL != uint8(255-n) || answer.Error.Format() != ours || answer.Error.Multiplier() == 0 {
+			if answer.Sequence != number || answer.SSID != 0xabcd || answer.SenderTTL != uint8(255-n) || answer.Error.Format() != ours ||
+				answer.Error.Multiplier() == 0 {
 				t.Errorf("%s: answer %d: %+v", name, n, answer)
 			}
 			if want := (stamp.SenderPacket{Sequence: 0xfffffffe + uint32(n), Timestamp: asked.Timestamp, Error: scapyError{uint8(n % 2), uint8(theirs), uint8(63 - n), uint8(255 - n)}.estimate()}); answer.Sender != want {

@@ -35,7 +35,10 @@ func forwardPath(t *testing.T) {
 	}
 	run("-mid", "ip -6 route add "+far+"/128 via 2001:db8:3::1; ip -6 route add fc00:b::/32 via 2001:db8:3::1; "+
 		"ip -6 route add "+endSID+"/128 encap seg6local action End count dev left; ip -6 route add "+againSID+"/128 encap seg6local action End count dev left")
-	run("-far", "ip -6 route add 2001:db8:2::/64 via 2001:db8:3::2; ip -6 route add "+exitSID+"/128 encap seg6local action End.DT6 table local count dev far2")
+	run(
+		"-far",
+		"ip -6 route add 2001:db8:2::/64 via 2001:db8:3::2; ip -6 route add "+exitSID+"/128 encap seg6local action End.DT6 table local count dev far2",
+	)
 	for _, node := range []struct{ name, link string }{{"-mid", "left"}, {"-far", "far2"}} {
 		if err := testnet.DoIn(t, testnet.Other(node.name), func() error {
 			testnet.Set(t, "ipv6/conf/all/seg6_enabled", "1")
@@ -115,7 +118,8 @@ func TestSendThroughSegments(t *testing.T) {
 			t.Error(err)
 		}
 		completeOver(t, report, n, tt.hops)
-		if l := report.Answers.Location; l != nil && (*l.Destination != netip.MustParseAddr(far) || *l.Source != netip.MustParseAddr("2001:db8:2::1")) {
+		if l := report.Answers.Location; l != nil &&
+			(*l.Destination != netip.MustParseAddr(far) || *l.Source != netip.MustParseAddr("2001:db8:2::1")) {
 			t.Errorf("location %+v", l)
 		}
 		if slices.Contains(tt.ours, "--return-path") && (*report.HopsBackward != 1 || !*report.Answers.ReturnPath) {

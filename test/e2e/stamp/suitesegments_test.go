@@ -26,7 +26,8 @@ func TestSuiteReturnsThroughSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := func() string {
-		out, err := exec.Command(suite(t), "-r", far, "-S", near, "-c", "3", "-d", "10", "-L", "1", "--output-format", "json", "--return-srv6-sids", sid).CombinedOutput()
+		out, err := exec.Command(suite(t), "-r", far, "-S", near, "-c", "3", "-d", "10", "-L", "1", "--output-format", "json", "--return-srv6-sids", sid).
+			CombinedOutput()
 		if err != nil {
 			t.Logf("stamp-suite: %v", err)
 		}

@@ -86,7 +86,26 @@ func TestLargePacketsOfVXLAN(t *testing.T) {
 				"beta":  {"2001:db8:2::2", "2001:db8:1::2", "2001:db8:9::2/64"},
 			} {
 				n := l.Node(node)
-				e2e.Must(t, n, "ip", "link", "add", "vx0", "type", "vxlan", "id", "7", "local", ends[0], "remote", ends[1], "dstport", "4789", "dev", "eth0")
+				e2e.Must(
+					t,
+					n,
+					"ip",
+					"link",
+					"add",
+					"vx0",
+					"type",
+					"vxlan",
+					"id",
+					"7",
+					"local",
+					ends[0],
+					"remote",
+					ends[1],
+					"dstport",
+					"4789",
+					"dev",
+					"eth0",
+				)
 				e2e.Must(t, n, "ip", "addr", "add", ends[2], "dev", "vx0", "nodad")
 				e2e.Must(t, n, "ip", "link", "set", "vx0", "mtu", "1430", "up")
 			}
@@ -122,7 +141,22 @@ func TestBigTCP(t *testing.T) {
 			}
 			before.Stop(t)
 			beta.Stop(t)
-			skipped, added := e2e.Counter(t, l, "athos", "encap_skipped_gso")+e2e.Counter(t, l, "athos", "encap_skipped_jumbo"), e2e.Settled(t, l, "athos", tt.Added)
+			skipped, added := e2e.Counter(
+				t,
+				l,
+				"athos",
+				"encap_skipped_gso",
+			)+e2e.Counter(
+				t,
+				l,
+				"athos",
+				"encap_skipped_jumbo",
+			), e2e.Settled(
+				t,
+				l,
+				"athos",
+				tt.Added,
+			)
 			t.Logf("athos skipped %d packets and marked %d; the longest has %d bytes", skipped, added, before.Longest.Load())
 			if before.Longest.Load() <= 1<<16 {
 				t.Fatalf("the longest packet to athos has %d bytes; want more than 64 KiB", before.Longest.Load())

@@ -58,7 +58,9 @@ func TestArrivalByBridge(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return e2e.Arrange(e2e.Arrangement{Master: br, Members: []string{"eth0"}, On: "br0", Address: map[string]string{"eth0": address}, Routes: routes})
+					return e2e.Arrange(
+						e2e.Arrangement{Master: br, Members: []string{"eth0"}, On: "br0", Address: map[string]string{"eth0": address}, Routes: routes},
+					)
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -79,7 +79,10 @@ func TestNestedDomains(t *testing.T) {
 	l := e2e.RaiseText(t, "nested", nested)
 	inner, outer := e2e.Keep(t, l, "aramis"), e2e.Keep(t, l, "dartagnan")
 	for _, port := range []uint16{9000, 9001} {
-		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: port})
+		r, err := l.Send(
+			t.Context(),
+			lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: port},
+		)
 		if err != nil || r.Received != packets {
 			t.Errorf("port %d: %d of %d packets arrived: %v", port, r.Received, packets, err)
 		}
@@ -120,7 +123,10 @@ func TestOverlappingDomains(t *testing.T) {
 	).Replace(nested))
 	first, second := e2e.Keep(t, l, "aramis"), e2e.Keep(t, l, "dartagnan")
 	beta := e2e.StartScan(t, l, "beta", "eth0")
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: 9000})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: 9000},
+	)
 	if err != nil || r.Received != packets {
 		t.Errorf("%d of %d packets arrived: %v", r.Received, packets, err)
 	}

@@ -72,15 +72,25 @@ func TestSegmentsWithinMTU(t *testing.T) {
 			(&segmented{from: "alpha", size: 1200, each: 20, calls: 10}).run(t, l)
 			wire.Stop(t)
 			scan.Stop(t)
-			t.Logf("%d of %d segments had a trace; athos marked %d packets and skipped %d for the MTU, %d for GSO", scan.Marked.Load(), scan.Packets.Load(),
-				e2e.Counter(t, l, "athos", tt.Added), e2e.Counter(t, l, "athos", "encap_skipped_mtu"), e2e.Counter(t, l, "athos", "encap_skipped_gso"))
+			t.Logf(
+				"%d of %d segments had a trace; athos marked %d packets and skipped %d for the MTU, %d for GSO",
+				scan.Marked.Load(),
+				scan.Packets.Load(),
+				e2e.Counter(t, l, "athos", tt.Added),
+				e2e.Counter(t, l, "athos", "encap_skipped_mtu"),
+				e2e.Counter(t, l, "athos", "encap_skipped_gso"),
+			)
 			if scan.Longest.Load() > mtu {
 				t.Errorf("a packet of %d bytes left athos on a link with MTU %d", scan.Longest.Load(), mtu)
 			}
 			// Most of the transfer was in GSO packets: there are more segments
 			// with a trace than packets that athos marked.
 			if scan.Marked.Load() < 1000 || uint64(scan.Marked.Load()) < 2*e2e.Counter(t, l, "athos", tt.Added) {
-				t.Errorf("%d segments had a trace, of %d packets that athos marked; want the segments of large packets", scan.Marked.Load(), e2e.Counter(t, l, "athos", tt.Added))
+				t.Errorf(
+					"%d segments had a trace, of %d packets that athos marked; want the segments of large packets",
+					scan.Marked.Load(),
+					e2e.Counter(t, l, "athos", tt.Added),
+				)
 			}
 			e2e.CheckCounters(t, l, "athos", map[string]uint64{"encap_skipped_gso": 0, "encap_skipped_headroom": 0})
 			checkSums(t, wire.Path, int(scan.Marked.Load()))
@@ -171,7 +181,13 @@ func TestSegmentsOfHostWithoutChecksums(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"auto", "encap"} {
 		t.Run(mode, func(t *testing.T) {
-			l := e2e.Raise(t, e2e.Domain(t, e2e.Transfer{Attach: "tcx", Athos: []string{"mode: auto", "mode: " + mode}, Aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))
+			l := e2e.Raise(
+				t,
+				e2e.Domain(
+					t,
+					e2e.Transfer{Attach: "tcx", Athos: []string{"mode: auto", "mode: " + mode}, Aramis: []string{"{id: 123}", "{id: 123, remove: true}"}},
+				),
+			)
 			e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "off")
 			wire := e2e.StartWire(t, l, "porthos", "eth0")
 			(&segmented{from: "athos", size: 1400, each: 20, calls: 20}).run(t, l)

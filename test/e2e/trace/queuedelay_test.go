@@ -25,7 +25,23 @@ func TestQueueDelay(t *testing.T) {
 	top := e2e.Domain(t, e2e.Modes(e2e.TCModes()[0])[0])
 	e2e.Reconfigure(t, top, "athos", "node: {", "node: {queue-delay: true, ")
 	l := e2e.Raise(t, top)
-	e2e.Must(t, l.Node("porthos"), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit", "1000000")
+	e2e.Must(
+		t,
+		l.Node("porthos"),
+		"tc",
+		"qdisc",
+		"replace",
+		"dev",
+		"eth1",
+		"root",
+		"tbf",
+		"rate",
+		"4mbit",
+		"burst",
+		"3000",
+		"limit",
+		"1000000",
+	)
 	e2e.AwaitRouting(t, l)
 	type answer struct {
 		text string

@@ -95,7 +95,8 @@ func checkSums(t *testing.T, path string, least int) {
 	for _, line := range lines {
 		frame, status, _ := strings.Cut(line, "\t")
 		if status = strings.TrimSpace(status); status != "1" { // 0 bad, 1 good, 2 not verified
-			whole, _ := exec.Command("tshark", "-r", path, "-Y", "frame.number == "+frame, "-V", "-x", "-o", "tcp.check_checksum:TRUE").CombinedOutput()
+			whole, _ := exec.Command("tshark", "-r", path, "-Y", "frame.number == "+frame, "-V", "-x", "-o", "tcp.check_checksum:TRUE").
+				CombinedOutput()
 			t.Fatalf("frame %s: the status of the checksum is %q, want 1, good\n%s", frame, status, whole)
 		}
 	}

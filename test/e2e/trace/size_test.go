@@ -30,13 +30,19 @@ func TestJumbo(t *testing.T) {
 			}
 			want := 2 * count * len(sizes)
 			for i, r := range traces.Read(t, want) {
-				if got, want := e2e.Way(r), "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"; got != want || r.Packet.Length < sizes[0]+48 {
+				if got, want := e2e.Way(r), "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"; got != want ||
+					r.Packet.Length < sizes[0]+48 {
 					t.Fatalf("trace %d: %d bytes, %s; want at least %d bytes, %s", i, r.Packet.Length, got, sizes[0]+48, want)
 				}
 			}
 			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9001})
 			e2e.CheckCounters(t, l, "athos", map[string]uint64{"encap_skipped_mtu": 0, "encap_skipped_gso": 0, "encap_skipped_headroom": 0})
-			e2e.CheckCounters(t, l, "aramis", map[string]uint64{tt.Removed: e2e.Settled(t, l, "athos", tt.Added), "decap_failed": 0, "removal_partial": 0})
+			e2e.CheckCounters(
+				t,
+				l,
+				"aramis",
+				map[string]uint64{tt.Removed: e2e.Settled(t, l, "athos", tt.Added), "decap_failed": 0, "removal_partial": 0},
+			)
 			for _, node := range []string{"athos", "porthos", "aramis"} {
 				if hook := e2e.StatusInterface(t, l, node, "eth0").IngressHook; hook != "xdp" {
 					t.Errorf("the ingress hook of %s is %s, want xdp", node, hook)
@@ -97,7 +103,13 @@ func TestFragments(t *testing.T) {
 			}
 			beta.Stop(t)
 			if fragments.Load() != want || marked.Load() != want || beta.IOAMBytes.Load() > 0 {
-				t.Errorf("of %d fragments, %d had a trace, want %d; beta received %d bytes of IOAM", fragments.Load(), marked.Load(), want, beta.IOAMBytes.Load())
+				t.Errorf(
+					"of %d fragments, %d had a trace, want %d; beta received %d bytes of IOAM",
+					fragments.Load(),
+					marked.Load(),
+					want,
+					beta.IOAMBytes.Load(),
+				)
 			}
 			e2e.CheckCounters(t, l, "athos", map[string]uint64{tt.Added: want})
 			e2e.CheckCounters(t, l, "aramis", map[string]uint64{tt.Removed: want})

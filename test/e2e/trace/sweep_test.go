@@ -29,10 +29,16 @@ func (s swept) port() uint16 {
 func (s swept) rule() string {
 	var options []string
 	for i := range s.options {
-		options = append(options, fmt.Sprintf("{trace: {namespace: %d, type: 0x%06x, size: %d}}", 1+i%s.namespaces, uint32(nineTypes[i]), 12*nineTypes[i].NodeLen()))
+		options = append(
+			options,
+			fmt.Sprintf("{trace: {namespace: %d, type: 0x%06x, size: %d}}", 1+i%s.namespaces, uint32(nineTypes[i]), 12*nineTypes[i].NodeLen()),
+		)
 	}
-	return fmt.Sprintf("  - {name: p%d, interface: eth1, match: {destination: 2001:db8:2::/64, destination-port: %[1]d}, mode: inline, options: [%s]}",
-		s.port(), strings.Join(options, ", "))
+	return fmt.Sprintf(
+		"  - {name: p%d, interface: eth1, match: {destination: 2001:db8:2::/64, destination-port: %[1]d}, mode: inline, options: [%s]}",
+		s.port(),
+		strings.Join(options, ", "),
+	)
 }
 
 // sweep are 1 to 9 options of 1 to 9 namespaces.
@@ -107,7 +113,8 @@ func checkSweep(t *testing.T, part []swept, traces []record.Trace, count int) {
 		}
 		for i, r := range of {
 			at := i % s.options
-			if int(r.Namespace) != 1+at%s.namespaces || r.TraceType != nineTypes[at] || len(r.Nodes) != len(lineHops) || r.Overflow.Value || r.Remaining.Value != 0 {
+			if int(r.Namespace) != 1+at%s.namespaces || r.TraceType != nineTypes[at] || len(r.Nodes) != len(lineHops) || r.Overflow.Value ||
+				r.Remaining.Value != 0 {
 				t.Fatalf("%+v, option %d: %+v", s, at, r)
 			}
 			for n, node := range r.Nodes {

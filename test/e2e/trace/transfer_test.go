@@ -35,7 +35,12 @@ func TestTransfer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%.2f Gbit/s; beta received %d packets, its capture missed %d", float64(r.Bytes)*8/r.Duration.Seconds()/1e9, beta.Packets.Load(), stats.Dropped)
+			t.Logf(
+				"%.2f Gbit/s; beta received %d packets, its capture missed %d",
+				float64(r.Bytes)*8/r.Duration.Seconds()/1e9,
+				beta.Packets.Load(),
+				stats.Dropped,
+			)
 			if beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
 				t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
 			}
@@ -64,13 +69,22 @@ func TestTransferWithoutRoom(t *testing.T) {
 	}
 	inside.Stop(t)
 	if inside.Marked.Load() == 0 || inside.Longest.Load() > mtu {
-		t.Errorf("of %d packets, %d had a trace and the longest %d bytes; want some, and at most %d", inside.Packets.Load(), inside.Marked.Load(), inside.Longest.Load(), mtu)
+		t.Errorf(
+			"of %d packets, %d had a trace and the longest %d bytes; want some, and at most %d",
+			inside.Packets.Load(),
+			inside.Marked.Load(),
+			inside.Longest.Load(),
+			mtu,
+		)
 	}
 	t.Logf("%d of %d segments had a trace; athos skipped %d packets for the MTU, %d for GSO", inside.Marked.Load(), inside.Packets.Load(),
 		e2e.Counter(t, l, "athos", "encap_skipped_mtu"), e2e.Counter(t, l, "athos", "encap_skipped_gso"))
 	before := e2e.Counter(t, l, "athos", "encap_skipped_mtu")
 	const count = 20
-	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: mtu - 48, Port: 9000})
+	r, err := l.Send(
+		t.Context(),
+		lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: mtu - 48, Port: 9000},
+	)
 	if err != nil || r.Lost() > 0 {
 		t.Errorf("full-sized datagrams: %+v, %v", r, err)
 	}

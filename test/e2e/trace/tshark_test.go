@@ -90,7 +90,22 @@ func TestTshark(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			arriving, leaving, beta := e2e.StartWire(t, l, "porthos", "eth0"), e2e.StartWire(t, l, "porthos", "eth1"), e2e.StartScan(t, l, "beta", "eth0")
+			arriving, leaving, beta := e2e.StartWire(
+				t,
+				l,
+				"porthos",
+				"eth0",
+			), e2e.StartWire(
+				t,
+				l,
+				"porthos",
+				"eth1",
+			), e2e.StartScan(
+				t,
+				l,
+				"beta",
+				"eth0",
+			)
 			const count = 5
 			e2e.Send(t, l, "alpha",
 				lab.Traffic{Kind: lab.KindPing, Count: count, Size: 56},
@@ -136,7 +151,16 @@ func compareDecoders(t *testing.T, path, format string, least int) {
 // decoded returns the records that `waymark decode` reads from a capture.
 func decoded(t *testing.T, path, format string) []record.Trace {
 	t.Helper()
-	code, stdout, stderr := e2e.Waymark(t, "decode", "--json", "--timestamp-format", format, "--tai-offset", e2e.KernelTAIOffset().String(), path)
+	code, stdout, stderr := e2e.Waymark(
+		t,
+		"decode",
+		"--json",
+		"--timestamp-format",
+		format,
+		"--tai-offset",
+		e2e.KernelTAIOffset().String(),
+		path,
+	)
 	if code != 0 || stderr != "" {
 		t.Fatalf("waymark decode: exit code %d, %s", code, stderr)
 	}

@@ -46,7 +46,16 @@ func TestUnfilledTraces(t *testing.T) {
 					e2e.CheckCounters(t, l, "athos", map[string]uint64{tt.added: count})
 					for i, r := range traces.Read(t, count) {
 						if got := e2e.Way(r); got != tt.way || r.Overflow.Value != tt.overflow || r.Remaining.Value != tt.left {
-							t.Fatalf("trace %d: %q, overflow %v, %d words left; want %q, %v, %d", i, got, r.Overflow.Value, r.Remaining.Value, tt.way, tt.overflow, tt.left)
+							t.Fatalf(
+								"trace %d: %q, overflow %v, %d words left; want %q, %v, %d",
+								i,
+								got,
+								r.Overflow.Value,
+								r.Remaining.Value,
+								tt.way,
+								tt.overflow,
+								tt.left,
+							)
 						}
 					}
 					if beta.Stop(t); beta.Packets.Load() < count || beta.IOAMBytes.Load() > 0 {

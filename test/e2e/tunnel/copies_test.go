@@ -104,7 +104,8 @@ func TestErrorsAskForNoCopies(t *testing.T) {
 				l := raiseRoad(t, tt, append(askingForCopies(false), ends, ends+"\n      "+back,
 					`encapsulations: [{name: all, interface: eth1, match: {destination: "2001:db8:7::/64"}, mode: encap, tunnel: {source: "2001:db8:ff::1"`,
 					`decapsulations: [{tunnel-destination: "2001:db8:ff::1"}]
-      encapsulations: [{name: all, interface: eth1`+nested+`, match: {destination: "2001:db8::/32"}, mode: encap, tunnel: {source: "2001:db8:ff::1"`)...)
+      encapsulations: [{name: all, interface: eth1`+nested+`, match: {destination: "2001:db8::/32"}, mode: encap, tunnel: {source: "2001:db8:ff::1"`,
+				)...)
 				for range count { // they end at milady, behind the domain
 					if kind, _, offender := socketError(t, l.Node("alpha"), roadsBegin, 4); kind != byte(messages.TimeExceeded) {
 						t.Fatalf("type %d from %v", kind, offender)
@@ -115,7 +116,12 @@ func TestErrorsAskForNoCopies(t *testing.T) {
 					"porthos": {returned: count},
 					"aramis":  {returned: count},
 				})
-				e2e.CheckCounters(t, l, "aramis", map[string]uint64{"encap_skipped_control": count, "encap_tunneled": e2e.StatusOf(t, l, "aramis").LoopbackCopies["sent"]})
+				e2e.CheckCounters(
+					t,
+					l,
+					"aramis",
+					map[string]uint64{"encap_skipped_control": count, "encap_tunneled": e2e.StatusOf(t, l, "aramis").LoopbackCopies["sent"]},
+				)
 			})
 		}
 	}

@@ -19,7 +19,15 @@ import (
 // that, full datagrams pass without a trace and smaller ones have one.
 func TestTunnelPathMTU(t *testing.T) {
 	t.Parallel()
-	full := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20, Interval: patience.Of(100 * time.Millisecond), Size: 1452, Port: 9000}
+	full := lab.Traffic{
+		Kind:     lab.KindUDP,
+		From:     "alpha",
+		To:       "beta",
+		Count:    20,
+		Interval: patience.Of(100 * time.Millisecond),
+		Size:     1452,
+		Port:     9000,
+	}
 	for _, tt := range e2e.Transfers() {
 		if tt.Mode != "encap" {
 			continue

@@ -42,7 +42,15 @@ func (tt treatment) agent(k int) string {
 		if in {
 			role = "role: [ingress, egress]"
 		}
-		text += fmt.Sprintf("        - {name: eth%d, id: %d, id-wide: %d, attach: %s, forwarding: %s, %s}\n", i, 10*k+i+1, 10*k+i+1, tt.attach, tt.forwarding, role)
+		text += fmt.Sprintf(
+			"        - {name: eth%d, id: %d, id-wide: %d, attach: %s, forwarding: %s, %s}\n",
+			i,
+			10*k+i+1,
+			10*k+i+1,
+			tt.attach,
+			tt.forwarding,
+			role,
+		)
 	}
 	text += fmt.Sprintf("      namespaces: [{id: 123, remove: %v}]\n", tt.mode != "encap" && !sides[1])
 	if sides[0] && !sides[1] {
@@ -53,8 +61,11 @@ func (tt treatment) agent(k int) string {
 		if tt.mode == "inline" {
 			tunnel = ""
 		}
-		text += fmt.Sprintf("      encapsulations: [{name: all, interface: eth1, match: {destination: \"2001:db8:7::/64\"}, mode: %s, %soptions: [{trace: {namespace: 123, type: 0xf80000, size: 60}}]}]\n",
-			tt.mode, tunnel)
+		text += fmt.Sprintf(
+			"      encapsulations: [{name: all, interface: eth1, match: {destination: \"2001:db8:7::/64\"}, mode: %s, %soptions: [{trace: {namespace: 123, type: 0xf80000, size: 60}}]}]\n",
+			tt.mode,
+			tunnel,
+		)
 	}
 	return text
 }
@@ -85,8 +96,14 @@ func raiseRoad(t *testing.T, tt treatment, changes ...string) *lab.Lab {
 			if k == 0 {
 				from = "eth0"
 			}
-			links += fmt.Sprintf("  - mtu: 1700\n    ends:\n      - {node: %s, interface: %s, addresses: \"2001:db8:%d::1/64\"}\n      - {node: %s, interface: eth0, addresses: \"2001:db8:%d::2/64\"}\n",
-				name, from, k+1, road[k+1], k+1)
+			links += fmt.Sprintf(
+				"  - mtu: 1700\n    ends:\n      - {node: %s, interface: %s, addresses: \"2001:db8:%d::1/64\"}\n      - {node: %s, interface: eth0, addresses: \"2001:db8:%d::2/64\"}\n",
+				name,
+				from,
+				k+1,
+				road[k+1],
+				k+1,
+			)
 		}
 	}
 	l := e2e.RaiseText(t, "road", text+links)
