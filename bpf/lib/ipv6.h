@@ -118,7 +118,7 @@ static __always_inline __u32 extension_length(__u8 next_header, __u8 length)
 	return (length + 1) << 3;
 }
 
-#define EXTENSIONS                                                                      \
+#define EXTENSIONS                                                                           \
 	(1ULL << NEXT_HBH | 1ULL << NEXT_ROUTING | 1ULL << NEXT_FRAGMENT | 1ULL << NEXT_AH | \
 	 1ULL << NEXT_DESTINATION)
 

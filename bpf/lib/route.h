@@ -38,7 +38,7 @@ struct path {
 /* What is looked for, besides the packet's own fields. */
 struct wanted {
 	__u32 tag;
-	__u32 now;  /* units of 2^20 ns */
+	__u32 now; /* units of 2^20 ns */
 	__u16 key;
 	__u16 mtu;	/* what the kernel says is true up to here */
 	__u32 table_id; /* only this table; 0: as rules say */

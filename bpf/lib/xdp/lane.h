@@ -55,7 +55,8 @@ static __always_inline int plain_lane(context *ctx, struct packet *p, __u8 next)
 
 	if (may_concern_us(p, next) || !finds_plain_way(ctx, p, &path, next))
 		return VERDICT_OTHER;
-	if (path.reason == WAY_IS_PLAIN || !may_insert(p)) /* constants cost less: each kind has code of its own */
+	if (path.reason == WAY_IS_PLAIN ||
+	    !may_insert(p)) /* constants cost less: each kind has code of its own */
 		return leave_lane(ctx, p, &path, plain, 0);
 	inserting = path; /* only what a function gets has to be in memory */
 	return leave_lane(ctx, p, &inserting, plain, 1);
@@ -125,8 +126,7 @@ __noinline int treat_in_lane(context *ctx)
 
 	/* Linux 6.1 verifies this function where it is not called, too */
 	if (!NODE.fast || NODE.measures || !begin(ctx, &p) || !p.on->fast ||
-	    open_packet(ctx, &p, ROLE_INGRESS, &ip6) != OUTCOME_NO_IOAM ||
-	    p.l3 != ETHERNET_HEADER)
+	    open_packet(ctx, &p, ROLE_INGRESS, &ip6) != OUTCOME_NO_IOAM || p.l3 != ETHERNET_HEADER)
 		return VERDICT_OTHER;
 	return ip6->next_header == NEXT_HBH ? common_lane(ctx, &p)
 					    : plain_lane(ctx, &p, ip6->next_header);
