@@ -179,13 +179,21 @@ func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 		service.Answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
 		return nil
 	}
-	select {
-	case r := <-a.removed:
+	answer := func(r removal) error {
 		if r.err == nil {
 			service.Answer(w, http.StatusOK, api.Stopped{Warnings: service.NonNil(r.warnings)})
 		}
 		return r.err
+	}
+	select {
+	case r := <-a.removed:
+		return answer(r)
 	case <-a.closing:
+		select {
+		case r := <-a.removed: // before: both may have happened by the time that this looks
+			return answer(r)
+		default:
+		}
 		return service.Refusef("the agent stopped for another reason and left the data plane; remove it with 'waymark agent stop --remove'")
 	}
 }

@@ -63,21 +63,31 @@ static __always_inline int plain_lane(context *ctx, struct packet *p, __u8 next)
 }
 
 /*
- * A packet in a tunnel that ends here, with a common header of `length` bytes. Where it goes without
- * them is found first, because a packet that has lost its tunnel is no other path's any more.
+ * Whether a packet will be the same without its tunnel, but for a lower hop limit that a router may
+ * still count: remove_tunnel() keeps what routers wrote into the outer header.
+ */
+static __always_inline int stays_same(const struct ipv6 *outer, const struct ipv6 *inner)
+{
+	return outer->hop_limit > 1 && !((outer->class_label ^ inner->class_label) & ECN_MASK);
+}
+
+/*
+ * A packet in a tunnel that ends here, with a common header. Where it goes without them is found first,
+ * because a packet that has lost its tunnel is no other path's any more.
  */
 static __always_inline int removal_lane(context *ctx, struct packet *p)
 {
 	struct result result = {.outcome = OUTCOME_TUNNEL_DECAPSULATED,
 				.completed = OUTCOME_NO_IOAM};
+	const struct ipv6 *outer = at(p, 0, IPV6_HEADER), *ip6;
 	struct packet inner = *p;
-	const struct ipv6 *ip6;
 	struct path path = {};
 	int found = judge_common(ctx, p->on);
 
 	inner.ip6 = at(p, IPV6_HEADER + (found & 0xfff), IPV6_HEADER);
 	ip6 = inner.ip6;
-	if (!found || !ip6 || ip6->next_header == NEXT_IPV6 || is_extension(ip6->next_header) ||
+	if (!found || !outer || !ip6 || !stays_same(outer, ip6) || ip6->next_header == NEXT_IPV6 ||
+	    is_extension(ip6->next_header) ||
 	    !finds_plain_way(ctx, &inner, &path, ip6->next_header))
 		return VERDICT_OTHER;
 	if (found & COMMON_REPORTS) {

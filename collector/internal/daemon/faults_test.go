@@ -140,7 +140,7 @@ func (f *faulty) ahead() {
 	if ahead.Packets != 90 {
 		f.t.Errorf("%d packets at the times that nodes reported", ahead.Packets)
 	}
-	if !strings.Contains(strings.Join(h.Warnings, "\n"), "clocks that are ahead") {
+	if !strings.Contains(strings.Join(h.Warnings, "\n"), "a clock that is ahead") {
 		f.t.Errorf("%q", h.Warnings)
 	}
 	if w := doctor.JudgeRunning(&h)[0].Warning; w == nil || w.Code != doctor.ExporterClockWrong || w.Severity != health.Error {
