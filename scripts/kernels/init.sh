@@ -60,6 +60,6 @@ tests segments 3600 e2e-forward.test -test.run 'TestForwardTables|TestForwardSeg
 tests forwarding 3600 datapath.test -test.run 'TestForwardingAgreement|TestForwardHeld'
 tests agreement 3600 datapath.test -test.run TestAgreement
 echo "kernels: kernel's complaints:"
-dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|lockup|rcu.*stall' | sed 's/^/kernels: complaint /'
+dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|soft lockup|hard LOCKUP|rcu.*detected.*stall' | sed 's/^/kernels: complaint /'
 echo "kernels: all steps reached"
 poweroff -f

@@ -43,6 +43,6 @@ waymark status >/dev/null 2>&1 && echo "nics: the router serves" || { echo "nics
 while ping -6 -c 1 -W 5 2001:db8:2::99 >/dev/null 2>&1; do sleep 1; done
 echo "nics: status $(waymark status --json | tr -d '\n')"
 waymark doctor | sed 's/^/nics: doctor /'
-dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|lockup|rcu.*stall' | sed 's/^/nics: complaint /'
+dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|soft lockup|hard LOCKUP|rcu.*detected.*stall' | sed 's/^/nics: complaint /'
 echo "nics: the end"
 poweroff -f
