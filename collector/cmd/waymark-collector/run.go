@@ -32,7 +32,7 @@ settings as a file.
 What was received is kept within a second or two, also when the process is killed.
 When the disk is full, the oldest files leave; when there are none, nothing is
 written and questions are still answered.`,
-		Example: "  waymark-collector run\n  waymark-collector run --config /etc/waymark/collector.yaml",
+		Example: "  waymark-collector run\n  waymark-collector run --config /etc/waymark-collector/collector.yaml",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := settings.Read(file)
@@ -66,7 +66,7 @@ func newConfigCommand(opts *commandline.Options) *cobra.Command {
 		Use:     "check FILE",
 		Short:   "Report every error in a file of settings",
 		Long:    "Report every error in a file of settings with its line, its column and a cure.\n\nExit codes: 0 no errors; 1 errors, or the file cannot be read.",
-		Example: "  waymark-collector config check /etc/waymark/collector.yaml",
+		Example: "  waymark-collector config check /etc/waymark-collector/collector.yaml",
 		Args:    commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := settings.Read(args[0])
