@@ -49,7 +49,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Address, "collector", UsualURL, "`URL` of the collector's API")
 	flags.StringVar(&f.CA, "ca", "", "`FILE` of the authority that signed the collector's certificate (default: those of the system)")
-	flags.StringVar(&f.User, "user", "", "`NAME` of a user of the collector")
+	flags.StringVar(&f.User, "user", "", "`NAME` of a user of the collector; over plain http, the password is readable on the way")
 	flags.StringVar(&f.PasswordFile, "password-file", "", "`FILE` with the user's password")
 }
 
