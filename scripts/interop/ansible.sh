@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ansible installs, configures, reconfigures and removes Waymark by the role in packaging/ansible, over
-# ssh, on a fresh Debian 12: a second run changes nothing, a new configuration is a reload, a
+# ssh, on a fresh Debian 12: check mode and a second run change nothing, a new configuration is a reload, a
 # wrong one is refused and leaves the node as it was, and a key is used after a play that ended halfway.
 set -euo pipefail
 shopt -s inherit_errexit
@@ -64,6 +64,10 @@ play() {
 changed() { sed -n 's/.*changed=\([0-9]*\).*/\1/p' "$keys/log"; }
 main() { inside systemctl show -P MainPID waymark; }
 
+echo "- check mode changes nothing, also where nothing is installed"
+play --check || fail "the play fails"
+[ "$(changed)" = 1 ] && [ ! -e "$root/usr/bin/waymark" ] || fail "$(changed) tasks would change something"
+
 echo "- install and configure"
 play || fail "the play fails"
 inside waymark status --json | grep -q '"id":10' || fail "the agent has another configuration"
@@ -77,6 +81,8 @@ play || fail "the second play fails"
 
 echo "- a new configuration is a reload"
 sed -i 's/remove: true/remove: false/' "$keys/node.yml"
+play --check || fail "the play in check mode fails"
+[ "$(changed)" = 1 ] && inside cat /etc/waymark/node.yaml | grep -q 'remove: true' || fail "check mode changed the file"
 play || fail "the play fails"
 [ "$(changed)" = 2 ] && [ "$(main)" = "$was" ] || fail "$(changed) tasks changed something, and process $was is $(main)"
 inside waymark ioam namespace show | grep -q . && ! inside cat /etc/waymark/node.yaml | grep -q 'remove: true' || fail "the agent has the old configuration"
