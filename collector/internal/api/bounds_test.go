@@ -151,7 +151,7 @@ func TestSlowClientsHoldFewAnswers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := q.Hold(ctx); !errors.Is(err, query.ErrBusy) {
+	if _, err := q.Hold(ctx, ""); !errors.Is(err, query.ErrBusy) {
 		t.Errorf("one more answer has room: %v", err)
 	}
 	if got := code("/v1/health"); got != http.StatusOK {

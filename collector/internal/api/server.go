@@ -140,7 +140,7 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	// client that goes away ends the question.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if len(r.parameters) > 0 { // the state of the collector is small, and always told
-		release, err := q.Hold(request.Context())
+		release, err := q.Hold(request.Context(), access.Of(request.Context()).User)
 		if err != nil {
 			busy(w, err)
 			return

@@ -35,7 +35,7 @@ type Queries struct {
 	Settings any // what admins may see of the collector's settings, as JSON; nil: nothing
 
 	turns chan struct{}
-	held  chan struct{}
+	held  *room
 }
 
 // Live is what only the running collector knows.
@@ -54,30 +54,11 @@ type Output struct {
 	Stats sink.Stats
 }
 
-// heldEach is how many answers may be in memory for each question that may be worked on: those that are being written
-// to their clients, which may be slow, besides those that are being made.
-const heldEach = 4
-
 // Begin makes it ready to be asked.
 func (q *Queries) Begin() {
 	n := max(q.AtOnce, 1)
-	q.turns, q.held = make(chan struct{}, n), make(chan struct{}, heldEach*n)
+	q.turns, q.held = make(chan struct{}, n), newRoom(heldEach*n)
 }
-
-// Hold takes room for an answer, before its question is asked and until it has been written and release is called.
-func (q *Queries) Hold(ctx context.Context) (release func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, q.Time)
-	defer cancel()
-	select {
-	case q.held <- struct{}{}:
-		return func() { <-q.held }, nil
-	case <-ctx.Done():
-		return nil, ErrBusy
-	}
-}
-
-// Held is how many answers have room.
-func (q *Queries) Held() int { return len(q.held) }
 
 // Working is how many questions are worked on.
 func (q *Queries) Working() int { return len(q.turns) }
