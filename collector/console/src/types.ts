@@ -113,7 +113,7 @@ export interface Counted {
 }
 
 export interface Cut {
-  /** Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition. */
+  /** Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition, or how many different paths and segments these may have. */
   reason: string
   /** The same in a sentence, with what to do. */
   text: string

@@ -56,7 +56,7 @@ var (
 	condition = parameter{
 		name: "where",
 		form: "text",
-		doc:  "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets that the other parameters select; of more, the answer has cut. Not with step or buckets.",
+		doc:  "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets that the other parameters select, or fewer if these have very many different paths; of more, the answer has cut. Not with step or buckets.",
 	}
 	onLosses = parameter{
 		name: "where",

@@ -143,6 +143,46 @@ func TestWhereEverywhere(t *testing.T) {
 	}
 }
 
+// What a question with a condition keeps is bounded by paths and segments, too: of very many, the answer is made of the
+// latest packets, and says so.
+func TestWhereKeepsFewSums(t *testing.T) {
+	const nodes, packets = 30, 870 // each packet has 29 segments, and 30 nodes, that no other has
+	p := storetest.NewPackets(7, 20, 1, 300, start, 10*time.Millisecond)
+	var list []record.Record
+	for i := range packets {
+		way := make([]int, nodes)
+		for k := range way {
+			way[k] = 1 + i*nodes + k
+		}
+		list = append(list, p.Of(1, way, false))
+	}
+	s := serve(t, start, list)
+	const most = 50_000
+	var paths query.Paths
+	s.ask("/v1/paths", &paths, append(all, "where", "true", "limit", "1000")...)
+	if want := most/(1+2*nodes) + 1; len(paths.Paths) != want || int(paths.Packets) != want || paths.Cut == nil || paths.Cut.Reason != "search" ||
+		!strings.Contains(paths.Cut.Text, strconv.Itoa(want)+" packets") {
+		t.Errorf("%d paths of %d packets, want %d; %+v", len(paths.Paths), paths.Packets, want, paths.Cut)
+	}
+	latest := list[packets-len(paths.Paths)].(*record.Path).Time
+	for i := range paths.Paths {
+		if paths.Paths[i].First.Before(latest.Time) {
+			t.Errorf("a path of %v, before %v", paths.Paths[i].First, latest)
+			break
+		}
+	}
+	var segments query.Segments
+	s.ask("/v1/segments", &segments, append(all, "where", "true", "limit", "10000")...)
+	if segments.Cut == nil || segments.Cut.Reason != "search" || !strings.Contains(segments.Cut.Text, "segments") {
+		t.Errorf("%d segments, %+v", len(segments.Segments), segments.Cut)
+	}
+	var few query.Paths // a condition that selects fewer is compared with all
+	s.ask("/v1/paths", &few, append(all, "where", "sequence <= 400", "limit", "1000")...)
+	if few.Packets != 400 || len(few.Paths) != 400 || few.Cut != nil {
+		t.Errorf("%d paths of %d packets; %+v", len(few.Paths), few.Packets, few.Cut)
+	}
+}
+
 // lossy are blocks of a flow, and what an edge measured.
 func lossy() (list []record.Record) {
 	for i := range 90 {

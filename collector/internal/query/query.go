@@ -126,7 +126,7 @@ type Gap struct {
 
 // Cut says that an answer is not whole.
 type Cut struct {
-	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition."`
+	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition, or how many different paths and segments these may have."`
 	Text   string `json:"text" doc:"The same in a sentence, with what to do."`
 }
 

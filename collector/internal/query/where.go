@@ -71,20 +71,33 @@ func NewCondition(of *Subject, text string) (*Condition, error) {
 // mostSearched is how many packets are compared with a condition for one question.
 const mostSearched = 100_000
 
+// mostSums is how many histograms of delays one question with a condition keeps. They are outside of the memory that the
+// database may take, and one can have 8 kB, though most have less than a tenth of it.
+const mostSums = 50_000
+
 // searched is how far a search came.
 type searched struct {
 	of     *Subject
 	answer *Answer
 	left   int
+	sums   int // histograms that are kept
 }
 
-func newSearch(of *Subject, a *Answer) *searched { return &searched{of, a, mostSearched} }
+func newSearch(of *Subject, a *Answer) *searched {
+	return &searched{of: of, answer: a, left: mostSearched}
+}
 
 // selects compares a record with the condition; more is false when enough have been.
 func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 	if s.left == 0 {
 		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition; "+
 			"ask for less time or fewer addresses", mostSearched, s.of.plural)}
+		return false, false
+	}
+	if s.sums >= mostSums {
+		s.answer.Cut = &Cut{"search", fmt.Sprintf("the latest %d %s that the other parameters select have as many different paths or segments "+
+			"as one question keeps, and earlier ones were not compared with the condition; ask for less time or fewer addresses, "+
+			"or select fewer by where", mostSearched-s.left, s.of.plural)}
 		return false, false
 	}
 	s.left--
@@ -95,14 +108,15 @@ func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 	return is, true
 }
 
-// visitWhere calls take for the packets of all files for which a condition is true, the latest first.
+// visitWhere calls take for the packets of all files for which a condition is true, the latest first. It says how many
+// more histograms it keeps now.
 func visitWhere(
 	ctx context.Context,
 	r *store.Reading,
 	seek *PacketsQuestion,
 	known *names,
 	a *Answer,
-	take func(*Packet, *definition),
+	take func(*Packet, *definition) (sums int),
 ) error {
 	search := newSearch(OfPackets, a)
 	seek.Limit = mostSearched
@@ -112,7 +126,7 @@ func visitWhere(
 		err := visitPackets(ctx, one, seek, known, func(p *Packet, d *definition) bool {
 			var is bool
 			if is, more = seek.Where.selects(search, recordOf(p)); is {
-				take(p, d)
+				search.sums += take(p, d)
 			}
 			return more
 		})

@@ -63,15 +63,16 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 	}
 	byPath := map[ID]*gathered{}
 	seek := &PacketsQuestion{Range: ask.Range, Flows: ask.Flows, Where: ask.Where}
-	err = visitWhere(ctx, r, seek, known, &a.Answer, func(p *Packet, d *definition) {
+	err = visitWhere(ctx, r, seek, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
 		g := byPath[p.Path]
 		if g == nil {
 			g = &gathered{path: Path{ID: p.Path, Namespace: d.namespace, Complete: d.complete, Hops: d.describe(known)}}
 			g.hops = make([]struct{ held, since exponential.Delays }, len(g.path.Hops))
-			byPath[p.Path] = g
+			byPath[p.Path], sums = g, 1+2*len(g.hops)
 		}
 		g.add(p)
 		a.Packets++
+		return sums
 	})
 	if err != nil {
 		return err

@@ -43,7 +43,9 @@ func segmentsWhere(ctx context.Context, r *store.Reading, in Range, where *Condi
 		}
 		return bySegment[id]
 	}
-	err = visitWhere(ctx, r, &PacketsQuestion{Range: in, Where: where}, &names{}, a, func(p *Packet, d *definition) {
+	const each = 2 // histograms
+	err = visitWhere(ctx, r, &PacketsQuestion{Range: in, Where: where}, &names{}, a, func(p *Packet, d *definition) int {
+		before := len(bySegment)
 		for i := range p.Nodes[:min(len(p.Nodes), len(d.segments))] {
 			m, n := of(d.segments[i]), &p.Nodes[i]
 			m.packets++
@@ -57,6 +59,7 @@ func segmentsWhere(ctx context.Context, r *store.Reading, in Range, where *Condi
 				of(d.segments[i-1]).link.add(*n.Since)
 			}
 		}
+		return each * (len(bySegment) - before)
 	})
 	for id, m := range bySegment {
 		list = append(list, Segment{ID: ID(id), SegmentMeasured: SegmentMeasured{
@@ -99,9 +102,9 @@ func gridWhere(ctx context.Context, r *store.Reading, in Range, ask *GridQuestio
 		paths map[ID]struct{}
 	}
 	byEnds := map[string]*measured{}
-	err := visitWhere(ctx, r, &PacketsQuestion{Range: in, Where: ask.Where}, known, &a.Answer, func(p *Packet, d *definition) {
+	err := visitWhere(ctx, r, &PacketsQuestion{Range: in, Where: ask.Where}, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
 		if len(p.Nodes) == 0 {
-			return
+			return 0
 		}
 		ends := Pair{From: p.Nodes[0].Node}
 		if last := len(p.Nodes) - 1; d.role[last] == uint8(record.Decapsulating) {
@@ -111,7 +114,7 @@ func gridWhere(ctx context.Context, r *store.Reading, in Range, ask *GridQuestio
 		m := byEnds[key]
 		if m == nil {
 			m = &measured{Pair: ends, paths: map[ID]struct{}{}}
-			byEnds[key] = m
+			byEnds[key], sums = m, 1
 		}
 		m.Packets++
 		if p.Verdict == record.PathLost.String() {
@@ -121,6 +124,7 @@ func gridWhere(ctx context.Context, r *store.Reading, in Range, ask *GridQuestio
 		if p.Delay != nil {
 			m.delay.add(*p.Delay)
 		}
+		return sums
 	})
 	for _, m := range byEnds {
 		m.Paths, m.Delay, m.Negative = uint64(len(m.paths)), delaysOf(&m.delay.delays), m.delay.negative
@@ -148,9 +152,9 @@ func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a 
 	}
 	found := map[key]*measured{}
 	seek := &PacketsQuestion{Range: ask.Range, Flows: ask.Flows, Where: ask.Where}
-	err := visitWhere(ctx, r, seek, &names{}, &a.Answer, func(p *Packet, _ *definition) {
+	err := visitWhere(ctx, r, seek, &names{}, &a.Answer, func(p *Packet, _ *definition) int {
 		if p.Reason != record.PathComplete.String() {
-			return
+			return 0
 		}
 		k := key{pair{addressIn(p.From), addressIn(p.To)}, windowOf(p.Time.UnixNano(), ask.Window.Nanoseconds()), uint64(p.Path)}
 		if found[k] == nil {
@@ -161,6 +165,7 @@ func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a 
 		if p.Delay != nil {
 			m.timed, m.total = m.timed+1, m.total+*p.Delay
 		}
+		return 0 // shares are small, and no more than the packets
 	})
 	keys := make([]key, 0, len(found))
 	for k := range found {
