@@ -28,9 +28,10 @@ grep -qE "^## ${version//./\\.} - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
 unreleased=$(awk '/^## Unreleased/ { on = 1; next } /^## / { on = 0 } on && /^- /' CHANGELOG.md)
 [ -z "$unreleased" ] || fail "CHANGELOG.md has changes under Unreleased; move them into the section of $version"
 
-# Names of images, packages and charts, with a version after them.
-others=$(git grep -nE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go' |
-	grep -vE "([:_-]|ersion: )${version//./\\.}([^0-9.]|$)" || true)
+# Names of images, packages and charts, with a version after them: each for itself, as a line can have several. Packages
+# have their release after it; a name may end a sentence.
+others=$(git grep -noE '(waymark[a-z-]*[:_]|VERSION:-|^version: |^appVersion: )[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+~-]*' -- packaging/ansible packaging/container packaging/helm packaging/kubernetes docs README.md ':!*_test.go' |
+	grep -vE "([a-z-]:|:-|ersion: |[a-z-]_)${version//./\\.}\.*$|[a-z-]_${version//./\\.}-1$" || true)
 [ -z "$others" ] || fail "these files name another version than $version:
 $others"
 

@@ -38,6 +38,11 @@ func TestReleaseChecks(t *testing.T) {
 			write(t, root, "docs/install.md", "apt install ./waymark_1.2.01-1_amd64.deb\n")
 			git(t, root, "add", ".")
 		}, "docs/install.md:1:"},
+		{"the end of a sentence", func(root string) { document(t, root, "Run waymark:1.2.0.\n") }, ""},
+		{"a line of two versions", func(root string) { document(t, root, "from waymark:1.1.0 to waymark:1.2.0\n") }, "docs/new.md:1:waymark:1.1.0"},
+		{"a candidate", func(root string) { document(t, root, "image: waymark-collector:1.2.0-rc1\n") }, "waymark-collector:1.2.0-rc1"},
+		{"a candidate's package", func(root string) { document(t, root, "waymark_1.2.0~rc1-1_amd64.deb\n") }, "waymark_1.2.0~rc1-1"},
+		{"a version of four numbers", func(root string) { document(t, root, "waymark:1.2.0.1\n") }, "waymark:1.2.0.1"},
 		{"nothing frozen", func(root string) {
 			if err := os.RemoveAll(filepath.Join(root, "test")); err != nil {
 				t.Fatal(err)
@@ -66,6 +71,14 @@ func TestReleaseChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// document commits a document.
+func document(t *testing.T, root, text string) {
+	t.Helper()
+	write(t, root, "docs/new.md", text)
+	git(t, root, "add", ".")
+	git(t, root, "-c", "user.name=test", "-c", "user.email=test@example.net", "commit", "-qm", "a document")
 }
 
 func git(t *testing.T, root string, args ...string) {
