@@ -9,10 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/collector/internal/storetest"
@@ -166,6 +169,50 @@ func TestSlowClientsHoldFewAnswers(t *testing.T) {
 	for end := time.Now().Add(patience.Of(time.Minute)); q.Held() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d answers are held", q.Held())
+		}
+	}
+}
+
+// Who has as many answers as a user may is told to wait, and another user is answered.
+func TestUsersHoldFewAnswers(t *testing.T) {
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir(), Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	const hash = "$2a$04$sdppUcmmSapMiPhj5srq8O14y/.gnAlnB5i.lZ4BY5QKcMMg.E.bC" // of "password"
+	if err := os.WriteFile(file, []byte("basic_auth_users: {alice: "+hash+", bob: "+hash+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Config{Address: "[::1]:0", Web: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &query.Queries{Store: s, Time: patience.Of(2 * time.Second), AtOnce: 1}
+	q.Begin()
+	server := httptest.NewServer(guarded(guard, Handler(q)))
+	t.Cleanup(server.Close)
+	for range 2 {
+		release, err := q.Hold(t.Context(), "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	for user, want := range map[string]int{"alice": http.StatusServiceUnavailable, "bob": http.StatusOK} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/packets", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetBasicAuth(user, "password")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d, want %d", user, response.StatusCode, want)
 		}
 	}
 }
