@@ -37,7 +37,6 @@ status=0
 {
 	failed=0
 	CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" -race $race || failed=1
-	CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" $collector || failed=1
 	CGO_ENABLED=0 go test -vet=off -count=1 -p 1 -parallel 2 -timeout "$timeout" $waiting || failed=1
 	exit $failed
 } >"$log" 2>&1 &
@@ -45,6 +44,8 @@ racing=$!
 # `make check` has compared the instructions.
 # shellcheck disable=SC2086
 CGO_ENABLED=0 go test -vet=off -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
+# shellcheck disable=SC2086
+CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" $collector || status=1
 wait "$racing" || status=1
 cat "$log"
 exit $status
