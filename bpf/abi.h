@@ -332,7 +332,7 @@ _Static_assert(sizeof(struct tables) == 96, "tables has holes");
 /* The tables that packets use, and those that the agent fills next. */
 struct state {
 	__u32 current;
-	__u32 epoch; /* raised after each change of current: see next_hop_tag() */
+	__u32 epoch; /* raised before and after each change of current: see next_hop_tag() */
 	struct tables tables[2];
 };
 

@@ -125,7 +125,7 @@ func medianOf(runs []collectorRun, of func(*collectorRun) float64) float64 {
 	return harness.Median(list)
 }
 
-// collectorPoints are the figures, beside those of goflow2 if it ran.
+// collectorPoints are the figures of the collector, and those of goflow2 if it ran.
 func collectorPoints(ours, theirs []collectorRun, rate int) (points []report.Point) {
 	x := float64(rate)
 	point := func(what, by string) report.Point {

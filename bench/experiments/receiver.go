@@ -151,7 +151,7 @@ func measureGoflow2(ctx context.Context, file string, rate int, share time.Durat
 	return run, err
 }
 
-// freePort is an address that nobody has at present.
+// freePort returns an address that no program uses at present.
 func freePort() (string, error) {
 	c, err := net.ListenPacket("udp", "[::1]:0")
 	if err != nil {

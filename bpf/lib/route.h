@@ -398,7 +398,7 @@ enum search {
 	SEARCH_REMEMBERED, /* only among those; otherwise the packet is another path's */
 };
 
-/* Beside the lane: in XDP, few packets come there. */
+/* On the general path: in XDP, most packets take the lane instead. */
 #define SEARCH_ELSEWHERE (COMPLETES ? SEARCH_CALLED : SEARCH_INLINE)
 
 static __always_inline enum stack_reason search_next_hop(context *ctx, const struct ipv6 *ip6,

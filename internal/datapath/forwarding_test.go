@@ -183,6 +183,32 @@ func TestChangeOnRememberedWay(t *testing.T) {
 	}
 }
 
+// A packet that leaves its tunnel here has the smaller of both hop limits, and goes on
+// while that can be lowered.
+func TestHopLimitOfTunnel(t *testing.T) {
+	enterRouter(t)
+	onOneCPU(t)
+	at := slices.IndexFunc(lanes(), func(l lane) bool { return l.name == "tunnel with a trace" })
+	l := lanes()[at]
+	cfg := laneConfig(l.config)
+	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
+	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
+	p.routes(t, forward.Routing{Key: forward.RouteByDestination, MTU: forward.AnyMTU}, 0)
+	p.wantRecords(t, false) // else the packet is another path's
+	const hopLimit = 14 + 7
+	for range 2 { // the second time, the way is remembered
+		for _, c := range []struct{ outer, inner, left byte }{{64, 64, 63}, {2, 64, 1}, {64, 2, 1}, {1, 64, 0}, {64, 1, 0}, {0, 64, 0}} {
+			p.hear()
+			frame := slices.Clone(l.frames[len(l.frames)-1])
+			frame[hopLimit], frame[hopLimit+40+8*(1+int(frame[55]))] = c.outer, c.inner
+			verdict, after := runOn(t, p.xdp, frame)
+			if forwarded := verdict == 4; forwarded != (c.left > 0) || (forwarded && after[hopLimit] != c.left) {
+				t.Errorf("%d around %d: verdict %d, left with %d", c.outer, c.inner, verdict, after[hopLimit])
+			}
+		}
+	}
+}
+
 // forwardable is an independent model of which packets go on without the stack,
 // given the ingress core's result (docs/data-plane/fast-forwarding.md).
 func forwardable(cfg model.NodeConfig, routing forward.Routing, arrived []byte, after reference.Result, completes bool) bool {
@@ -291,6 +317,10 @@ func TestForwardingAgreement(t *testing.T) {
 	onOneCPU(t)
 	run := newAgreementRun(t, 20_000)
 	redirected := make(map[string]int)
+	hooks := []hookName{hookIngressTC}
+	if attach.FastEthernet(1).FastIn(attach.XDP) { // else the agent loads no such program
+		hooks = append(hooks, hookIngressXDP)
+	}
 	for done := run.first; done < run.end; done += packetsPerConfig {
 		g := generator{rand.New(rand.NewPCG(run.seed, done))}
 		cfg := g.config()
@@ -307,7 +337,7 @@ func TestForwardingAgreement(t *testing.T) {
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
+		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hooks...)
 		key := []forward.RouteKey{forward.RouteByDestination, forward.RouteByFlow, forward.RouteByPorts}[g.IntN(3)]
 		routing := forward.Routing{Key: key, MTU: forward.AnyMTU}
 		if g.IntN(4) == 0 { // routes with an MTU are elsewhere
@@ -315,6 +345,9 @@ func TestForwardingAgreement(t *testing.T) {
 		}
 		p.routes(t, routing, map[forward.RouteKey]time.Duration{forward.RouteByPorts: time.Second}[key])
 		for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
+			if program == nil {
+				continue
+			}
 			name := program.Type().String()
 			redirected[name] += agreeForwarding(t, cfg, routing, p, program, g)
 			if t.Failed() {
@@ -325,10 +358,10 @@ func TestForwardingAgreement(t *testing.T) {
 		p.close()
 	}
 	t.Log(redirected)
-	for _, kind := range []ebpf.ProgramType{ebpf.XDP, ebpf.SchedCLS} {
+	for name, number := range redirected {
 		// before Linux 6.2, tc leaves what may be encapsulated to the stack
-		if run.first == 0 && redirected[kind.String()] < int(run.end-run.first)/100 {
-			t.Errorf("%s: only %d packets were redirected", kind, redirected[kind.String()])
+		if run.first == 0 && number < int(run.end-run.first)/100 {
+			t.Errorf("%s: only %d packets were redirected", name, number)
 		}
 	}
 }

@@ -49,7 +49,10 @@ func lanes() []lane {
 	// one bit less in the payload length leaves the header alone, which may be a returned copy
 	datagram := craft.Datagram(4242, 9, []byte("waymark.")...)
 	segment := craft.Segment(4242, 9, 0x10)
-	inner := craft.IPv6{Class: 2, Label: 6, Next: craft.UDP, HopLimit: 70, Source: addresses[3], Destination: addresses[2]}.With(datagram)
+	inside := craft.IPv6{Class: 2, Label: 6, Next: craft.UDP, HopLimit: 70, Source: addresses[3], Destination: addresses[2]}
+	inner := inside.With(datagram)
+	inside.Class = 5 // with the outer header's ECN, which then changes nothing
+	alike := inside.With(datagram)
 	tunnel := func(c *model.NodeConfig) {
 		c.Decapsulations = []model.Decapsulation{{TunnelDestination: addresses[1]}}
 	}
@@ -81,10 +84,12 @@ func lanes() []lane {
 		{name: "tunnel with a Direct Export", config: tunnel, frames: [][]byte{
 			frame(craft.IPv6InIPv6, inner, export),
 			frame(craft.IPv6InIPv6, inner, exportOption(0x11, 123, 0x40, 0xc0000000, 8)),
+			frame(craft.IPv6InIPv6, alike, export),
 		}},
 		{name: "tunnel with a trace", config: func(c *model.NodeConfig) { tunnel(c); returning(c) }, unwanted: true, frames: [][]byte{
 			frame(craft.IPv6InIPv6, inner, trace(123, 0xc00000, 6, 4)),
 			frame(craft.IPv6InIPv6, inner, trace(123, 0x800000, 3, 1)),
+			frame(craft.IPv6InIPv6, alike, trace(123, 0xc00000, 6, 4)),
 		}},
 	}
 }

@@ -210,8 +210,12 @@ func (s *programSet) activate(g *compile.Generation, fast func(compile.Interface
 	if err := s.write(g, half, fast); err != nil {
 		return err
 	}
+	// Next hops that are remembered hold for the tables that they were found with: before the
+	// change, so that those until now are not used with the new ones; after it, so that those of
+	// the moment between are not, either.
+	atomic.AddUint32(&s.state().Epoch, 1)
 	atomic.StoreUint32(&s.state().Current, half)
-	atomic.AddUint32(&s.state().Epoch, 1) // next hops remembered with the others are not used any more
+	atomic.AddUint32(&s.state().Epoch, 1)
 	return nil
 }
 
