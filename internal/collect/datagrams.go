@@ -187,6 +187,8 @@ func (d *datagrams) read(s *socket) error {
 		}
 		n, err := conn.ReadBatch(batch, 0)
 		switch {
+		case !d.closed.Load() && errors.Is(err, os.ErrDeadlineExceeded) && s.waits():
+			continue // on a busy machine the deadline may pass before the socket is read at all
 		case d.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -204,6 +206,15 @@ func (d *datagrams) read(s *socket) error {
 			}
 		}
 	}
+}
+
+// waits reports whether a datagram waits in the socket.
+func (s *socket) waits() (yes bool) {
+	_ = s.raw.Control(func(fd uintptr) { // fails when the socket is closed: then nothing waits
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		yes = n > 0 && err == nil
+	})
+	return yes
 }
 
 func (d *datagrams) receiveDatagram(from netip.AddrPort, octets []byte) {
