@@ -133,18 +133,20 @@ func TestHeldLongAndNewUsual(t *testing.T) {
 	}
 }
 
+// block makes records of a flow's blocks between two nodes, of which so many packets of 500 are lost.
+func block(lost uint64) func(int) record.Record {
+	return func(int) record.Record {
+		l := &record.Loss{}
+		l.Flow, l.Source, l.SIDs = "red", netip.MustParseAddr("2001:db8:1::1"), []netip.Addr{netip.MustParseAddr("fc00:3::d6")}
+		l.Scope, l.From, l.To, l.FromNode, l.ToNode = record.OneSegment, 1, 2, "r2", "r3"
+		l.Sent, l.Lost = record.NewField(uint64(500), true), record.NewField(lost, true)
+		return l
+	}
+}
+
 // Losses of a measured flow begin and end at their segment.
 func TestLossIsFound(t *testing.T) {
 	s := newScene(t)
-	block := func(lost uint64) func(int) record.Record {
-		return func(i int) record.Record {
-			l := &record.Loss{}
-			l.Flow, l.Source, l.SIDs = "red", netip.MustParseAddr("2001:db8:1::1"), []netip.Addr{netip.MustParseAddr("fc00:3::d6")}
-			l.Scope, l.From, l.To, l.FromNode, l.ToNode = record.OneSegment, 1, 2, "r2", "r3"
-			l.Sent, l.Lost = record.NewField(uint64(500), true), record.NewField(lost, true)
-			return l
-		}
-	}
 	s.play(30*time.Second, 1, block(0))
 	s.play(3*time.Second, 1, block(0))
 	s.play(12*time.Second, 1, block(40))
@@ -168,6 +170,16 @@ func TestLossIsFound(t *testing.T) {
 	})
 	if got := s.found(); got != "" {
 		t.Error(got)
+	}
+}
+
+// A loss that the last second of an interval shows is found, although the interval is not whole.
+func TestLossAtTheEndOfAPart(t *testing.T) {
+	e := New(Settings{}, start.Add(8*time.Second))
+	e.Add(start.Add(9500*time.Millisecond), block(40)(0))
+	e.Advance(start.Add(10 * time.Second))
+	if found := e.Judge(start.Add(10 * time.Second)); len(found) != 1 || found[0].Event != record.EventLoss || found[0].Loss.Lost != 40 {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -247,7 +247,10 @@ func (e *Engine) end(at time.Time) *Interval {
 		e.baselines.learn(v, e.clock)
 		e.judge(v, at)
 	} else {
+		e.lookSlow(at)
+		e.lookLosses(at) // what was lost is so, however short the interval
 		e.baselines.show(v)
+		e.watches.slow.anew()
 	}
 	e.totals.Records += v.Records
 	e.totals.LeftOut += v.LeftOut

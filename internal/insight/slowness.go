@@ -184,13 +184,21 @@ func (e *Engine) closeSlow(v *Interval, end time.Time) {
 			}
 		}
 	}
-	for key, one := range s.suspects {
-		if one.seen.Reset(); !seen[key] {
+	s.anew()
+	for key := range s.suspects {
+		if !seen[key] {
 			delete(s.suspects, key)
 		}
 	}
 	for key, one := range s.begun {
 		e.closeBegun(key, one, v, end)
+	}
+}
+
+// anew is called when the histograms of the open interval are emptied.
+func (s *slowness) anew() {
+	for _, one := range s.suspects {
+		one.seen.Reset()
 	}
 }
 
