@@ -103,7 +103,7 @@ struct {
 	__type(value, struct routed);
 } routed SEC(".maps");
 
-/* One entry for each CPU: a clock that costs little, the last neighbour, the last flow. Kept. */
+/* One entry for each CPU: the last neighbour, the last flow. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -321,6 +321,7 @@ static __always_inline struct result with_other_header(context *ctx, struct pack
 	return result;
 }
 
+_Static_assert(NUM_STACK_REASONS <= WAY_IS_PLAIN, "next hops have seven bits for a reason");
 _Static_assert(NUM_OUTCOMES <= 256 && NUM_STACK_REASONS <= 256, "forget_way() has a byte for each");
 
 /*

@@ -65,7 +65,7 @@ func (t *transaction) prepare(g *compile.Generation, in compile.Interface, want 
 		p.served, p.created = s, true
 	}
 	t.interfaces[in.Index] = p
-	p.late = g.FillsForStack(in) || compile.IsCopiedForXDP(in) || in.Device.OnlyInTC()
+	p.late = g.FillsForStack(in) || compile.IsCopiedForXDP(in)
 	if in.Device.Virtual && g.Removes(in) {
 		p.notXDP = attach.NotCutInXDP
 		if p.want == attach.XDP {
@@ -174,6 +174,8 @@ func (p *prepared) mayUseXDP() bool {
 // stays, because a change of modes leaves packets untouched.
 func (p *prepared) modes(ingress bool) []attach.Mode {
 	switch {
+	case p.want == attach.Auto && ingress && p.in.Device.OnlyInTC(): // also where it is in XDP now
+		return []attach.Mode{attach.TCX, attach.Clsact}
 	case p.want == attach.Auto && ingress && p.mayUseXDP() && p.late:
 		return []attach.Mode{attach.TCX, attach.Clsact, attach.XDP}
 	case p.want == attach.Auto && ingress && p.mayUseXDP():

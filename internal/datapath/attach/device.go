@@ -5,7 +5,7 @@ package attach
 import (
 	"bytes"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
@@ -91,9 +91,20 @@ func notInXDP(link netlink.Link) string {
 
 // kernelNotInXDP says why no frame can be forwarded in XDP on this kernel; "" when frames can. Programs that
 // forward are not loaded there: the verifier of such a kernel may find the largest ones too large.
-var kernelNotInXDP = sync.OnceValue(func() string {
-	return notReported(netlink.GenlFamilyGet("netdev"))
-})
+var kernelNotInXDP = func() string {
+	if known := xdpAnswer.Load(); known != nil {
+		return *known
+	}
+	family, err := netlink.GenlFamilyGet("netdev")
+	why := notReported(family, err)
+	if err == nil || why != "" { // other errors say nothing: the kernel is asked again
+		xdpAnswer.Store(&why)
+	}
+	return why
+}
+
+// xdpAnswer is the kernel's answer, once it has given one.
+var xdpAnswer atomic.Pointer[string]
 
 // notReported judges the answer to a look for the family that reports what devices can do.
 func notReported(_ *netlink.GenlFamily, err error) string {

@@ -193,7 +193,7 @@ func isPure(ins *asm.Instruction) bool {
 
 // removeJumps removes jumps to what comes next; it returns whether there was one.
 func (f *function) removeJumps() (some bool) {
-	for i := range f.list {
+	for i := 1; i < len(f.list); i++ { // the first one has the function's name
 		ins := &f.list[i]
 		if f.removed[i] || !isJump(ins) || ins.OpCode.JumpOp() != asm.Ja {
 			continue

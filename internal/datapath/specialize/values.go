@@ -88,8 +88,8 @@ func (f *function) apply(s *state, ins *asm.Instruction) {
 			s[asm.R0] = value{}
 		}
 	case asm.StXClass:
-		if ins.OpCode.Mode() == asm.AtomicMode { // it may fetch, into the source or into R0
-			s[ins.Src], s[asm.R0] = value{}, value{}
+		if ins.OpCode.Mode() == asm.AtomicMode { // it may fetch, into the source or R0, or load
+			s[ins.Src], s[ins.Dst], s[asm.R0] = value{}, value{}, value{}
 		}
 	case asm.JumpClass, asm.Jump32Class: // a call
 		for r := asm.R0; r <= asm.R5; r++ {
