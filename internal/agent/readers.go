@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -167,7 +168,7 @@ func (g *gate) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &reading{UnixConn: conn, of: &g.inside}
+		c := &reading{UnixConn: conn, of: &g.inside, patience: mostStalled}
 		if !mayRead(conn, g.gid) {
 			c.of, c.refused = &g.beyond, "only root and the members of the group "+g.group+" may ask this agent; who was added to it must log in again"
 		}
@@ -181,9 +182,28 @@ func (g *gate) Accept() (net.Conn, error) {
 // reading is a connection that is counted.
 type reading struct {
 	*net.UnixConn
-	of      *atomic.Int64
-	refused string // why; "": it is not
-	once    sync.Once
+	of       *atomic.Int64
+	patience time.Duration
+	refused  string // why; "": it is not
+	once     sync.Once
+}
+
+// mostStalled is how long a reader may take nothing of what is written to it: none holds memory for ever.
+const mostStalled = 30 * time.Second
+
+// Write gives up a reader that takes nothing.
+func (c *reading) Write(b []byte) (n int, err error) {
+	const piece = 64 << 10 // a large answer may take longer as a whole
+	for {
+		part := b[n:min(n+piece, len(b))]
+		if err := c.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+			return n, err
+		}
+		written, err := c.UnixConn.Write(part)
+		if n += written; err != nil || n == len(b) {
+			return n, err
+		}
+	}
 }
 
 func (c *reading) Close() error {

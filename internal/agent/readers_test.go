@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,11 +16,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
@@ -129,5 +132,36 @@ func TestReadGroup(t *testing.T) {
 	}
 	if info, err := os.Stat(h.Place.Dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
+// A reader that takes nothing is given up, and one that takes a large answer gets all of it.
+func TestStalledReader(t *testing.T) {
+	t.Parallel()
+	pair := func(most time.Duration) (*reading, net.Conn) {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ends [2]net.Conn
+		for i, fd := range fds {
+			file := os.NewFile(uintptr(fd), "end")
+			defer file.Close()
+			if ends[i], err = net.FileConn(file); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { ends[i].Close() })
+		}
+		return &reading{UnixConn: ends[0].(*net.UnixConn), patience: most}, ends[1]
+	}
+	answer := make([]byte, 4<<20)
+	stalled, _ := pair(50 * time.Millisecond)
+	if n, err := stalled.Write(answer); !errors.Is(err, os.ErrDeadlineExceeded) || n >= len(answer) {
+		t.Errorf("%d octets, %v", n, err)
+	}
+	taken, end := pair(patience.Of(30 * time.Second))
+	go io.Copy(io.Discard, end)
+	if n, err := taken.Write(answer); err != nil || n != len(answer) {
+		t.Errorf("%d octets, %v", n, err)
 	}
 }

@@ -4,10 +4,13 @@ package report
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -403,5 +407,42 @@ func TestFilteredHistory(t *testing.T) {
 	}
 	if _, fault := ask(api.HistoryTime{Live: true, Filter: api.RecordFilter{Port: 80}}); fault != "" {
 		t.Error(fault)
+	}
+}
+
+// stalled is a client that takes nothing of the answer until it is let.
+type stalled struct {
+	http.ResponseWriter
+	writes, let chan struct{}
+}
+
+func (s *stalled) Write(b []byte) (int, error) {
+	s.writes <- struct{}{}
+	<-s.let
+	return s.ResponseWriter.Write(b)
+}
+
+// Clients that do not read their reports keep nobody from getting one.
+func TestReportsDoNotWaitForClients(t *testing.T) {
+	h := newHistoryHarness(t, agenttest.BaseConfig)
+	h.Start()
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	let, writes := make(chan struct{}), make(chan struct{}, mostReports+1)
+	defer close(let)
+	for range mostReports + 1 {
+		asked.Go(func() {
+			w := &stalled{httptest.NewRecorder(), writes, let}
+			if err := h.history.getReport(w, httptest.NewRequest(http.MethodGet, "/v1/history", nil)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range mostReports + 1 {
+		select {
+		case <-writes:
+		case <-time.After(patience.Of(30 * time.Second)):
+			t.Fatal("a report waits for clients that do not read theirs")
+		}
 	}
 }

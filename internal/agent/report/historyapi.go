@@ -22,7 +22,7 @@ import (
 // Bounds of who follows the history.
 const (
 	maxFollowers = 16
-	mostReports  = 2 // at one time
+	mostReports  = 2 // are made at one time
 	unreadLines  = 8 // a follower with more unread intervals is ended
 )
 
@@ -155,14 +155,24 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 	}
 	select { // a report of an hour takes memory
 	case h.reports <- struct{}{}:
-		defer func() { <-h.reports }()
 	case <-r.Context().Done():
 		return nil
 	}
-	var report *insight.Report
+	report, err := func() (*insight.Report, error) {
+		defer func() { <-h.reports }() // before the answer, which waits for the client
+		return h.reportOf(&q, now)
+	}()
+	if err == nil {
+		service.Answer(w, http.StatusOK, report)
+	}
+	return err
+}
+
+// reportOf makes the report that a request asks for.
+func (h *History) reportOf(q *historyTimes, now time.Time) (report *insight.Report, err error) {
 	if q.filter != nil {
-		if report, err = h.filtered(q.filter, &q, now); err != nil {
-			return err
+		if report, err = h.filtered(q.filter, q, now); err != nil {
+			return nil, err
 		}
 	} else {
 		report = h.engine.Load().Report(q.since, q.until, now, q.names...)
@@ -175,8 +185,7 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 	if s := h.d.State.Load(); s != nil {
 		addQueues(report, queues, &s.Resolved.Node)
 	}
-	service.Answer(w, http.StatusOK, report)
-	return nil
+	return report, nil
 }
 
 // look notes that somebody looks.
