@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -42,8 +41,12 @@ type readers struct {
 	served chan struct{}
 }
 
-// mostReaders bounds the connections of all readers together, and those of all others.
-const mostReaders = 64
+const (
+	// mostReaders bounds the connections of all readers together, and those of all that are refused.
+	mostReaders = 64
+	// mostOfUser bounds those of one user, so that none keeps others from reading.
+	mostOfUser = 8
+)
 
 func newReaders(c *core, handler func() http.Handler) *readers {
 	return &readers{core: c, handler: handler}
@@ -95,7 +98,7 @@ func (r *readers) start() error {
 	if err = errors.Join(err, os.Chmod(place.ReadSocket(), 0o666)); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	r.gate = &gate{UnixListener: l.(*net.UnixListener), group: r.group, gid: r.gid}
+	r.gate = &gate{UnixListener: l.(*net.UnixListener), group: r.group, gid: r.gid, byUser: make(map[uint32]int)}
 	r.server = &http.Server{Handler: onlyReading(r.handler()), ReadHeaderTimeout: readTimeout, IdleTimeout: readTimeout, ConnContext: ofConn}
 	r.served = make(chan struct{})
 	go func(server *http.Server, gate *gate, served chan struct{}) {
@@ -134,20 +137,26 @@ func (r *readers) Close(bool) {
 	r.stop()
 }
 
-// refusalKey has in the context of a connection why it may not read.
+// refusal is why a connection may not read, and the status that says so.
+type refusal struct {
+	status int
+	why    string
+}
+
+// refusalKey has a refusal in the context of a connection.
 type refusalKey struct{}
 
 // onlyReading refuses what changes something, and those who may not even read.
 func onlyReading(api http.Handler) http.Handler {
-	refuse := func(w http.ResponseWriter, why string) {
+	refuse := func(w http.ResponseWriter, r refusal) {
 		w.Header().Set("Connection", "close")
-		service.Answer(w, http.StatusForbidden, map[string]string{"error": why})
+		service.Answer(w, r.status, map[string]string{"error": r.why})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if why, refused := req.Context().Value(refusalKey{}).(string); refused {
-			refuse(w, why)
+		if r, refused := req.Context().Value(refusalKey{}).(refusal); refused {
+			refuse(w, r)
 		} else if req.Method != http.MethodGet {
-			refuse(w, "the members of node.read-group change nothing: only root does; use sudo")
+			refuse(w, refusal{http.StatusForbidden, "the members of node.read-group change nothing: only root does; use sudo"})
 		} else {
 			api.ServeHTTP(w, req)
 		}
@@ -157,9 +166,12 @@ func onlyReading(api http.Handler) http.Handler {
 // gate counts the connections of those who may read, and of others, which get an answer that says why they may not.
 type gate struct {
 	*net.UnixListener
-	group          string
-	gid            uint32
-	inside, beyond atomic.Int64
+	group string
+	gid   uint32
+
+	mu             sync.Mutex
+	inside, beyond int
+	byUser         map[uint32]int // of inside, besides root's
 }
 
 func (g *gate) Accept() (net.Conn, error) {
@@ -168,23 +180,72 @@ func (g *gate) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &reading{UnixConn: conn, of: &g.inside, patience: mostStalled}
-		if !mayRead(conn, g.gid) {
-			c.of, c.refused = &g.beyond, "only root and the members of the group "+g.group+" may ask this agent; who was added to it must log in again"
-		}
-		if c.of.Add(1) <= mostReaders {
+		uid, may := mayRead(conn, g.gid)
+		if c := g.admit(conn, uid, may); c != nil {
 			return c, nil
 		}
-		c.Close()
+		conn.Close()
+	}
+}
+
+// admit counts a connection, of which somebody is at the other end who may read or not; nil: there are too many even
+// of those that are told so.
+func (g *gate) admit(conn *net.UnixConn, uid uint32, may bool) *reading {
+	c := &reading{UnixConn: conn, gate: g, uid: uid, patience: mostStalled}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !may:
+		c.refused = &refusal{
+			http.StatusForbidden, "only root and the members of the group " + g.group + " may ask this agent; who was added to it must log in again",
+		}
+	case uid != 0 && g.byUser[uid] >= mostOfUser:
+		c.refused = &refusal{
+			http.StatusServiceUnavailable, fmt.Sprintf("%d connections of user %d are open, the maximum; end one of them", mostOfUser, uid),
+		}
+	case g.inside >= mostReaders:
+		c.refused = &refusal{
+			http.StatusServiceUnavailable, fmt.Sprintf("%d connections of readers are open, the maximum; ask later, or as root", mostReaders),
+		}
+	}
+	if c.refused == nil {
+		g.inside++
+		if uid != 0 {
+			g.byUser[uid]++
+		}
+		return c
+	}
+	if g.beyond >= mostReaders {
+		return nil
+	}
+	g.beyond++
+	return c
+}
+
+// leave counts a connection no longer.
+func (g *gate) leave(c *reading) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.refused != nil {
+		g.beyond--
+		return
+	}
+	g.inside--
+	if c.uid == 0 {
+		return
+	}
+	if g.byUser[c.uid]--; g.byUser[c.uid] == 0 {
+		delete(g.byUser, c.uid)
 	}
 }
 
 // reading is a connection that is counted.
 type reading struct {
 	*net.UnixConn
-	of       *atomic.Int64
+	gate     *gate
+	uid      uint32 // at the other end
 	patience time.Duration
-	refused  string // why; "": it is not
+	refused  *refusal // nil: it is not
 	once     sync.Once
 }
 
@@ -207,32 +268,38 @@ func (c *reading) Write(b []byte) (n int, err error) {
 }
 
 func (c *reading) Close() error {
-	c.once.Do(func() { c.of.Add(-1) })
+	c.once.Do(func() { c.gate.leave(c) })
 	return c.UnixConn.Close()
 }
 
 // ofConn is the context of a connection.
 func ofConn(ctx context.Context, conn net.Conn) context.Context {
-	if c, is := conn.(*reading); is && c.refused != "" {
-		return context.WithValue(ctx, refusalKey{}, c.refused)
+	switch c, is := conn.(*reading); {
+	case !is:
+		return ctx
+	case c.refused != nil:
+		return context.WithValue(ctx, refusalKey{}, *c.refused)
+	case c.uid != 0:
+		return service.ForMember(ctx)
 	}
 	return ctx
 }
 
-// mayRead reports whether root or a member of a group is at the other end, as the kernel says.
-func mayRead(conn *net.UnixConn, gid uint32) (may bool) {
+// mayRead reports who is at the other end, and whether that is root or a member of a group, as the kernel says.
+func mayRead(conn *net.UnixConn, gid uint32) (uid uint32, may bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return false
+		return 0, false
 	}
 	err = raw.Control(func(fd uintptr) {
 		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 		if err != nil {
 			return
 		}
-		may = peer.Uid == 0 || peer.Gid == gid || slices.Contains(peerGroups(fd), gid)
+		uid = peer.Uid
+		may = uid == 0 || peer.Gid == gid || slices.Contains(peerGroups(fd), gid)
 	})
-	return may && err == nil
+	return uid, may && err == nil
 }
 
 // peerGroups are the supplementary groups of the other end, none if they cannot be read.

@@ -26,9 +26,9 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// askAs makes a request as another user, with another group and further ones, by a thread that has their
-// credentials and then ends.
-func askAs(socket, request string, uid, gid int, groups []uint32) (answer string, err error) {
+// dialAs connects as another user, with another group and further ones, by a thread that has their credentials and
+// then ends.
+func dialAs(socket string, uid, gid int, groups []uint32) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -52,26 +52,29 @@ func askAs(socket, request string, uid, gid int, groups []uint32) (answer string
 		}
 		file := os.NewFile(uintptr(fd), "client")
 		defer file.Close()
-		if err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
-			return
+		if err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err == nil {
+			conn, err = net.FileConn(file)
 		}
-		var conn net.Conn
-		if conn, err = net.FileConn(file); err != nil {
-			return
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n", request)
-		response, failed := http.ReadResponse(bufio.NewReader(conn), nil)
-		if failed != nil {
-			err = failed
-			return
-		}
-		defer response.Body.Close()
-		body, _ := io.ReadAll(response.Body)
-		answer = strconv.Itoa(response.StatusCode) + " " + string(body)
 	}()
 	<-done
-	return answer, err
+	return conn, err
+}
+
+// askAs makes a request as another user.
+func askAs(socket, request string, uid, gid int, groups []uint32) (answer string, err error) {
+	conn, err := dialAs(socket, uid, gid, groups)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n", request)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return strconv.Itoa(response.StatusCode) + " " + string(body), err
 }
 
 // The members of the group read, by their group or a further one, and change nothing; others are told why not; the
@@ -116,6 +119,7 @@ func TestReadGroup(t *testing.T) {
 			t.Errorf("%s: %.200s, want %s", tt.what, got, tt.want)
 		}
 	}
+	checkUserBound(t, h.Place.ReadSocket(), gid)
 	if info, err := os.Stat(h.Place.Dir); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
@@ -132,6 +136,70 @@ func TestReadGroup(t *testing.T) {
 	}
 	if info, err := os.Stat(h.Place.Dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
+// checkUserBound checks that a user with too many connections is told so, and that others are not concerned.
+func checkUserBound(t *testing.T, socket string, gid int) {
+	t.Helper()
+	const greedy, other = 65531, 65532
+	for range mostOfUser {
+		conn, err := dialAs(socket, greedy, gid, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	const request = "GET /v1/warnings"
+	if got, err := askAs(socket, request, greedy, gid, nil); err != nil || !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "8 connections of user 65531") {
+		t.Errorf("%s %v", got, err)
+	}
+	if got, err := askAs(socket, request, other, gid, nil); err != nil || !strings.HasPrefix(got, "200 ") {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
+// Connections are counted until they close, once each.
+func TestGateCounts(t *testing.T) {
+	t.Parallel()
+	g := &gate{group: "daemon", byUser: make(map[uint32]int)}
+	var open []*reading
+	admit := func(uid uint32, may bool) *reading {
+		c := g.admit(new(net.UnixConn), uid, may)
+		if c != nil {
+			open = append(open, c)
+		}
+		return c
+	}
+	for i := range mostReaders {
+		if c := admit(uint32(1+i/mostOfUser), true); c.refused != nil {
+			t.Fatalf("connection %d: %+v", i, c.refused)
+		}
+	}
+	for _, uid := range []uint32{0, 1, 1000} { // root is at the other socket
+		if c := admit(uid, true); c.refused == nil || c.refused.status != http.StatusServiceUnavailable {
+			t.Errorf("user %d: %+v", uid, c.refused)
+		}
+	}
+	for g.beyond < mostReaders {
+		if c := admit(1000, false); c.refused == nil || c.refused.status != http.StatusForbidden {
+			t.Fatalf("%+v", c.refused)
+		}
+	}
+	if c := admit(1000, false); c != nil {
+		t.Error("more refusals than are answered")
+	}
+	for _, c := range open {
+		c.Close()
+		c.Close()
+	}
+	if g.inside != 0 || g.beyond != 0 || len(g.byUser) != 0 {
+		t.Errorf("%d %d %v remain", g.inside, g.beyond, g.byUser)
+	}
+	for range 2 * mostOfUser {
+		if c := admit(0, true); c.refused != nil {
+			t.Fatalf("root: %+v", c.refused)
+		}
 	}
 }
 

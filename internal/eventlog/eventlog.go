@@ -29,10 +29,12 @@ const (
 	// restoredFor is how long something that an earlier agent saw begin may stay unseen.
 	restoredFor = 2 * time.Minute
 
-	expirePeriod  = 10 * time.Second
-	mostFollowers = 16
-	mostUnread    = 64
+	expirePeriod = 10 * time.Second
+	mostUnread   = 64
 )
+
+// MostFollowers is how many may follow.
+const MostFollowers = 16
 
 // Log keeps events. Several goroutines may use it.
 type Log struct {
@@ -305,12 +307,13 @@ func (l *Log) read(since, until time.Time) (list []*record.Event) {
 	return list
 }
 
-// Follow gives the events since a time, and all that come from now on, until end is called. A follower that
+// Follow gives the events since a time, and all that come from now on, until end is called; not if so many follow
+// already. A follower that
 // leaves too many unread is ended. False: no more may follow.
-func (l *Log) Follow(since time.Time) (past []*record.Event, next <-chan *record.Event, end func(), ok bool) {
+func (l *Log) Follow(since time.Time, most int) (past []*record.Event, next <-chan *record.Event, end func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.followers) >= mostFollowers {
+	if len(l.followers) >= most {
 		return nil, nil, nil, false
 	}
 	f := make(chan *record.Event, mostUnread)

@@ -194,7 +194,7 @@ func TestRestore(t *testing.T) {
 func TestFollow(t *testing.T) {
 	l := New(time.Hour)
 	l.Take(event(record.EventPathsMoved, "a", 0))
-	past, next, end, ok := l.Follow(start)
+	past, next, end, ok := l.Follow(start, MostFollowers)
 	if !ok || names(past) != "paths_moved" {
 		t.Fatal(past)
 	}
@@ -210,12 +210,12 @@ func TestFollow(t *testing.T) {
 		t.Error("it is not ended")
 	}
 	end()
-	for range mostFollowers {
-		if _, _, _, ok := l.Follow(start); !ok {
+	for range MostFollowers {
+		if _, _, _, ok := l.Follow(start, MostFollowers); !ok {
 			t.Fatal("too few may follow")
 		}
 	}
-	if _, _, _, ok := l.Follow(start); ok {
+	if _, _, _, ok := l.Follow(start, MostFollowers); ok {
 		t.Error("too many follow")
 	}
 }

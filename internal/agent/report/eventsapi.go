@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/eventlog"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
 )
@@ -24,8 +25,8 @@ func (x *Events) Routes() service.Routes {
 		// last ten minutes; without it, `since` and `until` (RFC 3339), it is the hour. `event=NAME,NAME` selects
 		// events by name, `begun=true` those that began something that has not ended. `node`, `interface`, `flow` and
 		// `where` are [filters](../how-to/filter-records.md) as those of `GET /v1/records`. With `follow=true`, further
-		// ones follow as they are found, until the client closes the connection; at most 16 clients may follow, and
-		// one that leaves 64 unread is ended. While one follows, the node makes up to 100,000 records a second to
+		// ones follow as they are found, until the client closes the connection; at most 16 clients may follow, 12 if
+		// a member of `node.read-group` asks, and one that leaves 64 unread is ended. While one follows, the node makes up to 100,000 records a second to
 		// find events in.
 		"GET /v1/events": x.getEvents,
 	}
@@ -112,9 +113,10 @@ func (x *Events) getEvents(w http.ResponseWriter, r *http.Request) error {
 	var list []*record.Event
 	var next <-chan *record.Event
 	if q.follow {
-		past, further, end, ok := x.log.Follow(q.since)
+		places, maximum := service.Places(r, eventlog.MostFollowers)
+		past, further, end, ok := x.log.Follow(q.since, places)
 		if !ok {
-			return service.Refusef("16 clients follow the events, the maximum; end one of them")
+			return service.Refusef("%d clients follow the events, %s; end one of them", places, maximum)
 		}
 		defer end()
 		list, next = past, further

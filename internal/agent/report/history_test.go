@@ -273,7 +273,8 @@ func TestHistoryIsFollowed(t *testing.T) {
 		return func() bool { h.history.mu.Lock(); defer h.history.mu.Unlock(); return len(h.history.followers) == n }
 	}
 	agenttest.Eventually(t, "a follower", followers(1))
-	stuck, _, err := h.history.follow()
+	ask := httptest.NewRequest(http.MethodGet, "/v1/history/intervals", nil)
+	stuck, _, err := h.history.follow(ask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestHistoryIsFollowed(t *testing.T) {
 		t.Error("it is not told")
 	}
 	for range maxFollowers - 1 {
-		if _, _, err := h.history.follow(); err != nil {
+		if _, _, err := h.history.follow(ask); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,13 +38,13 @@ func (h *History) Routes() service.Routes {
 		// seconds, the node makes up to 100,000 records a second for it, and measures its queues.
 		// Parameters of `/v1/records` select a part of the traffic: `node`, `interface` and `flow` select paths, of any
 		// time; the others select packets, which are counted since the first such request, with `live=true` and
-		// without `since` and `until`: `filtered` is since when. At most 2 such filters are looked through at once, each
-		// until 90 s after the last request.
+		// without `since` and `until`: `filtered` is since when. At most 2 such filters are looked through at once, 1 if a
+		// member of `node.read-group` asks, each until 90 s after the last request.
 		"GET /v1/history": h.getReport,
 		// The rollups of the same times, one JSON object per line, the oldest first: packets, histograms and losses of
 		// each path in about ten seconds. A histogram has pairs of an index and a count: bucket `i` ends at 2^(i/16) ns.
 		// With `follow=true`, further ones follow when they end, until the client closes the connection; at most 16
-		// clients may follow, and one that leaves 8 unread is ended.
+		// clients may follow, 12 if a member of `node.read-group` asks, and one that leaves 8 unread is ended.
 		"GET /v1/history/intervals": h.getIntervals,
 	}
 }
@@ -160,7 +160,7 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 	}
 	report, err := func() (*insight.Report, error) {
 		defer func() { <-h.reports }() // before the answer, which waits for the client
-		return h.reportOf(&q, now)
+		return h.reportOf(r, &q, now)
 	}()
 	if err == nil {
 		service.Answer(w, http.StatusOK, report)
@@ -169,9 +169,9 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 }
 
 // reportOf makes the report that a request asks for.
-func (h *History) reportOf(q *historyTimes, now time.Time) (report *insight.Report, err error) {
+func (h *History) reportOf(r *http.Request, q *historyTimes, now time.Time) (report *insight.Report, err error) {
 	if q.filter != nil {
-		if report, err = h.filtered(q.filter, q, now); err != nil {
+		if report, err = h.filtered(r, q, now); err != nil {
 			return nil, err
 		}
 	} else {
@@ -216,11 +216,11 @@ func (h *History) publish(v *insight.Interval) {
 	}
 }
 
-func (h *History) follow() (lines chan []byte, end func(), err error) {
+func (h *History) follow(r *http.Request) (lines chan []byte, end func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.followers) >= maxFollowers {
-		return nil, nil, service.Refusef("%d clients follow the history, the maximum; end one of them", maxFollowers)
+	if places, maximum := service.Places(r, maxFollowers); len(h.followers) >= places {
+		return nil, nil, service.Refusef("%d clients follow the history, %s; end one of them", places, maximum)
 	}
 	lines = make(chan []byte, unreadLines)
 	h.followers[lines] = true
@@ -243,7 +243,7 @@ func (h *History) getIntervals(w http.ResponseWriter, r *http.Request) error {
 	var lines chan []byte
 	if q.follow {
 		var end func()
-		if lines, end, err = h.follow(); err != nil {
+		if lines, end, err = h.follow(r); err != nil {
 			return err
 		}
 		defer end()

@@ -4,6 +4,7 @@ package report
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -95,7 +96,8 @@ var errNoPackets = errors.New(
 )
 
 // filtered is a report of what passes a filter.
-func (h *History) filtered(f *recordfilter.Filter, q *historyTimes, now time.Time) (*insight.Report, error) {
+func (h *History) filtered(request *http.Request, q *historyTimes, now time.Time) (*insight.Report, error) {
+	f := q.filter
 	program, err := f.Compile()
 	if err != nil {
 		return nil, service.BadRequest(err)
@@ -109,7 +111,7 @@ func (h *History) filtered(f *recordfilter.Filter, q *historyTimes, now time.Tim
 	if q.past || !q.live {
 		return nil, service.BadRequest(errNoPackets)
 	}
-	v, err := h.viewOf(f.Query().Encode(), program, now)
+	v, err := h.viewOf(request, f.Query().Encode(), program, now)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (h *History) name(r *insight.Report) {
 }
 
 // viewOf is the view with a filter, which begins now if there is none.
-func (h *History) viewOf(key string, program *recordfilter.Program, now time.Time) (*view, error) {
+func (h *History) viewOf(r *http.Request, key string, program *recordfilter.Program, now time.Time) (*view, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := h.freshViews(now)
@@ -139,14 +141,15 @@ func (h *History) viewOf(key string, program *recordfilter.Program, now time.Tim
 			return v, nil
 		}
 	}
-	if len(list) >= mostViews {
+	if places, maximum := service.Places(r, mostViews); len(list) >= places {
 		names := make([]string, len(list))
 		for i, v := range list {
 			names[i], _ = url.QueryUnescape(v.key)
 		}
 		return nil, service.Refusef(
-			"%d filters are looked through, the maximum: %s; end one, or wait for %v",
-			mostViews,
+			"%d filters are looked through, %s: %s; end one, or wait for %v",
+			len(list),
+			maximum,
 			strings.Join(names, " and "),
 			viewFor,
 		)

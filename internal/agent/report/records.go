@@ -171,7 +171,7 @@ func (x *Records) Report(s *service.State, status *api.Status) {
 func (x *Records) Routes() service.Routes {
 	return service.Routes{
 		// A stream of records, one JSON object per line, as they happen, until the client closes the connection.
-		// At most 64 observers are served at once. Filters: `kinds=KIND,KIND`, `namespace=ID`, `source=PREFIX`,
+		// At most 64 observers are served at once, 48 if a member of `node.read-group` asks. Filters: `kinds=KIND,KIND`, `namespace=ID`, `source=PREFIX`,
 		// `destination=PREFIX`, `port=PORT`, `protocol=NUMBER`, `node=NAME`, `interface=NAME`, `flow=NAME`,
 		// `min-delay=TIME`, `incomplete=true` and `where=EXPRESSION`, as [the flags of `observe`](../how-to/filter-records.md);
 		// a record must pass all given filters, and an observer gets nothing else. What can match nothing, such as an
@@ -194,10 +194,11 @@ func (x *Records) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if x.stream.Observers() >= maxObservers {
+	if places, maximum := service.Places(r, maxObservers); x.stream.Observers() >= places {
 		return service.Refusef(
-			"%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers",
-			maxObservers,
+			"%d observers are connected, %s; end one of them, or let a sink write a file for several readers",
+			places,
+			maximum,
 		)
 	}
 	var filters sink.Filters
