@@ -55,13 +55,13 @@ func TestTopFilters(t *testing.T) {
 // The first line says since when packets are selected, and the copied command has the filter.
 func TestTopSelected(t *testing.T) {
 	r := topReport()
-	r.Filtered = &insight.Filtered{Since: instant.Of(r.Until.Add(-20 * time.Second)), Undecided: 3}
+	r.Filtered = &insight.Filtered{Since: instant.Of(r.Until.Add(-20 * time.Second)), Undecided: 3, Unexamined: 5}
 	s := topScreen{
 		flags:  topFlags{sort: sorts[0], selects: []string{"--port 443", "--where " + quoted(`node == "r1"`)}},
 		report: r,
 		style:  topStyle{width: 200},
 	}
-	if head := s.style.head(r); !strings.Contains(head, "selected since 16:12:45Z") || !strings.Contains(head, "3 undecided") {
+	if head := s.style.head(r); !strings.Contains(head, "selected since 16:12:45Z") || !strings.Contains(head, "3 undecided  5 not examined") {
 		t.Error(head)
 	}
 	if got, want := s.command(), `waymark top --port 443 --where 'node == "r1"'`; got != want {

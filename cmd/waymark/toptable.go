@@ -426,6 +426,9 @@ func (s topStyle) head(r *insight.Report) string {
 	if r.Filtered != nil && r.Filtered.Undecided > 0 {
 		text += fmt.Sprintf("  %d undecided", r.Filtered.Undecided)
 	}
+	if r.Filtered != nil && r.Filtered.Unexamined > 0 {
+		text += fmt.Sprintf("  %d not examined", r.Filtered.Unexamined)
+	}
 	if length > 0 && r.Watched < int64(length)*99/100 {
 		text += fmt.Sprintf("  sampled %.0f%%", 100*float64(r.Watched)/float64(length))
 	}

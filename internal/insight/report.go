@@ -32,8 +32,9 @@ type Report struct {
 
 // Filtered says that a report has only packets that pass a filter, and since when these are counted.
 type Filtered struct {
-	Since     instant.Time `json:"since"`
-	Undecided uint64       `json:"undecided"` // records for which the expression has no result
+	Since      instant.Time `json:"since"`
+	Undecided  uint64       `json:"undecided"`  // records for which the expression has no result
+	Unexamined uint64       `json:"unexamined"` // records that came too fast for the expression: the report has a sample
 }
 
 // PairReport is the traffic from one prefix to another. Series are of the intervals of the time.

@@ -180,10 +180,16 @@ func (h *History) Prepare(p *service.Plan) error {
 			h.begin(keep, e.Save())
 		}
 		h.engine.Load().SetPrefixes(names)
-		h.views.Store(nil) // they begin anew, with these prefixes
+		h.endViews() // they begin anew, with these prefixes
 		h.records.updateWanted()
 	})
 	return nil
+}
+
+func (h *History) endViews() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setViews(nil)
 }
 
 // exports reports whether the node reports Direct Exports. There, the history asks for no records unless somebody looks:
@@ -301,6 +307,7 @@ func (h *History) save(e *insight.Engine) {
 
 // Close keeps what there is for the next agent, or removes it with all else.
 func (h *History) Close(removing bool) {
+	h.endViews()
 	e := h.engine.Load()
 	switch {
 	case removing:

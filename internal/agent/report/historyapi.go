@@ -39,7 +39,9 @@ func (h *History) Routes() service.Routes {
 		// Parameters of `/v1/records` select a part of the traffic: `node`, `interface` and `flow` select paths, of any
 		// time; the others select packets, which are counted since the first such request, with `live=true` and
 		// without `since` and `until`: `filtered` is since when. At most 2 such filters are looked through at once, 1 if a
-		// member of `node.read-group` asks, each until 90 s after the last request.
+		// member of `node.read-group` asks, each until 90 s after the last request. Records that
+		// come faster than the expression of `where` is computed are not in the report: `filtered` counts them as
+		// `unexamined`.
 		"GET /v1/history": h.getReport,
 		// The rollups of the same times, one JSON object per line, the oldest first: packets, histograms and losses of
 		// each path in about ten seconds. A histogram has pairs of an index and a count: bucket `i` ends at 2^(i/16) ns.

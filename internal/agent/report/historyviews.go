@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
@@ -17,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
+	"github.com/waymark-net/waymark/internal/sink"
 )
 
 // Bounds of views: each has an engine.
@@ -34,28 +36,81 @@ type view struct {
 	began  time.Time
 	asked  time.Time // under the lock of the history
 
-	mu        sync.Mutex // guards what follows
-	program   *recordfilter.Program
-	undecided uint64
-	picked    []record.Record
+	where      recordfilter.Part // the expression, for the goroutine of the view; nil: there is none
+	intake     *sink.Queue       // what the expression has not examined
+	closed     chan struct{}
+	undecided  atomic.Uint64
+	unexamined atomic.Uint64 // found no room in intake
+
+	mu     sync.Mutex // guards what follows
+	quick  recordfilter.Part
+	picked []record.Record
 }
 
-// take takes the records that pass.
+func newView(key string, engine *insight.Engine, program *recordfilter.Program, room *sink.Room, now time.Time) *view {
+	v := &view{key: key, engine: engine, began: now, asked: now, closed: make(chan struct{})}
+	v.quick, v.where = program.Parts()
+	if v.where != nil {
+		v.intake = sink.NewQueue(room)
+		go v.examine()
+	}
+	return v
+}
+
+// take takes the records that pass. Who calls it reads a ring, so an expression is left to a goroutine of the view.
 func (v *view) take(now time.Time, records []record.Record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.picked = v.picked[:0]
-	for _, r := range records {
-		is, err := v.program.Match(r)
-		if err != nil {
-			v.undecided++
-		} else if is {
-			v.picked = append(v.picked, r)
+	v.picked = pick(v.picked[:0], records, v.quick, nil)
+	defer clear(v.picked)
+	switch {
+	case len(v.picked) == 0:
+	case v.intake == nil:
+		v.engine.Add(now, v.picked...)
+	default:
+		for _, r := range v.picked {
+			if !v.intake.Put(record.Retain(r)) {
+				v.unexamined.Add(1)
+			}
 		}
 	}
-	if len(v.picked) > 0 {
-		v.engine.Add(now, v.picked...)
-		clear(v.picked)
+}
+
+// pick adds the records that pass to a list, and counts those for which there is no result.
+func pick(list, records []record.Record, part recordfilter.Part, undecided *atomic.Uint64) []record.Record {
+	for _, r := range records {
+		is, err := part(r)
+		if err != nil && undecided != nil {
+			undecided.Add(1)
+		} else if is {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// examine takes the records that pass the expression, until nobody looks any more.
+func (v *view) examine() {
+	const most = 64 // at a time, because a closed view is to end soon
+	var taken, passed []record.Record
+	for {
+		select {
+		case <-v.closed:
+			return
+		case <-v.intake.Ready():
+		}
+		taken = v.intake.Take(taken)
+		for some := range slices.Chunk(taken, most) {
+			select {
+			case <-v.closed:
+				return
+			default:
+			}
+			if passed = pick(passed[:0], some, v.where, &v.undecided); len(passed) > 0 {
+				v.engine.Add(time.Now(), passed...)
+				clear(passed)
+			}
+		}
 	}
 }
 
@@ -116,9 +171,7 @@ func (h *History) filtered(request *http.Request, q *historyTimes, now time.Time
 		return nil, err
 	}
 	r := v.engine.Report(q.since, q.until, now, q.names...)
-	v.mu.Lock()
-	r.Filtered = &insight.Filtered{Since: instant.Of(v.began.UTC()), Undecided: v.undecided}
-	v.mu.Unlock()
+	r.Filtered = &insight.Filtered{Since: instant.Of(v.began.UTC()), Undecided: v.undecided.Load(), Unexamined: v.unexamined.Load()}
 	h.name(r)
 	return r, nil
 }
@@ -154,10 +207,20 @@ func (h *History) viewOf(r *http.Request, key string, program *recordfilter.Prog
 			viewFor,
 		)
 	}
-	v := &view{key: key, engine: h.engine.Load().View(viewKeep, now), began: now, asked: now, program: program}
-	list = append(list, v)
-	h.views.Store(&list)
+	v := newView(key, h.engine.Load().View(viewKeep, now), program, h.records.sinks.environment.Room, now)
+	h.setViews(append(list, v))
 	return v, nil
+}
+
+// setViews ends the views that are not in a list. The caller holds h.mu.
+func (h *History) setViews(list []*view) {
+	old := h.viewList()
+	h.views.Store(&list)
+	for _, v := range old {
+		if !slices.Contains(list, v) {
+			close(v.closed)
+		}
+	}
 }
 
 // viewKeep is how long the rollups of a view are kept.
@@ -183,7 +246,7 @@ func (h *History) tendViews(now time.Time) {
 	}
 	h.mu.Lock()
 	list = h.freshViews(now)
-	h.views.Store(&list)
+	h.setViews(list)
 	h.mu.Unlock()
 	for _, v := range list {
 		v.engine.SetClockError(h.clockError())

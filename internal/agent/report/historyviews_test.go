@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/recordfilter"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+// An expression that takes long holds up nobody who offers records: what finds no room is counted, and a view that
+// ends is not examined to its end.
+func TestViewWaitsForNoExpression(t *testing.T) {
+	program, err := recordfilter.Filter{Where: `kind == "trace"`}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	h := &History{}
+	v := newView("a", insight.New(insight.Settings{Keep: time.Minute}, now), program, new(sink.Room), now)
+	h.setViews([]*view{v})
+	began, let, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	examined := 0
+	v.where = func(record.Record) (bool, error) {
+		if examined++; examined == 1 {
+			began <- struct{}{}
+		}
+		<-let
+		return true, nil
+	}
+	v.take(now, []record.Record{&record.Trace{}})
+	<-began
+	room := new(sink.Room).Records()
+	list := make([]record.Record, room+7)
+	for i := range list {
+		list[i] = &record.Trace{}
+	}
+	v.take(now, list)
+	if got := v.unexamined.Load(); got != 7 {
+		t.Errorf("%d records found no room, want 7", got)
+	}
+	close(let)
+	agenttest.Eventually(t, "the others are examined", func() bool { return v.engine.Totals().Records == uint64(room)+1 })
+	go func() { defer close(ended); v.examine() }()
+	h.setViews(nil)
+	<-ended
+}
