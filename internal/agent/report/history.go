@@ -30,10 +30,11 @@ type History struct {
 	records *Records
 	waits   Waits // nil: queues are not measured
 
-	engine atomic.Pointer[insight.Engine]
-	keep   time.Duration // of the engine; under the lock of changes
-	rate   atomic.Int64  // records in a second, if nothing else wants them
-	none   atomic.Bool   // it asks for no records unless somebody looks
+	engine   atomic.Pointer[insight.Engine]
+	keep     time.Duration // of the engine; under the lock of changes, as the next
+	prefixes []insight.NamedPrefix
+	rate     atomic.Int64 // records in a second, if nothing else wants them
+	none     atomic.Bool  // it asks for no records unless somebody looks
 
 	part    atomic.Uint64 // of the time: parts of a second that began
 	counted atomic.Int64  // records in this part, or in this second while somebody looks
@@ -173,6 +174,7 @@ func (h *History) Prepare(p *service.Plan) error {
 		h.rate.Store(int64(kept.Rate))
 		h.none.Store(exports(p.Next.Config))
 		e, keep := h.engine.Load(), time.Duration(kept.Keep)
+		same := keep == h.keep && slices.Equal(names, h.prefixes)
 		switch {
 		case e == nil:
 			h.begin(keep, h.read())
@@ -180,7 +182,9 @@ func (h *History) Prepare(p *service.Plan) error {
 			h.begin(keep, e.Save())
 		}
 		h.engine.Load().SetPrefixes(names)
-		h.endViews() // they begin anew, with these prefixes
+		if h.prefixes = names; !same {
+			h.endViews() // they begin anew, with these prefixes
+		}
 		h.records.updateWanted()
 	})
 	return nil

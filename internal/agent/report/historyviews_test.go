@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/recordfilter"
@@ -49,4 +50,28 @@ func TestViewWaitsForNoExpression(t *testing.T) {
 	go func() { defer close(ended); v.examine() }()
 	h.setViews(nil)
 	<-ended
+}
+
+// A reload ends the filters that somebody looks through only if it groups packets otherwise.
+func TestViewsStayAfterReload(t *testing.T) {
+	h := newHistoryHarness(t, agenttest.BaseConfig)
+	h.Start()
+	if _, err := h.Client.History(t.Context(), api.HistoryTime{Live: true, Filter: api.RecordFilter{Port: 443}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		history string
+		views   int
+	}{
+		{"rate: 1000", 1},
+		{"rate: 1000, prefixes: [{name: east, prefix: '2001:db8:1::/48'}]", 0},
+	} {
+		h.Write(agenttest.BaseConfig + "\nhistory: {" + tt.history + "}\n")
+		if _, err := h.Client.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(h.history.viewList()); n != tt.views {
+			t.Errorf("%s: %d views, want %d", tt.history, n, tt.views)
+		}
+	}
 }
