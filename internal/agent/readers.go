@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/problem"
 )
 
@@ -36,6 +38,7 @@ type readers struct {
 	mu     sync.Mutex
 	group  string // "": nobody reads
 	gid    uint32
+	fault  atomic.Pointer[string] // why the group cannot read; nil: it can
 	server *http.Server
 	gate   *gate
 	served chan struct{}
@@ -72,16 +75,36 @@ func (r *readers) Prepare(p *service.Plan) error {
 func (r *readers) follow(group string, gid uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if group == r.group && gid == r.gid {
+	if group == r.group && gid == r.gid && r.fault.Load() == nil {
 		return
 	}
 	r.stop()
+	r.fault.Store(nil)
 	if r.group, r.gid = group, gid; group == "" {
 		return
 	}
 	if err := r.start(); err != nil {
-		r.log.Warn("the group of node.read-group cannot read", "group", group, "error", err)
+		r.closeWay()
+		r.fail(err)
 	}
+}
+
+// fail notes why the group cannot read; the next reload tries again.
+func (r *readers) fail(err error) {
+	why := err.Error()
+	r.fault.Store(&why)
+	r.logWarning(readersWarning(why))
+}
+
+func readersWarning(why string) health.Warning {
+	return health.New(health.ReadersUnserved, "", "the group of node.read-group cannot ask the agent: "+why, "remove the cause, and run: waymark agent reload")
+}
+
+func (r *readers) Warnings(*service.State) []health.Warning {
+	if why := r.fault.Load(); why != nil {
+		return []health.Warning{readersWarning(*why)}
+	}
+	return nil
 }
 
 // start opens the socket. The caller holds r.mu.
@@ -104,7 +127,7 @@ func (r *readers) start() error {
 	go func(server *http.Server, gate *gate, served chan struct{}) {
 		defer close(served)
 		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
-			r.log.Warn("the group of node.read-group can read no more", "error", err)
+			r.fail(err)
 		}
 	}(r.server, r.gate, r.served)
 	return nil
@@ -126,9 +149,14 @@ func (r *readers) stop() {
 	}
 	r.server.Close()
 	<-r.served
-	_ = os.Remove(r.options.Place.ReadSocket())           // the listener has removed it
-	_ = os.Chmod(r.options.Place.Dir, os.FileMode(0o700)) // it may be gone with all else
+	_ = os.Remove(r.options.Place.ReadSocket()) // the listener has removed it
+	r.closeWay()
 	r.server = nil
+}
+
+// closeWay lets only root pass the directory.
+func (r *readers) closeWay() {
+	_ = os.Chmod(r.options.Place.Dir, os.FileMode(0o700)) // it may be gone with all else
 }
 
 func (r *readers) Close(bool) {

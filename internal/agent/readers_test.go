@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/testnet"
 )
@@ -136,6 +138,36 @@ func TestReadGroup(t *testing.T) {
 	}
 	if info, err := os.Stat(h.Place.Dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
+	}
+	checkUnserved(t, h, gid)
+}
+
+// checkUnserved checks that a socket which cannot be opened is warned of, and that a reload of the same file tries
+// again.
+func checkUnserved(t *testing.T, h *harness, gid int) {
+	t.Helper()
+	inTheWay := filepath.Join(h.Place.ReadSocket(), "file")
+	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.Write(strings.Replace(agenttest.BaseConfig, "node: {", "node: {read-group: daemon, ", 1))
+	for _, warned := range []bool{true, false} {
+		if _, err := h.Client.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ws, err := h.Client.Warnings(t.Context())
+		if is := slices.ContainsFunc(ws, func(w health.Warning) bool { return w.Code == health.ReadersUnserved }); err != nil || is != warned {
+			t.Errorf("warned: %v, want %v; %v", is, warned, err)
+		}
+		if warned { // the agent itself removes the directory, which is then empty
+			if err := os.Remove(inTheWay); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if got, err := askAs(h.Place.ReadSocket(), "GET /v1/warnings", 65534, gid, nil); err != nil || !strings.HasPrefix(got, "200 ") {
+			t.Errorf("%s %v", got, err)
+		}
 	}
 }
 

@@ -102,6 +102,7 @@ const (
 	PathMTULowered      Code = "path_mtu_lowered"
 	PathMTUUnwatched    Code = "path_mtu_unwatched"
 	QuestionsRefused    Code = "questions_refused"
+	ReadersUnserved     Code = "readers_unserved"
 	RecordsLost         Code = "records_lost"
 	RecordsUnread       Code = "records_unreadable"
 	ReloadFailed        Code = "reload_failed"
@@ -209,6 +210,7 @@ var kinds = []Kind{
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{ProofsRejected, Degraded, "few proofs of transit are accepted"},
 	{QuestionsRefused, Degraded, "datagrams of other nodes are not answered"},
+	{ReadersUnserved, Degraded, "the group that may read cannot ask the agent"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{RecordsUnread, Degraded, "records could not be read completely"},
 	{ReloadFailed, Degraded, "the last reload failed"},
