@@ -107,7 +107,7 @@ func (d *datagrams) open(e *Endpoint) error {
 }
 
 // ReceiveBuffer is the size, in octets, of the buffer that a UDP socket should have.
-const ReceiveBuffer = 8 << 20
+const ReceiveBuffer = 32 << 20
 
 // EnlargeBuffer enlarges a socket's buffer, beyond the system's limit where that is allowed.
 // size is the size that it got.

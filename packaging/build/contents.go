@@ -47,8 +47,8 @@ type parcel struct {
 	// Directories that purging removes: what the operator and the service wrote.
 	state     []string
 	container *container // nil is no image
-	// Shell commands before the files are removed for good, without the service.
-	remove string
+	// Shell commands after the files have been installed, and before they are removed for good, without the service.
+	install, remove string
 }
 
 // parcels lists the packages.
@@ -103,6 +103,7 @@ func parcels() []parcel {
 			units:    []unit{{name: "waymark-collector.service", restart: true}},
 			files: []file{
 				{source: "packaging/systemd/waymark-collector.service", destination: "/usr/lib/systemd/system/waymark-collector.service"},
+				{source: "packaging/sysctl/waymark-collector.conf", destination: "/usr/lib/sysctl.d/10-waymark-collector.conf"},
 				{destination: "/etc/waymark-collector", mode: 0o755},
 				{source: "packaging/config/collector.yaml", destination: "/etc/waymark-collector/collector.yaml", config: true},
 				{source: "docs/reference/collector-configuration.md", destination: "/usr/share/doc/waymark-collector/collector-configuration.md"},
@@ -115,6 +116,10 @@ func parcels() []parcel {
 				user: "65532:65532", command: []string{"run", "--config", "/etc/waymark-collector/collector.yaml"},
 				directories: []string{"/etc/waymark-collector", "/var/lib/waymark"},
 			},
+			// As when the machine starts.
+			install: "	if [ -d /run/systemd/system ] && [ -x /usr/lib/systemd/systemd-sysctl ]; then\n" +
+				"		/usr/lib/systemd/systemd-sysctl 10-waymark-collector.conf || true\n" +
+				"	fi\n",
 		},
 		{
 			program: program{name: "waymark-lab", source: "./cmd/waymark-lab"},

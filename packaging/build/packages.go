@@ -128,6 +128,9 @@ func debScripts(p parcel) bodies {
 	in(&b.postInstall, `case "$1" in configure|abort-upgrade|abort-deconfigure|abort-remove) ;; *) exit 0 ;; esac`)
 	in(&b.postInstall, `if [ "$1" = configure ] && command -v systemd-tmpfiles >/dev/null; then`)
 	in(&b.postInstall, "	systemd-tmpfiles --create "+p.program.name+".conf || true\nfi")
+	if p.install != "" {
+		in(&b.postInstall, strings.TrimSuffix(unindented(p.install), "\n"))
+	}
 	in(&b.postInstall, `if [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi`)
 	in(&b.preRemove, `[ "$1" = remove ] || exit 0`)
 	in(&b.postRemove, `if [ "$1" = remove ] && [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi`)
@@ -169,6 +172,9 @@ func rpmScripts(p parcel) bodies {
 	b.postInstall = []string{
 		"if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create " + p.program.name + ".conf || :; fi", daemonReload,
 		`if [ "$1" -eq 1 ] && command -v systemctl >/dev/null; then systemctl --no-reload preset ` + strings.Join(restarted, " ") + " || :; fi",
+	}
+	if p.install != "" {
+		b.postInstall = append(b.postInstall, strings.TrimSuffix(unindented(p.install), "\n"))
 	}
 	b.preRemove = []string{
 		`[ "$1" -eq 0 ] || exit 0`,

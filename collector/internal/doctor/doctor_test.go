@@ -53,7 +53,7 @@ func TestJudge(t *testing.T) {
 		"no permission":      {func(f *Facts) { f.Unwritable = os.ErrPermission }, StoreUnwritable, health.Error, "permission denied"},
 		"a full disk":        {func(f *Facts) { f.Free = 400e6 }, DiskShort, health.Error, "400 MB free, less than store.free (500 MB)"},
 		"an almost full one": {func(f *Facts) { f.Free = 900e6 }, DiskShort, health.Degraded, "when it has less than 500 MB"},
-		"a small buffer":     {func(f *Facts) { f.Buffer = 212992 }, ReceiveBufferSmall, health.Degraded, "gets 212992 of 8388608 octets"},
+		"a small buffer":     {func(f *Facts) { f.Buffer = 212992 }, ReceiveBufferSmall, health.Degraded, "gets 212992 of 33554432 octets"},
 		"a clock on its own": {func(f *Facts) { f.Clock.Synchronised = false }, health.ClockUnsynced, health.Degraded, ""},
 		"a certificate":      {func(f *Facts) { f.Certificates[0].Until = now.Add(5 * 24 * time.Hour) }, CertificateEnds, health.Degraded, "ends in 5 days, at 2026-12-03"},
 		"one that ended":     {func(f *Facts) { f.Certificates[0].Until = now.Add(-time.Hour) }, CertificateEnds, health.Error, "ended at 2026-11-28"},
