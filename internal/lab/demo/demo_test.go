@@ -263,7 +263,7 @@ func TestObserverReportsTheAgentsEnd(t *testing.T) {
 	}
 }
 
-var lossyLinks = []link{{"north", "ingress", "north1", 1000, 20, 20}, {"north", "north1", "north2", 980, 0, 0}}
+var lossyLinks = []link{{"north", "ingress", "north1", 1000, 20, 20, 0}, {"north", "north1", "north2", 980, 0, 0, 0}}
 
 // The demo of losses fails for each problem that it is meant to catch.
 func TestJudgeLosses(t *testing.T) {
@@ -274,8 +274,8 @@ func TestJudgeLosses(t *testing.T) {
 		want  string // in the error; empty: success
 	}{
 		{"good", lossyLinks, nil, ""},
-		{"too few", []link{{"north", "ingress", "north1", 1000, 20, 19}}, nil, "flow north lost 20 packets between ingress and north1, but the agents measured 19"},
-		{"from nothing", append(slices.Clone(lossyLinks), link{"south", "south", "egress", 10, 0, 1}), nil, "flow south lost 0 packets between south and egress, but the agents measured 1"},
+		{"too few", []link{{"north", "ingress", "north1", 1000, 20, 19, 0}}, nil, "flow north lost 20 packets between ingress and north1, but the agents measured 19"},
+		{"from nothing", append(slices.Clone(lossyLinks), link{"south", "south", "egress", 10, 0, 1, 0}), nil, "flow south lost 0 packets between south and egress, but the agents measured 1"},
 		{"no loss", lossyLinks[1:], nil, "the lab lost no packet"},
 		{"uncertain", lossyLinks, errors.New("block 7 is uncertain"), "block 7 is uncertain"},
 	} {
@@ -290,8 +290,9 @@ func TestJudgeLosses(t *testing.T) {
 	}
 	const want = "FLOW   LINK              SENT  LOST  MEASURED  VERDICT\n" +
 		"north  ingress - north1  1000    20        20  equal\n" +
-		"north  north1 - north2    980     3         2  DIFFERENT\n"
-	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2}}, columns.Screen{Width: 80}); got != want {
+		"north  north1 - north2    980     3         2  DIFFERENT\n" +
+		"south  south - egress     980     3         2  uncertain\n"
+	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2, 0}, {"south", "south", "egress", 980, 3, 2, 100}}, columns.Screen{Width: 80}); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
