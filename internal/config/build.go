@@ -85,66 +85,6 @@ func (c *Config) build(
 	return b
 }
 
-func (n Namespace) node(known keys) model.Namespace {
-	out := model.Namespace{
-		ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove,
-		Export: n.Export, Sample: uint32(n.Sample), Proof: n.Proof.node(known),
-		EdgeToEdge: n.EdgeToEdge,
-		Loopback:   n.Loopback, TerminateActive: n.TerminateActive, Incremental: n.Incremental,
-	}
-	if n.Schema != nil {
-		out.Schema = &model.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
-	}
-	return out
-}
-
-func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
-	out := model.Encapsulation{
-		Name:      e.Name,
-		Interface: link,
-		Match: model.Match{
-			Destination:     e.Match.Destination,
-			Source:          e.Match.Source,
-			NextHeader:      e.Match.NextHeader,
-			SourcePort:      e.Match.SourcePort,
-			DestinationPort: e.Match.DestinationPort,
-			TrafficClass:    (*uint8)(e.Match.TrafficClass),
-			FlowLabel:       (*uint32)(e.Match.FlowLabel),
-		},
-		Flows:     uint32(e.Flows),
-		Frequency: e.Frequency,
-		Mode:      e.Mode,
-		Nested:    e.Nested,
-	}
-	if e.Budget != nil {
-		out.Budget = model.Budget{Packets: uint32(e.Budget.Packets), Octets: uint32(e.Budget.Octets)}
-	}
-	if e.Tunnel != nil {
-		out.TunnelSource, out.TunnelDestination = e.Tunnel.Source, e.Tunnel.Destination
-	}
-	for _, o := range e.Options {
-		var option model.InsertedOption // stays empty, and so invalid, without a kind
-		if t := o.Trace; t != nil {
-			option.Trace = &model.TraceOption{
-				Namespace:   t.Namespace,
-				Type:        t.Type,
-				Size:        int(t.Size),
-				Loopback:    uint32(t.Loopback),
-				Incremental: t.Incremental,
-			}
-		}
-		if o.DirectExport != nil {
-			option.DirectExport = o.DirectExport.node()
-		}
-		if o.Proof != nil {
-			option.Proof = &model.ProofOption{Namespace: o.Proof.Namespace}
-		}
-		option.EdgeToEdge = o.EdgeToEdge.node()
-		out.Options = append(out.Options, option)
-	}
-	return out
-}
-
 // validate lists the errors in the node's configuration, with the paths of the file.
 func (b built) validate(s *yamlfile.Source) Faults {
 	err := b.node.Validate()
@@ -286,42 +226,12 @@ func (c *Config) rules() (faults Faults, of []string) {
 	return faults, of
 }
 
-// passesQueues reports whether packets that arrive here may bypass the queue of the
-// departure interface, as they do in XDP.
-func (in Interface) passesQueues() bool {
-	return in.Forwarding == ForwardingFast && in.Attach != "tcx" && in.Attach != "clsact"
-}
-
 // anySource stands for a tunnel source that only a host can determine. No host has it
 // (RFC 6666: the discard-only block), so no check refuses it.
 var anySource = netip.MustParseAddr("100::1")
 
-// validInterfaceName is the kernel's own rule (dev_valid_name).
-func validInterfaceName(name string) bool {
-	return len(name) >= 1 && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/:") &&
-		!strings.ContainsFunc(name, unicode.IsSpace)
-}
-
 // maxMTU is assumed for an interface that is not known yet.
 const maxMTU = 65535
-
-func (c *Config) identify(node *model.NodeConfig) {
-	if c.Node.ID != nil {
-		node.ID = *c.Node.ID
-	}
-	if c.Node.IDWide != nil {
-		node.IDWide = *c.Node.IDWide
-	}
-}
-
-func (in Interface) identify(link *model.Interface) {
-	if in.ID != nil {
-		link.ID = *in.ID
-	}
-	if in.IDWide != nil {
-		link.IDWide = *in.IDWide
-	}
-}
 
 // influences lists the values whose errors can make others look wrong: until the first
 // is valid, the second is not judged. Both are paths without indices; own means in the

@@ -13,19 +13,6 @@ import (
 // maxTunnelDestinations leaves room for those of encapsulations.
 const maxTunnelDestinations = model.MaxTunnelDestinations - model.MaxEncapsulations
 
-// TakesBare reports whether packets without IOAM are decapsulated; by default, only
-// where trusted sources are named.
-func (d Decapsulation) TakesBare() bool {
-	if d.Bare != nil {
-		return *d.Bare
-	}
-	return len(d.Sources) > 0
-}
-
-func (d Decapsulation) node() model.Decapsulation {
-	return model.Decapsulation{TunnelDestination: d.TunnelDestination, Sources: d.Sources, Bare: d.TakesBare()}
-}
-
 // tunnelDestinations lists those in the file and those of encapsulations that are not
 // in use: the node cannot use the latter now, but still protects them.
 func (c *Config) tunnelDestinations(inUse []int) []netip.Addr {
