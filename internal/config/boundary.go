@@ -24,8 +24,19 @@ type Boundary struct {
 
 // boundaryKeys is Boundary as a mapping.
 type boundaryKeys struct {
-	Default    model.Boundary    `key:"default" default:"drop" doc:"The policy for IOAM of namespaces that are not listed, and of options without a namespace. It also decides which tunnels from outside are dropped, and whether the interface is a link of the domain for measured flows."`
-	Namespaces namespacePolicies `key:"namespaces" absent:"none" doc:"The policies for IOAM of single namespaces, which need not be under namespaces: {123: ignore, 7: strip}. Of a packet with options of several, the strictest policy decides: drop, then strip, then ignore; strip leaves options with the policy ignore in the packet. Packets that cannot be proven to be free of IOAM are dropped if any policy is drop. At most 4096 in all interfaces."`
+	Default    model.Boundary    `key:"default" default:"drop"`
+	Namespaces namespacePolicies `key:"namespaces" absent:"none"`
+}
+
+// boundaryTexts say what the keys of a boundary mean.
+var boundaryTexts = yamlfile.KeyTexts{
+	"default": "The policy for IOAM of namespaces that are not listed, and of options without a namespace. It also " +
+		"decides which tunnels from outside are dropped, and whether the interface is a link of the domain for " +
+		"measured flows.",
+	"namespaces": "The policies for IOAM of single namespaces, which need not be under namespaces: {123: ignore, 7: " +
+		"strip}. Of a packet with options of several, the strictest policy decides: drop, then strip, then ignore; " +
+		"strip leaves options with the policy ignore in the packet. Packets that cannot be proven to be free of " +
+		"IOAM are dropped if any policy is drop. At most 4096 in all interfaces.",
 }
 
 // namespacePolicies is written as a mapping of numbers to words.

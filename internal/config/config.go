@@ -4,9 +4,10 @@
 // whole, with every error reported at its line and column. It uses the terms of RFC
 // 9197 and RFC 9617 where they exist.
 //
-// The structs below are the file's only description: their tags carry each
-// key, its default and its documentation, from which internal/yamlfile reads and writes files,
-// and makes docs/reference/configuration.md. It says which tags there are.
+// The structs of this package are the file's only description. Their tags carry each key and its
+// default, and the table after each says what its keys mean. From these, internal/yamlfile reads and
+// writes files, and makes docs/reference/configuration.md. It says which tags there are. Each section of
+// the file has its keys, its rules and its changes at run time in a file of its own.
 package config
 
 import (
@@ -18,24 +19,24 @@ import (
 
 // Config is the configuration of one node.
 type Config struct {
-	Node               Node                         `key:"node" doc:"The node's identity, the format of its data, and limits."`
-	Interfaces         []Interface                  `key:"interfaces" doc:"The interfaces that the node serves. Other interfaces are never touched."`
-	Namespaces         []Namespace                  `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
-	Encapsulations     []Encapsulation              `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix applies, among equals the first."`
-	Decapsulations     []Decapsulation              `key:"decapsulations" doc:"The tunnels that end at this node."`
-	TunnelDestinations []netip.Addr                 `key:"tunnel-destinations" absent:"no others" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other packets to the same address pass. At most 1024."`
-	Sinks              []Sink                       `key:"export" doc:"Sinks for records: traces of removed headers, postcards and flows. \"waymark observe\" shows records without a sink, too."`
-	Collectors         []ipfixsink.CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
-	Measurement        *Measurement                 `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
-	Names              []NodeNames                  `key:"names" absent:"no others" doc:"Names of other nodes and their interfaces, by the ids that they write into packets: whatever shows a node then shows its name. One list may serve all nodes; what it says of this node itself is not used. At most 4096."`
-	Flows              []Flow                       `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
-	Stamp              *Stamp                       `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
-	Responders         []Responder                  `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
-	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
-	Probes             *Probes                      `key:"probes" absent:"no probes are sent" doc:"Probes to other nodes that never stop, in many flows: they show all equal paths, keep round trips and losses of each, and name the hop after which probes vanish."`
-	Metrics            Metrics                      `key:"metrics" doc:"Counters for Prometheus."`
-	History            *History                     `key:"history" absent:"the defaults of its keys" doc:"What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses."`
-	Strict             bool                         `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
+	Node               Node                         `key:"node"`
+	Interfaces         []Interface                  `key:"interfaces"`
+	Namespaces         []Namespace                  `key:"namespaces"`
+	Encapsulations     []Encapsulation              `key:"encapsulations"`
+	Decapsulations     []Decapsulation              `key:"decapsulations"`
+	TunnelDestinations []netip.Addr                 `key:"tunnel-destinations" absent:"no others"`
+	Sinks              []Sink                       `key:"export"`
+	Collectors         []ipfixsink.CollectorAddress `key:"collectors" absent:"not known"`
+	Measurement        *Measurement                 `key:"measurement" absent:"the defaults of its keys"`
+	Names              []NodeNames                  `key:"names" absent:"no others"`
+	Flows              []Flow                       `key:"flows" absent:"none"`
+	Stamp              *Stamp                       `key:"stamp" absent:"no reflector"`
+	Responders         []Responder                  `key:"responders" absent:"none"`
+	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered"`
+	Probes             *Probes                      `key:"probes" absent:"no probes are sent"`
+	Metrics            Metrics                      `key:"metrics"`
+	History            *History                     `key:"history" absent:"the defaults of its keys"`
+	Strict             bool                         `key:"strict" default:"false"`
 
 	source  *yamlfile.Source
 	renamed Faults
@@ -47,7 +48,44 @@ func (c *Config) Renamed() Faults { return c.renamed }
 
 // Metrics is where counters are served.
 type Metrics struct {
-	Listen Listen `key:"listen" default:"[::1]:9598" doc:"Address and port of the HTTP server of /metrics and /healthz; none serves nothing."`
+	Listen Listen `key:"listen" default:"[::1]:9598"`
+}
+
+// fileTexts say what the keys of the file and of metrics mean.
+var fileTexts = yamlfile.KeyTexts{
+	"node":       "The node's identity, the format of its data, and limits.",
+	"interfaces": "The interfaces that the node serves. Other interfaces are never touched.",
+	"namespaces": "The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are " +
+		"forwarded untouched.",
+	"encapsulations": "Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one " +
+		"with the longest destination prefix applies, among equals the first.",
+	"decapsulations": "The tunnels that end at this node.",
+	"tunnel-destinations": "Tunnel destinations of the IOAM domain besides those under encapsulations and " +
+		"decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), " +
+		"packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other " +
+		"packets to the same address pass. At most 1024.",
+	"export": `Sinks for records: traces of removed headers, postcards and flows. "waymark observe" shows records ` +
+		"without a sink, too.",
+	"collectors": "Collectors of the IOAM domain besides those under export, to which other nodes export; each as in " +
+		"export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 " +
+		"§3.1.2). [] says that there are no others.",
+	"measurement": "How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341).",
+	"names": "Names of other nodes and their interfaces, by the ids that they write into packets: whatever shows a node " +
+		"then shows its name. One list may serve all nodes; what it says of this node itself is not used. At most " +
+		"4096.",
+	"flows": "The SRv6 flows whose loss and delay are measured.",
+	"stamp": "A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what " +
+		"this node counted of measured flows.",
+	"responders": "Responders in other protocols than STAMP, for nodes that ask what this one counted of measured " +
+		"flows, or measure delays, in these.",
+	"path-trace": `Answers probes of "waymark trace" that are addressed to this node, with the trace that they came ` +
+		"with.",
+	"probes": "Probes to other nodes that never stop, in many flows: they show all equal paths, keep round trips and " +
+		"losses of each, and name the hop after which probes vanish.",
+	"metrics":        "Counters for Prometheus.",
+	"history":        "What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses.",
+	"strict":         "When true, an interface that does not exist is an error. When false, it is served as soon as it appears.",
+	"metrics.listen": "Address and port of the HTTP server of /metrics and /healthz; none serves nothing.",
 }
 
 // Listen is an address and port to listen on, or ListenNone.

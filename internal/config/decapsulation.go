@@ -8,13 +8,25 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 )
 
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
-	TunnelDestination netip.Addr     `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
-	Sources           []netip.Prefix `key:"sources" absent:"any" doc:"Prefixes of accepted outer source addresses, 1 to 64: those of the encapsulating nodes. Packets from other sources are not decapsulated (decap_refused_source): this node's kernel, to which they are addressed, then discards them, unless it has a tunnel of its own for them."`
-	Bare              *bool          `key:"bare" absent:"true with sources, else false" doc:"Whether packets without IOAM of a namespace of this node are decapsulated. If not (decap_refused_bare), the kernel discards them, as those from other sources. true without sources lets any sender that reaches the tunnel's end send packets into the network as if from here."`
+	TunnelDestination netip.Addr     `key:"tunnel-destination" required:"true"`
+	Sources           []netip.Prefix `key:"sources" absent:"any"`
+	Bare              *bool          `key:"bare" absent:"true with sources, else false"`
+}
+
+// decapsulationTexts say what the keys of decapsulations mean.
+var decapsulationTexts = yamlfile.KeyTexts{
+	"tunnel-destination": "Destination address of the outer header. No tunnel device is needed.",
+	"sources": "Prefixes of accepted outer source addresses, 1 to 64: those of the encapsulating nodes. Packets from " +
+		"other sources are not decapsulated (decap_refused_source): this node's kernel, to which they are " +
+		"addressed, then discards them, unless it has a tunnel of its own for them.",
+	"bare": "Whether packets without IOAM of a namespace of this node are decapsulated. If not (decap_refused_bare), " +
+		"the kernel discards them, as those from other sources. true without sources lets any sender that reaches " +
+		"the tunnel's end send packets into the network as if from here.",
 }
 
 // TakesBare reports whether packets without IOAM are decapsulated; by default, only

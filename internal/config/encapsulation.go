@@ -8,70 +8,138 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Encapsulation is one rule that adds IOAM to packets.
 type Encapsulation struct {
-	Name      string          `key:"name" required:"true" doc:"The rule's name, unique in the node."`
-	Interface string          `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
-	Match     Match           `key:"match" doc:"The packets that get the header; absent criteria match everything."`
-	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
-	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows; a percentage is the smallest such fraction, so 10% is 1/10. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ from K/N by at most 64 packets for each of them; what one CPU sees is exact."`
-	Budget    *Budget         `key:"budget" absent:"no limit" doc:"The most that the rule adds, as a share of what leaves the interface."`
-	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires; inline, too, for packets that have segments left in a Routing header (SRv6), which a tunnel would bypass: encap leaves them alone."`
-	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
-	Nested    bool            `key:"nested" default:"false" doc:"Also for packets that arrive with IOAM, as those of another domain around this one: a tunnel goes around them, options inserted inline go into their header. Without it, of packets with IOAM only those that this node generates get more. Match narrowly: each node with such a rule adds to what the others added."`
-	Options   []Option        `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
+	Name      string          `key:"name" required:"true"`
+	Interface string          `key:"interface" required:"true"`
+	Match     Match           `key:"match"`
+	Flows     Share           `key:"flows" default:"1/1"`
+	Frequency model.Frequency `key:"frequency" default:"1/1"`
+	Budget    *Budget         `key:"budget" absent:"no limit"`
+	Mode      model.Mode      `key:"mode" default:"auto"`
+	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
+	Nested    bool            `key:"nested" default:"false"`
+	Options   []Option        `key:"options" required:"true"`
 }
 
 // Budget is the most that an encapsulation adds to what leaves its interface.
 type Budget struct {
-	Packets Percent `key:"packets" absent:"no limit" doc:"Share of the interface's packets that get the header."`
-	Octets  Percent `key:"octets" absent:"no limit" doc:"Octets that the rule adds, as a share of the octets of the interface's frames."`
+	Packets Percent `key:"packets" absent:"no limit"`
+	Octets  Percent `key:"octets" absent:"no limit"`
 }
 
 // Match selects packets.
 type Match struct {
-	Destination     netip.Prefix     `key:"destination" absent:"any" doc:"IPv6 destination prefix."`
-	Source          netip.Prefix     `key:"source" absent:"any" doc:"IPv6 source prefix."`
-	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any" doc:"Upper-layer protocol after all extension headers: a number, or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none."`
-	SourcePort      *model.PortRange `key:"source-port" absent:"any" doc:"A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports."`
-	DestinationPort *model.PortRange `key:"destination-port" absent:"any" doc:"As source-port."`
-	TrafficClass    *TrafficClass    `key:"traffic-class" absent:"any" doc:"The IPv6 traffic class, all 8 bits."`
-	FlowLabel       *FlowLabel       `key:"flow-label" absent:"any" doc:"The IPv6 flow label."`
+	Destination     netip.Prefix     `key:"destination" absent:"any"`
+	Source          netip.Prefix     `key:"source" absent:"any"`
+	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any"`
+	SourcePort      *model.PortRange `key:"source-port" absent:"any"`
+	DestinationPort *model.PortRange `key:"destination-port" absent:"any"`
+	TrafficClass    *TrafficClass    `key:"traffic-class" absent:"any"`
+	FlowLabel       *FlowLabel       `key:"flow-label" absent:"any"`
 }
 
 // Tunnel is the outer IPv6 header of an encapsulation.
 type Tunnel struct {
-	Source      netip.Addr `key:"source" absent:"the address from which the kernel would send to destination, followed when routes and addresses change" doc:"Source address of the outer header: an address of this node, not a link-local one."`
-	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates; not this node."`
+	Source      netip.Addr `key:"source" absent:"the address from which the kernel would send to destination, followed when routes and addresses change"`
+	Destination netip.Addr `key:"destination" required:"true"`
 }
 
 // Option is one IOAM option to insert: a trace, a Direct Export, a proof or Edge-to-Edge.
 type Option struct {
-	Trace        *TraceOption        `key:"trace" absent:"another kind instead" doc:"A trace, pre-allocated or incremental (RFC 9197 §4.4)."`
-	DirectExport *DirectExportOption `key:"dex" absent:"another kind instead" doc:"A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into the packet."`
-	Proof        *ProofOption        `key:"pot" absent:"another kind instead" doc:"A Proof of Transit (RFC 9197 §4.5): every node of the path adds to it, and the last one verifies that all have."`
-	EdgeToEdge   *EdgeToEdgeOption   `key:"e2e" absent:"another kind instead" doc:"An Edge-to-Edge option (RFC 9197 §4.6), in a Destination Options header: the decapsulating node measures with it what became of the packets of each flow."`
+	Trace        *TraceOption        `key:"trace" absent:"another kind instead"`
+	DirectExport *DirectExportOption `key:"dex" absent:"another kind instead"`
+	Proof        *ProofOption        `key:"pot" absent:"another kind instead"`
+	EdgeToEdge   *EdgeToEdgeOption   `key:"e2e" absent:"another kind instead"`
 }
 
 // DirectExportOption is a Direct Export to insert.
 type DirectExportOption struct {
-	Namespace      ioam.NamespaceID   `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, sets what this node exports itself; without the namespace, nothing. Each Direct Export of a header needs its own."`
-	TraceType      ioam.TraceType     `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, which fields each node exports: 24 bits, or [names](../how-to/trace-a-prefix.md#1-choose-the-fields). Bits 7, 12 to 21 and 23 are refused."`
-	ExtensionFlags []ExtensionFlag    `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id identifies the flow, sequence numbers its packets from 0. With both, a collector can join the exports of all nodes for one packet."`
-	FlowID         model.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is computed from addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
-	OptionType     ioam.OptionType    `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for options that do not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Nodes understand both."`
+	Namespace      ioam.NamespaceID   `key:"namespace" required:"true"`
+	TraceType      ioam.TraceType     `key:"trace-type" required:"true"`
+	ExtensionFlags []ExtensionFlag    `key:"extension-flags" default:"[]"`
+	FlowID         model.FlowIDSource `key:"flow-id" default:"hash"`
+	OptionType     ioam.OptionType    `key:"option-type" default:"0x11"`
+}
+
+// encapsulationTexts say what the keys of encapsulations mean.
+var encapsulationTexts = yamlfile.KeyTexts{
+	"name":      "The rule's name, unique in the node.",
+	"interface": "The egress interface; it must be named in interfaces.",
+	"match":     "The packets that get the header; absent criteria match everything.",
+	"flows": "1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or " +
+		"none.",
+	"frequency": "K/N: the first K of every N matching packets of the selected flows; a percentage is the smallest such " +
+		"fraction, so 10% is 1/10. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ " +
+		"from K/N by at most 64 packets for each of them; what one CPU sees is exact.",
+	"budget": "The most that the rule adds, as a share of what leaves the interface.",
+	"mode": "inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header " +
+		"in front; auto is inline for packets that this node generates and encap for packets that it forwards, as " +
+		"RFC 8200 requires; inline, too, for packets that have segments left in a Routing header (SRv6), which a " +
+		"tunnel would bypass: encap leaves them alone.",
+	"tunnel": "The outer header of modes encap and auto.",
+	"nested": "Also for packets that arrive with IOAM, as those of another domain around this one: a tunnel goes around " +
+		"them, options inserted inline go into their header. Without it, of packets with IOAM only those that this " +
+		"node generates get more. Match narrowly: each node with such a rule adds to what the others added.",
+	"options":           "The IOAM options to insert, 1 to 9.",
+	"match.destination": "IPv6 destination prefix.",
+	"match.source":      "IPv6 source prefix.",
+	"match.next-header": "Upper-layer protocol after all extension headers: a number, or one of tcp, udp, icmpv6, sctp, " +
+		"dccp, udplite, ipv6, gre, esp, none.",
+	"match.source-port":      "A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports.",
+	"match.destination-port": "As source-port.",
+	"match.traffic-class":    "The IPv6 traffic class, all 8 bits.",
+	"match.flow-label":       "The IPv6 flow label.",
+	"budget.packets":         "Share of the interface's packets that get the header.",
+	"budget.octets":          "Octets that the rule adds, as a share of the octets of the interface's frames.",
+	"tunnel.source":          "Source address of the outer header: an address of this node, not a link-local one.",
+	"tunnel.destination":     "Destination address of the outer header: the node that decapsulates; not this node.",
+	"options[].trace":        "A trace, pre-allocated or incremental (RFC 9197 §4.4).",
+	"options[].dex": "A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into " +
+		"the packet.",
+	"options[].pot": "A Proof of Transit (RFC 9197 §4.5): every node of the path adds to it, and the last one verifies " +
+		"that all have.",
+	"options[].e2e": "An Edge-to-Edge option (RFC 9197 §4.6), in a Destination Options header: the decapsulating node " +
+		"measures with it what became of the packets of each flow.",
+	"options[].trace.namespace": "Namespace-ID. If it is not in namespaces, this node does not fill the trace and " +
+		"leaves that to other nodes, as Linux does.",
+	"options[].trace.type": "IOAM-Trace-Type, which fields each node writes: 24 bits, or " +
+		"[names](../how-to/trace-a-prefix.md#1-choose-the-fields). Bits 12 to 21 and 23 are refused.",
+	"options[].trace.size": "Bytes of node data to pre-allocate, or that an incremental trace may grow to: the data of " +
+		"one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: " +
+		"mainline, a trace that is too small for them is inserted with the overflow flag and without data.",
+	"options[].trace.loopback": "1/N: set the Loopback flag on the first of every N packets that get the trace, on each " +
+		"CPU, at most loopback-rate in a second; 1/100 keeps the copies of a path rarer than its packets (RFC 9322 " +
+		"§4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type " +
+		"0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. " +
+		"It needs a node id. The size must also hold the nodes of the way back.",
+	"options[].trace.incremental": "Insert an incremental trace: the header has only this node's data, and every node " +
+		"that takes part makes the packet grow by its own, up to size, as far as the path's MTU allows. The " +
+		"namespace must have incremental, too. Not with bit 22 of type.",
+	"options[].dex.namespace": "Namespace-ID; its export, under namespaces, sets what this node exports itself; without " +
+		"the namespace, nothing. Each Direct Export of a header needs its own.",
+	"options[].dex.trace-type": "IOAM-Trace-Type, which fields each node exports: 24 bits, or " +
+		"[names](../how-to/trace-a-prefix.md#1-choose-the-fields). Bits 7, 12 to 21 and 23 are refused.",
+	"options[].dex.extension-flags": "The optional fields that the option carries: flow-id identifies the flow, " +
+		"sequence numbers its packets from 0. With both, a collector can join the exports of all nodes for one " +
+		"packet.",
+	"options[].dex.flow-id": "The Flow-ID: hash is computed from addresses, ports, protocol and flow label; flow-label " +
+		"is the packet's IPv6 flow label; a number is the same for all packets.",
+	"options[].dex.option-type": "Option type in the Hop-by-Hop header: 0x11 for options that do not change on the way " +
+		"(RFC 9486 §3), 0x31 as other implementations send it. Nodes understand both.",
 }
 
 // TraceOption is a trace to insert.
 type TraceOption struct {
-	Namespace   ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. If it is not in namespaces, this node does not fill the trace and leaves that to other nodes, as Linux does."`
-	Type        ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, which fields each node writes: 24 bits, or [names](../how-to/trace-a-prefix.md#1-choose-the-fields). Bits 12 to 21 and 23 are refused."`
-	Size        DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate, or that an incremental trace may grow to: the data of one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that is too small for them is inserted with the overflow flag and without data."`
-	Loopback    Share            `key:"loopback" absent:"on no packet" doc:"1/N: set the Loopback flag on the first of every N packets that get the trace, on each CPU, at most loopback-rate in a second; 1/100 keeps the copies of a path rarer than its packets (RFC 9322 §4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type 0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. It needs a node id. The size must also hold the nodes of the way back."`
-	Incremental bool             `key:"incremental" absent:"a pre-allocated one" doc:"Insert an incremental trace: the header has only this node's data, and every node that takes part makes the packet grow by its own, up to size, as far as the path's MTU allows. The namespace must have incremental, too. Not with bit 22 of type."`
+	Namespace   ioam.NamespaceID `key:"namespace" required:"true"`
+	Type        ioam.TraceType   `key:"type" required:"true"`
+	Size        DataSize         `key:"size" required:"true"`
+	Loopback    Share            `key:"loopback" absent:"on no packet"`
+	Incremental bool             `key:"incremental" absent:"a pre-allocated one"`
 }
 
 // DataSize is the length of a trace's node data list in bytes.

@@ -12,16 +12,31 @@ import (
 	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/srv6"
 )
 
 // Responder answers other nodes in protocols other than STAMP.
 type Responder struct {
-	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. Each needs its own port."`
-	Listen   ListenAddress     `key:"listen" absent:"[::]:1205 with protocol: twamp-light, [::]:6374 with rfc6374-loss, [::]:6375 with rfc6374-delay" doc:"Address and UDP port, such as [::]:1205. No port is assigned to the messages of RFC 6374; 6374 and 6375 are agreed among agents alone."`
-	Allow    []Allowed         `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64, or any. These protocols have no authentication."`
-	Rate     PacketRate        `key:"rate" default:"10000" doc:"The most queries per second that are answered."`
-	Short    bool              `key:"short-queries" default:"false" doc:"With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs."`
+	Protocol ResponderProtocol `key:"protocol" required:"true"`
+	Listen   ListenAddress     `key:"listen" absent:"[::]:1205 with protocol: twamp-light, [::]:6374 with rfc6374-loss, [::]:6375 with rfc6374-delay"`
+	Allow    []Allowed         `key:"allow" required:"true"`
+	Rate     PacketRate        `key:"rate" default:"10000"`
+	Short    bool              `key:"short-queries" default:"false"`
+}
+
+// responderTexts say what the keys of responders mean.
+var responderTexts = yamlfile.KeyTexts{
+	"protocol": "twamp-light: loss queries of draft-gandhi-spring-twamp-srpm. rfc6374-loss and rfc6374-delay: Loss and " +
+		"Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC " +
+		"7876), if that is the query's source. Each needs its own port.",
+	"listen": "Address and UDP port, such as [::]:1205. No port is assigned to the messages of RFC 6374; 6374 and 6375 " +
+		"are agreed among agents alone.",
+	"allow": "Prefixes of nodes that are answered, 1 to 64, or any. These protocols have no authentication.",
+	"rate":  "The most queries per second that are answered.",
+	"short-queries": "With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 " +
+		"octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to " +
+		"another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs.",
 }
 
 // ResponderProtocol is what a responder speaks.

@@ -17,29 +17,89 @@ import (
 
 // Flow is the packets of one segment routing policy.
 type Flow struct {
-	Name         string          `key:"name" required:"true" doc:"The flow's name, the same at all nodes of its path."`
-	Direction    model.Direction `key:"direction" required:"true" doc:"What this node is to the flow: out counts and marks packets that leave (the path's ingress), in counts packets that arrive (its egress), transit counts packets that arrive at an endpoint between them."`
-	Source       netip.Addr      `key:"source" required:"true" doc:"Source address of the outer header; of mode inline, that of the packet."`
-	Segments     []netip.Addr    `key:"segments" required:"true" doc:"The policy's SIDs, 1 to 16, the first to visit first: the same at all nodes of the path."`
-	Mode         srv6.Mode       `key:"mode" default:"encap" doc:"How packets get their segments, as in \"ip -6 route ... encap seg6 mode\": encap, encap.red or inline."`
-	PSP          bool            `key:"psp" default:"false" doc:"The last endpoint but one removes the SRH (RFC 8986 §4.16.1): packets with the last SID alone are of the flow, too."`
-	Container    Container       `key:"container" default:"none" doc:"The SIDs are containers of compressed SIDs (NEXT-C-SID, RFC 9800): bits of the locator block / bits of a SID, such as 32/16."`
-	Destination  netip.Addr      `key:"destination" absent:"any" doc:"Destination address as packets have it when they leave, or arrive, here. Of mode inline: their own destination."`
-	TrafficClass *TrafficClass   `key:"traffic-class" absent:"any" doc:"Outer traffic class, of which the DSCP is compared, without bits that carry the mark."`
-	FlowLabel    *FlowLabel      `key:"flow-label" absent:"any" doc:"Outer flow label."`
-	Session      SessionID       `key:"session" default:"0" doc:"Number by which messages mean this flow that do not carry its name, 1 to 65535, the same at all nodes of its path and another one for each flow: the SSID of STAMP packets with a Direct Measurement TLV (RFC 8972 §4.5), the Session Identifier of RFC 6374, the UDP port from which loss queries of TWAMP Light come. 0: there is none; but with exchange: twamp-light, or such a responder, the only flow without one has 1206, if no other has."`
-	Probes       model.Probes    `key:"probes" default:"none" doc:"With points: whether the delay to the last point is measured with test packets, too, and their way: with those of STAMP if exchange is stamp, or with Delay Measurement messages if it is rfc6374 and there is a delay-port. out-of-band: as they are routed. in-band: through the flow's SIDs, but the last one's place is taken by the point's address (mode inline: after all SIDs). in-band-encap: encapsulated as the flow's packets, through all SIDs; the routing table in which the last SID looks inner packets up must deliver those to the point's address. Questions to the last point travel in the same way; those to other points through the SIDs before them (points-after). Their flow label is the flow's flow-label, or 0, which Linux gives to packets that it encapsulates. Test packets have the flow's traffic-class, or 0, without a mark; questions have 0. None of them is counted in the flow."`
-	Return       []netip.Addr    `key:"return-segments" absent:"answers travel as they are routed" doc:"SIDs of the way back of answers to in-band packets, the first to visit first, 1 to 16. At the ingress, they are asked for by STAMP (Return Path TLV, RFC 9503 §4.1.3), which stamp.return-segments permits at the other end; with another exchange, only that answers travel in-band. At other nodes they are the way of responses to in-band queries (responders)."`
-	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name" doc:"Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With direction: in or transit, packets are then of the flow by their source and this number alone, whatever their segments."`
-	Points       []Point         `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the nodes that count the flow after this one, in the order of its path, the last one at its egress, and where they answer: an address, whose port is then 862 (stamp), 1205 with exchange: twamp-light, or 6374 with exchange: rfc6374, or [ADDRESS]:PORT. NAME= before it names the node in results and warnings, which otherwise have its address. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
-	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed" doc:"With probes: in-band or in-band-encap, for each of points but the last: how many of segments packets visit before they reach it, its own SID not included. Questions to the point travel through as many SIDs."`
-	Point        PointNumber     `key:"point" default:"0" doc:"With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, 1 to 15; the ingress is 0."`
-	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point" doc:"With exchange: ipfix: the number of the flow's egress, the same at all nodes."`
-	Selection    *SelectionCheck `key:"selection" absent:"compared" doc:"Of a flow with points: whether its result rests on what its nodes say. compared: the loss of a block is known only if each point says that it selected the packets that this node selects (source, segments, traffic class, flow label, what narrower flows take, mark, and length of blocks), for all of the block. assumed: the same, but a point that cannot say it, as a node of another kind, is taken to select them; results then have assumed: selection."`
-	Metrics      bool            `key:"metrics" default:"false" doc:"The flow has metrics of its own, with its name as the label flow (waymark_flow_…), at most 256 flows of a node. Otherwise it is only in the sums of all flows."`
-	MaxLoss      *LossShare      `key:"max-loss" absent:"that of measurement" doc:"Of a flow with points: its own max-loss; 100% is no threshold."`
-	MaxDelay     *DelayLimit     `key:"max-delay" absent:"that of measurement" doc:"Of a flow with points: its own max-delay."`
-	NoDataAfter  *BlockCount     `key:"no-data-after" absent:"that of measurement" doc:"Of a flow with points: its own no-data-after; 0 is never."`
+	Name         string          `key:"name" required:"true"`
+	Direction    model.Direction `key:"direction" required:"true"`
+	Source       netip.Addr      `key:"source" required:"true"`
+	Segments     []netip.Addr    `key:"segments" required:"true"`
+	Mode         srv6.Mode       `key:"mode" default:"encap"`
+	PSP          bool            `key:"psp" default:"false"`
+	Container    Container       `key:"container" default:"none"`
+	Destination  netip.Addr      `key:"destination" absent:"any"`
+	TrafficClass *TrafficClass   `key:"traffic-class" absent:"any"`
+	FlowLabel    *FlowLabel      `key:"flow-label" absent:"any"`
+	Session      SessionID       `key:"session" default:"0"`
+	Probes       model.Probes    `key:"probes" default:"none"`
+	Return       []netip.Addr    `key:"return-segments" absent:"answers travel as they are routed"`
+	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name"`
+	Points       []Point         `key:"points" absent:"none: loss is not computed here"`
+	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed"`
+	Point        PointNumber     `key:"point" default:"0"`
+	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point"`
+	Selection    *SelectionCheck `key:"selection" absent:"compared"`
+	Metrics      bool            `key:"metrics" default:"false"`
+	MaxLoss      *LossShare      `key:"max-loss" absent:"that of measurement"`
+	MaxDelay     *DelayLimit     `key:"max-delay" absent:"that of measurement"`
+	NoDataAfter  *BlockCount     `key:"no-data-after" absent:"that of measurement"`
+}
+
+// flowTexts say what the keys of flows mean.
+var flowTexts = yamlfile.KeyTexts{
+	"name": "The flow's name, the same at all nodes of its path.",
+	"direction": "What this node is to the flow: out counts and marks packets that leave (the path's ingress), in " +
+		"counts packets that arrive (its egress), transit counts packets that arrive at an endpoint between them.",
+	"source":   "Source address of the outer header; of mode inline, that of the packet.",
+	"segments": "The policy's SIDs, 1 to 16, the first to visit first: the same at all nodes of the path.",
+	"mode":     `How packets get their segments, as in "ip -6 route ... encap seg6 mode": encap, encap.red or inline.`,
+	"psp": "The last endpoint but one removes the SRH (RFC 8986 §4.16.1): packets with the last SID alone are of the " +
+		"flow, too.",
+	"container": "The SIDs are containers of compressed SIDs (NEXT-C-SID, RFC 9800): bits of the locator block / bits " +
+		"of a SID, such as 32/16.",
+	"destination": "Destination address as packets have it when they leave, or arrive, here. Of mode inline: their own " +
+		"destination.",
+	"traffic-class": "Outer traffic class, of which the DSCP is compared, without bits that carry the mark.",
+	"flow-label":    "Outer flow label.",
+	"session": "Number by which messages mean this flow that do not carry its name, 1 to 65535, the same at all nodes " +
+		"of its path and another one for each flow: the SSID of STAMP packets with a Direct Measurement TLV (RFC " +
+		"8972 §4.5), the Session Identifier of RFC 6374, the UDP port from which loss queries of TWAMP Light come. " +
+		"0: there is none; but with exchange: twamp-light, or such a responder, the only flow without one has 1206, " +
+		"if no other has.",
+	"probes": "With points: whether the delay to the last point is measured with test packets, too, and their way: with " +
+		"those of STAMP if exchange is stamp, or with Delay Measurement messages if it is rfc6374 and there is a " +
+		"delay-port. out-of-band: as they are routed. in-band: through the flow's SIDs, but the last one's place is " +
+		"taken by the point's address (mode inline: after all SIDs). in-band-encap: encapsulated as the flow's " +
+		"packets, through all SIDs; the routing table in which the last SID looks inner packets up must deliver " +
+		"those to the point's address. Questions to the last point travel in the same way; those to other points " +
+		"through the SIDs before them (points-after). Their flow label is the flow's flow-label, or 0, which Linux " +
+		"gives to packets that it encapsulates. Test packets have the flow's traffic-class, or 0, without a mark; " +
+		"questions have 0. None of them is counted in the flow.",
+	"return-segments": "SIDs of the way back of answers to in-band packets, the first to visit first, 1 to 16. At the " +
+		"ingress, they are asked for by STAMP (Return Path TLV, RFC 9503 §4.1.3), which stamp.return-segments " +
+		"permits at the other end; with another exchange, only that answers travel in-band. At other nodes they are " +
+		"the way of responses to in-band queries (responders).",
+	"flow-mon-id": "Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With " +
+		"direction: in or transit, packets are then of the flow by their source and this number alone, whatever " +
+		"their segments.",
+	"points": "With direction: out, the nodes that count the flow after this one, in the order of its path, the last " +
+		"one at its egress, and where they answer: an address, whose port is then 862 (stamp), 1205 with exchange: " +
+		"twamp-light, or 6374 with exchange: rfc6374, or [ADDRESS]:PORT. NAME= before it names the node in results " +
+		"and warnings, which otherwise have its address. After each block this node asks them what they counted, " +
+		"and reports loss and delay as records, in waymark loss, and as metrics.",
+	"points-after": "With probes: in-band or in-band-encap, for each of points but the last: how many of segments " +
+		"packets visit before they reach it, its own SID not included. Questions to the point travel through as " +
+		"many SIDs.",
+	"point": "With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, " +
+		"1 to 15; the ingress is 0.",
+	"last-point": "With exchange: ipfix: the number of the flow's egress, the same at all nodes.",
+	"selection": "Of a flow with points: whether its result rests on what its nodes say. compared: the loss of a block " +
+		"is known only if each point says that it selected the packets that this node selects (source, segments, " +
+		"traffic class, flow label, what narrower flows take, mark, and length of blocks), for all of the block. " +
+		"assumed: the same, but a point that cannot say it, as a node of another kind, is taken to select them; " +
+		"results then have assumed: selection.",
+	"metrics": "The flow has metrics of its own, with its name as the label flow (waymark_flow_…), at most 256 flows of " +
+		"a node. Otherwise it is only in the sums of all flows.",
+	"max-loss":      "Of a flow with points: its own max-loss; 100% is no threshold.",
+	"max-delay":     "Of a flow with points: its own max-delay.",
+	"no-data-after": "Of a flow with points: its own no-data-after; 0 is never.",
 }
 
 // Point is a node that counts a flow, and where it answers questions about it. Port 0 is that

@@ -15,15 +15,29 @@ import (
 
 // History is what the agent keeps of the last time.
 type History struct {
-	Keep     yamlfile.Period `key:"keep" default:"1h" doc:"For how long rollups of ten seconds are kept, for \"waymark top\" and alike, as far as they fit into 8 MiB, compressed."`
-	Rate     HistoryRate     `key:"rate" default:"200" doc:"How many records per second the node makes at most for the history alone, when no sink, observer or \"waymark top\" wants any: a tenth of them in each tenth of a second, of the first packets whose traces end here; all others are treated as if no record was wanted. With 0, the history has only times in which something else wanted records. Nodes that report Direct Exports (namespaces.export) never make any for it."`
-	Prefixes []NamedPrefix   `key:"prefixes" default:"[]" doc:"Names of prefixes, between which the history groups packets, the longest one first; other addresses are grouped by their /64. At most 64."`
+	Keep     yamlfile.Period `key:"keep" default:"1h"`
+	Rate     HistoryRate     `key:"rate" default:"200"`
+	Prefixes []NamedPrefix   `key:"prefixes" default:"[]"`
 }
 
 // NamedPrefix is a prefix with a name.
 type NamedPrefix struct {
-	Name   string       `key:"name" required:"true" doc:"The name, 1 to 32 characters without = and spaces."`
-	Prefix netip.Prefix `key:"prefix" required:"true" doc:"An IPv6 prefix."`
+	Name   string       `key:"name" required:"true"`
+	Prefix netip.Prefix `key:"prefix" required:"true"`
+}
+
+// historyTexts say what the keys of history mean.
+var historyTexts = yamlfile.KeyTexts{
+	"keep": `For how long rollups of ten seconds are kept, for "waymark top" and alike, as far as they fit into 8 MiB, ` +
+		"compressed.",
+	"rate": "How many records per second the node makes at most for the history alone, when no sink, observer or " +
+		`"waymark top" wants any: a tenth of them in each tenth of a second, of the first packets whose traces end ` +
+		"here; all others are treated as if no record was wanted. With 0, the history has only times in which " +
+		"something else wanted records. Nodes that report Direct Exports (namespaces.export) never make any for it.",
+	"prefixes": "Names of prefixes, between which the history groups packets, the longest one first; other addresses " +
+		"are grouped by their /64. At most 64.",
+	"prefixes[].name":   "The name, 1 to 32 characters without = and spaces.",
+	"prefixes[].prefix": "An IPv6 prefix.",
 }
 
 // HistoryRate is a number of records per second.

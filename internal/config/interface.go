@@ -9,20 +9,46 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Interface is one interface that the node serves.
 type Interface struct {
-	Name        string                `key:"name" required:"true" doc:"The interface's name."`
-	Description string                `key:"description" absent:"the kernel's ifalias" doc:"What the interface is for. Collectors get it with the name."`
-	ID          *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
-	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
-	Role        []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
-	Boundary    Boundary              `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role, in Hop-by-Hop and Destination Options headers: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the IOAM, and the header if it holds nothing else, ignore forwards the packet untouched. A mapping has policies for single namespaces, too: {default: drop, namespaces: {123: ignore}}."`
-	Attach      Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, of veths that do not forward fast, and, before Linux 6.3, of interfaces that do, else of xdp, tcx, clsact."`
-	Place       model.Place           `key:"place" default:"first" doc:"Where the programs stand among those of others in tcx or clsact, at both hooks: first, last, \"before NAME\" or \"after NAME\" with the name of a BPF program as bpftool shows it. While no program has this name, they are first. When another program takes this place, the agent takes it again, after a longer wait each time."`
-	Forwarding  Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
+	Name        string                `key:"name" required:"true"`
+	Description string                `key:"description" absent:"the kernel's ifalias"`
+	ID          *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes"`
+	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes"`
+	Role        []model.Role          `key:"role" default:"[]"`
+	Boundary    Boundary              `key:"boundary" default:"drop"`
+	Attach      Attach                `key:"attach" default:"auto"`
+	Place       model.Place           `key:"place" default:"first"`
+	Forwarding  Forwarding            `key:"forwarding" default:"stack"`
+}
+
+// interfaceTexts say what the keys of interfaces mean.
+var interfaceTexts = yamlfile.KeyTexts{
+	"name":        "The interface's name.",
+	"description": "What the interface is for. Collectors get it with the name.",
+	"id":          "Interface id of trace field 1 (RFC 9197 §4.4.2.2).",
+	"id-wide":     "Interface id of trace field 9 (RFC 9197 §4.4.2.10).",
+	"role": "The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, " +
+		"egress sends it to the link. Without either, the interface is the domain's edge.",
+	"boundary": "What happens to IOAM in a direction that is not in role, in Hop-by-Hop and Destination Options " +
+		"headers: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip " +
+		"removes the IOAM, and the header if it holds nothing else, ignore forwards the packet untouched. A mapping " +
+		"has policies for single namespaces, too: {default: drop, namespaces: {123: ignore}}.",
+	"attach": "The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp " +
+		"where traces are filled for the stack, of veths that do not forward fast, and, before Linux 6.3, of " +
+		"interfaces that do, else of xdp, tcx, clsact.",
+	"place": `Where the programs stand among those of others in tcx or clsact, at both hooks: first, last, "before ` +
+		`NAME" or "after NAME" with the name of a BPF program as bpftool shows it. While no program has this name, ` +
+		"they are first. When another program takes this place, the agent takes it again, after a longer wait each " +
+		"time.",
+	"forwarding": "How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary " +
+		"packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to " +
+		"the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact " +
+		"with it.",
 }
 
 // Attach is the hook that takes arriving packets: auto, xdp, tcx or clsact.

@@ -16,30 +16,89 @@ import (
 
 // Measurement is how the flows of the domain are marked and counted (RFC 9341).
 type Measurement struct {
-	Block         BlockLength    `key:"block" default:"10s" doc:"Length of a block, 100ms to 10m, one value in the whole domain. A packet's block is the time in UTC, divided by it."`
-	Guard         *BlockLength   `key:"guard" absent:"100ms, or a quarter of a block below 400ms" doc:"How far from its block a packet may arrive: the difference of the nodes' clocks plus the spread of delays, less than half of a block (RFC 9341 §5). Packets that arrive farther from it are counted, and make the block's result uncertain."`
-	Carrier       model.Carrier  `key:"carrier" default:"traffic-class" doc:"What carries the mark: bits of the outer traffic class, bits of an octet of the last SID's argument, or the AltMark option (RFC 9343) in a header that packets get at the ingress. The option has bits of its own: it takes no mask, unmarked, even, odd, delay-even, delay-odd and octet, and one packet in a block and CPU always has a delay mark."`
-	Header        OptionHeader   `key:"header" default:"destination" doc:"Of carrier: option: destination inserts a Destination Options header before the SRH, which segment endpoints read; hop-by-hop inserts a Hop-by-Hop Options header, which routers between them may read, too."`
-	Octet         OctetNumber    `key:"octet" default:"15" doc:"Of carrier: argument: the octet of the last SID, 0 to 15. All SIDs that end here must route alike, whatever its marked bits."`
-	Mask          MarkBits       `key:"mask" default:"0x0c" doc:"The bits that carry the mark. Bits 0x03 of the traffic class are ECN; see ecn."`
-	Unmarked      MarkBits       `key:"unmarked" default:"0x00" doc:"Their value in packets without a mark."`
-	Even          MarkBits       `key:"even" default:"0x04" doc:"Their value in blocks with an even number."`
-	Odd           MarkBits       `key:"odd" default:"0x0c" doc:"Their value in blocks with an odd number."`
-	DelayEven     *MarkBits      `key:"delay-even" absent:"no delay marks" doc:"Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with delay-odd."`
-	DelayOdd      *MarkBits      `key:"delay-odd" absent:"no delay marks" doc:"The same of an odd block."`
-	MeanDelay     bool           `key:"mean-delay" default:"false" doc:"Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet instead of once in a tick, which may cost as much as the rest of the measurement."`
-	ClockError    *BlockLength   `key:"clock-error" absent:"what the kernel says of its clock, if it is synchronized; else not known" doc:"How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may differ by more than half of guard."`
-	ECN           bool           `key:"ecn" default:"false" doc:"Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement."`
-	Unmonitored   Unmonitored    `key:"unmonitored" default:"keep" doc:"What happens to the marked bits of packets that leave with the source of a flow whose direction is out, and belong to no flow: keep them, or, with carrier: traffic-class, clear them to unmarked."`
-	MaxLoss       *LossShare     `key:"max-loss" absent:"no threshold" doc:"At the ingress of flows with points: a flow that loses a larger share of a block's packets between its ends has the warning flow_loss_high, until three blocks in a row lost less. Uncertain blocks and those without packets say nothing."`
-	MaxDelay      *DelayLimit    `key:"max-delay" absent:"no threshold" doc:"As max-loss, for the mean delay of a block's packets between its ends (with mean-delay), or, where that is not known, for what is certain in spite of losses: the delay of packets with a delay mark (delay-even and delay-odd, or always with carrier: option), a lower bound of the mean, the mean of a part of the way, or that of in-band test packets: flow_delay_high."`
-	NoDataAfter   BlockCount     `key:"no-data-after" default:"3" doc:"After this many blocks in a row whose loss is not known, a flow with points has the warning flow_unmeasured; 0 is never."`
-	Capacity      FlowCapacity   `key:"capacity" default:"65536" doc:"The most flows. Each costs about 400 bytes for each CPU, once it exists, and 256 more for a second form of its list, as with mode: encap.red and psp."`
-	Exchange      model.Exchange `key:"exchange" default:"stamp" doc:"How the ingress asks the points of its flows what they counted: stamp asks their STAMP reflectors (stamp), for many flows and with all counters in a message; twamp-light and rfc6374 ask the responders (responders) of nodes that know no other protocol, for one flow in a message, by its session. These two do not say how good the other node's clock is, so they need clock-error, which then holds for all nodes. With ipfix, nodes do not ask each other: each exports what it counted (export, kind: ipfix) as a record of each flow and block, and waymark collect computes loss and delay; flows have point and last-point instead of points."`
-	ProbeEvery    BlockLength    `key:"probe-interval" default:"1s" doc:"How often the delay of a flow with probes is measured, 10ms to 10m."`
-	DelayPort     UDPPort        `key:"delay-port" default:"0" doc:"With exchange: rfc6374: the UDP port at which the last points of flows with probes answer Delay Measurement messages (responders, rfc6374-delay), the same at all of them; 0: delay is not measured with test packets. It is another one than that of Loss Measurement, because only the port tells these messages apart."`
-	SelectionPort UDPPort        `key:"selection-port" default:"862" doc:"With exchange: twamp-light or rfc6374, whose messages cannot say which packets a node selects for a flow: the UDP port of the STAMP reflectors (stamp) of the points, which are asked that after each block."`
-	ProbeSource   netip.Addr     `key:"probe-source" absent:"the address from which the kernel would send to the first SID" doc:"The source of in-band test packets: an address of this node that no flow has as source that is of mode inline, nor, with probes: in-band-encap, any flow, because nodes would count them in it."`
+	Block         BlockLength    `key:"block" default:"10s"`
+	Guard         *BlockLength   `key:"guard" absent:"100ms, or a quarter of a block below 400ms"`
+	Carrier       model.Carrier  `key:"carrier" default:"traffic-class"`
+	Header        OptionHeader   `key:"header" default:"destination"`
+	Octet         OctetNumber    `key:"octet" default:"15"`
+	Mask          MarkBits       `key:"mask" default:"0x0c"`
+	Unmarked      MarkBits       `key:"unmarked" default:"0x00"`
+	Even          MarkBits       `key:"even" default:"0x04"`
+	Odd           MarkBits       `key:"odd" default:"0x0c"`
+	DelayEven     *MarkBits      `key:"delay-even" absent:"no delay marks"`
+	DelayOdd      *MarkBits      `key:"delay-odd" absent:"no delay marks"`
+	MeanDelay     bool           `key:"mean-delay" default:"false"`
+	ClockError    *BlockLength   `key:"clock-error" absent:"what the kernel says of its clock, if it is synchronized; else not known"`
+	ECN           bool           `key:"ecn" default:"false"`
+	Unmonitored   Unmonitored    `key:"unmonitored" default:"keep"`
+	MaxLoss       *LossShare     `key:"max-loss" absent:"no threshold"`
+	MaxDelay      *DelayLimit    `key:"max-delay" absent:"no threshold"`
+	NoDataAfter   BlockCount     `key:"no-data-after" default:"3"`
+	Capacity      FlowCapacity   `key:"capacity" default:"65536"`
+	Exchange      model.Exchange `key:"exchange" default:"stamp"`
+	ProbeEvery    BlockLength    `key:"probe-interval" default:"1s"`
+	DelayPort     UDPPort        `key:"delay-port" default:"0"`
+	SelectionPort UDPPort        `key:"selection-port" default:"862"`
+	ProbeSource   netip.Addr     `key:"probe-source" absent:"the address from which the kernel would send to the first SID"`
+}
+
+// measurementTexts say what the keys of measurement mean.
+var measurementTexts = yamlfile.KeyTexts{
+	"block": "Length of a block, 100ms to 10m, one value in the whole domain. A packet's block is the time in UTC, " +
+		"divided by it.",
+	"guard": "How far from its block a packet may arrive: the difference of the nodes' clocks plus the spread of " +
+		"delays, less than half of a block (RFC 9341 §5). Packets that arrive farther from it are counted, and make " +
+		"the block's result uncertain.",
+	"carrier": "What carries the mark: bits of the outer traffic class, bits of an octet of the last SID's argument, or " +
+		"the AltMark option (RFC 9343) in a header that packets get at the ingress. The option has bits of its own: " +
+		"it takes no mask, unmarked, even, odd, delay-even, delay-odd and octet, and one packet in a block and CPU " +
+		"always has a delay mark.",
+	"header": "Of carrier: option: destination inserts a Destination Options header before the SRH, which segment " +
+		"endpoints read; hop-by-hop inserts a Hop-by-Hop Options header, which routers between them may read, too.",
+	"octet": "Of carrier: argument: the octet of the last SID, 0 to 15. All SIDs that end here must route alike, " +
+		"whatever its marked bits.",
+	"mask":     "The bits that carry the mark. Bits 0x03 of the traffic class are ECN; see ecn.",
+	"unmarked": "Their value in packets without a mark.",
+	"even":     "Their value in blocks with an even number.",
+	"odd":      "Their value in blocks with an odd number.",
+	"delay-even": "Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with " +
+		"delay-odd.",
+	"delay-odd": "The same of an odd block.",
+	"mean-delay": "Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet " +
+		"instead of once in a tick, which may cost as much as the rest of the measurement.",
+	"clock-error": "How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may " +
+		"differ by more than half of guard.",
+	"ecn": "Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement.",
+	"unmonitored": "What happens to the marked bits of packets that leave with the source of a flow whose direction is " +
+		"out, and belong to no flow: keep them, or, with carrier: traffic-class, clear them to unmarked.",
+	"max-loss": "At the ingress of flows with points: a flow that loses a larger share of a block's packets between its " +
+		"ends has the warning flow_loss_high, until three blocks in a row lost less. Uncertain blocks and those " +
+		"without packets say nothing.",
+	"max-delay": "As max-loss, for the mean delay of a block's packets between its ends (with mean-delay), or, where " +
+		"that is not known, for what is certain in spite of losses: the delay of packets with a delay mark " +
+		"(delay-even and delay-odd, or always with carrier: option), a lower bound of the mean, the mean of a part " +
+		"of the way, or that of in-band test packets: flow_delay_high.",
+	"no-data-after": "After this many blocks in a row whose loss is not known, a flow with points has the warning " +
+		"flow_unmeasured; 0 is never.",
+	"capacity": "The most flows. Each costs about 400 bytes for each CPU, once it exists, and 256 more for a second " +
+		"form of its list, as with mode: encap.red and psp.",
+	"exchange": "How the ingress asks the points of its flows what they counted: stamp asks their STAMP reflectors " +
+		"(stamp), for many flows and with all counters in a message; twamp-light and rfc6374 ask the responders " +
+		"(responders) of nodes that know no other protocol, for one flow in a message, by its session. These two do " +
+		"not say how good the other node's clock is, so they need clock-error, which then holds for all nodes. With " +
+		"ipfix, nodes do not ask each other: each exports what it counted (export, kind: ipfix) as a record of each " +
+		"flow and block, and waymark collect computes loss and delay; flows have point and last-point instead of " +
+		"points.",
+	"probe-interval": "How often the delay of a flow with probes is measured, 10ms to 10m.",
+	"delay-port": "With exchange: rfc6374: the UDP port at which the last points of flows with probes answer Delay " +
+		"Measurement messages (responders, rfc6374-delay), the same at all of them; 0: delay is not measured with " +
+		"test packets. It is another one than that of Loss Measurement, because only the port tells these messages " +
+		"apart.",
+	"selection-port": "With exchange: twamp-light or rfc6374, whose messages cannot say which packets a node selects " +
+		"for a flow: the UDP port of the STAMP reflectors (stamp) of the points, which are asked that after each " +
+		"block.",
+	"probe-source": "The source of in-band test packets: an address of this node that no flow has as source that is of " +
+		"mode inline, nor, with probes: in-band-encap, any flow, because nodes would count them in it.",
 }
 
 // OptionHeader is a header that carries the AltMark option.

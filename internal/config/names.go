@@ -6,23 +6,36 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // NodeNames are the names of another node and of its interfaces.
 type NodeNames struct {
-	ID         *ioam.NodeID     `key:"id" absent:"id-wide instead" doc:"Node id of trace field 0."`
-	IDWide     *ioam.NodeIDWide `key:"id-wide" absent:"id instead" doc:"Node id of trace field 8."`
-	Name       string           `key:"name" required:"true" doc:"The node's name."`
-	Interfaces []InterfaceNames `key:"interfaces" absent:"none" doc:"The names of its interfaces, at most 16384 of all nodes."`
+	ID         *ioam.NodeID     `key:"id" absent:"id-wide instead"`
+	IDWide     *ioam.NodeIDWide `key:"id-wide" absent:"id instead"`
+	Name       string           `key:"name" required:"true"`
+	Interfaces []InterfaceNames `key:"interfaces" absent:"none"`
 }
 
 // InterfaceNames are the name of an interface of another node, and what it is for.
 type InterfaceNames struct {
-	ID          *ioam.InterfaceID     `key:"id" absent:"id-wide instead" doc:"Interface id of trace field 1."`
-	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"id instead" doc:"Interface id of trace field 9."`
-	Name        string                `key:"name" required:"true" doc:"The interface's name."`
-	Description string                `key:"description" absent:"none" doc:"What the interface is for."`
+	ID          *ioam.InterfaceID     `key:"id" absent:"id-wide instead"`
+	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"id instead"`
+	Name        string                `key:"name" required:"true"`
+	Description string                `key:"description" absent:"none"`
+}
+
+// nameTexts say what the keys of names mean.
+var nameTexts = yamlfile.KeyTexts{
+	"id":                       "Node id of trace field 0.",
+	"id-wide":                  "Node id of trace field 8.",
+	"name":                     "The node's name.",
+	"interfaces":               "The names of its interfaces, at most 16384 of all nodes.",
+	"interfaces[].id":          "Interface id of trace field 1.",
+	"interfaces[].id-wide":     "Interface id of trace field 9.",
+	"interfaces[].name":        "The interface's name.",
+	"interfaces[].description": "What the interface is for.",
 }
 
 // Node is the node's names by its ids.

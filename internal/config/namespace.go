@@ -7,29 +7,62 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Namespace is one IOAM namespace that the node takes part in.
 type Namespace struct {
-	ID              ioam.NamespaceID `key:"id" required:"true" doc:"Namespace-ID (RFC 9197 §4.3)."`
-	Data            Data             `key:"data" default:"0xffffffff" doc:"Namespace data of trace field 5; all-ones is \"not available\"."`
-	DataWide        DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
-	Schema          *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
-	Remove          bool             `key:"remove" default:"false" doc:"Remove inline options of this namespace (traces, Direct Exports, proofs of transit, Edge-to-Edge) on receipt: they end at this node."`
-	Export          model.ExportMode `key:"export" default:"none" doc:"What this node exports for packets with a Direct Export option of this namespace (RFC 9326): every makes a postcard for every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does both, with a postcard for every n-th packet: the same packets at all nodes if they carry a Sequence Number."`
-	Sample          Sample           `key:"sample" absent:"no sampling" doc:"The n of export: sample, where it is required."`
-	Proof           *Proof           `key:"pot" absent:"proofs pass unchanged" doc:"The proof of transit of this namespace (RFC 9197 §4.5, POT-Type 0): this node updates the option of arriving packets, and the last node of the path verifies it. At most 16 namespaces."`
-	EdgeToEdge      bool             `key:"e2e" default:"false" doc:"Measure the flows whose Edge-to-Edge options (RFC 9197 §4.6) of this namespace end at this node, which decapsulates them or has remove: packets that are lost, duplicated or reordered, and their one-way delay, every export-interval."`
-	Loopback        bool             `key:"loopback" default:"false" doc:"Return a copy of each packet that arrives with a trace of this namespace and type 0x800000 that has the Loopback flag to the packet's source, within loopback-limit and loopback-rate (RFC 9322 §4.2). The copy ends with the IOAM options; the packet goes on. Of packets with an incremental trace, only if the namespace has incremental, too."`
-	TerminateActive bool             `key:"terminate-active" default:"false" doc:"Where this node is to remove a trace of this namespace that has the Active flag, at the end of a tunnel or by remove, report the packet and drop it, whatever else its headers hold (RFC 9322 §5). Without it, such a packet goes on like any other."`
-	Incremental     bool             `key:"incremental" default:"false" doc:"Let packets with an incremental trace of this namespace (RFC 9197 §4.4) grow by this node's data where they leave it. Set it only inside of a domain whose nodes agree to it, as RFC 8200 §4 forbids it elsewhere. Without it, such traces pass unchanged."`
+	ID              ioam.NamespaceID `key:"id" required:"true"`
+	Data            Data             `key:"data" default:"0xffffffff"`
+	DataWide        DataWide         `key:"data-wide" default:"0xffffffffffffffff"`
+	Schema          *Schema          `key:"schema" absent:"no snapshot"`
+	Remove          bool             `key:"remove" default:"false"`
+	Export          model.ExportMode `key:"export" default:"none"`
+	Sample          Sample           `key:"sample" absent:"no sampling"`
+	Proof           *Proof           `key:"pot" absent:"proofs pass unchanged"`
+	EdgeToEdge      bool             `key:"e2e" default:"false"`
+	Loopback        bool             `key:"loopback" default:"false"`
+	TerminateActive bool             `key:"terminate-active" default:"false"`
+	Incremental     bool             `key:"incremental" default:"false"`
 }
 
 // Schema is the opaque state snapshot of a namespace.
 type Schema struct {
-	ID   ioam.SchemaID `key:"id" required:"true" doc:"Schema ID."`
-	Data string        `key:"data" required:"true" doc:"The snapshot's content; padded with zeros to a multiple of 4 bytes on the wire."`
+	ID   ioam.SchemaID `key:"id" required:"true"`
+	Data string        `key:"data" required:"true"`
+}
+
+// namespaceTexts say what the keys of namespaces mean.
+var namespaceTexts = yamlfile.KeyTexts{
+	"id":        "Namespace-ID (RFC 9197 §4.3).",
+	"data":      `Namespace data of trace field 5; all-ones is "not available".`,
+	"data-wide": `Namespace data of trace field 10; all-ones is "not available".`,
+	"schema":    "The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13).",
+	"remove": "Remove inline options of this namespace (traces, Direct Exports, proofs of transit, Edge-to-Edge) on " +
+		"receipt: they end at this node.",
+	"export": "What this node exports for packets with a Direct Export option of this namespace (RFC 9326): every makes " +
+		"a postcard for every packet; aggregate adds packets to their flow, which is exported every " +
+		"export-interval; sample does both, with a postcard for every n-th packet: the same packets at all nodes if " +
+		"they carry a Sequence Number.",
+	"sample": "The n of export: sample, where it is required.",
+	"pot": "The proof of transit of this namespace (RFC 9197 §4.5, POT-Type 0): this node updates the option of " +
+		"arriving packets, and the last node of the path verifies it. At most 16 namespaces.",
+	"e2e": "Measure the flows whose Edge-to-Edge options (RFC 9197 §4.6) of this namespace end at this node, which " +
+		"decapsulates them or has remove: packets that are lost, duplicated or reordered, and their one-way delay, " +
+		"every export-interval.",
+	"loopback": "Return a copy of each packet that arrives with a trace of this namespace and type 0x800000 that has " +
+		"the Loopback flag to the packet's source, within loopback-limit and loopback-rate (RFC 9322 §4.2). The " +
+		"copy ends with the IOAM options; the packet goes on. Of packets with an incremental trace, only if the " +
+		"namespace has incremental, too.",
+	"terminate-active": "Where this node is to remove a trace of this namespace that has the Active flag, at the end of " +
+		"a tunnel or by remove, report the packet and drop it, whatever else its headers hold (RFC 9322 §5). " +
+		"Without it, such a packet goes on like any other.",
+	"incremental": "Let packets with an incremental trace of this namespace (RFC 9197 §4.4) grow by this node's data " +
+		"where they leave it. Set it only inside of a domain whose nodes agree to it, as RFC 8200 §4 forbids it " +
+		"elsewhere. Without it, such traces pass unchanged.",
+	"schema.id":   "Schema ID.",
+	"schema.data": "The snapshot's content; padded with zeros to a multiple of 4 bytes on the wire.",
 }
 
 // Data is the namespace data of trace field 5.

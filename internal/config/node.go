@@ -10,25 +10,76 @@ import (
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {
-	Name            string               `key:"name" absent:"the host's name" doc:"The node's name in records, in what it exports, and wherever a person reads. The flag --node-name of waymark agent run goes before it."`
-	Mode            NodeMode             `key:"mode" default:"full" doc:"With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its interfaces, at the tc hooks; the rest of the file is checked as usual. What touches no packet of others works as with full: probes, path-trace, stamp, responders, queue-delay and kernel-events. For a first deployment, before full."`
-	ReadGroup       string               `key:"read-group" absent:"root alone" doc:"Members of this group, which is in /etc/group, may ask the agent and change no configuration: status, observe, top, events and others that only read, on a socket of its own. They can make the node produce more records. Records show addresses and ports of packets, so choose who is in it."`
-	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
-	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
-	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
-	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"Number of destinations whose next hop each CPU remembers, for interfaces that forward fast; 64 bytes each. Rounded up to a power of two."`
-	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that makes Flow-IDs and selects flows. Use one value in the whole IOAM domain; another value selects other flows."`
-	Flows           FlowEntries          `key:"flows" default:"4096" doc:"Number of flows that each CPU keeps for export: aggregate and export: sample. When there are more, one is replaced and exported early."`
-	ExportInterval  yamlfile.Period      `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
-	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that is replaced before its interval ends, for every N packets that it sees (RFC 9326 §3.1.2). Exports beyond the limit are suppressed and counted. Flows at the end of their interval are not limited by it."`
-	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"Maximum number of postcards and flows per second that the node exports. Those beyond it are suppressed and counted, also flows at the end of their interval."`
-	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100" doc:"1/N: each interface returns at most one copy of a packet with the Loopback flag for every N packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are suppressed and counted."`
-	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100" doc:"Maximum number of copies per second that the node returns, and of packets per second on which it sets the Loopback flag. Both are counted apart. Those beyond it are suppressed and counted."`
-	Delays          Delays               `key:"delays" default:"none" doc:"1/N, such as 1/16: count delays of packets with times in histograms (GET /v1/delays and metrics): of every packet what its traces say where they are removed, and how long this node held it, if the option asks for the transit delay; of other packets, how long this node held one in N. none counts nothing. It takes 603 KiB for each CPU."`
-	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Also make records of the traces that the kernel's own IOAM fills, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the packet."`
-	QueueDelay      bool                 `key:"queue-delay" default:"false" doc:"Measure how long packets wait in the queues of the served interfaces, for metrics (Linux 6.6 or newer). It costs about 6% of what the stack forwards. \"waymark queue\" measures as long as it runs, whatever this says."`
-	ReceiveOffload  bool                 `key:"receive-offload" default:"true" doc:"Whether a node after this one may join received packets (GRO) while they have IOAM of this one, which reorders segments of TCP whose headers differ. False says that none does: all forward fast in XDP, or have GRO off. Then waymark doctor leaves out the hint order_at_risk about them; nothing else depends on it."`
-	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values where it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
+	Name            string               `key:"name" absent:"the host's name"`
+	Mode            NodeMode             `key:"mode" default:"full"`
+	ReadGroup       string               `key:"read-group" absent:"root alone"`
+	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes"`
+	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes"`
+	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix"`
+	NextHops        NextHops             `key:"next-hops" default:"16384"`
+	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36"`
+	Flows           FlowEntries          `key:"flows" default:"4096"`
+	ExportInterval  yamlfile.Period      `key:"export-interval" default:"10s"`
+	ExportLimit     Share                `key:"export-limit" default:"1/100"`
+	ExportRate      ExportRate           `key:"export-rate" default:"10000"`
+	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100"`
+	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100"`
+	Delays          Delays               `key:"delays" default:"none"`
+	KernelEvents    bool                 `key:"kernel-events" default:"false"`
+	QueueDelay      bool                 `key:"queue-delay" default:"false"`
+	ReceiveOffload  bool                 `key:"receive-offload" default:"true"`
+	Compatibility   model.Compatibility  `key:"compatibility" default:"default"`
+}
+
+// nodeTexts say what the keys of node mean.
+var nodeTexts = yamlfile.KeyTexts{
+	"name": "The node's name in records, in what it exports, and wherever a person reads. The flag --node-name of " +
+		"waymark agent run goes before it.",
+	"mode": "With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, " +
+		"fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its " +
+		"interfaces, at the tc hooks; the rest of the file is checked as usual. What touches no packet of others " +
+		"works as with full: probes, path-trace, stamp, responders, queue-delay and kernel-events. For a first " +
+		"deployment, before full.",
+	"read-group": "Members of this group, which is in /etc/group, may ask the agent and change no configuration: " +
+		"status, observe, top, events and others that only read, on a socket of its own. They can make the node " +
+		"produce more records. Records show addresses and ports of packets, so choose who is in it.",
+	"id":      "Node id of trace field 0 (RFC 9197 §4.4.2.1).",
+	"id-wide": "Node id of trace field 8 (RFC 9197 §4.4.2.9).",
+	"timestamp-format": "Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds " +
+		"and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction.",
+	"next-hops": "Number of destinations whose next hop each CPU remembers, for interfaces that forward fast; 64 bytes " +
+		"each. Rounded up to a power of two.",
+	"flow-seed": "Seed of the hash that makes Flow-IDs and selects flows. Use one value in the whole IOAM domain; " +
+		"another value selects other flows.",
+	"flows": "Number of flows that each CPU keeps for export: aggregate and export: sample. When there are more, one is " +
+		"replaced and exported early.",
+	"export-interval": "How often flows are exported, at least 1s.",
+	"export-limit": "1/N: each interface exports at most one postcard, or flow that is replaced before its interval " +
+		"ends, for every N packets that it sees (RFC 9326 §3.1.2). Exports beyond the limit are suppressed and " +
+		"counted. Flows at the end of their interval are not limited by it.",
+	"export-rate": "Maximum number of postcards and flows per second that the node exports. Those beyond it are " +
+		"suppressed and counted, also flows at the end of their interval.",
+	"loopback-limit": "1/N: each interface returns at most one copy of a packet with the Loopback flag for every N " +
+		"packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are " +
+		"suppressed and counted.",
+	"loopback-rate": "Maximum number of copies per second that the node returns, and of packets per second on which it " +
+		"sets the Loopback flag. Both are counted apart. Those beyond it are suppressed and counted.",
+	"delays": "1/N, such as 1/16: count delays of packets with times in histograms (GET /v1/delays and metrics): of " +
+		"every packet what its traces say where they are removed, and how long this node held it, if the option " +
+		"asks for the transit delay; of other packets, how long this node held one in N. none counts nothing. It " +
+		"takes 603 KiB for each CPU.",
+	"kernel-events": "Also make records of the traces that the kernel's own IOAM fills, on interfaces with " +
+		"net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the " +
+		"packet.",
+	"queue-delay": "Measure how long packets wait in the queues of the served interfaces, for metrics (Linux 6.6 or " +
+		`newer). It costs about 6% of what the stack forwards. "waymark queue" measures as long as it runs, ` +
+		"whatever this says.",
+	"receive-offload": "Whether a node after this one may join received packets (GRO) while they have IOAM of this one, " +
+		"which reorders segments of TCP whose headers differ. False says that none does: all forward fast in XDP, " +
+		"or have GRO off. Then waymark doctor leaves out the hint order_at_risk about them; nothing else depends on " +
+		"it.",
+	"compatibility": "With default, the node writes real values where it knows them. With mainline, it writes byte for " +
+		"byte what the Linux kernel writes, and drops the malformed options that the kernel drops.",
 }
 
 // The modes of a node.

@@ -161,12 +161,16 @@ func TestDefaultsAreValid(t *testing.T) {
 			if scalar && !f.HasDefault && f.Absent == "" && !f.Required {
 				t.Errorf("%s.%s has no default, is not required, and nothing says what its absence means", typ, f.Key)
 			}
-			if f.Doc == "" {
-				t.Errorf("%s.%s has no documentation", typ, f.Key)
-			}
 		}
 	}
 	walk(reflect.TypeFor[Config]())
+}
+
+// Each key has a text, and each text a key.
+func TestTextsOfKeys(t *testing.T) {
+	for _, problem := range nodeFile.CheckTexts(&Config{}, texts()) {
+		t.Error(problem)
+	}
 }
 
 func TestMarshalRoundTrip(t *testing.T) {

@@ -5,14 +5,25 @@ package config
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/yamlfile"
 )
 
 // Trace answers the probes of "waymark trace" that end at this node.
 type Trace struct {
-	Listen  ListenAddress `key:"listen" default:"[::]:33434" doc:"Address and UDP port of probes."`
-	Allow   []Allowed     `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64, or any: an answer shows the inside of the network."`
-	KeyFile string        `key:"key-file" absent:"messages are not authenticated" doc:"File with the key of the MACs in hexadecimal digits, the same at all nodes that trace and answer, mode 0600 or stricter. Probes without a right MAC are not answered."`
-	Rate    PacketRate    `key:"rate" default:"1000" doc:"The most answers per second. An answer is never longer than its probe."`
+	Listen  ListenAddress `key:"listen" default:"[::]:33434"`
+	Allow   []Allowed     `key:"allow" required:"true"`
+	KeyFile string        `key:"key-file" absent:"messages are not authenticated"`
+	Rate    PacketRate    `key:"rate" default:"1000"`
+}
+
+// pathTraceTexts say what the keys of path-trace mean.
+var pathTraceTexts = yamlfile.KeyTexts{
+	"listen": "Address and UDP port of probes.",
+	"allow":  "Prefixes of nodes that are answered, 1 to 64, or any: an answer shows the inside of the network.",
+	"key-file": "File with the key of the MACs in hexadecimal digits, the same at all nodes that trace and answer, mode " +
+		"0600 or stricter. Probes without a right MAC are not answered.",
+	"rate": "The most answers per second. An answer is never longer than its probe.",
 }
 
 // Allowed is the prefix of nodes that are answered; ::/0 can be written as any.

@@ -16,16 +16,41 @@ import (
 
 // Probes are sent by this node as long as its agent runs.
 type Probes struct {
-	Destinations []ProbeDestination `key:"destinations" required:"true" doc:"The nodes that are probed, 1 to 1024: an address; the name of a host, which is looked up every minute; or a prefix, which means the node to which this one tunnels packets to it: the tunnel's destination of the encapsulation with the longest match.destination that contains the prefix. NAME= before it names the destination in results, which otherwise have what stands here. A node leaves its own addresses out, so all nodes of a mesh can have the same list. Their agents need path-trace, whose allow has this node and whose rate is enough for all probes to them."`
-	Interval     ProbeTime          `key:"interval" default:"1s" doc:"Time between two probes of a flow. A failure is known after about four intervals, at least 0.4s."`
-	Flows        ProbeFlows         `key:"flows" default:"16" doc:"Flows to each destination, 1 to 64, each with its source port and flow label. Routers spread flows over equal paths by chance, so have about four for each path."`
-	Timeout      ProbeTime          `key:"timeout" default:"1s" doc:"Time after which a probe counts as lost, at most 10s and 256 intervals. It does not delay the search for a failure."`
-	Budget       ProbeBudget        `key:"budget" default:"1000" doc:"The most packets a second that this node sends for all probes, 1 to 50000. What destinations, flows and interval need must fit, and a tenth more (at least 20), with which broken links are found; otherwise the configuration is refused."`
-	Port         UDPPort            `key:"port" default:"33434" doc:"UDP port of the destinations' path-trace."`
-	Namespace    *ioam.NamespaceID  `key:"namespace" absent:"the first of namespaces" doc:"IOAM namespace of the probes' traces."`
-	Source       netip.Addr         `key:"source" absent:"the kernel's choice" doc:"Address of this node from which probes are sent."`
-	Loopback     bool               `key:"loopback" default:"false" doc:"Where probes vanish, also send some with the Loopback flag (RFC 9322 §4): nodes whose namespace has loopback return copies, which show how far probes get also where errors about hop limits are filtered."`
-	KeyFile      string             `key:"key-file" absent:"messages are not authenticated" doc:"File with the key of path-trace.key-file of the destinations, in hexadecimal digits, mode 0600 or stricter."`
+	Destinations []ProbeDestination `key:"destinations" required:"true"`
+	Interval     ProbeTime          `key:"interval" default:"1s"`
+	Flows        ProbeFlows         `key:"flows" default:"16"`
+	Timeout      ProbeTime          `key:"timeout" default:"1s"`
+	Budget       ProbeBudget        `key:"budget" default:"1000"`
+	Port         UDPPort            `key:"port" default:"33434"`
+	Namespace    *ioam.NamespaceID  `key:"namespace" absent:"the first of namespaces"`
+	Source       netip.Addr         `key:"source" absent:"the kernel's choice"`
+	Loopback     bool               `key:"loopback" default:"false"`
+	KeyFile      string             `key:"key-file" absent:"messages are not authenticated"`
+}
+
+// probesTexts say what the keys of probes mean.
+var probesTexts = yamlfile.KeyTexts{
+	"destinations": "The nodes that are probed, 1 to 1024: an address; the name of a host, which is looked up every " +
+		"minute; or a prefix, which means the node to which this one tunnels packets to it: the tunnel's " +
+		"destination of the encapsulation with the longest match.destination that contains the prefix. NAME= before " +
+		"it names the destination in results, which otherwise have what stands here. A node leaves its own " +
+		"addresses out, so all nodes of a mesh can have the same list. Their agents need path-trace, whose allow " +
+		"has this node and whose rate is enough for all probes to them.",
+	"interval": "Time between two probes of a flow. A failure is known after about four intervals, at least 0.4s.",
+	"flows": "Flows to each destination, 1 to 64, each with its source port and flow label. Routers spread flows over " +
+		"equal paths by chance, so have about four for each path.",
+	"timeout": "Time after which a probe counts as lost, at most 10s and 256 intervals. It does not delay the search " +
+		"for a failure.",
+	"budget": "The most packets a second that this node sends for all probes, 1 to 50000. What destinations, flows and " +
+		"interval need must fit, and a tenth more (at least 20), with which broken links are found; otherwise the " +
+		"configuration is refused.",
+	"port":      "UDP port of the destinations' path-trace.",
+	"namespace": "IOAM namespace of the probes' traces.",
+	"source":    "Address of this node from which probes are sent.",
+	"loopback": "Where probes vanish, also send some with the Loopback flag (RFC 9322 §4): nodes whose namespace has " +
+		"loopback return copies, which show how far probes get also where errors about hop limits are filtered.",
+	"key-file": "File with the key of path-trace.key-file of the destinations, in hexadecimal digits, mode 0600 or " +
+		"stricter.",
 }
 
 // ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node behind a prefix.

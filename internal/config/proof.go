@@ -9,19 +9,39 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/internal/stamp/keyfile"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Proof is the proof of transit of a namespace.
 type Proof struct {
-	KeyFile      string      `key:"key-file" required:"true" doc:"This node's key, made by \"waymark pot generate\", mode 0600 or stricter. It says whether this node encapsulates, verifies, or does neither. A relative path starts from the directory in which the agent was started."`
-	DropRejected bool        `key:"drop-rejected" default:"false" doc:"At the verifying node: drop packets whose option does not prove that they passed every node once, or was accepted before. Packets without the option are not affected."`
-	Difference   BlockLength `key:"clock-difference" default:"1s" doc:"At the first and the last node: by how much their clocks may differ, 10ms to 10m. The last node refuses proofs with a number that is further ahead of its clock (pot_ahead). An attacker who makes right proofs of such numbers keeps those of others from being accepted for as long, so more is more dangerous."`
+	KeyFile      string      `key:"key-file" required:"true"`
+	DropRejected bool        `key:"drop-rejected" default:"false"`
+	Difference   BlockLength `key:"clock-difference" default:"1s"`
+}
+
+// proofTexts say what the keys of pot in namespaces mean.
+var proofTexts = yamlfile.KeyTexts{
+	"key-file": `This node's key, made by "waymark pot generate", mode 0600 or stricter. It says whether this node ` +
+		"encapsulates, verifies, or does neither. A relative path starts from the directory in which the agent was " +
+		"started.",
+	"drop-rejected": "At the verifying node: drop packets whose option does not prove that they passed every node once, " +
+		"or was accepted before. Packets without the option are not affected.",
+	"clock-difference": "At the first and the last node: by how much their clocks may differ, 10ms to 10m. The last " +
+		"node refuses proofs with a number that is further ahead of its clock (pot_ahead). An attacker who makes " +
+		"right proofs of such numbers keeps those of others from being accepted for as long, so more is more " +
+		"dangerous.",
 }
 
 // ProofOption is a Proof of Transit to insert.
 type ProofOption struct {
-	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID; its pot, under namespaces, must have the key of node 1. Each proof of a header needs its own."`
+	Namespace ioam.NamespaceID `key:"namespace" required:"true"`
+}
+
+// proofOptionTexts say what the keys of pot in options mean.
+var proofOptionTexts = yamlfile.KeyTexts{
+	"namespace": "Namespace-ID; its pot, under namespaces, must have the key of node 1. Each proof of a header needs " +
+		"its own.",
 }
 
 // keys are those that the configuration names, by their files.

@@ -20,11 +20,19 @@ import (
 
 // Sink is one sink of records: the settings of its kind.
 type Sink struct {
-	Kind    SinkKind           `key:"kind" required:"true" doc:"jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector. otlp sends paths as traces, events as logs and metrics to OpenTelemetry."`
-	Records []RecordKind       `key:"records" absent:"all" doc:"Only records of these kinds: trace, postcard, flow, loss, delay, block, edge-flow, event. Others count nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost."`
+	Kind    SinkKind           `key:"kind" required:"true"`
+	Records []RecordKind       `key:"records" absent:"all"`
 	JSONL   jsonl.Settings     `of:"jsonl"`
 	IPFIX   ipfixsink.Settings `of:"ipfix"`
 	OTLP    otlpsink.Settings  `of:"otlp"`
+}
+
+// sinkTexts say what the keys of export mean that sinks of all kinds have.
+var sinkTexts = yamlfile.KeyTexts{
+	"kind": "jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector. otlp sends paths as " +
+		"traces, events as logs and metrics to OpenTelemetry.",
+	"records": "Only records of these kinds: trace, postcard, flow, loss, delay, block, edge-flow, event. Others count " +
+		"nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost.",
 }
 
 // RecordKind is a kind of records that an agent makes, by its name in JSON.

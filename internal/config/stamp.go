@@ -2,15 +2,29 @@
 
 package config
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/yamlfile"
+)
 
 // Stamp is a reflector.
 type Stamp struct {
-	Listen  Reflector  `key:"listen" default:"[::]:862" doc:"Address and UDP port."`
-	Allow   []Allowed  `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64, or any: nodes that measure with this one."`
-	KeyFile string     `key:"key-file" absent:"packets are not authenticated" doc:"File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, mode 0600 or stricter. With it, this node also authenticates its questions to other nodes."`
-	Rate    PacketRate `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
-	Return  bool       `key:"return-segments" default:"false" doc:"Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3)."`
+	Listen  Reflector  `key:"listen" default:"[::]:862"`
+	Allow   []Allowed  `key:"allow" required:"true"`
+	KeyFile string     `key:"key-file" absent:"packets are not authenticated"`
+	Rate    PacketRate `key:"rate" default:"100000"`
+	Return  bool       `key:"return-segments" default:"false"`
+}
+
+// stampTexts say what the keys of stamp mean.
+var stampTexts = yamlfile.KeyTexts{
+	"listen": "Address and UDP port.",
+	"allow":  "Prefixes of senders that are answered, 1 to 64, or any: nodes that measure with this one.",
+	"key-file": "File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, " +
+		"mode 0600 or stricter. With it, this node also authenticates its questions to other nodes.",
+	"rate":            "The most packets per second that are answered.",
+	"return-segments": "Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3).",
 }
 
 // Reflector is where a reflector listens.

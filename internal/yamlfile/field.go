@@ -14,7 +14,7 @@ import (
 type Field struct {
 	Index           []int  // for reflect.Value.FieldByIndex
 	Of              string // the value of the kind key that has this key; "" for any
-	Key, Doc        string
+	Key             string
 	Was             string // the key's name before, which is still accepted; "": none
 	Default, Absent string
 	HasDefault      bool
@@ -70,7 +70,6 @@ func readFields(t reflect.Type) []Field {
 			Index:    []int{i},
 			Key:      key,
 			Was:      tag.Get("was"),
-			Doc:      tag.Get("doc"),
 			Absent:   tag.Get("absent"),
 			Required: tag.Get("required") == "true",
 		}

@@ -12,7 +12,8 @@
 //	absent   what an absent key means, when no value expresses it
 //	required the key must be present
 //	of       of an inner struct: its keys are those of the outer one, for this value of the key kind
-//	doc      the key's documentation
+//
+// What keys mean is in [KeyTexts], from which the reference is made.
 //
 // What is no struct, list or pointer is a scalar, and has a [Codec] in the file's [Format].
 package yamlfile

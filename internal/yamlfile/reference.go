@@ -9,14 +9,14 @@ import (
 )
 
 // Reference documents every key of a file, in Markdown; file points to its struct.
-func (format *Format) Reference(file any) []byte {
+func (format *Format) Reference(file any, texts KeyTexts) []byte {
 	var b strings.Builder
-	format.writeReference(&b, "", reflect.TypeOf(file).Elem())
+	format.writeReference(&b, "", reflect.TypeOf(file).Elem(), texts)
 	return []byte(b.String())
 }
 
 // writeReference documents the keys of a struct, then those of the structs in it.
-func (format *Format) writeReference(b *strings.Builder, path string, t reflect.Type) {
+func (format *Format) writeReference(b *strings.Builder, path string, t reflect.Type, texts KeyTexts) {
 	title := "Top level"
 	if path != "" {
 		title = "`" + path + "`"
@@ -28,19 +28,15 @@ func (format *Format) writeReference(b *strings.Builder, path string, t reflect.
 	}
 	var inner []section
 	for _, f := range Fields(t) {
-		value, kind := format.describeType(t.FieldByIndex(f.Index).Type)
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Key, cell(value), cell(describeDefault(f)), cell(f.Doc))
-		if kind == nil {
-			continue
+		at, typ := Join(path, f.Key), t.FieldByIndex(f.Index).Type
+		value, _ := format.describeType(typ)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Key, cell(value), cell(describeDefault(f)), cell(texts[at]))
+		if sub, kind := format.section(at, typ); kind != nil {
+			inner = append(inner, section{sub, kind})
 		}
-		sub := Join(path, f.Key)
-		if t.FieldByIndex(f.Index).Type.Kind() == reflect.Slice {
-			sub += "[]"
-		}
-		inner = append(inner, section{sub, kind})
 	}
 	for _, s := range inner {
-		format.writeReference(b, s.path, s.t)
+		format.writeReference(b, s.path, s.t, texts)
 	}
 }
 

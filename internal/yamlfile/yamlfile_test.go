@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,22 +15,22 @@ import (
 
 // library is a type of file that no program has.
 type library struct {
-	Name    string   `key:"name" required:"true" doc:"Its name."`
-	Opening hours    `key:"opening" doc:"When it is open."`
-	Shelves []shelf  `key:"shelves" doc:"Its shelves."`
-	Closed  []string `key:"closed" absent:"never" doc:"Days on which it is closed."`
-	Lends   bool     `key:"lends-books" was:"lends" default:"true" doc:"Whether books may leave it."`
+	Name    string   `key:"name" required:"true"`
+	Opening hours    `key:"opening"`
+	Shelves []shelf  `key:"shelves"`
+	Closed  []string `key:"closed" absent:"never"`
+	Lends   bool     `key:"lends-books" was:"lends" default:"true"`
 }
 
 type hours struct {
-	From hour `key:"from" default:"9" doc:"The first hour."`
-	To   hour `key:"to" default:"17" doc:"The last hour."`
+	From hour `key:"from" default:"9"`
+	To   hour `key:"to" default:"17"`
 }
 
 type shelf struct {
-	Letter string `key:"letter" required:"true" doc:"The first letter of the names of authors."`
-	Width  width  `key:"width" default:"80" doc:"In centimetres."`
-	Kind   kind   `key:"kind" default:"books" doc:"What stands in it."`
+	Letter string `key:"letter" required:"true"`
+	Width  width  `key:"width" default:"80"`
+	Kind   kind   `key:"kind" default:"books"`
 }
 
 type (
@@ -37,6 +38,22 @@ type (
 	width uint16
 	kind  string
 )
+
+// libraryTexts say what its keys mean.
+var libraryTexts = KeyTexts{
+	"name":        "Its name.",
+	"opening":     "When it is open.",
+	"shelves":     "Its shelves.",
+	"closed":      "Days on which it is closed.",
+	"lends-books": "Whether books may leave it.",
+}.With("opening", KeyTexts{
+	"from": "The first hour.",
+	"to":   "The last hour.",
+}).With("shelves[]", KeyTexts{
+	"letter": "The first letter of the names of authors.",
+	"width":  "In centimetres.",
+	"kind":   "What stands in it.",
+})
 
 var libraryFile = &Format{
 	Scalars: Scalars{
@@ -161,13 +178,25 @@ lends-books: true
 			t.Errorf("%s: %+v, %v", text, again, err)
 		}
 	}
-	reference := string(libraryFile.Reference(&library{}))
+	reference := string(libraryFile.Reference(&library{}, libraryTexts))
 	for _, row := range []string{
 		"## `shelves[]`", "| `kind` | one of books, maps | `books` | What stands in it. |", "| `name` | text | *required* | Its name. |",
 	} {
 		if !strings.Contains(reference, row) {
 			t.Errorf("the reference lacks %s:\n%s", row, reference)
 		}
+	}
+}
+
+// A key without a text is found, and a text without a key.
+func TestTextsOfAnotherFile(t *testing.T) {
+	if problems := libraryFile.CheckTexts(&library{}, libraryTexts); problems != nil {
+		t.Error(problems)
+	}
+	other := libraryTexts.With("opening", KeyTexts{"from": "", "until": "The last hour."}).With("shelves", KeyTexts{"kind": "What stands in it."})
+	want := []string{"the key opening.from has no text", "the text of opening.until has no key", "the text of shelves.kind has no key"}
+	if problems := libraryFile.CheckTexts(&library{}, other); !slices.Equal(problems, want) {
+		t.Errorf("%q, want %q", problems, want)
 	}
 }
 

@@ -17,34 +17,63 @@ import (
 
 // API is where questions are answered, and for whom.
 type API struct {
-	Address Address `key:"address" default:"http://[::1]:4780" doc:"Address and port, as http://ADDRESS:PORT or https://ADDRESS:PORT. An address that other machines reach needs https and users: see web and oidc."`
-	Time    Wait    `key:"time" default:"10s" doc:"How long one question may take."`
-	Queries Count   `key:"queries" default:"4" doc:"How many questions are worked on at a time; others wait."`
-	Web     string  `key:"web" absent:"no TLS, and no users" doc:"Prometheus' web configuration file: the certificate (tls_server_config), and users with hashes of their passwords (basic_auth_users). It is read again when it changes."`
-	Hosts   []Host  `key:"hosts" absent:"addresses, localhost, and the names in the certificate" doc:"More names by which browsers may ask, such as that of a proxy in front."`
-	OIDC    *OIDC   `key:"oidc" absent:"only users of web" doc:"A provider of OpenID Connect, where people log in."`
-	Roles   []Role  `key:"roles" absent:"every user of web is a viewer of everything" doc:"What users may do. The first role that names a user, or one of its groups, counts; who has none is refused."`
+	Address Address `key:"address" default:"http://[::1]:4780"`
+	Time    Wait    `key:"time" default:"10s"`
+	Queries Count   `key:"queries" default:"4"`
+	Web     string  `key:"web" absent:"no TLS, and no users"`
+	Hosts   []Host  `key:"hosts" absent:"addresses, localhost, and the names in the certificate"`
+	OIDC    *OIDC   `key:"oidc" absent:"only users of web"`
+	Roles   []Role  `key:"roles" absent:"every user of web is a viewer of everything"`
 }
 
 // OIDC is a provider of OpenID Connect.
 type OIDC struct {
-	Issuer      string `key:"issuer" required:"true" doc:"Its URL, as in its tokens."`
-	Client      string `key:"client-id" required:"true" doc:"Name of the collector at the provider."`
-	SecretFile  string `key:"client-secret-file" required:"true" doc:"File with the collector's secret at the provider, which only its user may read."`
-	URL         string `key:"url" required:"true" doc:"Address of the collector as browsers see it, with https://. At the provider, its path /login/callback is the redirect URI."`
-	UserClaim   string `key:"user-claim" default:"email" doc:"Claim of the ID token that is the name in roles. email counts only if the provider verified it."`
-	GroupsClaim string `key:"groups-claim" default:"groups" doc:"Claim that has the groups."`
-	Session     Age    `key:"session" default:"12h" doc:"How long a login lasts."`
+	Issuer      string `key:"issuer" required:"true"`
+	Client      string `key:"client-id" required:"true"`
+	SecretFile  string `key:"client-secret-file" required:"true"`
+	URL         string `key:"url" required:"true"`
+	UserClaim   string `key:"user-claim" default:"email"`
+	GroupsClaim string `key:"groups-claim" default:"groups"`
+	Session     Age    `key:"session" default:"12h"`
 }
 
 // Role is what some users may do.
 type Role struct {
-	Role       RoleName    `key:"role" required:"true" doc:"viewer asks questions; admin also sees the settings."`
-	Users      []string    `key:"users" absent:"none" doc:"Users of web by name, those of oidc by user-claim, and those with a certificate by its common name."`
-	Groups     []string    `key:"groups" absent:"none" doc:"Groups of oidc."`
-	Prefixes   []Prefix    `key:"prefixes" absent:"all addresses" doc:"Only packets whose source or destination is in one of these."`
-	Namespaces []Namespace `key:"namespaces" absent:"all" doc:"Only packets with one of these IOAM Namespace-IDs."`
-	Flows      []string    `key:"flows" absent:"all, or none if the role has prefixes or namespaces" doc:"Only these measured flows, by name: they have no addresses by which prefixes could select them."`
+	Role       RoleName    `key:"role" required:"true"`
+	Users      []string    `key:"users" absent:"none"`
+	Groups     []string    `key:"groups" absent:"none"`
+	Prefixes   []Prefix    `key:"prefixes" absent:"all addresses"`
+	Namespaces []Namespace `key:"namespaces" absent:"all"`
+	Flows      []string    `key:"flows" absent:"all, or none if the role has prefixes or namespaces"`
+}
+
+// apiTexts say what the keys of api mean.
+var apiTexts = yamlfile.KeyTexts{
+	"address": "Address and port, as http://ADDRESS:PORT or https://ADDRESS:PORT. An address that other machines reach " +
+		"needs https and users: see web and oidc.",
+	"time":    "How long one question may take.",
+	"queries": "How many questions are worked on at a time; others wait.",
+	"web": "Prometheus' web configuration file: the certificate (tls_server_config), and users with hashes of their " +
+		"passwords (basic_auth_users). It is read again when it changes.",
+	"hosts": "More names by which browsers may ask, such as that of a proxy in front.",
+	"oidc":  "A provider of OpenID Connect, where people log in.",
+	"roles": "What users may do. The first role that names a user, or one of its groups, counts; who has none is " +
+		"refused.",
+	"oidc.issuer":             "Its URL, as in its tokens.",
+	"oidc.client-id":          "Name of the collector at the provider.",
+	"oidc.client-secret-file": "File with the collector's secret at the provider, which only its user may read.",
+	"oidc.url": "Address of the collector as browsers see it, with https://. At the provider, its path /login/callback " +
+		"is the redirect URI.",
+	"oidc.user-claim":   "Claim of the ID token that is the name in roles. email counts only if the provider verified it.",
+	"oidc.groups-claim": "Claim that has the groups.",
+	"oidc.session":      "How long a login lasts.",
+	"roles[].role":      "viewer asks questions; admin also sees the settings.",
+	"roles[].users": "Users of web by name, those of oidc by user-claim, and those with a certificate by its common " +
+		"name.",
+	"roles[].groups":     "Groups of oidc.",
+	"roles[].prefixes":   "Only packets whose source or destination is in one of these.",
+	"roles[].namespaces": "Only packets with one of these IOAM Namespace-IDs.",
+	"roles[].flows":      "Only these measured flows, by name: they have no addresses by which prefixes could select them.",
 }
 
 // The roles.

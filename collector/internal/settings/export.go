@@ -16,15 +16,29 @@ import (
 
 // Metrics is what /metrics has of joined paths.
 type Metrics struct {
-	Series Count `key:"series" default:"100" doc:"How many paths, and how many segments, have series of their own: the busiest. All others are added up as other."`
+	Series Count `key:"series" default:"100"`
+}
+
+// metricsTexts say what the keys of metrics mean.
+var metricsTexts = yamlfile.KeyTexts{
+	"series": "How many paths, and how many segments, have series of their own: the busiest. All others are added up as " +
+		"other.",
 }
 
 // Export is something else that gets what the store gets: the settings of its kind.
 type Export struct {
-	Kind    ExportKind        `key:"kind" required:"true" doc:"otlp sends joined paths as traces, events as logs, and metrics to OpenTelemetry. jsonl writes one JSON object per line."`
-	Records []ExportRecord    `key:"records" absent:"all" doc:"Only records of these kinds: path, trace, postcard, flow, edge-flow, loss, delay, block, event, warning."`
+	Kind    ExportKind        `key:"kind" required:"true"`
+	Records []ExportRecord    `key:"records" absent:"all"`
 	JSONL   jsonl.Settings    `of:"jsonl"`
 	OTLP    otlpsink.Settings `of:"otlp"`
+}
+
+// exportTexts say what the keys of export mean that exports of all kinds have.
+var exportTexts = yamlfile.KeyTexts{
+	"kind": "otlp sends joined paths as traces, events as logs, and metrics to OpenTelemetry. jsonl writes one JSON " +
+		"object per line.",
+	"records": "Only records of these kinds: path, trace, postcard, flow, edge-flow, loss, delay, block, event, " +
+		"warning.",
 }
 
 // Words of an export.

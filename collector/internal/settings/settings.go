@@ -15,42 +15,69 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/sink/jsonl"
+	"github.com/waymark-net/waymark/internal/sink/otlpsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
 // Settings are those of a collector.
 type Settings struct {
-	Listen     []Listen   `key:"listen" absent:"udp://[::1]:4739 and tcp://[::1]:4739" doc:"Where exporters send IPFIX: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT. [::] is every address of this machine, IPv4 included. Senders over UDP and TCP are not authenticated."`
-	TLS        *TLS       `key:"tls" absent:"no endpoint has TLS" doc:"Certificates for endpoints with tls://."`
-	Enterprise Enterprise `key:"enterprise" default:"32473" doc:"Private enterprise number under which exporters have Waymark's own elements."`
-	Join       Join       `key:"join" doc:"How postcards are joined into paths."`
-	Store      Store      `key:"store" doc:"What is kept, and where."`
-	API        API        `key:"api" doc:"Where people and programs ask for it."`
-	Metrics    Metrics    `key:"metrics" doc:"What Prometheus gets of joined paths."`
-	Export     []Export   `key:"export" absent:"nowhere" doc:"Where records go besides the store."`
+	Listen     []Listen   `key:"listen" absent:"udp://[::1]:4739 and tcp://[::1]:4739"`
+	TLS        *TLS       `key:"tls" absent:"no endpoint has TLS"`
+	Enterprise Enterprise `key:"enterprise" default:"32473"`
+	Join       Join       `key:"join"`
+	Store      Store      `key:"store"`
+	API        API        `key:"api"`
+	Metrics    Metrics    `key:"metrics"`
+	Export     []Export   `key:"export" absent:"nowhere"`
 }
 
 // TLS are the certificates of the collector.
 type TLS struct {
-	Certificate string `key:"certificate" required:"true" doc:"File of the collector's certificate, in PEM."`
-	Key         string `key:"key" required:"true" doc:"File of its key."`
-	ClientCA    string `key:"client-ca" absent:"exporters need no certificate" doc:"File of the authorities that sign exporters' certificates."`
+	Certificate string `key:"certificate" required:"true"`
+	Key         string `key:"key" required:"true"`
+	ClientCA    string `key:"client-ca" absent:"exporters need no certificate"`
 }
 
 // Join bounds what waits to be joined.
 type Join struct {
-	Wait      Wait  `key:"wait" default:"2s" doc:"Time to wait for the postcards of a packet, and for what other nodes counted in a block."`
-	Postcards Count `key:"postcards" default:"1000000" doc:"Postcards that wait or are remembered, of about 1 kB each; beyond it, the oldest packets are given out as they are."`
+	Wait      Wait  `key:"wait" default:"2s"`
+	Postcards Count `key:"postcards" default:"1000000"`
 }
 
 // Store is what is kept.
 type Store struct {
-	Directory string `key:"directory" default:"/var/lib/waymark" doc:"Directory of the files. It is made if its parent is there."`
-	Age       Age    `key:"age" default:"30d" doc:"Files leave when all that they have is older."`
-	Size      Size   `key:"size" absent:"no limit but the disk" doc:"The oldest files leave while all have more octets than this."`
-	Free      Size   `key:"free" default:"500MB" doc:"What stays free on the disk: the oldest files leave for it, and when there are none, nothing is written and reads go on."`
-	Memory    Size   `key:"memory" default:"1GB" doc:"What the database takes at most: for writing, and for all queries together."`
+	Directory string `key:"directory" default:"/var/lib/waymark"`
+	Age       Age    `key:"age" default:"30d"`
+	Size      Size   `key:"size" absent:"no limit but the disk"`
+	Free      Size   `key:"free" default:"500MB"`
+	Memory    Size   `key:"memory" default:"1GB"`
+}
+
+// fileTexts say what the keys of the file mean.
+var fileTexts = yamlfile.KeyTexts{
+	"listen": "Where exporters send IPFIX: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT. [::] is every " +
+		"address of this machine, IPv4 included. Senders over UDP and TCP are not authenticated.",
+	"tls":             "Certificates for endpoints with tls://.",
+	"enterprise":      "Private enterprise number under which exporters have Waymark's own elements.",
+	"join":            "How postcards are joined into paths.",
+	"store":           "What is kept, and where.",
+	"api":             "Where people and programs ask for it.",
+	"metrics":         "What Prometheus gets of joined paths.",
+	"export":          "Where records go besides the store.",
+	"tls.certificate": "File of the collector's certificate, in PEM.",
+	"tls.key":         "File of its key.",
+	"tls.client-ca":   "File of the authorities that sign exporters' certificates.",
+	"join.wait":       "Time to wait for the postcards of a packet, and for what other nodes counted in a block.",
+	"join.postcards": "Postcards that wait or are remembered, of about 1 kB each; beyond it, the oldest packets are " +
+		"given out as they are.",
+	"store.directory": "Directory of the files. It is made if its parent is there.",
+	"store.age":       "Files leave when all that they have is older.",
+	"store.size":      "The oldest files leave while all have more octets than this.",
+	"store.free": "What stays free on the disk: the oldest files leave for it, and when there are none, nothing is " +
+		"written and reads go on.",
+	"store.memory": "What the database takes at most: for writing, and for all queries together.",
 }
 
 // Scalars of the file.
@@ -232,7 +259,17 @@ func (s *Settings) Marshal() []byte { return format.Marshal(s) }
 func (s *Settings) MarshalJSON() ([]byte, error) { return format.JSON(s) }
 
 // Reference documents all keys, in Markdown.
-func Reference() []byte { return format.Reference(&Settings{}) }
+func Reference() []byte { return format.Reference(&Settings{}, texts()) }
+
+// texts say what each key of the file means. Each table stands after the structs that have its keys.
+func texts() yamlfile.KeyTexts {
+	return fileTexts.
+		With("api", apiTexts).
+		With("metrics", metricsTexts).
+		With("export[]", exportTexts).
+		With("export[]", jsonl.KeyTexts).
+		With("export[]", otlpsink.KeyTexts)
+}
 
 func parseListen(text string) (Listen, error) {
 	_, err := collect.ParseEndpoint(text)

@@ -42,6 +42,13 @@ metrics:
 	}
 }
 
+// Each key has a text, and each text a key.
+func TestTextsOfKeys(t *testing.T) {
+	for _, problem := range format.CheckTexts(&Settings{}, texts()) {
+		t.Error(problem)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"export: [{kind: otlp}]":                                  "export[0].endpoint: otlp needs an endpoint",

@@ -11,12 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Settings configure a sink of kind jsonl.
 type Settings struct {
-	Path string `key:"path" absent:"\"-\"" doc:"Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record creates it again, so rotation needs no signal. It may be a named pipe: what no process reads is lost and counted."`
+	Path string `key:"path" absent:"\"-\""`
+}
+
+// KeyTexts say what the keys of the settings mean.
+var KeyTexts = yamlfile.KeyTexts{
+	"path": "Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which " +
+		"the agent was started. When the file is renamed or removed, the next record creates it again, so rotation " +
+		"needs no signal. It may be a named pipe: what no process reads is lost and counted.",
 }
 
 // SetDefaults fills in the defaults.

@@ -19,12 +19,25 @@ import (
 
 // Settings configure a sink of kind otlp.
 type Settings struct {
-	Endpoint    Endpoint         `key:"endpoint" absent:"required with otlp" doc:"Of otlp: where OTLP/HTTP is received, as http://HOST:PORT or https://HOST:PORT, whose certificate the system's authorities must have signed. Without a port it is 4318. Requests go to /v1/traces, /v1/logs and /v1/metrics below it."`
-	Slower      *SlowLimit       `key:"slower-than" absent:"none" doc:"Of otlp: paths of packets that took at least this long are traces."`
-	OneIn       *OneIn           `key:"one-in" absent:"none" doc:"Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are."`
-	Metrics     *yamlfile.Period `key:"metrics-interval" absent:"no metrics" doc:"Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms."`
-	Compression Compression      `key:"compression" absent:"none" doc:"Of otlp: gzip compresses requests."`
-	Headers     string           `key:"headers-file" absent:"no headers" doc:"Of otlp: a file with a line for each header that requests have, such as Authorization: Bearer TOKEN. Only its owner may read it. It is read for each request, so that a token can be replaced."`
+	Endpoint    Endpoint         `key:"endpoint" absent:"required with otlp"`
+	Slower      *SlowLimit       `key:"slower-than" absent:"none"`
+	OneIn       *OneIn           `key:"one-in" absent:"none"`
+	Metrics     *yamlfile.Period `key:"metrics-interval" absent:"no metrics"`
+	Compression Compression      `key:"compression" absent:"none"`
+	Headers     string           `key:"headers-file" absent:"no headers"`
+}
+
+// KeyTexts say what the keys of the settings mean.
+var KeyTexts = yamlfile.KeyTexts{
+	"endpoint": "Of otlp: where OTLP/HTTP is received, as http://HOST:PORT or https://HOST:PORT, whose certificate the " +
+		"system's authorities must have signed. Without a port it is 4318. Requests go to /v1/traces, /v1/logs and " +
+		"/v1/metrics below it.",
+	"slower-than":      "Of otlp: paths of packets that took at least this long are traces.",
+	"one-in":           "Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are.",
+	"metrics-interval": "Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms.",
+	"compression":      "Of otlp: gzip compresses requests.",
+	"headers-file": "Of otlp: a file with a line for each header that requests have, such as Authorization: Bearer " +
+		"TOKEN. Only its owner may read it. It is read for each request, so that a token can be replaced.",
 }
 
 // Compression is how requests are compressed.
