@@ -5,10 +5,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
-
-	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Selection selects encapsulations by the fields that are given. An absent field
@@ -18,19 +15,6 @@ type Selection struct {
 	Interface string     `key:"interface" absent:"any"`
 	Match     Match      `key:"match"`
 	Insertion *Insertion `key:"insertion" absent:"any"`
-}
-
-// Insertion is all that an encapsulation inserts, and how often. A selection with an
-// insertion needs a complete match: the encapsulation must lack each criterion that the
-// selection lacks, except the destination. An absent tunnel source selects any.
-type Insertion struct {
-	Flows     Share           `key:"flows" default:"1/1"`
-	Frequency model.Frequency `key:"frequency" default:"1/1"`
-	Budget    *Budget         `key:"budget" absent:"no limit"`
-	Mode      model.Mode      `key:"mode" default:"auto"`
-	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
-	Nested    bool            `key:"nested" default:"false"`
-	Options   []Option        `key:"options" required:"true"`
 }
 
 // MarshalJSON writes the selection with the keys of the file.
@@ -80,36 +64,6 @@ func (m Match) same(other Match) bool {
 			other.NextHeader,
 		) && sameValue(m.SourcePort, other.SourcePort) && sameValue(m.DestinationPort, other.DestinationPort) &&
 		sameValue(m.TrafficClass, other.TrafficClass) && sameValue(m.FlowLabel, other.FlowLabel)
-}
-
-// is compares what an encapsulation inserts.
-func (i Insertion) is(e Encapsulation) bool {
-	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode ||
-		i.Nested != e.Nested ||
-		(i.Tunnel == nil) != (e.Tunnel == nil) ||
-		!slices.EqualFunc(i.Options, e.Options, Option.same) {
-		return false
-	}
-	return i.Tunnel == nil || i.Tunnel.Destination == e.Tunnel.Destination &&
-		(!i.Tunnel.Source.IsValid() || i.Tunnel.Source == e.Tunnel.Source)
-}
-
-func (o Option) same(other Option) bool {
-	if !sameValue(o.Trace, other.Trace) || (o.DirectExport == nil) != (other.DirectExport == nil) {
-		return false
-	}
-	if o.DirectExport == nil {
-		return true
-	}
-	flags := func(d *DirectExportOption) (all ExtensionFlag) {
-		for _, f := range d.ExtensionFlags {
-			all |= f
-		}
-		return all
-	}
-	a, b := o.DirectExport, other.DirectExport
-	return a.Namespace == b.Namespace && a.TraceType == b.TraceType && a.FlowID == b.FlowID && a.OptionType == b.OptionType &&
-		flags(a) == flags(b)
 }
 
 // AmbiguousError refuses a change of one encapsulation when several fit.

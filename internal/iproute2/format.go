@@ -20,22 +20,7 @@ func RouteName(e config.Encapsulation) string {
 // FormatRoute writes a rule as the words that add it, quoted for a shell.
 func FormatRoute(e config.Encapsulation) string {
 	words := append([]string{prefixWord(e.Match.Destination)}, criteria(e.Match)...)
-	words = append(words, "encap", "ioam6", "freq", config.FormatText(e.Frequency))
-	if e.Flows > 1 {
-		words = append(words, "flows", config.FormatText(e.Flows))
-	}
-	words = append(words, budgetWords(e.Budget)...)
-	words = append(words, "mode", e.Mode.String())
-	if e.Nested {
-		words = append(words, "nested")
-	}
-	if e.Tunnel != nil {
-		if e.Tunnel.Source.IsValid() {
-			words = append(words, "tunsrc", e.Tunnel.Source.String())
-		}
-		words = append(words, "tundst", e.Tunnel.Destination.String())
-	}
-	words = append(words, allOptionWords(e)...)
+	words = append(words, insertionWords(e)...)
 	words = append(words, "dev", e.Interface)
 	if e.Name != RouteName(e) {
 		words = append(words, "name", e.Name)
@@ -101,15 +86,7 @@ func (c RouteCommand) Selection() config.Selection {
 	e := c.Rule
 	s := config.Selection{Name: e.Name, Interface: e.Interface, Match: e.Match}
 	if e.Options != nil {
-		s.Insertion = &config.Insertion{
-			Flows:     e.Flows,
-			Frequency: e.Frequency,
-			Budget:    e.Budget,
-			Mode:      e.Mode,
-			Tunnel:    e.Tunnel,
-			Nested:    e.Nested,
-			Options:   e.Options,
-		}
+		s.Insertion = insertionOf(e)
 	}
 	return s
 }
