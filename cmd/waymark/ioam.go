@@ -179,7 +179,7 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 			b.WriteString(" drop-rejected")
 		}
 		for _, setting := range iproute2.NamespaceSettings {
-			if setting.On(&ns) && !slices.Contains([]string{"remove", "drop-rejected"}, setting.Word) { // shown above
+			if setting.IsOn(&ns) && !slices.Contains([]string{"remove", "drop-rejected"}, setting.Word) { // shown above
 				b.WriteString(", " + setting.Word)
 			}
 		}

@@ -88,8 +88,9 @@ func (a *Agent) namespaceRoutes() []route {
 		{"GET /v1/namespaces", a.getNamespaces},
 		// Adds one: `{"id":124,"data":"0xdeadbeef"}`.
 		{"POST /v1/namespaces", a.postNamespace},
-		// `{"remove":true,"loopback":false}` sets what this node does with the namespace's options; those of
-		// `remove`, `e2e`, `incremental`, `loopback` and `terminate_active` that are absent stay as they are.
+		// `{"remove":true,"loopback":false}` sets what this node does with the namespace's options: any
+		// [key of a namespace](configuration.md#namespaces) but `id`, its data, and those that have requests of
+		// their own below. Keys that are absent stay as they are.
 		// `{"pot":{"key_file":"/etc/waymark/pot-node-3.key","drop_rejected":true}}` gives the namespace a proof of
 		// transit, or another key; `{"pot":{"key_file":""}}` ends it. The agent reads the file.
 		{"PATCH /v1/namespaces/{id}", a.patchNamespace},

@@ -3,15 +3,18 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -263,5 +266,43 @@ func TestRefusedFlows(t *testing.T) {
 		if _, err := mustParse(t, measuring).AddFlow(f); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// Each key of a namespace that is true or false is a switch, and changes that key alone.
+func TestNamespaceSwitches(t *testing.T) {
+	var keys []string
+	for _, f := range yamlfile.Fields(reflect.TypeFor[Namespace]()) {
+		if reflect.TypeFor[Namespace]().FieldByIndex(f.Index).Type.Kind() == reflect.Bool {
+			keys = append(keys, f.Key)
+		}
+	}
+	var switches []string
+	for _, s := range NamespaceSwitches {
+		switches = append(switches, s.Key)
+		var change NamespaceChange
+		s.Set(&change, true)
+		ns := Namespace{ID: 7}
+		if err := change.Apply(&ns); err != nil || !s.IsOn(&ns) {
+			t.Errorf("%s on: %+v, %v", s.Key, ns, err)
+		}
+		asked, err := json.Marshal(change)
+		if want := fmt.Sprintf(`{"%s":true}`, strings.ReplaceAll(s.Key, "-", "_")); err != nil || string(asked) != want {
+			t.Errorf("the change to %s is %s, %v, want %s", s.Key, asked, err, want)
+		}
+		set, err := json.Marshal(ns)
+		if want := fmt.Sprintf(`"%s":true`, strings.ReplaceAll(s.Key, "-", "_")); err != nil || strings.Count(string(set), "true") != 1 ||
+			!strings.Contains(string(set), want) {
+			t.Errorf("the namespace with %s is %s, %v", s.Key, set, err)
+		}
+		s.Set(&change, false)
+		if err := change.Apply(&ns); err != nil || s.IsOn(&ns) {
+			t.Errorf("%s off: %+v, %v", s.Key, ns, err)
+		}
+	}
+	slices.Sort(keys)
+	slices.Sort(switches)
+	if !slices.Equal(keys, switches) {
+		t.Errorf("keys that are true or false are %v, switches %v", keys, switches)
 	}
 }

@@ -105,17 +105,37 @@ func (c *Config) SetNamespace(id ioam.NamespaceID, change NamespaceChange) (*Con
 	return c.edit(func(next *Config) { next.Namespaces[i] = ns })
 }
 
+// Switch is a key of a namespace that is on or off, and that may change at run time.
+type Switch struct {
+	Key      string
+	in       func(*Namespace) *bool
+	changeIn func(*NamespaceChange) **bool
+}
+
+// NamespaceSwitches are all of them: the change, the command line and the API have what stands here.
+var NamespaceSwitches = []Switch{
+	{"remove", func(n *Namespace) *bool { return &n.Remove }, func(c *NamespaceChange) **bool { return &c.Remove }},
+	{"e2e", func(n *Namespace) *bool { return &n.EdgeToEdge }, func(c *NamespaceChange) **bool { return &c.EdgeToEdge }},
+	{"incremental", func(n *Namespace) *bool { return &n.Incremental }, func(c *NamespaceChange) **bool { return &c.Incremental }},
+	{"loopback", func(n *Namespace) *bool { return &n.Loopback }, func(c *NamespaceChange) **bool { return &c.Loopback }},
+	{
+		"terminate-active",
+		func(n *Namespace) *bool { return &n.TerminateActive },
+		func(c *NamespaceChange) **bool { return &c.TerminateActive },
+	},
+}
+
+// IsOn reports whether the switch is on in a namespace.
+func (s Switch) IsOn(ns *Namespace) bool { return *s.in(ns) }
+
+// Set makes a change turn the switch on or off.
+func (s Switch) Set(change *NamespaceChange, on bool) { *s.changeIn(change) = &on }
+
 // Apply changes a namespace.
 func (change NamespaceChange) Apply(ns *Namespace) error {
-	for _, one := range []struct {
-		is     *bool
-		wanted *bool
-	}{
-		{&ns.Remove, change.Remove}, {&ns.EdgeToEdge, change.EdgeToEdge}, {&ns.Incremental, change.Incremental},
-		{&ns.Loopback, change.Loopback}, {&ns.TerminateActive, change.TerminateActive},
-	} {
-		if one.wanted != nil {
-			*one.is = *one.wanted
+	for _, s := range NamespaceSwitches {
+		if wanted := *s.changeIn(&change); wanted != nil {
+			*s.in(ns) = *wanted
 		}
 	}
 	return change.Proof.apply(ns)

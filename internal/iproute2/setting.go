@@ -13,19 +13,23 @@ import (
 
 // Setting is one of a namespace that is on or off.
 type Setting struct {
-	Word   string
-	On     func(*config.Namespace) bool
-	change func(*config.NamespaceChange) **bool
+	Word string
+	IsOn func(*config.Namespace) bool
+	set  func(change *config.NamespaceChange, on bool)
 }
 
-// NamespaceSettings are all of them.
-var NamespaceSettings = []Setting{
-	{"remove", func(n *config.Namespace) bool { return n.Remove }, func(c *config.NamespaceChange) **bool { return &c.Remove }},
-	{"e2e", func(n *config.Namespace) bool { return n.EdgeToEdge }, func(c *config.NamespaceChange) **bool { return &c.EdgeToEdge }},
-	{"incremental", func(n *config.Namespace) bool { return n.Incremental }, func(c *config.NamespaceChange) **bool { return &c.Incremental }},
-	{"loopback", func(n *config.Namespace) bool { return n.Loopback }, func(c *config.NamespaceChange) **bool { return &c.Loopback }},
-	{"terminate-active", func(n *config.Namespace) bool { return n.TerminateActive }, func(c *config.NamespaceChange) **bool { return &c.TerminateActive }},
-	{"drop-rejected", func(n *config.Namespace) bool { return n.Proof != nil && n.Proof.DropRejected }, func(c *config.NamespaceChange) **bool { return &c.Proof.DropRejected }},
+// NamespaceSettings are all of them: the switches of the configuration, and that of its proof of transit.
+var NamespaceSettings = append(namespaceSwitches(), Setting{
+	"drop-rejected",
+	func(n *config.Namespace) bool { return n.Proof != nil && n.Proof.DropRejected },
+	func(c *config.NamespaceChange, on bool) { c.Proof.DropRejected = &on },
+})
+
+func namespaceSwitches() (list []Setting) {
+	for _, s := range config.NamespaceSwitches {
+		list = append(list, Setting{s.Key, s.IsOn, s.Set})
+	}
+	return list
 }
 
 // SettingWords are their words.
@@ -83,20 +87,19 @@ func (w *words) setting(change *config.NamespaceChange, word string) error {
 	}
 	for _, s := range NamespaceSettings {
 		if s.Word == word {
-			*s.change(change) = on
+			s.set(change, on)
 		}
 	}
 	return nil
 }
 
-func (w *words) onOff(name string) (*bool, error) {
+func (w *words) onOff(name string) (bool, error) {
 	word, err := w.nextWord(name)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if word != "on" && word != "off" {
-		return nil, fmt.Errorf("%s %q: want on or off", name, word)
+		return false, fmt.Errorf("%s %q: want on or off", name, word)
 	}
-	on := word == "on"
-	return &on, nil
+	return word == "on", nil
 }
