@@ -42,7 +42,7 @@ type undo struct {
 
 // Decode reads a message: all of the datagram, or what [ReadMessage] cut from a stream.
 // Errors in parts are in the message's Problems; the rest is valid. A discarded message
-// has one effect: templates that it defines anew or withdraws end, because the exporter
+// has one effect: templates that it defines again or withdraws end, because the exporter
 // no longer uses them; the error is then a [*Problem] with a cause that
 // [Cause.Discards].
 func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {

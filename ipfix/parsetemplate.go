@@ -72,8 +72,8 @@ func (p *parser) specifiers(b []byte, count int, set uint16) (n, scope int, ok b
 	return n, scope, true
 }
 
-// template takes a template whose fields are in p.fields. One that is refused ends
-// the template that had its number: the records to come have other fields (RFC 7011 §8).
+// template takes a template whose fields are in p.fields. If it is refused, the earlier template with
+// its number ends, too: the records to come have other fields (RFC 7011 §8).
 func (p *parser) template(id TemplateID, scope, count, offset int) {
 	switch {
 	case id < MinTemplateID || scope < 0:

@@ -349,7 +349,7 @@ func lossRow(r *record.Loss) []string {
 // atLeast is before a lower bound.
 const atLeast = ">="
 
-// ratioText is the ratio with so many digits, -1 for all.
+// ratioText is the ratio with that number of digits, -1 for all.
 func ratioText(r *record.Loss, digits int) string {
 	if !r.Ratio.Valid {
 		return ""

@@ -272,8 +272,8 @@ func scopeOf(a netip.Addr) (uint32, error) {
 	return uint32(link.Index), nil
 }
 
-// parseSource reads the address to send from. A link-local one is of the interface that
-// it names, or of that of the reflector's address.
+// parseSource reads the address to send from. A link-local address belongs to the interface that it
+// names, or else to the one that the reflector's address names.
 func parseSource(text string, scope uint32) (netip.Addr, error) {
 	if text == "" {
 		return netip.Addr{}, nil

@@ -42,7 +42,7 @@ func ownAddress(a netip.Addr) bool {
 }
 
 // unansweredCure says why no probe was answered, the most likely cause first, and what to check. A
-// destination says nothing to probes without its key, nor, behind a firewall, without trace.
+// destination does not answer probes without its key; after a firewall, it does not answer without trace.
 func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 	if own {
 		return "it is an address of this node: probes to it leave by no interface, so there is no path; trace another node"

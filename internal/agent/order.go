@@ -11,7 +11,7 @@ import (
 )
 
 // keepsTraces reports whether a node that removes headers fills traces of a namespace that
-// stay in their packets. Where tunnels end, that cannot be told from the configuration.
+// stay in their packets. The configuration does not say where tunnels end.
 func keepsTraces(node model.NodeConfig) bool {
 	return len(node.Decapsulations) == 0 && slices.ContainsFunc(node.Namespaces, func(ns model.Namespace) bool { return !ns.Remove })
 }

@@ -36,7 +36,7 @@ type readers struct {
 	handler func() http.Handler
 
 	mu     sync.Mutex
-	group  string // "": nobody reads
+	group  string // "": only root reads
 	gid    uint32
 	fault  atomic.Pointer[string] // why the group cannot read; nil: it can
 	server *http.Server
@@ -71,7 +71,7 @@ func (r *readers) Prepare(p *service.Plan) error {
 	return nil
 }
 
-// follow lets the members of a group read, or nobody.
+// follow lets the members of a group read; without a group, root alone reads.
 func (r *readers) follow(group string, gid uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +191,7 @@ func onlyReading(api http.Handler) http.Handler {
 	})
 }
 
-// gate counts the connections of those who may read, and of others, which get an answer that says why they may not.
+// gate counts the connections of users who may read, and of others, who get an answer that says why they may not.
 type gate struct {
 	*net.UnixListener
 	group string
@@ -216,8 +216,8 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection, of which somebody is at the other end who may read or not; nil: there are too many even
-// of those that are told so.
+// admit counts a connection, whose user may be allowed to read or not; nil: there are too many even
+// of those that get this answer.
 func (g *gate) admit(conn *net.UnixConn, uid uint32, may bool) *reading {
 	c := &reading{UnixConn: conn, gate: g, uid: uid, patience: mostStalled}
 	g.mu.Lock()

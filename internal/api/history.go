@@ -20,7 +20,7 @@ type HistoryTime struct {
 	Since, Until time.Time
 	Last         time.Duration // instead of Since
 	Prefixes     []string      // names for them, as NAME=PREFIX
-	Live         bool          // somebody looks: the node makes more records
+	Live         bool          // it is watched: the node makes more records
 	Filter       RecordFilter  // only a part of the traffic
 }
 

@@ -57,7 +57,7 @@ func unless[T comparable](v, none T) *T {
 	return &v
 }
 
-// or is the value, else the one that means "none".
+// or is the value that p points to, or none if p is nil.
 func or[T any](p *T, none T) T {
 	if p == nil {
 		return none

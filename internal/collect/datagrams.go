@@ -60,7 +60,7 @@ func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
 	return d, nil
 }
 
-// tryAlone opens the endpoint as a program would that shares it with nobody.
+// tryAlone opens the endpoint as a program would that shares it with no other program.
 func (e *Endpoint) tryAlone() error {
 	conn, err := net.ListenPacket(e.network(), e.Address.String())
 	if err != nil {
@@ -152,7 +152,7 @@ func (d *datagrams) end() {
 	time.AfterFunc(partingTime, func() { d.Close() })
 }
 
-// serve reads all sockets. They are closed together: the kernel hashes anew when one is missing.
+// serve reads all sockets. They are closed together: the kernel hashes in another way when one is missing.
 func (d *datagrams) serve(context.Context) error {
 	var reading sync.WaitGroup
 	errs := make([]error, len(d.sockets))

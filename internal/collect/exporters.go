@@ -15,7 +15,7 @@ import (
 // Bounds of what is kept of exporters.
 const (
 	mostExporters = 1 << 14
-	// mostSessionsOfOne is how many sessions of one exporter are told apart; of those before, the sums are kept.
+	// mostSessionsOfOne is how many sessions of one exporter have counts of their own; of earlier ones, the sums are kept.
 	mostSessionsOfOne = 8
 	// clockSpan is for how long, at least, a clock is judged by the message that says most about it.
 	clockSpan = 30 * time.Second
@@ -36,9 +36,9 @@ type Exporter struct {
 	Breaks                       uint64 // times when any number of records may be missing
 	Sessions                     []ExporterSession
 
-	// Ahead is how much the exporter's clock is at least ahead of the collector's: a time that it wrote, minus the
-	// time at which that came. The time on the way is in it, so that a good clock has a small negative value. It is
-	// the greatest of the last half minute to minute.
+	// Ahead is how much the exporter's clock is at least ahead of the collector's: the time in a message, by the
+	// exporter's clock, minus the time of its arrival, by the collector's. The time on the way makes it smaller, so
+	// that a good clock has a small negative value. It is the greatest of the last half minute to minute.
 	Ahead time.Duration
 	// Lag is how old the newest postcard of the last message was when it came, by both clocks; zero: none has come.
 	Lag time.Duration
@@ -61,7 +61,7 @@ type exporters struct {
 type exporterState struct {
 	Exporter
 	sessions []sessionState
-	before   ipfix.SequenceState // of sessions that are told apart no more
+	before   ipfix.SequenceState // of sessions that no longer have counts of their own
 
 	window  time.Time     // when the present half minute began
 	now     time.Duration // the greatest Ahead in it
@@ -154,7 +154,7 @@ func added(sum, over ipfix.SequenceState) ipfix.SequenceState {
 	return sum
 }
 
-// judge compares a time that the exporter wrote with that at which it came.
+// judge compares the time that the exporter wrote into a message with the time of the message's arrival.
 func (s *exporterState) judge(wrote, came time.Time) {
 	ahead := wrote.Sub(came)
 	switch passed := came.Sub(s.window); {

@@ -55,7 +55,7 @@ func newNames() names {
 	}
 }
 
-// learn takes the names from an options record. warn is told of a node that has the id of
+// learn takes the names from an options record. warn is called for a node that has the id of
 // another one.
 func (n *names) learn(from join.Exporter, r *record.Reading, data ipfix.DataRecord, warn func(facts string)) {
 	domain, iface := r.Names(data)

@@ -20,7 +20,7 @@ const (
 	// mostAwaited is how long the joining stage waits for a sink that has no room and writes nothing
 	// meanwhile: a slow sink slows the exporters, and one that has stopped does not stop the collector.
 	mostAwaited = time.Second
-	// watchInterval is how often the operator is told what became of a sink.
+	// watchInterval is how often the operator gets a message about what became of a sink.
 	watchInterval = 100 * time.Millisecond
 	// lossInterval is the time between two messages that a sink loses records.
 	lossInterval = 10 * time.Second
@@ -71,8 +71,8 @@ func (o *output) end() error {
 	return errors.Join(errs...)
 }
 
-// pass offers records to all sinks. It waits for one that has no room as long as that one writes.
-// For one that has stopped it waits only once.
+// pass offers records to all sinks. If a sink has no room, pass waits for it as long as the sink
+// writes; for a sink that has stopped writing, it waits only once.
 func (o *output) pass(batch []record.Record) {
 	for i, s := range o.sinks {
 		for rest := batch; len(rest) > 0; {

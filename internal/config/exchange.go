@@ -208,8 +208,8 @@ func (c *Config) IndistinctFlows() (names []string) {
 	return names
 }
 
-// checkSession refuses a flow that would end the session of another one, which has that of the
-// published senders because no other flow is without one.
+// checkSession refuses a flow that would take the session of the published senders from the only flow
+// without a session: one that has none, either, or one that is given this number.
 func (c *Config) checkSession(f *Flow) error {
 	const sender = lossquery.SenderPort
 	if f.Session != 0 && f.Session != sender || !c.answersTWAMPLight() || c.unnamedSession() == 0 {

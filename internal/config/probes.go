@@ -53,7 +53,7 @@ var probesTexts = yamlfile.KeyTexts{
 		"stricter.",
 }
 
-// ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node behind a prefix.
+// ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node to which packets to a prefix are tunnelled.
 type ProbeDestination struct {
 	Name    string
 	Address netip.Addr // invalid: that of Host, or of the node behind Prefix
@@ -166,7 +166,7 @@ func (p *Probes) perSecond(destinations int) int {
 	return int((int64(destinations)*int64(p.Flows)*second + interval - 1) / interval)
 }
 
-// Arriving is how many probes a second come to one of so many nodes that all have this list.
+// Arriving is how many probes a second come to one of the nodes that all have this list.
 func (p *Probes) Arriving(nodes int) int { return p.perSecond(nodes - 1) }
 
 // probingRules are the rules of probes.
@@ -183,7 +183,7 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 		)
 		return
 	}
-	if p.Interval == 0 || p.Timeout == 0 || p.Flows == 0 || p.Budget == 0 { // faults of their own
+	if p.Interval == 0 || p.Timeout == 0 || p.Flows == 0 || p.Budget == 0 { // errors of their own
 		return
 	}
 	seen := make(map[ProbeDestination]int)

@@ -77,7 +77,7 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%d encapsulations fit, and nothing was changed; name the one you mean: %s", len(names), strings.Join(names, ", "))
 }
 
-// the is the index of the one encapsulation that fits, -1 without one.
+// the is the index of the only encapsulation that fits, -1 if none does.
 func (c *Config) the(fits func(Encapsulation) bool) (int, error) {
 	at, list := -1, []Encapsulation(nil)
 	for i, e := range c.Encapsulations {

@@ -54,7 +54,7 @@ const (
 // Log is the gaps of a node. Its methods may be called from several goroutines; those of a
 // nil Log do nothing.
 type Log struct {
-	change   sync.Mutex // of gaps, and while others are told
+	change   sync.Mutex // of gaps, and while onChange runs
 	onChange func(since int64)
 
 	mu    sync.Mutex
@@ -143,8 +143,8 @@ func (g *Gap) same(o *Gap) bool {
 	return g.Interface == o.Interface && g.Why == o.Why && g.Ways == o.Ways
 }
 
-// join adds a gap that is over to a list, or to one of it that it continues. Where there is no
-// room, the two oldest become one of both times: what is not complete stays so.
+// join adds a gap that is over to a list, or extends the gap of the list that it continues. Where there
+// is no room, the two oldest gaps become one that covers both: no time that was not counted is forgotten.
 func join(list []Gap, g Gap, most int) []Gap {
 	for i := range list {
 		if old := &list[i]; old.same(&g) && old.overlaps(g.From, g.To) {
@@ -167,7 +167,7 @@ func forget(list []Gap) []Gap {
 	return slices.DeleteFunc(list, func(o Gap) bool { return o.To < horizon })
 }
 
-// update changes the gaps, and tells since when there is none. Who is told may ask the log.
+// update changes the gaps, and calls onChange with the time since which there is none. onChange may ask the log.
 func (l *Log) update(since int64, change func()) {
 	l.change.Lock()
 	defer l.change.Unlock()

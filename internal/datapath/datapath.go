@@ -97,7 +97,7 @@ func Open(options Options) (_ *Datapath, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run it as root, or with CAP_SYS_RESOURCE", err)
 	}
-	if _, err := kernelclock.Monotonic(); err != nil { // then no time of a program could be told
+	if _, err := kernelclock.Monotonic(); err != nil { // then times of programs could not be converted
 		return nil, fmt.Errorf("%w; run it as root, or with CAP_BPF and CAP_NET_ADMIN", err)
 	}
 	if err := os.MkdirAll(options.PinPath, 0o700); err != nil {

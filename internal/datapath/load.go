@@ -51,7 +51,7 @@ var (
 	kernelTypes      = &shared[btf.Cache]{parse: func() (*btf.Cache, error) { return btf.NewCache(), nil }}
 )
 
-// shared is what was parsed once, until nobody has it any more: an agent needs it when it starts,
+// shared is what was parsed once, and is kept while it is in use: an agent needs it when it starts,
 // and then hardly ever.
 type shared[T any] struct {
 	parse func() (*T, error)
@@ -60,7 +60,7 @@ type shared[T any] struct {
 	parsed weak.Pointer[T]
 }
 
-// get is what was parsed, which nobody may change.
+// get is what was parsed; callers do not change it.
 func (s *shared[T]) get() (*T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

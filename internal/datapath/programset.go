@@ -210,9 +210,9 @@ func (s *programSet) activate(g *compile.Generation, fast func(compile.Interface
 	if err := s.write(g, half, fast); err != nil {
 		return err
 	}
-	// Next hops that are remembered hold for the tables that they were found with: before the
-	// change, so that those until now are not used with the new ones; after it, so that those of
-	// the moment between are not, either.
+	// Remembered next hops are valid only with the tables by which they were found. The epoch ends them
+	// twice: before the change, so that next hops of the old tables are not used with the new ones; and
+	// after it, so that those found in the moment between are not, either.
 	atomic.AddUint32(&s.state().Epoch, 1)
 	atomic.StoreUint32(&s.state().Current, half)
 	atomic.AddUint32(&s.state().Epoch, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// numberUnit is how many nanoseconds of UTC a number stands for. Numbers are behind the time
+// numberUnit is how many nanoseconds of UTC a number stands for. Numbers are below the time
 // unless there are more than 62 million packets in each second, so a node that starts again
 // without its maps begins beyond the numbers that it has given.
 const numberUnit = int64(bpf.ABIProofBoundPROOF_UNIT)
@@ -101,10 +101,10 @@ func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
 	return nil
 }
 
-// FollowClock lets the numbers of proofs follow the time: else those of a node that booted with
-// its clock behind, and of one whose proofs an attacker forged with numbers ahead, would be too old
-// to verifying nodes for good, and those of one whose clock was ahead would be ahead for as long.
-// Call it every second.
+// FollowClock lets the numbers of proofs follow the time. Without it, verifying nodes would refuse
+// proofs as too old for good if the node booted with its clock behind, or if an attacker had forged
+// proofs with numbers ahead; and as ahead for as long as the node's clock had been ahead. Call it every
+// second.
 func (d *Datapath) FollowClock() error {
 	now := time.Now().UnixNano()
 	if !d.applying.TryLock() { // a change may give a profile a slot; the next call looks again
@@ -129,8 +129,8 @@ func aheadOf(g *compile.Generation) map[uint64]time.Duration {
 	return all
 }
 
-// followClock does so in memory that programs share, word by word. A number that a program
-// takes while the next one is raised is below those that follow.
+// followClock does so in memory that programs share, word by word. If a program takes a number while
+// the next number is raised, it gets one below all that follow.
 func followClock(proofs *ebpf.Map, ahead map[uint64]time.Duration, now int64) error {
 	const next, size = 8, int64(unsafe.Sizeof(bpf.ABIProof{})) // offset of Next
 	memory, err := proofs.Memory()

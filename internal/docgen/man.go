@@ -14,7 +14,7 @@ import (
 )
 
 // ManPages is a page of section 1 for each command, by file name, in the macros
-// of man(7). They say which version and day they are of.
+// of man(7). Each page has the version and the day.
 func ManPages(root *cobra.Command, version string, day time.Time) map[string][]byte {
 	pages := map[string][]byte{}
 	var walk func(*cobra.Command)

@@ -17,8 +17,8 @@ import (
 const (
 	// groupBits is how many numbers a group has, as a power of two.
 	groupBits = 6
-	// Window is how many groups a flow remembers: that of the highest number, and those
-	// before it.
+	// Window is how many groups of numbers a flow remembers: the group of the highest number, and
+	// the groups before it.
 	Window = 16
 	// MostAhead is how far above the highest number the next one may be.
 	MostAhead = 1 << 30
@@ -98,9 +98,9 @@ func (f *Flow) Add(option ioam.EdgeToEdge, delay time.Duration, known bool) {
 	f.Delays++
 }
 
-// number counts a number. Two consecutive ones below the window, or far ahead, one right
-// after the other, mean that numbers began again, as those of a flow do that left the
-// table of its encapsulating node; and so do 0 and 1, if both came before.
+// number counts a number. Two consecutive numbers that are below the window, or far ahead, and come
+// one right after the other, mean that the encapsulating node began the flow's numbers again: the flow
+// had left its table. So do 0 and 1, if both came before.
 func (f *Flow) number(n uint64) {
 	ahead := int64(n - f.highest)
 	inside := ahead <= 0 && f.highest>>groupBits-n>>groupBits < Window
@@ -182,7 +182,7 @@ func Delay(option ioam.EdgeToEdge, format ioam.TimestampFormat, tai, taiOffset i
 		fraction *= 1000
 	}
 	took := int64(now - uint64(option.Seconds)*second - fraction)
-	switch { // seconds of 32 bits begin anew
+	switch { // seconds of 32 bits wrap around
 	case took > era/2:
 		took -= era
 	case took < -era/2:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package eventlog keeps the events of the last hour: it gives those that begin something and those that
-// end it the same id, knows what has begun and not ended, and leaves out what repeats too often. It reads
-// no clock: its caller says what time it is.
+// Package eventlog keeps the events of the last hour. It gives the event that begins something and the event
+// that ends it the same id, knows what has begun and not ended, and leaves out events that repeat too often.
+// It reads no clock: its caller says what time it is.
 package eventlog
 
 import (
@@ -168,7 +168,7 @@ func idOf(e *record.Event) string {
 	return fmt.Sprintf("%012x", h.Sum64()>>16)
 }
 
-// admit reports whether a further event about a subject is to be told. One that comes after some were left
+// admit reports whether a further event about a subject is to be kept. One that comes after some were left
 // out says how many. What brings its own id, as losses of probes, is bounded by its source.
 func (l *Log) admit(about subject, now time.Time, e *record.Event) bool {
 	if minute := now.Unix() / 60; minute != l.minute {
@@ -197,7 +197,7 @@ func (l *Log) admit(about subject, now time.Time, e *record.Event) bool {
 	return true
 }
 
-// forget makes room for the subject of an event: those of which there was none lately go, else all.
+// forget makes room for the subject of an event: it removes subjects without an event lately; if there are none, all.
 func (l *Log) forget(now time.Time) {
 	for about, one := range l.often {
 		if len(one.times) == 0 || now.Sub(one.times[len(one.times)-1]) >= subjectTime {
@@ -247,7 +247,7 @@ func (l *Log) IsOn(e *record.Event) bool {
 	return l.isOn(e)
 }
 
-// Followed reports whether somebody follows.
+// Followed reports whether there is a follower.
 func (l *Log) Followed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

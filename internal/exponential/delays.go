@@ -12,7 +12,7 @@ import (
 )
 
 // DelayScale is the scale of Delays: 16 buckets for each power of two, so that a quantile is at most
-// 2.2% beside the value that it stands for.
+// 2.2% from the value that it stands for.
 const DelayScale = 4
 
 const (
@@ -160,7 +160,7 @@ func (d *Delays) Max() int64 { return d.max }
 func (d *Delays) Size() int { return 8 * cap(d.counts) }
 
 // Quantile is the delay that is not exceeded by a part q of all, such as 0.99: by the nearest rank, the
-// middle of its bucket, so that it is at most 2.2% beside it. It is 0 of an empty histogram.
+// middle of its bucket, so that it is at most 2.2% from it. It is 0 of an empty histogram.
 func (d *Delays) Quantile(q float64) int64 {
 	if d.count == 0 {
 		return 0

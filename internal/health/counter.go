@@ -50,7 +50,7 @@ var counters = slices.Concat([]Counter{
 	{"kernel_events_malformed", "", Missing, RecordsUnread,
 		"%d events of the kernel's own IOAM could not be understood in the last minute: there is no record of their traces",
 		"use a kernel whose events this version knows, or node: {kernel-events: false}"},
-	{"observer_dropped", "", Harmless, "", "", ""},   // the observer itself is told
+	{"observer_dropped", "", Harmless, "", "", ""},   // the observer gets the number itself
 	{"observer_undecided", "", Harmless, "", "", ""}, // as above
 	{"history_records", "", Harmless, "", "", ""},
 	{"history_records_left_out", "", Harmless, "", "", ""}, // the report says so

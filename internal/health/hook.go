@@ -24,7 +24,7 @@ type Hook struct {
 	Before          []string  // programs of others that run earlier
 	XDP             []string  // the same, in XDP: they hide packets whatever the place
 
-	Changed, ChangedUntil time.Time // between these, others changed the chain, and left it as it should be; zero: not lately
+	Changed, ChangedUntil time.Time // between these, other programs changed the chain, and ours kept its place; zero: not lately
 
 	Unseen      uint64    // packets that the device counted while the hook saw none
 	UnseenSince time.Time // zero: it sees packets

@@ -5,8 +5,8 @@ package health
 import "fmt"
 
 // order warns where receive offload (GRO), here or at nodes after this one, sees headers of
-// one TCP flow that differ: it joins only equal ones, and of those that it keeps apart, some
-// overtake others.
+// one TCP flow that differ: it joins only segments with equal headers, and segments that it does not
+// join may overtake others.
 func order(i Interface) (ws []Warning) {
 	add := func(text, cure string) { ws = append(ws, New(OrderAtRisk, i.Name, text, cure)) }
 	switch filled := i.GRO && i.Hook == "xdp" && i.Fills; {

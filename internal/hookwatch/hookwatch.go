@@ -64,7 +64,7 @@ type State struct {
 
 	Last     Gap    // the last time that has ended, in which it was off
 	LastMove Gap    // likewise, out of its place
-	Change   Gap    // the last time in which others changed the chain and left it as it should be
+	Change   Gap    // the last time in which other programs changed the chain, and our program kept its place
 	Repairs  int    // lately
 	Fault    string // why the last repair failed
 	Next     time.Time
@@ -88,7 +88,7 @@ const (
 	firstPause  = time.Second
 	longestEdge = 8 * time.Second
 	longest     = time.Minute
-	calm        = 2 * time.Minute // after this time without a repair, the pauses begin anew
+	calm        = 2 * time.Minute // after this time without a repair, the pauses are short again
 )
 
 // Keep forgets the hooks that are no longer there.

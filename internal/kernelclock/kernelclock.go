@@ -77,8 +77,8 @@ func (c *clock) refresh() error {
 // runs is how often the program runs to find the offset: this process may be interrupted in one.
 const runs = 3
 
-// measure finds the offset. Each run says between what it is. One that was right before and still
-// may be stays, so that it is not off by the time that a run takes unless it must be.
+// measure finds the offset. Each run gives a lower and an upper bound. If the earlier offset is within
+// both, it stays: a new one would be wrong by up to the time that a run takes.
 func (c *clock) measure() error {
 	if c.program == nil {
 		var err error

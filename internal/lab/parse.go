@@ -22,7 +22,7 @@ const (
 	maxInterfaceName = 15
 )
 
-// Parse reads a topology. The error is a *Faults with every mistake; file is only the
+// Parse reads a topology. The error is a *Faults, which lists every mistake; file is only the
 // name to use in it.
 func Parse(file string, source []byte) (*Topology, error) {
 	d := &document{source: source}

@@ -22,9 +22,9 @@ type Fate uint8
 const (
 	// Taken: it is part of its block's result.
 	Taken Fate = iota
-	// Repeated: it is the same as the one that was taken before.
+	// Repeated: it is the same as the earlier reading of this point and block.
 	Repeated
-	// Contradicted: it differs from the one that was taken before. The block is uncertain,
+	// Contradicted: it differs from the earlier reading of this point and block. The block is uncertain,
 	// if its result has not been emitted yet.
 	Contradicted
 	// UnknownFlow: the flow was not added.
@@ -73,7 +73,7 @@ func (c Counters) Plus(d Counters) Counters {
 // Each block from the one in which its flow was added has one result: when all points
 // have reported it, or at its deadline. It is not safe for concurrent use.
 //
-// "now" is nanoseconds of UTC since 1970. It should not be more than a block behind the
+// "now" is nanoseconds of UTC since 1970. It should not be more than a block before the
 // clocks of the points.
 type Assembler struct {
 	limits   Limits

@@ -276,7 +276,7 @@ func (t Timing) compareClocks(from, to *End) {
 }
 
 // meanDelay is the mean delay of packets, rounded toward zero. It is unknown when counts
-// differ, and when there are so many packets that sums may have wrapped unnoticed.
+// differ, and when there are enough packets for a sum to wrap unnoticed.
 func (t Timing) meanDelay(from, to Marked) Sample {
 	n := from.Packets
 	if n == 0 || n != to.Packets || n > math.MaxInt64/uint64(t.MaxDelay+t.ClockDifference+1) {

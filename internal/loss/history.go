@@ -34,8 +34,8 @@ const (
 	maxEncoded = MaxPoints*(17*10+2*(2+maxText)) + 100
 	// maxText is how much of a text is kept.
 	maxText = 250
-	// belated is by how many blocks a result may come after those of later blocks. One that ended
-	// earlier is by a clock that was set back.
+	// belated is how many blocks older than the latest a result may be. A result of an even older block
+	// was made after the clock was set back.
 	belated = 8
 )
 

@@ -72,8 +72,8 @@ const (
 // uncovered are the flags that say where counting was interrupted.
 const uncovered = ChangedInterfaces | PassedUnserved | NotRun
 
-// FlagsOf are the flags of a point that has some of the reasons [Uncovered]. Who does not
-// know them reads that counting was interrupted.
+// FlagsOf are the flags of a point that has some of the reasons [Uncovered]. A program that does not
+// know these flags reads that counting was interrupted.
 func FlagsOf(r Reasons) (f Flags) {
 	if r&Uncovered != 0 {
 		f |= Interrupted

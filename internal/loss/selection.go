@@ -127,8 +127,8 @@ func (s Selection) label() string {
 	return fmt.Sprintf("%#05x", s.Criteria&labels)
 }
 
-// compareSelections notes the points that do not select the packets of the flow, which are those
-// that its first point selects, or the first one that says it.
+// compareSelections notes the points that do not select the packets of the flow. The packets of the
+// flow are those that its first point selects; if that does not say which, the next point that does.
 func compareSelections(all []judged, assumed bool) {
 	reference := 0
 	for reference < len(all)-1 && !all[reference].Selection.Known() {

@@ -69,14 +69,14 @@ const (
 	ColourMissing
 	// ColourOutOfTurn: packets had a colour that did not fit their time.
 	ColourOutOfTurn
-	// OtherPath: the flow took, or may have taken, a path without this point. Only a
-	// transit point has it whose counters show no other reason.
+	// OtherPath: the flow took, or may have taken, a path without this point. Only transit points
+	// have this reason, and only if their counters show no other one.
 	OtherPath
 	// OtherSelection: the point selects other packets than the flow's first point, or does not
 	// say which ones.
 	OtherSelection
 	// InterfacesChanged: an interface at which the flow may pass was added, removed or
-	// attached anew in the block, or is missing.
+	// attached again in the block, or is missing.
 	InterfacesChanged
 	// UnservedInterface: packets of the flow passed an interface that is not counted.
 	UnservedInterface

@@ -29,8 +29,8 @@ type Thresholds struct {
 // loss, more packets came than were sent, which leaves the loss unknown.
 type Crossings struct{ Loss, Delay, NoData, Duplicated bool }
 
-// CalmBlocks is how many blocks in a row have to be within a threshold, or without packets,
-// before a flow is: one that loses a packet now and then stays beyond it.
+// CalmBlocks is how many blocks in a row have to be within a threshold, or without packets, before
+// the flow counts as within it. So a flow that loses a packet now and then stays beyond the threshold.
 const CalmBlocks = 3
 
 // Watch compares the blocks of a flow with thresholds. Only counters that are exact say

@@ -54,7 +54,7 @@ func (f faults) in(format string, args ...any) faults {
 	return f
 }
 
-// mostErrors bounds the errors of a configuration: who has so many corrects the first ones first.
+// mostErrors bounds the errors of a configuration: with more, the first ones are corrected first.
 const mostErrors = 1000
 
 // add adds an error of a field; problem is a format string for args.

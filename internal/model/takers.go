@@ -11,8 +11,8 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 )
 
-// takers finds the flows of one direction that take packets from others, because they select
-// them by more.
+// takers finds the flows of one direction that take packets from other flows: of two flows that select
+// a packet, the one that compares more fields has it.
 type takers struct {
 	flows []selecting
 	out   bool
@@ -238,7 +238,7 @@ func (t *takers) part(taker int, f *selecting, form string) part {
 	return p
 }
 
-// close makes the digest of the parts, without those that others contain unless they are apart.
+// close makes the digest of the parts. Parts that another part contains are left out, unless apart.
 func (t *taken) close(parts map[part]bool, apart bool, seed maphash.Seed) {
 	var lines []string
 	for p := range parts {

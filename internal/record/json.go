@@ -219,7 +219,7 @@ func (s jsonInput) Null() bool { return string(s) == "null" }
 // Bool reads true or false.
 func (s jsonInput) Bool() (bool, error) { return decoded[bool](s) }
 
-// Uint reads a number of up to so many bits.
+// Uint reads a number of at most that number of bits.
 func (s jsonInput) Uint(bits int) (uint64, error) { return strconv.ParseUint(string(s), 10, bits) }
 
 // Int reads a number.

@@ -83,7 +83,7 @@ type variant struct {
 // known are the facts of a kind, whatever the type of its records.
 func (f *facts) known() *facts { return f }
 
-// data is a kind of data records of IPFIX, for code that handles all kinds alike. Records
+// data is a kind of data records of IPFIX, for code that handles all kinds in the same way. Records
 // are pointers.
 type data interface {
 	known() *facts

@@ -61,8 +61,9 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	return r
 }
 
-// marked is the kind of data records that a template's elements mark: a marker that only
-// one kind has goes before those that others have, too, and without any they are postcards.
+// marked is the kind of data records of a template, by the elements that it has. An element of one
+// kind alone decides before one that several kinds have. Without any such element, the records are
+// postcards.
 func marked(has func(string) bool) DataKind {
 	for _, shared := range []bool{false, true} {
 		for _, k := range kinds {

@@ -139,7 +139,7 @@ func (l *Lost) Text() string {
 	return fmt.Sprintf("%d records were lost: this observer is too slow\n", l.Count)
 }
 
-// Pair counts the packets that one node reported, by the node that reported them next.
+// Pair counts the packets that one node reported and another one, From and To, reported next.
 type Pair struct {
 	Namespace                ioam.NamespaceID
 	From, To                 string // names; "" if not known

@@ -154,7 +154,7 @@ func (c column[R]) carriedBy(name string) column[R] {
 	return c
 }
 
-// deprecatedFor names the field that has replaced this one, which is kept for programs that read it.
+// deprecatedFor names the field that has replaced this one. The deprecated field stays for programs that read it.
 func (c column[R]) deprecatedFor(key string) column[R] {
 	c.row.Instead = key
 	return c
@@ -168,8 +168,8 @@ func (c column[R]) when(w condition) column[R] {
 	return c
 }
 
-// firstRead says that only the first element is read: the others repeat it for
-// collectors that know only those.
+// firstRead says that only the first element is read: the others repeat its value, for
+// collectors that do not know the first.
 func (c column[R]) firstRead() column[R] {
 	for i := range c.names[1:] {
 		c.names[1+i].unread = true
@@ -319,8 +319,8 @@ func (t rows) omissions() (list []omission) {
 	return list
 }
 
-// within declares an object, including the IPFIX elements of its fields. from finds the
-// object to write them, at finds it to read them.
+// within declares an object, including the IPFIX elements of its fields. To write fields, from
+// finds the object in a record; to read them, at does.
 func within[R, P any](c column[R], t table[P], in section, from, at func(R) P) column[R] {
 	c.row.contain(t.rows(), in, func(r any) any { return at(r.(R)) })
 	c.put = func(has conditions, fields []ipfix.Field) step[R] {

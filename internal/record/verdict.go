@@ -47,7 +47,7 @@ const (
 	DoubtSuppressed          // its export limits suppressed postcards of that time
 	DoubtDropped             // it lost records of that time
 	DoubtSampled             // it makes a postcard of only some packets, not of this one
-	DoubtChanged             // it began anew, and has not been after the last node since
+	DoubtChanged             // the exporter restarted, and has not been after the last node since
 	DoubtTime                // the last node did not say when it saw the packet, or one after it never does
 	DoubtEnded               // the path was printed before the wait was over
 	DoubtTooMany             // more exporters are after the last node than are remembered

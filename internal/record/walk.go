@@ -33,7 +33,7 @@ type Visitor interface {
 type Input interface {
 	Null() bool // the value is not available
 	Bool() (bool, error)
-	Uint(bits int) (uint64, error) // of up to so many bits
+	Uint(bits int) (uint64, error) // of at most that number of bits
 	Int() (int64, error)
 	Float() (float64, error)
 	Text() (string, error)

@@ -34,7 +34,7 @@ type shape struct {
 // shapes are those of fields, by key.
 type shapes map[string]*shape
 
-// add joins the fields of two kinds of records. One that has different forms in them has any.
+// add joins the fields of two kinds of records. A field whose form differs between both has any form.
 func (s shapes) add(columns []record.Column) {
 	for _, c := range columns {
 		if c.Key == "" {

@@ -17,7 +17,7 @@ import (
 // that is read.
 const maxDestinationHeader = 512
 
-// destination is a Destination Options header with IOAM, the first header or behind the
+// destination is a Destination Options header with IOAM, the first header or after the
 // Hop-by-Hop header (docs/data-plane/edge-to-edge.md). The zero value is none.
 type destination struct {
 	header   []byte

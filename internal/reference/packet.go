@@ -152,7 +152,7 @@ func (p *packet) tunneled() (ip []byte, ok bool) {
 	return ip, next == ioam.NextHeaderIPv6 && len(ip) >= ipv6.HeaderLen && ip[0]>>4 == 6
 }
 
-// pastDestination is the packet with a Destination Options header behind the Hop-by-Hop
+// pastDestination is the packet with a Destination Options header after the Hop-by-Hop
 // header read, if a tunnelled packet follows it.
 func (p packet) pastDestination() packet {
 	if p.header == nil || ioam.NextHeader(p.header[0]) != ioam.NextHeaderDestination {

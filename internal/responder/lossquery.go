@@ -56,9 +56,9 @@ func (r *Responder) fillResponse(response *lossquery.Response, session uint16, d
 	return Answered
 }
 
-// named finds the block that an octet names: the number modulo 256, or, of senders that know
-// only two colours, 0 or 1. A colour names the latest block alone: that before has the other
-// one, and the next is not read yet.
+// named finds the block that an octet names: its number modulo 256, or, from senders that know
+// only two colours, 0 or 1. A colour can only mean the latest block: the block before has the other
+// colour, and the next one is not read yet.
 func named(blocks []Block, name uint8) (*Block, Outcome) {
 	if len(blocks) == 0 {
 		return nil, NotYet

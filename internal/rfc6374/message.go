@@ -142,7 +142,7 @@ var (
 	ErrTLV       = errors.New("a TLV is beyond the message")
 )
 
-// decode reads the header of a message that has so many octets without TLVs.
+// decode reads the header of a message that has that number of octets without TLVs.
 func (h *Header) decode(b []byte, fixed int) error {
 	if len(b) < fixed {
 		return fmt.Errorf("%w: %d octets, want %d or more (RFC 6374 §3)", ErrTruncated, len(b), fixed)

@@ -84,7 +84,7 @@ func (q *Queue) Take(used []record.Record) []record.Record {
 	return list
 }
 
-// Await waits until so many records have room; false: they have none when the time is over. One
+// Await waits until that number of records has room; false: they have none when the time is over. One
 // goroutine may wait.
 func (q *Queue) Await(records int, most time.Duration) bool {
 	if q.fits(records) {

@@ -68,7 +68,7 @@ func (q *Queued) Offer(records ...record.Record) {
 	}
 }
 
-// Await waits until so many records have room.
+// Await waits until that number of records has room.
 func (q *Queued) Await(records int, most time.Duration) bool { return q.queue.Await(records, most) }
 
 // Run writes until the context ends, then tries the queued records once more and closes the Writer.

@@ -45,11 +45,11 @@ type Grouped interface {
 // Paced is a Sink that one goroutine may wait for before it offers.
 type Paced interface {
 	Sink
-	// Await waits until so many records have room; false: they have none when the time is over.
+	// Await waits until that number of records has room; false: they have none when the time is over.
 	Await(records int, most time.Duration) bool
 }
 
-// Await waits until a sink has room for so many records; false: it has none when the time is over. A
+// Await waits until a sink has room for that number of records; false: it has none when the time is over. A
 // sink that is not Paced makes room by itself.
 func Await(to Sink, records int, most time.Duration) bool {
 	if paced, ok := to.(Paced); ok {

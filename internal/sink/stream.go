@@ -27,7 +27,7 @@ type Filter interface {
 
 // Filters are what an observer selects by; nil ones select all. Every record goes through Quick in the
 // goroutine that publishes it, which reads a ring. What is left goes through Costly in a goroutine of the
-// observer, so that one with a long expression slows nobody; what that one cannot examine in time is lost.
+// observer, so that one with a long expression slows no other; what that one cannot examine in time is lost.
 type Filters struct{ Quick, Costly Filter }
 
 // Observer receives records as they happen.

@@ -76,7 +76,7 @@ func (format *Format) Equal(a, b any) bool {
 	return format.alike(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
-// alike compares values key by key, and ends at the first difference: of two lists that is
+// sameValue compares values key by key, and ends at the first difference: of two lists that is
 // mostly their length. An absent value differs from one that is empty.
 func (format *Format) alike(a, b reflect.Value) bool {
 	if c, ok := format.Scalars[a.Type()]; ok {

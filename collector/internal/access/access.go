@@ -26,7 +26,7 @@ type Config struct {
 	TLS     bool     // what the settings say: https
 	Web     string   // Prometheus' web configuration file; "": no TLS and no users
 	Hosts   []string // names by which browsers may ask, besides addresses and the names in the certificate
-	OIDC    *OIDC    // nil: nobody logs in
+	OIDC    *OIDC    // nil: there is no login
 	Roles   []Role   // the first that a user has counts; none: every user is a viewer of everything
 	Note    func(text string)
 }
@@ -40,7 +40,7 @@ type Role struct {
 
 // Identity is who asks.
 type Identity struct {
-	User   string   // "": nobody was asked who they are
+	User   string   // "": there are no users
 	Groups []string // of OpenID Connect
 	Role   Role
 
@@ -53,7 +53,7 @@ type Guard struct {
 	at     netip.AddrPort
 	web    *webFile // nil: there is none
 	users  users
-	login  *login // nil: nobody logs in
+	login  *login // nil: there is no login
 	cross  *http.CrossOriginProtection
 }
 

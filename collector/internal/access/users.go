@@ -24,7 +24,7 @@ type users struct {
 // mostRemembered bounds the passwords that are remembered.
 const mostRemembered = 1000
 
-// nobody returns the hash, of a cost, of a password that no user has.
+// dummyHash returns the hash, of a cost, of a password that no user has.
 func nobody(cost int) string {
 	return fmt.Sprintf("$2y$%02d$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi", cost)
 }

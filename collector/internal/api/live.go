@@ -201,7 +201,7 @@ func serveLive(w http.ResponseWriter, request *http.Request, q *query.Queries, h
 }
 
 // longestStream is how long a stream lasts. A browser then asks again, with the last id that it has: who it is,
-// and what it may see, is looked at anew.
+// and what it may see, is looked up again.
 const longestStream = 5 * time.Minute
 
 // follow writes what comes.

@@ -139,7 +139,7 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 	// The request was read: the time for that must not end an answer that takes longer. It is read on, so that a
 	// client that goes away ends the question.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	if len(r.parameters) > 0 { // the state of the collector is small, and always told
+	if len(r.parameters) > 0 { // the state of the collector is small, and always given
 		release, err := q.Hold(request.Context(), access.Of(request.Context()).User)
 		if err != nil {
 			busy(w, err)
@@ -157,7 +157,7 @@ func (r *route) answerTo(w http.ResponseWriter, request *http.Request, q *query.
 		busy(w, err)
 	case errors.Is(err, query.ErrSlow):
 		fail(w, http.StatusGatewayTimeout, err.Error())
-	case request.Context().Err() != nil: // nobody waits
+	case request.Context().Err() != nil: // the client has gone
 	case err != nil:
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		if strings.Contains(text, "Out of Memory") {
@@ -234,5 +234,5 @@ func write(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	e := json.NewEncoder(w) // escapes <, > and &
-	_ = e.Encode(v)         // fails when nobody reads any more
+	_ = e.Encode(v)         // fails when the client has gone
 }

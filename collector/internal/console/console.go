@@ -125,7 +125,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(content)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(content) // fails when nobody reads any more
+		_, _ = w.Write(content) // fails when the client has gone
 	}
 }
 

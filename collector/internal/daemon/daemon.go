@@ -34,7 +34,7 @@ type Daemon struct {
 	Settings *settings.Settings
 	Manager  *supervisor.Manager // nil: none
 	Note     func(text string)
-	Ready    func(endpoints []string, api string) // nil: nobody waits
+	Ready    func(endpoints []string, api string) // may be nil
 
 	store     *store.Store
 	collector *collect.Collector

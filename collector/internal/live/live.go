@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package live gives what the collector has just kept to those who watch. Nobody who watches slows the collector:
-// each has a queue of a bounded length and a bounded rate, and is told how much is left out.
+// each has a queue of a bounded length and a bounded rate, and gets the number of what is left out.
 package live
 
 import (
@@ -29,7 +29,7 @@ const (
 	keptRate = 50
 	// mostReaders is how many may watch at a time.
 	mostReaders = 128
-	// mostOfOne is how many of them may be one user's, so that nobody keeps out the others.
+	// mostOfOne is how many of them may be one user's, so that one user does not keep out the others.
 	mostOfOne = mostReaders / 4
 	// mostWaiting is how many items wait for one reader.
 	mostWaiting = 1024
@@ -66,7 +66,7 @@ func (i *Item) Text(encode func(record.Record) []byte) []byte {
 // Selection is what a reader wants.
 type Selection struct {
 	Match func(record.Record) bool
-	User  string // who watches; "": nobody was asked
+	User  string // who watches; "": there are no users
 	Rate  int    // packets a second
 	After uint64 // items after this one, as far as they are kept; 0: those of the last Span
 }

@@ -57,7 +57,7 @@ type Blocks struct {
 	sums      map[string]*sum
 }
 
-// closedBlock is what this node counted in a block, and how it was told to.
+// closedBlock is what this node counted in a block, and the configuration by which it counted.
 type closedBlock struct {
 	number uint64
 	late   bool // it was read when a later one was closed already
@@ -135,8 +135,8 @@ func (m *Blocks) awaitCoverage(ctx context.Context, block uint64, how model.Meas
 // longestPause is the longest time between two looks while the coverage of a block is not known.
 const longestPause = 250 * time.Millisecond
 
-// rest waits until the counters of the next block are final. After the block's last packets, it
-// looks at the hooks: packets that they count from then on prove that they saw the block's.
+// waitForNext waits until the counters of the next block are final. After the last packets of the
+// block, it looks at the hooks: if they count packets from then on, they also saw the packets of the block.
 func (m *Blocks) rest(ctx context.Context, how model.Measurement) bool {
 	_, wait := lastClosed(time.Now(), how.Block)
 	next := time.Now().Add(wait)
@@ -157,9 +157,9 @@ func lastClosed(now time.Time, length time.Duration) (block uint64, wait time.Du
 	return uint64(at/int64(length)) - 1, length - time.Duration(at%int64(length)) + time.Millisecond
 }
 
-// unread are the closed blocks to be read after one that was read (0: none was), in their
-// order. The data plane still has the counters of the one before the last: so an agent that
-// did not run when that was closed misses it no more than other nodes do, which ask for two.
+// unread are the closed blocks to be read after the block read (0: none was read yet), in their
+// order. The data plane still has the counters of the last block but one. So an agent that did not
+// run when that block was closed still reads it, and other nodes, which ask about two blocks, get it.
 func unread(read, last uint64) []uint64 {
 	switch {
 	case read == last:
@@ -179,7 +179,7 @@ func (m *Blocks) forget() {
 
 // read takes over the counters of a closed block. A late one of which no flow was counted
 // as a whole says nothing: the counting began after it. unknown is why packets may have passed
-// uncounted, as long as nobody knows better.
+// uncounted, until a look at the hooks shows more.
 func (m *Blocks) read(block uint64, late bool, now model.Measurement, unknown loss.Reasons) {
 	leaves := make(map[string]bool)
 	for _, f := range now.Flows {
@@ -313,7 +313,7 @@ func (m *Blocks) of(block uint64, length time.Duration) (*answers, blocks.State)
 	return nil, blocks.Gone
 }
 
-// countersOf is what another node is told. Numbers beyond 32 bits say that there are
+// countersOf is the answer to another node. Numbers beyond 32 bits say that there are
 // many.
 func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
 	narrow := func(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }

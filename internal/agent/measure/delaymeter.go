@@ -285,8 +285,8 @@ func (m *DelayMeter) refuses(flow int, now time.Time) bool {
 	return now.Before(m.refusals[flow].until)
 }
 
-// probeClass is the traffic class of a flow's test packets: the flow's, if it has only one, so
-// that they wait in the same queues. Bits of the mark have the value for unmarked packets,
+// probeClass is the traffic class of a flow's test packets: the one that the flow selects, if it
+// selects one, so that test packets wait in the same queues as the flow's. Bits of the mark have the value for unmarked packets,
 // and the bits of ECN are 0 (RFC 3168).
 func probeClass(f *model.MeasuredFlow, marking model.Marking) uint8 {
 	if f.TrafficClass == nil {

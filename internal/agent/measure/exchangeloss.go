@@ -94,7 +94,7 @@ func (l *lossQueries) acceptAnswer(q *asked) (final bool) {
 	return true
 }
 
-// packets is an answer that has nothing but packets, which a node gives if it trusts them.
+// packets is an answer with a number of packets alone. A node gives one only if it trusts the number.
 func packets(n uint64, how model.Measurement) answered {
 	return answered{Counters: blocks.Counters{Packets: n, Unsized: 1, Complete: true}, known: true, clock: assumedClock(how)}
 }

@@ -85,8 +85,8 @@ func withMetrics(flows []model.MeasuredFlow) iter.Seq[*model.MeasuredFlow] {
 	}
 }
 
-// keepNamed forgets what was counted of other flows than those that have metrics, and
-// adds those that are missing.
+// keepNamed keeps what was counted of the flows that have metrics, forgets all other flows, and adds
+// flows that are new.
 func keepNamed[V any](counted map[string]V, flows []model.MeasuredFlow) map[string]V {
 	next := make(map[string]V)
 	for f := range withMetrics(flows) {

@@ -69,8 +69,8 @@ func (w *flowWatches) unlike() (n int) {
 	return n
 }
 
-// selectionWarnings are those of flows whose nodes select different packets, and of those of which
-// that is not checked. The caller holds w.mu.
+// selectionWarnings are about flows whose nodes select different packets, and about flows whose
+// selections are not compared. The caller holds w.mu.
 func (w *flowWatches) selectionWarnings() (ws []health.Warning) {
 	var assumed []string
 	for _, f := range w.flows {

@@ -37,7 +37,7 @@ type asked struct {
 	selections, optional bool
 }
 
-// connect opens the exchange anew: the key or the protocol may have changed.
+// connect opens the exchange again: the key or the protocol may have changed.
 func (m *LossMeter) connect(how model.Measurement) (err error) {
 	m.disconnect()
 	m.key = keyOf(m.d.State.Load())
@@ -80,7 +80,7 @@ const askAgain = time.Second
 
 // askPoints asks all points, until all have answered or the next block is near. Questions that
 // were not answered are asked once more, with those of the next block: other nodes can answer
-// until then, and an agent that begins anew can say what its programs counted meanwhile.
+// until then, and an agent that has restarted can say what its programs counted meanwhile.
 func (m *LossMeter) askPoints(ctx context.Context, b closedBlock) {
 	end := time.Unix(0, int64(b.number+2)*int64(b.how.Block)) // one block's time
 	open := m.exchange.questions(&b)
@@ -122,7 +122,7 @@ func (m *LossMeter) earlier(b *closedBlock) (list []*asked) {
 	return list
 }
 
-// askOnce asks all questions. One that is not answered does not keep back others for long.
+// askOnce asks all questions. A question without an answer does not delay the others for long.
 func (m *LossMeter) askOnce(ctx context.Context, list []*asked) {
 	ctx, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()

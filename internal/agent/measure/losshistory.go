@@ -193,7 +193,7 @@ func (m *LossMeter) findFlow(name string, past map[uint32]*keptFlow) error {
 	return service.NotFound(fmt.Errorf("no flow %q is measured here, and there are no results of one; %s", name, cure))
 }
 
-// recordsOf makes the records of a kept result anew.
+// recordsOf makes the records of a kept result again.
 func (m *LossMeter) recordsOf(f *keptFlow, k *loss.Kept, now instant.Time) []record.Record {
 	k.Result.Flow = f.id
 	list := recordsOfResult(m.d.NodeName(), &f.flow, &k.Result, now)

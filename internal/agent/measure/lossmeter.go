@@ -141,13 +141,13 @@ func (m *LossMeter) block(ctx context.Context, b closedBlock) {
 }
 
 // skips reports whether a flow's block has no result here: an earlier agent has reported it,
-// it was over before the counting began, or other nodes would answer about a later one.
+// it was over before the counting began, or other nodes would answer about a later block.
 func (m *LossMeter) skips(b *closedBlock, flow string) bool {
 	c := b.counts[flow]
 	return c.Reported || b.late && !(c.Complete && m.exchange.names(b.number))
 }
 
-// own is what this node counted of a flow, as another one would say it.
+// ownCounters is what this node counted of a flow, in the form of another node's answer.
 func (m *LossMeter) own(b closedBlock, name string) answered {
 	c, ok := b.counts[name]
 	return answered{Counters: countersOf(c, b.how.MeanDelay), known: ok, clock: clockError(m.d.System, b.how)}

@@ -19,8 +19,8 @@ type flowResult struct {
 	list  []record.Record
 }
 
-// pacer spreads the results of many flows, which are known at the same time, so that they do
-// not overrun those who read them.
+// pacer spreads the results of many flows over a time, because they are known at the same time and
+// would overrun the queues of their readers.
 type pacer struct {
 	give    func(flowResult)
 	bursts  chan burst

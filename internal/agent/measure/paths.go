@@ -18,7 +18,7 @@ import (
 	"github.com/waymark-net/waymark/srv6"
 )
 
-// paths are the ways of in-band packets. They are found anew from time to time, because
+// paths are the ways of in-band packets. They are found again from time to time, because
 // the address from which the kernel sends may change.
 type paths struct {
 	system  System

@@ -33,7 +33,7 @@ func (m *DelayMeter) noteMean(f *model.MeasuredFlow, p *loss.Period, timing loss
 	m.means[f.Name] = list[max(0, len(list)-keptMeans):]
 }
 
-// through is of the test packets that took the flow's way in a block.
+// meanOfBlock is the mean delay of the test packets that took the flow's way in a block.
 func (m *DelayMeter) through(flow string, block int64) loss.Tested {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -129,7 +129,7 @@ func eventRecord(e *monitor.Event, node string) *record.Event {
 	return r
 }
 
-// limitedLog writes at most so many lines of events a minute, and then how many there were.
+// limitedLog writes a limited number of lines of events in a minute, and then how many there were.
 type limitedLog struct {
 	log    *slog.Logger
 	began  time.Time

@@ -33,7 +33,7 @@ type Probes struct {
 
 	mu         sync.Mutex
 	wanted     *config.Probes                // nil: none
-	behind     func(netip.Prefix) netip.Addr // the node behind a prefix
+	behind     func(netip.Prefix) netip.Addr // the node to which packets to a prefix are tunnelled
 	namespace  ioam.NamespaceID
 	keySum     string
 	answerRate int // of this node's own path-trace; 0: none

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// lookFor is how long somebody who asked is taken to look.
+	// lookFor is how long after a question the queues are measured for the one who asked.
 	lookFor = 5 * time.Second
 	// keepEach is the time between two copies of the totals.
 	keepEach = 10 * time.Second
@@ -41,7 +41,7 @@ func (q *Queues) keep(now time.Time) {
 }
 
 // Look says what packets waited since a time, or in the part of it that is known: while queues were measured, and at
-// most about a minute. nil: nothing is known. If somebody looks live, queues are measured from now on, until some
+// most about a minute. nil: nothing is known. If the question is from someone who watches, queues are measured from now on, until some
 // seconds after the last look.
 func (q *Queues) Look(live bool, since time.Time) *insight.Queues {
 	q.mu.Lock()

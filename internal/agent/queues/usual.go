@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/internal/insight"
 )
 
-// usualFile keeps what is usual in the queues, so that the next agent need not learn it anew: it would take a
-// queue that is slow when it begins for a usual one.
+// usualFile keeps what is usual in the queues, so that the next agent need not learn it again: otherwise, a queue that
+// is slow when the agent begins would count as usual.
 type usualFile struct {
 	saved   time.Time
 	content []byte

@@ -24,7 +24,7 @@ const fewLooks = 256
 // has written it.
 const settling = 10 * time.Millisecond
 
-// Collectors are told until when postcards are complete, if there are any.
+// Collectors get reports until when postcards are complete, if there are any.
 type Collectors interface {
 	Any() bool
 	Tell(sink.Report)
@@ -74,7 +74,7 @@ func (r *Completeness) sendReport() {
 	}
 	namespaces := postcardNamespaces(s.Resolved.Node)
 	if len(namespaces) == 0 || !r.to.Any() {
-		r.seen = nil // begin anew, later
+		r.seen = nil // begin again, later
 		return
 	}
 	read := time.Now().Add(-settling)

@@ -162,7 +162,7 @@ func (x *Events) Collect(g *metrics.Gatherer) {
 	g.Add(descEventsLeftOut, float64(t.LeftOut))
 }
 
-// limitedLines writes at most so many lines of events a minute, and then how many there were.
+// limitedLines writes a limited number of lines of events in a minute, and then how many there were.
 type limitedLines struct {
 	log    *slog.Logger
 	began  time.Time

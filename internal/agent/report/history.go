@@ -34,13 +34,13 @@ type History struct {
 	keep     time.Duration // of the engine; under the lock of changes, as the next
 	prefixes []insight.NamedPrefix
 	rate     atomic.Int64 // records in a second, if nothing else wants them
-	none     atomic.Bool  // it asks for no records unless somebody looks
+	none     atomic.Bool  // it asks for no records unless it is watched
 
 	part    atomic.Uint64 // of the time: parts of a second that began
-	counted atomic.Int64  // records in this part, or in this second while somebody looks
+	counted atomic.Int64  // records in this part, or in this second while it is watched
 	newest  atomic.Int64  // the time of the last record, in ns of UTC
 	paused  atomic.Bool   // until the next part or second
-	asked   atomic.Int64  // when somebody looked at what is going on, in ns of UTC
+	asked   atomic.Int64  // when it was last asked what is going on, in ns of UTC
 	wake    chan struct{}
 
 	reports chan struct{} // has one for each report that is being made
@@ -53,7 +53,7 @@ type History struct {
 	views atomic.Pointer[[]*view] // changed under mu
 }
 
-// Waits says what packets wait in the queues of this node, and measures that while somebody looks.
+// Waits says what packets wait in the queues of this node, and measures that while it is asked.
 type Waits interface {
 	Look(live bool, since time.Time) *insight.Queues
 }
@@ -76,10 +76,10 @@ func NewHistory(d Dependencies, records *Records, waits Waits) *History {
 // second.
 const parts = 10
 
-// liveRate is how many records in a second are made while somebody looks, and nothing else wants any.
+// liveRate is how many records in a second are made while the history is watched, and nothing else wants any.
 const liveRate = config.MaxHistoryRate
 
-// liveFor is how long somebody who asked is taken to look.
+// liveFor is how long after a question the history counts as watched.
 const liveFor = 5 * time.Second
 
 func (h *History) isLive(now time.Time) bool { return now.UnixNano()-h.asked.Load() < int64(liveFor) }
@@ -95,7 +95,7 @@ func (h *History) limit(now time.Time) int64 {
 	return h.rate.Load()
 }
 
-// share is how many of them it asks for in this part of the second; while somebody looks, in the second, because
+// share is how many of them it asks for in this part of the second; while it is watched, in the second, because
 // who looks is to see all that there is.
 func (h *History) share(now time.Time) int64 {
 	limit := h.limit(now)
@@ -147,8 +147,8 @@ func (h *History) kick() {
 	}
 }
 
-// watched notes whether records are made from now on; if the programs have made all that they may, since the last
-// one.
+// watched notes whether records are made from now on. If they end because the programs have made as many
+// as they may, they ended with the last record.
 func (h *History) watched(wanted bool) {
 	e, at := h.engine.Load(), time.Now()
 	if e == nil {
@@ -183,7 +183,7 @@ func (h *History) Prepare(p *service.Plan) error {
 		}
 		h.engine.Load().SetPrefixes(names)
 		if h.prefixes = names; !same {
-			h.endViews() // they begin anew, with these prefixes
+			h.endViews() // they begin again, with these prefixes
 		}
 		h.records.updateWanted()
 	})
@@ -196,7 +196,7 @@ func (h *History) endViews() {
 	h.setViews(nil)
 }
 
-// exports reports whether the node reports Direct Exports. There, the history asks for no records unless somebody looks:
+// exports reports whether the node reports Direct Exports. There, the history asks for no records unless it is watched:
 // postcards and flows are for collectors, and their limits and tables are not to be used up before there is one.
 func exports(c *config.Config) bool {
 	return slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Export != model.ExportNone })

@@ -190,7 +190,7 @@ func (h *History) reportOf(r *http.Request, q *historyTimes, now time.Time) (rep
 	return report, nil
 }
 
-// look notes that somebody looks.
+// noteLook notes that the history is asked for.
 func (h *History) look(now time.Time) {
 	was := h.isLive(now)
 	h.asked.Store(now.UnixNano())

@@ -12,7 +12,7 @@ import (
 
 // historyFile is the file of the history. Intervals are appended, each as a member of gzip, so that what is
 // written is what is new, and an agent that is killed at any moment loses at most the one that it writes. The
-// file is written anew when half of it is too old.
+// whole file is written again when half of it is too old.
 type historyFile struct {
 	mu     sync.Mutex
 	of     *insight.Engine // whose intervals are in it; nil: they are unknown

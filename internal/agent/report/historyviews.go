@@ -24,11 +24,11 @@ import (
 // Bounds of views: each has an engine.
 const (
 	mostViews = 2
-	// viewFor is how long a view lives after somebody looked at it last.
+	// viewFor is how long a view lives after the last question about it.
 	viewFor = 90 * time.Second
 )
 
-// view has rollups of the records alone that pass a filter, since somebody began to look: rollups of all records
+// view has rollups of only those records that pass a filter, since the first question about it: rollups of all records
 // do not say what single packets were.
 type view struct {
 	key    string
@@ -89,7 +89,7 @@ func pick(list, records []record.Record, part recordfilter.Part, undecided *atom
 	return list
 }
 
-// examine takes the records that pass the expression, until nobody looks any more.
+// examine takes the records that pass the expression, until the view is closed.
 func (v *view) examine() {
 	const most = 64 // at a time, because a closed view is to end soon
 	var taken, passed []record.Record
@@ -226,7 +226,7 @@ func (h *History) setViews(list []*view) {
 // viewKeep is how long the rollups of a view are kept.
 const viewKeep = 10 * time.Minute
 
-// freshViews are those that somebody looks at. The caller holds h.mu.
+// freshViews are those that were asked for lately. The caller holds h.mu.
 func (h *History) freshViews(now time.Time) []*view {
 	return slices.DeleteFunc(slices.Clone(h.viewList()), func(v *view) bool { return now.Sub(v.asked).Abs() >= viewFor })
 }
@@ -238,7 +238,7 @@ func (h *History) viewList() []*view {
 	return nil
 }
 
-// tendViews ends their intervals, and those that nobody looks at. Called every second.
+// tendViews ends the intervals of views, and the views that are no longer asked for. It is called every second.
 func (h *History) tendViews(now time.Time) {
 	list := h.viewList()
 	if len(list) == 0 {

@@ -60,7 +60,7 @@ func (l *Losses) total() (lost, suppressed uint64, err error) {
 	return lost + l.kernel.count.Lost(), suppressed + l.flows.suppressed.Load(), err
 }
 
-// missed counts lost records without those that nobody misses: while only the history wants records, it
+// missed counts the lost records that a reader lacks: while only the history wants records, it
 // takes a sample of them, and more are made than it takes.
 func (l *Losses) missed(lost uint64) uint64 {
 	l.mu.Lock()

@@ -44,7 +44,7 @@ type sharedID struct {
 // mostShared bounds the ids that are remembered: outsiders may write any.
 const mostShared = 64
 
-// NewSharedIDs makes the service, which the reader tells of traces.
+// NewSharedIDs makes the service; the reader gives it the traces.
 func NewSharedIDs(d Dependencies, records *Records) *SharedIDs {
 	return &SharedIDs{d: d, offer: records.Offer, seen: make(map[nodeName]*sharedID)}
 }

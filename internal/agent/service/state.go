@@ -71,8 +71,8 @@ func LoadFile(path string, h config.Host) (*State, error) {
 // largeFile is the size of a file, in octets, of which the memory is worth returning.
 const largeFile = 1 << 20
 
-// Name makes the names that the state knows: those of its configuration, and those of the node
-// itself, which has that name.
+// Name makes the names that the state knows: those of its configuration, and those of this node and
+// its interfaces. own is this node's name.
 func (s *State) Name(own string) {
 	s.Names = s.Config.KnownNames()
 	node := nodenames.Node{ID: s.Resolved.Node.ID, IDWide: s.Resolved.Node.IDWide, Name: own}

@@ -123,7 +123,7 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 	}
 }
 
-// Trouble notes that a record, or a whole message of a session, was not read.
+// NoteUnread notes that a record, or a whole message of a session, was not read.
 func (b *Base) Trouble(session any) {
 	for _, f := range b.feeds {
 		if f.key.Session == session {
@@ -188,7 +188,7 @@ func (b *Base) Report(key Feed, ns ioam.NamespaceID, r Report) {
 		return
 	}
 	if r.Until.Before(h.last.Until) || r.Served.Before(h.last.Served) || r.Sampling != h.last.Sampling {
-		h.spans, h.trouble, h.provisional = nil, record.DoubtNone, false // the clock was set, or the node began anew
+		h.spans, h.trouble, h.provisional = nil, record.DoubtNone, false // the clock was set, or the node restarted
 		r.Since = r.Until
 		h.begin(r)
 		return

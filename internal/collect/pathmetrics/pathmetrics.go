@@ -133,8 +133,8 @@ func (f *family) into(s *series) *series {
 	return &f.other
 }
 
-// rank gives series of their own to those that are busier, by twice, than one that has them. A series that comes and
-// goes begins at 0, and what all others had stays theirs: no counter goes back.
+// rank gives series of their own to the busiest. One that has them loses them only to one that is more than twice
+// as busy. New series begin at 0, and what was added up for all others stays there: no counter goes back.
 func (f *family) rank() {
 	var own, rest []*series
 	for key, s := range f.all {
@@ -183,7 +183,7 @@ type place struct {
 // mostPlaces bounds the paths that are found at once.
 const mostPlaces = 1 << 14
 
-// New makes counters that give series of their own to so many paths, and to so many segments.
+// New makes counters that give series of their own to at most that number of paths, and of segments.
 func New(most int) *Counters {
 	return &Counters{paths: newFamily(most), segments: newFamily(most), found: map[string]*place{}, now: time.Now}
 }

@@ -63,7 +63,7 @@ func New(to string) (*Sender, error) {
 	return s, s.Restart(false)
 }
 
-// Restart begins anew, as all nodes do that restart: with the first Sequence Number, and with templates, which have
+// Restart begins again, as a node does that restarts: with the first Sequence Number, and with templates, which have
 // the same number as before. brief: they have no flow label.
 func (s *Sender) Restart(brief bool) error {
 	names := []string{"observationTimeNanoseconds", "sourceIPv6Address", "destinationIPv6Address", "protocolIdentifier", "flowLabelIPv6",

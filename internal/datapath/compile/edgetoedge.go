@@ -21,7 +21,7 @@ func hasEdgeToEdge(cfg model.NodeConfig) (measures, inserts bool) {
 }
 
 // appendDestinationHeader appends the Destination Options header with a rule's
-// Edge-to-Edge options, if it has any, behind the Hop-by-Hop header.
+// Edge-to-Edge options, if it has any, after the Hop-by-Hop header.
 func appendDestinationHeader(c *bpf.ABIEncapsulation, header []byte, e model.Encapsulation) []byte {
 	if e.DestinationLen() == 0 {
 		return header

@@ -65,9 +65,8 @@ func (g *Generation) Removes(in Interface) bool {
 }
 
 // FillsForStack reports whether the ingress hook fills traces of packets that the stack
-// then gets with their headers. In XDP, it would give segments of one TCP flow headers
-// that differ before receive offload (GRO) joins them, which then reorders them; in tc it
-// fills what was joined.
+// then gets with their headers. In XDP, which runs before receive offload (GRO), segments of one TCP
+// flow would get headers that differ, and GRO would reorder them; in tc, the hook fills what GRO has joined.
 func (g *Generation) FillsForStack(in Interface) bool {
 	return model.Role(in.Entry.Roles)&model.RoleIngress != 0 && len(g.Namespaces) > 0 && !g.Removes(in) && !in.Device.Fast
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// mostLate is how far behind a Sequence Number may be and still count as
+	// mostLate is how far below the highest a Sequence Number may be and still count as
 	// late; one farther behind means that numbers started again.
 	mostLate = int32(bpf.ABIPostcardBoundMOST_LATE)
 	// mostAhead is how far ahead a number may be; one farther ahead means that

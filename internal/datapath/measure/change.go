@@ -29,7 +29,7 @@ type Change struct {
 }
 
 // Begin makes programs count the flows of a generation, those of the previous one as
-// well until finish. Flows that stay keep their counters. served tells apart the sets of
+// well until finish. Flows that stay keep their counters. served is a number for the set of
 // interfaces at which packets are counted; first: no earlier generation of this agent runs.
 func (m *Flows) Begin(shared bpf.Maps, next, before *Table, served uint32, first bool) (*Change, error) {
 	c := &Change{
@@ -202,8 +202,8 @@ func (c *Change) changes(m bpf.ABIMarking) bool {
 	return before != m
 }
 
-// competes reports whether flows that come or go may take packets from others, or leave
-// them to others: only if there are several ways to select a flow.
+// competes reports whether flows that come may take packets from others, or flows that go leave
+// packets to others. They may only if flows are selected in several ways.
 func competes(m *Flows, known map[segmentKey]uint32) bool {
 	if m.marking.Selected[0] < 2 && m.marking.Selected[1] < 2 {
 		return false

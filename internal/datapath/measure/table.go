@@ -110,7 +110,7 @@ func seedsOf(shared bpf.Maps) ([2]uint64, error) {
 	return m.Seeds, nil
 }
 
-// takes reports whether there is room for the flows of a generation beside those that
+// takes reports whether there is room for the flows of a generation besides those that
 // are counted now, which may be others.
 func (t *Table) takes(m *Flows) bool {
 	if t == nil || m.keys() > t.places()/2 || uint32(len(m.flows)) > t.room() {

@@ -97,7 +97,7 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 		}
 		t.open[index] = next
 	}
-	if t.table != look.Table { // notes have the numbers of another table's flows, which began anew
+	if t.table != look.Table { // notes have the numbers of another table's flows, and numbers were given out again
 		t.table = look.Table
 		t.takeNoted()
 	}

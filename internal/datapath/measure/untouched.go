@@ -30,9 +30,9 @@ var dividing = []string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}
 
 const readTags = 2 // VLAN tags that the programs read
 
-// Untouched are the interfaces whose packets no hook sees: neither their own nor one of a
-// device below. It says which of them are members of a master that has the packets of served
-// ones, too: only at the member can those be told apart that were not counted.
+// Untouched are the interfaces whose packets no hook sees: neither a hook of their own nor one of a
+// device below. The value is true for members of a master that also has the packets of served
+// ones, too: only the member shows which of them were not counted.
 func Untouched(links []netlink.Link, served, upper map[int]bool) map[model.IfIndex]bool {
 	d := devices{links: make(map[int]netlink.Link), served: served, upper: upper}
 	for _, l := range links {

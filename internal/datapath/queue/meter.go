@@ -97,7 +97,7 @@ func room(devices int) int {
 	return room
 }
 
-// ErrRoom says that a meter has no room for so many devices: a new one has.
+// ErrRoom says that a meter has no room for that number of devices: a new one has.
 var ErrRoom = errors.New("there is no room for more devices")
 
 // Follow times the packets of these devices from now on, and no longer those of others. A device that

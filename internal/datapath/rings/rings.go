@@ -115,7 +115,7 @@ func openRing(m *ebpf.Map) (*Ring, error) {
 	return r, nil
 }
 
-// Close closes rings that nobody reads.
+// Close closes the rings, when nothing reads them any more.
 func Close(rings []*Ring) {
 	for _, r := range rings {
 		r.file.Close()

@@ -3,7 +3,7 @@
 // Package specialize writes a node's constants into a BPF program, and removes what no
 // packet can reach or need with them. The kernel's verifier does not go through branches
 // that constants exclude, but it leaves the loads that decided about them for each packet,
-// and before Linux 6.8 it verifies functions that nobody calls. What it loads afterwards
+// and before Linux 6.8 it verifies functions that nothing calls. What it loads afterwards
 // it verifies like any other program.
 package specialize
 

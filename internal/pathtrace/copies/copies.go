@@ -28,9 +28,9 @@ const (
 	NonceLen, NumberLen = 8, 4
 )
 
-// Header makes the Hop-by-Hop header of a probe that asks for copies: a trace with both flags, in
-// which this host is the first hop, and another one that no node writes into, because it says that it
-// has no room (RFC 9197 §4.4.1): it identifies the probe.
+// Header makes the Hop-by-Hop header of a probe that asks for copies. It has two traces. The first one
+// has both flags, and this host is its first hop. The second one identifies the probe: it says that it
+// has no room (RFC 9197 §4.4.1), so no node writes into it.
 func Header(next ioam.NextHeader, namespace ioam.NamespaceID) ([]byte, error) {
 	way := ioam.Trace{
 		Namespace: namespace, NodeLen: uint8(Type.NodeLen()), Flags: ioam.FlagLoopback | ioam.FlagActive,

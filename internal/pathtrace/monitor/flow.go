@@ -23,7 +23,7 @@ type probe struct {
 	answered bool
 }
 
-// renew makes the flows anew, as they have other ports now. Paths stay, without flows.
+// renew replaces the flows, as they have other ports now. Paths stay, without flows.
 func (d *destination) renew(c Config, now time.Duration) {
 	d.flows = make([]flow, c.Flows)
 	for _, p := range d.paths {

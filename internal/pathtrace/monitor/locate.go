@@ -13,10 +13,10 @@ type asked struct {
 // may be lost, or be beyond a limit of the node.
 const leastTries = 2
 
-// locate says between which positions probes vanish: they reach after, and before is the next
-// one that replied until they began to vanish and does not now. hops are the positions from 1 on, of
-// which the last is the destination; reached is one that probes of other flows reach on the same
-// way, 0 if there is none. A node that never replied is not before: it is silent, not unreached.
+// locate says between which positions probes vanish. Probes reach the position after; before is the
+// next position whose node replied until probes began to vanish, and does not reply now. hops are the
+// positions from 1 on; the last is the destination. reached is a position that probes of other flows
+// reach on the same way, 0 if there is none. A node that never replied is not before: it is silent, not unreached.
 // ok is false if the place is not known.
 func locate(hops []asked, reached int) (after, before int, ok bool) {
 	known := false // some node would have replied

@@ -236,7 +236,7 @@ type bucket struct {
 	at                  time.Duration
 }
 
-// take takes so many packets, or none.
+// allow takes tokens for that number of packets, or none.
 func (b *bucket) take(now time.Duration, n int) bool {
 	b.tokens = min(b.depth, b.tokens+(now-b.at).Seconds()*b.rate)
 	b.at = now

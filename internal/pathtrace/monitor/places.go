@@ -31,7 +31,7 @@ type place struct {
 	texts      [2]string // of after and before
 	flows      int
 	since      time.Duration
-	emit       time.Duration // when it is told; there may be more flows until then
+	emit       time.Duration // when it is reported; there may be more flows until then
 	told       bool
 	flowsTold  int
 	ends       time.Duration // when it is over, once no flow is left
@@ -76,8 +76,8 @@ type Event struct {
 
 const (
 	mostPlaces = 8    // of a destination
-	mostEvents = 1024 // that nobody took
-	// settle is the longest time for which more flows are awaited before a place is told.
+	mostEvents = 1024 // that were not read yet
+	// settle is the longest time for which more flows are awaited before a place is reported.
 	settle = 250 * time.Millisecond
 	// movePause is the least time between two events about paths of a destination.
 	movePause = 5 * time.Second
@@ -94,7 +94,7 @@ type recent struct {
 	next int
 }
 
-// recentFor is how long a result may be taken for other paths.
+// recentFor is how long a result may be used for other paths.
 const recentFor = 2 * time.Second
 
 func (r *recent) add(p *path, one *place, now time.Duration) {
@@ -197,7 +197,7 @@ func (m *Monitor) lose(f *flow, one *place, now time.Duration) {
 	}
 }
 
-// recovered takes a flow out of its place: it is answered, after so many that were not.
+// recovered takes a flow out of its place: it is answered, after the given number of probes that were not.
 func (m *Monitor) recovered(f *flow, missing int, now time.Duration) {
 	one := f.place
 	f.place = nil
@@ -208,7 +208,7 @@ func (m *Monitor) recovered(f *flow, missing int, now time.Duration) {
 	}
 }
 
-// tell makes the events of a destination that are due.
+// report makes the events of a destination that are due.
 func (m *Monitor) tell(d *destination, now time.Duration) {
 	d.places = slices.DeleteFunc(d.places, func(one *place) bool {
 		switch {
@@ -264,7 +264,7 @@ func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Dur
 	return e
 }
 
-// abandon tells of each place that was told, that nothing shows any more whether it still holds.
+// abandon reports, of each place that was reported, that probes no longer show whether it still holds.
 func (m *Monitor) abandon(d *destination, now time.Duration) {
 	for _, one := range d.places {
 		if !one.told {
@@ -287,7 +287,7 @@ func (m *Monitor) Abandon() {
 	}
 }
 
-// rename gives a destination another name. What was told under the old one ends, and is told again.
+// rename gives a destination another name. What was reported under the old one ends, and is reported again.
 func (m *Monitor) rename(d *destination, to Destination, now time.Duration) {
 	if d.Destination == to {
 		return
@@ -323,7 +323,7 @@ func (m *Monitor) Events() []Event {
 	return list
 }
 
-// moves are flows that took another path, and are not told yet.
+// moves are flows that took another path, and are not reported yet.
 type moves struct {
 	list []move
 	tell time.Duration
@@ -351,7 +351,7 @@ func (v *moves) add(from, to *path, now time.Duration) {
 }
 
 // tellMoves makes an event for each pair of paths between which flows moved, and did not move
-// back since: flows that go back and forth are counted, not told.
+// back since: flows that go back and forth are counted, not reported.
 func (m *Monitor) tellMoves(d *destination, now time.Duration) {
 	v := &d.moves
 	if len(v.list) == 0 || now < v.tell {

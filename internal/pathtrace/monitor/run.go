@@ -73,7 +73,7 @@ func (s *sockets) send(flow int, list []udp.Datagram) {
 	}
 }
 
-// Run sends probes and takes answers until the context ends. It calls told when there are events.
+// Run sends probes and takes answers until the context ends. It calls told after it has added events.
 func (m *Monitor) Run(ctx context.Context, told func()) error {
 	errors, err := icmpv6.Listen(longestError, mostErrors, icmpv6.Unreachable, icmpv6.TooBig, icmpv6.TimeExceeded, icmpv6.ParameterProblem)
 	if err != nil {

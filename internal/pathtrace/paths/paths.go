@@ -99,7 +99,7 @@ type flow struct {
 	endpoint             bool
 	roundTrip            delay.Distribution // of those
 	length               int
-	waited               time.Duration // for the answer to the first probe, in vain; 0 if not so
+	waited               time.Duration // for the answer to the first probe, which did not come; 0 if it came
 }
 
 // Paths collects replies. Its methods must not run at the same time.

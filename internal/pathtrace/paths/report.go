@@ -184,8 +184,8 @@ func (p *Paths) path(one *path, name func(int) Flow) Path {
 	return out
 }
 
-// mayBe reports whether a reply may be from a node: what its trace has at that hop is no
-// other one. A probe with another header, or after a change of routes, may take another path.
+// mayBe reports whether a reply may be from a node: at that hop, the reply's trace names no other
+// node. A probe with another header, or after a change of routes, may take another path.
 func (p *Paths) mayBe(r *Reply, n node) bool {
 	nodes, _ := p.read(r)
 	if n.position > len(nodes) {
@@ -244,7 +244,7 @@ func unknown(position int) node {
 }
 
 // walked are the hops of a flow as far as hop limits showed them. The traces that errors
-// quote name their nodes; the last one has most of them, and nothing of those after it.
+// quote name their nodes. The last trace has most of the nodes, and none after its own hop.
 func (p *Paths) walked(f *flow) (hops []Hop) {
 	last := f.length
 	for at := range f.walk {

@@ -359,8 +359,8 @@ func copies(n uint64) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// withoutData says what it means that hops wrote nothing: probes passed them, which says
-// nothing of other namespaces there.
+// withoutData says what it means that hops wrote nothing: probes passed them, but whether these nodes
+// have other namespaces is not known.
 func (r *Report) withoutData() string {
 	silent, shown, wrote := false, false, false
 	look := func(hops []Hop) {

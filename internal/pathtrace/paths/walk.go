@@ -8,8 +8,8 @@ const MaxWalked = 32
 // Forget takes back a probe of which it will not be known whether it arrived.
 func (p *Paths) Forget(flow int) { p.flows[flow].sent-- }
 
-// ToWalk chooses the flows whose hop limits should end on the way: one of each path, and
-// those whose path no trace shows.
+// ToWalk chooses the flows whose hop limits should end on the way: one flow of each path, and
+// all flows whose path is not known from a trace.
 func (p *Paths) ToWalk(most int) (list []int) {
 	seen := make(map[*path]bool)
 	for i := range p.flows {

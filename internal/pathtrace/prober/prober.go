@@ -55,8 +55,8 @@ type Config struct {
 	MaxHops     int // how far hop limits are tried; 0: not at all
 	Key         []byte
 	Loopback    bool                 // first ask all nodes for copies (RFC 9322 §4)
-	Unanswered  func(*paths.Report)  // is told of flows whose probe for copies was not answered; may be nil
-	Silent      func(*paths.Report)  // is told once that no probe was answered for a while; may be nil
+	Unanswered  func(*paths.Report)  // is called for flows whose probe for copies was not answered; may be nil
+	Silent      func(*paths.Report)  // is called once when no probe was answered for a while; may be nil
 	Format      ioam.TimestampFormat // of the nodes' timestamps
 	TAIOffset   time.Duration
 }

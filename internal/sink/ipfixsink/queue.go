@@ -133,7 +133,7 @@ func (q *queue) add(layout uint16, record []byte) {
 	q.roomFor(need).append(layout, record)
 }
 
-// roomFor is a block with room for so many octets more.
+// roomFor is a block with room for that number of octets more.
 func (q *queue) roomFor(need int) *block {
 	last := len(q.blocks) - 1
 	if last < 0 || len(q.blocks[last].data)+need > blockLen {
@@ -178,7 +178,7 @@ func (q *queue) reuse(b *block) {
 }
 
 // nextBlock returns the oldest block as soon as it is full or as old as age. If it waits for
-// age in vain, or the context ends, it returns nil.
+// age without any, or the context ends, it returns nil.
 func (q *queue) nextBlock(ctx context.Context, age time.Duration, until <-chan struct{}) *block {
 	b, wait := q.ready(age)
 	if b != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// markLayout is the layout of a mark in a queue: everything that was offered before it
-// is in front of it. No record has this layout, because there are at most as many as
-// shapes.
+// markLayout is the layout of a mark in a queue: all records that were offered before the mark are
+// before it in the queue. No record has this layout, because layouts are numbered from 0 and there are
+// no more than shapes.
 const markLayout = ^uint16(0)
 
 // reportMark is what a queue keeps of a report about one namespace.
@@ -25,7 +25,7 @@ type reportMark struct {
 	Suppressed, Lost, Rejected    uint64
 }
 
-// Report puts marks behind the postcards that were offered.
+// Report puts marks after the postcards that were offered.
 func (c *Sink) Report(r sink.Report) {
 	// What is counted after the counters were read is in the next report, which
 	// covers the time from Until on.

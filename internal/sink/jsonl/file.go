@@ -20,7 +20,7 @@ import (
 // ErrUnread; nothing waits for it.
 type File struct {
 	path  string
-	open  *os.File // nil: a named pipe that nobody has read yet
+	open  *os.File // nil: a named pipe that no process has opened to read yet
 	lines *Lines
 	pipe  bool
 }

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Endpoint *url.URL
 	Slower   time.Duration // paths that took as long are traces; 0: none for this reason
-	OneIn    uint64        // one in so many paths is a trace; 0: none for this reason
+	OneIn    uint64        // one in OneIn paths is a trace; 0: none for this reason
 	Metrics  time.Duration // how often metrics are sent; 0: never
 	Headers  string        // file of headers that requests have; "": none
 	Gzip     bool          // compresses requests
@@ -70,7 +70,7 @@ func (s *Sink) Offer(records ...record.Record) {
 }
 
 // wants reports whether a record is an event, or a path that is to be a trace: it is incomplete,
-// slow, or one in so many. A packet has the same answer each time.
+// slow, or one in OneIn. A packet has the same answer each time.
 func (s *Sink) wants(r record.Record) bool {
 	switch r := r.(type) {
 	case *record.Event:

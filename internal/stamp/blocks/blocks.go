@@ -82,7 +82,7 @@ type Gaps uint8
 
 // Bits of Gaps.
 const (
-	GapChanged     Gaps = 1 << iota // interfaces were added, removed or attached anew, or one is missing
+	GapChanged     Gaps = 1 << iota // interfaces were added, removed or attached again, or one is missing
 	GapUnserved                     // packets of the flow passed an interface that is not counted
 	GapNotExecuted                  // a program that counts did not run for all packets
 )

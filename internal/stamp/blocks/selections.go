@@ -35,8 +35,8 @@ type Selected struct {
 	Selection loss.Selection // of an answer; its block is that of the message
 }
 
-// Selections is the content of the TLV. In an answer, Length is that of the answering node's
-// blocks: what it selects is known even if that is another one.
+// Selections is the content of the TLV. In an answer, Length is the length of the answering node's
+// blocks: what the node selects is known even if its blocks have another length.
 type Selections struct {
 	Length  time.Duration // of a block, whole milliseconds
 	Block   uint64

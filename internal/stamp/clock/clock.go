@@ -51,7 +51,7 @@ func times() (wall, monotonic int64) {
 }
 
 // tolerance is by how much the wall clock may differ from the monotonic one before this
-// counts as a step. Both are slewed alike, so only steps and pauses between the two
+// counts as a step. Both are slewed in the same way, so only steps and pauses between the two
 // readings make a difference.
 const tolerance = int64(time.Millisecond)
 

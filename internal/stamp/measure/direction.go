@@ -27,12 +27,12 @@ type stretch struct {
 	repeatedOut uint64 // packets that came twice to the reflector
 }
 
-// newDirection makes a direction that expects replies to be at most so many packets out
+// newDirection makes a direction that expects replies to be at most that number of packets out
 // of order. It has a word more for these, because the newest word is filled bit by bit.
 func newDirection(window int) direction { return direction{seen: make([]uint64, (window+63)/64+1)} }
 
-// add takes the first reply to a packet. Place says which of all packets that left this
-// node it was: some numbers are of packets that did not.
+// add takes the first reply to a packet. Place is the packet's number among those that left this node;
+// sequence also counts packets that the kernel refused to send.
 func (d *direction) add(sequence, reflected uint32, place uint64) {
 	d.differs = d.differs || sequence != reflected
 	switch {

@@ -246,7 +246,7 @@ type Result struct {
 	LostBackward   *uint64 `json:"lost_backward"`
 	LostUndirected uint64  `json:"lost_undirected"` // lost, in a direction that is not known
 
-	ReflectorRestarts *uint64 `json:"reflector_restarts"` // how often its numbers began anew; null if it is not known as stateful
+	ReflectorRestarts *uint64 `json:"reflector_restarts"` // how often its numbers began again; null if it is not known as stateful
 
 	RoundTrip *delay.Summary `json:"round_trip"`
 	TwoWay    *delay.Summary `json:"two_way"` // round trip without the time at the reflector

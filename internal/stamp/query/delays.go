@@ -15,7 +15,7 @@ import (
 
 // DelayMessages measures with Delay Measurement messages (RFC 6374 §3.2) over UDP (RFC 7876).
 // A response that travels as it is routed says when its query arrived, and so gives the
-// one-way delay. One that travels in-band also says when it left.
+// one-way delay. An in-band response also says when it left the other node.
 type DelayMessages struct {
 	times  *clock.Clock
 	port   uint16 // at which responses arrive

@@ -138,7 +138,7 @@ func (p *Prober) Send(list []Probe) (n int) {
 		}
 	}
 	p.mu.Unlock()
-	// Each by itself: packets that leave together would measure that they wait.
+	// One by one: packets that leave together wait for each other, and would measure that.
 	for _, one := range list {
 		packet, err := p.begin(&one)
 		switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // unpolled is a socket that the runtime does not watch: each datagram that comes to a watched one
-// wakes a thread, also if nobody waits. One goroutine uses it.
+// wakes a thread, also if no goroutine waits. One goroutine uses it.
 type unpolled struct {
 	fd     int
 	closed bool
