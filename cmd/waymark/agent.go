@@ -47,9 +47,9 @@ func (o *options) client() (*api.Client, error) {
 	return api.NewClient(socket), nil
 }
 
-// left names the interfaces that programs of an ended agent still serve. That is known
+// interfacesLeft names the interfaces that programs of an ended agent still serve. That is known
 // only for this network namespace.
-func (o *options) left() []string {
+func (o *options) interfacesLeft() []string {
 	if o.socket != "" || o.programsLeft == nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 	if watched <= 0 || watched > time.Hour {
 		return commandline.Usagef("--for %v: want a time up to 1h", watched)
 	}
-	if left := opts.left(); len(left) > 0 {
+	if left := opts.interfacesLeft(); len(left) > 0 {
 		return fmt.Errorf("programs of an agent serve %s here, so packets are not as they arrive; "+
 			"run 'waymark agent stop --remove' first, or use another node", strings.Join(left, ", "))
 	}
@@ -307,7 +307,7 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 			return stopAgent(ctx, cmd, opts, remove)
 		}
 	case errors.Is(err, api.ErrNoAgent) && own:
-		err = nothingToStop(opts.left())
+		err = nothingToStop(opts.interfacesLeft())
 	case err == nil:
 		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
 	}

@@ -48,7 +48,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 				return err
 			}
 			d := diagnose(cmd.Context(), health.ReadKernel(), health.ReadClock, c, opts)
-			d.OK = !bad(d.Warnings, strict)
+			d.OK = !isTooSevere(d.Warnings, strict)
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -68,8 +68,8 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 	return cmd
 }
 
-// bad reports whether a warning is too severe to pass.
-func bad(ws []health.Warning, strict bool) bool {
+// isTooSevere reports whether a warning is too severe to pass.
+func isTooSevere(ws []health.Warning, strict bool) bool {
 	worst := health.Worst(ws)
 	return worst == health.Error || strict && worst == health.Degraded
 }
@@ -90,7 +90,7 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 	switch {
 	case errors.Is(err, api.ErrNoAgent) && opts.socket == "":
 		d.Agent = "absent"
-		if names := opts.left(); len(names) > 0 {
+		if names := opts.interfacesLeft(); len(names) > 0 {
 			d.Left = names
 			d.Warnings = append(d.Warnings, health.EndedAgent(names))
 		}

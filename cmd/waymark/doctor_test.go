@@ -65,8 +65,8 @@ func TestDoctorStrict(t *testing.T) {
 		if tt.severity != "" {
 			ws = append(ws, health.Warning{Severity: health.Hint}, health.Warning{Severity: tt.severity})
 		}
-		if bad(ws, false) != tt.bad || bad(ws, true) != tt.strict {
-			t.Errorf("%q: %v, with --strict %v", tt.severity, bad(ws, false), bad(ws, true))
+		if isTooSevere(ws, false) != tt.bad || isTooSevere(ws, true) != tt.strict {
+			t.Errorf("%q: %v, with --strict %v", tt.severity, isTooSevere(ws, false), isTooSevere(ws, true))
 		}
 	}
 	f := newFakeAgent(

@@ -65,7 +65,7 @@ func (o *options) withoutAgent(err error) error {
 			o.socket,
 		)
 	}
-	if left := o.left(); len(left) > 0 {
+	if left := o.interfacesLeft(); len(left) > 0 {
 		w := health.EndedAgent(left)
 		return problem.New(w.Text, w.Cure)
 	}

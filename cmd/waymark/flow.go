@@ -89,7 +89,7 @@ func printFlows(w io.Writer, list []api.MeasuredFlow, screen columns.Screen) err
 		if length, err := time.ParseDuration(b.Length); err == nil && length > 0 {
 			rate = columns.Count(uint64(float64(b.Packets) * float64(time.Second) / float64(length)))
 		}
-		notes := trouble(b)
+		notes := blockProblems(b)
 		if !b.Complete {
 			notes = append([]string{"partial block"}, notes...)
 		}
@@ -108,8 +108,8 @@ func foldFlow(text string, width int) string {
 	return words + "\n" + columns.Fold(rest, width, "  ")
 }
 
-// trouble says which packets of a block are counted otherwise.
-func trouble(b *api.Block) (list []string) {
+// blockProblems says which packets of a block are counted otherwise.
+func blockProblems(b *api.Block) (list []string) {
 	for _, more := range []struct {
 		n    uint64
 		what string
@@ -138,7 +138,7 @@ func formatMeasuredFlow(f api.MeasuredFlow) string {
 		b.Packets,
 		b.Octets,
 	)
-	for _, more := range trouble(b) {
+	for _, more := range blockProblems(b) {
 		text += ", " + more
 	}
 	if !b.Complete {

@@ -92,7 +92,7 @@ func newLossCommand(opts *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !past.asked() { // the history also has flows that are no longer measured
+			if !past.isSet() { // the history also has flows that are no longer measured
 				if err := checkFlow(cmd.Context(), c, flow); err != nil {
 					return err
 				}
@@ -102,10 +102,10 @@ func newLossCommand(opts *options) *cobra.Command {
 			if _, l.filter, err = filters.Program(cmd); err != nil {
 				return err
 			}
-			if !past.asked() {
+			if !past.isSet() {
 				noteNoLoss(cmd, c, l.selected())
 			}
-			if !opts.JSON && !asCSV && !verbose && !follow && !past.asked() && l.filter == (api.RecordFilter{}) {
+			if !opts.JSON && !asCSV && !verbose && !follow && !past.isSet() && l.filter == (api.RecordFilter{}) {
 				return summarise(cmd, c, flow, l.screen)
 			}
 			return l.run(cmd.Context(), c, past, follow)
@@ -140,13 +140,13 @@ func summarise(cmd *cobra.Command, c *api.Client, flow string, screen columns.Sc
 // run writes what is asked for: new results, those of a time, or the latest.
 func (l *lossList) run(ctx context.Context, c *api.Client, past lossTime, follow bool) (err error) {
 	switch {
-	case follow && past.asked():
+	case follow && past.isSet():
 		return commandline.Usagef("choose --follow, or --last, --since and --until")
 	case follow:
 		l.table = newLossTable(true)
 		return l.follow(ctx, c)
-	case past.asked():
-		err = l.past(ctx, c, past)
+	case past.isSet():
+		err = l.printPast(ctx, c, past)
 	default:
 		err = l.latest(ctx, c)
 	}

@@ -38,7 +38,7 @@ type lossTime struct {
 	since, until time.Time     // of the begin of a block; zero: any
 }
 
-func (p lossTime) asked() bool { return p.last > 0 }
+func (p lossTime) isSet() bool { return p.last > 0 }
 
 // newLossTime reads the flags --last, --since and --until.
 func newLossTime(last, since, until string, now time.Time) (p lossTime, err error) {
@@ -97,8 +97,8 @@ func (p lossTime) has(line []byte) bool {
 	return !start.Before(p.since) && (p.until.IsZero() || start.Before(p.until))
 }
 
-// past writes the blocks of a time. A table is aligned by its rows so far, because there may be many.
-func (l *lossList) past(ctx context.Context, c *api.Client, p lossTime) error {
+// printPast writes the blocks of a time. A table is aligned by its rows so far, because there may be many.
+func (l *lossList) printPast(ctx context.Context, c *api.Client, p lossTime) error {
 	l.table = newLossTable(true)
 	incomplete := func(since string) {
 		fmt.Fprintf(l.notes, "waymark: the agent does not have all results before %s: it keeps an hour, at most 64 MB, since it began\n", since)

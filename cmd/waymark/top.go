@@ -239,7 +239,7 @@ func (f *topFlags) run(cmd *cobra.Command, c *api.Client, q api.HistoryTime, opt
 		if err != nil {
 			return nil, nil, err
 		}
-		arrange(r, f.sort, f.filter, f.prefixes)
+		filterAndSort(r, f.sort, f.filter, f.prefixes)
 		return r, events, nil
 	}
 	terminal, live := commandline.Screen(cmd.OutOrStdout())
@@ -363,8 +363,8 @@ func styleOf(screen columns.Screen) topStyle {
 	return topStyle{width: max(screen.Width, leastTopWidth), ascii: screen.ASCII, colour: screen.Colour}
 }
 
-// arrange puts a report in an order, and leaves out what does not pass the filters.
-func arrange(r *insight.Report, order, filter string, prefixes []string) {
+// filterAndSort puts a report in an order, and leaves out what does not pass the filters.
+func filterAndSort(r *insight.Report, order, filter string, prefixes []string) {
 	r.Pairs = slices.DeleteFunc(r.Pairs, func(p insight.PairReport) bool {
 		return !hasText(&p, filter) || len(prefixes) > 0 && !slices.ContainsFunc(prefixes, func(prefix string) bool {
 			name, _, _ := strings.Cut(prefix, "=")

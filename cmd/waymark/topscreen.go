@@ -80,7 +80,7 @@ type topScreen struct {
 	frozen   bool
 	help     bool
 	typing   bool   // into the filter
-	note     string // answer to a key
+	message  string // answer to a key
 	waiting  bool   // for an answer
 
 	interrupted bool
@@ -150,7 +150,7 @@ func (s topScreen) typed(m tea.KeyPressMsg) topScreen {
 }
 
 func (s topScreen) pressed(key string) (topScreen, tea.Cmd) {
-	s.note = ""
+	s.message = ""
 	page := max(1, s.rows()-1)
 	switch key {
 	case "ctrl+c":
@@ -172,7 +172,7 @@ func (s topScreen) pressed(key string) (topScreen, tea.Cmd) {
 		s.expanded[s.chosen] = !s.isExpanded(s.chosen)
 	case "c":
 		line := s.command()
-		s.note = "copied: " + line
+		s.message = "copied: " + line
 		return s, tea.SetClipboard(line)
 	case "up", "k":
 		s = s.choose(-1)
@@ -238,7 +238,7 @@ func (s topScreen) lines() []topLine {
 	for i := range r.Pairs {
 		r.Pairs[i].Paths = slices.Clone(r.Pairs[i].Paths)
 	}
-	arrange(&r, s.flags.sort, s.flags.filter, s.flags.prefixes)
+	filterAndSort(&r, s.flags.sort, s.flags.filter, s.flags.prefixes)
 	return s.style.lines(&r, func(key string, byDefault bool) bool {
 		if own, decided := s.expanded[key]; decided {
 			return own
@@ -327,17 +327,17 @@ func (s topScreen) content() string {
 	for _, line := range s.style.events(s.shownEvents()) {
 		b.WriteString(line + "\n")
 	}
-	b.WriteString(s.style.fit(s.foot(top, last, len(lines)), s.style.width))
+	b.WriteString(s.style.fit(s.footer(top, last, len(lines)), s.style.width))
 	return b.String()
 }
 
-// foot is the last line: what a key did, what is wrong, or the keys.
-func (s topScreen) foot(top, last, all int) string {
+// footer is the last line: what a key did, what is wrong, or the keys.
+func (s topScreen) footer(top, last, all int) string {
 	switch {
 	case s.typing:
 		return "filter: " + s.style.sentence(s.flags.filter) + "_"
-	case s.note != "":
-		return s.style.sentence(s.note)
+	case s.message != "":
+		return s.style.sentence(s.message)
 	case s.failed != "":
 		return fmt.Sprintf("no answer since %s: %s", s.asked.UTC().Format("15:04:05Z"), s.style.sentence(s.failed))
 	}

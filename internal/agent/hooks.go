@@ -30,7 +30,7 @@ type hooks struct {
 	watch        *hookwatch.Hooks
 	looks        map[hookwatch.Key]datapath.HookState
 	xdp          map[model.IfIndex]string
-	turn         int                     // of the clsact hooks that are looked at next
+	nextClsact   int                     // of the clsact hooks that are looked at next
 	repair       uint64                  // repairs since the start
 	logged       map[health.Warning]bool // without texts; only for the goroutine that looks
 	gapListeners []func(hookwatch.Gap)
@@ -128,8 +128,8 @@ func (h *hooks) selection(which map[model.IfIndex]bool) func(model.IfIndex, data
 	served := h.state.Load().Resolved.Node.Interfaces
 	turn := make(map[model.IfIndex]bool)
 	for range min(filterQuota/2, len(served)) {
-		h.turn = (h.turn + 1) % len(served)
-		turn[served[h.turn].Index] = true
+		h.nextClsact = (h.nextClsact + 1) % len(served)
+		turn[served[h.nextClsact].Index] = true
 	}
 	return func(index model.IfIndex, mode datapath.AttachMode) bool {
 		return mode != datapath.AttachClsact || turn[index]

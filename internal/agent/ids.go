@@ -22,7 +22,7 @@ const idsPerLook = 16
 type kernelIDs struct {
 	service.Idle
 	*core
-	turn int // where the last look ended
+	looks int // where the last look ended
 }
 
 func (k *kernelIDs) Prepare(p *service.Plan) error {
@@ -36,7 +36,7 @@ func (k *kernelIDs) Run(ctx context.Context) error {
 }
 
 func (k *kernelIDs) follow() {
-	k.turn++
+	k.looks++
 	s := k.state.Load()
 	if leaves(nil, s.Resolved.StackOptions, k.system.StackOptions) ||
 		leaves(s.Config.Node.ID, s.Resolved.Node.ID, k.system.NodeID) ||
@@ -46,7 +46,7 @@ func (k *kernelIDs) follow() {
 	}
 	served := s.Resolved.Node.Interfaces
 	for i := range min(idsPerLook, len(served)) {
-		in := served[(k.turn*idsPerLook+i)%len(served)]
+		in := served[(k.looks*idsPerLook+i)%len(served)]
 		own := configured(s.Config, in.Name)
 		if leaves(own.ID, in.ID, func() (ioam.InterfaceID, error) { return k.system.InterfaceID(in.Name) }) ||
 			leaves(own.IDWide, in.IDWide, func() (ioam.InterfaceIDWide, error) { return k.system.InterfaceIDWide(in.Name) }) {

@@ -21,8 +21,8 @@ type knownUntil struct {
 	hooks    *hooks
 	unserved *measure.UnservedInterfaces
 
-	mu   sync.Mutex // while it looks
-	turn int        // of the clsact hooks that are looked at next
+	mu         sync.Mutex // while it looks
+	nextClsact int        // of the clsact hooks that are looked at next
 }
 
 // Look looks at the hooks, of clsact at those of some interfaces at most, and compares their
@@ -51,8 +51,8 @@ func (k *knownUntil) selection(most int) func(model.IfIndex, datapath.AttachMode
 	}
 	turn := make(map[model.IfIndex]bool, most)
 	for range most {
-		k.turn = (k.turn + 1) % len(served)
-		turn[served[k.turn].Index] = true
+		k.nextClsact = (k.nextClsact + 1) % len(served)
+		turn[served[k.nextClsact].Index] = true
 	}
 	return func(index model.IfIndex, mode datapath.AttachMode) bool {
 		return mode != datapath.AttachClsact || turn[index]

@@ -17,8 +17,8 @@ import (
 type refusals struct {
 	service.Idle
 	*core
-	source, bare, taken service.Samples
-	logged              bool // the current warnings are in the log; only for the goroutine that notes
+	wrongSource, withoutIOAM, decapsulated service.Samples
+	logged                                 bool // the current warnings are in the log; only for the goroutine that notes
 }
 
 // Prepare notes what was refused before this agent, because only growth is warned of.
@@ -56,9 +56,9 @@ func (r *refusals) total() (n health.Refusals, err error) {
 func (r *refusals) sampleTotals() {
 	if total, err := r.total(); err == nil {
 		now := time.Now()
-		r.source.Add(now, total.Source)
-		r.bare.Add(now, total.Bare)
-		r.taken.Add(now, total.Taken)
+		r.wrongSource.Add(now, total.Source)
+		r.withoutIOAM.Add(now, total.Bare)
+		r.decapsulated.Add(now, total.Taken)
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *refusals) Warnings(s *service.State) []health.Warning {
 		return nil
 	}
 	return health.RefusedTunnels(decapsulationFacts(s.Resolved.Node), health.Refusals{
-		Source: r.source.Growth(total.Source), Bare: r.bare.Growth(total.Bare), Taken: r.taken.Growth(total.Taken),
+		Source: r.wrongSource.Growth(total.Source), Bare: r.withoutIOAM.Growth(total.Bare), Taken: r.decapsulated.Growth(total.Taken),
 	})
 }
 

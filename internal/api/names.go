@@ -57,8 +57,8 @@ func unless[T comparable](v, none T) *T {
 	return &v
 }
 
-// or is the value that p points to, or none if p is nil.
-func or[T any](p *T, none T) T {
+// valueOr is the value that p points to, or none if p is nil.
+func valueOr[T any](p *T, none T) T {
 	if p == nil {
 		return none
 	}
@@ -73,13 +73,13 @@ func (c *Client) Names(ctx context.Context) (*nodenames.Names, error) {
 	}
 	names := nodenames.New()
 	for _, n := range list {
-		node := nodenames.Node{ID: or(n.ID, ioam.NodeIDUnavailable), IDWide: or(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name}
+		node := nodenames.Node{ID: valueOr(n.ID, ioam.NodeIDUnavailable), IDWide: valueOr(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name}
 		for _, i := range n.Interfaces {
 			node.Interfaces = append(node.Interfaces, nodenames.Interface{
-				ID: or(
+				ID: valueOr(
 					i.ID,
 					ioam.InterfaceIDUnavailable,
-				), IDWide: or(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
+				), IDWide: valueOr(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
 			})
 		}
 		names.Add(node)

@@ -142,7 +142,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	defer c.endMetrics()
 	c.output.start()
 	var joined sync.WaitGroup
-	joined.Go(func() { c.work(c.arrivals, c.Stats) })
+	joined.Go(func() { c.run(c.arrivals, c.Stats) })
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range c.sockets {
 		group.Go(func() error { return l.serve(ctx) })

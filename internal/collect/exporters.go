@@ -107,9 +107,9 @@ func (e *exporters) message(a *arrival, from join.Exporter) *exporterState {
 	return s
 }
 
-// steady reports whether a message changes nothing that is known of its exporter: it is of a known session, and
+// changesNothing reports whether a message changes nothing that is known of its exporter: it is of a known session, and
 // follows the one before without a gap or an error.
-func (e *exporters) steady(a *arrival, from join.Exporter) bool {
+func (e *exporters) changesNothing(a *arrival, from join.Exporter) bool {
 	s := e.all[from]
 	return s != nil && len(a.message.Problems) == 0 && slices.ContainsFunc(s.sessions, func(one sessionState) bool {
 		return one.session == a.session && one.counted == a.message.Counted

@@ -61,8 +61,8 @@ func FuzzMessages(f *testing.F) {
 		for _, sets := range [][]byte{first, second} {
 			c.message(s, join.Exporter{Addr: netip.IPv6Loopback()}, rawMessage(1, sets))
 		}
-		if c.shards.kept() > keep || c.traces.hops > hopsLimit || c.blocks.size > blocksRoom {
-			t.Errorf("%d postcards, %d hops, and flows of %d octets are kept", c.shards.kept(), c.traces.hops, c.blocks.size)
+		if c.shards.countKept() > keep || c.traces.hops > hopsLimit || c.blocks.size > blocksRoom {
+			t.Errorf("%d postcards, %d hops, and flows of %d octets are kept", c.shards.countKept(), c.traces.hops, c.blocks.size)
 		}
 		c.flush(time.Now().Add(time.Hour))
 		for _, e := range out.all() {

@@ -138,8 +138,8 @@ func TestFloods(t *testing.T) {
 				c.message(s, join.Exporter{}, x.message(start, 0, packet(uint64(i))[1]))
 			}
 		}, func(t *testing.T, c *Collector) {
-			if c.shards.kept() != 5000 || c.Stats().Join.Paths[record.PathEvicted] == 0 {
-				t.Errorf("%d postcards are kept, %d paths evicted", c.shards.kept(), c.Stats().Join.Paths[record.PathEvicted])
+			if c.shards.countKept() != 5000 || c.Stats().Join.Paths[record.PathEvicted] == 0 {
+				t.Errorf("%d postcards are kept, %d paths evicted", c.shards.countKept(), c.Stats().Join.Paths[record.PathEvicted])
 			}
 		}},
 	} {

@@ -22,19 +22,19 @@ type joining struct {
 	sessions *ipfix.Decoder
 	output   *output
 
-	mu        sync.Mutex // guards what follows
-	shards    *shards
-	traces    traces
-	blocks    *blocks
-	names     names
-	exporters exporters
-	verdicts  verdicts
-	readings  map[*ipfix.Template]*record.Reading // of the templates that are in use
-	stats     Stats
-	sender    sender          // of the record that is read
-	told      bool            // the shards know the time of the message
-	ahead     []read          // records of the message that were read already
-	results   []record.Record // that were not passed on yet
+	mu             sync.Mutex // guards what follows
+	shards         *shards
+	traces         traces
+	blocks         *blocks
+	names          names
+	exporters      exporters
+	verdicts       verdicts
+	readings       map[*ipfix.Template]*record.Reading // of the templates that are in use
+	stats          Stats
+	sender         sender          // of the record that is read
+	shardsHaveTime bool            // the shards know the time of the message
+	ahead          []read          // records of the message that were read already
+	results        []record.Record // that were not passed on yet
 
 	batch []arrival // memory for the next ones; only of the goroutine that joins
 }
@@ -50,9 +50,9 @@ func newJoining(config *Config, decoder *ipfix.Decoder, out *output) (*joining, 
 	return j, err
 }
 
-// work joins what arrives, until the channel is closed and empty, then gives out what still waits.
+// run joins what arrives, until the channel is closed and empty, then gives out what still waits.
 // counters are those of all stages.
-func (c *joining) work(arrivals <-chan arrival, counters func() Stats) {
+func (c *joining) run(arrivals <-chan arrival, counters func() Stats) {
 	flush, expire := time.NewTicker(c.config.flushInterval), time.NewTicker(c.config.expiryInterval)
 	defer flush.Stop()
 	defer expire.Stop()
@@ -104,7 +104,7 @@ func (c *joining) join(a arrival, more <-chan arrival) {
 func (c *joining) change(do func()) {
 	c.mu.Lock()
 	do()
-	c.settle()
+	c.judgePending()
 	batch := c.results
 	c.results = nil
 	c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *joining) emit(r record.Record) { c.results = append(c.results, r) }
 
 func (c *joining) flush(now time.Time) {
 	c.change(func() {
-		c.shards.tell(advanceTime, now, len(c.results))
+		c.shards.addTask(advanceTime, now, len(c.results))
 		c.blocks.assembler.Advance(now.UnixNano())
 		c.expireTraces(now, traceWait)
 	})
@@ -125,8 +125,8 @@ func (c *joining) flush(now time.Time) {
 // finishAll gives out what waits, because nothing comes any more.
 func (c *joining) finishAll() {
 	c.change(func() {
-		c.shards.tell(endAll, time.Now(), len(c.results))
-		c.settle()
+		c.shards.addTask(endAll, time.Now(), len(c.results))
+		c.judgePending()
 		c.blocks.assembler.Flush()
 		c.expireTraces(time.Now(), 0)
 		c.stats.Problems[ipfix.CauseSequenceGap] += c.sessions.Settle(time.Now().Add(time.Hour))
@@ -136,14 +136,14 @@ func (c *joining) finishAll() {
 // arrived takes the records of a message. The lock is held.
 func (c *joining) arrived(a arrival) {
 	if a.over {
-		c.settle()
+		c.judgePending()
 		c.problem(a.err)
 		c.verdicts.base.End(a.session)
 		return
 	}
 	c.stats.Octets += uint64(a.octets)
 	if a.err != nil {
-		c.settle()
+		c.judgePending()
 		c.problem(a.err)
 		c.verdicts.base.Trouble(a.session)
 		return
@@ -154,12 +154,12 @@ func (c *joining) arrived(a arrival) {
 		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
 	}
 	from.Domain = m.Domain
-	if !c.exporters.steady(&a, from) {
-		c.settle()
+	if !c.exporters.changesNothing(&a, from) {
+		c.judgePending()
 	}
 	at := origin{from, m.ExportTime, known.Feed{Session: a.session, Domain: m.Domain}, a.session, c.exporters.message(&a, from)}
 	c.verdicts.message(&at, m, a.at)
-	c.told, c.ahead = false, a.read
+	c.shardsHaveTime, c.ahead = false, a.read
 	for _, set := range m.Sets {
 		for data := range set.Records() {
 			c.record(at, data, a.at)

@@ -50,7 +50,7 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	}
 	switch {
 	case data.Template.Scope() > 0:
-		c.settle()
+		c.judgePending()
 		c.stats.Options++
 		c.names.learn(from.exporter, r, data, func(facts string) { c.emit(sharedID(facts, now)) })
 		c.verdicts.report(&from, r, data)
@@ -69,7 +69,7 @@ func (c *joining) record(from origin, data ipfix.DataRecord, now time.Time) {
 	}
 	d := ahead.data
 	if ahead.fault != record.NoFault {
-		c.settle()
+		c.judgePending()
 		c.stats.Faults[ahead.fault]++
 		c.verdicts.base.TroubleOf(from.feed)
 		return
@@ -138,9 +138,9 @@ const (
 	elementNodeRole      ipfix.ElementID = 17
 )
 
-// beyond notes a value that is beyond the range of its element. A flow label of more
+// noteOutOfRange notes a value that is beyond the range of its element. A flow label of more
 // than 20 bits is one; a new flowEndReason is not an error.
-func (c *checking) beyond(v ipfix.Value) {
+func (c *checking) noteOutOfRange(v ipfix.Value) {
 	switch {
 	case v.Field.Enterprise == ipfix.EnterpriseIANA && v.Field.ID == elementFlowEndReason:
 	case v.Field.Enterprise == c.enterprise && v.Field.ID == elementNodeRole:
@@ -170,12 +170,12 @@ func (c *joining) postcard(from origin, p *record.Postcard, now time.Time) {
 	if p.Packet.Source.IsValid() {
 		card.Source = p.Packet.Source.As16()
 	}
-	if !c.told {
-		c.told = true
-		c.shards.tell(advanceTime, now, len(c.results))
+	if !c.shardsHaveTime {
+		c.shardsHaveTime = true
+		c.shards.addTask(advanceTime, now, len(c.results))
 	}
 	if c.shards.add(card, now, len(c.results)); c.shards.tasks >= mostTasks {
-		c.settle()
+		c.judgePending()
 	}
 }
 

@@ -137,8 +137,8 @@ func (s *shards) add(card join.Postcard, now time.Time, place int) {
 	s.tasks++
 }
 
-// tell hands out a task that concerns all packets.
-func (s *shards) tell(kind taskKind, now time.Time, place int) {
+// addTask hands out a task that concerns all packets.
+func (s *shards) addTask(kind taskKind, now time.Time, place int) {
 	for _, one := range s.all {
 		one.tasks = append(one.tasks, task{kind: kind, at: now, order: s.order, place: place})
 	}
@@ -192,18 +192,18 @@ func (s *shards) waiting() (n int) {
 	return n
 }
 
-// kept is how many postcards wait or are remembered.
-func (s *shards) kept() (n int) {
+// countKept is how many postcards wait or are remembered.
+func (s *shards) countKept() (n int) {
 	for _, one := range s.all {
 		n += one.joiner.Kept()
 	}
 	return n
 }
 
-// settle lets the shards do what was handed out, and judges the paths. It is called before anything changes
+// judgePending lets the shards do what was handed out, and judges the paths. It is called before anything changes
 // that verdicts depend on, so that each path is judged by what was known when its last postcard came. The
 // lock is held.
-func (c *joining) settle() {
+func (c *joining) judgePending() {
 	paths := c.shards.work()
 	if len(paths) == 0 {
 		return
@@ -214,7 +214,7 @@ func (c *joining) settle() {
 		p := &paths[i]
 		c.results = append(c.results, before[n:p.place]...)
 		n = p.place
-		c.judge(p)
+		c.addVerdict(p)
 		c.results = append(c.results, p.record)
 	}
 	c.results = append(c.results, before[n:]...)
@@ -273,7 +273,7 @@ func (c *joining) readMessage(a *arrival) {
 // readOne reads a record about IOAM.
 func (c *joining) readOne(r *record.Reading, data ipfix.DataRecord, exported time.Time) read {
 	check := checking{enterprise: c.config.Enterprise}
-	d := r.Read(data, check.beyond)
+	d := r.Read(data, check.noteOutOfRange)
 	check.recordFault(d.Fault(exported))
 	return read{d, check.fault}
 }

@@ -193,8 +193,8 @@ func TestShardsAreBounded(t *testing.T) {
 		}
 	}
 	s.work()
-	if s.kept() != keep {
-		t.Errorf("%d postcards are kept, want %d", s.kept(), keep)
+	if s.countKept() != keep {
+		t.Errorf("%d postcards are kept, want %d", s.countKept(), keep)
 	}
 	for i, one := range s.all {
 		if n := one.joiner.Stats().Paths[record.PathEvicted]; n < 5000/4/2 {

@@ -68,7 +68,7 @@ func (s *Stats) Counts() []record.Count {
 	}
 	for kind, n := range s.Data {
 		name, meaning := record.DataKind(kind).Counter()
-		list = append(append(list, count(name, meaning, n)), s.further(record.DataKind(kind))...)
+		list = append(append(list, count(name, meaning, n)), s.joinCounts(record.DataKind(kind))...)
 	}
 	return append(list,
 		count("options", "Options records.", s.Options),
@@ -76,8 +76,8 @@ func (s *Stats) Counts() []record.Count {
 	)
 }
 
-// further counts what became of the records of a kind that are joined or compared.
-func (s *Stats) further(kind record.DataKind) []record.Count {
+// joinCounts counts what became of the records of a kind that are joined or compared.
+func (s *Stats) joinCounts(kind record.DataKind) []record.Count {
 	switch kind {
 	case record.DataPostcard:
 		return []record.Count{

@@ -86,8 +86,8 @@ func (v *verdicts) of(p *joined) known.Verdict {
 	return result
 }
 
-// judge completes a path with what became of its packet.
-func (c *joining) judge(p *joined) {
+// addVerdict completes a path with what became of its packet.
+func (c *joining) addVerdict(p *joined) {
 	r, v := p.record, c.verdicts.of(p)
 	r.Verdict = v.Fate
 	if v.Fate == record.PathLost {

@@ -265,8 +265,8 @@ type Insertion struct {
 	Options   []Option        `key:"options" required:"true"`
 }
 
-// is compares what an encapsulation inserts.
-func (i Insertion) is(e Encapsulation) bool {
+// matches compares what an encapsulation inserts.
+func (i Insertion) matches(e Encapsulation) bool {
 	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode ||
 		i.Nested != e.Nested ||
 		(i.Tunnel == nil) != (e.Tunnel == nil) ||

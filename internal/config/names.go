@@ -99,8 +99,8 @@ func (c *Config) nameRules(add func(path, problem, cure string)) {
 		if n.ID == nil && n.IDWide == nil {
 			add(path, "the node has no id", "add the id or the id-wide that it writes into packets")
 		}
-		twice(add, path+".id", ids, n.ID, i, "names")
-		twice(add, path+".id-wide", wide, n.IDWide, i, "names")
+		refuseTwice(add, path+".id", ids, n.ID, i, "names")
+		refuseTwice(add, path+".id-wide", wide, n.IDWide, i, "names")
 		short, long := map[ioam.InterfaceID]int{}, map[ioam.InterfaceIDWide]int{}
 		links += len(n.Interfaces)
 		for j := range n.Interfaces {
@@ -110,8 +110,8 @@ func (c *Config) nameRules(add func(path, problem, cure string)) {
 			if in.ID == nil && in.IDWide == nil {
 				add(at, "the interface has no id", "add the id or the id-wide that the node writes into packets")
 			}
-			twice(add, at+".id", short, in.ID, j, path+".interfaces")
-			twice(add, at+".id-wide", long, in.IDWide, j, path+".interfaces")
+			refuseTwice(add, at+".id", short, in.ID, j, path+".interfaces")
+			refuseTwice(add, at+".id-wide", long, in.IDWide, j, path+".interfaces")
 		}
 	}
 	if links > nodenames.MaxInterfaces {
@@ -123,8 +123,8 @@ func (c *Config) nameRules(add func(path, problem, cure string)) {
 	}
 }
 
-// twice refuses an id that an earlier entry of the list has.
-func twice[T comparable](add func(path, problem, cure string), path string, seen map[T]int, id *T, index int, list string) {
+// refuseTwice refuses an id that an earlier entry of the list has.
+func refuseTwice[T comparable](add func(path, problem, cure string), path string, seen map[T]int, id *T, index int, list string) {
 	if id == nil {
 		return
 	}

@@ -158,7 +158,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		}
 	}
 	out.Node.Uppers = uppers(out.Node.Interfaces, devices)
-	out.Outside = outside(out.Node.Interfaces, devices)
+	out.Outside = edgeDevices(out.Node.Interfaces, devices)
 	if c.Node.Mode == ModeObserve {
 		out.observe()
 	}

@@ -40,7 +40,7 @@ func (s Selection) Selects(e Encapsulation) bool {
 		(!said.Source.IsValid() || samePrefix(said.Source, is.Source)) &&
 		agrees(said.NextHeader, is.NextHeader) && agrees(said.SourcePort, is.SourcePort) && agrees(said.DestinationPort, is.DestinationPort) &&
 		agrees(said.TrafficClass, is.TrafficClass) && agrees(said.FlowLabel, is.FlowLabel) &&
-		(s.Insertion == nil || s.Insertion.is(e) && complete.same(is))
+		(s.Insertion == nil || s.Insertion.matches(e) && complete.same(is))
 }
 
 // agrees reports whether a criterion is the one given, if one is.
@@ -77,8 +77,8 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%d encapsulations fit, and nothing was changed; name the one you mean: %s", len(names), strings.Join(names, ", "))
 }
 
-// the is the index of the only encapsulation that fits, -1 if none does.
-func (c *Config) the(fits func(Encapsulation) bool) (int, error) {
+// onlyFit is the index of the only encapsulation that fits, -1 if none does.
+func (c *Config) onlyFit(fits func(Encapsulation) bool) (int, error) {
 	at, list := -1, []Encapsulation(nil)
 	for i, e := range c.Encapsulations {
 		if fits(e) {
@@ -94,7 +94,7 @@ func (c *Config) the(fits func(Encapsulation) bool) (int, error) {
 // Same is the name of the rule that selects the same packets on the same
 // interface, "" without one.
 func (c *Config) Same(e Encapsulation) (name string, err error) {
-	i, err := c.the(func(other Encapsulation) bool { return other.Interface == e.Interface && other.Match.same(e.Match) })
+	i, err := c.onlyFit(func(other Encapsulation) bool { return other.Interface == e.Interface && other.Match.same(e.Match) })
 	if i < 0 {
 		return "", err
 	}
@@ -103,7 +103,7 @@ func (c *Config) Same(e Encapsulation) (name string, err error) {
 
 // Selected is the name of the one rule that s selects, "" without one.
 func (c *Config) Selected(s Selection) (name string, err error) {
-	i, err := c.the(s.Selects)
+	i, err := c.onlyFit(s.Selects)
 	if i < 0 {
 		return "", err
 	}

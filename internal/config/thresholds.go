@@ -22,8 +22,8 @@ type DelayLimit time.Duration
 type BlockCount uint
 
 const (
-	defaultBlind = BlockCount(3)
-	maxBlocks    = 1000
+	defaultNoDataAfter = BlockCount(3)
+	maxBlocks          = 1000
 )
 
 func parseLossShare(s string) (LossShare, error) {
@@ -61,7 +61,7 @@ func parseBlockCount(s string) (BlockCount, error) {
 // thresholds are those of a flow, and of its node where the flow has none.
 func (f Flow) thresholds(m *Measurement) loss.Thresholds {
 	if m == nil {
-		m = &Measurement{NoDataAfter: defaultBlind}
+		m = &Measurement{NoDataAfter: defaultNoDataAfter}
 	}
 	out := loss.Thresholds{MaxLoss: (*loss.Share)(m.MaxLoss), MaxDelay: (*time.Duration)(m.MaxDelay), NoDataAfter: uint(m.NoDataAfter)}
 	if f.MaxLoss != nil {

@@ -126,10 +126,10 @@ func uppers(interfaces []model.Interface, devices []Device) []model.Upper {
 // nesting is how many devices above one another Linux allows.
 const nesting = 8
 
-// outside returns the served interfaces at the domain's edge whose default policy is drop,
+// edgeDevices returns the served interfaces at the domain's edge whose default policy is drop,
 // their VLAN devices, and the masters whose members all are such. An interface with only
 // the role egress is left out: errors about packets that left there come back through it.
-func outside(interfaces []model.Interface, devices []Device) map[model.IfIndex]bool {
+func edgeDevices(interfaces []model.Interface, devices []Device) map[model.IfIndex]bool {
 	out, served := map[model.IfIndex]bool{}, map[model.IfIndex]bool{}
 	for _, i := range interfaces {
 		served[i.Index] = true

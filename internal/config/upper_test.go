@@ -166,12 +166,12 @@ func TestOutside(t *testing.T) {
 		for _, i := range test.want {
 			want[i] = true
 		}
-		if got := outside(interfaces, membersOf(test.masterOf)); !reflect.DeepEqual(got, want) {
+		if got := edgeDevices(interfaces, membersOf(test.masterOf)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", test.name, got, want)
 		}
 	}
 	devices := []Device{{Index: 40, Lower: 1}, {Index: 41, Lower: 40}, {Index: 42, Lower: 7}, {Index: 3, Lower: 1}}
-	if got := outside(interfaces, devices); !reflect.DeepEqual(got, map[model.IfIndex]bool{1: true, 2: true, 40: true, 41: true}) {
+	if got := edgeDevices(interfaces, devices); !reflect.DeepEqual(got, map[model.IfIndex]bool{1: true, 2: true, 40: true, 41: true}) {
 		t.Errorf("with VLAN devices: %v", got)
 	}
 }

@@ -330,7 +330,7 @@ func (d *Datapath) running() *compile.Generation {
 	if d.set == nil {
 		return nil
 	}
-	return d.set.filled[1-d.set.other()]
+	return d.set.filled[1-d.set.otherHalf()]
 }
 
 // swap puts a generation into force. On an error, every hook has the program that it had.

@@ -18,7 +18,7 @@ func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 	if d.set == nil {
 		return nil
 	}
-	half := 1 - d.set.other()
+	half := 1 - d.set.otherHalf()
 	running := d.set.filled[half]
 	for i, owner := range running.Owners {
 		if owner != encapsulation {

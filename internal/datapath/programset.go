@@ -131,8 +131,8 @@ func (s *programSet) isCompiledFor(node bpf.ABINodeConfig) bool {
 
 func (s *programSet) state() *bpf.ABIState { return (*bpf.ABIState)(unsafe.Pointer(&s.memory[0])) }
 
-// other is the half that packets do not use.
-func (s *programSet) other() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
+// otherHalf is the half that packets do not use.
+func (s *programSet) otherHalf() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
 
 // program returns a program of the set, which owns it.
 func (s *programSet) program(v variant) (*ebpf.Program, error) {
@@ -206,7 +206,7 @@ func (s *programSet) forget(served func(model.IfIndex) bool) {
 // switches all hooks to it at once.
 func (s *programSet) activate(g *compile.Generation, fast func(compile.Interface) bool) error {
 	<-s.quiet
-	half := s.other()
+	half := s.otherHalf()
 	if err := s.write(g, half, fast); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (s *programSet) close() {
 
 // write fills one half of the tables.
 func (s *programSet) write(g *compile.Generation, half uint32, fast func(compile.Interface) bool) error {
-	w := tableWriter{set: s, half: half}
+	w := tableWriter{set: s, tableHalf: half}
 	w.clear(s.filled[half])
 	s.filled[half] = g
 	w.namespaces(g)

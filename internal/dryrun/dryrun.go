@@ -95,15 +95,15 @@ func Watch(ctx context.Context, o Options) (Report, error) {
 		o.Ready()
 	}
 	begun := time.Now()
-	err = taps.read(ctx, begun.Add(o.For), r.take)
+	err = taps.read(ctx, begun.Add(o.For), r.treat)
 	report.Seconds = time.Since(begun).Seconds()
 	unread, statsErr := taps.unread()
 	report.Unread = unread
 	return report, errors.Join(err, statsErr)
 }
 
-// take gives a packet to the node.
-func (r *run) take(p tapped) {
+// treat gives a packet to the node.
+func (r *run) treat(p tapped) {
 	at := r.hooks[p.index]
 	if at == nil {
 		return

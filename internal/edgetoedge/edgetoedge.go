@@ -66,11 +66,11 @@ type Totals struct {
 // Flow counts the packets of a flow. The zero value has counted none.
 type Flow struct {
 	Totals
-	numbered        bool
-	highest, lowest uint64
-	again           uint64 // if strayed, the number that would mean that numbers began again
-	strayed         bool
-	seen            map[uint64]bool // numbers of the window, and older ones
+	numbered         bool
+	highest, lowest  uint64
+	restartNumber    uint64 // if mayHaveRestarted, the number that would mean that numbers began again
+	mayHaveRestarted bool
+	seen             map[uint64]bool // numbers of the window, and older ones
 }
 
 // Add counts a packet with an option, and its delay if that is known.
@@ -111,22 +111,22 @@ func (f *Flow) number(n uint64) {
 		f.Expected++
 		f.Unique++
 	case ahead > 0 && ahead <= MostAhead:
-		f.highest, f.strayed = n, false
+		f.highest, f.mayHaveRestarted = n, false
 		f.mark(n)
 		f.Expected += uint64(ahead)
 		f.Unique++
-	case f.strayed && n == f.again && (!inside || uint32(n) == 1):
+	case f.mayHaveRestarted && n == f.restartNumber && (!inside || uint32(n) == 1):
 		f.seen = map[uint64]bool{n - 1: true, n: true}
-		f.highest, f.lowest, f.strayed = n, n-1, false
+		f.highest, f.lowest, f.mayHaveRestarted = n, n-1, false
 		f.Expected += 2
 		f.Unique += 2
 		f.Restarts++
 	case inside:
-		f.strayed = false
+		f.mayHaveRestarted = false
 		if f.seen[n] {
 			f.Duplicates++
 			if uint32(n) == 0 && ahead <= -Repeated {
-				f.again, f.strayed = n+1, true
+				f.restartNumber, f.mayHaveRestarted = n+1, true
 			}
 			return
 		}
@@ -138,7 +138,7 @@ func (f *Flow) number(n uint64) {
 			f.lowest = n
 		}
 	default:
-		f.again, f.strayed = n+1, true
+		f.restartNumber, f.mayHaveRestarted = n+1, true
 		f.Late++
 	}
 }

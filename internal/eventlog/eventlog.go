@@ -40,19 +40,19 @@ const MostFollowers = 16
 type Log struct {
 	keep time.Duration
 
-	mu        sync.Mutex
-	list      []kept // by time
-	octets    int
-	expired   time.Time          // when it was last looked what is too old
-	begun     map[string]*begun  // by id
-	ids       map[subject]string // of what has begun
-	often     map[subject]*often
-	minute    int64 // in which taken were taken
-	taken     int
-	counts    map[string]uint64 // by name
-	leftOut   uint64
-	changes   uint64
-	followers map[chan *record.Event]bool
+	mu            sync.Mutex
+	list          []kept // by time
+	octets        int
+	expired       time.Time          // when it was last looked what is too old
+	begun         map[string]*begun  // by id
+	begunIDs      map[subject]string // of what has begun
+	repetitions   map[subject]*repetition
+	minute        int64 // in which taken were taken
+	takenInMinute int
+	counts        map[string]uint64 // by name
+	leftOut       uint64
+	changes       uint64
+	followers     map[chan *record.Event]bool
 }
 
 // kept is an event with its line of JSON.
@@ -71,8 +71,8 @@ type begun struct {
 	restored time.Time // an earlier agent saw it begin, and it was not seen since this time
 }
 
-// often is when events about a subject were taken, and how many were left out since.
-type often struct {
+// repetition is when events about a subject were taken, and how many were left out since.
+type repetition struct {
 	times   []time.Time
 	leftOut int
 }
@@ -80,7 +80,7 @@ type often struct {
 // New makes a log that keeps events for a time.
 func New(keep time.Duration) *Log {
 	return &Log{
-		keep: keep, begun: make(map[string]*begun), ids: make(map[subject]string), often: make(map[subject]*often),
+		keep: keep, begun: make(map[string]*begun), begunIDs: make(map[subject]string), repetitions: make(map[subject]*repetition),
 		counts: make(map[string]uint64), followers: make(map[chan *record.Event]bool),
 	}
 }
@@ -103,7 +103,7 @@ func (l *Log) Take(e *record.Event) bool {
 			return false
 		}
 	case kind.Begins():
-		id := l.ids[about]
+		id := l.begunIDs[about]
 		if one := l.begun[id]; one != nil && (e.ID == "" || e.ID == id) {
 			one.restored = time.Time{}
 			return false
@@ -139,7 +139,7 @@ func (l *Log) end(kind *record.EventKind, e *record.Event) *begun {
 	}
 	for _, name := range names {
 		if id == "" {
-			id = l.ids[subject{name, e.Subject}]
+			id = l.begunIDs[subject{name, e.Subject}]
 		}
 	}
 	one := l.begun[id]
@@ -148,8 +148,8 @@ func (l *Log) end(kind *record.EventKind, e *record.Event) *begun {
 	}
 	e.ID = id
 	delete(l.begun, id)
-	if about := (subject{one.event.Name, one.event.Subject}); l.ids[about] == id {
-		delete(l.ids, about)
+	if about := (subject{one.event.Name, one.event.Subject}); l.begunIDs[about] == id {
+		delete(l.begunIDs, about)
 	}
 	return one
 }
@@ -157,7 +157,7 @@ func (l *Log) end(kind *record.EventKind, e *record.Event) *begun {
 func (l *Log) begin(about subject, e *record.Event, silent bool) {
 	if len(l.begun) < mostBegun {
 		l.begun[e.ID] = &begun{event: e, silent: silent}
-		l.ids[about] = e.ID
+		l.begunIDs[about] = e.ID
 	}
 }
 
@@ -172,24 +172,24 @@ func idOf(e *record.Event) string {
 // out says how many. What brings its own id, as losses of probes, is bounded by its source.
 func (l *Log) admit(about subject, now time.Time, e *record.Event) bool {
 	if minute := now.Unix() / 60; minute != l.minute {
-		l.minute, l.taken = minute, 0
+		l.minute, l.takenInMinute = minute, 0
 	}
-	one := l.often[about]
+	one := l.repetitions[about]
 	if one == nil {
-		if len(l.often) >= mostSubjects {
+		if len(l.repetitions) >= mostSubjects {
 			l.forget(now)
 		}
-		one = &often{}
-		l.often[about] = one
+		one = &repetition{}
+		l.repetitions[about] = one
 	}
 	one.times = slices.DeleteFunc(one.times, func(t time.Time) bool { return now.Sub(t) >= subjectTime || t.After(now) })
-	if e.ID == "" && len(one.times) >= subjectEvents || l.taken >= allEvents {
+	if e.ID == "" && len(one.times) >= subjectEvents || l.takenInMinute >= allEvents {
 		one.leftOut++
 		l.leftOut++
 		return false
 	}
 	one.times = append(one.times, now)
-	l.taken++
+	l.takenInMinute++
 	if one.leftOut > 0 {
 		e.Values = append(e.Values, record.Value{Name: "left_out", Number: float64(one.leftOut)})
 		one.leftOut = 0
@@ -199,13 +199,13 @@ func (l *Log) admit(about subject, now time.Time, e *record.Event) bool {
 
 // forget makes room for the subject of an event: it removes subjects without an event lately; if there are none, all.
 func (l *Log) forget(now time.Time) {
-	for about, one := range l.often {
+	for about, one := range l.repetitions {
 		if len(one.times) == 0 || now.Sub(one.times[len(one.times)-1]) >= subjectTime {
-			delete(l.often, about)
+			delete(l.repetitions, about)
 		}
 	}
-	if len(l.often) >= mostSubjects {
-		clear(l.often)
+	if len(l.repetitions) >= mostSubjects {
+		clear(l.repetitions)
 	}
 }
 

@@ -110,8 +110,8 @@ func TestRead(t *testing.T) {
 	if n := l.Totals().Octets; n > keepOctets || n < keepOctets/2 {
 		t.Errorf("%d octets", n)
 	}
-	if len(l.often) > mostSubjects {
-		t.Errorf("%d subjects", len(l.often))
+	if len(l.repetitions) > mostSubjects {
+		t.Errorf("%d subjects", len(l.repetitions))
 	}
 }
 

@@ -210,7 +210,7 @@ func CountedHere() []Counter {
 // is lost in single cases only is not worth a warning.
 func Counted(recent []uint64) (ws []Warning) {
 	for i, c := range CountedHere() {
-		if n := recent[i]; n >= enough || c.Warning == BlocksMissed && n > 0 {
+		if n := recent[i]; n >= worthWarning || c.Warning == BlocksMissed && n > 0 {
 			ws = append(ws, New(c.Warning, "", fmt.Sprintf(c.text, n), c.cure))
 		}
 	}

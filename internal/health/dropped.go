@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// enough is how many packets within a minute are worth a warning: single ones say
+// worthWarning is how many packets within a minute are worth a warning: single ones say
 // nothing about the configuration.
-const enough = 10
+const worthWarning = 10
 
 // EdgeDrops counts the packets that an interface recently dropped because it has no role
 // in their direction, by reason.
@@ -40,7 +40,7 @@ func (d EdgeDrops) reasons() string {
 // DroppedOnArrival warns if an interface without the ingress role drops packets. The edge
 // of the domain should; an interface inside has the wrong role.
 func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
-	if d.sum() < enough {
+	if d.sum() < worthWarning {
 		return nil
 	}
 	return []Warning{New(DroppedAtEdge, iface,
@@ -55,7 +55,7 @@ func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
 
 // DroppedOnDeparture warns if an interface without the egress role drops packets.
 func DroppedOnDeparture(iface string, d EdgeDrops) []Warning {
-	if d.sum() < enough {
+	if d.sum() < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -100,7 +100,7 @@ func FailedRemovals(iface string, packets uint64) []Warning {
 // LeftEdgeFlows warns of packets that are measured from edge to edge and in no record, in the last
 // interval.
 func LeftEdgeFlows(packets uint64) []Warning {
-	if packets < enough {
+	if packets < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -117,7 +117,7 @@ func LeftEdgeFlows(packets uint64) []Warning {
 // SkippedOffloaded hints at offloaded packets (GSO) that recently left without a proof of transit or
 // an Edge-to-Edge option of an encapsulation.
 func SkippedOffloaded(iface, encapsulation string, packets uint64) []Warning {
-	if packets < enough {
+	if packets < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -146,7 +146,7 @@ type Proofs struct {
 // RejectedProofs warns if few of the proofs that arrive are right.
 func RejectedProofs(iface string, p Proofs) []Warning {
 	wrong, again := p.Rejected+p.Invalid, p.Replayed+p.TooOld
-	if n := wrong + again + p.Ahead; n < enough || n*fewTaken < p.Accepted {
+	if n := wrong + again + p.Ahead; n < worthWarning || n*decapsulatedPerRefusal < p.Accepted {
 		return nil
 	}
 	var counters []string

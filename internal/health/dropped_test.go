@@ -81,10 +81,10 @@ func TestFailedRemovals(t *testing.T) {
 }
 
 func TestSkippedOffloaded(t *testing.T) {
-	if ws := SkippedOffloaded("eth0", "a", enough-1); len(ws) != 0 {
+	if ws := SkippedOffloaded("eth0", "a", worthWarning-1); len(ws) != 0 {
 		t.Errorf("%+v", ws)
 	}
-	ws := SkippedOffloaded("eth0", "a", enough)
+	ws := SkippedOffloaded("eth0", "a", worthWarning)
 	checkLength(t, ws)
 	if len(ws) != 1 || ws[0].Code != OffloadUnnumbered || ws[0].Severity != Hint || ws[0].Interface != "eth0" ||
 		!strings.Contains(ws[0].Text, "(encap_skipped_gso)") || !strings.Contains(ws[0].Cure, "gro off") {

@@ -41,8 +41,8 @@ func (h Hook) warning(code Code, text, cure string) Warning {
 	return w
 }
 
-// harm says what packets do that the program does not see, or did not see until it was executed again.
-func (h Hook) harm(until time.Time) string {
+// consequence says what packets do that the program does not see, or did not see until it was executed again.
+func (h Hook) consequence(until time.Time) string {
 	switch {
 	case h.Boundary != "" && !until.IsZero():
 		return fmt.Sprintf("until then the edge of the domain was open: boundary: %s did not apply to packets that it did not see", h.Boundary)
@@ -90,7 +90,7 @@ func (h Hook) takenOff() Warning {
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was put back or moved %d times lately", h.Repairs)
 	}
-	return h.warning(HookDetached, text+"; "+h.harm(h.OffUntil),
+	return h.warning(HookDetached, text+"; "+h.consequence(h.OffUntil),
 		fmt.Sprintf("find what does it ('tc qdisc del', 'bpftool link detach', another agent), and exclude %s there", h.Interface))
 }
 
@@ -114,7 +114,7 @@ func (h Hook) displaced() Warning {
 	}
 	return h.warning(
 		HookDisplaced,
-		text+"; an earlier program that ends the chain hides packets; "+h.harm(h.AwayUntil),
+		text+"; an earlier program that ends the chain hides packets; "+h.consequence(h.AwayUntil),
 		fmt.Sprintf(
 			"let the other program attach itself later in the chain, or set place of %s: last, \"before NAME\" or \"after NAME\"",
 			h.Interface,
@@ -155,7 +155,7 @@ const (
 // changed has the severity of an open edge only where no program of others should run earlier.
 func (h Hook) changed() Warning {
 	text := fmt.Sprintf("programs of others came to %s and went again between %s and %s; they may have run before Waymark's meanwhile; %s",
-		h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.harm(h.ChangedUntil))
+		h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.consequence(h.ChangedUntil))
 	cure := "nothing, if their programs run after Waymark's or may run earlier; else find what attaches and detaches them ('waymark status' lists those that run earlier)"
 	if h.Place != placeFirst {
 		return New(HookChanged, h.Interface, text, cure)
@@ -176,7 +176,7 @@ func (h Hook) bypassed() Warning {
 			h.Unseen,
 			clock(h.UnseenSince),
 			before,
-			h.harm(time.Time{}),
+			h.consequence(time.Time{}),
 		),
 		"'waymark status' lists the programs that run earlier: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)",
 	)

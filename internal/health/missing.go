@@ -9,7 +9,7 @@ import (
 
 // Unmarked warns of packets of measured flows that left without the option that would mark them.
 func Unmarked(iface string, packets uint64) []Warning {
-	if packets < enough {
+	if packets < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -26,7 +26,7 @@ func Unmarked(iface string, packets uint64) []Warning {
 
 // NumbersRestarted warns of flows whose Sequence Numbers begin again, because there are too many.
 func NumbersRestarted(iface string, flows uint64) []Warning {
-	if flows < enough {
+	if flows < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -43,7 +43,7 @@ func NumbersRestarted(iface string, flows uint64) []Warning {
 
 // CopiesSuppressed hints at copies by the Loopback flag that a limit suppressed.
 func CopiesSuppressed(iface string, packets uint64) []Warning {
-	if packets < enough {
+	if packets < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -60,7 +60,7 @@ func CopiesSuppressed(iface string, packets uint64) []Warning {
 
 // MalformedSRH warns of Segment Routing Headers that cannot be read; faults are their numbers.
 func MalformedSRH(iface string, packets uint64, faults []string) []Warning {
-	if packets < enough {
+	if packets < worthWarning {
 		return nil
 	}
 	return []Warning{New(
@@ -93,7 +93,7 @@ func place(after string) string {
 // SharedNodeID warns of a node id that came twice in traces; hopLimits are those of both places, 0
 // where the trace has none.
 func SharedNodeID(id string, traces uint64, hopLimits [2]uint8, after [2]string) []Warning {
-	if traces < enough {
+	if traces < worthWarning {
 		return nil
 	}
 	where := ""

@@ -157,8 +157,8 @@ const enlarge = "raise size of the trace, where it is inserted, to the data of o
 // MeaningOf is what an outcome means.
 func MeaningOf(o model.Outcome) Meaning { return meanings[o] }
 
-// noted are the outcomes that Noted words.
-var noted = func() (list []model.Outcome) {
+// notedOutcomes are the outcomes that Noted words.
+var notedOutcomes = func() (list []model.Outcome) {
 	for _, o := range model.Outcomes() {
 		if meanings[o].why != "" {
 			list = append(list, o)
@@ -168,7 +168,7 @@ var noted = func() (list []model.Outcome) {
 }()
 
 // NotedOutcomes are the outcomes whose recent numbers [Noted] needs, in its order.
-func NotedOutcomes() []model.Outcome { return slices.Clone(noted) }
+func NotedOutcomes() []model.Outcome { return slices.Clone(notedOutcomes) }
 
 // notedTexts begin the text of a kind, after the number of packets and before the reasons.
 var notedTexts = map[Code]string{
@@ -190,7 +190,7 @@ func Noted(iface string, recent []uint64) []Warning {
 	}
 	counts := make(map[Code][]counted)
 	totals := make(map[Code]uint64)
-	for i, o := range noted {
+	for i, o := range notedOutcomes {
 		if n := recent[i]; n > 0 {
 			code := meanings[o].Warning
 			counts[code] = append(counts[code], counted{o, n})
@@ -199,7 +199,7 @@ func Noted(iface string, recent []uint64) []Warning {
 	}
 	var ws []Warning
 	for code, list := range counts {
-		if totals[code] < enough {
+		if totals[code] < worthWarning {
 			continue
 		}
 		slices.SortStableFunc(list, func(a, b counted) int { return cmp.Compare(b.n, a.n) })

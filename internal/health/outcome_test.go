@@ -75,7 +75,7 @@ func TestNoted(t *testing.T) {
 		}
 		return list
 	}
-	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: enough - 1, model.OutcomeEncapSkippedAH: 5})); len(
+	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: worthWarning - 1, model.OutcomeEncapSkippedAH: 5})); len(
 		ws,
 	) != 0 {
 		t.Errorf("few packets: %+v", ws)
@@ -108,7 +108,7 @@ func TestCounted(t *testing.T) {
 	watched := CountedHere()
 	recent := make([]uint64, len(watched))
 	for i := range recent {
-		recent[i] = enough - 1
+		recent[i] = worthWarning - 1
 	}
 	for _, w := range Counted(recent) {
 		if w.Code != BlocksMissed { // a block is many packets

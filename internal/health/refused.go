@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// fewTaken is how many packets may be taken out of tunnels for each refused one
+// decapsulatedPerRefusal is how many packets may be taken out of tunnels for each refused one
 // before refusals are no longer reported, because outsiders may cause a few.
-const fewTaken = 10
+const decapsulatedPerRefusal = 10
 
 // Refusals counts the packets of tunnels that end here which were recently taken
 // out of them, and those that were not, by reason.
@@ -29,7 +29,7 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 				names = append(names, d.Destination.String())
 			}
 		}
-		if n == 0 || n*fewTaken < r.Taken || len(names) == 0 {
+		if n == 0 || n*decapsulatedPerRefusal < r.Taken || len(names) == 0 {
 			return
 		}
 		ws = append(ws, New(

@@ -224,12 +224,12 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 	if err != nil {
 		return err
 	}
-	lacks.note(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()))
+	lacks.writeNote(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()))
 	return nil
 }
 
-// note says what an answer lacks.
-func (a *answer) note(w io.Writer, screen columns.Screen) {
+// writeNote says what an answer lacks.
+func (a *answer) writeNote(w io.Writer, screen columns.Screen) {
 	say := func(format string, values ...any) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}

@@ -50,8 +50,8 @@ type Gap struct {
 	Until time.Time // zero while it lasts
 }
 
-// ever is since when a gap is that the first look finds: no one looked while no agent ran.
-var ever = time.Unix(0, 0)
+// beforeFirstLook is since when a gap is that the first look finds: no one looked while no agent ran.
+var beforeFirstLook = time.Unix(0, 0)
 
 // State is what is known about one hook.
 type State struct {
@@ -69,7 +69,7 @@ type State struct {
 	Fault    string // why the last repair failed
 	Next     time.Time
 
-	good time.Time // the last look that found it attached and in place
+	lastGood time.Time // the last look that found it attached and in place
 	counts
 }
 
@@ -138,9 +138,9 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 		s = &State{}
 		h.hooks[k] = s
 	}
-	since, good := now, ever
-	if !s.good.IsZero() {
-		since, good = s.good, s.good
+	since, good := now, beforeFirstLook
+	if !s.lastGood.IsZero() {
+		since, good = s.lastGood, s.lastGood
 	}
 	s.Checked = now
 	if now.Sub(s.Next) > calm {
@@ -161,12 +161,12 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 			h.report(Gap{Key: k, Cause: Displaced, Since: good})
 		}
 	default:
-		if l.Changed && !s.good.IsZero() && s.Off.IsZero() && s.Away.IsZero() {
-			h.report(Gap{Key: k, Cause: Changed, Since: s.good})
-			s.Change = Gap{k, Changed, s.good, now}
+		if l.Changed && !s.lastGood.IsZero() && s.Off.IsZero() && s.Away.IsZero() {
+			h.report(Gap{Key: k, Cause: Changed, Since: s.lastGood})
+			s.Change = Gap{k, Changed, s.lastGood, now}
 			h.report(s.Change)
 		}
-		s.good, s.Fault = now, ""
+		s.lastGood, s.Fault = now, ""
 		h.end(k, s, now)
 		return None
 	}

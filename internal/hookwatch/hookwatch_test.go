@@ -103,7 +103,7 @@ func TestBypassed(t *testing.T) {
 			t.Errorf("step %d: %+v, want bypassed %v", i, s, c.bypassed)
 		}
 	}
-	want := []Gap{{Key: key, Cause: Bypassed, Since: ever}, {key, Bypassed, ever, at(14)}}
+	want := []Gap{{Key: key, Cause: Bypassed, Since: beforeFirstLook}, {key, Bypassed, beforeFirstLook, at(14)}}
 	if !slices.Equal(gaps, want) {
 		t.Errorf("gaps %+v, want %+v", gaps, want)
 	}

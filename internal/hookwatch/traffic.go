@@ -16,18 +16,18 @@ const (
 
 // counts is what comparisons of a hook with its device found.
 type counts struct {
-	compared bool
-	counted  bool      // the hook has counted since the first comparison, or a gap has ended
-	at       time.Time // of the last comparison
-	proof    time.Time // the program was executed after it
-	moved    time.Time // the last comparison in which something had counted
-	device   uint64    // at the last comparison
-	hook     uint64
-	unseen   uint64    // packets that the device counted since the hook last did
-	row      uint64    // of these, in comparisons of which each found some
-	seen     time.Time // when the hook last counted, or the device nothing since then
-	since    time.Time // the hook may be bypassed since then
-	gap      time.Time // that it is, was reported since then; zero: was not
+	compared     bool
+	counted      bool      // the hook has counted since the first comparison, or a gap has ended
+	at           time.Time // of the last comparison
+	proof        time.Time // the program was executed after it
+	lastCounted  time.Time // the last comparison in which something had counted
+	device       uint64    // at the last comparison
+	hook         uint64
+	unseen       uint64    // packets that the device counted since the hook last did
+	silentUnseen uint64    // of these, in comparisons of which each found some
+	seen         time.Time // when the hook last counted, or the device nothing since then
+	since        time.Time // the hook may be bypassed since then
+	gap          time.Time // that it is, was reported since then; zero: was not
 }
 
 // Count takes what the device and the hook have counted.
@@ -46,10 +46,10 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	switch {
 	case !silent: // it was executed after the comparison before
 		h.sees(k, s, now)
-		s.seen, s.moved, s.since, s.proof = now, now, before, before
+		s.seen, s.lastCounted, s.since, s.proof = now, now, before, before
 		return
 	case came == 0:
-		s.row = 0
+		s.silentUnseen = 0
 		if s.unseen == 0 {
 			s.seen = now
 		}
@@ -59,12 +59,12 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		}
 		return
 	}
-	s.unseen, s.row = s.unseen+came, s.row+came
-	s.moved, s.proof = now, s.since
-	if s.gap.IsZero() && (s.row >= fewPackets || s.unseen >= bypassPackets) {
+	s.unseen, s.silentUnseen = s.unseen+came, s.silentUnseen+came
+	s.lastCounted, s.proof = now, s.since
+	if s.gap.IsZero() && (s.silentUnseen >= fewPackets || s.unseen >= bypassPackets) {
 		s.gap = s.since
 		if !s.counted {
-			s.gap = ever
+			s.gap = beforeFirstLook
 		}
 		h.report(Gap{Key: k, Cause: Bypassed, Since: s.gap})
 	}
@@ -81,7 +81,7 @@ func (h *Hooks) sees(k Key, s *State, now time.Time) {
 	if !s.gap.IsZero() {
 		h.report(Gap{k, Bypassed, s.gap, now})
 	}
-	s.gap, s.Bypassed, s.Unseen, s.unseen, s.row = time.Time{}, time.Time{}, 0, 0, 0
+	s.gap, s.Bypassed, s.Unseen, s.unseen, s.silentUnseen = time.Time{}, time.Time{}, 0, 0, 0
 }
 
 // Incomparable notes that a hook's packets cannot be compared with its device's.
@@ -98,7 +98,7 @@ func (s *State) until(now time.Time, quiet time.Duration) time.Time {
 	switch {
 	case !s.compared:
 		return now // nothing is known of it by this, at any time
-	case !s.gap.IsZero(), s.at.Sub(s.moved) >= quiet:
+	case !s.gap.IsZero(), s.at.Sub(s.lastCounted) >= quiet:
 		return s.at
 	}
 	return s.proof

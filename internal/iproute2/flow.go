@@ -105,7 +105,7 @@ func CompleteFlow(args []string) []string {
 			continue
 		}
 		if rest = rest[1:]; len(rest) == 0 {
-			return word.among
+			return word.words
 		}
 	}
 	var list []string

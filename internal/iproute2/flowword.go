@@ -17,7 +17,7 @@ type flowWord struct {
 	name  string
 	value string   // the form of what follows the name; "": nothing follows
 	help  string   // in one line
-	among []string // all values, where they are a few words
+	words []string // all values, where they are a few words
 	read  func(*words, *config.Flow) error
 	text  func(*config.Flow) (value string, given bool)
 }

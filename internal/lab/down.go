@@ -95,7 +95,7 @@ func reportInhabitants(name string) error {
 	defer handle.Close()
 	var pids []int
 	for deadline := time.Now().Add(lastExit); ; time.Sleep(readyPoll) {
-		pids, err = inhabitants(handle)
+		pids, err = processesIn(handle)
 		if err != nil || len(pids) == 0 {
 			return err
 		}

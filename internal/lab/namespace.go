@@ -136,8 +136,8 @@ func inNamespace(handle netns.NsHandle, f func() error) error {
 	return <-done
 }
 
-// inhabitants lists the processes that are in a network namespace.
-func inhabitants(handle netns.NsHandle) ([]int, error) {
+// processesIn lists the processes that are in a network namespace.
+func processesIn(handle netns.NsHandle) ([]int, error) {
 	var want unix.Stat_t
 	if err := unix.Fstat(int(handle), &want); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func (n *network) close() {
 // raise makes the whole network, which is removed with the namespaces.
 func (n *network) raise(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		n.prepare, n.connect, n.awaitCarrier, n.address, n.route, n.awaitAddresses, n.acquaint,
+		n.prepare, n.connect, n.awaitCarrier, n.address, n.route, n.awaitAddresses, n.addPermanentNeighbours,
 	}
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
@@ -296,9 +296,9 @@ func (n *network) kernelRoute(node string, r RouteSpec) (*netlink.Route, error) 
 	return route, nil
 }
 
-// acquaint adds the other end's addresses as permanent neighbours, if the topology
+// addPermanentNeighbours adds the other end's addresses as permanent neighbours, if the topology
 // wants that.
-func (n *network) acquaint(context.Context) error {
+func (n *network) addPermanentNeighbours(context.Context) error {
 	if !n.topology.PermanentNeighbours {
 		return nil
 	}

@@ -14,12 +14,12 @@ import (
 // takers finds the flows of one direction that take packets from other flows: of two flows that select
 // a packet, the one that compares more fields has it.
 type takers struct {
-	flows []selecting
-	out   bool
-	apart bool // with carrier: option, flows may take only the packets with their own FlowMonIDs
-	lists map[listKey]*sharers
-	known map[takenKey]*taken
-	seed  maphash.Seed
+	flows         []selecting
+	out           bool
+	ownMonitorIDs bool // with carrier: option, flows may take only the packets with their own FlowMonIDs
+	lists         map[listKey]*sharers
+	results       map[takenKey]*taken
+	seed          maphash.Seed
 }
 
 // listKey is what packets have in common that may be of several flows. Flows that do not compare
@@ -32,8 +32,8 @@ type listKey struct {
 
 // sharers are the flows with one list.
 type sharers struct {
-	by map[way][]int // flows
-	at map[projection][]int
+	byWay    map[way][]int // flows
+	byValues map[projection][]int
 }
 
 // way is one way to select flows; its flows differ in values alone.
@@ -48,7 +48,7 @@ type projection struct {
 
 // taken is what is taken from flows, and by which.
 type taken struct {
-	by     []int
+	takers []int
 	sum    uint64 // of by
 	digest uint32
 }
@@ -64,12 +64,12 @@ type takenKey struct {
 // newTakers finds the flows that select by several ways: only those can share packets.
 func newTakers(flows []selecting, out, option bool) *takers {
 	t := &takers{
-		flows: flows,
-		out:   out,
-		apart: option,
-		lists: make(map[listKey]*sharers),
-		known: make(map[takenKey]*taken),
-		seed:  maphash.MakeSeed(),
+		flows:         flows,
+		out:           out,
+		ownMonitorIDs: option,
+		lists:         make(map[listKey]*sharers),
+		results:       make(map[takenKey]*taken),
+		seed:          maphash.MakeSeed(),
 	}
 	ways, toAny := make(map[fields]bool), false
 	for i := range flows {
@@ -102,11 +102,11 @@ func newTakers(flows []selecting, out, option bool) *takers {
 func (t *takers) add(k listKey, flow int) {
 	s := t.lists[k]
 	if s == nil {
-		s = &sharers{by: make(map[way][]int), at: make(map[projection][]int)}
+		s = &sharers{byWay: make(map[way][]int), byValues: make(map[projection][]int)}
 		t.lists[k] = s
 	}
 	w := t.flows[flow].way()
-	s.by[w] = append(s.by[w], flow)
+	s.byWay[w] = append(s.byWay[w], flow)
 }
 
 func (s *selecting) way() way { return way{s.compared, s.narrow} }
@@ -133,9 +133,9 @@ func (t *takers) setTaken(list []loss.Selection) {
 			case each.sum != first.sum:
 				// Nodes of the way see different forms, so other flows have the packets here than there.
 				list[i].Takers = loss.Partial
-				for _, by := range [][]int{each.by, first.by} {
+				for _, by := range [][]int{each.takers, first.takers} {
 					for _, taker := range by {
-						if !slices.Contains(each.by, taker) || !slices.Contains(first.by, taker) {
+						if !slices.Contains(each.takers, taker) || !slices.Contains(first.takers, taker) {
 							list[taker].Takers = loss.Partial
 						}
 					}
@@ -155,12 +155,12 @@ func (t *takers) takenFrom(flow int, form string) *taken {
 		}
 	}
 	key := takenKey{at[0], f.way(), f.lists, f.values.only(t.shared(f, at))}
-	if known := t.known[key]; known != nil {
+	if known := t.results[key]; known != nil {
 		return known
 	}
 	parts, found := make(map[part]bool), &taken{}
 	for n, s := range at {
-		for w := range s.by {
+		for w := range s.byWay {
 			if n > 0 && w.compared&toAnyone == 0 {
 				continue // it compares the last entry, too, and was found by the whole list
 			}
@@ -169,20 +169,20 @@ func (t *takers) takenFrom(flow int, form string) *taken {
 				continue
 			}
 			for _, i := range t.overlapping(s, w, f) {
-				found.by = append(found.by, i)
+				found.takers = append(found.takers, i)
 				parts[t.part(i, f, form)] = true
 			}
 		}
 	}
-	found.close(parts, t.apart, t.seed)
-	t.known[key] = found
+	found.close(parts, t.ownMonitorIDs, t.seed)
+	t.results[key] = found
 	return found
 }
 
 // shared are the fields that a flow has in common with any that may take packets from it.
 func (t *takers) shared(f *selecting, at []*sharers) (both fields) {
 	for _, s := range at {
-		for w := range s.by {
+		for w := range s.byWay {
 			both |= w.narrow & f.narrow
 		}
 	}
@@ -194,17 +194,17 @@ func (t *takers) shared(f *selecting, at []*sharers) (both fields) {
 func (t *takers) overlapping(s *sharers, w way, f *selecting) []int {
 	both := w.narrow & f.narrow
 	if both == 0 {
-		return s.by[w]
+		return s.byWay[w]
 	}
 	empty := projection{w, both, values{}}
-	if _, made := s.at[empty]; !made {
-		s.at[empty] = nil
-		for _, i := range s.by[w] {
+	if _, made := s.byValues[empty]; !made {
+		s.byValues[empty] = nil
+		for _, i := range s.byWay[w] {
 			p := projection{w, both, t.flows[i].values.only(both)}
-			s.at[p] = append(s.at[p], i)
+			s.byValues[p] = append(s.byValues[p], i)
 		}
 	}
-	return s.at[projection{w, both, f.values.only(both)}]
+	return s.byValues[projection{w, both, f.values.only(both)}]
 }
 
 // part is the packets of a flow that another one takes: those with these values.
@@ -232,7 +232,7 @@ func (t *takers) part(taker int, f *selecting, form string) part {
 		}
 	}
 	p.values = p.values.only(p.fields)
-	if t.apart {
+	if t.ownMonitorIDs {
 		p.monitor = other.monitor
 	}
 	return p
@@ -254,11 +254,11 @@ func (t *taken) close(parts map[part]bool, apart bool, seed maphash.Seed) {
 		}
 		t.digest = digest(b)
 	}
-	slices.Sort(t.by)
-	t.by = slices.Compact(t.by)
+	slices.Sort(t.takers)
+	t.takers = slices.Compact(t.takers)
 	var h maphash.Hash
 	h.SetSeed(seed)
-	for _, i := range t.by {
+	for _, i := range t.takers {
 		_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(i)))
 	}
 	t.sum = h.Sum64()

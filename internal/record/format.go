@@ -68,7 +68,7 @@ func DataFormats() (list []DataFormat) {
 func dataFields(t rows, has conditions) (list []DataField) {
 	for _, c := range t.inOrder() {
 		for _, e := range c.written(has) {
-			list = append(list, DataField{e.spec, e.when.String()})
+			list = append(list, DataField{e.spec, e.condition.String()})
 		}
 	}
 	return list

@@ -26,8 +26,8 @@ func newKind[R any, P interface {
 	return &kind{name: name, meaning: meaning, from: from, rows: t.rows(), new: func() Record { return P(new(R)) }}
 }
 
-// made says how a record is made that is read.
-func (k *kind) made(make func() Record) *kind {
+// withMaker says how a record is made that is read.
+func (k *kind) withMaker(make func() Record) *kind {
 	k.new = make
 	return k
 }

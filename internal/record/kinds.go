@@ -159,7 +159,7 @@ var kinds = []*kind{
 		"an IPFIX options record, element by element",
 		"`collect` with `--records`",
 		others,
-	).made(func() Record { return &Other{Options: true} }),
+	).withMaker(func() Record { return &Other{Options: true} }),
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
 	newKind(
 		KindLost,

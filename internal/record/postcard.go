@@ -171,7 +171,7 @@ func (p *Postcard) conditions() conditions {
 
 // encodable reports why the postcard cannot be encoded in IPFIX.
 func (p *Postcard) encodable() error {
-	if p.Raw.Type != p.TraceType || !whole(&p.Raw) {
+	if p.Raw.Type != p.TraceType || !hasAllFields(&p.Raw) {
 		return errData
 	}
 	return nil

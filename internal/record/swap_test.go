@@ -20,7 +20,7 @@ type place struct{ column, name int }
 func placesIn(t rows, has conditions) (list []place) {
 	for c := range t {
 		for n, e := range t[c].names {
-			if !e.foreign && e.spec != "" && has.allow(e.when) {
+			if !e.foreign && e.spec != "" && has.allow(e.condition) {
 				list = append(list, place{c, n})
 			}
 		}

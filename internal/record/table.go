@@ -44,10 +44,10 @@ func (t table[R]) rows() rows {
 
 // element is an information element that a field is written into, or read from.
 type element struct {
-	spec    string    // as ipfix.Registry.Field reads it
-	when    condition // records have it
-	foreign bool      // other exporters send it; we do not
-	unread  bool      // repeats another element, and is not read
+	spec      string    // as ipfix.Registry.Field reads it
+	condition condition // records have it
+	foreign   bool      // other exporters send it; we do not
+	unread    bool      // repeats another element, and is not read
 	taking
 }
 
@@ -163,7 +163,7 @@ func (c column[R]) deprecatedFor(key string) column[R] {
 // when says which records have the elements.
 func (c column[R]) when(w condition) column[R] {
 	for i := range c.names {
-		c.names[i].when = w
+		c.names[i].condition = w
 	}
 	return c
 }
@@ -219,7 +219,7 @@ func (c column[R]) atMost(octets int) column[R] {
 // written lists the elements that records with these conditions have.
 func (c *row) written(has conditions) (list []element) {
 	for _, e := range c.names {
-		if !e.foreign && e.spec != "" && has.allow(e.when) {
+		if !e.foreign && e.spec != "" && has.allow(e.condition) {
 			list = append(list, e)
 		}
 	}
@@ -308,7 +308,7 @@ func (t rows) omissions() (list []omission) {
 	asked := map[string]conditions{} // by element: several fields may share one
 	for _, c := range t {
 		for _, e := range c.names {
-			asked[e.spec] |= 1 << e.when
+			asked[e.spec] |= 1 << e.condition
 		}
 	}
 	for _, c := range t {

@@ -163,5 +163,5 @@ func (e *Encoding) begin(s shape) (err error) {
 // errData: the node data are not as long as the trace type says.
 var errData = errors.New("the node data do not have the length that their trace type says")
 
-// whole reports whether node data have all the fields of their type, except a snapshot.
-func whole(d *ioam.NodeData) bool { return len(d.Bytes) >= 4*(d.Type&typeFixed).NodeLen() }
+// hasAllFields reports whether node data have all the fields of their type, except a snapshot.
+func hasAllFields(d *ioam.NodeData) bool { return len(d.Bytes) >= 4*(d.Type&typeFixed).NodeLen() }

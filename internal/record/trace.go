@@ -254,7 +254,7 @@ func (h *Hop) conditions() conditions {
 
 // encodable reports why the node cannot be encoded in IPFIX.
 func (h *Hop) encodable() error {
-	if len(h.Raw) != len(h.Nodes) || !whole(h.raw) {
+	if len(h.Raw) != len(h.Nodes) || !hasAllFields(h.raw) {
 		return errData
 	}
 	return nil

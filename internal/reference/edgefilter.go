@@ -126,7 +126,7 @@ func (p *packet) stripHopByHop(gone func(ioam.Option) bool) (frame []byte, all b
 	case len(p.header) > maxExtracted || p.payloadLength() == 0:
 		return p.frame, false
 	}
-	header := without(p.header, gone)
+	header := removeOptions(p.header, gone)
 	frame = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], header, p.ip[ipv6.HeaderLen+len(p.header):])
 	setPayloadLength(frame[len(p.link):], p.payloadLength()-len(p.header)+len(header))
 	return frame, true
@@ -155,7 +155,7 @@ func (p *packet) stripDestination(gone func(ioam.Option) bool) []byte {
 	if length > maxExtracted || payload == 0 {
 		return p.frame
 	}
-	behind := without(h.bytes, gone)
+	behind := removeOptions(h.bytes, gone)
 	frame := slices.Concat(p.link, p.ip[:at], behind, p.ip[at+len(h.bytes):])
 	ip := frame[len(p.link):]
 	if len(behind) == 0 {

@@ -55,10 +55,10 @@ func (n *Node) isRemovable(p packet, edges bool) bool {
 func (n *Node) extract(f Frame, p packet) Result {
 	hopByHop := bytes.Clone(p.header)
 	if slices.ContainsFunc(p.options, n.removable) {
-		hopByHop = without(p.header, func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) })
+		hopByHop = removeOptions(p.header, func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) })
 	}
 	gone := destination{options: slices.DeleteFunc(slices.Clone(p.behind.options), func(o edgeOption) bool { return !o.marked })}
-	behind := without(p.behind.header, func(option ioam.Option) bool {
+	behind := removeOptions(p.behind.header, func(option ioam.Option) bool {
 		return slices.ContainsFunc(gone.options, func(o edgeOption) bool { return o.offset == option.Offset })
 	})
 	first := ioam.NextHeaderHopByHop
@@ -83,9 +83,9 @@ func (n *Node) extract(f Frame, p packet) Result {
 	return result
 }
 
-// without is a header that has lost some options. Each other one moves to the first place
+// removeOptions is a header that has lost some options. Each other one moves to the first place
 // where it is aligned as before; if there is none, nothing is left of the header.
-func without(from []byte, gone func(ioam.Option) bool) []byte {
+func removeOptions(from []byte, gone func(ioam.Option) bool) []byte {
 	kept := slices.DeleteFunc(others(from), gone)
 	if len(kept) == 0 {
 		return nil

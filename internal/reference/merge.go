@@ -123,7 +123,7 @@ func (t taking) hasRoom(options int) bool {
 	if t.header == nil || t.inserted == 0 {
 		return true
 	}
-	all := 1 + options + t.behind()
+	all := 1 + options + t.countOptions()
 	if t.firstOption()+t.growth() > 4+t.inserted {
 		all++ // padding between them
 	}
@@ -131,9 +131,9 @@ func (t taking) hasRoom(options int) bool {
 		t.firstOption()-2 <= maxStackPadding && t.length() <= maxExtracted
 }
 
-// behind is how many options, padding included, are in the header from the first one on that
+// countOptions is how many options, padding included, are in the header from the first one on that
 // is no padding.
-func (t taking) behind() (count int) {
+func (t taking) countOptions() (count int) {
 	first := t.firstOption()
 	for option := range (ioam.ExtensionHeader{Bytes: t.header}).Options() {
 		if option.Offset >= first {

@@ -101,7 +101,7 @@ func (traceModule) egress(n *Node, option ioam.Option, v *visit) model.Outcome {
 		return model.OutcomeUntouched
 	}
 	own := ioam.NodeData{Type: trace.Type, Bytes: trace.Data[start : start+length]}
-	if wrote, proven := n.wrote(own); !wrote || v.unproven && (!proven || !isUnfinished(own)) {
+	if wrote, proven := n.isOwn(own); !wrote || v.unproven && (!proven || !isUnfinished(own)) {
 		return model.OutcomeUntouched
 	}
 	before := slices.Clone(own.Bytes)
@@ -163,9 +163,9 @@ func (traceModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam.Optio
 	return trace.Option(), 0
 }
 
-// wrote reports whether node data have this node's id, if their type includes
+// isOwn reports whether node data have this node's id, if their type includes
 // one; this is proof unless the id is "not available".
-func (n *Node) wrote(data ioam.NodeData) (wrote, proven bool) {
+func (n *Node) isOwn(data ioam.NodeData) (wrote, proven bool) {
 	if field := data.Field(ioam.BitNode); field != nil {
 		return ioam.NodeID(binary.BigEndian.Uint32(field))&ioam.NodeIDUnavailable == n.config.ID, n.config.ID != ioam.NodeIDUnavailable
 	}

@@ -40,7 +40,7 @@ func (r *Responder) fillResponse(response *lossquery.Response, session uint16, d
 	switch {
 	case !ok:
 		return UnknownSession
-	case q.Control > lossquery.InBand || q.Control == lossquery.InBand && !through(d, &flow):
+	case q.Control > lossquery.InBand || q.Control == lossquery.InBand && !setReturnPath(d, &flow):
 		return Unsupported
 	}
 	block, outcome := named(flow.Blocks, q.Transmitted.Block)

@@ -172,8 +172,8 @@ func (r *Responder) find(session uint16, number uint64) (Flow, bool) {
 	return flow, true
 }
 
-// through sends a response in-band; false if its way is not known.
-func through(d *udp.Datagram, flow *Flow) bool {
+// setReturnPath sends a response in-band; false if its way is not known.
+func setReturnPath(d *udp.Datagram, flow *Flow) bool {
 	for _, sid := range flow.Return {
 		d.Segments = append(d.Segments, sid.AsSlice()...)
 	}

@@ -155,7 +155,7 @@ func (r *Responder) open(h *rfc6374.Header, err error, number uint64, d *udp.Dat
 		switch {
 		case !ok:
 			return flow, verdicts[UnknownSession]
-		case h.Control == rfc6374.InBandRequested && !through(d, &flow):
+		case h.Control == rfc6374.InBandRequested && !setReturnPath(d, &flow):
 			return flow, unsupported(rfc6374.UnsupportedControlCode)
 		case h.Control == rfc6374.OutOfBandRequested:
 			d.Peer = back

@@ -16,12 +16,12 @@ import (
 // encapRoute is a route whose packets the kernel gives to a lightweight tunnel: it
 // encapsulates them, or treats them as those of a segment.
 type encapRoute struct {
-	prefix netip.Prefix
-	table  uint32
-	kind   uint16 // LWTUNNEL_ENCAP_*
-	encap  string // its attributes
-	is     bool
-	odd    bool // it may not be the one that the kernel chooses, or not always
+	prefix    netip.Prefix
+	table     uint32
+	kind      uint16 // LWTUNNEL_ENCAP_*
+	encap     string // its attributes
+	hasEncap  bool
+	ambiguous bool // it may not be the one that the kernel chooses, or not always
 }
 
 // readAttribute reads one of a route's attributes.
@@ -30,14 +30,14 @@ func (e *encapRoute) readAttribute(kind uint16, value []byte) {
 	case kind == unix.RTA_TABLE && len(value) == 4:
 		e.table = binary.NativeEndian.Uint32(value)
 	case kind == unix.RTA_ENCAP_TYPE:
-		e.is = true
+		e.hasEncap = true
 		if len(value) == 2 {
 			e.kind = binary.NativeEndian.Uint16(value)
 		}
 	case kind == unix.RTA_ENCAP:
-		e.is, e.encap = true, string(value)
+		e.hasEncap, e.encap = true, string(value)
 	case kind == unix.RTA_EXPIRES, kind == unix.RTA_CACHEINFO && (len(value) < 12 || binary.NativeEndian.Uint32(value[8:]) != 0):
-		e.odd = true // it ends without a message
+		e.ambiguous = true // it ends without a message
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *shape) noteEncap(e encapRoute, destination []byte, bits uint8) {
 	if e.table == unix.RT_TABLE_MAIN {
 		s.concerns = prefix
 	}
-	if !e.is {
+	if !e.hasEncap {
 		return
 	}
 	e.prefix = prefix
@@ -104,7 +104,7 @@ func compileEncaps(routes []encapRoute, c conditions) (list []datapath.SegmentRo
 	at := make(map[netip.Prefix]int)
 	for _, r := range routes {
 		if i, twice := at[r.prefix]; twice { // the kernel chooses
-			list[i].Behaviour = left(datapath.StackSegmentAmbiguous)
+			list[i].Behaviour = leftToStack(datapath.StackSegmentAmbiguous)
 			continue
 		}
 		at[r.prefix] = len(list)
@@ -113,15 +113,15 @@ func compileEncaps(routes []encapRoute, c conditions) (list []datapath.SegmentRo
 	return list
 }
 
-// left leaves packets to the stack.
-func left(reason datapath.StackReason) datapath.Behaviour {
+// leftToStack leaves packets to the stack.
+func leftToStack(reason datapath.StackReason) datapath.Behaviour {
 	return datapath.Behaviour{Kind: datapath.BehaviourStack, Reason: reason}
 }
 
 func (e *encapRoute) behaviour(c conditions) datapath.Behaviour {
 	b, reason := datapath.Behaviour{}, datapath.StackEncap
 	switch {
-	case e.odd:
+	case e.ambiguous:
 		reason = datapath.StackSegmentAmbiguous
 	case e.kind == unix.LWTUNNEL_ENCAP_SEG6_LOCAL:
 		b, reason = localBehaviour([]byte(e.encap), c)
@@ -129,7 +129,7 @@ func (e *encapRoute) behaviour(c conditions) datapath.Behaviour {
 		b, reason = tunnelBehaviour([]byte(e.encap), c)
 	}
 	if reason != datapath.StackNone {
-		return left(reason)
+		return leftToStack(reason)
 	}
 	return b
 }

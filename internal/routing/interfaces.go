@@ -42,10 +42,10 @@ type link struct {
 // its own address.
 const macvlanOwn = 1 | 2 | 4 // private, vepa, bridge
 
-// besides are the kinds of devices on top of another device that receive none of
+// kindsWithOwnAddress are the kinds of devices on top of another device that receive none of
 // the untagged packets which are sent to that device's own address and forwarded
 // from there.
-var besides = []string{
+var kindsWithOwnAddress = []string{
 	"vlan", "veth", "vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ip6erspan",
 	"ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm",
 }
@@ -133,7 +133,7 @@ func (l link) diverts(entrances map[model.IfIndex]datapath.Entrance) string {
 			return l.name + " is a member of a VRF, bridge or bond, by which the stack routes"
 		}
 	}
-	if _, fast := entrances[l.lower]; !fast || l.lower == l.index || slices.Contains(besides, l.kind) {
+	if _, fast := entrances[l.lower]; !fast || l.lower == l.index || slices.Contains(kindsWithOwnAddress, l.kind) {
 		return ""
 	}
 	if (l.kind == "macvlan" || l.kind == "macvtap") && l.mode != 0 && l.mode&^macvlanOwn == 0 {

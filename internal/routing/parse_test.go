@@ -407,7 +407,7 @@ func TestRouting(t *testing.T) {
 		{"a link that diverts", &traits{links: "a bridge"}, stack, 0},
 		{"a link that diverts came", &traits{link: "a bridge"}, stack, 0},
 		{"an interface went", &traits{leaving: 1}, stack, 0},
-		{"messages lost", &traits{lost: true}, ports, 0},
+		{"messages lost", &traits{messagesLost: true}, ports, 0},
 	} {
 		tt.seen.known = true
 		if tt.mtu == 0 && tt.want != stack {

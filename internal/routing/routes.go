@@ -93,7 +93,7 @@ func shapeOfRoute(route []byte) (s shape) {
 	header := nl.DeserializeRtMsg(route)
 	s.spread = header.Src_len > 0
 	odd, destination := "", []byte(nil)
-	e := encapRoute{table: uint32(header.Table), odd: header.Type != unix.RTN_UNICAST || header.Src_len > 0 || header.Flags&routeUnusable != 0}
+	e := encapRoute{table: uint32(header.Table), ambiguous: header.Type != unix.RTN_UNICAST || header.Src_len > 0 || header.Flags&routeUnusable != 0}
 	whole := netlinkattr.Each(route[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
 		switch kind {
 		case unix.RTA_DST:
@@ -112,8 +112,8 @@ func shapeOfRoute(route []byte) (s shape) {
 				odd = "has next hops with what is not known here"
 			}
 			if encapsulates {
-				e.kind, e.odd = unix.LWTUNNEL_ENCAP_NONE, true
-				e.is = true
+				e.kind, e.ambiguous = unix.LWTUNNEL_ENCAP_NONE, true
+				e.hasEncap = true
 			}
 		case routeNextHopID:
 			s.spread = true

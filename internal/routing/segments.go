@@ -57,7 +57,7 @@ func (s *segments) set(routes []encapRoute) {
 // compiles the behaviours if so.
 func (t *traits) hasSegments(rules needs, routes shape) bool {
 	s := &t.segments
-	if !s.any() || s.stale || t.lost || t.whyNoSegments(rules, routes) != "" {
+	if !s.any() || s.stale || t.messagesLost || t.whyNoSegments(rules, routes) != "" {
 		return false
 	}
 	with := conditions{spread: routes.spread, source: s.source, label: s.label}

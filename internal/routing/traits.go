@@ -27,16 +27,16 @@ type traits struct {
 	mu    sync.Mutex
 	known bool // everything was read once
 
-	rules    seen[needs, *needs]
-	routes   seen[shape, *shape]
-	reread   time.Time // routes are not read again before
-	lost     bool      // messages were lost, so routes must be read
-	shrunk   bool      // a route was removed that may have been the last of its shape
-	unruled  bool      // a rule was removed
-	links    string    // why a link makes the stack forward all, when all were read
-	link     string    // the same, for a link added since
-	policies bool      // an IPsec policy was added since all were read
-	leaving  int       // looks left after an interface that forwards fast was removed
+	rules        seen[needs, *needs]
+	routes       seen[shape, *shape]
+	reread       time.Time // routes are not read again before
+	messagesLost bool      // messages were lost, so routes must be read
+	routeRemoved bool      // a route was removed that may have been the last of its shape
+	ruleRemoved  bool      // a rule was removed
+	links        string    // why a link makes the stack forward all, when all were read
+	link         string    // the same, for a link added since
+	policies     bool      // an IPsec policy was added since all were read
+	leaving      int       // looks left after an interface that forwards fast was removed
 
 	segments segments
 
@@ -89,19 +89,19 @@ func (t *traits) examineMessage(kind, flags uint16, data []byte) bool {
 	case unix.RTM_NEWNEXTHOP:
 		t.routes.added.add(shapeOfNextHop(data)) // any route may use the group
 	case unix.RTM_NEWROUTE:
-		t.shrunk = t.shrunk || flags&unix.NLM_F_REPLACE != 0
+		t.routeRemoved = t.routeRemoved || flags&unix.NLM_F_REPLACE != 0
 		s := shapeOfRoute(data)
 		s.spread = s.spread || flags&unix.NLM_F_APPEND != 0
 		t.segments.examineRoute(&s)
 		t.routes.added.add(s)
 	case unix.RTM_DELROUTE:
-		t.shrunk = true
+		t.routeRemoved = true
 		s := shapeOfRoute(data)
 		t.segments.examineRoute(&s)
 	case unix.RTM_DELNEXTHOP:
-		t.shrunk = true
+		t.routeRemoved = true
 	case unix.RTM_DELRULE:
-		t.unruled = true
+		t.ruleRemoved = true
 	}
 	return true
 }
@@ -110,7 +110,7 @@ func (t *traits) examineMessage(kind, flags uint16, data []byte) bool {
 func (t *traits) noteLoss() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lost = true
+	t.messagesLost = true
 }
 
 // notePolicy records an IPsec policy.
@@ -141,7 +141,7 @@ func (t *traits) routing() (datapath.Routing, string) {
 		return datapath.Routing{Key: datapath.RouteByStack}, why
 	}
 	key := rules.key
-	if t.lost {
+	if t.messagesLost {
 		key = datapath.RouteByPorts // until all has been read
 	}
 	if routes.spread {
@@ -173,7 +173,7 @@ func (t *traits) whyStack(rules needs, routes shape) string {
 			"routes have several next hops, and net.ipv6.fib_multipath_hash_policy is %d: the stack hashes fields that a program does not see",
 			t.hash,
 		)
-	case routes.spread && (rules.key == datapath.RouteByPorts || t.lost):
+	case routes.spread && (rules.key == datapath.RouteByPorts || t.messagesLost):
 		return "routes have several next hops, and rules choose by ports"
 	}
 	return ""
@@ -214,9 +214,9 @@ func (t *traits) read() error {
 func (t *traits) readRoutes() error {
 	t.mu.Lock()
 	all := t.routes.all()
-	due := !t.known || t.lost || (t.segments.stale || t.shrunk && !all.plain()) && time.Now().After(t.reread)
+	due := !t.known || t.messagesLost || (t.segments.stale || t.routeRemoved && !all.plain()) && time.Now().After(t.reread)
 	if due { // messages from now on add to what is read
-		t.lost, t.shrunk, t.segments.stale, t.routes.added = false, false, false, shape{}
+		t.messagesLost, t.routeRemoved, t.segments.stale, t.routes.added = false, false, false, shape{}
 	}
 	t.mu.Unlock()
 	if !due {
@@ -229,7 +229,7 @@ func (t *traits) readRoutes() error {
 	t.reread = time.Now().Add(max(rereadPause, rereadFactor*time.Since(began)))
 	if err != nil {
 		read.add(all)
-		t.lost = true
+		t.messagesLost = true
 	}
 	t.routes.read = read
 	t.segments.set(read.encaps)
@@ -241,7 +241,7 @@ func (t *traits) refreshIn() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	routes := t.routes.all()
-	if !t.unruled && !t.segments.stale && (!t.shrunk || routes.plain()) {
+	if !t.ruleRemoved && !t.segments.stale && (!t.routeRemoved || routes.plain()) {
 		return 0, false
 	}
 	return max(rereadPause, time.Until(t.reread)), true
@@ -255,7 +255,7 @@ func (t *traits) refresh() error {
 func (t *traits) readRules() error {
 	t.mu.Lock()
 	all := t.rules.all()
-	t.rules.added, t.unruled = needs{}, false
+	t.rules.added, t.ruleRemoved = needs{}, false
 	t.mu.Unlock()
 	read, err := needsOfRules()
 	if err != nil {

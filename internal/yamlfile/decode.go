@@ -26,7 +26,7 @@ func (r *Reader) value(node ast.Node, path string, dst reflect.Value) {
 	}
 	if dst.Kind() == reflect.Pointer {
 		v := reflect.New(dst.Type().Elem())
-		if r.value(node, path, v.Elem()); !r.bad[path] {
+		if r.value(node, path, v.Elem()); !r.faulty[path] {
 			dst.Set(v)
 		}
 		return
@@ -120,7 +120,7 @@ func (r *Reader) sequence(node ast.Node, at Position, path string, dst reflect.V
 	for i, item := range seq.Values {
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
 		r.value(item, itemPath, list.Index(i))
-		if v := list.Index(i); r.format.isScalar(v.Type()) && !r.bad[itemPath] {
+		if v := list.Index(i); r.format.isScalar(v.Type()) && !r.faulty[itemPath] {
 			if seen[v.Interface()] {
 				text := r.format.Scalars[v.Type()].Text(v.Interface())
 				r.Fault(nodePosition(item), itemPath, fmt.Sprintf("%s lists %s twice", path, text), "remove one")
@@ -166,7 +166,7 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 			cure := "use the keys " + keyList(known)
 			if meant := meantKey(key, known); meant != "" {
 				cure = fmt.Sprintf("did you mean %q?", meant)
-				r.bad[Join(path, meant)] = true // present, but with an unknown value
+				r.faulty[Join(path, meant)] = true // present, but with an unknown value
 			}
 			r.Fault(keyAt, Join(path, key), fmt.Sprintf("unknown key %q in %s", key, Named(path)), cure)
 			continue
@@ -190,7 +190,7 @@ func (r *Reader) mapping(node ast.Node, at Position, path string, dst reflect.Va
 		if _, ok := first[f.Key]; ok {
 			continue
 		}
-		if f.Required && !r.bad[Join(path, f.Key)] {
+		if f.Required && !r.faulty[Join(path, f.Key)] {
 			r.Fault(at, Join(path, f.Key), fmt.Sprintf("key %q is missing in %s", f.Key, Named(path)),
 				r.format.missingCure(dst.Type().FieldByIndex(f.Index).Type))
 		}

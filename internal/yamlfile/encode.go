@@ -73,31 +73,31 @@ func (format *Format) JSON(v any) ([]byte, error) {
 
 // Equal reports whether two structs, to which a and b point, say the same.
 func (format *Format) Equal(a, b any) bool {
-	return format.alike(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+	return format.sameValue(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
 // sameValue compares values key by key, and ends at the first difference: of two lists that is
 // mostly their length. An absent value differs from one that is empty.
-func (format *Format) alike(a, b reflect.Value) bool {
+func (format *Format) sameValue(a, b reflect.Value) bool {
 	if c, ok := format.Scalars[a.Type()]; ok {
 		return a.Comparable() && b.Comparable() && a.Equal(b) || c.Text(a.Interface()) == c.Text(b.Interface())
 	}
 	switch a.Kind() {
 	case reflect.Pointer:
-		return a.IsNil() && b.IsNil() || !a.IsNil() && !b.IsNil() && format.alike(a.Elem(), b.Elem())
+		return a.IsNil() && b.IsNil() || !a.IsNil() && !b.IsNil() && format.sameValue(a.Elem(), b.Elem())
 	case reflect.Slice:
 		if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
 			return false
 		}
 		for i := range a.Len() {
-			if !format.alike(a.Index(i), b.Index(i)) {
+			if !format.sameValue(a.Index(i), b.Index(i)) {
 				return false
 			}
 		}
 		return true
 	}
 	for _, f := range Fields(a.Type()) {
-		if !format.alike(a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)) {
+		if !format.sameValue(a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)) {
 			return false
 		}
 	}

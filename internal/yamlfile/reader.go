@@ -12,11 +12,11 @@ import (
 
 // Reader fills structs from a YAML tree and collects every error on the way.
 type Reader struct {
-	format *Format
-	source Source
-	faults Faults
-	bad    map[string]bool // paths that have an error
-	was    Faults          // keys with the name that they had before
+	format  *Format
+	source  Source
+	faults  Faults
+	faulty  map[string]bool // paths that have an error
+	renamed Faults          // keys with the name that they had before
 
 	lists []section // that were taken out of a large file
 	line  int       // of the file before the text that is being decoded
@@ -27,7 +27,7 @@ func (format *Format) NewReader(name string) *Reader {
 	return &Reader{
 		format: format,
 		source: Source{file: name, at: map[string]Position{}, format: format},
-		bad:    map[string]bool{},
+		faulty: map[string]bool{},
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *Reader) Fault(at Position, path, problem, cure string) {
 	if r.Full() {
 		return
 	}
-	r.bad[path] = true
+	r.faulty[path] = true
 	f := newFault(r.source.file, path, problem, cure)
 	f.Line, f.Column = r.LineOf(at), at.Column
 	r.faults = append(r.faults, f)
@@ -89,7 +89,7 @@ func (r *Reader) Fault(at Position, path, problem, cure string) {
 
 // rename notes that a key has the name that it had before.
 func (r *Reader) rename(at Position, path string, f Field) {
-	if len(r.was) == MostCounted {
+	if len(r.renamed) == MostCounted {
 		return
 	}
 	fault := newFault(
@@ -99,12 +99,12 @@ func (r *Reader) rename(at Position, path string, f Field) {
 		fmt.Sprintf("write %s: instead", f.Key),
 	)
 	fault.Line, fault.Column = r.LineOf(at), at.Column
-	r.was = append(r.was, fault)
+	r.renamed = append(r.renamed, fault)
 }
 
 // Renamed are the keys of the file that have the name that they had before: they are
 // accepted, and a user should be warned.
-func (r *Reader) Renamed() Faults { return r.was }
+func (r *Reader) Renamed() Faults { return r.renamed }
 
 // Refuse reports an error of the value at path by a rule of the file, unless it may be the
 // consequence of one that was reported before.
@@ -115,12 +115,12 @@ func (r *Reader) Refuse(path, problem, cure string) {
 }
 
 // Bad are the paths of which Fault has reported an error.
-func (r *Reader) Bad() iter.Seq[string] { return maps.Keys(r.bad) }
+func (r *Reader) Bad() iter.Seq[string] { return maps.Keys(r.faulty) }
 
 // FollowsFrom reports whether an error at path may be the consequence of one in the same value,
 // in a part of it, or in what it is a part of.
 func (r *Reader) FollowsFrom(path string) bool {
-	for bad := range r.bad {
+	for bad := range r.faulty {
 		if bad == "" || Within(path, bad) || Within(bad, path) {
 			return true
 		}

@@ -25,7 +25,7 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 	m, verdict := judge(t)
 	s := &stampExchange{meter: m, others: make(map[flowPoint]runningCount)}
 	good := func(b *closedBlock) blocks.Message {
-		return blocks.Message{Length: b.how.Block, Block: b.number, ClockError: 1000, Entries: []blocks.Entry{{
+		return blocks.Message{Length: b.measurement.Block, Block: b.number, ClockError: 1000, Entries: []blocks.Entry{{
 			Flow: blocks.KeyOf("red"), State: blocks.Answered, Counters: blocks.Counters{Packets: 90, Complete: true},
 		}}}
 	}
@@ -65,7 +65,7 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
+			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.measurement.Flows[0]}, points: []int{1}}
 			if final := s.acceptAnswer(q); final != tt.final {
 				t.Errorf("%s: final %v", tt.name, final)
 			}
@@ -233,10 +233,10 @@ func TestReadingsAreCounted(t *testing.T) {
 	for range 2 {
 		verdict(10, func(b *closedBlock) {
 			for _, packets := range []uint64{90, 90, 91} {
-				m.add(b, &b.how.Flows[0], 1, answered{known: true, Counters: blocks.Counters{Packets: packets, Complete: true}})
+				m.add(b, &b.measurement.Flows[0], 1, answered{known: true, Counters: blocks.Counters{Packets: packets, Complete: true}})
 			}
 			b.number -= 5
-			m.add(b, &b.how.Flows[0], 1, answered{known: true})
+			m.add(b, &b.measurement.Flows[0], 1, answered{known: true})
 		})
 		m.countAssembled()
 		m.ended = m.ended.Plus(m.assembler.Counters())

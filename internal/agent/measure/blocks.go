@@ -37,33 +37,33 @@ type Gaps interface {
 // Blocks reads the counters of measured flows after each block.
 type Blocks struct {
 	service.Idle
-	d     Dependencies
-	edit  Editor
-	known Gaps
+	d    Dependencies
+	edit Editor
+	gaps Gaps
 
 	closed chan closedBlock // for who compares them with other nodes
 	missed atomic.Uint64    // blocks that were not
 
-	mu        sync.Mutex
-	last      map[string]datapath.BlockCounts // by flow, of the last closed block
-	before    map[string]datapath.BlockCounts // of the one before, if that was read
-	length    time.Duration                   // of a block, when it was read
-	totals    map[model.Direction]datapath.BlockCounts
-	named     map[string]datapath.BlockCounts // of flows that have metrics
-	recent    [2]answers                      // of the last closed blocks, the latest first
-	asked     [blocks.NumStates]uint64
-	selected  [blocks.NumStates]uint64 // questions about selections
-	malformed uint64                   // questions
-	sums      map[string]*sum
+	mu                 sync.Mutex
+	last               map[string]datapath.BlockCounts // by flow, of the last closed block
+	before             map[string]datapath.BlockCounts // of the one before, if that was read
+	length             time.Duration                   // of a block, when it was read
+	totals             map[model.Direction]datapath.BlockCounts
+	named              map[string]datapath.BlockCounts // of flows that have metrics
+	recent             [2]answers                      // of the last closed blocks, the latest first
+	questions          [blocks.NumStates]uint64
+	selectionQuestions [blocks.NumStates]uint64 // questions about selections
+	malformed          uint64                   // questions
+	sums               map[string]*sum
 }
 
 // closedBlock is what this node counted in a block, and the configuration by which it counted.
 type closedBlock struct {
-	number uint64
-	late   bool // it was read when a later one was closed already
-	counts map[string]datapath.BlockCounts
-	sums   map[string]uint64 // packets of flows with a session in all blocks, to this one
-	how    model.Measurement
+	number      uint64
+	readLate    bool // it was read when a later one was closed already
+	counts      map[string]datapath.BlockCounts
+	sums        map[string]uint64 // packets of flows with a session in all blocks, to this one
+	measurement model.Measurement
 }
 
 // answers are what other nodes may ask about a closed block.
@@ -82,7 +82,7 @@ func NewBlocks(d Dependencies, known Gaps, edit Editor) *Blocks {
 	return &Blocks{
 		d:      d,
 		edit:   edit,
-		known:  known,
+		gaps:   known,
 		closed: make(chan closedBlock, 2),
 		totals: make(map[model.Direction]datapath.BlockCounts),
 		sums:   make(map[string]*sum),
@@ -109,12 +109,12 @@ func (m *Blocks) Run(ctx context.Context) error {
 		block, _ := lastClosed(time.Now(), now.Block)
 		if block != read {
 			unknown := m.awaitCoverage(ctx, block, now)
-			for _, each := range unread(read, block) {
+			for _, each := range blocksToRead(read, block) {
 				m.read(each, each < block, now, unknown)
 			}
 		}
 		read = block
-		if !m.rest(ctx, now) {
+		if !m.waitForNext(ctx, now) {
 			return nil
 		}
 	}
@@ -129,7 +129,7 @@ func (m *Blocks) awaitCoverage(ctx context.Context, block uint64, how model.Meas
 	if soon := time.Now().Add(how.Block / 8); end.Before(soon) { // this agent has just begun
 		end = soon
 	}
-	return m.known.Await(ctx, last, end, pause)
+	return m.gaps.Await(ctx, last, end, pause)
 }
 
 // longestPause is the longest time between two looks while the coverage of a block is not known.
@@ -137,14 +137,14 @@ const longestPause = 250 * time.Millisecond
 
 // waitForNext waits until the counters of the next block are final. After the last packets of the
 // block, it looks at the hooks: if they count packets from then on, they also saw the packets of the block.
-func (m *Blocks) rest(ctx context.Context, how model.Measurement) bool {
+func (m *Blocks) waitForNext(ctx context.Context, how model.Measurement) bool {
 	_, wait := lastClosed(time.Now(), how.Block)
 	next := time.Now().Add(wait)
 	if wait -= how.Block/2 - how.Guard; wait > 0 {
 		if !service.Sleep(ctx, wait) {
 			return false
 		}
-		m.known.Look(len(m.d.State.Load().Resolved.Node.Interfaces))
+		m.gaps.Look(len(m.d.State.Load().Resolved.Node.Interfaces))
 	}
 	return service.Sleep(ctx, time.Until(next))
 }
@@ -157,10 +157,10 @@ func lastClosed(now time.Time, length time.Duration) (block uint64, wait time.Du
 	return uint64(at/int64(length)) - 1, length - time.Duration(at%int64(length)) + time.Millisecond
 }
 
-// unread are the closed blocks to be read after the block read (0: none was read yet), in their
+// blocksToRead are the closed blocks to be read after the block read (0: none was read yet), in their
 // order. The data plane still has the counters of the last block but one. So an agent that did not
 // run when that block was closed still reads it, and other nodes, which ask about two blocks, get it.
-func unread(read, last uint64) []uint64 {
+func blocksToRead(read, last uint64) []uint64 {
 	switch {
 	case read == last:
 		return nil
@@ -275,7 +275,7 @@ func (m *Blocks) answer(t stamp.TLV) bool {
 	q.ClockError = loss.UnknownClock
 	for i := range q.Entries {
 		m.fill(&q, &q.Entries[i])
-		m.asked[q.Entries[i].State]++
+		m.questions[q.Entries[i].State]++
 	}
 	q.Append(t.Value()[:0])
 	return true
@@ -283,7 +283,7 @@ func (m *Blocks) answer(t stamp.TLV) bool {
 
 func (m *Blocks) fill(q *blocks.Message, e *blocks.Entry) {
 	e.Counters = blocks.Counters{}
-	a, state := m.of(q.Block, q.Length)
+	a, state := m.answersFor(q.Block, q.Length)
 	e.State = state
 	if state != blocks.Answered {
 		return
@@ -296,8 +296,8 @@ func (m *Blocks) fill(q *blocks.Message, e *blocks.Entry) {
 	e.Counters, q.ClockError = countersOf(c, a.timed), a.clock
 }
 
-// of is what may be asked about a block; Answered: there is something. The caller holds m.mu.
-func (m *Blocks) of(block uint64, length time.Duration) (*answers, blocks.State) {
+// answersFor is what may be asked about a block; Answered: there is something. The caller holds m.mu.
+func (m *Blocks) answersFor(block uint64, length time.Duration) (*answers, blocks.State) {
 	newest := &m.recent[0]
 	for i := range m.recent {
 		if a := &m.recent[i]; a.flows != nil && a.block == block && a.length == length {
@@ -423,7 +423,7 @@ func (m *Blocks) Collect(g *metrics.Gatherer) {
 	defer m.mu.Unlock()
 	m.collectNamed(g, all)
 	for s := blocks.Answered; s < blocks.NumStates; s++ {
-		g.Add(descBlockQuestions, float64(m.asked[s]), s.String())
+		g.Add(descBlockQuestions, float64(m.questions[s]), s.String())
 	}
 	g.Add(descBlockQuestions, float64(m.malformed), "malformed")
 	m.collectSelections(g)

@@ -75,7 +75,7 @@ func TestUnread(t *testing.T) {
 		{"after the start", 0, 40, []uint64{39, 40}},
 		{"longer blocks", 40, 20, []uint64{20}},
 	} {
-		if got := unread(tt.read, tt.last); !slices.Equal(got, tt.want) {
+		if got := blocksToRead(tt.read, tt.last); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
@@ -99,8 +99,8 @@ func TestLateBlocks(t *testing.T) {
 			t.Fatalf("counted since %d: %d blocks to compare, want %d", since, n, want)
 		}
 		known := want == 2
-		if b := <-m.closed; b.late != known || known && (<-m.closed).late {
-			t.Errorf("counted since %d: block %d, late %v", since, b.number, b.late)
+		if b := <-m.closed; b.readLate != known || known && (<-m.closed).readLate {
+			t.Errorf("counted since %d: block %d, late %v", since, b.number, b.readLate)
 		}
 		q := questionOf(t, 20, time.Second, "red")
 		if got, err := blocks.Decode(q.Value()); !m.answer(q) || err != nil || len(got.Entries) != 1 {

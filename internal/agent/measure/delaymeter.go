@@ -54,7 +54,7 @@ type DelayMeter struct {
 
 // probeRefusal is an error of RFC 6374, or an invalid message, in response to a flow's test packet.
 type probeRefusal struct {
-	why     rfc6374.ControlCode
+	code    rfc6374.ControlCode
 	invalid string    // not "": what is wrong with the message
 	until   time.Time // no test packets before
 	to      refused
@@ -67,7 +67,7 @@ func (r *probeRefusal) problem(f *model.MeasuredFlow) (text, cure string) {
 		return fmt.Sprintf("%s answers with an invalid message: %s", point, r.invalid),
 			fmt.Sprintf("update or correct what answers there, or set probes: none; it is asked again after %v", refusalPause)
 	}
-	return fmt.Sprintf("%s refuses: %s", point, r.why.ErrorName()),
+	return fmt.Sprintf("%s refuses: %s", point, r.code.ErrorName()),
 		fmt.Sprintf(
 			"configure the flow there, with session: %d and a responder of rfc6374-delay; it is asked again after %v",
 			f.Session,
@@ -93,7 +93,7 @@ func (m *DelayMeter) Run(ctx context.Context) error {
 		if m.prepareFlows(how) {
 			now := time.Now().UnixNano()
 			if block := uint64(now / int64(how.Block)); block != m.block {
-				m.conclude(how)
+				m.report(how)
 				m.block = block
 			}
 			m.send(how)
@@ -311,7 +311,7 @@ func (m *DelayMeter) acceptSample(s query.Sample) {
 		if s.Session != f.Session || s.Peer != probed(f, how) {
 			return // to a test packet of before the configuration changed
 		}
-		m.refusals[s.Flow] = probeRefusal{why: s.Refusal, invalid: s.Invalid, until: time.Now().Add(refusalPause), to: refusing(f, how)}
+		m.refusals[s.Flow] = probeRefusal{code: s.Refusal, invalid: s.Invalid, until: time.Now().Add(refusalPause), to: refusing(f, how)}
 		return
 	}
 	delete(m.refusals, s.Flow)
@@ -335,8 +335,8 @@ func (m *DelayMeter) acceptSample(s query.Sample) {
 	}
 }
 
-// conclude makes the records of the block that has ended.
-func (m *DelayMeter) conclude(how model.Measurement) {
+// report makes the records of the block that has ended.
+func (m *DelayMeter) report(how model.Measurement) {
 	m.mu.Lock()
 	var all []record.Record
 	for i := range m.flows {

@@ -256,11 +256,11 @@ func judge(t *testing.T) (m *LossMeter, verdict func(block uint64, add func(*clo
 			t.Fatal(err)
 		}
 		b := &closedBlock{
-			number: block,
-			how:    how,
-			counts: map[string]datapath.BlockCounts{"red": {Flow: "red", Block: block, Packets: 100, Complete: true}},
+			number:      block,
+			measurement: how,
+			counts:      map[string]datapath.BlockCounts{"red": {Flow: "red", Block: block, Packets: 100, Complete: true}},
 		}
-		m.add(b, &how.Flows[0], 0, m.own(*b, "red"))
+		m.add(b, &how.Flows[0], 0, m.ownCounters(*b, "red"))
 		add(b)
 		m.assembler.Flush()
 		return last
@@ -302,7 +302,7 @@ func TestLossMessagesAreJudged(t *testing.T) {
 			q := &asked{
 				block:    b,
 				Question: query.Question{Answer: message.Append(nil)},
-				flows:    []*model.MeasuredFlow{&b.how.Flows[0]},
+				flows:    []*model.MeasuredFlow{&b.measurement.Flows[0]},
 				points:   []int{1},
 			}
 			if final := l.acceptAnswer(q); final != tt.final {
@@ -332,7 +332,7 @@ func TestLossQueriesAreJudged(t *testing.T) {
 			}.Append(
 				nil,
 			)
-			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.how.Flows[0]}, points: []int{1}}
+			q := &asked{block: b, Question: query.Question{Answer: answer}, flows: []*model.MeasuredFlow{&b.measurement.Flows[0]}, points: []int{1}}
 			if final := l.acceptAnswer(q); final != (tt.control == lossquery.Success) {
 				t.Errorf("%v: final %v", tt.control, final)
 			}
@@ -373,7 +373,7 @@ func TestDirectMeasurementIsUncertain(t *testing.T) {
 			q := &asked{
 				block:    b,
 				Question: query.Question{Session: 9, Answer: answer(tt.count, tt.flags)},
-				flows:    []*model.MeasuredFlow{&b.how.Flows[0]},
+				flows:    []*model.MeasuredFlow{&b.measurement.Flows[0]},
 				points:   []int{1},
 			}
 			if !s.acceptAnswer(q) {
@@ -411,7 +411,7 @@ func TestQuestionsOfSessions(t *testing.T) {
 	flows[1].Path.Segments = []netip.Addr{point.Addr(), point.Addr()}
 	how := model.Measurement{Block: time.Second, Flows: flows}
 	m.paths = newPaths(m.d.System, how, flows)
-	list := (&stampExchange{meter: m}).questions(&closedBlock{number: 4, how: how, sums: map[string]uint64{"1": 1<<32 + 8}})
+	list := (&stampExchange{meter: m}).questions(&closedBlock{number: 4, measurement: how, sums: map[string]uint64{"1": 1<<32 + 8}})
 	var got []string
 	for _, q := range list {
 		line := fmt.Sprint(len(q.flows), " flows, session ", q.Session, ", in-band ", q.Path != nil)

@@ -90,7 +90,7 @@ func (l *lossQueries) acceptAnswer(q *asked) (final bool) {
 		return false // it may be too early; the message does not say why
 	}
 	l.meter.countAnswer(answerCounters, 1)
-	l.meter.add(q.block, q.flows[0], q.points[0], packets(r.Received, q.block.how))
+	l.meter.add(q.block, q.flows[0], q.points[0], packets(r.Received, q.block.measurement))
 	return true
 }
 
@@ -165,7 +165,7 @@ func (l *lossMessages) acceptAnswer(q *asked) (final bool) {
 	at := flowPoint{q.flows[0].Name, q.points[0]}
 	before, ok := l.before[at]
 	l.before[at] = runningCount{b.number, m.Counters[3]}
-	a := packets(m.Counters[3]-before.packets, b.how)
+	a := packets(m.Counters[3]-before.packets, b.measurement)
 	if !m.Extended {
 		a.Packets &= 0xffffffff
 	}
@@ -184,8 +184,8 @@ func asksInBand(f *model.MeasuredFlow, q *asked) bool {
 
 // each makes a question for each flow and point, if it can be asked: set gives it a client.
 func (m *LossMeter) each(b *closedBlock, set func(*model.MeasuredFlow, *asked)) (list []*asked) {
-	for i := range b.how.Flows {
-		f := &b.how.Flows[i]
+	for i := range b.measurement.Flows {
+		f := &b.measurement.Flows[i]
 		for point, peer := range f.Points {
 			q := &asked{
 				Question: query.Question{Peer: peer, Session: f.Session},

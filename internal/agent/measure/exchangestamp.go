@@ -46,8 +46,8 @@ func (s *stampExchange) names(uint64) bool { return true }
 // questions are those of a block, of several flows each.
 func (s *stampExchange) questions(b *closedBlock) (list []*asked) {
 	open := make(map[netip.AddrPort]*asked)
-	for i := range b.how.Flows {
-		f := &b.how.Flows[i]
+	for i := range b.measurement.Flows {
+		f := &b.measurement.Flows[i]
 		for point, peer := range f.Points {
 			q := open[peer]
 			alone := f.Session != 0 || f.Probes.InBand()
@@ -71,7 +71,7 @@ func (s *stampExchange) questions(b *closedBlock) (list []*asked) {
 
 func (s *stampExchange) tlvs(q *asked) (tlvs []byte) {
 	b := q.block
-	message := blocks.Message{Length: b.how.Block, Block: b.number, ClockError: loss.UnknownClock}
+	message := blocks.Message{Length: b.measurement.Block, Block: b.number, ClockError: loss.UnknownClock}
 	for _, f := range q.flows {
 		c := b.counts[f.Name]
 		message.Entries = append(message.Entries, blocks.Entry{Flow: blocks.KeyOf(f.Name), Sent: c.Packets, SentBytes: c.Octets})
@@ -142,7 +142,7 @@ func (s *stampExchange) takeBlocks(q *asked, value []byte) (final bool) {
 
 // isAbout reports whether a message is about the block and the flows of a question.
 func isAbout(m *blocks.Message, q *asked) bool {
-	if m.Block != q.block.number || m.Length != q.block.how.Block || len(m.Entries) != len(q.flows) {
+	if m.Block != q.block.number || m.Length != q.block.measurement.Block || len(m.Entries) != len(q.flows) {
 		return false
 	}
 	for i, f := range q.flows {
@@ -165,7 +165,7 @@ func (s *stampExchange) takeDirect(q *asked, count stamp.DirectMeasurement) {
 			b,
 			q.flows[0],
 			q.points[0],
-			answered{Counters: blocks.Counters{Packets: grown, Unsized: 1, Complete: true}, known: true, outside: true, clock: loss.UnknownClock},
+			answered{Counters: blocks.Counters{Packets: grown, Unsized: 1, Complete: true}, known: true, otherTime: true, clock: loss.UnknownClock},
 		)
 	}
 }

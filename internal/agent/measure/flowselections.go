@@ -22,26 +22,26 @@ func (w *flowWatches) takeSelections(f *watchedFlow, r *loss.Result) {
 	f.latest = r.Block
 	changed := false
 	for p, difference := range r.Selecting {
-		if int(p) > len(f.Points) || f.unlike == nil && difference == "" {
+		if int(p) > len(f.Points) || f.selectionDifferences == nil && difference == "" {
 			continue
 		}
-		if f.unlike == nil {
-			f.unlike = make([]string, len(f.Points)+1)
+		if f.selectionDifferences == nil {
+			f.selectionDifferences = make([]string, len(f.Points)+1)
 		}
-		changed = changed || f.unlike[p] != difference
-		f.unlike[p] = difference
+		changed = changed || f.selectionDifferences[p] != difference
+		f.selectionDifferences[p] = difference
 	}
 	if !changed {
 		return
 	}
-	if !slices.ContainsFunc(f.unlike, func(d string) bool { return d != "" }) {
-		f.unlike = nil
+	if !slices.ContainsFunc(f.selectionDifferences, func(d string) bool { return d != "" }) {
+		f.selectionDifferences = nil
 	}
 	switch {
 	case w.logged > mostFlowWarnings:
 	case w.logged == mostFlowWarnings:
 		w.d.Log.Warn("the warnings of further flows change in this block; list them with 'waymark loss'")
-	case f.unlike != nil:
+	case f.selectionDifferences != nil:
 		service.LogWarning(w.d.Log, f.selectionWarning())
 	default:
 		w.d.Log.Info("all nodes select the same packets again", "warning", health.SelectionsDiffer, "flow", f.Name)
@@ -51,7 +51,7 @@ func (w *flowWatches) takeSelections(f *watchedFlow, r *loss.Result) {
 
 func (f *watchedFlow) selectionWarning() health.Warning {
 	var nodes []string
-	for p, difference := range f.unlike {
+	for p, difference := range f.selectionDifferences {
 		if difference != "" {
 			nodes = append(nodes, f.point(loss.PointID(p))+": "+difference)
 		}
@@ -59,10 +59,10 @@ func (f *watchedFlow) selectionWarning() health.Warning {
 	return health.SelectionDiffers(f.Name, nodes, health.AtIngress)
 }
 
-// unlike is how many flows have nodes that select different packets. The caller holds w.mu.
-func (w *flowWatches) unlike() (n int) {
+// countSelectionDifferences is how many flows have nodes that select different packets. The caller holds w.mu.
+func (w *flowWatches) countSelectionDifferences() (n int) {
 	for _, f := range w.flows {
-		if f.unlike != nil {
+		if f.selectionDifferences != nil {
 			n++
 		}
 	}
@@ -74,14 +74,14 @@ func (w *flowWatches) unlike() (n int) {
 func (w *flowWatches) selectionWarnings() (ws []health.Warning) {
 	var assumed []string
 	for _, f := range w.flows {
-		if f.unlike != nil && len(ws) < mostFlowWarnings {
+		if f.selectionDifferences != nil && len(ws) < mostFlowWarnings {
 			ws = append(ws, f.selectionWarning())
 		}
 		if f.AssumeSelection {
 			assumed = append(assumed, f.Name)
 		}
 	}
-	if n := w.unlike(); n > mostFlowWarnings {
+	if n := w.countSelectionDifferences(); n > mostFlowWarnings {
 		ws = append(ws, health.FurtherFlows(health.SelectionsDiffer, n-mostFlowWarnings))
 	}
 	if len(assumed) > 0 {

@@ -32,10 +32,10 @@ type flowWatches struct {
 
 type watchedFlow struct {
 	model.MeasuredFlow
-	watch   *loss.Watch
-	unasked error    // why no node could be asked about the last block
-	unlike  []string // by point: how it selects other packets than this node, as far as it has said
-	latest  int64    // block of which that is known
+	watch                *loss.Watch
+	unasked              error    // why no node could be asked about the last block
+	selectionDifferences []string // by point: how it selects other packets than this node, as far as it has said
+	latest               int64    // block of which that is known
 }
 
 // mostFlowWarnings is how many flows have a warning and a line in the log of their own,
@@ -272,5 +272,5 @@ func (w *flowWatches) collect(g *metrics.Gatherer) {
 		}
 		g.Add(descFlowsBeyond, float64(n), string(k.code))
 	}
-	g.Add(descFlowsBeyond, float64(w.unlike()), string(health.SelectionsDiffer))
+	g.Add(descFlowsBeyond, float64(w.countSelectionDifferences()), string(health.SelectionsDiffer))
 }

@@ -27,11 +27,11 @@ type answerer interface {
 // asks for. If one cannot listen, it tries again: packets do not depend on it.
 type listeners[C any, T answerer] struct {
 	service.Idle
-	d     Dependencies
-	want  func(*config.Config) []C
-	what  func(*C) string     // it is, in the log
-	make  func(*C) (T, error) // an answerer that is not open yet
-	ended func(*C, T)         // keeps the counters of one that has ended; the caller holds mu
+	d        Dependencies
+	want     func(*config.Config) []C
+	describe func(*C) string     // it is, in the log
+	make     func(*C) (T, error) // an answerer that is not open yet
+	ended    func(*C, T)         // keeps the counters of one that has ended; the caller holds mu
 
 	mu     sync.Mutex
 	wanted []C
@@ -41,11 +41,11 @@ type listeners[C any, T answerer] struct {
 
 // listener is an answerer, if it runs.
 type listener[T answerer] struct {
-	now    T
-	open   bool
-	end    func()
-	logged error       // the last one in the log
-	failed atomic.Bool // it ended by itself
+	answerer T
+	open     bool
+	end      func()
+	logged   error       // the last one in the log
+	failed   atomic.Bool // it ended by itself
 }
 
 func (s *listeners[C, T]) Prepare(p *service.Plan) error {
@@ -97,7 +97,7 @@ func (s *listeners[C, T]) begin() {
 
 // start opens an answerer, and lets it answer.
 func (s *listeners[C, T]) start(i int) {
-	l, what := s.list[i], s.what(&s.wanted[i])
+	l, what := s.list[i], s.describe(&s.wanted[i])
 	one, err := s.make(&s.wanted[i])
 	if err == nil {
 		err = one.Open()
@@ -118,7 +118,7 @@ func (s *listeners[C, T]) start(i int) {
 			l.failed.Store(true)
 		}
 	}()
-	l.now, l.open, l.end, l.logged = one, true, func() { cancel(); <-done }, nil
+	l.answerer, l.open, l.end, l.logged = one, true, func() { cancel(); <-done }, nil
 	s.d.Log.Info(what+" answers", "address", one.Local())
 }
 
@@ -126,7 +126,7 @@ func (s *listeners[C, T]) start(i int) {
 func (s *listeners[C, T]) stop(i int) {
 	if l := s.list[i]; l.open {
 		l.end()
-		s.ended(&s.wanted[i], l.now)
+		s.ended(&s.wanted[i], l.answerer)
 		l.open = false
 	}
 }
@@ -145,7 +145,7 @@ func (s *listeners[C, T]) Warnings(*service.State) (ws []health.Warning) {
 			health.New(
 				health.NotAnswering,
 				"",
-				s.what(&s.wanted[i])+" does not answer: "+text,
+				s.describe(&s.wanted[i])+" does not answer: "+text,
 				cmp.Or(cure, "correct it; the agent tries again every few seconds"),
 			),
 		)
@@ -157,7 +157,7 @@ func (s *listeners[C, T]) Warnings(*service.State) (ws []health.Warning) {
 func (s *listeners[C, T]) each(visit func(*C, T)) {
 	for i, l := range s.list {
 		if l.open {
-			visit(&s.wanted[i], l.now)
+			visit(&s.wanted[i], l.answerer)
 		}
 	}
 }

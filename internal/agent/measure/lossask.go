@@ -55,7 +55,7 @@ func (m *LossMeter) connect(how model.Measurement) (err error) {
 		return err
 	}
 	if err == nil {
-		m.apart, err = openSelectionQuestions(m, key)
+		m.selectionQuestions, err = openSelectionQuestions(m, key)
 	}
 	if err != nil {
 		m.disconnect()
@@ -68,9 +68,9 @@ func (m *LossMeter) disconnect() {
 		m.exchange.close()
 		m.exchange = nil
 	}
-	if m.apart != nil {
-		m.apart.close()
-		m.apart = nil
+	if m.selectionQuestions != nil {
+		m.selectionQuestions.close()
+		m.selectionQuestions = nil
 	}
 }
 
@@ -82,13 +82,13 @@ const askAgain = time.Second
 // were not answered are asked once more, with those of the next block: other nodes can answer
 // until then, and an agent that has restarted can say what its programs counted meanwhile.
 func (m *LossMeter) askPoints(ctx context.Context, b closedBlock) {
-	end := time.Unix(0, int64(b.number+2)*int64(b.how.Block)) // one block's time
+	end := time.Unix(0, int64(b.number+2)*int64(b.measurement.Block)) // one block's time
 	open := m.exchange.questions(&b)
-	if m.apart != nil {
-		open = append(open, m.apart.questions(&b)...)
+	if m.selectionQuestions != nil {
+		open = append(open, m.selectionQuestions.questions(&b)...)
 	}
 	if m.exchange.names(b.number) {
-		if soon := time.Now().Add(b.how.Block / 4); end.Before(soon) { // this agent has just begun
+		if soon := time.Now().Add(b.measurement.Block / 4); end.Before(soon) { // this agent has just begun
 			end = soon
 		}
 	}
@@ -96,7 +96,7 @@ func (m *LossMeter) askPoints(ctx context.Context, b closedBlock) {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	// The other nodes read their counters when this one does, by their own clocks.
-	for len(open) > 0 && service.Sleep(ctx, min(b.how.Guard, b.how.Block/8)) {
+	for len(open) > 0 && service.Sleep(ctx, min(b.measurement.Guard, b.measurement.Block/8)) {
 		m.askOnce(ctx, open)
 		open = slices.DeleteFunc(open, func(q *asked) bool { return q.Answer != nil && m.acceptAnswer(q) || q.optional })
 	}
@@ -106,7 +106,7 @@ func (m *LossMeter) askPoints(ctx context.Context, b closedBlock) {
 // acceptAnswer uses an answer. False: the question must be asked again.
 func (m *LossMeter) acceptAnswer(q *asked) (final bool) {
 	if q.selections {
-		return m.apart.acceptAnswer(q)
+		return m.selectionQuestions.acceptAnswer(q)
 	}
 	return m.exchange.acceptAnswer(q)
 }

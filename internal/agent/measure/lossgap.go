@@ -17,11 +17,11 @@ const longestGap = 31 * 24 * time.Hour
 // continueAfter notes which block of each flow had a result last: by this agent, or, as the
 // data plane remembers, by an earlier one.
 func (m *LossMeter) continueAfter(before model.Measurement, b *closedBlock) {
-	next := make(map[string]int64, len(b.how.Flows))
-	for i := range b.how.Flows {
-		name := b.how.Flows[i].Name
+	next := make(map[string]int64, len(b.measurement.Flows))
+	for i := range b.measurement.Flows {
+		name := b.measurement.Flows[i].Name
 		last, known := m.reported[name]
-		if !known || before.Block != b.how.Block {
+		if !known || before.Block != b.measurement.Block {
 			last = int64(b.counts[name].LastReported)
 		}
 		if last > 0 {
@@ -42,7 +42,7 @@ func (m *LossMeter) fillGap(f *model.MeasuredFlow, r *loss.Result) {
 	}
 	gap := noData(r, last+1, blocks)
 	list := recordsOfResult(m.d.NodeName(), f, &gap, instant.Of(time.Now()))
-	m.past.add(&gap, f.Name, "", "")
+	m.pastResults.add(&gap, f.Name, "", "")
 	m.results = append(m.results, flowResult{flow: f.Name, list: list})
 	m.mu.Lock()
 	defer m.mu.Unlock()

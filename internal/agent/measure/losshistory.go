@@ -37,28 +37,28 @@ const (
 
 // pastResults are the results of the last hour, of flows that may be gone.
 type pastResults struct {
-	mu     sync.Mutex
-	kept   *loss.History
-	flows  map[uint32]*keptFlow
-	named  map[string]uint32 // that are measured now
-	number uint32            // of the next flow
-	began  time.Time
-	gone   []uint32 // flows, in the order in which they went
+	mu        sync.Mutex
+	history   *loss.History
+	flows     map[uint32]*keptFlow
+	named     map[string]uint32 // that are measured now
+	number    uint32            // of the next flow
+	began     time.Time
+	goneFlows []uint32 // flows, in the order in which they went
 }
 
 // keptFlow is a flow as it was configured.
 type keptFlow struct {
-	flow model.MeasuredFlow
-	id   loss.FlowID
-	left time.Time // zero: it is measured now
+	flow   model.MeasuredFlow
+	id     loss.FlowID
+	leftAt time.Time // zero: it is measured now
 }
 
 func newPastResults() *pastResults {
 	return &pastResults{
-		kept:  loss.NewHistory(lossHistoryRoom, lossHistory),
-		flows: make(map[uint32]*keptFlow),
-		named: make(map[string]uint32),
-		began: time.Now(),
+		history: loss.NewHistory(lossHistoryRoom, lossHistory),
+		flows:   make(map[uint32]*keptFlow),
+		named:   make(map[string]uint32),
+		began:   time.Now(),
 	}
 }
 
@@ -80,13 +80,13 @@ func (p *pastResults) begin(flows []model.MeasuredFlow, ids map[string]loss.Flow
 	}
 	for name, number := range before {
 		if now, known := p.named[name]; !known || now != number {
-			p.flows[number].left = time.Now()
-			p.gone = append(p.gone, number)
+			p.flows[number].leftAt = time.Now()
+			p.goneFlows = append(p.goneFlows, number)
 		}
 	}
-	for len(p.gone) > 0 && (len(p.flows) > mostKeptFlows || time.Since(p.flows[p.gone[0]].left) > 2*lossHistory) {
-		delete(p.flows, p.gone[0])
-		p.gone = p.gone[1:]
+	for len(p.goneFlows) > 0 && (len(p.flows) > mostKeptFlows || time.Since(p.flows[p.goneFlows[0]].leftAt) > 2*lossHistory) {
+		delete(p.flows, p.goneFlows[0])
+		p.goneFlows = p.goneFlows[1:]
 	}
 }
 
@@ -104,14 +104,14 @@ func (p *pastResults) add(r *loss.Result, flow string, ofLoss, ofDelay health.Co
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if number, ok := p.named[flow]; ok {
-		p.kept.Add(number, marks, r)
+		p.history.Add(number, marks, r)
 	}
 }
 
 func (p *pastResults) read(since time.Time) (results loss.Remembered, flows map[uint32]*keptFlow, from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	results, from = p.kept.Read(since.UnixNano()), p.began
+	results, from = p.history.Read(since.UnixNano()), p.began
 	if results.IsCut {
 		from = time.Unix(0, results.Cut)
 	}
@@ -125,7 +125,7 @@ func (p *pastResults) read(since time.Time) (results loss.Remembered, flows map[
 func (p *pastResults) octets() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.kept.Octets()
+	return p.history.Octets()
 }
 
 // getLossHistory answers with the records of the results of the last time, as JSON lines.
@@ -135,7 +135,7 @@ func (m *LossMeter) getLossHistory(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	since := time.Now().Add(-last)
-	results, flows, from := m.past.read(since)
+	results, flows, from := m.pastResults.read(since)
 	if flow != "" {
 		if err := m.findFlow(flow, flows); err != nil {
 			return err

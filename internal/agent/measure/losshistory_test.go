@@ -206,7 +206,7 @@ func TestLongOutageIsSaid(t *testing.T) {
 // What looks like an outage of more than a month is a clock that was set; a flow that had no
 // result has no gap.
 func TestNoGap(t *testing.T) {
-	m := &LossMeter{d: Dependencies{}, past: newPastResults(), reported: map[string]int64{"red": 5, "blue": 5, "green": 9}}
+	m := &LossMeter{d: Dependencies{}, pastResults: newPastResults(), reported: map[string]int64{"red": 5, "blue": 5, "green": 9}}
 	for flow, block := range map[string]int64{"red": 6, "blue": 5 + int64(longestGap/time.Second) + 2, "green": 3, "new": 70} {
 		m.fillGap(&model.MeasuredFlow{Name: flow}, &loss.Result{Block: block, Length: time.Second})
 	}
@@ -311,11 +311,11 @@ func TestMeansOfTestPackets(t *testing.T) {
 			m.noteMean(&model.MeasuredFlow{Name: name, Probes: model.ProbesInBand}, &p, timing)
 		}
 	}
-	if got := m.through("red", 4); got != (loss.Tested{Sample: loss.Sample{Delay: 4 * time.Millisecond, Packets: 1}, Clocks: 7 * time.Millisecond}) {
+	if got := m.meanOfBlock("red", 4); got != (loss.Tested{Sample: loss.Sample{Delay: 4 * time.Millisecond, Packets: 1}, Clocks: 7 * time.Millisecond}) {
 		t.Errorf("%+v", got)
 	}
 	for flow, block := range map[string]int64{"red": 1, "blue": 4, "green": 4, "no clock here": 4, "no clock there": 4, "too far": 4} {
-		if got := m.through(flow, block); got.Packets != 0 {
+		if got := m.meanOfBlock(flow, block); got.Packets != 0 {
 			t.Errorf("%s, block %d: %+v", flow, block, got)
 		}
 	}

@@ -25,29 +25,29 @@ import (
 // and delay of each block.
 type LossMeter struct {
 	service.Idle
-	d       Dependencies
-	watches *flowWatches
-	past    *pastResults
-	closed  <-chan closedBlock
+	d           Dependencies
+	watches     *flowWatches
+	pastResults *pastResults
+	closed      <-chan closedBlock
 
 	// Of the goroutine that runs.
-	exchange  exchange
-	apart     *selectionQuestions // nil if the exchange asks what other nodes select
-	pending   []*asked            // questions about the previous block that have no answer yet
-	key       keySource           // of the exchange
-	assembler *loss.Assembler
-	flows     map[loss.FlowID]*model.MeasuredFlow
-	ids       map[string]loss.FlowID
-	how       model.Measurement // for which the assembler was made
-	reported  map[string]int64  // by flow, the last block with a result
-	results   []flowResult      // that are not released yet
-	pacer     *pacer            // of them
-	paths     *paths            // of in-band questions
-	noPath    complaints
-	unasked   map[string]error // of flows about which no node can be asked, although others can
-	logged    string           // why other nodes cannot be asked, in the log
-	ended     loss.Counters    // of earlier assemblers
-	replies   query.Counters
+	exchange           exchange
+	selectionQuestions *selectionQuestions // nil if the exchange asks what other nodes select
+	pending            []*asked            // questions about the previous block that have no answer yet
+	key                keySource           // of the exchange
+	assembler          *loss.Assembler
+	flows              map[loss.FlowID]*model.MeasuredFlow
+	ids                map[string]loss.FlowID
+	measurement        model.Measurement // for which the assembler was made
+	reported           map[string]int64  // by flow, the last block with a result
+	results            []flowResult      // that are not released yet
+	pacer              *pacer            // of them
+	paths              *paths            // of in-band questions
+	noPath             complaints
+	unasked            map[string]error // of flows about which no node can be asked, although others can
+	logged             string           // why other nodes cannot be asked, in the log
+	ended              loss.Counters    // of earlier assemblers
+	replies            query.Counters
 
 	mu        sync.Mutex
 	last      map[string][]record.Record // by flow, of the last block with a result
@@ -64,14 +64,14 @@ type testDelays interface {
 	// lastOf are the records of the last block of a flow.
 	lastOf(flow string) []record.Record
 	// through is the mean one-way delay of test packets that took the flow's way in a block.
-	through(flow string, block int64) loss.Tested
+	meanOfBlock(flow string, block int64) loss.Tested
 }
 
 // NewLossMeter makes a meter that compares the blocks of this node with those of others. Its results
 // have the delays of test packets, too.
 func NewLossMeter(d Dependencies, of *Blocks, delays testDelays) *LossMeter {
 	m := &LossMeter{
-		d: d, watches: &flowWatches{d: d}, past: newPastResults(), closed: of.closed, delays: delays,
+		d: d, watches: &flowWatches{d: d}, pastResults: newPastResults(), closed: of.closed, delays: delays,
 		reported: make(map[string]int64), last: make(map[string][]record.Record),
 	}
 	m.pacer = newPacer(m.publishResult)
@@ -114,29 +114,29 @@ func (m *LossMeter) Run(ctx context.Context) error {
 
 // block computes the results of a closed block.
 func (m *LossMeter) block(ctx context.Context, b closedBlock) {
-	if b.how.Exchange == model.ExchangeIPFIX {
+	if b.measurement.Exchange == model.ExchangeIPFIX {
 		m.export(&b)
 	}
-	all := b.how.Flows
+	all := b.measurement.Flows
 	flows := compared(all)
-	b.how.Flows = flows
-	if (!reflect.DeepEqual(b.how, m.how) || m.key != keyOf(m.d.State.Load())) && !m.begin(b) {
+	b.measurement.Flows = flows
+	if (!reflect.DeepEqual(b.measurement, m.measurement) || m.key != keyOf(m.d.State.Load())) && !m.begin(b) {
 		return
 	}
 	if len(flows) == 0 || m.assembler == nil {
 		return
 	}
 	flows = slices.DeleteFunc(slices.Clone(flows), func(f model.MeasuredFlow) bool { return m.skips(&b, f.Name) })
-	b.how.Flows = flows
+	b.measurement.Flows = flows
 	now := time.Now().UnixNano()
 	for i := range flows {
-		m.assembler.Add(reading(m.ids[flows[i].Name], 0, int64(b.number), m.own(b, flows[i].Name)), now)
+		m.assembler.Add(reading(m.ids[flows[i].Name], 0, int64(b.number), m.ownCounters(b, flows[i].Name)), now)
 		m.selects(&b, &flows[i], 0, b.counts[flows[i].Name].Selection)
 	}
-	m.paths = newPaths(m.d.System, b.how, all)
+	m.paths = newPaths(m.d.System, b.measurement, all)
 	m.askPoints(ctx, b)
 	m.assembler.Advance(time.Now().UnixNano())
-	m.release(b.how.Block)
+	m.release(b.measurement.Block)
 	m.countAssembled()
 }
 
@@ -144,26 +144,26 @@ func (m *LossMeter) block(ctx context.Context, b closedBlock) {
 // it was over before the counting began, or other nodes would answer about a later block.
 func (m *LossMeter) skips(b *closedBlock, flow string) bool {
 	c := b.counts[flow]
-	return c.Reported || b.late && !(c.Complete && m.exchange.names(b.number))
+	return c.Reported || b.readLate && !(c.Complete && m.exchange.names(b.number))
 }
 
 // ownCounters is what this node counted of a flow, in the form of another node's answer.
-func (m *LossMeter) own(b closedBlock, name string) answered {
+func (m *LossMeter) ownCounters(b closedBlock, name string) answered {
 	c, ok := b.counts[name]
-	return answered{Counters: countersOf(c, b.how.MeanDelay), known: ok, clock: clockError(m.d.System, b.how)}
+	return answered{Counters: countersOf(c, b.measurement.MeanDelay), known: ok, clock: clockError(m.d.System, b.measurement)}
 }
 
 // answered is what a node says of a flow's block.
 type answered struct {
 	blocks.Counters
-	known   bool
-	outside bool // counted at another time
-	clock   int64
+	known     bool
+	otherTime bool // counted at another time
+	clock     int64
 }
 
 // begin makes an assembler for other flows, or another plan, from a block on.
 func (m *LossMeter) begin(b closedBlock) bool {
-	how, block, before := b.how, b.number, m.how
+	how, block, before := b.measurement, b.number, m.measurement
 	if m.assembler != nil {
 		m.assembler.Flush()
 		m.release(before.Block)
@@ -171,7 +171,7 @@ func (m *LossMeter) begin(b closedBlock) bool {
 		m.countAssembled()
 	}
 	m.pending, m.unasked = nil, make(map[string]error)
-	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), flowIDs(how.Flows)
+	m.measurement, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), flowIDs(how.Flows)
 	m.noPath.clear()
 	m.mu.Lock()
 	m.last = keepLast(m.last, before, how)
@@ -179,7 +179,7 @@ func (m *LossMeter) begin(b closedBlock) bool {
 	m.mu.Unlock()
 	m.continueAfter(before, &b)
 	m.watches.begin(how.Flows)
-	m.past.begin(how.Flows, m.ids)
+	m.pastResults.begin(how.Flows, m.ids)
 	if len(how.Flows) == 0 {
 		m.disconnect()
 		return true
@@ -191,7 +191,7 @@ func (m *LossMeter) begin(b closedBlock) bool {
 			m.d.Log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
 		}
 		m.watches.recordUnasked(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block}, err)
-		m.how = model.Measurement{} // tries again after the next block
+		m.measurement = model.Measurement{} // tries again after the next block
 		return false
 	}
 	m.logged = ""
@@ -210,7 +210,7 @@ func (m *LossMeter) begin(b closedBlock) bool {
 	}
 	if err != nil {
 		m.d.Log.Warn("loss cannot be computed", "error", err)
-		m.assembler, m.how = nil, model.Measurement{}
+		m.assembler, m.measurement = nil, model.Measurement{}
 	}
 	return err == nil
 }
@@ -240,7 +240,7 @@ func reading(id loss.FlowID, point int, block int64, a answered) loss.Reading {
 	if !a.known {
 		r.Flags |= loss.Interrupted
 	}
-	if a.outside {
+	if a.otherTime {
 		r.Flags |= loss.OutsideWindow
 	}
 	return r
@@ -272,11 +272,11 @@ func (m *LossMeter) result(r *loss.Result) {
 		return
 	}
 	m.fillGap(f, r)
-	r.Tested = m.delays.through(f.Name, r.Block)
+	r.Tested = m.delays.meanOfBlock(f.Name, r.Block)
 	list := recordsOfResult(m.d.NodeName(), f, r, instant.Of(time.Now()))
 	ofLoss, ofDelay := m.watches.result(f.Name, r, m.unasked[f.Name])
 	record.SetWarnings(list, string(ofLoss), string(ofDelay))
-	m.past.add(r, f.Name, ofLoss, ofDelay)
+	m.pastResults.add(r, f.Name, ofLoss, ofDelay)
 	m.results = append(m.results, flowResult{f.Name, uint64(r.Block), list})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -373,7 +373,7 @@ var (
 
 func (m *LossMeter) Collect(g *metrics.Gatherer) {
 	m.watches.collect(g)
-	m.past.collect(g)
+	m.pastResults.collect(g)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for v, n := range m.verdicts {

@@ -82,8 +82,8 @@ func TestAnswersAboutBlocks(t *testing.T) {
 			t.Errorf("block %d of %v, %s: %+v, want %v", tt.block, tt.length, tt.flow, e, tt.want)
 		}
 	}
-	if want := [blocks.NumStates]uint64{blocks.Answered: 2, blocks.NotYet: 2, blocks.Gone: 1, blocks.UnknownFlow: 1, blocks.OtherLength: 1}; m.asked != want {
-		t.Errorf("counted %v, want %v", m.asked, want)
+	if want := [blocks.NumStates]uint64{blocks.Answered: 2, blocks.NotYet: 2, blocks.Gone: 1, blocks.UnknownFlow: 1, blocks.OtherLength: 1}; m.questions != want {
+		t.Errorf("counted %v, want %v", m.questions, want)
 	}
 	short := questionOf(t, 12, time.Second, "red")
 	copy(short.Value()[4:], "none")

@@ -22,20 +22,20 @@ type flowResult struct {
 // pacer spreads the results of many flows over a time, because they are known at the same time and
 // would overrun the queues of their readers.
 type pacer struct {
-	give    func(flowResult)
-	bursts  chan burst
-	waiting atomic.Int64 // bursts that are not over
-	hurry   chan struct{}
-	done    chan struct{}
+	emit     func(flowResult)
+	bursts   chan burst
+	waiting  atomic.Int64 // bursts that are not over
+	noPauses chan struct{}
+	done     chan struct{}
 }
 
 type burst struct {
-	results []flowResult
-	over    time.Duration // in which they are given
+	results  []flowResult
+	duration time.Duration // in which they are given
 }
 
 func newPacer(give func(flowResult)) *pacer {
-	return &pacer{give: give, bursts: make(chan burst, 4), hurry: make(chan struct{}), done: make(chan struct{})}
+	return &pacer{emit: give, bursts: make(chan burst, 4), noPauses: make(chan struct{}), done: make(chan struct{})}
 }
 
 // release gives results: a few at once, many spread over a time. It waits only if those of
@@ -47,7 +47,7 @@ func (p *pacer) release(results []flowResult, over time.Duration) {
 	}
 	if records <= pacedRecords && p.waiting.Load() == 0 {
 		for _, each := range results {
-			p.give(each)
+			p.emit(each)
 		}
 		return
 	}
@@ -63,10 +63,10 @@ func (p *pacer) run() {
 		for i := range b.results {
 			total += len(b.results[i].list)
 		}
-		pause := b.over * pacedRecords / time.Duration(max(total, 1))
+		pause := b.duration * pacedRecords / time.Duration(max(total, 1))
 		given := 0
 		for _, each := range b.results {
-			p.give(each)
+			p.emit(each)
 			if given += len(each.list); given >= pacedRecords {
 				given = 0
 				p.pause(pause)
@@ -82,14 +82,14 @@ func (p *pacer) pause(d time.Duration) {
 		return
 	}
 	select {
-	case <-p.hurry:
+	case <-p.noPauses:
 	case <-time.After(d):
 	}
 }
 
 // end gives what is left, without pauses. Nothing may be released after it.
 func (p *pacer) end() {
-	close(p.hurry)
+	close(p.noPauses)
 	close(p.bursts)
 	<-p.done
 }

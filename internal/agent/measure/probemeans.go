@@ -34,7 +34,7 @@ func (m *DelayMeter) noteMean(f *model.MeasuredFlow, p *loss.Period, timing loss
 }
 
 // meanOfBlock is the mean delay of the test packets that took the flow's way in a block.
-func (m *DelayMeter) through(flow string, block int64) loss.Tested {
+func (m *DelayMeter) meanOfBlock(flow string, block int64) loss.Tested {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, each := range m.means[flow] {

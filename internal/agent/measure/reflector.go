@@ -30,7 +30,7 @@ func NewReflector(d Dependencies, of *Blocks) *Reflector {
 	r := &Reflector{}
 	r.listeners = listeners[config.Stamp, *reflector.Reflector]{
 		d: d, want: func(c *config.Config) []config.Stamp { return optional(c.Stamp) },
-		what: func(*config.Stamp) string { return "the STAMP reflector" },
+		describe: func(*config.Stamp) string { return "the STAMP reflector" },
 		ended: func(_ *config.Stamp, one *reflector.Reflector) {
 			c := one.Counts()
 			c.Sessions = 0 // they have ended with it

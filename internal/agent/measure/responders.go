@@ -32,8 +32,8 @@ func NewResponders(d Dependencies, of *Blocks) *Responders {
 	r := &Responders{counts: make(respondersCounts)}
 	r.listeners = listeners[config.Responder, *responder.Responder]{
 		d: d, want: func(c *config.Config) []config.Responder { return c.Responders },
-		what:  func(w *config.Responder) string { return "the responder of " + string(w.Protocol) },
-		ended: r.counts.add,
+		describe: func(w *config.Responder) string { return "the responder of " + string(w.Protocol) },
+		ended:    r.counts.add,
 		make: func(w *config.Responder) (*responder.Responder, error) {
 			return responder.New(responder.Config{
 				Protocol: responderProtocols[w.Protocol], Local: w.At(), Allowed: config.Prefixes(w.Allow), Rate: int(w.Rate), Short: w.Short, Flow: of.flowOf,

@@ -23,7 +23,7 @@ func (m *Blocks) answerSelections(value []byte) bool {
 		m.malformed++
 		return false
 	}
-	a, state := m.of(q.Block, q.Length)
+	a, state := m.answersFor(q.Block, q.Length)
 	if state == blocks.OtherLength { // what is selected is known, and that blocks differ
 		a, q.Length = &m.recent[0], m.recent[0].length
 	}
@@ -37,7 +37,7 @@ func (m *Blocks) answerSelections(value []byte) bool {
 				e.State = blocks.UnknownFlow
 			}
 		}
-		m.selected[e.State]++
+		m.selectionQuestions[e.State]++
 	}
 	q.Append(value[:0])
 	return true
@@ -52,13 +52,13 @@ var descSelectionQuestions = service.Metric(
 // collectSelections is called with m.mu held.
 func (m *Blocks) collectSelections(g *metrics.Gatherer) {
 	for s := blocks.Answered; s < blocks.NumStates; s++ {
-		g.Add(descSelectionQuestions, float64(m.selected[s]), s.String())
+		g.Add(descSelectionQuestions, float64(m.selectionQuestions[s]), s.String())
 	}
 }
 
 // selectionsOf is the question what the point selects for the flows of another question.
 func selectionsOf(q *asked) []byte {
-	message := blocks.Selections{Length: q.block.how.Block, Block: q.block.number}
+	message := blocks.Selections{Length: q.block.measurement.Block, Block: q.block.number}
 	for _, f := range q.flows {
 		message.Entries = append(message.Entries, blocks.Selected{Flow: blocks.KeyOf(f.Name)})
 	}
@@ -130,9 +130,9 @@ func (s *selectionQuestions) questions(b *closedBlock) (list []*asked) {
 		optional bool
 	}
 	open := make(map[to]*asked)
-	port := cmp.Or(b.how.SelectionPort, stampPort)
-	for i := range b.how.Flows {
-		f := &b.how.Flows[i]
+	port := cmp.Or(b.measurement.SelectionPort, stampPort)
+	for i := range b.measurement.Flows {
+		f := &b.measurement.Flows[i]
 		for point, peer := range f.Points {
 			at := to{peer.Addr(), f.AssumeSelection}
 			q := open[at]

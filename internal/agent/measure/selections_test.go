@@ -111,18 +111,18 @@ func TestSilentPoint(t *testing.T) {
 		{"no TLV", 0, nil, loss.Measured, loss.AssumedSelection, ""},
 	} {
 		r := verdict(10, func(b *closedBlock) {
-			f := &b.how.Flows[0]
+			f := &b.measurement.Flows[0]
 			m.selects(b, f, 0, own)
 			key := blocks.KeyOf("red")
 			counters := blocks.Message{
-				Length:  b.how.Block,
+				Length:  b.measurement.Block,
 				Block:   b.number,
 				Entries: []blocks.Entry{{Flow: key, State: blocks.Answered, Counters: blocks.Counters{Packets: 100, Complete: true}}},
 			}
 			tlvs, _ := stamp.AppendTLV(nil, 0, blocks.Type, counters.Append(nil))
 			if tt.selection != nil {
 				selections := blocks.Selections{
-					Length:  b.how.Block,
+					Length:  b.measurement.Block,
 					Block:   b.number,
 					Entries: []blocks.Selected{{Flow: key, State: blocks.Answered, Selection: *tt.selection}},
 				}

@@ -23,7 +23,7 @@ func NewTraceEndpoint(d Dependencies) *TraceEndpoint {
 	r := &TraceEndpoint{}
 	r.listeners = listeners[config.Trace, *endpoint.Endpoint]{
 		d: d, want: func(c *config.Config) []config.Trace { return optional(c.Trace) },
-		what: func(*config.Trace) string { return "the endpoint of traces" },
+		describe: func(*config.Trace) string { return "the endpoint of traces" },
 		ended: func(_ *config.Trace, one *endpoint.Endpoint) {
 			r.add(&r.counts, one)
 			r.dropped += one.Dropped()

@@ -48,7 +48,7 @@ func (q *Queues) Look(live bool, since time.Time) *insight.Queues {
 	if live && !q.ended {
 		q.looked = time.Now()
 		if q.meter == nil {
-			q.hurry()
+			q.wakeUp()
 		}
 	}
 	if q.meter == nil || len(q.kept) == 0 {

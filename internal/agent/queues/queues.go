@@ -129,12 +129,12 @@ func New(d Dependencies, closing <-chan struct{}) *Queues {
 
 // Prepare begins or ends the measurement with the configuration.
 func (q *Queues) Prepare(p *service.Plan) error {
-	p.OnCommit(q.hurry)
+	p.OnCommit(q.wakeUp)
 	return nil
 }
 
-// hurry makes Run look at once.
-func (q *Queues) hurry() {
+// wakeUp makes Run look at once.
+func (q *Queues) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -280,7 +280,7 @@ func (q *Queues) read(state *service.State, disciplines map[model.IfIndex]queue.
 		if dropped := next[in.Index].dropped; known && dropped > before.dropped {
 			at.dropped += dropped - before.dropped
 		}
-		q.note(time.Now(), in.Name, at.minus(&was))
+		q.addTotals(time.Now(), in.Name, at.minus(&was))
 	}
 	q.last = next
 	return nil
@@ -325,8 +325,8 @@ func (t *totals) histogram() *exponential.Histogram {
 	return h
 }
 
-// note gives what a queue did since the last time to who looks for what is unusual.
-func (q *Queues) note(now time.Time, name string, t totals) {
+// addTotals gives what a queue did since the last time to who looks for what is unusual.
+func (q *Queues) addTotals(now time.Time, name string, t totals) {
 	var waits exponential.Delays
 	for _, b := range t.histogram().Buckets { // of seconds
 		low, high := exponential.Upper(b.Index-1, exponential.DelayScale), exponential.Upper(b.Index, exponential.DelayScale)

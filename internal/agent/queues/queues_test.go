@@ -261,7 +261,7 @@ func TestUsualSurvives(t *testing.T) {
 		m.events = nil
 		for range seconds {
 			if wait > 0 {
-				q.note(now, "east0", totals{packets: 100, waits: map[int]uint64{exponential.IndexOf(wait, exponential.DelayScale): 100}})
+				q.addTotals(now, "east0", totals{packets: 100, waits: map[int]uint64{exponential.IndexOf(wait, exponential.DelayScale): 100}})
 			}
 			now = now.Add(time.Second)
 			q.judge(now)
@@ -322,7 +322,7 @@ func TestEventsOfQueues(t *testing.T) {
 					t.waits = map[int]uint64{exponential.IndexOf(wait, exponential.DelayScale): 100}
 					t.dropped = dropped
 				}
-				q.note(now, name, t)
+				q.addTotals(now, name, t)
 			}
 			now = now.Add(time.Second)
 			q.judge(now)

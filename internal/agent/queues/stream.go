@@ -52,7 +52,7 @@ func (q *Queues) enter() bool {
 		return false
 	}
 	q.watchers++
-	q.hurry()
+	q.wakeUp()
 	return true
 }
 
@@ -60,7 +60,7 @@ func (q *Queues) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.watchers--
-	q.hurry()
+	q.wakeUp()
 }
 
 // stream writes what is counted in each interval, until the client or the agent ends.

@@ -47,7 +47,7 @@ type Completeness struct {
 	d      Dependencies
 	to     Collectors
 	losses *Losses
-	known  Gaps
+	gaps   Gaps
 
 	node   model.NodeConfig
 	served time.Time      // since when the configuration is node
@@ -58,7 +58,7 @@ type Completeness struct {
 
 // NewCompleteness makes the service; losses are in each report, and gaps in none.
 func NewCompleteness(d Dependencies, to Collectors, losses *Losses, known Gaps) *Completeness {
-	return &Completeness{d: d, to: to, losses: losses, known: known}
+	return &Completeness{d: d, to: to, losses: losses, gaps: known}
 }
 
 func (r *Completeness) Run(ctx context.Context) error {
@@ -85,8 +85,8 @@ func (r *Completeness) sendReport() {
 	if !r.d.Datapath.ReadThrough() {
 		return // the next report covers the time of this one
 	}
-	r.known.Look(fewLooks)
-	until := r.known.NotedUntil(read, reportPeriod/2)
+	r.gaps.Look(fewLooks)
+	until := r.gaps.NotedUntil(read, reportPeriod/2)
 	since := r.d.Datapath.Coverage().CompleteSince(until.UnixNano())
 	if until.Before(r.until) || since > until.UnixNano() {
 		return

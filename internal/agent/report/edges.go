@@ -23,7 +23,7 @@ type Edges struct {
 	service.Idle
 	d       Dependencies
 	records *Records
-	known   Gaps
+	gaps    Gaps
 
 	mu     sync.Mutex // guards what follows
 	losses edgetoedge.Losses
@@ -36,7 +36,7 @@ type Edges struct {
 
 // NewEdges makes the service; gaps tell of which losses nothing is known.
 func NewEdges(d Dependencies, records *Records, known Gaps) *Edges {
-	return &Edges{d: d, records: records, known: known}
+	return &Edges{d: d, records: records, gaps: known}
 }
 
 func (e *Edges) Run(ctx context.Context) error {
@@ -55,8 +55,8 @@ func (e *Edges) Close(bool) { e.end() }
 func (e *Edges) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.known.Look(fewLooks)
-	now, unseen := instant.Of(time.Now()), unseen(e.d.Datapath.Coverage(), exportInterval(e.d.State.Load()))
+	e.gaps.Look(fewLooks)
+	now, unseen := instant.Of(time.Now()), mayHaveMissed(e.d.Datapath.Coverage(), exportInterval(e.d.State.Load()))
 	var err error
 	e.left, err = e.d.Datapath.CollectEdges(func(f datapath.EdgeFlow) {
 		lost := e.losses.Settle(f.Key, f.Totals)

@@ -71,8 +71,8 @@ func (x *Events) Open() error {
 	return nil
 }
 
-// take keeps the events among records, and leaves out those that are to go nowhere.
-func (x *Events) take(records []record.Record) []record.Record {
+// addEvents keeps the events among records, and leaves out those that are to go nowhere.
+func (x *Events) addEvents(records []record.Record) []record.Record {
 	is := func(r record.Record) bool { _, is := r.(*record.Event); return is }
 	if !slices.ContainsFunc(records, is) {
 		return records
@@ -100,7 +100,7 @@ func (x *Events) Run(ctx context.Context) error {
 func (x *Events) second() {
 	now := time.Now()
 	if x.log.Followed() {
-		x.history.look(now)
+		x.history.noteLook(now)
 	}
 	if e := x.history.engine.Load(); e != nil {
 		if x.engine != nil && x.engine != e { // the new one does not know what began

@@ -57,9 +57,9 @@ func eventQueryOf(q url.Values, now time.Time) (out eventQuery, err error) {
 		case "until":
 			out.until, err = time.Parse(time.RFC3339Nano, value)
 		case "follow":
-			out.follow, err = truth(value)
+			out.follow, err = parseTruth(value)
 		case "begun":
-			out.begun, err = truth(value)
+			out.begun, err = parseTruth(value)
 		case "event":
 			out.names = strings.Split(value, ",")
 			if i := slices.IndexFunc(out.names, func(name string) bool { return record.EventKindOf(name) == nil }); i >= 0 {

@@ -21,7 +21,7 @@ type Flows struct {
 	service.Idle
 	d      Dependencies
 	reader *Reader
-	known  Gaps
+	gaps   Gaps
 	flowAllowance
 	suppressed atomic.Uint64
 	more       atomic.Uint64 // packets of the suppressed flows, minus one each
@@ -29,7 +29,7 @@ type Flows struct {
 
 // NewFlows makes the service, whose flows the reader makes records of.
 func NewFlows(d Dependencies, reader *Reader, known Gaps) *Flows {
-	return &Flows{d: d, reader: reader, known: known}
+	return &Flows{d: d, reader: reader, gaps: known}
 }
 
 func (f *Flows) Run(ctx context.Context) error {
@@ -41,9 +41,9 @@ func (f *Flows) Run(ctx context.Context) error {
 	return nil
 }
 
-// unseen reports whether packets may have passed the programs in an interval that ends now, or in
+// mayHaveMissed reports whether packets may have passed the programs in an interval that ends now, or in
 // the one before, whose missing packets may be noticed in this one.
-func unseen(noted *coverage.Log, interval time.Duration) bool {
+func mayHaveMissed(noted *coverage.Log, interval time.Duration) bool {
 	now := time.Now()
 	return noted.Within("", coverage.Both, now.Add(-2*interval).UnixNano(), now.UnixNano())&loss.NotExecuted != 0
 }
@@ -53,7 +53,7 @@ func (f *Flows) Close(bool) { f.end() }
 
 // end exports the flows of an interval.
 func (f *Flows) end() {
-	f.known.Look(fewLooks)
+	f.gaps.Look(fewLooks)
 	left := f.grant(time.Now(), f.d.State.Load().Resolved.Node.ExportRate, exportInterval(f.d.State.Load()))
 	err := f.d.Datapath.CollectFlows(func(flow datapath.Flow) {
 		switch {

@@ -36,12 +36,12 @@ type History struct {
 	rate     atomic.Int64 // records in a second, if nothing else wants them
 	none     atomic.Bool  // it asks for no records unless it is watched
 
-	part    atomic.Uint64 // of the time: parts of a second that began
-	counted atomic.Int64  // records in this part, or in this second while it is watched
-	newest  atomic.Int64  // the time of the last record, in ns of UTC
-	paused  atomic.Bool   // until the next part or second
-	asked   atomic.Int64  // when it was last asked what is going on, in ns of UTC
-	wake    chan struct{}
+	part      atomic.Uint64 // of the time: parts of a second that began
+	counted   atomic.Int64  // records in this part, or in this second while it is watched
+	newest    atomic.Int64  // the time of the last record, in ns of UTC
+	paused    atomic.Bool   // until the next part or second
+	lastAsked atomic.Int64  // when it was last asked what is going on, in ns of UTC
+	wake      chan struct{}
 
 	reports chan struct{} // has one for each report that is being made
 
@@ -82,7 +82,9 @@ const liveRate = config.MaxHistoryRate
 // liveFor is how long after a question the history counts as watched.
 const liveFor = 5 * time.Second
 
-func (h *History) isLive(now time.Time) bool { return now.UnixNano()-h.asked.Load() < int64(liveFor) }
+func (h *History) isLive(now time.Time) bool {
+	return now.UnixNano()-h.lastAsked.Load() < int64(liveFor)
+}
 
 // limit is how many records it asks for in a second.
 func (h *History) limit(now time.Time) int64 {
@@ -119,8 +121,8 @@ func (h *History) wants() demand {
 	}
 }
 
-// take takes records. Several goroutines call it at once.
-func (h *History) take(records ...record.Record) {
+// add takes records. Several goroutines call it at once.
+func (h *History) add(records ...record.Record) {
 	e := h.engine.Load()
 	if e == nil {
 		return
@@ -128,7 +130,7 @@ func (h *History) take(records ...record.Record) {
 	now := time.Now()
 	e.Add(now, records...)
 	for _, v := range h.viewList() {
-		v.take(now, records)
+		v.add(now, records)
 	}
 	for _, r := range records {
 		if t, ok := r.(*record.Trace); ok {
@@ -136,11 +138,11 @@ func (h *History) take(records ...record.Record) {
 		}
 	}
 	if h.counted.Add(int64(len(records))) >= h.share(now) && !h.paused.Swap(true) {
-		h.kick()
+		h.wakeUp()
 	}
 }
 
-func (h *History) kick() {
+func (h *History) wakeUp() {
 	select {
 	case h.wake <- struct{}{}:
 	default:

@@ -110,7 +110,7 @@ func TestHistoryAsksForRecords(t *testing.T) {
 		t.Error("100 are enough although somebody looks")
 	}
 	agenttest.Eventually(t, "all records for who looks", func() bool { return h.Datapath.Asked.Load() == int64(datapath.AllRecords) })
-	h.history.asked.Store(0)
+	h.history.lastAsked.Store(0)
 	h.Write(agenttest.BaseConfig + "\nhistory: {rate: 0}\n")
 	if err := h.agent.Reload(); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestHistoryAsksForRecords(t *testing.T) {
 	}
 	h.report(t, api.HistoryTime{Live: true})
 	agenttest.Eventually(t, "records for who looks", wanted(true))
-	h.history.asked.Store(time.Now().Add(-2 * liveFor).UnixNano())
+	h.history.lastAsked.Store(time.Now().Add(-2 * liveFor).UnixNano())
 	agenttest.Eventually(t, "none when nobody looks any more", wanted(false))
 }
 

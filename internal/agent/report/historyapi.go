@@ -81,9 +81,9 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 		case "prefix":
 			q.names, err = prefixesOf(values)
 		case "live":
-			q.live, err = truth(value)
+			q.live, err = parseTruth(value)
 		case "follow":
-			q.follow, err = truth(value)
+			q.follow, err = parseTruth(value)
 		default:
 			if !slices.ContainsFunc(recordfilter.Settings, func(s recordfilter.Setting) bool { return s.Key == key }) {
 				return q, service.BadRequest(fmt.Errorf("%s: unknown; use last, since, until, prefix, live, follow or a filter of records", key))
@@ -116,7 +116,7 @@ func (h *History) timesOf(r *http.Request, now time.Time) (q historyTimes, err e
 	return q, nil
 }
 
-func truth(value string) (bool, error) {
+func parseTruth(value string) (bool, error) {
 	if value != "true" && value != "false" {
 		return false, errors.New("want true or false")
 	}
@@ -153,7 +153,7 @@ func (h *History) getReport(w http.ResponseWriter, r *http.Request) error {
 		return service.BadRequest(errors.New("a report ends; follow /v1/history/intervals"))
 	}
 	if q.live {
-		h.look(now)
+		h.noteLook(now)
 	}
 	select { // a report of an hour takes memory
 	case h.reports <- struct{}{}:
@@ -191,12 +191,12 @@ func (h *History) reportOf(r *http.Request, q *historyTimes, now time.Time) (rep
 }
 
 // noteLook notes that the history is asked for.
-func (h *History) look(now time.Time) {
+func (h *History) noteLook(now time.Time) {
 	was := h.isLive(now)
-	h.asked.Store(now.UnixNano())
+	h.lastAsked.Store(now.UnixNano())
 	if !was {
 		h.paused.Store(false)
-		h.kick()
+		h.wakeUp()
 	}
 }
 

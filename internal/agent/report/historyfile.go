@@ -15,7 +15,7 @@ import (
 // whole file is written again when half of it is too old.
 type historyFile struct {
 	mu     sync.Mutex
-	of     *insight.Engine // whose intervals are in it; nil: they are unknown
+	engine *insight.Engine // whose intervals are in it; nil: they are unknown
 	mark   insight.Mark    // how many of them
 	octets int
 }
@@ -28,14 +28,14 @@ func (f *historyFile) save(path string, e *insight.Engine) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.mark
-	if f.of != e {
+	if f.engine != e {
 		before = insight.Mark{}
 	}
 	more, mark, all := e.SaveSince(before)
 	if !all && f.octets+len(more) > 2*e.Totals().Octets+spareHistory {
 		more, mark, all = e.SaveSince(insight.Mark{})
 	}
-	f.of = nil // until it is known to be right
+	f.engine = nil // until it is known to be right
 	var err error
 	if all {
 		f.octets, err = 0, service.ReplaceFile(path, more)
@@ -43,7 +43,7 @@ func (f *historyFile) save(path string, e *insight.Engine) error {
 		err = appendTo(path, more)
 	}
 	if err == nil {
-		f.of, f.mark, f.octets = e, mark, f.octets+len(more)
+		f.engine, f.mark, f.octets = e, mark, f.octets+len(more)
 	}
 	return err
 }

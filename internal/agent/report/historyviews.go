@@ -31,53 +31,53 @@ const (
 // view has rollups of only those records that pass a filter, since the first question about it: rollups of all records
 // do not say what single packets were.
 type view struct {
-	key    string
-	engine *insight.Engine
-	began  time.Time
-	asked  time.Time // under the lock of the history
+	key       string
+	engine    *insight.Engine
+	began     time.Time
+	lastAsked time.Time // under the lock of the history
 
-	where      recordfilter.Part // the expression, for the goroutine of the view; nil: there is none
-	intake     *sink.Queue       // what the expression has not examined
-	closed     chan struct{}
-	undecided  atomic.Uint64
-	unexamined atomic.Uint64 // found no room in intake
+	expression      recordfilter.Part // the expression, for the goroutine of the view; nil: there is none
+	unexaminedQueue *sink.Queue       // what the expression has not examined
+	closed          chan struct{}
+	undecided       atomic.Uint64
+	unexamined      atomic.Uint64 // found no room in unexaminedQueue
 
 	mu     sync.Mutex // guards what follows
-	quick  recordfilter.Part
-	picked []record.Record
+	fields recordfilter.Part
+	passed []record.Record
 }
 
 func newView(key string, engine *insight.Engine, program *recordfilter.Program, room *sink.Room, now time.Time) *view {
-	v := &view{key: key, engine: engine, began: now, asked: now, closed: make(chan struct{})}
-	v.quick, v.where = program.Parts()
-	if v.where != nil {
-		v.intake = sink.NewQueue(room)
+	v := &view{key: key, engine: engine, began: now, lastAsked: now, closed: make(chan struct{})}
+	v.fields, v.expression = program.Parts()
+	if v.expression != nil {
+		v.unexaminedQueue = sink.NewQueue(room)
 		go v.examine()
 	}
 	return v
 }
 
-// take takes the records that pass. Who calls it reads a ring, so an expression is left to a goroutine of the view.
-func (v *view) take(now time.Time, records []record.Record) {
+// add takes the records that pass. Who calls it reads a ring, so an expression is left to a goroutine of the view.
+func (v *view) add(now time.Time, records []record.Record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.picked = pick(v.picked[:0], records, v.quick, nil)
-	defer clear(v.picked)
+	v.passed = appendPassing(v.passed[:0], records, v.fields, nil)
+	defer clear(v.passed)
 	switch {
-	case len(v.picked) == 0:
-	case v.intake == nil:
-		v.engine.Add(now, v.picked...)
+	case len(v.passed) == 0:
+	case v.unexaminedQueue == nil:
+		v.engine.Add(now, v.passed...)
 	default:
-		for _, r := range v.picked {
-			if !v.intake.Put(record.Retain(r)) {
+		for _, r := range v.passed {
+			if !v.unexaminedQueue.Put(record.Retain(r)) {
 				v.unexamined.Add(1)
 			}
 		}
 	}
 }
 
-// pick adds the records that pass to a list, and counts those for which there is no result.
-func pick(list, records []record.Record, part recordfilter.Part, undecided *atomic.Uint64) []record.Record {
+// appendPassing adds the records that pass to a list, and counts those for which there is no result.
+func appendPassing(list, records []record.Record, part recordfilter.Part, undecided *atomic.Uint64) []record.Record {
 	for _, r := range records {
 		is, err := part(r)
 		if err != nil && undecided != nil {
@@ -97,16 +97,16 @@ func (v *view) examine() {
 		select {
 		case <-v.closed:
 			return
-		case <-v.intake.Ready():
+		case <-v.unexaminedQueue.Ready():
 		}
-		taken = v.intake.Take(taken)
+		taken = v.unexaminedQueue.Take(taken)
 		for some := range slices.Chunk(taken, most) {
 			select {
 			case <-v.closed:
 				return
 			default:
 			}
-			if passed = pick(passed[:0], some, v.where, &v.undecided); len(passed) > 0 {
+			if passed = appendPassing(passed[:0], some, v.expression, &v.undecided); len(passed) > 0 {
 				v.engine.Add(time.Now(), passed...)
 				clear(passed)
 			}
@@ -190,7 +190,7 @@ func (h *History) viewOf(r *http.Request, key string, program *recordfilter.Prog
 	list := h.freshViews(now)
 	for _, v := range list {
 		if v.key == key {
-			v.asked = now
+			v.lastAsked = now
 			return v, nil
 		}
 	}
@@ -228,7 +228,7 @@ const viewKeep = 10 * time.Minute
 
 // freshViews are those that were asked for lately. The caller holds h.mu.
 func (h *History) freshViews(now time.Time) []*view {
-	return slices.DeleteFunc(slices.Clone(h.viewList()), func(v *view) bool { return now.Sub(v.asked).Abs() >= viewFor })
+	return slices.DeleteFunc(slices.Clone(h.viewList()), func(v *view) bool { return now.Sub(v.lastAsked).Abs() >= viewFor })
 }
 
 func (h *History) viewList() []*view {

@@ -27,21 +27,21 @@ func TestViewWaitsForNoExpression(t *testing.T) {
 	h.setViews([]*view{v})
 	began, let, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	examined := 0
-	v.where = func(record.Record) (bool, error) {
+	v.expression = func(record.Record) (bool, error) {
 		if examined++; examined == 1 {
 			began <- struct{}{}
 		}
 		<-let
 		return true, nil
 	}
-	v.take(now, []record.Record{&record.Trace{}})
+	v.add(now, []record.Record{&record.Trace{}})
 	<-began
 	room := new(sink.Room).Records()
 	list := make([]record.Record, room+7)
 	for i := range list {
 		list[i] = &record.Trace{}
 	}
-	v.take(now, list)
+	v.add(now, list)
 	if got := v.unexamined.Load(); got != 7 {
 		t.Errorf("%d records found no room, want 7", got)
 	}

@@ -102,7 +102,7 @@ func (r *Reader) postcards(cards []datapath.Postcard) {
 
 func (r *Reader) flow(f datapath.Flow) {
 	r.records.read.Add(1)
-	f.SkippedUnknown = f.SkippedUnknown || f.Skipped > 0 && unseen(r.d.Datapath.Coverage(), exportInterval(r.d.State.Load()))
+	f.SkippedUnknown = f.SkippedUnknown || f.Skipped > 0 && mayHaveMissed(r.d.Datapath.Coverage(), exportInterval(r.d.State.Load()))
 	if f.SkippedUnknown {
 		r.flowsUnsure.Add(1)
 	}

@@ -38,12 +38,12 @@ type Records struct {
 	read      atomic.Uint64
 	malformed atomic.Uint64
 
-	sources []func(wanted bool) // besides the data plane; each is called with asking held
-	asking  sync.Mutex
-	ended   bool   // guarded by asking, as the next three: no more records are requested
-	made    demand // records that the data plane makes
-	wanted  bool   // something besides the history wants them
-	told    bool   // the data plane knows
+	sources   []func(wanted bool) // besides the data plane; each is called with requestMu held
+	requestMu sync.Mutex
+	ended     bool   // guarded by requestMu, as the next three: no more records are requested
+	applied   demand // what the data plane was last asked for
+	wanted    bool   // something besides the history wants them
+	isApplied bool   // the data plane has accepted it
 }
 
 // demand is how many records the data plane is to make.
@@ -61,12 +61,12 @@ func NewRecords(d Dependencies, clock *Clock, sinks *Sinks, closing <-chan struc
 // once.
 func (x *Records) Offer(records ...record.Record) {
 	if x.events != nil {
-		records = x.events.take(records)
+		records = x.events.addEvents(records)
 	}
 	x.stream.Publish(records...)
 	x.sinks.offer(records...)
 	if x.history != nil {
-		x.history.take(records...)
+		x.history.add(records...)
 	}
 }
 
@@ -78,17 +78,17 @@ func (x *Records) Prepare(p *service.Plan) error {
 	if len(p.Next.Config.Sinks) == 0 {
 		return nil
 	}
-	x.asking.Lock()
-	defer x.asking.Unlock()
-	x.told = false // updateWanted says it again
+	x.requestMu.Lock()
+	defer x.requestMu.Unlock()
+	x.isApplied = false // updateWanted says it again
 	return x.d.Datapath.SetRecordsWanted(datapath.AllRecords)
 }
 
 // updateWanted turns the data plane's records and other sources on while a sink or an observer
 // wants them, else off. For the history alone, only those of the data plane are on.
 func (x *Records) updateWanted() {
-	x.asking.Lock()
-	defer x.asking.Unlock()
+	x.requestMu.Lock()
+	defer x.requestMu.Unlock()
 	if x.ended {
 		return
 	}
@@ -100,12 +100,12 @@ func (x *Records) updateWanted() {
 	if wanted {
 		made = demand{records: datapath.AllRecords}
 	}
-	if made != x.made || wanted != x.wanted || !x.told {
+	if made != x.applied || wanted != x.wanted || !x.isApplied {
 		err := x.d.Datapath.SetRecordsWanted(made.records)
 		if err != nil {
 			x.d.Log.Warn("the data plane's records could not be turned on or off", "error", err)
 		}
-		x.made, x.wanted, x.told = made, wanted, err == nil
+		x.applied, x.wanted, x.isApplied = made, wanted, err == nil
 	}
 	if x.history != nil {
 		x.history.watched(made.records > 0)
@@ -118,9 +118,9 @@ func (x *Records) updateWanted() {
 // isSampled reports whether records are made for the history alone, which takes a sample of them, or
 // have been until just now.
 func (x *Records) isSampled() bool {
-	x.asking.Lock()
-	defer x.asking.Unlock()
-	return !x.wanted && (x.made.records > 0 || x.history != nil && x.history.limit(time.Now()) > 0)
+	x.requestMu.Lock()
+	defer x.requestMu.Unlock()
+	return !x.wanted && (x.applied.records > 0 || x.history != nil && x.history.limit(time.Now()) > 0)
 }
 
 // isAskedFor reports whether a sink or an observer wants records.
@@ -130,8 +130,8 @@ func (x *Records) isAskedFor() bool { return x.stream.Observers() > 0 || x.sinks
 // because observers must connect again. It reports whether the rings go away, and must
 // be read now.
 func (x *Records) end(removing bool) (leaving bool) {
-	x.asking.Lock()
-	defer x.asking.Unlock()
+	x.requestMu.Lock()
+	defer x.requestMu.Unlock()
 	x.ended = true
 	if x.sinks.Any() && !removing {
 		return false

@@ -42,8 +42,8 @@ type Errors struct {
 
 	refusal atomic.Pointer[sentBack] // the last one
 
-	of   *service.State // from which node was made
-	node *reference.Node
+	nodeState *service.State // from which node was made
+	node      *reference.Node
 
 	isOwn   func(netip.Addr) bool // whether an address was this node's at ownRead
 	ownRead time.Time
@@ -96,13 +96,13 @@ func (e *Errors) handleError(m icmpv6.Message, send func(packet []byte) error) {
 	if len(tunnels(s)) == 0 {
 		return
 	}
-	if e.of != s {
+	if e.nodeState != s {
 		node, err := reference.NewNode(s.Resolved.Node)
 		if err != nil {
 			e.d.Log.Warn("errors about tunnelled packets are not relayed", "error", err)
 			return
 		}
-		e.of, e.node = s, node
+		e.nodeState, e.node = s, node
 	}
 	now := time.Now()
 	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: e.hasAddress, Outside: s.Resolved.Outside}, now, send)

@@ -73,7 +73,7 @@ func NewBase() *Base {
 type feed struct {
 	key        Feed
 	from       join.Exporter
-	whole      bool // all messages since the start of the session came and were understood
+	complete   bool // all messages since the start of the session came and were understood
 	gaps       uint64
 	missed     uint64
 	breaks     uint64
@@ -86,7 +86,7 @@ type feed struct {
 type history struct {
 	last        Report
 	spans       []span // in the order of time
-	trouble     record.Doubt
+	doubt       record.Doubt
 	provisional bool // the trouble is a gap that may be filled
 }
 
@@ -107,10 +107,10 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 	}
 	f.lastHeard = now
 	if m.Gaps > f.gaps {
-		f.trouble(record.DoubtGap, m.Awaited > 0)
+		f.noteDoubt(record.DoubtGap, m.Awaited > 0)
 	}
 	if m.Breaks > f.breaks {
-		f.trouble(record.DoubtGap, false)
+		f.noteDoubt(record.DoubtGap, false)
 	}
 	if m.Missed > f.missed {
 		f.endProvisional(false)
@@ -119,7 +119,7 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 	}
 	f.gaps, f.missed, f.breaks, f.late = m.Gaps, m.Missed, m.Breaks, m.Late
 	if !m.Understood {
-		f.trouble(record.DoubtNotUnderstood, false)
+		f.noteDoubt(record.DoubtNotUnderstood, false)
 	}
 }
 
@@ -127,7 +127,7 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 func (b *Base) Trouble(session any) {
 	for _, f := range b.feeds {
 		if f.key.Session == session {
-			f.trouble(record.DoubtNotUnderstood, false)
+			f.noteDoubt(record.DoubtNotUnderstood, false)
 		}
 	}
 }
@@ -135,16 +135,16 @@ func (b *Base) Trouble(session any) {
 // TroubleOf notes that a record of a feed was not read.
 func (b *Base) TroubleOf(key Feed) {
 	if f := b.feeds[key]; f != nil {
-		f.trouble(record.DoubtNotUnderstood, false)
+		f.noteDoubt(record.DoubtNotUnderstood, false)
 	}
 }
 
-// trouble concerns the time since the last report.
-func (f *feed) trouble(d record.Doubt, provisional bool) {
-	f.whole = false
+// noteDoubt concerns the time since the last report.
+func (f *feed) noteDoubt(d record.Doubt, provisional bool) {
+	f.complete = false
 	for _, h := range f.namespaces {
-		if h.trouble == record.DoubtNone || h.provisional && !provisional {
-			h.trouble, h.provisional = d, provisional
+		if h.doubt == record.DoubtNone || h.provisional && !provisional {
+			h.doubt, h.provisional = d, provisional
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (f *feed) endProvisional(filled bool) {
 		if h.provisional {
 			h.provisional = false
 			if filled {
-				h.trouble = record.DoubtNone
+				h.doubt = record.DoubtNone
 			}
 		}
 		for i := range h.spans {
@@ -181,14 +181,14 @@ func (b *Base) Report(key Feed, ns ioam.NamespaceID, r Report) {
 			return
 		}
 		h = &history{}
-		if f.namespaces[ns] = h; !f.whole {
+		if f.namespaces[ns] = h; !f.complete {
 			r.Since = r.Until // what came before the collector listened is not known
 		}
 		h.begin(r)
 		return
 	}
 	if r.Until.Before(h.last.Until) || r.Served.Before(h.last.Served) || r.Sampling != h.last.Sampling {
-		h.spans, h.trouble, h.provisional = nil, record.DoubtNone, false // the clock was set, or the node restarted
+		h.spans, h.doubt, h.provisional = nil, record.DoubtNone, false // the clock was set, or the node restarted
 		r.Since = r.Until
 		h.begin(r)
 		return
@@ -198,15 +198,15 @@ func (b *Base) Report(key Feed, ns ioam.NamespaceID, r Report) {
 		h.add(span{from: from, to: minTime(r.Since, r.Until), doubt: record.DoubtGap})
 		from = r.Since
 	}
-	doubt, provisional := grown(h.last, r), false
-	if h.trouble != record.DoubtNone && doubt == record.DoubtNone {
-		doubt, provisional = h.trouble, h.provisional
+	doubt, provisional := missingBy(h.last, r), false
+	if h.doubt != record.DoubtNone && doubt == record.DoubtNone {
+		doubt, provisional = h.doubt, h.provisional
 	}
 	h.add(span{from, r.Until, doubt, provisional})
-	if !provisional && doubt != record.DoubtNone && doubt != h.trouble {
+	if !provisional && doubt != record.DoubtNone && doubt != h.doubt {
 		h.add(span{from: r.Until, to: r.Counted, doubt: doubt}) // it may have been counted after Until
 	}
-	h.last, h.trouble, h.provisional = r, record.DoubtNone, false
+	h.last, h.doubt, h.provisional = r, record.DoubtNone, false
 }
 
 func (h *history) begin(r Report) {
@@ -214,8 +214,8 @@ func (h *history) begin(r Report) {
 	h.add(span{from: r.Since, to: r.Until})
 }
 
-// grown is which counter says that postcards are missing.
-func grown(last, r Report) record.Doubt {
+// missingBy is which counter says that postcards are missing.
+func missingBy(last, r Report) record.Doubt {
 	switch {
 	case r.Suppressed != last.Suppressed:
 		return record.DoubtSuppressed
@@ -284,7 +284,7 @@ func (b *Base) begin(key Feed, from join.Exporter, whole bool, now time.Time) *f
 	if len(b.feeds) >= maxFeeds && !b.makeRoom(now) {
 		return nil
 	}
-	f := &feed{key: key, from: from, whole: whole, namespaces: map[ioam.NamespaceID]*history{}}
+	f := &feed{key: key, from: from, complete: whole, namespaces: map[ioam.NamespaceID]*history{}}
 	b.feeds[key] = f
 	if list := b.exporters[from]; len(list) >= maxFeedsOf {
 		b.end(slices.MinFunc(list, func(a, b *feed) int { return a.lastHeard.Compare(b.lastHeard) }))

@@ -55,14 +55,14 @@ type FlowKey struct {
 
 // Routes is which exporters were seen after which, by flow and in the namespace.
 type Routes struct {
-	flows  map[FlowKey]*flowRoutes
-	order  *list.List // of flows, the latest seen first
-	forgot time.Time  // when there were too many flows for the last time
-	now    time.Time  // of the last path
-	after  map[place][]join.Exporter
-	steps  map[step]*delays
-	full   bool           // there were too many steps
-	most   map[place]bool // places with too many exporters after them
+	flows      map[FlowKey]*flowRoutes
+	order      *list.List // of flows, the latest seen first
+	lastForgot time.Time  // when there were too many flows for the last time
+	now        time.Time  // of the last path
+	after      map[place][]join.Exporter
+	steps      map[step]*delays
+	full       bool           // there were too many steps
+	crowded    map[place]bool // places with too many exporters after them
 }
 
 type place struct {
@@ -77,20 +77,20 @@ type step struct {
 
 // flowRoutes are the latest ways of a flow.
 type flowRoutes struct {
-	key     FlowKey
-	routes  []route   // the latest first
-	forgot  time.Time // when there were too many ways, or the flow had been forgotten; zero: never
-	learned time.Time
-	place   *list.Element
+	key        FlowKey
+	routes     []route   // the latest first
+	lastForgot time.Time // when there were too many ways, or the flow had been forgotten; zero: never
+	learned    time.Time
+	place      *list.Element
 }
 
 // route is the nodes of a way, and when a packet took it for the last time.
 type route struct {
-	stops []join.Exporter
-	taken time.Time
+	stops     []join.Exporter
+	lastTaken time.Time
 }
 
-func (r *route) is(stops []Stop) bool {
+func (r *route) equals(stops []Stop) bool {
 	return slices.EqualFunc(r.stops, stops, func(e join.Exporter, s Stop) bool { return e == s.Exporter })
 }
 
@@ -108,11 +108,11 @@ type delays struct {
 // NewRoutes makes Routes without any.
 func NewRoutes() *Routes {
 	return &Routes{
-		flows: map[FlowKey]*flowRoutes{},
-		order: list.New(),
-		after: map[place][]join.Exporter{},
-		steps: map[step]*delays{},
-		most:  map[place]bool{},
+		flows:   map[FlowKey]*flowRoutes{},
+		order:   list.New(),
+		after:   map[place][]join.Exporter{},
+		steps:   map[step]*delays{},
+		crowded: map[place]bool{},
 	}
 }
 
@@ -121,19 +121,19 @@ func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 	f := r.flows[key]
 	r.now = now
 	if f == nil {
-		f = &flowRoutes{key: key, forgot: r.forgot}
+		f = &flowRoutes{key: key, lastForgot: r.lastForgot}
 		f.place = r.order.PushFront(f)
 		r.flows[key] = f
 		if r.order.Len() > maxFlows {
 			oldest := r.order.Back().Value.(*flowRoutes)
 			r.order.Remove(oldest.place)
 			delete(r.flows, oldest.key)
-			r.forgot = now
+			r.lastForgot = now
 		}
 	} else {
 		r.order.MoveToFront(f.place)
 	}
-	if len(f.routes) > 0 && f.routes[0].is(stops) && now.Sub(f.learned) < learnAgain {
+	if len(f.routes) > 0 && f.routes[0].equals(stops) && now.Sub(f.learned) < learnAgain {
 		return
 	}
 	if f.learned = now; stops[len(stops)-1].Role == record.Decapsulating {
@@ -151,7 +151,7 @@ func (r *Routes) Learn(key FlowKey, stops []Stop, now time.Time) {
 // recordRoute records that a packet took a way. It forgets ways that no packet took for long. If
 // there are too many, it forgets the one that was not taken for the longest time.
 func (f *flowRoutes) recordRoute(stops []Stop, now time.Time) {
-	if i := slices.IndexFunc(f.routes, func(r route) bool { return r.is(stops) }); i >= 0 {
+	if i := slices.IndexFunc(f.routes, func(r route) bool { return r.equals(stops) }); i >= 0 {
 		again := f.routes[i].stops
 		copy(f.routes[1:], f.routes[:i])
 		f.routes[0] = route{again, now}
@@ -164,12 +164,12 @@ func (f *flowRoutes) recordRoute(stops []Stop, now time.Time) {
 	}
 	n := 0
 	for i, r := range f.routes {
-		if n += len(r.stops); now.Sub(r.taken) > routeAge {
+		if n += len(r.stops); now.Sub(r.lastTaken) > routeAge {
 			f.routes = slices.Delete(f.routes, i, len(f.routes))
 			return
 		}
 		if i > 0 && (i == maxRoutes || n > maxStops) {
-			f.routes, f.forgot = slices.Delete(f.routes, i, len(f.routes)), now
+			f.routes, f.lastForgot = slices.Delete(f.routes, i, len(f.routes)), now
 			return
 		}
 	}
@@ -184,7 +184,7 @@ func (r *Routes) learn(s step, from, to *Stop, next bool, now time.Time) {
 			r.full = true
 			return
 		case len(r.after[s.place]) >= maxAfter:
-			r.most[s.place] = true
+			r.crowded[s.place] = true
 			return
 		}
 		d = &delays{least: took, most: took, newLeast: took, newMost: took, began: now}
@@ -215,7 +215,7 @@ type Expected struct {
 // not have it, or some were forgotten, in the namespace. It reports whether these are all.
 func (r *Routes) After(key FlowKey, last join.Exporter) (list []Expected, all bool) {
 	at := place{key.Namespace, last}
-	if f := r.flows[key]; f != nil && (f.forgot.IsZero() || r.now.Sub(f.forgot) > routeAge) {
+	if f := r.flows[key]; f != nil && (f.lastForgot.IsZero() || r.now.Sub(f.lastForgot) > routeAge) {
 		for _, route := range f.routes {
 			i := slices.Index(route.stops, last)
 			if i < 0 {
@@ -234,7 +234,7 @@ func (r *Routes) After(key FlowKey, last join.Exporter) (list []Expected, all bo
 			list = r.expect(list, step{at, e}, d.next)
 		}
 	}
-	return list, !r.full && !r.most[at]
+	return list, !r.full && !r.crowded[at]
 }
 
 func (r *Routes) expect(list []Expected, s step, next bool) []Expected {

@@ -38,14 +38,14 @@ type Gaps struct {
 	Wait func(time.Duration) // for late packets
 	Read func() bool         // reads what is in the rings; false when it cannot
 
-	mu      sync.Mutex
-	most    int // limit of held, of numbers and of streams
-	held    map[heldFlow]*flowSum
-	numbers map[bpf.ABIFlowKey]numbered
-	streams map[flowStream]sharing
-	seed    maphash.Seed
-	doubted bool
-	doubt   flowTicks // when packets may last have arrived uncounted
+	mu            sync.Mutex
+	limit         int // limit of held, of numbers and of streams
+	held          map[heldFlow]*flowSum
+	numbers       map[bpf.ABIFlowKey]numbered
+	streams       map[flowStream]sharing
+	seed          maphash.Seed
+	mayHaveMissed bool
+	missedUntil   flowTicks // when packets may last have arrived uncounted
 }
 
 // heldFlow is a flow in one interval.
@@ -70,7 +70,7 @@ type numbered struct {
 func NewGaps() *Gaps {
 	return &Gaps{
 		Wait: time.Sleep, Read: func() bool { return true },
-		most: leastKept, seed: maphash.MakeSeed(),
+		limit: leastKept, seed: maphash.MakeSeed(),
 		held:    make(map[heldFlow]*flowSum),
 		numbers: make(map[bpf.ABIFlowKey]numbered),
 		streams: make(map[flowStream]sharing),
@@ -84,7 +84,7 @@ func (g *Gaps) Clear() {
 	clear(g.held)
 	clear(g.numbers)
 	clear(g.streams)
-	g.doubted = false
+	g.mayHaveMissed = false
 }
 
 // flowStream identifies the flows that share Sequence Numbers (RFC 9326 §3.2).
@@ -142,7 +142,7 @@ func (g *Gaps) noteFlow(key *bpf.ABIFlowKey, t *bpf.ABIFlowTotals) {
 	}
 	stream := flowStream{key.NamespaceId, key.FlowId}
 	s, ok := g.streams[stream]
-	if !ok && len(g.streams) >= g.most {
+	if !ok && len(g.streams) >= g.limit {
 		return
 	}
 	if !ok {
@@ -165,25 +165,25 @@ func (g *Gaps) isShared(key *bpf.ABIFlowKey, since, now flowTicks) bool {
 func (g *Gaps) size(entries int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.most = max(entries, leastKept)
+	g.limit = max(entries, leastKept)
 }
 
 // Distrust records that packets may have arrived uncounted until now.
 func (g *Gaps) Distrust() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.doubted, g.doubt = true, newFlowTime().ticks
+	g.mayHaveMissed, g.missedUntil = true, newFlowTime().ticks
 }
 
 // isDoubtful says whether packets may have arrived uncounted since a time.
 func (g *Gaps) isDoubtful(since, now flowTicks) bool {
-	return g.doubted && g.doubt.isSince(since, now)
+	return g.mayHaveMissed && g.missedUntil.isSince(since, now)
 }
 
-// follow returns what is known about a flow's numbers after one more interval,
+// continueNumbers returns what is known about a flow's numbers after one more interval,
 // and since when the expected numbers may have arrived. sure is false when
 // numbers of several CPUs cannot be combined.
-func (g *Gaps) follow(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
+func (g *Gaps) continueNumbers(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
 	t := &s.totals
 	last, ok := g.numbers[*key]
 	now, since, sure = numbered{
@@ -218,16 +218,16 @@ func (g *Gaps) follow(key *bpf.ABIFlowKey, s *flowSum) (now numbered, since flow
 	return now, since, sure
 }
 
-// lacks says whether some flow lacks numbers that may still arrive.
-func (g *Gaps) lacks(sums *flowSums) bool {
+// mayArriveLate says whether some flow lacks numbers that may still arrive.
+func (g *Gaps) mayArriveLate(sums *flowSums) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ticks := newFlowTime().ticks
-	for key, s := range sums.by {
+	for key, s := range sums.byKey {
 		if !misses(&key) {
 			continue
 		}
-		now, since, sure := g.follow(&key, s)
+		now, since, sure := g.continueNumbers(&key, s)
 		if sure && now.balance > 0 && !g.isDoubtful(since, ticks) && !g.isShared(&key, since, ticks) {
 			return true
 		}
@@ -244,7 +244,7 @@ func (g *Gaps) missingNumbers(key *bpf.ABIFlowKey, s, next *flowSum, refused fun
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, since, sure := g.follow(key, s)
+	now, since, sure := g.continueNumbers(key, s)
 	if !sure {
 		delete(g.numbers, *key)
 		return 0, s.totals.Numbers == 0
@@ -259,10 +259,10 @@ func (g *Gaps) missingNumbers(key *bpf.ABIFlowKey, s, next *flowSum, refused fun
 	now.balance -= int64(missing)
 	now.reported += int64(missing)
 	now.balance = max(now.balance, -now.reported)
-	if _, ok := g.numbers[*key]; ok || len(g.numbers) < g.most {
+	if _, ok := g.numbers[*key]; ok || len(g.numbers) < g.limit {
 		g.numbers[*key] = now
 	} else {
-		g.doubted, g.doubt = true, ticks
+		g.mayHaveMissed, g.missedUntil = true, ticks
 	}
 	return missing, known
 }
@@ -296,13 +296,13 @@ func (g *Gaps) hand(key *bpf.ABIFlowKey, part *flowSum) handover {
 	}
 	last, ok := g.numbers[*key]
 	whole := t.Numbers > 0 && t.Restarted == 0 && t.Strays == 0 && t.Highest-t.Lowest+1 == t.Numbers
-	if whole && (ok && t.Lowest == last.highest+1 || !ok && t.Lowest == 0 && len(g.numbers) < g.most) {
+	if whole && (ok && t.Lowest == last.highest+1 || !ok && t.Lowest == 0 && len(g.numbers) < g.limit) {
 		last.highest, last.epoch, last.last = t.Highest, t.Epoch, flowTicks(later(t.Last, uint32(last.last)))
 		g.numbers[*key] = last
 		return partWhole
 	}
-	if len(g.held) >= g.most {
-		g.doubted, g.doubt = true, newFlowTime().ticks
+	if len(g.held) >= g.limit {
+		g.mayHaveMissed, g.missedUntil = true, newFlowTime().ticks
 		return partUnsure
 	}
 	g.held[at] = part
@@ -331,7 +331,7 @@ func (g *Gaps) takeHeld(epoch uint32, sums *flowSums) {
 			delete(g.held, at)
 		}
 	}
-	for key, s := range sums.by {
+	for key, s := range sums.byKey {
 		g.noteFlow(&key, &s.totals)
 	}
 }
@@ -343,13 +343,13 @@ func (g *Gaps) addHeld(sums *flowSums) {
 	for at, s := range g.held {
 		sums.merge(&at.key, s.clone())
 	}
-	for key, s := range sums.by {
+	for key, s := range sums.byKey {
 		g.noteFlow(&key, &s.totals)
 	}
 }
 
-// holds says whether anything waits for the end of its interval.
-func (g *Gaps) holds() bool {
+// hasHeld says whether anything waits for the end of its interval.
+func (g *Gaps) hasHeld() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.held) > 0

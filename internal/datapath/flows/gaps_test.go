@@ -114,12 +114,12 @@ func TestGapsOfRandomFlows(t *testing.T) {
 			}
 			g.takeHeld(ended, sums)
 			var next *flowSums
-			if g.lacks(sums) {
+			if g.mayArriveLate(sums) {
 				step(at + 2*depth + 2) // packets still on their way
 				next = s.sums(s.epoch)
 				g.addHeld(next)
 			}
-			for key, sum := range sums.by {
+			for key, sum := range sums.byKey {
 				n, known := g.missingNumbers(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
 				packets, missing = packets+sum.totals.Packets, missing+uint64(n)
 				if most := lostBelow(lost, sum.totals.Highest); !known || missing > most {
@@ -216,7 +216,7 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 			test.do(g, key, sums)
 			g.takeHeld(1, sums)
 			first := sums.order[0]
-			missing, known := g.missingNumbers(&first, sums.by[first], nil, test.other)
+			missing, known := g.missingNumbers(&first, sums.byKey[first], nil, test.other)
 			if got := (told{missing, known}); got != test.want {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
@@ -249,7 +249,7 @@ func TestGapsAreBounded(t *testing.T) {
 		}
 		g.takeHeld(epoch, sums)
 		for _, k := range sums.order {
-			if n, _ := g.missingNumbers(&k, sums.by[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
+			if n, _ := g.missingNumbers(&k, sums.byKey[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
 				t.Fatalf("interval %d, flow %d: %d missing", epoch, k.FlowId, n)
 			}
 		}

@@ -10,18 +10,18 @@ import (
 
 // flowSum adds up the parts of one flow, whose packets arrive on several CPUs.
 type flowSum struct {
-	totals  bpf.ABIFlowTotals
-	ranges  []numberRange // one for each part with Sequence Numbers
-	split   bool          // the ranges are far apart
-	indexes []uint32      // of the parts' entries
-	end     End           // reason, unless a part says that the connection ended
-	early   bool          // all parts were handed over before their interval ended, within the export limits
+	totals          bpf.ABIFlowTotals
+	ranges          []numberRange // one for each part with Sequence Numbers
+	split           bool          // the ranges are far apart
+	indexes         []uint32      // of the parts' entries
+	end             End           // reason, unless a part says that the connection ended
+	handedOverEarly bool          // all parts were handed over before their interval ended, within the export limits
 }
 
 // numberRange is a part's Sequence Numbers.
 type numberRange struct {
 	lowest, numbers, strays uint32
-	anew                    bool
+	restarted               bool
 }
 
 func newFlowSum(t *bpf.ABIFlowTotals, index uint32, end End) *flowSum {
@@ -70,7 +70,7 @@ func (s *flowSum) merge(part *flowSum) {
 			s.indexes = append(s.indexes, index)
 		}
 	}
-	s.early = s.early && part.early
+	s.handedOverEarly = s.handedOverEarly && part.handedOverEarly
 	s.end = min(s.end, part.end)
 }
 
@@ -90,7 +90,7 @@ func (s *flowSum) addRange(r numberRange) {
 	}
 	last.numbers += r.numbers
 	last.strays += r.strays
-	last.anew = last.anew || r.anew
+	last.restarted = last.restarted || r.restarted
 }
 
 // upTo is how many of these numbers, at most, are not above highest.
@@ -101,7 +101,7 @@ func (s *flowSum) upTo(highest uint32) (n int64) {
 	for _, r := range s.ranges {
 		n += int64(r.strays)
 		switch below := int32(highest - r.lowest); {
-		case r.anew:
+		case r.restarted:
 			n += mostAhead
 		case r.numbers > 0 && below >= 0:
 			n += min(int64(r.numbers), int64(below)+1)
@@ -112,7 +112,7 @@ func (s *flowSum) upTo(highest uint32) (n int64) {
 
 // flowSums are totals by flow.
 type flowSums struct {
-	by    map[bpf.ABIFlowKey]*flowSum
+	byKey map[bpf.ABIFlowKey]*flowSum
 	order []bpf.ABIFlowKey
 }
 
@@ -121,18 +121,18 @@ func (s *flowSums) of(key *bpf.ABIFlowKey) *flowSum {
 	if s == nil {
 		return nil
 	}
-	return s.by[*key]
+	return s.byKey[*key]
 }
 
-func newFlowSums() *flowSums { return &flowSums{by: make(map[bpf.ABIFlowKey]*flowSum)} }
+func newFlowSums() *flowSums { return &flowSums{byKey: make(map[bpf.ABIFlowKey]*flowSum)} }
 
 // merge adds a part, whose memory the sum takes over.
 func (s *flowSums) merge(key *bpf.ABIFlowKey, part *flowSum) {
-	if sum := s.by[*key]; sum != nil {
+	if sum := s.byKey[*key]; sum != nil {
 		sum.merge(part)
 		return
 	}
-	s.by[*key] = part
+	s.byKey[*key] = part
 	s.order = append(s.order, *key)
 }
 

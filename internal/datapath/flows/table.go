@@ -47,12 +47,12 @@ type Table struct {
 	gaps *Gaps
 	cpus int
 
-	mu    sync.Mutex
-	given []givenFlow // by entry
+	mu       sync.Mutex
+	reported []reportedFlow // by entry
 }
 
-// givenFlow is what was last reported of an entry.
-type givenFlow struct {
+// reportedFlow is what was last reported of an entry.
+type reportedFlow struct {
 	id    uint64
 	epoch uint32
 }
@@ -69,7 +69,7 @@ func NewTable(flows, clock *ebpf.Map, gaps *Gaps) (*Table, error) {
 	}
 	entries := int(flows.MaxEntries()) * Ways
 	gaps.size(entries)
-	return &Table{flows: flows, clock: clock, memory: memory, gaps: gaps, cpus: cpus, given: make([]givenFlow, entries)}, nil
+	return &Table{flows: flows, clock: clock, memory: memory, gaps: gaps, cpus: cpus, reported: make([]reportedFlow, entries)}, nil
 }
 
 // Begin starts the first interval, if there is none yet.
@@ -100,7 +100,7 @@ func (t *Table) Collect(each func(Flow)) error {
 	if t.flows != nil {
 		return t.endInterval(each)
 	}
-	if !t.gaps.holds() {
+	if !t.gaps.hasHeld() {
 		return nil
 	}
 	var clock bpf.ABIFlowClock
@@ -180,7 +180,7 @@ func (t *Table) reportSums(sums *flowSums, ended uint32, each func(Flow)) error 
 	}
 	t.gaps.takeHeld(ended, sums)
 	var next *flowSums
-	if t.gaps.lacks(sums) {
+	if t.gaps.mayArriveLate(sums) {
 		t.gaps.Wait(lateness)
 		if !t.gaps.Read() {
 			t.gaps.Distrust()
@@ -192,9 +192,9 @@ func (t *Table) reportSums(sums *flowSums, ended uint32, each func(Flow)) error 
 	}
 	now := newFlowTime()
 	for _, key := range sums.order {
-		s := sums.by[key]
+		s := sums.byKey[key]
 		f := decodeFlow(&key, &s.totals, s.end, now)
-		f.Paid = s.early
+		f.Paid = s.handedOverEarly
 		missing, known := t.gaps.missingNumbers(&key, s, next.of(&key), func(since, now flowTicks) bool { return t.hasRefused(s, since, now) })
 		f.Skipped, f.SkippedUnknown = missing, !known
 		each(f)
@@ -222,7 +222,7 @@ func (t *Table) hasRefused(s *flowSum, since, now flowTicks) bool {
 	if t.memory == nil {
 		return true
 	}
-	perCPU := len(t.given) / t.cpus
+	perCPU := len(t.reported) / t.cpus
 	for _, index := range s.indexes {
 		for cpu := range t.cpus {
 			first := cpu*perCPU + int(index)%perCPU/Ways*Ways
@@ -243,7 +243,7 @@ func (t *Table) refusal(first int) (at flowTicks, err error) {
 // DistrustRefusals is for a change of keys, which moves flows to other sets: the
 // new sets do not show refusals in the old ones.
 func (t *Table) DistrustRefusals() error {
-	for first := 0; first < len(t.given); first += Ways {
+	for first := 0; first < len(t.reported); first += Ways {
 		at, err := t.refusal(first)
 		if err != nil {
 			return fmt.Errorf("read the table of flows: %w", err)
@@ -258,7 +258,7 @@ func (t *Table) DistrustRefusals() error {
 
 // scan reads every entry that keeps its flow while it is read.
 func (t *Table) scan(each func(*bpf.ABIFlow)) error {
-	for i := range t.given {
+	for i := range t.reported {
 		entry, ok, err := t.entry(int64(i) * int64(flowSize))
 		if err != nil {
 			return fmt.Errorf("read the table of flows: %w", err)
@@ -304,7 +304,7 @@ func (t *Table) HandedOver(sample *bpf.ABIFlowSample, each func(Flow)) {
 	key := &sample.Flow.Key
 	t.fresh(&sample.Flow, wanted, func(totals *bpf.ABIFlowTotals) {
 		part := newFlowSum(totals, sample.Flow.Index, end)
-		part.early = true
+		part.handedOverEarly = true
 		done := t.gaps.hand(key, part)
 		if done == partHeld {
 			return
@@ -323,26 +323,26 @@ func (t *Table) fresh(entry *bpf.ABIFlow, wanted func(uint32) bool, each func(*b
 		first, second = second, first
 	}
 	for _, totals := range []*bpf.ABIFlowTotals{first, second} {
-		if totals.Packets > 0 && wanted(totals.Epoch) && t.markReported(int(entry.Index), givenFlow{entry.Id, totals.Epoch}) {
+		if totals.Packets > 0 && wanted(totals.Epoch) && t.markReported(int(entry.Index), reportedFlow{entry.Id, totals.Epoch}) {
 			each(totals)
 		}
 	}
 }
 
 // markReported records that a total is reported; false means that it already was.
-func (t *Table) markReported(index int, now givenFlow) bool {
+func (t *Table) markReported(index int, now reportedFlow) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if index >= len(t.given) {
+	if index >= len(t.reported) {
 		return true // from a table that is gone
 	}
-	switch given := t.given[index]; {
+	switch given := t.reported[index]; {
 	case given.id != 0 && int64(given.id-now.id) > 0:
 		return true // the ring is late: the entry has a newer flow, which was reported
 	case given.id == now.id && !newer(now.epoch, given.epoch):
 		return false
 	}
-	t.given[index] = now
+	t.reported[index] = now
 	return true
 }
 

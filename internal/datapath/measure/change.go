@@ -16,16 +16,16 @@ import (
 
 // Change is a change of the measured flows that may be undone.
 type Change struct {
-	table    *Table
-	markings *ebpf.Map
-	before   bpf.ABIMarking
-	added    []uint32                    // places of keys that this change entered
-	given    map[uint32]uint32           // places of keys that it gave to other flows -> whose they were
-	begun    map[uint32]bpf.ABIFlowState // numbers of flows whose counting begins with it -> what was said of them
-	gone     []uint32                    // places of keys that end with it
-	numbers  map[string]counted
-	length   uint64
-	guard    uint64
+	table      *Table
+	markings   *ebpf.Map
+	before     bpf.ABIMarking
+	added      []uint32                    // places of keys that this change entered
+	reassigned map[uint32]uint32           // places of keys that it gave to other flows -> whose they were
+	started    map[uint32]bpf.ABIFlowState // numbers of flows whose counting begins with it -> what was said of them
+	ended      []uint32                    // places of keys that end with it
+	numbers    map[string]counted
+	length     uint64
+	guard      uint64
 }
 
 // Begin makes programs count the flows of a generation, those of the previous one as
@@ -34,7 +34,7 @@ type Change struct {
 func (m *Flows) Begin(shared bpf.Maps, next, before *Table, served uint32, first bool) (*Change, error) {
 	c := &Change{
 		table: next, markings: shared[bpf.MapMarkings],
-		given: make(map[uint32]uint32), begun: make(map[uint32]bpf.ABIFlowState), numbers: make(map[string]counted),
+		reassigned: make(map[uint32]uint32), started: make(map[uint32]bpf.ABIFlowState), numbers: make(map[string]counted),
 	}
 	if err := c.markings.Lookup(uint32(0), &c.before); err != nil {
 		return nil, fmt.Errorf("read map %s: %w", bpf.MapMarkings, err)
@@ -103,15 +103,15 @@ func (c *Change) enter(m *Flows, anew bool) error {
 		isNew := func(k segmentKey) bool { _, had := known[k]; return !had }
 		state := &c.table.flows.entries[flow.number]
 		if !ok || anew || state.Monitor != f.monitor || slices.ContainsFunc(f.keys, isNew) {
-			c.begun[flow.number] = *state
+			c.started[flow.number] = *state
 			atomic.StoreUint64(&state.Since, notYet)
 			atomic.StoreUint32(&state.Monitor, f.monitor)
 		}
 		flow.since, flow.way = state.Since, f.way()
 		if known, ok := c.table.numbers[f.name]; ok && known.number == flow.number && state.Since != notYet {
 			flow.since = known.since // that of the next agent may be later
-		} else if _, begins := c.begun[flow.number]; !begins && state.Since == notYet {
-			c.begun[flow.number] = *state // an earlier agent did not see all interfaces counted again
+		} else if _, begins := c.started[flow.number]; !begins && state.Since == notYet {
+			c.started[flow.number] = *state // an earlier agent did not see all interfaces counted again
 		}
 		for _, k := range f.keys {
 			place, err := c.put(k, flow.number, known)
@@ -141,7 +141,7 @@ func (c *Change) enterSources(m *Flows, known map[segmentKey]uint32, entered map
 	}
 	for k, place := range known {
 		if _, stays := entered[k]; !stays {
-			c.gone = append(c.gone, place)
+			c.ended = append(c.ended, place)
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (c *Change) put(k segmentKey, number uint32, known map[segmentKey]uint32) (
 	place, had := keys.find(k)
 	if had {
 		if before := keys.keys[place].Number; before != number {
-			c.given[place] = before
+			c.reassigned[place] = before
 			keys.renumber(place, number)
 		}
 		return place, nil
@@ -174,11 +174,11 @@ func (c *Change) Finish() {
 	if c.table == nil {
 		return
 	}
-	for _, place := range c.gone {
+	for _, place := range c.ended {
 		c.table.table.remove(place)
 	}
 	now := uint64(time.Now().UnixNano())
-	for number := range c.begun {
+	for number := range c.started {
 		atomic.StoreUint64(&c.table.flows.entries[number].Since, now)
 	}
 	for name, at := range c.numbers {
@@ -193,7 +193,7 @@ func (c *Change) Finish() {
 }
 
 // Continues reports whether some flow keeps what was counted of it before.
-func (c *Change) Continues() bool { return len(c.begun) < len(c.numbers) }
+func (c *Change) Continues() bool { return len(c.started) < len(c.numbers) }
 
 // changes reports whether packets are marked or selected otherwise than before.
 func (c *Change) changes(m bpf.ABIMarking) bool {
@@ -227,10 +227,10 @@ func (c *Change) Undo() error {
 	for _, place := range c.added {
 		c.table.table.remove(place)
 	}
-	for place, number := range c.given {
+	for place, number := range c.reassigned {
 		c.table.table.renumber(place, number)
 	}
-	for number, before := range c.begun {
+	for number, before := range c.started {
 		state := &c.table.flows.entries[number]
 		atomic.StoreUint64(&state.Since, before.Since)
 		atomic.StoreUint32(&state.Monitor, before.Monitor)

@@ -19,21 +19,21 @@ import (
 // they pass uncounted. A tap is a packet socket whose filter takes no packet, so the
 // interface has no hook of ours and its packets are as they were.
 type Taps struct {
-	look    func() (*Targets, error) // nil while no arriving flow is measured
-	current func() *Table            // in use now
-	noted   *ebpf.Map
-	table   *Table // whose flows the programs find
-	open    map[model.IfIndex]*tap
-	names   map[model.IfIndex]string    // of all interfaces but those that were closed
-	since   map[model.IfIndex]time.Time // since when packets may have come, until the tap is read
+	findTargets  func() (*Targets, error) // nil while no arriving flow is measured
+	current      func() *Table            // in use now
+	notedPackets *ebpf.Map
+	table        *Table // whose flows the programs find
+	taps         map[model.IfIndex]*tap
+	names        map[model.IfIndex]string    // of all interfaces but those that were closed
+	noticedAt    map[model.IfIndex]time.Time // since when packets may have come, until the tap is read
 }
 
 // NewTaps makes taps that look where look says; none is open yet. Programs note packets in a
 // map, by the numbers of the flows of the current table.
 func NewTaps(look func() (*Targets, error), current func() *Table, noted *ebpf.Map) *Taps {
 	return &Taps{
-		look: look, current: current, noted: noted,
-		open: make(map[model.IfIndex]*tap), names: make(map[model.IfIndex]string), since: make(map[model.IfIndex]time.Time),
+		findTargets: look, current: current, notedPackets: noted,
+		taps: make(map[model.IfIndex]*tap), names: make(map[model.IfIndex]string), noticedAt: make(map[model.IfIndex]time.Time),
 	}
 }
 
@@ -59,7 +59,7 @@ type Unserved struct {
 // none while no arriving flow is measured. noticed is when those may have come that are new.
 // It returns how many had no room. On an error, taps that are open stay so.
 func (t *Taps) Follow(noticed time.Time) (left int, err error) {
-	look, err := t.look()
+	look, err := t.findTargets()
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 		return 0, nil
 	}
 	t.names = look.Names
-	for index := range t.open {
+	for index := range t.taps {
 		if _, ok := look.At[index]; !ok {
 			t.close(index)
 			delete(t.names, index) // it may be served: what was noted since then was counted
@@ -76,9 +76,9 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 	}
 	var failed []error
 	for index, member := range look.At {
-		was := t.open[index]
+		was := t.taps[index]
 		switch {
-		case was == nil && len(t.open) == MostTaps:
+		case was == nil && len(t.taps) == MostTaps:
 			left++
 			continue
 		case was != nil && was.member == member && was.isAt(index) && was.use(look.Programs[member]):
@@ -90,12 +90,12 @@ func (t *Taps) Follow(noticed time.Time) (left int, err error) {
 			continue
 		}
 		if was == nil || !was.isAt(index) {
-			t.since[index] = noticed
+			t.noticedAt[index] = noticed
 		}
 		if was != nil {
 			was.close()
 		}
-		t.open[index] = next
+		t.taps[index] = next
 	}
 	if t.table != look.Table { // notes have the numbers of another table's flows, and numbers were given out again
 		t.table = look.Table
@@ -160,10 +160,10 @@ func (t *Taps) Read() (list []Unserved) {
 		index := model.IfIndex(key.Ifindex)
 		flow, name := flows[key.Number], t.names[index]
 		if flow != "" && name != "" {
-			list = append(list, Unserved{Interface: name, Flow: flow, Packets: packets, Since: t.since[index]})
+			list = append(list, Unserved{Interface: name, Flow: flow, Packets: packets, Since: t.noticedAt[index]})
 		}
 	}
-	clear(t.since)
+	clear(t.noticedAt)
 	return list
 }
 
@@ -172,11 +172,11 @@ func (t *Taps) takeNoted() map[bpf.ABIUnservedKey]uint64 {
 	var key bpf.ABIUnservedKey
 	var packets uint64
 	taken := make(map[bpf.ABIUnservedKey]uint64)
-	for each := t.noted.Iterate(); each.Next(&key, &packets); {
+	for each := t.notedPackets.Iterate(); each.Next(&key, &packets); {
 		taken[key] = 0
 	}
 	for key := range taken {
-		if err := t.noted.LookupAndDelete(key, &packets); err != nil {
+		if err := t.notedPackets.LookupAndDelete(key, &packets); err != nil {
 			delete(taken, key) // it made room for another
 			continue
 		}
@@ -202,14 +202,14 @@ func (t *Table) arriving() map[uint32]string {
 }
 
 func (t *Taps) close(index model.IfIndex) {
-	t.open[index].close()
-	delete(t.open, index)
-	delete(t.since, index)
+	t.taps[index].close()
+	delete(t.taps, index)
+	delete(t.noticedAt, index)
 }
 
 // Close closes all taps.
 func (t *Taps) Close() {
-	for index := range t.open {
+	for index := range t.taps {
 		t.close(index)
 	}
 	t.table = nil

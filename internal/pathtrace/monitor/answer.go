@@ -39,7 +39,7 @@ func (m *Monitor) answered(data []byte, peer netip.AddrPort, now time.Duration) 
 		return
 	}
 	if a.ID.HopLimit != hopLimit {
-		m.walked(d, a.ID, peer.Addr(), true, now)
+		m.handleWalkReply(d, a.ID, peer.Addr(), true, now)
 		return
 	}
 	var room [maxHops]hop
@@ -61,16 +61,16 @@ func (m *Monitor) answered(data []byte, peer netip.AddrPort, now time.Duration) 
 	} else {
 		d.slowest -= (d.slowest - trip) / 256
 	}
-	d.ever = true
-	d.windows.now(now).settled++
+	d.everAnswered = true
+	d.windows.current(now).settled++
 	p := f.path
 	if p == nil || !equalHops(p.hops, hops) {
-		p = m.moved(d, f, hops, overflow, now)
+		p = m.movePath(d, f, hops, overflow, now)
 	}
 	p.received++
 	p.answered = max(p.answered, sent)
 	p.trips.Observe(trip.Seconds())
-	if f.place != nil && sent >= f.gone {
+	if f.place != nil && sent >= f.overdueSince {
 		m.recovered(f, missing, now)
 	}
 }
@@ -87,8 +87,8 @@ func equalHops(a, b []hop) bool {
 	return true
 }
 
-// moved puts a flow on the path that an answer shows.
-func (m *Monitor) moved(d *destination, f *flow, hops []hop, overflow bool, now time.Duration) *path {
+// movePath puts a flow on the path that an answer shows.
+func (m *Monitor) movePath(d *destination, f *flow, hops []hop, overflow bool, now time.Duration) *path {
 	from, to := f.path, d.pathOf(hops, overflow, now)
 	f.path = to
 	to.flows++
@@ -115,7 +115,7 @@ func (m *Monitor) icmp(one icmpv6.Message, now time.Duration) {
 	refused := kind == icmpv6.Unreachable && code == icmpv6.PortUnreachable && one.Source == d.Address
 	switch {
 	case id.HopLimit != hopLimit && (exceeded || refused):
-		m.walked(d, id, one.Source, refused, now)
+		m.handleWalkReply(d, id, one.Source, refused, now)
 	case refused:
 		if s := d.searchOf(int(id.Flow)); s != nil {
 			s.refused = true
@@ -125,15 +125,15 @@ func (m *Monitor) icmp(one icmpv6.Message, now time.Duration) {
 		if arrived != 0 && arrived <= id.HopLimit {
 			hop = int(id.HopLimit-arrived) + 1
 		}
-		d.say(saying{icmpv6.ErrorName(kind, code), one.Source, hop, int(id.Flow), now})
+		d.noteError(nodeError{icmpv6.ErrorName(kind, code), one.Source, hop, int(id.Flow), now})
 	}
 }
 
-// say keeps what a node said about the probes of a flow.
-func (d *destination) say(what saying) {
-	d.said = what
+// noteError keeps what a node said about the probes of a flow.
+func (d *destination) noteError(what nodeError) {
+	d.lastError = what
 	if s := d.searchOf(what.flow); s != nil {
-		s.said = what
+		s.lastError = what
 	}
 }
 
@@ -141,7 +141,7 @@ func (d *destination) say(what saying) {
 func (d *destination) searchOf(flow int) *search {
 	p := d.flows[flow].path
 	if p == nil {
-		p = d.blind
+		p = d.unknownPath
 	}
 	if p == nil {
 		return nil

@@ -7,14 +7,14 @@ import "time"
 // flow is one flow of probes to a destination: one source port and flow label, and so, while
 // routes stay, one path.
 type flow struct {
-	ring  []probe       // by number
-	next  uint32        // number of the next probe
-	tail  uint32        // of the oldest one that is not settled
-	late  uint32        // of the first one that is not overdue
-	told  uint32        // of the one after the newest that was answered, or 0
-	path  *path         // as the last answer showed it; nil: no answer came yet
-	place *place        // where its probes vanish; nil: they are answered, or it is not known yet that they are not
-	gone  time.Duration // when the first probe was sent that is overdue, if there is one
+	ring         []probe       // by number
+	next         uint32        // number of the next probe
+	tail         uint32        // of the oldest one that is not settled
+	overdueEnd   uint32        // of the first one that is not overdue
+	answeredEnd  uint32        // of the one after the newest that was answered, or 0
+	path         *path         // as the last answer showed it; nil: no answer came yet
+	place        *place        // where its probes vanish; nil: they are answered, or it is not known yet that they are not
+	overdueSince time.Duration // when the first probe was sent that is overdue, if there is one
 }
 
 // probe waits for its answer.
@@ -29,7 +29,7 @@ func (d *destination) renew(c Config, now time.Duration) {
 	for _, p := range d.paths {
 		p.flows, p.search, p.left = 0, nil, now
 	}
-	d.places, d.blind, d.moves = nil, nil, moves{}
+	d.places, d.unknownPath, d.moves = nil, nil, moves{}
 	d.began = now
 	d.resize(c)
 }
@@ -46,7 +46,7 @@ func (d *destination) resize(c Config) {
 		for j := range f.ring {
 			f.ring[j].answered = true
 		}
-		f.tail, f.late, f.told = f.next, f.next, f.next
+		f.tail, f.overdueEnd, f.answeredEnd = f.next, f.next, f.next
 	}
 }
 
@@ -55,7 +55,7 @@ func (f *flow) probe(n uint32) *probe { return &f.ring[n%uint32(len(f.ring))] }
 // send notes a probe, and returns its number. Probes whose place it takes are given up.
 func (f *flow) send(now time.Duration) (number uint32, gaveUp int) {
 	for f.next-f.tail >= uint32(len(f.ring)) {
-		gaveUp += f.settle()
+		gaveUp += f.settleOldest()
 	}
 	n := f.next
 	*f.probe(n) = probe{sent: now}
@@ -63,38 +63,38 @@ func (f *flow) send(now time.Duration) (number uint32, gaveUp int) {
 	return n, gaveUp
 }
 
-// settle settles the oldest probe, and returns how many are given up: 1 or 0.
-func (f *flow) settle() (gaveUp int) {
+// settleOldest settles the oldest probe, and returns how many are given up: 1 or 0.
+func (f *flow) settleOldest() (gaveUp int) {
 	if p := f.probe(f.tail); !p.answered {
 		p.answered = true // an answer comes too late
 		gaveUp = 1
 	}
-	if f.late == f.tail {
-		f.pass()
+	if f.overdueEnd == f.tail {
+		f.addOverdue()
 	}
 	f.tail++
 	return gaveUp
 }
 
-// pass notes that another probe is overdue.
-func (f *flow) pass() {
-	if f.late == f.told {
-		f.gone = f.probe(f.late).sent
+// addOverdue notes that another probe is overdue.
+func (f *flow) addOverdue() {
+	if f.overdueEnd == f.answeredEnd {
+		f.overdueSince = f.probe(f.overdueEnd).sent
 	}
-	f.late++
+	f.overdueEnd++
 }
 
 // expire settles the probes that had their time, and notes which are overdue. It returns how
 // many are given up.
 func (f *flow) expire(now, timeout, wait time.Duration) (gaveUp int) {
-	for f.late != f.next && now-f.probe(f.late).sent >= wait {
-		f.pass()
+	for f.overdueEnd != f.next && now-f.probe(f.overdueEnd).sent >= wait {
+		f.addOverdue()
 	}
 	for f.tail != f.next {
 		if p := f.probe(f.tail); !p.answered && now-p.sent < timeout {
 			break
 		}
-		gaveUp += f.settle()
+		gaveUp += f.settleOldest()
 	}
 	return gaveUp
 }
@@ -102,10 +102,10 @@ func (f *flow) expire(now, timeout, wait time.Duration) (gaveUp int) {
 // overdue is how many probes after the last answered one are not answered although they should
 // be, and when the first of them was sent.
 func (f *flow) overdue() (n int, since time.Duration) {
-	if int32(f.late-f.told) <= 0 {
+	if int32(f.overdueEnd-f.answeredEnd) <= 0 {
 		return 0, 0
 	}
-	return int(f.late - f.told), f.gone
+	return int(f.overdueEnd - f.answeredEnd), f.overdueSince
 }
 
 // answer takes the answer to a probe, and returns when it was sent; ok: it is the first one.
@@ -118,11 +118,11 @@ func (f *flow) answer(n uint32) (sent time.Duration, ok bool) {
 		return 0, false
 	}
 	p.answered = true
-	if int32(n+1-f.told) > 0 {
-		f.told = n + 1
+	if int32(n+1-f.answeredEnd) > 0 {
+		f.answeredEnd = n + 1
 	}
-	if int32(f.late-f.told) < 0 {
-		f.late = f.told
+	if int32(f.overdueEnd-f.answeredEnd) < 0 {
+		f.overdueEnd = f.answeredEnd
 	}
 	return p.sent, true
 }
@@ -141,8 +141,8 @@ const (
 	windowSpan  = 10 * time.Second
 )
 
-// now is the window of a time.
-func (w *windows) now(at time.Duration) *window {
+// current is the window of a time.
+func (w *windows) current(at time.Duration) *window {
 	n := int64(at / windowSpan)
 	if n-w.at > windowCount {
 		w.at = n - windowCount
@@ -156,7 +156,7 @@ func (w *windows) now(at time.Duration) *window {
 
 // last adds up the newest windows.
 func (w *windows) last(at time.Duration, count int) (settled, lost uint64) {
-	w.now(at)
+	w.current(at)
 	for i := range min(count, windowCount) {
 		one := &w.list[(w.at-int64(i)+windowCount*1000)%windowCount]
 		settled, lost = settled+uint64(one.settled), lost+uint64(one.lost)

@@ -118,22 +118,22 @@ type Counts struct {
 // destination is one with its flows and paths.
 type destination struct {
 	Destination
-	flows   []flow
-	paths   []*path
-	slowest time.Duration // round trip lately
-	began   time.Duration
-	sent    uint64
-	lost    uint64
-	ever    bool // a probe was answered
-	said    saying
-	moves   moves
-	places  []*place
-	blind   *path // stands for those that no answer has shown
-	windows windows
+	flows        []flow
+	paths        []*path
+	slowest      time.Duration // round trip lately
+	began        time.Duration
+	sent         uint64
+	lost         uint64
+	everAnswered bool // a probe was answered
+	lastError    nodeError
+	moves        moves
+	places       []*place
+	unknownPath  *path // stands for those that no answer has shown
+	windows      windows
 }
 
-// saying is what a node on the way, or this one, said about probes.
-type saying struct {
+// nodeError is what a node on the way, or this one, said about probes.
+type nodeError struct {
 	text string
 	from netip.Addr // zero: this node
 	hop  int        // 0: this node
@@ -237,7 +237,7 @@ type bucket struct {
 }
 
 // allow takes tokens for that number of packets, or none.
-func (b *bucket) take(now time.Duration, n int) bool {
+func (b *bucket) allow(now time.Duration, n int) bool {
 	b.tokens = min(b.depth, b.tokens+(now-b.at).Seconds()*b.rate)
 	b.at = now
 	if b.tokens < float64(n) {

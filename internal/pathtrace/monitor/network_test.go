@@ -219,7 +219,7 @@ func (n *network) end(name string, d udp.Datagram, id message.ID, limit uint8, n
 // complain sends an ICMPv6 error, within the router's limit.
 func (n *network) complain(name string, kind icmpv6.Type, code uint8, d udp.Datagram, limit uint8, after time.Duration) {
 	r := n.routers[name]
-	if r.mute || r.limit != nil && !r.limit.take(n.now) {
+	if r.mute || r.limit != nil && !r.limit.allow(n.now) {
 		return
 	}
 	n.errors[name]++

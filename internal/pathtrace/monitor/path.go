@@ -251,7 +251,7 @@ func (n nodes) of(p *path, at int) *node {
 }
 
 // allow reports whether another probe may end at the node, and counts it.
-func (n *node) take(now time.Duration) bool {
+func (n *node) allow(now time.Duration) bool {
 	n.tokens = min(nodeBurst, n.tokens+(now-n.at).Seconds()*nodeRate)
 	n.at = now
 	if n.tokens < 1 {

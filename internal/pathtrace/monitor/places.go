@@ -23,19 +23,19 @@ const (
 type place struct {
 	after, before int // positions; after 0 is this node, before 0 is not known
 	evidence      Evidence
-	said          saying
+	lastError     nodeError
 	refused       bool // the destination's kernel replies, its agent does not
-	blind         bool // no probe of the flows was ever answered
+	neverAnswered bool // no probe of the flows was ever answered
 
-	path       *path
-	texts      [2]string // of after and before
-	flows      int
-	since      time.Duration
-	emit       time.Duration // when it is reported; there may be more flows until then
-	told       bool
-	flowsTold  int
-	ends       time.Duration // when it is over, once no flow is left
-	unanswered uint64
+	path          *path
+	texts         [2]string // of after and before
+	flows         int
+	since         time.Duration
+	reportAt      time.Duration // when it is reported; there may be more flows until then
+	reported      bool
+	flowsReported int
+	endsAt        time.Duration // when it is over, once no flow is left
+	unanswered    uint64
 }
 
 // EventKind is what an event is about.
@@ -117,20 +117,20 @@ func (r *recent) of(p *path, now time.Duration) *place {
 	return nil
 }
 
-// judge says where the probes of a path vanish; nil: that is not known yet.
-func (m *Monitor) judge(d *destination, p *path, s *search, now time.Duration) *place {
-	if s.said.at >= s.since && s.said.text != "" && (s.said.hop > 0 || !s.said.from.IsValid()) {
-		return &place{after: s.said.hop, evidence: EvidenceError, said: s.said, blind: s.blind}
+// placeOf says where the probes of a path vanish; nil: that is not known yet.
+func (m *Monitor) placeOf(d *destination, p *path, s *search, now time.Duration) *place {
+	if s.lastError.at >= s.since && s.lastError.text != "" && (s.lastError.hop > 0 || !s.lastError.from.IsValid()) {
+		return &place{after: s.lastError.hop, evidence: EvidenceError, lastError: s.lastError, neverAnswered: s.pathUnknown}
 	}
-	if s.blind {
+	if s.pathUnknown {
 		if s.rounds < mostRounds {
 			return nil
 		}
-		return &place{after: m.reached(d, p, s), evidence: EvidenceNone, refused: s.refused, blind: true}
+		return &place{after: m.reached(d, p, s), evidence: EvidenceNone, refused: s.refused, neverAnswered: true}
 	}
 	reached := m.reached(d, p, s)
 	if r := m.recent.of(p, now); r != nil && reached < r.before { // many paths share a link
-		return &place{after: r.after, before: r.before, evidence: r.evidence, said: r.said}
+		return &place{after: r.after, before: r.before, evidence: r.evidence, lastError: r.lastError}
 	}
 	hops := make([]asked, len(p.hops))
 	for i := range hops {
@@ -153,20 +153,20 @@ func (m *Monitor) judge(d *destination, p *path, s *search, now time.Duration) *
 	return nil
 }
 
-// found notes the place at which the probes of a path vanish, and which flows do.
-func (m *Monitor) found(d *destination, p *path, one *place, now time.Duration) {
+// notePlace notes the place at which the probes of a path vanish, and which flows do.
+func (m *Monitor) notePlace(d *destination, p *path, one *place, now time.Duration) {
 	s := p.search
 	m.recent.add(p, one, now)
 	one.path, one.since = p, s.since
-	if one.evidence != EvidenceNone || one.blind && one.after > 0 {
+	if one.evidence != EvidenceNone || one.neverAnswered && one.after > 0 {
 		one.texts[0] = p.place(d, one.after)
 		if one.before > 0 {
 			one.texts[1] = p.place(d, one.before)
 		}
 	}
 	same := slices.IndexFunc(d.places, func(o *place) bool {
-		return o.evidence == one.evidence && o.texts == one.texts && o.refused == one.refused && o.blind == one.blind &&
-			o.said.text == one.said.text
+		return o.evidence == one.evidence && o.texts == one.texts && o.refused == one.refused && o.neverAnswered == one.neverAnswered &&
+			o.lastError.text == one.lastError.text
 	})
 	switch {
 	case same >= 0:
@@ -179,7 +179,7 @@ func (m *Monitor) found(d *destination, p *path, one *place, now time.Duration) 
 	s.found = one
 	for i := range d.flows {
 		f := &d.flows[i]
-		if n, _ := f.overdue(); n >= vanished && f.place == nil && (f.path == p || one.blind && f.path == nil) {
+		if n, _ := f.overdue(); n >= vanished && f.place == nil && (f.path == p || one.neverAnswered && f.path == nil) {
 			m.lose(f, one, now)
 		}
 	}
@@ -188,12 +188,12 @@ func (m *Monitor) found(d *destination, p *path, one *place, now time.Duration) 
 // lose counts a flow for the place at which its probes vanish.
 func (m *Monitor) lose(f *flow, one *place, now time.Duration) {
 	f.place = one
-	if one.flows == 0 && !one.told {
-		one.emit = now + min(settle, m.config.Interval)
+	if one.flows == 0 && !one.reported {
+		one.reportAt = now + min(settle, m.config.Interval)
 	}
 	one.flows++
-	if f.gone < one.since {
-		one.since = f.gone
+	if f.overdueSince < one.since {
+		one.since = f.overdueSince
 	}
 }
 
@@ -204,16 +204,16 @@ func (m *Monitor) recovered(f *flow, missing int, now time.Duration) {
 	one.flows--
 	one.unanswered += uint64(missing)
 	if one.flows == 0 {
-		one.ends = now + min(2*m.config.Interval, 2*settle)
+		one.endsAt = now + min(2*m.config.Interval, 2*settle)
 	}
 }
 
 // report makes the events of a destination that are due.
-func (m *Monitor) tell(d *destination, now time.Duration) {
+func (m *Monitor) report(d *destination, now time.Duration) {
 	d.places = slices.DeleteFunc(d.places, func(one *place) bool {
 		switch {
-		case one.flows > 0 && !one.told && now >= one.emit:
-			one.told, one.flowsTold = true, one.flows
+		case one.flows > 0 && !one.reported && now >= one.reportAt:
+			one.reported, one.flowsReported = true, one.flows
 			e := m.event(d, Loss, one, now)
 			for i := range d.flows {
 				if d.flows[i].place == one {
@@ -223,12 +223,12 @@ func (m *Monitor) tell(d *destination, now time.Duration) {
 			}
 			m.emit(e)
 		case one.flows > 0:
-			one.flowsTold = max(one.flowsTold, one.flows)
-		case !one.told:
-			return now >= one.emit && !d.sought(one) // it was over before
-		case now >= one.ends:
+			one.flowsReported = max(one.flowsReported, one.flows)
+		case !one.reported:
+			return now >= one.reportAt && !d.sought(one) // it was over before
+		case now >= one.endsAt:
 			e := m.event(d, Recovered, one, now)
-			e.Flows, e.Unanswered, e.Lasted = one.flowsTold, one.unanswered, one.ends-min(2*m.config.Interval, 2*settle)-one.since
+			e.Flows, e.Unanswered, e.Lasted = one.flowsReported, one.unanswered, one.endsAt-min(2*m.config.Interval, 2*settle)-one.since
 			m.emit(e)
 			return true
 		}
@@ -247,9 +247,9 @@ func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Dur
 	e := Event{
 		Kind: kind, At: m.at(now), Since: m.at(one.since), Destination: d.Destination, Path: one.path.nodes(),
 		After: one.texts[0], Before: one.texts[1], AfterHop: one.after,
-		Evidence: one.evidence, Error: one.said.text, ErrorFrom: one.said.from, Refused: one.refused, Flows: one.flows, FlowsOf: len(d.flows),
+		Evidence: one.evidence, Error: one.lastError.text, ErrorFrom: one.lastError.from, Refused: one.refused, Flows: one.flows, FlowsOf: len(d.flows),
 	}
-	if kind == Loss && one.blind {
+	if kind == Loss && one.neverAnswered {
 		e.Kind = Unanswered
 	}
 	if kind == Recovered {
@@ -267,11 +267,11 @@ func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Dur
 // abandon reports, of each place that was reported, that probes no longer show whether it still holds.
 func (m *Monitor) abandon(d *destination, now time.Duration) {
 	for _, one := range d.places {
-		if !one.told {
+		if !one.reported {
 			continue
 		}
 		e := m.event(d, Abandoned, one, now)
-		e.Never, e.Lasted = one.blind, now-one.since
+		e.Never, e.Lasted = one.neverAnswered, now-one.since
 		m.emit(e)
 	}
 }
@@ -295,8 +295,8 @@ func (m *Monitor) rename(d *destination, to Destination, now time.Duration) {
 	m.abandon(d, now)
 	d.Destination = to
 	for _, one := range d.places {
-		if one.told {
-			one.told, one.emit = false, now
+		if one.reported {
+			one.reported, one.reportAt = false, now
 		}
 		for i, at := range [...]int{one.after, one.before} {
 			if one.texts[i] != "" {
@@ -325,9 +325,9 @@ func (m *Monitor) Events() []Event {
 
 // moves are flows that took another path, and are not reported yet.
 type moves struct {
-	list []move
-	tell time.Duration
-	last time.Duration
+	list       []move
+	reportAt   time.Duration
+	nextReport time.Duration
 }
 
 type move struct {
@@ -337,7 +337,7 @@ type move struct {
 
 func (v *moves) add(from, to *path, now time.Duration) {
 	if len(v.list) == 0 {
-		v.tell = max(now+settle, v.last)
+		v.reportAt = max(now+settle, v.nextReport)
 	}
 	for i := range v.list {
 		if v.list[i].from == from && v.list[i].to == to {
@@ -354,7 +354,7 @@ func (v *moves) add(from, to *path, now time.Duration) {
 // back since: flows that go back and forth are counted, not reported.
 func (m *Monitor) tellMoves(d *destination, now time.Duration) {
 	v := &d.moves
-	if len(v.list) == 0 || now < v.tell {
+	if len(v.list) == 0 || now < v.reportAt {
 		return
 	}
 	for _, one := range v.list {
@@ -368,9 +368,9 @@ func (m *Monitor) tellMoves(d *destination, now time.Duration) {
 			continue
 		}
 		m.emit(Event{
-			Kind: PathChange, At: m.at(now), Since: m.at(v.tell - settle), Destination: d.Destination,
+			Kind: PathChange, At: m.at(now), Since: m.at(v.reportAt - settle), Destination: d.Destination,
 			From: one.from.nodes(), Path: one.to.nodes(), Flows: min(flows, len(d.flows)), FlowsOf: len(d.flows),
 		})
 	}
-	*v = moves{last: now + movePause}
+	*v = moves{nextReport: now + movePause}
 }

@@ -77,11 +77,11 @@ func (m *Monitor) States() []State {
 }
 
 func (m *Monitor) state(d *destination, now time.Duration) State {
-	s := State{Destination: d.Destination, Ever: d.ever, Flows: len(d.flows), Sent: d.sent, Unanswered: d.lost}
+	s := State{Destination: d.Destination, Ever: d.everAnswered, Flows: len(d.flows), Sent: d.sent, Unanswered: d.lost}
 	for i := range d.flows {
 		f := &d.flows[i]
 		switch n, _ := f.overdue(); {
-		case f.place != nil && f.place.told:
+		case f.place != nil && f.place.reported:
 			s.Lost++
 		case f.path != nil && n < vanished:
 			s.Answered++
@@ -98,15 +98,15 @@ func (m *Monitor) state(d *destination, now time.Duration) State {
 	}
 	slices.SortStableFunc(s.Paths, func(a, b Path) int { return cmp.Compare(b.Flows, a.Flows) })
 	for _, one := range d.places {
-		if one.told && one.flows > 0 {
+		if one.reported && one.flows > 0 {
 			s.Places = append(s.Places, Place{
-				After: one.texts[0], Before: one.texts[1], AfterHop: one.after, Evidence: one.evidence, Error: one.said.text, Refused: one.refused, Never: one.blind,
+				After: one.texts[0], Before: one.texts[1], AfterHop: one.after, Evidence: one.evidence, Error: one.lastError.text, Refused: one.refused, Never: one.neverAnswered,
 				Flows: one.flows, Since: m.at(one.since), Path: one.path.nodes(),
 			})
 		}
 	}
 	if s.Answered < s.Flows {
-		s.Said = d.said.text
+		s.Said = d.lastError.text
 	}
 	return s
 }

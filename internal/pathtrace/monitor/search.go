@@ -42,18 +42,18 @@ const (
 
 // search looks for the place where the probes of a path vanish.
 type search struct {
-	flow    int           // whose probes' hop limits end on the way
-	since   time.Duration // when the first probe was sent that is not answered
-	blind   bool          // no answer ever showed the path
-	rounds  int
-	next    time.Duration
-	tries   [maxHops + 1]int
-	replied [maxHops + 1]bool
-	copied  [maxHops + 1]bool // the node returned a copy of a probe
-	closed  int               // probes to a port at which nothing listens
-	refused bool
-	said    saying // of a node on the way since
-	found   *place // nil: not yet
+	flow        int           // whose probes' hop limits end on the way
+	since       time.Duration // when the first probe was sent that is not answered
+	pathUnknown bool          // no answer ever showed the path
+	rounds      int
+	next        time.Duration
+	tries       [maxHops + 1]int
+	replied     [maxHops + 1]bool
+	copied      [maxHops + 1]bool // the node returned a copy of a probe
+	closed      int               // probes to a port at which nothing listens
+	refused     bool
+	lastError   nodeError // of a node on the way since
+	found       *place    // nil: not yet
 }
 
 // walk is a probe whose hop limit is to end on the way.
@@ -68,8 +68,8 @@ type walk struct {
 // walks are those that wait for replies, by number.
 type walks map[uint32]walk
 
-// walked takes what came back for such a probe: from a node on the way, or from the destination.
-func (m *Monitor) walked(d *destination, id message.ID, from netip.Addr, reached bool, now time.Duration) {
+// handleWalkReply takes what came back for such a probe: from a node on the way, or from the destination.
+func (m *Monitor) handleWalkReply(d *destination, id message.ID, from netip.Addr, reached bool, now time.Duration) {
 	w, ok := m.walks[id.Number]
 	if !ok || w.d != d || w.flow != int(id.Flow) || w.hop != id.HopLimit {
 		m.counts.Late++
@@ -170,9 +170,9 @@ func (m *Monitor) suspect(d *destination, now time.Duration) {
 
 // begin begins a search, unless too many are under way.
 func (m *Monitor) begin(d *destination, p *path, flow int, since, now time.Duration) {
-	s := &search{flow: flow, since: since, blind: d.flows[flow].path == nil, next: now}
-	if d.said.at >= since && d.said.flow == flow {
-		s.said = d.said
+	s := &search{flow: flow, since: since, pathUnknown: d.flows[flow].path == nil, next: now}
+	if d.lastError.at >= since && d.lastError.flow == flow {
+		s.lastError = d.lastError
 	}
 	if len(m.active) < mostSearches {
 		p.search = s
@@ -191,7 +191,7 @@ func (m *Monitor) asked(p *path, at int) asked {
 	s := p.search
 	a := asked{responds: at == len(p.hops) || m.responds(p, at), tries: s.tries[at], replied: s.replied[at]}
 	for _, o := range m.active {
-		if o != p && !o.search.blind && o.search.since >= s.since-together && p.shares(o, at) {
+		if o != p && !o.search.pathUnknown && o.search.since >= s.since-together && p.shares(o, at) {
 			a.tries += o.search.tries[at]
 			a.replied = a.replied || o.search.replied[at]
 		}
@@ -206,28 +206,28 @@ func (d *destination) searched() (list []*path) {
 			list = append(list, p)
 		}
 	}
-	if d.blind != nil && d.blind.search != nil {
-		list = append(list, d.blind)
+	if d.unknownPath != nil && d.unknownPath.search != nil {
+		list = append(list, d.unknownPath)
 	}
 	return list
 }
 
 // blindPath stands for all paths that no answer has shown.
 func (d *destination) blindPath() *path {
-	if d.blind == nil {
-		d.blind = &path{hops: make([]hop, maxHops), shown: make([]shown, maxHops), key: "unknown"}
-		for i := range d.blind.hops {
-			d.blind.hops[i] = hop{id: ioam.NodeIDUnavailable, silent: true}
+	if d.unknownPath == nil {
+		d.unknownPath = &path{hops: make([]hop, maxHops), shown: make([]shown, maxHops), key: "unknown"}
+		for i := range d.unknownPath.hops {
+			d.unknownPath.hops[i] = hop{id: ioam.NodeIDUnavailable, silent: true}
 		}
 	}
-	return d.blind
+	return d.unknownPath
 }
 
 // vanishing reports whether a flow of a path is not answered, and since when.
 func (d *destination) vanishing(p *path) (lost int, since time.Duration) {
 	for i := range d.flows {
 		f := &d.flows[i]
-		if f.path != p && !(p == d.blind && f.path == nil) {
+		if f.path != p && !(p == d.unknownPath && f.path == nil) {
 			continue
 		}
 		if n, at := f.overdue(); n >= suspected {
@@ -258,9 +258,9 @@ func (m *Monitor) search(d *destination, p *path, wait, now time.Duration) {
 	if s.found != nil {
 		return
 	}
-	if one := m.judge(d, p, s, now); one != nil {
+	if one := m.placeOf(d, p, s, now); one != nil {
 		m.end(p)
-		m.found(d, p, one, now)
+		m.notePlace(d, p, one, now)
 		return
 	}
 	if s.rounds++; s.rounds <= mostRounds {
@@ -273,7 +273,7 @@ func (m *Monitor) search(d *destination, p *path, wait, now time.Duration) {
 func (d *destination) representative(p *path, s *search) int {
 	is := func(f *flow) bool {
 		n, _ := f.overdue()
-		return n >= suspected && (f.path == p || s.blind && f.path == nil)
+		return n >= suspected && (f.path == p || s.pathUnknown && f.path == nil)
 	}
 	if is(&d.flows[s.flow]) {
 		return s.flow
@@ -290,7 +290,7 @@ func (d *destination) representative(p *path, s *search) int {
 func (m *Monitor) round(d *destination, p *path, s *search, now time.Duration) {
 	s.flow = d.representative(p, s)
 	reached, last := m.reached(d, p, s), len(p.hops)
-	if s.blind {
+	if s.pathUnknown {
 		last = min(reached+ahead, maxHops)
 	}
 	for at := reached + 1; at <= last; at++ {
@@ -298,7 +298,7 @@ func (m *Monitor) round(d *destination, p *path, s *search, now time.Duration) {
 			continue
 		}
 		end := at == len(p.hops)
-		if n := m.nodes.of(p, at); !end && n != nil && !n.take(now) {
+		if n := m.nodes.of(p, at); !end && n != nil && !n.allow(now) {
 			continue
 		}
 		if m.walk(d, p, s.flow, uint8(at), m.config.Port, now) {
@@ -308,7 +308,7 @@ func (m *Monitor) round(d *destination, p *path, s *search, now time.Duration) {
 	if m.asking != nil {
 		m.walk(d, p, s.flow, copies.HopLimit, m.config.Port, now)
 	}
-	if !s.blind && !d.answeredSince(s.since) && s.closed < mostTries {
+	if !s.pathUnknown && !d.answeredSince(s.since) && s.closed < mostTries {
 		if m.walk(d, p, s.flow, closedLimit, m.config.Port^1, now) {
 			s.closed++
 		}
@@ -333,7 +333,7 @@ func (m *Monitor) reached(d *destination, p *path, s *search) (at int) {
 			at = max(at, i)
 		}
 	}
-	if s.blind {
+	if s.pathUnknown {
 		return at
 	}
 	for _, other := range m.destinations {
@@ -351,7 +351,7 @@ func (m *Monitor) reached(d *destination, p *path, s *search) (at int) {
 
 // walk sends a probe with a hop limit, by the flow's socket.
 func (m *Monitor) walk(d *destination, p *path, flow int, limit uint8, port uint16, now time.Duration) bool {
-	if len(m.walks) >= mostWalks || !m.walkBucket.take(now, 1) || !m.bucket.take(now, 1) {
+	if len(m.walks) >= mostWalks || !m.walkBucket.allow(now, 1) || !m.bucket.allow(now, 1) {
 		m.counts.Suppressed++
 		return false
 	}
@@ -388,7 +388,7 @@ func (m *Monitor) survey(d *destination, now time.Duration) {
 				continue
 			}
 			missing = true
-			if n == nil || (n.tried == 0 || now-n.tried >= surveyPause) && n.take(now) {
+			if n == nil || (n.tried == 0 || now-n.tried >= surveyPause) && n.allow(now) {
 				m.walk(d, p, flow, uint8(at), m.config.Port, now)
 			}
 		}

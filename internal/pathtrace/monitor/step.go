@@ -57,7 +57,7 @@ func (m *Monitor) step(clock func() time.Duration, w wire, list []udp.Datagram) 
 		m.slot += skipped
 	}
 	for ; m.slot <= due; m.slot++ {
-		list = m.turn(int(m.slot%int64(m.config.Flows)), clock, w, list)
+		list = m.sendTurn(int(m.slot%int64(m.config.Flows)), clock, w, list)
 	}
 	if now = clock(); now-m.swept >= sweepEvery {
 		m.swept = now
@@ -81,12 +81,12 @@ func (m *Monitor) label(flow int) uint32 {
 	return m.labels[flow]
 }
 
-// turn sends a probe of a flow to each destination.
-func (m *Monitor) turn(flow int, clock func() time.Duration, w wire, list []udp.Datagram) []udp.Datagram {
+// sendTurn sends a probe of a flow to each destination.
+func (m *Monitor) sendTurn(flow int, clock func() time.Duration, w wire, list []udp.Datagram) []udp.Datagram {
 	for first := 0; first < len(m.destinations); first += batch {
 		some := m.destinations[first:min(first+batch, len(m.destinations))]
 		now := clock()
-		if !m.bucket.take(now, len(some)) {
+		if !m.bucket.allow(now, len(some)) {
 			m.counts.Suppressed += uint64(len(some))
 			continue
 		}
@@ -124,7 +124,7 @@ func (m *Monitor) sentProbe(d *destination, flow int, err error, now time.Durati
 		m.plain = true
 		return
 	}
-	d.say(saying{text: err.Error(), flow: flow, at: now})
+	d.noteError(nodeError{text: err.Error(), flow: flow, at: now})
 }
 
 // gaveUp counts probes that were not answered in time.
@@ -133,7 +133,7 @@ func (d *destination) gaveUp(flow, n int, now time.Duration) {
 		return
 	}
 	d.lost += uint64(n)
-	w := d.windows.now(now)
+	w := d.windows.current(now)
 	w.settled += uint32(n)
 	w.lost += uint32(n)
 	if p := d.flows[flow].path; p != nil {
@@ -150,7 +150,7 @@ func (m *Monitor) sweep(now time.Duration) {
 		}
 		m.suspect(d, now)
 		m.survey(d, now)
-		m.tell(d, now)
+		m.report(d, now)
 	}
 	for number, w := range m.walks {
 		if now-w.sent > walkTime {

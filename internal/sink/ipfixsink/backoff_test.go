@@ -40,7 +40,7 @@ func (l *briefLink) close()                               {}
 // shortened by less than half at random; a session that lasts resets them, a short one
 // does not.
 func TestWaitsBetweenAttempts(t *testing.T) {
-	const long, short = steady + time.Second, steady / 2
+	const long, short = steadyTime + time.Second, steadyTime / 2
 	sessions := map[int]time.Duration{10: long, 13: short, 15: long} // the others are refused
 	want := []time.Duration{
 		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,

@@ -59,7 +59,7 @@ type tcpLink struct {
 	written uint64        // octets of messages
 	marks   []mark        // messages that are not acknowledged
 	end     uint64        // octets of messages that are acknowledged
-	over    chan struct{}
+	closed  chan struct{}
 	fault   error // of reading; valid once over is closed
 
 	mu        sync.Mutex
@@ -92,7 +92,7 @@ func (c Config) dialTCP(ctx context.Context, spare control) (link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &tcpLink{tcp: conn.(*net.TCPConn), size: streamMessage, over: make(chan struct{})}
+	l := &tcpLink{tcp: conn.(*net.TCPConn), size: streamMessage, closed: make(chan struct{})}
 	if c.MessageSize != 0 {
 		l.size = c.MessageSize
 	}
@@ -101,7 +101,7 @@ func (c Config) dialTCP(ctx context.Context, spare control) (link, error) {
 		return nil, err
 	}
 	go func() {
-		defer close(l.over)
+		defer close(l.closed)
 		_, l.fault = io.Copy(io.Discard, l.conn) // collectors send nothing
 	}()
 	if c.Transport == TLS {
@@ -120,7 +120,7 @@ const verdictTime = 300 * time.Millisecond
 // §4.4.2.4), and messages sent before it would be acknowledged and lost.
 func (l *tcpLink) accepted() error {
 	select {
-	case <-l.over:
+	case <-l.closed:
 		return l.ended()
 	case <-time.After(verdictTime):
 		return nil
@@ -181,7 +181,7 @@ func peerScale(fd int) (uint8, error) {
 func (l *tcpLink) peer() net.Addr        { return l.tcp.RemoteAddr() }
 func (l *tcpLink) limit() int            { return l.size }
 func (l *tcpLink) unread() uint64        { return l.room }
-func (l *tcpLink) gone() <-chan struct{} { return l.over }
+func (l *tcpLink) gone() <-chan struct{} { return l.closed }
 
 // write writes each message separately, to know which ones are acknowledged.
 func (l *tcpLink) write(out []byte, sizes []int) error {
@@ -251,5 +251,5 @@ func (l *tcpLink) close() {
 	} else {
 		l.conn.Close()
 	}
-	<-l.over
+	<-l.closed
 }

@@ -42,23 +42,23 @@ const (
 // udpLink is a connected UDP socket. A datagram counts as delivered when the network
 // has not refused it within settleTime: UDP does not confirm more (RFC 7011 §10.3).
 type udpLink struct {
-	conn      *net.UDPConn
-	raw       syscall.RawConn
-	v4        bool
-	size      int  // the configured limit, 0: none
-	now       int  // the current limit of the path
-	plain     bool // the kernel or the device cannot cut buffers
-	written   uint64
-	before    uint64     // octets written before the last call of write
-	unsettled []datagram // sent, and not yet counted as delivered
-	settled   uint64
-	lost      []uint64 // see confirmed
-	last      time.Time
-	began     time.Time
-	segment   []byte // control message
-	segments  *uint16
-	never     chan struct{}
-	late      atomic.Bool // write must no longer wait
+	conn            *net.UDPConn
+	raw             syscall.RawConn
+	v4              bool
+	size            int  // the configured limit, 0: none
+	pathLimit       int  // the current limit of the path
+	noSegmentation  bool // the kernel or the device cannot cut buffers
+	written         uint64
+	before          uint64     // octets written before the last call of write
+	unconfirmed     []datagram // sent, and not yet counted as delivered
+	confirmedOctets uint64
+	lost            []uint64 // see confirmed
+	last            time.Time
+	began           time.Time
+	segment         []byte // control message
+	segments        *uint16
+	neverClosed     chan struct{}
+	mustNotWait     atomic.Bool // write must no longer wait
 }
 
 // datagram is a message that was sent, and may still be refused.
@@ -79,7 +79,7 @@ func (c Config) dialUDP(ctx context.Context, spare control) (link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &udpLink{conn: conn.(*net.UDPConn), size: c.MessageSize, began: time.Now(), never: make(chan struct{})}
+	l := &udpLink{conn: conn.(*net.UDPConn), size: c.MessageSize, began: time.Now(), neverClosed: make(chan struct{})}
 	l.v4 = l.conn.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().Is4()
 	l.segment = make([]byte, unix.CmsgSpace(2))
 	header := (*unix.Cmsghdr)(unsafe.Pointer(&l.segment[0]))
@@ -129,21 +129,21 @@ func (l *udpLink) measure() {
 		}
 		return err
 	})
-	l.now = min(max(mtu-48, MinMessageSize), maxDatagram)
+	l.pathLimit = min(max(mtu-48, MinMessageSize), maxDatagram)
 	if err != nil {
-		l.now = minDatagram
+		l.pathLimit = minDatagram
 	}
 	if l.size != 0 {
-		l.now = min(l.now, l.size)
+		l.pathLimit = min(l.pathLimit, l.size)
 	}
 }
 
 func (l *udpLink) peer() net.Addr        { return l.conn.RemoteAddr() }
-func (l *udpLink) limit() int            { return l.now }
+func (l *udpLink) limit() int            { return l.pathLimit }
 func (l *udpLink) unread() uint64        { return 0 } // UDP has no acknowledgements
-func (l *udpLink) gone() <-chan struct{} { return l.never }
+func (l *udpLink) gone() <-chan struct{} { return l.neverClosed }
 func (l *udpLink) ended() error          { return nil }
-func (l *udpLink) finish()               { time.AfterFunc(closingTime, func() { l.late.Store(true) }) }
+func (l *udpLink) finish()               { time.AfterFunc(closingTime, func() { l.mustNotWait.Store(true) }) }
 func (l *udpLink) close()                { l.conn.Close() }
 
 func (l *udpLink) write(out []byte, sizes []int) error {
@@ -151,7 +151,7 @@ func (l *udpLink) write(out []byte, sizes []int) error {
 	for len(sizes) > 0 {
 		n, octets := equal(sizes)
 		if err := l.send(out[:octets], sizes[0], n); err != nil {
-			l.confirmFirst(len(l.unsettled)) // refused datagrams are no longer among them
+			l.confirmFirst(len(l.unconfirmed)) // refused datagrams are no longer among them
 			return err
 		}
 		l.before = before
@@ -167,7 +167,7 @@ func (l *udpLink) recordSent(b []byte, length int) {
 	now := time.Now()
 	for ; len(b) > 0; b = b[length:] {
 		l.written += uint64(length)
-		l.unsettled = append(l.unsettled, datagram{end: l.written, length: length, number: sequence(b), at: now})
+		l.unconfirmed = append(l.unconfirmed, datagram{end: l.written, length: length, number: sequence(b), at: now})
 	}
 }
 
@@ -208,7 +208,7 @@ const maxDatagrams = 65507
 
 // send sends n messages of the same length.
 func (l *udpLink) send(b []byte, length, n int) error {
-	if n > 1 && !l.plain {
+	if n > 1 && !l.noSegmentation {
 		*l.segments = uint16(length)
 		switch err := l.try(b, l.segment); {
 		case err == nil:
@@ -216,9 +216,9 @@ func (l *udpLink) send(b []byte, length, n int) error {
 			return nil
 		case errors.Is(err, unix.EMSGSIZE), errors.Is(err, unix.EINVAL) && l.exceeded(length): // Linux before 6.14 returns EINVAL for it
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOPROTOOPT):
-			l.plain = true // the device computes no checksums, or the kernel lacks UDP segmentation
+			l.noSegmentation = true // the device computes no checksums, or the kernel lacks UDP segmentation
 		case errors.Is(err, unix.ENOBUFS):
-			l.plain = true // a queue that cuts buffers may drop part of one without an error
+			l.noSegmentation = true // a queue that cuts buffers may drop part of one without an error
 		default:
 			return err
 		}
@@ -245,7 +245,7 @@ const (
 // wait sends a datagram as soon as our own host has room for it.
 func (l *udpLink) wait(b []byte) error {
 	for began := time.Now(); ; time.Sleep(crowdedWait) {
-		if err := l.try(b, nil); !errors.Is(err, unix.ENOBUFS) || l.late.Load() || time.Since(began) > crowdedTime {
+		if err := l.try(b, nil); !errors.Is(err, unix.ENOBUFS) || l.mustNotWait.Load() || time.Since(began) > crowdedTime {
 			return err
 		}
 	}
@@ -275,7 +275,7 @@ func (l *udpLink) try(b, control []byte) (err error) {
 // exceeded reports whether messages of a length are too long for the current path.
 func (l *udpLink) exceeded(length int) bool {
 	l.measure()
-	return length > l.now
+	return length > l.pathLimit
 }
 
 // fragmented sends a message that was made before the path MTU fell, and that our own
@@ -304,23 +304,23 @@ func (l *udpLink) confirmed() (end uint64, lost []uint64, err error) {
 		}
 	}
 	n := 0
-	for now := time.Now(); n < len(l.unsettled); n++ {
-		if d := &l.unsettled[n]; now.Sub(d.at) <= settleTime && l.written-d.end < maxUnsettled {
+	for now := time.Now(); n < len(l.unconfirmed); n++ {
+		if d := &l.unconfirmed[n]; now.Sub(d.at) <= settleTime && l.written-d.end < maxUnsettled {
 			break
 		}
 	}
 	l.confirmFirst(n)
 	lost, l.lost = l.lost, nil
-	return l.settled, lost, err
+	return l.confirmedOctets, lost, err
 }
 
 // confirmFirst stops waiting for refusals of the first n datagrams.
 func (l *udpLink) confirmFirst(n int) {
-	for _, d := range l.unsettled[:n] {
-		l.settled = d.end
+	for _, d := range l.unconfirmed[:n] {
+		l.confirmedOctets = d.end
 		if d.lost {
 			l.lost = append(l.lost, d.end)
 		}
 	}
-	l.unsettled = append(l.unsettled[:0], l.unsettled[n:]...)
+	l.unconfirmed = append(l.unconfirmed[:0], l.unconfirmed[n:]...)
 }

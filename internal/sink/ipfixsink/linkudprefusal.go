@@ -105,19 +105,19 @@ func (l *udpLink) refused(r refusal) error {
 	}
 	first := l.from(r.number)
 	if !r.quoted { // it may be any datagram; those before the last call are the least likely
-		first = slices.IndexFunc(l.unsettled, func(d datagram) bool { return d.end > l.before })
+		first = slices.IndexFunc(l.unconfirmed, func(d datagram) bool { return d.end > l.before })
 		first = max(first, 0)
 	}
 	l.confirmFirst(first)
-	l.unsettled = l.unsettled[:0]
+	l.unconfirmed = l.unconfirmed[:0]
 	return r.errno
 }
 
 // from is the index of the first datagram with that Sequence Number or a later one.
 func (l *udpLink) from(number uint32) int {
-	i := slices.IndexFunc(l.unsettled, func(d datagram) bool { return int32(d.number-number) >= 0 })
+	i := slices.IndexFunc(l.unconfirmed, func(d datagram) bool { return int32(d.number-number) >= 0 })
 	if i < 0 {
-		return len(l.unsettled)
+		return len(l.unconfirmed)
 	}
 	return i
 }
@@ -127,7 +127,7 @@ func (l *udpLink) from(number uint32) int {
 // quoted, any that is too big counts as dropped.
 func (l *udpLink) tooBig(r refusal) {
 	l.measure()
-	limit := l.now
+	limit := l.pathLimit
 	switch {
 	case r.mtu == 0:
 	case l.v4:
@@ -139,9 +139,9 @@ func (l *udpLink) tooBig(r refusal) {
 	if r.quoted {
 		first = l.from(r.number)
 	}
-	for i := first; i < len(l.unsettled); i++ {
-		d := &l.unsettled[i]
+	for i := first; i < len(l.unconfirmed); i++ {
+		d := &l.unconfirmed[i]
 		d.lost = d.lost || d.length > limit
 	}
-	l.now = min(l.now, max(limit, MinMessageSize))
+	l.pathLimit = min(l.pathLimit, max(limit, MinMessageSize))
 }

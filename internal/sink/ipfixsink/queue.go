@@ -57,23 +57,23 @@ func (b *block) next(at int) (layout uint16, record []byte, end int) {
 // queue is a bounded queue of encoded records for one reader. When it is full,
 // its oldest block is dropped, and the records in it are counted.
 type queue struct {
-	wake  chan struct{} // wakes the waiting reader
-	forgo func(*block)  // gets blocks that are not sent
-	room  *sink.Room    // says how many records come at a time
+	wake    chan struct{} // wakes the waiting reader
+	discard func(*block)  // gets blocks that are not sent
+	room    *sink.Room    // says how many records come at a time
 
-	mu      sync.Mutex
-	blocks  []*block // the oldest first; the last one is being filled
-	spare   []*block
-	taken   int       // blocks that the reader holds
-	since   time.Time // when the last block was begun
-	whole   time.Time // no record that was offered since then was dropped
-	offered uint64
-	dropped uint64
-	closed  bool
+	mu          sync.Mutex
+	blocks      []*block // the oldest first; the last one is being filled
+	freeBlocks  []*block
+	blocksTaken int       // blocks that the reader holds
+	lastBegun   time.Time // when the last block was begun
+	lastDrop    time.Time // no record that was offered since then was dropped
+	offered     uint64
+	dropped     uint64
+	closed      bool
 }
 
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1), forgo: func(*block) {}, whole: time.Now()}
+	return &queue{wake: make(chan struct{}, 1), discard: func(*block) {}, lastDrop: time.Now()}
 }
 
 // put copies the records of a block into the queue.
@@ -119,15 +119,15 @@ func (q *queue) mark(octets []byte) {
 func (q *queue) wholeSince() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.whole
+	return q.lastDrop
 }
 
 func (q *queue) add(layout uint16, record []byte) {
 	need := entryHeader + len(record)
 	if q.closed || need > blockLen {
 		q.dropped++
-		q.whole = time.Now()
-		q.forgo(new(block).append(layout, record))
+		q.lastDrop = time.Now()
+		q.discard(new(block).append(layout, record))
 		return
 	}
 	q.roomFor(need).append(layout, record)
@@ -146,24 +146,24 @@ func (q *queue) roomFor(need int) *block {
 // extend begins a block and wakes the reader: for the first record, and whenever a
 // block is full.
 func (q *queue) extend() {
-	for len(q.blocks) > 0 && len(q.blocks)+q.taken >= maxBlocks+2*q.room.Burst()*burstRecord/blockLen {
+	for len(q.blocks) > 0 && len(q.blocks)+q.blocksTaken >= maxBlocks+2*q.room.Burst()*burstRecord/blockLen {
 		oldest := q.blocks[0]
 		q.blocks = append(q.blocks[:0], q.blocks[1:]...)
 		q.dropped += uint64(oldest.records)
-		q.forgo(oldest)
+		q.discard(oldest)
 		q.reuse(oldest)
-		if q.whole = time.Now(); len(q.blocks) > 0 {
-			q.whole = q.blocks[0].begun
+		if q.lastDrop = time.Now(); len(q.blocks) > 0 {
+			q.lastDrop = q.blocks[0].begun
 		}
 	}
-	if n := len(q.spare); n > 0 {
-		q.blocks = append(q.blocks, q.spare[n-1])
-		q.spare = q.spare[:n-1]
+	if n := len(q.freeBlocks); n > 0 {
+		q.blocks = append(q.blocks, q.freeBlocks[n-1])
+		q.freeBlocks = q.freeBlocks[:n-1]
 	} else {
 		q.blocks = append(q.blocks, &block{data: make([]byte, 0, blockLen)})
 	}
-	q.since = time.Now()
-	q.blocks[len(q.blocks)-1].begun = q.since
+	q.lastBegun = time.Now()
+	q.blocks[len(q.blocks)-1].begun = q.lastBegun
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -171,9 +171,9 @@ func (q *queue) extend() {
 }
 
 func (q *queue) reuse(b *block) {
-	if len(q.spare) < maxSpare {
+	if len(q.freeBlocks) < maxSpare {
 		b.data, b.records, b.start = b.data[:0], 0, 0
-		q.spare = append(q.spare, b)
+		q.freeBlocks = append(q.freeBlocks, b)
 	}
 }
 
@@ -211,12 +211,12 @@ func (q *queue) ready(age time.Duration) (*block, time.Duration) {
 	if len(q.blocks) == 0 {
 		return nil, age
 	}
-	if rest := age - time.Since(q.since); len(q.blocks) == 1 && rest > 0 {
+	if rest := age - time.Since(q.lastBegun); len(q.blocks) == 1 && rest > 0 {
 		return nil, rest
 	}
 	b := q.blocks[0]
 	q.blocks = append(q.blocks[:0], q.blocks[1:]...)
-	q.taken++
+	q.blocksTaken++
 	return b, 0
 }
 
@@ -225,7 +225,7 @@ func (q *queue) release(blocks ...*block) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, b := range blocks {
-		q.taken--
+		q.blocksTaken--
 		q.reuse(b)
 	}
 }
@@ -234,7 +234,7 @@ func (q *queue) release(blocks ...*block) {
 func (q *queue) restore(blocks []*block) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.taken -= len(blocks)
+	q.blocksTaken -= len(blocks)
 	q.blocks = append(append(make([]*block, 0, len(blocks)+len(q.blocks)), blocks...), q.blocks...)
 }
 
@@ -252,9 +252,9 @@ func (q *queue) close() (left uint64) {
 	defer q.mu.Unlock()
 	for _, b := range q.blocks {
 		left += uint64(b.records)
-		q.forgo(b)
+		q.discard(b)
 	}
-	q.blocks, q.spare, q.closed = nil, nil, true
+	q.blocks, q.freeBlocks, q.closed = nil, nil, true
 	return left
 }
 

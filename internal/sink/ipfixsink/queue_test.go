@@ -43,8 +43,8 @@ func TestQueueDropsTheOldest(t *testing.T) {
 	if len(list) != int(s.waiting) || list[0] != uint32(s.dropped) || list[len(list)-1] != count-1 {
 		t.Errorf("%d records from %d to %d; %+v", len(list), list[0], list[len(list)-1], s)
 	}
-	if len(q.spare) != maxSpare {
-		t.Errorf("%d blocks are kept for later, want %d", len(q.spare), maxSpare)
+	if len(q.freeBlocks) != maxSpare {
+		t.Errorf("%d blocks are kept for later, want %d", len(q.freeBlocks), maxSpare)
 	}
 }
 

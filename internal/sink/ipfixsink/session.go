@@ -57,20 +57,20 @@ type sent struct {
 // blocks. A block is held until all of it is confirmed; records that are not when the
 // session ends go back to the queue.
 type session struct {
-	c        *Sink
-	link     link
-	encoder  *ipfix.Encoder
-	held     []*block // the oldest first
-	out      []byte   // messages to be written; the last one may be unfinished
-	sizes    []int    // of the finished ones
-	total    uint64   // octets of all finished messages
-	pending  []sent   // messages that are not confirmed
-	message  sent     // the one being written
-	last     unread   // the last confirmed ones
-	refresh  time.Time
-	defined  int // how many templates the encoder has
-	limitNow int
-	left     <-chan struct{} // closed when the collector's name has other addresses
+	c              *Sink
+	link           link
+	encoder        *ipfix.Encoder
+	held           []*block // the oldest first
+	out            []byte   // messages to be written; the last one may be unfinished
+	sizes          []int    // of the finished ones
+	total          uint64   // octets of all finished messages
+	pending        []sent   // messages that are not confirmed
+	message        sent     // the one being written
+	last           unread   // the last confirmed ones
+	refresh        time.Time
+	defined        int // how many templates the encoder has
+	limitNow       int
+	addressChanged <-chan struct{} // closed when the collector's name has other addresses
 }
 
 func newSession(c *Sink, l link) (*session, error) {
@@ -144,12 +144,12 @@ func (s *session) exchange(ctx context.Context) error {
 		case <-s.link.gone():
 			s.await(time.Now().Add(partingTime))
 			return s.link.ended()
-		case <-s.left:
+		case <-s.addressChanged:
 			if s.c.config.Transport == UDP { // over TCP, silence ends the connection
 				s.await(time.Now().Add(partingTime))
 				return errMoved
 			}
-			s.left = nil
+			s.addressChanged = nil
 		case <-s.c.announce:
 			s.refresh = time.Time{}
 		default:
@@ -270,7 +270,7 @@ func (s *session) resize() error {
 // refresh.
 func (s *session) define(t *ipfix.Template) error {
 	if s.c.config.Transport != UDP {
-		return known(s.encoder.Define(t))
+		return ignoreTooLong(s.encoder.Define(t))
 	}
 	if err := s.finish(); err != nil {
 		return err
@@ -278,7 +278,7 @@ func (s *session) define(t *ipfix.Template) error {
 	if err := s.encoder.SetLimit(MinMessageSize); err != nil {
 		return err
 	}
-	if err := known(s.encoder.Define(t)); err != nil {
+	if err := ignoreTooLong(s.encoder.Define(t)); err != nil {
 		return err
 	}
 	if err := s.addTemplates(); err != nil {
@@ -290,9 +290,9 @@ func (s *session) define(t *ipfix.Template) error {
 	return s.encoder.SetLimit(s.limitNow)
 }
 
-// known ignores templates that fit no message: their records are counted when they
+// ignoreTooLong ignores templates that fit no message: their records are counted when they
 // come.
-func known(err error) error {
+func ignoreTooLong(err error) error {
 	if errors.Is(err, ipfix.ErrTooLong) {
 		return nil
 	}
@@ -420,7 +420,7 @@ func (s *session) sendTemplatesAndFacts(now time.Time) error {
 	}
 	for _, l := range s.c.templates.Layouts()[s.defined:] {
 		s.defined++
-		if err := known(s.encoder.Define(l.Template)); err != nil {
+		if err := ignoreTooLong(s.encoder.Define(l.Template)); err != nil {
 			return err
 		}
 	}

@@ -89,7 +89,7 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 		}
 	}
 	c.process, c.began = processes.Add(1), c.now()
-	c.queue.forgo, c.queue.room = c.forgo, env.Room
+	c.queue.discard, c.queue.room = c.discardBlock, env.Room
 	return c, nil
 }
 
@@ -111,8 +111,8 @@ const (
 	maxWait   = 30 * time.Second
 )
 
-// steady is how long a session must last to reset the wait.
-const steady = 2 * time.Second
+// steadyTime is how long a session must last to reset the wait.
+const steadyTime = 2 * time.Second
 
 // closingTime is how long the end of an exporter may take.
 const closingTime = 2 * time.Second
@@ -136,10 +136,10 @@ func (c *Sink) Run(ctx context.Context) {
 		if errors.Is(err, errClock) || errors.Is(err, errMoved) {
 			continue
 		}
-		if time.Since(began) > steady {
+		if time.Since(began) > steadyTime {
 			wait = firstWait
 		}
-		c.away(err)
+		c.noteUnreachable(err)
 		select {
 		case <-time.After(wait - rand.N(wait/2)):
 		case <-ctx.Done():
@@ -162,13 +162,13 @@ func (c *Sink) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.left = spare.connected(l.peer())
+	s.addressChanged = spare.connected(l.peer())
 	defer func() { c.began = c.now() }()
 	return s.run(ctx)
 }
 
-// away notes that the collector cannot be reached, and logs that once.
-func (c *Sink) away(err error) {
+// noteUnreachable notes that the collector cannot be reached, and logs that once.
+func (c *Sink) noteUnreachable(err error) {
 	text := err.Error()
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		text = errno.Error() // without the ports, which change

@@ -313,8 +313,8 @@ func TestStalledCollector(t *testing.T) {
 	for c.Stats().Dropped == 0 {
 		offer(x, c, p, 1000)
 	}
-	if q := c.queue; len(q.blocks)+q.taken > maxBlocks+1 {
-		t.Errorf("%d blocks, %d taken", len(q.blocks), q.taken)
+	if q := c.queue; len(q.blocks)+q.blocksTaken > maxBlocks+1 {
+		t.Errorf("%d blocks, %d taken", len(q.blocks), q.blocksTaken)
 	}
 	began := time.Now()
 	stop()

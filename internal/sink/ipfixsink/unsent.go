@@ -38,8 +38,8 @@ func (u *unsentCounter) read() unsent {
 	return u.unsent
 }
 
-// forgo counts the records of a block that are not sent.
-func (c *Sink) forgo(b *block) {
+// discardBlock counts the records of a block that are not sent.
+func (c *Sink) discardBlock(b *block) {
 	list, sum := c.templates.Layouts(), record.Weight{}
 	for at := b.start; at < len(b.data); {
 		index, encoded, end := b.next(at)

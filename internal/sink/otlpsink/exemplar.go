@@ -109,8 +109,8 @@ func (e *exemplars) keep(w *way) {
 	}
 }
 
-// take hands them out, once.
-func (e *exemplars) take() map[string]message {
+// drain hands them out, once.
+func (e *exemplars) drain() map[string]message {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	last := e.last

@@ -102,7 +102,7 @@ func TestExemplarsBounded(t *testing.T) {
 		r.Namespace = ioam.NamespaceID(i)
 		e.keep(wayOf(r))
 	}
-	if n := len(e.take()); n != mostExemplars || len(e.take()) != 0 {
+	if n := len(e.drain()); n != mostExemplars || len(e.drain()) != 0 {
 		t.Errorf("%d are kept", n)
 	}
 }

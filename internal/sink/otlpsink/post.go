@@ -43,23 +43,23 @@ const (
 
 // poster sends requests to an endpoint.
 type poster struct {
-	base   *url.URL
-	file   string // of headers; "": none
-	gzip   bool
-	client *http.Client
-	told   func(octets int, reached bool, err error)
-	ctx    context.Context // of requests with retries
-	cancel context.CancelFunc
+	base     *url.URL
+	file     string // of headers; "": none
+	gzip     bool
+	client   *http.Client
+	onResult func(octets int, reached bool, err error)
+	ctx      context.Context // of requests with retries
+	cancel   context.CancelFunc
 
-	mu     sync.Mutex
-	peers  sink.Peers
-	spared []func()
+	mu       sync.Mutex
+	peers    sink.Peers
+	releases []func()
 }
 
 func newPoster(c Config, peers sink.Peers, told func(int, bool, error)) *poster {
-	p := &poster{base: c.Endpoint, file: c.Headers, gzip: c.Gzip, told: told, peers: peers}
+	p := &poster{base: c.Endpoint, file: c.Headers, gzip: c.Gzip, onResult: told, peers: peers}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.spare}
+	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.sparePeer}
 	p.client = &http.Client{
 		Timeout: mostWait,
 		Transport: &http.Transport{
@@ -73,9 +73,9 @@ func newPoster(c Config, peers sink.Peers, told func(int, bool, error)) *poster 
 // mostSpared bounds the addresses of the endpoint that are kept out of encapsulations at once.
 const mostSpared = 16
 
-// spare keeps packets to the endpoint out of this node's encapsulations, before the first one
+// sparePeer keeps packets to the endpoint out of this node's encapsulations, before the first one
 // (RFC 9326 §3.1.2).
-func (p *poster) spare(ctx context.Context, network, address string, _ syscall.RawConn) error {
+func (p *poster) sparePeer(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || p.peers == nil {
 		return err
@@ -86,10 +86,10 @@ func (p *poster) spare(ctx context.Context, network, address string, _ syscall.R
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spared = append(p.spared, release)
-	if len(p.spared) > mostSpared { // of earlier connections
-		p.spared[0]()
-		p.spared = p.spared[1:]
+	p.releases = append(p.releases, release)
+	if len(p.releases) > mostSpared { // of earlier connections
+		p.releases[0]()
+		p.releases = p.releases[1:]
 	}
 	return nil
 }
@@ -102,10 +102,10 @@ func (p *poster) close() {
 	p.client.CloseIdleConnections()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, release := range p.spared {
+	for _, release := range p.releases {
 		release()
 	}
-	p.spared = nil
+	p.releases = nil
 }
 
 // later is an error of an endpoint that could not take a request for now.
@@ -114,8 +114,8 @@ type later struct {
 	after time.Duration // that it asks for
 }
 
-// patiently sends a request, again after a while if the endpoint could not take it for now.
-func (p *poster) patiently(signal string, request message) (rejected int, err error) {
+// postWithRetries sends a request, again after a while if the endpoint could not take it for now.
+func (p *poster) postWithRetries(signal string, request message) (rejected int, err error) {
 	wait := pause
 	for try := 1; ; try++ {
 		rejected, err = p.post(p.ctx, signal, request)
@@ -136,7 +136,7 @@ func (p *poster) patiently(signal string, request message) (rejected int, err er
 func (p *poster) post(ctx context.Context, signal string, request message) (rejected int, err error) {
 	body := []byte(request)
 	reached := false // the endpoint, which may refuse the request
-	defer func() { p.told(len(body), reached, err) }()
+	defer func() { p.onResult(len(body), reached, err) }()
 	headers := make(http.Header)
 	if p.file != "" {
 		if headers, err = readHeaders(p.file); err != nil {

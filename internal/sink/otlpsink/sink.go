@@ -119,7 +119,7 @@ func (s *Sink) sendMetrics(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), s.examples.take(), time.Now())
+		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), s.examples.drain(), time.Now())
 		_, err := s.to.post(ctx, "metrics", request)
 		if err != nil && ctx.Err() == nil {
 			text := err.Error()
@@ -185,7 +185,7 @@ func (w *writer) Write(batch []record.Record) (tried, written int, err error) {
 		if part.count == 0 {
 			continue
 		}
-		rejected, fault := w.to.patiently(part.signal, part.request())
+		rejected, fault := w.to.postWithRetries(part.signal, part.request())
 		if fault != nil {
 			err = fault
 			if rejected == 0 {

@@ -41,7 +41,7 @@ func (d *direction) add(sequence, reflected uint32, place uint64) {
 	case d.isNew(reflected, place) && d.isOfThisStretch(reflected, place):
 		d.answers++
 		d.firstSent, d.lastSent = min(d.firstSent, place), max(d.lastSent, place)
-		d.span(reflected)
+		d.extendRange(reflected)
 	case place > d.lastSent: // a later packet has an earlier number
 		d.restarts++
 		forward, backward := d.stretch.lost()
@@ -85,8 +85,8 @@ func (d *direction) isOfThisStretch(reflected uint32, place uint64) bool {
 // extend is the number nearest to another one that has these 32 bits.
 func extend(near uint64, n uint32) uint64 { return near + uint64(int64(int32(n-uint32(near)))) }
 
-// span widens the range of the reflector's numbers.
-func (d *direction) span(reflected uint32) {
+// extendRange widens the range of the reflector's numbers.
+func (d *direction) extendRange(reflected uint32) {
 	n := extend(d.lastReply, reflected)
 	words := uint64(len(d.seen))
 	for word := d.lastReply/64 + 1; word <= n/64 && word <= d.lastReply/64+words; word++ {
@@ -107,7 +107,7 @@ func (d *direction) duplicate(first, reflected uint32, place uint64) {
 	d.differs = true
 	if d.any && d.isNew(reflected, place) && d.isOfThisStretch(reflected, place) {
 		d.repeatedOut++
-		d.span(reflected)
+		d.extendRange(reflected)
 	}
 }
 

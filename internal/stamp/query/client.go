@@ -151,7 +151,7 @@ func (c *Client) send(list []*Question) (open int) {
 		c.waiting[id] = q
 		c.mu.Unlock()
 		if q.Path != nil {
-			c.through(q.Path, packet, q.Peer, 0)
+			c.sendThrough(q.Path, packet, q.Peer, 0)
 			continue
 		}
 		if out = append(out, udp.Datagram{Data: packet, Peer: q.Peer}); len(out) == batch {
@@ -213,9 +213,9 @@ func (l *link) close(done chan struct{}) {
 	}
 }
 
-// through sends a packet through a path. What cannot be sent is counted, and lost as on the
+// sendThrough sends a packet through a path. What cannot be sent is counted, and lost as on the
 // way.
-func (l *link) through(path *inband.Path, packet []byte, peer netip.AddrPort, class uint8) (sent int) {
+func (l *link) sendThrough(path *inband.Path, packet []byte, peer netip.AddrPort, class uint8) (sent int) {
 	if l.along == nil {
 		if l.along, l.failed = inband.NewSender(); l.failed != nil {
 			_, cure := problem.Of(l.failed)

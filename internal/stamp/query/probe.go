@@ -145,7 +145,7 @@ func (p *Prober) Send(list []Probe) (n int) {
 		case err != nil:
 			p.counters.NotSent(NoSource)
 		case one.Path != nil:
-			n += p.through(one.Path, packet, one.Peer, one.Class)
+			n += p.sendThrough(one.Path, packet, one.Peer, one.Class)
 		default:
 			n += p.routed(udp.Datagram{Data: packet, Peer: one.Peer, TrafficClass: one.Class})
 		}

@@ -224,7 +224,7 @@ func (q ClockQuality) String() string {
 
 func (a *Answers) write(b *strings.Builder) {
 	if l := a.Location; l != nil {
-		fmt.Fprintf(b, "location: from [%s]:%d to [%s]:%d\n", known(l.Source), l.SourcePort, known(l.Destination), l.DestinationPort)
+		fmt.Fprintf(b, "location: from [%s]:%d to [%s]:%d\n", stringOrUnknown(l.Source), l.SourcePort, stringOrUnknown(l.Destination), l.DestinationPort)
 	}
 	if i := a.Timestamps; i != nil {
 		fmt.Fprintf(b, "timestamps: in %s by %s, out %s by %s\n", i.SourceIn, i.MethodIn, i.SourceOut, i.MethodOut)
@@ -269,7 +269,7 @@ func (a *Answers) write(b *strings.Builder) {
 	}
 }
 
-func known[T fmt.Stringer](v *T) string {
+func stringOrUnknown[T fmt.Stringer](v *T) string {
 	if v == nil {
 		return "?"
 	}

@@ -15,7 +15,7 @@ import (
 // that of a closed socket. It never sends more at a time than the socket's batch.
 func (s *Socket) Send(list []Datagram) error {
 	for len(list) > 0 {
-		n := s.alike(list)
+		n := s.sendable(list)
 		var err error
 		if len(list[0].Segments) > 0 {
 			err = s.sendThrough(&list[0])
@@ -30,9 +30,9 @@ func (s *Socket) Send(list []Datagram) error {
 	return nil
 }
 
-// alike is how many datagrams one system call can send: one through segments, or
+// sendable is how many datagrams one system call can send: one through segments, or
 // several others.
-func (s *Socket) alike(list []Datagram) int {
+func (s *Socket) sendable(list []Datagram) int {
 	if len(list[0].Segments) > 0 {
 		return 1
 	}
