@@ -16,9 +16,9 @@ import (
 
 // lossColumns are the columns of the table of blocks.
 var lossColumns = []columns.Column{
-	{Name: "flow", Least: 6}, {Name: "block", Rank: 5, Least: 11}, {Name: "start", Rank: 3, Least: 13}, {Name: "from", Least: 8}, {Name: "to", Least: 8},
-	{Name: "verdict", Least: 9}, {Name: "sent", Rank: 4, Least: 8}, {Name: "received", Rank: 6, Least: 8}, {Name: "lost", Least: 6}, {Name: "ratio", Least: 6},
-	{Name: "duplicated", Rank: 7, Least: 10}, {Name: "delay", Least: 9}, {Name: "clocks", Rank: 6, Least: 8}, {Name: "reasons", Rank: 1, Least: 14}, {Name: "warning", Enough: 14},
+	{Name: "flow", MinWidth: 6}, {Name: "block", Rank: 5, MinWidth: 11}, {Name: "start", Rank: 3, MinWidth: 13}, {Name: "from", MinWidth: 8}, {Name: "to", MinWidth: 8},
+	{Name: "verdict", MinWidth: 9}, {Name: "sent", Rank: 4, MinWidth: 8}, {Name: "received", Rank: 6, MinWidth: 8}, {Name: "lost", MinWidth: 6}, {Name: "ratio", MinWidth: 6},
+	{Name: "duplicated", Rank: 7, MinWidth: 10}, {Name: "delay", MinWidth: 9}, {Name: "clocks", Rank: 6, MinWidth: 8}, {Name: "reasons", Rank: 1, MinWidth: 14}, {Name: "warning", CutTo: 14},
 }
 
 // newLossTable is a table of blocks. With reserve, its columns are as wide as most values need,
@@ -27,7 +27,7 @@ func newLossTable(reserve bool) columns.Table {
 	t := columns.Table{}
 	for _, c := range lossColumns {
 		if c.Name = strings.ToUpper(c.Name); !reserve {
-			c.Least = 0
+			c.MinWidth = 0
 		}
 		t.Columns = append(t.Columns, c)
 	}

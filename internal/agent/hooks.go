@@ -281,15 +281,15 @@ func (h *hooks) fact(i model.Interface, ingress bool, now time.Time) health.Hook
 	k := hookwatch.Key{Index: i.Index, Ingress: ingress}
 	s, look := h.watch.State(k), h.looks[k]
 	f := health.Hook{Interface: i.Name, Direction: directionOf(ingress), Place: look.Place.String(), Mode: string(look.Mode),
-		Off: s.Off, Away: s.Away, Repairs: s.Repairs, Fault: s.Fault, Next: s.Next, Unseen: s.Unseen, UnseenSince: s.Bypassed}
+		OffSince: s.OffSince, AwaySince: s.AwaySince, Repairs: s.Repairs, Fault: s.Fault, Next: s.Next, Unseen: s.Unseen, UnseenSince: s.BypassedSince}
 	if i.Filters(ingress) {
 		f.Boundary = i.Strictest().String()
 	}
-	if s.Off.IsZero() && now.Sub(s.Last.Until) < hookRemember {
-		f.Off, f.OffUntil = s.Last.Since, s.Last.Until
+	if s.OffSince.IsZero() && now.Sub(s.Last.Until) < hookRemember {
+		f.OffSince, f.OffUntil = s.Last.Since, s.Last.Until
 	}
-	if s.Away.IsZero() && now.Sub(s.LastMove.Until) < hookRemember {
-		f.Away, f.AwayUntil = s.LastMove.Since, s.LastMove.Until
+	if s.AwaySince.IsZero() && now.Sub(s.LastMove.Until) < hookRemember {
+		f.AwaySince, f.AwayUntil = s.LastMove.Since, s.LastMove.Until
 	}
 	if now.Sub(s.Change.Until) < hookRemember {
 		f.Changed, f.ChangedUntil = s.Change.Since, s.Change.Until
@@ -334,7 +334,7 @@ func (h *hooks) Report(s *service.State, out *api.Status) {
 			}
 			known := h.watch.State(k)
 			hook := api.Hook{Direction: directionOf(ingress), Mode: string(look.Mode), Program: look.Program, Place: look.Place.String(),
-				Attached: look.Attached, InPlace: look.Attached && look.InPlace, SeesPackets: known.Bypassed.IsZero(), Checked: instant.Of(known.Checked)}
+				Attached: look.Attached, InPlace: look.Attached && look.InPlace, SeesPackets: known.BypassedSince.IsZero(), Checked: instant.Of(known.Checked)}
 			if x := h.xdp[k.Index]; x != "" && ingress {
 				hook.Before = append(hook.Before, x)
 			}
@@ -370,7 +370,7 @@ func (h *hooks) Collect(g *metrics.Gatherer) {
 				continue
 			}
 			value, known := 0.0, h.watch.State(k)
-			if known.Off.IsZero() && known.Away.IsZero() && known.Bypassed.IsZero() {
+			if known.OffSince.IsZero() && known.AwaySince.IsZero() && known.BypassedSince.IsZero() {
 				value = 1
 			}
 			g.Add(descHookExecuted, value, i.Name, directionOf(ingress))

@@ -46,9 +46,9 @@ func (r *refusals) total() (n health.Refusals, err error) {
 	counters, err := r.datapath.Counters()
 	for i := range counters {
 		c := &counters[i]
-		n.Source += c.Ingress[model.OutcomeDecapRefusedSource]
-		n.Bare += c.Ingress[model.OutcomeDecapRefusedBare]
-		n.Taken += c.Ingress[model.OutcomeTunnelDecapsulated]
+		n.WrongSource += c.Ingress[model.OutcomeDecapRefusedSource]
+		n.WithoutIOAM += c.Ingress[model.OutcomeDecapRefusedBare]
+		n.Decapsulated += c.Ingress[model.OutcomeTunnelDecapsulated]
 	}
 	return n, err
 }
@@ -56,9 +56,9 @@ func (r *refusals) total() (n health.Refusals, err error) {
 func (r *refusals) sampleTotals() {
 	if total, err := r.total(); err == nil {
 		now := time.Now()
-		r.wrongSource.Add(now, total.Source)
-		r.withoutIOAM.Add(now, total.Bare)
-		r.decapsulated.Add(now, total.Taken)
+		r.wrongSource.Add(now, total.WrongSource)
+		r.withoutIOAM.Add(now, total.WithoutIOAM)
+		r.decapsulated.Add(now, total.Decapsulated)
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *refusals) Warnings(s *service.State) []health.Warning {
 		return nil
 	}
 	return health.RefusedTunnels(decapsulationFacts(s.Resolved.Node), health.Refusals{
-		Source: r.wrongSource.Growth(total.Source), Bare: r.withoutIOAM.Growth(total.Bare), Taken: r.decapsulated.Growth(total.Taken),
+		WrongSource: r.wrongSource.Growth(total.WrongSource), WithoutIOAM: r.withoutIOAM.Growth(total.WithoutIOAM), Decapsulated: r.decapsulated.Growth(total.Decapsulated),
 	})
 }
 

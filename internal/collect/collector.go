@@ -46,7 +46,7 @@ type Config struct {
 	Stats           time.Duration     // how often statistics go to the sinks; 0: never
 	Metrics         string            // address and port at which counters are served to Prometheus; "": nowhere
 	Sinks           []sink.Sink       // get all records, and run while the collector does
-	Note            func(text string) // receives messages for the operator
+	Notify          func(text string) // receives messages for the operator
 
 	Shards          int           // goroutines that join postcards: as many as CPUs, at most 4
 	Readers         int           // sockets and goroutines of each UDP endpoint: as many as CPUs, at most 4
@@ -69,8 +69,8 @@ func (c Config) withDefaults() Config {
 	c.flushInterval = cmp.Or(c.flushInterval, 100*time.Millisecond)
 	c.expiryInterval = cmp.Or(c.expiryInterval, 10*time.Second)
 	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, ReceiveBuffer)
-	if c.Note == nil {
-		c.Note = func(string) {}
+	if c.Notify == nil {
+		c.Notify = func(string) {}
 	}
 	return c
 }
@@ -93,7 +93,7 @@ func New(config Config) (*Collector, error) {
 	}
 	decoder := ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
 	c.receiving = &receiving{config: &c.config, decoder: decoder, arrivals: make(chan arrival, mostArrivals)}
-	c.output = &output{sinks: config.Sinks, reportToOperator: c.config.Note, stopped: make([]bool, len(config.Sinks))}
+	c.output = &output{sinks: config.Sinks, reportToOperator: c.config.Notify, stopped: make([]bool, len(config.Sinks))}
 	if c.joining, err = newJoining(&c.config, decoder, c.output); err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (d *datagrams) open(e *Endpoint) error {
 	d.sockets = append(d.sockets, s)
 	e.Address = s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	if size < c.config.datagramsBuffer && len(d.sockets) == 1 {
-		c.config.Note(
+		c.config.Notify(
 			fmt.Sprintf(
 				"%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
 				e,

@@ -145,7 +145,7 @@ func (c *joining) arrived(a arrival) {
 	if a.err != nil {
 		c.judgePending()
 		c.problem(a.err)
-		c.verdicts.base.Trouble(a.session)
+		c.verdicts.base.NoteUnread(a.session)
 		return
 	}
 	c.stats.Messages++

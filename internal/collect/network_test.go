@@ -40,7 +40,7 @@ func run(t testing.TB, config Config, endpoints ...string) (*Collector, *memory,
 	}
 	out := &memory{}
 	config.Sinks, config.Enterprise, config.flushInterval = []sink.Sink{out}, enterprise, 5*time.Millisecond
-	config.Note = func(text string) { t.Log(text) }
+	config.Notify = func(text string) { t.Log(text) }
 	c, cancel, done := begin(t, config)
 	t.Cleanup(func() {
 		cancel()

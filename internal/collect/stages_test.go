@@ -90,7 +90,7 @@ func beginTroubled(t *testing.T, w *troubled) (c *Collector, notes *operatorNote
 	}
 	notes = &operatorNotes{}
 	out := sink.NewQueued(w, sink.Settings{Name: "out", Retry: true})
-	c, cancel, done = begin(t, Config{Listen: []Endpoint{e}, Sinks: []sink.Sink{out}, Enterprise: enterprise, Note: notes.addNote})
+	c, cancel, done = begin(t, Config{Listen: []Endpoint{e}, Sinks: []sink.Sink{out}, Enterprise: enterprise, Notify: notes.addNote})
 	conn, x, next := dial(t, c.Endpoints()[0]), newExporter(t, ipfix.TCP, 1), uint64(0)
 	return c, notes, cancel, done, func(count int) {
 		for last := next + uint64(count); next < last; {

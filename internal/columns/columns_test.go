@@ -15,8 +15,8 @@ func hops() *Table {
 		Columns: []Column{
 			{Name: "NODE"},
 			{Name: "IN > OUT", Rank: 2},
-			{Name: "HELD", Right: true},
-			{Name: "QUEUE", Rank: 1, Right: true},
+			{Name: "HELD", AlignRight: true},
+			{Name: "QUEUE", Rank: 1, AlignRight: true},
 			{Name: "DATA", Rank: 3},
 		},
 	}
@@ -61,7 +61,7 @@ func TestTable(t *testing.T) {
 // Rows that come one by one stand below each other; names come again when they would not.
 func TestTableGrows(t *testing.T) {
 	var b bytes.Buffer
-	x := Table{Columns: []Column{{Name: "A", Least: 3}, {Name: "B", Rank: 1}, {Name: "C", Rank: 2}}}
+	x := Table{Columns: []Column{{Name: "A", MinWidth: 3}, {Name: "B", Rank: 1}, {Name: "C", Rank: 2}}}
 	for _, row := range [][]string{{"1", "2", "3"}, {"123", "4", "5"}, {"1234", "6", "longer"}, {"1", "2", "the longest"}, {"1", "2", strings.Repeat("x", 40)}} {
 		x.Add(row...)
 		if err := x.Flush(&b, Screen{Width: 30}); err != nil {

@@ -12,11 +12,11 @@ import (
 
 // Column is a column of a table.
 type Column struct {
-	Name   string
-	Rank   int  // where there is no room, columns of the greatest rank go first; 0: none of these goes
-	Right  bool // aligned at the right, as numbers are
-	Least  int  // how wide it is at least, so that rows that come one by one seldom make it wider
-	Enough int  // it is rather cut to this width than that another column goes; 0: it is not
+	Name       string
+	Rank       int  // where there is no room, columns of the greatest rank go first; 0: none of these goes
+	AlignRight bool // aligned at the right, as numbers are
+	MinWidth   int  // how wide it is at least, so that rows that come one by one seldom make it wider
+	CutTo      int  // it is rather cut to this width than that another column goes; 0: it is not
 }
 
 // Table is a table that is written at once, or row by row as they come: then it has the names
@@ -91,7 +91,7 @@ func (t *Table) text(s Screen) string {
 func (t *Table) measure() []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
-		widths[i] = c.Least
+		widths[i] = c.MinWidth
 		if !t.Unnamed {
 			widths[i] = max(widths[i], Width(c.Name))
 		}
@@ -118,7 +118,7 @@ func (t *Table) choose(widths []int, room int) []int {
 	widths = t.enough(widths)
 	shown = slices.DeleteFunc(shown, func(i int) bool {
 		c := t.Columns[i]
-		return c.Rank > 0 && c.Least == 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != none })
+		return c.Rank > 0 && c.MinWidth == 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != none })
 	})
 	for t.total(widths, shown) > room {
 		last := -1
@@ -147,8 +147,8 @@ func (t *Table) total(widths, shown []int) int {
 func (t *Table) enough(widths []int) []int {
 	list := slices.Clone(widths)
 	for i, c := range t.Columns {
-		if c.Enough > 0 {
-			list[i] = min(list[i], max(c.Enough, c.Least, Width(c.Name)))
+		if c.CutTo > 0 {
+			list[i] = min(list[i], max(c.CutTo, c.MinWidth, Width(c.Name)))
 		}
 	}
 	return list
@@ -182,7 +182,7 @@ func (t *Table) line(b *strings.Builder, row []string, shown, widths []int) {
 		cell := ansi.Truncate(row[i], widths[i], "…")
 		pad := strings.Repeat(" ", widths[i]-Width(cell))
 		switch last := at == len(shown)-1; {
-		case t.Columns[i].Right:
+		case t.Columns[i].AlignRight:
 			line.WriteString(pad + cell)
 		case last:
 			line.WriteString(cell)

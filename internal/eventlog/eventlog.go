@@ -108,10 +108,10 @@ func (l *Log) Take(e *record.Event) bool {
 			one.restored = time.Time{}
 			return false
 		}
-		told := l.admit(about, now, e)
+		admitted := l.admit(about, now, e)
 		e.ID = cmp.Or(e.ID, idOf(e))
-		l.begin(about, e, !told)
-		if !told {
+		l.begin(about, e, !admitted)
+		if !admitted {
 			return false
 		}
 	case !l.admit(about, now, e):
@@ -329,20 +329,20 @@ func (l *Log) Follow(since time.Time, most int) (past []*record.Event, next <-ch
 
 // Totals count since the log was made.
 type Totals struct {
-	Taken   map[string]uint64 // by name
-	Begun   map[string]int    // that have not ended
-	LeftOut uint64            // because they repeat too often
-	Octets  int               // that the kept ones take now
-	Changes uint64            // of what Save returns
+	Admitted map[string]uint64 // by name
+	Begun    map[string]int    // that have not ended
+	LeftOut  uint64            // because they repeat too often
+	Octets   int               // that the kept ones take now
+	Changes  uint64            // of what Save returns
 }
 
 // Totals are what it has counted.
 func (l *Log) Totals() Totals {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := Totals{Taken: make(map[string]uint64), Begun: make(map[string]int), LeftOut: l.leftOut, Octets: l.octets, Changes: l.changes}
+	t := Totals{Admitted: make(map[string]uint64), Begun: make(map[string]int), LeftOut: l.leftOut, Octets: l.octets, Changes: l.changes}
 	for name, n := range l.counts {
-		t.Taken[name] = n
+		t.Admitted[name] = n
 	}
 	for _, one := range l.begun {
 		t.Begun[one.event.Name]++

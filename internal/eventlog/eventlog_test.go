@@ -45,7 +45,7 @@ func TestBeginAndEnd(t *testing.T) {
 	if l.Take(event(record.EventSegmentSlow, "r2 east0 > r3", time.Second)) {
 		t.Error("what has begun begins again")
 	}
-	if got := l.Totals(); got.Begun[record.EventSegmentSlow] != 2 || got.Taken[record.EventSegmentSlow] != 2 || got.LeftOut != 0 {
+	if got := l.Totals(); got.Begun[record.EventSegmentSlow] != 2 || got.Admitted[record.EventSegmentSlow] != 2 || got.LeftOut != 0 {
 		t.Errorf("%+v", got)
 	}
 	if !l.Take(end) || end.ID != begin.ID {
@@ -130,7 +130,7 @@ func TestRepetition(t *testing.T) {
 			told++
 		}
 	}
-	if got := l.Totals(); told != subjectEvents || got.LeftOut != 28 || got.Taken[record.EventSegmentSlow] != 6 ||
+	if got := l.Totals(); told != subjectEvents || got.LeftOut != 28 || got.Admitted[record.EventSegmentSlow] != 6 ||
 		got.Begun[record.EventSegmentSlow] != 0 {
 		t.Errorf("%d told, %+v", told, got)
 	}

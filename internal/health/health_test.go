@@ -145,7 +145,7 @@ func checkLength(t *testing.T, ws []Warning) {
 // The warnings of refused packets name the list that refuses them, and what to type.
 func TestRefusedTunnels(t *testing.T) {
 	end := Decapsulation{Destination: netip.MustParseAddr("2001:db8:ff::3")}
-	ws := RefusedTunnels([]Decapsulation{end}, Refusals{Source: 20, Bare: 20, Taken: 10})
+	ws := RefusedTunnels([]Decapsulation{end}, Refusals{WrongSource: 20, WithoutIOAM: 20, Decapsulated: 10})
 	checkLength(t, ws)
 	if len(ws) != 2 || !strings.Contains(ws[0].Cure, "add ADDR source PREFIX") ||
 		!strings.Contains(ws[1].Cure, "waymark ioam namespace add ID") {

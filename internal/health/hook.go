@@ -16,13 +16,13 @@ type Hook struct {
 	Place     string // that it should have among the programs of others
 	Mode      string // xdp, tcx or clsact
 
-	Off, OffUntil   time.Time // when it was not on the hook; OffUntil is zero while it lasts, both without such a time
-	Away, AwayUntil time.Time // when it was not in its place; likewise
-	Repairs         int       // lately
-	Fault           string    // why it could not be repaired
-	Next            time.Time // when it is tried again
-	Before          []string  // programs of others that run earlier
-	XDP             []string  // the same, in XDP: they hide packets whatever the place
+	OffSince, OffUntil   time.Time // when it was not on the hook; OffUntil is zero while it lasts, both without such a time
+	AwaySince, AwayUntil time.Time // when it was not in its place; likewise
+	Repairs              int       // lately
+	Fault                string    // why it could not be repaired
+	Next                 time.Time // when it is tried again
+	Before               []string  // programs of others that run earlier
+	XDP                  []string  // the same, in XDP: they hide packets whatever the place
 
 	Changed, ChangedUntil time.Time // between these, other programs changed the chain, and ours kept its place; zero: not lately
 
@@ -55,11 +55,11 @@ func (h Hook) consequence(until time.Time) string {
 // CheckHook warns if a program was or is not executed.
 func CheckHook(h Hook) []Warning {
 	var ws []Warning
-	if !h.Off.IsZero() {
+	if !h.OffSince.IsZero() {
 		ws = append(ws, h.takenOff())
 	}
 	switch {
-	case !h.Away.IsZero():
+	case !h.AwaySince.IsZero():
 		ws = append(ws, h.displaced())
 	case len(h.Before)+len(h.XDP) > 0:
 		ws = append(ws, h.preceded())
@@ -76,7 +76,7 @@ func CheckHook(h Hook) []Warning {
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 func (h Hook) takenOff() Warning {
-	text := fmt.Sprintf("something took Waymark's program off %s (%s) after %s; ", h.hook(), h.Mode, clock(h.Off))
+	text := fmt.Sprintf("something took Waymark's program off %s (%s) after %s; ", h.hook(), h.Mode, clock(h.OffSince))
 	switch {
 	case !h.OffUntil.IsZero():
 		text += "it is back since " + clock(h.OffUntil)
@@ -95,7 +95,7 @@ func (h Hook) takenOff() Warning {
 }
 
 func (h Hook) displaced() Warning {
-	text := fmt.Sprintf("Waymark's program on %s was not in its place (%s) after %s", h.hook(), h.Place, clock(h.Away))
+	text := fmt.Sprintf("Waymark's program on %s was not in its place (%s) after %s", h.hook(), h.Place, clock(h.AwaySince))
 	if len(h.Before) > 0 {
 		text += ": earlier ran " + strings.Join(h.Before, ", ")
 	}

@@ -148,16 +148,16 @@ var unmeasuredCures = []struct{ reason, cure string }{
 }
 
 // FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are
-// the nodes at fault, each with its reasons, and reasons are all of them. blind, if
+// the nodes at fault, each with its reasons, and reasons are all of them. cannotAsk, if
 // there is any, is why no node can be asked, and then the cause of it all.
-func FlowNotMeasured(b FlowBlocks, ends, reasons []string, blind error) Warning {
+func FlowNotMeasured(b FlowBlocks, ends, reasons []string, cannotAsk error) Warning {
 	why, cure := strings.Join(ends, "; "), fmt.Sprintf("see 'waymark loss --flow %s', and the log", b.Flow)
-	if why == "" || blind != nil {
-		text, own := problem.Of(blind)
+	if why == "" || cannotAsk != nil {
+		text, own := problem.Of(cannotAsk)
 		why, cure = strings.TrimSuffix("other nodes cannot be asked: "+text, ": "), cmp.Or(own, cure)
 	}
 	at := slices.IndexFunc(unmeasuredCures, func(c struct{ reason, cure string }) bool { return slices.Contains(reasons, c.reason) })
-	if at >= 0 && blind == nil {
+	if at >= 0 && cannotAsk == nil {
 		cure = unmeasuredCures[at].cure
 	}
 	return New(

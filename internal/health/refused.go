@@ -15,7 +15,7 @@ const decapsulatedPerRefusal = 10
 // Refusals counts the packets of tunnels that end here which were recently taken
 // out of them, and those that were not, by reason.
 type Refusals struct {
-	Source, Bare, Taken uint64
+	WrongSource, WithoutIOAM, Decapsulated uint64
 }
 
 // RefusedTunnels warns if a tunnel's end refuses packets and accepts only few:
@@ -29,7 +29,7 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 				names = append(names, d.Destination.String())
 			}
 		}
-		if n == 0 || n*decapsulatedPerRefusal < r.Taken || len(names) == 0 {
+		if n == 0 || n*decapsulatedPerRefusal < r.Decapsulated || len(names) == 0 {
 			return
 		}
 		ws = append(ws, New(
@@ -40,16 +40,16 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 				n,
 				strings.Join(names, ", "),
 				counter,
-				r.Taken,
+				r.Decapsulated,
 				why,
 			),
 			cure,
 		))
 	}
-	warn(r.Source, "decap_refused_source", "their outer source is not in sources",
+	warn(r.WrongSource, "decap_refused_source", "their outer source is not in sources",
 		"add the encapsulating nodes to sources under decapsulations, or with 'waymark decapsulation del' and 'add ADDR source PREFIX'; if outsiders send them, drop those at edges (boundary: drop, tunnel-destinations)",
 		func(d Decapsulation) bool { return !d.AnySource })
-	warn(r.Bare, "decap_refused_bare", "they carry no IOAM of a namespace of this node",
+	warn(r.WithoutIOAM, "decap_refused_bare", "they carry no IOAM of a namespace of this node",
 		"add the traces' namespace ('waymark ioam namespace add ID'); if packets come without IOAM, list the encapsulating nodes under sources, without bare: false",
 		func(d Decapsulation) bool { return !d.Bare && !d.NoNamespaces }) // a node without namespaces has DecapsulationIdle instead
 	return ws

@@ -122,8 +122,8 @@ func (a *answer) span() string {
 }
 
 var (
-	delayColumns = []columns.Column{{Name: "P50", Right: true}, {Name: "P95", Right: true, Rank: 5}, {Name: "P99", Right: true}}
-	wayColumn    = columns.Column{Name: "PATH", Enough: 20}
+	delayColumns = []columns.Column{{Name: "P50", AlignRight: true}, {Name: "P95", AlignRight: true, Rank: 5}, {Name: "P99", AlignRight: true}}
+	wayColumn    = columns.Column{Name: "PATH", CutTo: 20}
 )
 
 // paths shows the slowest first, and marks of each the slowest node and segment.
@@ -132,13 +132,13 @@ func (p *page) paths(a *paths) error {
 	if err := p.line("%s on %s, %s", counted(a.Packets, "packet", "packets"), counted(len(a.Paths), "path", "paths"), a.span()); err != nil {
 		return err
 	}
-	list := append([]columns.Column{{Name: "PACKETS", Right: true, Rank: 3}, {Name: "SHARE", Right: true}}, delayColumns...)
+	list := append([]columns.Column{{Name: "PACKETS", AlignRight: true, Rank: 3}, {Name: "SHARE", AlignRight: true}}, delayColumns...)
 	t := table(
 		append(
 			list,
-			columns.Column{Name: "LOST", Right: true, Rank: 2},
-			columns.Column{Name: "CUT", Right: true, Rank: 6},
-			columns.Column{Name: "SLOWEST", Rank: 1, Enough: 12},
+			columns.Column{Name: "LOST", AlignRight: true, Rank: 2},
+			columns.Column{Name: "CUT", AlignRight: true, Rank: 6},
+			columns.Column{Name: "SLOWEST", Rank: 1, CutTo: 12},
 			wayColumn,
 		)...)
 	for i := range a.Paths {
@@ -179,8 +179,8 @@ func slowest(hops []hop) string {
 }
 
 func (p *page) hops(hops []hop) error {
-	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", Enough: 12}, {Name: "IN", Rank: 3}, {Name: "OUT", Rank: 2}, {Name: "HELD P50", Right: true}, {Name: "P99", Right: true},
-		{Name: "SINCE P50", Right: true}, {Name: "P99", Right: true}, {Name: "NEGATIVE", Right: true, Rank: 4}}}
+	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 3}, {Name: "OUT", Rank: 2}, {Name: "HELD P50", AlignRight: true}, {Name: "P99", AlignRight: true},
+		{Name: "SINCE P50", AlignRight: true}, {Name: "P99", AlignRight: true}, {Name: "NEGATIVE", AlignRight: true, Rank: 4}}}
 	for i := range hops {
 		h := &hops[i]
 		held, since := percentiles(h.Held), percentiles(h.Since)
@@ -209,7 +209,7 @@ func (p *page) changes(a *changes) error {
 		t := &columns.Table{
 			Indent:  "    ",
 			Unnamed: true,
-			Columns: []columns.Column{{Name: "", Enough: 6}, {Name: "", Right: true}, {Name: "", Right: true}, {Name: "", Enough: 20}},
+			Columns: []columns.Column{{Name: "", CutTo: 6}, {Name: "", AlignRight: true}, {Name: "", AlignRight: true}, {Name: "", CutTo: 20}},
 		}
 		for _, side := range []struct {
 			word   string
@@ -237,26 +237,26 @@ func (p *page) segments(a *segments) error {
 		return err
 	}
 	t := table(
-		columns.Column{Name: "FROM", Enough: 10},
-		columns.Column{Name: "OUT", Rank: 4, Enough: 6},
-		columns.Column{Name: "TO", Enough: 10},
-		columns.Column{Name: "PACKETS", Right: true, Rank: 3},
+		columns.Column{Name: "FROM", CutTo: 10},
+		columns.Column{Name: "OUT", Rank: 4, CutTo: 6},
+		columns.Column{Name: "TO", CutTo: 10},
+		columns.Column{Name: "PACKETS", AlignRight: true, Rank: 3},
 		columns.Column{
-			Name:  "LOST",
-			Right: true,
-			Rank:  1,
+			Name:       "LOST",
+			AlignRight: true,
+			Rank:       1,
 		},
-		columns.Column{Name: "LINK P50", Right: true},
-		columns.Column{Name: "P99", Right: true},
-		columns.Column{Name: "BEFORE", Right: true, Rank: 1},
+		columns.Column{Name: "LINK P50", AlignRight: true},
+		columns.Column{Name: "P99", AlignRight: true},
+		columns.Column{Name: "BEFORE", AlignRight: true, Rank: 1},
 		columns.Column{
-			Name:  "HELD P50",
-			Right: true,
-			Rank:  2,
+			Name:       "HELD P50",
+			AlignRight: true,
+			Rank:       2,
 		},
-		columns.Column{Name: "P99", Right: true},
-		columns.Column{Name: "BEFORE", Right: true, Rank: 2},
-		columns.Column{Name: "NEGATIVE", Right: true, Rank: 5},
+		columns.Column{Name: "P99", AlignRight: true},
+		columns.Column{Name: "BEFORE", AlignRight: true, Rank: 2},
+		columns.Column{Name: "NEGATIVE", AlignRight: true, Rank: 5},
 	)
 	for i := range a.Segments {
 		s := &a.Segments[i]
@@ -292,14 +292,14 @@ func (p *page) grid(a *grid) error {
 	}
 	list := append(
 		[]columns.Column{
-			{Name: "FROM", Enough: 10},
-			{Name: "TO", Enough: 10},
-			{Name: "PACKETS", Right: true},
-			{Name: "LOST", Right: true},
-			{Name: "PATHS", Right: true, Rank: 3},
+			{Name: "FROM", CutTo: 10},
+			{Name: "TO", CutTo: 10},
+			{Name: "PACKETS", AlignRight: true},
+			{Name: "LOST", AlignRight: true},
+			{Name: "PATHS", AlignRight: true, Rank: 3},
 		},
 		delayColumns...)
-	t := table(append(list, columns.Column{Name: "NEGATIVE", Right: true, Rank: 4})...)
+	t := table(append(list, columns.Column{Name: "NEGATIVE", AlignRight: true, Rank: 4})...)
 	for i := range a.Pairs {
 		one := &a.Pairs[i]
 		cells := append(
@@ -319,18 +319,18 @@ func (p *page) packets(a *packets) error {
 	}
 	t := table(
 		columns.Column{Name: "TIME"},
-		columns.Column{Name: "SOURCE", Enough: 16},
-		columns.Column{Name: "DESTINATION", Enough: 16},
-		columns.Column{Name: "FLOW", Right: true, Rank: 5},
+		columns.Column{Name: "SOURCE", CutTo: 16},
+		columns.Column{Name: "DESTINATION", CutTo: 16},
+		columns.Column{Name: "FLOW", AlignRight: true, Rank: 5},
 		columns.Column{
-			Name:  "SEQUENCE",
-			Right: true,
-			Rank:  4,
+			Name:       "SEQUENCE",
+			AlignRight: true,
+			Rank:       4,
 		},
 		columns.Column{Name: "VERDICT", Rank: 1},
 		columns.Column{Name: "REASON", Rank: 6},
-		columns.Column{Name: "DELAY", Right: true},
-		columns.Column{Name: "PATH", Rank: 2, Enough: 12},
+		columns.Column{Name: "DELAY", AlignRight: true},
+		columns.Column{Name: "PATH", Rank: 2, CutTo: 12},
 	)
 	for i := range a.Packets {
 		one := &a.Packets[i]
@@ -360,8 +360,8 @@ func (p *page) packets(a *packets) error {
 }
 
 func (p *page) packetNodes(nodes []packetNode) error {
-	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", Enough: 12}, {Name: "IN", Rank: 4}, {Name: "OUT", Rank: 3}, {Name: "HOPLIMIT", Right: true, Rank: 5}, {Name: "TIMESTAMP"},
-		{Name: "SINCE", Right: true}, {Name: "HELD", Right: true}, {Name: "QUEUE", Right: true, Rank: 2}, {Name: "CLOCK", Right: true, Rank: 1}}}
+	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 4}, {Name: "OUT", Rank: 3}, {Name: "HOPLIMIT", AlignRight: true, Rank: 5}, {Name: "TIMESTAMP"},
+		{Name: "SINCE", AlignRight: true}, {Name: "HELD", AlignRight: true}, {Name: "QUEUE", AlignRight: true, Rank: 2}, {Name: "CLOCK", AlignRight: true, Rank: 1}}}
 	for i := range nodes {
 		n := &nodes[i]
 		at, limit, clock := "", "", ""
@@ -411,17 +411,17 @@ func (p *page) losses(a *losses) error {
 		return err
 	}
 	t := table(
-		columns.Column{Name: "FLOW", Enough: 10},
-		columns.Column{Name: "FROM", Enough: 10},
-		columns.Column{Name: "TO", Enough: 10},
-		columns.Column{Name: "SENT", Right: true, Rank: 1},
+		columns.Column{Name: "FLOW", CutTo: 10},
+		columns.Column{Name: "FROM", CutTo: 10},
+		columns.Column{Name: "TO", CutTo: 10},
+		columns.Column{Name: "SENT", AlignRight: true, Rank: 1},
 		columns.Column{
-			Name:  "LOST",
-			Right: true,
+			Name:       "LOST",
+			AlignRight: true,
 		},
-		columns.Column{Name: "RATIO", Right: true},
-		columns.Column{Name: "BLOCKS", Right: true, Rank: 2},
-		columns.Column{Name: "UNCERTAIN", Right: true},
+		columns.Column{Name: "RATIO", AlignRight: true},
+		columns.Column{Name: "BLOCKS", AlignRight: true, Rank: 2},
+		columns.Column{Name: "UNCERTAIN", AlignRight: true},
 		columns.Column{Name: "SCOPE", Rank: 3},
 	)
 	for i := range a.Flows {
@@ -452,17 +452,17 @@ func (p *page) losses(a *losses) error {
 		return err
 	}
 	t = table(
-		columns.Column{Name: "SOURCE", Enough: 12},
-		columns.Column{Name: "DESTINATION", Enough: 12},
-		columns.Column{Name: "AT", Enough: 8, Rank: 1},
-		columns.Column{Name: "PACKETS", Right: true},
-		columns.Column{Name: "LOST", Right: true},
+		columns.Column{Name: "SOURCE", CutTo: 12},
+		columns.Column{Name: "DESTINATION", CutTo: 12},
+		columns.Column{Name: "AT", CutTo: 8, Rank: 1},
+		columns.Column{Name: "PACKETS", AlignRight: true},
+		columns.Column{Name: "LOST", AlignRight: true},
 		columns.Column{
-			Name:  "UNKNOWN",
-			Right: true,
+			Name:       "UNKNOWN",
+			AlignRight: true,
 		},
-		columns.Column{Name: "TWICE", Right: true, Rank: 2},
-		columns.Column{Name: "REORDERED", Right: true, Rank: 3},
+		columns.Column{Name: "TWICE", AlignRight: true, Rank: 2},
+		columns.Column{Name: "REORDERED", AlignRight: true, Rank: 3},
 	)
 	for i := range a.Edges {
 		e := &a.Edges[i]

@@ -57,10 +57,10 @@ var beforeFirstLook = time.Unix(0, 0)
 type State struct {
 	Checked time.Time
 
-	Off      time.Time // since when the program was not on the hook; zero: it is
-	Away     time.Time // since when it was out of its place; zero: it is there
-	Bypassed time.Time // since when the hook sees nothing, though the device counts; zero: it sees packets
-	Unseen   uint64    // packets that the device counted meanwhile
+	OffSince      time.Time // since when the program was not on the hook; zero: it is
+	AwaySince     time.Time // since when it was out of its place; zero: it is there
+	BypassedSince time.Time // since when the hook sees nothing, though the device counts; zero: it sees packets
+	Unseen        uint64    // packets that the device counted meanwhile
 
 	Last     Gap    // the last time that has ended, in which it was off
 	LastMove Gap    // likewise, out of its place
@@ -112,15 +112,15 @@ func (h *Hooks) State(k Key) State {
 
 // end ends what looks found.
 func (h *Hooks) end(k Key, s *State, now time.Time) {
-	if !s.Off.IsZero() {
-		s.Last = Gap{k, Detached, s.Off, now}
+	if !s.OffSince.IsZero() {
+		s.Last = Gap{k, Detached, s.OffSince, now}
 		h.report(s.Last)
-		s.Off = time.Time{}
+		s.OffSince = time.Time{}
 	}
-	if !s.Away.IsZero() {
-		s.LastMove = Gap{k, Displaced, s.Away, now}
+	if !s.AwaySince.IsZero() {
+		s.LastMove = Gap{k, Displaced, s.AwaySince, now}
 		h.report(s.LastMove)
-		s.Away = time.Time{}
+		s.AwaySince = time.Time{}
 	}
 }
 
@@ -148,20 +148,20 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 	}
 	switch {
 	case !l.Attached:
-		if s.Off.IsZero() {
-			s.Off = since
+		if s.OffSince.IsZero() {
+			s.OffSince = since
 			h.report(Gap{Key: k, Cause: Detached, Since: good})
 		}
 	case !l.InPlace:
-		if s.Away.IsZero() {
-			if !s.Off.IsZero() {
+		if s.AwaySince.IsZero() {
+			if !s.OffSince.IsZero() {
 				h.end(k, s, now)
 			}
-			s.Away = since
+			s.AwaySince = since
 			h.report(Gap{Key: k, Cause: Displaced, Since: good})
 		}
 	default:
-		if l.Changed && !s.lastGood.IsZero() && s.Off.IsZero() && s.Away.IsZero() {
+		if l.Changed && !s.lastGood.IsZero() && s.OffSince.IsZero() && s.AwaySince.IsZero() {
 			h.report(Gap{Key: k, Cause: Changed, Since: s.lastGood})
 			s.Change = Gap{k, Changed, s.lastGood, now}
 			h.report(s.Change)

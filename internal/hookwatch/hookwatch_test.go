@@ -29,19 +29,19 @@ func TestGaps(t *testing.T) {
 	if got := h.Note(key, off, at(2)); got != Reattach {
 		t.Errorf("off: %v", got)
 	}
-	if s := h.State(key); s.Off != at(1) || !s.Away.IsZero() {
+	if s := h.State(key); s.OffSince != at(1) || !s.AwaySince.IsZero() {
 		t.Errorf("off: %+v", s)
 	}
 	h.Repaired(key, true, nil, at(2))
 	h.Note(key, good, at(3))
-	if s := h.State(key); !s.Off.IsZero() || s.Last != (Gap{key, Detached, at(1), at(3)}) || s.Repairs != 1 {
+	if s := h.State(key); !s.OffSince.IsZero() || s.Last != (Gap{key, Detached, at(1), at(3)}) || s.Repairs != 1 {
 		t.Errorf("back: %+v", s)
 	}
 	if got := h.Note(key, away, at(4)); got != Reposition {
 		t.Errorf("away: %v", got)
 	}
 	h.Repaired(key, true, errors.New("no"), at(4))
-	if s := h.State(key); s.Away != at(3) || s.Fault != "no" {
+	if s := h.State(key); s.AwaySince != at(3) || s.Fault != "no" {
 		t.Errorf("away: %+v", s)
 	}
 	h.Keep(func(Key) bool { return false })
@@ -99,7 +99,7 @@ func TestBypassed(t *testing.T) {
 	} {
 		h.Note(key, good, at(i*2))
 		h.Count(key, Traffic{Device: c.device, Hook: c.hook}, at(i*2))
-		if s := h.State(key); !s.Bypassed.IsZero() != c.bypassed {
+		if s := h.State(key); !s.BypassedSince.IsZero() != c.bypassed {
 			t.Errorf("step %d: %+v, want bypassed %v", i, s, c.bypassed)
 		}
 	}
@@ -132,7 +132,7 @@ func TestCausesOverlap(t *testing.T) {
 			t.Errorf("%+v lasts: %v", which, lasts)
 		}
 	}
-	if len(lasting) != 2 || h.State(key).Bypassed.IsZero() {
+	if len(lasting) != 2 || h.State(key).BypassedSince.IsZero() {
 		t.Errorf("%v", lasting)
 	}
 }
@@ -236,7 +236,7 @@ func TestUnknown(t *testing.T) {
 		t.Errorf("a hook was never looked at, and is known until %v", got)
 	}
 	h.Note(other, off, at(3)) // since when is not known
-	if got := h.State(other).Off; got != at(3) {
+	if got := h.State(other).OffSince; got != at(3) {
 		t.Errorf("off since %v", got)
 	}
 }
@@ -249,9 +249,9 @@ func TestFirstLook(t *testing.T) {
 		cause Cause
 		state func(State) time.Time
 	}{
-		{off, Detached, func(s State) time.Time { return s.Off }},
-		{away, Displaced, func(s State) time.Time { return s.Away }},
-		{good, Bypassed, func(s State) time.Time { return s.Bypassed }},
+		{off, Detached, func(s State) time.Time { return s.OffSince }},
+		{away, Displaced, func(s State) time.Time { return s.AwaySince }},
+		{good, Bypassed, func(s State) time.Time { return s.BypassedSince }},
 	} {
 		var gaps []Gap
 		h := New(func(g Gap) { gaps = append(gaps, g) })

@@ -53,7 +53,7 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		if s.unseen == 0 {
 			s.seen = now
 		}
-		if s.Bypassed.IsZero() && !s.gap.IsZero() {
+		if s.BypassedSince.IsZero() && !s.gap.IsZero() {
 			h.report(Gap{k, Bypassed, s.gap, now})
 			s.gap, s.since, s.counted = time.Time{}, now, true
 		}
@@ -68,10 +68,10 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		}
 		h.report(Gap{Key: k, Cause: Bypassed, Since: s.gap})
 	}
-	if s.Bypassed.IsZero() && s.unseen >= bypassPackets && now.Sub(s.seen) >= bypassTime {
-		s.Bypassed = s.seen
+	if s.BypassedSince.IsZero() && s.unseen >= bypassPackets && now.Sub(s.seen) >= bypassTime {
+		s.BypassedSince = s.seen
 	}
-	if !s.Bypassed.IsZero() {
+	if !s.BypassedSince.IsZero() {
 		s.Unseen = s.unseen
 	}
 }
@@ -81,7 +81,7 @@ func (h *Hooks) sees(k Key, s *State, now time.Time) {
 	if !s.gap.IsZero() {
 		h.report(Gap{k, Bypassed, s.gap, now})
 	}
-	s.gap, s.Bypassed, s.Unseen, s.unseen, s.silentUnseen = time.Time{}, time.Time{}, 0, 0, 0
+	s.gap, s.BypassedSince, s.Unseen, s.unseen, s.silentUnseen = time.Time{}, time.Time{}, 0, 0, 0
 }
 
 // Incomparable notes that a hook's packets cannot be compared with its device's.

@@ -200,7 +200,7 @@ func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
 // run collects until it is interrupted or has enough.
 func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *commandline.Options) error {
 	stderr := cmd.ErrOrStderr()
-	config.Note = func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) }
+	config.Notify = func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) }
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	records, notes, err := f.sinks(cmd, opts, func() { cancel(errEnough) })
@@ -220,13 +220,13 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *comm
 	for _, e := range c.Endpoints() {
 		at = append(at, e.String())
 	}
-	config.Note("receives at " + strings.Join(at, ", "))
+	config.Notify("receives at " + strings.Join(at, ", "))
 	err = c.Run(ctx)
 	if f.count > 0 && !errors.Is(context.Cause(ctx), errEnough) { // without a count, an interruption is the normal end
 		err = errors.Join(err, cmd.Context().Err())
 	}
 	if note := f.selected.Note(); note != "" {
-		config.Note(note)
+		config.Notify(note)
 	}
 	stats := c.Stats()
 	_, fault := stderr.Write(noteEncoding(cmd, opts)(nil, stats.Record()))
@@ -236,9 +236,9 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *comm
 // writeAt is how many bytes are written at once.
 const writeAt = 1 << 16
 
-// noted are the kinds of the collector's own counters and warnings. They go to standard error, so that
+// notedKinds are the kinds of the collector's own counters and warnings. They go to standard error, so that
 // a reader of records need not handle them.
-var noted = []string{record.KindStatistics, record.KindWarning}
+var notedKinds = []string{record.KindStatistics, record.KindWarning}
 
 // sinks are those of records, which are at most f.count before enough is called, and of notes.
 func (f *collectFlags) sinks(cmd *cobra.Command, opts *commandline.Options, enough func()) (records, notes sink.Sink, err error) {
@@ -257,13 +257,13 @@ func (f *collectFlags) sinks(cmd *cobra.Command, opts *commandline.Options, enou
 		}
 		settings.Name, settings.Fault = f.output, writer.Fault()
 	}
-	records = sink.Except(sink.NewQueued(writer, settings), noted...)
+	records = sink.Except(sink.NewQueued(writer, settings), notedKinds...)
 	if f.count > 0 {
 		records = &counted{Sink: records, left: f.count, enough: enough}
 	}
 	records = &sifted{records, f.selected}
 	stderr := jsonl.NewWriter(cmd.ErrOrStderr(), noteEncoding(cmd, opts), writeAt)
-	return records, sink.Only(sink.NewQueued(stderr, sink.Settings{Name: "standard error"}), noted...), nil
+	return records, sink.Only(sink.NewQueued(stderr, sink.Settings{Name: "standard error"}), notedKinds...), nil
 }
 
 // noteEncoding is how counters and warnings look on standard error.
@@ -285,7 +285,7 @@ type sifted struct {
 
 func (s *sifted) Offer(records ...record.Record) {
 	for _, r := range records {
-		if slices.Contains(noted, r.Kind()) || s.by.Passes(r) {
+		if slices.Contains(notedKinds, r.Kind()) || s.by.Passes(r) {
 			s.Sink.Offer(r)
 		}
 	}
@@ -309,7 +309,7 @@ func (c *counted) Offer(records ...record.Record) {
 			return
 		}
 		c.Sink.Offer(r)
-		if !slices.Contains(noted, r.Kind()) {
+		if !slices.Contains(notedKinds, r.Kind()) {
 			c.left--
 		}
 		if c.left == 0 {

@@ -42,7 +42,7 @@ written and questions are still answered.`,
 			stderr := cmd.ErrOrStderr()
 			d := daemon.Daemon{
 				Settings: s, Manager: supervisor.New(slog.New(slog.NewTextHandler(stderr, nil))),
-				Note: func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) },
+				Notify: func(text string) { fmt.Fprintf(stderr, "waymark-collector: %s\n", text) },
 			}
 			return d.Run(cmd.Context())
 		},

@@ -28,7 +28,7 @@ type Config struct {
 	Hosts   []string // names by which browsers may ask, besides addresses and the names in the certificate
 	OIDC    *OIDC    // nil: there is no login
 	Roles   []Role   // the first that a user has counts; none: every user is a viewer of everything
-	Note    func(text string)
+	Notify  func(text string)
 }
 
 // Role is what some users may do.
@@ -63,12 +63,12 @@ func New(c Config) (*Guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api.address %q: want ADDRESS:PORT", c.Address)
 	}
-	if c.Note == nil {
-		c.Note = func(string) {}
+	if c.Notify == nil {
+		c.Notify = func(string) {}
 	}
 	g := &Guard{config: c, at: at, cross: http.NewCrossOriginProtection()}
 	if c.Web != "" {
-		if g.web, err = openWeb(c.Web, c.Note); err != nil {
+		if g.web, err = openWeb(c.Web, c.Notify); err != nil {
 			return nil, err
 		}
 	}

@@ -25,7 +25,7 @@ type users struct {
 const mostRemembered = 1000
 
 // dummyHash returns the hash, of a cost, of a password that no user has.
-func nobody(cost int) string {
+func dummyHash(cost int) string {
 	return fmt.Sprintf("$2y$%02d$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi", cost)
 }
 
@@ -59,7 +59,7 @@ func (p *passwords) costs(hash string) (list []int) {
 func (u *users) check(ctx context.Context, of *passwords, name, password string) bool {
 	hash, known := of.hashes[name]
 	if !known {
-		hash = nobody(of.cost)
+		hash = dummyHash(of.cost)
 	}
 	h := sha256.New()
 	for _, part := range []string{name, hash, password} {
@@ -82,7 +82,7 @@ func (u *users) check(ctx context.Context, of *passwords, name, password string)
 	}
 	if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) != nil || !known {
 		for _, cost := range of.costs(hash) {
-			_ = bcrypt.CompareHashAndPassword([]byte(nobody(cost)), []byte(password)) // for the time that it takes
+			_ = bcrypt.CompareHashAndPassword([]byte(dummyHash(cost)), []byte(password)) // for the time that it takes
 		}
 		return false
 	}

@@ -21,8 +21,8 @@ import (
 // webFile is Prometheus' web configuration file, which has TLS, users and headers. It and the certificates are read
 // again while the collector runs, so that a certificate can be renewed and a password changed.
 type webFile struct {
-	path string
-	note func(text string)
+	path   string
+	notify func(text string)
 
 	mu     sync.Mutex
 	read   time.Time
@@ -44,7 +44,7 @@ type loaded struct {
 }
 
 func openWeb(path string, note func(string)) (*webFile, error) {
-	w := &webFile{path: path, note: note}
+	w := &webFile{path: path, notify: note}
 	var err error
 	w.loaded, err = loadWeb(path)
 	w.read = time.Now()
@@ -72,7 +72,7 @@ func (w *webFile) now() *loaded {
 	if err != nil {
 		if text := err.Error(); text != w.fault {
 			w.fault = text
-			w.note(text + "; what it said before stays in force")
+			w.notify(text + "; what it said before stays in force")
 		}
 		return w.loaded
 	}

@@ -33,7 +33,7 @@ const (
 type Daemon struct {
 	Settings *settings.Settings
 	Manager  *supervisor.Manager // nil: none
-	Note     func(text string)
+	Notify   func(text string)
 	Ready    func(endpoints []string, api string) // may be nil
 
 	store     *store.Store
@@ -53,7 +53,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	who, err := d.Settings.Access(d.Note)
+	who, err := d.Settings.Access(d.Notify)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	of := d.Settings.Store
 	d.store, err = store.New(ctx, store.Options{
-		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory), Note: d.Note,
+		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory), Note: d.Notify,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -77,7 +77,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return err
 	}
 	config.Sinks = d.outputs
-	config.Note = d.Note
+	config.Notify = d.Notify
 	if d.collector, err = collect.New(config); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (d *Daemon) announce(url string) {
 	for _, e := range d.collector.Endpoints() {
 		at = append(at, e.String())
 	}
-	d.Note("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at " + url)
+	d.Notify("receives at " + strings.Join(at, ", ") + ", keeps in " + d.Settings.Store.Directory + ", answers at " + url)
 	if d.Ready != nil {
 		d.Ready(at, url)
 	}

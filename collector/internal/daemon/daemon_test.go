@@ -38,7 +38,7 @@ func run(t *testing.T, file string) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan *running, 1), make(chan error, 1)
-	d := Daemon{Settings: s, Note: func(text string) { t.Log(text) }, Ready: func(endpoints []string, api string) {
+	d := Daemon{Settings: s, Notify: func(text string) { t.Log(text) }, Ready: func(endpoints []string, api string) {
 		ready <- &running{t: t, udp: strings.TrimPrefix(endpoints[0], "udp://"), api: api}
 	}}
 	go func() { done <- d.Run(ctx) }()
@@ -223,7 +223,7 @@ func TestSameStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Daemon{Settings: s, Note: func(string) {}}).Run(t.Context()); err == nil ||
+	if err := (&Daemon{Settings: s, Notify: func(string) {}}).Run(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "another process has this store open") {
 		t.Error(err)
 	}

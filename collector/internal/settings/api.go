@@ -154,7 +154,7 @@ func (a *API) Listens() string {
 // Access says who may ask. It reads the secret of api.oidc.
 func (s *Settings) Access(note func(string)) (access.Config, error) {
 	a := &s.API
-	c := access.Config{Address: a.Listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Note: note}
+	c := access.Config{Address: a.Listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Notify: note}
 	for _, h := range a.Hosts {
 		c.Hosts = append(c.Hosts, string(h))
 	}

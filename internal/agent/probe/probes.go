@@ -29,7 +29,7 @@ type Probes struct {
 	d    Dependencies
 	log  limitedLog
 	wake chan struct{}
-	run  func(m *monitor.Monitor, ctx context.Context, told func()) error
+	run  func(m *monitor.Monitor, ctx context.Context, notify func()) error
 
 	mu         sync.Mutex
 	wanted     *config.Probes                // nil: none

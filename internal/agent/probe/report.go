@@ -149,20 +149,20 @@ func node(s *monitor.State) api.ProbedNode {
 	n := api.ProbedNode{
 		Name: s.Name, Address: s.Address, State: api.ProbedAnswered, Flows: s.Flows, FlowsLost: s.Lost, Sent: s.Sent, Lost: s.Unanswered,
 		LastMinute: api.ProbeCount{
-			Probes: s.LastMinute.Settled,
+			Probes: s.LastMinute.Finished,
 			Lost:   s.LastMinute.Lost,
-		}, Paths: []api.ProbedPath{}, Losses: []api.ProbeLosses{}, Said: s.Said,
+		}, Paths: []api.ProbedPath{}, Losses: []api.ProbeLosses{}, Said: s.NodeError,
 	}
 	switch {
-	case !s.Ever && s.Lost > 0:
+	case !s.EverAnswered && s.Lost > 0:
 		n.State = api.ProbedUnanswered
-	case !s.Ever:
+	case !s.EverAnswered:
 		n.State = api.ProbedWaiting
 	case s.Lost > 0:
 		n.State = api.ProbedLost
 	}
 	for _, one := range s.Windows {
-		n.LastMinutes = append(n.LastMinutes, api.ProbeCount{Probes: one.Settled, Lost: one.Lost})
+		n.LastMinutes = append(n.LastMinutes, api.ProbeCount{Probes: one.Finished, Lost: one.Lost})
 	}
 	var all metrics.Histogram
 	for i := range s.Paths {

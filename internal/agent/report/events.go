@@ -154,7 +154,7 @@ func (x *Events) Collect(g *metrics.Gatherer) {
 	t := x.log.Totals()
 	for i := range record.EventKinds() {
 		k := &record.EventKinds()[i]
-		g.Add(descEvents, float64(t.Taken[k.Name]), k.Name)
+		g.Add(descEvents, float64(t.Admitted[k.Name]), k.Name)
 		if k.Begins() {
 			g.Add(descEventsBegun, float64(t.Begun[k.Name]), k.Name)
 		}

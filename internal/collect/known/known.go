@@ -124,7 +124,7 @@ func (b *Base) Message(key Feed, from join.Exporter, m Arrived, now time.Time) {
 }
 
 // NoteUnread notes that a record, or a whole message of a session, was not read.
-func (b *Base) Trouble(session any) {
+func (b *Base) NoteUnread(session any) {
 	for _, f := range b.feeds {
 		if f.key.Session == session {
 			f.noteDoubt(record.DoubtNotUnderstood, false)

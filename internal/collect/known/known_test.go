@@ -173,8 +173,8 @@ var lostCases = map[string]struct {
 		w.report(r3, 0, 12)
 	}, "unknown 3:gap"},
 	"a record of r3 was impossible": {func(w *world) { healthy(w); w.base.TroubleOf(Feed{r3, 3}); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
-	"a message of r3 was malformed": {func(w *world) { healthy(w); w.base.Trouble(r3); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
-	"one of another session was":    {func(w *world) { healthy(w); w.base.Trouble(r2); w.report(r3, 0, 11) }, "lost"},
+	"a message of r3 was malformed": {func(w *world) { healthy(w); w.base.NoteUnread(r3); w.report(r3, 0, 11) }, "unknown 3:not_understood"},
+	"one of another session was":    {func(w *world) { healthy(w); w.base.NoteUnread(r2); w.report(r3, 0, 11) }, "lost"},
 	"r3 suppressed postcards":       {func(w *world) { healthy(w); w.report(r3, 0, 11, func(r *Report) { r.Suppressed = 1 }) }, "unknown 3:suppressed"},
 	"r3 suppressed some before": {func(w *world) {
 		w.message(r3, whole)

@@ -297,9 +297,9 @@ func table(links []link, screen columns.Screen) string {
 		Columns: []columns.Column{
 			{Name: "FLOW"},
 			{Name: "LINK"},
-			{Name: "SENT", Right: true},
-			{Name: "LOST", Right: true},
-			{Name: "MEASURED", Right: true},
+			{Name: "SENT", AlignRight: true},
+			{Name: "LOST", AlignRight: true},
+			{Name: "MEASURED", AlignRight: true},
 			{Name: "VERDICT"},
 		},
 	}

@@ -147,7 +147,7 @@ func TestError(t *testing.T) {
 	if len(events) != 1 || events[0].After != "this node" || events[0].Evidence != EvidenceError || events[0].Flows != 4 {
 		t.Errorf("%+v", events)
 	}
-	if s := n.m.States()[0]; s.Said != syscall.ENETUNREACH.Error() {
+	if s := n.m.States()[0]; s.NodeError != syscall.ENETUNREACH.Error() {
 		t.Errorf("%+v", s)
 	}
 }
@@ -196,7 +196,7 @@ func TestUnluckyAnswers(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if s := n.m.States()[0]; s.LastMinute.Lost == 0 || s.LastMinute.Settled == 0 {
+	if s := n.m.States()[0]; s.LastMinute.Lost == 0 || s.LastMinute.Finished == 0 {
 		t.Errorf("%+v", s.LastMinute)
 	}
 }

@@ -16,21 +16,21 @@ import (
 // State is what is known of a destination.
 type State struct {
 	Destination
-	Answered   int  // flows
-	Lost       int  // flows of which answers vanished
-	Ever       bool // a probe was answered
-	Flows      int
-	Sent       uint64
-	Unanswered uint64   // probes, since the beginning
-	LastMinute Recently // probes of which that is known
-	Windows    []Recently
-	Paths      []Path
-	Places     []Place
-	Said       string // what a node said last, if flows are not answered
+	Answered     int  // flows
+	Lost         int  // flows of which answers vanished
+	EverAnswered bool // a probe was answered
+	Flows        int
+	Sent         uint64
+	Unanswered   uint64   // probes, since the beginning
+	LastMinute   Recently // probes of which that is known
+	Windows      []Recently
+	Paths        []Path
+	Places       []Place
+	NodeError    string // what a node said last, if flows are not answered
 }
 
 // Recently is how many probes of a time were lost.
-type Recently struct{ Settled, Lost uint64 }
+type Recently struct{ Finished, Lost uint64 }
 
 // Path is a path with what is known of it.
 type Path struct {
@@ -77,7 +77,7 @@ func (m *Monitor) States() []State {
 }
 
 func (m *Monitor) state(d *destination, now time.Duration) State {
-	s := State{Destination: d.Destination, Ever: d.everAnswered, Flows: len(d.flows), Sent: d.sent, Unanswered: d.lost}
+	s := State{Destination: d.Destination, EverAnswered: d.everAnswered, Flows: len(d.flows), Sent: d.sent, Unanswered: d.lost}
 	for i := range d.flows {
 		f := &d.flows[i]
 		switch n, _ := f.overdue(); {
@@ -106,7 +106,7 @@ func (m *Monitor) state(d *destination, now time.Duration) State {
 		}
 	}
 	if s.Answered < s.Flows {
-		s.Said = d.lastError.text
+		s.NodeError = d.lastError.text
 	}
 	return s
 }

@@ -73,8 +73,8 @@ func (s *sockets) send(flow int, list []udp.Datagram) {
 	}
 }
 
-// Run sends probes and takes answers until the context ends. It calls told after it has added events.
-func (m *Monitor) Run(ctx context.Context, told func()) error {
+// Run sends probes and takes answers until the context ends. It calls notify after it has added events.
+func (m *Monitor) Run(ctx context.Context, notify func()) error {
 	errors, err := icmpv6.Listen(longestError, mostErrors, icmpv6.Unreachable, icmpv6.TooBig, icmpv6.TimeExceeded, icmpv6.ParameterProblem)
 	if err != nil {
 		return fmt.Errorf("%w; it needs root or CAP_NET_RAW", err)
@@ -136,7 +136,7 @@ func (m *Monitor) Run(ctx context.Context, told func()) error {
 			pause = 0
 		}
 		if any {
-			told()
+			notify()
 		}
 		timer.Reset(pause)
 	}

@@ -111,8 +111,8 @@ func widest(text string) (most int) {
 // table are the hops as a tree, with times as they are summarised.
 func (r *Report) table(s columns.Screen, times func(*delay.Summary) string) *columns.Table {
 	t := &columns.Table{Columns: []columns.Column{
-		{Name: "hop"}, {Name: "in > out", Rank: 2}, {Name: "address", Rank: 3}, {Name: "flows", Rank: 1, Right: true},
-		{Name: "since last"}, {Name: "held"}, {Name: "lost", Right: true}, {Name: "round trip"},
+		{Name: "hop"}, {Name: "in > out", Rank: 2}, {Name: "address", Rank: 3}, {Name: "flows", Rank: 1, AlignRight: true},
+		{Name: "since last"}, {Name: "held"}, {Name: "lost", AlignRight: true}, {Name: "round trip"},
 	}}
 	r.tree().lines(t, s, "", times)
 	return t
