@@ -106,7 +106,7 @@ var layers = map[string]string{
 	"internal/columns":        "",
 	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
 	"internal/sink":           "ioam internal/metrics internal/model internal/record",
-	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink",
+	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink internal/yamlfile",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
