@@ -52,84 +52,93 @@ type parcel struct {
 }
 
 // parcels lists the packages.
-func parcels() []parcel {
-	return []parcel{
-		{
-			program: program{name: "waymark", source: "./cmd/waymark"},
-			summary: "in-situ OAM, Direct Export and alternate marking for IPv6 routers",
-			description: "Waymark lets routers and hosts write into packets how they pass\n" +
-				"(IOAM, RFC 9197), export it (RFC 9326), and measure loss and delay of SRv6\n" +
-				"flows (RFC 9341), with eBPF on stock Linux kernels.\n" +
-				"\n" +
-				"This package has the agent of a node, and the commands that ask and change it.",
-			section:    "net",
-			recommends: []string{"ethtool", "iproute2"},
-			suggests:   []string{"waymark-collector", "waymark-lab"},
-			units:      []unit{{name: "run-waymark-bpf.mount"}, {name: "waymark.service", restart: true}},
-			files: []file{
-				{source: "packaging/systemd/waymark.service", destination: "/usr/lib/systemd/system/waymark.service"},
-				{source: "packaging/systemd/run-waymark-bpf.mount", destination: "/usr/lib/systemd/system/run-waymark-bpf.mount"},
-				{source: "packaging/tmpfiles/waymark.conf", destination: "/usr/lib/tmpfiles.d/waymark.conf"},
-				{destination: "/etc/waymark", mode: 0o750},
-				// Before the service begins, "config check" wants it for sinks.
-				{destination: "/var/log/waymark", mode: 0o750},
-				{source: "packaging/config/node.yaml", destination: "/etc/waymark/node.yaml", mode: 0o640, config: true},
-				{source: "packaging/logrotate/waymark", destination: "/etc/logrotate.d/waymark", config: true},
-				{source: "docs/reference/configuration.md", destination: "/usr/share/doc/waymark/configuration.md"},
-				{source: "examples/*.yaml", destination: "/usr/share/doc/waymark/examples/"},
-				{source: "packaging/wireshark/ioam.lua", destination: "/usr/share/waymark/wireshark/ioam.lua"},
-			},
-			state: []string{"/etc/waymark", "/var/log/waymark"},
-			// Root, because the kernel asks for capabilities, which --cap-drop limits.
-			container: &container{
-				user: "0:0", command: []string{"agent", "run", "--config", "/etc/waymark/node.yaml"},
-				directories: []string{"/etc/waymark", "/run/waymark", "/var/log/waymark"},
-			},
-			remove: "	# Takes the programs off every interface: nothing could do so once the program is gone.\n" +
-				"	if [ -d /run/waymark ]; then waymark agent stop --remove || true; fi\n" +
-				"	if [ -d /run/systemd/system ]; then systemctl stop run-waymark-bpf.mount || true; fi\n" +
-				"	rmdir /run/waymark/bpf /run/waymark 2>/dev/null || true\n",
+func parcels() []parcel { return []parcel{nodePackage(), collectorPackage(), labPackage()} }
+
+// nodePackage has the agent of a node, and the commands that ask it.
+func nodePackage() parcel {
+	return parcel{
+		program: program{name: "waymark", source: "./cmd/waymark"},
+		summary: "in-situ OAM, Direct Export and alternate marking for IPv6 routers",
+		description: "Waymark lets routers and hosts write into packets how they pass\n" +
+			"(IOAM, RFC 9197), export it (RFC 9326), and measure loss and delay of SRv6\n" +
+			"flows (RFC 9341), with eBPF on stock Linux kernels.\n" +
+			"\n" +
+			"This package has the agent of a node, and the commands that ask and change it.",
+		section:    "net",
+		recommends: []string{"ethtool", "iproute2"},
+		suggests:   []string{"waymark-collector", "waymark-lab"},
+		units:      []unit{{name: "run-waymark-bpf.mount"}, {name: "waymark.service", restart: true}},
+		files: []file{
+			{source: "packaging/systemd/waymark.service", destination: "/usr/lib/systemd/system/waymark.service"},
+			{source: "packaging/systemd/run-waymark-bpf.mount", destination: "/usr/lib/systemd/system/run-waymark-bpf.mount"},
+			{source: "packaging/tmpfiles/waymark.conf", destination: "/usr/lib/tmpfiles.d/waymark.conf"},
+			{destination: "/etc/waymark", mode: 0o750},
+			// Before the service begins, "config check" wants it for sinks.
+			{destination: "/var/log/waymark", mode: 0o750},
+			{source: "packaging/config/node.yaml", destination: "/etc/waymark/node.yaml", mode: 0o640, config: true},
+			{source: "packaging/logrotate/waymark", destination: "/etc/logrotate.d/waymark", config: true},
+			{source: "docs/reference/configuration.md", destination: "/usr/share/doc/waymark/configuration.md"},
+			{source: "examples/*.yaml", destination: "/usr/share/doc/waymark/examples/"},
+			{source: "packaging/wireshark/ioam.lua", destination: "/usr/share/waymark/wireshark/ioam.lua"},
 		},
-		{
-			program: program{name: "waymark-collector", source: "./collector/cmd/waymark-collector", cgo: true, dynamic: []string{"arm64"}},
-			summary: "collector of IPFIX from Waymark's nodes and other exporters",
-			description: "waymark-collector receives what Waymark's nodes export over IPFIX, joins\n" +
-				"postcards into paths of packets, keeps them, answers questions about the\n" +
-				"past, and computes the loss and delay of flows.\n" +
-				"\n" +
-				"The package also has alert rules for Prometheus and dashboards for Grafana.",
-			section:  "net",
-			suggests: []string{"prometheus", "waymark"},
-			units:    []unit{{name: "waymark-collector.service", restart: true}},
-			files: []file{
-				{source: "packaging/systemd/waymark-collector.service", destination: "/usr/lib/systemd/system/waymark-collector.service"},
-				{source: "packaging/sysctl/waymark-collector.conf", destination: "/usr/lib/sysctl.d/10-waymark-collector.conf"},
-				{destination: "/etc/waymark-collector", mode: 0o755},
-				{source: "packaging/config/collector.yaml", destination: "/etc/waymark-collector/collector.yaml", config: true},
-				{source: "docs/reference/collector-configuration.md", destination: "/usr/share/doc/waymark-collector/collector-configuration.md"},
-				{source: "docs/reference/collector-api.json", destination: "/usr/share/doc/waymark-collector/collector-api.json"},
-				{source: "packaging/prometheus/waymark.rules.yaml", destination: "/usr/share/waymark-collector/prometheus/waymark.rules.yaml"},
-				{source: "packaging/grafana/*.json", destination: "/usr/share/waymark-collector/grafana/"},
-			},
-			state: []string{"/etc/waymark-collector", "/var/lib/waymark", "/var/lib/private/waymark"},
-			container: &container{
-				user: "65532:65532", command: []string{"run", "--config", "/etc/waymark-collector/collector.yaml"},
-				directories: []string{"/etc/waymark-collector", "/var/lib/waymark"},
-			},
-			// As when the machine starts.
-			install: "	if [ -d /run/systemd/system ] && [ -x /usr/lib/systemd/systemd-sysctl ]; then\n" +
-				"		/usr/lib/systemd/systemd-sysctl 10-waymark-collector.conf || true\n" +
-				"	fi\n",
+		state: []string{"/etc/waymark", "/var/log/waymark"},
+		// Root, because the kernel asks for capabilities, which --cap-drop limits.
+		container: &container{
+			user: "0:0", command: []string{"agent", "run", "--config", "/etc/waymark/node.yaml"},
+			directories: []string{"/etc/waymark", "/run/waymark", "/var/log/waymark"},
 		},
-		{
-			program: program{name: "waymark-lab", source: "./cmd/waymark-lab"},
-			summary: "topologies of network namespaces for Waymark",
-			description: "waymark-lab builds topologies of Linux network namespaces from a file, with\n" +
-				"loss, delay and reordering that are counted exactly, starts Waymark's agents\n" +
-				"in them, and has a demonstration.",
-			section:    "net",
-			recommends: []string{"ethtool", "iproute2", "iputils-ping", "waymark"},
+		remove: "	# Takes the programs off every interface: nothing could do so once the program is gone.\n" +
+			"	if [ -d /run/waymark ]; then waymark agent stop --remove || true; fi\n" +
+			"	if [ -d /run/systemd/system ]; then systemctl stop run-waymark-bpf.mount || true; fi\n" +
+			"	rmdir /run/waymark/bpf /run/waymark 2>/dev/null || true\n",
+	}
+}
+
+// collectorPackage has the collector.
+func collectorPackage() parcel {
+	return parcel{
+		program: program{name: "waymark-collector", source: "./collector/cmd/waymark-collector", cgo: true, dynamic: []string{"arm64"}},
+		summary: "collector of IPFIX from Waymark's nodes and other exporters",
+		description: "waymark-collector receives what Waymark's nodes export over IPFIX, joins\n" +
+			"postcards into paths of packets, keeps them, answers questions about the\n" +
+			"past, and computes the loss and delay of flows.\n" +
+			"\n" +
+			"The package also has alert rules for Prometheus and dashboards for Grafana.",
+		section:  "net",
+		suggests: []string{"prometheus", "waymark"},
+		units:    []unit{{name: "waymark-collector.service", restart: true}},
+		files: []file{
+			{source: "packaging/systemd/waymark-collector.service", destination: "/usr/lib/systemd/system/waymark-collector.service"},
+			{source: "packaging/sysctl/waymark-collector.conf", destination: "/usr/lib/sysctl.d/10-waymark-collector.conf"},
+			{destination: "/etc/waymark-collector", mode: 0o755},
+			{source: "packaging/config/collector.yaml", destination: "/etc/waymark-collector/collector.yaml", config: true},
+			{source: "docs/reference/collector-configuration.md", destination: "/usr/share/doc/waymark-collector/collector-configuration.md"},
+			{source: "docs/reference/collector-api.json", destination: "/usr/share/doc/waymark-collector/collector-api.json"},
+			{source: "packaging/prometheus/waymark.rules.yaml", destination: "/usr/share/waymark-collector/prometheus/waymark.rules.yaml"},
+			{source: "packaging/grafana/*.json", destination: "/usr/share/waymark-collector/grafana/"},
 		},
+		state: []string{"/etc/waymark-collector", "/var/lib/waymark", "/var/lib/private/waymark"},
+		container: &container{
+			user: "65532:65532", command: []string{"run", "--config", "/etc/waymark-collector/collector.yaml"},
+			directories: []string{"/etc/waymark-collector", "/var/lib/waymark"},
+		},
+		// As when the machine starts.
+		install: "	if [ -d /run/systemd/system ] && [ -x /usr/lib/systemd/systemd-sysctl ]; then\n" +
+			"		/usr/lib/systemd/systemd-sysctl 10-waymark-collector.conf || true\n" +
+			"	fi\n",
+	}
+}
+
+// labPackage has the programs for laboratories.
+func labPackage() parcel {
+	return parcel{
+		program: program{name: "waymark-lab", source: "./cmd/waymark-lab"},
+		summary: "topologies of network namespaces for Waymark",
+		description: "waymark-lab builds topologies of Linux network namespaces from a file, with\n" +
+			"loss, delay and reordering that are counted exactly, starts Waymark's agents\n" +
+			"in them, and has a demonstration.",
+		section:    "net",
+		recommends: []string{"ethtool", "iproute2", "iputils-ping", "waymark"},
 	}
 }
 
