@@ -70,7 +70,8 @@ func TestSRHErrors(t *testing.T) {
 	}
 	for _, h := range []SRH{
 		{}, {Segments: sids(128)}, {Segments: []netip.Addr{{}}}, {Segments: sids(1), SegmentsLeft: 2},
-		{Segments: sids(1), TLVs: []byte{0}}, {Segments: sids(1), TLVs: []byte{4, 7, 0, 0, 0, 0, 0, 0}}, {Segments: sids(127), TLVs: make([]byte, 16)},
+		{Segments: sids(1), TLVs: []byte{0}}, {Segments: sids(1), TLVs: []byte{4, 7, 0, 0, 0, 0, 0, 0}},
+		{Segments: sids(127), TLVs: make([]byte, 16)},
 	} {
 		if _, err := h.Append(nil); err == nil {
 			t.Errorf("%+v is accepted", h)
@@ -177,7 +178,8 @@ func TestModes(t *testing.T) {
 	if _, err := ParseMode("l2encap"); err == nil {
 		t.Error("l2encap is accepted")
 	}
-	for c, sound := range map[Compression]bool{{}: true, {32, 16}: true, {48, 16}: true, {32, 0}: false, {0, 16}: false, {33, 16}: false, {120, 16}: false} {
+	for c, sound := range map[Compression]bool{{}: true, {32, 16}: true, {48, 16}: true, {32, 0}: false, {0, 16}: false, {33, 16}: false,
+		{120, 16}: false} {
 		if err := c.Validate(); (err == nil) != sound {
 			t.Errorf("%+v: %v", c, err)
 		}

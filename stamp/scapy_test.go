@@ -62,7 +62,8 @@ func TestScapy(t *testing.T) {
 		default:
 			p, err := DecodeReflector(packet, Unauthenticated)
 			expected := ReflectorPacket{
-				Sequence: want.Sequence, Timestamp: Timestamp(want.Time), Error: estimate(want.Error), SSID: SSID(want.SSID), Received: Timestamp(want.Received),
+				Sequence: want.Sequence, Timestamp: Timestamp(want.Time), Error: estimate(want.Error), SSID: SSID(want.SSID),
+				Received:  Timestamp(want.Received),
 				Sender:    SenderPacket{Sequence: want.SenderSequence, Timestamp: Timestamp(want.SenderTime), Error: estimate(want.SenderError)},
 				SenderTTL: want.SenderTTL,
 			}

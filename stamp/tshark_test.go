@@ -23,7 +23,8 @@ func TestTshark(t *testing.T) {
 	}
 	sent := SenderPacket{Sequence: 7, Timestamp: stamps(NTP, 0), Error: NewErrorEstimate(time.Millisecond, true, NTP)}
 	reply := ReflectorPacket{
-		Sequence: 5, Timestamp: stamps(NTP, 2*time.Second), Error: NewErrorEstimate(time.Second, false, NTP), Received: stamps(NTP, time.Second), Sender: sent, SenderTTL: 254,
+		Sequence: 5, Timestamp: stamps(NTP, 2*time.Second), Error: NewErrorEstimate(time.Second, false, NTP), Received: stamps(NTP, time.Second),
+		Sender: sent, SenderTTL: 254,
 	}
 	request, answer := make([]byte, 44), make([]byte, 44)
 	sent.Put(request, Unauthenticated)
@@ -59,7 +60,8 @@ func TestTshark(t *testing.T) {
 	}
 	lines := tshark.Run(t, path, "twamp.test", args...)
 	// It rounds fractions down, and reads requests like replies.
-	const none, first, second, third = "Jan  1, 1970 00:00:00.000000000 UTC", "Nov 23, 2026 08:30:00.123456788 UTC", "Nov 23, 2026 08:30:01.123456788 UTC", "Nov 23, 2026 08:30:02.123456788 UTC"
+	const none, first, second, third = "Jan  1, 1970 00:00:00.000000000 UTC", "Nov 23, 2026 08:30:00.123456788 UTC",
+		"Nov 23, 2026 08:30:01.123456788 UTC", "Nov 23, 2026 08:30:02.123456788 UTC"
 	for i, want := range [][]string{
 		{"7", first, "1,0", "0,0", "15,0", "132,0", none, "0", none, "0", "000000"},
 		{"5", third, "0,1", "0,0", "25,15", "128,132", second, "7", first, "254", "00000000010002abcd"},

@@ -122,7 +122,8 @@ observe: packets are as they arrive there.`,
 				return err
 			}
 			return runAgent(cmd.Context(), agent.Options{
-				ConfigFile: path, Place: place, NodeName: name, HostName: host, OneClock: oneClock, Version: commandline.Version(), Log: log, Stdout: cmd.OutOrStdout(),
+				ConfigFile: path, Place: place, NodeName: name, HostName: host, OneClock: oneClock, Version: commandline.Version(), Log: log,
+				Stdout:  cmd.OutOrStdout(),
 				Manager: supervisor.New(log),
 			})
 		},
@@ -150,7 +151,8 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 	if c, err := opts.client(); err == nil {
 		if s, err := c.Status(cmd.Context()); err == nil && s.Node.Mode != string(config.ModeObserve) {
 			return errors.New(
-				"an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent stop --remove' first, or another node",
+				"an agent runs here that may change packets, so they are not as they arrive; set node.mode: observe, use 'waymark agent " +
+					"stop --remove' first, or another node",
 			)
 		}
 	}
@@ -351,7 +353,8 @@ func nothingToStop(left []string) error {
 		return errors.New("no agent runs in this network namespace")
 	}
 	return fmt.Errorf(
-		"no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; remove them with 'waymark agent stop --remove'",
+		"no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; remove them with "+
+			"'waymark agent stop --remove'",
 		strings.Join(left, ", "),
 	)
 }

@@ -201,8 +201,10 @@ func TestSeveralRulesFit(t *testing.T) {
 
 // iproute2 has help as a word.
 func TestHelpAsWord(t *testing.T) {
-	for args, want := range map[string]string{"route help": "route del {PREFIX", "ioam ns help": "wide DATA64", "ioam schema help": "add ID DATA"} {
-		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != commandline.ExitOK || !strings.Contains(stdout, want) || stderr != "" {
+	for args, want := range map[string]string{"route help": "route del {PREFIX", "ioam ns help": "wide DATA64",
+		"ioam schema help": "add ID DATA"} {
+		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != commandline.ExitOK || !strings.Contains(stdout, want) ||
+			stderr != "" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -210,7 +212,8 @@ func TestHelpAsWord(t *testing.T) {
 
 func TestNoAgent(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none")
-	for _, args := range []string{"status", "observe", "ioam namespace show", "route show", "agent reload", "agent stop", "agent stop --remove", "agent config"} {
+	for _, args := range []string{"status", "observe", "ioam namespace show", "route show", "agent reload", "agent stop",
+		"agent stop --remove", "agent config"} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket}, strings.Fields(args)...)...)
 		if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "waymark: no agent answers at "+socket+"; ") {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
@@ -268,9 +271,11 @@ const traceLine = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node
 func TestObserve(t *testing.T) {
 	lost := `{"kind":"lost","count":7}`
 	later := `{"kind":"something new"}`
-	f := newFakeAgent(t, map[string]string{"GET /v1/records": strings.Join([]string{traceLine, lost, later, traceLine, traceLine}, "\n") + "\n"})
+	f := newFakeAgent(t, map[string]string{"GET /v1/records": strings.Join([]string{traceLine, lost, later, traceLine, traceLine}, "\n") +
+		"\n"})
 
-	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "2", "--namespace", "0x7b", "--source", "2001:db8:1::2", "--destination", "2001:db8:2::9/64")
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "2", "--namespace", "0x7b", "--source", "2001:db8:1::2",
+		"--destination", "2001:db8:2::9/64")
 	if code != commandline.ExitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 records were lost") {
 		t.Errorf("code %d, stdout\n%s\nstderr %q", code, stdout, stderr)
 	}
@@ -296,7 +301,8 @@ func TestObserveText(t *testing.T) {
 		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00.000000000Z","last":"2026-11-21T05:21:09.000000000Z","sequence_gaps":1,"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
 	exports := newFakeAgent(t, map[string]string{"GET /v1/records": postcard + "\n" + flow + "\n"})
 	code, out, errs := runCLI(t, "", "--socket", exports.socket, "observe", "--count", "2")
-	if code != commandline.ExitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") || !strings.Contains(out, "10 packets, 1280 bytes in 9s  1 missing") {
+	if code != commandline.ExitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") ||
+		!strings.Contains(out, "10 packets, 1280 bytes in 9s  1 missing") {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, errs, out)
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": traceLine + "\n"})
@@ -320,7 +326,8 @@ func TestObserveText(t *testing.T) {
 	}
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("COLUMNS", "100")
-	if _, stdout, _ = runCLI(t, "", "--socket", f.socket, "observe", "--count", "1"); !strings.Contains(stdout, "    node 2   201 > 202  hop limit 63  +38us               held 18.3us      queue 3\n") {
+	if _, stdout, _ = runCLI(t, "", "--socket", f.socket, "observe", "--count", "1"); !strings.Contains(stdout,
+		"    node 2   201 > 202  hop limit 63  +38us               held 18.3us      queue 3\n") {
 		t.Errorf("got\n%s", stdout)
 	}
 }
@@ -329,7 +336,8 @@ func TestObserveText(t *testing.T) {
 func TestStatusWithoutInterfaces(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
 	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "status")
-	if code != commandline.ExitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are not touched\n\nrecords") || strings.Contains(stdout, "INDEX") {
+	if code != commandline.ExitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are not touched\n\nrecords") ||
+		strings.Contains(stdout, "INDEX") {
 		t.Errorf("code %d, %s", code, stdout)
 	}
 }
@@ -361,58 +369,71 @@ func TestStopWarns(t *testing.T) {
 // TestDoctorWithoutAgent reports what an ended agent has left.
 func TestDoctorWithoutAgent(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
-	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent, &options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
+	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent,
+		&options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
 	told := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
 	var b strings.Builder
 	if err := printDiagnosis(&b, d, false); err != nil {
 		t.Fatal(err)
 	}
-	if d.Agent != "absent" || !told || !isTooSevere(d.Warnings, false) || !strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
+	if d.Agent != "absent" || !told || !isTooSevere(d.Warnings, false) ||
+		!strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
 		t.Errorf("%+v\n%s", d, &b)
 	}
 }
 
 func TestReloadResult(t *testing.T) {
 	good := newFakeAgent(t, nil)
-	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != commandline.ExitOK ||
+		stdout != `{"ok":true}`+"\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	changed := newFakeAgent(t, map[string]string{"POST /v1/reload": `{"runtime_changes_ended":true}`})
-	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" || stderr != "changes made at runtime have ended: only the file is in force\n" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" ||
+		stderr != "changes made at runtime have ended: only the file is in force\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true,"runtime_changes_ended":true}`+"\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "--json", "agent", "reload"); code != commandline.ExitOK ||
+		stdout != `{"ok":true,"runtime_changes_ended":true}`+"\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	const warning = `"warnings":[{"code":"tunnel_unroutable","severity":"warning","title":"t","text":"no way","cure":"add a route"}]`
 	warned := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + warning + "}"})
-	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" || stderr != "waymark: warning: no way; add a route\n" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" ||
+		stderr != "waymark: warning: no way; add a route\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true,`+warning+"}\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "--json", "agent", "reload"); code != commandline.ExitOK ||
+		stdout != `{"ok":true,`+warning+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
 	bad := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + faults + "}"})
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != commandline.ExitFailure || stdout != `{"kind":"error","ok":false,`+faults+"}\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != commandline.ExitFailure ||
+		stdout != `{"kind":"error","ok":false,`+faults+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != commandline.ExitFailure || stdout != "" || stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != commandline.ExitFailure || stdout != "" ||
+		stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != commandline.ExitFailure || stderr != "" || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no agent answers at `) {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != commandline.ExitFailure ||
+		stderr != "" || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no agent answers at `) {
 		t.Errorf("without an agent: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
 func TestDoctor(t *testing.T) {
-	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: health.Support{Yes: true}, Classifier: health.Support{Yes: true},
-		XDP: health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true}, TAI: health.Support{Yes: true}}
+	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: health.Support{Yes: true},
+		Classifier: health.Support{Yes: true},
+		XDP:        health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true},
+		TAI: health.Support{Yes: true}}
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	nothing := &options{}
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
 	var told strings.Builder
-	if err := printDiagnosis(&told, healthy, false); err != nil || !strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
+	if err := printDiagnosis(&told, healthy, false); err != nil ||
+		!strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
 		t.Errorf("%v, %s", err, told.String())
 	}
 	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
@@ -421,14 +442,16 @@ func TestDoctor(t *testing.T) {
 	k.RingBuffer = health.Support{}
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"tcx_missing","severity":"info","title":"x","text":"y","cure":"z"}]`})
 	sick := diagnose(t.Context(), k, health.ReadClock, api.NewClient(f.socket), nothing)
-	if sick.Agent != "running" || sick.Warnings[0].Code != health.RingBufferMissing || sick.Warnings[len(sick.Warnings)-1].Code != health.TCXMissing {
+	if sick.Agent != "running" || sick.Warnings[0].Code != health.RingBufferMissing ||
+		sick.Warnings[len(sick.Warnings)-1].Code != health.TCXMissing {
 		t.Errorf("a sick machine: %+v", sick)
 	}
 	var b strings.Builder
 	if err := printDiagnosis(&b, sick, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ring buffer   error", "agent         running", "cure: use Linux 5.8 or later", "info: tcx_missing: x\n  y\n  cure: z\n"} {
+	for _, want := range []string{"ring buffer   error", "agent         running", "cure: use Linux 5.8 or later",
+		"info: tcx_missing: x\n  y\n  cure: z\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
 		}
@@ -445,11 +468,13 @@ func TestDoctorExitCode(t *testing.T) {
 	}
 	code, stdout, _ = runCLI(t, "", "--socket", f.socket, "--json", "doctor")
 	var d diagnosis
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != commandline.ExitFailure || d.OK || d.Agent != "running" || len(d.Checks) < 10 {
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != commandline.ExitFailure || d.OK || d.Agent != "running" ||
+		len(d.Checks) < 10 {
 		t.Errorf("code %d, %v, %s", code, err, stdout)
 	}
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket+".none", "doctor")
-	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent could not be asked\n") || !strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
+	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent could not be asked\n") ||
+		!strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
 		t.Errorf("no agent at --socket: code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 }

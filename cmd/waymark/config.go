@@ -140,7 +140,8 @@ func printCheck(w io.Writer, file string, c *config.Config, faults, warnings con
 		return commandline.PrintJSON(w, result)
 	}
 	f := newFailure(faults)
-	if err := commandline.PrintJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults, Warnings: warnings}); err != nil {
+	if err := commandline.PrintJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults,
+		Warnings: warnings}); err != nil {
 		return err
 	}
 	return commandline.ErrReported

@@ -140,8 +140,10 @@ func TestConfigCheckReadsKeys(t *testing.T) {
 		return "node: {id: 1}\nstamp: {allow: [\"2001:db8::/32\"], key-file: " + file + "}\n"
 	}
 	const at = "-:2:45: "
-	absent := "stamp.key-file: read the key: open " + key + ".none: no such file or directory; write it with: (umask 077; openssl rand -hex 32 > " + key + ".none)\n"
-	readable := "stamp.key-file: others can access the key " + open + " (mode 0644); run: chmod 600 " + open + ", and change the key if they may have read it\n"
+	absent := "stamp.key-file: read the key: open " + key +
+		".none: no such file or directory; write it with: (umask 077; openssl rand -hex 32 > " + key + ".none)\n"
+	readable := "stamp.key-file: others can access the key " + open + " (mode 0644); run: chmod 600 " + open +
+		", and change the key if they may have read it\n"
 	for _, tt := range []struct {
 		file, flag string
 		code       int

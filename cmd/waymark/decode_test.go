@@ -93,7 +93,8 @@ func TestDecodeFaults(t *testing.T) {
 	if code != commandline.ExitFailure || strings.Count(stdout, "\n") != 3 ||
 		!strings.Contains(
 			stdout,
-			"}\n"+`{"kind":"error","ok":false,"error":"`+cut+`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n",
+			"}\n"+`{"kind":"error","ok":false,"error":"`+cut+
+				`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n",
 		) {
 		t.Errorf("code %d, stdout %s", code, stdout)
 	}

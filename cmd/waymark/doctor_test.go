@@ -60,7 +60,8 @@ func TestDoctorStrict(t *testing.T) {
 	for _, tt := range []struct {
 		severity    health.Severity
 		bad, strict bool
-	}{{"", false, false}, {health.Hint, false, false}, {health.Info, false, false}, {health.Degraded, false, true}, {health.Error, true, true}} {
+	}{{"", false, false}, {health.Hint, false, false}, {health.Info, false, false}, {health.Degraded, false, true},
+		{health.Error, true, true}} {
 		var ws []health.Warning
 		if tt.severity != "" {
 			ws = append(ws, health.Warning{Severity: health.Hint}, health.Warning{Severity: tt.severity})
@@ -92,7 +93,8 @@ func TestDoctorGroups(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(answer)})
 	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor")
 	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more): the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
-	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) || !strings.Contains(short, "each with its text and cure: waymark doctor --verbose") ||
+	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) ||
+		!strings.Contains(short, "each with its text and cure: waymark doctor --verbose") ||
 		strings.Index(short, "kernel_ioam6_enabled (eth9)") > strings.Index(short, "mtu_too_small") ||
 		strings.Index(short, "mtu_too_small") > strings.Index(short, "namespace_unknown") {
 		t.Errorf("%s", short)

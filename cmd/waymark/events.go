@@ -167,7 +167,8 @@ func (f *eventsFlags) run(cmd *cobra.Command, c *api.Client, q api.EventQuery, o
 	case err == nil && printed == 0 && !opts.JSON:
 		fmt.Fprintln(
 			cmd.ErrOrStderr(),
-			"waymark: no such event; segments, nodes and paths are judged by records, which are made while something wants them, or as history.rate says",
+			"waymark: no such event; segments, nodes and paths are judged by records, which are made while something wants them, or as "+
+				"history.rate says",
 		)
 	}
 	return err

@@ -76,7 +76,8 @@ show lists the flows with the counters of the last closed block; show NAME, and
 // printFlows writes a line for each flow.
 func printFlows(w io.Writer, list []api.MeasuredFlow, screen columns.Screen) error {
 	t := columns.Table{Columns: []columns.Column{
-		{Name: "FLOW"}, {Name: "DIRECTION"}, {Name: "PACKETS/S", AlignRight: true}, {Name: "PACKETS", Rank: 2, AlignRight: true}, {Name: "OCTETS", Rank: 3, AlignRight: true},
+		{Name: "FLOW"}, {Name: "DIRECTION"}, {Name: "PACKETS/S", AlignRight: true}, {Name: "PACKETS", Rank: 2, AlignRight: true},
+		{Name: "OCTETS", Rank: 3, AlignRight: true},
 		{Name: "BLOCK", Rank: 1}, {Name: "NOTE", CutTo: 24},
 	}}
 	for _, f := range list {

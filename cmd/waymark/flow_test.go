@@ -96,10 +96,12 @@ func TestFlowWordsAddFlows(t *testing.T) {
 	_, stdout, _ := runCLI(t, "", "--socket", shown.socket, "flow", "show", "red", "--wide")
 	words, _, _ := strings.Cut(stdout, "\n")
 	f := newFakeAgent(t, nil)
-	if code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "flow", "add"}, strings.Fields(words)...)...); code != commandline.ExitOK {
+	if code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "flow", "add"},
+		strings.Fields(words)...)...); code != commandline.ExitOK {
 		t.Fatalf("%s: code %d, %s", words, code, stderr)
 	}
-	for _, part := range []string{`"mode":"encap.red"`, `"psp":true`, `"destination":"fc00:3::d6"`, `"traffic_class":184`, `"flow_label":703710`, `"session":7`} {
+	for _, part := range []string{`"mode":"encap.red"`, `"psp":true`, `"destination":"fc00:3::d6"`, `"traffic_class":184`,
+		`"flow_label":703710`, `"session":7`} {
 		if !strings.Contains(f.last(), part) {
 			t.Errorf("%s is missing in %s", part, f.last())
 		}

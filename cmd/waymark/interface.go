@@ -40,30 +40,31 @@ interface's state and counters.`,
   waymark interface show`,
 	}
 	cmd.ValidArgsFunction = completeInterfaceWords(opts)
-	return inWords(opts, cmd, "interface", iproute2.ParseInterface, func(cmd *cobra.Command, c *api.Client, words iproute2.InterfaceCommand) error {
-		if words.Verb == iproute2.Set {
-			change := api.InterfaceChange{Boundary: words.Boundary}
-			if words.Role != nil {
-				change.Role = &[]model.Role{}
-				for _, role := range []model.Role{model.RoleIngress, model.RoleEgress} {
-					if *words.Role&role != 0 {
-						*change.Role = append(*change.Role, role)
+	return inWords(opts, cmd, "interface", iproute2.ParseInterface,
+		func(cmd *cobra.Command, c *api.Client, words iproute2.InterfaceCommand) error {
+			if words.Verb == iproute2.Set {
+				change := api.InterfaceChange{Boundary: words.Boundary}
+				if words.Role != nil {
+					change.Role = &[]model.Role{}
+					for _, role := range []model.Role{model.RoleIngress, model.RoleEgress} {
+						if *words.Role&role != 0 {
+							*change.Role = append(*change.Role, role)
+						}
 					}
 				}
+				done, err := c.SetInterface(cmd.Context(), words.Name, change)
+				return opts.changed(cmd, done, err)
 			}
-			done, err := c.SetInterface(cmd.Context(), words.Name, change)
-			return opts.changed(cmd, done, err)
-		}
-		list, err := c.Interfaces(cmd.Context())
-		if err != nil {
-			return err
-		}
-		chosen := slices.DeleteFunc(list, func(in config.Interface) bool { return words.Name != "" && in.Name != words.Name })
-		if words.Name != "" && len(chosen) == 0 {
-			return fmt.Errorf("interface show: %q is not an interface that this node serves; list them with: waymark interface show", words.Name)
-		}
-		return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), chosen, iproute2.FormatInterface)
-	})
+			list, err := c.Interfaces(cmd.Context())
+			if err != nil {
+				return err
+			}
+			chosen := slices.DeleteFunc(list, func(in config.Interface) bool { return words.Name != "" && in.Name != words.Name })
+			if words.Name != "" && len(chosen) == 0 {
+				return fmt.Errorf("interface show: %q is not an interface that this node serves; list them with: waymark interface show", words.Name)
+			}
+			return commandline.PrintList(&opts.Options, cmd.OutOrStdout(), chosen, iproute2.FormatInterface)
+		})
 }
 
 // completeInterfaceWords offers the command's words, and the agent's interfaces.

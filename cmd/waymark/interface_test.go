@@ -91,7 +91,8 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 		},
 	)
 	const rule = " 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 12 dev eth1"
-	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1", "route add" + rule, "route replace" + rule} {
+	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1", "route add" + rule, "route replace" +
+		rule} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
 		if code != commandline.ExitOK || stdout != "" || stderr != "waymark: warning: nothing ends; add a role\nwaymark: hint: so; do\n" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)

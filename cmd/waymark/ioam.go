@@ -31,7 +31,8 @@ and last until the next reload; to keep them, write them into the file.`
 
 func newNamespaceCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] [pot FILE] [SETTING {on|off}]... | del ID | set ID schema {ID|none} | set ID export WAY | set ID [pot {FILE|none}] [SETTING {on|off}]...]",
+		Use: "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] [pot FILE] [SETTING {on|off}]... | del ID | set " +
+			"ID schema {ID|none} | set ID export WAY | set ID [pot {FILE|none}] [SETTING {on|off}]...]",
 		Aliases: append(abbreviations("namespace"), "ns"),
 		Short:   "Show, add and remove IOAM namespaces, and change their settings",
 		Long: `Show, add and remove IOAM namespaces, and set their schema and export, in the
@@ -62,34 +63,35 @@ verifying node drops packets whose proof is wrong.`,
   waymark ioam namespace show`,
 		ValidArgsFunction: completeNamespace,
 	}
-	return inWords(opts, cmd, "ioam namespace", iproute2.ParseNamespace, func(cmd *cobra.Command, c *api.Client, words iproute2.NamespaceCommand) error {
-		if err := absoluteKeyFile(&words); err != nil {
-			return err
-		}
-		switch ctx := cmd.Context(); words.Verb {
-		case iproute2.Add:
-			return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
-		case iproute2.Del:
-			done, err := c.RemoveNamespace(ctx, words.Namespace.ID)
-			return opts.changed(cmd, done, err)
-		case iproute2.Set:
-			if words.Change != nil {
-				return opts.Done(cmd.OutOrStdout(), c.SetNamespace(ctx, words.Namespace.ID, *words.Change))
+	return inWords(opts, cmd, "ioam namespace", iproute2.ParseNamespace,
+		func(cmd *cobra.Command, c *api.Client, words iproute2.NamespaceCommand) error {
+			if err := absoluteKeyFile(&words); err != nil {
+				return err
 			}
-			if ns := words.Namespace; words.SetExport {
-				return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
+			switch ctx := cmd.Context(); words.Verb {
+			case iproute2.Add:
+				return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
+			case iproute2.Del:
+				done, err := c.RemoveNamespace(ctx, words.Namespace.ID)
+				return opts.changed(cmd, done, err)
+			case iproute2.Set:
+				if words.Change != nil {
+					return opts.Done(cmd.OutOrStdout(), c.SetNamespace(ctx, words.Namespace.ID, *words.Change))
+				}
+				if ns := words.Namespace; words.SetExport {
+					return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
+				}
+				return opts.Done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
 			}
-			return opts.Done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
-		}
-		list, err := c.Namespaces(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if opts.JSON {
-			return commandline.PrintJSON(cmd.OutOrStdout(), list)
-		}
-		return printNamespaces(cmd.OutOrStdout(), list)
-	})
+			list, err := c.Namespaces(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if opts.JSON {
+				return commandline.PrintJSON(cmd.OutOrStdout(), list)
+			}
+			return printNamespaces(cmd.OutOrStdout(), list)
+		})
 }
 
 // absoluteKeyFile makes the path of a key absolute: the agent, which reads the file, has another
@@ -201,22 +203,23 @@ they are on the wire; --json gives the text that was added.`,
   waymark ioam schema show`,
 		ValidArgsFunction: completeFirst("show", "add", "del"),
 	}
-	return inWords(opts, cmd, "ioam schema", iproute2.ParseSchema, func(cmd *cobra.Command, c *api.Client, words iproute2.SchemaCommand) error {
-		switch ctx := cmd.Context(); words.Verb {
-		case iproute2.Add:
-			return opts.Done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
-		case iproute2.Del:
-			return opts.Done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
-		}
-		list, err := c.Schemas(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if opts.JSON {
-			return commandline.PrintJSON(cmd.OutOrStdout(), list)
-		}
-		return printSchemas(cmd.OutOrStdout(), list)
-	})
+	return inWords(opts, cmd, "ioam schema", iproute2.ParseSchema,
+		func(cmd *cobra.Command, c *api.Client, words iproute2.SchemaCommand) error {
+			switch ctx := cmd.Context(); words.Verb {
+			case iproute2.Add:
+				return opts.Done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
+			case iproute2.Del:
+				return opts.Done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
+			}
+			list, err := c.Schemas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if opts.JSON {
+				return commandline.PrintJSON(cmd.OutOrStdout(), list)
+			}
+			return printSchemas(cmd.OutOrStdout(), list)
+		})
 }
 
 // printSchemas writes schemas like 'ip ioam schema show': the octets as on the wire,

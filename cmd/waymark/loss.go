@@ -78,8 +78,9 @@ func newLossCommand(opts *options) *cobra.Command {
 		SuggestFor: []string{"drops", "lost", "losses"},
 		Short:      "Show the loss and delay of measured SRv6 flows",
 		Long:       lossHelp,
-		Example:    "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark loss --follow --flow red\n  waymark loss --last 1h --where 'lost > 0'\n  waymark loss --csv --follow > loss.csv",
-		Args:       commandline.NoArguments,
+		Example: "  waymark loss\n  waymark loss --last 30m --flow red\n  waymark loss --since 12:03 --until 12:05\n  waymark " +
+			"loss --follow --flow red\n  waymark loss --last 1h --where 'lost > 0'\n  waymark loss --csv --follow > loss.csv",
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.JSON && asCSV {
 				return commandline.Usagef("choose --json or --csv")
@@ -210,7 +211,8 @@ func noLoss(flow string) string {
 	if flow != "" {
 		what = fmt.Sprintf("no result of flow %q", flow)
 	}
-	return "waymark: " + what + ": a node has results of flows with direction: out and points, half a block after their first block; 'waymark flow show' lists the flows here"
+	return "waymark: " + what + ": a node has results of flows with direction: out and points, half a block after their first " +
+		"block; 'waymark flow show' lists the flows here"
 }
 
 // lossList writes records of loss and delay.

@@ -143,7 +143,8 @@ func (l *lossList) follow(ctx context.Context, c *api.Client) error {
 			return ctx.Err()
 		case errors.As(err, &own):
 			return own.error
-		case errors.As(err, &refused) && refused.Status == http.StatusBadRequest && l.filter == (api.RecordFilter{}) && filter != (api.RecordFilter{}):
+		case errors.As(err, &refused) && refused.Status == http.StatusBadRequest && l.filter == (api.RecordFilter{}) &&
+			filter != (api.RecordFilter{}):
 			filter = api.RecordFilter{} // an older agent gives all records
 			continue
 		case !connected, errors.As(err, &refused), errors.Is(err, fs.ErrPermission):

@@ -97,9 +97,12 @@ func TestLossOfThePast(t *testing.T) {
 		!strings.Contains(stderr, "choose one of: red") {
 		t.Errorf("a flow that is not there: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 5m --follow": "choose --follow, or --last", "--since 12:00 --follow": "choose --follow, or --last",
-		"--last 5m --since 12:00": "choose --last or --since", "--since noon": "want a time of UTC", "--since 2026-11-23T12:00:00Z --until 2026-11-23T11:00:00Z": "is not before"} {
-		if code, _, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss"}, strings.Fields(args)...)...); code != commandline.ExitUsage ||
+	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 5m --follow": "choose --follow, or --last",
+		"--since 12:00 --follow":  "choose --follow, or --last",
+		"--last 5m --since 12:00": "choose --last or --since", "--since noon": "want a time of UTC",
+		"--since 2026-11-23T12:00:00Z --until 2026-11-23T11:00:00Z": "is not before"} {
+		if code, _, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss"},
+			strings.Fields(args)...)...); code != commandline.ExitUsage ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
@@ -116,7 +119,8 @@ func TestLossOfATime(t *testing.T) {
 		}
 	})
 	for args, want := range map[string]int{
-		"--since 2026-11-23T12:00:05Z --until 2026-11-23T12:00:06Z": 5, "--since 2026-11-23T12:00:06Z": 0, "--until 2026-11-23T12:00:05Z": 0, "--until 2026-11-23T12:00:06Z": 5,
+		"--since 2026-11-23T12:00:05Z --until 2026-11-23T12:00:06Z": 5, "--since 2026-11-23T12:00:06Z": 0, "--until 2026-11-23T12:00:05Z": 0,
+		"--until 2026-11-23T12:00:06Z": 5,
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket, "--json", "loss"}, strings.Fields(args)...)...)
 		if code != commandline.ExitOK || strings.Count(stdout, "\n") != want || asked != "last=1h0m0s" ||

@@ -138,7 +138,8 @@ func (x *stretch) badness() float64 {
 func (s *lossSummary) write(w io.Writer, screen columns.Screen) error {
 	slices.SortStableFunc(s.list, func(a, b *stretch) int { return cmp.Compare(b.badness(), a.badness()) })
 	t := columns.Table{Columns: []columns.Column{
-		{Name: "FLOW"}, {Name: "FROM"}, {Name: "TO"}, {Name: "LOST", AlignRight: true}, {Name: "SHARE", AlignRight: true}, {Name: "DELAY", AlignRight: true},
+		{Name: "FLOW"}, {Name: "FROM"}, {Name: "TO"}, {Name: "LOST", AlignRight: true}, {Name: "SHARE", AlignRight: true},
+		{Name: "DELAY", AlignRight: true},
 		{Name: "PACKETS/S", Rank: 3, AlignRight: true}, {Name: "TREND", Rank: 2}, {Name: "NOTE", CutTo: 15},
 	}}
 	var newest *record.Loss

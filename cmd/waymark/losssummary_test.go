@@ -23,7 +23,8 @@ func summaryOf(t *testing.T) *lossSummary {
 	}
 	for minute := range 12 {
 		at := s.now.Add(-time.Duration(minute) * time.Minute)
-		line := strings.NewReplacer("2026-11-23T12:00:05.000000000Z", at.Format(time.RFC3339Nano), `"lost":10`, fmt.Sprintf(`"lost":%d`, 12-minute)).
+		line := strings.NewReplacer("2026-11-23T12:00:05.000000000Z", at.Format(time.RFC3339Nano), `"lost":10`,
+			fmt.Sprintf(`"lost":%d`, 12-minute)).
 			Replace(lossLines[0])
 		if minute == 4 {
 			line = strings.Replace(line, `"received":990,"lost":8`, `"received":null,"lost":null`, 1) // not known

@@ -15,7 +15,8 @@ func TestQueueTable(t *testing.T) {
 	ns := func(n int64) *int64 { return &n }
 	var out strings.Builder
 	if err := writeQueues(&out, api.Queues{Measuring: true, Interfaces: []api.QueueDelay{
-		{Interface: "enp129s0f0np000", Packets: 123456789, Untimed: 1234567, Dropped: 9876543, P50: ns(123456), P95: ns(84_731_234), P99: ns(999_999), Max: ns(12_345_678_901)},
+		{Interface: "enp129s0f0np000", Packets: 123456789, Untimed: 1234567, Dropped: 9876543, P50: ns(123456), P95: ns(84_731_234),
+			P99: ns(999_999), Max: ns(12_345_678_901)},
 		{Interface: "eth1", Untimed: 7, Unfit: true},
 	}, Fault: "a reason"}); err != nil {
 		t.Fatal(err)

@@ -193,7 +193,8 @@ func TestOnTerminal(t *testing.T) {
 		name, keys string
 		quit       bool
 		err        error
-	}{{"quit", "q", true, nil}, {"interrupt", "\x03", true, nil}, {"the end", "", false, failed}, {"a signal after the end, while paused", "p", false, failed}} {
+	}{{"quit", "q", true, nil}, {"interrupt", "\x03", true, nil}, {"the end", "", false, failed},
+		{"a signal after the end, while paused", "p", false, failed}} {
 		t.Run(test.name, func(t *testing.T) {
 			term := openTerminal(t, 6)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -118,7 +118,8 @@ func TestStampKey(t *testing.T) {
 		if err := os.Chmod(path, tt.mode); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"stamp", "reflector", "--listen", "[::1]:0", "--key-file", path}, {"stamp", "sender", "::1", "--key-file", path}} {
+		for _, args := range [][]string{{"stamp", "reflector", "--listen", "[::1]:0", "--key-file", path},
+			{"stamp", "sender", "::1", "--key-file", path}} {
 			if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitFailure || stdout != "" ||
 				!strings.Contains(stderr, tt.want) ||
 				strings.Contains(stderr, "5e5e") {
@@ -130,7 +131,8 @@ func TestStampKey(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{dir: "is no regular file", fifo: "is no regular file; write it with: (umask 077; openssl rand -hex 32 >", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
+	for name, want := range map[string]string{dir: "is no regular file",
+		fifo: "is no regular file; write it with: (umask 077; openssl rand -hex 32 >", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
 		if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", name, code, stderr, want)
@@ -253,7 +255,8 @@ func TestStampNoReply(t *testing.T) {
 			t.Errorf("%+v: %s", tt.config.Segments, got)
 		}
 	}
-	for want, config := range map[string]sender.Config{"'ip -6 route get 2001:db8::1', and with --size the MTU": c, "'ip -6 route get fc00::1', and the MTU: segments": path} {
+	for want, config := range map[string]sender.Config{"'ip -6 route get 2001:db8::1', and with --size the MTU": c,
+		"'ip -6 route get fc00::1', and the MTU: segments": path} {
 		if got := unsentCure(config); !strings.Contains(got, want) {
 			t.Errorf("not sent: %s, want %s", got, want)
 		}

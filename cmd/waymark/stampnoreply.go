@@ -26,12 +26,14 @@ func noReplyCure(c sender.Config, r *sender.Report) string {
 	case r.Refused["truncated"] > 0:
 		return "replies are shorter than those of this mode: give both ends the same key and the same --protect"
 	case r.Refused["other_source"] > 0:
-		return "replies come from another address or port: send to the reflector's own address, or ask with --destination-node for replies from there"
+		return "replies come from another address or port: send to the reflector's own address, or ask with --destination-node for " +
+			"replies from there"
 	case r.Late > 0:
 		return fmt.Sprintf("replies came too late: raise --timeout %v", c.Timeout)
 	case r.ICMPErrors[closed] > 0 && *r.ICMPErrorFrom == c.Remote.Addr():
 		return fmt.Sprintf(
-			"the node answers that UDP port %d is closed (ICMPv6 port unreachable): start 'waymark stamp reflector' or the agent's 'stamp' there, or give the port at which it listens, such as [%v]:8620; if one listens, a firewall there rejects the packets",
+			"the node answers that UDP port %d is closed (ICMPv6 port unreachable): start 'waymark stamp reflector' or the agent's "+
+				"'stamp' there, or give the port at which it listens, such as [%v]:8620; if one listens, a firewall there rejects the packets",
 			c.Remote.Port(),
 			c.Remote.Addr(),
 		)
@@ -59,7 +61,8 @@ func unsentCure(c sender.Config) string {
 func errorCure(c sender.Config) string {
 	if len(c.Segments) > 0 {
 		return fmt.Sprintf(
-			"check the SIDs of --segments and their routes, the route from the last one's node to %v, and at the nodes that have them net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer",
+			"check the SIDs of --segments and their routes, the route from the last one's node to %v, and at the nodes that have them "+
+				"net.ipv6.conf.*.seg6_enabled, firewalls and the MTU: segments make packets longer",
 			c.Remote.Addr(),
 		)
 	}
@@ -78,12 +81,14 @@ func silentCure(c sender.Config) string {
 	if len(c.Segments) > 0 {
 		causes = append(
 			causes,
-			"a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment routing header, the reflector of --mode inline included",
+			"a segment that does not pass packets on, as without net.ipv6.conf.*.seg6_enabled at a node that receives a segment "+
+				"routing header, the reflector of --mode inline included",
 		)
 		if c.Mode != srv6.ModeInline {
 			causes = append(
 				causes,
-				"a last segment that ends no tunnel (End.DT6), or looks for the reflector in a table that does not have its address: at the reflector's own node, table local",
+				"a last segment that ends no tunnel (End.DT6), or looks for the reflector in a table that does not have its address: at "+
+					"the reflector's own node, table local",
 			)
 		}
 	}

@@ -148,7 +148,8 @@ func (f *topFlags) checkFilter(cmd *cobra.Command, q *api.HistoryTime) error {
 		return nil
 	case !q.Live:
 		return commandline.Usagef(
-			"of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets; leave out --since and --until",
+			"of the past, only --node, --interface, --flow by name and --prefix can select, because sums are kept and no packets; " +
+				"leave out --since and --until",
 		)
 	case f.interval > longestFiltered:
 		return commandline.Usagef("--interval %v: with a filter of packets, want at most %v", f.interval, longestFiltered)

@@ -42,11 +42,14 @@ func topReport() *insight.Report {
 		Since: instant.Of(at.Add(-time.Minute)), Until: instant.Of(at), Watched: int64(30 * time.Second), Records: 214, LeftOut: 7,
 		Pairs: []insight.PairReport{
 			{Source: "2001:db8:1::/64", Destination: "cust7", Packets: 214, Loss: insight.Loss{Sent: 1000, Lost: 3}, Paths: []insight.PathReport{
-				{ID: "0000000a", Packets: 118, Share: 0.55, Delay: q(40*time.Microsecond, 80*time.Millisecond, 84900*time.Microsecond, 1300*time.Millisecond), Loss: insight.Loss{Sent: 1000, Lost: 81}, Hops: hops},
+				{ID: "0000000a", Packets: 118, Share: 0.55, Delay: q(40*time.Microsecond, 80*time.Millisecond, 84900*time.Microsecond,
+					1300*time.Millisecond), Loss: insight.Loss{Sent: 1000, Lost: 81}, Hops: hops},
 				{ID: "0000000b", Packets: 96, Share: 0.45, Hops: vague},
 			}},
-			{Source: hostile, Destination: "other", Packets: 3, Paths: []insight.PathReport{{ID: "flow", Flow: hostile + strings.Repeat("x", 300), Packets: 3, Share: 1,
-				Hops: []insight.HopReport{{Place: insight.Place{Node: hostile}, Packets: 3, Verdicts: []insight.Verdict{insight.Loses}, Loss: insight.Loss{Sent: 3, Lost: 3}}, {Place: insight.Place{Node: "日本語のとても長い名前のルーター"}}}}}},
+			{Source: hostile, Destination: "other", Packets: 3,
+				Paths: []insight.PathReport{{ID: "flow", Flow: hostile + strings.Repeat("x", 300), Packets: 3, Share: 1,
+					Hops: []insight.HopReport{{Place: insight.Place{Node: hostile}, Packets: 3, Verdicts: []insight.Verdict{insight.Loses},
+						Loss: insight.Loss{Sent: 3, Lost: 3}}, {Place: insight.Place{Node: "日本語のとても長い名前のルーター"}}}}}},
 		},
 	}
 }
@@ -105,10 +108,12 @@ func TestTopTable(t *testing.T) {
 	wait := func(d time.Duration) *int64 { ns := int64(d); return &ns }
 	r.Pairs[0].Paths[0].Hops[1].Queued = &insight.Quantiles{Count: 118, P99: wait(84600 * time.Microsecond)}
 	r.Queues = &insight.Queues{Interfaces: []insight.InterfaceQueue{
-		{Interface: "east0\x1b[2J", Waits: r.Pairs[0].Paths[0].Hops[1].Queued, Dropped: 81}, {Interface: "idle0"}, {Interface: "full0", Dropped: 7}}}
+		{Interface: "east0\x1b[2J", Waits: r.Pairs[0].Paths[0].Hops[1].Queued, Dropped: 81}, {Interface: "idle0"},
+		{Interface: "full0", Dropped: 7}}}
 	r.Queues.Interfaces[0].Waits.P50, r.Queues.Interfaces[0].Waits.P95, r.Queues.Interfaces[0].Waits.Max = wait(1000), wait(2000), wait(1e9)
 	b.Reset()
-	if err := writeTop(&b, topStyle{width: 80, ascii: true}, r, nil, false); err != nil || !strings.Contains(b.String(), "QUEUED p99") || strings.Count(b.String(), "84.6ms") != 2 ||
+	if err := writeTop(&b, topStyle{width: 80, ascii: true}, r, nil, false); err != nil || !strings.Contains(b.String(), "QUEUED p99") ||
+		strings.Count(b.String(), "84.6ms") != 2 ||
 		!strings.Contains(b.String(), "full0") || strings.Contains(b.String(), "idle0") || strings.Contains(b.String(), "\x1b") {
 		t.Errorf("queues: %v\n%s", err, b.String())
 	}
@@ -127,14 +132,16 @@ func TestTopTable(t *testing.T) {
 
 func TestTopDelays(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0ns", 1: "1ns", 999: "999ns", 1000: "1.00µs", 9994: "9.99µs", 9996: "10.0µs", 99960: "100µs", 999499: "999µs", 999500: "1.00ms", 84_700_000: "84.7ms",
+		0: "0ns", 1: "1ns", 999: "999ns", 1000: "1.00µs", 9994: "9.99µs", 9996: "10.0µs", 99960: "100µs", 999499: "999µs", 999500: "1.00ms",
+		84_700_000:  "84.7ms",
 		999_600_000: "1.00s", 12 * time.Second: "12.0s", time.Hour: "3600s",
 	} {
 		if got := (topStyle{}).delay(int64(d)); got != want {
 			t.Errorf("%d ns: %s, want %s", d, got, want)
 		}
 	}
-	for l, want := range map[insight.Loss]string{{}: "-", {Sent: 10}: "0.0%", {Sent: 1000, Lost: 81}: "8.1%", {Sent: 1e6, Lost: 1}: "<0.01%", {Sent: 1e4, Lost: 20}: "0.20%", {Sent: 1, Lost: 5}: "100.0%"} {
+	for l, want := range map[insight.Loss]string{{}: "-", {Sent: 10}: "0.0%", {Sent: 1000, Lost: 81}: "8.1%", {Sent: 1e6, Lost: 1}: "<0.01%",
+		{Sent: 1e4, Lost: 20}: "0.20%", {Sent: 1, Lost: 5}: "100.0%"} {
 		if got := lossShare(l); got != want {
 			t.Errorf("%+v: %s, want %s", l, got, want)
 		}
@@ -279,7 +286,8 @@ func TestTopCommand(t *testing.T) {
 		}
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]string{"11:59": "2026-11-21T11:59:00Z", "12:03": "2026-11-20T12:03:00Z", "00:00:01Z": "2026-11-21T00:00:01Z"} {
+	for text, want := range map[string]string{"11:59": "2026-11-21T11:59:00Z", "12:03": "2026-11-20T12:03:00Z",
+		"00:00:01Z": "2026-11-21T00:00:01Z"} {
 		if at, err := parseMoment("since", text, now); err != nil || at.Format(time.RFC3339) != want {
 			t.Errorf("%s: %v %v", text, at, err)
 		}

@@ -17,7 +17,8 @@ func TestTopFilters(t *testing.T) {
 	status := `{"node":{"name":"r1"},"records":{},"interfaces":[{"name":"east0"}],"namespaces":[{"id":123}]}`
 	flows := `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["2001:db8::2"],"points":["egress=[2001:db8::3]:862"]}}]`
 	f := newFakeAgent(t, map[string]string{
-		"GET /v1/status": status, "GET /v1/flows": flows, "GET /v1/history": `{"since":"2026-11-21T05:20:00Z","until":"2026-11-21T05:21:00Z","pairs":[]}`, "GET /v1/loss": "[]",
+		"GET /v1/status": status, "GET /v1/flows": flows,
+		"GET /v1/history": `{"since":"2026-11-21T05:20:00Z","until":"2026-11-21T05:21:00Z","pairs":[]}`, "GET /v1/loss": "[]",
 	})
 	for _, tt := range []struct{ args, asks, stderr string }{
 		{"top --json --count 1 --node r2", "/v1/history?last=1m0s&live=true&node=r2", ""},

@@ -13,7 +13,8 @@ import (
 
 func TestTracedName(t *testing.T) {
 	hosts := map[string][]string{
-		"r3": {"::ffff:192.0.2.1", "fe80::3", "2001:db8::3", "2001:db8::4"}, "r4.example.net": {"2001:db8::5"}, "v4only": {"192.0.2.1"}, "link": {"fe80::1%lo"},
+		"r3": {"::ffff:192.0.2.1", "fe80::3", "2001:db8::3", "2001:db8::4"}, "r4.example.net": {"2001:db8::5"}, "v4only": {"192.0.2.1"},
+		"link": {"fe80::1%lo"},
 	}
 	lookup := func(_ context.Context, name string) (list []netip.Addr, err error) {
 		for _, a := range hosts[name] {

@@ -63,7 +63,8 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 		causes = append(
 			causes,
 			fmt.Sprintf(
-				"they were seen last at %s: what follows it drops them, most likely the edge of the domain, at which packets with IOAM of namespace %d end; trace a node inside it",
+				"they were seen last at %s: what follows it drops them, most likely the edge of the domain, at which packets with IOAM of "+
+					"namespace %d end; trace a node inside it",
 				last,
 				c.Namespace,
 			),
@@ -72,7 +73,8 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 		causes = append(
 			causes,
 			fmt.Sprintf(
-				"no node on the way replied: look whether probes leave this node ('waymark status': the interface needs the egress role), and for the route to %v",
+				"no node on the way replied: look whether probes leave this node ('waymark status': the interface needs the egress role), "+
+					"and for the route to %v",
 				c.Destination,
 			),
 		)
@@ -85,7 +87,8 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 		causes = append(
 			causes,
 			fmt.Sprintf(
-				"check that the agent at the destination has path-trace in its configuration, that path-trace.allow has %s, and that %s; the metric waymark_trace_probes_total there says which probes came",
+				"check that the agent at the destination has path-trace in its configuration, that path-trace.allow has %s, and that %s; "+
+					"the metric waymark_trace_probes_total there says which probes came",
 				source,
 				key,
 			),

@@ -22,8 +22,9 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 	foreign := config.Option{Trace: &config.TraceOption{Namespace: 7, Type: 0x800000, Size: 12}}
 	export := config.Option{DirectExport: &config.DirectExportOption{Namespace: 123, TraceType: 0x800000, OptionType: ioam.OptionIOAMStatic}}
 	rule := func(name string, o config.Option) config.Encapsulation {
-		return config.Encapsulation{Name: name, Interface: "eth1", Mode: model.ModeEncap, Frequency: model.Frequency{K: 1, N: 1}, Tunnel: &config.Tunnel{Destination: mustAddr("2001:db8:9::1")},
-			Match: config.Match{Destination: prefix("2001:db8:" + name + "::/48")}, Options: []config.Option{o}}
+		return config.Encapsulation{Name: name, Interface: "eth1", Mode: model.ModeEncap, Frequency: model.Frequency{K: 1, N: 1},
+			Tunnel: &config.Tunnel{Destination: mustAddr("2001:db8:9::1")},
+			Match:  config.Match{Destination: prefix("2001:db8:" + name + "::/48")}, Options: []config.Option{o}}
 	}
 	inline := func(name string) config.Encapsulation {
 		e := rule(name, trace)
@@ -116,7 +117,8 @@ func TestRecordsAreAdvisedOn(t *testing.T) {
 // were before.
 func TestReloadsAreAdvisedOn(t *testing.T) {
 	rule := func(name, destination string) string {
-		return "  - {name: " + name + ", interface: eth1, match: {destination: \"2001:db8:" + name + "::/48\"}, tunnel: {destination: " + destination + "}, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}\n"
+		return "  - {name: " + name + ", interface: eth1, match: {destination: \"2001:db8:" + name + "::/48\"}, tunnel: {destination: " +
+			destination + "}, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}\n"
 	}
 	h := newHarness(t, agenttest.BaseConfig+"encapsulations:\n"+rule("a", "2001:db8:9::1"))
 	h.System.Unroutable = mustAddr("2001:db8:9::9")

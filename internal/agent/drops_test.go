@@ -116,7 +116,8 @@ func TestOffloadedPacketsAreHintedAt(t *testing.T) {
 				found = append(found, w)
 			}
 		}
-		if (len(found) == 1) != want || want && (found[0].Interface != "eth1" || !strings.Contains(found[0].Text, "40 large packets") || !strings.Contains(found[0].Text, "encapsulation numbered")) {
+		if (len(found) == 1) != want || want && (found[0].Interface != "eth1" || !strings.Contains(found[0].Text, "40 large packets") ||
+			!strings.Contains(found[0].Text, "encapsulation numbered")) {
 			t.Errorf("%s: %+v", option, found)
 		}
 		logDrops(t, h)

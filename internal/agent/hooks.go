@@ -281,7 +281,8 @@ func (h *hooks) fact(i model.Interface, ingress bool, now time.Time) health.Hook
 	k := hookwatch.Key{Index: i.Index, Ingress: ingress}
 	s, look := h.watch.State(k), h.looks[k]
 	f := health.Hook{Interface: i.Name, Direction: directionOf(ingress), Place: look.Place.String(), Mode: string(look.Mode),
-		OffSince: s.OffSince, AwaySince: s.AwaySince, Repairs: s.Repairs, Fault: s.Fault, Next: s.Next, Unseen: s.Unseen, UnseenSince: s.BypassedSince}
+		OffSince: s.OffSince, AwaySince: s.AwaySince, Repairs: s.Repairs, Fault: s.Fault, Next: s.Next, Unseen: s.Unseen,
+		UnseenSince: s.BypassedSince}
 	if i.Filters(ingress) {
 		f.Boundary = i.Strictest().String()
 	}
@@ -334,7 +335,8 @@ func (h *hooks) Report(s *service.State, out *api.Status) {
 			}
 			known := h.watch.State(k)
 			hook := api.Hook{Direction: directionOf(ingress), Mode: string(look.Mode), Program: look.Program, Place: look.Place.String(),
-				Attached: look.Attached, InPlace: look.Attached && look.InPlace, SeesPackets: known.BypassedSince.IsZero(), Checked: instant.Of(known.Checked)}
+				Attached: look.Attached, InPlace: look.Attached &&
+					look.InPlace, SeesPackets: known.BypassedSince.IsZero(), Checked: instant.Of(known.Checked)}
 			if x := h.xdp[k.Index]; x != "" && ingress {
 				hook.Before = append(hook.Before, x)
 			}

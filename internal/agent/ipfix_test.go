@@ -123,9 +123,11 @@ func TestIPFIXExport(t *testing.T) {
 	domain := fmt.Sprintf("domain=%d", h.Status().Node.ID)
 	h.Datapath.Records <- agenttest.RemovedHeader(t, "2001:db8:2::2")
 	agenttest.Eventually(t, "the trace has arrived", func() bool {
-		return first.count("ingressInterface=2", "ioamHopIndex=0", "ioamHopCount=1", "ioamNodeId=2", "ipTotalLength=128", "destinationTransportPort=9", domain) == 1
+		return first.count("ingressInterface=2", "ioamHopIndex=0", "ioamHopCount=1", "ioamNodeId=2", "ipTotalLength=128",
+			"destinationTransportPort=9", domain) == 1
 	})
-	for _, want := range []string{"observationDomainName=gamma ioamNodeId=2", "interfaceName=eth0", "ioamIngressInterfaceId=201", "ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
+	for _, want := range []string{"observationDomainName=gamma ioamNodeId=2", "interfaceName=eth0", "ioamIngressInterfaceId=201",
+		"ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
 		if first.count(want) == 0 {
 			t.Errorf("the collector did not get %s: %q", want, first.lines)
 		}
@@ -150,7 +152,8 @@ func TestIPFIXExport(t *testing.T) {
 		return e[1].Written == 1 && *e[0].Connected && *e[1].Connected
 	})
 	e := h.Status().Records.Sinks
-	if len(e) != 2 || e[0].Name != "ipfix:"+first.address() || e[0].Connected == nil || !*e[0].Connected || e[0].Messages == 0 || e[0].Octets == 0 || e[0].Dropped+e[0].Failed != 0 {
+	if len(e) != 2 || e[0].Name != "ipfix:"+first.address() || e[0].Connected == nil || !*e[0].Connected || e[0].Messages == 0 ||
+		e[0].Octets == 0 || e[0].Dropped+e[0].Failed != 0 {
 		t.Errorf("status %+v", e)
 	}
 	metrics, err := h.Client.Metrics(context.Background())
@@ -268,7 +271,8 @@ func TestIPFIXCollectorUntrusted(t *testing.T) {
 	h.Start()
 	agenttest.Eventually(t, "a warning", func() bool { return h.Warned(health.CollectorAway) })
 	for _, w := range h.Status().Warnings {
-		if w.Code == health.CollectorAway && (!strings.Contains(w.Text, "unknown authority") || !strings.HasPrefix(w.Cure, "set tls.ca to the authority ")) {
+		if w.Code == health.CollectorAway && (!strings.Contains(w.Text, "unknown authority") ||
+			!strings.HasPrefix(w.Cure, "set tls.ca to the authority ")) {
 			t.Errorf("%+v", w)
 		}
 	}

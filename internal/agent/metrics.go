@@ -56,7 +56,8 @@ var (
 	)
 	descLoopback = service.Metric(
 		"loopback_total",
-		"Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), suppressed (either, beyond a limit).",
+		"Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), "+
+			"suppressed (either, beyond a limit).",
 		"interface",
 		"what",
 	)

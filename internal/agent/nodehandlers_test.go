@@ -155,7 +155,8 @@ func TestSetNamespace(t *testing.T) {
 	if status, answer := h.Request("PATCH", "/v1/namespaces/123", "{}"); status != 400 || !strings.Contains(answer, "nothing to set") {
 		t.Errorf("%d %s", status, answer)
 	}
-	for _, change := range []config.NamespaceChange{{Remove: new(true), Loopback: new(true)}, {EdgeToEdge: new(true), Incremental: new(true)}, {TerminateActive: new(true), Loopback: new(false)}} {
+	for _, change := range []config.NamespaceChange{{Remove: new(true), Loopback: new(true)}, {EdgeToEdge: new(true), Incremental: new(true)},
+		{TerminateActive: new(true), Loopback: new(false)}} {
 		if err := h.Client.SetNamespace(ctx, 123, change); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func TestClientsReplaceAtOnce(t *testing.T) {
 			for round := range rounds {
 				own := fmt.Sprintf("2001:db8:%x::/48", 0x100+c)
 				name := fmt.Sprintf("client-%d", c)
-				if _, err := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule(name+"-shared", "2001:db8:1::/48", uint32(1+round)), false); err != nil {
+				if _, err := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule(name+"-shared", "2001:db8:1::/48", uint32(1+round)),
+					false); err != nil {
 					t.Error(err)
 				}
 				if _, err := h.Client.ReplaceSameEncapsulation(t.Context(), plainRule(name, own, uint32(1+round)), false); err != nil {
@@ -135,7 +136,8 @@ func TestSeveralRulesFit(t *testing.T) {
 	if h.Datapath.Applications() != before {
 		t.Error("something was changed")
 	}
-	for body, want := range map[string]int{`{}`: 400, `{"match":{}}`: 400, `{"name":"none"}`: 404, `{"colour":"red"}`: 400, `{"name":"twin"}`: 200} {
+	for body, want := range map[string]int{`{}`: 400, `{"match":{}}`: 400, `{"name":"none"}`: 404, `{"colour":"red"}`: 400,
+		`{"name":"twin"}`: 200} {
 		if status, answer := h.Request("DELETE", "/v1/encapsulations", body); status != want {
 			t.Errorf("%s: %d %s, want %d", body, status, answer, want)
 		}

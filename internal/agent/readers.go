@@ -97,7 +97,8 @@ func (r *readers) fail(err error) {
 }
 
 func readersWarning(why string) health.Warning {
-	return health.New(health.ReadersUnserved, "", "the group of node.read-group cannot ask the agent: "+why, "remove the cause, and run: waymark agent reload")
+	return health.New(health.ReadersUnserved, "", "the group of node.read-group cannot ask the agent: "+why,
+		"remove the cause, and run: waymark agent reload")
 }
 
 func (r *readers) Warnings(*service.State) []health.Warning {

@@ -183,7 +183,8 @@ func checkUserBound(t *testing.T, socket string, gid int) {
 		defer conn.Close()
 	}
 	const request = "GET /v1/warnings"
-	if got, err := askAs(socket, request, greedy, gid, nil); err != nil || !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "8 connections of user 65531") {
+	if got, err := askAs(socket, request, greedy, gid, nil); err != nil || !strings.HasPrefix(got, "503 ") ||
+		!strings.Contains(got, "8 connections of user 65531") {
 		t.Errorf("%s %v", got, err)
 	}
 	if got, err := askAs(socket, request, other, gid, nil); err != nil || !strings.HasPrefix(got, "200 ") {

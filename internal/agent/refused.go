@@ -71,7 +71,8 @@ func (r *refusals) Warnings(s *service.State) []health.Warning {
 		return nil
 	}
 	return health.RefusedTunnels(decapsulationFacts(s.Resolved.Node), health.Refusals{
-		WrongSource: r.wrongSource.Growth(total.WrongSource), WithoutIOAM: r.withoutIOAM.Growth(total.WithoutIOAM), Decapsulated: r.decapsulated.Growth(total.Decapsulated),
+		WrongSource: r.wrongSource.Growth(total.WrongSource), WithoutIOAM: r.withoutIOAM.Growth(total.WithoutIOAM),
+		Decapsulated: r.decapsulated.Growth(total.Decapsulated),
 	})
 }
 

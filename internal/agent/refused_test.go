@@ -37,7 +37,8 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 		h.Start()
 		var c datapath.Counters
 		c.Index, c.Name = 2, "eth0"
-		c.Ingress[model.OutcomeDecapRefusedSource], c.Ingress[model.OutcomeDecapRefusedBare], c.Ingress[model.OutcomeTunnelDecapsulated] = tt.source, tt.bare, tt.taken
+		c.Ingress[model.OutcomeDecapRefusedSource], c.Ingress[model.OutcomeDecapRefusedBare],
+			c.Ingress[model.OutcomeTunnelDecapsulated] = tt.source, tt.bare, tt.taken
 		h.Datapath.SetCounters(c)
 		if got := h.Warned(health.DecapRefused); got != (tt.says != "") {
 			t.Errorf("%s: warned %v", tt.name, got)

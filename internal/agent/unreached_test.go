@@ -12,7 +12,8 @@ import (
 func TestUnreachedDecapsulationIsWarnedOf(t *testing.T) {
 	const tunnel = "decapsulations: [{tunnel-destination: \"2001:db8:ff::3\"}]\n"
 	config := func(role, namespace string) string {
-		return "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [" + role + "]}, {name: eth1}, {name: away}]\nnamespaces: [{id: 7, remove: " + namespace + "}]\n"
+		return "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [" + role +
+			"]}, {name: eth1}, {name: away}]\nnamespaces: [{id: 7, remove: " + namespace + "}]\n"
 	}
 	for _, tt := range []struct {
 		name, yaml string

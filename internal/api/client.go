@@ -35,7 +35,8 @@ type closedError struct{ socket string }
 
 func (e closedError) Error() string {
 	return fmt.Sprintf(
-		"the agent's socket %s may not be opened; run it as root, or as the agent's user; who may only read belongs to the group that node.read-group names",
+		"the agent's socket %s may not be opened; run it as root, or as the agent's user; who may only read belongs to the group "+
+			"that node.read-group names",
 		e.socket,
 	)
 }

@@ -28,13 +28,15 @@ type Status struct {
 	Namespaces     []config.Namespace     `json:"namespaces"`
 	Encapsulations []config.Encapsulation `json:"encapsulations"`
 	Decapsulations []netip.Addr           `json:"decapsulations"`
-	PathMTUs       []pathmtu.Path         `json:"path_mtus"`                 // known path MTUs of tunnels
-	LoopbackCopies map[string]uint64      `json:"loopback_copies,omitempty"` // of packets with the Loopback flag, by what became of them; zeros left out
-	TunnelErrors   map[string]uint64      `json:"tunnel_errors"`             // ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
-	Measurement    Measurement            `json:"measurement"`               // of SRv6 flows
-	Records        Records                `json:"records"`
-	Warnings       []health.Warning       `json:"warnings"`
-	Metrics        string                 `json:"metrics,omitempty"` // URL of the metrics
+	PathMTUs       []pathmtu.Path         `json:"path_mtus"` // known path MTUs of tunnels
+	// of packets with the Loopback flag, by what became of them; zeros left out
+	LoopbackCopies map[string]uint64 `json:"loopback_copies,omitempty"`
+	// ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
+	TunnelErrors map[string]uint64 `json:"tunnel_errors"`
+	Measurement  Measurement       `json:"measurement"` // of SRv6 flows
+	Records      Records           `json:"records"`
+	Warnings     []health.Warning  `json:"warnings"`
+	Metrics      string            `json:"metrics,omitempty"` // URL of the metrics
 }
 
 // Node is the node's identity.
@@ -81,8 +83,10 @@ type Interface struct {
 
 	Loopback map[string]uint64 `json:"loopback,omitempty"` // packets by what was done about the Loopback flag: asked, returned, suppressed
 
-	SRHMalformed map[string]uint64 `json:"srh_malformed,omitempty"` // packets with a malformed Segment Routing Header, while flows are measured, by fault
-	Unmarked     map[string]uint64 `json:"unmarked,omitempty"`      // packets of measured flows that left without the option that would mark them, by cause
+	// packets with a malformed Segment Routing Header, while flows are measured, by fault
+	SRHMalformed map[string]uint64 `json:"srh_malformed,omitempty"`
+	// packets of measured flows that left without the option that would mark them, by cause
+	Unmarked map[string]uint64 `json:"unmarked,omitempty"`
 }
 
 // Hook is whether the program on one hook of an interface is executed.
@@ -113,7 +117,8 @@ type Measurement struct {
 	QuestionsUnsent map[string]uint64 `json:"questions_unsent,omitempty"` // by cause
 	ProbesUnsent    map[string]uint64 `json:"probes_unsent,omitempty"`
 	BlockAnswers    map[string]uint64 `json:"block_answers,omitempty"` // what other nodes said about blocks of flows
-	Readings        map[string]uint64 `json:"readings,omitempty"`      // counters of blocks, this node's own and those of others, as loss is computed from them
+	// counters of blocks, this node's own and those of others, as loss is computed from them
+	Readings map[string]uint64 `json:"readings,omitempty"`
 }
 
 // Records counts the records that the data plane wrote, by result.
@@ -149,7 +154,8 @@ type Sink struct {
 	Connected *bool  `json:"connected,omitempty"`
 	Messages  uint64 `json:"messages,omitempty"`
 	Octets    uint64 `json:"octets,omitempty"`
-	Unsure    uint64 `json:"unsure,omitempty"` // upper bound; of Written, those that collectors may not have read before their connections broke
+	// upper bound; of Written, those that collectors may not have read before their connections broke
+	Unsure uint64 `json:"unsure,omitempty"`
 }
 
 // MeasuredFlow is an SRv6 flow, and what was counted of it.

@@ -51,7 +51,8 @@ func (x *blockExporter) message(list ...*record.Block) []byte {
 		if err := x.encoding.Encode(b, 0, 0); err != nil {
 			x.t.Fatal(err)
 		}
-		if err := errors.Join(x.messages.Define(x.encoding.Layout.Template), x.messages.Add(x.encoding.Layout.Template, x.encoding.Octets)); err != nil {
+		if err := errors.Join(x.messages.Define(x.encoding.Layout.Template),
+			x.messages.Add(x.encoding.Layout.Template, x.encoding.Octets)); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -61,10 +62,12 @@ func (x *blockExporter) message(list ...*record.Block) []byte {
 // counted is what a point counted in a block.
 func counted(flow string, block int64, point, last loss.PointID, packets uint64) *record.Block {
 	m := record.Measurement{
-		Time: instant.Of(time.Now()), Flow: flow, Source: netip.MustParseAddr("2001:db8::1"), SIDs: []netip.Addr{netip.MustParseAddr("fc00:2::e")},
-		To: last, Length: uint64(blockLength),
+		Time: instant.Of(time.Now()), Flow: flow, Source: netip.MustParseAddr("2001:db8::1"),
+		SIDs: []netip.Addr{netip.MustParseAddr("fc00:2::e")},
+		To:   last, Length: uint64(blockLength),
 	}
-	return record.NewBlock(m, blockGuard, &loss.Reading{Flow: 7, Point: point, Block: block, Packets: packets, Octets: 100 * packets}, loss.Selection{Path: 1, Marking: 1})
+	return record.NewBlock(m, blockGuard, &loss.Reading{Flow: 7, Point: point, Block: block, Packets: packets, Octets: 100 * packets},
+		loss.Selection{Path: 1, Marking: 1})
 }
 
 // history is what became of the packets of a flow in a block.
@@ -120,7 +123,8 @@ func (h *history) check(t *testing.T, name string, l *record.Loss) {
 	if sent == 0 && received == 0 {
 		want = loss.Idle
 	}
-	if l.Verdict != want || l.Lost != record.NewField(sent-received, true) || l.Sent.Value != sent || l.Received.Value != received || l.LostBytes.Value != 100*(sent-received) {
+	if l.Verdict != want || l.Lost != record.NewField(sent-received, true) || l.Sent.Value != sent || l.Received.Value != received ||
+		l.LostBytes.Value != 100*(sent-received) {
 		t.Errorf("%s: %d sent and %d received, said %+v", name, sent, received, l)
 	}
 }
@@ -228,7 +232,8 @@ func TestOneEndReports(t *testing.T) {
 			}
 		}
 		c.change(func() { c.blocks.expire(at.Add(idleBlocks * blockLength)) })
-		if c.flush(at.Add(time.Hour)); len(out.all()) != len(list) || c.Stats().Compared.ended != 1 || len(c.blocks.flows)+len(c.blocks.byID)+c.blocks.order.Len()+c.blocks.size != 0 {
+		if c.flush(at.Add(time.Hour)); len(out.all()) != len(list) || c.Stats().Compared.ended != 1 ||
+			len(c.blocks.flows)+len(c.blocks.byID)+c.blocks.order.Len()+c.blocks.size != 0 {
 			t.Errorf("%d records, %+v", len(out.all()), c.Stats().Compared)
 		}
 	}
@@ -244,12 +249,14 @@ func TestBlocksAreBounded(t *testing.T) {
 	if s := c.Stats(); s.Compared != (comparison{past: 1, future: 1}) || len(c.blocks.flows) != 0 {
 		t.Errorf("%+v", s.Compared)
 	}
-	send(x.message(counted("red", block, 0, 1, 5), counted("red", block, 0, 1, 6), counted("red", block, 1, 1, 5), counted("red", block-10, 0, 1, 5), counted("red", block+5, 0, 1, 5)))
+	send(x.message(counted("red", block, 0, 1, 5), counted("red", block, 0, 1, 6), counted("red", block, 1, 1, 5),
+		counted("red", block-10, 0, 1, 5), counted("red", block+5, 0, 1, 5)))
 	if s := c.Stats().Assembled; s.Readings != [loss.NumFates]uint64{loss.Taken: 2, loss.Contradicted: 1, loss.Past: 1, loss.Future: 1} {
 		t.Errorf("%+v", s)
 	}
 	c.flush(time.Now())
-	if list := out.all(); len(list) != 1 || list[0].(*record.Loss).Verdict != loss.Uncertain || list[0].(*record.Loss).FromReasons != loss.Contradicting {
+	if list := out.all(); len(list) != 1 || list[0].(*record.Loss).Verdict != loss.Uncertain ||
+		list[0].(*record.Loss).FromReasons != loss.Contradicting {
 		t.Errorf("%+v", list)
 	}
 	c.blocks.room = 3 * c.blocks.size
@@ -260,7 +267,8 @@ func TestBlocksAreBounded(t *testing.T) {
 	for e := c.blocks.order.Front(); e != nil; e = e.Next() {
 		names = append(names, e.Value.(*comparedFlow).key.name)
 	}
-	if s := c.Stats().Compared; !slices.Equal(names, []string{"f8", "f9", "red"}) || s.evicted != 8 || c.blocks.size > c.blocks.room || len(c.blocks.byID) != 3 {
+	if s := c.Stats().Compared; !slices.Equal(names, []string{"f8", "f9", "red"}) || s.evicted != 8 || c.blocks.size > c.blocks.room ||
+		len(c.blocks.byID) != 3 {
 		t.Errorf("%v, %+v, %d of %d", names, s, c.blocks.size, c.blocks.room)
 	}
 	if list := out.all(); len(list) != 9 || list[8].(*record.Loss).Verdict != loss.Uncertain {
@@ -307,7 +315,8 @@ func TestFlowsOfBlocks(t *testing.T) {
 	}
 	c.flush(time.Now())
 	// The first result is of the guard before the ingress was known.
-	if list := out.all(); len(list) != 2 || list[0].(*record.Loss).FromReasons != loss.Missing || list[1].(*record.Loss).FromReasons != loss.ClockWorse {
+	if list := out.all(); len(list) != 2 || list[0].(*record.Loss).FromReasons != loss.Missing ||
+		list[1].(*record.Loss).FromReasons != loss.ClockWorse {
 		t.Errorf("%+v", list)
 	}
 }

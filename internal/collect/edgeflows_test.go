@@ -48,8 +48,10 @@ func TestEdgeFlow(t *testing.T) {
 	untimed, bare := want, want
 	untimed.Delay = nil
 	bare.Time, bare.Type, bare.Delay = instant.Of(start), 0x3000, nil // the time is that of the message
-	bare.Lost, bare.Duplicates, bare.Reordered, bare.Late, bare.Restarts = record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}
-	if diff := cmp.Diff([]record.Record{&want, &untimed, &bare}, out.all(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	bare.Lost, bare.Duplicates, bare.Reordered, bare.Late, bare.Restarts = record.Field[uint64]{}, record.Field[uint64]{},
+		record.Field[uint64]{}, record.Field[uint64]{}, record.Field[uint64]{}
+	if diff := cmp.Diff([]record.Record{&want, &untimed, &bare}, out.all(),
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 	if s := c.Stats(); s.Data != [record.NumDataKinds]uint64{record.DataEdgeFlow: 3} {

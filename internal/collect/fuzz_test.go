@@ -21,8 +21,10 @@ import (
 // hold. Headers are tested in package ipfix.
 func FuzzMessages(f *testing.F) {
 	x := newExporter(f, ipfix.UDP, 1)
-	flow := fields{num("ioamNamespaceId", 1), num("packetDeltaCount", 3), num("octetDeltaCount", 300), {"flowStartNanoseconds", start}, {"flowEndNanoseconds", start}, num("ioamTransitDelayDeltaCount", 3)}
-	hop := fields{num("ioamNamespaceId", 1), num("ioamReportId", 1), num("ioamHopIndex", 1), num("ioamHopCount", 2), num("ioamTraceType", 0xfff002), num("ioamSchemaId", 7), {"ioamOpaqueStateSnapshot", []byte("rack 7")}}
+	flow := fields{num("ioamNamespaceId", 1), num("packetDeltaCount", 3), num("octetDeltaCount", 300), {"flowStartNanoseconds", start},
+		{"flowEndNanoseconds", start}, num("ioamTransitDelayDeltaCount", 3)}
+	hop := fields{num("ioamNamespaceId", 1), num("ioamReportId", 1), num("ioamHopIndex", 1), num("ioamHopCount", 2),
+		num("ioamTraceType", 0xfff002), num("ioamSchemaId", 7), {"ioamOpaqueStateSnapshot", []byte("rack 7")}}
 	for _, r := range [][2][]fields{
 		{packet(0), packet(1)[:2]},
 		{packet(0)[:1], packet(0)[1:]},
@@ -40,7 +42,8 @@ func FuzzMessages(f *testing.F) {
 		return b
 	}
 	f.Add(blocks.message(of(0), of(1))[16:], blocks.message(of(2))[16:])
-	f.Add(x.message(start, 0, edgeFlow())[16:], x.message(start, 0, edgeFlow().without("ioamSequenceGapDeltaCount", "pmDelaySampleDeltaCount", "flowStartNanoseconds"))[16:])
+	f.Add(x.message(start, 0, edgeFlow())[16:], x.message(start, 0,
+		edgeFlow().without("ioamSequenceGapDeltaCount", "pmDelaySampleDeltaCount", "flowStartNanoseconds"))[16:])
 	f.Add(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos"}})[16:],
 		x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}})[16:])
 	y := newExporter(f, ipfix.UDP, 1)
@@ -53,7 +56,8 @@ func FuzzMessages(f *testing.F) {
 		}
 		const keep = 16
 		out := &memory{}
-		c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: keep}, Sinks: []sink.Sink{out}, Thresholds: loss.Thresholds{MaxLoss: new(loss.Share), MaxDelay: new(time.Duration)}})
+		c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: keep}, Sinks: []sink.Sink{out},
+			Thresholds: loss.Thresholds{MaxLoss: new(loss.Share), MaxDelay: new(time.Duration)}})
 		if err != nil {
 			t.Fatal(err)
 		}

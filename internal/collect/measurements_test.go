@@ -78,7 +78,8 @@ func TestMeasurements(t *testing.T) {
 // duplicatedLoss is of a block of which more packets came than were sent.
 func duplicatedLoss() fields {
 	return append(
-		measuredLoss().with(num("pmVerdict", 4), num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", math.MaxUint64), num("pmDuplicatedPacketDeltaCount", 5)),
+		measuredLoss().with(num("pmVerdict", 4), num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", math.MaxUint64),
+			num("pmDuplicatedPacketDeltaCount", 5)),
 		num("pmLostMinPacketDeltaCount", 3),
 	)
 }
@@ -87,8 +88,9 @@ func duplicatedLoss() fields {
 // lost is not known.
 func TestDuplicatesOfEarlierVersions(t *testing.T) {
 	for name, r := range map[string]fields{
-		"now":     duplicatedLoss(),
-		"earlier": measuredLoss().with(num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", 0), num("pmDuplicatedPacketDeltaCount", 5)),
+		"now": duplicatedLoss(),
+		"earlier": measuredLoss().with(num("pmReceivedPacketDeltaCount", 105), num("pmLostPacketDeltaCount", 0),
+			num("pmDuplicatedPacketDeltaCount", 5)),
 	} {
 		_, out, send := offline(t, Config{}, ipfix.UDP)
 		send(newExporter(t, ipfix.UDP, 1).message(start, 0, r))

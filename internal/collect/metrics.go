@@ -35,7 +35,8 @@ func (c *Collector) Collect(g *metrics.Gatherer) {
 	for _, n := range s.Counts() {
 		g.Add(desc(n.Name+"_total", n.Meaning), float64(n.Value))
 	}
-	for d, counts := range map[*metrics.Desc][]record.Count{descPaths: s.Paths(), descMalformed: s.Malformed(), descImpossible: s.Impossible()} {
+	for d, counts := range map[*metrics.Desc][]record.Count{descPaths: s.Paths(), descMalformed: s.Malformed(),
+		descImpossible: s.Impossible()} {
 		for _, n := range counts {
 			g.Add(d, float64(n.Value), n.Name)
 		}

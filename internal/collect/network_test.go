@@ -129,7 +129,8 @@ func (a *authority) sign(name string, ca bool) (*ecdsa.PrivateKey, *x509.Certifi
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, IsCA: ca, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv6loopback},
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	parent, signer := template, key
 	if a.cert != nil {
@@ -147,7 +148,8 @@ func (a *authority) sign(name string, ca bool) (*ecdsa.PrivateKey, *x509.Certifi
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	for ending, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+	for ending, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der},
+		".key": {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(a.file(name+ending), pem.EncodeToMemory(block), 0o600); err != nil {
 			a.t.Fatal(err)
 		}
@@ -432,7 +434,8 @@ func TestParseEndpoint(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", text, e, err, want)
 		}
 	}
-	for _, text := range []string{"", "udp", "[::1]:4739", "sctp://[::1]:4739", "udp://", "udp://:4739", "udp://host:4739", "tcp://[::1]:70000", "UDP://[::1]:1"} {
+	for _, text := range []string{"", "udp", "[::1]:4739", "sctp://[::1]:4739", "udp://", "udp://:4739", "udp://host:4739",
+		"tcp://[::1]:70000", "UDP://[::1]:1"} {
 		if e, err := ParseEndpoint(text); err == nil {
 			t.Errorf("%q is read as %v", text, e)
 		}

@@ -42,7 +42,8 @@ func TestStatistics(t *testing.T) {
 		}
 	}
 	text := stats.Record().Text()
-	for _, want := range []string{"           5  postcards: ", "           1  path complete: ", "           1  malformed version: ", "           1  impossible namespace_missing: "} {
+	for _, want := range []string{"           5  postcards: ", "           1  path complete: ", "           1  malformed version: ",
+		"           1  impossible namespace_missing: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s\nlacks %q", text, want)
 		}

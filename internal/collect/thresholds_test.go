@@ -87,7 +87,8 @@ func TestThresholds(t *testing.T) {
 		block("twice", [3]uint64{0, 0, 0}, 0)
 	}
 	warnings, codes := said(out)
-	if want := []string{"", "flow_loss_high", "flow_loss_high", "", "", "", "", "flow_delay_high", "flow_duplicated", "flow_loss_high", "", "", ""}; !slices.Equal(
+	if want := []string{"", "flow_loss_high", "flow_loss_high", "", "", "", "", "flow_delay_high", "flow_duplicated", "flow_loss_high", "",
+		"", ""}; !slices.Equal(
 		codes,
 		want,
 	) {

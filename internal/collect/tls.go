@@ -54,7 +54,8 @@ func handshakeFault(err error) error {
 	)
 	switch {
 	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(err.Error(), "certificate"):
-		cure = "the exporter does not trust this collector's certificate: give it the authority that signed --tls-cert, and make it send to an address or name in the certificate"
+		cure = "the exporter does not trust this collector's certificate: give it the authority that signed --tls-cert, and make it " +
+			"send to an address or name in the certificate"
 	case errors.As(err, &plain):
 		cure = "the exporter does not use TLS: configure TLS there, or receive on tcp://"
 	case errors.As(err, &unproven), strings.Contains(err.Error(), "didn't provide a certificate"):

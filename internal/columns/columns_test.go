@@ -62,7 +62,8 @@ func TestTable(t *testing.T) {
 func TestTableGrows(t *testing.T) {
 	var b bytes.Buffer
 	x := Table{Columns: []Column{{Name: "A", MinWidth: 3}, {Name: "B", Rank: 1}, {Name: "C", Rank: 2}}}
-	for _, row := range [][]string{{"1", "2", "3"}, {"123", "4", "5"}, {"1234", "6", "longer"}, {"1", "2", "the longest"}, {"1", "2", strings.Repeat("x", 40)}} {
+	for _, row := range [][]string{{"1", "2", "3"}, {"123", "4", "5"}, {"1234", "6", "longer"}, {"1", "2", "the longest"},
+		{"1", "2", strings.Repeat("x", 40)}} {
 		x.Add(row...)
 		if err := x.Flush(&b, Screen{Width: 30}); err != nil {
 			t.Fatal(err)
@@ -124,7 +125,8 @@ func FuzzFold(f *testing.F) {
 
 func TestSmall(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 999: "999ns", 8000: "8µs", 18250: "18.3µs", 123456: "123µs", 84_712_345: "84.7ms", 999_999: "1ms", 1_234_567_890: "1.23s", 90 * time.Second: "1m30s", -18250: "-18.3µs",
+		0: "0s", 999: "999ns", 8000: "8µs", 18250: "18.3µs", 123456: "123µs", 84_712_345: "84.7ms", 999_999: "1ms", 1_234_567_890: "1.23s",
+		90 * time.Second: "1m30s", -18250: "-18.3µs",
 		12_345 * time.Millisecond: "12.3s", 123_456 * time.Millisecond: "2m3s",
 	} {
 		if got := Duration(d); got != want {

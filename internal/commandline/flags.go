@@ -46,7 +46,8 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // lettersOfOthers are flags that other programs have with one letter.
 var lettersOfOthers = map[string][]string{
-	"v": {"verbose", "version"}, "j": {"json"}, "w": {"wide"}, "c": {"config", "count"}, "n": {"count", "namespace"}, "f": {"follow"}, "i": {"interval", "interface"}, "p": {"port"}, "s": {"socket"}, "o": {"output"},
+	"v": {"verbose", "version"}, "j": {"json"}, "w": {"wide"}, "c": {"config", "count"}, "n": {"count", "namespace"}, "f": {"follow"},
+	"i": {"interval", "interface"}, "p": {"port"}, "s": {"socket"}, "o": {"output"},
 }
 
 // meantByLetter are the flags of a command for a letter that other programs have for them; "" if there are none.

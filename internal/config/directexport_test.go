@@ -69,7 +69,8 @@ func TestDirectExport(t *testing.T) {
 		t.Errorf("a is %+v", a)
 	}
 	want = []model.InsertedOption{{DirectExport: &model.DirectExportOption{
-		Namespace: 126, Type: 0x800000, ExtensionFlags: 0x80, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: 7}, OptionType: ioam.OptionIOAMStatic}}}
+		Namespace: 126, Type: 0x800000, ExtensionFlags: 0x80, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: 7},
+		OptionType: ioam.OptionIOAMStatic}}}
 	if b.Flows != 1 || b.TunnelSource != source || b.TunnelDestination != destination || !reflect.DeepEqual(b.Options, want) {
 		t.Errorf("b is %+v", b)
 	}

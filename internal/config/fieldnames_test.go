@@ -22,7 +22,8 @@ path-trace: {allow: %s}
 // A trace type is a number or names of fields, and any is every prefix.
 func TestFieldNames(t *testing.T) {
 	for text, want := range map[string]ioam.TraceType{
-		"0xf80000": 0xf80000, `"0xf80000"`: 0xf80000, "[ids, timestamps, delay]": 0xf80000, "[ids]": 0xc00000, "ids": 0xc00000, `"ids,queue"`: 0xc20000,
+		"0xf80000": 0xf80000, `"0xf80000"`: 0xf80000, "[ids, timestamps, delay]": 0xf80000, "[ids]": 0xc00000, "ids": 0xc00000,
+		`"ids,queue"`: 0xc20000,
 	} {
 		c, err := Parse("test", []byte(fmt.Sprintf(fieldNames, text, "[any]")))
 		if err != nil {
@@ -37,7 +38,8 @@ func TestFieldNames(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"[ids, times]": `"times" is no field of a trace`, "[]": "is a list", "[1, ids]": "is a list", `["ids,queue"]`: "is a list", "0x1000000": "too large", "[[ids]]": "is a list", "{ids: queue}": "is a mapping",
+		"[ids, times]": `"times" is no field of a trace`, "[]": "is a list", "[1, ids]": "is a list", `["ids,queue"]`: "is a list",
+		"0x1000000": "too large", "[[ids]]": "is a list", "{ids: queue}": "is a mapping",
 	} {
 		if _, err := Parse("test", []byte(fmt.Sprintf(fieldNames, text, "[any]"))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -222,7 +222,8 @@ func (f Flow) node(port uint16, session SessionID) model.MeasuredFlow {
 		after = append(after, int(n))
 	}
 	return model.MeasuredFlow{
-		Points: points, PointNames: names, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(session), Probes: f.Probes, Return: f.Return, Metrics: f.Metrics,
+		Points: points, PointNames: names, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(session),
+		Probes: f.Probes, Return: f.Return, Metrics: f.Metrics,
 		AssumeSelection: f.assumesSelection(),
 		Name:            f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
 		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel), MonitorID: (*uint32)(f.MonitorID),

@@ -170,7 +170,8 @@ func (c *Config) measurement() model.Measurement {
 func (m *Measurement) node() model.Measurement {
 	out := model.Measurement{
 		Block: time.Duration(m.Block), Clear: m.Unmonitored == UnmonitoredClear, MeanDelay: m.MeanDelay, Capacity: int(m.Capacity),
-		Exchange: m.Exchange, ProbeEvery: time.Duration(m.ProbeEvery), DelayPort: uint16(m.DelayPort), SelectionPort: uint16(m.SelectionPort), ProbeFrom: m.ProbeSource,
+		Exchange: m.Exchange, ProbeEvery: time.Duration(m.ProbeEvery), DelayPort: uint16(m.DelayPort), SelectionPort: uint16(m.SelectionPort),
+		ProbeFrom: m.ProbeSource,
 		Marking: model.Marking{
 			Carrier: m.Carrier, Octet: uint8(m.Octet), Mask: uint8(m.Mask), None: uint8(m.Unmarked),
 			Colours: [2]uint8{uint8(m.Even), uint8(m.Odd)}, ECN: m.ECN,
@@ -240,7 +241,8 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 		if len(f.Points) > maxPoints {
 			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%d points", len(f.Points)), fmt.Sprintf("list at most %d", maxPoints))
 		} else if name := f.sharedName(); name != "" {
-			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%q names two points", name), "give each node its own name: results and warnings tell them apart by it")
+			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%q names two points", name),
+				"give each node its own name: results and warnings tell them apart by it")
 		}
 		if strings.ContainsFunc(f.Name, unicode.IsControl) {
 			add(
@@ -255,6 +257,7 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 // usesOptionBits reports that no other bits are named for the mark.
 func (m *Measurement) usesOptionBits() bool {
 	d := model.DefaultMarking()
-	return m.Octet == 15 && uint8(m.Mask) == d.Mask && uint8(m.Unmarked) == d.None && uint8(m.Even) == d.Colours[0] && uint8(m.Odd) == d.Colours[1] &&
+	return m.Octet == 15 && uint8(m.Mask) == d.Mask && uint8(m.Unmarked) == d.None && uint8(m.Even) == d.Colours[0] &&
+		uint8(m.Odd) == d.Colours[1] &&
 		m.DelayEven == nil && m.DelayOdd == nil && !m.ECN
 }

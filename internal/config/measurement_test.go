@@ -66,7 +66,8 @@ func TestMeasurement(t *testing.T) {
 	want := model.Measurement{
 		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, ClockError: &clockError, Capacity: 100000,
 		ProbeEvery: 20 * time.Millisecond, SelectionPort: 862, ProbeFrom: address("2001:db8::9"),
-		Marking: model.Marking{Carrier: model.CarrierClass, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
+		Marking: model.Marking{Carrier: model.CarrierClass, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40},
+			ECN: true},
 		Flows: []model.MeasuredFlow{
 			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}, PointNames: []string{"", "egress"}, Thresholds: loss.Thresholds{MaxLoss: &none, MaxDelay: &delay, NoDataAfter: 5},
 				Session: 1206, Probes: model.ProbesInBand, After: []int{1}, Return: []netip.Addr{address("fc00:2::e")}},
@@ -83,8 +84,10 @@ func TestMeasurement(t *testing.T) {
 	if again := mustParse(t, string(c.Marshal())); !same(c, again) {
 		t.Errorf("written otherwise than read:\n%s", again.Marshal())
 	}
-	defaults := mustParse(t, strings.Split(measuring, "measurement:")[0]+`flows: [{name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"]}]`)
-	if m := defaults.Anywhere().Measurement.WithDefaults(); m.Block != 10*time.Second || m.Guard != 100*time.Millisecond || m.Marking != model.DefaultMarking() || m.Capacity != 65536 {
+	defaults := mustParse(t, strings.Split(measuring, "measurement:")[0]+
+		`flows: [{name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"]}]`)
+	if m := defaults.Anywhere().Measurement.WithDefaults(); m.Block != 10*time.Second || m.Guard != 100*time.Millisecond ||
+		m.Marking != model.DefaultMarking() || m.Capacity != 65536 {
 		t.Errorf("defaults: %+v", m)
 	}
 }
@@ -122,7 +125,8 @@ func TestExchanges(t *testing.T) {
 // Without ports, loss queries of TWAMP Light go from 1206 to 1205, Loss Measurement of RFC 6374
 // to 6374, and test packets of STAMP to 862. Responders listen there.
 func TestDefaultPorts(t *testing.T) {
-	const point, other = `, points: ["2001:db8::7", "[2001:db8::8]:7777"]`, `, {name: blue, direction: in, source: 2001:db8::2, segments: ["fc00:2::e"]}`
+	const point, other = `, points: ["2001:db8::7", "[2001:db8::8]:7777"]`,
+		`, {name: blue, direction: in, source: 2001:db8::2, segments: ["fc00:2::e"]}`
 	flows := func(direction, more, others string) string {
 		return `flows: [{name: red, direction: ` + direction + `, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::e"]` + more + "}" + others + "]\n"
 	}

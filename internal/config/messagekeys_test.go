@@ -38,7 +38,8 @@ func TestFaultsOfMessageKeys(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s, %s: %v", section, tt.name, err)
 				}
-			} else if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("F:2:%d: ", 40+len(section))) || !strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
+			} else if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("F:2:%d: ", 40+len(section))) ||
+				!strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %s: got  %v\nwant %s", section, tt.name, err, tt.want)
 			}
 			if _, unread, checked := Check("F", text, false); len(unread) != 0 || (checked != nil) != (err != nil) ||

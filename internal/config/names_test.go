@@ -22,7 +22,8 @@ names:
 	}
 	n := c.Names[0].Node()
 	if c.Node.Name != "Zürich 1" || n.ID != 2 || n.IDWide != 22 || n.Name != "r2" || len(n.Interfaces) != 2 ||
-		n.Interfaces[0].ID != 201 || n.Interfaces[0].Description != "to r3" || n.Interfaces[1].ID != ioam.InterfaceIDUnavailable || n.Interfaces[1].IDWide != 7 {
+		n.Interfaces[0].ID != 201 || n.Interfaces[0].Description != "to r3" || n.Interfaces[1].ID != ioam.InterfaceIDUnavailable ||
+		n.Interfaces[1].IDWide != 7 {
 		t.Errorf("%+v", n)
 	}
 }

@@ -185,7 +185,8 @@ func TestMarshalRoundTrip(t *testing.T) {
 	if again := mustParse(t, string(text)); !same(c, again) {
 		t.Errorf("JSON read again differs:\n%s", text)
 	}
-	for _, part := range []string{`"data":"0xdeadbeef"`, `"type":"0xfff002"`, `"id":2,`, `"source_port":"1000-2000"`, `"destination_port":53`, `"strict":true`} {
+	for _, part := range []string{`"data":"0xdeadbeef"`, `"type":"0xfff002"`, `"id":2,`, `"source_port":"1000-2000"`, `"destination_port":53`,
+		`"strict":true`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("JSON lacks %s:\n%s", part, text)
 		}
@@ -368,7 +369,8 @@ func TestFaultTextsAreBounded(t *testing.T) {
 
 // Delays are counted only where the file says so.
 func TestDelays(t *testing.T) {
-	for text, want := range map[string]uint32{"node: {id: 2}": 0, "node: {delays: none}": 0, "node: {delays: 1/1}": 1, "node: {delays: 1/16}": 16} {
+	for text, want := range map[string]uint32{"node: {id: 2}": 0, "node: {delays: none}": 0, "node: {delays: 1/1}": 1,
+		"node: {delays: 1/16}": 16} {
 		c := mustParse(t, text)
 		if got := c.Anywhere().Delays; got != want || !same(c, mustParse(t, string(c.Marshal()))) {
 			t.Errorf("%s: %d, or written otherwise than read", text, got)

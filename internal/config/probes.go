@@ -53,7 +53,8 @@ var probesTexts = yamlfile.KeyTexts{
 		"stricter.",
 }
 
-// ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node to which packets to a prefix are tunnelled.
+// ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node to which packets to
+// a prefix are tunnelled.
 type ProbeDestination struct {
 	Name    string
 	Address netip.Addr // invalid: that of Host, or of the node behind Prefix
@@ -219,7 +220,8 @@ func (c *Config) probeBudget(add func(path, problem, cure string)) {
 		destinations = fmt.Sprintf("%d destinations", n)
 	}
 	most := int(p.Budget) - max(20, int(p.Budget)/11) // what search leaves
-	interval := (time.Duration(n*int(p.Flows))*time.Second/time.Duration(max(most, 1)) + 99*time.Millisecond) / (100 * time.Millisecond) * (100 * time.Millisecond)
+	interval := (time.Duration(n*int(p.Flows))*time.Second/time.Duration(max(most,
+		1)) + 99*time.Millisecond) / (100 * time.Millisecond) * (100 * time.Millisecond)
 	var cures []string
 	if interval <= maxProbeTime {
 		cures = append(cures, fmt.Sprintf("interval: %v", yamlfile.FormatPeriod(interval)))

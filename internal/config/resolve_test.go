@@ -92,7 +92,8 @@ func TestResolve(t *testing.T) {
 		Derived:      map[netip.Addr]netip.Addr{},
 		Outside:      map[model.IfIndex]bool{},
 		Node: model.NodeConfig{
-			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, LoopbackLimit: 100, LoopbackRate: 100, ExportRate: 10000,
+			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, LoopbackLimit: 100, LoopbackRate: 100,
+			ExportRate: 10000,
 			Interfaces: []model.Interface{
 				{Index: 4, Name: "eth0", ID: 777, IDWide: 7777, Roles: model.RoleIngress | model.RoleEgress, Boundary: model.BoundaryIgnore, MTU: 1500},
 				{Index: 9, Name: "eth1", ID: 8, IDWide: 88, Roles: model.RoleEgress, MTU: 9000},

@@ -320,7 +320,8 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 })
 
 // traceTypes are numbers, or the names of fields.
-var traceTypes = yamlfile.NewCodec(yamlfile.Hex, "a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]", parseTraceType, ioam.TraceType.String).
+var traceTypes = yamlfile.NewCodec(yamlfile.Hex, "a number from 0 to 0xffffff, or names of fields such as [ids, timestamps, queue]",
+	parseTraceType, ioam.TraceType.String).
 	OrList()
 
 // parseTraceType reads numbers as all others of the file, which may not begin with 0.

@@ -261,8 +261,9 @@ func takeHookOff(t *testing.T, h datapath.HookState, i model.IfIndex) {
 func addFilter(t *testing.T, i model.IfIndex, priority uint16, name string, protocol uint16) {
 	t.Helper()
 	if err := netlink.FilterAdd(&netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority, Protocol: protocol},
-		Fd:          stranger(t, ebpf.SchedCLS, name, tcxPass).FD(), Name: name, DirectAction: true,
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: int(i), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: priority,
+			Protocol: protocol},
+		Fd: stranger(t, ebpf.SchedCLS, name, tcxPass).FD(), Name: name, DirectAction: true,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,8 @@ func TestPlaceNextTo(t *testing.T) {
 			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: elsewhere, Fd: next.FD(), Name: "other", DirectAction: true}),
 			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(1, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other", DirectAction: true}),
 			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(2, unix.ETH_P_ALL), Fd: next.FD(), Name: "other", DirectAction: true}),
-			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(65534, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other", DirectAction: true})); err != nil {
+			netlink.FilterAdd(&netlink.BpfFilter{FilterAttrs: at(65534, unix.ETH_P_IPV6), Fd: next.FD(), Name: "other",
+				DirectAction: true})); err != nil {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct {

@@ -237,7 +237,8 @@ func TestEdgesOfOffloadedPackets(t *testing.T) {
 	p := pairOf(t, 0x4000, false, false).first
 	frame := plainPacket(7)
 	before := p.snapshotCounters(t)
-	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
+	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64),
+		Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := moved(before, p.snapshotCounters(t)); got[bpf.ABICounterCOUNTER_EGRESS+bpf.ABICounter(model.OutcomeEncapSkippedGSO)] != 1 {
@@ -341,7 +342,8 @@ func TestEdgesLeft(t *testing.T) {
 		t.Helper()
 		var sum edgetoedge.Totals
 		left, err := flows.ReadEdges(table, epoch, func(f flows.EdgeFlow) {
-			sum.Packets, sum.Expected, sum.Unique, sum.Duplicates = sum.Packets+f.Packets, sum.Expected+f.Expected, sum.Unique+f.Unique, sum.Duplicates+f.Duplicates
+			sum.Packets, sum.Expected, sum.Unique, sum.Duplicates = sum.Packets+f.Packets, sum.Expected+f.Expected, sum.Unique+f.Unique,
+				sum.Duplicates+f.Duplicates
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -294,7 +294,8 @@ func (x *expectedExports) compare(t *testing.T, f flows.Flow) {
 	} else {
 		delete(x.flows, identity)
 	}
-	if want == nil || want.ended != (f.End == flows.EndOfConnection) || f.Packets != want.packets || f.Bytes != want.bytes || f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
+	if want == nil || want.ended != (f.End == flows.EndOfConnection) || f.Packets != want.packets || f.Bytes != want.bytes ||
+		f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
 		!numbers() || f.Late != want.late || f.HopLimitMin != want.lowest || f.HopLimitMax != want.highest {
 		t.Errorf("flow %+v, want %+v", f, want)
 	}

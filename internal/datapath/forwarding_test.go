@@ -130,7 +130,8 @@ func TestReportOfAnotherClock(t *testing.T) {
 		craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.UDP).With(craft.Datagram(1, 2)),
 	)
 	for silent, fast := range map[time.Duration]bool{
-		-24 * time.Hour: false, -time.Minute: false, -6 * time.Second: false, -4 * time.Second: true, time.Second: true, 6 * time.Second: false, 24 * time.Hour: false,
+		-24 * time.Hour: false, -time.Minute: false, -6 * time.Second: false, -4 * time.Second: true, time.Second: true, 6 * time.Second: false,
+		24 * time.Hour: false,
 	} {
 		p.routes(t, forward.Routing{MTU: forward.AnyMTU}, silent)
 		verdict, _ := runOn(t, p.xdp, packet)
@@ -265,7 +266,8 @@ func forwardable(cfg model.NodeConfig, routing forward.Routing, arrived []byte, 
 	switch after.Outcome {
 	case model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
 		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomePotUpdated, model.OutcomePotAccepted,
-		model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomeIncrementalTrace:
+		model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected,
+		model.OutcomeIncrementalTrace:
 	default:
 		return false
 	}

@@ -173,7 +173,8 @@ func terminating(c *model.NodeConfig) {
 func sending(c *model.NodeConfig) {
 	trace := model.TraceOption{Namespace: 123, Type: model.LoopbackType, Size: 24, Loopback: 3}
 	c.Encapsulations = []model.Encapsulation{{
-		Name: "out", Interface: 2, Mode: model.ModeAuto, TunnelSource: addresses[0], TunnelDestination: addresses[3], Options: model.Traces(trace),
+		Name: "out", Interface: 2, Mode: model.ModeAuto, TunnelSource: addresses[0], TunnelDestination: addresses[3],
+		Options: model.Traces(trace),
 	}}
 }
 

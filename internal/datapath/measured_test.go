@@ -225,7 +225,8 @@ func TestMeasuredSegments(t *testing.T) {
 	inner := craft.Between("2001:db8:1::1", "2001:db8:2::2", craft.TCP).With(segment)
 	packet := craft.Between(measuredFrom, measuredPath(1)[0].String(), srv6.NextHeaderRouting).With(list, inner)
 	frame := craft.Ethernet([]byte{2, 0, 0, 0, 0, 1}, []byte{2, 0, 0, 0, 0, 2}, packet)
-	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
+	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64),
+		Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	headers := len(packet) - 2500

@@ -104,7 +104,8 @@ func stripped(f []byte) []byte {
 
 // sharedOptions are a trace and an option of others, which fill the header; sharedStripped is
 // the packet without the trace.
-var sharedOptions = []byte{0x31, 26, 0, 0, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 1, 2, 3, 4, 5, 6}
+var sharedOptions = []byte{0x31, 26, 0, 0, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 1, 2,
+	3, 4, 5, 6}
 
 func sharedStripped(f []byte) []byte {
 	return set(atLength, 0, 32)(slices.Concat(f[:atHBH], []byte{17, 1, 1, 4, 0, 0, 0, 0, 0x3e, 6, 1, 2, 3, 4, 5, 6}, f[atUDP:]))
@@ -195,7 +196,8 @@ func snapshots(units byte) []byte {
 
 // sharedWith gives the trace less room, and the header another option.
 func sharedWith(kind byte) func([]byte) []byte {
-	return set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind, 6, 0, 0, 0, 0, 0, 0)
+	return set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind, 6, 0, 0, 0, 0,
+		0, 0)
 }
 
 // traceBefore puts one-byte options after the trace.

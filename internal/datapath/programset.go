@@ -80,7 +80,8 @@ func newProgramSet(g *compile.Generation, specs map[string]*ebpf.MapSpec, kept b
 	for name, m := range kept {
 		s.all[name] = m
 	}
-	if s.memory, err = unix.Mmap(s.maps[bpf.MapState].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if s.memory, err = unix.Mmap(s.maps[bpf.MapState].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("map the state of the tables: %w", err)
 	}
 	return s, nil

@@ -70,7 +70,8 @@ func TestTakenBackAtEgress(t *testing.T) {
 				if !fails {
 					want.Packets, want.DelayPackets = 1, tt.delayed
 				}
-				if dropped(p.tcOut, verdict) != fails || len(after) <= len(frame) || got.Packets != want.Packets || got.DelayPackets != want.DelayPackets ||
+				if dropped(p.tcOut, verdict) != fails || len(after) <= len(frame) || got.Packets != want.Packets ||
+					got.DelayPackets != want.DelayPackets ||
 					got.Unmarked != 0 || fails && (got.Octets != 0 || got.TimeSum != 0 || got.DelayTimeSum != 0) {
 					t.Errorf("verdict %d, %+v, want %+v", int32(verdict), got, want)
 				}

@@ -31,7 +31,8 @@ var protocols = map[byte]string{6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6", 5
 // to tunnelDestination.
 func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 	at := 12
-	for tags := 0; len(frame) >= at+4 && tags < 2 && (frame[at] == 0x81 && frame[at+1] == 0 || frame[at] == 0x88 && frame[at+1] == 0xa8); tags++ {
+	for tags := 0; len(frame) >= at+4 && tags < 2 && (frame[at] == 0x81 && frame[at+1] == 0 || frame[at] == 0x88 &&
+		frame[at+1] == 0xa8); tags++ {
 		at += 4
 	}
 	if len(frame) < at+2+40 || binary.BigEndian.Uint16(frame[at:]) != 0x86dd || frame[at+2]>>4 != 6 {

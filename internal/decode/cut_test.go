@@ -128,7 +128,8 @@ func blockStarts(capture []byte) []int {
 func TestBigEndianPcap(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(1, 2)))
 	b := binary.BigEndian.AppendUint32(nil, pcapNanoseconds)
-	for _, word := range []uint32{2<<16 | 4, 0, 0, 65535, uint32(LinkRaw), 1_700_000_000, 123_456_789, uint32(len(packet)), uint32(len(packet))} {
+	for _, word := range []uint32{2<<16 | 4, 0, 0, 65535, uint32(LinkRaw), 1_700_000_000, 123_456_789, uint32(len(packet)),
+		uint32(len(packet))} {
 		b = binary.BigEndian.AppendUint32(b, word)
 	}
 	r, err := NewReader(bytes.NewReader(append(b, packet...)))

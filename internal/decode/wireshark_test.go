@@ -57,19 +57,22 @@ func TestDissectorReadsOptions(t *testing.T) {
 		edges = append(edges, inFrame(t, 60, e.Option()))
 		wantEdges = append(wantEdges, fmt.Sprintf("%d\t0x%04x\t%d\t%d\t%d", e.Namespace, uint16(e.Type), e.Sequence, e.Seconds, e.Fraction))
 	}
-	if got := dissect(t, exports, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.trace_type", "ioam.dex.flow_id", "ioam.dex.sequence"); !slices.Equal(
+	if got := dissect(t, exports, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.trace_type", "ioam.dex.flow_id",
+		"ioam.dex.sequence"); !slices.Equal(
 		got,
 		wantExports,
 	) {
 		t.Errorf("Direct Exports are read as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantExports, "\n"))
 	}
-	if got := dissect(t, edges, "ioam.type == 3", "ioam.namespace", "ioam.e2e.type", "ioam.e2e.sequence", "ioam.e2e.seconds", "ioam.e2e.fraction"); !slices.Equal(
+	if got := dissect(t, edges, "ioam.type == 3", "ioam.namespace", "ioam.e2e.type", "ioam.e2e.sequence", "ioam.e2e.seconds",
+		"ioam.e2e.fraction"); !slices.Equal(
 		got,
 		wantEdges,
 	) {
 		t.Errorf("Edge-to-Edge options are read as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantEdges, "\n"))
 	}
-	if faults := dissect(t, append(exports, edges...), "_ws.malformed || _ws.lua.error || _ws.expert.severity >= 0x600000", "_ws.expert.message"); len(
+	if faults := dissect(t, append(exports, edges...), "_ws.malformed || _ws.lua.error || _ws.expert.severity >= 0x600000",
+		"_ws.expert.message"); len(
 		faults,
 	) != 0 {
 		t.Errorf("tshark complains: %q", faults)
@@ -116,7 +119,8 @@ func TestDissectorReadsRawOptions(t *testing.T) {
 		return inFrame(t, 0, ioam.Option{Type: kind, Data: data})
 	}
 	pot := raw(0x31, 0, 2, 0, 123, 0, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18)
-	if got := dissect(t, [][]byte{pot}, "ioam.pot.type == 0", "ioam.namespace", "ioam.pot.flags", "ioam.pot.pktid", "ioam.pot.cumulative"); !slices.Equal(
+	if got := dissect(t, [][]byte{pot}, "ioam.pot.type == 0", "ioam.namespace", "ioam.pot.flags", "ioam.pot.pktid",
+		"ioam.pot.cumulative"); !slices.Equal(
 		got,
 		[]string{"123\t0x80\t0x0102030405060708\t0x1112131415161718"},
 	) {

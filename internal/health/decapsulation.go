@@ -22,10 +22,12 @@ func checkDecapsulation(d Decapsulation) []Warning {
 			DecapsulationOpen,
 			"",
 			fmt.Sprintf(
-				"every IPv6-in-IPv6 packet to %s is decapsulated, from any sender: outsiders whose packets no edge of the domain drops reach the network as if from this node",
+				"every IPv6-in-IPv6 packet to %s is decapsulated, from any sender: outsiders whose packets no edge of the domain drops "+
+					"reach the network as if from this node",
 				d.Destination,
 			),
-			"list the addresses of the encapsulating nodes under sources, or remove bare; no change is needed if every edge has boundary: drop and knows this tunnel destination (tunnel-destinations)",
+			"list the addresses of the encapsulating nodes under sources, or remove bare; no change is needed if every edge has "+
+				"boundary: drop and knows this tunnel destination (tunnel-destinations)",
 		)}
 	case !d.Bare && d.NoNamespaces:
 		return []Warning{New(
@@ -35,7 +37,8 @@ func checkDecapsulation(d Decapsulation) []Warning {
 				"no packet to %s is decapsulated (decap_refused_bare): this node has no namespace, so it knows no packet's IOAM",
 				d.Destination,
 			),
-			"add the namespaces of the traces ('waymark ioam namespace add ID', or namespaces in the file), or list the encapsulating nodes under sources, and set bare: true if it is false",
+			"add the namespaces of the traces ('waymark ioam namespace add ID', or namespaces in the file), or list the encapsulating "+
+				"nodes under sources, and set bare: true if it is false",
 		)}
 	}
 	return nil

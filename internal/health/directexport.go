@@ -42,7 +42,8 @@ func exportsUnsent(namespaces []ioam.NamespaceID) Warning {
 // it MUST NOT push a Direct Export into those it can identify (RFC 9326 §3.1.2).
 func collectorsUnknown() Warning {
 	return New(CollectorsUnknown, "",
-		"this node inserts Direct Exports and knows no collector: exports of other nodes get one, too, if they match, and each of these causes more exports (RFC 9326 section 3.1.2)",
+		"this node inserts Direct Exports and knows no collector: exports of other nodes get one, too, if they match, and each of "+
+			"these causes more exports (RFC 9326 section 3.1.2)",
 		"list the domain's collectors under collectors in the configuration file; use [] if nodes export to none")
 }
 
@@ -69,7 +70,8 @@ func exportsUnsecured(collectors []string) Warning {
 			collectors,
 			" and ",
 		)+" without encryption: others on the path can read and forge them, which RFC 9326 section 6 does not allow for Direct Export",
-		"use tls:// with certificates on both sides; no change is needed if the path is protected in another way, for example by IPsec or a separate network",
+		"use tls:// with certificates on both sides; no change is needed if the path is protected in another way, for example by "+
+			"IPsec or a separate network",
 	)
 }
 
@@ -79,7 +81,8 @@ func exportsUnselective(encapsulation, iface string) Warning {
 		ExportsUnselective,
 		iface,
 		fmt.Sprintf(
-			"encapsulation %s inserts a Direct Export into every packet to a prefix, and this node makes a postcard for each (export: every), within its limits: RFC 9326 section 3.1.1 requires a subset, 1 in more than 100",
+			"encapsulation %s inserts a Direct Export into every packet to a prefix, and this node makes a postcard for each (export: "+
+				"every), within its limits: RFC 9326 section 3.1.1 requires a subset, 1 in more than 100",
 			encapsulation,
 		),
 		"set flows: 1/N or frequency: 1/N in the encapsulation, narrow the match, or set export: aggregate or sample in the namespace",
@@ -99,7 +102,8 @@ func exportsLimited(namespaces []ioam.NamespaceID, limit uint32) Warning {
 		ExportsLimited,
 		"",
 		fmt.Sprintf(
-			"%s %s has export: every, but node.export-limit: 1/%d allows each interface one postcard for %d packets that it sees (%.3g%%), after the first 64 of each CPU: "+
+			"%s %s has export: every, but node.export-limit: 1/%d allows each interface one postcard for %d packets that it sees "+
+				"(%.3g%%), after the first 64 of each CPU: "+
 				"where other packets are few, most packets make no postcard, and a collector cannot tell which are lost",
 			which,
 			strings.Join(list, " and "),
@@ -107,6 +111,7 @@ func exportsLimited(namespaces []ioam.NamespaceID, limit uint32) Warning {
 			limit,
 			100/float64(limit),
 		),
-		"set node.export-limit: 1/1 if links and collectors can take a postcard of each packet, or export: aggregate, or export: sample, or mark fewer packets at the encapsulating nodes (flows, frequency)",
+		"set node.export-limit: 1/1 if links and collectors can take a postcard of each packet, or export: aggregate, or export: "+
+			"sample, or mark fewer packets at the encapsulating nodes (flows, frequency)",
 	)
 }

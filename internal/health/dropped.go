@@ -46,7 +46,8 @@ func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
 	return []Warning{New(DroppedAtEdge, iface,
 		fmt.Sprintf("%s dropped %d packets that arrived in the last minute, because it has no ingress role: %s", iface, d.sum(), d.reasons()),
 		fmt.Sprintf(
-			"if %s is inside the domain: waymark interface set %s role ingress,egress; if it is the edge, find the sender, or set boundary for its namespace",
+			"if %s is inside the domain: waymark interface set %s role ingress,egress; if it is the edge, find the sender, or set "+
+				"boundary for its namespace",
 			iface,
 			iface,
 		),
@@ -68,7 +69,8 @@ func DroppedOnDeparture(iface string, d EdgeDrops) []Warning {
 			d.reasons(),
 		),
 		fmt.Sprintf(
-			"if %s leads into the domain: waymark interface set %s role ingress,egress (or in the file); else end tunnels and traces here (decapsulations, remove)",
+			"if %s leads into the domain: waymark interface set %s role ingress,egress (or in the file); else end tunnels and traces "+
+				"here (decapsulations, remove)",
 			iface,
 			iface,
 		),
@@ -89,7 +91,8 @@ func FailedRemovals(iface string, packets uint64) []Warning {
 		RemovalFailed,
 		iface,
 		fmt.Sprintf(
-			"the kernel refused to remove the header of %s at %s in the last minute (decap_failed): inline ones went on with their IOAM; tunnels were discarded",
+			"the kernel refused to remove the header of %s at %s in the last minute (decap_failed): inline ones went on with their "+
+				"IOAM; tunnels were discarded",
 			of,
 			iface,
 		),
@@ -107,7 +110,8 @@ func LeftEdgeFlows(packets uint64) []Warning {
 		EdgeFlowsLeft,
 		"",
 		fmt.Sprintf(
-			"%d packets of the last interval with Edge-to-Edge options are in no record, only in the sums: their flows gave way to others before it ended, and what was lost until they came again is not known",
+			"%d packets of the last interval with Edge-to-Edge options are in no record, only in the sums: their flows gave way to "+
+				"others before it ended, and what was lost until they came again is not known",
 			packets,
 		),
 		"measure fewer flows at a time: select some of them at encapsulating nodes (flows: 1/n), or narrow match; or shorten node.export-interval",
@@ -124,7 +128,8 @@ func SkippedOffloaded(iface, encapsulation string, packets uint64) []Warning {
 		OffloadUnnumbered,
 		iface,
 		fmt.Sprintf(
-			"%d large packets still to be segmented (GSO) left %s in the last minute without a header (encap_skipped_gso): proofs of transit and Edge-to-Edge options, as of encapsulation %s, need a number for each segment",
+			"%d large packets still to be segmented (GSO) left %s in the last minute without a header (encap_skipped_gso): proofs of "+
+				"transit and Edge-to-Edge options, as of encapsulation %s, need a number for each segment",
 			packets,
 			iface,
 			encapsulation,
@@ -164,9 +169,11 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 		"compare line 2 of all key files ('waymark pot generate' makes new ones), then find the node whose pot_updated does not grow"
 	switch {
 	case p.Ahead > wrong+again:
-		why, cure = "their numbers are ahead of this node's clock by more than clock-difference (default 1 s)", "synchronise the clocks of both nodes; if they are, an attacker forges proofs: renew the keys"
+		why, cure = "their numbers are ahead of this node's clock by more than clock-difference (default 1 s)",
+			"synchronise the clocks of both nodes; if they are, an attacker forges proofs: renew the keys"
 	case wrong < again:
-		why, cure = "their numbers came before, or are much older than others", "find the node that sends packets twice or late, or the sender that replays them"
+		why, cure = "their numbers came before, or are much older than others",
+			"find the node that sends packets twice or late, or the sender that replays them"
 	}
 	fate := "their packets went on"
 	if p.Dropped > 0 {

@@ -17,10 +17,12 @@ func EndedAgent(interfaces []string) Warning {
 		AgentEnded,
 		"",
 		fmt.Sprintf(
-			"no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; their records are lost once the buffers are full",
+			"no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; their records "+
+				"are lost once the buffers are full",
 			strings.Join(interfaces, ", "),
 		),
-		"start the agent again ('waymark agent run --config FILE', or 'systemctl start waymark'), or remove the programs ('waymark agent stop --remove')",
+		"start the agent again ('waymark agent run --config FILE', or 'systemctl start waymark'), or remove the programs ('waymark "+
+			"agent stop --remove')",
 	)
 }
 
@@ -74,6 +76,7 @@ func tunnelEndRemoved(text, again string) Warning {
 		TunnelEndRemoved,
 		"",
 		text,
-		"on those nodes, remove the encapsulations with such a tunnel.destination ('waymark route del', or the file and 'waymark agent reload'), or "+again,
+		"on those nodes, remove the encapsulations with such a tunnel.destination ('waymark route del', or the file and 'waymark "+
+			"agent reload'), or "+again,
 	)
 }

@@ -132,7 +132,8 @@ func (h Hook) preceded() Warning {
 	cure := "check that they leave packets to the next program (TCX_NEXT or TC_ACT_UNSPEC; XDP_PASS)"
 	switch {
 	case h.Mode == modeClsact && len(h.Before) > 0:
-		cure = "set attach: auto, so that it can run first: what is in tcx runs before any clsact filter, which attach: clsact asks for; else " + cure
+		cure = "set attach: auto, so that it can run first: what is in tcx runs before any clsact filter, which attach: clsact asks for; else " +
+			cure
 	case h.Place != placeFirst && len(h.Before) > 0:
 		cure += fmt.Sprintf("; else set place: first at %s", h.Interface)
 	}
@@ -156,7 +157,8 @@ const (
 func (h Hook) changed() Warning {
 	text := fmt.Sprintf("programs of others came to %s and went again between %s and %s; they may have run before Waymark's meanwhile; %s",
 		h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.consequence(h.ChangedUntil))
-	cure := "nothing, if their programs run after Waymark's or may run earlier; else find what attaches and detaches them ('waymark status' lists those that run earlier)"
+	cure := "nothing, if their programs run after Waymark's or may run earlier; else find what attaches and detaches them " +
+		"('waymark status' lists those that run earlier)"
 	if h.Place != placeFirst {
 		return New(HookChanged, h.Interface, text, cure)
 	}
@@ -178,6 +180,7 @@ func (h Hook) bypassed() Warning {
 			before,
 			h.consequence(time.Time{}),
 		),
-		"'waymark status' lists the programs that run earlier: remove what ends the chain, or change place; also turn off what passes packets around the stack (hardware offload of flows, AF_XDP)",
+		"'waymark status' lists the programs that run earlier: remove what ends the chain, or change place; also turn off what "+
+			"passes packets around the stack (hardware offload of flows, AF_XDP)",
 	)
 }

@@ -16,7 +16,8 @@ func InlineOnRouter(encapsulation, iface string) Warning {
 		InlineForwarded,
 		iface,
 		fmt.Sprintf(
-			"encapsulation %s has mode inline, and this node forwards packets: it also inserts a header into packets of other hosts, which RFC 8200 section 4 forbids",
+			"encapsulation %s has mode inline, and this node forwards packets: it also inserts a header into packets of other hosts, "+
+				"which RFC 8200 section 4 forbids",
 			encapsulation,
 		),
 		"use mode auto or encap, with a tunnel; or match only this node's address as source",
@@ -30,5 +31,6 @@ func InlineRefused(end netip.Addr) string {
 	if end.IsValid() {
 		to = end.String()
 	}
-	return "this node forwards packets, and mode inline would insert a header into those of other hosts, which RFC 8200 section 4 forbids; use: mode auto tundst " + to + "; or match only this node's address (from ADDRESS); or say force"
+	return "this node forwards packets, and mode inline would insert a header into those of other hosts, which RFC 8200 section " +
+		"4 forbids; use: mode auto tundst " + to + "; or match only this node's address (from ADDRESS); or say force"
 }

@@ -88,7 +88,8 @@ func MissingCapabilities(effective uint64) []string {
 	return missing
 }
 
-const capabilityCure = "run it as root with CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, or give it these with AmbientCapabilities and CapabilityBoundingSet in its systemd unit"
+const capabilityCure = "run it as root with CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, or give it these with " +
+	"AmbientCapabilities and CapabilityBoundingSet in its systemd unit"
 
 // CheckCapabilities returns an error with a cure when this process lacks
 // capabilities that a data plane needs.

@@ -20,7 +20,8 @@ func Unmarked(iface string, packets uint64) []Warning {
 			packets,
 			iface,
 		),
-		"see 'unmarked' in 'waymark status': mtu needs 8 octets more on the path, gso needs offloads off where they arrive, header needs another carrier",
+		"see 'unmarked' in 'waymark status': mtu needs 8 octets more on the path, gso needs offloads off where they arrive, header "+
+			"needs another carrier",
 	)}
 }
 
@@ -33,7 +34,8 @@ func NumbersRestarted(iface string, flows uint64) []Warning {
 		NumbersRestart,
 		iface,
 		fmt.Sprintf(
-			"the Sequence Numbers of %d flows at %s begin again, because others took their place in the last minute: losses across the restart are not known",
+			"the Sequence Numbers of %d flows at %s begin again, because others took their place in the last minute: losses across the "+
+				"restart are not known",
 			flows,
 			iface,
 		),
@@ -107,11 +109,13 @@ func SharedNodeID(id string, traces uint64, hopLimits [2]uint8, after [2]string)
 		NodeIDShared,
 		"",
 		fmt.Sprintf(
-			"node id %s came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or packets pass a node twice",
+			"node id %s came twice in %d traces of the last minute%s: two nodes have it, the kernel of one fills traces, too, or "+
+				"packets pass a node twice",
 			id,
 			traces,
 			where,
 		),
-		"give each node its own node.id (or net.ipv6.ioam6_id); set net.ipv6.conf.IF.ioam6_enabled to 0 where an agent serves IF; if the ids are right, look for a loop in the routes",
+		"give each node its own node.id (or net.ipv6.ioam6_id); set net.ipv6.conf.IF.ioam6_enabled to 0 where an agent serves IF; "+
+			"if the ids are right, look for a loop in the routes",
 	)}
 }

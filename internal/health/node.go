@@ -91,7 +91,8 @@ func (m MissingInterface) warning() Warning {
 	if m.Boundary == "" {
 		return New(InterfaceMissing, m.Name, text, "create the interface, or remove it from the configuration")
 	}
-	w := New(InterfaceMissing, m.Name, text+"; if it has another name now, the edge of the domain is open there: boundary: "+m.Boundary+" does not apply",
+	w := New(InterfaceMissing, m.Name, text+"; if it has another name now, the edge of the domain is open there: boundary: "+m.Boundary+
+		" does not apply",
 		"create the interface, correct its name in the configuration, or remove it there")
 	w.Severity = Error
 	return w
@@ -132,13 +133,15 @@ func CheckNode(n Node) []Warning {
 	}
 	if n.Anonymous {
 		ws = append(ws, New(NodeIDUnset, "",
-			"this node fills traces and has no id: node.id is not set, and net.ipv6.ioam6_id has its default, which means \"not available\"; traces do not say which node it is",
+			"this node fills traces and has no id: node.id is not set, and net.ipv6.ioam6_id has its default, which means \"not "+
+				"available\"; traces do not say which node it is",
 			"set node: {id: NUMBER} in the configuration file, or sysctl -w net.ipv6.ioam6_id=NUMBER"))
 	}
 	ws = append(ws, checkClock(n)...)
 	if n.PrivatePins {
 		ws = append(ws, New(BPFFSPrivate, "",
-			"the BPF file system is mounted in this process's own mount namespace, so pinned programs and counters are lost when its last process ends",
+			"the BPF file system is mounted in this process's own mount namespace, so pinned programs and counters are lost when its "+
+				"last process ends",
 			"start the agent outside 'ip netns exec' and 'unshare -m', or with permission to enter the mount namespace of process 1"))
 	}
 	Sort(ws)
@@ -149,7 +152,8 @@ func checkInterface(i Interface) []Warning {
 	var ws []Warning
 	if i.KernelIOAM6 {
 		ws = append(ws, New(KernelIOAM6, i.Name,
-			fmt.Sprintf("net.ipv6.conf.%s.ioam6_enabled is 1: the kernel adds its own node data after this node's, so every trace shows this hop twice", i.Name),
+			fmt.Sprintf("net.ipv6.conf.%s.ioam6_enabled is 1: the kernel adds its own node data after this node's, so every trace "+
+				"shows this hop twice", i.Name),
 			fmt.Sprintf("sysctl -w net/ipv6/conf/%s/ioam6_enabled=0", i.Name)))
 	}
 	if i.LRO {
@@ -165,7 +169,8 @@ func checkInterface(i Interface) []Warning {
 	}
 	if i.Veth && i.Hook == "xdp" && !i.Forwards {
 		ws = append(ws, New(XDPCopies, i.Name,
-			fmt.Sprintf("%s is a veth with native XDP: the kernel copies each packet that its stack gets, and the other end sends no large packets (GSO), so TCP through it is several times slower", i.Name),
+			fmt.Sprintf("%s is a veth with native XDP: the kernel copies each packet that its stack gets, and the other end sends no "+
+				"large packets (GSO), so TCP through it is several times slower", i.Name),
 			"attach: auto prefers tc there, after an 'agent stop --remove' if XDP is in place; or set attach: tcx"))
 	}
 	return ws
@@ -193,12 +198,14 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.NotOurs {
 		ws = append(ws, New(PathMTUUnwatched, e.Interface,
-			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so it gets no ICMPv6 errors: packets too large for a link of the path are lost, and their senders do not learn of it", e.Name, e.Source),
+			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so it gets no ICMPv6 errors: packets too "+
+				"large for a link of the path are lost, and their senders do not learn of it", e.Name, e.Source),
 			fmt.Sprintf("set tunnel.source to an address of this node to which the domain has a route, or: ip address add %s/128 dev lo", e.Source)))
 	}
 	if e.Options > acceptedOptions {
 		ws = append(ws, New(OptionsOverLimit, e.Interface,
-			fmt.Sprintf("encapsulation %s puts %d options into one header: by default, Linux routers and hosts on the path drop packets with %d options or more", e.Name, e.Options, acceptedOptions+1),
+			fmt.Sprintf("encapsulation %s puts %d options into one header: by default, Linux routers and hosts on the path drop "+
+				"packets with %d options or more", e.Name, e.Options, acceptedOptions+1),
 			fmt.Sprintf("sysctl -w net.ipv6.max_hbh_opts_number=%d on every node of the path, or insert at most %d", e.Options, acceptedOptions)))
 	}
 	mtu, largest := 0, 0
@@ -217,9 +224,11 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.PathMTU != 0 {
 		ws = append(ws, New(PathMTULowered, e.Interface,
-			fmt.Sprintf("encapsulation %s adds %d bytes, the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu); larger ones are tried, and lost if too large, every ten minutes, next at %s; this warning stays until then",
+			fmt.Sprintf("encapsulation %s adds %d bytes, the path to %s carries %d: packets over %d bytes leave without a trace "+
+				"(encap_skipped_mtu); larger ones are tried, and lost if too large, every ten minutes, next at %s; this warning stays until then",
 				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion, e.PathUntil.UTC().Format("2006-01-02T15:04:05Z")),
-			fmt.Sprintf("give every link from %s to %s an MTU of %d, or let sources send at most %d bytes", e.Interface, e.Destination, largest+e.Insertion, e.PathMTU-e.Insertion)))
+			fmt.Sprintf("give every link from %s to %s an MTU of %d, or let sources send at most %d bytes", e.Interface, e.Destination,
+				largest+e.Insertion, e.PathMTU-e.Insertion)))
 	}
 	room := mtu - e.Insertion
 	text := fmt.Sprintf("encapsulation %s adds %d bytes, the MTU of %s is %d: packets over %d bytes leave without a trace (encap_skipped_mtu)",
@@ -230,7 +239,8 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 			fmt.Sprintf("ip link set %s mtu %d along the whole path, or insert less", e.Interface, minimumMTU+e.Insertion)))
 	case room < largest:
 		ws = append(ws, New(MTUTooSmall, e.Interface, text,
-			fmt.Sprintf("ip link set %s mtu %d along the whole path, or make the sources send at most %d bytes", e.Interface, largest+e.Insertion, room)))
+			fmt.Sprintf("ip link set %s mtu %d along the whole path, or make the sources send at most %d bytes", e.Interface, largest+e.Insertion,
+				room)))
 	}
 	return ws
 }
@@ -238,7 +248,8 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 func checkClock(n Node) []Warning {
 	var ws []Warning
 	if !n.Clock.Synchronised && !n.OneClock {
-		text := "the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, times and delays between it and nodes of other machines are not"
+		text := "the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, times and delays " +
+			"between it and nodes of other machines are not"
 		if n.Numbers {
 			text += "; while it is behind, the last node refuses this node's proofs of transit as old (pot_too_old)"
 		}

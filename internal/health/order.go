@@ -13,7 +13,8 @@ func order(i Interface) (ws []Warning) {
 	case filled && !i.Removes:
 		add(
 			fmt.Sprintf(
-				"%s fills traces in native XDP, before receive offload (GRO): segments of a TCP flow get different times and are not joined any more, but reordered",
+				"%s fills traces in native XDP, before receive offload (GRO): segments of a TCP flow get different times and are not "+
+					"joined any more, but reordered",
 				i.Name,
 			),
 			"attach: auto prefers tc there, after an 'agent stop --remove' if XDP is in place; or set attach: tcx, or forwarding: fast",
@@ -21,7 +22,8 @@ func order(i Interface) (ws []Warning) {
 	case filled && i.Keeps:
 		add(
 			fmt.Sprintf(
-				"%s removes headers of one namespace and fills traces of another in native XDP, before receive offload (GRO), which reorders the segments of a TCP flow: they got different times",
+				"%s removes headers of one namespace and fills traces of another in native XDP, before receive offload (GRO), which "+
+					"reorders the segments of a TCP flow: they got different times",
 				i.Name,
 			),
 			"set forwarding: fast; or end that namespace at another node; or set attach: tcx, if its headers are equal within a flow",
@@ -29,7 +31,8 @@ func order(i Interface) (ws []Warning) {
 	case i.GRO && i.Hook != "xdp" && i.Removes && i.Veth:
 		add(
 			fmt.Sprintf(
-				"%s removes headers in tc, after receive offload (GRO): where the headers of a TCP flow's segments differ, GRO has reordered the segments",
+				"%s removes headers in tc, after receive offload (GRO): where the headers of a TCP flow's segments differ, GRO has "+
+					"reordered the segments",
 				i.Name,
 			),
 			fmt.Sprintf("ethtool -K %s gro off", i.Name),
@@ -37,7 +40,8 @@ func order(i Interface) (ws []Warning) {
 	case i.GRO && i.Hook != "xdp" && i.Removes:
 		add(
 			fmt.Sprintf(
-				"%s removes headers in tc, after receive offload (GRO): where the headers of a TCP flow's segments differ, GRO has reordered the segments",
+				"%s removes headers in tc, after receive offload (GRO): where the headers of a TCP flow's segments differ, GRO has "+
+					"reordered the segments",
 				i.Name,
 			),
 			fmt.Sprintf(
@@ -52,7 +56,8 @@ func order(i Interface) (ws []Warning) {
 	case i.Forwards && i.Hook == "xdp": // in tc, GRO has joined them before
 		add(
 			fmt.Sprintf("%s forwards fast: segments of a TCP flow get headers that differ one by one; %s", i.Name, after),
-			"if all of those forward fast in XDP or have GRO off, say so with node: {receive-offload: false}; otherwise trace whole flows (flows: 1/n), with ids alone (type: 0xc00000)",
+			"if all of those forward fast in XDP or have GRO off, say so with node: {receive-offload: false}; otherwise trace whole "+
+				"flows (flows: 1/n), with ids alone (type: 0xc00000)",
 		)
 	case !i.GRO && !i.Veth:
 		add(fmt.Sprintf("%s has receive offload (GRO) off: segments of a TCP flow get headers that differ one by one; %s", i.Name, after),

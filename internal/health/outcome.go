@@ -50,7 +50,8 @@ func malformed(why string) Meaning {
 
 const (
 	byTunnel  = "use mode: encap, or auto with a tunnel, which leaves the packet itself as it is"
-	alsoOther = "remove the other options where they are inserted, or end the domain where nothing else shares the header; with boundary: drop nothing leaves"
+	alsoOther = "remove the other options where they are inserted, or end the domain where nothing else shares the header; with " +
+		"boundary: drop nothing leaves"
 )
 
 // meanings has every outcome; a test fails for one without a class.
@@ -152,7 +153,8 @@ var meanings = [model.NumOutcomes]Meaning{
 	model.OutcomeMalformedNodeData:        malformed("an incremental trace that ends within node data"),
 }
 
-const enlarge = "raise size of the trace, where it is inserted, to the data of one node times the nodes of the path; or use fewer bits of the type"
+const enlarge = "raise size of the trace, where it is inserted, to the data of one node times the nodes of the path; or use " +
+	"fewer bits of the type"
 
 // MeaningOf is what an outcome means.
 func MeaningOf(o model.Outcome) Meaning { return meanings[o] }

@@ -75,7 +75,8 @@ func TestNoted(t *testing.T) {
 		}
 		return list
 	}
-	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: worthWarning - 1, model.OutcomeEncapSkippedAH: 5})); len(
+	if ws := Noted("eth0", recent(map[model.Outcome]uint64{model.OutcomeNamespaceUnknown: worthWarning - 1,
+		model.OutcomeEncapSkippedAH: 5})); len(
 		ws,
 	) != 0 {
 		t.Errorf("few packets: %+v", ws)

@@ -47,10 +47,12 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 		))
 	}
 	warn(r.WrongSource, "decap_refused_source", "their outer source is not in sources",
-		"add the encapsulating nodes to sources under decapsulations, or with 'waymark decapsulation del' and 'add ADDR source PREFIX'; if outsiders send them, drop those at edges (boundary: drop, tunnel-destinations)",
+		"add the encapsulating nodes to sources under decapsulations, or with 'waymark decapsulation del' and 'add ADDR source "+
+			"PREFIX'; if outsiders send them, drop those at edges (boundary: drop, tunnel-destinations)",
 		func(d Decapsulation) bool { return !d.AnySource })
 	warn(r.WithoutIOAM, "decap_refused_bare", "they carry no IOAM of a namespace of this node",
-		"add the traces' namespace ('waymark ioam namespace add ID'); if packets come without IOAM, list the encapsulating nodes under sources, without bare: false",
+		"add the traces' namespace ('waymark ioam namespace add ID'); if packets come without IOAM, list the encapsulating nodes "+
+			"under sources, without bare: false",
 		func(d Decapsulation) bool { return !d.Bare && !d.NoNamespaces }) // a node without namespaces has DecapsulationIdle instead
 	return ws
 }
@@ -59,9 +61,12 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 // the tunnel's end, its programs did not take them out, and its kernel does not
 // know the tunnel.
 func RefusedByNode(node, destination netip.Addr, atEnd bool) Warning {
-	why, cure := "it does not accept their headers", "check whether that node, the tunnel's destination or one on the way, accepts the number of options in the Hop-by-Hop header (net.ipv6.max_hbh_opts_number), or insert fewer"
+	why, cure := "it does not accept their headers", "check whether that node, the tunnel's destination or one on the way, "+
+		"accepts the number of options in the Hop-by-Hop header (net.ipv6.max_hbh_opts_number), or insert fewer"
 	if atEnd {
-		why, cure = "it does not decapsulate them", "at that node, list the tunnel.destination under decapsulations; if it is there, 'waymark status' shows why it refuses them: decap_refused_source (add this node's tunnel.source to sources), or decap_refused_bare (add the namespace of the traces, or bare: true)"
+		why, cure = "it does not decapsulate them", "at that node, list the tunnel.destination under decapsulations; if it is "+
+			"there, 'waymark status' shows why it refuses them: decap_refused_source (add this node's tunnel.source to sources), or "+
+			"decap_refused_bare (add the namespace of the traces, or bare: true)"
 	}
 	to := ""
 	if destination.IsValid() {

@@ -10,7 +10,8 @@ import (
 // Cures of nodes that do not say what they select, where points are asked and where a collector
 // compares them.
 const (
-	AtIngress   = "if a node does not say what it selects, update its agent, or give it stamp: {allow: …} with exchange: twamp-light or rfc6374; for a node of another kind, compare by hand and set selection: assumed"
+	AtIngress = "if a node does not say what it selects, update its agent, or give it stamp: {allow: …} with exchange: " +
+		"twamp-light or rfc6374; for a node of another kind, compare by hand and set selection: assumed"
 	AtCollector = "if a node does not say what it selects, update its agent; meanwhile, compare by hand and collect with --assume-selection"
 )
 
@@ -25,7 +26,8 @@ func SelectionDiffers(flow string, ends []string, silent string) Warning {
 			flow,
 			strings.Join(ends, "; "),
 		),
-		"compare 'waymark flow show' of both nodes, with the flows that select some of its packets by more (dst, tclass, flowlabel), and measurement: {block, carrier, mask, even, odd}; "+silent,
+		"compare 'waymark flow show' of both nodes, with the flows that select some of its packets by more (dst, tclass, "+
+			"flowlabel), and measurement: {block, carrier, mask, even, odd}; "+silent,
 	)
 }
 

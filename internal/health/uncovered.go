@@ -28,7 +28,8 @@ func UnservedUncovered(name, flow string, flows int) Warning {
 	)
 	if flows > 1 {
 		text = fmt.Sprintf(
-			"packets of %d measured flows, such as %s, arrive by %s, which is not under interfaces: they are not counted, so their blocks are not measured",
+			"packets of %d measured flows, such as %s, arrive by %s, which is not under interfaces: they are not counted, so their "+
+				"blocks are not measured",
 			flows,
 			flow,
 			name,

@@ -45,7 +45,8 @@ func unfilled(e Encapsulation) []Warning {
 			unfilledBy(
 				e.Name,
 			)+fmt.Sprintf(
-				"traces of %s that are too small for this node's own data: they leave with the overflow flag (encap_overflow), and no node writes into them",
+				"traces of %s that are too small for this node's own data: they leave with the overflow flag (encap_overflow), and no "+
+					"node writes into them",
 				namespaceList(e.TooSmall),
 			),
 			"raise their size to the data of one node, times the nodes of the path; or use fewer bits of the type, or a shorter schema",

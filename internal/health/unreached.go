@@ -17,6 +17,7 @@ func unreached(ends []string) Warning {
 			"%s cannot end here, because no interface of this node has the ingress role: their IOAM is forwarded, or dropped at the edge",
 			strings.Join(ends, ", "),
 		),
-		"add ingress to the role of the interface by which they arrive, under interfaces or with: waymark interface set IF role ingress,egress; or remove the configuration that ends them",
+		"add ingress to the role of the interface by which they arrive, under interfaces or with: waymark interface set IF role "+
+			"ingress,egress; or remove the configuration that ends them",
 	)
 }

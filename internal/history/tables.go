@@ -179,7 +179,8 @@ func slowest(hops []hop) string {
 }
 
 func (p *page) hops(hops []hop) error {
-	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 3}, {Name: "OUT", Rank: 2}, {Name: "HELD P50", AlignRight: true}, {Name: "P99", AlignRight: true},
+	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 3}, {Name: "OUT", Rank: 2},
+		{Name: "HELD P50", AlignRight: true}, {Name: "P99", AlignRight: true},
 		{Name: "SINCE P50", AlignRight: true}, {Name: "P99", AlignRight: true}, {Name: "NEGATIVE", AlignRight: true, Rank: 4}}}
 	for i := range hops {
 		h := &hops[i]
@@ -360,8 +361,10 @@ func (p *page) packets(a *packets) error {
 }
 
 func (p *page) packetNodes(nodes []packetNode) error {
-	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 4}, {Name: "OUT", Rank: 3}, {Name: "HOPLIMIT", AlignRight: true, Rank: 5}, {Name: "TIMESTAMP"},
-		{Name: "SINCE", AlignRight: true}, {Name: "HELD", AlignRight: true}, {Name: "QUEUE", AlignRight: true, Rank: 2}, {Name: "CLOCK", AlignRight: true, Rank: 1}}}
+	t := &columns.Table{Indent: "    ", Columns: []columns.Column{{Name: "NODE", CutTo: 12}, {Name: "IN", Rank: 4}, {Name: "OUT", Rank: 3},
+		{Name: "HOPLIMIT", AlignRight: true, Rank: 5}, {Name: "TIMESTAMP"},
+		{Name: "SINCE", AlignRight: true}, {Name: "HELD", AlignRight: true}, {Name: "QUEUE", AlignRight: true, Rank: 2},
+		{Name: "CLOCK", AlignRight: true, Rank: 1}}}
 	for i := range nodes {
 		n := &nodes[i]
 		at, limit, clock := "", "", ""

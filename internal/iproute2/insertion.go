@@ -25,7 +25,8 @@ func (p *routeParser) encap() error {
 	for {
 		if !p.more() {
 			return errors.New(
-				"trace, dex, pot or e2e is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, dex ns ID trace-type TYPE, pot ns ID, or e2e ns ID type TYPE",
+				"trace, dex, pot or e2e is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, dex ns ID trace-type " +
+					"TYPE, pot ns ID, or e2e ns ID type TYPE",
 			)
 		}
 		word, err := p.once()

@@ -40,7 +40,8 @@ const (
 var verbs = []struct {
 	spelling string
 	verb     Verb
-}{{"add", Add}, {"append", Append}, {"change", Change}, {"chg", Change}, {"show", Show}, {"set", Set}, {"replace", Replace}, {"delete", Del}, {"list", Show}, {"lst", Show}}
+}{{"add", Add}, {"append", Append}, {"change", Change}, {"chg", Change}, {"show", Show}, {"set", Set}, {"replace", Replace},
+	{"delete", Del}, {"list", Show}, {"lst", Show}}
 
 // words is a cursor over the words of a command.
 type words struct {

@@ -442,7 +442,8 @@ func FuzzParseRoute(f *testing.F) {
 
 // FuzzParseIOAM looks for panics and for refusals without a reason.
 func FuzzParseIOAM(f *testing.F) {
-	for _, seed := range []string{"add 123 data 0xdeadbeef wide 1", "set 1 schema none", "set 1 export sample 7", "set 1 pot none e2e on", "add 777 rack", "del 1", ""} {
+	for _, seed := range []string{"add 123 data 0xdeadbeef wide 1", "set 1 schema none", "set 1 export sample 7", "set 1 pot none e2e on",
+		"add 777 rack", "del 1", ""} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

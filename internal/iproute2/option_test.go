@@ -69,7 +69,8 @@ func TestParseDirectExport(t *testing.T) {
 		if show == "" {
 			show = tt.words
 		}
-		if got, want := FormatRoute(c.Rule), "2001:db8:2::/64 encap ioam6 freq 1/1 flows 1/64 mode encap tundst 2001:db8::3 "+show+" dev eth1"; got != want {
+		if got, want := FormatRoute(c.Rule), "2001:db8:2::/64 encap ioam6 freq 1/1 flows 1/64 mode encap tundst 2001:db8::3 "+show+
+			" dev eth1"; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -179,7 +180,8 @@ func TestSelectsDirectExport(t *testing.T) {
 	e := everything()
 	e.Match, e.Flows = config.Match{}, 64
 	e.Options = []config.Option{{DirectExport: &config.DirectExportOption{
-		Namespace: 123, TraceType: 0xc00000, ExtensionFlags: []config.ExtensionFlag{sequenceFlag, flowIDFlag}, OptionType: ioam.OptionIOAMStatic}}}
+		Namespace: 123, TraceType: 0xc00000, ExtensionFlags: []config.ExtensionFlag{sequenceFlag, flowIDFlag},
+		OptionType: ioam.OptionIOAMStatic}}}
 	for words, want := range map[string]bool{
 		"flows 1/64 mode auto tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0":                    true,
 		"flows 1/64 mode auto tunsrc 2001:db8::1 tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0": true,

@@ -217,7 +217,8 @@ func (p *routeParser) kernelRoute() error {
 		}
 		if table != "main" && table != "254" {
 			return fmt.Errorf(
-				"table %s: a rule acts on all packets that leave by an interface, whatever the table of their route; remove it, and select packets by from, tos or ipproto",
+				"table %s: a rule acts on all packets that leave by an interface, whatever the table of their route; remove it, and "+
+					"select packets by from, tos or ipproto",
 				table,
 			)
 		}

@@ -91,7 +91,8 @@ func TestOtherPath(t *testing.T) {
 	const missing = math.MaxUint64
 	for _, tt := range []struct {
 		packets []uint64
-		want    string // of the whole way and each segment: m measured, d duplicated, i idle, n no data; uncertain: o another path, p path unknown, u neither
+		// of the whole way and each segment: m measured, d duplicated, i idle, n no data; uncertain: o another path, p path unknown, u neither
+		want string
 	}{
 		{[]uint64{100, 0, 100}, "moo"},
 		{[]uint64{100, 60, 90}, "moo"},
@@ -287,7 +288,8 @@ func TestDelays(t *testing.T) {
 		want     Sample
 	}{
 		{Marked{1, 100}, Marked{1, 350}, Sample{250, 1}}, {Marked{2, 100}, Marked{2, 350}, Sample{125, 2}},
-		{Marked{2, 100}, Marked{1, 350}, Sample{}}, {Marked{1, 100}, Marked{0, 0}, Sample{}}, {Marked{1, 100}, Marked{2, 900}, Sample{}}, {Marked{}, Marked{}, Sample{}},
+		{Marked{2, 100}, Marked{1, 350}, Sample{}}, {Marked{1, 100}, Marked{0, 0}, Sample{}}, {Marked{1, 100}, Marked{2, 900}, Sample{}},
+		{Marked{}, Marked{}, Sample{}},
 	} {
 		reports := counted(10, 9)
 		reports[0].Reading.DoubleMarked, reports[1].Reading.DoubleMarked = tt.from, tt.to

@@ -145,7 +145,8 @@ func TestSelect(t *testing.T) {
 	for _, r := range b.results {
 		got[r.Block] = r.Whole.Verdict.String() + " " + r.Whole.Reasons().String()
 	}
-	for block, want := range map[int64]string{50: "measured ", 51: "uncertain contradicting,other_selection", 52: "uncertain other_selection", 53: "uncertain other_selection", 54: "uncertain other_selection"} {
+	for block, want := range map[int64]string{50: "measured ", 51: "uncertain contradicting,other_selection", 52: "uncertain other_selection",
+		53: "uncertain other_selection", 54: "uncertain other_selection"} {
 		if got[block] != want {
 			t.Errorf("block %d: %q, want %q", block, got[block], want)
 		}

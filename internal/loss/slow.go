@@ -63,7 +63,8 @@ func (r *Result) Slowness() (most Slowness, ok bool) {
 		} else if s.MeanRange.Packets > 0 {
 			keepSlower(s.slowness(s.MeanRange.Least, true))
 		}
-		for end, sum := i, time.Duration(0); end < len(r.Segments) && r.Segments[end].Mean.Packets > 0 && r.Segments[end].Mean.Packets == s.Mean.Packets; end++ {
+		for end, sum := i, time.Duration(0); end < len(r.Segments) && r.Segments[end].Mean.Packets > 0 &&
+			r.Segments[end].Mean.Packets == s.Mean.Packets; end++ {
 			sum += r.Segments[end].Mean.Delay // of the same packets, on segments that follow one another
 			if _, near := r.Timing.Apart(s.From.ClockError, r.Segments[end].To.ClockError); !near {
 				continue

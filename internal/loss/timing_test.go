@@ -45,7 +45,8 @@ func TestTimingIsValidated(t *testing.T) {
 }
 
 func TestBlocks(t *testing.T) {
-	for at, want := range map[int64]int64{0: 0, 99_999_999: 0, 100_000_000: 1, -1: -1, -100_000_000: -1, -100_000_001: -2, 1_763_900_000_050_000_000: 17_639_000_000} {
+	for at, want := range map[int64]int64{0: 0, 99_999_999: 0, 100_000_000: 1, -1: -1, -100_000_000: -1, -100_000_001: -2,
+		1_763_900_000_050_000_000: 17_639_000_000} {
 		if got := plan.Block(at); got != want || at >= 0 && (plan.Start(got) > at || plan.Start(got+1) <= at) {
 			t.Errorf("%d: block %d, want %d", at, got, want)
 		}

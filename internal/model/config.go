@@ -15,16 +15,17 @@ type IfIndex uint32
 
 // Limits of a configuration; each bounds a table or a loop of the data plane.
 const (
-	MaxInterfaces           = 1024
-	MaxUppers               = 1024
-	MaxNamespaces           = 1024
-	MaxNamespacePolicies    = 4096 // at all edges of a node
-	MaxEncapsulations       = 1024
-	MaxDecapsulations       = 256
-	MaxTunnelSources        = 64 // prefixes of one decapsulation
-	MaxTunnelDestinations   = 2048
-	MaxOptionsPerPacket     = 9   // IOAM options that one Hop-by-Hop header may carry
-	StackOptions            = 8   // default of net.ipv6.max_hbh_opts_number: a stack drops packets with more options in their Hop-by-Hop header
+	MaxInterfaces         = 1024
+	MaxUppers             = 1024
+	MaxNamespaces         = 1024
+	MaxNamespacePolicies  = 4096 // at all edges of a node
+	MaxEncapsulations     = 1024
+	MaxDecapsulations     = 256
+	MaxTunnelSources      = 64 // prefixes of one decapsulation
+	MaxTunnelDestinations = 2048
+	MaxOptionsPerPacket   = 9 // IOAM options that one Hop-by-Hop header may carry
+	// default of net.ipv6.max_hbh_opts_number: a stack drops packets with more options in their Hop-by-Hop header
+	StackOptions            = 8
 	MaxOptionsPerHeader     = 32  // options in one header, padding included
 	MaxTraceDataSize        = 244 // bytes; the option's length field is one byte
 	MaxSnapshotSize         = 252 // bytes; the snapshot's length field counts 4-byte units in 8 bits, an option holds less
@@ -107,11 +108,12 @@ type NodeConfig struct {
 	// any of them.
 	TunnelDestinations []netip.Addr
 
-	FlowSeed    uint64      // seed of the flow hash; one value for the whole domain
-	Collectors  []Collector // collectors of the domain; packets to them are never encapsulated
-	ExportLimit uint32      // N: at most one postcard, or flow reported before its interval ends, for N packets of an interface, 0 for DefaultExportLimit
-	ExportRate  uint32      // most of these, and of flows at the end of their interval, per second and node, 0 for DefaultExportRate
-	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
+	FlowSeed   uint64      // seed of the flow hash; one value for the whole domain
+	Collectors []Collector // collectors of the domain; packets to them are never encapsulated
+	// N: at most one postcard, or flow reported before its interval ends, for N packets of an interface, 0 for DefaultExportLimit
+	ExportLimit uint32
+	ExportRate  uint32 // most of these, and of flows at the end of their interval, per second and node, 0 for DefaultExportRate
+	FlowEntries int    // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
 
 	LoopbackLimit uint32 // N: at most one copy is returned for N packets of an interface, 0 for DefaultLoopbackLimit
 	LoopbackRate  uint32 // most copies per second that the node returns, and packets that it sets the flag on, 0 for DefaultLoopbackRate

@@ -15,7 +15,8 @@ const edgeToEdgeTypes = ioam.EdgeToEdgeSequence64 | ioam.EdgeToEdgeSequence32 |
 	ioam.EdgeToEdgeTimestampSeconds | ioam.EdgeToEdgeTimestampFraction
 
 func (o EdgeToEdgeOption) validate(f faults) {
-	const cure = "use 0x4000 (a Sequence Number of 32 bits), 0x8000 (of 64 bits), 0x3000 (a timestamp), or the sum of a Sequence Number and the timestamp"
+	const cure = "use 0x4000 (a Sequence Number of 32 bits), 0x8000 (of 64 bits), 0x3000 (a timestamp), or the sum of a Sequence " +
+		"Number and the timestamp"
 	const timestamp = ioam.EdgeToEdgeTimestampSeconds | ioam.EdgeToEdgeTimestampFraction
 	switch {
 	case o.Type&^edgeToEdgeTypes != 0:

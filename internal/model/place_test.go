@@ -14,7 +14,8 @@ func TestParsePlace(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, p, err)
 		}
 	}
-	for _, text := range []string{"", "First", "before", "before ", "after  x", "before a b", "after a/b", "before é", "beside x", "before " + strings.Repeat("a", 128), " first"} {
+	for _, text := range []string{"", "First", "before", "before ", "after  x", "before a b", "after a/b", "before é", "beside x", "before " +
+		strings.Repeat("a", 128), " first"} {
 		if p, err := ParsePlace(text); err == nil {
 			t.Errorf("%q is read as %v", text, p)
 		}

@@ -33,7 +33,8 @@ func slowly(m Measurement, out bool, p shown) *MeasuredFlow {
 			continue
 		}
 		number := 0
-		for n, by := range []bool{!f.SelectedByFlowMonID(), f.Path.Mode != srv6.ModeInline && f.Destination.IsValid(), f.TrafficClass != nil, f.FlowLabel != nil, f.toAny(), f.SelectedByFlowMonID()} {
+		for n, by := range []bool{!f.SelectedByFlowMonID(), f.Path.Mode != srv6.ModeInline &&
+			f.Destination.IsValid(), f.TrafficClass != nil, f.FlowLabel != nil, f.toAny(), f.SelectedByFlowMonID()} {
 			if by {
 				number |= 1 << n
 			}
@@ -455,7 +456,8 @@ func BenchmarkSelections(b *testing.B) {
 	w := newWorld(1)
 	for name, make := range map[string]func(i int) MeasuredFlow{
 		"paths": func(i int) MeasuredFlow {
-			return MeasuredFlow{Source: someone, Path: srv6.Path{Segments: []netip.Addr{w.sids[0], netip.AddrFrom16([16]byte{0xfc, 0, byte(i >> 8), byte(i), 15: 1})}}}
+			return MeasuredFlow{Source: someone, Path: srv6.Path{Segments: []netip.Addr{w.sids[0],
+				netip.AddrFrom16([16]byte{0xfc, 0, byte(i >> 8), byte(i), 15: 1})}}}
 		},
 		"labels and classes": func(i int) MeasuredFlow {
 			f := MeasuredFlow{Source: someone, Path: srv6.Path{Segments: w.sids[:2]}}

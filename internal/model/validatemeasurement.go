@@ -54,7 +54,8 @@ func (c NodeConfig) validateMeasurement(root faults) {
 			in.add(
 				"segments",
 				"select flows by the same criteria as others",
-				"flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup",
+				"flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, "+
+					"each of which costs every packet a lookup",
 				MaxSelections,
 			)
 			return

@@ -58,7 +58,8 @@ func NewBlock(m Measurement, guard time.Duration, r *loss.Reading, selected loss
 // Reading is the inverse of NewBlock.
 func (c *Block) Reading() loss.Reading {
 	r := loss.Reading{
-		Flow: c.FlowID, Point: c.Point, Block: int64(c.Number), Packets: c.Packets, Octets: c.Bytes, TimeSum: c.TimeSum.Value, Timed: c.TimeSum.Valid,
+		Flow: c.FlowID, Point: c.Point, Block: int64(c.Number), Packets: c.Packets, Octets: c.Bytes, TimeSum: c.TimeSum.Value,
+		Timed:        c.TimeSum.Valid,
 		DoubleMarked: loss.Marked{Packets: c.DelayPackets, TimeSum: c.DelayTimeSum}, Late: c.Late, OutOfTurn: c.OutOfTurn, Unmarked: c.Unmarked,
 		UnsureOctets: c.Unsized, Flags: c.Flags, ClockError: loss.UnknownClock,
 	}

@@ -127,7 +127,8 @@ func goldenFlows() []specimen {
 	}
 	unsure, bare := full(), full()
 	unsure.SequenceGaps = Field[uint64]{Present: true}
-	bare.SequenceGaps, bare.Reordered, bare.TransitDelay, bare.FlowID, bare.EndReason = Field[uint64]{}, Field[uint64]{}, nil, Field[uint32]{}, 9
+	bare.SequenceGaps, bare.Reordered, bare.TransitDelay, bare.FlowID, bare.EndReason = Field[uint64]{}, Field[uint64]{}, nil,
+		Field[uint32]{}, 9
 	bare.Packet.SourcePort, bare.Packet.DestinationPort, bare.First, bare.Last = nil, nil, instant.Time{}, instant.Time{}
 	bare.Egress, bare.EgressIfIndex, bare.Role = "", 0, Encapsulating
 	return []specimen{{"flow of every field", full()}, {"flow, missing unknown", unsure}, {"flow of no numbers", bare}}
@@ -138,7 +139,8 @@ func goldenTraces(t testing.TB) []specimen {
 	trace := func(typ ioam.TraceType, source Source, raw ...ioam.NodeData) *Trace {
 		r := &Trace{
 			Time: instant.Of(goldenAt), Node: "aramis", Interface: "eth0", IfIndex: 21, Source: source,
-			Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 123, TraceType: typ, TraceFlags: newTraceFlags(ioam.FlagOverflow), Remaining: NewField(3, true),
+			Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 123, TraceType: typ, TraceFlags: newTraceFlags(ioam.FlagOverflow),
+			Remaining: NewField(3, true),
 			PathDelay: NewField[uint64](1_234_567, true), Packet: goldenPacket(148), Nodes: []NodeData{}, Raw: raw,
 		}
 		if source == SourceKernel {
@@ -185,7 +187,8 @@ func goldenMeasurement() Measurement {
 	return Measurement{
 		Time: instant.Of(goldenAt), Node: "aramis", Flow: "blue", FlowID: 0xabcde, Source: netip.MustParseAddr("2001:db8:1::1"),
 		SIDs:  []netip.Addr{netip.MustParseAddr("2001:db8:a::1"), netip.MustParseAddr("2001:db8:b::1"), netip.MustParseAddr("2001:db8:c::1")},
-		Scope: WholeWay, From: 101, To: 104, Block: NewField[uint64](176_370_246, true), Start: instant.Of(goldenAt.Add(-11 * time.Second)), Length: 10_000_000_000,
+		Scope: WholeWay, From: 101, To: 104, Block: NewField[uint64](176_370_246, true), Start: instant.Of(goldenAt.Add(-11 * time.Second)),
+		Length: 10_000_000_000,
 	}
 }
 
@@ -196,8 +199,9 @@ func goldenLosses() []specimen {
 	full := &Loss{
 		Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.Contradicting | loss.ClockWorse, ToReasons: loss.AllReasons &^ loss.ClockWorse,
 		Sent: known(1000), Received: known(890), SentBytes: known(128_000), ReceivedBytes: known(113_920),
-		Assumed: loss.AssumedSelection, FromDifference: "traffic class 0x00 instead of any", ToDifference: "it does not say which packets it selects",
-		Lost: unknown, Duplicated: unknown, Ratio: Field[float64]{Present: true}, LostBytes: unknown, DuplicateBytes: unknown,
+		Assumed: loss.AssumedSelection, FromDifference: "traffic class 0x00 instead of any",
+		ToDifference: "it does not say which packets it selects",
+		Lost:         unknown, Duplicated: unknown, Ratio: Field[float64]{Present: true}, LostBytes: unknown, DuplicateBytes: unknown,
 	}
 	flow := loss.Flow{ID: 7, Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second}}
 	report := func(i int, packets, octets, unsure uint64) loss.Report {
@@ -247,8 +251,9 @@ func goldenBlocks() []specimen {
 	m := goldenMeasurement()
 	m.To = 14
 	full := NewBlock(m, 100*time.Millisecond, &loss.Reading{
-		Flow: 0xabcde, Point: 11, Block: 176_370_246, Packets: 1000, Octets: 128_000, TimeSum: -55_000_000, Timed: true, DoubleMarked: loss.Marked{Packets: 3, TimeSum: 77_000},
-		Late: 21, OutOfTurn: 22, Unmarked: 23, UnsureOctets: 24, Flags: loss.Interrupted | loss.OutsideWindow, ClockError: 5000,
+		Flow: 0xabcde, Point: 11, Block: 176_370_246, Packets: 1000, Octets: 128_000, TimeSum: -55_000_000, Timed: true,
+		DoubleMarked: loss.Marked{Packets: 3, TimeSum: 77_000},
+		Late:         21, OutOfTurn: 22, Unmarked: 23, UnsureOctets: 24, Flags: loss.Interrupted | loss.OutsideWindow, ClockError: 5000,
 	}, loss.Selection{Block: uint32(m.Length / 1e6), Path: 0x01020304, Criteria: 0x05060708, Takers: 0x090a0b0c, Marking: 0x0d0e0f10})
 	bare := NewBlock(
 		Measurement{Time: instant.Of(goldenAt), To: 1, Length: 1e9},

@@ -63,7 +63,8 @@ func TestSIDsInIPFIX(t *testing.T) {
 	}
 	l.SIDs = slices.Repeat(l.SIDs, 100) // more than an SRH may have
 	tmpl, octets = encoded(t, x, func(e *Encoding) error { return encodePart(e, l, 0, 0) })
-	got := NewReading(tmpl, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: tmpl, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
+	got := NewReading(tmpl, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: tmpl, Octets: octets},
+		func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
 	if !slices.Equal(got.SIDs, l.SIDs[:maxSIDs]) {
 		t.Errorf("%d segments", len(got.SIDs))
 	}
@@ -72,7 +73,8 @@ func TestSIDsInIPFIX(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := append([]byte{2, 17}, make([]byte, 17+16)...)
-	got = NewReading(template, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: template, Octets: broken}, func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
+	got = NewReading(template, ipfix.EnterpriseExample).Read(ipfix.DataRecord{Template: template, Octets: broken},
+		func(v ipfix.Value) { t.Errorf("%v", v) }).Value.(*Loss)
 	if got.SIDs != nil || got.Source.IsValid() || got.Verdict != loss.Measured || got.Ratio.Valid {
 		t.Errorf("%+v", got)
 	}

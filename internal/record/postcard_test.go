@@ -115,7 +115,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("what is no record gives %v, %v", r, err)
 		}
 	}
-	for _, bad := range []string{``, `{"kind":1}`, `{"kind":"postcard","role":"king"}`, `{"kind":"flow","end_reason":"number-256"}`, `{"kind":"trace","nodes":3}`} {
+	for _, bad := range []string{``, `{"kind":1}`, `{"kind":"postcard","role":"king"}`, `{"kind":"flow","end_reason":"number-256"}`,
+		`{"kind":"trace","nodes":3}`} {
 		if r, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%s gives %v and no error", bad, r)
 		}
@@ -124,9 +125,11 @@ func TestParse(t *testing.T) {
 
 func TestPostcardText(t *testing.T) {
 	bare := postcard(t)
-	bare.FlowID, bare.Sequence, bare.Ingress, bare.Role, bare.Node, bare.Time = Field[uint32]{}, Field[uint32]{}, "", Encapsulating, "", instant.Time{}
+	bare.FlowID, bare.Sequence, bare.Ingress, bare.Role, bare.Node, bare.Time = Field[uint32]{}, Field[uint32]{}, "", Encapsulating, "",
+		instant.Time{}
 	short := flow()
-	short.TransitDelay, short.SequenceGaps, short.Reordered, short.HopLimit.Max, short.EndReason = nil, Field[uint64]{}, Field[uint64]{}, 62, EndIdle
+	short.TransitDelay, short.SequenceGaps, short.Reordered, short.HopLimit.Max, short.EndReason = nil, Field[uint64]{}, Field[uint64]{}, 62,
+		EndIdle
 	unsure := flow()
 	unsure.SequenceGaps = Field[uint64]{Present: true}
 	for _, tt := range []struct {
@@ -166,7 +169,8 @@ func TestEncodingKeepsNoOrigin(t *testing.T) {
 			IngressIfIndex: model.IfIndex(few()), EgressIfIndex: model.IfIndex(few()), Namespace: ioam.NamespaceID(few()), TraceType: kind,
 			Flags: Hex8(
 				few(),
-			), ExtensionFlags: Hex8(few()), FlowID: NewField(r.Uint32(), true), Raw: ioam.NodeData{Type: kind, Bytes: make([]byte, 4*kind.NodeLen())},
+			), ExtensionFlags: Hex8(few()), FlowID: NewField(r.Uint32(), true),
+			Raw: ioam.NodeData{Type: kind, Bytes: make([]byte, 4*kind.NodeLen())},
 		}
 		if r.IntN(8) == 0 {
 			p.Raw.Bytes = nil // cannot be encoded

@@ -27,7 +27,8 @@ func TestHopLimitTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		reading := NewReading(template, ipfix.EnterpriseExample)
-		p := reading.Read(ipfix.DataRecord{Template: template, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v is out of range", v) }).Value.(*Postcard)
+		p := reading.Read(ipfix.DataRecord{Template: template, Octets: octets},
+			func(v ipfix.Value) { t.Errorf("%v is out of range", v) }).Value.(*Postcard)
 		if !reading.IOAM || !reading.namespace || p.Namespace != 123 || p.Data.HopLimit != NewField(uint8(62), true) {
 			t.Errorf("%v give %+v", limits, p.Data.HopLimit)
 		}
@@ -73,7 +74,8 @@ func TestTimeOfZero(t *testing.T) {
 	}
 	reading := NewReading(template, ipfix.EnterpriseExample)
 	octets := append([]byte{0, 123}, make([]byte, 16)...)
-	p := reading.Read(ipfix.DataRecord{Template: template, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v is out of range", v) }).Value.(*Postcard)
+	p := reading.Read(ipfix.DataRecord{Template: template, Octets: octets},
+		func(v ipfix.Value) { t.Errorf("%v is out of range", v) }).Value.(*Postcard)
 	if !p.Time.IsZero() || p.Data.Timestamp.Valid {
 		t.Errorf("%+v, node %+v", p.Time, p.Data.Timestamp)
 	}

@@ -69,11 +69,12 @@ func (v Hex64) String() string { return fmt.Sprintf("0x%016x", uint64(v)) }
 
 // Meanings of fields that several kinds of records share.
 const (
-	meaningNode      = "Name of the reporting node; at a collector, absent until its exporter has sent it."
-	meaningRole      = "`encapsulating`, `transit` or `decapsulating`."
-	meaningIngress   = "Name of the interface of arrival; absent if the packets came from no link."
-	meaningEgress    = "Name of the interface of departure; absent if it is not known, as always at the decapsulating node."
-	meaningIfIndex   = "Index of the interface at the node; absent when its name is. `ingress_id` and `egress_id` of node data are those of the configuration."
+	meaningNode    = "Name of the reporting node; at a collector, absent until its exporter has sent it."
+	meaningRole    = "`encapsulating`, `transit` or `decapsulating`."
+	meaningIngress = "Name of the interface of arrival; absent if the packets came from no link."
+	meaningEgress  = "Name of the interface of departure; absent if it is not known, as always at the decapsulating node."
+	meaningIfIndex = "Index of the interface at the node; absent when its name is. `ingress_id` and `egress_id` of node data " +
+		"are those of the configuration."
 	meaningNamespace = "IOAM Namespace-ID."
 	meaningTraceType = "IOAM-Trace-Type, such as `\"0xf80000\"`."
 	meaningFlowID    = "Flow-ID of the option (RFC 9326 §3.2), absent when it has none."

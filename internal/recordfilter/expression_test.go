@@ -161,7 +161,8 @@ func everyKey(t *testing.T, kind, path string, c record.Column) {
 
 // No expression makes a panic, and no record does.
 func FuzzExpression(f *testing.F) {
-	for _, where := range []string{`any(nodes, .transit_delay_ns > duration("1ms"))`, `packet.destination_port == 443 and within(packet.source, "::/0")`, `not complete or node matches "^r"`,
+	for _, where := range []string{`any(nodes, .transit_delay_ns > duration("1ms"))`,
+		`packet.destination_port == 443 and within(packet.source, "::/0")`, `not complete or node matches "^r"`,
 		`nodes[0].x?.y ?? 1 in [1, 2]`, `sum(map(nodes, .hop_limit)) % 2 == 0`} {
 		f.Add(where)
 	}

@@ -76,7 +76,8 @@ func newSearch(f *Filter) *search {
 }
 
 func (s *search) match(r record.Record) bool {
-	s.node.found, s.networkInterface.found, s.flow.found, s.slow = s.node.name == "", s.networkInterface.name == "", s.flow.name == "", s.atLeast == 0
+	s.node.found, s.networkInterface.found, s.flow.found, s.slow = s.node.name == "", s.networkInterface.name == "", s.flow.name == "",
+		s.atLeast == 0
 	s.inside, s.delays = s.inside[:0], 0
 	record.Walk(r, s)
 	return s.node.found && s.networkInterface.found && s.flow.found && s.slow

@@ -226,7 +226,8 @@ func TestMergeEdgesBehind(t *testing.T) {
 			// exactly as large as the MTU, and one octet larger
 			for over := range 2 {
 				cfg.Interfaces[1].MTU = len(want) - over
-				if fits := mustNode(t, cfg).Egress(egressFrame(packet)).Outcome == model.OutcomeEncapInserted; fits != (test.outcome == 0 && over == 0) {
+				if fits := mustNode(t, cfg).Egress(egressFrame(packet)).Outcome == model.OutcomeEncapInserted; fits != (test.outcome == 0 &&
+					over == 0) {
 					t.Errorf("%d over the MTU: inserted %v", over, fits)
 				}
 			}

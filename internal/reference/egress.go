@@ -86,7 +86,8 @@ func (n *Node) completeAll(f Frame, p packet, iface *model.Interface, proven boo
 func (n *Node) passing(f Frame, p packet) model.Postcard {
 	e := model.Postcard{
 		Role: model.RoleTransit, Ingress: f.Ingress, Egress: f.Interface, HopLimit: p.hopLimit(), Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: n.queueDepth(f), BufferOccupancy: n.bufferOccupancy(f), Flow: flowOf(p.ip), Length: len(p.ip) - len(p.header), Ends: endsFlow(p.ip),
+		TransitDelay: ioam.DataUnavailable, QueueDepth: n.queueDepth(f), BufferOccupancy: n.bufferOccupancy(f), Flow: flowOf(p.ip),
+		Length: len(p.ip) - len(p.header), Ends: endsFlow(p.ip),
 	}
 	past := p.pastDestination()
 	if inner, ok := past.tunneled(); ok {

@@ -57,7 +57,8 @@ func TestExportsEncapsulating(t *testing.T) {
 			want := model.Postcard{
 				Role: model.RoleEncapsulating, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime,
 				Option:       ioam.DirectExport{Namespace: 123, Flags: 0, ExtensionFlags: bothExtensions, Type: test.kind, FlowID: 0, Sequence: 0},
-				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP, Length: len(packet),
+				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP,
+				Length: len(packet),
 			}
 			p, _, _ := parse(packet, LinkNone)
 			want.Option.FlowID = mustNode(t, config).flowHash(p, ipv6.FindUpperLayer(p.ip))
@@ -104,7 +105,8 @@ func tunnelCarrying(t testing.TB, header string) []byte {
 }
 
 func TestExportsTransit(t *testing.T) {
-	inline, tunnel := func(t testing.TB) []byte { return carrying(t, dexHeader) }, func(t testing.TB) []byte { return tunnelCarrying(t, dexHeader) }
+	inline, tunnel := func(t testing.TB) []byte { return carrying(t, dexHeader) },
+		func(t testing.TB) []byte { return tunnelCarrying(t, dexHeader) }
 	for _, test := range []struct {
 		name    string
 		packet  func(testing.TB) []byte
@@ -231,7 +233,8 @@ func TestExportsDecapsulating(t *testing.T) {
 			result := mustNode(t, config).Ingress(Frame{Data: test.packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
 			want := model.Postcard{
 				Role: model.RoleDecapsulating, Ingress: ifIngress, HopLimit: 63, Time: testTime, Option: dexOption,
-				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP, Length: len(labelledUDP()),
+				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP,
+				Length: len(labelledUDP()),
 			}
 			if test.want != nil {
 				test.want(&want)
@@ -272,7 +275,8 @@ func TestExportsAlongAPath(t *testing.T) {
 			if !bytes.Equal(passed.Data, inserted.Data) || !bytes.Equal(removed.Data, packet) {
 				t.Fatalf("mode %v: sent\n%x, arrived\n%x", mode, packet, removed.Data)
 			}
-			for role, result := range map[model.NodeRole]Result{model.RoleEncapsulating: inserted, model.RoleTransit: passed, model.RoleDecapsulating: removed} {
+			for role, result := range map[model.NodeRole]Result{model.RoleEncapsulating: inserted, model.RoleTransit: passed,
+				model.RoleDecapsulating: removed} {
 				if len(result.Postcards) != 1 {
 					t.Fatalf("mode %v, %v: %+v", mode, role, result.Postcards)
 				}

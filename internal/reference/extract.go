@@ -110,7 +110,8 @@ func (n *Node) reportOptions(f Frame, p packet, reported func(ioam.Option) bool,
 	v := visit{packet: p, postcard: n.passing(f, p)}
 	v.postcard.Role, v.postcard.Ingress, v.postcard.Egress = model.RoleDecapsulating, f.Interface, 0
 	v.postcard.HopLimit = p.hopLimit() - 1
-	v.postcard.TransitDelay, v.postcard.QueueDepth, v.postcard.BufferOccupancy = ioam.DataUnavailable, ioam.DataUnavailable, ioam.DataUnavailable
+	v.postcard.TransitDelay, v.postcard.QueueDepth, v.postcard.BufferOccupancy = ioam.DataUnavailable, ioam.DataUnavailable,
+		ioam.DataUnavailable
 	header := bytes.Clone(p.header)
 	for _, option := range p.options {
 		if !reported(option) {

@@ -241,7 +241,8 @@ func (n *Node) report(f Frame, p packet, result *Result) {
 	ip := result.Data[len(p.link):]
 	v := visit{packet: p, postcard: model.Postcard{
 		Role: model.RoleDecapsulating, Ingress: f.Interface, HopLimit: p.hopLimit() - 1, Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowOf(ip), Length: len(ip), Ends: endsFlow(ip),
+		TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowOf(ip),
+		Length: len(ip), Ends: endsFlow(ip),
 	}}
 	for _, option := range p.options {
 		if m := soundModuleOf(option); m != nil {

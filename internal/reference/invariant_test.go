@@ -41,11 +41,13 @@ var (
 	}
 	added   = []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow}
 	inPlace = []model.Outcome{
-		model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet, model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomeRemovalPartial,
+		model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet, model.OutcomeDirectExport,
+		model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomeRemovalPartial,
 		model.OutcomeIncrementalTrace, model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomePotDropped,
 	}
 	kernelDrops = []model.Outcome{
-		model.OutcomeMalformedAlignment, model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength,
+		model.OutcomeMalformedAlignment, model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength,
+		model.OutcomeMalformedRemainingLength,
 	}
 )
 
@@ -110,7 +112,8 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 		if was := mustParse(t, f.Data, f.Link); was.header != nil && !bytes.HasSuffix(carrier.ip, was.ip) { // merged
 			carrier.options = carrier.options[:len(carrier.options)-len(was.options)]
 		}
-	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) && (result.Outcome == model.OutcomeUntouched || result.Outcome == model.OutcomeTraceGrown || slices.Contains(inPlace, result.Outcome)):
+	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) &&
+		(result.Outcome == model.OutcomeUntouched || result.Outcome == model.OutcomeTraceGrown || slices.Contains(inPlace, result.Outcome)):
 		carrier, role = mustParse(t, result.Data, f.Link), model.RoleTransit
 	}
 	isTrace := func(o ioam.Option) bool {

@@ -68,7 +68,8 @@ func (n *Node) isCopyDue(p packet) (due bool) {
 	}
 	n.soundTraces(p, func(t ioam.Trace, incremental bool, namespace *model.Namespace) {
 		due = due ||
-			namespace != nil && namespace.Loopback && (namespace.Incremental || !incremental) && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback &&
+			namespace != nil && namespace.Loopback && (namespace.Incremental || !incremental) &&
+				t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback &&
 				t.RemainingLen > 0
 	})
 	return due

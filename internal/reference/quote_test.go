@@ -156,7 +156,8 @@ func TestQuoted(t *testing.T) {
 				t.Errorf("%x, %v; want %x, %v", got.Packet, err, test.want, test.err)
 			}
 			if err == nil &&
-				(got.Length != 40+int(binary.BigEndian.Uint16(test.want[4:])) || got.Removed != quotedInner || got.Source.String() != "2001:db8:1::2" || !got.Own) {
+				(got.Length != 40+int(binary.BigEndian.Uint16(test.want[4:])) || got.Removed != quotedInner ||
+					got.Source.String() != "2001:db8:1::2" || !got.Own) {
 				t.Errorf("%+v", got)
 			}
 			if !bytes.Equal(quote, before) {

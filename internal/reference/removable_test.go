@@ -53,7 +53,8 @@ func TestInsertedIsRemovable(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapSkippedUnremovable, model.OutcomeEncapSkippedOptions, model.OutcomeEncapSkippedHBH, model.OutcomeTraceGrown, model.OutcomeTraceOverflow} {
+	for _, o := range []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapSkippedUnremovable, model.OutcomeEncapSkippedOptions,
+		model.OutcomeEncapSkippedHBH, model.OutcomeTraceGrown, model.OutcomeTraceOverflow} {
 		if seen[o] < 20 {
 			t.Errorf("%d packets ended as %v: the test is too narrow: %v", seen[o], o, seen)
 		}

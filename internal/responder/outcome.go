@@ -30,7 +30,8 @@ const (
 )
 
 var outcomes = [NumOutcomes]string{
-	"answered", "not_allowed", "unanswerable", "oversized", "truncated", "short", "looped", "rate_limited", "malformed", "unsupported", "diverted",
+	"answered", "not_allowed", "unanswerable", "oversized", "truncated", "short", "looped", "rate_limited", "malformed", "unsupported",
+	"diverted",
 	"session_unknown", "not_yet", "gone", "doubtful", "not_wanted", "send_failed",
 }
 

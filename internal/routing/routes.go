@@ -93,7 +93,8 @@ func shapeOfRoute(route []byte) (s shape) {
 	header := nl.DeserializeRtMsg(route)
 	s.spread = header.Src_len > 0
 	odd, destination := "", []byte(nil)
-	e := encapRoute{table: uint32(header.Table), ambiguous: header.Type != unix.RTN_UNICAST || header.Src_len > 0 || header.Flags&routeUnusable != 0}
+	e := encapRoute{table: uint32(header.Table), ambiguous: header.Type != unix.RTN_UNICAST || header.Src_len > 0 ||
+		header.Flags&routeUnusable != 0}
 	whole := netlinkattr.Each(route[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
 		switch kind {
 		case unix.RTA_DST:

@@ -193,7 +193,8 @@ func TestTextsOfAnotherFile(t *testing.T) {
 	if problems := libraryFile.CheckTexts(&library{}, libraryTexts); problems != nil {
 		t.Error(problems)
 	}
-	other := libraryTexts.With("opening", KeyTexts{"from": "", "until": "The last hour."}).With("shelves", KeyTexts{"kind": "What stands in it."})
+	other := libraryTexts.With("opening", KeyTexts{"from": "", "until": "The last hour."}).With("shelves",
+		KeyTexts{"kind": "What stands in it."})
 	want := []string{"the key opening.from has no text", "the text of opening.until has no key", "the text of shelves.kind has no key"}
 	if problems := libraryFile.CheckTexts(&library{}, other); !slices.Equal(problems, want) {
 		t.Errorf("%q, want %q", problems, want)

@@ -35,7 +35,8 @@ func (o Options) writeImage(p parcel) (string, error) {
 		}
 		doc := path.Join("/usr/share/doc", name)
 		files := []image.File{{Source: o.binary(name, arch), Destination: path.Join("/usr/bin", name), Mode: 0o755}}
-		for source, to := range map[string]string{"copyright": "copyright", name + ".licenses.gz": "third-party-licenses.gz", name + ".spdx.json": name + ".spdx.json"} {
+		for source, to := range map[string]string{"copyright": "copyright", name + ".licenses.gz": "third-party-licenses.gz", name +
+			".spdx.json": name + ".spdx.json"} {
 			files = append(files, image.File{Source: filepath.Join(o.generated(arch), source), Destination: path.Join(doc, to), Mode: 0o644})
 		}
 		img, err := image.Build(described, arch, files)

@@ -37,7 +37,8 @@ func (o Options) info(p parcel, arch, kind string) (*nfpm.Info, error) {
 	}
 	if slices.Contains(p.program.dynamic, arch) {
 		// The versions of Debian 12, where packages are built.
-		info.Depends = map[string][]string{"deb": {"libc6 (>= 2.35)", "libgcc-s1", "libstdc++6 (>= 12)"}, "rpm": {"glibc >= 2.34", "libstdc++"}}[kind]
+		info.Depends = map[string][]string{"deb": {"libc6 (>= 2.35)", "libgcc-s1", "libstdc++6 (>= 12)"},
+			"rpm": {"glibc >= 2.34", "libstdc++"}}[kind]
 	}
 	for _, f := range list {
 		content := &files.Content{

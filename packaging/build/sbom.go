@@ -31,12 +31,14 @@ func (o Options) writeSBOM(p parcel, arch string, info *buildinfo.BuildInfo) err
 	}
 	program := &v2_3.Package{
 		PackageName: name, PackageSPDXIdentifier: common.MakeDocElementID("Package", name).ElementRefID, PackageVersion: o.Version,
-		PackageFileName: "/usr/bin/" + name, PackageDownloadLocation: homepage, PackageLicenseConcluded: "Apache-2.0", PackageLicenseDeclared: "Apache-2.0",
-		PackageCopyrightText: unknown, PrimaryPackagePurpose: "APPLICATION",
+		PackageFileName: "/usr/bin/" + name, PackageDownloadLocation: homepage, PackageLicenseConcluded: "Apache-2.0",
+		PackageLicenseDeclared: "Apache-2.0",
+		PackageCopyrightText:   unknown, PrimaryPackagePurpose: "APPLICATION",
 		PackageChecksums: []common.Checksum{{Algorithm: common.SHA256, Value: sum}},
 	}
 	doc := &v2_3.Document{
-		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: document, DocumentName: fmt.Sprintf("%s-%s-%s", name, o.Version, arch),
+		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: document,
+		DocumentName:      fmt.Sprintf("%s-%s-%s", name, o.Version, arch),
 		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s", homepage, name, arch, sum),
 		CreationInfo: &v2_3.CreationInfo{
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "waymark-package"}},

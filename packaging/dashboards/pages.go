@@ -16,7 +16,8 @@ func pages() []page { return []page{nodes(), flows(), collector()} }
 
 func nodes() page {
 	return page{
-		uid: "waymark-nodes", title: "Waymark: nodes", meaning: "What agents do with packets, and how well they are.", metric: "waymark_build_info",
+		uid: "waymark-nodes", title: "Waymark: nodes", meaning: "What agents do with packets, and how well they are.",
+		metric: "waymark_build_info",
 		rows: []row{
 			{title: "Health", panels: []panel{
 				{title: "Agents", meaning: "Agents that answer.", unit: plain, number: true, queries: []query{{`count(waymark_build_info{instance=~"$instance"})`, "agents"}}},
@@ -99,7 +100,8 @@ func flows() page {
 
 func collector() page {
 	return page{
-		uid: "waymark-collector", title: "Waymark: collector", meaning: "What a collector received, joined and lost.", metric: "waymark_collect_messages_total",
+		uid: "waymark-collector", title: "Waymark: collector", meaning: "What a collector received, joined and lost.",
+		metric: "waymark_collect_messages_total",
 		rows: []row{
 			{title: "Arrival", panels: []panel{
 				{title: "Records", unit: perSecond, queries: []query{{`sum by (instance) (rate(waymark_collect_records_total{instance=~"$instance"}[$__rate_interval]))`, "{{instance}}"}}},

@@ -56,7 +56,8 @@ func Build(p Program, arch string, files []File) (v1.Image, error) {
 		return nil, err
 	}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	if img, err = mutate.Append(img, mutate.Addendum{Layer: one, History: v1.History{Created: v1.Time{Time: p.Time}, CreatedBy: "waymark-package"}}); err != nil {
+	if img, err = mutate.Append(img, mutate.Addendum{Layer: one,
+		History: v1.History{Created: v1.Time{Time: p.Time}, CreatedBy: "waymark-package"}}); err != nil {
 		return nil, err
 	}
 	file, err := img.ConfigFile()
@@ -188,7 +189,8 @@ func pack(archive, dir string, at time.Time) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: relative, Mode: 0o644, Size: int64(len(content)), ModTime: at, Format: tar.FormatUSTAR}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: relative, Mode: 0o644, Size: int64(len(content)), ModTime: at,
+			Format: tar.FormatUSTAR}); err != nil {
 			return err
 		}
 		_, err = w.Write(content)

@@ -217,7 +217,8 @@ var testPackages = []string{
 }
 
 // mapRooms are the rooms of the data plane that use programs, links or maps.
-const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/delays internal/datapath/flows internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue internal/datapath/specialize"
+const mapRooms = "internal/datapath/attach internal/datapath/bpf internal/datapath/delays internal/datapath/flows " +
+	"internal/datapath/forward internal/datapath/measure internal/datapath/rings internal/datapath/queue internal/datapath/specialize"
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{

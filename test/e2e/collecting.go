@@ -106,7 +106,8 @@ func CheckNothingWrong(t *testing.T, s Statistics) {
 			}
 		}
 	}
-	for _, name := range []string{"socket_dropped", "sessions_refused", "connections_refused", "connections_timed_out", "connections_broken", "handshakes_failed"} {
+	for _, name := range []string{"socket_dropped", "sessions_refused", "connections_refused", "connections_timed_out", "connections_broken",
+		"handshakes_failed"} {
 		if n, known := s.Counts[name]; n > 0 || !known {
 			t.Errorf("%s: %d (%v)", name, n, known)
 		}

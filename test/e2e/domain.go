@@ -170,7 +170,8 @@ func CheckTransfer(t *testing.T, l *lab.Lab, tt Transfer) {
 	if added == 0 || filled != 2*added || removed != added {
 		t.Errorf("athos added %d headers, porthos filled %d, aramis removed %d", added, filled, removed)
 	}
-	for _, skipped := range []string{"encap_not_selected", "encap_skipped_mtu", "encap_skipped_gso", "encap_skipped_headroom", "encap_skipped_hbh"} {
+	for _, skipped := range []string{"encap_not_selected", "encap_skipped_mtu", "encap_skipped_gso", "encap_skipped_headroom",
+		"encap_skipped_hbh"} {
 		if n := Counter(t, l, "athos", skipped); n > 0 {
 			t.Errorf("athos: %s %d, want 0: all are selected, and the inner links have room", skipped, n)
 		}

@@ -100,14 +100,17 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.listen, "listen", f.listen, "receive at `ENDPOINT`: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT; may be repeated")
+	flags.StringArrayVar(&f.listen, "listen", f.listen,
+		"receive at `ENDPOINT`: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT; may be repeated")
 	flags.StringVar(&f.certificate, "tls-cert", "", "`FILE` of the collector's certificate")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` of its key")
 	flags.StringVar(&f.clientCA, "tls-client-ca", "", "`FILE` of the authorities of exporters' certificates (default: exporters need none)")
 	flags.BoolVar(&f.records, "records", false, "print every record as it comes, also options, and join nothing")
 	flags.StringVar(&f.output, "output", "", "append to `FILE` instead of standard output")
-	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet, and, up to a minute, for what other nodes counted in a block")
-	flags.StringVar(&f.maxLoss, "max-loss", "", "warn on standard error when a flow loses more than this `SHARE` of a block's packets, such as 0.1%")
+	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet, and, up to a minute, for what "+
+		"other nodes counted in a block")
+	flags.StringVar(&f.maxLoss, "max-loss", "", "warn on standard error when a flow loses more than this `SHARE` of a block's "+
+		"packets, such as 0.1%")
 	flags.StringVar(&f.maxDelay, "max-delay", "", "warn on standard error when the mean delay of a flow's block is more than this `TIME`, such as 20ms")
 	flags.BoolVar(&f.assume, "assume-selection", false, "take nodes that do not say which packets they select in a flow, as agents of before, to select those of the others")
 	flags.IntVar(&f.keep, "keep", f.keep, "maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")

@@ -17,7 +17,8 @@ import (
 func pages() map[string][]byte {
 	return map[string][]byte{
 		"collector-configuration.md": append([]byte("<!-- Written by `make docs`; do not edit. -->\n\n# The collector's settings\n\n"+
-			"The file of `waymark-collector run --config`, in YAML. `waymark-collector config check` reports its errors, and `config show` prints it with all defaults. [How to keep and ask](../how-to/run-a-collector.md).\n"),
+			"The file of `waymark-collector run --config`, in YAML. `waymark-collector config check` reports its errors, and `config "+
+			"show` prints it with all defaults. [How to keep and ask](../how-to/run-a-collector.md).\n"),
 			settings.Reference()...),
 		"collector-api.json": api.Document(),
 	}

@@ -63,9 +63,10 @@ func checkAccess(s *settings.Settings) error {
 
 func newConfigCommand(opts *commandline.Options) *cobra.Command {
 	check := &cobra.Command{
-		Use:     "check FILE",
-		Short:   "Report every error in a file of settings",
-		Long:    "Report every error in a file of settings with its line, its column and a cure.\n\nExit codes: 0 no errors; 1 errors, or the file cannot be read.",
+		Use:   "check FILE",
+		Short: "Report every error in a file of settings",
+		Long: "Report every error in a file of settings with its line, its column and a cure.\n\nExit codes: 0 no errors; 1 " +
+			"errors, or the file cannot be read.",
 		Example: "  waymark-collector config check /etc/waymark-collector/collector.yaml",
 		Args:    commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

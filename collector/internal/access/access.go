@@ -85,7 +85,8 @@ func New(c Config) (*Guard, error) {
 	}
 	if !at.Addr().IsLoopback() && (!c.TLS || !g.asks()) {
 		return nil, fmt.Errorf(
-			"api.address %s can be reached from other machines: it needs TLS and users; set api.web to a file with tls_server_config and basic_auth_users, or use [::1]:%d",
+			"api.address %s can be reached from other machines: it needs TLS and users; set api.web to a file with tls_server_config "+
+				"and basic_auth_users, or use [::1]:%d",
 			at,
 			at.Port(),
 		)

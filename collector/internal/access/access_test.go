@@ -53,7 +53,8 @@ func certificate(t *testing.T, dir string, until time.Time) *x509.CertPool {
 		t.Fatal(err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for name, content := range map[string][]byte{"cert.pem": text, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: octets})} {
+	for name, content := range map[string][]byte{"cert.pem": text,
+		"key.pem": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: octets})} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +265,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
-	if _, err := New(Config{Address: "[::]:0", TLS: true, Web: file("both", secure+"basic_auth_users: {a: $2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi}\n")}); err != nil {
+	if _, err := New(Config{Address: "[::]:0", TLS: true,
+		Web: file("both", secure+"basic_auth_users: {a: $2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi}\n")}); err != nil {
 		t.Error(err)
 	}
 }

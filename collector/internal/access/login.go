@@ -99,7 +99,8 @@ func (l *login) client(ctx context.Context) (*oauth2.Config, *oidc.IDTokenVerifi
 		scopes = slices.DeleteFunc(scopes, func(s string) bool { return !slices.Contains(offered.Scopes, s) && s != oidc.ScopeOpenID })
 	}
 	return &oauth2.Config{
-		ClientID: l.config.ClientID, ClientSecret: l.config.Secret, Endpoint: p.Endpoint(), RedirectURL: l.config.URL + callbackPath, Scopes: scopes,
+		ClientID: l.config.ClientID, ClientSecret: l.config.Secret, Endpoint: p.Endpoint(), RedirectURL: l.config.URL + callbackPath,
+		Scopes: scopes,
 	}, p.Verifier(&oidc.Config{ClientID: l.config.ClientID}), nil
 }
 
@@ -132,7 +133,8 @@ type pending struct {
 // local is a path of this server; another address becomes /.
 func local(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") ||
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
+		strings.ContainsAny(to, "\\\r\n\t") ||
 		strings.HasPrefix(to, loginPath) || len(to) > 2000 {
 		return "/"
 	}

@@ -93,7 +93,8 @@ func TestLogin(t *testing.T) {
 		t.Fatal(code, body)
 	}
 	cookies := strings.Join(h.Values("Set-Cookie"), "\n")
-	for _, want := range []string{"__Host-waymark-session=", "HttpOnly", "Secure", "SameSite=Strict", "Path=/", "__Host-waymark-login=; Path=/; Max-Age=0"} {
+	for _, want := range []string{"__Host-waymark-session=", "HttpOnly", "Secure", "SameSite=Strict", "Path=/",
+		"__Host-waymark-login=; Path=/; Max-Age=0"} {
 		if !strings.Contains(cookies, want) {
 			t.Errorf("%s lacks %s", cookies, want)
 		}
@@ -107,7 +108,8 @@ func TestLogin(t *testing.T) {
 	if code, body, _ := (asking{path: "/v1/paths"}).of(t, browser(), at); code != http.StatusUnauthorized { // a program is not sent to a login
 		t.Error(code, body)
 	}
-	if code, body, _ := (asking{path: "/metrics", user: "prometheus", password: "prometheus-password"}).of(t, browser(), at); code != http.StatusOK {
+	if code, body, _ := (asking{path: "/metrics", user: "prometheus", password: "prometheus-password"}).of(t, browser(),
+		at); code != http.StatusOK {
 		t.Error(code, body)
 	}
 	evil := asking{method: http.MethodPost, path: "/logout", header: map[string]string{"Origin": "https://evil.example"}}

@@ -19,7 +19,8 @@ func TestRefusalsTakeAsLong(t *testing.T) {
 		}
 		p.set(name, string(hash))
 	}
-	for name, hash := range map[string]string{"cheap": p.hashes["cheap"], "usual": p.hashes["usual"], "dear": p.hashes["dear"], "nobody": dummyHash(p.cost)} {
+	for name, hash := range map[string]string{"cheap": p.hashes["cheap"], "usual": p.hashes["usual"], "dear": p.hashes["dear"],
+		"nobody": dummyHash(p.cost)} {
 		cost, err := bcrypt.Cost([]byte(hash))
 		work := 1 << cost
 		for _, c := range p.costs(hash) {

@@ -137,8 +137,10 @@ func TestPathsAndSegments(t *testing.T) {
 		t.Fatalf("%d packets on %d paths, want %d on %d", paths.Packets, len(paths.Paths), selected, len(perPath))
 	}
 	first := paths.Paths[0]
-	if int(first.Packets) != most || first.Delay == nil || !near(first.Delay.P99, exact(delays, 0.99)) || !near(first.Hops[1].Held.P50, exact(held3, 0.5)) ||
-		first.Hops[0].Role != "encapsulating" || first.Hops[0].Name == "" || first.Hops[1].Ingress.Name != "eth0" || first.Share != float64(most)/float64(selected) {
+	if int(first.Packets) != most || first.Delay == nil || !near(first.Delay.P99, exact(delays, 0.99)) ||
+		!near(first.Hops[1].Held.P50, exact(held3, 0.5)) ||
+		first.Hops[0].Role != "encapsulating" || first.Hops[0].Name == "" || first.Hops[1].Ingress.Name != "eth0" ||
+		first.Share != float64(most)/float64(selected) {
 		t.Errorf("%+v %+v", first, first.Delay)
 	}
 	s.ask("/v1/paths", &paths, append(all, "limit", "2")...)
@@ -215,7 +217,8 @@ func TestPackets(t *testing.T) {
 	}
 	for i, n := range found.Packets[0].Nodes {
 		sent := one.Nodes[i]
-		if *n.HopLimit != sent.HopLimit.Value || !n.Time.Equal(sent.Timestamp.Value) || *n.Held != sent.TransitDelay.Value || *n.ID != uint64(sent.NodeID.Value) || n.Name != sent.Node {
+		if *n.HopLimit != sent.HopLimit.Value || !n.Time.Equal(sent.Timestamp.Value) || *n.Held != sent.TransitDelay.Value ||
+			*n.ID != uint64(sent.NodeID.Value) || n.Name != sent.Node {
 			t.Errorf("node %d: %+v, want %+v", i, n, sent)
 		}
 	}
@@ -261,7 +264,8 @@ func TestChanges(t *testing.T) {
 		t.Fatalf("%+v", a.Changes)
 	}
 	c := a.Changes[0]
-	if c.Source != storetest.Source(1).String() || c.Moved < 0.9 || len(c.Became) == 0 || *c.Became[0].Nodes[1].ID != 4 || *c.Was[0].Nodes[1].ID != 2 || c.Was[0].Delay == nil {
+	if c.Source != storetest.Source(1).String() || c.Moved < 0.9 || len(c.Became) == 0 || *c.Became[0].Nodes[1].ID != 4 ||
+		*c.Was[0].Nodes[1].ID != 2 || c.Was[0].Delay == nil {
 		t.Errorf("%+v", c)
 	}
 }
@@ -281,7 +285,8 @@ func TestChangeWithinWindow(t *testing.T) {
 func TestLoss(t *testing.T) {
 	var list []record.Record
 	for i := range 90 {
-		m := record.Measurement{Time: instant.Of(start), Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2, Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
+		m := record.Measurement{Time: instant.Of(start), Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2,
+			Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
 		l := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(i%2), true)}
 		if i%10 == 0 {
 			l = &record.Loss{Measurement: m, Verdict: loss.Uncertain, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), false)}

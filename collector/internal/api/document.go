@@ -37,9 +37,12 @@ func Document() []byte {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Waymark's collector", "version": "1",
-			"description": "Questions about what waymark-collector keeps. Times are in RFC 3339, durations in nanoseconds. A question is bounded in time, memory and items: an answer that is not whole has cut, and gaps are times whose files cannot be read. Keys are added to, never changed.",
+			"description": "Questions about what waymark-collector keeps. Times are in RFC 3339, durations in nanoseconds. A question " +
+				"is bounded in time, memory and items: an answer that is not whole has cut, and gaps are times whose files cannot be " +
+				"read. Keys are added to, never changed.",
 		},
-		"servers":    []any{object{"url": "http://[::1]:4780", "description": "The default address; only the collector's own machine is answered."}},
+		"servers": []any{object{"url": "http://[::1]:4780",
+			"description": "The default address; only the collector's own machine is answered."}},
 		"paths":      paths,
 		"components": object{"schemas": schemas},
 	})
@@ -60,7 +63,8 @@ func (r *route) operation(schemas object) object {
 		answers["200"] = r.describeStream(schemas)
 	} else {
 		parameters = append(parameters, formatParameter.describe())
-		answer := response("The answer. In CSV, each item of its list is a row, or each item of the list within it.", schemaOf(reflect.TypeOf(r.answer), schemas))
+		answer := response("The answer. In CSV, each item of its list is a row, or each item of the list within it.",
+			schemaOf(reflect.TypeOf(r.answer), schemas))
 		answer["content"].(object)["text/csv"] = object{"schema": object{"type": "string"}}
 		answers["200"] = answer
 	}
@@ -90,7 +94,8 @@ var formatParameter = parameter{
 	name:  formatName,
 	form:  "word",
 	words: []string{"json", "csv"},
-	doc:   "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps say what the answer lacks.",
+	doc: "How the answer is written; without it, as the header Accept says. In CSV, the headers Waymark-Cut and Waymark-Gaps " +
+		"say what the answer lacks.",
 }
 
 func response(text string, schema object) object {

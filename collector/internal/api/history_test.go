@@ -59,8 +59,10 @@ func TestHistoryCommands(t *testing.T) {
 			p.Nodes[1].Node = "evil\x1b[2J\u202e" + strings.Repeat("long", 30)
 		}
 	}
-	m := record.Measurement{Time: instant.Of(now), Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2, FromNode: "athos", Start: instant.Of(now)}
-	list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Received: record.NewField(uint64(97), true), Lost: record.NewField(uint64(3), true)},
+	m := record.Measurement{Time: instant.Of(now), Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2, FromNode: "athos",
+		Start: instant.Of(now)}
+	list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true),
+		Received: record.NewField(uint64(97), true), Lost: record.NewField(uint64(3), true)},
 		&record.Loss{Measurement: m, Verdict: loss.Uncertain, Lost: record.NewField(uint64(0), false)})
 	s := serve(t, time.Now(), list)
 	for line, want := range map[string][]string{
@@ -106,7 +108,8 @@ func TestHistoryCommands(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &grid) != nil || len(grid.Pairs) != 1 {
 		t.Errorf("%s %v", out, err)
 	}
-	if out, notes, err := commanded(t, s.URL, "packet --csv --limit 2"); err != nil || strings.Count(out, "\n") != 7 || !strings.Contains(notes, "cut") {
+	if out, notes, err := commanded(t, s.URL, "packet --csv --limit 2"); err != nil || strings.Count(out, "\n") != 7 ||
+		!strings.Contains(notes, "cut") {
 		t.Errorf("%s %s %v", out, notes, err)
 	}
 	for line, want := range map[string]string{
@@ -150,10 +153,12 @@ func TestHistoryOverTLS(t *testing.T) {
 	if err := errors.Join(os.WriteFile(ca, certificate, 0o600), os.WriteFile(password, []byte("secret word\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, err := commanded(t, front.URL, "grid --ca "+ca+" --user ann --password-file "+password); err != nil || !strings.Contains(out, "0 pairs of nodes") {
+	if out, _, err := commanded(t, front.URL, "grid --ca "+ca+" --user ann --password-file "+password); err != nil ||
+		!strings.Contains(out, "0 pairs of nodes") {
 		t.Errorf("%s %v", out, err)
 	}
-	for flags, want := range map[string]string{"": "certificate", " --ca " + ca: "give --user and --password-file", " --user ann": "--user needs --password-file", " --ca " + password: "no certificate in PEM"} {
+	for flags, want := range map[string]string{"": "certificate", " --ca " + ca: "give --user and --password-file",
+		" --user ann": "--user needs --password-file", " --ca " + password: "no certificate in PEM"} {
 		if _, _, err := commanded(t, front.URL, "grid"+flags); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flags, err)
 		}

@@ -96,7 +96,8 @@ func judgeRows(t *testing.T, query string, rows gjson.Result, columns [][]string
 			}
 			values++
 			_, err := time.Parse(time.RFC3339Nano, v.String())
-			if is := map[string]bool{"number": v.Type == gjson.Number, "string": v.Type == gjson.String, "timestamp": v.Type == gjson.String && err == nil}; !is[column[2]] {
+			if is := map[string]bool{"number": v.Type == gjson.Number, "string": v.Type == gjson.String, "timestamp": v.Type == gjson.String &&
+				err == nil}; !is[column[2]] {
 				t.Errorf("%s: %s is %s, not a %s", query, column[1], v.Raw, column[2])
 				break
 			}

@@ -69,7 +69,8 @@ var liveKinds = []string{"path", "loss", "event"}
 
 var liveRoute = route{
 	path: "/v1/live", name: "live", stream: true,
-	summary: "What is kept, as it is kept, as server-sent events: begin, then path, loss and event, those of the last minute first; missed and heartbeat",
+	summary: "What is kept, as it is kept, as server-sent events: begin, then path, loss and event, those of the last minute " +
+		"first; missed and heartbeat",
 	parameters: []parameter{
 		{name: "kinds", form: "text", usual: strings.Join(liveKinds, ","), doc: "The names of events that are wanted, with commas between them."},
 		{name: "rate", form: "number", usual: "100", doc: fmt.Sprintf("How many packets a second are wanted at most, up to %d. Of more, an even part is left out, and its number is said.", live.MostRate)},

@@ -56,12 +56,17 @@ var (
 	condition = parameter{
 		name: "where",
 		form: "text",
-		doc:  "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, .node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets that the other parameters select, or fewer if these have very many different paths; of more, the answer has cut. Not with step or buckets.",
+		doc: "A condition on the fields of packets, as waymark collect --where has it, such as delay_ns > 5000000 or any(nodes, " +
+			".node == 'athos'). The answer is made of the packets for which it is true. It is compared with the latest 100000 packets " +
+			"that the other parameters select, or fewer if these have very many different paths; of more, the answer has cut. Not with " +
+			"step or buckets.",
 	}
 	onLosses = parameter{
 		name: "where",
 		form: "text",
-		doc:  "A condition on the fields of blocks (kind loss) and of what edges measured (kind edge-flow), as waymark collect --where has it, such as lost > 0 or scope == 'segment'. The answer is made of those for which it is true. It is compared with the latest 100000 that the other parameters select; of more, the answer has cut. Not with series, step or buckets.",
+		doc: "A condition on the fields of blocks (kind loss) and of what edges measured (kind edge-flow), as waymark collect " +
+			"--where has it, such as lost > 0 or scope == 'segment'. The answer is made of those for which it is true. It is compared " +
+			"with the latest 100000 that the other parameters select; of more, the answer has cut. Not with series, step or buckets.",
 	}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
 )
@@ -71,7 +76,8 @@ var (
 	compare = parameter{
 		name: "compare",
 		form: "duration",
-		doc:  "Also the same of a time that began so much before, such as 24h for yesterday and 7d for last week; it is as long as the time that is asked about.",
+		doc: "Also the same of a time that began so much before, such as 24h for yesterday and 7d for last week; it is as long as " +
+			"the time that is asked about.",
 	}
 	compareFrom = parameter{name: "compare_from", form: "time", doc: "Instead: when the other time began."}
 	buckets     = parameter{
@@ -264,7 +270,8 @@ func (v *values) flows() query.Flows {
 		NextHeader: optional[uint8](
 			v,
 			"next_header",
-		), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"), Port: optional[uint16](v, "port"),
+		), SourcePort: optional[uint16](v, "source_port"), DestinationPort: optional[uint16](v, "destination_port"),
+		Port: optional[uint16](v, "port"),
 	}
 }
 

@@ -35,7 +35,8 @@ var tenants = []struct {
 	marks           []string
 }{
 	{1, 11, []int{1, 2, 3}, "gold", []string{storetest.Source(1).String(), `"nodeb"`, `"gold"`, storetest.Exporter(2).String(), "eth-1"}},
-	{250, 22, []int{7, 8, 9}, "silver", []string{storetest.Source(250).String(), `"nodeh"`, `"silver"`, storetest.Exporter(8).String(), "eth-250"}},
+	{250, 22, []int{7, 8, 9}, "silver", []string{storetest.Source(250).String(), `"nodeh"`, `"silver"`, storetest.Exporter(8).String(),
+		"eth-250"}},
 }
 
 // ofTenants are records of both: packets of which some move to another path and some are lost, losses, edge flows.

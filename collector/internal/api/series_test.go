@@ -43,7 +43,8 @@ func TestSeries(t *testing.T) {
 		t.Fatalf("%+v", paths)
 	}
 	for _, p := range paths.Paths {
-		if len(p.Series) != 3 || p.Series[0].Packets != 600 || p.Series[0].Share != 1 || p.Series[2].Delay == nil || p.Series[2].Delay.Count != 600 {
+		if len(p.Series) != 3 || p.Series[0].Packets != 600 || p.Series[0].Share != 1 || p.Series[2].Delay == nil ||
+			p.Series[2].Delay.Count != 600 {
 			t.Errorf("%+v", p.Series)
 		}
 	}
@@ -65,7 +66,8 @@ func TestSeries(t *testing.T) {
 	second := []string{"from", "2026-11-21T12:00:00Z", "until", "2026-11-21T13:00:00Z"}
 	var now query.Paths
 	s.ask("/v1/paths", &now, append(second, "compare", "1h")...)
-	if now.Before == nil || now.Packets != 1800 || now.Before.Packets != 1800 || len(now.Paths) != 1 || now.Before.Paths[0].ID == now.Paths[0].ID || now.Before.Until.Hour() != 12 {
+	if now.Before == nil || now.Packets != 1800 || now.Before.Packets != 1800 || len(now.Paths) != 1 ||
+		now.Before.Paths[0].ID == now.Paths[0].ID || now.Before.Until.Hour() != 12 {
 		t.Errorf("%+v", now)
 	}
 	var segments query.Segments
@@ -88,14 +90,19 @@ func TestSeries(t *testing.T) {
 
 // A block of which the loss is not known is shown as such, with the reasons.
 func TestBlocksAndEvents(t *testing.T) {
-	m := record.Measurement{Time: instant.Of(start), Flow: "gold", FlowID: 5, Scope: record.OneSegment, From: 1, To: 2, FromNode: "athos", Start: instant.Of(start), Length: 1e9,
+	m := record.Measurement{Time: instant.Of(start), Flow: "gold", FlowID: 5, Scope: record.OneSegment, From: 1, To: 2, FromNode: "athos",
+		Start: instant.Of(start), Length: 1e9,
 		Block: record.NewField(uint64(7), true)}
-	sure := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Received: record.NewField(uint64(97), true), Lost: record.NewField(uint64(3), true)}
+	sure := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true),
+		Received: record.NewField(uint64(97), true), Lost: record.NewField(uint64(3), true)}
 	m.Start = instant.Of(start.Add(time.Second))
-	unsure := &record.Loss{Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.GuardViolated, ToReasons: loss.GuardViolated, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), false)}
-	event := &record.Event{Time: instant.Of(start), Node: "athos", Name: "probe_loss", Severity: record.SeverityWarning, Subject: "porthos", Facts: "3 of 10 lost",
+	unsure := &record.Loss{Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.GuardViolated, ToReasons: loss.GuardViolated,
+		Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), false)}
+	event := &record.Event{Time: instant.Of(start), Node: "athos", Name: "probe_loss", Severity: record.SeverityWarning, Subject: "porthos",
+		Facts:  "3 of 10 lost",
 		Labels: []record.Label{{Name: "destination", Text: "porthos\x1b[2J"}}, Values: []record.Value{{Name: "lost_ratio", Number: 0.3}}}
-	warning := &record.Warning{Time: instant.Of(start.Add(time.Minute)), Code: "flow_loss_high", Flow: "gold", FlowID: 5, Beyond: true, Facts: "3% lost", Cure: "look"}
+	warning := &record.Warning{Time: instant.Of(start.Add(time.Minute)), Code: "flow_loss_high", Flow: "gold", FlowID: 5, Beyond: true,
+		Facts: "3% lost", Cure: "look"}
 	s := serve(t, start, []record.Record{sure, unsure, event, warning})
 	var blocks query.Blocks
 	s.ask("/v1/loss/blocks", &blocks, append(all, "flow", "gold", "flow_id", "5")...)
@@ -103,22 +110,26 @@ func TestBlocksAndEvents(t *testing.T) {
 		t.Fatalf("%+v", blocks)
 	}
 	known, unknown := blocks.Blocks[1], blocks.Blocks[0]
-	if known.Verdict != "measured" || *known.Lost != 3 || *known.Sent != 100 || *known.Number != 7 || known.FromNode != "athos" || known.Reasons != nil || known.Length != 1e9 {
+	if known.Verdict != "measured" || *known.Lost != 3 || *known.Sent != 100 || *known.Number != 7 || known.FromNode != "athos" ||
+		known.Reasons != nil || known.Length != 1e9 {
 		t.Errorf("%+v", known)
 	}
 	if unknown.Verdict != "uncertain" || unknown.Lost != nil || !slices.Equal(unknown.Reasons, []string{"guard_violated"}) {
 		t.Errorf("%+v", unknown)
 	}
 	var sums query.Losses
-	if s.ask("/v1/loss", &sums, append(all, "compare", "4h")...); len(sums.Flows) != 1 || sums.Flows[0].FromNode != "athos" || sums.Flows[0].Before != nil {
+	if s.ask("/v1/loss", &sums, append(all, "compare", "4h")...); len(sums.Flows) != 1 || sums.Flows[0].FromNode != "athos" ||
+		sums.Flows[0].Before != nil {
 		t.Errorf("%+v", sums)
 	}
 	var events query.Events
 	s.ask("/v1/events", &events, all...)
-	if len(events.Events) != 2 || events.Events[0].Name != "flow_loss_high" || events.Events[0].Cure != "look" || events.Events[0].Subject != "gold" {
+	if len(events.Events) != 2 || events.Events[0].Name != "flow_loss_high" || events.Events[0].Cure != "look" ||
+		events.Events[0].Subject != "gold" {
 		t.Fatalf("%+v", events)
 	}
-	if e := events.Events[1]; e.Node != "athos" || e.Labels["destination"] != "porthos\x1b[2J" || e.Values["lost_ratio"] != 0.3 || e.Severity != "warning" {
+	if e := events.Events[1]; e.Node != "athos" || e.Labels["destination"] != "porthos\x1b[2J" || e.Values["lost_ratio"] != 0.3 ||
+		e.Severity != "warning" {
 		t.Errorf("%+v", e)
 	}
 	if s.ask("/v1/events", &events, append(all, "node", "athos", "event", "probe_loss")...); len(events.Events) != 1 {
@@ -132,7 +143,8 @@ func TestCSV(t *testing.T) {
 	list[3].(*record.Path).Nodes[0].Node = "=HYPERLINK(\x1b)"
 	s := serve(t, start, list)
 	read := func(path string, accept string, parameters ...string) ([][]string, http.Header) {
-		request, err := http.NewRequest(http.MethodGet, s.URL+path+"?from=2026-11-21T11:00:00Z&until=2026-11-21T14:00:00Z"+strings.Join(parameters, ""), nil)
+		request, err := http.NewRequest(http.MethodGet, s.URL+path+"?from=2026-11-21T11:00:00Z&until=2026-11-21T14:00:00Z"+
+			strings.Join(parameters, ""), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +169,8 @@ func TestCSV(t *testing.T) {
 	for i, row := range rows[1:] {
 		p, n := packets.Packets[i/3], packets.Packets[i/3].Nodes[i%3]
 		for name, want := range map[string]string{
-			"time": p.Time.String(), "delay_ns": strconv.FormatInt(*p.Delay, 10), "source_address": p.From, "nodes.held_ns": strconv.Itoa(int(*n.Held)), "nodes.node_id": strconv.Itoa(int(*n.ID)),
+			"time": p.Time.String(), "delay_ns": strconv.FormatInt(*p.Delay, 10), "source_address": p.From,
+			"nodes.held_ns": strconv.Itoa(int(*n.Held)), "nodes.node_id": strconv.Itoa(int(*n.ID)),
 		} {
 			if column := slices.Index(rows[0], name); column < 0 || row[column] != want {
 				t.Errorf("%s of row %d: %v, want %s", name, i, row, want)
@@ -196,7 +209,8 @@ func TestTotalsAndClocks(t *testing.T) {
 		held = append(held, int64(r.(*record.Path).Nodes[2].TransitDelay.Value)) // of node 9, which is on both paths
 	}
 	for i, ns := range []uint64{700, 900} {
-		list = append(list, &record.Block{Time: instant.Of(start.Add(time.Duration(i) * 5 * time.Minute)), Node: "athos", ClockError: record.NewField(ns, true)})
+		list = append(list, &record.Block{Time: instant.Of(start.Add(time.Duration(i) * 5 * time.Minute)), Node: "athos",
+			ClockError: record.NewField(ns, true)})
 	}
 	s := serve(t, start, list)
 	var paths query.Paths
@@ -216,7 +230,8 @@ func TestTotalsAndClocks(t *testing.T) {
 	var packets query.Packets
 	s.ask("/v1/packets", &packets, append(all, "limit", "1")...)
 	nodes := packets.Packets[0].Nodes
-	if nodes[0].ClockError == nil || *nodes[0].ClockError != 700 || nodes[0].ClockErrorAt.Minute() != start.Minute() || nodes[1].ClockError != nil {
+	if nodes[0].ClockError == nil || *nodes[0].ClockError != 700 || nodes[0].ClockErrorAt.Minute() != start.Minute() ||
+		nodes[1].ClockError != nil {
 		t.Errorf("%+v", nodes)
 	}
 }

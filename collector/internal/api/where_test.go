@@ -28,7 +28,8 @@ func TestWhere(t *testing.T) {
 	}
 	s := serve(t, start, list)
 	for _, condition := range []string{
-		`delay_ns > duration("1ms")`, `any(nodes, .node_id == 7)`, `verdict == "lost"`, `kind == "path" and packet.source_port < 1030 and nodes[0].transit_delay_ns > 20000`, `len(nodes) == 4 and not complete`,
+		`delay_ns > duration("1ms")`, `any(nodes, .node_id == 7)`, `verdict == "lost"`,
+		`kind == "path" and packet.source_port < 1030 and nodes[0].transit_delay_ns > 20000`, `len(nodes) == 4 and not complete`,
 		`within(packet.source, "2001:db8:1::/48") and flow_id != 120`, `reason == "not_seen_further" and nodes[0].ingress == "eth0"`,
 	} {
 		program, err := recordfilter.Filter{Where: condition}.Compile()
@@ -67,7 +68,8 @@ func TestWhere(t *testing.T) {
 	if *with.Nodes[0].Held != *without.Nodes[0].Held || *with.Segments[0].Since != *without.Segments[0].Since {
 		t.Errorf("%+v\n%+v", with.Nodes[0], without.Nodes[0])
 	}
-	for condition, want := range map[string]string{"delay_ns >": "unexpected token", "last_seen.node == 'x'": "last_seen is not kept", "sauce == 1": "unknown name sauce", strings.Repeat("(", 2000): "more than the limit"} {
+	for condition, want := range map[string]string{"delay_ns >": "unexpected token", "last_seen.node == 'x'": "last_seen is not kept",
+		"sauce == 1": "unknown name sauce", strings.Repeat("(", 2000): "more than the limit"} {
 		if code, body := s.ask("/v1/packets", nil, append(all, "where", condition)...); code != http.StatusBadRequest ||
 			!strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", condition, code, body)
@@ -136,7 +138,8 @@ func TestWhereEverywhere(t *testing.T) {
 			t.Errorf("%s with %s: %d %s", r[0], r[1], code, body)
 		}
 	}
-	for path, condition := range map[string]string{"/v1/loss": "verdict2 == 'x'", "/v1/grid": "ratio > 1", "/v1/changes": "x'; DROP TABLE packets --", "/v1/segments": "sent > 1"} {
+	for path, condition := range map[string]string{"/v1/loss": "verdict2 == 'x'", "/v1/grid": "ratio > 1",
+		"/v1/changes": "x'; DROP TABLE packets --", "/v1/segments": "sent > 1"} {
 		if code, body := s.ask(path, nil, append(all, "where", condition)...); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
@@ -160,7 +163,8 @@ func TestWhereKeepsFewSums(t *testing.T) {
 	const most = 50_000
 	var paths query.Paths
 	s.ask("/v1/paths", &paths, append(all, "where", "true", "limit", "1000")...)
-	if want := most/(1+2*nodes) + 1; len(paths.Paths) != want || int(paths.Packets) != want || paths.Cut == nil || paths.Cut.Reason != "search" ||
+	if want := most/(1+2*nodes) + 1; len(paths.Paths) != want || int(paths.Packets) != want || paths.Cut == nil ||
+		paths.Cut.Reason != "search" ||
 		!strings.Contains(paths.Cut.Text, strconv.Itoa(want)+" packets") {
 		t.Errorf("%d paths of %d packets, want %d; %+v", len(paths.Paths), paths.Packets, want, paths.Cut)
 	}

@@ -128,7 +128,8 @@ func (w *wanted) grid(t *testing.T, s *seen) {
 func (w *wanted) losses(t *testing.T, s *seen) {
 	wants(t, "the heading", s.Heading, "gold loses 0.56% on porthos → aramis")
 	blocks := map[string][4]int{ // all, uncertain, sent, lost
-		"gold whole athos → aramis": {60, 6, 5400, 30}, "gold segment athos → porthos": {60, 0, 6000, 0}, "gold segment porthos → aramis": {60, 6, 5400, 30}, "silver whole athos → aramis": {60, 0, 6000, 0},
+		"gold whole athos → aramis": {60, 6, 5400, 30}, "gold segment athos → porthos": {60, 0, 6000, 0},
+		"gold segment porthos → aramis": {60, 6, 5400, 30}, "silver whole athos → aramis": {60, 0, 6000, 0},
 	}
 	rows := s.rows(t)
 	wants(t, "the number of ways", len(rows), len(blocks))

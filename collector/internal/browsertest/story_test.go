@@ -81,7 +81,8 @@ func losses() (list []record.Record) {
 			names    [2]string
 			lossy    bool
 		}{
-			{"gold", 5, record.WholeWay, 0, 2, [2]string{"athos", "aramis"}, true}, {"gold", 5, record.OneSegment, 0, 1, [2]string{"athos", "porthos"}, false},
+			{"gold", 5, record.WholeWay, 0, 2, [2]string{"athos", "aramis"}, true},
+			{"gold", 5, record.OneSegment, 0, 1, [2]string{"athos", "porthos"}, false},
 			{"gold", 5, record.OneSegment, 1, 2, [2]string{"porthos", "aramis"}, true}, {"silver", 6, record.WholeWay, 0, 1, [2]string{"athos", "aramis"}, false},
 		} {
 			start := begin.Add(time.Duration(block) * 10 * time.Second)
@@ -90,9 +91,11 @@ func losses() (list []record.Record) {
 					Time: instant.Of(
 						start.Add(11 * time.Second),
 					), Node: "athos", Flow: way.flow, FlowID: way.id, Scope: way.scope, From: way.from, To: way.to,
-					FromNode: way.names[0], ToNode: way.names[1], Block: record.NewField(uint64(block), true), Start: instant.Of(start), Length: uint64(10 * time.Second),
+					FromNode: way.names[0], ToNode: way.names[1], Block: record.NewField(uint64(block), true), Start: instant.Of(start),
+					Length: uint64(10 * time.Second),
 				},
-				Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), true), Received: record.NewField(uint64(100), true), Duplicated: record.NewField(uint64(0), true),
+				Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), true),
+				Received: record.NewField(uint64(100), true), Duplicated: record.NewField(uint64(0), true),
 			}
 			switch {
 			case way.lossy && block%10 == 0:
@@ -117,7 +120,8 @@ func edges() (list []record.Record) {
 	for i := range 60 {
 		at := instant.Of(begin.Add(time.Duration(i) * 10 * time.Second))
 		one := &record.EdgeFlow{
-			Time: at, Node: "aramis", Namespace: 300, Type: 0x7000, Source: storetest.Source(1), Destination: storetest.Destination(1), Packets: 99, First: at, Last: at,
+			Time: at, Node: "aramis", Namespace: 300, Type: 0x7000, Source: storetest.Source(1), Destination: storetest.Destination(1), Packets: 99,
+			First: at, Last: at,
 			Lost: record.NewField(uint64(1), true), Duplicates: record.NewField(uint64(0), true), Reordered: record.NewField(uint64(2), true),
 		}
 		other := *one

@@ -63,7 +63,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	of := d.Settings.Store
 	d.store, err = store.New(ctx, store.Options{
-		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory), Note: d.Notify,
+		Directory: of.Directory, Age: time.Duration(of.Age), Bytes: int64(of.Size), Reserve: uint64(of.Free), Memory: int64(of.Memory),
+		Note: d.Notify,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -85,7 +86,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return err
 	}
 	asked := &query.Queries{
-		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub, Settings: d.Settings,
+		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub,
+		Settings: d.Settings,
 	}
 	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect)
 	if err != nil {

@@ -114,7 +114,8 @@ func TestDaemon(t *testing.T) {
 		t.Fatalf("%+v", h)
 	}
 	for i, e := range h.Exporters { // their clock is the collector's: it is not ahead, and not far behind
-		if e.Domain != uint32(i+1) || e.Records != 900 || e.Templates != 1 || len(e.Sessions) != 1 || e.Sessions[0].Transport != "udp" || e.Missed != 0 ||
+		if e.Domain != uint32(i+1) || e.Records != 900 || e.Templates != 1 || len(e.Sessions) != 1 || e.Sessions[0].Transport != "udp" ||
+			e.Missed != 0 ||
 			e.Clock > int64(2*time.Millisecond) || e.Clock < -patience.Of(30*time.Second).Nanoseconds() || e.Lag <= -int64(2*time.Millisecond) {
 			t.Errorf("%+v", e)
 		}
@@ -133,7 +134,8 @@ func TestDaemon(t *testing.T) {
 	if response.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"waymark_store_packets 900\n", "waymark_store_writable 1\n", "waymark_store_files_missing 0\n", "waymark_collect_postcards_joined_total 4500\n"} {
+	for _, want := range []string{"waymark_store_packets 900\n", "waymark_store_writable 1\n", "waymark_store_files_missing 0\n",
+		"waymark_collect_postcards_joined_total 4500\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("metrics lack %q:\n%s", want, text)
 		}

@@ -29,7 +29,8 @@ import (
 // sound are facts without a problem.
 func sound(now time.Time) *Facts {
 	return &Facts{
-		Now: now, Ports: []Port{{Name: "udp://[::1]:4739"}}, Directory: "/var/lib/waymark", Free: 20e9, Total: 100e9, Reserve: 500e6, Buffer: collect.ReceiveBuffer,
+		Now: now, Ports: []Port{{Name: "udp://[::1]:4739"}}, Directory: "/var/lib/waymark", Free: 20e9, Total: 100e9, Reserve: 500e6,
+		Buffer: collect.ReceiveBuffer,
 		Clock: &health.Clock{
 			Synchronised: true,
 			TAIOffset:    37 * time.Second,
@@ -82,7 +83,8 @@ func expect(t *testing.T, name string, checks []health.Check, code health.Code, 
 	switch {
 	case code == "" && len(found) > 0:
 		t.Errorf("%s: %+v", name, found)
-	case code != "" && (len(found) != 1 || found[0].Code != code || found[0].Severity != severity || !strings.Contains(found[0].Text, text) || found[0].Cure == "" || found[0].Title == ""):
+	case code != "" && (len(found) != 1 || found[0].Code != code || found[0].Severity != severity || !strings.Contains(found[0].Text, text) ||
+		found[0].Cure == "" || found[0].Title == ""):
 		t.Errorf("%s: %+v", name, found)
 	}
 }

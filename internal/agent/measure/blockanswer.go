@@ -34,7 +34,8 @@ const (
 
 // String is the name in metrics.
 func (t blockAnswer) String() string {
-	return [numBlockAnswers]string{"answered", "direct", "not_yet", "gone", "unknown_flow", "other_length", "refused", "nothing", "other_block", "malformed", "selection", "no_selection"}[t]
+	return [numBlockAnswers]string{"answered", "direct", "not_yet", "gone", "unknown_flow", "other_length", "refused", "nothing",
+		"other_block", "malformed", "selection", "no_selection"}[t]
 }
 
 // answerByState has the states of our own TLV.
@@ -93,7 +94,8 @@ var (
 	)
 	descUnsent = service.Metric(
 		"measurement_unsent_total",
-		"Questions about measured flows, and test packets (to: probes), that this node could not send, by cause: it has no address to send from (no_source), no way through the flow's segments (no_path), or the kernel refused (send_failed).",
+		"Questions about measured flows, and test packets (to: probes), that this node could not send, by cause: it has no address "+
+			"to send from (no_source), no way through the flow's segments (no_path), or the kernel refused (send_failed).",
 		"to",
 		"cause",
 	)

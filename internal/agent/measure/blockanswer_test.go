@@ -80,8 +80,9 @@ func TestWrongAnswersAboutBlocks(t *testing.T) {
 		}
 	}
 	for code, want := range map[rfc6374.ControlCode]blockAnswer{
-		rfc6374.Success: answerCounters, rfc6374.Initializing: answerNotYet, rfc6374.TemporarilyUnavailable: answerNotYet, rfc6374.ResourceUnavailable: answerGone,
-		rfc6374.ConnectionMismatch: answerUnknownFlow, rfc6374.DataReset: answerRefused, rfc6374.UnsupportedVersion: answerRefused,
+		rfc6374.Success: answerCounters, rfc6374.Initializing: answerNotYet, rfc6374.TemporarilyUnavailable: answerNotYet,
+		rfc6374.ResourceUnavailable: answerGone,
+		rfc6374.ConnectionMismatch:  answerUnknownFlow, rfc6374.DataReset: answerRefused, rfc6374.UnsupportedVersion: answerRefused,
 	} {
 		if got := answerFromCode(code); got != want {
 			t.Errorf("control code %#x: %v, want %v", code, got, want)
@@ -159,7 +160,8 @@ func checkAsked(t *testing.T, h *harness) {
 		return m.QuestionReplies["accepted"] > 0 && m.BlockAnswers["answered"] > 0 && m.Readings["taken"] >= 2
 	})
 	for _, series := range []string{
-		`waymark_measurement_replies_total{outcome="accepted",to="questions"}`, `waymark_block_answers_total{answer="answered"}`, `waymark_loss_readings_total{fate="taken"}`,
+		`waymark_measurement_replies_total{outcome="accepted",to="questions"}`, `waymark_block_answers_total{answer="answered"}`,
+		`waymark_loss_readings_total{fate="taken"}`,
 	} {
 		if n, ok := h.Series(series); !ok || n == 0 {
 			t.Errorf("%s: %v, %v", series, n, ok)
@@ -186,7 +188,8 @@ func TestWrongKeyIsCounted(t *testing.T) {
 		}
 		return "stamp: {listen: \"[::1]:" + listen + "\", allow: [\"::1/128\"], key-file: " + file + "}\n"
 	}
-	flow := "flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:" + port + "\"]}]\n" +
+	flow := "flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:" +
+		port + "\"]}]\n" +
 		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, probe-interval: 20ms}\n"
 	far, err := net.ListenPacket("udp6", "[::1]:"+port)
 	if err != nil {

@@ -343,7 +343,8 @@ func (m *DelayMeter) report(how model.Measurement) {
 		f := &m.flows[i]
 		about := record.Measurement{
 			Time: instant.Of(time.Now()), Node: m.d.NodeName(), Flow: f.Name, FlowID: m.ids[f.Name], Source: f.Source, SIDs: f.Path.Segments,
-			Scope: record.WholeWay, To: loss.PointID(len(f.Points)), Start: instant.Of(time.Unix(0, int64(m.block)*int64(how.Block))), Length: uint64(how.Block),
+			Scope: record.WholeWay, To: loss.PointID(len(f.Points)), Start: instant.Of(time.Unix(0, int64(m.block)*int64(how.Block))),
+			Length: uint64(how.Block),
 		}
 		var list []record.Record
 		for _, method := range []loss.Method{loss.OneWay, loss.TwoWay, loss.RoundTrip} {
@@ -369,7 +370,10 @@ func (m *DelayMeter) lastOf(flow string) []record.Record {
 
 var descProbes = service.Metric(
 	"delay_probes_total",
-	"Test packets that measure the delay of flows: sent, answered, answered by another way than was asked for (diverted), and answered with times that cannot be (time_impossible): the other node held them for a negative time, or longer than the round trip, so only the round trip counts. Replies of STAMP say that; responses of RFC 6374 do not, so there is no diverted with exchange: rfc6374.",
+	"Test packets that measure the delay of flows: sent, answered, answered by another way than was asked for (diverted), and "+
+		"answered with times that cannot be (time_impossible): the other node held them for a negative time, or longer than the "+
+		"round trip, so only the round trip counts. Replies of STAMP say that; responses of RFC 6374 do not, so there is no "+
+		"diverted with exchange: rfc6374.",
 	"kind",
 )
 

@@ -63,7 +63,8 @@ func TestDelayByMessages(t *testing.T) {
 	far.Start()
 	near := newHarness(
 		t,
-		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+delayPort+"}\n"+
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+delayPort+
+			"}\n"+
 			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n",
 	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)

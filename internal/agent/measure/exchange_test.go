@@ -49,7 +49,8 @@ func TestSessions(t *testing.T) {
 		sum   uint64
 		reset bool
 		known int // blocks
-	}{{10, agenttest.FlowPackets, true, 1}, {11, 2 * agenttest.FlowPackets, false, 2}, {13, agenttest.FlowPackets, true, 2}, {14, 2 * agenttest.FlowPackets, false, 2}} {
+	}{{10, agenttest.FlowPackets, true, 1}, {11, 2 * agenttest.FlowPackets, false, 2}, {13, agenttest.FlowPackets, true, 2},
+		{14, 2 * agenttest.FlowPackets, false, 2}} {
 		m.read(tt.block, false, how, 0)
 		f, ok := m.flowOf(9)
 		if b := f.Blocks[0]; !ok || len(f.Blocks) != tt.known || b.Number != tt.block || b.RunningPackets != tt.sum || b.Reset != tt.reset ||

@@ -32,7 +32,8 @@ var (
 	)
 	descFlowLossPackets = service.Metric(
 		"flow_loss_packets_total",
-		"Packets of a flow in blocks whose counters are exact, by what became of them (kind, as in waymark_loss_packets_total) and where: segment is whole, from ingress to egress, or its two nodes, such as ingress>north1. If the flow has metrics: true.",
+		"Packets of a flow in blocks whose counters are exact, by what became of them (kind, as in waymark_loss_packets_total) and "+
+			"where: segment is whole, from ingress to egress, or its two nodes, such as ingress>north1. If the flow has metrics: true.",
 		"flow",
 		"kind",
 		"segment",

@@ -256,7 +256,8 @@ func (w *flowWatches) warnings() (ws []health.Warning) {
 
 var descFlowsBeyond = service.Metric(
 	"flows_beyond_threshold",
-	"Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, and those whose nodes select different packets, by the code of the warning.",
+	"Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, and those whose nodes select "+
+		"different packets, by the code of the warning.",
 	"code",
 )
 

@@ -39,19 +39,22 @@ func newHarness(t *testing.T, yaml string) *harness {
 	h.Serve(func(a *agenttest.Agent) []service.Service {
 		h.agent = a
 		made := report.Dependencies{
-			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
+			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System,
+			Datapath: h.Datapath,
 		}
 		clock, sinks := report.NewClock(made), report.NewSinks(made, os.Stdout, nil)
 		records := report.NewRecords(made, clock, sinks, a.Closing)
 		report.NewLosses(made, sinks, report.NewFlows(made, nil, nil), report.NewKernelEvents(made, records)) // exporters tell them
 		h.d = Dependencies{
-			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath, Records: records,
+			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System,
+			Datapath: h.Datapath, Records: records,
 		}
 		h.blocks, h.delays = NewBlocks(h.d, noGaps{}, a.Edit), NewDelayMeter(h.d)
 		h.loss = NewLossMeter(h.d, h.blocks, h.delays)
 		h.reflector, h.responders = NewReflector(h.d, h.blocks), NewResponders(h.d, h.blocks)
 		return []service.Service{
-			clock, sinks, records, NewCoverage(h.d), NewUnservedInterfaces(h.d), h.blocks, h.reflector, h.responders, NewTraceEndpoint(h.d), h.loss, h.delays,
+			clock, sinks, records, NewCoverage(h.d), NewUnservedInterfaces(h.d), h.blocks, h.reflector, h.responders, NewTraceEndpoint(h.d), h.loss,
+			h.delays,
 		}
 	})
 	return h

@@ -24,7 +24,8 @@ func (m *LossMeter) export(b *closedBlock) {
 		if c.Reported || b.readLate && !c.Complete {
 			continue // an earlier agent did, or the counting began after it
 		}
-		r := reading(ids[f.Name], f.Point, int64(b.number), answered{Counters: countersOf(c, b.measurement.MeanDelay), known: known, clock: clock})
+		r := reading(ids[f.Name], f.Point, int64(b.number),
+			answered{Counters: countersOf(c, b.measurement.MeanDelay), known: known, clock: clock})
 		list = append(list, record.NewBlock(record.Measurement{
 			Time: now, Node: m.d.NodeName(), Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments,
 			To: loss.PointID(f.LastPoint), Length: uint64(b.measurement.Block),

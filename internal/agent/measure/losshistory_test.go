@@ -115,7 +115,8 @@ func TestLossHistory(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"last=2h": `last: \"2h\": want a time up to 1h`, "last=-1s": "want a time", "last=x": "want a time",
-		"from=1": "from: unknown; filter by", "where=lost": "where: expected bool", "kinds=x": "no kind of records", "flow=a&flow=b": "flow is given 2 times",
+		"from=1": "from: unknown; filter by", "where=lost": "where: expected bool", "kinds=x": "no kind of records",
+		"flow=a&flow=b": "flow is given 2 times",
 	} {
 		if status, body := near.Request("GET", "/v1/loss/history?"+query, ""); status != 400 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %s", query, status, body)
@@ -156,7 +157,8 @@ func TestDuplicatesAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`waymark_flow_loss_blocks_total{flow="red",segment="whole",verdict="duplicated"} `, `waymark_flow_loss_packets_total{flow="red",kind="duplicated",segment="whole"} `,
+		`waymark_flow_loss_blocks_total{flow="red",segment="whole",verdict="duplicated"} `,
+		`waymark_flow_loss_packets_total{flow="red",kind="duplicated",segment="whole"} `,
 		`waymark_loss_blocks_total{verdict="duplicated"} `, `waymark_loss_packets_total{kind="lost_min"} 0`, `waymark_loss_packets_total{kind="lost"} 0`,
 	} {
 		if _, rest, found := strings.Cut(string(b), "\n"+want); !found || want[len(want)-1] == ' ' && strings.HasPrefix(rest, "0\n") {
@@ -304,14 +306,16 @@ func TestMeansOfTestPackets(t *testing.T) {
 			m.block = block
 			m.noteMean(&model.MeasuredFlow{Name: name, Probes: probes}, &p, timing)
 		}
-		for name, clocks := range map[string][2]int64{"no clock here": {loss.UnknownClock, 0}, "no clock there": {0, loss.UnknownClock}, "too far": {6e6, 5e6}} {
+		for name, clocks := range map[string][2]int64{"no clock here": {loss.UnknownClock, 0}, "no clock there": {0, loss.UnknownClock},
+			"too far": {6e6, 5e6}} {
 			var p loss.Period
 			p.AddDelay(loss.OneWay, 1, 3*time.Second, 0, 0)
 			p.AddDelay(loss.OneWay, 2, 3*time.Second, clocks[0], clocks[1])
 			m.noteMean(&model.MeasuredFlow{Name: name, Probes: model.ProbesInBand}, &p, timing)
 		}
 	}
-	if got := m.meanOfBlock("red", 4); got != (loss.Tested{Sample: loss.Sample{Delay: 4 * time.Millisecond, Packets: 1}, Clocks: 7 * time.Millisecond}) {
+	if got := m.meanOfBlock("red", 4); got != (loss.Tested{Sample: loss.Sample{Delay: 4 * time.Millisecond, Packets: 1},
+		Clocks: 7 * time.Millisecond}) {
 		t.Errorf("%+v", got)
 	}
 	for flow, block := range map[string]int64{"red": 1, "blue": 4, "green": 4, "no clock here": 4, "no clock there": 4, "too far": 4} {
@@ -350,7 +354,8 @@ func TestFlowsInErrors(t *testing.T) {
 func selected(t *testing.T, h *harness) {
 	t.Helper()
 	for name, f := range map[string]api.RecordFilter{
-		"losses": {Where: "lost > 0"}, "none": {Where: "lost > 1000"}, "a node": {Node: "gamma"}, "no such node": {Node: "delta"}, "kind": {Kinds: "delay"}, "slow": {MinDelay: time.Hour},
+		"losses": {Where: "lost > 0"}, "none": {Where: "lost > 1000"}, "a node": {Node: "gamma"}, "no such node": {Node: "delta"},
+		"kind": {Kinds: "delay"}, "slow": {MinDelay: time.Hour},
 	} {
 		program, err := f.Compile()
 		if err != nil {
@@ -366,7 +371,8 @@ func selected(t *testing.T, h *harness) {
 			return err
 		}
 		n := 0
-		if err := h.Client.LossHistory(t.Context(), time.Minute, f, func(string) {}, func(line []byte) error { n++; return check(line) }); err != nil {
+		if err := h.Client.LossHistory(t.Context(), time.Minute, f, func(string) {},
+			func(line []byte) error { n++; return check(line) }); err != nil {
 			t.Error(err)
 		}
 		if some := name == "losses" || name == "a node"; some != (n > 0) && name != "kind" {

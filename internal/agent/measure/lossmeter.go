@@ -366,7 +366,9 @@ var (
 	)
 	descLossPackets = service.Metric(
 		"loss_packets_total",
-		"Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, of which it is not known, the least number that came twice, and the least number that did not come to a point.",
+		"Packets of measured flows in blocks whose counters are exact, from ingress to egress, by what became of them. sent, "+
+			"received and lost: in blocks of which it is known how many were lost. duplicated and lost_min: in those with duplicates, "+
+			"of which it is not known, the least number that came twice, and the least number that did not come to a point.",
 		"kind",
 	)
 )

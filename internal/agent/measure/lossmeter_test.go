@@ -82,7 +82,8 @@ func TestAnswersAboutBlocks(t *testing.T) {
 			t.Errorf("block %d of %v, %s: %+v, want %v", tt.block, tt.length, tt.flow, e, tt.want)
 		}
 	}
-	if want := [blocks.NumStates]uint64{blocks.Answered: 2, blocks.NotYet: 2, blocks.Gone: 1, blocks.UnknownFlow: 1, blocks.OtherLength: 1}; m.questions != want {
+	if want := [blocks.NumStates]uint64{blocks.Answered: 2, blocks.NotYet: 2, blocks.Gone: 1, blocks.UnknownFlow: 1,
+		blocks.OtherLength: 1}; m.questions != want {
 		t.Errorf("counted %v, want %v", m.questions, want)
 	}
 	short := questionOf(t, 12, time.Second, "red")
@@ -117,7 +118,8 @@ func TestLossBetweenAgents(t *testing.T) {
 			answers, selections := "stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n", ""
 			if tt.responder != "" {
 				selections = ", selection-port: " + reflector
-				answers = "stamp: {listen: \"[::1]:" + reflector + "\", allow: [\"::1/128\"]}\nresponders: [{protocol: " + tt.responder + ", listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}]\n"
+				answers = "stamp: {listen: \"[::1]:" + reflector + "\", allow: [\"::1/128\"]}\nresponders: [{protocol: " + tt.responder +
+					", listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}]\n"
 			}
 			far := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", more, "")+answers)
 			far.Start()
@@ -186,7 +188,8 @@ func TestMetricsOfFlows(t *testing.T) {
 		}
 		return n
 	}
-	if sent, lost, blocks := of(near, `waymark_flow_loss_packets_total{flow="red",kind="sent",segment="whole"}`), of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost",segment="whole"}`),
+	if sent, lost, blocks := of(near, `waymark_flow_loss_packets_total{flow="red",kind="sent",segment="whole"}`),
+		of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost",segment="whole"}`),
 		of(near, `waymark_flow_loss_blocks_total{flow="red",segment="whole",verdict="measured"}`); sent == 0 ||
 		lost != 0 ||
 		sent > agenttest.FlowPackets*(blocks+1) {

@@ -132,7 +132,8 @@ func (c *complaints) warnings() (ws []health.Warning) {
 		cause := problem.Problem{Text: text, Cure: cure}
 		flows[cause] = append(flows[cause], flow)
 	}
-	for _, cause := range slices.SortedFunc(maps.Keys(flows), func(a, b problem.Problem) int { return strings.Compare(a.Error(), b.Error()) }) {
+	for _, cause := range slices.SortedFunc(maps.Keys(flows),
+		func(a, b problem.Problem) int { return strings.Compare(a.Error(), b.Error()) }) {
 		names := flows[cause]
 		slices.Sort(names)
 		text := fmt.Sprintf("test packets of flow %q are not sent through its segments", names[0])

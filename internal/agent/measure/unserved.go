@@ -138,7 +138,8 @@ func (u *UnservedInterfaces) recordUnserved(t tapSet, last time.Time) time.Time 
 			from = each.Since
 		}
 		gaps = append(gaps, coverage.Gap{
-			Interface: each.Interface, Flow: each.Flow, Ways: coverage.Arrivals, Why: loss.UnservedInterface, From: from.UnixNano(), To: ended.UnixNano(),
+			Interface: each.Interface, Flow: each.Flow, Ways: coverage.Arrivals, Why: loss.UnservedInterface, From: from.UnixNano(),
+			To: ended.UnixNano(),
 		})
 	}
 	u.d.Datapath.Coverage().Note(gaps...)
@@ -150,7 +151,8 @@ func (u *UnservedInterfaces) recordUnserved(t tapSet, last time.Time) time.Time 
 	if err != nil {
 		u.differs(noticed) // it is tried again
 	} else if left > 0 {
-		err = fmt.Errorf("%d interfaces are not looked at, because %d are; name under interfaces those by which flows arrive", left, datapath.MostTaps)
+		err = fmt.Errorf("%d interfaces are not looked at, because %d are; name under interfaces those by which flows arrive", left,
+			datapath.MostTaps)
 	}
 	text := fmt.Sprint(err)
 	if err != nil && text != u.logged {

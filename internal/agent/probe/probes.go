@@ -173,7 +173,8 @@ func (p *Probes) follow() {
 func (p *Probes) targets() (c monitor.Config, err error) {
 	w := p.wanted
 	c = monitor.Config{
-		Source: w.Source, Port: uint16(w.Port), Namespace: p.namespace, Flows: int(w.Flows), Interval: time.Duration(w.Interval), Timeout: time.Duration(w.Timeout),
+		Source: w.Source, Port: uint16(w.Port), Namespace: p.namespace, Flows: int(w.Flows), Interval: time.Duration(w.Interval),
+		Timeout:  time.Duration(w.Timeout),
 		Loopback: w.Loopback, Rate: int(w.Budget), SearchRate: w.SearchRate(len(w.Destinations)),
 	}
 	if w.KeyFile != "" {

@@ -142,7 +142,8 @@ func TestNodesBehindPrefixes(t *testing.T) {
 		return &service.State{Config: c}
 	}
 	rule := func(name, to, tunnel string) string {
-		text := "{name: " + name + ", interface: eth0, match: {destination: \"" + to + "\"}, options: [{trace: {namespace: 123, type: 0x800000, size: 12}}]"
+		text := "{name: " + name + ", interface: eth0, match: {destination: \"" + to +
+			"\"}, options: [{trace: {namespace: 123, type: 0x800000, size: 12}}]"
 		if tunnel == "" {
 			return text + ", mode: inline}, "
 		}
@@ -262,7 +263,8 @@ func TestMetrics(t *testing.T) {
 	p, _, _ := newProbes(t, &machine{})
 	var g metrics.Gatherer
 	p.Collect(&g)
-	for _, name := range []string{"waymark_probe_packets_total", "waymark_probe_events_total", "waymark_probe_path_changes_total", "waymark_probe_replies_ignored_total"} {
+	for _, name := range []string{"waymark_probe_packets_total", "waymark_probe_events_total", "waymark_probe_path_changes_total",
+		"waymark_probe_replies_ignored_total"} {
 		if n := g.Sum(name, ""); n != 0 {
 			t.Errorf("%s is %v", name, n)
 		}

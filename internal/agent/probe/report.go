@@ -16,13 +16,15 @@ import (
 var (
 	descSent = service.Metric(
 		"probe_packets_total",
-		"Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way, or they ask nodes for copies), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).",
+		"Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way, or they ask "+
+			"nodes for copies), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).",
 		"kind",
 	)
 	descCopies  = service.Metric("probe_copies_total", "Copies of probes that nodes on the way returned (RFC 9322).")
 	descIgnored = service.Metric(
 		"probe_replies_ignored_total",
-		"Replies to probes that were not used, by cause: malformed, foreign (to others), mac_wrong, late (the probe has a reply, or was given up).",
+		"Replies to probes that were not used, by cause: malformed, foreign (to others), mac_wrong, late (the probe has a reply, or "+
+			"was given up).",
 		"cause",
 	)
 	descAnswered = service.Metric(
@@ -45,7 +47,8 @@ var (
 	descPathFlows = service.Metric("probe_path_flows", "Flows of probes that take a path now.", "destination", "path")
 	descLostAfter = service.Metric(
 		"probe_lost_after",
-		"Flows of probes to a destination that vanish after a node, before the next one that replied until then. Empty labels: the place is not known.",
+		"Flows of probes to a destination that vanish after a node, before the next one that replied until then. Empty labels: the "+
+			"place is not known.",
 		"destination",
 		"after",
 		"before",
@@ -184,7 +187,8 @@ func node(s *monitor.State) api.ProbedNode {
 	n.RoundTrip = times(all)
 	for _, one := range s.Places {
 		n.Losses = append(n.Losses, api.ProbeLosses{
-			Flows: one.Flows, After: one.After, AfterHop: one.AfterHop, Before: one.Before, Evidence: string(one.Evidence), Since: instant.Of(one.Since), Path: one.Path,
+			Flows: one.Flows, After: one.After, AfterHop: one.AfterHop, Before: one.Before, Evidence: string(one.Evidence),
+			Since: instant.Of(one.Since), Path: one.Path,
 			Error: one.Error, AgentAway: one.Refused, NeverAnswered: one.Never,
 		})
 	}

@@ -68,7 +68,8 @@ func (q *Queues) Look(live bool, since time.Time) *insight.Queues {
 		queue := insight.InterfaceQueue{Interface: one.Interface, Dropped: one.Dropped, Unfit: one.Unfit}
 		if one.Packets > 0 {
 			queue.Waits = &insight.Quantiles{
-				Count: one.Packets, P50: one.P50, P95: one.P95, P99: one.P99, Max: one.Max, Sum: after[one.Interface].total - of(before.totals, one.Interface).total,
+				Count: one.Packets, P50: one.P50, P95: one.P95, P99: one.P99, Max: one.Max,
+				Sum: after[one.Interface].total - of(before.totals, one.Interface).total,
 			}
 		}
 		out.Interfaces = append(out.Interfaces, queue)

@@ -348,7 +348,8 @@ var (
 		"Time that packets waited in the queue of an interface, from the egress hook to the driver, while queues are measured.", "interface"))
 	descUntimed = service.Metric(
 		"queue_untimed_packets_total",
-		"Packets that reached the driver without being timed, because their sender paces them, or another program ended the chain of the egress hook.",
+		"Packets that reached the driver without being timed, because their sender paces them, or another program ended the chain "+
+			"of the egress hook.",
 		"interface",
 	)
 	descDropped = service.Metric(

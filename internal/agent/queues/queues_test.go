@@ -291,7 +291,8 @@ func TestUsualSurvives(t *testing.T) {
 		t.Errorf("what is old is taken over: %q", got)
 	}
 	now = now.Add(-2 * time.Hour)
-	for _, broken := range []string{"", "{", `{"time":null,"queues":{"east0":{"p95_ns":[-1]}}}`, strings.Replace(string(kept), "p95_ns", "other", 1), string(make([]byte, mostSaved+1))} {
+	for _, broken := range []string{"", "{", `{"time":null,"queues":{"east0":{"p95_ns":[-1]}}}`,
+		strings.Replace(string(kept), "p95_ns", "other", 1), string(make([]byte, mostSaved+1))} {
 		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,8 @@ func TestReports(t *testing.T) {
 		t.Fatalf("%d reports, want 3", len(out.list))
 	}
 	for i, one := range out.list {
-		if len(one.Namespaces) != 2 || one.Namespaces[0] != (sink.Reported{Namespace: 1, Sampling: 1}) || one.Namespaces[1] != (sink.Reported{Namespace: 2, Sampling: 10}) ||
+		if len(one.Namespaces) != 2 || one.Namespaces[0] != (sink.Reported{Namespace: 1, Sampling: 1}) ||
+			one.Namespaces[1] != (sink.Reported{Namespace: 2, Sampling: 10}) ||
 			!one.Since.Equal(out.list[0].Until) || one.Until.Before(one.Since) || !one.Served.Equal(one.Since) || time.Since(one.Until) < settling {
 			t.Errorf("report %d: %+v", i, one)
 		}

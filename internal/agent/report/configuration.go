@@ -69,9 +69,11 @@ func whyNone(c *config.Config) string {
 	case removes && (arrive || exports && inserts), exports && (arrive || inserts):
 		return ""
 	case removes || exports:
-		return "this node makes no records: no interface has the ingress role, so no packet's IOAM is read here; add ingress to the role of the interface by which the packets arrive"
+		return "this node makes no records: no interface has the ingress role, so no packet's IOAM is read here; add ingress to the " +
+			"role of the interface by which the packets arrive"
 	}
-	return "this node makes no records: it has no decapsulations, no namespace with remove or e2e, or with export for Direct Exports, and no flow with points; observe the node where the domain ends"
+	return "this node makes no records: it has no decapsulations, no namespace with remove or e2e, or with export for Direct " +
+		"Exports, and no flow with points; observe the node where the domain ends"
 }
 
 // asksForCopies reports whether copies of packets come back, of which this node makes records.

@@ -29,7 +29,8 @@ func (x *Delays) Routes() service.Routes {
 	return service.Routes{
 		// Histograms of [delays](../data-plane/delays.md), since the data plane began. `counted` is
 		// false with `node.delays: none`. `scale` says what buckets there are: 2 to the power of `scale` for each
-		// power of two, as in an exponential histogram of OTLP. They are buckets of seconds: `index` 0 begins at 1 s. `clock_synchronized` says whether anything
+		// power of two, as in an exponential histogram of OTLP. They are buckets of seconds: `index` 0 begins at 1 s.
+		// `clock_synchronized` says whether anything
 		// synchronizes this node's clock, null if that is not known: segments and paths compare it with others'.
 		//
 		// Each of `series` has a `kind`: `held` with the names `ingress` and `egress` of interfaces (`#` and the
@@ -110,7 +111,8 @@ var (
 	descHeld = bounded(
 		service.Metric(
 			"hop_held_seconds",
-			"How long this node held packets whose options ask for times, from its ingress hook to its egress hook; the wait in its queue is not in it. Of packets without transit delay, it counts one in N (node.delays).",
+			"How long this node held packets whose options ask for times, from its ingress hook to its egress hook; the wait in its "+
+				"queue is not in it. Of packets without transit delay, it counts one in N (node.delays).",
 			"ingress",
 			"egress",
 		),

@@ -123,14 +123,16 @@ var (
 	descEdgeLost    = service.Metric("e2e_lost_total", "Packets that were lost, by their Edge-to-Edge Sequence Numbers.")
 	descEdgeUnsure  = service.Metric(
 		"e2e_lost_unknown_total",
-		"Packets whose Edge-to-Edge Sequence Numbers did not come while packets may have passed this node without its program: it is not known whether they were lost.",
+		"Packets whose Edge-to-Edge Sequence Numbers did not come while packets may have passed this node without its program: it "+
+			"is not known whether they were lost.",
 	)
 	descEdgeDuplicates = service.Metric("e2e_duplicates_total", "Packets whose Edge-to-Edge Sequence Number had come before.")
 	descEdgeReordered  = service.Metric("e2e_reordered_total", "Packets that came after one with a higher Edge-to-Edge Sequence Number.")
 	descEdgeLate       = service.Metric("e2e_late_total", "Packets with an Edge-to-Edge Sequence Number outside the window.")
 	descEdgeUnrecorded = service.Metric(
 		"e2e_unrecorded_packets_total",
-		"Packets that are in the sums of Edge-to-Edge measurements, and in no record: their flow had given way to another one when the interval ended.",
+		"Packets that are in the sums of Edge-to-Edge measurements, and in no record: their flow had given way to another one when "+
+			"the interval ended.",
 	)
 	descEdgeRestarts = service.Metric("e2e_restarts_total", "How often the Edge-to-Edge Sequence Numbers of a flow began again.")
 )

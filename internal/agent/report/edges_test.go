@@ -101,9 +101,11 @@ func TestLossesBesideGaps(t *testing.T) {
 	flows()
 	now := time.Now()
 	h.Datapath.Coverage().
-		Note(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(), To: now.UnixNano()})
+		Note(coverage.Gap{Interface: "eth1", Ways: coverage.Both, Why: loss.NotExecuted, From: now.Add(-time.Second).UnixNano(),
+			To: now.UnixNano()})
 	flows()
-	for i, want := range []record.Field[uint64]{record.NewField[uint64](2, true), record.NewField[uint64](0, true), record.NewField[uint64](0, false), record.NewField[uint64](0, true)} {
+	for i, want := range []record.Field[uint64]{record.NewField[uint64](2, true), record.NewField[uint64](0, true),
+		record.NewField[uint64](0, false), record.NewField[uint64](0, true)} {
 		if r := receiveEdgeFlow(t, lines); r.Lost != want {
 			t.Errorf("record %d: lost %+v, want %+v", i, r.Lost, want)
 		}

@@ -86,26 +86,30 @@ func TestEvents(t *testing.T) {
 	ended.Wait()
 
 	list := eventsOf(t, h.Client, api.EventQuery{})
-	if len(list) != 2 || list[0].Name != record.EventLoss || list[0].Label("from_node") != `"r2\x1b[2J"` || list[0].Label("flow") != "red" || list[0].Severity != record.SeverityError ||
+	if len(list) != 2 || list[0].Name != record.EventLoss || list[0].Label("from_node") != `"r2\x1b[2J"` || list[0].Label("flow") != "red" ||
+		list[0].Severity != record.SeverityError ||
 		list[0].Facts != `packets are lost after "r2\x1b[2J" > r3 (flow red): 40 of 500, 8%` || list[1].ID == "" ||
 		list[0].Node != agenttest.NodeName {
 		t.Fatalf("%+v", *list[0])
 	}
 	began := list[0]
 	for i, q := range []api.EventQuery{
-		{Begun: true}, {Names: []string{record.EventPathsMoved}}, {Filter: api.RecordFilter{Node: "r3"}}, {Filter: api.RecordFilter{Where: `subject == "a > b"`}, Last: time.Minute},
+		{Begun: true}, {Names: []string{record.EventPathsMoved}}, {Filter: api.RecordFilter{Node: "r3"}},
+		{Filter: api.RecordFilter{Where: `subject == "a > b"`}, Last: time.Minute},
 	} {
 		if found := eventsOf(t, h.Client, q); len(found) != 1 || found[0].Name != list[i%2].Name {
 			t.Errorf("%+v: %+v", q, found)
 		}
 	}
-	for _, wrong := range []api.EventQuery{{Names: []string{"nothing"}}, {Last: time.Minute, Since: time.Now()}, {Follow: true, Until: time.Now()}, {Filter: api.RecordFilter{Where: "("}}, {Filter: api.RecordFilter{Port: 9}}} {
+	for _, wrong := range []api.EventQuery{{Names: []string{"nothing"}}, {Last: time.Minute, Since: time.Now()},
+		{Follow: true, Until: time.Now()}, {Filter: api.RecordFilter{Where: "("}}, {Filter: api.RecordFilter{Port: 9}}} {
 		if err := h.Client.Events(t.Context(), wrong, func([]byte) error { return nil }); err == nil {
 			t.Errorf("%+v is answered", wrong)
 		}
 	}
 	m, err := h.Client.Metrics(t.Context())
-	if err != nil || !strings.Contains(string(m), `waymark_events_total{kind="loss_began"} 1`) || !strings.Contains(string(m), `waymark_events_begun{kind="loss_began"} 1`) ||
+	if err != nil || !strings.Contains(string(m), `waymark_events_total{kind="loss_began"} 1`) ||
+		!strings.Contains(string(m), `waymark_events_begun{kind="loss_began"} 1`) ||
 		!strings.Contains(string(m), `waymark_events_total{kind="segment_slow"} 0`) ||
 		strings.Contains(string(m), `waymark_events_begun{kind="paths_moved"}`) {
 		t.Errorf("%v\n%s", err, m)

@@ -26,7 +26,8 @@ func (x *Events) Routes() service.Routes {
 		// events by name, `begun=true` those that began something that has not ended. `node`, `interface`, `flow` and
 		// `where` are [filters](../how-to/filter-records.md) as those of `GET /v1/records`. With `follow=true`, further
 		// ones follow as they are found, until the client closes the connection; at most 16 clients may follow, 12 if
-		// a member of `node.read-group` asks, and one that leaves 64 unread is ended. While one follows, the node makes up to 100,000 records a second to
+		// a member of `node.read-group` asks, and one that leaves 64 unread is ended. While one follows, the node
+		// makes up to 100,000 records a second to
 		// find events in.
 		"GET /v1/events": x.getEvents,
 	}

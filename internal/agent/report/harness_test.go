@@ -39,7 +39,8 @@ func newHarness(t *testing.T, yaml string) *harness {
 	h.Serve(func(a *agenttest.Agent) []service.Service {
 		h.agent = a
 		h.d = Dependencies{
-			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
+			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System,
+			Datapath: h.Datapath,
 		}
 		clock := NewClock(h.d)
 		h.sinks = NewSinks(h.d, os.Stdout, nil)

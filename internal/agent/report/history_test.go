@@ -48,7 +48,8 @@ func (w *someWaits) Look(live bool, since time.Time) *insight.Queues {
 	if !w.live.Load() {
 		return nil
 	}
-	return &insight.Queues{Since: instant.Of(since), Interfaces: []insight.InterfaceQueue{{Interface: "eth1", Waits: &insight.Quantiles{Count: 7}, Dropped: 1}}}
+	return &insight.Queues{Since: instant.Of(since), Interfaces: []insight.InterfaceQueue{{Interface: "eth1",
+		Waits: &insight.Quantiles{Count: 7}, Dropped: 1}}}
 }
 
 func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
@@ -57,7 +58,8 @@ func newHistoryHarness(t *testing.T, yaml string) *historyHarness {
 	h.Serve(func(a *agenttest.Agent) []service.Service {
 		h.agent = a
 		d := Dependencies{
-			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System, Datapath: h.Datapath,
+			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System,
+			Datapath:    h.Datapath,
 			HistoryFile: h.Place.HistoryFile(), EventsFile: h.Place.EventsFile(), OneClock: true,
 		}
 		clock, sinks := NewClock(d), NewSinks(d, os.Stdout, nil)
@@ -73,7 +75,8 @@ func (h *historyHarness) offer(n int) {
 	for range n {
 		r := &record.Trace{Packet: record.Packet{Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1")}}
 		for i := range 3 {
-			r.Nodes = append(r.Nodes, record.NodeData{NodeID: record.NewField(ioam.NodeID(i+1), true), TransitDelay: record.NewField(uint32(8000), i == 1)})
+			r.Nodes = append(r.Nodes, record.NodeData{NodeID: record.NewField(ioam.NodeID(i+1), true),
+				TransitDelay: record.NewField(uint32(8000), i == 1)})
 		}
 		h.records.Offer(r)
 	}
@@ -101,8 +104,10 @@ func TestHistoryAsksForRecords(t *testing.T) {
 		t.Errorf("%d records are asked for in a tenth of a second, of 1000 in a second", n)
 	}
 	h.offer(101)
-	agenttest.Eventually(t, "no more records in this part, and some in the next one", func() bool { return h.Datapath.Pauses.Load() > 0 && wanted(true)() })
-	if r := h.report(t, api.HistoryTime{Live: true}); r.Records != 101 || len(r.Pairs) != 1 || r.Pairs[0].Packets != 101 || *r.Pairs[0].Paths[0].Hops[1].Held.Max != 8000 {
+	agenttest.Eventually(t, "no more records in this part, and some in the next one",
+		func() bool { return h.Datapath.Pauses.Load() > 0 && wanted(true)() })
+	if r := h.report(t, api.HistoryTime{Live: true}); r.Records != 101 || len(r.Pairs) != 1 || r.Pairs[0].Packets != 101 ||
+		*r.Pairs[0].Paths[0].Hops[1].Held.Max != 8000 {
 		t.Errorf("%+v", r)
 	}
 	h.offer(150)
@@ -196,7 +201,8 @@ func TestHistoryHasQueues(t *testing.T) {
 		t.Errorf("nobody looks: %+v", r)
 	}
 	now := h.report(t, api.HistoryTime{Live: true})
-	if now.Queues == nil || now.Queues.Interfaces[0].Dropped != 1 || hops(now)[0].Queued != nil || hops(now)[1].Queued == nil || hops(now)[1].Queued.Count != 7 {
+	if now.Queues == nil || now.Queues.Interfaces[0].Dropped != 1 || hops(now)[0].Queued != nil || hops(now)[1].Queued == nil ||
+		hops(now)[1].Queued.Count != 7 {
 		t.Errorf("%+v", now)
 	}
 	if past := h.report(t, api.HistoryTime{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(-time.Second)}); past.Queues != nil {
@@ -222,7 +228,8 @@ func TestHistoryIsKept(t *testing.T) {
 	}
 	h.offer(10)
 	r := h.report(t, api.HistoryTime{Last: 10 * time.Minute, Prefixes: []string{"office=2001:db8:1::/48"}})
-	if len(r.Pairs) != 2 || r.Pairs[0].Destination != "2001:db8:2::/64" || r.Pairs[1].Destination != "cust7" || r.Pairs[1].Source != "office" || r.Pairs[1].Packets != 10 {
+	if len(r.Pairs) != 2 || r.Pairs[0].Destination != "2001:db8:2::/64" || r.Pairs[1].Destination != "cust7" ||
+		r.Pairs[1].Source != "office" || r.Pairs[1].Packets != 10 {
 		t.Errorf("%+v", r)
 	}
 	if err := h.End(); err != nil {
@@ -254,7 +261,8 @@ func TestHistoryIsKept(t *testing.T) {
 		t.Errorf("what could be read: %+v", r)
 	}
 	m, err := h.Client.Metrics(t.Context())
-	if err != nil || !strings.Contains(string(m), "waymark_history_records_total 0\n") || strings.Contains(string(m), "waymark_history_bytes 0\n") {
+	if err != nil || !strings.Contains(string(m), "waymark_history_records_total 0\n") ||
+		strings.Contains(string(m), "waymark_history_bytes 0\n") {
 		t.Errorf("%v\n%s", err, m)
 	}
 }
@@ -305,7 +313,8 @@ func TestHistoryIsFollowed(t *testing.T) {
 		t.Error("no error although the context ended")
 	}
 	list := 0
-	if err := h.Client.HistoryIntervals(t.Context(), api.HistoryTime{Last: time.Minute}, false, func(*insight.Interval) error { list++; return nil }); err != nil || list < unreadLines {
+	if err := h.Client.HistoryIntervals(t.Context(), api.HistoryTime{Last: time.Minute}, false,
+		func(*insight.Interval) error { list++; return nil }); err != nil || list < unreadLines {
 		t.Errorf("%d intervals, %v", list, err)
 	}
 }
@@ -325,7 +334,8 @@ func TestHistoryRequests(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
-	if r := h.report(t, api.HistoryTime{Since: now.Add(-3 * time.Hour), Until: now.Add(-2 * time.Hour)}); r.Records != 0 || len(r.Pairs) != 0 || !r.CompleteSince.After(now.Add(-time.Hour)) {
+	if r := h.report(t, api.HistoryTime{Since: now.Add(-3 * time.Hour), Until: now.Add(-2 * time.Hour)}); r.Records != 0 ||
+		len(r.Pairs) != 0 || !r.CompleteSince.After(now.Add(-time.Hour)) {
 		t.Errorf("a time before: %+v", r)
 	}
 }

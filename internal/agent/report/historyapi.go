@@ -32,7 +32,8 @@ func (h *History) Routes() service.Routes {
 		// their shares; of each hop the time for which it held packets, and that to the next hop, both as quantiles;
 		// what was lost after it, where that is known; and whether it is slow or loses. `queues` is what packets waited in
 		// the queues of this node in the last minute of the time, if that is now and they are measured, and `queued` the
-		// same of a hop that is this node. [What the values mean](../how-to/see-where-time-goes.md). `last=1m` asks for the last minute, which is the default; `since` and
+		// same of a hop that is this node. [What the values mean](../how-to/see-where-time-goes.md). `last=1m` asks
+		// for the last minute, which is the default; `since` and
 		// `until` for another time, in RFC 3339. `prefix=NAME=PREFIX`, up to 64 times, names prefixes that have no name in
 		// the configuration, and adds up what is in each. `live=true` says that a user looks at it: for the next five
 		// seconds, the node makes up to 100,000 records a second for it, and measures its queues.

@@ -147,7 +147,8 @@ func onPath(f *recordfilter.Filter, p *insight.PathReport) bool {
 
 // errNoPackets is why a filter cannot be about the past.
 var errNoPackets = errors.New(
-	"only node, interface and flow can select of the kept hour, which has sums and no packets; for the others, leave out since and until, and set live=true",
+	"only node, interface and flow can select of the kept hour, which has sums and no packets; for the others, leave out since " +
+		"and until, and set live=true",
 )
 
 // filtered is a report of what passes a filter.

@@ -80,7 +80,8 @@ func TestKernelEventRecord(t *testing.T) {
 	h := newHarness(t, exporting(path))
 	h.Start()
 	h.System.Events.Traces <- ioam.Trace{Namespace: 123, NodeLen: 1, Type: 0x800000, Data: []byte{0x3e, 0, 0, 3, 0x3f, 0, 0, 2}}
-	h.System.Events.Traces <- ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xc00000, Data: []byte{0x3e, 0, 0, 3, 0, 1, 0, 2, 0x3f, 0, 0, 2}} // cut
+	// cut
+	h.System.Events.Traces <- ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xc00000, Data: []byte{0x3e, 0, 0, 3, 0, 1, 0, 2, 0x3f, 0, 0, 2}}
 	var lines []string
 	agenttest.Eventually(t, "the records are written", func() bool {
 		b, err := os.ReadFile(path)

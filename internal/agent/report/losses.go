@@ -112,7 +112,8 @@ func (l *Losses) Warnings(*service.State) (ws []health.Warning) {
 	if n := l.suppressed.Growth(suppressed); n > 0 {
 		ws = append(ws, health.New(health.ExportsSuppressed, "",
 			fmt.Sprintf("%d postcards or flows were not exported in the last minute: the export limits were reached", n),
-			"select fewer packets at encapsulating nodes (flows, frequency), set export: aggregate, or, if collectors and links can take more, raise node.export-limit and node.export-rate",
+			"select fewer packets at encapsulating nodes (flows, frequency), set export: aggregate, or, if collectors and links can "+
+				"take more, raise node.export-limit and node.export-rate",
 		))
 	}
 	return ws

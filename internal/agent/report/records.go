@@ -171,7 +171,8 @@ func (x *Records) Report(s *service.State, status *api.Status) {
 func (x *Records) Routes() service.Routes {
 	return service.Routes{
 		// A stream of records, one JSON object per line, as they happen, until the client closes the connection.
-		// At most 64 observers are served at once, 48 if a member of `node.read-group` asks. Filters: `kinds=KIND,KIND`, `namespace=ID`, `source=PREFIX`,
+		// At most 64 observers are served at once, 48 if a member of `node.read-group` asks. Filters:
+		// `kinds=KIND,KIND`, `namespace=ID`, `source=PREFIX`,
 		// `destination=PREFIX`, `port=PORT`, `protocol=NUMBER`, `node=NAME`, `interface=NAME`, `flow=NAME`,
 		// `min-delay=TIME`, `incomplete=true` and `where=EXPRESSION`, as [the flags of `observe`](../how-to/filter-records.md);
 		// a record must pass all given filters, and an observer gets nothing else. What can match nothing, such as an

@@ -56,7 +56,9 @@ func TestRecordsAsMonitor(t *testing.T) {
 			t.Errorf("namespace %d: %v, %v", id, is, err)
 		}
 	}
-	if got := string(line(&record.Trace{Namespace: 5, TraceType: 0x800000, Raw: []ioam.NodeData{{Type: 0x800000, Bytes: []byte{64, 0, 0, 1}}}})); got != "[TRACE] Namespace=5 NodeLen=1 Type=0x80000000 Data=40000001\n" {
+	if got := string(line(&record.Trace{Namespace: 5, TraceType: 0x800000,
+		Raw: []ioam.NodeData{{Type: 0x800000, Bytes: []byte{64, 0, 0,
+			1}}}})); got != "[TRACE] Namespace=5 NodeLen=1 Type=0x80000000 Data=40000001\n" {
 		t.Errorf("%q", got)
 	}
 	if got := line(&record.Flow{}); got != nil {

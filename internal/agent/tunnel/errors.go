@@ -171,7 +171,8 @@ func (e *Errors) Warnings(s *service.State) (ws []health.Warning) {
 	}
 	if fault := e.fault.Load(); fault != nil {
 		ws = append(ws, health.New(health.TunnelErrorsUnheard, "",
-			"ICMPv6 errors about tunnelled packets are not received, so they are not relayed to the packets' senders, and traceroute lacks the nodes inside tunnels: "+*fault,
+			"ICMPv6 errors about tunnelled packets are not received, so they are not relayed to the packets' senders, and traceroute "+
+				"lacks the nodes inside tunnels: "+*fault,
 			unheardCure))
 	}
 	if n := e.lostLate.Growth(e.totalLost()); n > 0 {

@@ -67,7 +67,8 @@ func New(to string) (*Sender, error) {
 // the same number as before. brief: they have no flow label.
 func (s *Sender) Restart(brief bool) error {
 	names := []string{"observationTimeNanoseconds", "sourceIPv6Address", "destinationIPv6Address", "protocolIdentifier", "flowLabelIPv6",
-		"sourceTransportPort", "destinationTransportPort", "ipTotalLength[4]", "ingressInterface", "egressInterface", "ioamNodeRole", "ioamOptionType", "ioamNamespaceId", "ioamTraceType",
+		"sourceTransportPort", "destinationTransportPort", "ipTotalLength[4]", "ingressInterface", "egressInterface", "ioamNodeRole",
+		"ioamOptionType", "ioamNamespaceId", "ioamTraceType",
 		"ioamExtensionFlags", "ioamDexFlowId", "ioamDexSequenceNumber", "ioamTimestampNanoseconds", "ioamHopLimit", "ioamNodeId", "ioamTransitDelayNanoseconds"}
 	if brief {
 		names = append(names[:4], names[5:]...)

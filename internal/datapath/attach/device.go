@@ -124,7 +124,8 @@ func handsOverWhole(link netlink.Link) bool {
 }
 
 // NotCutInXDP is why XDP may not remove headers from a virtual device's frames.
-const NotCutInXDP = "packets of virtual machines may lack their checksums, whose place is told beside them and would be wrong when XDP removes a header"
+const NotCutInXDP = "packets of virtual machines may lack their checksums, whose place is told beside them and would be wrong " +
+	"when XDP removes a header"
 
 // Constants of linux/ethtool.h.
 const (

@@ -21,7 +21,9 @@ func TestReadOfAClosedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := ebpf.NewMap(&ebpf.MapSpec{
-		Type: ebpf.Array, KeySize: 4, ValueSize: uint32(binary.Size(bpf.ABIDelaySeries{})), MaxEntries: uint32(bpf.ABIDelayBoundDELAY_ROOM), Flags: 1 << 10, // BPF_F_MMAPABLE
+		// BPF_F_MMAPABLE
+		Type: ebpf.Array, KeySize: 4, ValueSize: uint32(binary.Size(bpf.ABIDelaySeries{})), MaxEntries: uint32(bpf.ABIDelayBoundDELAY_ROOM),
+		Flags: 1 << 10,
 	})
 	if err != nil {
 		t.Fatal(err)

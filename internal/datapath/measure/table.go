@@ -252,7 +252,8 @@ func (m *Flows) Sizes(t *Table, shared bpf.Maps, cpus int) (sizes map[string]uin
 	}
 	slots := uint32(bpf.ABIMarkingBoundMARKING_SLOTS) * uint32(cpus)
 	return map[string]uint32{
-		bpf.MapMeasuredGroups: places / keyGroup, bpf.MapMeasuredKeys: places, bpf.MapMeasuredCounts: places * slots, bpf.MapMeasuredNotes: room * slots, bpf.MapMeasuredFlows: room,
+		bpf.MapMeasuredGroups: places / keyGroup, bpf.MapMeasuredKeys: places, bpf.MapMeasuredCounts: places * slots,
+		bpf.MapMeasuredNotes: room * slots, bpf.MapMeasuredFlows: room,
 	}, keep, nil
 }
 

@@ -72,7 +72,8 @@ func TestReportedBlocks(t *testing.T) {
 	for _, each := range []uint64{block - 8, block - 4, block - 5} {
 		m.Report("red", each)
 	}
-	for each, want := range map[uint64]bool{block - 12: true, block - 5: true, block - 4: true, block - 3: false, block: false, block + 1<<20: false} {
+	for each, want := range map[uint64]bool{block - 12: true, block - 5: true, block - 4: true, block - 3: false, block: false,
+		block + 1<<20: false} {
 		if got := m.readOnly(each).Reported; got != want {
 			t.Errorf("block %d is reported: %v", int64(each-block), got)
 		}

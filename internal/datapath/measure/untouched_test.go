@@ -66,8 +66,9 @@ func TestUntouched(t *testing.T) {
 	slices.Sort(names[false])
 	slices.Sort(names[true])
 	want := map[bool][]string{
-		false: {"br1", "container", "eth2", "eth2.7", "gre", "in-vrf", "ip6gre", "loop", "macsec", "netkit", "peer", "port-of-br1", "sit", "three-tags", "vti6", "vxlan", "wg0", "xfrm"},
-		true:  {"port", "port.7", "slave"},
+		false: {"br1", "container", "eth2", "eth2.7", "gre", "in-vrf", "ip6gre", "loop", "macsec", "netkit", "peer", "port-of-br1", "sit",
+			"three-tags", "vti6", "vxlan", "wg0", "xfrm"},
+		true: {"port", "port.7", "slave"},
 	}
 	if !maps.EqualFunc(names, want, slices.Equal[[]string]) {
 		t.Errorf("%v, want %v", names, want)

@@ -140,7 +140,8 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.show.line(
-		"A trace shows for each node: its interfaces in and out, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.%s",
+		"A trace shows for each node: its interfaces in and out, hop limit, delay since the node before, and how long the node held "+
+			"the packet until its outgoing queue.%s",
 		map[bool]string{true: "", false: " Here is the first of each kind; all are in the table at the end."}[s.show.every],
 	)
 	for _, t := range s.lab.Topology().Traffic {

@@ -292,7 +292,8 @@ func TestJudgeLosses(t *testing.T) {
 		"north  ingress - north1  1000    20        20  equal\n" +
 		"north  north1 - north2    980     3         2  DIFFERENT\n" +
 		"south  south - egress     980     3         2  uncertain\n"
-	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2, 0}, {"south", "south", "egress", 980, 3, 2, 100}}, columns.Screen{Width: 80}); got != want {
+	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2, 0}, {"south", "south", "egress", 980, 3, 2, 100}},
+		columns.Screen{Width: 80}); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
@@ -351,7 +352,8 @@ func TestConclude(t *testing.T) {
 				t.Errorf("conclude gave %v, want %q", err, tt.want)
 			}
 			arrived := strings.Count(fmt.Sprint(tt.beta), fmt.Sprint(shown)) * tt.paths
-			if last := fmt.Sprintf("demo: links=2 lost=20 measured=20\ndemo: exported=1 joined=%d delivered=%d\n%s\n", tt.paths, arrived, tt.line); !strings.HasSuffix(
+			if last := fmt.Sprintf("demo: links=2 lost=20 measured=20\ndemo: exported=1 joined=%d delivered=%d\n%s\n", tt.paths, arrived,
+				tt.line); !strings.HasSuffix(
 				out.String(),
 				last,
 			) {

@@ -90,7 +90,8 @@ func (j *joined) seen() ([]record.Packet, []time.Duration) {
 // a collector has joined what the nodes export into paths.
 func (s *session) directExport(ctx context.Context) (err error) {
 	s.show.heading(
-		"Direct Export: packets carry an option that no node changes, and each node exports its data about them, as IPFIX over TCP, to a collector at %s",
+		"Direct Export: packets carry an option that no node changes, and each node exports its data about them, as IPFIX over TCP, "+
+			"to a collector at %s",
 		collector,
 	)
 	stop, err := s.collect(ctx)

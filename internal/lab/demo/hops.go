@@ -48,7 +48,8 @@ func (h *hops) add(r *record.Trace) {
 // table is a line for each node.
 func (h *hops) table(screen columns.Screen) string {
 	t := columns.Table{Columns: []columns.Column{
-		{Name: "NODE"}, {Name: "PACKETS", Rank: 3, AlignRight: true}, {Name: "HELD MEDIAN", Rank: 1, AlignRight: true}, {Name: "HELD P95", AlignRight: true},
+		{Name: "NODE"}, {Name: "PACKETS", Rank: 3, AlignRight: true}, {Name: "HELD MEDIAN", Rank: 1, AlignRight: true},
+		{Name: "HELD P95", AlignRight: true},
 		{Name: "TO NEXT MEDIAN", Rank: 2, AlignRight: true}, {Name: "TO NEXT P95", AlignRight: true},
 	}}
 	for _, name := range h.order {

@@ -91,7 +91,8 @@ func measureLosses(ctx context.Context, o Options, show *printer) (part *losses,
 		return nil, err
 	}
 	show.heading(
-		"SRv6: at ingress, the kernel puts packets onto two policies, by north1 and north2, or by south, to egress; five agents count them, and links lose some",
+		"SRv6: at ingress, the kernel puts packets onto two policies, by north1 and north2, or by south, to egress; five agents " +
+			"count them, and links lose some",
 	)
 	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
 	if err != nil {

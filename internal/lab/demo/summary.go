@@ -58,7 +58,8 @@ func (s *session) conclude() error {
 			s.show.paint(
 				colour,
 				fmt.Sprintf(
-					"%d packets carried a trace and %d a Direct Export, of which %d were joined into paths; %d and %d were delivered; %d bytes of IOAM left the domain.",
+					"%d packets carried a trace and %d a Direct Export, of which %d were joined into paths; %d and %d were delivered; %d "+
+						"bytes of IOAM left the domain.",
 					r.Traced,
 					r.Exported,
 					r.Joined,

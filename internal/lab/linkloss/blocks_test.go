@@ -109,7 +109,8 @@ func TestCountBlocks(t *testing.T) {
 	if _, err := Add(device, Rule{Burst: 1, Every: 1}); err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range []Colours{{}, {Length: 1}, {Length: time.Second, Mask: 0x0c, Even: 4, Odd: 4}, {Length: time.Second, Mask: 4, Even: 4, Odd: 8}, {Mask: 0x0c, Even: 4, Odd: 8}} {
+	for _, wrong := range []Colours{{}, {Length: 1}, {Length: time.Second, Mask: 0x0c, Even: 4, Odd: 4},
+		{Length: time.Second, Mask: 4, Even: 4, Odd: 8}, {Mask: 0x0c, Even: 4, Odd: 8}} {
 		if CountBlocks(device, wrong) == nil {
 			t.Errorf("%+v is accepted", wrong)
 		}

@@ -156,7 +156,8 @@ func DecodeAnswer(b, key []byte) (Answer, error) {
 func Header(next ioam.NextHeader, namespace ioam.NamespaceID, kind ioam.TraceType, nodes int) ([]byte, error) {
 	size := 4 * kind.NodeLen() * nodes
 	trace := ioam.Trace{
-		Namespace: namespace, NodeLen: uint8(kind.NodeLen()), Flags: ioam.FlagActive, RemainingLen: uint8(size / 4), Type: kind, Data: make([]byte, size),
+		Namespace: namespace, NodeLen: uint8(kind.NodeLen()), Flags: ioam.FlagActive, RemainingLen: uint8(size / 4), Type: kind,
+		Data: make([]byte, size),
 	}
 	return ioam.AppendExtensionHeader(nil, next, trace.Option())
 }

@@ -105,7 +105,8 @@ func TestHeader(t *testing.T) {
 		t.Errorf("%+v, %v", trace, err)
 	}
 	passive := ioam.Trace{Type: 0xf80000, NodeLen: 5}
-	for _, o := range []ioam.Option{passive.Option(), {Type: ioam.OptionIOAM, Data: []byte{0}}, {Type: ioam.OptionRouterAlert, Data: []byte{0, 0}}} {
+	for _, o := range []ioam.Option{passive.Option(), {Type: ioam.OptionIOAM, Data: []byte{0}},
+		{Type: ioam.OptionRouterAlert, Data: []byte{0, 0}}} {
 		b, err := ioam.AppendExtensionHeader(nil, ioam.NextHeaderUDP, o)
 		if err != nil || TraceOf(b) != nil {
 			t.Errorf("%x: %v, trace %x", b, err, TraceOf(b))

@@ -247,7 +247,8 @@ func (m *Monitor) event(d *destination, kind EventKind, one *place, now time.Dur
 	e := Event{
 		Kind: kind, At: m.at(now), Since: m.at(one.since), Destination: d.Destination, Path: one.path.nodes(),
 		After: one.texts[0], Before: one.texts[1], AfterHop: one.after,
-		Evidence: one.evidence, Error: one.lastError.text, ErrorFrom: one.lastError.from, Refused: one.refused, Flows: one.flows, FlowsOf: len(d.flows),
+		Evidence: one.evidence, Error: one.lastError.text, ErrorFrom: one.lastError.from, Refused: one.refused, Flows: one.flows,
+		FlowsOf: len(d.flows),
 	}
 	if kind == Loss && one.neverAnswered {
 		e.Kind = Unanswered

@@ -100,7 +100,8 @@ func (m *Monitor) state(d *destination, now time.Duration) State {
 	for _, one := range d.places {
 		if one.reported && one.flows > 0 {
 			s.Places = append(s.Places, Place{
-				After: one.texts[0], Before: one.texts[1], AfterHop: one.after, Evidence: one.evidence, Error: one.lastError.text, Refused: one.refused, Never: one.neverAnswered,
+				After: one.texts[0], Before: one.texts[1], AfterHop: one.after, Evidence: one.evidence, Error: one.lastError.text,
+				Refused: one.refused, Never: one.neverAnswered,
 				Flows: one.flows, Since: m.at(one.since), Path: one.path.nodes(),
 			})
 		}

@@ -65,7 +65,8 @@ func (m *Monitor) step(clock func() time.Duration, w wire, list []udp.Datagram) 
 	}
 	for _, o := range m.queue {
 		one := []udp.Datagram{{
-			Data: o.payload, Peer: netip.AddrPortFrom(o.d.Address, o.port), SendHopLimit: o.limit, FlowLabel: m.label(o.flow), SendHopByHop: o.header,
+			Data: o.payload, Peer: netip.AddrPortFrom(o.d.Address, o.port), SendHopLimit: o.limit, FlowLabel: m.label(o.flow),
+			SendHopByHop: o.header,
 		}}
 		w.send(o.flow, one)
 	}

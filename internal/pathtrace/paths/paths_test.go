@@ -146,7 +146,9 @@ func TestReport(t *testing.T) {
 	if err := r.WriteCSV(&lines); err != nil {
 		t.Fatal(err)
 	}
-	for file, got := range map[string]string{"report.txt": r.Text(columns.Screen{}), "report80.txt": r.Text(columns.Screen{Width: 80}), "reportC.txt": r.Text(columns.Screen{Width: 80, ASCII: true}), "report.json": string(text) + "\n", "report.csv": lines.String(), "report.dot": r.DOT()} {
+	for file, got := range map[string]string{"report.txt": r.Text(columns.Screen{}), "report80.txt": r.Text(columns.Screen{Width: 80}),
+		"reportC.txt": r.Text(columns.Screen{Width: 80, ASCII: true}), "report.json": string(text) + "\n", "report.csv": lines.String(),
+		"report.dot": r.DOT()} {
 		path := filepath.Join("testdata", file)
 		if *update {
 			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -186,7 +188,8 @@ func TestReportNames(t *testing.T) {
 		nodenames.Node{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r1"}, // the graph must not join them
 	))
 	text := r.Text(columns.Screen{})
-	for _, want := range []string{"1 r1 ", "west0 > 102", `west0 > "\x1b[2J"`, "3 node 3 ", "last seen at hop 1, r1 (2001:db8::1), and not at r1 or 2001:db8::7"} {
+	for _, want := range []string{"1 r1 ", "west0 > 102", `west0 > "\x1b[2J"`, "3 node 3 ",
+		"last seen at hop 1, r1 (2001:db8::1), and not at r1 or 2001:db8::7"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -380,12 +380,15 @@ func (r *Report) withoutData() string {
 	switch {
 	case silent && !wrote:
 		return fmt.Sprintf(
-			"no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these nodes (--namespace), and that their interfaces have both roles; equal paths that differ only in such hops are shown as one, with the addresses of one flow",
+			"no node wrote data of namespace %d, though probes passed: check the number against 'waymark ioam namespace show' at these "+
+				"nodes (--namespace), and that their interfaces have both roles; equal paths that differ only in such hops are shown as "+
+				"one, with the addresses of one flow",
 			r.Namespace,
 		)
 	case shown:
 		return fmt.Sprintf(
-			"no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or lacks a role at an interface; equal paths that differ only in such hops are shown as one, with the addresses of one flow",
+			"no data: the hop passed the probes and wrote nothing of namespace %d: it runs no IOAM, does not know the namespace, or "+
+				"lacks a role at an interface; equal paths that differ only in such hops are shown as one, with the addresses of one flow",
 			r.Namespace,
 		)
 	}
@@ -409,7 +412,8 @@ func (r *Report) notes() (list []string) {
 		list = append(
 			list,
 			fmt.Sprintf(
-				"not known: the replies of %s have no trace, and hop limits show no hop of them: they are tried for %d flows at most, and with --max-hops 0 for none",
+				"not known: the replies of %s have no trace, and hop limits show no hop of them: they are tried for %d flows at most, and "+
+					"with --max-hops 0 for none",
 				count(unknown, "flow"),
 				MaxWalked,
 			),
@@ -421,7 +425,8 @@ func (r *Report) notes() (list []string) {
 	if limited {
 		list = append(
 			list,
-			"from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an agent with trace there",
+			"from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an "+
+				"agent with trace there",
 		)
 	}
 	if r.Copies > 0 {

@@ -236,10 +236,12 @@ func pcap(t *testing.T, messages [][]byte) string {
 	}
 	for _, m := range messages {
 		b := gopacket.NewSerializeBuffer()
-		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ip, udp, gopacket.Payload(m)); err != nil {
+		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ip, udp,
+			gopacket.Payload(m)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(b.Bytes()), Length: len(b.Bytes())}, b.Bytes()); err != nil {
+		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(b.Bytes()), Length: len(b.Bytes())},
+			b.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,7 +57,8 @@ func (s *session) tellReported(octets []byte) error {
 	}
 	at := func(ns int64) instant.Time { return instant.Of(time.Unix(0, ns)) }
 	return s.option(s.c.options.Reporting.Template, s.c.options.Reporting.Append(nil, &record.Reporting{
-		Domain: s.c.config.Domain, Namespace: m.Namespace, Since: instant.Of(since), Until: at(m.Until), Counted: at(m.Counted), Served: at(m.Served),
+		Domain: s.c.config.Domain, Namespace: m.Namespace, Since: instant.Of(since), Until: at(m.Until), Counted: at(m.Counted),
+		Served:   at(m.Served),
 		Sampling: m.Sampling, Suppressed: m.Suppressed, Lost: m.Lost, NotSent: m.Rejected + s.c.unencodable.Load() + s.skipped(),
 	}))
 }

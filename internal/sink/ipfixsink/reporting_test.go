@@ -99,7 +99,8 @@ func TestReportsFollowPostcards(t *testing.T) {
 		t.Fatalf("%d reports, behind %v postcards", len(list), before)
 	}
 	for i, p := range list {
-		if ns := report.Namespaces[i%2]; p.Namespace != ns.Namespace || p.Sampling != ns.Sampling || p.Domain != 2 || p.Suppressed != 3 || p.Lost != 4 || p.NotSent != 0 ||
+		if ns := report.Namespaces[i%2]; p.Namespace != ns.Namespace || p.Sampling != ns.Sampling || p.Domain != 2 || p.Suppressed != 3 ||
+			p.Lost != 4 || p.NotSent != 0 ||
 			!near(p.Since.Time, report.Since) || !near(p.Until.Time, report.Until) || !near(p.Served.Time, report.Served) ||
 			p.Counted.Before(began) {
 			t.Errorf("report %d: %+v", i, p)

@@ -77,8 +77,9 @@ var processes atomic.Uint32
 // New makes a sink after the checks that need no collector. Nothing is sent before Run.
 func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 	c := &Sink{
-		config: config, shared: x, templates: x.templates, options: x.options, facts: env.Facts, changes: env.Changes, peers: env.Peers, queue: newQueue(),
-		dial: config.dial, now: time.Now, log: env.Log.With("collector", config.Name()),
+		config: config, shared: x, templates: x.templates, options: x.options, facts: env.Facts, changes: env.Changes, peers: env.Peers,
+		queue: newQueue(),
+		dial:  config.dial, now: time.Now, log: env.Log.With("collector", config.Name()),
 	}
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
 		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)

@@ -39,7 +39,8 @@ func newEncoder(t testing.TB) *Encoder {
 
 func testFacts() sink.Facts {
 	links := []sink.Interface{
-		{Index: 2, Name: "eth0", ID: 201, IDWide: ioam.InterfaceIDWideUnavailable}, {Index: 3, Name: "eth1", Description: "to aramis", ID: 202, IDWide: 202202},
+		{Index: 2, Name: "eth0", ID: 201, IDWide: ioam.InterfaceIDWideUnavailable},
+		{Index: 3, Name: "eth1", Description: "to aramis", ID: 202, IDWide: 202202},
 	}
 	return sink.Facts{Node: "porthos", NodeID: 2, NodeIDWide: 22222222, Interfaces: links, Suppressed: 11, Lost: 12, Ignored: 123,
 		FirstLoss: time.Date(2026, 11, 21, 5, 0, 1, 500, time.UTC), LastLoss: time.Date(2026, 11, 21, 5, 20, 59, 0, time.UTC)}

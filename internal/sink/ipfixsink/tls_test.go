@@ -289,7 +289,8 @@ func TestTLSFilesChecked(t *testing.T) {
 
 // Errors that are not about certificates have no cure about certificates.
 func TestCuresOfOtherFaults(t *testing.T) {
-	for _, err := range []error{errEnded, io.EOF, &net.OpError{Op: "dial", Err: errors.New("a certificate")}, &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}} {
+	for _, err := range []error{errEnded, io.EOF, &net.OpError{Op: "dial", Err: errors.New("a certificate")},
+		&net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}} {
 		if cure := credentialCure(err); cure != "" {
 			t.Errorf("%v: %s", err, cure)
 		}
@@ -308,7 +309,8 @@ func TestCuresOfOtherFaults(t *testing.T) {
 			t.Errorf("%v: %s; want %s", err, text, cure)
 		}
 	}
-	if cure := credentialCure(fmt.Errorf("handshake: %w", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(
+	if cure := credentialCure(fmt.Errorf("handshake: %w",
+		&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(
 		cure,
 		"valid now",
 	) {

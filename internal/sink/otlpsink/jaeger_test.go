@@ -66,7 +66,8 @@ func TestJaeger(t *testing.T) {
 	}
 	slices.Sort(want)
 	var got []string
-	for end := time.Now().Add(patience.Of(30 * time.Second)); len(got) < len(want) && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patience.Of(30 * time.Second)); len(got) < len(want) &&
+		time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		got = got[:0]
 		for _, found := range ask(t, base+"/api/traces?service=aramis&limit=1000") {
 			// As it was sent: Jaeger moves spans whose clocks seem to differ.

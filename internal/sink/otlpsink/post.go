@@ -63,7 +63,8 @@ func newPoster(c Config, peers sink.Peers, told func(int, bool, error)) *poster 
 	p.client = &http.Client{
 		Timeout: mostWait,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, MaxConnsPerHost: 4, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: mostWait,
+			DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, MaxConnsPerHost: 4, IdleConnTimeout: time.Minute,
+			ResponseHeaderTimeout: mostWait,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -145,7 +145,8 @@ var at = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 func packet() record.Packet {
 	ports := [2]uint16{34636, 9000}
 	return record.Packet{
-		Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: ioam.NextHeaderUDP, SourcePort: &ports[0], DestinationPort: &ports[1],
+		Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: ioam.NextHeaderUDP,
+		SourcePort: &ports[0], DestinationPort: &ports[1],
 	}
 }
 
@@ -173,7 +174,8 @@ func TestTraces(t *testing.T) {
 	broken.Complete, broken.Reason = false, record.PathHopMissing
 	s.Offer(path(7, time.Millisecond), path(7, time.Millisecond), broken, &record.Flow{}, &record.Trace{}) // a trace without nodes
 	end()
-	if st := s.Stats(); st.Offered != 3 || st.Written != 3 || st.Missed() != 0 || st.Messages == 0 || st.Octets == 0 || !st.Connected || st.Error != "" {
+	if st := s.Stats(); st.Offered != 3 || st.Written != 3 || st.Missed() != 0 || st.Messages == 0 || st.Octets == 0 || !st.Connected ||
+		st.Error != "" {
 		t.Errorf("%+v", st)
 	}
 	type found struct {
@@ -209,12 +211,16 @@ func TestTraces(t *testing.T) {
 		attributes := attributesOf(one.Attributes)
 		switch name := list[0].service + ": " + one.Name; name {
 		case "athos: path athos>aramis":
-			if len(one.ParentSpanId) != 0 || attributes["waymark.path"] != "athos>node 2>aramis" || attributes["network.transport"] != "udp" || attributes["source.port"] != int64(34636) ||
-				attributes["destination.address"] != "2001:db8:2::2" || attributes["waymark.flow.id"] != int64(7) || one.Kind != pbtrace.Span_SPAN_KIND_INTERNAL ||
-				one.StartTimeUnixNano != uint64(at.Add(-5*time.Microsecond).UnixNano()) || one.EndTimeUnixNano != uint64(at.Add(time.Microsecond).UnixNano()) {
+			if len(one.ParentSpanId) != 0 || attributes["waymark.path"] != "athos>node 2>aramis" || attributes["network.transport"] != "udp" ||
+				attributes["source.port"] != int64(34636) ||
+				attributes["destination.address"] != "2001:db8:2::2" || attributes["waymark.flow.id"] != int64(7) ||
+				one.Kind != pbtrace.Span_SPAN_KIND_INTERNAL ||
+				one.StartTimeUnixNano != uint64(at.Add(-5*time.Microsecond).UnixNano()) ||
+				one.EndTimeUnixNano != uint64(at.Add(time.Microsecond).UnixNano()) {
 				t.Errorf("%+v", one)
 			}
-			if broken := attributes["waymark.sequence"] == int64(8); broken != (one.Status.GetCode() == pbtrace.Status_STATUS_CODE_ERROR) || broken != (attributes["error.type"] == record.PathHopMissing.String()) {
+			if broken := attributes["waymark.sequence"] == int64(8); broken != (one.Status.GetCode() == pbtrace.Status_STATUS_CODE_ERROR) ||
+				broken != (attributes["error.type"] == record.PathHopMissing.String()) {
 				t.Errorf("%+v", one)
 			}
 		case "athos: athos eth0>eth1", "aramis: aramis eth0>eth1":
@@ -239,7 +245,8 @@ func TestChosen(t *testing.T) {
 	s := New(Config{Endpoint: endpoint, Slower: 5 * time.Millisecond, OneIn: 10}, sink.Environment{})
 	incomplete := path(1, 0)
 	incomplete.Complete = false
-	if !s.wants(incomplete) || !s.wants(path(1, 5*time.Millisecond)) || !s.wants(&record.Event{}) || s.wants(&record.Postcard{}) || s.wants(&record.Trace{Copy: true}) {
+	if !s.wants(incomplete) || !s.wants(path(1, 5*time.Millisecond)) || !s.wants(&record.Event{}) || s.wants(&record.Postcard{}) ||
+		s.wants(&record.Trace{Copy: true}) {
 		t.Error("wrong records are chosen")
 	}
 	chosen := 0
@@ -274,8 +281,10 @@ func TestLogs(t *testing.T) {
 	}
 	of := r.logs[0].ResourceLogs[0]
 	l := of.ScopeLogs[0].LogRecords[0]
-	if attributesOf(of.Resource.Attributes)["service.name"] != "athos" || l.EventName != "waymark.probe_loss" || l.SeverityNumber != 17 || l.Body.GetStringValue() != "probes vanish" || l.TimeUnixNano != uint64(at.UnixNano()) ||
-		!maps.Equal(attributesOf(l.Attributes), map[string]any{"waymark.subject": "r3", "waymark.event.id": "5f0c2d1e9a7b", "waymark.after": "node 2", "waymark.flows": 3.0}) {
+	if attributesOf(of.Resource.Attributes)["service.name"] != "athos" || l.EventName != "waymark.probe_loss" || l.SeverityNumber != 17 ||
+		l.Body.GetStringValue() != "probes vanish" || l.TimeUnixNano != uint64(at.UnixNano()) ||
+		!maps.Equal(attributesOf(l.Attributes), map[string]any{"waymark.subject": "r3", "waymark.event.id": "5f0c2d1e9a7b",
+			"waymark.after": "node 2", "waymark.flows": 3.0}) {
 		t.Errorf("%+v", r.logs[0])
 	}
 }
@@ -310,14 +319,16 @@ func TestMetrics(t *testing.T) {
 	}
 	sum := got["waymark.test_packets {packet}"].GetSum()
 	if sum == nil || !sum.IsMonotonic || sum.AggregationTemporality != pbmetrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE ||
-		sum.DataPoints[0].GetAsDouble() != 5 || attributesOf(sum.DataPoints[0].Attributes)["kind"] != "a" || sum.DataPoints[0].StartTimeUnixNano != 0 {
+		sum.DataPoints[0].GetAsDouble() != 5 || attributesOf(sum.DataPoints[0].Attributes)["kind"] != "a" ||
+		sum.DataPoints[0].StartTimeUnixNano != 0 {
 		t.Errorf("%+v", got)
 	}
 	if g := got["waymark.test_flows 1"].GetGauge(); g == nil || g.DataPoints[0].GetAsDouble() != 2 {
 		t.Errorf("%+v", got)
 	}
 	p := got["waymark.test_size_bytes By"].GetHistogram().GetDataPoints()[0]
-	if p.Count != 6 || p.GetSum() != 222 || !slices.Equal(p.BucketCounts, []uint64{1, 2, 3}) || !slices.Equal(p.ExplicitBounds, classic.Bounds) {
+	if p.Count != 6 || p.GetSum() != 222 || !slices.Equal(p.BucketCounts, []uint64{1, 2, 3}) ||
+		!slices.Equal(p.ExplicitBounds, classic.Bounds) {
 		t.Errorf("%+v", p)
 	}
 	e := got["waymark.test_delay s"].GetExponentialHistogram().GetDataPoints()[0]
@@ -372,7 +383,8 @@ func TestBadEndpoints(t *testing.T) {
 		s, end := r.run(Config{}, sink.Environment{})
 		s.Offer(event)
 		end()
-		if st := s.Stats(); st.Lost != 1 || st.Written != 0 || !st.Connected || !strings.Contains(st.Error, "answered 403 Forbidden: no [2J such tenant") || strings.Contains(st.Error, "\x1b") || r.posts != 1 {
+		if st := s.Stats(); st.Lost != 1 || st.Written != 0 || !st.Connected ||
+			!strings.Contains(st.Error, "answered 403 Forbidden: no [2J such tenant") || strings.Contains(st.Error, "\x1b") || r.posts != 1 {
 			t.Errorf("%+v after %d requests", st, r.posts)
 		}
 	})

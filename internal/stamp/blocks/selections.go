@@ -59,7 +59,8 @@ func (m *Selections) Append(b []byte) []byte {
 
 // DecodeSelections reads a TLV's value.
 func DecodeSelections(b []byte) (m Selections, err error) {
-	if len(b) < selectionsHeaderLen || (len(b)-selectionsHeaderLen)%selectionLen != 0 || len(b) > selectionsHeaderLen+MostSelections*selectionLen ||
+	if len(b) < selectionsHeaderLen || (len(b)-selectionsHeaderLen)%selectionLen != 0 ||
+		len(b) > selectionsHeaderLen+MostSelections*selectionLen ||
 		binary.BigEndian.Uint32(b) != enterprise || binary.BigEndian.Uint32(b[4:]) != selectionsMagic {
 		return m, ErrMalformed
 	}

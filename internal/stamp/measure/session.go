@@ -259,9 +259,11 @@ type Result struct {
 func (s *Session) Result(steady int64) Result {
 	s.Expire(steady)
 	r := Result{
-		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign, Impossible: s.impossible,
-		Waiting: s.sent - s.received - s.lost, LostUndirected: s.lost,
-		RoundTrip: s.round.Summary(), TwoWay: s.twoWay.Summary(), Residence: s.residence.Summary(), Forward: s.forward.Summary(), Backward: s.backward.Summary(),
+		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign,
+		Impossible: s.impossible,
+		Waiting:    s.sent - s.received - s.lost, LostUndirected: s.lost,
+		RoundTrip: s.round.Summary(), TwoWay: s.twoWay.Summary(), Residence: s.residence.Summary(), Forward: s.forward.Summary(),
+		Backward: s.backward.Summary(),
 	}
 	switch {
 	case s.knowledge == Stateful || s.knowledge == Guess && s.differs:

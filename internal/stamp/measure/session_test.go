@@ -202,7 +202,8 @@ func TestDelays(t *testing.T) {
 	for name, d := range map[string]struct {
 		got  *delay.Summary
 		want int64
-	}{"round trip": {r.RoundTrip, 350}, "two-way": {r.TwoWay, 300}, "residence": {r.Residence, 50}, "forward": {r.Forward, 100}, "backward": {r.Backward, 200}} {
+	}{"round trip": {r.RoundTrip, 350}, "two-way": {r.TwoWay, 300}, "residence": {r.Residence, 50}, "forward": {r.Forward, 100},
+		"backward": {r.Backward, 200}} {
 		if d.got == nil || d.got.Count != 10 || d.got.Min != d.want || d.got.Max != d.want || d.got.Mean != d.want || d.got.Median != d.want ||
 			d.got.P99 != d.want {
 			t.Errorf("%s: %+v, want %d", name, d.got, d.want)

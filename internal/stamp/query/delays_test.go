@@ -26,11 +26,14 @@ func TestDelayMessages(t *testing.T) {
 		before := time.Now().UnixNano()
 		b, id, at, failed := m.query(&Probe{Peer: netip.MustParseAddrPort("[2001:db8::2]:6375"), Session: 9, Class: 0xb8})
 		q, err := rfc6374.DecodeDelay(b)
-		if failed != nil || err != nil || uint64(q.Timestamps[0]) != id || id <= last || q.Response || !q.Class || q.DS != 46 || q.Session != 9 || q.Version != 0 ||
-			q.Control != rfc6374.OutOfBandRequested || q.Querier != rfc6374.FormatNTP || q.Responder != 0 || q.Preferred != 0 || [3]stamp.Timestamp(q.Timestamps[1:]) != [3]stamp.Timestamp{} {
+		if failed != nil || err != nil || uint64(q.Timestamps[0]) != id || id <= last || q.Response || !q.Class || q.DS != 46 ||
+			q.Session != 9 || q.Version != 0 ||
+			q.Control != rfc6374.OutOfBandRequested || q.Querier != rfc6374.FormatNTP || q.Responder != 0 || q.Preferred != 0 ||
+			[3]stamp.Timestamp(q.Timestamps[1:]) != [3]stamp.Timestamp{} {
 			t.Fatalf("%+v, number %d after %d, %v", q, id, last, err)
 		}
-		if ns, ok := stamp.NTP.Nanoseconds(q.Timestamps[0], 0); !ok || ns < before-1000 || ns > time.Now().UnixNano()+1000 || at.Wall-ns > 1000 || ns-at.Wall > 1000 {
+		if ns, ok := stamp.NTP.Nanoseconds(q.Timestamps[0], 0); !ok || ns < before-1000 || ns > time.Now().UnixNano()+1000 ||
+			at.Wall-ns > 1000 || ns-at.Wall > 1000 {
 			t.Fatalf("sent at %d, says %d", at.Wall, ns)
 		}
 		last = id

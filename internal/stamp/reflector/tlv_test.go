@@ -224,7 +224,8 @@ func TestLinkLocal(t *testing.T) {
 func TestTLVIntegrity(t *testing.T) {
 	cos := func() []byte { return tlv(t, stamp.TypeClassOfService, 10<<2, 0, 0, 0) }
 	padding := tlv(t, stamp.TypeExtraPadding, 1, 2)
-	authenticated, open := func(c *Config) { c.Key, c.Stateful = key, true }, func(c *Config) { c.Key, c.KeyForTLVs, c.Stateful = key, true, true }
+	authenticated, open := func(c *Config) { c.Key, c.Stateful = key, true },
+		func(c *Config) { c.Key, c.KeyForTLVs, c.Stateful = key, true, true }
 	for _, tt := range []struct {
 		name   string
 		config func(*Config)

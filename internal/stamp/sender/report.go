@@ -61,7 +61,8 @@ func (s *Sender) Report() *Report {
 	r := &Report{
 		Kind: "stamp", Reflector: s.config.Remote.String(), SSID: uint16(s.config.SSID), Authenticated: s.mode == stamp.Authenticated,
 		Size: len(s.packets[0]), Result: s.session.Result(s.now().Steady), SendFailed: s.failed,
-		Segments: []netip.Addr{}, ICMPErrors: maps.Clone(s.replyFacts.errors), Refused: make(map[string]uint64, numRefusals), SenderClock: quality(s.clock.Estimate()),
+		Segments: []netip.Addr{}, ICMPErrors: maps.Clone(s.replyFacts.errors), Refused: make(map[string]uint64, numRefusals),
+		SenderClock: quality(s.clock.Estimate()),
 	}
 	for i, n := range s.replyFacts.refused {
 		r.Refused[refusalNames[i]] = n
@@ -224,7 +225,8 @@ func (q ClockQuality) String() string {
 
 func (a *Answers) write(b *strings.Builder) {
 	if l := a.Location; l != nil {
-		fmt.Fprintf(b, "location: from [%s]:%d to [%s]:%d\n", stringOrUnknown(l.Source), l.SourcePort, stringOrUnknown(l.Destination), l.DestinationPort)
+		fmt.Fprintf(b, "location: from [%s]:%d to [%s]:%d\n", stringOrUnknown(l.Source), l.SourcePort, stringOrUnknown(l.Destination),
+			l.DestinationPort)
 	}
 	if i := a.Timestamps; i != nil {
 		fmt.Fprintf(b, "timestamps: in %s by %s, out %s by %s\n", i.SourceIn, i.MethodIn, i.SourceOut, i.MethodOut)

@@ -397,8 +397,9 @@ func TestInterruption(t *testing.T) {
 func TestTemplate(t *testing.T) {
 	dscp := uint8(46)
 	all := TLVs{
-		Size: 500, RandomPadding: true, Location: true, TimestampInformation: true, DirectMeasurement: true, FollowUpTelemetry: true, ClassOfService: &dscp,
-		AccessReport: &stamp.AccessReport{AccessID: 1, ReturnCode: 2}, DestinationNode: netip.IPv6Loopback(),
+		Size: 500, RandomPadding: true, Location: true, TimestampInformation: true, DirectMeasurement: true, FollowUpTelemetry: true,
+		ClassOfService: &dscp,
+		AccessReport:   &stamp.AccessReport{AccessID: 1, ReturnCode: 2}, DestinationNode: netip.IPv6Loopback(),
 		ReturnSegments: []netip.Addr{netip.MustParseAddr("fc00::1")}, MicroSession: &stamp.MicroSession{Sender: 3},
 	}
 	for _, tt := range []struct {

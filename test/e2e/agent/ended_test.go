@@ -40,7 +40,8 @@ func TestAgentThatHasEnded(t *testing.T) {
 
 	var code int
 	var stdout, stderr string
-	for _, args := range []string{"status", "observe", "agent reload", "agent config", "route show", "ioam namespace show", "ioam schema show"} {
+	for _, args := range []string{"status", "observe", "agent reload", "agent config", "route show", "ioam namespace show",
+		"ioam schema show"} {
 		for _, want := range []string{"still treat the packets on eth0, eth1", "waymark agent run --config FILE", "waymark agent stop --remove"} {
 			code, stdout, stderr = inNode(t, l, "aramis", strings.Fields(args)...)
 			if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
@@ -87,7 +88,8 @@ func TestAgentThatHasEnded(t *testing.T) {
 			Warnings []health.Warning
 		}
 		code, stdout, stderr = inNode(t, l, node, "--json", "agent", "stop", "--remove")
-		if err := json.Unmarshal([]byte(stdout), &stopped); err != nil || code != 0 || stderr != "" || !stopped.Removed || stopped.Warnings == nil ||
+		if err := json.Unmarshal([]byte(stdout), &stopped); err != nil || code != 0 || stderr != "" || !stopped.Removed ||
+			stopped.Warnings == nil ||
 			len(stopped.Warnings) != want || want == 1 && !strings.Contains(stopped.Warnings[0].Text, end) {
 			t.Errorf("agent stop --remove of %s: code %d, stdout %q, stderr %q, %v", node, code, stdout, stderr, err)
 		}

@@ -59,7 +59,8 @@ func TestRuntimeChanges(t *testing.T) {
 		return r
 	}
 	r := traced()
-	if r.Namespace != 124 || len(r.Nodes) != 3 || r.Nodes[0].NamespaceData.Value != 0xcafe0001 || r.Nodes[1].NamespaceData.Value != 0xcafe0002 ||
+	if r.Namespace != 124 || len(r.Nodes) != 3 || r.Nodes[0].NamespaceData.Value != 0xcafe0001 ||
+		r.Nodes[1].NamespaceData.Value != 0xcafe0002 ||
 		r.Nodes[1].Snapshot.Value.Schema != 7 || !strings.HasPrefix(string(r.Nodes[1].Snapshot.Value.Data), "rack 7") ||
 		r.Nodes[2].NamespaceData.Valid {
 		t.Errorf("trace %+v", r)
@@ -193,7 +194,8 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 	})
 	out, err = e2e.In(t, l, "porthos", "agent", "run", "--config", file)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if e2e.ExitCode(err) != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], file+":") || !strings.Contains(lines[0], `no interface "gone0"`) ||
+	if e2e.ExitCode(err) != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], file+":") ||
+		!strings.Contains(lines[0], `no interface "gone0"`) ||
 		!strings.HasPrefix(lines[1], file+":") || !strings.Contains(lines[1], "colour") {
 		t.Errorf("a start with a missing interface and an unknown key: %v, %s", err, out)
 	}

@@ -103,7 +103,8 @@ func passInFront(t *testing.T, l *lab.Lab) (end func()) {
 		if err != nil {
 			return err
 		}
-		other, err := link.AttachTCX(link.TCXOptions{Program: program, Interface: device.Attrs().Index, Attach: ebpf.AttachTCXIngress, Anchor: link.Head()})
+		other, err := link.AttachTCX(link.TCXOptions{Program: program, Interface: device.Attrs().Index, Attach: ebpf.AttachTCXIngress,
+			Anchor: link.Head()})
 		end = func() { other.Close(); program.Close() }
 		return err
 	}); err != nil {

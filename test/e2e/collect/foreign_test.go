@@ -49,8 +49,9 @@ func TestCollectForeignExporter(t *testing.T) {
 			values[e.Name] = fmt.Sprint(e.Value)
 		}
 		for name, want := range map[string]string{
-			"sourceIPv6Address": "2001:db8:1::2", "destinationIPv6Address": "2001:db8:2::2", "sourceTransportPort": "4242", "destinationTransportPort": "9",
-			"protocolIdentifier": "17", "packetDeltaCount": fmt.Sprint(packets), "octetDeltaCount": fmt.Sprint(packets * length), "ipVersion": "6",
+			"sourceIPv6Address": "2001:db8:1::2", "destinationIPv6Address": "2001:db8:2::2", "sourceTransportPort": "4242",
+			"destinationTransportPort": "9",
+			"protocolIdentifier":       "17", "packetDeltaCount": fmt.Sprint(packets), "octetDeltaCount": fmt.Sprint(packets * length), "ipVersion": "6",
 		} {
 			if values[name] != want {
 				t.Errorf("%s is %q, want %q", name, values[name], want)
@@ -99,7 +100,8 @@ func writeFlow(t *testing.T, path string, start time.Time, packets int) (length 
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	b := gopacket.NewSerializeBuffer()
 	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true},
-		&layers.Ethernet{SrcMAC: mac, DstMAC: mac, EthernetType: layers.EthernetTypeIPv6}, ip, udp, gopacket.Payload(make([]byte, 100))); err != nil {
+		&layers.Ethernet{SrcMAC: mac, DstMAC: mac, EthernetType: layers.EthernetTypeIPv6}, ip, udp,
+		gopacket.Payload(make([]byte, 100))); err != nil {
 		t.Fatal(err)
 	}
 	frame := b.Bytes()

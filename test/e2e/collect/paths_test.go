@@ -143,7 +143,8 @@ func checkPath(t *testing.T, p *record.Path, line string, whole bool) {
 	switch {
 	case whole && (!p.Complete || p.LastSeen != nil || p.Delay == nil || *p.Delay < *p.Nodes[2].SincePrevious):
 		t.Errorf("want a complete path: %s", line)
-	case !whole && (p.Complete || p.Reason != record.PathNotSeenFurther || p.LastSeen == nil || p.LastSeen.Node != "porthos" || p.LastSeen.Egress != "eth1" || p.Delay != nil):
+	case !whole && (p.Complete || p.Reason != record.PathNotSeenFurther || p.LastSeen == nil || p.LastSeen.Node != "porthos" ||
+		p.LastSeen.Egress != "eth1" || p.Delay != nil):
 		t.Errorf("want it not seen after porthos: %s", line)
 	}
 }

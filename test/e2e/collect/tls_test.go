@@ -36,7 +36,8 @@ func certificates(t *testing.T, directory, authority string, names ...string) {
 	openssl(t, directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
 		"-subj", "/CN="+authority, "-keyout", authority+".key", "-out", authority+".pem")
 	for _, name := range names {
-		openssl(t, directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN="+name,
+		openssl(t, directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN="+
+			name,
 			"-addext", "subjectAltName=IP:::1", "-addext", "basicConstraints=critical,CA:FALSE", "-CA", authority+".pem", "-CAkey", authority+".key",
 			"-keyout", name+".key", "-out", name+".pem")
 	}
@@ -90,12 +91,14 @@ func TestCollectTLS(t *testing.T) {
 	certificates(t, directory, "authority", "collector", "exporter")
 	certificates(t, directory, "stranger", "intruder")
 	file := func(name string) string { return filepath.Join(directory, name) }
-	c := collectHere(t, "--listen", "tls://[::1]:0", "--tls-cert", file("collector.pem"), "--tls-key", file("collector.key"), "--tls-client-ca", file("authority.pem"))
+	c := collectHere(t, "--listen", "tls://[::1]:0", "--tls-cert", file("collector.pem"), "--tls-key", file("collector.key"),
+		"--tls-client-ca", file("authority.pem"))
 	// client runs s_client until it exits or done returns true.
 	client := func(done func() bool, args ...string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(20*time.Second))
 		defer cancel()
-		cmd := exec.CommandContext(ctx, "openssl", append([]string{"s_client", "-connect", c.At[0], "-verify_return_error", "-CAfile", file("authority.pem"), "-quiet"}, args...)...)
+		cmd := exec.CommandContext(ctx, "openssl", append([]string{"s_client", "-connect", c.At[0], "-verify_return_error", "-CAfile",
+			file("authority.pem"), "-quiet"}, args...)...)
 		var said e2e.Transcript
 		cmd.Stdout, cmd.Stderr = &said, &said
 		in, err := cmd.StdinPipe()
@@ -127,10 +130,12 @@ func TestCollectTLS(t *testing.T) {
 	if said := client(never, "-cert", file("intruder.pem"), "-key", file("intruder.key")); !strings.Contains(said, "alert") {
 		t.Errorf("with another authority's certificate, the client says %q", said)
 	}
-	if said := client(never, "-cert", file("exporter.pem"), "-key", file("exporter.key"), "-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"); !strings.Contains(said, "alert") {
+	if said := client(never, "-cert", file("exporter.pem"), "-key", file("exporter.key"), "-tls1_1", "-cipher",
+		"DEFAULT@SECLEVEL=0"); !strings.Contains(said, "alert") {
 		t.Errorf("with TLS 1.1, the client says %q", said)
 	}
-	if said := client(func() bool { return len(c.Lines()) > 0 }, "-cert", file("exporter.pem"), "-key", file("exporter.key")); len(c.Lines()) != 1 {
+	if said := client(func() bool { return len(c.Lines()) > 0 }, "-cert", file("exporter.pem"), "-key",
+		file("exporter.key")); len(c.Lines()) != 1 {
 		t.Fatalf("%d paths; the client says %q", len(c.Lines()), said)
 	}
 	lines, stats := c.Stop()
@@ -138,7 +143,8 @@ func TestCollectTLS(t *testing.T) {
 	if err := record.Unmarshal([]byte(lines[0]), &p); err != nil {
 		t.Fatal(err)
 	}
-	if !p.Complete || p.Namespace != 123 || p.FlowID != 7 || p.Sequence != 42 || len(p.Nodes) != 3 || fmt.Sprint(p.Nodes[2].HopLimit.Value, p.Nodes[2].Role, *p.Delay) != "61 decapsulating 2000" {
+	if !p.Complete || p.Namespace != 123 || p.FlowID != 7 || p.Sequence != 42 || len(p.Nodes) != 3 ||
+		fmt.Sprint(p.Nodes[2].HopLimit.Value, p.Nodes[2].Role, *p.Delay) != "61 decapsulating 2000" {
 		t.Errorf("path %s", lines[0])
 	}
 	if stats.Counts["handshakes_failed"] != 3 || stats.Counts["connections"] != 4 || stats.Counts["postcards"] != 3 {

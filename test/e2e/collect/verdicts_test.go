@@ -49,11 +49,13 @@ func TestCollectKnowsLosses(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "tcp://[::]:4739", "--wait", patience.Of(wait).String())
+	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "tcp://[::]:4739", "--wait",
+		patience.Of(wait).String())
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 	awaitConnected(t, l)
 	traffic := func(port uint16, size int) lab.TrafficResult {
-		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: 5 * time.Millisecond, Size: size, Port: port})
+		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: 5 * time.Millisecond,
+			Size: size, Port: port})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +86,8 @@ func TestCollectKnowsLosses(t *testing.T) {
 	if r := traffic(9500, 100); r.Lost() != 0 {
 		t.Errorf("%d packets were lost without the agent", r.Lost())
 	}
-	e2e.Await(t, "the verdicts about packets without a report", 20*time.Second, func() bool { return len(fates(t, c.Lines(), 9500)["unknown"]) >= count })
+	e2e.Await(t, "the verdicts about packets without a report", 20*time.Second,
+		func() bool { return len(fates(t, c.Lines(), 9500)["unknown"]) >= count })
 	lines, stats := c.Stop()
 	if of := fates(t, lines, lost-1000); len(of["arrived"]) != count {
 		t.Errorf("of %d packets, %d arrived", count, len(of["arrived"]))
@@ -126,7 +129,8 @@ node: {export-limit: 1/1, export-rate: 1000000, id: %d`, 1+3*id, id+1))
 	var starts []*e2e.Collecting
 	total := 0
 	for range 3 {
-		cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "udp://[::]:4739", "--wait", patience.Of(2*time.Second).String())
+		cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "udp://[::]:4739", "--wait",
+			patience.Of(2*time.Second).String())
 		c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 		if starts = append(starts, c); len(starts) == 3 {
 			e2e.Await(t, "whole paths", 30*time.Second, func() bool {

@@ -37,7 +37,8 @@ func TestTsharkDirectExport(t *testing.T) {
 				lab.Traffic{Kind: lab.KindPing, Count: count, Size: 56},
 				lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9000})
 			leaving.Stop(t)
-			for _, line := range tshark.Run(t, leaving.Path, e2e.Complaints, append(slices.Clone(e2e.AsData), "-e", "frame.number", "-e", "_ws.expert.message")...) {
+			for _, line := range tshark.Run(t, leaving.Path, e2e.Complaints,
+				append(slices.Clone(e2e.AsData), "-e", "frame.number", "-e", "_ws.expert.message")...) {
 				if _, message, _ := strings.Cut(line, "\t"); message != unknownToTshark {
 					t.Errorf("tshark complains: %s", line)
 				}
@@ -55,7 +56,8 @@ func TestTsharkDirectExport(t *testing.T) {
 func checkDissected(t *testing.T, path string, count int) {
 	t.Helper()
 	sequences := map[string][]string{}
-	for _, values := range e2e.Dissect(t, path, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.flow_id", "ioam.dex.sequence") {
+	for _, values := range e2e.Dissect(t, path, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.flow_id",
+		"ioam.dex.sequence") {
 		if len(values) != 4 || values[0] != "123" || values[1] != "0xc0" {
 			t.Errorf("the dissector reads %q", values)
 			continue

@@ -63,7 +63,8 @@ func TestSharedEdge(t *testing.T) {
 			const count = 20
 			marked := func() int {
 				host := e2e.StartScan(t, l, "drop", "eth0")
-				if _, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "drop", Count: count, Size: 100, Port: 9000}); err != nil {
+				if _, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "drop", Count: count, Size: 100,
+					Port: 9000}); err != nil {
 					t.Error(err)
 				}
 				e2e.Settled(t, l, "athos", "encap_inserted")

@@ -38,7 +38,8 @@ func TestForwardKeepsNeighbours(t *testing.T) {
 	}
 	// porthos has a permanent entry for athos, whose answers would count as use
 	// of the neighbour
-	e2e.Must(t, porthos, "ip", "neigh", "replace", "2001:db8:12::1", "dev", "eth0", "lladdr", linkAddress(t, athos, "eth1").String(), "nud", "permanent")
+	e2e.Must(t, porthos, "ip", "neigh", "replace", "2001:db8:12::1", "dev", "eth0", "lladdr", linkAddress(t, athos, "eth1").String(), "nud",
+		"permanent")
 	// the first packets wait in the stack until neighbours are resolved
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindPing, Count: 2, Interval: 100 * time.Millisecond, Size: 56})
 	old := linkAddress(t, porthos, "eth0")

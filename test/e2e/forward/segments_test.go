@@ -112,7 +112,8 @@ func (s segmenter) header(next byte) []byte {
 	for range count {
 		srh = append(
 			srh,
-			netip.MustParseAddr(s.one("fc00:2::1", "fc00:3::1", "fc00:2::2", "fcbb:bb00:2:3::", "2001:db8:a::7", "2001:db8:b::7", "fc00:1::e", "fc00:99::1", "ff02::1", "fe80::3", "::1")).
+			netip.MustParseAddr(s.one("fc00:2::1", "fc00:3::1", "fc00:2::2", "fcbb:bb00:2:3::", "2001:db8:a::7", "2001:db8:b::7", "fc00:1::e",
+				"fc00:99::1", "ff02::1", "fe80::3", "::1")).
 				AsSlice()...)
 	}
 	switch s.IntN(24) {

@@ -96,7 +96,8 @@ func TestForwardByNewSelectors(t *testing.T) {
 				})
 			}
 			before := w.generation(t)
-			if err := errors.Join(rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, w.plain), rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, w.fast)); err != nil {
+			if err := errors.Join(rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, w.plain),
+				rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, w.fast)); err != nil {
 				t.Skipf("this kernel has no such rule: %v", err)
 			}
 			w.awaitGeneration(t, before)

@@ -99,7 +99,8 @@ func scrape(t *testing.T, l *lab.Lab, node string) *prometheus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: ['" + rules + "']\nscrape_configs: [{job_name: waymark, static_configs: [{targets: ['[::1]:9598']}]}]\n"
+	text := "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: ['" + rules +
+		"']\nscrape_configs: [{job_name: waymark, static_configs: [{targets: ['[::1]:9598']}]}]\n"
 	file := filepath.Join(directory, "prometheus.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -288,7 +288,8 @@ func checkQuantiles(t *testing.T, l *lab.Lab, exact *kept, sent uint64) {
 		t.Fatalf("%d records of %d packets, and an observer saw %d: %+v", r.Records, sent, exact.all, r)
 	}
 	pair := r.Pairs[0]
-	if pair.Source != "2001:db8:1::/64" || pair.Destination != "cust7" || pair.Packets != exact.all || len(pair.Paths) != 2 || pair.Paths[0].Share+pair.Paths[1].Share != 1 {
+	if pair.Source != "2001:db8:1::/64" || pair.Destination != "cust7" || pair.Packets != exact.all || len(pair.Paths) != 2 ||
+		pair.Paths[0].Share+pair.Paths[1].Share != 1 {
 		t.Fatalf("%+v", pair)
 	}
 	i := slices.IndexFunc(pair.Paths, func(p insight.PathReport) bool { return len(p.Hops) == 3 })
@@ -317,7 +318,8 @@ func checkQuantiles(t *testing.T, l *lab.Lab, exact *kept, sent uint64) {
 		}
 	}
 	// The lab's agents know that they read one clock.
-	if got := hop.ToNext; *r.ClockError != 0 || got.P50 == nil || *got.P50 != toNext.Quantile(0.5) || *got.P99 != toNext.Quantile(0.99) || *hop.Held.P95 != held.Quantile(0.95) {
+	if got := hop.ToNext; *r.ClockError != 0 || got.P50 == nil || *got.P50 != toNext.Quantile(0.5) || *got.P99 != toNext.Quantile(0.99) ||
+		*hop.Held.P95 != held.Quantile(0.95) {
 		t.Errorf("%+v, %+v", r, got)
 	}
 }
@@ -329,17 +331,18 @@ func histograms(t *testing.T, l *lab.Lab) (held, toNext exponential.Delays) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = api.NewClient(place.Socket()).HistoryIntervals(t.Context(), api.HistoryTime{Last: time.Hour}, false, func(v *insight.Interval) error {
-		for _, p := range v.Pairs {
-			for _, path := range p.Paths {
-				if len(path.Hops) == 3 {
-					held.Merge(&path.Hops[1].Held)
-					toNext.Merge(&path.Hops[1].ToNext)
+	err = api.NewClient(place.Socket()).HistoryIntervals(t.Context(), api.HistoryTime{Last: time.Hour}, false,
+		func(v *insight.Interval) error {
+			for _, p := range v.Pairs {
+				for _, path := range p.Paths {
+					if len(path.Hops) == 3 {
+						held.Merge(&path.Hops[1].Held)
+						toNext.Merge(&path.Hops[1].ToNext)
+					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -238,7 +238,8 @@ func TestKernelEvents(t *testing.T) {
 		t.Errorf("waymark collect (-JSON lines +collect):\n%s", diff)
 	}
 
-	for name, want := range map[string]int{"waymark_kernel_events_total": len(records), "waymark_kernel_events_malformed_total": 0, "waymark_kernel_events_lost_total": 0} {
+	for name, want := range map[string]int{"waymark_kernel_events_total": len(records), "waymark_kernel_events_malformed_total": 0,
+		"waymark_kernel_events_lost_total": 0} {
 		if got := metric(t, a, name); got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}

@@ -166,7 +166,8 @@ func checkOptions(t *testing.T, header, own []byte, carries int) {
 		switch {
 		case i < carries && !option.IsIOAM():
 			t.Errorf("%x begins with %+v, want IOAM", header, option)
-		case i >= carries && (option.Type != want[i-carries].Type || !bytes.Equal(option.Data, want[i-carries].Data) || option.Offset%8 != want[i-carries].Offset%8):
+		case i >= carries && (option.Type != want[i-carries].Type || !bytes.Equal(option.Data, want[i-carries].Data) ||
+			option.Offset%8 != want[i-carries].Offset%8):
 			t.Errorf("%x has %+v, want %+v", header, option, want[i-carries])
 		}
 	}

@@ -47,7 +47,8 @@ func randomOption(r *rand.Rand) []byte {
 		}
 		return with(kind, data(r.IntN(8)))
 	}
-	kind := []ioam.TraceType{0x800000, 0xc00000, 0x400000, 0x840000, 0x808000, 0xfff002, 0x000002, 0, ioam.TraceType(r.Uint32() & 0xffffff)}[r.IntN(9)]
+	kind := []ioam.TraceType{0x800000, 0xc00000, 0x400000, 0x840000, 0x808000, 0xfff002, 0x000002, 0,
+		ioam.TraceType(r.Uint32() & 0xffffff)}[r.IntN(9)]
 	words := r.IntN(24)
 	remaining := words
 	if r.IntN(3) == 0 {

@@ -32,7 +32,8 @@ func TestAltMarkDissected(t *testing.T) {
 	wire.Stop(t)
 	id := fmt.Sprint((&model.MeasuredFlow{Name: "north"}).FlowMonID())
 	marked, marks := 0, map[string]int{}
-	for _, p := range e2e.Dissect(t, wire.Path, "altmark && udp.dstport == 9001", "altmark.flow_mon_id", "altmark.loss", "altmark.delay", "altmark.length") {
+	for _, p := range e2e.Dissect(t, wire.Path, "altmark && udp.dstport == 9001", "altmark.flow_mon_id", "altmark.loss", "altmark.delay",
+		"altmark.length") {
 		if len(p) != 4 || p[0] != id || p[3] != "" {
 			t.Fatalf("the dissector reads %q, want FlowMonID %s", p, id)
 		}

@@ -63,7 +63,8 @@ func TestDemo(t *testing.T) {
 	if kinds["ping"] != 5 || kinds["udp"] != 10 || kinds["tcp"] == 0 || kinds["ping"]+kinds["udp"]+kinds["tcp"] != traced {
 		t.Errorf("whole traces are %v of %d in\n%s", kinds, traced, out)
 	}
-	if want := fmt.Sprintf("\n%d packets carried IOAM, %d a trace and %d a Direct Export; beta received %d of them.\n", traced+paths, traced, paths, traced+paths); !strings.Contains(
+	if want := fmt.Sprintf("\n%d packets carried IOAM, %d a trace and %d a Direct Export; beta received %d of them.\n", traced+paths, traced,
+		paths, traced+paths); !strings.Contains(
 		out.String(),
 		want,
 	) {
@@ -185,7 +186,8 @@ func checkJSON(t *testing.T, out string) {
 		kinds[last.Kind]++
 	}
 	if last.Kind != "demo" || kinds["demo"] != 1 || len(kinds) != 3 || last.IOAM == nil || *last.IOAM != 0 || last.Traced < 16 ||
-		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined || last.ExportedDelivered != last.Joined || last.Joined < 9 {
+		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined ||
+		last.ExportedDelivered != last.Joined || last.Joined < 9 {
 		t.Errorf("the last line does not match the records before it, %v:\n%s", kinds, out)
 	}
 	injected := uint64(0)

@@ -126,7 +126,8 @@ func checkCopies(t *testing.T, l *lab.Lab, option string) {
 	if n := e2e.Settled(t, l, "athos", "loopback_received"); n != 2*packets {
 		t.Errorf("%d copies were received", n)
 	}
-	for node, want := range map[string]map[string]uint64{"athos": {"asked": packets}, "porthos": {"returned": packets}, "aramis": {"returned": packets}} {
+	for node, want := range map[string]map[string]uint64{"athos": {"asked": packets}, "porthos": {"returned": packets},
+		"aramis": {"returned": packets}} {
 		got := map[string]uint64{}
 		for _, i := range e2e.StatusOf(t, l, node).Interfaces {
 			for what, n := range i.Loopback {
@@ -192,10 +193,12 @@ func checkProbes(t *testing.T, l *lab.Lab) {
 func checkDissected(t *testing.T, path, option string) {
 	t.Helper()
 	got, flags := map[string]int{}, strings.NewReplacer("True", "1", "False", "0")
-	for _, p := range e2e.Dissect(t, path, "ipv6.opt.ioam.opt_type == 0", "ipv6.opt.ioam.trace.ns", "ipv6.opt.ioam.trace.flag.l", "ipv6.opt.ioam.trace.flag.a", "ioam.type") {
+	for _, p := range e2e.Dissect(t, path, "ipv6.opt.ioam.opt_type == 0", "ipv6.opt.ioam.trace.ns", "ipv6.opt.ioam.trace.flag.l",
+		"ipv6.opt.ioam.trace.flag.a", "ioam.type") {
 		got[flags.Replace(strings.Join(p, " "))]++
 	}
-	for _, p := range e2e.Dissect(t, path, "ioam.type == 1", "ioam.namespace", "ioam.trace.loopback", "ioam.trace.active", "ioam.trace.remaining", "_ws.malformed") {
+	for _, p := range e2e.Dissect(t, path, "ioam.type == 1", "ioam.namespace", "ioam.trace.loopback", "ioam.trace.active",
+		"ioam.trace.remaining", "_ws.malformed") {
 		got["incremental "+flags.Replace(strings.Join(p, " "))]++
 	}
 	want := map[string]int{"7 1 0 ": 20, "7 0 0 ": 40, "8 0 1 ": 4}

@@ -52,7 +52,8 @@ func TestDuplicatesHideNoLoss(t *testing.T) {
 		blocks++
 		if each.Sent.Value < 200 { // perhaps without a lost packet, or a duplicate
 			short++
-		} else if each.Verdict != loss.Duplicated || each.Lost.Valid || each.Ratio.Valid || !each.LostMin.Valid || each.Received.Value <= each.Sent.Value {
+		} else if each.Verdict != loss.Duplicated || each.Lost.Valid || each.Ratio.Valid || !each.LostMin.Valid ||
+			each.Received.Value <= each.Sent.Value {
 			t.Errorf("%+v", each)
 		}
 		sum.Sent, sum.Received = sum.Sent+each.Sent.Value, sum.Received+each.Received.Value
@@ -65,7 +66,8 @@ func TestDuplicatesHideNoLoss(t *testing.T) {
 	if counted != want || unsaid < 0 || unsaid > 2*short || max(hidden, -hidden) > 4*short || lost == 0 || blocks < 3 {
 		t.Errorf("in %d blocks, %d of them short, %+v, want %+v", blocks, short, sum, want)
 	}
-	for at, want := range map[part]loss.Verdict{{"north", 0, 1}: loss.Measured, {"north", 1, 2}: loss.Uncertain, {"north", 2, 3}: loss.Uncertain} {
+	for at, want := range map[part]loss.Verdict{{"north", 0, 1}: loss.Measured, {"north", 1, 2}: loss.Uncertain,
+		{"north", 2, 3}: loss.Uncertain} {
 		for _, each := range r.lossesOf(at) {
 			if each.Start.Before(began) || each.Sent.Value == 0 {
 				continue

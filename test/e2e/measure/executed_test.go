@@ -25,7 +25,8 @@ var ahead = []struct {
 	verdict      int32
 	do           func(index int, p *ebpf.Program) (link.Link, error)
 }{
-	{"consumed in XDP", "clsact", ebpf.XDP, 1, func(index int, p *ebpf.Program) (link.Link, error) { // XDP_DROP, as what gets packets by XDP_REDIRECT
+	// XDP_DROP, as what gets packets by XDP_REDIRECT
+	{"consumed in XDP", "clsact", ebpf.XDP, 1, func(index int, p *ebpf.Program) (link.Link, error) {
 		return link.AttachXDP(link.XDPOptions{Program: p, Interface: index})
 	}},
 	{"passed in tcx", "tcx", ebpf.SchedCLS, 0, func(index int, p *ebpf.Program) (link.Link, error) { // TCX_PASS ends the chain

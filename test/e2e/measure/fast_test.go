@@ -149,7 +149,8 @@ func TestLossFast(t *testing.T) {
 	for _, r := range readers {
 		r.awaitComplete(t)
 	}
-	if _, err := l.AddLoss("middle", "eth1", linkloss.Rule{Probability: 0.1, Seed: 3, LastSID: netip.PrefixFrom(netip.MustParseAddr(lastSID), 128)}); err != nil {
+	if _, err := l.AddLoss("middle", "eth1", linkloss.Rule{Probability: 0.1, Seed: 3,
+		LastSID: netip.PrefixFrom(netip.MustParseAddr(lastSID), 128)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.CountBlocks("middle", "eth1", linkloss.Colours{Length: time.Second, Mask: 0x0c, Even: 0x04, Odd: 0x0c}); err != nil {

@@ -81,7 +81,8 @@ func TestKernelsForms(t *testing.T) {
 	agent := func(id int, flows string) string {
 		return strings.Replace(agentOf(id, "", "tcx", asking{}, ""), "{name: red, direction: , }", flows, 1)
 	}
-	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agent(1, flows("out", `, points: ["2001:db8:12::2", "2001:db8:23::3"]`)), agent(2, flows("transit", "")), agent(3, flows("in", ""))))
+	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agent(1, flows("out", `, points: ["2001:db8:12::2", "2001:db8:23::3"]`)),
+		agent(2, flows("transit", "")), agent(3, flows("in", ""))))
 	route := func(node, text string) { e2e.Must(t, l.Node(node), strings.Fields("ip -6 route add "+text)...) }
 	for _, name := range []string{"ingress", "middle", "egress"} {
 		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")

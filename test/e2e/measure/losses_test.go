@@ -141,7 +141,8 @@ func injectLosses(t *testing.T, l *lab.Lab) {
 	}
 	// Losses of the way back are not of these flows, whose packets take the other direction.
 	// (The agents' own questions and answers go on when the traffic has ended.)
-	if _, err := l.AddLoss("north2", "eth0", linkloss.Rule{Burst: 1, Every: 40, Destination: netip.MustParsePrefix("2001:db8:1::/64")}); err != nil {
+	if _, err := l.AddLoss("north2", "eth0", linkloss.Rule{Burst: 1, Every: 40,
+		Destination: netip.MustParsePrefix("2001:db8:1::/64")}); err != nil {
 		t.Fatal(err)
 	}
 	restart(t, l, "ingress") // its programs, attached after the losses, come before them all the same

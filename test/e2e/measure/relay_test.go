@@ -47,7 +47,8 @@ func datagrams(t *testing.T, l *lab.Lab, count int, to string) (began time.Time)
 	t.Helper()
 	began = time.Now()
 	if _, err := l.Send(t.Context(), lab.Traffic{
-		Kind: lab.KindUDP, From: "alpha", To: "beta", Address: netip.MustParseAddr(to), Count: count, Interval: 500 * time.Microsecond, Size: 100, Port: 9001,
+		Kind: lab.KindUDP, From: "alpha", To: "beta", Address: netip.MustParseAddr(to), Count: count, Interval: 500 * time.Microsecond,
+		Size: 100, Port: 9001,
 	}); err != nil {
 		t.Fatal(err)
 	}

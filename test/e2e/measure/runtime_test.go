@@ -29,7 +29,8 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 			t.Errorf("%s shows\n%s\nwant\n%s", node, shown, words)
 		}
 	}
-	if out, err := e2e.In(t, l, "ingress", append([]string{"flow", "add", "again", "out", "session", "9"}, strings.Fields(packets)...)...); err == nil ||
+	if out, err := e2e.In(t, l, "ingress", append([]string{"flow", "add", "again", "out", "session", "9"},
+		strings.Fields(packets)...)...); err == nil ||
 		!strings.HasPrefix(out, `waymark: flow "again": segments: flow "green" selects the same packets; give one of them`) {
 		t.Errorf("the same packets as another flow: %v, %s", err, out)
 	}

@@ -133,7 +133,8 @@ func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how a
 		agentOf(2, "transit", cmp.Or(how.middle, attach), how, flow+transit+how.in), agentOf(3, "in", attach, how, flow+in+how.in))
 	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	for _, name := range []string{"ingress", "middle", "egress"} {
-		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
+		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1",
+			"net.ipv6.conf.eth1.seg6_enabled=1")
 	}
 	if how.exchange == "ipfix" {
 		journal(t, l, "egress", "collect", "--json", "--listen", "tcp://"+collector)
@@ -291,13 +292,19 @@ func sendIn(t *testing.T, l *lab.Lab, class, count, size int, hopLimits ...int) 
 		if err != nil {
 			return err
 		}
-		if cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, class) }); cerr != nil || err != nil {
+		if cerr := raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS,
+				class)
+		}); cerr != nil || err != nil {
 			return errors.Join(cerr, err)
 		}
 		payload, to := make([]byte, size), netip.MustParseAddrPort("[2001:db8:2::2]:9")
 		for i := range count {
 			limit := hopLimits[i%len(hopLimits)]
-			if err := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, limit) }); err != nil {
+			if err := raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS,
+					limit)
+			}); err != nil {
 				return err
 			}
 			if _, err := conn.WriteToUDPAddrPort(payload, to); err != nil {
@@ -391,7 +398,8 @@ func TestSegmentRouting(t *testing.T) {
 func TestPoppedHeader(t *testing.T) {
 	t.Parallel()
 	l := raiseWith(t, "encap", "tcx", asking{out: ", psp: true", in: ", psp: true"})
-	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End", "flavors", "psp", "dev", "eth1")
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End", "flavors", "psp", "dev",
+		"eth1")
 	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
 	for _, r := range []*reader{out, transit, in} {
 		r.awaitComplete(t)
@@ -416,8 +424,10 @@ func TestPoppedHeader(t *testing.T) {
 func TestLayer2(t *testing.T) {
 	t.Parallel()
 	l := raise(t, "encap", "tcx")
-	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "replace", "2001:db8:2::/64", "encap", "seg6", "mode", "l2encap", "segs", endSID+","+lastSID, "dev", "eth1")
-	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "replace", lastSID, "encap", "seg6local", "action", "End.DX2", "oif", "eth1", "dev", "eth1")
+	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "replace", "2001:db8:2::/64", "encap", "seg6", "mode", "l2encap", "segs", endSID+","+
+		lastSID, "dev", "eth1")
+	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "replace", lastSID, "encap", "seg6local", "action", "End.DX2", "oif", "eth1", "dev",
+		"eth1")
 	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 	for _, r := range readers {
 		r.awaitComplete(t)
@@ -436,7 +446,8 @@ func raiseContainer(t *testing.T, attach string) *lab.Lab {
 	l := raiseMarked(t, "encap.red", attach, lastSID, "fcbb:bb00:3::/48", "", asking{segments: "fcbb:bb00:2:3::", out: more, in: more})
 	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "add", "fcbb:bb00::/32", "via", "2001:db8:12::2")
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:3::/48", "via", "2001:db8:23::3")
-	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:2::/48", "encap", "seg6local", "action", "End", "flavors", "next-csid", "lblen", "32", "nflen", "16", "dev", "eth1")
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:2::/48", "encap", "seg6local", "action", "End", "flavors",
+		"next-csid", "lblen", "32", "nflen", "16", "dev", "eth1")
 	return l
 }
 
@@ -479,7 +490,8 @@ func countKernelsPackets(t *testing.T, l *lab.Lab) {
 	}
 	checkLoss(t, l, count, lost)
 	a, b, c := out.sum(t), transit.sum(t), in.sum(t)
-	if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 || a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
+	if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 ||
+		a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
 		t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)
 	}
 }

@@ -257,7 +257,8 @@ func TestProbesInTshark(t *testing.T) {
 	const probes = "ipv6.src == " + source + " && ipv6.dst == " + far
 	labels := map[string]bool{}
 	kinds := map[string]int{}
-	for _, line := range tshark.Run(t, wire.Path, probes, "-e", "ipv6.opt.ioam.trace.flag.a", "-e", "ipv6.opt.ioam.trace.node.id", "-e", "ipv6.opt.ioam.trace.ns",
+	for _, line := range tshark.Run(t, wire.Path, probes, "-e", "ipv6.opt.ioam.trace.flag.a", "-e", "ipv6.opt.ioam.trace.node.id", "-e",
+		"ipv6.opt.ioam.trace.ns",
 		"-e", "ipv6.flow", "-e", "icmpv6.checksum.status", "-e", "udp.dstport") {
 		f := strings.Split(line, "\t")
 		if len(f) != 6 || f[0] != "1" && f[0] != "True" || f[1] != "0x000003,0x000002" || f[2] != "123" {

@@ -199,7 +199,8 @@ func silentLoss(t *testing.T, l *lab.Lab, e *events) (took time.Duration) {
 	}
 	lost := e.of(t, record.EventProbeLoss, "aramis")
 	took = lost.Time.Sub(began)
-	if !strings.HasPrefix(lost.Label("after"), "node 2 (2001:db8:12::2)") || lost.Label("before") != "aramis" || lost.Label("evidence") != "hop-limit" ||
+	if !strings.HasPrefix(lost.Label("after"), "node 2 (2001:db8:12::2)") || lost.Label("before") != "aramis" ||
+		lost.Label("evidence") != "hop-limit" ||
 		value(lost, "flows") != float64(north) || value(lost, "flows_of") != flows ||
 		value(lost, "after_hop") != 1 ||
 		lost.Severity != record.SeverityError {

@@ -271,7 +271,8 @@ func TestKeysStaySecret(t *testing.T) {
 		t.Errorf("reload with a key that others can read: %v, %q", err, out)
 	}
 	expect(t, l, "after the refused reload", "pot_accepted", true)
-	for _, args := range [][]string{{"agent", "config"}, {"status"}, {"status", "--json"}, {"ioam", "namespace", "show"}, {"config", "show", filepath.Join(l.Directory(), "aramis.yaml")}} {
+	for _, args := range [][]string{{"agent", "config"}, {"status"}, {"status", "--json"}, {"ioam", "namespace", "show"},
+		{"config", "show", filepath.Join(l.Directory(), "aramis.yaml")}} {
 		text, err := e2e.In(t, l, "aramis", args...)
 		if err != nil {
 			t.Errorf("%q: %v, %s", args, err, text)

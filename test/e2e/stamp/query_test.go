@@ -44,7 +44,8 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 		}
 		t.Cleanup(client.Close)
 		message := blocks.Message{Length: time.Second, Block: 5, Entries: []blocks.Entry{{Flow: blocks.KeyOf("red"), Sent: 1<<32 + 9}}}
-		tlvs, err := stamp.AppendTLV(nil, stamp.FlagUnrecognized, stamp.TypeDirectMeasurement, stamp.DirectMeasurement{SenderTransmitted: 9}.Append(nil))
+		tlvs, err := stamp.AppendTLV(nil, stamp.FlagUnrecognized, stamp.TypeDirectMeasurement,
+			stamp.DirectMeasurement{SenderTransmitted: 9}.Append(nil))
 		if err == nil {
 			tlvs, err = stamp.AppendTLV(tlvs, stamp.FlagUnrecognized, blocks.Type, message.Append(nil))
 		}
@@ -83,7 +84,8 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 			prober.Send([]query.Probe{{Flow: 3, Peer: peer}})
 			select {
 			case s := <-samples:
-				if s.Flow != 3 || s.Number != n || !s.OneWayKnown || !s.TwoWayKnown || s.OneWay <= 0 || s.TwoWay <= 0 || s.TwoWay > s.RoundTrip || s.RoundTrip > patience.Of(time.Second) || s.Diverted {
+				if s.Flow != 3 || s.Number != n || !s.OneWayKnown || !s.TwoWayKnown || s.OneWay <= 0 || s.TwoWay <= 0 || s.TwoWay > s.RoundTrip ||
+					s.RoundTrip > patience.Of(time.Second) || s.Diverted {
 					t.Errorf("%s: %+v", tt.name, s)
 				}
 			case <-ctx.Done():

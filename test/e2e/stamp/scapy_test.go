@@ -275,7 +275,8 @@ func TestScapySends(t *testing.T) {
 				answer.Error.Multiplier() == 0 {
 				t.Errorf("%s: answer %d: %+v", name, n, answer)
 			}
-			if want := (stamp.SenderPacket{Sequence: 0xfffffffe + uint32(n), Timestamp: asked.Timestamp, Error: scapyError{uint8(n % 2), uint8(theirs), uint8(63 - n), uint8(255 - n)}.estimate()}); answer.Sender != want {
+			if want := (stamp.SenderPacket{Sequence: 0xfffffffe + uint32(n), Timestamp: asked.Timestamp,
+				Error: scapyError{uint8(n % 2), uint8(theirs), uint8(63 - n), uint8(255 - n)}.estimate()}); answer.Sender != want {
 				t.Errorf("%s: answer %d has of the sender %+v, want %+v", name, n, answer.Sender, want)
 			}
 			ordered(t, []stamp.TimestampFormat{theirs, ours, ours}, asked.Timestamp, answer.Received, answer.Timestamp)

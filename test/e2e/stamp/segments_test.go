@@ -34,10 +34,12 @@ func forwardPath(t *testing.T) {
 		}
 	}
 	run("-mid", "ip -6 route add "+far+"/128 via 2001:db8:3::1; ip -6 route add fc00:b::/32 via 2001:db8:3::1; "+
-		"ip -6 route add "+endSID+"/128 encap seg6local action End count dev left; ip -6 route add "+againSID+"/128 encap seg6local action End count dev left")
+		"ip -6 route add "+endSID+"/128 encap seg6local action End count dev left; ip -6 route add "+againSID+
+		"/128 encap seg6local action End count dev left")
 	run(
 		"-far",
-		"ip -6 route add 2001:db8:2::/64 via 2001:db8:3::2; ip -6 route add "+exitSID+"/128 encap seg6local action End.DT6 table local count dev far2",
+		"ip -6 route add 2001:db8:2::/64 via 2001:db8:3::2; ip -6 route add "+exitSID+
+			"/128 encap seg6local action End.DT6 table local count dev far2",
 	)
 	for _, node := range []struct{ name, link string }{{"-mid", "left"}, {"-far", "far2"}} {
 		if err := testnet.DoIn(t, testnet.Other(node.name), func() error {

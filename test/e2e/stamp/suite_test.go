@@ -39,7 +39,8 @@ func TestSuiteReflects(t *testing.T) {
 		{"open, TLVs with HMAC", []string{"--hmac-key-file", key, "--verify-tlv-hmac", "--stateful-reflector"}, append([]string{"--key-file", key, "--protect", "tlvs"}, allTLVs...), true, true},
 	} {
 		port := 8620 + i
-		r := startFar(t, suite(t), append([]string{"-i", "-S", far, "-o", strconv.Itoa(port), "--allowed-dscp", "46", "--reflector-member-link-id", "9"}, tt.theirs...)...)
+		r := startFar(t, suite(t), append([]string{"-i", "-S", far, "-o", strconv.Itoa(port), "--allowed-dscp", "46",
+			"--reflector-member-link-id", "9"}, tt.theirs...)...)
 		e2e.Await(t, "their reflector", 5*time.Second, func() bool { return listens(t, port) })
 		report, err := send(t, append([]string{at(far, port), "--count", "8", "--interval", "10ms"}, tt.ours...)...)
 		r.stop(t)
@@ -73,7 +74,8 @@ func TestSuiteSends(t *testing.T) {
 		return
 	}
 	key := keyFile(t)
-	tlvs := []string{"--cos", "--dscp", "46", "--access-report", "1", "--timestamp-info", "--direct-measurement", "--location", "--follow-up-telemetry",
+	tlvs := []string{"--cos", "--dscp", "46", "--access-report", "1", "--timestamp-info", "--direct-measurement", "--location",
+		"--follow-up-telemetry",
 		"--micro-session-id", "3", "--extra-padding", "20", "--dest-node-addr", far, "--return-path-cc", "1"}
 	for _, tt := range []struct {
 		name         string
@@ -88,7 +90,8 @@ func TestSuiteSends(t *testing.T) {
 		{"open, TLVs with HMAC", []string{"--stateful", "--key-file", key, "--protect", "tlvs"}, append([]string{"--hmac-key-file", key, "--verify-tlv-hmac"}, tlvs...), 10*5 + 1, 5},
 	} {
 		r := reflect(t, append([]string{"--dscp", "46", "--micro-session", "9"}, tt.ours...)...)
-		cmd := exec.Command(suite(t), append([]string{"-r", far, "-S", near, "-c", "5", "-d", "10", "-L", "1", "--ssid", "77", "--output-format", "json"}, tt.theirs...)...)
+		cmd := exec.Command(suite(t), append([]string{"-r", far, "-S", near, "-c", "5", "-d", "10", "-L", "1", "--ssid", "77", "--output-format",
+			"json"}, tt.theirs...)...)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", tt.name, err, out)
@@ -119,7 +122,8 @@ func TestSuiteSends(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", tt.name, err, out)
 		}
 		v := summary.Measurements.Validation
-		if summary.Sent != 5 || summary.Received != 5 || v.Rejected != 0 || v.TLVs != tt.tlvs || v.HMAC["verified"] != tt.hmacs || v.HMAC["failed"]+v.HMAC["missing"] != 0 {
+		if summary.Sent != 5 || summary.Received != 5 || v.Rejected != 0 || v.TLVs != tt.tlvs || v.HMAC["verified"] != tt.hmacs ||
+			v.HMAC["failed"]+v.HMAC["missing"] != 0 {
 			t.Errorf("%s: %+v", tt.name, summary)
 		}
 		for flag, n := range v.Flags {

@@ -22,11 +22,13 @@ func TestSuiteReturnsThroughSegments(t *testing.T) {
 	const sid = "fc00:a::1"
 	thirdNode(t, sid)
 	r := reflect(t, "--return-segments", "--allow", "::/0")
-	if _, err := send(t, far, "--count", "1", "--timeout", "20s", "--return-path", sid); err != nil { // until neighbours are known, replies wait
+	// until neighbours are known, replies wait
+	if _, err := send(t, far, "--count", "1", "--timeout", "20s", "--return-path", sid); err != nil {
 		t.Fatal(err)
 	}
 	theirs := func() string {
-		out, err := exec.Command(suite(t), "-r", far, "-S", near, "-c", "3", "-d", "10", "-L", "1", "--output-format", "json", "--return-srv6-sids", sid).
+		out, err := exec.Command(suite(t), "-r", far, "-S", near, "-c", "3", "-d", "10", "-L", "1", "--output-format", "json",
+			"--return-srv6-sids", sid).
 			CombinedOutput()
 		if err != nil {
 			t.Logf("stamp-suite: %v", err)

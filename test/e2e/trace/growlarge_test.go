@@ -38,7 +38,8 @@ func TestGrowthOfLargePackets(t *testing.T) {
 			checkGrowthOfLargeUDP(t, l, tt)
 			e2e.CheckCounters(t, l, "aramis", map[string]uint64{"decap_failed": 0, "removal_partial": 0})
 			segments, cut := 0, 0
-			for _, line := range tshark.Run(t, wire.Path, data, "-X", "lua_script:../../../packaging/wireshark/ioam.lua", "-o", "tcp.check_checksum:TRUE",
+			for _, line := range tshark.Run(t, wire.Path, data, "-X", "lua_script:../../../packaging/wireshark/ioam.lua", "-o",
+				"tcp.check_checksum:TRUE",
 				"-e", "frame.len", "-e", "tcp.checksum.status", "-e", "ioam.node", "-e", "_ws.malformed") {
 				f := strings.Split(line, "\t")
 				length, err := strconv.Atoi(f[0])

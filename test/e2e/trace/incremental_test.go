@@ -65,7 +65,8 @@ func TestIncrementalTraces(t *testing.T) {
 					}
 					for i, r := range traces.Read(t, count) { // of one size: those of two CPUs are in no order
 						if got := e2e.Way(r); r.Option != "incremental" || got != way || r.Overflow.Value != overflow || r.Remaining.Value != left {
-							t.Fatalf("trace %d of %d bytes: %s %q, overflow %v, %d words left; want %q, %v, %d", i, size, r.Option, got, r.Overflow.Value, r.Remaining.Value, way, overflow, left)
+							t.Fatalf("trace %d of %d bytes: %s %q, overflow %v, %d words left; want %q, %v, %d", i, size, r.Option, got, r.Overflow.Value,
+								r.Remaining.Value, way, overflow, left)
 						}
 						checkTimes(t, r, transit == "kernel")
 					}
@@ -109,7 +110,8 @@ func checkGrowth(t *testing.T, l *lab.Lab, transit string, count uint64) {
 func checkDissected(t *testing.T, path string, kernel bool, count int) {
 	t.Helper()
 	got := map[string]int{}
-	for _, p := range e2e.Dissect(t, path, "ioam.type == 1", "ioam.namespace", "ioam.trace.type", "ioam.trace.nodelen", "ioam.trace.overflow", "ioam.trace.loopback", "ioam.trace.active", "ioam.trace.remaining", "ioam.node", "_ws.malformed") {
+	for _, p := range e2e.Dissect(t, path, "ioam.type == 1", "ioam.namespace", "ioam.trace.type", "ioam.trace.nodelen", "ioam.trace.overflow",
+		"ioam.trace.loopback", "ioam.trace.active", "ioam.trace.remaining", "ioam.node", "_ws.malformed") {
 		nodes := len(strings.Split(p[7], ","))
 		p[7] = strconv.Itoa(nodes)
 		for i, value := range map[string]string{"True": "1", "False": "0"} {

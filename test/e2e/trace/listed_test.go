@@ -30,7 +30,8 @@ func joinsLists(t *testing.T, l *lab.Lab, node string) {
 func crossing(t *testing.T, path, filter string) map[string]int {
 	t.Helper()
 	got := map[string]int{}
-	for _, p := range e2e.Dissect(t, path, "ipv6.dst == 2001:db8:2::2 && "+filter, "ipv6.hlim", "ipv6.opt.ioam.trace.remlen", "ipv6.opt.ioam.trace.flag.o", "_ws.malformed") {
+	for _, p := range e2e.Dissect(t, path, "ipv6.dst == 2001:db8:2::2 && "+filter, "ipv6.hlim", "ipv6.opt.ioam.trace.remlen",
+		"ipv6.opt.ioam.trace.flag.o", "_ws.malformed") {
 		outer, _, _ := strings.Cut(p[0], ",")
 		got[strings.TrimSpace(strings.Join([]string{outer, p[1], p[2], p[3]}, " "))]++
 	}

@@ -37,7 +37,8 @@ func TestOrderOfSegments(t *testing.T) {
 				e2e.Reconfigure(t, top, test.node, test.change...)
 			}
 			l := e2e.Raise(t, top)
-			for node, names := range map[string][]string{"alpha": {"eth0"}, "athos": {"eth0", "eth1"}, "porthos": {"eth0", "eth1"}, "aramis": {"eth0", "eth1"}, "beta": {"eth0"}} {
+			for node, names := range map[string][]string{"alpha": {"eth0"}, "athos": {"eth0", "eth1"}, "porthos": {"eth0", "eth1"},
+				"aramis": {"eth0", "eth1"}, "beta": {"eth0"}} {
 				for _, name := range names {
 					gro := "on"
 					if test.apart && node == "athos" && name == "eth0" {

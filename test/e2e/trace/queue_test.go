@@ -39,7 +39,8 @@ func TestQueueDepth(t *testing.T) {
 			l := e2e.Raise(t, top)
 			// 50 datagrams of 1300 bytes, of which the bucket lets two pass at
 			// once
-			e2e.Must(t, l.Node(tt.node), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit", "1000000")
+			e2e.Must(t, l.Node(tt.node), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit",
+				"1000000")
 			traces := e2e.Keep(t, l, "aramis")
 			const count = 50
 			e2e.AwaitRouting(t, l)

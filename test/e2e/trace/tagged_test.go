@@ -45,7 +45,8 @@ func TestTaggedFrames(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct{ name, rule, remove, added, removed string }{
 		{"inline", "mode: inline", "true", "encap_inserted", "inline_removed"},
-		{"encap", `mode: encap, tunnel: {source: "2001:db8:ff::1", destination: "2001:db8:ff::3"}`, "false", "encap_tunneled", "tunnel_decapsulated"},
+		{"encap", `mode: encap, tunnel: {source: "2001:db8:ff::1", destination: "2001:db8:ff::3"}`, "false", "encap_tunneled",
+			"tunnel_decapsulated"},
 	} {
 		for _, attach := range append([]config.Attach{"xdp"}, e2e.TCModes()...) {
 			t.Run(fmt.Sprintf("%s by %s", mode.name, attach), func(t *testing.T) {

@@ -24,7 +24,8 @@ func TestUnfilledTraces(t *testing.T) {
 	}{
 		{"unknown namespace", []string{"- {id: 123}", "- {id: 9}"}, "encap_unfilled",
 			"2 201>202 hop limit 62, 3 301>- hop limit 61", false, 5},
-		{"too small", []string{"node: {", "node: {compatibility: mainline, ", "type: 0xf80000, size: 60", "type: 0xc00000, size: 4"}, "encap_overflow",
+		{"too small", []string{"node: {", "node: {compatibility: mainline, ", "type: 0xf80000, size: 60", "type: 0xc00000, size: 4"},
+			"encap_overflow",
 			"", true, 1},
 	} {
 		for _, mode := range e2e.Modes("xdp") {

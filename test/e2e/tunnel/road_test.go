@@ -131,7 +131,8 @@ func listen(t *testing.T, n *lab.Node) *ear {
 	t.Helper()
 	var l *messages.Listener
 	if err := n.Do(func() (err error) {
-		l, err = messages.Listen(2048, 1_000_000, messages.Unreachable, messages.TooBig, messages.TimeExceeded, messages.ParameterProblem, echoReply)
+		l, err = messages.Listen(2048, 1_000_000, messages.Unreachable, messages.TooBig, messages.TimeExceeded, messages.ParameterProblem,
+			echoReply)
 		return err
 	}); err != nil {
 		t.Fatal(err)

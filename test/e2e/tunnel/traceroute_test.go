@@ -163,7 +163,8 @@ func TestTraceroute(t *testing.T) {
 	var without map[string]map[string]answer
 	t.Run("without", func(t *testing.T) {
 		without = journey(t, raiseRoad(t, treatment{}))
-		for who, n := range map[string]int{"alpha, every hop": 4*6 + 2 + 2 + 2, "athos, every hop": 4*5 + 2 + 2 + 2, "alpha, no route": 4, "athos, prohibit": 4} {
+		for who, n := range map[string]int{"alpha, every hop": 4*6 + 2 + 2 + 2, "athos, every hop": 4*5 + 2 + 2 + 2, "alpha, no route": 4,
+			"athos, prohibit": 4} {
 			if len(without[who]) != n {
 				t.Fatalf("%s: %d answers, want %d", who, len(without[who]), n)
 			}
