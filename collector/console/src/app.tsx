@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The frame around a screen: navigation, toolbar, keys.
-import { useEffect, useRef } from 'preact/hooks'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useErrorBoundary, useRef } from 'preact/hooks'
 import { reload } from './ask'
 import { Announcements } from './parts/announce'
 import { Toolbar } from './parts/toolbar'
@@ -14,11 +15,13 @@ import { setShortcuts, setTheme, shortcuts, theme, type Theme } from './theme'
 export function App() {
   const name = screenName.value
   const screen = name === '' ? screens[0] : screens.find((s) => s.id === name)
-  const help = useRef<HTMLDialogElement>(null), main = useRef<HTMLElement>(null), seen = useRef(name)
+  const help = useRef<HTMLDialogElement>(null), main = useRef<HTMLElement>(null), nav = useRef<HTMLElement>(null), seen = useRef(name)
   useEffect(() => { document.title = screen ? `${screen.title} · Waymark` : 'Waymark' }, [screen])
   useEffect(() => {
     if (seen.current !== name) main.current?.focus({ preventScroll: true })
     seen.current = name
+    const link = nav.current?.querySelector<HTMLElement>('[aria-current]') // narrow windows do not have room for all
+    if (nav.current && link) nav.current.scrollLeft = link.offsetLeft + (link.offsetWidth - nav.current.clientWidth) / 2
   }, [name])
   useEffect(() => {
     const listen = (event: KeyboardEvent) => keyPressed(event, () => help.current?.showModal())
@@ -30,7 +33,7 @@ export function App() {
       <a class="skip" href="#main">Skip to the answer</a>
       <header class="head">
         <a class="brand" href={screenHref('')}><Mark />Waymark</a>
-        <nav aria-label="Screens">
+        <nav aria-label="Screens" ref={nav}>
           <ul>{screens.map((s) => <li key={s.id}><a href={screenHref(s.id)} aria-current={s === screen ? 'page' : undefined}>{s.title}</a></li>)}</ul>
         </nav>
         <div class="preferences">
@@ -52,11 +55,23 @@ export function App() {
       </header>
       {screen && <Toolbar screen={screen} />}
       <main id="main" ref={main} tabIndex={-1}>
-        {screen ? <screen.view key={screen.id} /> : <div class="nothing"><h1>There is no screen “{name}”</h1><p><a href={screenHref('')}>Paths</a></p></div>}
+        {screen ? <Whole key={screen.id}><screen.view /></Whole> : <div class="nothing"><h1>There is no screen “{name}”</h1><p><a href={screenHref('')}>Paths</a></p></div>}
       </main>
       <Help of={help} screen={screen} />
       <Announcements />
     </>
+  )
+}
+
+/** A fault of one screen leaves the others. */
+function Whole({ children }: { children: ComponentChildren }) {
+  const [fault, again] = useErrorBoundary()
+  if (!fault) return <>{children}</>
+  return (
+    <div class="notice bad" role="alert">
+      <div><h1>This screen has a fault</h1><p>{fault instanceof Error ? fault.message : String(fault)}. The other screens and the commands are not concerned.</p></div>
+      <button type="button" onClick={again}>Try again</button>
+    </div>
   )
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The live stream: what was kept in the last minute, and then what is kept, as it is kept.
-import { exact } from './ask'
+import { exact, patience, reasonOf, type Failure } from './ask'
 import type { Begun, Block, Event, Heartbeat, Missed, Packet } from './types'
 
 /** How far back it is looked, in milliseconds. */
@@ -20,11 +20,12 @@ export interface Minute {
   missed: { at: number; count: number }[]
   /** Packets whose times are far from now: a clock is wrong. They stand where they came. */
   astray: number
-  from: string
   fault: string
+  /** When something was heard last: while nothing is, what passes is not known. */
+  heard: number
 }
 
-export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: [], astray: 0, from: '', fault: '' })
+export const emptyMinute = (): Minute => ({ packets: [], blocks: [], events: [], missed: [], astray: 0, fault: '', heard: 0 })
 
 /** Milliseconds of a packet's time; what cannot be read is now. */
 const timeOf = (text: string, now: number): number => {
@@ -47,9 +48,9 @@ export function add(m: Minute, name: string, text: string, now: number): void {
   } catch {
     return // it is not of this stream
   }
+  m.heard = now
   switch (name) {
     case 'begin':
-      m.from = (data as Begun).from
       leaveOut(m, (data as Begun).missed, now)
       break
     case 'path': {
@@ -88,12 +89,65 @@ export function forget(m: Minute, now: number): void {
 
 const names = ['begin', 'path', 'loss', 'event', 'missed', 'heartbeat']
 
-/** Opens a stream; the function that is returned closes it. */
-export function watch(address: string, each: (name: string, data: string) => void, state: (s: State) => void): () => void {
-  state('connecting')
-  const source = new EventSource(address)
-  source.onopen = () => state('open')
-  source.onerror = () => state('broken') // it tries again by itself
-  for (const name of names) source.addEventListener(name, (event) => each(name, (event as MessageEvent<string>).data))
-  return () => source.close()
+/** Heartbeats come every 5 seconds: after so many milliseconds of silence, the stream is dead, as after a laptop slept. */
+const silence = 20_000
+/** A stream that ends is opened again by the browser, which takes 2 seconds: nothing that a person must know. */
+const short = 5000
+
+export interface Listener {
+  /** An event came. begins: of a stream that is not the continuation of the one before; it has the whole minute. */
+  event: (name: string, data: string, begins: boolean) => void
+  state: (s: State, why: Failure | null) => void
+}
+
+/** Opens a stream, and again when it ends; the function that is returned closes it for ever. */
+export function watch(address: string, to: Listener): () => void {
+  const stop = new AbortController()
+  let source: EventSource, heard = Date.now(), begins = true, later: ReturnType<typeof setTimeout> | undefined
+  const after = (ms: number, what: () => void) => {
+    clearTimeout(later)
+    later = setTimeout(what, ms)
+  }
+  function open() {
+    source?.close()
+    source = new EventSource(address)
+    heard = Date.now()
+    begins = true
+    source.onopen = () => {
+      heard = Date.now()
+      clearTimeout(later)
+      to.state('open', null)
+    }
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) void refused()
+      else after(short, () => to.state('broken', null)) // the browser tries again, with the last id that it had
+    }
+    for (const name of names) {
+      source.addEventListener(name, (event) => {
+        heard = Date.now()
+        to.event(name, (event as MessageEvent<string>).data, begins && name === 'begin')
+        if (name === 'begin') begins = false
+      })
+    }
+  }
+  /** A browser does not try again after an answer that is an error, and does not tell it. */
+  async function refused() {
+    const why = await reasonOf(address, stop.signal)
+    if (stop.signal.aborted) return
+    to.state('broken', why)
+    after(patience, open)
+  }
+  to.state('connecting', null)
+  open()
+  const watchdog = setInterval(() => {
+    if (Date.now() - heard < silence || source.readyState === EventSource.CLOSED) return
+    to.state('broken', null)
+    open()
+  }, 1000)
+  return () => {
+    clearInterval(watchdog)
+    clearTimeout(later)
+    stop.abort()
+    source.close()
+  }
 }

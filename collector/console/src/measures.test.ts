@@ -2,6 +2,9 @@
 
 import { expect, test } from 'vitest'
 import { add, emptyMinute, endOf, forget, leftOut } from './live'
+import { fitted } from './parts/fit'
+import { part } from './parts/rows'
+import { narrowed, type Column } from './parts/table'
 import { runs } from './parts/spark'
 import { depth, matrix, sentence as gridSentence } from './screens/grid'
 import { inOrder, sentence as lossSentence, stateOf, stepText, wayName } from './screens/loss'
@@ -76,6 +79,8 @@ test('the live stream keeps a minute, and counts what is left out', () => {
   const packets = m.packets.map((p) => p.packet)
   expect([packets.length, leftOut(m), m.astray, m.fault]).toEqual([3, 7, 1, 'the disk is full'])
   expect(liveSentence(packets)).toBe('3 packets in the last minute; 1 of them lost')
+  expect(liveSentence([], '12:01:00')).toBe('No packets in the minute before 12:01:00')
+  expect(m.heard).toBe(at)
   expect(busiest(packets).map((p) => p.name)).toEqual(['a'])
   expect(busiest([] as Packet[])).toEqual([])
   add(m, 'path', packet('2026-11-28T12:01:09Z', 'arrived'), at) // a clock that is a little ahead
@@ -86,4 +91,27 @@ test('the live stream keeps a minute, and counts what is left out', () => {
   forget(m, at + 61_000)
   expect([m.packets.length, leftOut(m)]).toEqual([1, 0])
   expect(ticks(1000, 1e6)).toEqual([1000, 1e4, 1e5, 1e6])
+})
+
+test('of many rows, those near the window are there, also when the list became shorter', () => {
+  expect(part(0, 0, 270, 27)).toEqual([0, 0])
+  expect(part(1000, 0, 270, 27)).toEqual([0, 23])
+  expect(part(1000, 2700, 270, 27)).toEqual([88, 123])
+  expect(part(1000, 26_730, 270, 27)).toEqual([978, 1000])
+  expect(part(5, 26_730, 270, 27)).toEqual([0, 5]) // scrolled to what is not there any more
+})
+
+test('a name that is too long for its place loses whole characters', () => {
+  const width = (text: string) => [...text].length
+  expect(fitted('athos', 5, width)).toBe('athos')
+  expect(fitted('dartagnan', 5, width)).toBe('dart…')
+  expect(fitted('👩‍🔧👩‍🔧👩‍🔧', 5, width)).toBe('👩‍🔧…')
+  expect(fitted('x', 0, width)).toBe('…')
+})
+
+test('in a narrow window, what matters most comes after the first column', () => {
+  const column = (key: string, more: Partial<Column<number>> = {}): Column<number> => ({ key, title: key, value: (n) => n, width: 200, ...more })
+  const list = narrowed([column('name', { grows: true }), column('hops'), column('lost', { vital: true }), column('path', { grows: true })], 300)
+  expect(list.map((c) => `${c.key} ${c.width}`)).toEqual(['name 136', 'lost 200', 'hops 200', 'path 136'])
+  expect(narrowed([column('name', { grows: true }), column('lost', { vital: true, width: 80 })], 250)[0]!.width).toBe(170)
 })

@@ -45,9 +45,11 @@ export const href = (changes: Changes): string => at.value.path + changed(search
 
 export function visit(address: string, replace = false): void {
   if (address === at.value.path + at.value.search) return
+  const before = at.value.path
   if (replace) history.replaceState(null, '', address)
   else history.pushState(null, '', address)
   at.value = here()
+  if (at.value.path !== before) window.scrollTo(0, 0) // another screen begins at its top
 }
 
 /** Changes settings of the address. */

@@ -6,16 +6,12 @@
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { chromium } from 'playwright-core'
+import { beyond, launch, patience, settled, usual } from './page.mjs'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const plan = JSON.parse(readFileSync(0, 'utf8'))
-const patience = Number(process.env.WAYMARK_PATIENCE || 1) * 60_000
 
-const browser = await chromium.launch({
-  executablePath: process.env.WAYMARK_CHROMIUM || '/usr/bin/chromium',
-  args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--force-prefers-reduced-motion'], // tests run as root
-})
+const browser = await launch()
 try {
   const report = []
   for (const visit of plan.visits) report.push(await look(visit))
@@ -27,7 +23,7 @@ try {
 /** Opens one path. */
 async function look(visit) {
   const wide = { width: visit.width ?? 1280, height: visit.height ?? 800 }
-  const context = await browser.newContext({ viewport: wide, colorScheme: 'light', reducedMotion: 'reduce', timezoneId: 'UTC', locale: 'en-GB', acceptDownloads: true })
+  const context = await browser.newContext({ viewport: wide, ...usual })
   context.setDefaultTimeout(patience)
   const wrong = []
   const page = await context.newPage()
@@ -73,11 +69,6 @@ async function visited(page, visit, wrong) {
   }
   for (const violation of await page.evaluate(() => window.violations)) wrong.push(`Content-Security-Policy: ${violation}`)
   return seen
-}
-
-/** Waits until every answer is there. */
-async function settled(page) {
-  await page.waitForFunction(() => document.querySelector('main h1, main .nothing, main .notice.bad') && !document.querySelector('main [aria-busy="true"]'))
 }
 
 /** What a person sees, in the page. */
@@ -129,14 +120,6 @@ async function findings(page, colours) {
     { runOnly: colours ? { type: 'rule', values: ['color-contrast'] } : ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] },
   )
   return violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => `${n.html} ${n.any.map((a) => a.message).join('; ')}`).join(' | ')}`)
-}
-
-/** What is wider than the page, in the page: only boxes that scroll may have more. */
-function beyond() {
-  if (document.documentElement.scrollWidth <= window.innerWidth) return []
-  const scrolls = (e) => e && e !== document.body && (/auto|scroll|hidden/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement))
-  const list = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !scrolls(e.parentElement))
-  return [`the page is ${document.documentElement.scrollWidth} px wide: ${list.slice(0, 3).map((e) => `${e.tagName} ${e.className}`).join(', ')}`]
 }
 
 /** Saves a picture: WebP, which the browser makes itself. */

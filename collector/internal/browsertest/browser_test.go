@@ -106,23 +106,35 @@ func serve(t *testing.T, packets []*record.Path, others []record.Record) string 
 // look opens the paths in the browser.
 func look(t *testing.T, address string, visits []visit) (list []seen) {
 	t.Helper()
+	drive(t, "browser.mjs", map[string]any{"address": address, "visits": visits}, &list)
+	if len(list) != len(visits) {
+		t.Fatalf("%d visits of %d", len(list), len(visits))
+	}
+	return list
+}
+
+// drive runs a program that opens the console in the browser, and reads its report.
+func drive(t *testing.T, program string, plan, report any) {
+	t.Helper()
 	if _, err := os.Stat("node_modules/playwright-core"); err != nil {
 		t.Fatalf("%v; run: scripts/setup.sh test", err)
 	}
-	plan, err := json.Marshal(map[string]any{"address": address, "visits": visits})
+	text, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Minute))
 	defer cancel()
-	browser := exec.CommandContext(ctx, "node", "browser.mjs")
+	browser := exec.CommandContext(ctx, "node", program)
 	var faults bytes.Buffer
-	browser.Stdin, browser.Stderr = bytes.NewReader(plan), &faults
+	browser.Stdin, browser.Stderr = bytes.NewReader(text), &faults
 	out, err := browser.Output()
-	if err != nil || json.Unmarshal(out, &list) != nil || len(list) != len(visits) {
-		t.Fatalf("the browser: %v\n%s%s", err, out, faults.String())
+	if err == nil {
+		err = json.Unmarshal(out, report)
 	}
-	return list
+	if err != nil {
+		t.Fatalf("%s: %v\n%.2000s%s", program, err, out, faults.String())
+	}
 }
 
 // Each screen shows what the records say, and nothing is wrong with it.

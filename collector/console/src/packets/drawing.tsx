@@ -3,9 +3,12 @@
 // The waterfall of one packet.
 import type { Ref } from 'preact'
 import { duration, nodeName } from '../format'
+import { fit } from '../parts/fit'
 import { marks, type Waterfall } from './waterfall'
 
 const line = 30, top = 22, names = 150
+/** As .name in the styles. */
+const nameFont = '600 12.5px system-ui, "Noto Sans", sans-serif'
 
 interface Props { of: Waterfall; width: number; svg?: Ref<SVGSVGElement> }
 
@@ -23,7 +26,7 @@ export function WaterfallDrawing({ of, width, svg }: Props) {
         if (s.at === null) {
           return (
             <g key={i} class="step unknown-step">
-              <text class="name" x={6} y={y + 4}>{name.length > 20 ? `${name.slice(0, 19)}…` : name}</text>
+              <text class="name" x={6} y={y + 4}>{fit(name, left - 14, nameFont)}</text>
               <line class="none" x1={left} x2={left + room} y1={y} y2={y} />
               <text class="figure" x={left + 4} y={y - 5}>no time{s.node.held_ns !== undefined ? `; held ${duration(s.node.held_ns)}` : ''}</text>
             </g>
@@ -35,7 +38,7 @@ export function WaterfallDrawing({ of, width, svg }: Props) {
         const start = from === null ? null : x(from.at! + from.held)
         return (
           <g key={i} class={`step${s.back > 0 ? ' back' : s.overlap ? ' over' : ''}`}>
-            <text class="name" x={6} y={y + 4}>{name.length > (left < 130 ? 13 : 20) ? `${name.slice(0, left < 130 ? 12 : 19)}…` : name}</text>
+            <text class="name" x={6} y={y + 4}>{fit(name, left - 14, nameFont)}</text>
             {start !== null && link !== null && (
               <path class="link" d={`M${start} ${top + link * line + line / 2 + 6}L${start} ${y}L${at} ${y}`} />
             )}

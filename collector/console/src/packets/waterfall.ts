@@ -2,6 +2,7 @@
 
 // One packet as a waterfall: where each node's time and how long it held the packet stand on one axis. Times are as
 // the nodes reported them, so a step may go back: then two clocks differ.
+import { visible } from '../format'
 import { nanoseconds } from '../time'
 import type { Packet, PacketNode } from '../types'
 
@@ -70,6 +71,6 @@ const sentences: Record<string, string> = {
 
 /** What became of it, in words. */
 export function fate(p: Packet): string {
-  const reason = sentences[p.reason] ?? `Not complete: ${p.reason.replaceAll('_', ' ')}.`
+  const reason = sentences[p.reason] ?? `Not complete: ${visible(p.reason).replaceAll('_', ' ')}.`
   return p.verdict === 'lost' ? `It was lost. ${reason}` : p.verdict === 'arrived' ? reason : `${reason} What became of it is not known.`
 }

@@ -12,13 +12,29 @@ interface Props {
   png?: () => void | Promise<void>
 }
 
+/** Copies without the clipboard's API, which browsers give only to https and to this machine. */
+function copyBySelection(text: string): boolean {
+  const area = document.createElement('textarea'), focused = document.activeElement
+  area.value = text
+  area.className = 'hidden'
+  document.body.append(area)
+  area.select()
+  const done = document.execCommand('copy')
+  area.remove()
+  if (focused instanceof HTMLElement) focused.focus()
+  return done
+}
+
 async function copy(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text)
-    announce(`Copied: ${text}`)
   } catch {
-    announce('The browser does not allow to copy.')
+    if (!copyBySelection(text)) {
+      announce(`The browser does not allow to copy: ${text}`, 30_000)
+      return
+    }
   }
+  announce(`Copied: ${text}`)
 }
 
 export function Actions({ question, csv, png }: Props) {

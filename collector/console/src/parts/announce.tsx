@@ -6,10 +6,10 @@ import { signal } from '@preact/signals'
 const message = signal('')
 let timer: ReturnType<typeof setTimeout> | undefined
 
-export function announce(text: string): void {
+export function announce(text: string, shown = 4000): void {
   message.value = text
   clearTimeout(timer)
-  timer = setTimeout(() => { message.value = '' }, 4000)
+  timer = setTimeout(() => { message.value = '' }, shown)
 }
 
 export function Announcements() {

@@ -3,12 +3,12 @@
 // The states of an answer: it is awaited, it failed, it is empty, it is not whole.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { reload, type Answer, type Head } from '../ask'
-import { visible } from '../format'
+import { reload, type Answer, type Failure, type Head } from '../ask'
+import { duration, visible } from '../format'
 import { zone } from '../question'
 import { href, param } from '../route'
 import { flowFilters } from '../screen'
-import { nanoseconds, showRange } from '../time'
+import { instantText, nanoseconds, showRange, showTime } from '../time'
 
 interface Props<T> {
   of: Answer<T>
@@ -16,41 +16,80 @@ interface Props<T> {
   empty?: (data: T) => boolean
   /** What is not there: "No packets …". */
   nothing?: ComponentChildren
+  /** It is a part of a screen that says the time already. */
+  part?: boolean
   children: (data: T) => ComponentChildren
 }
 
-export function Shown<T extends Head>({ of, empty, nothing, children }: Props<T>) {
-  const { data, error, loading } = of
+export function Shown<T extends Head>({ of, empty, nothing, part, children }: Props<T>) {
+  const { data, failure, loading } = of
+  const what = failure ? 'kept' : loading ? 'stale' : undefined
   return (
     <div class="answer" aria-busy={loading}>
-      <Waiting loading={loading} cancel={of.cancel} first={data === null} />
-      {error && !loading && (
-        <div class="notice bad" role="alert">
-          <p>{visible(error)}</p>
-          <button type="button" onClick={reload}>Ask again</button>
-        </div>
-      )}
+      <Waiting of={of} />
+      {failure && <Failed of={failure} kept={data && of.at} />}
       {data && <Wholeness of={data} />}
-      {data && (empty?.(data) ? <Nothing head={data}>{nothing}</Nothing> : <div class={loading ? 'stale' : undefined}>{children(data)}</div>)}
+      {data && (empty?.(data) ? <Nothing head={data}>{nothing}</Nothing> : <div class={what}>{!part && <Period head={data} at={of.at} />}{children(data)}</div>)}
     </div>
   )
 }
 
+/** Keys go on in the answer when the button that has them disappears. */
+const stay = () => document.getElementById('main')?.focus({ preventScroll: true })
+
 /** A line that moves, and after a moment a way out. */
-function Waiting({ loading, cancel, first }: { loading: boolean; cancel: () => void; first: boolean }) {
-  const [long, setLong] = useState(false)
+function Waiting({ of: { loading, data, cancel } }: { of: Answer<unknown> }) {
+  const [seconds, setSeconds] = useState(0)
   useEffect(() => {
-    setLong(false)
+    setSeconds(0)
     if (!loading) return
-    const later = setTimeout(() => setLong(true), 700)
-    return () => clearTimeout(later)
+    const begin = performance.now()
+    const timer = setInterval(() => setSeconds((performance.now() - begin) / 1000), 500)
+    return () => clearInterval(timer)
   }, [loading])
+  const long = loading && seconds > 0.6
   return (
-    <div class="waiting" role="status">
+    <div class={`waiting${long ? ' long' : ''}`}>
       {loading && <span class="bar" aria-hidden="true" />}
-      {loading && <span class={first && !long ? 'hidden' : ''}>{long ? 'The collector looks it up. ' : <span class="hidden">Loading</span>}</span>}
-      {loading && long && <button type="button" onClick={cancel}>Cancel</button>}
+      <span role="status" class={long ? '' : 'hidden'}>{long ? `The collector looks it up.${data ? ' Below is still the answer before.' : ''}` : loading ? 'Loading' : ''}</span>
+      {long && <span aria-hidden="true" class="seconds">{Math.floor(seconds)} s</span>}
+      {long && <button type="button" onClick={() => { stay(); cancel() }}>Cancel</button>}
     </div>
+  )
+}
+
+/** Why there is no answer, and what can be done. kept: when the answer came that is still shown. */
+export function Failed({ of, kept, again = reload }: { of: Failure; kept?: number | null; again?: () => void }) {
+  const ended = of.status === 401
+  return (
+    <div class="notice bad" role="alert">
+      <div>
+        <p>{ended ? 'You are not logged in any more: a session ends after its time, and when the collector starts anew. After the login, this page comes back as it is.' : visible(of.text)}{of.again && ' It is asked again every few seconds.'}</p>
+        {kept ? <p>Below is the answer of {showTime(instantText(BigInt(kept) * 1_000_000n), zone())}: what happened since then is not known.</p> : null}
+      </div>
+      {ended ? <button type="button" onClick={() => window.location.reload()}>Log in again</button> : <button type="button" onClick={() => { stay(); again() }}>Ask again</button>}
+    </div>
+  )
+}
+
+/** An answer about a time before now is old after so many milliseconds. */
+const fresh = 120_000
+
+/** The time that an answer is about; and how old it is, if it is about a time before now: a page may stay open for hours. */
+function Period({ head, at }: { head: Head; at: number }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    setNow(Date.now())
+    const timer = setInterval(() => setNow(Date.now()), 15_000)
+    return () => clearInterval(timer)
+  }, [at])
+  if (!head.from || !head.until) return null
+  const moves = param('until') === '', age = now - at
+  return (
+    <p class="period">
+      {showRange(head.from, head.until, zone())} {zone() === 'utc' ? 'UTC' : 'local time'}
+      {moves && age > fresh && <b class="slow"> · asked {duration(age * 1e6)} ago; Reload asks again</b>}
+    </p>
   )
 }
 

@@ -2,10 +2,12 @@
 
 // A table of any number of rows: only those that can be seen are in the document.
 import type { ComponentChildren, TargetedKeyboardEvent } from 'preact'
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { count } from '../format'
+import { useMemo, useRef, useState } from 'preact/hooks'
+import { count, visible } from '../format'
 import { param, set } from '../route'
 import { saveCSV, savePNG, tablePicture, type Value } from '../export'
+import { usePart } from './rows'
+import { useNarrow } from './width'
 
 export interface Column<R> {
   key: string
@@ -24,6 +26,8 @@ export interface Column<R> {
   width: number
   /** Takes what is left. */
   grows?: boolean
+  /** Comes right after the first column where there is no room for all. */
+  vital?: boolean
 }
 
 interface Props<R> {
@@ -44,7 +48,9 @@ interface Props<R> {
   height?: number
 }
 
-const rowHeight = 27, spare = 12
+const rowHeight = 27
+/** In a narrow window, a column that grows is not wider, but for the first if it has room. */
+const narrowWidth = 136
 
 /** Values in order: what is not there comes last, whatever the direction. */
 export function compareValues(a: Value, b: Value, down: boolean): number {
@@ -64,28 +70,42 @@ export function saveTable<R>(name: string, columns: Column<R>[], rows: R[]): voi
   saveCSV(name, columns.map((c) => c.title), rows.map((row) => columns.map((c) => c.value(row))))
 }
 
-const plain = <R,>(c: Column<R>, row: R): string => c.text?.(row) ?? String(c.value(row) ?? '')
+const plain = <R,>(c: Column<R>, row: R): string => visible(c.text?.(row) ?? String(c.value(row) ?? ''))
 
 export const drawTable = <R,>(name: string, columns: Column<R>[], rows: R[]): Promise<void> =>
   savePNG(name, tablePicture(columns.map((c) => c.title), rows.map((row) => columns.map((c) => plain(c, row))), columns.map((c) => c.number === true)))
 
-export function Table<R>({ name, title, columns, rows, id, sort = '', open, opened, mark, height }: Props<R>) {
+/** The columns in a narrow window: what matters most is there without scrolling. */
+export function narrowed<R>(columns: Column<R>[], room: number): Column<R>[] {
+  const [first, ...rest] = columns.map((c) => (c.grows ? { ...c, width: Math.min(c.width, narrowWidth) } : c))
+  if (!first) return []
+  const vital = rest.filter((c) => c.vital), left = room - vital.reduce((sum, c) => sum + c.width, 0)
+  return [{ ...first, width: Math.max(first.width, Math.min(columns[0]!.width, left)) }, ...vital, ...rest.filter((c) => !c.vital)]
+}
+
+export function Table<R>({ name, title, columns: wide, rows, id, sort = '', open, opened, mark, height }: Props<R>) {
+  const narrow = useNarrow(900), columns = useMemo(() => (narrow ? narrowed(wide, window.innerWidth - 26) : wide), [narrow, wide])
   const setting = name === 'main' ? 'sort' : `${name}.sort`
   const order = param(setting) || sort
   const list = useMemo(() => sorted(rows, columns, order), [rows, columns, order])
-  const scroller = useRef<HTMLDivElement>(null)
-  const [top, setTop] = useState(0)
-  const [active, setActive] = useState(-1)
-  const [view, setView] = useState(height ?? 420)
-  useLayoutEffect(() => { if (scroller.current) setView(scroller.current.clientHeight) })
-  useEffect(() => { setActive((n) => Math.min(n, list.length - 1)) }, [list])
-
-  const first = Math.max(0, Math.floor(top / rowHeight) - spare), last = Math.min(list.length, Math.ceil((top + view) / rowHeight) + spare)
+  const { box, first, last, view, onScroll } = usePart(list.length, rowHeight, height ?? 420)
+  // The row that keys act on stays the same when others come before it.
+  const [held, setHeld] = useState({ id: '' }), at = useRef(-1)
+  const active = useMemo(() => {
+    const there = list[at.current]
+    const found = held.id === '' ? -1 : there && id(there) === held.id ? at.current : list.findIndex((row) => id(row) === held.id)
+    return found >= 0 ? found : Math.min(at.current, list.length - 1)
+  }, [list, held])
+  at.current = active
   const page = Math.max(1, Math.floor(view / rowHeight) - 2)
 
+  function choose(n: number) {
+    at.current = n
+    setHeld({ id: list[n] ? id(list[n]!) : '' })
+  }
   function move(to: number) {
-    const next = Math.max(0, Math.min(list.length - 1, to)), s = scroller.current
-    setActive(next)
+    const next = Math.max(0, Math.min(list.length - 1, to)), s = box.current
+    choose(next)
     if (!s) return
     const head = rowHeight + 4, y = next * rowHeight
     if (y < s.scrollTop) s.scrollTop = y
@@ -94,8 +114,9 @@ export function Table<R>({ name, title, columns, rows, id, sort = '', open, open
 
   const steps: Record<string, () => void> = {
     ArrowDown: () => move(active + 1), ArrowUp: () => move(active - 1), PageDown: () => move(active + page), PageUp: () => move(active - page),
-    Home: () => move(0), End: () => move(list.length - 1), Enter: () => { if (list[active] && open) open(list[active]!) },
+    Home: () => move(0), End: () => move(list.length - 1),
   }
+  if (open) steps.Enter = steps[' '] = () => { if (list[active]) open(list[active]!) }
   function key(event: TargetedKeyboardEvent<HTMLTableElement>) {
     const step = event.target === event.currentTarget ? steps[event.key] : undefined
     if (!step || event.altKey || event.ctrlKey || event.metaKey) return
@@ -108,9 +129,9 @@ export function Table<R>({ name, title, columns, rows, id, sort = '', open, open
   }
   const width = columns.reduce((sum, c) => sum + c.width, 0)
   return (
-    <div class="table" ref={scroller} style={{ maxHeight: height ? `${height}px` : 'max(420px, calc(100vh - 230px))' }} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+    <div class="table" ref={box} style={{ maxHeight: height ? `${height}px` : 'max(420px, calc(100vh - 230px))' }} onScroll={onScroll}>
       <table role="grid" aria-label={`${title}, ${count(list.length)} rows`} aria-rowcount={list.length + 1} aria-colcount={columns.length} tabIndex={0} onKeyDown={key}
-        onFocus={() => { if (active < 0 && list.length > 0) setActive(0) }}
+        onFocus={() => { if (active < 0 && list.length > 0) choose(0) }}
         aria-activedescendant={active >= first && active < last ? `${name}-row-${active}` : undefined} style={{ minWidth: `${width}px` }}>
         <colgroup>{columns.map((c) => <col key={c.key} style={c.grows ? undefined : { width: `${c.width}px` }} />)}</colgroup>
         <thead>
@@ -131,8 +152,8 @@ export function Table<R>({ name, title, columns, rows, id, sort = '', open, open
             const n = first + i, key = id(row)
             return (
               <tr key={key} id={`${name}-row-${n}`} role="row" aria-rowindex={n + 2} aria-selected={open ? key === opened : undefined}
-                class={`${n === active ? 'active ' : ''}${open ? 'opens ' : ''}${mark?.(row) ?? ''}`} onClick={open ? () => { setActive(n); open(row) } : undefined}>
-                {columns.map((c) => <td key={c.key} role="gridcell" class={c.number ? 'number' : undefined} title={c.grows ? plain(c, row) : undefined}>{c.show ? c.show(row) : plain(c, row)}</td>)}
+                class={`${n === active ? 'active ' : ''}${open ? 'opens ' : ''}${mark?.(row) ?? ''}`} onClick={open ? () => { choose(n); open(row) } : undefined}>
+                {columns.map((c) => <td key={c.key} role="gridcell" class={c.number ? 'number' : undefined} title={plain(c, row)}>{c.show ? c.show(row) : plain(c, row)}</td>)}
               </tr>
             )
           })}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The time, the period to compare with, and the filters: each is a setting of the address.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { protocol } from '../format'
+import { Field, numberUpTo, prefix } from './field'
+import { useNarrow } from './width'
 import { param, params, set } from '../route'
 import { flowFilters, type Filter, type Screen } from '../screen'
 import { instantText, nanoseconds, parseSpan, usualSpan } from '../time'
@@ -24,33 +26,12 @@ const fields: Record<Filter, { label: string; hint: string; size: number; numeri
 /** Filters that are there on demand. */
 const rare: Filter[] = ['source_port', 'next_header', 'namespace']
 
-/** A text that becomes a setting when it is finished: Enter, or leaving the field. */
-function Field({ name, list, invalid }: { name: Filter; list?: string; invalid?: (text: string) => string }) {
-  const field = fields[name], now = param(name)
-  const [text, setText] = useState(now)
-  useEffect(() => setText(now), [now])
-  const wrong = invalid?.(text) ?? ''
-  const finish = () => { if (!wrong && text.trim() !== now) set({ [name]: text.trim() }) }
-  return (
-    <label class={`field${now ? ' set' : ''}`}>
-      <span>{field.label}</span>
-      <input value={text} size={field.size} placeholder={field.hint} inputMode={field.numeric ? 'numeric' : undefined} spellcheck={false} autocomplete="off" list={list} aria-invalid={wrong !== ''} title={wrong || undefined}
-        data-filter={name} onInput={(event) => setText(event.currentTarget.value)} onBlur={finish} onKeyDown={(event) => {
-          if (event.key === 'Enter') finish()
-          if (event.key === 'Escape') setText(now)
-        }} />
-      {now && <button type="button" class="clear" aria-label={`Remove ${field.label}`} onClick={() => set({ [name]: null })}>×</button>}
-    </label>
-  )
-}
-
-const numberUpTo = (most: number) => (text: string) => (text === '' || (/^\d+$/.test(text) && Number(text) <= most) ? '' : `a number from 0 to ${most}`)
-const prefix = (text: string) => (text === '' || /^[\da-fA-F:.]+(\/\d{1,3})?$/.test(text.trim()) ? '' : 'an address or a prefix, such as 2001:db8:1::/48')
-
 export function Toolbar({ screen }: { screen: Screen }) {
-  const [more, setMore] = useState(false)
+  const [more, setMore] = useState(false), narrow = useNarrow(720)
   const all = flowFilters.filter((name) => screen.filters.includes(name))
-  const shown = all.filter((name) => more || !rare.includes(name) || param(name))
+  // Narrow windows have room for the answer only if the filters that are not set are folded.
+  const folded = narrow ? all : rare
+  const shown = all.filter((name) => more || !folded.includes(name) || param(name)), folds = all.filter((name) => folded.includes(name))
   const hidden = flowFilters.filter((name) => !screen.filters.includes(name) && param(name))
   return (
     <search class="toolbar">
@@ -65,16 +46,14 @@ export function Toolbar({ screen }: { screen: Screen }) {
         </label>
       )}
       {shown.map((name) => (
-        <Field key={name} name={name} list={name === 'next_header' ? 'protocols' : name === 'destination_port' ? 'ports' : undefined}
-          invalid={name === 'source' || name === 'destination' ? prefix : numberUpTo(name === 'next_header' ? 255 : 65535)} />
+        <Field key={name} name={name} {...fields[name]} list={name === 'next_header' ? 'protocols' : name === 'destination_port' ? 'ports' : undefined}
+          wrong={name === 'source' || name === 'destination' ? prefix : numberUpTo(name === 'next_header' ? 255 : 65535)} />
       ))}
       {shown.includes('next_header') && <datalist id="protocols">{[6, 17, 58, 132].map((n) => <option key={n} value={n}>{protocol(n)}</option>)}</datalist>}
       {shown.includes('destination_port') && (
         <datalist id="ports">{([[22, 'SSH'], [53, 'DNS'], [80, 'HTTP'], [123, 'NTP'], [179, 'BGP'], [443, 'HTTPS'], [853, 'DNS over TLS']] as const).map(([n, text]) => <option key={n} value={n}>{text}</option>)}</datalist>
       )}
-      {all.some((name) => rare.includes(name)) && (
-        <button type="button" class="quiet" aria-expanded={more} onClick={() => setMore(!more)}>{more ? 'Fewer filters' : 'More filters'}</button>
-      )}
+      {folds.length > 0 && <button type="button" class="quiet" aria-expanded={more} onClick={() => setMore(!more)}>{more ? 'Fewer filters' : narrow ? 'Filters' : 'More filters'}</button>}
       {hidden.length > 0 && <p class="unused">{hidden.map((name) => fields[name].label).join(', ')}: not used by this screen</p>}
       <button type="button" class="quiet reload" onClick={reload} title="Ask again (r)">Reload</button>
     </search>
@@ -89,10 +68,10 @@ function TimeRange() {
     <div class="times">
       <label class="field set">
         <span>Time</span>
-        <select data-time value={own ? 'own' : since} onChange={(event) => {
+        <select data-time value={own || open ? 'own' : since} onChange={(event) => {
           const value = event.currentTarget.value
-          if (value === 'own') setOpen(true)
-          else set({ since: value === usualSpan ? null : value, from: null, until: null })
+          setOpen(value === 'own')
+          if (value !== 'own') set({ since: value === usualSpan ? null : value, from: null, until: null })
         }}>
           {spans.map((span) => <option key={span} value={span}>last {span}</option>)}
           {since && !spans.includes(since) && <option value={since}>last {since}</option>}
@@ -118,21 +97,23 @@ function readField(value: string): string {
 }
 
 function Bounds({ close }: { close: () => void }) {
-  const until = param('until') || instantText(BigInt(Math.floor(Date.now() / 60_000) * 60_000) * 1_000_000n)
+  const [opened] = useState(Date.now) // not the time of each drawing: it would replace what is being written
+  const until = param('until') || instantText(BigInt(Math.floor(opened / 60_000) * 60_000) * 1_000_000n)
   const untilNs = nanoseconds(until) ?? 0n
   const from = param('from') || instantText(untilNs - BigInt(Math.round((parseSpan(param('since') || usualSpan) ?? 3_600_000) * 1e6)))
   const first = useRef<HTMLInputElement>(null), second = useRef<HTMLInputElement>(null)
   const use = () => {
     const a = readField(first.current!.value), b = readField(second.current!.value)
-    if (a && b) {
-      set({ from: a, until: b, since: null })
-      close()
-    }
+    // The browser says what is missing; that the second is later, it does not know.
+    second.current!.setCustomValidity(a && b && nanoseconds(a)! >= nanoseconds(b)! ? 'This must be later than the begin.' : '')
+    if (!second.current!.reportValidity() || !a || !b) return
+    set({ from: a, until: b, since: null })
+    close()
   }
   return (
     <form class="bounds" onSubmit={(event) => { event.preventDefault(); use() }}>
-      <label class="field"><span>From</span><input ref={first} type="datetime-local" step={1} key={`${from}${zone()}`} defaultValue={fieldValue(from)} /></label>
-      <label class="field"><span>Until</span><input ref={second} type="datetime-local" step={1} key={`${until}${zone()}`} defaultValue={fieldValue(until)} /></label>
+      <label class="field"><span>From</span><input ref={first} type="datetime-local" step={1} required key={`${from}${zone()}`} defaultValue={fieldValue(from)} /></label>
+      <label class="field"><span>Until</span><input ref={second} type="datetime-local" step={1} required key={`${until}${zone()}`} defaultValue={fieldValue(until)} onInput={(event) => event.currentTarget.setCustomValidity('')} /></label>
       <button type="submit">Show</button>
     </form>
   )

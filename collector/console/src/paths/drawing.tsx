@@ -4,6 +4,7 @@
 import type { Ref } from 'preact'
 import { count, share, triple, visible, interfaceName } from '../format'
 import type { Graph, GraphEdge, GraphNode } from './merge'
+import { fit } from '../parts/fit'
 import { nodeHeight, nodeWidth, type Layout } from './layout'
 
 interface Props {
@@ -15,7 +16,8 @@ interface Props {
   svg?: Ref<SVGSVGElement>
 }
 
-const shortened = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text)
+/** As .name in the styles. */
+const nameFont = '600 12.5px system-ui, "Noto Sans", sans-serif'
 
 /** Less than this cannot be read: then the drawing scrolls. */
 const least = 0.7
@@ -60,13 +62,14 @@ function Label({ edge, layout, slow, chosen }: { edge: GraphEdge; layout: Layout
 function Box({ node, layout, slow, chosen }: { node: GraphNode; layout: Layout; slow: boolean; chosen: boolean }) {
   const at = layout.nodes.get(node.key)
   if (!at) return null
-  const x = at.x - nodeWidth / 2, y = at.y - nodeHeight / 2
+  const x = at.x - nodeWidth / 2, y = at.y - nodeHeight / 2, lost = node.lost > 0 ? `${count(node.lost)} lost` : ''
+  const room = nodeWidth - 18 - (lost ? lost.length * 6 + 8 : 0)
   return (
     <g class={classes('box', slow, chosen)}>
       <title>{`${node.name} (${visible(node.title)}): ${count(node.packets)} packets, held p50 / p95 / p99: ${node.held ? triple(node.held) : 'not known'}${node.lost ? `; ${count(node.lost)} lost after it` : ''}`}</title>
       <rect class="node" x={x} y={y} width={nodeWidth} height={nodeHeight} rx={4} />
-      <text class="name" x={x + 9} y={y + 16}>{shortened(node.name, node.lost ? 13 : 18)}</text>
-      {node.lost > 0 && <text class="losses" x={x + nodeWidth - 8} y={y + 16}>{count(node.lost)} lost</text>}
+      <text class="name" x={x + 9} y={y + 16}>{fit(node.name, room, nameFont)}</text>
+      {lost && <text class="losses" x={x + nodeWidth - 8} y={y + 16}>{lost}</text>}
       <text class={`times${node.held ? '' : ' none'}`} x={x + 9} y={y + 31}>{node.held ? triple(node.held) : 'held: not known'}</text>
     </g>
   )

@@ -22,13 +22,13 @@ const least = { 0.1: '10%', 0.25: '25%', 0.5: '50%', 0.9: '90%' }
 const columns: Column<Row>[] = [
   { key: 'time', title: 'Time', about: 'Begin of the window in which the paths are others', value: (r) => r.change.time, text: (r) => showTime(r.change.time, zone()), width: 166 },
   { key: 'source', title: 'Source', value: (r) => r.change.source, width: 150 },
-  { key: 'destination', title: 'Destination', value: (r) => r.change.destination, width: 160 },
+  { key: 'destination', title: 'Destination', value: (r) => r.change.destination, width: 160, vital: true },
   { key: 'moved', title: 'Moved', about: 'Share of the packets that take another path', value: (r) => r.change.moved, text: (r) => share(r.change.moved), number: true, width: 74 },
   { key: 'was', title: 'From', value: (r) => words(r.was), show: (r) => r.was && <Route of={r.was} than={r.change.became} more={r.change.was.length - 1} />, width: 200, grows: true },
   { key: 'became', title: 'To', value: (r) => words(r.became), show: (r) => r.became && <Route of={r.became} than={r.change.was} more={r.change.became.length - 1} />, width: 200, grows: true },
-  { key: 'before', title: 'Delay before', about: 'Mean from the first node to the last', value: (r) => r.before, text: (r) => duration(r.before), number: true, width: 104 },
+  { key: 'before', title: 'Delay before', about: 'Mean from the first node to the last', value: (r) => r.before, text: (r) => duration(r.before), number: true, width: 118 },
   { key: 'after', title: 'after', value: (r) => r.after, text: (r) => duration(r.after), number: true, width: 84 },
-  { key: 'ratio', title: 'Change', value: (r) => (r.before && r.after !== undefined ? r.after / r.before : undefined), text: (r) => difference(r.after, r.before), show: (r) => <Difference of={r} />, number: true, width: 82 },
+  { key: 'ratio', title: 'Change', value: (r) => (r.before && r.after !== undefined ? r.after / r.before : undefined), text: (r) => difference(r.after, r.before), show: (r) => <Difference of={r} />, number: true, width: 82, vital: true },
 ]
 
 /** A path; its nodes that the other side does not have are bold. */
@@ -64,7 +64,7 @@ function Together({ of }: { of: Group[] }) {
         <tbody>
           {of.slice(0, 6).map((g) => (
             <tr key={g.key}>
-              <th scope="row">{showTime(g.time, zone())}</th><td class="number">{count(g.rows.length)}</td>
+              <th scope="row" class="when">{showTime(g.time, zone())}</th><td class="number">{count(g.rows.length)}</td>
               <td>{g.was && <Route of={g.was} than={g.became ? [g.became] : []} more={0} />}</td><td>{g.became && <Route of={g.became} than={g.was ? [g.was] : []} more={0} />}</td>
               <td class="number">{duration(g.before)}</td><td class="number">{duration(g.after)}</td><td class="number"><Difference of={g} /></td>
             </tr>

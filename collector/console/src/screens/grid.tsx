@@ -102,12 +102,12 @@ function Lost({ pair, all }: { pair?: Pair; all: number }) {
 
 const columns: Column<Pair>[] = [
   { key: 'from', title: 'From', value: (p) => nodeName(p.from), width: 150, grows: true },
-  { key: 'to', title: 'To', value: (p) => (p.to ? nodeName(p.to) : 'not seen to leave'), width: 150, grows: true, show: (p) => (p.to ? nodeName(p.to) : <span class="unknown">not seen to leave</span>) },
+  { key: 'to', title: 'To', vital: true, value: (p) => (p.to ? nodeName(p.to) : 'not seen to leave'), width: 150, grows: true, show: (p) => (p.to ? nodeName(p.to) : <span class="unknown">not seen to leave</span>) },
   { key: 'packets', title: 'Packets', value: (p) => p.packets, text: (p) => count(p.packets), number: true, width: 100 },
-  { key: 'lost', title: 'Lost', about: 'Packets of which it is known that they were lost', value: (p) => p.lost, text: (p) => count(p.lost), number: true, width: 80, show: (p) => (p.lost ? <span class="lost">{count(p.lost)}</span> : p.to ? <span class="soft">0</span> : '0') },
+  { key: 'lost', title: 'Lost', about: 'Packets of which it is known that they were lost', value: (p) => p.lost, text: (p) => count(p.lost), number: true, width: 80, vital: true, show: (p) => (p.lost ? <span class="lost">{count(p.lost)}</span> : p.to ? <span class="soft">0</span> : '0') },
   { key: 'paths', title: 'Paths', value: (p) => p.paths, text: (p) => count(p.paths), number: true, width: 70 },
   ...(['p50_ns', 'p95_ns', 'p99_ns', 'max_ns'] as const).map((k): Column<Pair> => ({
-    key: k, title: k === 'max_ns' ? 'Greatest' : k.slice(0, 3), about: `Delay from one to the other, by the clocks of both: ${percentiles[k]}`, value: (p) => p.delay?.[k], text: (p) => duration(p.delay?.[k]), number: true, width: 90,
+    key: k, title: k === 'max_ns' ? 'Greatest' : k.slice(0, 3), about: `Delay from one to the other, by the clocks of both: ${percentiles[k]}`, value: (p) => p.delay?.[k], text: (p) => duration(p.delay?.[k]), number: true, width: 90, vital: k === 'p99_ns',
   })),
   { key: 'negative', title: 'Clocks', about: 'Packets whose delay is negative, because the clocks differ', value: (p) => p.delay_negative ?? 0, width: 110, show: (p) => <Negatives of={p.delay_negative} all={p.packets} /> },
 ]
@@ -125,13 +125,14 @@ function View() {
   const answer = useAnswer<Grid>(question)
   const by = (Object.hasOwn(percentiles, param('by')) ? param('by') : 'p99_ns') as Percentile
   return (
+    <>
+    <div class="choices"><Choice name="by" title="Delay" of={percentiles} usual="p99_ns" /></div>
     <Shown of={answer} empty={(a) => a.pairs.length === 0} nothing="No pairs of nodes: no packets were reported">
       {(a) => (
         <>
           <div class="title">
             <h1>{sentence(a.pairs, by)}</h1>
             <Actions question={question} csv={() => saveTable('grid', columns, a.pairs)} png={() => drawTable('grid', columns, a.pairs)} />
-            <p class="choices"><Choice name="by" title="Delay" of={percentiles} usual="p99_ns" /></p>
           </div>
           <Matrix pairs={a.pairs} by={by} />
           <section>
@@ -141,6 +142,7 @@ function View() {
         </>
       )}
     </Shown>
+    </>
   )
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { reload, useAnswer, type Head, type Question } from '../ask'
 import { bytes, count, duration, visible } from '../format'
 import { Actions } from '../parts/actions'
@@ -33,11 +33,11 @@ const exporters: Column<Exporter>[] = [
   { key: 'sessions', title: 'Sessions', value: (e) => e.sessions.length, text: (e) => (e.sessions.length ? `${e.sessions.length} ${transports(e)}` : 'none'), width: 80, show: (e) => (e.sessions.length ? `${e.sessions.length} ${transports(e)}` : <span class="unknown">none</span>) },
   {
     key: 'silent', title: 'Last message', about: 'How long ago its last message came. silent: for 5 minutes; gone: for 24 hours, and nothing is said of it any more.',
-    value: (e) => e.silent_ns, text: last, number: true, width: 148, show: (e) => <span class={lastClass[e.state]}>{last(e)}</span>,
+    value: (e) => e.silent_ns, text: last, number: true, width: 148, vital: true, show: (e) => <span class={lastClass[e.state]}>{last(e)}</span>,
   },
   { key: 'messages', title: 'Messages', value: (e) => e.messages, text: (e) => count(e.messages), number: true, width: 90 },
   { key: 'records', title: 'Records', value: (e) => e.records, text: (e) => count(e.records), number: true, width: 100 },
-  { key: 'missed', title: 'Missed', about: 'Records that did not come, by the numbers of messages', value: (e) => e.missed, text: (e) => count(e.missed), number: true, width: 80, show: (e) => <span class={e.missed ? 'lost' : undefined}>{count(e.missed)}</span> },
+  { key: 'missed', title: 'Missed', about: 'Records that did not come, by the numbers of messages', value: (e) => e.missed, text: (e) => count(e.missed), number: true, width: 80, vital: true, show: (e) => <span class={e.missed ? 'lost' : undefined}>{count(e.missed)}</span> },
   { key: 'breaks', title: 'Gaps', about: 'Times when any number of records may be missing, as after a restart', value: (e) => e.breaks, text: (e) => count(e.breaks), number: true, width: 70 },
   { key: 'malformed', title: 'Malformed', value: (e) => e.malformed, text: (e) => count(e.malformed), number: true, width: 104, show: (e) => <span class={e.malformed ? 'lost' : undefined}>{count(e.malformed)}</span> },
   {
@@ -49,9 +49,9 @@ const exporters: Column<Exporter>[] = [
 
 const lost: Column<LostRecords>[] = [
   { key: 'stage', title: 'Stage', value: (l) => visible(l.stage), width: 100 },
-  { key: 'text', title: 'What was lost', value: (l) => visible(l.text), width: 300, grows: true },
+  { key: 'text', title: 'What was lost', value: (l) => visible(l.text), width: 300, grows: true, vital: true },
   { key: 'cause', title: 'In the metrics', value: (l) => visible(l.cause), width: 200 },
-  { key: 'count', title: 'How many', value: (l) => l.count, text: (l) => count(l.count), number: true, width: 100 },
+  { key: 'count', title: 'How many', value: (l) => l.count, text: (l) => count(l.count), number: true, width: 100, vital: true },
 ]
 
 function Store({ h }: { h: Health }) {
@@ -88,8 +88,10 @@ export function sentence(h: Health): string {
 function View() {
   const question: Question = { path: '/v1/health', parameters: {} }
   const answer = useAnswer<Health & Head>(question)
+  const waits = useRef(false)
+  waits.current = answer.loading // asking again would begin a slow answer anew, for ever
   useEffect(() => {
-    const timer = setInterval(() => { if (document.visibilityState === 'visible') reload() }, again)
+    const timer = setInterval(() => { if (document.visibilityState === 'visible' && !waits.current) reload() }, again)
     return () => clearInterval(timer)
   }, [])
   return (

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { address, type Question } from '../ask'
+import { address, type Failure, type Question } from '../ask'
 import { count, duration, endpoint, nodeName, protocol, visible } from '../format'
 import { add, emptyMinute, endOf, forget, leftOut, span, watch, type Minute, type State } from '../live'
 import { Actions } from '../parts/actions'
+import { Failed } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Delay } from '../parts/delay'
 import { savePNG } from '../export'
 import { saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
 import { asked, zone } from '../question'
-import { param, screenHref } from '../route'
+import { param, screenHref, visit } from '../route'
 import { flowFilters, type Screen } from '../screen'
-import { showClock } from '../time'
+import { dark } from '../theme'
+import { instantText, showClock } from '../time'
 import type { Event, Packet } from '../types'
 
 const rates = { 20: '20 packets a second', 100: '100 packets a second', 1000: '1000 packets a second' }
@@ -24,21 +26,23 @@ const colours = ['--one', '--two', '--three', '--four', '--five']
 const routeOf = (p: Packet) => p.nodes.map((n) => nodeName(n)).join(' → ')
 
 const columns: Column<Packet>[] = [
-  { key: 'time', title: 'Time', value: (p) => p.time, text: (p) => showClock(p.time, zone(), 6), width: 130 },
+  { key: 'time', title: 'Time', value: (p) => p.time, text: (p) => showClock(p.time, zone(), 6), width: 152 },
   { key: 'from', title: 'From', value: (p) => endpoint(p.source_address, p.source_port), width: 190, grows: true },
   { key: 'to', title: 'To', value: (p) => endpoint(p.destination_address, p.destination_port), width: 190, grows: true },
   { key: 'protocol', title: 'Protocol', value: (p) => protocol(p.next_header), width: 80 },
   { key: 'route', title: 'Path', value: routeOf, width: 240, grows: true },
-  { key: 'delay', title: 'Delay', value: (p) => p.delay_ns, text: (p) => duration(p.delay_ns), number: true, width: 90, show: (p) => <Delay ns={p.delay_ns} /> },
-  { key: 'verdict', title: 'Became', value: (p) => p.verdict, width: 90, show: (p) => <span class={p.verdict === 'lost' ? 'lost' : p.verdict === 'arrived' ? undefined : 'unknown'}>{visible(p.verdict)}</span> },
+  { key: 'delay', title: 'Delay', value: (p) => p.delay_ns, text: (p) => duration(p.delay_ns), number: true, width: 90, vital: true, show: (p) => <Delay ns={p.delay_ns} /> },
+  { key: 'verdict', title: 'Became', value: (p) => p.verdict, width: 90, vital: true, show: (p) => <span class={p.verdict === 'lost' ? 'lost' : p.verdict === 'arrived' ? undefined : 'unknown'}>{visible(p.verdict)}</span> },
 ]
 
 const eventColumns: Column<Event>[] = [
   { key: 'time', title: 'Time', value: (e) => e.time, text: (e) => showClock(e.time, zone(), 3), width: 110 },
   { key: 'node', title: 'Node', value: (e) => (e.node ? visible(e.node) : ''), width: 100 },
   { key: 'event', title: 'Event', value: (e) => visible(e.event), width: 170 },
-  { key: 'text', title: 'What happened', value: (e) => visible(e.text), width: 320, grows: true },
+  { key: 'text', title: 'What happened', value: (e) => visible(e.text), width: 320, grows: true, vital: true },
 ]
+
+const clockOf = (ms: number): string => showClock(instantText(BigInt(Math.round(ms)) * 1_000_000n), zone())
 
 /** The busiest paths, for colours. */
 export function busiest(packets: Packet[]): { path: string; name: string; packets: number }[] {
@@ -59,10 +63,10 @@ export function ticks(least: number, greatest: number): number[] {
   return list
 }
 
-interface Picture { packets: Minute['packets']; end: number; colour: (path: string) => string }
+interface Picture { packets: Minute['packets']; end: number; last: string; colour: (path: string) => string }
 
 /** Draws each packet: across when it was seen, up its delay; lost ones are crosses at the foot. */
-function draw(canvas: HTMLCanvasElement, { packets, end, colour }: Picture): void {
+function draw(canvas: HTMLCanvasElement, { packets, end, last, colour }: Picture): void {
   const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight, left = 64, foot = 34, top = 10
   canvas.width = Math.round(width * ratio)
   canvas.height = Math.round(height * ratio)
@@ -89,7 +93,7 @@ function draw(canvas: HTMLCanvasElement, { packets, end, colour }: Picture): voi
   }
   c.fillText('lost', left - 8, height - foot + 3)
   c.textAlign = 'center'
-  for (let s = 0; s <= 60; s += 10) c.fillText(s === 0 ? 'now' : `−${s} s`, Math.min(x(end - s * 1000), width - 18), height - 6)
+  for (let s = 0; s <= 60; s += 10) c.fillText(s === 0 ? last : `−${s} s`, Math.min(x(end - s * 1000), width - (s === 0 ? c.measureText(last).width / 2 + 4 : 18)), height - 6)
   for (const { at, packet } of packets) {
     if (packet.verdict === 'lost') {
       c.strokeStyle = ink('--bad')
@@ -109,35 +113,55 @@ function draw(canvas: HTMLCanvasElement, { packets, end, colour }: Picture): voi
   }
 }
 
-/** The answer in a sentence. */
-export function sentence(packets: Packet[]): string {
-  const lost = packets.filter((p) => p.verdict === 'lost').length
-  if (packets.length === 0) return 'No packets in the last minute'
-  return `${count(packets.length)} packets in the last minute; ${lost === 0 ? 'none is known to be lost' : `${count(lost)} of them lost`}`
+/** The answer in a sentence. before: when the minute ended, if it is not the last one. */
+export function sentence(packets: Packet[], before = ''): string {
+  const lost = packets.filter((p) => p.verdict === 'lost').length, when = before ? `the minute before ${before}` : 'the last minute'
+  if (packets.length === 0) return `No packets in ${when}`
+  return `${count(packets.length)} packets in ${when}; ${lost === 0 ? 'none is known to be lost' : `${count(lost)} of them lost`}`
 }
 
-function useStream(question: Question, paused: boolean) {
+interface Stream { minute: Minute; state: State; why: Failure | null; again: () => void }
+
+function useStream(question: Question, paused: boolean): Stream {
   const minute = useRef<Minute>(emptyMinute())
-  const [state, setState] = useState<State>('connecting'), [, setTurn] = useState(0)
+  const [{ state, why }, setState] = useState<{ state: State; why: Failure | null }>({ state: 'connecting', why: null })
+  const [, setTurn] = useState(0), [tries, setTries] = useState(0)
   const key = address(question)
+  useEffect(() => { minute.current = emptyMinute() }, [key])
   useEffect(() => {
     if (paused) return
-    minute.current = emptyMinute()
-    let changed = true
-    const close = watch(key, (name, data) => { add(minute.current, name, data, Date.now()); changed = true }, setState)
+    let changed = true, open = false
+    const close = watch(key, {
+      event: (name, data, begins) => {
+        if (begins) minute.current = emptyMinute()
+        add(minute.current, name, data, Date.now())
+        changed = true
+      },
+      state: (state, why) => {
+        open = state === 'open'
+        setState({ state, why })
+      },
+    })
     const timer = setInterval(() => {
       const before = minute.current.packets.length
-      forget(minute.current, Date.now())
-      if (changed || minute.current.packets.length !== before || before > 0) setTurn((n) => n + 1)
+      if (open) forget(minute.current, Date.now()) // else the picture stays as it was
+      if (changed || open && before > 0) setTurn((n) => n + 1)
       changed = false
     }, pace)
     return () => {
       clearInterval(timer)
       close()
     }
-  }, [key, paused])
-  return { minute: minute.current, state }
+  }, [key, paused, tries])
+  return { minute: minute.current, state, why, again: () => setTries((n) => n + 1) }
 }
+
+/** Where a packet is on the screen of packets. */
+const packetHref = (p: Packet): string => screenHref('packets', {
+  since: '15m', from: null, until: null, ...(p.flow_id !== undefined && p.sequence !== undefined ? { flow_id: p.flow_id, sequence: p.sequence } : { source: p.source_address, destination: p.destination_address }),
+})
+
+const words: Record<State, string> = { connecting: 'Connecting', open: 'Live', broken: 'Not connected' }
 
 function View() {
   const canvas = useRef<HTMLCanvasElement>(null)
@@ -145,31 +169,35 @@ function View() {
   const { since: _since, from: _from, until: _until, ...filters } = asked(flowFilters)
   const rate = Object.hasOwn(rates, param('rate')) ? Number(param('rate')) : 100
   const question: Question = { path: '/v1/live', parameters: { ...filters, rate } }
-  const { minute, state } = useStream(question, paused)
+  const { minute, state, why, again } = useStream(question, paused)
+  const flows = !paused && state === 'open', end = endOf(minute, flows ? Date.now() : minute.heard)
   const packets = minute.packets.map((p) => p.packet), paths = busiest(packets)
   const colourOf = new Map(paths.slice(0, colours.length).map((p, i) => [p.path, colours[i]!]))
   const colour = (path: string) => colourOf.get(path) ?? colours.at(-1)!
-  useEffect(() => { if (canvas.current) draw(canvas.current, { packets: minute.packets, end: endOf(minute, Date.now()), colour }) })
-  const latest = [...packets].reverse()
-  const words = { connecting: 'Connecting', open: 'Live', broken: 'The stream is broken; it is opened again' }
+  const scheme = dark.value
+  useEffect(() => { if (canvas.current) draw(canvas.current, { packets: minute.packets, end, last: flows ? 'now' : clockOf(end), colour }) }, [minute, end, scheme, packets.length])
+  const latest = [...packets].reverse(), undrawn = packets.filter((p) => p.verdict !== 'lost' && !((p.delay_ns ?? 0) > 0)).length
+  const heading = minute.heard === 0 ? (state === 'broken' ? 'Not connected: what passes is not known' : 'Connecting') : sentence(packets, flows ? '' : clockOf(end))
   return (
     <>
       <div class="title">
-        <h1>{sentence(packets)}</h1>
+        <h1>{heading}</h1>
         <Actions question={question} csv={() => saveTable('live', columns, latest)} png={() => savePNG('live', canvas.current!)} />
-        <p class="choices">
+        <div class="choices">
           <span class={`state ${paused ? '' : state}`} role="status"><i aria-hidden="true" />{paused ? 'Paused' : words[state]}</span>
           <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? 'Go on' : 'Pause'}</button>
           <Choice name="rate" title="At most" of={rates} usual="100" />
           {leftOut(minute) > 0 && <span class="soft" title="There were more than the rate that is asked for, or the browser was too slow.">{count(leftOut(minute))} more are left out</span>}
-        </p>
+        </div>
       </div>
+      {!paused && state === 'broken' && <Failed of={why ?? { text: 'The collector cannot be reached.', status: 0, again: true }} again={again} />}
       {minute.astray > 0 && <p class="notice">The times of {count(minute.astray)} packets are more than a minute off, or ahead: the clock of a node, of the collector or of this browser is wrong. They are drawn when they came.</p>}
       {minute.fault && <p class="notice bad" role="alert">Nothing is written, and so nothing is shown: {visible(minute.fault)}</p>}
-      <div class="live"><canvas ref={canvas} role="img" aria-label={`Delay of each packet of the last minute, by path. ${sentence(packets)}`} /></div>
+      <div class={`live${flows ? '' : ' kept'}`}><canvas ref={canvas} role="img" aria-label={`Delay of each packet of the last minute, by path. ${heading}`} /></div>
       <p class="legend">
         {paths.slice(0, colours.length).map((p, i) => <span key={p.path}><i style={{ background: `var(${colours[i]})` }} />{p.name}, {count(p.packets)}</span>)}
         <span><b class="lost" aria-hidden="true">×</b> lost</span>
+        {undrawn > 0 && <span>{count(undrawn)} without a delay, or with a negative one, are only in the table</span>}
       </p>
       {minute.events.length > 0 && (
         <section>
@@ -178,8 +206,8 @@ function View() {
         </section>
       )}
       <section>
-        <h2>Packets <small>the latest first; <a href={screenHref('packets', { since: '15m', from: null, until: null })}>search</a></small></h2>
-        <Table name="main" title="Packets" columns={columns} rows={latest} id={(p) => `${p.time} ${p.flow_id} ${p.sequence} ${p.path}`} height={420} />
+        <h2>Packets <small>the latest first; open one to see where it was when; <a href={screenHref('packets', { since: '15m', from: null, until: null })}>search</a></small></h2>
+        <Table name="main" title="Packets" columns={columns} rows={latest} id={(p) => `${p.time} ${p.flow_id} ${p.sequence} ${p.path}`} open={(p) => visit(packetHref(p))} height={420} />
       </section>
     </>
   )

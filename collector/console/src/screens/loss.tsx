@@ -5,6 +5,8 @@ import { count, share, visible } from '../format'
 import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
 import { drawTable, saveTable, Table, type Column } from '../parts/table'
+import { usePart } from '../parts/rows'
+import { useWidth } from '../parts/width'
 import '../measures.css'
 import { asked, zone } from '../question'
 import { param, set } from '../route'
@@ -48,10 +50,13 @@ export const stepText = (p: LossPoint | null): string => {
   }
 }
 
-const cellWidth = 14, cellHeight = 22
+const cellHeight = 22, rowHeight = 27
+/** What the columns before the course take, about, in pixels; the course gets the rest. */
+const before = 690
+const cellWidthOf = (steps: number, room: number) => Math.max(9, Math.min(40, Math.floor((room - before) / Math.max(1, steps))))
 
 /** Segment by step: the height of a bar is the share that was lost, by its root, so that little is seen. */
-function Course({ steps, flow, greatest }: { steps: bigint[]; flow: FlowLoss; greatest: number }) {
+function Course({ steps, flow, greatest, cellWidth }: { steps: bigint[]; flow: FlowLoss; greatest: number; cellWidth: number }) {
   const points = inSteps(steps, flow.series)
   const states = points.map(stateOf), n = (s: State) => states.filter((one) => one === s).length
   return (
@@ -75,10 +80,11 @@ function Course({ steps, flow, greatest }: { steps: bigint[]; flow: FlowLoss; gr
 
 function Flows({ a }: { a: Losses }) {
   const steps = stepsOf(a, 240), list = inOrder(a.flows), opened = param('row')
-  const greatest = Math.max(1e-6, ...list.flatMap((f) => (f.series ?? []).map((p) => p.ratio ?? 0)))
+  const greatest = list.reduce((most, f) => (f.series ?? []).reduce((m, p) => Math.max(m, p.ratio ?? 0), most), 1e-6)
+  const { box, first, last, onScroll } = usePart(list.length, rowHeight, 560), cellWidth = cellWidthOf(steps.length, useWidth(box))
   return (
     <>
-      <div class="courses" tabIndex={0} role="region" aria-label="Loss of measured flows by segment and time">
+      <div class="courses" ref={box} onScroll={onScroll} tabIndex={0} role="region" aria-label="Loss of measured flows by segment and time">
         <table>
           <caption class="hidden">Measured flows: loss by segment and time</caption>
           <thead>
@@ -89,17 +95,19 @@ function Flows({ a }: { a: Losses }) {
             </tr>
           </thead>
           <tbody>
-            {list.map((f, i) => (
+            {first > 0 && <tr aria-hidden="true" class="space"><td colSpan={7} style={{ height: `${first * rowHeight}px` }} /></tr>}
+            {list.slice(first, last).map((f, i, shown) => (
               <tr key={rowKey(f)} class={`${f.scope === 'whole' ? 'whole' : 'segment'}${rowKey(f) === opened ? ' open' : ''}`}>
-                <th scope="row">{i > 0 && list[i - 1]!.flow_id === f.flow_id ? '' : flowName(f)}</th>
+                <th scope="row" title={flowName(f)}>{i > 0 && shown[i - 1]!.flow_id === f.flow_id ? '' : flowName(f)}</th>
                 <td><button type="button" class="quiet" aria-pressed={rowKey(f) === opened} title="Show its blocks" onClick={() => set({ row: rowKey(f) === opened ? null : rowKey(f) })}>{f.scope === 'whole' ? `whole way, ${wayName(f)}` : wayName(f)}</button></td>
                 <td class="number">{count(f.sent)}</td>
                 <td class="number">{f.ratio === undefined ? <Unknown /> : f.lost > 0 ? <span class="lost">{count(f.lost)}</span> : '0'}</td>
                 <td class="number">{f.ratio === undefined ? <Unknown /> : <span class={f.lost > 0 ? 'lost' : undefined}>{share(f.ratio)}</span>}</td>
                 <td class="number">{f.blocks_uncertain > 0 ? <span class="unknown" title={`${count(f.blocks_uncertain)} of ${count(f.blocks)} blocks`}>? {share(f.blocks_uncertain / f.blocks)}</span> : '0'}</td>
-                <td><Course steps={steps} flow={f} greatest={greatest} /></td>
+                <td><Course steps={steps} flow={f} greatest={greatest} cellWidth={cellWidth} /></td>
               </tr>
             ))}
+            {last < list.length && <tr aria-hidden="true" class="space"><td colSpan={7} style={{ height: `${(list.length - last) * rowHeight}px` }} /></tr>}
           </tbody>
         </table>
       </div>
@@ -119,7 +127,7 @@ const blockColumns: Column<Block>[] = [
   { key: 'sent', title: 'Sent', value: (b) => b.sent, text: (b) => (b.sent === undefined ? '?' : count(b.sent)), number: true, width: 90 },
   { key: 'received', title: 'Received', value: (b) => b.received, text: (b) => (b.received === undefined ? '?' : count(b.received)), number: true, width: 90 },
   {
-    key: 'lost', title: 'Lost', value: (b) => b.lost, text: (b) => (b.lost === undefined ? '?' : count(b.lost)), number: true, width: 90,
+    key: 'lost', title: 'Lost', value: (b) => b.lost, text: (b) => (b.lost === undefined ? '?' : count(b.lost)), number: true, width: 90, vital: true,
     show: (b) => (b.lost === undefined ? <span class="unknown">{b.lost_min === undefined ? '?' : `≥ ${count(b.lost_min)}`}</span> : b.lost > 0 ? <span class="lost">{count(b.lost)}</span> : '0'),
   },
   { key: 'reasons', title: 'Why it is uncertain', value: (b) => (b.reasons ?? []).join(', '), text: (b) => visible((b.reasons ?? []).join(', ').replaceAll('_', ' ')), width: 240, grows: true },
@@ -132,7 +140,7 @@ function OneWay({ flow }: { flow: FlowLoss }) {
   const mine = (b: Block) => b.scope === flow.scope && b.from === flow.from && b.to === flow.to
   return (
     <section>
-      <Shown of={answer} empty={(a) => !a.blocks.some(mine)} nothing="No blocks">
+      <Shown of={answer} empty={(a) => !a.blocks.some(mine)} nothing="No blocks" part>
         {(a) => {
           const list = a.blocks.filter(mine)
           return (
@@ -156,10 +164,10 @@ const edgeColumns: Column<EdgeLoss>[] = [
   { key: 'destination', title: 'Destination', value: (e) => e.destination, width: 170, grows: true },
   { key: 'packets', title: 'Came', value: (e) => e.packets, text: (e) => count(e.packets), number: true, width: 90 },
   {
-    key: 'lost', title: 'Lost', value: (e) => e.lost, text: (e) => (e.lost === undefined ? '?' : count(e.lost)), number: true, width: 80,
+    key: 'lost', title: 'Lost', value: (e) => e.lost, text: (e) => (e.lost === undefined ? '?' : count(e.lost)), number: true, width: 80, vital: true,
     show: (e) => (e.lost === undefined ? <Unknown /> : e.lost > 0 ? <span class="lost">{count(e.lost)}</span> : '0'),
   },
-  { key: 'share', title: 'Share', value: (e) => edgeShare(e), text: (e) => share(edgeShare(e)), number: true, width: 80 },
+  { key: 'share', title: 'Share', value: (e) => edgeShare(e), text: (e) => share(edgeShare(e)), number: true, width: 80, vital: true },
   { key: 'unknown', title: 'Uncertain', about: 'Records that do not say how many packets were lost', value: (e) => e.unknown, text: (e) => (e.unknown ? `? ${count(e.unknown)}` : '0'), number: true, width: 90 },
   { key: 'duplicates', title: 'Duplicates', value: (e) => e.duplicates, text: (e) => count(e.duplicates), number: true, width: 106 },
   { key: 'reordered', title: 'Reordered', value: (e) => e.reordered, text: (e) => count(e.reordered), number: true, width: 106 },

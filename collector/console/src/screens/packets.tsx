@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useMemo } from 'preact/hooks'
 import { useAnswer, type Question } from '../ask'
 import { count, duration, endpoint, nodeName, protocol } from '../format'
 import { Details } from '../packets/details'
@@ -9,6 +9,7 @@ import { Actions } from '../parts/actions'
 import { Shown } from '../parts/answer'
 import { Choice } from '../parts/choice'
 import { Delay } from '../parts/delay'
+import { Field, numberUpTo } from '../parts/field'
 import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import { asked, zone } from '../question'
 import { param, set } from '../route'
@@ -27,29 +28,14 @@ const columns: Column<Packet>[] = [
   { key: 'flow', title: 'Flow', about: 'Flow-ID of the option', value: (p) => p.flow_id, number: true, width: 108 },
   { key: 'sequence', title: 'Number', about: 'Sequence Number of the option', value: (p) => p.sequence, number: true, width: 82 },
   { key: 'path', title: 'Path', value: (p) => p.nodes.map((n) => nodeName(n)).join(' → '), width: 220, grows: true },
-  { key: 'fate', title: 'Fate', value: (p) => p.verdict, show: (p) => <span title={fate(p)} class={p.verdict === 'lost' ? 'lost' : p.reason === 'complete' ? 'soft' : 'slow'}>{p.verdict === 'lost' ? 'lost' : p.reason === 'complete' ? 'arrived' : 'incomplete'}</span>, width: 86 },
-  { key: 'delay', title: 'Delay', about: 'From the first node to the last, by the clocks of both', value: (p) => p.delay_ns, text: (p) => duration(p.delay_ns), show: (p) => <Delay ns={p.delay_ns} />, number: true, width: 90 },
+  { key: 'fate', title: 'Fate', value: (p) => p.verdict, show: (p) => <span title={fate(p)} class={p.verdict === 'lost' ? 'lost' : p.reason === 'complete' ? 'soft' : 'slow'}>{p.verdict === 'lost' ? 'lost' : p.reason === 'complete' ? 'arrived' : 'incomplete'}</span>, width: 86, vital: true },
+  { key: 'delay', title: 'Delay', about: 'From the first node to the last, by the clocks of both', value: (p) => p.delay_ns, text: (p) => duration(p.delay_ns), show: (p) => <Delay ns={p.delay_ns} />, number: true, width: 90, vital: true },
 ]
 
 const states = { any: 'all', incomplete: 'incomplete', lost: 'lost' }
 
-/** A setting of the search. */
-function Term({ name, label, hint, check }: { name: string; label: string; hint: string; check: (text: string) => boolean }) {
-  const now = param(name), [text, setText] = useState(now)
-  useEffect(() => setText(now), [now])
-  const wrong = text !== '' && !check(text)
-  const finish = () => { if (!wrong && text !== now) set({ [name]: text, packet: null }) }
-  return (
-    <label class={`field${now ? ' set' : ''}`}>
-      <span>{label}</span>
-      <input value={text} size={8} placeholder={hint} spellcheck={false} autocomplete="off" aria-invalid={wrong} onInput={(event) => setText(event.currentTarget.value.trim())} onBlur={finish}
-        onKeyDown={(event) => { if (event.key === 'Enter') finish() }} />
-      {now && <button type="button" class="clear" aria-label={`Remove ${label}`} onClick={() => set({ [name]: null, packet: null })}>×</button>}
-    </label>
-  )
-}
-
-const number = (text: string) => /^\d+$/.test(text) && Number(text) <= 0xffffffff
+const number = numberUpTo(0xffffffff)
+const span = (text: string) => (parseSpan(text) === null ? 'want a span, such as 250us, 2ms or 1s' : '')
 
 function Headline({ of }: { of: Packets }) {
   const lost = of.packets.filter((p) => p.verdict === 'lost').length, incomplete = of.packets.filter((p) => p.reason !== 'complete').length - lost
@@ -77,9 +63,9 @@ function View() {
     <>
       <div class="choices">
         <Choice name="state" title="Packets" of={states} usual="any" />
-        <Term name="min_delay" label="Delay at least" hint="2ms" check={(text) => parseSpan(text) !== null} />
-        <Term name="flow_id" label="Flow" hint="any" check={number} />
-        <Term name="sequence" label="Number" hint="any" check={number} />
+        <Field name="min_delay" label="Delay at least" hint="2ms" size={8} wrong={span} with={{ packet: null }} />
+        <Field name="flow_id" label="Flow" hint="any" size={8} numeric wrong={number} with={{ packet: null }} />
+        <Field name="sequence" label="Number" hint="any" size={8} numeric wrong={number} with={{ packet: null }} />
         <Choice name="limit" title="At most" of={{ 100: '100', 500: '500', 2000: '2 000', 10000: '10 000' }} usual="500" />
       </div>
       <Shown of={answer} empty={(a) => a.packets.length === 0} nothing="No such packets">

@@ -27,17 +27,17 @@ function columnsOf(compared: boolean, usual: Path | undefined): Column<Both>[] {
     const name = nodeName(h)
     return <span key={i}>{i > 0 && <i class="arrow"> → </i>}{usual && known.has(name) ? name : <b>{name}</b>}</span>
   })
-  const number = (key: string, title: string, of: (p: Path) => number | undefined, text: (n: number | undefined) => string, width: number, about?: string): Column<Both> =>
-    ({ key, title, about, value: (r) => r.now && of(r.now), text: (r) => text(r.now && of(r.now)), number: true, width })
+  const number = (key: string, title: string, of: (p: Path) => number | undefined, text: (n: number | undefined) => string, width: number, about?: string, vital?: boolean): Column<Both> =>
+    ({ key, title, about, vital, value: (r) => r.now && of(r.now), text: (r) => text(r.now && of(r.now)), number: true, width })
   return [
     { key: 'route', title: 'Path', about: 'Nodes in order. Those that the busiest path does not have are bold.', value: (r) => route(r.any), show: (r) => <>{path(r.any)}{r.any.complete ? '' : <span class="tag">incomplete</span>}</>, width: 300, grows: true },
-    { ...number('share', 'Share', (p) => p.share, share, 130), show: (r) => <span class="bar-cell"><span class="bar-of" style={shareBar(r.now?.share)} /><span>{share(r.now?.share)}</span></span> },
+    { ...number('share', 'Share', (p) => p.share, share, 116, undefined, true), show: (r) => <span class="bar-cell"><span class="bar-of" style={shareBar(r.now?.share)} /><span>{share(r.now?.share)}</span></span> },
     ...(compared ? [{ key: 'share_before', title: 'before', value: (r: Both) => r.before?.share, text: (r: Both) => share(r.before?.share), number: true, width: 74 }] : []),
     number('packets', 'Packets', (p) => p.packets, count, 92),
     number('lost', 'Lost', (p) => p.lost, count, 66, 'Packets of which it is known that they were lost'),
     number('p50', 'p50', (p) => p.delay?.p50_ns, duration, 82, 'Median of the delay from the first node to the last'),
     number('p95', 'p95', (p) => p.delay?.p95_ns, duration, 82),
-    number('p99', 'p99', (p) => p.delay?.p99_ns, duration, 82),
+    number('p99', 'p99', (p) => p.delay?.p99_ns, duration, 82, undefined, true),
     ...(compared ? [{
       key: 'p99_change', title: 'p99 before', value: (r: Both) => r.before?.delay?.p99_ns, width: 146, number: true,
       text: (r: Both) => `${difference(r.now?.delay?.p99_ns, r.before?.delay?.p99_ns)} ${duration(r.before?.delay?.p99_ns)}`,
@@ -51,7 +51,7 @@ function headline(a: Paths, graph: Graph) {
   const lost = a.paths.reduce((sum, p) => sum + p.lost, 0), e = graph.slowEdge, n = graph.slowNode
   return (
     <>
-      <h1>{count(a.packets)} packets on {paths}{lost > 0 && <>, <span class="lost">{count(lost)} lost</span></>}</h1>
+      <h1>{a.paths.length === 0 ? <>No packets of these flows; {count(a.before?.packets)} before</> : <>{count(a.packets)} packets on {paths}</>}{lost > 0 && <>, <span class="lost">{count(lost)} lost</span></>}</h1>
       <p class="sub">
         {e && <>Slowest segment: <b class="slow">{graph.nodes.get(e.from)?.name} → {graph.nodes.get(e.to)?.name}</b>, p99 {duration(e.since?.p99_ns)}. </>}
         {n && <>Longest in a node: <b class="slow">{n.name}</b>, p99 {duration(n.held?.p99_ns)}.</>}
@@ -74,10 +74,10 @@ function View() {
     return { graph, earlier, shown, layout: fitting(earlier ? [graph, earlier] : [graph], room || 1200) }
   }, [answer.data, before, wide])
   const list = useMemo(() => both(answer.data?.paths ?? [], before?.paths ?? []), [answer.data, before])
-  const columns = useMemo(() => columnsOf(before !== null, answer.data?.paths[0]), [answer.data, before])
+  const columns = useMemo(() => columnsOf(before !== null, answer.data?.paths[0] ?? before?.paths[0]), [answer.data, before])
   return (
     <div ref={frame}>
-    <Shown of={answer} empty={(a) => a.paths.length === 0} nothing="No packets of these flows">
+    <Shown of={answer} empty={(a) => a.paths.length === 0 && !a.before?.paths.length} nothing="No packets of these flows">
       {(a) => {
         const open = list.find((p) => p.id === param('path'))
         const detailed = open ?? list[0]
@@ -92,12 +92,12 @@ function View() {
             </div>
             <div class={before ? 'periods two' : 'periods'}>
               <figure>
-                {before && <figcaption><b>Now</b> {showRange(a.from, a.until, zone())} · {count(a.packets)} packets</figcaption>}
+                {before && <figcaption><b>Now</b> {showRange(a.from, a.until, zone())} · {a.paths.length > 0 ? `${count(a.packets)} packets` : 'no packets: nothing is known'}</figcaption>}
                 <Drawing svg={now} graph={drawing!.graph} layout={drawing!.layout} chosen={open?.id ?? ''} label={`Graph of ${drawing!.shown.length} paths with their shares and delays; the tables below have the same`} />
               </figure>
               {before && drawing!.earlier && (
                 <figure>
-                  <figcaption><b>Before</b> {showRange(before.from, before.until, zone())} · {count(before.packets)} packets</figcaption>
+                  <figcaption><b>Before</b> {showRange(before.from, before.until, zone())} · {before.paths.length > 0 ? `${count(before.packets)} packets` : 'no packets: nothing is known'}</figcaption>
                   <Wholeness of={before} />
                   <Drawing svg={then} graph={drawing!.earlier} layout={drawing!.layout} chosen={open?.id ?? ''} label="The same graph of the period before" />
                 </figure>
@@ -113,7 +113,7 @@ function View() {
             </section>
             {detailed && (
               <section>
-                <h2>{open ? 'The chosen path' : 'The busiest path'} <small>{share((detailed.now ?? detailed.any).share)}, {detailed.now?.delay ? <>p50 / p95 / p99 {triple(detailed.now.delay)}</> : 'no delay from end to end'}</small></h2>
+                <h2>{open ? 'The chosen path' : 'The busiest path'}{detailed.now ? '' : ', before'} <small>{share((detailed.now ?? detailed.any).share)}, {detailed.now?.delay ? <>p50 / p95 / p99 {triple(detailed.now.delay)}</> : 'no delay from end to end'}</small></h2>
                 <Hops of={detailed} compared={before !== null} />
               </section>
             )}

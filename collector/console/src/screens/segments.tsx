@@ -32,19 +32,19 @@ const more = (now: Delays | undefined, before: Delays | undefined) => (now && be
 
 const worse = (ratio: number | null) => ratio !== null && ratio >= 1.5
 
-function delays(key: 'link' | 'held', title: string, about: string, compared: boolean): Column<Segment>[] {
+function delays(key: 'link' | 'held', title: string, about: string, compared: boolean, vital: boolean): Column<Segment>[] {
   const list: Column<Segment>[] = (['p50_ns', 'p95_ns', 'p99_ns'] as const).map((p) => ({
     key: `${key}_${p}`, title: `${title} ${p.slice(0, 3)}`, about: `${about}: ${p === 'p50_ns' ? 'median' : `${p.slice(1, 3)}th percentile`}`,
-    value: (s) => s[key]?.[p], text: (s) => duration(s[key]?.[p]), number: true, width: 88,
+    value: (s) => s[key]?.[p], text: (s) => duration(s[key]?.[p]), number: true, width: 88, vital: vital && p === 'p99_ns',
     show: (s) => (s[key] ? <span class={p === 'p99_ns' && worse(more(s[key], s.baseline?.[key])) ? 'slow' : undefined}>{duration(s[key][p])}</span> : <span class="unknown">–</span>),
   }))
   if (compared) {
     list.push({
       key: `${key}_more`, title: 'p99 to before', about: `${about}: the 99th percentile, compared with that of the time before`, value: (s) => more(s[key], s.baseline?.[key]),
-      text: (s) => difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns) || '–', number: true, width: 104,
+      text: (s) => difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns) || '–', number: true, width: 116, vital,
       show: (s) => {
         const text = difference(s[key]?.p99_ns, s.baseline?.[key]?.p99_ns)
-        if (!text) return <span class="unknown">{s[key] ? 'no data before' : '–'}</span>
+        if (!text) return <span class="unknown" title={s[key] ? 'The time before has no data of it.' : undefined}>{s[key] ? 'no data' : '–'}</span>
         return <span class={worse(more(s[key], s.baseline?.[key])) ? 'slow' : 'soft'} title={`before: ${duration(s.baseline?.[key]?.p99_ns)}`}>{text}</span>
       },
     })
@@ -57,17 +57,17 @@ function columnsOf(a: Segments, order: string, compared: boolean): Column<Segmen
   return [
     { key: 'segment', title: 'Segment', value: segmentName, width: 260, grows: true },
     { key: 'hops', title: 'Hops', about: 'By hop limits: more than 1 if nodes between did not report', value: (s) => s.hops, text: (s) => (s.hops ? count(s.hops) : '–'), number: true, width: 60 },
-    { key: 'packets', title: 'Packets', value: (s) => s.packets, text: (s) => count(s.packets), number: true, width: 90 },
+    { key: 'packets', title: 'Packets', value: (s) => s.packets, text: (s) => count(s.packets), number: true, width: 90, vital: order === 'packets' },
     {
-      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: (s) => s.lost, text: (s) => count(s.lost), number: true, width: 90,
+      key: 'lost', title: 'Lost after', about: 'Packets of which it is known that they were lost after the node', value: (s) => s.lost, text: (s) => count(s.lost), number: true, width: 90, vital: order === 'loss',
       show: (s) => (s.lost > 0 ? <span class="lost" title={share(lossOf(s))}>{count(s.lost)}</span> : s.to ? <span class="soft">0</span> : count(s.lost)),
     },
-    ...delays('link', 'Link', 'Time from this node to the next, by the clocks of both', compared),
+    ...delays('link', 'Link', 'Time from this node to the next, by the clocks of both', compared, order === 'link'),
     ...(steps.length > 1 ? [{
       key: 'course', title: of === 'held' ? 'Course of held' : 'Course of link', about: 'The course of its 99th percentile in the time that is asked about', value: () => null, width: 134,
       show: (s: Segment) => <Spark about={`99th percentile, ${segmentName(s)}`} values={inSteps(steps, s.series).map((p) => p?.[of]?.p99_ns ?? null)} />,
     } satisfies Column<Segment>] : []),
-    ...delays('held', 'Held', 'How long the first node held packets', compared),
+    ...delays('held', 'Held', 'How long the first node held packets', compared, order === 'held'),
     { key: 'negative', title: 'Clocks', about: 'Packets whose time between the nodes is negative, because the clocks differ', value: (s) => s.link_negative ?? 0, width: 110, show: (s) => <Negatives of={s.link_negative} all={s.packets} /> },
   ]
 }
@@ -90,6 +90,11 @@ function View() {
   const question: Question = { path: '/v1/segments', parameters: { ...asked([]), order, baseline, buckets: 60, limit: 500 } }
   const answer = useAnswer<Segments>(question)
   return (
+    <>
+    <div class="choices">
+      <Choice name="order" title="The worst by" of={orders} usual="link" />
+      <Choice name="baseline" title="Compared with" of={baselines} usual="" />
+    </div>
     <Shown of={answer} empty={(a) => a.segments.length === 0} nothing="No segments: no node reported a packet">
       {(a) => {
         const columns = columnsOf(a, order, baseline !== '')
@@ -99,16 +104,13 @@ function View() {
             <div class="title">
               <h1>{sentence(a.segments, order)}</h1>
               <Actions question={question} csv={() => saveTable('segments', files, a.segments)} png={() => drawTable('segments', files, a.segments)} />
-              <p class="choices">
-                <Choice name="order" title="The worst by" of={orders} usual="link" />
-                <Choice name="baseline" title="compared with" of={baselines} usual="" />
-              </p>
             </div>
             <Table name="main" title="Segments" columns={columns} rows={a.segments} id={(s) => s.segment} mark={(s) => (s.lost > 0 ? 'loses' : '')} />
           </>
         )
       }}
     </Shown>
+    </>
   )
 }
 
