@@ -4,6 +4,7 @@ package collect
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/model"
@@ -29,6 +30,28 @@ type names struct {
 	known *nodenames.Names                 // by these ids, which other nodes' records have
 	owner map[nodeKey]owner
 	both  map[nodeKey]string // nodes with an id that another has, too
+
+	listed []nodenames.Node // known, as it was then
+	asked  time.Time
+}
+
+// listedFor is for how long a list of the known names is given again: to make one takes milliseconds, in which
+// nothing is joined.
+const listedFor = time.Second
+
+// Names are the nodes and interfaces that are known by their ids, as of a second ago at most. A node with ids of
+// both widths comes once for each. Callers share the list and do not change it.
+func (c *Collector) Names() []nodenames.Node {
+	c.joining.mu.Lock()
+	defer c.joining.mu.Unlock()
+	return c.joining.names.list(time.Now())
+}
+
+func (n *names) list(now time.Time) []nodenames.Node {
+	if since := now.Sub(n.asked); n.asked.IsZero() || since < 0 || since >= listedFor {
+		n.listed, n.asked = n.known.List(), now
+	}
+	return n.listed
 }
 
 // nodeKey is an id of a node, of 24 or 56 bits.

@@ -52,10 +52,17 @@ func TestNamesByIDs(t *testing.T) {
 	if got := c.names.known.Description(2, 202); got != "to r3" {
 		t.Errorf("description %q", got)
 	}
+	list := c.Names()
+	if len(list) != 2 || list[0].Name != "r2" || len(list[0].Interfaces) != 2 || list[0].Interfaces[1].Description != "to r3" || list[1].Name != "r3" {
+		t.Errorf("%+v", list)
+	}
 	send(x.message(start, 1, nodeNamed(1, 2, "r2-new"))) // a new name of the same exporter
 	send(other.message(start, 0, traceOf(2)))
 	if lines = out.lines(t); !strings.Contains(lines[2], `"node_name":"r2-new"`) {
 		t.Error(lines[2])
+	}
+	if list := c.names.list(c.names.asked.Add(listedFor)); list[0].Name != "r2-new" {
+		t.Errorf("%+v", list)
 	}
 }
 

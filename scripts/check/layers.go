@@ -126,7 +126,7 @@ var layers = map[string]string{
 	// Configuration and control.
 	"internal/yamlfile": "internal/inputfile internal/problem",
 	"internal/address":  "internal/problem",
-	"internal/config":   "ioam srv6 internal/address internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
+	"internal/config":   "ioam srv6 internal/address internal/inputfile internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/secretfile internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/recordfilter",
 	"internal/health":   "ioam internal/model internal/problem",
@@ -141,7 +141,7 @@ var layers = map[string]string{
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
 	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
-	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/config internal/coverage internal/datapath " +
+	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
 		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/supervisor",
 	"internal/dryrun":     "internal/ipv6 internal/model internal/reference",
 	"internal/instant":    "",
@@ -176,7 +176,7 @@ var layers = map[string]string{
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
 	"collector/internal/live":     "internal/record internal/sink",
-	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/record internal/recordfilter internal/sink",
+	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/record internal/recordfilter internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",

@@ -255,6 +255,19 @@ var routes = []route{
 		},
 	},
 	{
+		path: "/v1/names", name: "names", summary: "The names of nodes and interfaces, by the ids that nodes write into packets, as exporters told them",
+		parameters: []parameter{{
+			name:  "since",
+			form:  "duration",
+			usual: "24h",
+			doc:   "How long before until a time begins. A role with a scope gets the names of the nodes that its packets passed in that time, without interfaces; all others get all names that are known now. Not with from.",
+		}, from, until, limit("10000")},
+		answer: query.Names{},
+		serve: func(v *values) question {
+			return asking(query.NamesQuestion{Range: v.times(), Limit: v.limit()}, (*query.Queries).NamesOf)
+		},
+	},
+	{
 		path: "/v1/health", name: "health", summary: "The state of the collector: files, disk, records lost by cause",
 		answer: query.Health{},
 		serve: func(*values) question {

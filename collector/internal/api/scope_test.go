@@ -22,6 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -88,9 +89,24 @@ func ofTenants() (list []record.Record) {
 	return list
 }
 
+// namesOfTenants are those of the nodes of both, whose interfaces are called as those of their packets.
+func namesOfTenants() (list []nodenames.Node) {
+	for _, who := range tenants {
+		for _, id := range who.nodes {
+			i := nodenames.Interface{ID: 1, IDWide: ioam.InterfaceIDWideUnavailable, Name: who.marks[4], Description: "to " + who.measured}
+			list = append(list, nodenames.Node{
+				ID: ioam.NodeID(id), IDWide: ioam.NodeIDWideUnavailable, Name: "node" + string(rune('a'+id%26)), Interfaces: []nodenames.Interface{i},
+			})
+		}
+	}
+	return list
+}
+
 // asTenant serves both tenants' records to somebody with a scope; nil: to one who sees everything.
 func asTenant(t *testing.T, s *store.Store, scope *store.Scope) *served {
-	q := &query.Queries{Store: s, Time: time.Minute, AtOnce: 4, Settings: map[string]string{"secret": "of the operator"}}
+	q := &query.Queries{
+		Store: s, Time: time.Minute, AtOnce: 4, Settings: map[string]string{"secret": "of the operator"}, Names: namesOfTenants,
+	}
 	q.Begin()
 	handler := Handler(q, func(g *metrics.Gatherer) {})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -276,6 +292,37 @@ func TestPathsOfRoles(t *testing.T) {
 	}
 	if !slices.Contains(paths.Admin, settingsPath) {
 		t.Error("viewers see the settings")
+	}
+}
+
+// Names are bounded, and a role with a scope learns nothing of interfaces, which are named after others.
+func TestNames(t *testing.T) {
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir(), Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if err := s.Write(t.Context(), ofTenants()); err != nil {
+		t.Fatal(err)
+	}
+	var whole, cut, mine, today query.Names
+	asTenant(t, s, nil).ask("/v1/names", &whole)
+	if len(whole.Nodes) != 6 || whole.Cut != nil || *whole.Nodes[0].ID != 1 || whole.Nodes[0].IDWide != nil || whole.Nodes[0].Name != "nodeb" ||
+		len(whole.Nodes[0].Interfaces) != 1 || whole.Nodes[0].Interfaces[0].Name != "eth-1" || *whole.Nodes[0].Interfaces[0].ID != 1 {
+		t.Errorf("%+v", whole)
+	}
+	asTenant(t, s, nil).ask("/v1/names", &cut, "limit", "2")
+	if len(cut.Nodes) != 2 || cut.Cut == nil {
+		t.Errorf("%+v", cut)
+	}
+	scope := &store.Scope{Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Source(tenants[0].flow), 64)}}
+	asTenant(t, s, scope).ask("/v1/names", &mine, all...)
+	if len(mine.Nodes) != 3 || slices.ContainsFunc(mine.Nodes, func(n query.NodeNames) bool { return len(n.Interfaces) > 0 }) {
+		t.Errorf("%+v", mine)
+	}
+	asTenant(t, s, scope).ask("/v1/names", &today, "from", "2000-01-01T00:00:00Z", "until", "2000-01-02T00:00:00Z")
+	if len(today.Nodes) != 0 {
+		t.Errorf("%+v", today)
 	}
 }
 

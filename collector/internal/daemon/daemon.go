@@ -87,7 +87,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	asked := &query.Queries{
 		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub,
-		Settings: d.Settings,
+		Names: d.collector.Names, Settings: d.Settings,
 	}
 	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect)
 	if err != nil {

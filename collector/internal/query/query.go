@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -29,8 +30,9 @@ type Queries struct {
 	Store  *store.Store
 	Time   time.Duration // of one question
 	AtOnce int
-	Live   func() Live // nil: no collector runs
-	Hub    *live.Hub   // nil: nothing is written that could be watched
+	Live   func() Live             // nil: no collector runs
+	Hub    *live.Hub               // nil: nothing is written that could be watched
+	Names  func() []nodenames.Node // that exporters said; nil: no collector runs
 
 	Settings any // what admins may see of the collector's settings, as JSON; nil: nothing
 

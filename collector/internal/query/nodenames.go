@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"context"
+
+	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// NamesQuestion asks for names.
+type NamesQuestion struct {
+	Range
+	Limit int
+}
+
+// Names are the names of nodes and interfaces, by the ids that nodes write into packets.
+type Names struct {
+	Answer
+	Nodes []NodeNames `json:"nodes" doc:"One for each id: a node with ids of both widths comes twice. Without interfaces for a role with a scope."`
+}
+
+// NodeNames is the name of a node, and those of its interfaces.
+type NodeNames struct {
+	ID         *ioam.NodeID     `json:"node_id,omitempty" doc:"Its node_id of 24 bits (trace field 0)."`
+	IDWide     *ioam.NodeIDWide `json:"node_id_wide,omitempty" doc:"Or that of 56 bits (trace field 8)."`
+	Name       string           `json:"name" doc:"Its name. Of an id that two nodes have, both names."`
+	Interfaces []InterfaceNames `json:"interfaces" doc:"Its interfaces, by ids of the same width."`
+}
+
+// InterfaceNames is the name of an interface.
+type InterfaceNames struct {
+	ID          *ioam.InterfaceID     `json:"id,omitempty" doc:"Its id of 16 bits (trace field 1)."`
+	IDWide      *ioam.InterfaceIDWide `json:"id_wide,omitempty" doc:"Or that of 32 bits (trace field 9)."`
+	Name        string                `json:"name" doc:"Its name."`
+	Description string                `json:"description,omitempty" doc:"What its operator wrote about it."`
+}
+
+// NamesOf answers with what the exporters of the running collector said. A role with a scope learns the names of nodes
+// that packets in its scope passed in a time, and nothing of their interfaces: these have other customers' names.
+func (q *Queries) NamesOf(ctx context.Context, ask NamesQuestion) (*Names, error) {
+	a := &Names{Nodes: []NodeNames{}}
+	a.From, a.Until = instant.Of(ask.From), instant.Of(ask.Until)
+	if q.Names == nil {
+		return a, nil
+	}
+	confined := Confined(ctx)
+	var passed map[uint64]bool
+	if confined {
+		var err error
+		if passed, err = q.passed(ctx, ask.Range, &a.Answer); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range q.Names() {
+		if confined && !passed[uint64(n.ID)] && !passed[uint64(n.IDWide)] {
+			continue
+		}
+		if len(a.Nodes) == ask.Limit {
+			a.Cut = cutAt(ask.Limit)
+			break
+		}
+		one := NodeNames{
+			ID: unless(n.ID, ioam.NodeIDUnavailable), IDWide: unless(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name, Interfaces: []InterfaceNames{},
+		}
+		if !confined {
+			one.Interfaces = interfacesOf(n)
+		}
+		a.Nodes = append(a.Nodes, one)
+	}
+	return a, nil
+}
+
+func interfacesOf(n nodenames.Node) []InterfaceNames {
+	list := make([]InterfaceNames, len(n.Interfaces))
+	for k, i := range n.Interfaces {
+		list[k] = InterfaceNames{
+			ID:     unless(i.ID, ioam.InterfaceIDUnavailable),
+			IDWide: unless(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
+		}
+	}
+	return list
+}
+
+// unless is nil for the value that means "none".
+func unless[T comparable](v, none T) *T {
+	if v == none {
+		return nil
+	}
+	return &v
+}
+
+// passed are the ids of the nodes that packets in the scope passed.
+func (q *Queries) passed(ctx context.Context, in Range, answer *Answer) (map[uint64]bool, error) {
+	ids := map[uint64]bool{}
+	err := q.ask(ctx, in, answer, func(ctx context.Context, r *store.Reading) error {
+		query := store.Union(r.Files, "SELECT DISTINCT unnest(node) FROM FILE(paths)")
+		return rows(ctx, r.DB, query+" LIMIT $1", []any{mostNames}, func(scan func(...any) error) error {
+			var id uint64
+			err := scan(&id)
+			ids[id] = id != store.NoNode
+			return err
+		})
+	})
+	return ids, err
+}
