@@ -44,6 +44,7 @@ type Agent struct {
 	started  time.Time
 	services []service.Service // all of them, including those below
 	health   *nodeHealth       // what a start and a reload log
+	learned  *learned          // names from a collector
 	reloads  *reloads          // counts reloads and their result
 
 	ending  bool         // guarded by change: no more changes

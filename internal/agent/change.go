@@ -27,7 +27,7 @@ func (a *Agent) apply(next *service.State, fromFile bool) error {
 		return err
 	}
 	next.Resolved = resolved
-	next.Name(a.nameIn(next.Config))
+	next.Name(a.nameIn(next.Config), a.learned.namesFor(next.Config))
 	p := &service.Plan{Before: a.state.Load(), Next: next, Generation: generation(resolved, int(next.Config.Node.NextHops))}
 	p.Generation.Noticed = a.changing.Begin(changesInterfaces(p))
 	if err := a.carryOut(p); err != nil {

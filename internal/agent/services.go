@@ -44,7 +44,7 @@ func (a *Agent) assemble() {
 	tunnels := c.forTunnels()
 	paths := tunnel.NewPathMTUs(tunnels)
 
-	a.reloads = &reloads{core: c}
+	a.reloads, a.learned = &reloads{core: c}, newLearned(c)
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
 	a.services = []service.Service{
@@ -67,6 +67,7 @@ func (a *Agent) assemble() {
 		copies,
 		reader,
 		shared,
+		a.learned,
 		kernel,
 		newForwarding(c),
 		losses,

@@ -72,17 +72,20 @@ func (c *Client) Names(ctx context.Context) (*nodenames.Names, error) {
 		return nil, err
 	}
 	names := nodenames.New()
-	for _, n := range list {
-		node := nodenames.Node{ID: valueOr(n.ID, ioam.NodeIDUnavailable), IDWide: valueOr(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name}
-		for _, i := range n.Interfaces {
-			node.Interfaces = append(node.Interfaces, nodenames.Interface{
-				ID: valueOr(
-					i.ID,
-					ioam.InterfaceIDUnavailable,
-				), IDWide: valueOr(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
-			})
-		}
-		names.Add(node)
+	for i := range list {
+		names.Add(list[i].Node())
 	}
 	return names, nil
+}
+
+// Node is the node with its names.
+func (n *NodeName) Node() nodenames.Node {
+	node := nodenames.Node{ID: valueOr(n.ID, ioam.NodeIDUnavailable), IDWide: valueOr(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name}
+	for _, i := range n.Interfaces {
+		node.Interfaces = append(node.Interfaces, nodenames.Interface{
+			ID:     valueOr(i.ID, ioam.InterfaceIDUnavailable),
+			IDWide: valueOr(i.IDWide, ioam.InterfaceIDWideUnavailable), Name: i.Name, Description: i.Description,
+		})
+	}
+	return node
 }

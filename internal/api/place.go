@@ -71,5 +71,8 @@ func (p Place) EventsFile() string { return filepath.Join(p.Dir, "events.jsonl")
 // QueuesFile keeps what is usual in this node's queues for the next agent.
 func (p Place) QueuesFile() string { return filepath.Join(p.Dir, "queues.json") }
 
+// NamesFile keeps the names of other nodes that a collector told.
+func (p Place) NamesFile() string { return filepath.Join(p.Dir, "names.json") }
+
 // HistoryFile keeps the history for the next agent.
 func (p Place) HistoryFile() string { return filepath.Join(p.Dir, "history.jsonl.gz") }

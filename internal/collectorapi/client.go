@@ -53,46 +53,95 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	flags.StringVar(&f.PasswordFile, "password-file", "", "`FILE` with the user's password")
 }
 
+// Words are how whoever asks names what says which collector is asked. Errors say them.
+type Words struct{ Address, CA, User, PasswordFile string }
+
+// flagWords are those of commands.
+var flagWords = Words{"--collector", "--ca", "--user", "--password-file"}
+
+// Asked is a collector, and who asks it.
+type Asked struct {
+	Address        string
+	CA             []byte // certificates in PEM of those who may sign that of the collector; nil: the system's
+	User, Password string // "": nobody
+	Words          Words
+}
+
 // Client asks one collector.
 type Client struct {
-	base           *url.URL
-	user, password string
-	http           *http.Client
+	of   Asked
+	base *url.URL
+	http *http.Client
+	most int64 // octets of an answer
 }
 
 // Client reads the files that the flags name.
 func (f *Flags) Client() (*Client, error) {
-	base, err := url.Parse(f.Address)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
-		return nil, commandline.Usagef("--collector %q: want a URL, such as %s", f.Address, UsualURL)
+	a := Asked{Address: f.Address, User: f.User, Words: flagWords}
+	if _, err := a.url(); err != nil {
+		return nil, err
 	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	var err error
 	if f.CA != "" {
-		text, err := inputfile.Read(f.CA, mostFile)
+		if a.CA, err = inputfile.Read(f.CA, mostFile); err != nil {
+			return nil, err
+		}
+	}
+	if f.User != "" {
+		if f.PasswordFile == "" {
+			return nil, commandline.Usagef("--user needs --password-file")
+		}
+		text, err := inputfile.Read(f.PasswordFile, mostFile)
 		if err != nil {
 			return nil, err
 		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
-		}
-		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		a.Password = Password(text)
 	}
-	c := &Client{base: base, user: f.User, http: &http.Client{Transport: t, Timeout: mostTime}}
-	if f.User == "" {
-		return c, nil
+	c, err := a.Client()
+	if errors.Is(err, errNoCertificate) {
+		return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
 	}
-	if f.PasswordFile == "" {
-		return nil, commandline.Usagef("--user needs --password-file")
+	return c, err
+}
+
+// Password is the one in the text of a file: its first line.
+func Password(text []byte) string {
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r")
+}
+
+func (a *Asked) url() (*url.URL, error) {
+	base, err := url.Parse(a.Address)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
+		return nil, commandline.Usagef("%s %q: want a URL, such as %s", a.Words.Address, a.Address, UsualURL)
 	}
-	text, err := inputfile.Read(f.PasswordFile, mostFile)
+	return base, nil
+}
+
+var errNoCertificate = errors.New("there is no certificate in PEM")
+
+// Client makes one.
+func (a *Asked) Client() (*Client, error) {
+	base, err := a.url()
 	if err != nil {
 		return nil, err
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	c.password = strings.TrimSuffix(line, "\r")
-	return c, nil
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if a.CA != nil {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(a.CA) {
+			return nil, fmt.Errorf("%s: %w", a.Words.CA, errNoCertificate)
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &Client{of: *a, base: base, http: &http.Client{Transport: t, Timeout: mostTime}, most: mostAnswer}, nil
 }
+
+// Limit bounds answers otherwise than for commands: in octets, and in time.
+func (c *Client) Limit(octets int64, time time.Duration) { c.most, c.http.Timeout = octets, time }
+
+// Close ends connections that wait for another question.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // at is the address, as a terminal can show it.
 func (c *Client) at() string { return record.Printable(c.base.Redacted()) }
@@ -109,8 +158,8 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 	if err != nil {
 		return nil, err
 	}
-	if c.user != "" {
-		request.SetBasicAuth(c.user, c.password)
+	if c.of.User != "" {
+		request.SetBasicAuth(c.of.User, c.of.Password)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -122,10 +171,11 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 			err = of.Err // without the address, which the text has
 		}
 		return nil, fmt.Errorf(
-			"%w at %s: %w; start one with 'waymark-collector run', or name its address with --collector",
+			"%w at %s: %w; start one with 'waymark-collector run', or name its address with %s",
 			ErrAbsent,
 			c.at(),
 			err,
+			c.of.Words.Address,
 		)
 	}
 	if response.StatusCode == http.StatusOK {
@@ -133,11 +183,11 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 	}
 	defer response.Body.Close()
 	var failed struct{ Error string }
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&failed); err != nil || failed.Error == "" {
+	if err := json.NewDecoder(io.LimitReader(response.Body, c.most)).Decode(&failed); err != nil || failed.Error == "" {
 		if response.StatusCode == http.StatusUnauthorized {
-			return nil, fmt.Errorf("%s wants to know who asks; give --user and --password-file", c.at())
+			return nil, fmt.Errorf("%s wants to know who asks; give %s and %s", c.at(), c.of.Words.User, c.of.Words.PasswordFile)
 		}
-		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with --collector", c.at(), record.Printable(response.Status))
+		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status), c.of.Words.Address)
 	}
 	text := OneLine(failed.Error)
 	if response.StatusCode == http.StatusBadRequest {
@@ -162,11 +212,12 @@ func (c *Client) Ask(ctx context.Context, path string, ask url.Values, into any)
 		return err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, c.most)).Decode(into); err != nil {
 		return fmt.Errorf(
-			"the answer of %s is not that of a collector (%w); name another address with --collector, or use a program of the same version",
+			"the answer of %s is not that of a collector (%w); name another address with %s, or use a program of the same version",
 			c.at(),
 			err,
+			c.of.Words.Address,
 		)
 	}
 	return nil
@@ -186,7 +237,7 @@ func (c *Client) Copy(ctx context.Context, path, format string, ask url.Values, 
 	}
 	defer response.Body.Close()
 	lacks := Copied{response.Header.Get("Waymark-Cut"), response.Header.Get("Waymark-Gaps")}
-	if _, err = io.Copy(to, io.LimitReader(response.Body, mostAnswer)); err != nil && ctx.Err() != nil {
+	if _, err = io.Copy(to, io.LimitReader(response.Body, c.most)); err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return lacks, err

@@ -188,6 +188,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 	}
 	c.nameRules(add)
+	c.namesFromRules(add)
 	c.sinkRules(add)
 	c.collectorRules(add)
 	c.tunnelRules(add)

@@ -29,6 +29,7 @@ type Config struct {
 	Collectors         []ipfixsink.CollectorAddress `key:"collectors" absent:"not known"`
 	Measurement        *Measurement                 `key:"measurement" absent:"the defaults of its keys"`
 	Names              []NodeNames                  `key:"names" absent:"no others"`
+	NamesFrom          *NamesFrom                   `key:"names-from" absent:"from names alone"`
 	Flows              []Flow                       `key:"flows" absent:"none"`
 	Stamp              *Stamp                       `key:"stamp" absent:"no reflector"`
 	Responders         []Responder                  `key:"responders" absent:"none"`
@@ -73,6 +74,8 @@ var fileTexts = yamlfile.KeyTexts{
 	"names": "Names of other nodes and their interfaces, by the ids that they write into packets: whatever shows a node " +
 		"then shows its name. One list may serve all nodes; what it says of this node itself is not used. At most " +
 		"4096.",
+	"names-from": "A collector that is asked for names which are not under names: exporters told it those of their " +
+		"nodes and interfaces. What it said is used further, also by the next agent, while it does not answer.",
 	"flows": "The SRv6 flows whose loss and delay are measured.",
 	"stamp": "A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what " +
 		"this node counted of measured flows.",

@@ -67,7 +67,7 @@ func TestFaultsOfForm(t *testing.T) {
 			`3:10: metrics uses an alias, which is not supported here; write the value itself`}},
 		{"empty", "# nothing\n", []string{`1:1: the file is empty; write at least: node: {}`}},
 		{"two documents", "node: {}\n---\nnode: {}\n", []string{`3:1: the file holds several documents; keep one, without --- between`}},
-		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, flows, stamp, responders, path-trace, probes, metrics, history, strict`}},
+		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, names-from, flows, stamp, responders, path-trace, probes, metrics, history, strict`}},
 		{"syntax", "node:\n  id: 2\n id-wide: 3\n", []string{`3:2: this is not YAML: value is not allowed in this context; correct the text here or in the line above`}},
 		{"address without quotes", "export:\n  - {kind: ipfix, address: udp://[2001:db8::9]:4739}\n", []string{`2:47: this is not YAML: found an invalid key for this map; correct the text here or in the line above; between brackets, put addresses with colons in quotes`}},
 		{"tab", "node:\n\tid: 2\n", []string{`2:1: this is not YAML: a tab is used where only spaces may be; indent with spaces`}},

@@ -41,7 +41,7 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 		} else {
 			d.missing(c, h)
 		}
-		for _, f := range append(d.files(c), d.messageKeys(c)...) {
+		for _, f := range slices.Concat(d.files(c), d.messageKeys(c), d.namesFiles(c)) {
 			d.Add(f.fault)
 		}
 	})
@@ -57,7 +57,7 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 // keys that have the name that they had before.
 func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, err error) {
 	c, err = parse(name, data, func(d *decoder, c *Config) {
-		for _, f := range slices.Concat(d.files(c), d.keyFiles(c), d.messageKeys(c)) {
+		for _, f := range slices.Concat(d.files(c), d.keyFiles(c), d.messageKeys(c), d.namesFiles(c)) {
 			if f.mayBeUsable(elsewhere) {
 				unread = append(unread, f.fault)
 			} else {

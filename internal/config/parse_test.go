@@ -321,7 +321,7 @@ encapsulations:
 decapsulations:
   - tunnel-destination: 192.0.2.1
 `, []string{
-		`1:1: unknown key "colour" in the file; use the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, flows, stamp, responders, path-trace, probes, metrics, history, strict`,
+		`1:1: unknown key "colour" in the file; use the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, measurement, names, names-from, flows, stamp, responders, path-trace, probes, metrics, history, strict`,
 		`4:22: interfaces[1].id: 7 is also the id of interfaces[0]; give each interface its own id`,
 		`10:16: encapsulations[0].frequency: 0/0 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100, or a percentage such as 10%`,
 		`12:55: encapsulations[0].options[0].trace.size: 62 bytes are not possible; use a multiple of 4 in 4…244`,

@@ -43,6 +43,7 @@ func texts() yamlfile.KeyTexts {
 		With("export[]", otlpsink.KeyTexts).
 		With("measurement", measurementTexts).
 		With("names[]", nameTexts).
+		With("names-from", namesFromTexts).
 		With("flows[]", flowTexts).
 		With("stamp", stampTexts).
 		With("responders[]", responderTexts).

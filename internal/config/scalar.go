@@ -268,6 +268,12 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 		parseListenAddress,
 		func(a ListenAddress) string { return netip.AddrPort(a).String() },
 	),
+	reflect.TypeFor[CollectorURL](): yamlfile.NewCodec(
+		yamlfile.Text,
+		"a URL such as https://collector.example.net:4780 or http://[::1]:4780",
+		parseCollectorURL,
+		func(u CollectorURL) string { return string(u) },
+	),
 	reflect.TypeFor[SessionID](): yamlfile.Unsigned[SessionID](16),
 	reflect.TypeFor[UDPPort]():   yamlfile.Unsigned[UDPPort](16),
 	reflect.TypeFor[ResponderProtocol](): yamlfile.Words(

@@ -82,6 +82,7 @@ const (
 	MetricsUnavailable  Code = "metrics_unavailable"
 	MTUBelowMinimum     Code = "mtu_below_minimum"
 	MTUTooSmall         Code = "mtu_too_small"
+	NamesUnanswered     Code = "names_unanswered"
 	NamespaceUnfilled   Code = "namespace_unfilled"
 	NamespaceUnknown    Code = "namespace_unknown"
 	NotAnswering        Code = "not_answering"
@@ -186,6 +187,7 @@ var kinds = []Kind{
 	{FastRefused, Degraded, "an interface cannot forward fast"},
 	{FastSuspended, Degraded, "the stack forwards instead of fast forwarding"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
+	{NamesUnanswered, Info, "the collector does not answer that tells names of other nodes"},
 	{NamespaceUnfilled, Info, "this node inserts traces that it does not fill"},
 	{NamespaceUnknown, Degraded, "traces of an unknown namespace pass without data of this node"},
 	{NodeIDShared, Degraded, "two nodes have the same id, or packets pass a node twice"},

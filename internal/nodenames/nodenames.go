@@ -78,6 +78,24 @@ func (n *Names) Add(node Node) {
 	}
 }
 
+// AddUnknown adds the names of others whose ids have none here.
+func (n *Names) AddUnknown(others *Names) {
+	if others == nil {
+		return
+	}
+	addUnknown(n.nodes, others.nodes, MaxNodes)
+	addUnknown(n.wide, others.wide, MaxNodes)
+	addUnknown(n.interfaces, others.interfaces, MaxInterfaces)
+}
+
+func addUnknown[K comparable, V any](to, from map[K]V, limit int) {
+	for key, v := range from {
+		if _, known := to[key]; !known {
+			add(to, key, v, limit)
+		}
+	}
+}
+
 func add[K comparable, V any](m map[K]V, key K, v V, limit int) {
 	if _, known := m[key]; known || len(m) < limit {
 		m[key] = v

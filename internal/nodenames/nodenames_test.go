@@ -48,6 +48,29 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// What is known of an id is not replaced by what others call it.
+func TestAddUnknown(t *testing.T) {
+	noID, noLink := ioam.NodeIDWideUnavailable, ioam.InterfaceIDWideUnavailable
+	n := New(Node{ID: 2, IDWide: noID, Name: "r2", Interfaces: []Interface{{ID: 201, IDWide: noLink, Name: "east0"}}})
+	n.AddUnknown(New(
+		Node{ID: 2, IDWide: noID, Name: "x", Interfaces: []Interface{{ID: 201, IDWide: noLink, Name: "x"}, {ID: 202, IDWide: noLink, Name: "west0"}}},
+		Node{ID: 3, IDWide: 3, Name: "r3"},
+	))
+	n.AddUnknown(nil)
+	got := []string{n.Node(2), n.Interface(2, 201), n.Interface(2, 202), n.Node(3), n.NodeWide(3)}
+	if diff := cmp.Diff([]string{"r2", "east0", "west0", "r3", "r3"}, got); diff != "" {
+		t.Error(diff)
+	}
+	full := New()
+	for i := range MaxNodes {
+		full.Add(Node{ID: ioam.NodeID(i), IDWide: noID, Name: "own"})
+	}
+	full.AddUnknown(New(Node{ID: MaxNodes, IDWide: noID, Name: "one more"}))
+	if len(full.nodes) != MaxNodes || full.Node(MaxNodes) != "" {
+		t.Errorf("%d nodes", len(full.nodes))
+	}
+}
+
 // Names come from the network, so what is kept is bounded.
 func TestBounds(t *testing.T) {
 	n := New()

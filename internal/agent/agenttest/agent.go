@@ -103,7 +103,7 @@ func (a *Agent) apply(next *service.State) (err error) {
 	if next.Resolved, err = next.Config.Resolve(a.node.System); err != nil {
 		return err
 	}
-	next.Name(cmp.Or(next.Config.Node.Name, NodeName))
+	next.Name(cmp.Or(next.Config.Node.Name, NodeName), nil)
 	p := &service.Plan{Before: a.State.Load(), Next: next, Generation: datapath.Config{Node: next.Resolved.Node}}
 	p.Generation.Node.Encapsulations = slices.Clone(next.Resolved.Node.Encapsulations)
 	for _, s := range a.services {

@@ -71,9 +71,9 @@ func LoadFile(path string, h config.Host) (*State, error) {
 // largeFile is the size of a file, in octets, of which the memory is worth returning.
 const largeFile = 1 << 20
 
-// Name makes the names that the state knows: those of its configuration, and those of this node and
-// its interfaces. own is this node's name.
-func (s *State) Name(own string) {
+// Name makes the names that the state knows: those of its configuration, those of the node
+// itself, which has that name, and for ids without any of these, those that were learned elsewhere.
+func (s *State) Name(own string, learned *nodenames.Names) {
 	s.Names = s.Config.KnownNames()
 	node := nodenames.Node{ID: s.Resolved.Node.ID, IDWide: s.Resolved.Node.IDWide, Name: own}
 	for _, i := range s.Resolved.Node.Interfaces {
@@ -83,6 +83,7 @@ func (s *State) Name(own string) {
 		)
 	}
 	s.Names.Add(node)
+	s.Names.AddUnknown(learned)
 }
 
 // ReturnMemory gives the kernel back what reading a large file took: its tree is a hundred

@@ -17,30 +17,45 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/tshark"
+	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// namesOfOthers are what aramis' file says of the nodes whose ids it sees in traces.
-const namesOfOthers = `names:
-  - {id: 1, name: athos, interfaces: [{id: 101, name: eth0}, {id: 102, name: eth1}]}
-  - {id: 2, name: porthos, interfaces: [{id: 201, name: eth0}, {id: 202, name: eth1}]}
+// namesOfOthers are what aramis' file says of the nodes whose ids it sees in traces: it names one, and the collector
+// that keeps what nodes export knows the other.
+const namesOfOthers = `names: [{id: 1, name: athos, interfaces: [{id: 101, name: eth0}, {id: 102, name: eth1}]}]
+names-from: {collector: "http://[::1]:4780", interval: 1s}
 `
+
+// awaitName waits until a node knows the name of another and of its last interface.
+func awaitName(t *testing.T, l *lab.Lab, node string, id ioam.NodeID, name string) {
+	t.Helper()
+	place, err := l.Node(node).Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e2e.Await(t, node+" knows "+name, 20*time.Second, func() bool {
+		names, err := api.NewClient(place.Socket()).Names(t.Context())
+		return err == nil && names.Node(id) == name && names.Interface(id, ioam.InterfaceID(100*id+2)) == "eth1"
+	})
+}
 
 // The traces that a decapsulating node exports over IPFIX, by UDP and by TCP,
 // equal those that its observers see, path delay included. The observers know the names of the
-// other nodes from the file, the collector from those nodes, whose options tshark reads, too.
+// other nodes from the file and from a collector, that from those nodes, whose options tshark reads, too.
 func TestCollectTraces(t *testing.T) {
 	t.Parallel()
 	const count = 20
 	top := e2e.Domain(t, e2e.Modes(config.Attach(e2e.TCModes()[0]))[0])
 	for _, node := range []string{"athos", "porthos"} {
-		e2e.Reconfigure(t, top, node, "node: {id: ", "export: [{kind: ipfix, address: \"tcp://[2001:db8:23::2]:4739\"}]\nnode: {id: ")
+		e2e.Reconfigure(t, top, node, "node: {id: ", "export:\n"+exportTwice+"node: {id: ")
 	}
 	e2e.Reconfigure(t, top, "aramis", "node: {id: 3", namesOfOthers+`export:
   - {kind: ipfix, address: "udp://[::1]:4739"}
   - {kind: ipfix, address: "tcp://[::1]:4739", observation-domain: 33}
 node: {id: 3`)
 	l := e2e.Raise(t, top)
+	keepAtAramis(t, l)
 	describe(t, l, "porthos", "eth1", "to aramis")
 	wire := e2e.StartWire(t, l, "aramis", "eth0")
 	cmd := l.Node("aramis").
@@ -62,6 +77,7 @@ node: {id: 3`)
 	for _, node := range []string{"athos", "porthos"} {
 		awaitExporter(t, l, node)
 	}
+	awaitName(t, l, "aramis", 2, "porthos")
 	j := e2e.Keep(t, l, "aramis")
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 2 * time.Millisecond, Size: 100, Port: 9000})
 	seen := j.Read(t, count)
@@ -131,7 +147,7 @@ func describe(t *testing.T, l *lab.Lab, node, name, text string) {
 	})
 }
 
-// awaitExporter waits until the only sink of a node is connected.
+// awaitExporter waits until the sinks of a node are connected.
 func awaitExporter(t *testing.T, l *lab.Lab, node string) {
 	t.Helper()
 	place, err := l.Node(node).Place()
@@ -144,7 +160,7 @@ func awaitExporter(t *testing.T, l *lab.Lab, node string) {
 			t.Fatal(err)
 		}
 		exporters := status.Records.Sinks
-		return len(exporters) == 1 && exporters[0].Connected != nil && *exporters[0].Connected
+		return len(exporters) > 0 && !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
 	})
 }
 
