@@ -179,6 +179,60 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// The scripts make the group of readers: by its entry for systemd-sysusers, or without systemd; and with neither, the
+// installation goes on.
+func TestGroupOfReaders(t *testing.T) {
+	var p parcel
+	for _, p = range parcels() {
+		if p.group != "" {
+			break
+		}
+	}
+	for _, c := range []struct{ tools, want string }{
+		{"systemd-sysusers groupadd", "systemd-sysusers waymark.conf\n"},
+		{"getent-fails groupadd", "groupadd --system waymark-read\n"},
+		{"getent groupadd", ""},
+		{"", ""},
+	} {
+		directory := t.TempDir()
+		log := filepath.Join(directory, "log")
+		for tool := range strings.FieldsSeq(c.tools) {
+			text := "#!/bin/sh\necho " + tool + " \"$@\" >> " + log + "\nexit 1\n" // their failure does not end the script
+			if strings.HasPrefix(tool, "getent") {
+				text = "#!/bin/sh\nexit " + map[bool]string{true: "2", false: "0"}[tool == "getent-fails"] + "\n"
+			}
+			if err := os.WriteFile(filepath.Join(directory, strings.TrimSuffix(tool, "-fails")), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shell := exec.Command("/bin/sh", "-e", "-c", p.makeGroup())
+		shell.Env = []string{"PATH=" + directory}
+		if out, err := shell.CombinedOutput(); err != nil {
+			t.Errorf("with %q: %v\n%s", c.tools, err, out)
+		}
+		if got, _ := os.ReadFile(log); string(got) != c.want {
+			t.Errorf("with %q: %q, want %q", c.tools, got, c.want)
+		}
+	}
+	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
+		t.Skip("systemd-sysusers is not installed, so the entry is not tried")
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	entry, err := filepath.Abs("../sysusers/waymark.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("systemd-sysusers", "--root="+root, entry).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if text, err := os.ReadFile(filepath.Join(root, "etc/group")); err != nil || !regexp.MustCompile("(?m)^"+p.group+":").Match(text) {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
 // A program that links C needs the other architecture's compiler, and the error says which.
 func TestCrossCompilerIsNamed(t *testing.T) {
 	other := "arm64"

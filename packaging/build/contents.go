@@ -43,6 +43,7 @@ type parcel struct {
 	recommends  []string
 	suggests    []string
 	units       []unit
+	group       string // of those who may read; its entry for systemd-sysusers is among the files. "": none
 	files       []file
 	// Directories that purging removes: what the operator and the service wrote.
 	state     []string
@@ -68,9 +69,11 @@ func nodePackage() parcel {
 		recommends: []string{"ethtool", "iproute2"},
 		suggests:   []string{"waymark-collector", "waymark-lab"},
 		units:      []unit{{name: "run-waymark-bpf.mount"}, {name: "waymark.service", restart: true}},
+		group:      "waymark-read",
 		files: []file{
 			{source: "packaging/systemd/waymark.service", destination: "/usr/lib/systemd/system/waymark.service"},
 			{source: "packaging/systemd/run-waymark-bpf.mount", destination: "/usr/lib/systemd/system/run-waymark-bpf.mount"},
+			{source: "packaging/sysusers/waymark.conf", destination: "/usr/lib/sysusers.d/waymark.conf"},
 			{source: "packaging/tmpfiles/waymark.conf", destination: "/usr/lib/tmpfiles.d/waymark.conf"},
 			{destination: "/etc/waymark", mode: 0o750},
 			// Before the service begins, "config check" wants it for sinks.

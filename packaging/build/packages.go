@@ -127,6 +127,9 @@ func debScripts(p parcel) bodies {
 	var b bodies
 	in := func(lines *[]string, text string) { *lines = append(*lines, text) }
 	in(&b.postInstall, `case "$1" in configure|abort-upgrade|abort-deconfigure|abort-remove) ;; *) exit 0 ;; esac`)
+	if p.group != "" {
+		in(&b.postInstall, p.makeGroup())
+	}
 	in(&b.postInstall, `if [ "$1" = configure ] && command -v systemd-tmpfiles >/dev/null; then`)
 	in(&b.postInstall, "	systemd-tmpfiles --create "+p.program.name+".conf || true\nfi")
 	if p.install != "" {
@@ -160,6 +163,12 @@ func debScripts(p parcel) bodies {
 	return b
 }
 
+// makeGroup makes the group, also where systemd is not. A removal leaves it, because files may belong to it.
+func (p parcel) makeGroup() string {
+	return fmt.Sprintf("if command -v systemd-sysusers >/dev/null; then systemd-sysusers %s.conf || true\n"+
+		"else getent group %[2]s >/dev/null || groupadd --system %[2]s || true; fi", p.program.name, p.group)
+}
+
 // rpmScripts are those of RPM: $1 is how many versions are there afterwards.
 func rpmScripts(p parcel) bodies {
 	var b bodies
@@ -170,10 +179,13 @@ func rpmScripts(p parcel) bodies {
 		}
 	}
 	daemonReload := "if [ -d /run/systemd/system ]; then systemctl daemon-reload || :; fi"
-	b.postInstall = []string{
-		"if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create " + p.program.name + ".conf || :; fi", daemonReload,
-		`if [ "$1" -eq 1 ] && command -v systemctl >/dev/null; then systemctl --no-reload preset ` + strings.Join(restarted, " ") + " || :; fi",
+	if p.group != "" {
+		b.postInstall = append(b.postInstall, p.makeGroup())
 	}
+	b.postInstall = append(b.postInstall,
+		"if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create "+p.program.name+".conf || :; fi", daemonReload,
+		`if [ "$1" -eq 1 ] && command -v systemctl >/dev/null; then systemctl --no-reload preset `+strings.Join(restarted, " ")+" || :; fi",
+	)
 	if p.install != "" {
 		b.postInstall = append(b.postInstall, strings.TrimSuffix(unindented(p.install), "\n"))
 	}

@@ -48,6 +48,7 @@ inside apt-get install -y -qq /srv/packages/old_waymark.deb >/dev/null 2>&1 || f
 [ "$(inside waymark --version)" = "waymark 0.0.9" ] || fail "another version is installed: $(inside waymark --version)"
 inside dpkg --verify waymark
 [ "$(inside stat -c '%a %U' /etc/waymark)" = "750 root" ] || fail "/etc/waymark has other rights"
+inside getent group waymark-read >/dev/null || fail "there is no group waymark-read"
 inside waymark config check /etc/waymark/node.yaml
 inside waymark doctor >/dev/null || fail "doctor finds errors"
 inside man -w waymark-agent-run >/dev/null || fail "there is no manual page"
