@@ -54,6 +54,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{Command: "path history", Args: "--collector http://[::1]:1", Code: commandline.ExitFailure},
 		{Command: "change history", Args: "--collector ftp://x", Code: commandline.ExitUsage},
 		{Command: "segment history", Args: "--since yesterday", Code: commandline.ExitUsage},
+		{Command: "events history", Args: "--limit 0", Code: commandline.ExitUsage},
 		{Command: "grid history", Args: "--limit 0", Code: commandline.ExitUsage},
 		{Command: "packet history", Args: "--collector http://[::1]:1", Code: commandline.ExitFailure},
 		{Command: "loss history", Args: "--limit 0", Code: commandline.ExitUsage},

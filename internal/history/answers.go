@@ -56,6 +56,16 @@ type (
 		Negative        uint64 `json:"since_negative"`
 	}
 
+	events struct {
+		answer
+		Events []event
+	}
+	event struct {
+		Time             time.Time
+		Node, Text, Cure string
+		Name             string `json:"event"`
+	}
+
 	changes struct {
 		answer
 		Changes []change

@@ -105,6 +105,15 @@ equal paths do not move as long as the shares stay.`,
 		ask: answering(func(a *changes) *answer { return &a.answer }, (*page).changes),
 	},
 	{
+		Noun: "events", Short: "Show what happened in the past, from a collector", path: "/v1/events", limit: 100,
+		Long: `Show what the collector found in what nodes sent it, such as losses and slow
+segments, and its warnings, the latest first. The last word of a line is the
+collector's host, or the node that found it.`,
+		Examples:   "  waymark events history --since 24h\n  waymark events history --event loss_began --since 7d",
+		parameters: []parameter{{flag: "event", name: "event", usage: "only events of this `NAME`, or warnings with this code"}, {flag: "node", name: "node", usage: "only what this `NODE` found"}},
+		ask:        answering(func(a *events) *answer { return &a.answer }, (*page).events),
+	},
+	{
 		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", limit: 50,
 		Long: `Show the ways from one node to the next one that reported, the worst first: the
 delay of the link by the clocks of both nodes, how long the first node held

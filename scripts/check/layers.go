@@ -177,10 +177,11 @@ var layers = map[string]string{
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/record internal/recordfilter internal/sink",
+	"collector/internal/events":   "internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",
-	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/commandline internal/metrics internal/record internal/sink internal/supervisor",
+	"collector/internal/daemon":   "collector/internal/access collector/internal/api collector/internal/events collector/internal/live collector/internal/query collector/internal/settings collector/internal/store internal/collect internal/collect/pathmetrics internal/commandline internal/metrics internal/nodenames internal/record internal/sink internal/supervisor",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/executed":    "",

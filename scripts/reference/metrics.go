@@ -22,7 +22,7 @@ var metricsOf = map[string]struct {
 	"agent":     {[]string{"agent", "agent/measure", "agent/probe", "agent/queues", "agent/report", "agent/tunnel", "agent/service"}, "waymark_"},
 	"reflector": {[]string{"stamp/reflector"}, ""},
 	"collector": {[]string{"collect"}, "waymark_collect_"},
-	"store":     {[]string{"../collector/internal/daemon", "collect/pathmetrics"}, ""},
+	"store":     {[]string{"../collector/internal/daemon", "../collector/internal/events", "collect/pathmetrics"}, ""},
 }
 
 const protocols = "../how-to/measure-srv6-protocols.md#what-went-wrong-with-messages"

@@ -50,6 +50,12 @@ func commanded(t *testing.T, url, line string) (out, notes string, err error) {
 	return "", "", nil
 }
 
+// lossEvent is of packets that are lost, with what must not reach a terminal.
+func lossEvent(at time.Time) *record.Event {
+	return &record.Event{Time: instant.Of(at), Node: "keeper", Name: record.EventLoss, Severity: record.SeverityError,
+		Facts: "packets are lost\x1b[2J after r2 > r3"}
+}
+
 // The commands that ask about the past show what the API answers, in 80 columns, and say what an answer lacks.
 func TestHistoryCommands(t *testing.T) {
 	now := time.Now().Add(-20 * time.Minute)
@@ -63,7 +69,7 @@ func TestHistoryCommands(t *testing.T) {
 		Start: instant.Of(now)}
 	list = append(list, &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true),
 		Received: record.NewField(uint64(97), true), Lost: record.NewField(uint64(3), true)},
-		&record.Loss{Measurement: m, Verdict: loss.Uncertain, Lost: record.NewField(uint64(0), false)})
+		&record.Loss{Measurement: m, Verdict: loss.Uncertain, Lost: record.NewField(uint64(0), false)}, lossEvent(now))
 	s := serve(t, time.Now(), list)
 	for line, want := range map[string][]string{
 		"path":                            {"1000 packets on 2 paths", "50%", "SLOWEST", "nodeb>"},
@@ -83,6 +89,8 @@ func TestHistoryCommands(t *testing.T) {
 		"packet --limit 3":                {"3 packets", "arrived", "[2001:db8::1]:"},
 		"packet --flow-id 2 --sequence 5": {"1 packet,", "TIMESTAMP", "HELD"},
 		"loss":                            {"gold", "athos", "3%", "UNCERTAIN"},
+		"events":                          {"1 event,", "loss_began: ", "after r2 > r3", "(keeper)"},
+		"events --event paths_moved":      {"0 events,"},
 		"loss --since 02:00 --flow x":     {"0 segments of measured flows"},
 	} {
 		out, notes, err := commanded(t, s.URL, line)

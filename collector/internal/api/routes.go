@@ -223,8 +223,8 @@ var routes = []route{
 		},
 	},
 	{
-		path: "/v1/events", name: "events", summary: "What happened: events that nodes found, and warnings of the collector, the latest first",
-		parameters: []parameter{since, from, until, {name: "node", form: "text", doc: "Name of the node that found it."},
+		path: "/v1/events", name: "events", summary: "What happened: events that nodes or the collector found, and warnings of the collector, the latest first",
+		parameters: []parameter{since, from, until, {name: "node", form: "text", doc: "Name of the node, or of the collector's host, that found it."},
 			{name: "event", form: "text", doc: "Name of an event, or code of a warning."}, limit("100")},
 		answer: query.Events{},
 		serve: func(v *values) question {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/access"
 	"github.com/waymark-net/waymark/collector/internal/api"
+	"github.com/waymark-net/waymark/collector/internal/events"
 	"github.com/waymark-net/waymark/collector/internal/live"
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/collector/internal/settings"
@@ -41,6 +42,7 @@ type Daemon struct {
 	sink      *sink.Queued
 	outputs   []sink.Sink
 	paths     *pathmetrics.Counters
+	events    *events.Finder
 	began     time.Time
 }
 
@@ -89,7 +91,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		Store: d.store, Time: time.Duration(d.Settings.API.Time), AtOnce: int(d.Settings.API.Queries), Live: d.live, Hub: hub,
 		Names: d.collector.Names, Settings: d.Settings,
 	}
-	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect)
+	server, err := api.Serve(guard, asked, d.collector.Collect, d.collect, d.paths.Collect, d.events.Collect)
 	if err != nil {
 		return errors.Join(err, d.collector.Close())
 	}

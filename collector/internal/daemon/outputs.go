@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/waymark-net/waymark/collector/internal/events"
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/pathmetrics"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -21,11 +24,17 @@ func (d *Daemon) openOutputs() error {
 	d.began = time.Now()
 	d.paths = pathmetrics.New(int(d.Settings.Metrics.Series))
 	counting := sink.NewQueued(sink.Each(d.paths.Observe), sink.Settings{Name: "metrics", Room: collect.NewRoom()})
-	d.outputs = []sink.Sink{sink.Except(d.sink, record.KindStatistics), sink.Only(counting, record.KindPath)}
 	name, err := os.Hostname()
 	if err != nil {
 		name = "waymark-collector"
 	}
+	d.events = events.New(events.Options{
+		Node: nodenames.Printable(name), ClockError: d.Settings.Events.OrUnknown(), File: filepath.Join(d.Settings.Store.Directory, "events.jsonl"),
+		Names: func() []nodenames.Node { return d.collector.Names() }, Note: d.Notify,
+	}, d.began)
+	kept := sink.Except(d.sink, record.KindStatistics)
+	d.outputs = []sink.Sink{kept, sink.Only(counting, record.KindPath), d.events}
+	tell := []sink.Sink{kept}
 	for i := range d.Settings.Export {
 		one, err := d.Settings.Export[i].Open(sink.Environment{
 			Stdout: os.Stdout, Log: slog.New(slog.DiscardHandler), Room: collect.NewRoom(), Version: commandline.Version(),
@@ -37,8 +46,9 @@ func (d *Daemon) openOutputs() error {
 			}
 			return fmt.Errorf("export[%d]: %w", i, err)
 		}
-		d.outputs = append(d.outputs, one)
+		d.outputs, tell = append(d.outputs, one), append(tell, one)
 	}
+	d.events.Tell(tell...)
 	return nil
 }
 
@@ -48,5 +58,6 @@ func (d *Daemon) gather() *metrics.Gatherer {
 	d.collector.Collect(g)
 	d.collect(g)
 	d.paths.Collect(g)
+	d.events.Collect(g)
 	return g
 }

@@ -21,14 +21,14 @@ type EventsQuestion struct {
 // Events are what happened in a time, the latest first.
 type Events struct {
 	Answer
-	Events []Event `json:"events" doc:"Events of nodes, and warnings of the collector, the latest first."`
+	Events []Event `json:"events" doc:"Events that nodes or the collector found, and warnings of the collector, the latest first."`
 }
 
 // Event is something that happened at a time.
 type Event struct {
-	Kind     string             `json:"kind" doc:"event: a node found it; warning: the collector did."`
+	Kind     string             `json:"kind" doc:"event: it happened; warning: the collector warns of a measured flow or of a node id."`
 	Time     instant.Time       `json:"time" doc:"When it was found, by the clock of who found it."`
-	Node     string             `json:"node,omitempty" doc:"The node that found it."`
+	Node     string             `json:"node,omitempty" doc:"The node that found it, or the host of the collector."`
 	Name     string             `json:"event" doc:"What happened: the name of the event, or the code of the warning."`
 	Severity string             `json:"severity" doc:"info, warning or error. A warning that has ended is info."`
 	Subject  string             `json:"subject,omitempty" doc:"What it happened to: of a warning, the flow."`

@@ -29,6 +29,7 @@ type Settings struct {
 	Join       Join       `key:"join"`
 	Store      Store      `key:"store"`
 	API        API        `key:"api"`
+	Events     *Events    `key:"events" absent:"the defaults of its keys"`
 	Metrics    Metrics    `key:"metrics"`
 	Export     []Export   `key:"export" absent:"nowhere"`
 }
@@ -59,11 +60,15 @@ type Store struct {
 var fileTexts = yamlfile.KeyTexts{
 	"listen": "Where exporters send IPFIX: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT. [::] is every " +
 		"address of this machine, IPv4 included. Senders over UDP and TCP are not authenticated.",
-	"tls":             "Certificates for endpoints with tls://.",
-	"enterprise":      "Private enterprise number under which exporters have Waymark's own elements.",
-	"join":            "How postcards are joined into paths.",
-	"store":           "What is kept, and where.",
-	"api":             "Where people and programs ask for it.",
+	"tls":        "Certificates for endpoints with tls://.",
+	"enterprise": "Private enterprise number under which exporters have Waymark's own elements.",
+	"join":       "How postcards are joined into paths.",
+	"store":      "What is kept, and where.",
+	"api":        "Where people and programs ask for it.",
+	"events": "What the collector finds in what it receives: segments that are slow, losses, silent nodes, paths that " +
+		"moved.",
+	"events.clock-error": "By how much the clocks of any two nodes differ at most. A segment, from one node to the next, " +
+		"is judged only with it: slow is what takes longer than usual by more than this.",
 	"metrics":         "What Prometheus gets of joined paths.",
 	"export":          "Where records go besides the store.",
 	"tls.certificate": "File of the collector's certificate, in PEM.",
@@ -80,12 +85,18 @@ var fileTexts = yamlfile.KeyTexts{
 	"store.memory": "What the database takes at most: for writing, and for all queries together.",
 }
 
+// Events is what the finding of events needs to know.
+type Events struct {
+	ClockError *Difference `key:"clock-error" absent:"unknown, so that no segment counts as slow"`
+}
+
 // Scalars of the file.
 type (
 	Listen     string
 	Enterprise uint32
 	Wait       time.Duration
 	Age        time.Duration
+	Difference time.Duration
 	Size       int64
 	Count      uint32
 	Address    string
@@ -111,6 +122,12 @@ var format = &yamlfile.Format{
 			"a time from 100ms to 1h, such as 2s",
 			parseWait,
 			yamlfile.FormatPeriod[Wait],
+		),
+		reflect.TypeFor[Difference](): yamlfile.NewCodec(
+			yamlfile.Text,
+			"a time from 0s to 1s, such as 100us",
+			parseDifference,
+			yamlfile.FormatPeriod[Difference],
 		),
 		reflect.TypeFor[Age](): yamlfile.NewCodec(
 			yamlfile.Text,
@@ -296,6 +313,25 @@ func parseWait(text string) (Wait, error) {
 		return 0, fmt.Errorf("%s is out of range", text)
 	}
 	return Wait(d), nil
+}
+
+func parseDifference(text string) (Difference, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time with a unit", text)
+	case d < 0 || d > time.Second:
+		return 0, fmt.Errorf("%s is out of range", text)
+	}
+	return Difference(d), nil
+}
+
+// OrUnknown is a difference that is set, else one below 0.
+func (e *Events) OrUnknown() time.Duration {
+	if e == nil || e.ClockError == nil {
+		return -1
+	}
+	return time.Duration(*e.ClockError)
 }
 
 var ages = regexp.MustCompile(`^([1-9][0-9]{0,5})([hd])$`)

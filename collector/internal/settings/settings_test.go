@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDefaults(t *testing.T) {
@@ -46,6 +47,24 @@ metrics:
 func TestTextsOfKeys(t *testing.T) {
 	for _, problem := range format.CheckTexts(&Settings{}, texts()) {
 		t.Error(problem)
+	}
+}
+
+// Without the key, it is unknown how good clocks are.
+func TestClockError(t *testing.T) {
+	for text, want := range map[string]time.Duration{"{}": -1, "{clock-error: 100us}": 100 * time.Microsecond, "{clock-error: 0s}": 0} {
+		s, err := Parse("F", []byte("events: "+text))
+		if err != nil || s.Events.OrUnknown() != want {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+	if s, err := Parse("F", []byte("store: {age: 30d}")); err != nil || s.Events.OrUnknown() >= 0 {
+		t.Error(err)
+	}
+	for _, wrong := range []string{"-1us", "2s", "1"} {
+		if _, err := Parse("F", []byte("events: {clock-error: "+wrong+"}")); err == nil {
+			t.Errorf("%s is taken", wrong)
+		}
 	}
 }
 

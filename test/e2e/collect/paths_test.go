@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -164,7 +165,7 @@ func awaitConnected(t *testing.T, l *lab.Lab) {
 				t.Fatal(err)
 			}
 			exporters := status.Records.Sinks
-			return len(exporters) == 1 && exporters[0].Connected != nil && *exporters[0].Connected
+			return len(exporters) > 0 && !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
 		})
 	}
 }

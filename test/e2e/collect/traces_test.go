@@ -62,18 +62,7 @@ node: {id: 3`)
 		Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "udp://[::1]:4739", "--listen", "tcp://[::]:4739")
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
 	// Both sessions are open, and the exporter has sent its node's name.
-	place, err := l.Node("aramis").Place()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e2e.Await(t, "the exporters are connected", 20*time.Second, func() bool {
-		status, err := api.NewClient(place.Socket()).Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		exporters := status.Records.Sinks
-		return len(exporters) == 2 && !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
-	})
+	awaitExporters(t, l)
 	for _, node := range []string{"athos", "porthos"} {
 		awaitExporter(t, l, node)
 	}
@@ -123,6 +112,23 @@ node: {id: 3`)
 		"traces": stats.Counts["traces"], "hops": stats.Counts["hops"], "traces_cut": stats.Counts["traces_cut"]}); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// awaitExporters waits until both sinks of aramis are connected.
+func awaitExporters(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	place, err := l.Node("aramis").Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e2e.Await(t, "the exporters are connected", 20*time.Second, func() bool {
+		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		exporters := status.Records.Sinks
+		return len(exporters) == 2 && !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
+	})
 }
 
 // describe writes the ifalias of an interface, and waits until the agent has noticed.

@@ -4,7 +4,9 @@ package collect
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,20 +37,18 @@ func fates(t *testing.T, lines []string, port uint16) map[string][]*record.Path 
 }
 
 // Packets that are lost before aramis are lost for the collector, too; those that arrive
-// while aramis' agent has ended are not, although nobody reports them there.
+// while aramis' agent has ended are not, although nobody reports them there. The collector that
+// keeps has an event of it.
 func TestCollectKnowsLosses(t *testing.T) {
 	t.Parallel()
 	const count, wait = 40, 3 * time.Second
-	l := e2e.Raise(t, directExporting(t))
-	if err := l.Node("aramis").Do(func() error { // its end of the link drops longer packets
-		link, err := netlink.LinkByName("eth0")
-		if err != nil {
-			return err
-		}
-		return netlink.LinkSetMTU(link, 1300)
-	}); err != nil {
-		t.Fatal(err)
+	top := directExporting(t)
+	for _, node := range []string{"athos", "porthos", "aramis"} {
+		e2e.Reconfigure(t, top, node, "  - {kind: ipfix, address: \"tcp://[2001:db8:23::2]:4739\"}\n", exportTwice)
 	}
+	l := e2e.Raise(t, top)
+	keeper := keepAtAramis(t, l)
+	dropLongPackets(t, l)
 	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "tcp://[::]:4739", "--wait",
 		patience.Of(wait).String())
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
@@ -81,6 +81,7 @@ func TestCollectKnowsLosses(t *testing.T) {
 		of := fates(t, c.Lines(), lost)
 		return len(of["lost"])+len(of["unknown"]) >= count
 	})
+	awaitLoss(t, keeper)
 	e2e.SignalAgent(t, l, "aramis", syscall.SIGKILL)
 	calm()
 	if r := traffic(9500, 100); r.Lost() != 0 {
@@ -108,6 +109,41 @@ func TestCollectKnowsLosses(t *testing.T) {
 	if i < 0 || stats.Pairs[i].Lost < count || stats.Pairs[i].Unknown < count || stats.Pairs[i].Packets < 3*count ||
 		stats.Counts["paths_lost"] != stats.Pairs[i].Lost {
 		t.Errorf("totals %+v, %v", stats.Pairs, stats.Counts)
+	}
+}
+
+// dropLongPackets has aramis' end of the link to porthos drop packets that are longer than 1300 bytes.
+func dropLongPackets(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	if err := l.Node("aramis").Do(func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(link, 1300)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLoss waits for the event that packets are lost after porthos, which is reported once.
+func awaitLoss(t *testing.T, k *keeper) {
+	t.Helper()
+	type event struct {
+		Event, Node, Severity string
+		Labels                map[string]string
+	}
+	var answer struct{ Events []event }
+	e2e.Await(t, "the event of a loss", 30*time.Second, func() bool {
+		k.ask(t, "/v1/events?event="+record.EventLoss, &answer)
+		return len(answer.Events) > 0
+	})
+	host, _ := os.Hostname()
+	e := answer.Events[0]
+	if len(answer.Events) != 1 || e.Node != host || e.Severity != "error" || e.Labels["from_node"] != "porthos" || e.Labels["egress"] != "eth1" ||
+		e.Labels["to_node"] != "aramis" ||
+		!strings.Contains(k.notes.String(), "error: loss_began: packets are lost after porthos eth1 > aramis") {
+		t.Errorf("%+v", answer.Events)
 	}
 }
 

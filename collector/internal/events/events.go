@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package events finds what happened in what a collector receives: nodes and segments that are slower than usual,
+// losses, nodes that report nothing any more, paths that moved. Of packets with Direct Exports, only the collector
+// knows whole paths.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/eventlog"
+	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+const (
+	// Rate is how many packets a second are looked at. A tenth of them may come in each tenth of a second, so that
+	// they are of the whole of it.
+	Rate  = 20_000
+	parts = 10
+	// look is how often it is looked what is new.
+	look = time.Second
+	// kept is what the engine keeps of intervals that ended: nobody asks for them here.
+	keptTime, keptOctets = 10 * time.Minute, 1 << 20
+	// mostFile bounds the file, in octets.
+	mostFile = 4 << 20
+	// mostLines is how many events of a minute the operator is told.
+	mostLines = 20
+)
+
+// Options are what a Finder is made with.
+type Options struct {
+	Node       string        // that finds events
+	ClockError time.Duration // by which a difference of two nodes' clocks may be wrong; below 0: unknown
+	File       string        // keeps what has begun for the next collector; "": nothing does
+	Names      func() []nodenames.Node
+	Note       func(text string) // for the operator
+}
+
+// Finder is a sink that finds events in records, and offers them to others.
+type Finder struct {
+	options Options
+	engine  *insight.Engine
+	log     *eventlog.Log
+	to      []sink.Sink
+	queue   *sink.Queue
+	saved   uint64 // changes of the log that are in the file
+
+	mu         sync.Mutex
+	part       int64 // of the time, in which taken were taken
+	taken      int
+	offered    uint64
+	unexamined uint64
+
+	minute, lines, silent int // lines of this minute; only for the goroutine that looks
+}
+
+// New makes a Finder, with what an earlier one saw begin.
+func New(o Options, now time.Time) *Finder {
+	f := &Finder{
+		options: o, log: eventlog.New(time.Hour), queue: sink.NewQueue(&sink.Room{}),
+		engine: insight.New(insight.Settings{Keep: keptTime, Octets: keptOctets}, now),
+	}
+	f.engine.Watch(now, true)
+	f.engine.SetClockError(int64(max(o.ClockError, insight.UnknownClock)))
+	if err := f.restore(now); err != nil {
+		o.Note(fmt.Sprintf("what was going on before the start could not be read: %v; its end will not be told", err))
+	}
+	return f
+}
+
+func (f *Finder) restore(now time.Time) error {
+	if f.options.File == "" {
+		return nil
+	}
+	info, err := os.Stat(f.options.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && info.Size() > mostFile:
+		return fmt.Errorf("%s is larger than such a file", f.options.File)
+	case err != nil:
+		return err
+	}
+	saved, err := os.ReadFile(f.options.File)
+	if err != nil {
+		return err
+	}
+	return f.log.Restore(saved, now)
+}
+
+// Tell says which sinks get events. It is called before Run.
+func (f *Finder) Tell(to ...sink.Sink) { f.to = to }
+
+// Name is its name among outputs.
+func (f *Finder) Name() string { return "events" }
+
+// Close does nothing.
+func (f *Finder) Close() {}
+
+// Stats say that all that was offered was taken.
+func (f *Finder) Stats() sink.Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return sink.Stats{Offered: f.offered, Written: f.offered}
+}
+
+// Offer queues those that are looked at: that takes longer than the stage that joins may wait.
+func (f *Finder) Offer(records ...record.Record) {
+	for _, r := range f.examined(time.Now(), records) {
+		if !f.queue.Put(r) {
+			f.mu.Lock()
+			f.unexamined++
+			f.mu.Unlock()
+		}
+	}
+}
+
+// examined are those that are looked at: of packets, as many as the rate, and what is counted of flows. What a node
+// reports of a packet that is not joined is its own to judge.
+func (f *Finder) examined(now time.Time, records []record.Record) (list []record.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.offered += uint64(len(records))
+	if part := now.UnixNano() / int64(time.Second/parts); part != f.part {
+		f.part, f.taken = part, 0
+	}
+	for _, r := range records {
+		switch r.(type) {
+		case *record.Path, *record.Trace:
+			if f.taken >= Rate/parts {
+				f.unexamined++
+				continue
+			}
+			f.taken++
+		case *record.Loss, *record.Flow, *record.EdgeFlow:
+		default:
+			continue
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// Run looks at records, and every second at what is new in them.
+func (f *Finder) Run(ctx context.Context) {
+	each := time.NewTicker(look)
+	defer each.Stop()
+	var taken []record.Record
+	for {
+		select {
+		case <-ctx.Done():
+			f.save()
+			return
+		case <-f.queue.Ready():
+			taken = f.queue.Take(taken)
+			f.engine.Add(time.Now(), taken...)
+		case now := <-each.C:
+			f.look(now)
+		}
+	}
+}
+
+func (f *Finder) look(now time.Time) {
+	f.engine.Advance(now)
+	if found := f.engine.Judge(now); len(found) > 0 {
+		names := nodenames.New(f.options.Names()...)
+		for i := range found {
+			found[i].Name(names)
+			f.tell(found[i].Record(f.options.Node), now)
+		}
+	}
+	for _, e := range f.log.Unseen(now, f.options.Node) {
+		f.tell(e, now)
+	}
+	f.save()
+}
+
+// tell tells an event, unless it repeats too often or what it says has begun already.
+func (f *Finder) tell(e *record.Event, now time.Time) {
+	if !f.log.Take(e) {
+		return
+	}
+	f.note(e, now)
+	for _, s := range f.to {
+		s.Offer(e)
+	}
+}
+
+// note tells the operator, up to a number of lines a minute.
+func (f *Finder) note(e *record.Event, now time.Time) {
+	if minute := int(now.Unix() / 60); minute != f.minute {
+		if f.silent > 0 {
+			f.options.Note(fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", f.silent))
+		}
+		f.minute, f.lines, f.silent = minute, 0, 0
+	}
+	if f.lines++; f.lines > mostLines {
+		f.silent++
+		return
+	}
+	f.options.Note(string(e.Severity) + ": " + e.Name + ": " + e.Facts)
+}
+
+// save keeps what has begun, when it has changed.
+func (f *Finder) save() {
+	changes := f.log.Totals().Changes
+	if f.options.File == "" || changes == f.saved {
+		return
+	}
+	f.saved = changes
+	temporary := f.options.File + ".new"
+	err := os.WriteFile(temporary, f.log.Save(), 0o600)
+	if err == nil {
+		err = os.Rename(temporary, f.options.File)
+	}
+	if err != nil {
+		f.options.Note(fmt.Sprintf("the next collector will not know what is going on: %v", err))
+	}
+}
+
+var (
+	descTold       = &metrics.Desc{Name: "waymark_events_total", Help: "Events that were told, by kind of event.", Labels: []string{"kind"}}
+	descBegun      = &metrics.Desc{Name: "waymark_events_begun", Help: "What has begun and not ended, by the kind of event that began it.", Labels: []string{"kind"}}
+	descLeftOut    = &metrics.Desc{Name: "waymark_events_left_out_total", Help: "Events that were not told, because there were six of their kind and subject in ten minutes, or 1000 in a minute."}
+	descUnexamined = &metrics.Desc{Name: "waymark_events_unexamined_total", Help: "Packets in which no events were looked for, because there were more than 20,000 a second."}
+)
+
+// Collect adds the metrics. The kinds that a collector finds exist from the start.
+func (f *Finder) Collect(g *metrics.Gatherer) {
+	t := f.log.Totals()
+	for _, name := range kinds {
+		g.Add(descTold, float64(t.Admitted[name]), name)
+		if record.EventKindOf(name).Begins() {
+			g.Add(descBegun, float64(t.Begun[name]), name)
+		}
+	}
+	g.Add(descLeftOut, float64(t.LeftOut))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g.Add(descUnexamined, float64(f.unexamined))
+}
+
+// kinds are the events that a collector finds.
+var kinds = []string{
+	record.EventSegmentSlow, record.EventSegmentUsual, record.EventHeldLong, record.EventHeldUsual, record.EventLoss, record.EventLossEnded,
+	record.EventPathsMoved, record.EventNodeSilent, record.EventNodeHeard, record.EventNotSeen,
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// began is when a whole interval begins.
+var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// told is a sink that keeps what it is told.
+type told struct {
+	sink.Sink
+	events []*record.Event
+}
+
+func (l *told) Offer(records ...record.Record) {
+	for _, r := range records {
+		l.events = append(l.events, r.(*record.Event))
+	}
+}
+
+// take are the events since it was called.
+func (l *told) take() (list []*record.Event) {
+	list, l.events = l.events, nil
+	return list
+}
+
+func names(list []*record.Event) string {
+	var text []string
+	for _, e := range list {
+		text = append(text, e.Name)
+	}
+	return strings.Join(text, " ")
+}
+
+// scene is a Finder, and packets that it is offered.
+type scene struct {
+	*Finder
+	told
+	now     time.Time
+	packets *storetest.Packets
+	notes   []string
+}
+
+func newScene(file string, clockError time.Duration) *scene {
+	s := &scene{now: began, packets: storetest.NewPackets(1, 20, 1, 300, began, 10*time.Millisecond)}
+	s.begin(file, clockError)
+	return s
+}
+
+func (s *scene) begin(file string, clockError time.Duration) {
+	s.Finder = New(Options{
+		Node: "keeper", ClockError: clockError, File: file, Note: func(text string) { s.notes = append(s.notes, text) },
+		Names: func() []nodenames.Node {
+			link := nodenames.Interface{ID: 22, IDWide: ioam.InterfaceIDWideUnavailable, Name: "west0"}
+			return []nodenames.Node{{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2", Interfaces: []nodenames.Interface{link}}}
+		},
+	}, s.now)
+	s.Tell(&s.told)
+}
+
+// add looks at records of a time.
+func (s *scene) add(at time.Time, list []record.Record) { s.engine.Add(at, s.examined(at, list)...) }
+
+// play offers 100 packets a second over three nodes, of which one in lost is lost after the second, 0: none.
+func (s *scene) play(seconds, lost int, change func(*record.Path)) {
+	for range seconds {
+		for i := range 100 {
+			one := s.packets.Of(1, []int{1, 2, 3}, lost > 0 && i%lost == 0)
+			for k := range one.Nodes {
+				one.Nodes[k].EgressID = record.NewField(ioam.InterfaceID(11*(k+1)), true)
+			}
+			if change != nil {
+				change(one)
+			}
+			s.add(s.now.Add(time.Duration(i)*10*time.Millisecond), []record.Record{one})
+		}
+		s.now = s.now.Add(time.Second)
+		s.look(s.now)
+	}
+}
+
+// Losses of joined packets are told once, at their segment, and their end is; the next collector knows what began.
+func TestLoss(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	s := newScene(file, -1)
+	s.play(12, 0, nil)
+	if list := s.take(); len(list) != 0 {
+		t.Fatalf("%+v", list[0])
+	}
+	s.play(30, 20, nil)
+	list := s.take()
+	if len(list) != 1 {
+		t.Fatal(names(list))
+	}
+	e := list[0]
+	if e.Name != record.EventLoss || e.Node != "keeper" || e.Label("from_node") != "nodec" || e.Label("egress") != "west0" || e.Label("to_node") != "noded" ||
+		e.Label("evidence") != "counters" || e.Severity != record.SeverityError || e.ID == "" {
+		t.Errorf("%+v", e)
+	}
+	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 || !strings.HasPrefix(text, "error: loss_began: packets are lost after nodec west0 > noded") {
+		t.Errorf("%q", text)
+	}
+	g := &metrics.Gatherer{}
+	s.Collect(g)
+	if got := fmt.Sprint(g.Families()); !strings.Contains(got, record.EventLoss) {
+		t.Errorf("%s", got)
+	}
+	s.begin(file, -1) // the next collector
+	s.play(10, 20, nil)
+	if list := s.take(); len(list) != 0 {
+		t.Errorf("what lasts is told again: %s", names(list))
+	}
+	s.play(60, 0, nil)
+	if list = s.take(); len(list) != 1 || list[0].Name != record.EventLossEnded || list[0].ID != e.ID {
+		t.Errorf("%s", names(list))
+	}
+	s.play(10, 20, nil)
+	s.begin(file, -1)
+	s.take()
+	s.play(125, 0, nil)
+	if list = s.take(); len(list) != 1 || list[0].Name != record.EventNotSeen {
+		t.Errorf("%s", names(list))
+	}
+}
+
+// A node that holds packets long is told, whatever the clocks; a segment only if it is known how good they are.
+func TestSlow(t *testing.T) {
+	late := func(one *record.Path) {
+		for k := 2; k < len(one.Nodes); k++ {
+			one.Nodes[k].Timestamp.Value = one.Nodes[k].Timestamp.Value.Add(50 * time.Millisecond)
+		}
+	}
+	for _, c := range []struct {
+		clockError time.Duration
+		change     func(*record.Path)
+		want       string
+	}{
+		{-1, late, ""},
+		{0, late, record.EventSegmentSlow},
+		{time.Second, late, ""},
+		{-1, func(one *record.Path) { one.Nodes[1].TransitDelay.Value += 5_000_000 }, record.EventHeldLong},
+	} {
+		s := newScene("", c.clockError)
+		s.play(30, 0, nil)
+		s.take()
+		s.play(25, 0, c.change)
+		list := s.take()
+		if got := names(list); got != c.want {
+			t.Errorf("clocks %v: %q, want %q", c.clockError, got, c.want)
+		}
+		if len(list) == 1 && list[0].Label("from_node") != "nodec" && list[0].Label("node_name") != "nodec" {
+			t.Errorf("%+v", list[0])
+		}
+	}
+}
+
+// Packets beyond the rate are counted, over the whole second; what is counted of flows is always looked at, and
+// what is not joined never.
+func TestRate(t *testing.T) {
+	s := newScene("", 0)
+	list := make([]record.Record, Rate)
+	for i := range list {
+		list[i] = s.packets.Of(1, []int{1, 2, 3}, false)
+	}
+	for part := range parts {
+		at := began.Add(time.Duration(part) * time.Second / parts)
+		if got := len(s.examined(at, list)); got != Rate/parts {
+			t.Errorf("%d of part %d", got, part)
+		}
+		if got := len(s.examined(at, []record.Record{&record.Loss{}, &record.Flow{}, &record.EdgeFlow{}, &record.Postcard{}, &record.Warning{}})); got != 3 {
+			t.Errorf("%d others", got)
+		}
+	}
+	if s.unexamined != Rate*parts-Rate || s.Stats().Offered != Rate*parts+5*parts || s.Stats().Missed() != 0 {
+		t.Errorf("%d, %+v", s.unexamined, s.Stats())
+	}
+}
+
+// The operator gets few lines a minute, and names from the network move no cursor.
+func TestLines(t *testing.T) {
+	s := newScene("", 0)
+	for i := range 3 * mostLines {
+		s.tell(&record.Event{Name: record.EventPathsMoved, Subject: fmt.Sprint(i)}, s.now)
+	}
+	if s.take(); len(s.notes) != mostLines {
+		t.Errorf("%d lines", len(s.notes))
+	}
+	s.tell(&record.Event{Name: record.EventPathsMoved, Subject: "next"}, s.now.Add(time.Minute))
+	if text := s.notes[mostLines]; !strings.HasPrefix(text, "40 more events") {
+		t.Error(text)
+	}
+	s = newScene("", 0)
+	s.play(20, 10, func(one *record.Path) {
+		for k := range one.Nodes {
+			one.Nodes[k].Node = "\x1b]0;x\x07" + one.Nodes[k].Node
+		}
+	})
+	if text := strings.Join(s.notes, "\n"); !strings.Contains(text, record.EventLoss) || strings.ContainsAny(text, "\x1b\x07") {
+		t.Errorf("%q", text)
+	}
+}
+
+// Records that it is offered are looked at until its context ends; those without room are counted.
+func TestRun(t *testing.T) {
+	s := newScene("", 0)
+	for range 10 { // parts of a second, in which nothing is taken
+		for range Rate / parts {
+			s.Finder.Offer(s.packets.Of(1, []int{1, 2, 3}, false))
+		}
+		time.Sleep(time.Second / parts)
+	}
+	waiting := uint64(s.queue.Len())
+	if s.unexamined == 0 || waiting == 0 || waiting+s.unexamined != s.offered {
+		t.Errorf("%d of %d wait, %d are counted", waiting, s.offered, s.unexamined)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	for end := time.Now().Add(patience.Of(10 * time.Second)); s.engine.Totals().Records < waiting && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.engine.Totals().Records; got != waiting {
+		t.Errorf("%d of %d were looked at", got, waiting)
+	}
+	cancel()
+	<-done
+}
+
+func BenchmarkAdd(b *testing.B) {
+	s := newScene("", 0)
+	list := make([]record.Record, 1000)
+	for i := range list {
+		list[i] = s.packets.Of(i%300, []int{1, 2, 3, 4, 5}, false)
+	}
+	at := began
+	for b.Loop() {
+		at = at.Add(time.Second / parts)
+		s.add(at, list)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(list)), "ns/packet")
+}
