@@ -160,11 +160,11 @@ export interface Event {
   cure?: string
   /** What happened: the name of the event, or the code of the warning. */
   event: string
-  /** event: a node found it; warning: the collector did. */
+  /** event: it happened; warning: the collector warns of a measured flow or of a node id. */
   kind: string
   /** Names and places; the keys depend on the event. */
   labels?: Record<string, string>
-  /** The node that found it. */
+  /** The node that found it, or the host of the collector. */
   node?: string
   /** info, warning or error. A warning that has ended is info. */
   severity: string
@@ -183,7 +183,7 @@ export interface Event {
 export interface Events {
   /** Why the answer is not whole; absent when it is. */
   cut?: Cut
-  /** Events of nodes, and warnings of the collector, the latest first. */
+  /** Events that nodes or the collector found, and warnings of the collector, the latest first. */
   events: Event[]
   /** Files of the store that were read. */
   files: number
@@ -365,6 +365,17 @@ export interface Interface {
   name?: string
 }
 
+export interface InterfaceNames {
+  /** What its operator wrote about it. */
+  description?: string
+  /** Its id of 16 bits (trace field 1). */
+  id?: number
+  /** Or that of 32 bits (trace field 9). */
+  id_wide?: number
+  /** Its name. */
+  name: string
+}
+
 export interface LossPoint {
   /** Blocks with a result. */
   blocks: number
@@ -419,6 +430,25 @@ export interface Missed {
   missed: number
 }
 
+export interface Names {
+  /** Why the answer is not whole; absent when it is. */
+  cut?: Cut
+  /** Files of the store that were read. */
+  files: number
+  /** Begin of the time that the answer is about. */
+  from: string
+  /** Times of which the store lost, or cannot read, what it had: the answer lacks it. */
+  gaps?: Gap[]
+  /** One for each id: a node with ids of both widths comes twice. Without interfaces for a role with a scope. */
+  nodes: NodeNames[]
+  /** Length of the steps of series; absent when none were asked for. */
+  step_ns?: number
+  /** Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected. */
+  undecided?: number
+  /** Its end, exclusive. */
+  until: string
+}
+
 export interface Node {
   /** Address from which its records came; absent in a trace that packets carried. */
   exporter?: string
@@ -426,6 +456,17 @@ export interface Node {
   node?: string
   /** node_id of RFC 9197, of 24 or 56 bits; absent when the node did not report one. */
   node_id?: number | string
+}
+
+export interface NodeNames {
+  /** Its interfaces, by ids of the same width. */
+  interfaces: InterfaceNames[]
+  /** Its name. Of an id that two nodes have, both names. */
+  name: string
+  /** Its node_id of 24 bits (trace field 0). */
+  node_id?: number | string
+  /** Or that of 56 bits (trace field 8). */
+  node_id_wide?: number
 }
 
 export interface NodeTotal {
