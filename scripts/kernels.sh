@@ -36,6 +36,7 @@ boot() {
 	release=$(unpack "$series" "$architecture" "$machine")
 	log=$work/$machine${KERNELS_LABEL:+-$KERNELS_LABEL}.log
 	build_programs "$architecture" "$work/bin-$architecture" ./cmd/... ./bench/cmd/...
+	build_collector "$architecture" "$work/bin-$architecture"
 	build_tests "$architecture" scripts/kernels/init.sh "$only"
 	mkdir -p "$work/$machine/etc"
 	printf 'export WAYMARK_PATIENCE=%q WAYMARK_AGREEMENT_PACKETS=%q\nonly=%q\n' "$patience" "$packets" "$only" >"$work/$machine/etc/steps"

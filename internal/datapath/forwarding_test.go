@@ -360,9 +360,12 @@ func TestForwardingAgreement(t *testing.T) {
 		p.close()
 	}
 	t.Log(redirected)
+	least := int(run.end-run.first) / 100
+	if len(hooks) == 1 { // before Linux 6.2, tc leaves what may be encapsulated to the stack
+		least /= 2
+	}
 	for name, number := range redirected {
-		// before Linux 6.2, tc leaves what may be encapsulated to the stack
-		if run.first == 0 && number < int(run.end-run.first)/100 {
+		if run.first == 0 && number < least {
 			t.Errorf("%s: only %d packets were redirected", name, number)
 		}
 	}

@@ -98,6 +98,12 @@ build_programs() {
 	CGO_ENABLED=0 GOARCH=$architecture go build -trimpath -ldflags "-s -w" -o "$directory/" "$@"
 }
 
+# build_collector ARCHITECTURE DIRECTORY: it links C++, and is built for this machine's architecture only.
+build_collector() {
+	[ "$1" = "$(dpkg --print-architecture)" ] || return 0
+	CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '-s -w -extldflags "-static -Wl,--no-warnings"' -o "$2/" ./collector/cmd/waymark-collector
+}
+
 # build_tests ARCHITECTURE INIT STEPS builds the tests that the script INIT runs in steps whose name matches STEPS.
 build_tests() {
 	local target=$work/bin-$1 program package
