@@ -66,6 +66,7 @@ var counters = slices.Concat([]Counter{
 	{"export_dropped", "", Lost, ExporterFailing, "", ""},
 	{"export_unsure", "", Lost, CollectorAway, "", ""},
 	{"hook_repairs", "", Missing, HookDetached, "", ""},
+	{"names_questions", "", Harmless, "", "", ""}, // names_unanswered says when none is answered for long
 	{"reloads", "", Harmless, "", "", ""},
 	{"reloads", "failed", Missing, ReloadFailed, "", ""},
 

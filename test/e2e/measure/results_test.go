@@ -101,11 +101,18 @@ func (r *results) awaitAfter(t *testing.T, at time.Time, whole ...part) {
 	}
 }
 
-// sum adds up a part's blocks with packets since a time, all of which must be exact.
+// sum adds up a part's blocks with packets since a time, all of which must be exact. Of a few, on a busy machine,
+// a node may not see in time that its programs ran: what was counted in these is compared all the same.
 func (r *results) sum(t *testing.T, p part, since time.Time) (sent, lost uint64, blocks int) {
 	t.Helper()
+	unseen := 0
 	for _, l := range r.lossesOf(p) {
 		if l.Start.Add(time.Duration(l.Length)).Before(since) || l.Sent.Value+l.Received.Value == 0 {
+			continue
+		}
+		if l.Verdict == loss.Uncertain && l.FromReasons|l.ToReasons == loss.NotExecuted && l.Sent.Valid && l.Received.Valid {
+			t.Logf("%v, block %d: uncertain, because a node did not see in time that its programs ran", p, l.Block.Value)
+			sent, lost, blocks, unseen = sent+l.Sent.Value, lost+l.Sent.Value-l.Received.Value, blocks+1, unseen+1
 			continue
 		}
 		if l.Verdict != loss.Measured {
@@ -124,6 +131,9 @@ func (r *results) sum(t *testing.T, p part, since time.Time) (sent, lost uint64,
 			t.Errorf("%v, block %d: %d duplicated", p, l.Block.Value, l.Duplicated.Value)
 		}
 		sent, lost, blocks = sent+l.Sent.Value, lost+l.Lost.Value, blocks+1
+	}
+	if unseen > max(1, blocks/4) {
+		t.Errorf("%v: %d of %d blocks are uncertain, because nodes did not see in time that their programs ran", p, unseen, blocks)
 	}
 	return sent, lost, blocks
 }
