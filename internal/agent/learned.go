@@ -32,7 +32,7 @@ type learned struct {
 	changed chan struct{} // the settings have
 
 	mu               sync.Mutex
-	from             *config.NamesFrom // nil: nobody is asked
+	from             *config.NamesFrom // nil: no collector is asked
 	collector        config.CollectorURL
 	nodes            map[learnedID]learnedNode // that this collector told
 	names            *nodenames.Names          // the same, to look up
@@ -155,8 +155,8 @@ func (l *learned) Prepare(p *service.Plan) error {
 func (l *learned) follow(want *config.NamesFrom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if reflect.DeepEqual(want, l.from) {
-		return
+	if reflect.DeepEqual(want, l.from) && (want != nil || l.collector == "") {
+		return // and no file of an earlier agent is left
 	}
 	l.from, l.since, l.why, l.warned = want, time.Now(), "", false
 	if want == nil || want.Collector != l.collector {

@@ -136,7 +136,7 @@ var layers = map[string]string{
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/recordfilter internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
-	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
+	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/exponential internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
 	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record",

@@ -260,7 +260,9 @@ func TestSustained(t *testing.T) {
 	r.ask("/v1/health", &h)
 	cards := float64(sent * storetest.Nodes)
 	t.Logf(
-		"%.0f postcards sent, %.0f a second; %.2f%% received, %d of %d packets written (%.2f%%), %d dropped for want of room in the store's queue and %d datagrams in the socket's buffer; %.2f µs of processor a postcard, the sender's included; %.1f bytes a packet",
+		"%.0f postcards sent, %.0f a second; %.2f%% received, %d of %d packets written (%.2f%%), "+
+			"%d dropped for want of room in the store's queue and %d datagrams in the socket's buffer; "+
+			"%.2f µs of processor a postcard, the sender's included; %.1f bytes a packet",
 		cards,
 		cards/span.Seconds(),
 		100*float64(h.Counts["postcards"])/cards,

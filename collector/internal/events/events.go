@@ -7,10 +7,7 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -29,19 +26,15 @@ const (
 	parts = 10
 	// look is how often it is looked what is new.
 	look = time.Second
-	// kept is what the engine keeps of intervals that ended: nobody asks for them here.
+	// keptTime and keptOctets bound what the engine keeps of intervals that ended, which a collector does not show.
 	keptTime, keptOctets = 10 * time.Minute, 1 << 20
-	// mostFile bounds the file, in octets.
-	mostFile = 4 << 20
-	// mostLines is how many events of a minute the operator is told.
-	mostLines = 20
 )
 
 // Options are what a Finder is made with.
 type Options struct {
 	Node       string        // that finds events
 	ClockError time.Duration // by which a difference of two nodes' clocks may be wrong; below 0: unknown
-	File       string        // keeps what has begun for the next collector; "": nothing does
+	File       string        // keeps what has begun for the next collector
 	Names      func() []nodenames.Node
 	Note       func(text string) // for the operator
 }
@@ -53,7 +46,7 @@ type Finder struct {
 	log     *eventlog.Log
 	to      []sink.Sink
 	queue   *sink.Queue
-	saved   uint64 // changes of the log that are in the file
+	file    *eventlog.File
 
 	mu         sync.Mutex
 	part       int64 // of the time, in which taken were taken
@@ -61,7 +54,7 @@ type Finder struct {
 	offered    uint64
 	unexamined uint64
 
-	minute, lines, silent int // lines of this minute; only for the goroutine that looks
+	lines eventlog.Lines // only for the goroutine that looks
 }
 
 // New makes a Finder, with what an earlier one saw begin.
@@ -72,30 +65,11 @@ func New(o Options, now time.Time) *Finder {
 	}
 	f.engine.Watch(now, true)
 	f.engine.SetClockError(int64(max(o.ClockError, insight.UnknownClock)))
-	if err := f.restore(now); err != nil {
-		o.Note(fmt.Sprintf("what was going on before the start could not be read: %v; its end will not be told", err))
+	f.file = eventlog.NewFile(o.File, f.log)
+	if err := f.file.Restore(now); err != nil {
+		o.Note(fmt.Sprintf("what was going on before the start could not be read completely, so that its end is no event: %v", err))
 	}
 	return f
-}
-
-func (f *Finder) restore(now time.Time) error {
-	if f.options.File == "" {
-		return nil
-	}
-	info, err := os.Stat(f.options.File)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err == nil && info.Size() > mostFile:
-		return fmt.Errorf("%s is larger than such a file", f.options.File)
-	case err != nil:
-		return err
-	}
-	saved, err := os.ReadFile(f.options.File)
-	if err != nil {
-		return err
-	}
-	return f.log.Restore(saved, now)
 }
 
 // Tell says which sinks get events. It is called before Run.
@@ -196,43 +170,36 @@ func (f *Finder) tell(e *record.Event, now time.Time) {
 	}
 }
 
-// note tells the operator, up to a number of lines a minute.
+// note writes a line for the operator, or counts one that is too many.
 func (f *Finder) note(e *record.Event, now time.Time) {
-	if minute := int(now.Unix() / 60); minute != f.minute {
-		if f.silent > 0 {
-			f.options.Note(fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", f.silent))
-		}
-		f.minute, f.lines, f.silent = minute, 0, 0
+	write, leftOut := f.lines.Next(now)
+	if leftOut > 0 {
+		f.options.Note(fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", leftOut))
 	}
-	if f.lines++; f.lines > mostLines {
-		f.silent++
-		return
+	if write {
+		f.options.Note(string(e.Severity) + ": " + e.Name + ": " + e.Facts)
 	}
-	f.options.Note(string(e.Severity) + ": " + e.Name + ": " + e.Facts)
 }
 
-// save keeps what has begun, when it has changed.
 func (f *Finder) save() {
-	changes := f.log.Totals().Changes
-	if f.options.File == "" || changes == f.saved {
-		return
-	}
-	f.saved = changes
-	temporary := f.options.File + ".new"
-	err := os.WriteFile(temporary, f.log.Save(), 0o600)
-	if err == nil {
-		err = os.Rename(temporary, f.options.File)
-	}
-	if err != nil {
+	if err := f.file.Save(); err != nil {
 		f.options.Note(fmt.Sprintf("the next collector will not know what is going on: %v", err))
 	}
 }
 
 var (
-	descTold       = &metrics.Desc{Name: "waymark_events_total", Help: "Events that were told, by kind of event.", Labels: []string{"kind"}}
-	descBegun      = &metrics.Desc{Name: "waymark_events_begun", Help: "What has begun and not ended, by the kind of event that began it.", Labels: []string{"kind"}}
-	descLeftOut    = &metrics.Desc{Name: "waymark_events_left_out_total", Help: "Events that were not told, because there were six of their kind and subject in ten minutes, or 1000 in a minute."}
-	descUnexamined = &metrics.Desc{Name: "waymark_events_unexamined_total", Help: "Packets in which no events were looked for, because there were more than 20,000 a second."}
+	descTold  = &metrics.Desc{Name: "waymark_events_total", Help: "Events that were told, by kind of event.", Labels: []string{"kind"}}
+	descBegun = &metrics.Desc{
+		Name: "waymark_events_begun", Help: "What has begun and not ended, by the kind of event that began it.", Labels: []string{"kind"},
+	}
+	descLeftOut = &metrics.Desc{
+		Name: "waymark_events_left_out_total",
+		Help: "Events that were not told, because there were six of their kind and subject in ten minutes, or 1000 in a minute.",
+	}
+	descUnexamined = &metrics.Desc{
+		Name: "waymark_events_unexamined_total",
+		Help: "Packets in which no events were looked for, because there were more than 20,000 a second.",
+	}
 )
 
 // Collect adds the metrics. The kinds that a collector finds exist from the start.

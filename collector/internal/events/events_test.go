@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/storetest"
+	"github.com/waymark-net/waymark/internal/eventlog"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/patience"
@@ -22,7 +23,7 @@ import (
 // began is when a whole interval begins.
 var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// told is a sink that keeps what it is told.
+// told is a sink that keeps the events that it gets.
 type told struct {
 	sink.Sink
 	events []*record.Event
@@ -57,7 +58,7 @@ type scene struct {
 	notes   []string
 }
 
-func newScene(file string, clockError time.Duration) *scene {
+func newScene(t testing.TB, file string, clockError time.Duration) *scene {
 	s := &scene{now: began, packets: storetest.NewPackets(1, 20, 1, 300, began, 10*time.Millisecond)}
 	s.begin(file, clockError)
 	return s
@@ -98,7 +99,7 @@ func (s *scene) play(seconds, lost int, change func(*record.Path)) {
 // Losses of joined packets are told once, at their segment, and their end is; the next collector knows what began.
 func TestLoss(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.jsonl")
-	s := newScene(file, -1)
+	s := newScene(t, file, -1)
 	s.play(12, 0, nil)
 	if list := s.take(); len(list) != 0 {
 		t.Fatalf("%+v", list[0])
@@ -124,7 +125,7 @@ func TestLoss(t *testing.T) {
 	s.begin(file, -1) // the next collector
 	s.play(10, 20, nil)
 	if list := s.take(); len(list) != 0 {
-		t.Errorf("what lasts is told again: %s", names(list))
+		t.Errorf("what lasts is a second event: %s", names(list))
 	}
 	s.play(60, 0, nil)
 	if list = s.take(); len(list) != 1 || list[0].Name != record.EventLossEnded || list[0].ID != e.ID {
@@ -139,7 +140,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A node that holds packets long is told, whatever the clocks; a segment only if it is known how good they are.
+// A node that holds packets long is an event, whatever the clocks. A slow segment is one only if the error of clocks is
+// known.
 func TestSlow(t *testing.T) {
 	late := func(one *record.Path) {
 		for k := 2; k < len(one.Nodes); k++ {
@@ -156,7 +158,7 @@ func TestSlow(t *testing.T) {
 		{time.Second, late, ""},
 		{-1, func(one *record.Path) { one.Nodes[1].TransitDelay.Value += 5_000_000 }, record.EventHeldLong},
 	} {
-		s := newScene("", c.clockError)
+		s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), c.clockError)
 		s.play(30, 0, nil)
 		s.take()
 		s.play(25, 0, c.change)
@@ -170,10 +172,10 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// Packets beyond the rate are counted, over the whole second; what is counted of flows is always looked at, and
-// what is not joined never.
+// Packets beyond the rate are counted, over the whole second; what is counted of flows is always looked at. What
+// is not joined is never looked at.
 func TestRate(t *testing.T) {
-	s := newScene("", 0)
+	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)
 	list := make([]record.Record, Rate)
 	for i := range list {
 		list[i] = s.packets.Of(1, []int{1, 2, 3}, false)
@@ -194,18 +196,18 @@ func TestRate(t *testing.T) {
 
 // The operator gets few lines a minute, and names from the network move no cursor.
 func TestLines(t *testing.T) {
-	s := newScene("", 0)
-	for i := range 3 * mostLines {
+	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)
+	for i := range 3 * eventlog.MostLines {
 		s.tell(&record.Event{Name: record.EventPathsMoved, Subject: fmt.Sprint(i)}, s.now)
 	}
-	if s.take(); len(s.notes) != mostLines {
+	if s.take(); len(s.notes) != eventlog.MostLines {
 		t.Errorf("%d lines", len(s.notes))
 	}
 	s.tell(&record.Event{Name: record.EventPathsMoved, Subject: "next"}, s.now.Add(time.Minute))
-	if text := s.notes[mostLines]; !strings.HasPrefix(text, "40 more events") {
+	if text := s.notes[eventlog.MostLines]; !strings.HasPrefix(text, "40 more events") {
 		t.Error(text)
 	}
-	s = newScene("", 0)
+	s = newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)
 	s.play(20, 10, func(one *record.Path) {
 		for k := range one.Nodes {
 			one.Nodes[k].Node = "\x1b]0;x\x07" + one.Nodes[k].Node
@@ -218,7 +220,7 @@ func TestLines(t *testing.T) {
 
 // Records that it is offered are looked at until its context ends; those without room are counted.
 func TestRun(t *testing.T) {
-	s := newScene("", 0)
+	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)
 	for range 10 { // parts of a second, in which nothing is taken
 		for range Rate / parts {
 			s.Finder.Offer(s.packets.Of(1, []int{1, 2, 3}, false))
@@ -243,7 +245,7 @@ func TestRun(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	s := newScene("", 0)
+	s := newScene(b, filepath.Join(b.TempDir(), "events.jsonl"), 0)
 	list := make([]record.Record, 1000)
 	for i := range list {
 		list[i] = s.packets.Of(i%300, []int{1, 2, 3, 4, 5}, false)

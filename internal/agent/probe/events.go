@@ -5,7 +5,6 @@ package probe
 import (
 	"fmt"
 	"hash/fnv"
-	"log/slog"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -24,7 +23,7 @@ func (p *Probes) tell(list []monitor.Event) {
 	for i := range list {
 		e := eventRecord(&list[i], p.d.NodeName())
 		p.d.Records.Offer(e)
-		p.log.write(e)
+		p.writeLine(e)
 	}
 }
 
@@ -129,32 +128,18 @@ func eventRecord(e *monitor.Event, node string) *record.Event {
 	return r
 }
 
-// limitedLog writes a limited number of lines of events in a minute, and then how many there were.
-type limitedLog struct {
-	log    *slog.Logger
-	began  time.Time
-	lines  int
-	silent int
-}
-
-// mostLines of a minute.
-const mostLines = 20
-
-// write writes an event. It is called by one goroutine.
-func (l *limitedLog) write(e *record.Event) {
-	if now := time.Now(); now.Sub(l.began) >= time.Minute {
-		if l.silent > 0 {
-			l.log.Warn("more events than lines in the log", "events", l.silent)
-		}
-		l.began, l.lines, l.silent = now, 0, 0
+// writeLine writes a line of the log, or counts one that is too many. It is called by one goroutine.
+func (p *Probes) writeLine(e *record.Event) {
+	write, leftOut := p.lines.Next(time.Now())
+	if leftOut > 0 {
+		p.d.Log.Warn("more events than lines in the log", "events", leftOut)
 	}
-	if l.lines++; l.lines > mostLines {
-		l.silent++
+	if !write {
 		return
 	}
-	log := l.log.Info
+	log := p.d.Log.Info
 	if e.Severity != record.SeverityInfo {
-		log = l.log.Warn
+		log = p.d.Log.Warn
 	}
 	log(e.Facts, "event", e.Name, "destination", e.Subject)
 }

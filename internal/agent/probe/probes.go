@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/eventlog"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/pathtrace/monitor"
 	"github.com/waymark-net/waymark/internal/problem"
@@ -26,10 +27,10 @@ const lookUpPeriod = time.Minute
 // Probes sends probes to the destinations of the configuration.
 type Probes struct {
 	service.Idle
-	d    Dependencies
-	log  limitedLog
-	wake chan struct{}
-	run  func(m *monitor.Monitor, ctx context.Context, notify func()) error
+	d     Dependencies
+	lines eventlog.Lines
+	wake  chan struct{}
+	run   func(m *monitor.Monitor, ctx context.Context, notify func()) error
 
 	mu         sync.Mutex
 	wanted     *config.Probes                // nil: none
@@ -51,7 +52,6 @@ type Probes struct {
 func NewProbes(d Dependencies) *Probes {
 	return &Probes{
 		d:     d,
-		log:   limitedLog{log: d.Log},
 		wake:  make(chan struct{}, 1),
 		run:   (*monitor.Monitor).Run,
 		hosts: make(map[string]netip.Addr),

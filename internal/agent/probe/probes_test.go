@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/eventlog"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/pathtrace/monitor"
@@ -225,7 +226,7 @@ func TestEvents(t *testing.T) {
 	for range 10 {
 		p.tell(list)
 	}
-	if n := strings.Count(text.String(), "event="); n != mostLines {
+	if n := strings.Count(text.String(), "event="); n != eventlog.MostLines {
 		t.Errorf("%d lines in the log", n)
 	}
 }

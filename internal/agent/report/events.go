@@ -4,9 +4,6 @@ package report
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -29,10 +26,10 @@ type Events struct {
 	history *History
 	log     *eventlog.Log
 	engine  *insight.Engine // that was asked last
-	saved   uint64          // changes of the log that are in the file
+	file    *eventlog.File
 
 	mu    sync.Mutex
-	lines limitedLines
+	lines eventlog.Lines
 }
 
 // eventsKept is how long they are kept.
@@ -40,33 +37,16 @@ const eventsKept = time.Hour
 
 // NewEvents makes the service, which gets all records that are offered.
 func NewEvents(d Dependencies, records *Records, history *History) *Events {
-	x := &Events{d: d, records: records, history: history, log: eventlog.New(eventsKept), lines: limitedLines{log: d.Log}}
+	x := &Events{d: d, records: records, history: history, log: eventlog.New(eventsKept)}
+	x.file = eventlog.NewFile(d.EventsFile, x.log)
 	records.events = x
 	return x
 }
 
 // Open reads what an earlier agent kept.
 func (x *Events) Open() error {
-	const most = 4 << 20
-	info, err := os.Stat(x.d.EventsFile)
-	var saved []byte
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err == nil && info.Size() > most:
-		err = errors.New("it is larger than such a file")
-	case err == nil:
-		saved, err = os.ReadFile(x.d.EventsFile)
-	}
-	if err == nil {
-		err = x.log.Restore(saved, time.Now())
-	}
-	if err != nil {
-		aside := x.d.EventsFile + ".broken"
-		x.d.Log.Warn("the events of the last hour could not be read completely; they were set aside", "error", err, "file", aside)
-		if err := os.Rename(x.d.EventsFile, aside); err != nil {
-			x.d.Log.Warn("the events could not be set aside", "error", err)
-		}
+	if err := x.file.Restore(time.Now()); err != nil {
+		x.d.Log.Warn("the events of the last hour could not be read completely", "error", err)
 	}
 	return nil
 }
@@ -83,9 +63,7 @@ func (x *Events) addEvents(records []record.Record) []record.Record {
 			return true
 		}
 		if is && !strings.HasPrefix(e.Name, "probe_") { // the service of probes has lines of its own
-			x.mu.Lock()
-			x.lines.write(e, time.Now())
-			x.mu.Unlock()
+			x.writeLine(e, time.Now())
 		}
 		return false
 	})
@@ -121,12 +99,7 @@ func (x *Events) second() {
 }
 
 func (x *Events) save() {
-	changes := x.log.Totals().Changes
-	if changes == x.saved {
-		return
-	}
-	x.saved = changes
-	if err := service.ReplaceFile(x.d.EventsFile, x.log.Save()); err != nil {
+	if err := x.file.Save(); err != nil {
 		x.d.Log.Warn("the events of the last hour could not be kept for the next agent", "error", err)
 	}
 }
@@ -162,31 +135,20 @@ func (x *Events) Collect(g *metrics.Gatherer) {
 	g.Add(descEventsLeftOut, float64(t.LeftOut))
 }
 
-// limitedLines writes a limited number of lines of events in a minute, and then how many there were.
-type limitedLines struct {
-	log    *slog.Logger
-	began  time.Time
-	lines  int
-	silent int
-}
-
-// mostEventLines of a minute.
-const mostEventLines = 20
-
-func (l *limitedLines) write(e *record.Event, now time.Time) {
-	if now.Sub(l.began) >= time.Minute {
-		if l.silent > 0 {
-			l.log.Warn("more events than lines in the log; waymark events has all", "events", l.silent)
-		}
-		l.began, l.lines, l.silent = now, 0, 0
+// writeLine writes a line of the log, or counts one that is too many. Several goroutines call it at once.
+func (x *Events) writeLine(e *record.Event, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	write, leftOut := x.lines.Next(now)
+	if leftOut > 0 {
+		x.d.Log.Warn("more events than lines in the log; waymark events has all", "events", leftOut)
 	}
-	if l.lines++; l.lines > mostEventLines {
-		l.silent++
+	if !write {
 		return
 	}
-	log := l.log.Info
+	log := x.d.Log.Info
 	if e.Severity != record.SeverityInfo {
-		log = l.log.Warn
+		log = x.d.Log.Warn
 	}
 	log(e.Facts, "event", e.Name, "id", e.ID, "subject", e.Subject)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/eventlog"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -159,7 +160,7 @@ func TestEventLinesAreBounded(t *testing.T) {
 			&record.Event{Time: instant.Of(time.Now().UTC()), Name: record.EventPathsMoved, Subject: string(rune('a' + i)), Facts: "moved"},
 		)
 	}
-	if n := strings.Count(h.Log.String(), "event=paths_moved"); n > 2*mostEventLines || n < mostEventLines {
+	if n := strings.Count(h.Log.String(), "event=paths_moved"); n > 2*eventlog.MostLines || n < eventlog.MostLines {
 		t.Errorf("%d lines", n)
 	}
 	if list := eventsOf(t, h.Client, api.EventQuery{}); len(list) != 100 {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// mostFile bounds a file, in octets.
+const mostFile = 4 << 20
+
+// File keeps the events of a log for the program that runs next. One goroutine uses it at a time.
+type File struct {
+	path  string
+	log   *Log
+	saved uint64 // changes of the log that are in the file
+}
+
+// NewFile is the file of a log.
+func NewFile(path string, log *Log) *File { return &File{path: path, log: log} }
+
+// Restore reads what an earlier program kept, if there is such a file. One that cannot be read completely is set
+// aside: the error says where.
+func (f *File) Restore(now time.Time) error {
+	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var saved []byte
+	switch {
+	case err != nil:
+	case info.Size() > mostFile:
+		err = errors.New("it is larger than such a file")
+	default:
+		saved, err = os.ReadFile(f.path)
+	}
+	if err == nil {
+		err = f.log.Restore(saved, now)
+	}
+	if err == nil {
+		return nil
+	}
+	aside := f.path + ".broken"
+	if e := os.Rename(f.path, aside); e != nil {
+		return fmt.Errorf("%w; it could not be set aside: %w", err, e)
+	}
+	return fmt.Errorf("%w; the file is %s now", err, aside)
+}
+
+// Save writes the file anew if there is news. A crash leaves either the old or the new one complete.
+func (f *File) Save() error {
+	changes := f.log.Totals().Changes
+	if changes == f.saved {
+		return nil
+	}
+	f.saved = changes
+	if err := os.WriteFile(f.path+".new", f.log.Save(), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(f.path+".new", f.path)
+}
