@@ -120,12 +120,13 @@ func (m *Blocks) Run(ctx context.Context) error {
 	}
 }
 
-// awaitCoverage waits, for a quarter of a block at most, until it is known where a closed block's
-// packets may have passed uncounted. It returns what is not known then.
+// awaitCoverage waits until it is known where a closed block's packets may have passed uncounted, but
+// not after the end of the next block: who compares nodes waits for their counters from then on. It
+// returns what is not known then. Nodes that hear "not yet" ask again with their next questions.
 func (m *Blocks) awaitCoverage(ctx context.Context, block uint64, how model.Measurement) loss.Reasons {
 	last := time.Unix(0, int64(block+1)*int64(how.Block)+int64(how.Guard))
 	pause := min(max(how.Block/16, 5*time.Millisecond), longestPause)
-	end := last.Add(how.Block*3/4 - how.Guard)
+	end := last.Add(how.Block - how.Guard)
 	if soon := time.Now().Add(how.Block / 8); end.Before(soon) { // this agent has just begun
 		end = soon
 	}

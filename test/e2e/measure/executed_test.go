@@ -53,8 +53,10 @@ func TestNotExecuted(t *testing.T) {
 			r.awaitExact(t, south)
 			var traffic sync.WaitGroup
 			began := time.Now()
-			traffic.Go(func() { datagrams(t, l, 50_000, toSouth) })
-			time.Sleep(1500 * time.Millisecond)
+			traffic.Go(func() { datagrams(t, l, 54_000, toSouth) })
+			// Hooks are looked at twice a block, so a gap may begin almost a block before it is caused,
+			// and the block before it needs a guard: two blocks are whole by then.
+			time.Sleep(3500 * time.Millisecond)
 			for round := range 5 {
 				time.Sleep(time.Duration(round) * 210 * time.Millisecond) // to begin at other times of a block
 				var undo func()
