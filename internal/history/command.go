@@ -49,6 +49,13 @@ var ofFlows = []parameter{
 	{flag: "namespace", name: "namespace", usage: "only packets of the IOAM namespace with this `ID`"},
 }
 
+// ofEdgeFlows select what edges measured.
+var ofEdgeFlows = []parameter{
+	{flag: "source", name: "source", usage: "only what edges measured of flows from this `PREFIX` or address"},
+	{flag: "destination", name: "destination", usage: "only what edges measured of flows to this `PREFIX` or address"},
+	{flag: "namespace", name: "namespace", usage: "only what edges measured in the IOAM namespace with this `ID`"},
+}
+
 // where is a condition on what an answer is made of. The collector checks it.
 func where(on string) parameter {
 	return parameter{
@@ -114,22 +121,22 @@ collector's host, or the node that found it.`,
 		ask:        answering(func(a *events) *answer { return &a.answer }, (*page).events),
 	},
 	{
-		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", limit: 50,
+		Noun: "segment", Short: "Show the ways from one node to the next, from a collector", path: "/v1/segments", flows: true, limit: 50,
 		Long: `Show the ways from one node to the next one that reported, the worst first: the
 delay of the link by the clocks of both nodes, how long the first node held
 packets, and what was lost after it. BEFORE is the 99th percentile of the other
 time that --baseline or --compare name.`,
-		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss\n  waymark segment history --since 30m --compare 7d\n  waymark segment history --where 'packet.destination_port == 443'",
+		Examples: "  waymark segment history --since 1h --baseline 24h\n  waymark segment history --order loss --source 2001:db8:1::/48\n  waymark segment history --since 30m --compare 7d\n  waymark segment history --where 'packet.destination_port == 443'",
 		parameters: []parameter{{flag: "order", name: "order", usage: "sort by this `WORD`: link, held, loss or packets (default link)"},
 			{flag: "baseline", name: "baseline", usage: "compare with this `TIME` before, such as 24h"}, {flag: "compare", name: "compare", usage: "compare with the same time so much earlier: `TIME`, such as 7d"}, where("packets")},
 		ask: answering(func(a *segments) *answer { return &a.answer }, (*page).segments),
 	},
 	{
-		Noun: "grid", Short: "Show delay and loss between the ends of paths, from a collector", path: "/v1/grid", limit: 1000,
+		Noun: "grid", Short: "Show delay and loss between the ends of paths, from a collector", path: "/v1/grid", flows: true, limit: 1000,
 		Long: `Show the pairs of nodes between which packets went, those with loss first, then
 the slowest. Of pairs that are not there, nothing is known. A pair without a
 last node has the packets that no such node reported.`,
-		Examples:   "  waymark grid history --since 15m\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
+		Examples:   "  waymark grid history --since 15m --destination 2001:db8:2::/48\n  waymark grid history --where 'packet.next_header == 6'\n  waymark grid history --json | jq '.pairs[] | select(.lost > 0)'",
 		parameters: []parameter{where("packets")},
 		ask:        answering(func(a *grid) *answer { return &a.answer }, (*page).grid),
 	},
@@ -152,9 +159,11 @@ at most, by its own records; no time is corrected by it.`,
 		Long: `Show the loss of measured flows, from ingress to egress and by segment, what
 lost the greatest share first, and of flows that are measured from edge to edge.
 UNCERTAIN are blocks of which the loss is not known: they are in no sum. Where
-nothing is known, LOST is "-".`,
+nothing is known, LOST is "-". --source, --destination and --namespace select
+what edges measured: of measured flows, the collector knows names and no
+addresses.`,
 		Examples:   "  waymark loss history --since 24h\n  waymark loss history --flow gold --json\n  waymark loss history --where 'scope == \"segment\" and lost > 0'",
-		parameters: []parameter{{flag: "flow", name: "flow", usage: "only the flow of this `NAME`"}, where("blocks and flows")},
+		parameters: append([]parameter{{flag: "flow", name: "flow", usage: "only the measured flow of this `NAME`"}, where("blocks and flows")}, ofEdgeFlows...),
 		ask:        answering(func(a *losses) *answer { return &a.answer }, (*page).losses),
 	},
 }

@@ -8,8 +8,8 @@ const flows = { source: 'source', destination: 'destination', port: 'port', next
 const commands: Record<string, { noun: string; flags: Record<string, string> }> = {
   '/v1/paths': { noun: 'path', flags: flows },
   '/v1/changes': { noun: 'change', flags: { ...flows, window: 'window', moved: 'moved' } },
-  '/v1/segments': { noun: 'segment', flags: { order: 'order', baseline: 'baseline', compare: 'compare' } },
-  '/v1/grid': { noun: 'grid', flags: {} },
+  '/v1/segments': { noun: 'segment', flags: { ...flows, order: 'order', baseline: 'baseline', compare: 'compare' } },
+  '/v1/grid': { noun: 'grid', flags: flows },
   '/v1/packets': { noun: 'packet', flags: { ...flows, flow_id: 'flow-id', sequence: 'sequence', min_delay: 'min-delay', incomplete: 'incomplete', lost: 'lost' } },
   '/v1/loss': { noun: 'loss', flags: { flow: 'flow' } },
 }

@@ -97,6 +97,7 @@ describe('texts of the network', () => {
     expect(command({ path: '/v1/paths', parameters: { since: '1h', source_port: 53, where: 'delay_ns > 5 or complete' } }, 'x'))
       .toBe(`waymark path history --collector x --since 1h --where '(delay_ns > 5 or complete) and packet.source_port == 53'`)
     expect(command({ path: '/v1/segments', parameters: { since: '1h', order: 'loss', buckets: 60, baseline: '24h' } }, 'x')).toBe('waymark segment history --collector x --since 1h --order loss --baseline 24h')
+    expect(command({ path: '/v1/grid', parameters: { since: '1h', source: '2001:db8::/32' } }, 'x')).toBe('waymark grid history --collector x --since 1h --source 2001:db8::/32')
   })
   test('are no formulas in CSV', () => {
     expect(csvValue('=HYPERLINK("x")')).toBe(`"'=HYPERLINK(""x"")"`)

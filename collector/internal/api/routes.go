@@ -68,6 +68,12 @@ var (
 			"--where has it, such as lost > 0 or scope == 'segment'. The answer is made of those for which it is true. It is compared " +
 			"with the latest 100000 that the other parameters select; of more, the answer has cut. Not with series, step or buckets.",
 	}
+	edgeNamespace = parameter{name: "namespace", form: "number", doc: "Only what edges measured, of flows in this IOAM Namespace-ID."}
+	edgeSource    = parameter{
+		name: "source", form: "prefix",
+		doc: "Only what edges measured, of flows from this address or prefix. What is known of measured flows has their names, and no addresses.",
+	}
+	edgeTo    = parameter{name: "destination", form: "prefix", doc: "Only what edges measured, of flows to this address or prefix."}
 	flowNames = parameter{name: "flow", form: "text", doc: "Name of a measured flow; without it, all."}
 )
 
@@ -149,15 +155,16 @@ var routes = []route{
 	},
 	{
 		path: "/v1/segments", name: "segments", summary: "The ways from one node to the next, the worst first, and what they were before",
-		parameters: []parameter{since, from, until,
-			{name: "order", form: "word", usual: string(query.ByLink), words: orderWords(), doc: "By what they are sorted: link, the 99th percentile of the delay between the nodes; held, that of the time in the first node; loss; packets."},
-			{name: "baseline", form: "duration", doc: "Time before the one that is asked about, to compare each segment with itself."},
-			condition, compare, compareFrom, step, buckets, limit("50")},
+		parameters: flows(
+			parameter{name: "order", form: "word", usual: string(query.ByLink), words: orderWords(), doc: "By what they are sorted: link, the 99th percentile of the delay between the nodes; held, that of the time in the first node; loss; packets."},
+			parameter{name: "baseline", form: "duration", doc: "Time before the one that is asked about, to compare each segment with itself."},
+			condition, compare, compareFrom, step, buckets, limit("50")),
 		answer: query.Segments{},
 		serve: func(v *values) question {
 			in := v.times()
 			ask := query.SegmentsQuestion{
 				Range:  in,
+				Flows:  v.flows(),
 				Order:  query.Order(v.word("order")),
 				Before: v.before(in),
 				Step:   v.step(in, time.Minute),
@@ -174,18 +181,20 @@ var routes = []route{
 	},
 	{
 		path: "/v1/grid", name: "grid", summary: "Node by node: the delay and loss between the ends of paths",
-		parameters: []parameter{since, from, until, condition, compare, compareFrom, limit("1000")}, answer: query.Grid{},
+		parameters: flows(condition, compare, compareFrom, limit("1000")), answer: query.Grid{},
 		serve: func(v *values) question {
 			in := v.times()
 			return asking(
-				query.GridQuestion{Range: in, Before: v.before(in), Where: v.condition(query.OfPackets), Limit: v.limit()},
+				query.GridQuestion{
+					Range: in, Flows: v.flows(), Before: v.before(in), Where: v.condition(query.OfPackets), Limit: v.limit(),
+				},
 				(*query.Queries).Grid,
 			)
 		},
 	},
 	{
 		path: "/v1/loss", name: "loss", summary: "The loss of measured flows, by segment and by minute, and of flows from edge to edge",
-		parameters: []parameter{since, from, until, flowNames, onLosses,
+		parameters: []parameter{since, from, until, flowNames, edgeNamespace, edgeSource, edgeTo, onLosses,
 			{name: "series", form: "boolean", usual: "false", doc: "Also the loss of each minute: the same as step=1m."}, compare, compareFrom, step, buckets, limit("100")},
 		answer: query.Losses{},
 		serve: func(v *values) question {
@@ -193,10 +202,14 @@ var routes = []route{
 			ask := query.LossQuestion{
 				Range:  in,
 				Flow:   v.text("flow"),
+				Edges:  query.Flows{Namespace: optional[uint16](v, "namespace"), Source: v.prefix("source"), Destination: v.prefix("destination")},
 				Step:   v.step(in, time.Minute),
 				Before: v.before(in),
 				Where:  v.condition(query.OfLosses),
 				Limit:  v.limit(),
+			}
+			if ask.Flow != "" && ask.Edges != (query.Flows{}) {
+				v.fail("flow", "measured flows are asked for by name, those of edges by namespace, source and destination; remove one")
 			}
 			if v.truth("series") && ask.Step == 0 {
 				ask.Step = time.Minute

@@ -182,6 +182,10 @@ func TestScope(t *testing.T) {
 					!slices.Contains(aboutNobody, r.path) {
 					t.Errorf("%s with %s: tenant %d does not see its own: %s", r.path, name, k, body)
 				}
+				if slices.ContainsFunc(r.parameters, func(p parameter) bool { return p.name == "source" }) { // nor by asking for the other's
+					_, theirs := mine.ask(r.path, nil, append(asked(r), "source", storetest.Source(other.flow).String())...)
+					body += theirs
+				}
 				for _, mark := range append(other.marks, s.Directory()) {
 					if strings.Contains(body, mark) {
 						t.Errorf("%s with %s: tenant %d sees %s, which is not its own: %s", r.path, name, k, mark, body)
@@ -264,6 +268,13 @@ func TestScopeSums(t *testing.T) {
 		// What somebody asks for is within the scope, whatever it is.
 		if mine.ask("/v1/paths", &paths, append(all, "source", "::/0")...); int(paths.Packets) != want.packets {
 			t.Errorf("%s: with ::/0, %d packets", name, paths.Packets)
+		}
+		mine.ask("/v1/grid", &grid, append(all, "source", "::/0")...)
+		for _, pair := range grid.Pairs {
+			packets -= int(pair.Packets)
+		}
+		if packets != 0 {
+			t.Errorf("%s: with ::/0, %+v", name, grid.Pairs)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 type LossQuestion struct {
 	Range
 	Flow   string        // its name; "": all
+	Edges  Flows         // only what edges measured of flows with this namespace, source and destination; zero: all
 	Step   time.Duration // of series, in whole minutes; 0: none
 	Before *Range        // another time to compare with; nil: none
 	Where  *Condition    // on blocks and flows; nil: none
@@ -118,8 +119,10 @@ func readLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuesti
 	if ask.Where != nil {
 		return lossesWhere(ctx, r, in, ask, a)
 	}
-	if err := flowLosses(ctx, r, in, ask, a); err != nil {
-		return err
+	if ask.Edges.all() {
+		if err := flowLosses(ctx, r, in, ask, a); err != nil {
+			return err
+		}
 	}
 	return edgeLosses(ctx, r, in, ask, a)
 }
@@ -267,6 +270,9 @@ GROUP BY ALL ORDER BY w LIMIT ` + p.add(
 func edgeLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
 	p := &parameters{}
 	where := "time >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND time < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
+	if !ask.Edges.all() {
+		where += " AND " + ask.Edges.recorded(p)
+	}
 	query := "WITH part AS (" + store.Union(
 		r.Files,
 		"SELECT node, source, destination, namespace, packets, lost, duplicates, reordered FROM FILE(edge_flow) WHERE "+where,

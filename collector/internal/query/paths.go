@@ -249,6 +249,7 @@ func measureHops(
 // GridQuestion asks for the delay and loss between the ends of paths.
 type GridQuestion struct {
 	Range
+	Flows
 	Before *Range     // another time to compare with; nil: none
 	Where  *Condition // on packets; nil: none
 	Limit  int
@@ -321,13 +322,14 @@ func (q *Queries) gridIn(ctx context.Context, in Range, ask *GridQuestion) (*Gri
 			return gridWhere(ctx, r, in, ask, known, a)
 		}
 		p := times(in)
+		of := ask.Flows.of(r, p)
 		query := "WITH ends AS (SELECT DISTINCT ON (path) * FROM (" + store.Union(
 			r.Files,
 			`SELECT path, coalesce(exporter[1], '') AS e1, node[1] AS n1,
 	CASE WHEN role[-1] = 3 THEN coalesce(exporter[-1], '') END AS e2, CASE WHEN role[-1] = 3 THEN node[-1] END AS n2 FROM FILE(paths)`,
 		) + `)
 ), part AS (SELECT e1, n1, e2, n2, r.* FROM ` + rollup(
-			r,
+			of,
 			"path",
 		) + ` r JOIN ends d ON r.path = d.path
 ), whole AS (SELECT e1, n1, e2, n2, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, count(DISTINCT path) AS paths,

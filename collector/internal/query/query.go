@@ -224,60 +224,6 @@ func times(in Range) *parameters {
 	return &parameters{[]any{in.From.UTC(), in.Until.UTC(), hourFrom.UTC(), hourUntil.UTC()}}
 }
 
-// Flows selects packets by what they have in common with others of their flow. Zero fields select all.
-type Flows struct {
-	Namespace           *uint16
-	Source, Destination netip.Prefix
-	NextHeader          *uint8
-	SourcePort          *uint16
-	DestinationPort     *uint16
-	Port                *uint16 // of one of both
-}
-
-// where is the condition on the keys of packets; "" if all are selected.
-func (f *Flows) where(p *parameters) string {
-	var conditions []string
-	for _, c := range []struct {
-		column string
-		prefix netip.Prefix
-	}{{"source", f.Source}, {"destination", f.Destination}} {
-		if c.prefix.IsValid() {
-			low, high := store.Bounds(c.prefix)
-			conditions = append(conditions, fmt.Sprintf("%s >= %s AND %s <= %s", c.column, p.add(low), c.column, p.add(high)))
-		}
-	}
-	if f.NextHeader != nil {
-		conditions = append(conditions, "next_header = "+p.add(*f.NextHeader))
-	}
-	if f.SourcePort != nil {
-		conditions = append(conditions, "source_port = "+p.add(*f.SourcePort))
-	}
-	if f.DestinationPort != nil {
-		conditions = append(conditions, "destination_port = "+p.add(*f.DestinationPort))
-	}
-	if f.Port != nil {
-		port := p.add(*f.Port)
-		conditions = append(conditions, "(source_port = "+port+" OR destination_port = "+port+")")
-	}
-	text := ""
-	for i, c := range conditions {
-		if i > 0 {
-			text += " AND "
-		}
-		text += c
-	}
-	if text != "" {
-		text = "p.key IN (SELECT number FROM FILE(keys) WHERE " + text + ")"
-	}
-	if f.Namespace != nil {
-		if text != "" {
-			text += " AND "
-		}
-		text += "p.namespace = " + p.add(*f.Namespace)
-	}
-	return text
-}
-
 // histogram makes one from the lists of a row.
 func histogram(sum sql.NullFloat64, greatest sql.NullInt64, indexes, counts any) (*exponential.Delays, error) {
 	bs, ok := indexes.([]any)

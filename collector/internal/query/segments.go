@@ -27,6 +27,7 @@ var Orders = []Order{ByLink, ByHeld, ByLoss, ByPackets}
 // SegmentsQuestion asks for the segments of a time.
 type SegmentsQuestion struct {
 	Range
+	Flows
 	Order    Order
 	Baseline time.Duration // before From, to compare with; 0: none
 	Before   *Range        // another time to compare with; nil: none
@@ -83,7 +84,7 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 			return err
 		}
 		a.Step = ask.Step.Nanoseconds()
-		return segmentSeries(ctx, r, in, ask.Step, a)
+		return segmentSeries(ctx, r, in, &ask, a)
 	})
 	switch {
 	case err != nil || len(a.Segments) == 0:
@@ -103,9 +104,9 @@ func (q *Queries) baseline(ctx context.Context, a *Segments, ask *SegmentsQuesti
 	err := q.ask(ctx, before, &other, func(ctx context.Context, r *store.Reading) (err error) {
 		var list []Segment
 		if ask.Where != nil {
-			list, err = segmentsWhere(ctx, r, before, ask.Where, &other)
+			list, err = segmentsWhere(ctx, r, before, ask, &other)
 		} else {
-			list, err = segmentsOf(ctx, r, before, ByPackets, len(ids), ids)
+			list, err = segmentsOf(ctx, r, before, &ask.Flows, ByPackets, len(ids), ids)
 		}
 		for _, s := range list {
 			if i, ok := place[s.ID]; ok {
@@ -122,9 +123,9 @@ func (q *Queries) baseline(ctx context.Context, a *Segments, ask *SegmentsQuesti
 // segmentsFor are those that are asked for, in their order: one more than the limit, if there are.
 func segmentsFor(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQuestion, a *Answer) ([]Segment, error) {
 	if ask.Where == nil {
-		return segmentsOf(ctx, r, in, ask.Order, ask.Limit+1, nil)
+		return segmentsOf(ctx, r, in, &ask.Flows, ask.Order, ask.Limit+1, nil)
 	}
-	list, err := segmentsWhere(ctx, r, in, ask.Where, a)
+	list, err := segmentsWhere(ctx, r, in, ask, a)
 	sortSegments(list, ask.Order)
 	return list, err
 }
@@ -155,13 +156,22 @@ func rankOf(order Order) string {
 }
 
 // segmentsOf sums up rollups. only, unless nil, are the segments that are asked for.
-func segmentsOf(ctx context.Context, r *store.Reading, in Range, order Order, limit int, only []uint64) (found []Segment, err error) {
+func segmentsOf(
+	ctx context.Context,
+	r *store.Reading,
+	in Range,
+	flows *Flows,
+	order Order,
+	limit int,
+	only []uint64,
+) (found []Segment, err error) {
 	p := times(in)
+	of := flows.of(r, p)
 	chosen := ""
 	if only != nil {
 		chosen = " WHERE segment = ANY(" + p.add(only) + ")"
 	}
-	query := `WITH part AS (SELECT * FROM ` + rollup(r, "segment") + chosen + `), whole AS (
+	query := `WITH part AS (SELECT * FROM ` + rollup(of, "segment") + chosen + `), whole AS (
 	SELECT segment, sum(packets)::UBIGINT AS packets, sum(lost)::UBIGINT AS lost, sum(held_sum) AS held_sum, max(held_max) AS held_max,
 		sum(link_negative)::UBIGINT AS negative, sum(link_sum) AS link_sum, max(link_max) AS link_max FROM part GROUP BY segment
 ), held AS (` + countsOf("held") + `), link AS (` + countsOf("link") + `), rank AS (` + rankOf(order) + `

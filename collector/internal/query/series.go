@@ -63,13 +63,15 @@ func listsOf(of string) string {
 }
 
 // segmentSeries adds the steps of segments.
-func segmentSeries(ctx context.Context, r *store.Reading, in Range, step time.Duration, a *Segments) error {
+func segmentSeries(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQuestion, a *Segments) error {
 	place, ids := placesOf(a.Segments)
+	step := ask.Step
 	p := steps(in, step)
+	of := ask.Flows.of(r, p)
 	query := "WITH part AS (SELECT *, epoch_us(minute) // " + p.add(
 		step.Microseconds(),
 	) + "::BIGINT AS w FROM " + rollup(
-		r,
+		of,
 		"segment",
 	) + " WHERE segment = ANY(" + p.add(
 		ids,

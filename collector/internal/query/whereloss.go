@@ -24,8 +24,13 @@ func lossesWhere(ctx context.Context, r *store.Reading, in Range, ask *LossQuest
 	for _, part := range []struct{ kind, table, at string }{{record.KindLoss, "loss", "coalesce(start, time)"}, {record.KindEdgeFlow, "edge_flow", "time"}} {
 		p := &parameters{}
 		where := part.at + " >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND " + part.at + " < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
-		if part.kind == record.KindLoss && ask.Flow != "" {
+		switch {
+		case part.kind == record.KindLoss && !ask.Edges.all():
+			continue
+		case part.kind == record.KindLoss && ask.Flow != "":
 			where += " AND flow = " + p.add(ask.Flow)
+		case !ask.Edges.all():
+			where += " AND " + ask.Edges.recorded(p)
 		}
 		query := "SELECT * FROM FILE(" + part.table + ") WHERE " + where + " ORDER BY " + part.at + " DESC LIMIT " + p.add(mostSearched+1)
 		more := true

@@ -31,7 +31,7 @@ func (s *sum) add(ns int64) {
 }
 
 // segmentsWhere are the segments of packets for which a condition is true, in any order.
-func segmentsWhere(ctx context.Context, r *store.Reading, in Range, where *Condition, a *Answer) (list []Segment, err error) {
+func segmentsWhere(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQuestion, a *Answer) (list []Segment, err error) {
 	type measured struct {
 		packets, lost uint64
 		held, link    sum
@@ -44,7 +44,8 @@ func segmentsWhere(ctx context.Context, r *store.Reading, in Range, where *Condi
 		return bySegment[id]
 	}
 	const each = 2 // histograms
-	err = visitWhere(ctx, r, &PacketsQuestion{Range: in, Where: where}, &names{}, a, func(p *Packet, d *definition) int {
+	seek := &PacketsQuestion{Range: in, Flows: ask.Flows, Where: ask.Where}
+	err = visitWhere(ctx, r, seek, &names{}, a, func(p *Packet, d *definition) int {
 		before := len(bySegment)
 		for i := range p.Nodes[:min(len(p.Nodes), len(d.segments))] {
 			m, n := of(d.segments[i]), &p.Nodes[i]
@@ -102,7 +103,8 @@ func gridWhere(ctx context.Context, r *store.Reading, in Range, ask *GridQuestio
 		paths map[ID]struct{}
 	}
 	byEnds := map[string]*measured{}
-	err := visitWhere(ctx, r, &PacketsQuestion{Range: in, Where: ask.Where}, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
+	seek := &PacketsQuestion{Range: in, Flows: ask.Flows, Where: ask.Where}
+	err := visitWhere(ctx, r, seek, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
 		if len(p.Nodes) == 0 {
 			return 0
 		}

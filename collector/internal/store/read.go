@@ -42,6 +42,7 @@ type File struct {
 
 	columns map[string][]string // of a file of an earlier version, by table
 	scope   *Scope              // nil: everything
+	packets string              // the condition of [Reading.Of]; "": none
 }
 
 // Gap is a time of which the store has lost, or cannot read, what it had.
@@ -55,6 +56,17 @@ type Reading struct {
 	DB    *sql.DB
 	Files []File // the oldest first
 	Gaps  []Gap
+}
+
+// Of is the reading with rollups of the packets p for which a condition in SQL is true: [File.Rows] makes them anew,
+// of all packets of the time. The condition may have FILE(table), and parameters of the query.
+func (r *Reading) Of(condition string) *Reading {
+	of := *r
+	of.Files = slices.Clone(r.Files)
+	for i := range of.Files {
+		of.Files[i].packets = condition
+	}
+	return &of
 }
 
 // Read calls a function with the files that have something of a time, from the first time on until before
@@ -317,9 +329,14 @@ func (f *File) whole(name string) string {
 func Union(files []File, query string) string {
 	var parts []string
 	for i := range files {
-		parts = append(parts, tableOf.ReplaceAllStringFunc(query, func(m string) string { return files[i].From(m[len("FILE(") : len(m)-1]) }))
+		parts = append(parts, files[i].in(query))
 	}
 	return strings.Join(parts, "\nUNION ALL\n")
+}
+
+// in is a query of the file.
+func (f *File) in(query string) string {
+	return tableOf.ReplaceAllStringFunc(query, func(m string) string { return f.From(m[len("FILE(") : len(m)-1]) })
 }
 
 var tableOf = regexp.MustCompile(`FILE\([a-z0-9_]+\)`)

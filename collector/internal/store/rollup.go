@@ -193,6 +193,8 @@ func (f *File) Rows(rollup string) string {
 	query := "SELECT * EXCLUDE (part) FROM " + hours + " WHERE minute >= $3 AND minute < $4 AND minute >= $1 AND minute < $2" +
 		"\nUNION ALL SELECT * EXCLUDE (part) FROM " + minutes + " WHERE minute >= $1 AND minute < $2 AND NOT (minute >= $3 AND minute < $4 AND part < " + done(ofHours) + ")"
 	switch {
+	case rollup != "loss" && f.packets != "":
+		query = "SELECT * FROM (" + query + ") WHERE false" + f.fresh(rollup, "0")
 	case rollup != "loss" && !f.scope.rolledUp(): // they are made of the rows that are in the scope
 		query += f.fresh(rollup, "0")
 	case f.Entry.State == Open:
@@ -209,8 +211,12 @@ func (f *File) Rows(rollup string) string {
 // fresh is a query of rollups that are made now, of the rows whose number is at least low.
 func (f *File) fresh(rollup, low string) string {
 	values := []string{"LOW", low, "HIGH", "4294967295", "PART", "0::UINTEGER"}
-	if f.scope != nil {
-		packets := "(SELECT * FROM " + f.From(tablePackets) + " WHERE time >= $1::TIMESTAMP_NS AND time < $2::TIMESTAMP_NS)"
+	if f.scope != nil || f.packets != "" {
+		packets := "(SELECT p.* FROM " + f.From(tablePackets) + " p WHERE p.time >= $1::TIMESTAMP_NS AND p.time < $2::TIMESTAMP_NS"
+		if f.packets != "" {
+			packets += " AND " + f.in(f.packets)
+		}
+		packets += ")"
 		values = append(
 			values,
 			"FILE.packets",

@@ -158,7 +158,7 @@ func (s *Scope) recorded(name string) string {
 		if !has(from) || !has(to) {
 			return "false"
 		}
-		list = append(list, s.addresses(addressOctets+"("+from+")", addressOctets+"("+to+")"))
+		list = append(list, s.addresses(OctetsOf(from), OctetsOf(to)))
 	}
 	return all(list)
 }
@@ -226,6 +226,9 @@ func Bounds(p netip.Prefix) (low, high []byte) {
 
 // addressOctets is the function in SQL that reads the text of an address; NULL for another text.
 const addressOctets = "octets_of"
+
+// OctetsOf are the octets, in SQL, of an address that a column has as text.
+func OctetsOf(column string) string { return addressOctets + "(" + column + ")" }
 
 // addressReader is that function: the database has one only in an extension.
 type addressReader struct{ text, octets duckdb.TypeInfo }

@@ -10,7 +10,7 @@ import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
 import { asked } from '../question'
 import { param } from '../route'
-import type { Screen } from '../screen'
+import { flowFilters, type Screen } from '../screen'
 import type { Delays, Grid, Node, Pair } from '../types'
 
 const percentiles = { p99_ns: '99th percentile', p95_ns: '95th percentile', p50_ns: 'median', mean_ns: 'mean', max_ns: 'greatest' }
@@ -121,7 +121,7 @@ export function sentence(pairs: Pair[], by: Percentile): string {
 }
 
 function View() {
-  const question: Question = { path: '/v1/grid', parameters: { ...asked([]), limit: 2000 } }
+  const question: Question = { path: '/v1/grid', parameters: { ...asked(flowFilters), limit: 2000 } }
   const answer = useAnswer<Grid>(question)
   const by = (Object.hasOwn(percentiles, param('by')) ? param('by') : 'p99_ns') as Percentile
   return (
@@ -147,5 +147,5 @@ function View() {
 }
 
 export default {
-  id: 'grid', title: 'Grid', order: 4, about: 'Node by node: the delay between the first and the last nodes of paths, and what was lost on the way. Grey is no data.', filters: [], view: View,
+  id: 'grid', title: 'Grid', order: 4, about: 'Node by node: the delay between the first and the last nodes of paths, and what was lost on the way. Grey is no data.', filters: flowFilters, view: View,
 } satisfies Screen

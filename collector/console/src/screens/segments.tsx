@@ -11,7 +11,7 @@ import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
 import { asked } from '../question'
 import { param } from '../route'
-import type { Screen } from '../screen'
+import { flowFilters, type Screen } from '../screen'
 import { inSteps, stepsOf } from '../steps'
 import type { Delays, Segment, Segments } from '../types'
 
@@ -87,7 +87,7 @@ export function sentence(list: Segment[], order: string): string {
 
 function View() {
   const order = param('order') || 'link', baseline = param('baseline')
-  const question: Question = { path: '/v1/segments', parameters: { ...asked([]), order, baseline, buckets: 60, limit: 500 } }
+  const question: Question = { path: '/v1/segments', parameters: { ...asked(flowFilters), order, baseline, buckets: 60, limit: 500 } }
   const answer = useAnswer<Segments>(question)
   return (
     <>
@@ -115,5 +115,5 @@ function View() {
 }
 
 export default {
-  id: 'segments', title: 'Segments', order: 3, about: 'The ways from one node to the next: which are the slowest, where packets are lost, and what they were before.', filters: [], view: View,
+  id: 'segments', title: 'Segments', order: 3, about: 'The ways from one node to the next: which are the slowest, where packets are lost, and what they were before.', filters: flowFilters, view: View,
 } satisfies Screen
