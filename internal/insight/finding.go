@@ -31,7 +31,8 @@ type Finding struct {
 	NewUsual     bool // it ended because what was slow is usual now
 	Packets      uint64
 	Flows        int
-	Loss         Loss
+	Loss         Loss // of what ended: Lost since it began
+	began        Loss // of what ended, when it began
 	Moved        float64
 	P99Change    *int64
 }
@@ -81,6 +82,31 @@ func (e *Engine) judge(v *Interval, end time.Time) {
 	}
 }
 
+// setBack is called when the clock is set back to a time. What began later than that began now: it would last less
+// than nothing, and end only when its time comes again.
+func (w *watches) setBack(now time.Time) {
+	w.slow.anew()
+	for _, one := range w.slow.suspects {
+		one.since = earlier(one.since, now)
+	}
+	for _, one := range w.slow.begun {
+		one.At = earlier(one.At, now)
+	}
+	for _, one := range w.losses.begun {
+		one.At = earlier(one.At, now)
+	}
+	for _, one := range w.silent.begun {
+		one.At = earlier(one.At, now)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.After(b) {
+		return b
+	}
+	return a
+}
+
 // unseenIntervals is how many intervals something that began may stay unseen.
 const unseenIntervals = 6
 
@@ -99,7 +125,7 @@ func segmentPlaces(hops []Hop, i int) (place, next Place) {
 // endOf makes the finding that ends another one.
 func endOf(began Finding, event string, at time.Time) Finding {
 	f := began
-	f.Event, f.At, f.Since, f.Ends = event, at, began.At, ""
+	f.Event, f.At, f.Since, f.Ends, f.began = event, at, began.At, "", began.Loss
 	if event == record.EventNotSeen {
 		f.Ends = began.Event
 	}

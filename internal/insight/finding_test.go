@@ -323,3 +323,78 @@ func TestWatchesAreBounded(t *testing.T) {
 		t.Errorf("%d findings", len(w.found))
 	}
 }
+
+// Of losses that are not seen any more, the event says what they were when they began: what was lost since is more than
+// the packets that were sent by then.
+func TestLossIsNotSeen(t *testing.T) {
+	s := newScene(t)
+	s.play(12*time.Second, 1, block(0))
+	s.play(40*time.Second, 1, block(400))
+	if len(s.list) != 1 || s.list[0].Event != record.EventLoss {
+		t.Fatalf("%+v", s.list)
+	}
+	want := "not known any more, because too few packets come: " + s.list[0].facts()
+	s.found()
+	s.play(90*time.Second, 1, usualWay)
+	if len(s.list) != 1 || s.list[0].Event != record.EventNotSeen || s.list[0].facts() != want {
+		t.Errorf("%+v, want %s", s.list, want)
+	}
+}
+
+// When the clock is set back, what goes on ends as it would have, and lasts no time below zero.
+func TestClockIsSetBack(t *testing.T) {
+	s := newScene(t)
+	both := func(one func(int) record.Record, lost uint64) func(int) record.Record {
+		return func(i int) record.Record {
+			if i == 0 {
+				return block(lost)(0)
+			}
+			return one(i)
+		}
+	}
+	s.play(35*time.Second, 100, both(usualWay, 0))
+	s.play(25*time.Second, 100, both(slowWay, 40))
+	if got := s.found(); got != "loss_began segment_slow" && got != "segment_slow loss_began" {
+		t.Fatal(got)
+	}
+	s.now -= 50 * time.Minute
+	s.play(45*time.Second, 100, both(usualWay, 0))
+	for _, f := range s.list {
+		if f.At.Before(f.Since) {
+			t.Errorf("%s lasted from %v to %v", f.Event, f.Since, f.At)
+		}
+	}
+	if got := s.found(); got != "segment_usual loss_ended" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A joined path whose nodes have ids is the same when a node gets a name, and when it gets another one.
+func TestRenamedNode(t *testing.T) {
+	s := newScene(t)
+	joined := func(name string) func(int) record.Record {
+		return func(i int) record.Record {
+			all := way(2, 0, 0)
+			r := &record.Path{Packet: all.Packet, Verdict: record.PathArrived, Complete: true}
+			if i%10 == 0 {
+				r.Verdict, r.Complete, all.Nodes = record.PathLost, false, all.Nodes[:2]
+			}
+			for k, n := range all.Nodes {
+				r.Nodes = append(r.Nodes, record.PathNode{NodeData: n})
+				if k == 1 {
+					r.Nodes[k].Node = name
+				}
+			}
+			return r
+		}
+	}
+	s.play(25*time.Second, 100, joined(""))
+	if got := s.found(); got != "loss_began" {
+		t.Errorf("%q", got)
+	}
+	s.play(90*time.Second, 100, joined("r2"))
+	s.play(90*time.Second, 100, joined("athos"))
+	if got := s.found(); got != "" {
+		t.Errorf("%q", got)
+	}
+}

@@ -191,6 +191,9 @@ func (f *Finding) facts() string {
 	case record.EventNotSeen:
 		began := *f
 		began.Event, began.Ends, began.At = f.Ends, "", f.Since
+		if f.Ends == record.EventLoss || f.Ends == record.EventQueueDrops {
+			began.Loss = f.began // what was lost since is not of the packets that were sent by then
+		}
 		return "not known any more, because too few packets come: " + began.facts()
 	}
 	return segment

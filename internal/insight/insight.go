@@ -198,6 +198,7 @@ func (e *Engine) advance(now time.Time) (v *Interval, end time.Time) {
 	switch {
 	case now.Before(e.began): // the clock was set back
 		e.kept.forgetAfter(now)
+		e.watches.setBack(now)
 		e.carryOver()
 		e.begin(now)
 	case end.After(e.began):

@@ -22,7 +22,9 @@ func (e *Engine) path(r *record.Path) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		place := placeOf(&n.NodeData)
-		place.Node = clip(n.Node)
+		if place.NodeID == 0 { // by its id, it is the same node when it gets a name, or another one
+			place.Node = clip(n.Node)
+		}
 		e.scratch = append(e.scratch, Hop{Place: place})
 	}
 	path := (*Path)(nil)

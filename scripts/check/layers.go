@@ -177,7 +177,7 @@ var layers = map[string]string{
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/record internal/recordfilter internal/sink",
-	"collector/internal/events":   "internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
+	"collector/internal/events":   "ioam internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",

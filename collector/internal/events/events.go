@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 const (
@@ -54,13 +55,15 @@ type Finder struct {
 	offered    uint64
 	unexamined uint64
 
-	lines eventlog.Lines // only for the goroutine that looks
+	// Only for the goroutine that looks.
+	lines eventlog.Lines
+	heard *nodenames.Names // of nodes in joined packets, by their ids: an exporter may send its name and not its id
 }
 
 // New makes a Finder, with what an earlier one saw begin.
 func New(o Options, now time.Time) *Finder {
 	f := &Finder{
-		options: o, log: eventlog.New(time.Hour), queue: sink.NewQueue(&sink.Room{}),
+		options: o, log: eventlog.New(time.Hour), heard: nodenames.New(), queue: sink.NewQueue(&sink.Room{}),
 		engine: insight.New(insight.Settings{Keep: keptTime, Octets: keptOctets}, now),
 	}
 	f.engine.Watch(now, true)
@@ -137,10 +140,38 @@ func (f *Finder) Run(ctx context.Context) {
 			return
 		case <-f.queue.Ready():
 			taken = f.queue.Take(taken)
-			f.engine.Add(time.Now(), taken...)
+			f.add(time.Now(), taken)
 		case now := <-each.C:
 			f.look(now)
 		}
+	}
+}
+
+func (f *Finder) add(now time.Time, records []record.Record) {
+	for _, r := range records {
+		if one, is := r.(*record.Path); is {
+			f.hear(one.Nodes)
+		}
+	}
+	f.engine.Add(now, records...)
+}
+
+// hear takes the names of nodes.
+func (f *Finder) hear(nodes []record.PathNode) {
+	for i := range nodes {
+		n := &nodes[i]
+		node := nodenames.Node{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWideUnavailable, Name: n.Node}
+		switch {
+		case n.Node == "":
+			continue
+		case n.NodeID.Valid && f.heard.Node(n.NodeID.Value) != n.Node:
+			node.ID = n.NodeID.Value
+		case !n.NodeID.Valid && n.NodeIDWide.Valid && f.heard.NodeWide(n.NodeIDWide.Value) != n.Node:
+			node.IDWide = n.NodeIDWide.Value
+		default:
+			continue
+		}
+		f.heard.Add(node)
 	}
 }
 
@@ -148,6 +179,7 @@ func (f *Finder) look(now time.Time) {
 	f.engine.Advance(now)
 	if found := f.engine.Judge(now); len(found) > 0 {
 		names := nodenames.New(f.options.Names()...)
+		names.AddUnknown(f.heard)
 		for i := range found {
 			found[i].Name(names)
 			f.tell(found[i].Record(f.options.Node), now)

@@ -76,7 +76,7 @@ func (s *scene) begin(file string, clockError time.Duration) {
 }
 
 // add looks at records of a time.
-func (s *scene) add(at time.Time, list []record.Record) { s.engine.Add(at, s.examined(at, list)...) }
+func (s *scene) add(at time.Time, list []record.Record) { s.Finder.add(at, s.examined(at, list)) }
 
 // play offers 100 packets a second over three nodes, of which one in lost is lost after the second, 0: none.
 func (s *scene) play(seconds, lost int, change func(*record.Path)) {
@@ -110,11 +110,11 @@ func TestLoss(t *testing.T) {
 		t.Fatal(names(list))
 	}
 	e := list[0]
-	if e.Name != record.EventLoss || e.Node != "keeper" || e.Label("from_node") != "nodec" || e.Label("egress") != "west0" || e.Label("to_node") != "noded" ||
+	if e.Name != record.EventLoss || e.Node != "keeper" || e.Label("from_node") != "r2" || e.Label("egress") != "west0" || e.Label("to_node") != "noded" ||
 		e.Label("evidence") != "counters" || e.Severity != record.SeverityError || e.ID == "" {
 		t.Errorf("%+v", e)
 	}
-	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 || !strings.HasPrefix(text, "error: loss_began: packets are lost after nodec west0 > noded") {
+	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 || !strings.HasPrefix(text, "error: loss_began: packets are lost after r2 west0 > noded") {
 		t.Errorf("%q", text)
 	}
 	g := &metrics.Gatherer{}
@@ -166,7 +166,7 @@ func TestSlow(t *testing.T) {
 		if got := names(list); got != c.want {
 			t.Errorf("clocks %v: %q, want %q", c.clockError, got, c.want)
 		}
-		if len(list) == 1 && list[0].Label("from_node") != "nodec" && list[0].Label("node_name") != "nodec" {
+		if len(list) == 1 && list[0].Label("from_node") != "r2" && list[0].Label("node_name") != "r2" {
 			t.Errorf("%+v", list[0])
 		}
 	}
@@ -191,6 +191,27 @@ func TestRate(t *testing.T) {
 	}
 	if s.unexamined != Rate*parts-Rate || s.Stats().Offered != Rate*parts+5*parts || s.Stats().Missed() != 0 {
 		t.Errorf("%d, %+v", s.unexamined, s.Stats())
+	}
+}
+
+// A node that gets a name, or another one, is still the same: no paths move, and losses after it go on.
+func TestRenamedNode(t *testing.T) {
+	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), -1)
+	named := func(name string) func(*record.Path) {
+		return func(one *record.Path) { one.Nodes[0].Node = name }
+	}
+	s.play(25, 20, named(""))
+	if list := s.take(); names(list) != record.EventLoss {
+		t.Errorf("%q", names(list))
+	}
+	s.play(80, 20, named("athos"))
+	s.play(80, 20, named("porthos"))
+	if list := s.take(); len(list) != 0 {
+		t.Errorf("%q: %+v", names(list), list[0])
+	}
+	s.play(60, 0, nil)
+	if list := s.take(); names(list) != record.EventLossEnded {
+		t.Errorf("%q", names(list))
 	}
 }
 
