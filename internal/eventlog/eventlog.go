@@ -220,8 +220,9 @@ func (l *Log) append(e *record.Event) {
 		l.expire(now)
 	}
 	for l.octets > keepOctets {
-		l.octets -= len(l.list[0].line)
-		l.list = slices.Delete(l.list, 0, 1)
+		at := max(slices.IndexFunc(l.list, func(k kept) bool { return !l.isOn(k.event) }), 0) // 0: all of them last
+		l.octets -= len(l.list[at].line)
+		l.list = slices.Delete(l.list, at, at+1)
 	}
 }
 

@@ -18,6 +18,7 @@ type File struct {
 	path  string
 	log   *Log
 	saved uint64 // changes of the log that are in the file
+	fault string // why they could not be saved; "": they could
 }
 
 // NewFile is the file of a log.
@@ -51,14 +52,27 @@ func (f *File) Restore(now time.Time) error {
 	return fmt.Errorf("%w; the file is %s now", err, aside)
 }
 
-// Save writes the file anew if there is news. A crash leaves either the old or the new one complete.
+// Save writes the file anew if there is news. A crash leaves either the old or the new one complete. What could not be
+// written is tried again by the next call, which gives the same error once only.
 func (f *File) Save() error {
 	changes := f.log.Totals().Changes
 	if changes == f.saved {
 		return nil
 	}
-	f.saved = changes
-	if err := os.WriteFile(f.path+".new", f.log.Save(), 0o600); err != nil {
+	err := f.replace(f.log.Save())
+	if err == nil {
+		f.saved, f.fault = changes, ""
+		return nil
+	}
+	if err.Error() == f.fault {
+		return nil
+	}
+	f.fault = err.Error()
+	return err
+}
+
+func (f *File) replace(content []byte) error {
+	if err := os.WriteFile(f.path+".new", content, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(f.path+".new", f.path)
