@@ -138,6 +138,9 @@ func (h *Hooks) Note(k Key, l Look, now time.Time) Repair {
 		s = &State{}
 		h.hooks[k] = s
 	}
+	if now.Before(s.Checked) {
+		return None // two look at once, and the other has seen what is now
+	}
 	since, good := now, beforeFirstLook
 	if !s.lastGood.IsZero() {
 		since, good = s.lastGood, s.lastGood

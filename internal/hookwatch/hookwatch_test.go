@@ -299,3 +299,22 @@ func TestChangedChain(t *testing.T) {
 		t.Errorf("%+v", s.Change)
 	}
 }
+
+// Of two that look at a hook at once, the one that began first may come last: what it read is older, and shows neither
+// that the program is off its hook now, nor that it was executed since the other's look.
+func TestLateLook(t *testing.T) {
+	var gaps []Gap
+	h := New(func(g Gap) { gaps = append(gaps, g) })
+	for i := range 4 {
+		h.Note(key, good, at(i))
+		h.Count(key, Traffic{Device: uint64(100 + 10*i), Hook: uint64(100 + 10*i)}, at(i))
+	}
+	if got := h.Note(key, off, at(2)); got != None || len(gaps) != 0 {
+		t.Errorf("%v, gaps %+v", got, gaps)
+	}
+	h.Count(key, Traffic{Device: 125, Hook: 125}, at(2))
+	h.Note(key, good, at(4))
+	if got := h.Known(at(4), 9*time.Second); got != at(2) {
+		t.Errorf("known until %v, want %v", got, at(2))
+	}
+}
