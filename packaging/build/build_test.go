@@ -233,6 +233,44 @@ func TestGroupOfReaders(t *testing.T) {
 	}
 }
 
+// The installation raises the limit of sockets' buffers as the next start of the machine does: by the operator's files,
+// and it lowers none.
+func TestBufferLimit(t *testing.T) {
+	if _, err := os.Stat("/usr/lib/systemd/systemd-sysctl"); err != nil || os.Geteuid() != 0 {
+		t.Skip("systemd-sysctl is not installed, or this is not root, who alone may have other files in its place")
+	}
+	for _, c := range []struct{ own, now, want string }{
+		{"", "212992", "33554432"},
+		{"net.core.rmem_max = 268435456", "212992", "268435456"},
+		{"net.core.rmem_max = 268435456", "268435456", "268435456"},
+		{"", "268435456", "268435456"},
+		{"net.core.rmem_max = 1048576", "212992", "1048576"},
+	} {
+		directory := t.TempDir()
+		for name, text := range map[string]string{"etc/99-own.conf": c.own, "limit": c.now} {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(directory, name)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(directory, name), []byte(text+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sysctl, err := filepath.Abs("../sysctl/waymark-collector.conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := "mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/sysctl.d && cp " + sysctl + " /run/sysctl.d/10-waymark-collector.conf\n" +
+			"mount --bind " + directory + "/etc /etc/sysctl.d && mount --bind " + directory + "/limit /proc/sys/net/core/rmem_max\n" +
+			collectorPackage().install
+		if out, err := exec.Command("unshare", "--mount", "/bin/sh", "-e", "-c", script).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got, err := os.ReadFile(filepath.Join(directory, "limit")); err != nil || strings.TrimSpace(string(got)) != c.want {
+			t.Errorf("%q and %s: %s, %v, want %s", c.own, c.now, got, err, c.want)
+		}
+	}
+}
+
 // A program that links C needs the other architecture's compiler, and the error says which.
 func TestCrossCompilerIsNamed(t *testing.T) {
 	other := "arm64"

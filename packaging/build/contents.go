@@ -125,9 +125,10 @@ func collectorPackage() parcel {
 			user: "65532:65532", command: []string{"run", "--config", "/etc/waymark-collector/collector.yaml"},
 			directories: []string{"/etc/waymark-collector", "/var/lib/waymark"},
 		},
-		// As when the machine starts.
-		install: "	if [ -d /run/systemd/system ] && [ -x /usr/lib/systemd/systemd-sysctl ]; then\n" +
-			"		/usr/lib/systemd/systemd-sysctl 10-waymark-collector.conf || true\n" +
+		// By all files, as when the machine starts: those of the operator count. What is larger now stays so.
+		install: "	if [ -d /run/systemd/system ] && [ -x /usr/lib/systemd/systemd-sysctl ] &&\n" +
+			"		[ \"$(cat /proc/sys/net/core/rmem_max 2>/dev/null || echo 0)\" -lt 33554432 ]; then\n" +
+			"		/usr/lib/systemd/systemd-sysctl --prefix=net.core.rmem_max || true\n" +
 			"	fi\n",
 	}
 }
