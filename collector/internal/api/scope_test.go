@@ -102,6 +102,43 @@ func namesOfTenants() (list []nodenames.Node) {
 	return list
 }
 
+// otherNode is a node with a wide id, and the name of somebody else.
+func otherNode(id uint64, name string) nodenames.Node {
+	return nodenames.Node{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWide(id), Name: name}
+}
+
+// A wide id is not the same number of 24 bits, and no wide id is not the number that says so.
+func TestNamesOfOtherWidth(t *testing.T) {
+	s, err := store.New(t.Context(), store.Options{Directory: t.TempDir(), Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	list := ofTenants()
+	list[0].(*record.Path).Nodes[2].NodeData.NodeID.Valid = false
+	list[0].(*record.Path).Nodes[2].NodeData.NodeIDWide = record.NewField(ioam.NodeIDWide(ioam.NodeIDUnavailable), true)
+	if err := s.Write(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	q := &query.Queries{Store: s, Time: time.Minute, AtOnce: 4, Names: func() []nodenames.Node {
+		return append(namesOfTenants(), otherNode(1, "secret"), otherNode(2, "nodec"), otherNode(12345, "secret"))
+	}}
+	q.Begin()
+	scope := &store.Scope{Prefixes: []netip.Prefix{netip.PrefixFrom(storetest.Source(tenants[0].flow), 64)}}
+	ask := query.NamesQuestion{Range: query.Range{From: start.Add(-time.Hour), Until: start.Add(time.Hour)}, Limit: 100}
+	got, err := q.NamesOf(store.Confine(t.Context(), scope), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, n := range got.Nodes {
+		names = append(names, n.Name)
+	}
+	if text := strings.Join(names, " "); text != "nodec noded nodec" {
+		t.Error(text)
+	}
+}
+
 // asTenant serves both tenants' records to somebody with a scope; nil: to one who sees everything.
 func asTenant(t *testing.T, s *store.Store, scope *store.Scope) *served {
 	q := &query.Queries{

@@ -47,18 +47,15 @@ func (q *Queries) NamesOf(ctx context.Context, ask NamesQuestion) (*Names, error
 	if q.Names == nil {
 		return a, nil
 	}
-	confined := Confined(ctx)
-	var passed map[uint64]bool
+	confined, list := Confined(ctx), q.Names()
 	if confined {
-		var err error
-		if passed, err = q.passed(ctx, ask.Range, &a.Answer); err != nil {
+		passed, err := q.passed(ctx, ask.Range, &a.Answer)
+		if err != nil {
 			return nil, err
 		}
+		list = namedIn(passed, list)
 	}
-	for _, n := range q.Names() {
-		if confined && !passed[uint64(n.ID)] && !passed[uint64(n.IDWide)] {
-			continue
-		}
+	for _, n := range list {
 		if len(a.Nodes) == ask.Limit {
 			a.Cut = cutAt(ask.Limit)
 			break
@@ -72,6 +69,33 @@ func (q *Queries) NamesOf(ctx context.Context, ask NamesQuestion) (*Names, error
 		a.Nodes = append(a.Nodes, one)
 	}
 	return a, nil
+}
+
+// namedIn are the nodes of a list that have one of these ids. Packets do not tell whether an id is of 24 or 56 bits: of one
+// that is that of two nodes by another name, nothing is said, because one may be another customer's.
+func namedIn(ids map[uint64]bool, list []nodenames.Node) (in []nodenames.Node) {
+	named, differs := make(map[uint64]string), make(map[uint64]bool)
+	for _, n := range list {
+		id := idOf(&n)
+		if before, known := named[id]; known && before != n.Name {
+			differs[id] = true
+		}
+		named[id] = n.Name
+	}
+	for _, n := range list {
+		if id := idOf(&n); ids[id] && !differs[id] {
+			in = append(in, n)
+		}
+	}
+	return in
+}
+
+// idOf is the only id of a node in a list of names.
+func idOf(n *nodenames.Node) uint64 {
+	if n.ID == ioam.NodeIDUnavailable {
+		return uint64(n.IDWide)
+	}
+	return uint64(n.ID)
 }
 
 func interfacesOf(n nodenames.Node) []InterfaceNames {
