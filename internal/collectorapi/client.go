@@ -170,6 +170,9 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		if errors.As(err, &of) {
 			err = of.Err // without the address, which the text has
 		}
+		if text := OneLine(err.Error()); text != err.Error() { // a certificate may have any characters as a name
+			err = errors.New(text)
+		}
 		return nil, fmt.Errorf(
 			"%w at %s: %w; start one with 'waymark-collector run', or name its address with %s",
 			ErrAbsent,

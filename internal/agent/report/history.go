@@ -83,7 +83,7 @@ const liveRate = config.MaxHistoryRate
 const liveFor = 5 * time.Second
 
 func (h *History) isLive(now time.Time) bool {
-	return now.UnixNano()-h.lastAsked.Load() < int64(liveFor)
+	return time.Duration(now.UnixNano()-h.lastAsked.Load()).Abs() < liveFor // the clock may have been set back
 }
 
 // limit is how many records it asks for in a second.

@@ -458,3 +458,14 @@ func TestReportsDoNotWaitForClients(t *testing.T) {
 		}
 	}
 }
+
+// A question of before the clock was set back does not count for as long as the clock has gone back.
+func TestLookBeforeTheClockWasSetBack(t *testing.T) {
+	h, now := &History{}, time.Now()
+	for at, want := range map[time.Duration]bool{-2 * liveFor: false, -time.Second: true, time.Millisecond: true, time.Hour: false} {
+		h.lastAsked.Store(now.Add(at).UnixNano())
+		if got := h.isLive(now); got != want {
+			t.Errorf("%v: %v, want %v", at, got, want)
+		}
+	}
+}
