@@ -28,7 +28,7 @@ func TestHookDisplaced(t *testing.T) {
 	watch.checkAndRepair(nil, begin)
 	hook.InPlace, hook.Before = false, []datapath.OtherProgram{{Program: 9, Name: "cil_to_netdev", Kind: "tcx"}}
 	h.Datapath.SetHook(hook)
-	watch.checkAndRepair(nil, begin.Add(time.Second))
+	watch.checkAndRepair(nil, time.Now())
 	s := h.agent.state.Load()
 	ws := watch.Warnings(s)
 	if len(h.Datapath.Moved) != 1 || len(ws) != 1 || ws[0].Code != health.HookDisplaced || ws[0].Severity != health.Error ||
