@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/replacefile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -261,7 +262,7 @@ func (l *learned) heard(from *config.NamesFrom, names *nodenames.Names) {
 	l.rename()
 	b, err := json.Marshal(kept)
 	if err == nil {
-		err = service.ReplaceFile(l.options.Place.NamesFile(), b)
+		err = replacefile.Write(l.options.Place.NamesFile(), b, 0o600)
 	}
 	if err != nil {
 		l.log.Warn("the next agent will not know the names of other nodes until it is told", "error", err)

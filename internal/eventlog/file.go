@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
 // mostFile bounds a file, in octets.
@@ -59,7 +61,7 @@ func (f *File) Save() error {
 	if changes == f.saved {
 		return nil
 	}
-	err := f.replace(f.log.Save())
+	err := replacefile.Write(f.path, f.log.Save(), 0o600)
 	if err == nil {
 		f.saved, f.fault = changes, ""
 		return nil
@@ -69,11 +71,4 @@ func (f *File) Save() error {
 	}
 	f.fault = err.Error()
 	return err
-}
-
-func (f *File) replace(content []byte) error {
-	if err := os.WriteFile(f.path+".new", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(f.path+".new", f.path)
 }

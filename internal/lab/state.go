@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
 // DefaultDirectory holds one directory per lab.
@@ -117,11 +119,7 @@ func (s *state) write(directory string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(directory, stateFile)
-	if err := os.WriteFile(path+".tmp", append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return replacefile.Write(filepath.Join(directory, stateFile), append(text, '\n'), 0o644)
 }
 
 func readState(directory string) (*state, error) {

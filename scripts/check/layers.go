@@ -31,12 +31,13 @@ var layers = map[string]string{
 	"internal/problem": "",
 
 	// What a node is: no kernel, no output.
-	"internal/ipv6":       "ioam",
-	"internal/pot":        "internal/secretfile internal/problem",
-	"internal/model":      "ioam srv6 internal/ipv6 internal/loss internal/pot",
-	"internal/reference":  "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
-	"internal/secretfile": "internal/problem",
-	"internal/inputfile":  "",
+	"internal/ipv6":        "ioam",
+	"internal/pot":         "internal/secretfile internal/problem",
+	"internal/model":       "ioam srv6 internal/ipv6 internal/loss internal/pot",
+	"internal/reference":   "ioam internal/edgetoedge internal/ipv6 internal/model internal/pot",
+	"internal/secretfile":  "internal/problem",
+	"internal/replacefile": "",
+	"internal/inputfile":   "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/kernelclock":  "",
@@ -120,7 +121,7 @@ var layers = map[string]string{
 	"internal/recordfilter/filterflags": "internal/commandline internal/recordfilter",
 
 	// What records of a time say together: no clock, no input, no output.
-	"internal/eventlog": "internal/instant internal/record",
+	"internal/eventlog": "internal/instant internal/record internal/replacefile",
 	"internal/insight":  "ioam internal/exponential internal/instant internal/nodenames internal/record",
 
 	// Configuration and control.
@@ -132,23 +133,23 @@ var layers = map[string]string{
 	"internal/health":   "ioam internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
-	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/nodenames internal/pathmtu internal/pot internal/routing " +
+	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/nodenames internal/pathmtu internal/pot internal/replacefile internal/routing " +
 		"internal/socketdrops internal/tunnelerror",
 	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/recordfilter internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/exponential internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
-		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/sink",
-	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record",
-	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/socketdrops internal/tunnelerror",
+		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/replacefile internal/sink",
+	"internal/agent/queues": "internal/agent/service internal/api internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
+	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/replacefile internal/socketdrops internal/tunnelerror",
 	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
-		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/supervisor",
+		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/replacefile internal/supervisor",
 	"internal/dryrun":     "internal/ipv6 internal/model internal/reference",
 	"internal/instant":    "",
 	"internal/metrics":    "internal/exponential",
 	"internal/supervisor": "",
 
-	"internal/lab":             "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem",
+	"internal/lab":             "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor internal/problem internal/replacefile",
 	"internal/lab/linkloss":    "internal/kernelclock",
 	"internal/lab/linkrelay":   "internal/lab/linkloss",
 	"internal/lab/demo":        "ioam ipfix internal/api internal/columns internal/delay internal/collect internal/config internal/record internal/sink internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/nodenames internal/patience",
@@ -174,7 +175,7 @@ var layers = map[string]string{
 	// together. Only the store and what asks it know the database.
 	"collector/internal/access":   "collector/internal/store internal/inputfile",
 	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
-	"collector/internal/store":    "internal/instant internal/record internal/sink ioam",
+	"collector/internal/store":    "internal/instant internal/record internal/sink ioam internal/replacefile",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/record internal/recordfilter internal/sink",
 	"collector/internal/events":   "ioam internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",

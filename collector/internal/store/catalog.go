@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
 // State is what a file of the store is.
@@ -171,11 +172,7 @@ func (c *catalog) write(directory string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(directory, catalogName)
-	if err := os.WriteFile(path+".new", text, 0o640); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return replacefile.Write(filepath.Join(directory, catalogName), text, 0o640)
 }
 
 const nameLayout = "2006-01-02T15"

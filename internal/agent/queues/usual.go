@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
 // usualFile keeps what is usual in the queues, so that the next agent need not learn it again: otherwise, a queue that
@@ -59,7 +59,7 @@ func (f *usualFile) save(d *Dependencies, watch *insight.QueueWatch, now time.Ti
 		return
 	}
 	f.content = b
-	if err := service.ReplaceFile(d.File, b); err != nil {
+	if err := replacefile.Write(d.File, b, 0o600); err != nil {
 		d.Log.Warn("what is usual in queues could not be kept for the next agent", "error", err)
 	}
 }

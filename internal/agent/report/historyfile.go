@@ -6,8 +6,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/insight"
+	"github.com/waymark-net/waymark/internal/replacefile"
 )
 
 // historyFile is the file of the history. Intervals are appended, each as a member of gzip, so that what is
@@ -38,7 +38,7 @@ func (f *historyFile) save(path string, e *insight.Engine) error {
 	f.engine = nil // until it is known to be right
 	var err error
 	if all {
-		f.octets, err = 0, service.ReplaceFile(path, more)
+		f.octets, err = 0, replacefile.Write(path, more, 0o600)
 	} else {
 		err = appendTo(path, more)
 	}

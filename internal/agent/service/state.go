@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/internal/replacefile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -129,19 +130,10 @@ func (s *State) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := ReplaceFile(path, b); err != nil {
+	if err := replacefile.Write(path, b, 0o600); err != nil {
 		return fmt.Errorf("keep the running configuration: %w", err)
 	}
 	return nil
-}
-
-// ReplaceFile writes a new file and renames it over the old one: a crash leaves either
-// the old or the new one complete.
-func ReplaceFile(path string, content []byte) error {
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }
 
 // errFileChanged is why a kept state is not restored.

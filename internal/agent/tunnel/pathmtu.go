@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pathmtu"
+	"github.com/waymark-net/waymark/internal/replacefile"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
@@ -148,7 +149,7 @@ func (p *PathMTUs) save() error {
 	if err != nil {
 		return err
 	}
-	return service.ReplaceFile(p.d.PathMTUFile, b)
+	return replacefile.Write(p.d.PathMTUFile, b, 0o600)
 }
 
 func readPathMTUs(path string) ([]pathmtu.Path, error) {
