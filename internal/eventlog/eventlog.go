@@ -288,7 +288,7 @@ func NotSeen(began *record.Event, now time.Time, node string) *record.Event {
 		Facts: "whether it still is so is not known, because nothing shows it any more: " + began.Facts,
 	}
 	e.Labels = append(slices.Clone(began.Labels), record.Label{Name: "event", Text: began.Name})
-	e.Values = []record.Value{{Name: "lasted_ns", Number: float64(now.Sub(began.Time.Time))}}
+	e.Values = []record.Value{{Name: "lasted_ns", Number: float64(max(now.Sub(began.Time.Time), 0))}} // 0: the clock was set back
 	return e
 }
 

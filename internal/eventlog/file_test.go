@@ -45,6 +45,14 @@ func TestSaveAgain(t *testing.T) {
 	}
 }
 
+// What began before the clock was set back lasted no time below zero.
+func TestNotSeenAfterTheClockWasSetBack(t *testing.T) {
+	e := NotSeen(event(record.EventLoss, "r1 > r2", time.Hour), start, "r1")
+	if len(e.Values) != 1 || e.Values[0] != (record.Value{Name: "lasted_ns"}) {
+		t.Errorf("%+v", e.Values)
+	}
+}
+
 // What has begun stays while many others come, also for the next program.
 func TestWhatLastsHasRoom(t *testing.T) {
 	l := New(time.Hour)
@@ -56,7 +64,8 @@ func TestWhatLastsHasRoom(t *testing.T) {
 	if err := next.Restore(l.Save(), start.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if next.Take(event(record.EventLoss, "r1 > r2", time.Hour)) || next.Totals().Begun[record.EventLoss] != 1 || l.Totals().Octets > keepOctets {
+	again := next.Take(event(record.EventLoss, "r1 > r2", time.Hour))
+	if again || next.Totals().Begun[record.EventLoss] != 1 || l.Totals().Octets > keepOctets {
 		t.Errorf("%+v, then %+v", l.Totals(), next.Totals())
 	}
 }

@@ -259,7 +259,8 @@ func TestBufferLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		script := "mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/sysctl.d && cp " + sysctl + " /run/sysctl.d/10-waymark-collector.conf\n" +
+		script := "mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/sysctl.d\n" +
+			"cp " + sysctl + " /run/sysctl.d/10-waymark-collector.conf\n" +
 			"mount --bind " + directory + "/etc /etc/sysctl.d && mount --bind " + directory + "/limit /proc/sys/net/core/rmem_max\n" +
 			collectorPackage().install
 		if out, err := exec.Command("unshare", "--mount", "/bin/sh", "-e", "-c", script).CombinedOutput(); err != nil {
