@@ -56,7 +56,7 @@ type Config struct {
 	SilenceTimeout  time.Duration // between the messages of a connection: an hour
 	flushInterval   time.Duration // 100 ms
 	expiryInterval  time.Duration // of templates: 10 s
-	datagramsBuffer int           // octets of a UDP socket's buffer: 8 MiB
+	datagramsBuffer int           // octets of a UDP socket's buffer: 32 MiB
 }
 
 func (c Config) withDefaults() Config {

@@ -40,24 +40,46 @@ type output struct {
 	reportToOperator func(string)
 	stopped          []bool // by sink, it had no room and wrote nothing; only the joining stage uses it
 
+	running []*running // in the order in which they end
+}
+
+// teller is a sink that offers records of its own to others, and ends before them.
+type teller interface{ Tell(to ...sink.Sink) }
+
+// running are sinks that end together.
+type running struct {
 	stop func()
 	done sync.WaitGroup
 }
 
+func (r *running) end() {
+	r.stop()
+	r.done.Wait()
+}
+
 // start runs the sinks until end.
 func (o *output) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	o.stop = cancel
+	tellers, others := &running{}, &running{}
+	o.running = []*running{tellers, others}
+	var contexts [2]context.Context
+	for i, r := range o.running {
+		contexts[i], r.stop = context.WithCancel(context.Background())
+	}
 	for _, s := range o.sinks {
-		o.done.Go(func() { s.Run(ctx) })
-		o.done.Go(func() { o.watch(ctx, s) })
+		ctx, with := contexts[1], others
+		if _, tells := s.(teller); tells {
+			ctx, with = contexts[0], tellers
+		}
+		with.done.Go(func() { s.Run(ctx) })
+		with.done.Go(func() { o.watch(ctx, s) })
 	}
 }
 
 // end lets the sinks write what waits, and is why some of it could not be written.
 func (o *output) end() error {
-	o.stop()
-	o.done.Wait()
+	for _, r := range o.running {
+		r.end()
+	}
 	var errs []error
 	for _, s := range o.sinks {
 		switch stats := s.Stats(); {

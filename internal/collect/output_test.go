@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
@@ -107,5 +109,52 @@ func TestMetricsAreServed(t *testing.T) {
 		if _, err := http.Get(url); err == nil {
 			t.Errorf("%s: metrics are served after the end", name)
 		}
+	}
+}
+
+// keeping is a sink that keeps what it is offered until it ends.
+type keeping struct {
+	sink.Sink
+	kept atomic.Uint64
+	done atomic.Bool
+}
+
+func (k *keeping) Name() string      { return "kept" }
+func (k *keeping) Stats() sink.Stats { return sink.Stats{} }
+func (k *keeping) Run(ctx context.Context) {
+	<-ctx.Done()
+	k.done.Store(true)
+}
+
+func (k *keeping) Offer(list ...record.Record) {
+	if !k.done.Load() {
+		k.kept.Add(uint64(len(list)))
+	}
+}
+
+// telling is one that has something to tell when it ends.
+type telling struct {
+	keeping
+	to []sink.Sink
+}
+
+func (s *telling) Tell(to ...sink.Sink) { s.to = to }
+
+func (s *telling) Run(ctx context.Context) {
+	<-ctx.Done()
+	time.Sleep(20 * time.Millisecond)
+	for _, other := range s.to {
+		other.Offer(&record.Event{})
+	}
+}
+
+// What a sink tells others when it ends, they still take: they end after it.
+func TestTellersEndFirst(t *testing.T) {
+	kept, tells := &keeping{}, &telling{}
+	tells.Tell(kept)
+	o := &output{sinks: []sink.Sink{kept, tells}, reportToOperator: func(string) {}}
+	o.start()
+	if err := o.end(); err != nil || kept.kept.Load() != 1 {
+		t.Errorf("%d records, %v", kept.kept.Load(), err)
 	}
 }

@@ -14,15 +14,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -170,7 +169,7 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		if errors.As(err, &of) {
 			err = of.Err // without the address, which the text has
 		}
-		if text := OneLine(err.Error()); text != err.Error() { // a certificate may have any characters as a name
+		if text := problem.OneLine(err.Error()); text != err.Error() { // a certificate may have any characters as a name
 			err = errors.New(text)
 		}
 		return nil, fmt.Errorf(
@@ -192,20 +191,11 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		}
 		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status), c.of.Words.Address)
 	}
-	text := OneLine(failed.Error)
+	text := problem.OneLine(failed.Error)
 	if response.StatusCode == http.StatusBadRequest {
 		return nil, commandline.Usagef("%s", text)
 	}
 	return nil, errors.New(text)
-}
-
-// OneLine is a text of the collector that a terminal can show.
-func OneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return strconv.QuoteToASCII(text)
-	}
-	return text
 }
 
 // Ask reads an answer in JSON.

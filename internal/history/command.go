@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collectorapi"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Subject is what commands ask for.
@@ -252,10 +253,10 @@ func (a *answer) writeNote(w io.Writer, screen columns.Screen) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
 	if a.Cut != nil {
-		say("the answer is cut: %s", collectorapi.OneLine(a.Cut.Text))
+		say("the answer is cut: %s", problem.OneLine(a.Cut.Text))
 	}
 	if a.missing != "" {
-		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", collectorapi.OneLine(a.missing))
+		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", problem.OneLine(a.missing))
 	}
 	for i, g := range a.Gaps {
 		if i == mostGaps {

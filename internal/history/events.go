@@ -3,7 +3,7 @@
 package history
 
 import (
-	"github.com/waymark-net/waymark/internal/collectorapi"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -14,9 +14,9 @@ func (p *page) events(a *events) error {
 	}
 	for i := range a.Events {
 		e := &a.Events[i]
-		text := collectorapi.OneLine(e.Text)
+		text := problem.OneLine(e.Text)
 		if e.Cure != "" {
-			text += "; " + collectorapi.OneLine(e.Cure)
+			text += "; " + problem.OneLine(e.Cure)
 		}
 		if e.Node != "" {
 			text += " (" + record.Printable(e.Node) + ")"

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -134,7 +135,7 @@ func (q *Queued) setFault(err error) {
 		q.fault.Store(nil)
 		return
 	}
-	text := err.Error()
+	text := problem.OneLine(err.Error())
 	q.fault.Store(&text)
 }
 

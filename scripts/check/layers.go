@@ -106,7 +106,7 @@ var layers = map[string]string{
 	"internal/nodenames":      "ioam",
 	"internal/columns":        "",
 	"internal/record":         "ioam ipfix internal/columns internal/instant internal/ipv6 internal/loss internal/model internal/nodenames",
-	"internal/sink":           "ioam internal/metrics internal/model internal/record",
+	"internal/sink":           "ioam internal/metrics internal/model internal/problem internal/record",
 	"internal/sink/jsonl":     "ioam internal/columns internal/record internal/sink internal/yamlfile",
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
@@ -161,8 +161,8 @@ var layers = map[string]string{
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/columns internal/docgen",
 	// What a collector has kept, by its API alone.
-	"internal/collectorapi": "internal/commandline internal/inputfile internal/record",
-	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/record",
+	"internal/collectorapi": "internal/commandline internal/inputfile internal/problem internal/record",
+	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record",
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
@@ -178,7 +178,7 @@ var layers = map[string]string{
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam internal/replacefile",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/record internal/recordfilter internal/sink",
-	"collector/internal/events":   "ioam internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
+	"collector/internal/events":   "ioam internal/collect internal/eventlog internal/insight internal/metrics internal/nodenames internal/record internal/sink",
 	"collector/internal/console":  "",
 	"collector/internal/api":      "collector/internal/access collector/internal/console collector/internal/live collector/internal/query internal/instant internal/metrics internal/record",
 	"collector/internal/doctor":   "collector/internal/access collector/internal/query collector/internal/settings internal/collect internal/health internal/record ipfix",

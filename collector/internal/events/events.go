@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/eventlog"
 	"github.com/waymark-net/waymark/internal/insight"
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -52,7 +53,7 @@ type Finder struct {
 	mu         sync.Mutex
 	part       int64 // of the time, in which taken were taken
 	taken      int
-	offered    uint64
+	examined   uint64
 	unexamined uint64
 
 	// Only for the goroutine that looks.
@@ -63,7 +64,7 @@ type Finder struct {
 // New makes a Finder, with what an earlier one saw begin.
 func New(o Options, now time.Time) *Finder {
 	f := &Finder{
-		options: o, log: eventlog.New(time.Hour), heard: nodenames.New(), queue: sink.NewQueue(&sink.Room{}),
+		options: o, log: eventlog.New(time.Hour), heard: nodenames.New(), queue: sink.NewQueue(collect.NewRoom()),
 		engine: insight.New(insight.Settings{Keep: keptTime, Octets: keptOctets}, now),
 	}
 	f.engine.Watch(now, true)
@@ -84,30 +85,32 @@ func (f *Finder) Name() string { return "events" }
 // Close does nothing.
 func (f *Finder) Close() {}
 
-// Stats say that all that was offered was taken.
+// Stats are those of the records in which events are looked for.
 func (f *Finder) Stats() sink.Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return sink.Stats{Offered: f.offered, Written: f.offered}
+	return sink.Stats{Offered: f.examined, Written: f.examined - uint64(f.queue.Len())}
 }
 
 // Offer queues those that are looked at: that takes longer than the stage that joins may wait.
 func (f *Finder) Offer(records ...record.Record) {
-	for _, r := range f.examined(time.Now(), records) {
-		if !f.queue.Put(r) {
-			f.mu.Lock()
+	list := f.selected(time.Now(), records)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range list {
+		if f.queue.Put(r) {
+			f.examined++
+		} else {
 			f.unexamined++
-			f.mu.Unlock()
 		}
 	}
 }
 
-// examined are those that are looked at: of packets, as many as the rate, and what is counted of flows. What a node
+// selected are those that are looked at: of packets, as many as the rate, and what is counted of flows. What a node
 // reports of a packet that is not joined is its own to judge.
-func (f *Finder) examined(now time.Time, records []record.Record) (list []record.Record) {
+func (f *Finder) selected(now time.Time, records []record.Record) (list []record.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.offered += uint64(len(records))
 	if part := now.UnixNano() / int64(time.Second/parts); part != f.part {
 		f.part, f.taken = part, 0
 	}
@@ -128,7 +131,8 @@ func (f *Finder) examined(now time.Time, records []record.Record) (list []record
 	return list
 }
 
-// Run looks at records, and every second at what is new in them.
+// Run looks at records, and every second at what is new in them. When the context ends, it tells what the records say
+// that wait.
 func (f *Finder) Run(ctx context.Context) {
 	each := time.NewTicker(look)
 	defer each.Stop()
@@ -136,7 +140,8 @@ func (f *Finder) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			f.save()
+			f.add(time.Now(), f.queue.Take(taken))
+			f.look(time.Now())
 			return
 		case <-f.queue.Ready():
 			taken = f.queue.Take(taken)
@@ -230,7 +235,7 @@ var (
 	}
 	descUnexamined = &metrics.Desc{
 		Name: "waymark_events_unexamined_total",
-		Help: "Packets in which no events were looked for, because there were more than 20,000 a second.",
+		Help: "Records in which no events were looked for: of packets beyond 20,000 a second, and all beyond those that may wait.",
 	}
 )
 

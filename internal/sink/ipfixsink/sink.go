@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -170,7 +171,7 @@ func (c *Sink) connect(ctx context.Context) error {
 
 // noteUnreachable notes that the collector cannot be reached, and logs that once.
 func (c *Sink) noteUnreachable(err error) {
-	text := err.Error()
+	text := problem.OneLine(err.Error())
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		text = errno.Error() // without the ports, which change
 	}

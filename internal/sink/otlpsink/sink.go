@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
 )
@@ -122,7 +123,7 @@ func (s *Sink) sendMetrics(ctx context.Context) {
 		request := metricsRequest(s.node(), s.env.Version, s.env.Metrics().Families(), s.examples.drain(), time.Now())
 		_, err := s.to.post(ctx, "metrics", request)
 		if err != nil && ctx.Err() == nil {
-			text := err.Error()
+			text := problem.OneLine(err.Error())
 			s.fault.Store(&text)
 		} else {
 			s.fault.Store(nil)
