@@ -90,6 +90,7 @@ func measureLosses(ctx context.Context, o Options, show *printer) (part *losses,
 	if err != nil {
 		return nil, err
 	}
+	t.StretchBlocks()
 	show.heading(
 		"SRv6: at ingress, the kernel puts packets onto two policies, by north1 and north2, or by south, to egress; five agents " +
 			"count them, and links lose some",
