@@ -157,6 +157,9 @@ func (l *lossList) run(ctx context.Context, c *api.Client, past lossTime, follow
 	if !l.begun {
 		fmt.Fprintln(l.notes, noLoss(l.flow))
 	}
+	if l.idle > 0 {
+		fmt.Fprintf(l.notes, "waymark: %d results of blocks without packets are left out; --json and --csv have them\n", l.idle)
+	}
 	return l.flush()
 }
 
@@ -227,6 +230,9 @@ type lossList struct {
 	csv    *csv.Writer
 	begun  bool
 	below  lossNotes
+
+	foldsIdle bool // blocks without packets are counted, and not shown
+	idle      int
 }
 
 func newLossList(out, notes io.Writer, json, asCSV bool, flow string) *lossList {
@@ -262,6 +268,10 @@ func (l *lossList) add(line []byte) error {
 	switch r := r.(type) {
 	case *record.Loss:
 		if l.flow != "" && r.Flow != l.flow {
+			return nil
+		}
+		if l.foldsIdle && r.Verdict == loss.Idle {
+			l.begun, l.idle = true, l.idle+1
 			return nil
 		}
 		cells = lossRow(r)

@@ -100,6 +100,7 @@ func (p lossTime) has(line []byte) bool {
 // printPast writes the blocks of a time. A table is aligned by its rows so far, because there may be many.
 func (l *lossList) printPast(ctx context.Context, c *api.Client, p lossTime) error {
 	l.table = newLossTable(true)
+	l.foldsIdle = !l.json && l.csv == nil && l.filter == (api.RecordFilter{})
 	incomplete := func(since string) {
 		fmt.Fprintf(l.notes, "waymark: the agent does not have all results before %s: it keeps an hour, at most 64 MB, since it began\n", since)
 	}

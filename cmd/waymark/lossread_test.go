@@ -133,3 +133,18 @@ func TestLossOfATime(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// A table of the past has no rows of blocks without packets, unless a filter asks for them, and says how many there were.
+func TestLossOfThePastFoldsIdle(t *testing.T) {
+	idle := strings.NewReplacer(`"verdict":"measured"`, `"verdict":"idle"`, `"sent":1000`, `"sent":0`).Replace(lossLines[0])
+	socket := serve(t, "GET /v1/loss/history", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "%s\n%s\n%s\n", idle, lossLines[0], idle)
+	})
+	for args, want := range map[string]int{"": 1, "--csv": 3, "--where true": 3} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket, "loss", "--last", "30m"}, strings.Fields(args)...)...)
+		if rows := strings.Count(stdout, "\n") - 1; code != commandline.ExitOK || rows != want ||
+			strings.Contains(stderr, "2 results of blocks without packets are left out") != (want == 1) {
+			t.Errorf("%s: code %d, %d rows in %q, stderr %q", args, code, rows, stdout, stderr)
+		}
+	}
+}

@@ -16,9 +16,9 @@ import (
 
 // lossColumns are the columns of the table of blocks.
 var lossColumns = []columns.Column{
-	{Name: "flow", MinWidth: 6}, {Name: "block", Rank: 5, MinWidth: 11}, {Name: "start", Rank: 3, MinWidth: 13}, {Name: "from", MinWidth: 8}, {Name: "to", MinWidth: 8},
-	{Name: "verdict", MinWidth: 9}, {Name: "sent", Rank: 4, MinWidth: 8}, {Name: "received", Rank: 6, MinWidth: 8}, {Name: "lost", MinWidth: 6}, {Name: "ratio", MinWidth: 6},
-	{Name: "duplicated", Rank: 7, MinWidth: 10}, {Name: "delay", MinWidth: 9}, {Name: "clocks", Rank: 6, MinWidth: 8}, {Name: "reasons", Rank: 1, MinWidth: 14}, {Name: "warning", CutTo: 14},
+	{Name: "flow", MinWidth: 5}, {Name: "block", Rank: 7, MinWidth: 11}, {Name: "start", MinWidth: 13}, {Name: "from", MinWidth: 7}, {Name: "to", MinWidth: 7},
+	{Name: "verdict", MinWidth: 9}, {Name: "sent", Rank: 4, MinWidth: 8}, {Name: "received", Rank: 8, MinWidth: 8}, {Name: "lost", MinWidth: 4}, {Name: "ratio", Rank: 3, MinWidth: 5},
+	{Name: "duplicated", Rank: 9, MinWidth: 10}, {Name: "delay", Rank: 2, MinWidth: 9}, {Name: "clocks", Rank: 8, MinWidth: 8}, {Name: "reasons", Rank: 1, MinWidth: 12, CutTo: 12}, {Name: "warning", Rank: 5, CutTo: 14},
 }
 
 // newLossTable is a table of blocks. With reserve, its columns are as wide as most values need,

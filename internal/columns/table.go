@@ -13,7 +13,7 @@ import (
 // Column is a column of a table.
 type Column struct {
 	Name       string
-	Rank       int  // where there is no room, columns of the greatest rank go first; 0: none of these goes
+	Rank       int  // where there is no room, columns of the greatest rank go first; 0: it stays
 	AlignRight bool // aligned at the right, as numbers are
 	MinWidth   int  // how wide it is at least, so that rows that come one by one seldom make it wider
 	CutTo      int  // it is rather cut to this width than that another column goes; 0: it is not
@@ -120,6 +120,7 @@ func (t *Table) choose(widths []int, room int) []int {
 		c := t.Columns[i]
 		return c.Rank > 0 && c.MinWidth == 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != none })
 	})
+	var gone []int // the greatest rank first
 	for t.total(widths, shown) > room {
 		last := -1
 		for at, i := range shown {
@@ -130,7 +131,14 @@ func (t *Table) choose(widths []int, room int) []int {
 		if last < 0 {
 			break
 		}
+		gone = append(gone, shown[last])
 		shown = slices.Delete(shown, last, last+1)
+	}
+	for _, i := range slices.Backward(gone) { // a wide column that went leaves room for narrow ones
+		at, _ := slices.BinarySearch(shown, i)
+		if with := slices.Insert(slices.Clone(shown), at, i); t.total(widths, with) <= room {
+			shown = with
+		}
 	}
 	return shown
 }

@@ -69,7 +69,7 @@ func way[N any](nodes []N, of func(*N) *node) string {
 	for i := range nodes {
 		list = append(list, nameOf(of(&nodes[i])))
 	}
-	return strings.Join(list, ">")
+	return strings.Join(list, " > ")
 }
 
 func duration(ns int64) string { return columns.Duration(time.Duration(ns)) }
@@ -121,10 +121,29 @@ func (a *answer) span() string {
 	return from.Format("2006-01-02 15:04:05") + " to " + until.Format(last) + " UTC"
 }
 
-var (
-	delayColumns = []columns.Column{{Name: "P50", AlignRight: true}, {Name: "P95", AlignRight: true, Rank: 5}, {Name: "P99", AlignRight: true}}
-	wayColumn    = columns.Column{Name: "PATH", CutTo: 20}
-)
+var delayColumns = []columns.Column{{Name: "P50", AlignRight: true}, {Name: "P95", AlignRight: true, Rank: 5}, {Name: "P99", AlignRight: true}}
+
+// pathRows writes a table, and below each row its path, which would seldom fit into a column; below writes more.
+func (p *page) pathRows(t *columns.Table, path func(row int) string, below func(row int) error) error {
+	row := -1 // the names of columns
+	for line := range strings.Lines(t.String(p.screen)) {
+		if _, err := io.WriteString(p.screen.Writer(p.out), line); err != nil {
+			return err
+		}
+		if row >= 0 {
+			if text := path(row); text != "" {
+				if err := p.line("  %s", text); err != nil {
+					return err
+				}
+			}
+			if err := below(row); err != nil {
+				return err
+			}
+		}
+		row++
+	}
+	return nil
+}
 
 // paths shows the slowest first, and marks of each the slowest node and segment.
 func (p *page) paths(a *paths) error {
@@ -136,25 +155,22 @@ func (p *page) paths(a *paths) error {
 	t := table(
 		append(
 			list,
-			columns.Column{Name: "LOST", AlignRight: true, Rank: 2},
-			columns.Column{Name: "CUT", AlignRight: true, Rank: 6},
-			columns.Column{Name: "SLOWEST", Rank: 1, CutTo: 12},
-			wayColumn,
+			columns.Column{Name: "LOST", AlignRight: true, Rank: 1},
+			columns.Column{Name: "CUT", AlignRight: true, Rank: 2},
+			columns.Column{Name: "SLOWEST", CutTo: 12},
 		)...)
 	for i := range a.Paths {
 		one := &a.Paths[i]
 		cells := append([]string{count(one.Packets), columns.Percent(one.Share)}, percentiles(one.Delay)...)
-		t.Add(append(cells, some(one.Lost), some(one.Incomplete), slowest(one.Hops), way(one.Hops, func(h *hop) *node { return &h.node }))...)
-		if p.nodes {
-			if err := t.Flush(p.out, p.screen); err != nil {
-				return err
-			}
-			if err := p.hops(one.Hops); err != nil {
-				return err
-			}
-		}
+		t.Add(append(cells, some(one.Lost), some(one.Incomplete), slowest(one.Hops))...)
 	}
-	return t.Flush(p.out, p.screen)
+	path := func(row int) string { return way(a.Paths[row].Hops, func(h *hop) *node { return &h.node }) }
+	return p.pathRows(t, path, func(row int) error {
+		if !p.nodes {
+			return nil
+		}
+		return p.hops(a.Paths[row].Hops)
+	})
 }
 
 // slowest is where most of a path's time goes, by the median.
@@ -320,8 +336,8 @@ func (p *page) packets(a *packets) error {
 	}
 	t := table(
 		columns.Column{Name: "TIME"},
-		columns.Column{Name: "SOURCE", CutTo: 16},
-		columns.Column{Name: "DESTINATION", CutTo: 16},
+		columns.Column{Name: "SOURCE", CutTo: 21},
+		columns.Column{Name: "DESTINATION", CutTo: 21},
 		columns.Column{Name: "FLOW", AlignRight: true, Rank: 5},
 		columns.Column{
 			Name:       "SEQUENCE",
@@ -331,7 +347,6 @@ func (p *page) packets(a *packets) error {
 		columns.Column{Name: "VERDICT", Rank: 1},
 		columns.Column{Name: "REASON", Rank: 6},
 		columns.Column{Name: "DELAY", AlignRight: true},
-		columns.Column{Name: "PATH", Rank: 2, CutTo: 12},
 	)
 	for i := range a.Packets {
 		one := &a.Packets[i]
@@ -346,18 +361,15 @@ func (p *page) packets(a *packets) error {
 			),
 			record.Printable(one.Reason),
 			optional(one.Delay),
-			way(one.Nodes, func(n *packetNode) *node { return &n.node }),
 		)
-		if p.nodes || len(a.Packets) == 1 {
-			if err := t.Flush(p.out, p.screen); err != nil {
-				return err
-			}
-			if err := p.packetNodes(one.Nodes); err != nil {
-				return err
-			}
-		}
 	}
-	return t.Flush(p.out, p.screen)
+	path := func(row int) string { return way(a.Packets[row].Nodes, func(n *packetNode) *node { return &n.node }) }
+	return p.pathRows(t, path, func(row int) error {
+		if !p.nodes && len(a.Packets) != 1 {
+			return nil
+		}
+		return p.packetNodes(a.Packets[row].Nodes)
+	})
 }
 
 func (p *page) packetNodes(nodes []packetNode) error {
