@@ -5,8 +5,9 @@
 #
 # Makes a Debian 12 machine ready for one of the make targets: checks for root
 # and Go, and installs missing packages. For the tests it also builds stamp-suite,
-# an independent implementation of STAMP, which needs Rust, and gets from npm what
-# drives a browser. Quick when nothing is missing.
+# an independent implementation of STAMP, which needs Rust, gets from npm what
+# drives a browser, and downloads Go modules, all at the same time. Quick when
+# nothing is missing.
 set -euo pipefail
 
 fail() {
@@ -52,7 +53,7 @@ fi
 stamp_suite_version=1.0.0
 stamp_suite=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/waymark/stamp-suite-$stamp_suite_version
 
-# A debug build takes about a minute, half of an optimized one.
+# A debug build takes about a minute, half of an optimized one. Nobody debugs it.
 install_stamp_suite() {
 	[ -x "$stamp_suite/bin/stamp-suite" ] && return
 	# Debian 12's own cargo is too old.
@@ -61,19 +62,16 @@ install_stamp_suite() {
 	fi
 	echo "setup: building stamp-suite $stamp_suite_version" >&2
 	mkdir -p "$stamp_suite"
-	if ! cargo install --quiet --debug --locked --version "$stamp_suite_version" --root "$stamp_suite" stamp-suite >"$stamp_suite/log" 2>&1; then
+	if ! CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --version "$stamp_suite_version" --root "$stamp_suite" \
+		stamp-suite >"$stamp_suite/log" 2>&1; then
 		cat "$stamp_suite/log" >&2
 		fail "could not build stamp-suite $stamp_suite_version; check the network, and that 'cargo --version' is 1.86 or newer, then run make $target again"
 	fi
 }
-if [ "$target" = test ]; then
-	install_stamp_suite
-fi
 
 # What the console's tests run: its unit tests, and the driver of a browser. npm runs nothing of it.
 install_from_npm() {
 	local folder log
-	cd "$(dirname "$0")/.."
 	for folder in collector/console collector/internal/browsertest; do
 		[ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ] && continue
 		echo "setup: getting what $folder/package-lock.json names" >&2
@@ -82,39 +80,67 @@ install_from_npm() {
 	done
 }
 
+# Without them the checks download the modules, and say so if they cannot.
+download_modules() {
+	CGO_ENABLED=1 go list -e -deps -test work tool >/dev/null 2>&1 || true
+}
+
 installed() {
 	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-finish() {
-	[ "$target" != test ] || install_from_npm
-	exit 0
+install_packages() {
+	local missing=() package log
+	if ! command -v dpkg-query >/dev/null; then
+		echo "setup: not a Debian system; make sure that these are installed: ${packages[*]}" >&2
+		return
+	fi
+	for package in "${packages[@]}"; do
+		installed "$package" || missing+=("$package")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+
+	echo "setup: installing ${missing[*]}" >&2
+	# Noninteractive also answers tshark's question about capturing: root only.
+	export DEBIAN_FRONTEND=noninteractive
+	log=$(mktemp)
+	apt() { apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null >>"$log" 2>&1; }
+	if ! apt install --no-install-recommends "${missing[@]}"; then
+		# The package lists are absent or too old.
+		: >"$log"
+		if ! apt update || ! apt install --no-install-recommends "${missing[@]}"; then
+			cat "$log" >&2
+			rm -f "$log"
+			fail "could not install ${missing[*]}; check the network and the package sources, then run make $target again"
+		fi
+	fi
+	rm -f "$log"
 }
 
-if ! command -v dpkg-query >/dev/null; then
-	echo "setup: not a Debian system; make sure that these are installed: ${packages[*]}" >&2
-	finish
+# npm may be among the packages.
+install_packages_and_console() {
+	install_packages
+	install_from_npm
+}
+
+cd "$(dirname "$0")/.."
+if [ "$target" != test ]; then
+	install_packages
+	exit 0
 fi
 
-missing=()
-for package in "${packages[@]}"; do
-	installed "$package" || missing+=("$package")
+parts=()
+begin() {
+	"$@" &
+	parts+=($!)
+}
+begin download_modules
+# What Rust builds needs a linker, which may be among the packages.
+command -v cc >/dev/null || install_packages
+begin install_stamp_suite
+begin install_packages_and_console
+status=0
+for part in "${parts[@]}"; do
+	wait "$part" || status=1
 done
-[ ${#missing[@]} -gt 0 ] || finish
-
-echo "setup: installing ${missing[*]}" >&2
-# Noninteractive also answers tshark's question about capturing: root only.
-export DEBIAN_FRONTEND=noninteractive
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-apt() { apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null >>"$log" 2>&1; }
-
-if ! apt install --no-install-recommends "${missing[@]}"; then
-	# The package lists are absent or too old.
-	: >"$log"
-	if ! apt update || ! apt install --no-install-recommends "${missing[@]}"; then
-		cat "$log" >&2
-		fail "could not install ${missing[*]}; check the network and the package sources, then run make $target again"
-	fi
-fi
-finish
+exit $status
