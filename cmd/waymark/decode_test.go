@@ -179,6 +179,9 @@ func TestDecodeInterrupted(t *testing.T) {
 					go tt.finish(feed)
 				}
 			}
+			if err := lines.Err(); err != nil {
+				t.Error(err)
+			}
 			if c := <-code; c != tt.code || packets < tt.packets || tt.packets == 1 && packets > 1 || stderr.String() != tt.stderr {
 				t.Errorf("code %d, %d packets, stderr %q; want code %d, %d packets and %q", c, packets, &stderr, tt.code, tt.packets, tt.stderr)
 			}

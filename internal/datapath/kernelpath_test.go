@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"slices"
 	"testing"
@@ -79,7 +80,7 @@ func (r kernelRouter) pass(t *testing.T, frame []byte) []byte {
 	buffer := make([]byte, 2048)
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); {
 		n, err := unix.Read(r.out, buffer)
-		if err != nil && err != unix.EAGAIN && err != unix.EINTR {
+		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			t.Fatal(err)
 		}
 		if n > 0 && bytes.HasSuffix(buffer[:n], end) {

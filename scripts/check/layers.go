@@ -200,6 +200,7 @@ var layers = map[string]string{
 
 	"scripts/check":     "",
 	"scripts/compress":  "",
+	"scripts/lint":      "",
 	"scripts/picture":   "internal/record ioam",
 	"scripts/reference": "internal/collect",
 }

@@ -86,6 +86,9 @@ func TestKilled(t *testing.T) {
 		for lines.Scan() { // said before it was killed
 			written, _ = strconv.Atoi(lines.Text())
 		}
+		if err := lines.Err(); err != nil {
+			t.Fatal(err)
+		}
 		_ = cmd.Wait()
 		begun := time.Now()
 		s, said := opened(t, Options{Directory: directory, Now: (&clock{at: start.Add(100 * time.Hour)}).now})

@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"errors"
 	"net"
 	"syscall"
 
@@ -48,7 +49,7 @@ func (u *unpolled) await(done func(fd uintptr) bool, events int16) error {
 			return nil
 		}
 		list := [1]unix.PollFd{{Fd: int32(u.fd), Events: events}}
-		if _, err := unix.Poll(list[:], -1); err != nil && err != unix.EINTR { //nolint:errorlint // an errno
+		if _, err := unix.Poll(list[:], -1); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
