@@ -3,12 +3,14 @@
 #
 # Usage: test.sh TIMEOUT RACE-PATTERN...
 #
-# Runs every Go test once: the packages that match a RACE-PATTERN under the race
-# detector, the others without cgo, like the shipped binary. The collector, whose
-# database needs cgo, is run with it and without the race detector, which does not
-# see the database. Two lists of packages, which take about as long, run at the
-# same time, because many tests wait more than they compute. With more at once,
-# tests that bound an agent's reaction time would fail. `make check` has run vet.
+# Runs every static check and every Go test once: the packages that match a
+# RACE-PATTERN under the race detector, the others without cgo, like the shipped
+# binary. The collector, whose database needs cgo, is run with it and without the
+# race detector, which does not see the database. Two lists of packages, which take
+# about as long, run at the same time, because many tests wait more than they
+# compute. With more at once, tests that bound an agent's reaction time would fail.
+# The checks bound no time: at the lowest priority, they take the CPU time that the
+# tests leave.
 # WAYMARK_PROGRAM is the built program, which some tests run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +23,8 @@ race=$(go list "$@" 2>/dev/null || true)
 collector=$(grep '/collector/' <<<"$all")
 # Its tests wait for blocks to end; it fills the shorter of the two lists.
 waiting=$(grep '/test/e2e/measure$' <<<"$all")
-rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"$'\n'"$waiting"))
+checked=$(grep '/scripts/check$' <<<"$all")
+rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"$'\n'"$waiting"$'\n'"$checked"))
 # the longest first
 long='/(test/e2e/(forward|directexport)|bench/experiments|internal/datapath)$'
 rest=$(
@@ -31,8 +34,13 @@ rest=$(
 )
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+checks=$(mktemp)
+checking=
+trap 'rm -f "$log" "$checks"; [ -z "$checking" ] || kill -- "-$checking" 2>/dev/null || true' EXIT
 status=0
+# With autogroups (sched(7)), the priority of a session decides, not that of its processes.
+setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec scripts/check.sh' >"$checks" 2>&1 &
+checking=$!
 # shellcheck disable=SC2086 # one word per package
 {
 	failed=0
@@ -41,11 +49,14 @@ status=0
 	exit $failed
 } >"$log" 2>&1 &
 racing=$!
-# `make check` has compared the instructions.
+# The checks run that test.
 # shellcheck disable=SC2086
 CGO_ENABLED=0 go test -vet=off -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
 # shellcheck disable=SC2086
 CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" $collector || status=1
 wait "$racing" || status=1
 cat "$log"
+wait "$checking" || status=1
+checking=
+cat "$checks"
 exit $status
