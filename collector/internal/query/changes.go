@@ -100,10 +100,10 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, take func(pair, int64, uint64, taken)) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	width := p.add(ask.Window.Nanoseconds())
-	query := "WITH one AS (" + store.Union(
-		r.Files,
-		"SELECT k.source, k.destination, d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM FILE(packets) p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND "+where+" GROUP BY ALL",
-	) +
+	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
+		return "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // " + width +
+			"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM " + of.Rows + " p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND " + where + " GROUP BY ALL"
+	}) +
 		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(
 		mostShares+1,
 	)

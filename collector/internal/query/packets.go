@@ -114,11 +114,15 @@ func (q *Queries) Packets(ctx context.Context, ask PacketsQuestion) (*Packets, e
 	return a, err
 }
 
-// where are the conditions of the question, and their parameters.
-func (ask *PacketsQuestion) where() (string, *parameters) {
+// where are the conditions of the question on the packets of a file, and their parameters.
+func (ask *PacketsQuestion) where(of *store.Stored) (string, *parameters) {
 	where, p := packetsOf(ask.Range, &ask.Flows)
-	if ask.FlowID != nil {
-		where += " AND p.flow_id = " + p.add(*ask.FlowID)
+	switch {
+	case ask.FlowID == nil:
+	case of.Keyed:
+		where += " AND p.key IN (SELECT number FROM FILE(keys) k WHERE " + of.FlowID + " = " + p.add(*ask.FlowID) + ")"
+	default:
+		where += " AND " + of.FlowID + " = " + p.add(*ask.FlowID)
 	}
 	if ask.Sequence != nil {
 		where += " AND p.sequence = " + p.add(*ask.Sequence)
@@ -162,16 +166,17 @@ var errEnough = errors.New("enough")
 // visitPackets calls take for each packet of one file that is asked for, the latest first, with its path: for one more
 // than the limit, or than may be searched if there is a condition. take is false when it has enough.
 func visitPackets(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names, take func(*Packet, *definition) bool) error {
-	where, p := ask.where()
+	of := r.Files[0].Stored()
+	where, p := ask.where(&of)
 	most := ask.Limit + 1
 	if ask.Where != nil {
 		most = mostSearched + 1
 	}
 	query := store.Union(
 		r.Files,
-		`SELECT p.time, p.source, p.namespace, p.flow_id, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns, p.since_ns, p.queue,
-	k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
-FROM (SELECT * FROM FILE(packets) p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(
+		`SELECT p.time, p.source, p.namespace, `+of.FlowID+`, p.sequence, p.length, p.hop_limit, p.reason, p.verdict, p.delay_ns, d.path, p.timed, p.held_ns,
+	`+of.Since+`, p.queue, k.source, k.destination, k.next_header, k.source_port, k.destination_port, k.flow_label
+FROM (SELECT * FROM `+of.Rows+` p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p.add(
 			most,
 		)+`) p LEFT JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number ORDER BY p.time DESC`,
 	)

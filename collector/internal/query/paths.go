@@ -5,6 +5,7 @@ package query
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
@@ -166,13 +167,23 @@ func bucketsOf(keys, column, table string) string {
 		table + " WHERE " + column + " >= 0 GROUP BY ALL) GROUP BY " + keys
 }
 
+// unionOf is the same query of all files, as each of them has its packets.
+func unionOf(r *store.Reading, query func(of *store.Stored) string) string {
+	var parts []string
+	for i := range r.Files {
+		of := r.Files[i].Stored()
+		parts = append(parts, store.Union(r.Files[i:i+1], query(&of)))
+	}
+	return strings.Join(parts, "\nUNION ALL\n")
+}
+
 // pathsOf finds the paths.
 func pathsOf(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Paths) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
-	query := "WITH one AS (" + store.Union(
-		r.Files,
-		"SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where,
-	) + `), whole AS (
+	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
+		return "SELECT d.path, p.time, p.reason, p.verdict, p.length, p.delay_ns AS delay FROM " + of.Rows +
+			" p JOIN FILE(paths) d ON p.path = d.number WHERE " + where
+	}) + `), whole AS (
 	SELECT path, count(*) AS packets, sum(length)::UBIGINT AS bytes, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost, min(time) AS first, max(time) AS last,
 		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY path
 ), top AS (SELECT *, sum(packets) OVER () AS every FROM whole ORDER BY packets DESC, path LIMIT ` + p.add(ask.Limit+1) + `
@@ -212,11 +223,10 @@ func measureHops(
 ) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
-	hops := store.Union(
-		r.Files,
-		"SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(p.since_ns) AS since FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+
-			where+chosen,
-	)
+	hops := unionOf(r, func(of *store.Stored) string {
+		return "SELECT d.path, unnest(range(len(p.held_ns))) AS i, unnest(p.held_ns)::BIGINT AS held, unnest(" + of.Since + ") AS since FROM " +
+			of.Rows + " p JOIN FILE(paths) d ON p.path = d.number WHERE " + where + chosen
+	})
 	measure := func(column string) string {
 		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, sum(" + column +
 			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w LEFT JOIN (" + bucketsOf(

@@ -138,10 +138,10 @@ func pathSeries(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 		place[uint64(a.Paths[i].ID)] = i
 		ids = append(ids, uint64(a.Paths[i].ID))
 	}
-	query := "WITH one AS (" + store.Union(
-		r.Files,
-		"SELECT d.path, epoch_ns(p.time) // "+width+"::BIGINT AS w, p.reason, p.verdict, p.delay_ns AS delay FROM FILE(packets) p JOIN FILE(paths) d ON p.path = d.number WHERE "+where,
-	) + `), whole AS (
+	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
+		return "SELECT d.path, epoch_ns(p.time) // " + width + "::BIGINT AS w, p.reason, p.verdict, p.delay_ns AS delay FROM " + of.Rows +
+			" p JOIN FILE(paths) d ON p.path = d.number WHERE " + where
+	}) + `), whole AS (
 	SELECT path, w, count(*) AS packets, count(*) FILTER (reason <> 0) AS incomplete, count(*) FILTER (verdict = 2) AS lost,
 		count(*) FILTER (delay < 0) AS negative, sum(delay) FILTER (delay >= 0)::DOUBLE AS total, max(delay) AS most FROM one GROUP BY ALL
 ), shared AS (SELECT *, packets / sum(packets) OVER (PARTITION BY w) AS share FROM whole), delays AS (` + bucketsOf(

@@ -38,6 +38,7 @@ type Entry struct {
 	Packets        uint64
 	Records        uint64
 	Bytes          int64
+	Packed         bool     // it was written anew, see tablePacked
 	Reason         string   // why it cannot be read
 	Replaces       []string // files that it was made of, and that are removed when it is complete
 }
@@ -54,6 +55,7 @@ type stored struct {
 	Packets uint64       `json:"packets"`
 	Records uint64       `json:"records"`
 	Bytes   int64        `json:"bytes"`
+	Packed  bool         `json:"packed,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
 
 	Replaces []string `json:"replaces,omitempty"`
@@ -62,7 +64,7 @@ type stored struct {
 // MarshalJSON writes an entry.
 func (e *Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored{
-		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records, e.Bytes, e.Reason, e.Replaces,
+		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records, e.Bytes, e.Packed, e.Reason, e.Replaces,
 	})
 }
 
@@ -81,6 +83,7 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 		s.Packets,
 		s.Records,
 		s.Bytes,
+		s.Packed,
 		s.Reason,
 		s.Replaces,
 	}

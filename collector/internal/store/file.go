@@ -31,6 +31,7 @@ type open struct {
 	batch     uint32 // of the next transaction
 	rolled    map[string]uint32
 	minute    time.Time // up to which rollups were made
+	packed    bool      // it is only read: the catalog was lost
 
 	using sync.RWMutex // held by queries, and to close it
 	gone  bool         // it was closed
@@ -206,6 +207,9 @@ func (f *open) prepare(ctx context.Context, now time.Time) error {
 	if f.entry.Version = version; version == 0 {
 		f.entry.Version = Version
 	}
+	if f.packed, err = isPacked(ctx, f.conn, f.alias); err != nil {
+		return err
+	}
 	if err := f.learn(ctx); err != nil {
 		return err
 	}
@@ -336,7 +340,7 @@ func each(ctx context.Context, conn *sql.Conn, query string, row func(scan func(
 func (f *open) close(ctx context.Context, whole bool) error {
 	f.closeAppenders()
 	var err error
-	if f.entry.Version == Version { // else its tables are others, and it stays as it is
+	if f.entry.Version == Version && !f.packed { // else its tables are others, and it stays as it is
 		err = f.rollUp(ctx)
 		if whole && err == nil {
 			err = f.rollUpHours(ctx)

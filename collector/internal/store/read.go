@@ -30,9 +30,10 @@ type attached struct {
 type reading struct {
 	alias   string
 	columns map[string][]string // of an earlier version, by table
+	packed  bool                // see tablePacked
 	users   int
 	used    uint64 // the later, the greater
-	gone    bool   // it is detached when nobody uses it
+	gone    bool   // the file was removed or replaced; it is detached when nobody uses it
 }
 
 // File is a file that a query reads.
@@ -41,6 +42,8 @@ type File struct {
 	Entry Entry
 
 	columns map[string][]string // of a file of an earlier version, by table
+	packed  bool                // see tablePacked
+	reading *reading            // of a closed file
 	scope   *Scope              // nil: everything
 	packets string              // the condition of [Reading.Of]; "": none
 }
@@ -99,7 +102,7 @@ func (s *Store) Read(ctx context.Context, from, until time.Time, do func(*Readin
 			s.lost(name, err)
 			r.Gaps = append(r.Gaps, Gap{e.First, e.Last, firstLine(err)})
 		default:
-			defer s.letGo(name)
+			defer s.letGo(f.reading)
 			r.Files = append(r.Files, f)
 		}
 	}
@@ -186,7 +189,7 @@ func (s *Store) attach(ctx context.Context, e Entry) (File, error) {
 		a.files[e.Name] = r
 	}
 	r.users, r.used = r.users+1, a.uses
-	return File{Alias: r.alias, Entry: e, columns: r.columns}, nil
+	return File{Alias: r.alias, Entry: e, columns: r.columns, packed: r.packed, reading: r}, nil
 }
 
 func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
@@ -206,6 +209,8 @@ func (s *Store) attachAs(ctx context.Context, name string, r *reading) error {
 		err = fmt.Errorf("its tables are of version %d, and this program knows up to %d; use a newer one", version, Version)
 	case err == nil && version < Version:
 		r.columns, err = columnsThere(ctx, conn, r.alias)
+	case err == nil:
+		r.packed, err = hasTable(ctx, conn, r.alias, tablePacked)
 	}
 	if err != nil {
 		_, _ = conn.ExecContext(context.Background(), "DETACH "+r.alias)
@@ -253,26 +258,29 @@ func (s *Store) drop(name string) {
 }
 
 // letGo ends one use of a file.
-func (s *Store) letGo(name string) {
+func (s *Store) letGo(r *reading) {
 	a := &s.attached
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.files[name]; r != nil {
-		if r.users--; r.users == 0 && r.gone {
-			s.drop(name)
-		}
+	if r.users--; r.users == 0 && r.gone {
+		_, _ = s.db.Exec("DETACH " + r.alias)
 	}
 }
 
-// detach lets go of a file that was removed.
+// detach lets go of a file that was removed or replaced. Who reads it goes on; who comes now reads the one that has
+// its name.
 func (s *Store) detach(name string) {
 	a := &s.attached
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.files[name]; r != nil {
-		if r.gone = true; r.users == 0 {
-			s.drop(name)
-		}
+	r := a.files[name]
+	switch {
+	case r == nil:
+	case r.users == 0:
+		s.drop(name)
+	default:
+		r.gone = true
+		delete(a.files, name)
 	}
 }
 
@@ -323,6 +331,23 @@ func (f *File) whole(name string) string {
 		return "(SELECT " + strings.Join(list, ", ") + " WHERE false)"
 	}
 	return "(SELECT " + strings.Join(list, ", ") + " FROM " + table + ")"
+}
+
+// Stored says how a file has its rows of packets, for queries that are faster with these than with the table packets,
+// which a packed file makes of them. They are p in a query.
+type Stored struct {
+	Rows   string // the table, for a FROM clause; it may lack the flow id
+	Keyed  bool   // the flow id is in the row of the key, which is k in a query
+	FlowID string
+	Since  string // the list of times since the previous node
+}
+
+// Stored is how the file has its packets.
+func (f *File) Stored() Stored {
+	if !f.packed || f.scope != nil {
+		return Stored{f.From(tablePackets), false, "p.flow_id", "p.since_ns"}
+	}
+	return Stored{f.Alias + "." + tablePacked, true, "k.flow_id", restored}
 }
 
 // Union is the same query of several files, with FILE(table) for a table of the file.

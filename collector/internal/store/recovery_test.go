@@ -20,13 +20,19 @@ import (
 )
 
 // TestMain is also the process that TestKilled kills: it writes batches of 500 packets, and says how many are
-// written.
+// written; and the one of TestPackingKilled, which packs files.
 func TestMain(m *testing.M) {
-	directory := os.Getenv("WAYMARK_STORE_TO_WRITE")
-	if directory == "" {
+	directory, packed := os.Getenv("WAYMARK_STORE_TO_WRITE"), os.Getenv("WAYMARK_STORE_TO_PACK")
+	var err error
+	switch {
+	case directory != "":
+		err = writeForever(directory)
+	case packed != "":
+		err = packOnce(packed)
+	default:
 		os.Exit(m.Run())
 	}
-	if err := writeForever(directory); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

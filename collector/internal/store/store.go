@@ -34,6 +34,7 @@ type Options struct {
 	Memory    int64         // bytes of the database's: 1 GB
 	Reserve   uint64        // bytes of the disk that stay free: 512 MB
 	Quiet     uint64        // a file with at most so many packets and records goes on after its hour: 200,000
+	Unpacked  bool          // files stay as they were written, until Pack is called
 	Note      func(text string)
 
 	Now  func() time.Time
@@ -92,6 +93,7 @@ type Store struct {
 	aliases  atomic.Uint64
 
 	attached attached
+	packer   packer
 	end      func()
 	working  sync.WaitGroup
 }
@@ -120,6 +122,9 @@ func New(ctx context.Context, options Options) (*Store, error) {
 	ticks, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	s.working.Go(func() { s.tick(ticks) })
+	if !s.options.Unpacked {
+		s.working.Go(func() { s.packAlways(ticks) })
+	}
 	return s, nil
 }
 
@@ -143,6 +148,9 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	if err := s.catalog.finish(s.options.Directory); err != nil {
 		return err
 	}
+	if err := removeParts(s.options.Directory); err != nil {
+		return err
+	}
 	if s.db, err = newDatabase(s.options.Directory, s.options.Memory); err != nil {
 		return err
 	}
@@ -162,12 +170,12 @@ func (s *Store) begin(ctx context.Context) (err error) {
 func newDatabase(directory string, memory int64) (*sql.DB, error) {
 	scratch := filepath.Join(directory, "scratch")
 	_ = os.RemoveAll(scratch) // of a process that was killed
-	return database(memory, scratch, directory)
+	return database(memory, 0, scratch, directory)
 }
 
 // database opens DuckDB without a file of its own. It reaches only some directories, loads no extensions, and its
-// settings cannot be changed.
-func database(memory int64, scratch string, directories ...string) (*sql.DB, error) {
+// settings cannot be changed. threads is how many processors it uses; 0: all.
+func database(memory int64, threads int, scratch string, directories ...string) (*sql.DB, error) {
 	connector, err := duckdb.NewConnector("", nil)
 	if err != nil {
 		return nil, err
@@ -180,7 +188,7 @@ func database(memory int64, scratch string, directories ...string) (*sql.DB, err
 	for _, d := range directories {
 		reached = append(reached, literal(d))
 	}
-	for _, statement := range []string{
+	settings := []string{
 		"SET autoinstall_known_extensions = false",
 		"SET autoload_known_extensions = false",
 		"SET allow_community_extensions = false",
@@ -190,8 +198,11 @@ func database(memory int64, scratch string, directories ...string) (*sql.DB, err
 		"SET TimeZone = 'UTC'",
 		"SET allowed_directories = [" + strings.Join(reached, ", ") + "]",
 		"SET enable_external_access = false",
-		"SET lock_configuration = true",
-	} {
+	}
+	if threads > 0 {
+		settings = append(settings, fmt.Sprintf("SET threads = %d", threads))
+	}
+	for _, statement := range append(settings, "SET lock_configuration = true") {
 		if _, err := db.Exec(statement); err != nil {
 			return nil, errors.Join(fmt.Errorf("set up the database: %w", err), db.Close())
 		}
@@ -226,10 +237,11 @@ func (s *Store) settle(ctx context.Context) {
 			}
 			continue
 		}
-		if e.State = Open; i == len(unsettled)-1 && e == s.newest() && e.Version == Version {
+		if e.State = Open; i == len(unsettled)-1 && e == s.newest() && e.Version == Version && !f.packed {
 			s.file = f
 			return
 		}
+		e.Packed = f.packed
 		s.closed(e, f.close(ctx, true))
 	}
 }
