@@ -76,6 +76,7 @@ func statusText(h *query.Health) string {
 	}
 	s := &h.Store
 	row("store", "%s, %d files, %d MB; %d MB free", record.Printable(s.Directory), s.Files, s.Bytes/1e6, s.Free/1e6)
+	row("packed", "%d of these files; %d MB saved since the collector began", s.Packed, s.Saved/1e6)
 	row("since", "%v", s.First)
 	row("kept", "%d packets, %d other records", s.Packets, s.Records)
 	row("received", "%d records in %d messages", h.Counts["records"], h.Counts["messages"])

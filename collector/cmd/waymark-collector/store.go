@@ -126,12 +126,13 @@ func newStoreCompactCommand(opts *commandline.Options) *cobra.Command {
 	var place storePlace
 	cmd := &cobra.Command{
 		Use:   "compact",
-		Short: "Make one file of those of a day, while no collector runs",
+		Short: "Make one file of those of a day, and pack all, while no collector runs",
 		Long: `Make one file of the files of each day that is over, as long as they have less
 than 1 GB together. What many files have, such as paths and addresses, is then
-there once, and questions about long times open fewer files. No collector may run
-meanwhile. If the command is interrupted or killed, nothing is missing or there
-twice.`,
+there once, and questions about long times open fewer files. It and all other
+closed files are packed, as a running collector does by itself: they have the
+same, and take less of the disk. No collector may run meanwhile. If the command is
+interrupted or killed, nothing is missing or there twice.`,
 		Example: "  systemctl stop waymark-collector\n  waymark-collector store compact\n  systemctl start waymark-collector",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

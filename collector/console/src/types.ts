@@ -798,12 +798,18 @@ export interface StoreHealth {
   files: number
   /** Files that cannot be read. */
   files_lost: number
+  /** Files that were packed after their time was over, so that they take less of the disk. */
+  files_packed: number
   /** When the oldest file was begun. */
   first: string
   /** How long ago the oldest file was begun. */
   kept_ns: number
   /** Packets in all files. */
   packets: number
+  /** Why files could not be packed lately; they are as they were, and it is tried again. */
+  packing_fault?: string
+  /** Bytes that packing has saved since the collector began. */
+  packing_saved: number
   /** Other records in all files. */
   records: number
 }

@@ -30,6 +30,7 @@ type StoreHealth struct {
 	Directory string       `json:"directory" doc:"Where the files are."`
 	Files     int          `json:"files" doc:"Files that can be read."`
 	Aside     int          `json:"files_lost" doc:"Files that cannot be read."`
+	Packed    int          `json:"files_packed" doc:"Files that were packed after their time was over, so that they take less of the disk."`
 	Packets   uint64       `json:"packets" doc:"Packets in all files."`
 	Records   uint64       `json:"records" doc:"Other records in all files."`
 	Bytes     int64        `json:"bytes" doc:"Bytes of all files."`
@@ -37,6 +38,8 @@ type StoreHealth struct {
 	Age       int64        `json:"kept_ns" doc:"How long ago the oldest file was begun."`
 	First     instant.Time `json:"first" doc:"When the oldest file was begun."`
 	Fault     string       `json:"fault,omitempty" doc:"Why nothing is written; absent when everything is."`
+	Saved     int64        `json:"packing_saved" doc:"Bytes that packing has saved since the collector began."`
+	Unpacked  string       `json:"packing_fault,omitempty" doc:"Why files could not be packed lately; they are as they were, and it is tried again."`
 }
 
 // HealthFor answers somebody. A role with a scope learns whether all is well and whether something is missing in its
@@ -73,10 +76,18 @@ func (q *Queries) Health() *Health {
 			continue
 		}
 		h.Store.Files++
+		if e.Packed {
+			h.Store.Packed++
+		}
 		h.Store.Packets, h.Store.Records, h.Store.Bytes = h.Store.Packets+e.Packets, h.Store.Records+e.Records, h.Store.Bytes+e.Bytes
 	}
 	if h.Store.Fault != "" {
 		h.Warnings = append(h.Warnings, "nothing is written: "+h.Store.Fault)
+	}
+	packing := q.Store.Packing()
+	h.Store.Saved, h.Store.Unpacked = packing.Saved, packing.Fault
+	if packing.Fault != "" {
+		h.Warnings = append(h.Warnings, "files are not packed, and take more of the disk: "+packing.Fault)
 	}
 	if q.Live != nil {
 		live := q.Live()
