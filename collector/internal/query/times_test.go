@@ -60,15 +60,8 @@ func TestTimes(t *testing.T) {
 	if s, err = store.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	perPacket := func() float64 {
-		var octets int64
-		for _, e := range s.Files() {
-			octets += e.Bytes
-		}
-		return float64(octets) / float64(packets)
-	}
 	t.Logf("%d packets in %d files: %.0f packets a second, %.2f µs of processor each with rollups; %.1f bytes each on disk; opened in %v",
-		packets, len(s.Files()), float64(packets)/writing.Seconds(), processor.Seconds()*1e6/float64(packets), perPacket(),
+		packets, len(s.Files()), float64(packets)/writing.Seconds(), processor.Seconds()*1e6/float64(packets), octetsEach(s, packets),
 		time.Since(begun).Round(time.Millisecond))
 	// The hours are over, so that all files are closed.
 	now.Store(p.At.Truncate(time.Hour).Add(time.Hour).UnixNano())
@@ -77,10 +70,24 @@ func TestTimes(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	sizes(t, s)
-	t.Logf("closed: %.1f bytes each on disk", perPacket())
+	t.Logf("closed: %.1f bytes each on disk", octetsEach(s, packets))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	compare(t, o, packets, p.At)
+}
+
+// octetsEach is how many octets of all files a packet has.
+func octetsEach(s *store.Store, packets int) float64 {
+	var octets int64
+	for _, e := range s.Files() {
+		octets += e.Bytes
+	}
+	return float64(octets) / float64(packets)
+}
+
+// compare packs the files of a store, and asks it and a copy whose files are not packed.
+func compare(t *testing.T, o store.Options, packets int, end time.Time) {
 	same := o
 	same.Directory = filepath.Join(t.TempDir(), "same")
 	if err := os.CopyFS(same.Directory, os.DirFS(o.Directory)); err != nil {
@@ -91,7 +98,8 @@ func TestTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unpacked.Close()
-	if s, err = store.New(t.Context(), o); err != nil {
+	s, err := store.New(t.Context(), o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -100,9 +108,9 @@ func TestTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("packed: %.1f bytes each on disk; %.2f µs of processor each, %.1f s in all, and up to %d MB of memory with all that was before",
-		perPacket(), usedSince(t, used).Seconds()*1e6/float64(packets), time.Since(begun).Seconds(), mostMemory(t)>>20)
+		octetsEach(s, packets), usedSince(t, used).Seconds()*1e6/float64(packets), time.Since(begun).Seconds(), mostMemory(t)>>20)
 	sizes(t, s)
-	measure(t, unpacked, s, p.At)
+	measure(t, unpacked, s, end)
 }
 
 // measure asks each question of two stores in turn.
