@@ -252,8 +252,8 @@ func (p *packing) rows(ctx context.Context, into, columns, join string) error {
 		return err
 	}
 	for from := int64(0); from < rows; from += slice {
-		query := fmt.Sprintf("INSERT INTO fresh.%s SELECT %s FROM old.packets p%s WHERE p.rowid >= %d AND p.rowid < %d ORDER BY p.time DESC",
-			into, columns, join, from, from+slice)
+		query := fmt.Sprintf("INSERT INTO fresh.%s SELECT %s FROM old.packets p%s WHERE p.rowid >= %d AND p.rowid < %d "+
+			"ORDER BY p.time DESC", into, columns, join, from, from+slice)
 		if err := p.run(ctx, query); err != nil {
 			return err
 		}

@@ -186,10 +186,12 @@ func TestPackedValues(t *testing.T) {
 		s.settled(t)
 		var rollups []string
 		for _, of := range []string{
-			"packets AS n FROM FILE(path_1m)", "lost AS n FROM FILE(path_1m)", "bytes AS n FROM FILE(path_1m)", "delay_sum AS n FROM FILE(path_1m)",
+			"packets AS n FROM FILE(path_1m)", "lost AS n FROM FILE(path_1m)", "bytes AS n FROM FILE(path_1m)",
+			"delay_sum AS n FROM FILE(path_1m)",
 			"list_sum(delay_n) AS n FROM FILE(path_1m)", "max(delay_max) AS n FROM FILE(path_1m)",
 			"list_sum(list_transform(list_zip(delay_b, delay_n), x -> x[1] * x[2])) AS n FROM FILE(path_1m)",
-			"max(held_max) AS n FROM FILE(segment_1m)", "held_sum AS n FROM FILE(segment_1m)", "list_sum(held_n) AS n FROM FILE(segment_1m)",
+			"max(held_max) AS n FROM FILE(segment_1m)", "held_sum AS n FROM FILE(segment_1m)",
+			"list_sum(held_n) AS n FROM FILE(segment_1m)",
 			"list_sum(link_n) + link_negative AS n FROM FILE(segment_1m)", "packets AS n FROM FILE(segment_1h)",
 			"list_sum(list_transform(list_zip(held_b, held_n), x -> x[1] * x[2])) AS n FROM FILE(segment_1m)",
 		} {
