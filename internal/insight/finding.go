@@ -20,10 +20,10 @@ type Finding struct {
 	At, Since   time.Time
 	Source      string // prefix, or its name
 	Destination string
-	Flow        string // measured flow
-	Place       Place  // the node; of a segment, with the interface of departure alone
-	Next        Place  // the next node, with the interface of arrival alone; that after a silent node
-	Before      Place  // the node before a silent one
+	FlowSegment       // of a measured flow, whose points are Place and Next
+	Place       Place // the node; of a segment, with the interface of departure alone
+	Next        Place // the next node, with the interface of arrival alone; that after a silent node
+	Before      Place // the node before a silent one
 	From, To    []Place
 
 	HeldIncluded bool
@@ -148,6 +148,8 @@ func (f *Finding) Name(names *nodenames.Names) {
 // Subject tells what findings are about by ids alone, because names may become known meanwhile.
 func (f *Finding) Subject() string {
 	switch {
+	case f.FlowSegment.To > 0:
+		return fmt.Sprintf("%s > %s, flow %s: %d > %d", f.Source, f.Destination, f.flow(), f.FlowSegment.To-1, f.FlowSegment.To)
 	case f.Event == record.EventPathsMoved || f.Place == (Place{}):
 		return f.Source + " > " + f.Destination
 	case f.Next != (Place{}) && f.Before == (Place{}):

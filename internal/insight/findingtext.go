@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,9 +63,14 @@ func (f *Finding) label(e *record.Event) {
 	label("source", f.Source)
 	label("destination", f.Destination)
 	label("flow", f.Flow)
+	if to := f.FlowSegment.To; to > 0 {
+		label("flow_id", strconv.FormatUint(uint64(f.FlowID), 10))
+		label("from_point", strconv.Itoa(to-1))
+		label("to_point", strconv.Itoa(to))
+	}
 	if of == record.EventLoss || of == record.EventLossEnded {
 		evidence := "counters"
-		if f.Place == (Place{}) {
+		if f.betweenEnds() {
 			evidence = "sequence"
 		}
 		label("evidence", evidence)
@@ -139,9 +145,9 @@ func wayText(list []Place) string {
 // facts are the event in words.
 func (f *Finding) facts() string {
 	lasted := after(f.At.Sub(f.Since))
-	segment := f.Place.String()
-	if f.Next != (Place{}) {
-		segment += " > " + f.Next.String()
+	segment := f.place(&f.Place, f.FlowSegment.To-1)
+	if f.FlowSegment.To > 0 || f.Next != (Place{}) {
+		segment += " > " + f.place(&f.Next, f.FlowSegment.To)
 	}
 	traffic := f.Source + " > " + f.Destination
 	usual := func() string {
@@ -205,11 +211,11 @@ func (f *Finding) lossFacts(segment, traffic, lasted string) string {
 	switch {
 	case f.Event == record.EventQueueDrops || f.Event == record.EventQueueDropsEnd:
 		where = "in the queue of " + f.Place.Node
-	case f.Place == (Place{}):
+	case f.betweenEnds():
 		where = "between the ends of " + traffic
 	}
-	if f.Flow != "" {
-		where += " (flow " + f.Flow + ")"
+	if f.FlowSegment.To > 0 {
+		where += " (flow " + f.flow() + ")"
 	}
 	if f.Event == record.EventLossEnded || f.Event == record.EventQueueDropsEnd {
 		return fmt.Sprintf("no more losses %s: ended %s, with %d packets lost", where, lasted, f.Loss.Lost)
@@ -217,6 +223,9 @@ func (f *Finding) lossFacts(segment, traffic, lasted string) string {
 	ratio, _ := f.Loss.Ratio()
 	return fmt.Sprintf("packets are lost %s: %d of %d, %.3g%%", where, f.Loss.Lost, f.Loss.Sent, 100*ratio)
 }
+
+// betweenEnds reports whether only the ends are known between which packets are lost.
+func (f *Finding) betweenEnds() bool { return f.FlowSegment.To == 0 && f.Place == (Place{}) }
 
 // after is how long something lasted.
 func after(d time.Duration) string {

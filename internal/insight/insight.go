@@ -94,13 +94,19 @@ type addresses struct{ source, destination netip.Addr }
 type pair struct {
 	Pair
 	paths map[uint64]*Path
-	flows map[string]*Path // of measured flows
+	flows map[flowKey]*Path
 	rest  *Path
 	known knownFlows
 }
 
+// flowKey is a measured flow: it may have no name.
+type flowKey struct {
+	name string
+	id   uint32
+}
+
 func newPair(e ends) *pair {
-	return &pair{Pair: Pair{Source: e.source, Destination: e.destination}, paths: make(map[uint64]*Path), flows: make(map[string]*Path)}
+	return &pair{Pair: Pair{Source: e.source, Destination: e.destination}, paths: make(map[uint64]*Path), flows: make(map[flowKey]*Path)}
 }
 
 // New makes an engine whose first interval begins at a time. Nothing is watched yet.
@@ -352,7 +358,13 @@ func (v *Interval) sort() {
 	})
 	for _, p := range v.Pairs {
 		slices.SortFunc(p.Paths, func(a, b *Path) int {
-			return cmp.Or(compareOther(a.ID, b.ID), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Flow, b.Flow))
+			return cmp.Or(
+				compareOther(a.ID, b.ID),
+				cmp.Compare(b.Packets, a.Packets),
+				cmp.Compare(a.ID, b.ID),
+				cmp.Compare(a.Flow, b.Flow),
+				cmp.Compare(a.FlowID, b.FlowID),
+			)
 		})
 	}
 }
@@ -371,7 +383,7 @@ func compareOther(a, b string) int {
 
 // emptyLike is a path with the same hops, which has counted nothing.
 func emptyLike(p *Path) *Path {
-	out := &Path{ID: p.ID, Flow: p.Flow, Hops: make([]Hop, len(p.Hops))}
+	out := &Path{ID: p.ID, Flow: p.Flow, FlowID: p.FlowID, Hops: make([]Hop, len(p.Hops))}
 	for i := range p.Hops {
 		out.Hops[i].Place = p.Hops[i].Place
 	}

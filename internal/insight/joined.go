@@ -3,6 +3,7 @@
 package insight
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,7 +75,7 @@ func missingBetween(r *record.Path, i int) bool {
 // beginsWith is the busiest path that begins with these hops, nil without one.
 func (p *pair) beginsWith(hops []Hop) (best *Path) {
 	for _, path := range p.Paths {
-		if len(path.Hops) > len(hops) && path.Flow == "" && (best == nil || path.Packets > best.Packets) {
+		if len(path.Hops) > len(hops) && !path.measured() && (best == nil || path.Packets > best.Packets) {
 			begin := Path{Hops: path.Hops[:len(hops)]}
 			if begin.goesBy(hops) {
 				best = path
@@ -102,7 +103,8 @@ func (e *Engine) loss(r *record.Loss) {
 	if len(path.Hops) <= int(r.To) {
 		return
 	}
-	path.Hops[r.From].Node, path.Hops[r.To].Node = clip(r.FromNode), clip(r.ToNode)
+	from, to := &path.Hops[r.From].Place, &path.Hops[r.To].Place
+	from.Node, to.Node = cmp.Or(clip(r.FromNode), from.Node), cmp.Or(clip(r.ToNode), to.Node) // IPFIX has no names: one that is known stays
 	path.Hops[r.From].Loss.add(Loss{r.Sent.Value, r.Lost.Value})
 	if r.From == 0 {
 		p.Packets += r.Sent.Value
@@ -113,15 +115,15 @@ func (e *Engine) loss(r *record.Loss) {
 
 // flowPath is the path of a measured flow, nil without room.
 func (e *Engine) flowPath(p *pair, r *record.Loss) *Path {
-	name := clip(r.Flow)
-	if path := p.flows[name]; path != nil {
+	key := flowKey{clip(r.Flow), uint32(r.FlowID)}
+	if path := p.flows[key]; path != nil {
 		return path
 	}
 	if len(p.Paths) >= mostPaths {
 		return nil
 	}
-	path := &Path{ID: "flow", Flow: name}
-	p.flows[name] = path
+	path := &Path{ID: measuredID, Flow: key.name, FlowID: key.id}
+	p.flows[key] = path
 	p.Paths = append(p.Paths, path)
 	return path
 }

@@ -3,6 +3,7 @@
 package insight
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
@@ -18,10 +19,35 @@ const (
 	mostLosing    = 256
 )
 
-// lossKey is a segment, or the ends of what is lost where the hop is not known.
+// lossKey is a segment of paths, that of a measured flow, or the ends of what is lost where the hop is not known.
 type lossKey struct {
-	place, next Place
-	ends        // without places
+	place, next Place // of paths: each node of them has an id or a name
+	ends              // of the others
+	FlowSegment
+}
+
+// FlowSegment is the stretch between two neighbouring points of a measured flow. Records from IPFIX have the numbers of
+// points alone, so the names are no part of it: nameless points of all flows would be the same.
+type FlowSegment struct {
+	Flow   string // its name, if it has one
+	FlowID uint32
+	To     int // number of its second point, which comes after the first one; 0: it is none
+}
+
+// flow is the name of the flow, or its number if it has no name.
+func (s *FlowSegment) flow() string {
+	if s.Flow == "" && s.To > 0 {
+		return strconv.FormatUint(uint64(s.FlowID), 10)
+	}
+	return s.Flow
+}
+
+// place is a point by its name, else by its number.
+func (s *FlowSegment) place(p *Place, number int) string {
+	if s.To > 0 && *p == (Place{}) {
+		return "point " + strconv.Itoa(number)
+	}
+	return p.String()
 }
 
 type losing struct {
@@ -35,30 +61,35 @@ type lossSum struct {
 	Loss
 	most uint64
 	ends
-	flow string
+	place, next Place
 }
 
 // sumLosses adds up the losses of an interval.
 func sumLosses(of map[lossKey]*lossSum, p *Pair) {
-	add := func(key lossKey, l Loss, flow string) {
+	between := ends{p.Source, p.Destination}
+	add := func(key lossKey, l Loss, place, next Place) {
 		if l.Sent == 0 {
 			return
 		}
 		one := of[key]
 		if one == nil {
-			one = &lossSum{}
+			one = &lossSum{place: place, next: next}
 			of[key] = one
 		}
 		if one.Sent == 0 || l.Lost > one.most {
-			one.most, one.ends, one.flow = l.Lost, ends{p.Source, p.Destination}, flow
+			one.most, one.ends = l.Lost, between
 		}
 		one.add(l)
 	}
-	add(lossKey{ends: ends{p.Source, p.Destination}}, p.Loss, "")
+	add(lossKey{ends: between}, p.Loss, Place{}, Place{})
 	for _, path := range p.Paths {
 		for i := range path.Hops {
 			place, next := segmentPlaces(path.Hops, i)
-			add(lossKey{place: place, next: next}, path.Hops[i].Loss, path.Flow)
+			key := lossKey{place: place, next: next}
+			if path.measured() {
+				key = lossKey{ends: between, FlowSegment: FlowSegment{path.Flow, path.FlowID, i + 1}}
+			}
+			add(key, path.Hops[i].Loss, place, next)
 		}
 	}
 }
@@ -97,9 +128,9 @@ func (e *Engine) beginLoss(key lossKey, one *lossSum, now time.Time) {
 		Since:       now,
 		Source:      one.source,
 		Destination: one.destination,
-		Flow:        one.flow,
-		Place:       key.place,
-		Next:        key.next,
+		FlowSegment: key.FlowSegment,
+		Place:       one.place,
+		Next:        one.next,
 		Loss:        one.Loss,
 	}
 	l.begun[key] = &losing{Finding: f}

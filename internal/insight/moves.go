@@ -227,7 +227,7 @@ func (k *knownFlows) close(p *Pair) {
 // remember keeps what paths were like, as long as a flow may come from one.
 func (k *knownFlows) remember(p *Pair) {
 	for _, path := range p.Paths {
-		if path.ID == Other || path.Flow != "" || path.Packets == 0 {
+		if path.ID == Other || path.measured() || path.Packets == 0 {
 			continue
 		}
 		one := &pathMemory{places: placesOf(path.Hops), interval: k.interval, packets: path.Packets, p99: -1, complete: path.Incomplete == 0}

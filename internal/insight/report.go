@@ -50,6 +50,7 @@ type PairReport struct {
 type PathReport struct {
 	ID         string      `json:"path"`
 	Flow       string      `json:"flow,omitempty"`
+	FlowID     uint32      `json:"flow_id,omitempty"`
 	Packets    uint64      `json:"packets"`
 	Share      float64     `json:"share"` // of the pair's packets, from 0 to 1
 	Incomplete uint64      `json:"incomplete"`
@@ -234,8 +235,8 @@ type course struct {
 // same is the path of the sum that a path of an interval belongs to.
 func (p *pair) same(path *Path) *Path {
 	for _, one := range p.Paths {
-		if one.ID == path.ID && one.Flow == path.Flow &&
-			(len(one.Hops) == len(path.Hops) && one.goesBy(path.Hops) || path.Flow != "" || path.ID == Other) {
+		if one.ID == path.ID && one.Flow == path.Flow && one.FlowID == path.FlowID &&
+			(len(one.Hops) == len(path.Hops) && one.goesBy(path.Hops) || path.measured() || path.ID == Other) {
 			return one
 		}
 	}
@@ -265,6 +266,7 @@ func reportPath(p *Path, all uint64, clock int64, courses []course) PathReport {
 	out := PathReport{
 		ID:         p.ID,
 		Flow:       p.Flow,
+		FlowID:     p.FlowID,
 		Packets:    p.Packets,
 		Incomplete: p.Incomplete,
 		Hops:       []HopReport{},

@@ -50,14 +50,21 @@ func (l Loss) Ratio() (ratio float64, known bool) {
 // Path is one way between two prefixes. A path without hops has the packets of all paths that had no
 // room for their own entry.
 type Path struct {
-	ID         string             `json:"path"`           // the same for the same hops, wherever and whenever; "other"
-	Flow       string             `json:"flow,omitempty"` // the measured flow whose points are the hops
+	ID         string             `json:"path"`              // the same for the same hops, wherever and whenever; "other"
+	Flow       string             `json:"flow,omitempty"`    // the measured flow whose points are the hops, from 0 on
+	FlowID     uint32             `json:"flow_id,omitempty"` // its number
 	Packets    uint64             `json:"packets"`
 	Incomplete uint64             `json:"incomplete,omitempty"` // packets of which a node is missing in the list
 	Delay      exponential.Delays `json:"delay,omitzero"`       // from the first node to the last
 	Negative   uint64             `json:"negative,omitempty"`   // packets whose delay is negative: the clocks differ by more
 	Hops       []Hop              `json:"hops,omitempty"`
 }
+
+// measuredID is the ID of all paths of measured flows.
+const measuredID = "flow"
+
+// measured reports whether the path is that of a measured flow.
+func (p *Path) measured() bool { return p.ID == measuredID }
 
 // Hop is one node of a path, and the segment after it.
 type Hop struct {

@@ -40,7 +40,7 @@ func without(path []Place, hops []Hop) (first, n int, ok bool) {
 // lookSilent looks at the open interval of a pair for paths with gaps.
 func (e *Engine) lookSilent(p *pair, now time.Time) {
 	for _, gap := range p.Paths {
-		if gap.Incomplete < leastPackets || gap.Incomplete < gap.Packets || gap.Flow != "" || len(gap.Hops) < 2 {
+		if gap.Incomplete < leastPackets || gap.Incomplete < gap.Packets || gap.measured() || len(gap.Hops) < 2 {
 			continue
 		}
 		for id, before := range p.known.paths {
@@ -66,7 +66,7 @@ func (e *Engine) lookSilent(p *pair, now time.Time) {
 // packetsOf is how many packets of the open interval took a path.
 func (p *pair) packetsOf(id string) (n uint64) {
 	for _, path := range p.Paths {
-		if path.ID == id && path.Flow == "" {
+		if path.ID == id && !path.measured() {
 			n += path.Packets
 		}
 	}
@@ -98,7 +98,7 @@ func (e *Engine) closeSilent(v *Interval, end time.Time) {
 	for _, p := range v.Pairs {
 		for _, path := range p.Paths {
 			for i := range path.Hops {
-				if one := s.begun[path.Hops[i].Place]; one != nil && path.Flow == "" {
+				if one := s.begun[path.Hops[i].Place]; one != nil && !path.measured() {
 					one.spoke += path.Packets
 				}
 				if i == 0 || path.Incomplete == 0 {

@@ -132,7 +132,9 @@ var eventKinds = []EventKind{
 	{
 		EventLoss, SeverityError,
 		"Packets are lost: two or more, and 0.1% or more of those in ten seconds whose fate is known. Both ends of a measured flow's segment counted them, or a Sequence Number is missing.",
-		"`from_node`, `egress`: the node after which they are lost; `to_node`, `ingress`: the next one that counts; `source`, `destination`: the prefixes of the traffic; `flow`: the measured flow; " +
+		"`from_node`, `egress`: the node after which they are lost; `to_node`, `ingress`: the next one that counts; `source`, `destination`: the prefixes of the traffic; " +
+			"of a measured flow, of which each segment is told by itself: `flow`, `flow_id`: its name, if it has one, and its number; `from_point`, `to_point`: the numbers of the segment's points along the path, from 0, " +
+			"because IPFIX has no names of points; " +
 			"`evidence`: `counters` (of both ends of a segment), `sequence` (Sequence Numbers are missing: the hop is not known)",
 		"`sent_packets`; `lost_packets`; `lost_ratio`",
 		nil,
@@ -140,7 +142,7 @@ var eventKinds = []EventKind{
 	{
 		EventLossEnded, SeverityInfo,
 		"Where `loss_began`, less than 0.1% was lost in three intervals of ten seconds one after the other.",
-		"`from_node`, `egress`, `to_node`, `ingress`; `source`, `destination`; `flow`; `evidence`",
+		"`from_node`, `egress`, `to_node`, `ingress`; `source`, `destination`; `flow`, `flow_id`, `from_point`, `to_point`; `evidence`",
 		"`lost_packets`: since it began; `lasted_ns`",
 		[]string{EventLoss},
 	},

@@ -5,13 +5,16 @@ package events
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/storetest"
 	"github.com/waymark-net/waymark/internal/eventlog"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/nodenames"
 	"github.com/waymark-net/waymark/internal/patience"
@@ -137,6 +140,37 @@ func TestLoss(t *testing.T) {
 	s.play(125, 0, nil)
 	if list = s.take(); len(list) != 1 || list[0].Name != record.EventNotSeen {
 		t.Errorf("%s", names(list))
+	}
+}
+
+// Measured flows come by IPFIX, without the names of their points: each flow and segment that loses is told and counted.
+func TestLossOfFlows(t *testing.T) {
+	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), -1)
+	for flow, lost := range map[string]uint64{"north": 2, "south": 20, "west": 0} {
+		for from := range loss.PointID(3) {
+			l := &record.Loss{Sent: record.NewField(uint64(1000), true), Lost: record.NewField(uint64(0), true)}
+			l.Flow, l.FlowID, l.Scope, l.From, l.To = flow, loss.FlowID(len(flow)), record.OneSegment, from, from+1
+			l.Source, l.SIDs = netip.MustParseAddr("2001:db8:ff::1"), []netip.Addr{netip.MustParseAddr("fc00:3::d6")}
+			if from == 1 {
+				l.Lost.Value = lost
+			}
+			s.add(s.now, []record.Record{l})
+		}
+	}
+	s.look(s.now.Add(time.Second))
+	var texts []string
+	for _, e := range s.take() {
+		texts = append(texts, e.Facts+" "+e.Label("evidence"))
+	}
+	slices.Sort(texts)
+	if want := []string{
+		"packets are lost after point 1 > point 2 (flow north): 2 of 1000, 0.2% counters",
+		"packets are lost after point 1 > point 2 (flow south): 20 of 1000, 2% counters",
+	}; !slices.Equal(texts, want) {
+		t.Errorf("%q", texts)
+	}
+	if n := s.log.Totals().Begun[record.EventLoss]; n != 2 {
+		t.Errorf("%d have begun", n)
 	}
 }
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package insight
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// segmentOf is a block of a flow between two neighbouring points, as IPFIX has it: without the names of points.
+func segmentOf(flow string, id loss.FlowID, from loss.PointID, sent, lost uint64) *record.Loss {
+	l := &record.Loss{Sent: record.NewField(sent, true), Lost: record.NewField(lost, true)}
+	l.Flow, l.FlowID, l.Source, l.SIDs = flow, id, netip.MustParseAddr("2001:db8:ff::1"), []netip.Addr{netip.MustParseAddr("fc00:3::d6")}
+	l.Scope, l.From, l.To = record.OneSegment, from, from+1
+	return l
+}
+
+// blocksOf makes the records of a second: the whole ways of two flows and their segments, and a flow without a name.
+func blocksOf(second int) record.Record {
+	whole := segmentOf("north", 1, 0, 211, 2)
+	whole.Scope, whole.To = record.WholeWay, 3
+	list := []record.Record{
+		whole, segmentOf("north", 1, 0, 211, 0), segmentOf("north", 1, 1, 211, 2), segmentOf("north", 1, 2, 209, 0),
+		segmentOf("south", 2, 0, 100, 0), segmentOf("south", 2, 1, 100, 2), segmentOf("", 77, 0, 50, 10), segmentOf("", 78, 0, 50, 0),
+	}
+	return list[second%len(list)]
+}
+
+// text is what findings tell: the text, and where.
+func textsOf(list []Finding) (texts []string) {
+	for _, f := range list {
+		e := f.Record("keeper")
+		texts = append(texts, e.Facts+" ["+e.Label("evidence")+" "+e.Label("flow_id")+" "+e.Label("from_point")+" "+e.Label("to_point")+"]")
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// Flows whose points have no names lose packets each by itself, at its segment: neither other segments, nor other
+// flows, nor the record of the whole way are in the numbers. Each ends by itself.
+func TestLossOfFlowsWithoutNames(t *testing.T) {
+	s := newScene(t)
+	s.play(time.Second, 8, blocksOf)
+	want := []string{
+		"packets are lost after point 0 > point 1 (flow 77): 10 of 50, 20% [counters 77 0 1]",
+		"packets are lost after point 1 > point 2 (flow north): 2 of 211, 0.948% [counters 1 1 2]",
+		"packets are lost after point 1 > point 2 (flow south): 2 of 100, 2% [counters 2 1 2]",
+	}
+	if got := textsOf(s.list); !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	subjects := make(map[string]bool)
+	for i := range s.list {
+		subjects[s.list[i].Subject()] = true
+	}
+	if len(subjects) != len(want) {
+		t.Errorf("subjects: %v", subjects) // one of them would not be told
+	}
+	s.found()
+	s.play(60*time.Second, 8, func(i int) record.Record {
+		l := blocksOf(i).(*record.Loss)
+		if l.Flow == "north" && l.From == 1 {
+			l.Lost = record.NewField(uint64(0), true)
+		}
+		return l
+	})
+	if len(s.list) != 1 || s.list[0].Event != record.EventLossEnded || s.list[0].Flow != "north" {
+		t.Errorf("%v", textsOf(s.list))
+	}
+}
+
+// A name of a point that becomes known is told, and what has begun goes on. A record without it does not take it away.
+func TestNamesOfPointsBecomeKnown(t *testing.T) {
+	s := newScene(t)
+	s.play(5*time.Second, 1, func(int) record.Record { return segmentOf("red", 1, 1, 500, 40) })
+	subject := s.list[0].Subject()
+	s.found()
+	s.play(40*time.Second, 1, func(i int) record.Record {
+		l := segmentOf("red", 1, 1, 500, 40)
+		if i%2 == 0 {
+			l.FromNode = "r2"
+		}
+		return l
+	})
+	if got := s.found(); got != "" {
+		t.Errorf("%q", got)
+	}
+	s.play(40*time.Second, 1, func(int) record.Record { return segmentOf("red", 1, 1, 500, 0) })
+	s.found()
+	s.play(5*time.Second, 1, func(int) record.Record { l := segmentOf("red", 1, 1, 500, 40); l.FromNode = "r2"; return l })
+	s.play(5*time.Second, 1, func(int) record.Record { return segmentOf("red", 1, 1, 500, 40) })
+	if len(s.list) != 1 || s.list[0].Subject() != subject || !strings.Contains(s.list[0].facts(), "after r2 > point 2 (flow red)") {
+		t.Errorf("%v", textsOf(s.list))
+	}
+}
+
+// Flows without a name are different paths of a report.
+func TestReportOfFlowsWithoutNames(t *testing.T) {
+	e := run(t, Settings{})
+	e.Add(start, segmentOf("", 77, 0, 50, 10), segmentOf("", 78, 0, 40, 0))
+	e.Advance(start.Add(10 * time.Second))
+	e.Add(start.Add(11*time.Second), segmentOf("", 77, 0, 50, 10), segmentOf("", 78, 0, 40, 0))
+	paths := e.Report(start, start.Add(time.Hour), start.Add(15*time.Second)).Pairs[0].Paths
+	if len(paths) != 2 || paths[0].FlowID != 77 || paths[0].Packets != 100 || paths[1].FlowID != 78 || paths[1].Packets != 80 {
+		t.Errorf("%+v", paths)
+	}
+}
