@@ -133,7 +133,7 @@ var eventKinds = []EventKind{
 		EventLoss, SeverityError,
 		"Packets are lost: two or more, and 0.1% or more of those in ten seconds whose fate is known. Both ends of a measured flow's segment counted them, or a Sequence Number is missing.",
 		"`from_node`, `egress`: the node after which they are lost; `to_node`, `ingress`: the next one that counts; `source`, `destination`: the prefixes of the traffic; " +
-			"of a measured flow, of which each segment is told by itself: `flow`, `flow_id`: its name, if it has one, and its number; `from_point`, `to_point`: the numbers of the segment's points along the path, from 0, " +
+			"of a measured flow, each segment of which has its own events: `flow`, `flow_id`: its name, if it has one, and its number; `from_point`, `to_point`: the numbers of the segment's points along the path, from 0, " +
 			"because IPFIX has no names of points; " +
 			"`evidence`: `counters` (of both ends of a segment), `sequence` (Sequence Numbers are missing: the hop is not known)",
 		"`sent_packets`; `lost_packets`; `lost_ratio`",
