@@ -73,9 +73,11 @@ from there to the arrival at the next node, with the wait in the queue; with a
 that. QUEUED is the wait in the queue of the hop's interface, if the hop is this
 node; its queues are measured while this command shows what is now, and are
 listed at the end. "~" is what two clocks cannot tell, because they may differ
-by more; "-" is not known. LOST is after the hop. SLOW is a hop whose 95th
-percentile was at least twice what is usual there in one of the intervals of ten
-seconds, and LOSES one after which 0.1% or more were lost.
+by more; "-" is not known. LOST is after the hop; of a path, it is known only if
+that of each hop is. SLOW is a hop whose 95th percentile was at least twice what
+is usual there in one of the intervals of ten seconds, LOSES one after which
+0.1% or more were lost, and UNCERTAIN one of which that is not known for a part
+of the time, as when the next node does not answer: "waymark loss" says why.
 
 The agent keeps an hour: --since and --until show any time of it, once. Times
 are UTC. Without a sink or an observer, it makes at most history.rate records
@@ -389,7 +391,7 @@ func filterAndSort(r *insight.Report, order, filter string, prefixes []string) {
 			case "delay":
 				return cmp.Compare(delayOf(&b), delayOf(&a))
 			case "loss":
-				return cmp.Compare(ratioOf(b.Loss), ratioOf(a.Loss))
+				return cmp.Compare(lossRank(&b), lossRank(&a))
 			case "name":
 				return cmp.Or(cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.ID, b.ID))
 			}
@@ -428,6 +430,21 @@ func ratioOf(l insight.Loss) float64 {
 	return ratio
 }
 
+// lossRank is greater for what comes first by loss: what is known to be lost, then what may be, then what is not.
+func lossRank(p *insight.PathReport) float64 {
+	if p.Loss != nil {
+		return ratioOf(*p.Loss)
+	}
+	const mayBe = 1e-12
+	most := -1.0
+	for i := range p.Hops {
+		if most = max(most, ratioOf(p.Hops[i].Loss)); p.Hops[i].Uncertain > 0 {
+			most = max(most, mayBe)
+		}
+	}
+	return most
+}
+
 func slowestPath(p *insight.PairReport) int64 {
 	most := int64(-1)
 	for i := range p.Paths {
@@ -439,7 +456,7 @@ func slowestPath(p *insight.PairReport) int64 {
 func worstLoss(p *insight.PairReport) float64 {
 	most := ratioOf(p.Loss)
 	for i := range p.Paths {
-		most = max(most, ratioOf(p.Paths[i].Loss))
+		most = max(most, lossRank(&p.Paths[i]))
 	}
 	return most
 }

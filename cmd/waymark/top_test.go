@@ -43,7 +43,7 @@ func topReport() *insight.Report {
 		Pairs: []insight.PairReport{
 			{Source: "2001:db8:1::/64", Destination: "cust7", Packets: 214, Loss: insight.Loss{Sent: 1000, Lost: 3}, Paths: []insight.PathReport{
 				{ID: "0000000a", Packets: 118, Share: 0.55, Delay: q(40*time.Microsecond, 80*time.Millisecond, 84900*time.Microsecond,
-					1300*time.Millisecond), Loss: insight.Loss{Sent: 1000, Lost: 81}, Hops: hops},
+					1300*time.Millisecond), Loss: &insight.Loss{Sent: 1000, Lost: 81}, Hops: hops},
 				{ID: "0000000b", Packets: 96, Share: 0.45, Hops: vague},
 			}},
 			{Source: hostile, Destination: "other", Packets: 3,
@@ -145,6 +145,47 @@ func TestTopDelays(t *testing.T) {
 		if got := lossShare(l); got != want {
 			t.Errorf("%+v: %s, want %s", l, got, want)
 		}
+	}
+}
+
+// A path of which one hop is not known has no loss, not even one of zero, and comes before those that lose nothing.
+func TestTopUncertain(t *testing.T) {
+	hop := func(node string, l insight.Loss, uncertain uint64) insight.HopReport {
+		h := insight.HopReport{Place: insight.Place{Node: node}, Packets: l.Sent, Loss: l, Uncertain: uncertain}
+		if uncertain > 0 {
+			h.Verdicts = []insight.Verdict{insight.Uncertain}
+		}
+		return h
+	}
+	r := &insight.Report{Pairs: []insight.PairReport{{Source: "a", Destination: "b", Packets: 3000, Paths: []insight.PathReport{
+		{ID: "flow", Flow: "idle", Packets: 2000, Share: 0.6, Loss: &insight.Loss{Sent: 2000}, Hops: []insight.HopReport{hop("r1", insight.Loss{Sent: 2000}, 0), hop("r4", insight.Loss{}, 0)}},
+		{ID: "flow", Flow: "south", Packets: 1000, Share: 0.3, Hops: []insight.HopReport{
+			hop("r1", insight.Loss{Sent: 1000}, 0), hop("r2", insight.Loss{Sent: 900}, 3), hop("r3", insight.Loss{}, 0)}},
+		{ID: "flow", Flow: "north", Packets: 100, Share: 0.1, Hops: []insight.HopReport{
+			hop("r1", insight.Loss{Sent: 100, Lost: 3}, 1), hop("r5", insight.Loss{}, 0)}},
+	}}}}
+	filterAndSort(r, "loss", "", nil)
+	var b strings.Builder
+	if err := writeTop(&b, topStyle{width: 80}, r, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if words := strings.Fields(line); len(words) > 3 && (strings.Contains(line, "flow ") || words[0][0] == 'r') {
+			rows = append(rows, strings.Join(words, " "))
+		}
+	}
+	got := strings.Join(rows, "\n")
+	const want = `A 10% flow north: r1 > r5 100 - - - - -
+r1 - - - - - - 3.0% UNCERTAIN
+r5 - - - - - - -
+B 30% flow south: r1 > r2 > r3 1000 - - - - -
+r1 - - - - - - 0.0%
+r2 - - - - - - - UNCERTAIN
+r3 - - - - - - -
+C 60% flow idle: r1 > r4 2000 - - - - 0.0%`
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 

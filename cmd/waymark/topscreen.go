@@ -290,7 +290,7 @@ func (s topScreen) View() tea.View {
 	return v
 }
 
-// Colours of what is chosen, and of a hop that is slow or loses. Both say the same without colours.
+// Colours of what is chosen, and of a hop that has a verdict. Both say the same without colours.
 const (
 	reverse = "\x1b[7m"
 	bold    = "\x1b[1;31m"
@@ -370,6 +370,6 @@ var topHelp = []string{
 	"HELD   from the arrival to the egress hook, which is before the queue",
 	"NEXT   from there to the arrival at the next node; +: with the time held",
 	"QUEUE  packets in the queue, at most",
-	"LOST   after the hop, as far as it is known",
+	"LOST   after the hop, as far as it is known; of a path, if that of each hop is",
 	"~      two clocks cannot tell: they may differ by more",
 }

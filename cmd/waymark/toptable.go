@@ -127,6 +127,23 @@ func lossShare(l insight.Loss) string {
 	return fmt.Sprintf("%.1f%%", 100*ratio)
 }
 
+// lossOfPath is the same of a whole path.
+func lossOfPath(l *insight.Loss) string {
+	if l == nil {
+		return "-"
+	}
+	return lossShare(*l)
+}
+
+// lossOfHop is the same of a hop: in blocks of which nothing is known, any packet may be lost, so that no losses in the
+// others are no zero.
+func lossOfHop(h *insight.HopReport) string {
+	if h.Uncertain > 0 && h.Loss.Lost == 0 {
+		return "-"
+	}
+	return lossShare(h.Loss)
+}
+
 // trend draws the last values, on a scale of ratios: each step is the same factor.
 func (s topStyle) trend(series []int64, width int) string {
 	series = series[max(0, len(series)-width):]
@@ -271,7 +288,7 @@ func (s topStyle) table(indent string, list []topColumn, rows [][]string) (lines
 type topLine struct {
 	text string
 	path string // key of the path of which it is the first line; "" of others
-	bad  bool   // about a hop that is slow or loses
+	bad  bool   // about a hop that has a verdict
 }
 
 const queuedColumn = "QUEUED p99"
@@ -319,7 +336,7 @@ func (s topStyle) hopRow(h *insight.HopReport) []string {
 	return []string{
 		s.placeName(h.Place), fmt.Sprint(h.Packets), s.quantile(h.Held, p50), s.quantile(h.Held, p99), queue, s.quantile(h.Queued, p99),
 		next50, s.quantile(h.ToNext, p95), s.quantile(h.ToNext, p99), s.quantile(h.ToNext, longest), usual,
-		lossShare(h.Loss), s.trend(h.Series, trendWidth), strings.Join(verdict, ", "),
+		lossOfHop(h), s.trend(h.Series, trendWidth), strings.Join(verdict, ", "),
 	}
 }
 
@@ -350,10 +367,10 @@ func (s topStyle) pathRow(i int, p *insight.PathReport) []string {
 		way = "further paths"
 	}
 	return []string{letter(i), fmt.Sprintf("%.0f%%", 100*p.Share), way, fmt.Sprint(p.Packets), fmt.Sprint(p.Incomplete),
-		s.quantile(p.Delay, p50), s.quantile(p.Delay, p95), s.quantile(p.Delay, p99), s.quantile(p.Delay, longest), lossShare(p.Loss)}
+		s.quantile(p.Delay, p50), s.quantile(p.Delay, p95), s.quantile(p.Delay, p99), s.quantile(p.Delay, longest), lossOfPath(p.Loss)}
 }
 
-// hasVerdict reports whether a hop of the path is slow or loses.
+// hasVerdict reports whether a hop of the path is slow, loses, or may do so.
 func hasVerdict(p *insight.PathReport) bool {
 	return slices.ContainsFunc(p.Hops, func(h insight.HopReport) bool { return len(h.Verdicts) > 0 })
 }

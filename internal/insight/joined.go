@@ -86,17 +86,20 @@ func (p *pair) beginsWith(hops []Hop) (best *Path) {
 }
 
 // loss counts the result of a block of a measured flow: losses of which both ends counted the same
-// packets. Its points are the hops.
+// packets, or that it is not known what was lost, as when the second one does not answer. Its points are the hops.
 func (e *Engine) loss(r *record.Loss) {
-	if !r.Lost.Valid || !r.Sent.Valid || r.Scope != record.OneSegment && !(r.Scope == record.WholeWay && r.To == r.From+1) {
-		return
-	}
 	p := e.rest
 	if r.Source.IsValid() && len(r.SIDs) > 0 {
 		p = e.pair(r.Source, r.SIDs[len(r.SIDs)-1])
 	}
 	path := e.flowPath(p, r)
-	if path == nil || r.From >= mostPathHops || r.To != r.From+1 {
+	if path == nil {
+		return
+	}
+	if r.Scope == record.WholeWay && r.NothingSent() { // comes before the segments of the block
+		path.idle = r.Block
+	}
+	if r.From >= mostPathHops || r.To != r.From+1 { // of more than one segment
 		return
 	}
 	e.reach(path, int(r.To))
@@ -105,7 +108,15 @@ func (e *Engine) loss(r *record.Loss) {
 	}
 	from, to := &path.Hops[r.From].Place, &path.Hops[r.To].Place
 	from.Node, to.Node = cmp.Or(clip(r.FromNode), from.Node), cmp.Or(clip(r.ToNode), to.Node) // IPFIX has no names: one that is known stays
-	path.Hops[r.From].Loss.add(Loss{r.Sent.Value, r.Lost.Value})
+	switch {
+	case r.Sent.Valid && r.Lost.Valid:
+		path.Hops[r.From].Loss.add(Loss{r.Sent.Value, r.Lost.Value})
+	case !path.idle.Valid || path.idle != r.Block:
+		path.Hops[r.From].Uncertain++
+	}
+	if !r.Sent.Valid {
+		return
+	}
 	if r.From == 0 {
 		p.Packets += r.Sent.Value
 		path.Packets += r.Sent.Value

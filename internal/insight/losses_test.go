@@ -111,3 +111,62 @@ func TestReportOfFlowsWithoutNames(t *testing.T) {
 		t.Errorf("%+v", paths)
 	}
 }
+
+// A segment of which it is not known what was lost may have lost all: its path has no loss, not even one of zero, and
+// says where it is uncertain. A flow of which nothing is known is shown with what was sent.
+func TestUncertainLoss(t *testing.T) {
+	e := run(t, Settings{})
+	missing := func(flow string, id loss.FlowID, from loss.PointID, sent uint64) *record.Loss {
+		l := segmentOf(flow, id, from, sent, 0)
+		l.Lost, l.Verdict, l.ToReasons = record.Field[uint64]{Present: true}, loss.Uncertain, loss.Missing
+		return l
+	}
+	e.Add(start, segmentOf("south", 2, 0, 1000, 0), segmentOf("south", 2, 1, 900, 0), missing("south", 2, 1, 100), missing("east", 3, 0, 500))
+	e.Add(start, segmentOf("north", 1, 0, 200, 2), segmentOf("north", 1, 1, 198, 0))
+	check := func(r *Report) {
+		t.Helper()
+		if len(r.Pairs) != 1 || len(r.Pairs[0].Paths) != 3 {
+			t.Fatalf("%+v", r.Pairs)
+		}
+		south, east, north := r.Pairs[0].Paths[0], r.Pairs[0].Paths[1], r.Pairs[0].Paths[2]
+		if south.Loss != nil || south.Packets != 1000 || len(south.Hops[0].Verdicts) != 0 || !slices.Equal(south.Hops[1].Verdicts, []Verdict{Uncertain}) ||
+			south.Hops[1].Uncertain != 1 || south.Hops[1].Loss != (Loss{900, 0}) || south.Hops[1].Packets != 1000 {
+			t.Errorf("%+v", south)
+		}
+		if east.Flow != "east" || east.Loss != nil || east.Packets != 500 || east.Hops[0].Uncertain != 1 {
+			t.Errorf("%+v", east)
+		}
+		if north.Loss == nil || *north.Loss != (Loss{200, 2}) {
+			t.Errorf("%+v", north)
+		}
+	}
+	check(e.Report(start, start.Add(time.Hour), start.Add(time.Second)))
+	e.Advance(start.Add(10 * time.Second))
+	check(e.Report(start, start.Add(time.Hour), start.Add(11*time.Second))) // from what is kept
+	e.Add(start.Add(12*time.Second), segmentOf("south", 2, 0, 10, 0), segmentOf("south", 2, 1, 10, 0))
+	south := e.Report(start.Add(10*time.Second), start.Add(time.Hour), start.Add(15*time.Second)).Pairs[0].Paths[0]
+	if south.Loss == nil || *south.Loss != (Loss{10, 0}) {
+		t.Errorf("what is over is still there: %+v", south)
+	}
+}
+
+// A block in which the ingress sent nothing is not uncertain, although the nodes after it say nothing of it.
+func TestIdleFlowIsNotUncertain(t *testing.T) {
+	for _, c := range []struct {
+		why       loss.Reasons
+		sent      uint64
+		uncertain bool
+	}{{0, 0, false}, {loss.Restarted, 0, false}, {loss.UnservedInterface, 0, true}, {0, 1, true}} {
+		e := run(t, Settings{})
+		e.Add(start, segmentOf("south", 2, 0, 1000, 0), segmentOf("south", 2, 1, 1000, 0))
+		whole, second := segmentOf("south", 2, 0, c.sent, 0), segmentOf("south", 2, 1, 0, 0)
+		whole.Scope, whole.To, whole.FromReasons, second.Sent = record.WholeWay, 2, c.why, record.Field[uint64]{Present: true}
+		for _, l := range []*record.Loss{whole, second} {
+			l.Block, l.Lost, l.ToReasons = record.NewField(uint64(7), true), record.Field[uint64]{Present: true}, loss.Missing
+		}
+		e.Add(start, whole, second)
+		if p := e.Report(start, start.Add(time.Hour), start.Add(time.Second)).Pairs[0].Paths[0]; (p.Loss == nil) != c.uncertain {
+			t.Errorf("%+v: %+v", c, p)
+		}
+	}
+}

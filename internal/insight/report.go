@@ -54,7 +54,7 @@ type PathReport struct {
 	Packets    uint64      `json:"packets"`
 	Share      float64     `json:"share"` // of the pair's packets, from 0 to 1
 	Incomplete uint64      `json:"incomplete"`
-	Loss       Loss        `json:"loss,omitzero"` // the sum over the hops, of the packets that the first one sent
+	Loss       *Loss       `json:"loss"` // the sum over the hops, of the packets that the first one sent; null: that of a hop is not known
 	Delay      *Quantiles  `json:"delay"`
 	Hops       []HopReport `json:"hops"`
 }
@@ -64,8 +64,9 @@ type Verdict string
 
 // Verdicts.
 const (
-	Slow  Verdict = "slow"  // in an interval, the 95th percentile of held, or to the next, was beyond what is usual
-	Loses Verdict = "loses" // packets were lost after it
+	Slow      Verdict = "slow"      // in an interval, the 95th percentile of held, or to the next, was beyond what is usual
+	Loses     Verdict = "loses"     // packets were lost after it
+	Uncertain Verdict = "uncertain" // of a part of the time, it is not known what was lost after it
 )
 
 // HopReport is one node of a path.
@@ -78,6 +79,7 @@ type HopReport struct {
 	HeldIncluded bool       `json:"held_included,omitempty"`
 	Queue        *Depth     `json:"queue,omitempty"`
 	Loss         Loss       `json:"loss,omitzero"`
+	Uncertain    uint64     `json:"blocks_uncertain,omitempty"` // of which it is not known what was lost: they are not in Loss
 	Baseline     *Baseline  `json:"baseline,omitempty"`
 	Verdicts     []Verdict  `json:"verdicts"`
 	// Series is the 95th percentile of Held and ToNext together in each interval; -1: no packet.
@@ -282,6 +284,7 @@ func reportPath(p *Path, all uint64, clock int64, courses []course) PathReport {
 			Packets:      h.Packets,
 			HeldIncluded: h.HeldIncluded,
 			Loss:         h.Loss,
+			Uncertain:    h.Uncertain,
 			Baseline:     h.Baseline,
 			Verdicts:     []Verdict{},
 			Series:       []int64{},
@@ -300,11 +303,30 @@ func reportPath(p *Path, all uint64, clock int64, courses []course) PathReport {
 		if ratio, known := h.Loss.Ratio(); known && h.Loss.Lost > 0 && ratio >= losesFrom {
 			one.Verdicts = append(one.Verdicts, Loses)
 		}
-		out.Loss.Lost += h.Loss.Lost
-		out.Loss.Sent = cmp.Or(out.Loss.Sent, h.Loss.Sent)
+		if h.Uncertain > 0 {
+			one.Verdicts = append(one.Verdicts, Uncertain)
+		}
 		out.Hops = append(out.Hops, one)
 	}
+	out.Loss = p.lossOfAll()
 	return out
+}
+
+// lossOfAll is the sum over all hops, nil if it is not known: a hop of which nothing is known may have lost all.
+func (p *Path) lossOfAll() *Loss {
+	var all Loss
+	for i := range p.Hops {
+		h := &p.Hops[i]
+		if h.Uncertain > 0 {
+			return nil
+		}
+		all.Lost += h.Loss.Lost
+		all.Sent = cmp.Or(all.Sent, h.Loss.Sent)
+	}
+	if all.Sent == 0 {
+		return nil
+	}
+	return &all
 }
 
 // isSlow reports whether the hop was slow in an interval, as the constants in baseline.go define it. Single

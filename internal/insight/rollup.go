@@ -5,6 +5,7 @@ package insight
 import (
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // Interval is what was seen in one interval: a rollup. Its JSON names are a contract, as those of all
@@ -58,6 +59,8 @@ type Path struct {
 	Delay      exponential.Delays `json:"delay,omitzero"`       // from the first node to the last
 	Negative   uint64             `json:"negative,omitempty"`   // packets whose delay is negative: the clocks differ by more
 	Hops       []Hop              `json:"hops,omitempty"`
+
+	idle record.Field[uint64] // the last block in which no packet of a measured flow was sent
 }
 
 // measuredID is the ID of all paths of measured flows.
@@ -75,10 +78,12 @@ type Hop struct {
 	Negative uint64             `json:"negative,omitempty"` // packets whose ToNext is negative
 	// HeldIncluded: ToNext has a time, too, for which a node held packets, because that node does not say how
 	// long: this one in a trace, the next one in a path that is joined from exports.
-	HeldIncluded bool      `json:"held_included,omitempty"`
-	Queue        Depth     `json:"queue,omitzero"`
-	Loss         Loss      `json:"loss,omitzero"` // after this node, before the next one that is known
-	Baseline     *Baseline `json:"baseline,omitempty"`
+	HeldIncluded bool  `json:"held_included,omitempty"`
+	Queue        Depth `json:"queue,omitzero"`
+	Loss         Loss  `json:"loss,omitzero"` // after this node, before the next one that is known
+	// Uncertain are blocks of a measured flow of which it is not known what was lost after this node: they are not in Loss.
+	Uncertain uint64    `json:"blocks_uncertain,omitempty"`
+	Baseline  *Baseline `json:"baseline,omitempty"`
 }
 
 // Place is a node and the interfaces by which packets pass it. Absent is what packets do not say.
@@ -119,7 +124,7 @@ func (p *Path) reset() {
 	p.Delay.Reset()
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		h.Packets, h.Negative, h.HeldIncluded, h.Queue, h.Loss, h.Baseline = 0, 0, false, Depth{}, Loss{}, nil
+		h.Packets, h.Negative, h.HeldIncluded, h.Queue, h.Loss, h.Uncertain, h.Baseline = 0, 0, false, Depth{}, Loss{}, 0, nil
 		h.Held.Reset()
 		h.ToNext.Reset()
 	}
@@ -131,7 +136,7 @@ func (p *Path) used() bool {
 		return true
 	}
 	for i := range p.Hops {
-		if p.Hops[i].Loss.Sent > 0 {
+		if p.Hops[i].Loss.Sent > 0 || p.Hops[i].Uncertain > 0 {
 			return true
 		}
 	}
@@ -156,6 +161,7 @@ func (p *Path) merge(o *Path) {
 		h.ToNext.Merge(&g.ToNext)
 		h.Queue.add(g.Queue)
 		h.Loss.add(g.Loss)
+		h.Uncertain += g.Uncertain
 		if g.Baseline != nil {
 			h.Baseline = g.Baseline
 		}

@@ -89,6 +89,12 @@ func (l *Loss) fault(*Reading) Fault {
 	return NoFault
 }
 
+// NothingSent reports whether the first point is known to have sent nothing since it began to count, so that nothing was
+// lost, whatever later points say or do not say.
+func (l *Loss) NothingSent() bool {
+	return l.Sent.Valid && l.Sent.Value == 0 && l.Received.Value == 0 && l.FromReasons&^loss.Restarted == 0
+}
+
 // conditions are those of the flow, and whether there is a bound of the loss.
 func (l *Loss) conditions() conditions {
 	return l.Measurement.conditions().with(lossBounded, l.LostMin.Valid)

@@ -30,7 +30,8 @@ func (h *History) Routes() service.Routes {
 	return service.Routes{
 		// What a time of the last hour was like, as `waymark top` shows it: the paths between each two prefixes with
 		// their shares; of each hop the time for which it held packets, and that to the next hop, both as quantiles;
-		// what was lost after it, where that is known; and whether it is slow or loses. `queues` is what packets waited in
+		// what was lost after it, where that is known; and whether it is slow, loses, or may lose (`uncertain`). `loss` of
+		// a path is `null` unless that of each of its hops is known. `queues` is what packets waited in
 		// the queues of this node in the last minute of the time, if that is now and they are measured, and `queued` the
 		// same of a hop that is this node. [What the values mean](../how-to/see-where-time-goes.md). `last=1m` asks
 		// for the last minute, which is the default; `since` and
