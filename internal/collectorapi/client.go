@@ -191,11 +191,34 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		}
 		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status), c.of.Words.Address)
 	}
-	text := problem.OneLine(failed.Error)
 	if response.StatusCode == http.StatusBadRequest {
-		return nil, commandline.Usagef("%s", text)
+		return nil, commandline.Usagef("%w", refusal(failed.Error))
 	}
-	return nil, errors.New(text)
+	return nil, errors.New(problem.OneLine(failed.Error))
+}
+
+// Refusal is what a collector finds wrong in a question.
+type Refusal struct {
+	Parameter string // of the API; "": none in particular
+	Reason    string // as it came from the network
+}
+
+// refusal reads one from a text of the API.
+func refusal(text string) *Refusal {
+	if rest, ok := strings.CutPrefix(text, "parameter "); ok {
+		if name, reason, ok := strings.Cut(rest, ": "); ok {
+			return &Refusal{Parameter: strings.Trim(name, `"`), Reason: reason}
+		}
+	}
+	return &Refusal{Reason: text}
+}
+
+// Error says it in one line.
+func (r *Refusal) Error() string {
+	if r.Parameter == "" {
+		return problem.OneLine(r.Reason)
+	}
+	return problem.OneLine("parameter " + r.Parameter + ": " + r.Reason)
 }
 
 // Ask reads an answer in JSON.

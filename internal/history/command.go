@@ -5,6 +5,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/problem"
+	"github.com/waymark-net/waymark/internal/recordfilter"
 )
 
 // Subject is what commands ask for.
@@ -39,6 +41,7 @@ type parameter struct {
 	flag, name string // of the API
 	usage      string
 	isSwitch   bool
+	read       func(string) (string, error) // what the API gets; nil: the text itself
 }
 
 // ofFlows select packets.
@@ -46,8 +49,14 @@ var ofFlows = []parameter{
 	{flag: "source", name: "source", usage: "only packets from this `PREFIX` or address"},
 	{flag: "destination", name: "destination", usage: "only packets to this `PREFIX` or address"},
 	{flag: "port", name: "port", usage: "only packets from or to this `PORT`"},
-	{flag: "protocol", name: "next_header", usage: "only packets whose upper layer has this `NUMBER`, such as 6 for TCP"},
+	{flag: "protocol", name: "next_header", usage: recordfilter.ProtocolUsage, read: protocolNumber},
 	{flag: "namespace", name: "namespace", usage: "only packets of the IOAM namespace with this `ID`"},
+}
+
+// protocolNumber is the number of a protocol with a word, which the API does not know.
+func protocolNumber(text string) (string, error) {
+	p, err := recordfilter.ParseProtocol(text)
+	return strconv.Itoa(int(p)), err
 }
 
 // ofEdgeFlows select what edges measured.
@@ -196,11 +205,7 @@ func (s *Subject) Command(opts *commandline.Options) *cobra.Command {
 	if s.nodes {
 		flags.BoolVar(&r.nodes, "nodes", false, "also show each node")
 	}
-	list := s.parameters
-	if s.flows {
-		list = append(append([]parameter(nil), ofFlows...), list...)
-	}
-	for _, p := range list {
+	for _, p := range s.all() {
 		if p.isSwitch {
 			r.switches[p.name] = flags.Bool(p.flag, false, p.usage)
 		} else {
@@ -209,6 +214,14 @@ func (s *Subject) Command(opts *commandline.Options) *cobra.Command {
 	}
 	opts.AddWide(cmd)
 	return cmd
+}
+
+// all are the parameters of a subject.
+func (s *Subject) all() []parameter {
+	if !s.flows {
+		return s.parameters
+	}
+	return append(append([]parameter(nil), ofFlows...), s.parameters...)
 }
 
 // run asks and shows.
@@ -241,10 +254,31 @@ func (r *request) run(cmd *cobra.Command, opts *commandline.Options) error {
 		lacks, err = r.subject.ask(cmd.Context(), c, r.subject.path, ask, p)
 	}
 	if err != nil {
-		return err
+		return r.subject.inFlags(err)
 	}
 	lacks.writeNote(cmd.ErrOrStderr(), opts.NoteView(cmd.ErrOrStderr()))
 	return nil
+}
+
+// inFlags says an error of the API by the flag of the parameter that it is about.
+func (s *Subject) inFlags(err error) error {
+	var refused *collectorapi.Refusal
+	if !errors.As(err, &refused) {
+		return err
+	}
+	flags := map[string]string{"limit": "limit", "from": "since", "until": "until"}
+	for _, p := range s.all() {
+		flags[p.name] = p.flag
+	}
+	flag, ok := flags[refused.Parameter]
+	if !ok {
+		return err
+	}
+	between := ": "
+	if strings.HasPrefix(refused.Reason, `"`) { // the value
+		between = " "
+	}
+	return commandline.Usagef("--%s%s%s", flag, between, problem.Lines(refused.Reason))
 }
 
 // writeNote says what an answer lacks.
@@ -253,7 +287,11 @@ func (a *answer) writeNote(w io.Writer, screen columns.Screen) {
 		_, _ = io.WriteString(screen.Writer(w), columns.Fold("waymark: "+fmt.Sprintf(format, values...)+"\n", screen.Width, "  "))
 	}
 	if a.Cut != nil {
-		say("the answer is cut: %s", problem.OneLine(a.Cut.Text))
+		text := problem.OneLine(a.Cut.Text)
+		if before, ok := strings.CutSuffix(text, "raise limit"); ok {
+			text = before + "raise --limit"
+		}
+		say("the answer is cut: %s", text)
 	}
 	if a.missing != "" {
 		say("the collector has lost, or cannot read, what it had of %s times; --json has them under gaps", problem.OneLine(a.missing))
@@ -296,10 +334,18 @@ func (r *request) question(now time.Time) (url.Values, error) {
 		return nil, commandline.Usagef("--since %s is not before --until %s", r.since, r.until)
 	}
 	ask.Set("until", until.UTC().Format(time.RFC3339Nano))
-	for name, value := range r.values {
-		if *value != "" {
-			ask.Set(name, *value)
+	for _, p := range r.subject.all() {
+		value := r.values[p.name]
+		if value == nil || *value == "" {
+			continue
 		}
+		text := *value
+		if p.read != nil {
+			if text, err = p.read(text); err != nil {
+				return nil, commandline.Usagef("--%s %w", p.flag, err)
+			}
+		}
+		ask.Set(p.name, text)
 	}
 	for name, is := range r.switches {
 		if *is {

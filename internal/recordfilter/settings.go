@@ -47,7 +47,7 @@ var Settings = []Setting{
 		}
 		return strconv.Itoa(int(f.Port))
 	}},
-	{Flag: "protocol", Key: "protocol", Usage: "only packets of this `PROTOCOL`: a number, tcp, udp, icmpv6 or sctp", set: setProtocol, get: func(f *Filter) string {
+	{Flag: "protocol", Key: "protocol", Usage: ProtocolUsage, set: setProtocol, get: func(f *Filter) string {
 		if f.Protocol == nil {
 			return ""
 		}
@@ -174,17 +174,28 @@ func setPort(f *Filter, value string) error {
 	return nil
 }
 
+// ProtocolUsage is the help of flags that take what ParseProtocol reads.
+const ProtocolUsage = "only packets of this `PROTOCOL`: a number, tcp, udp, icmpv6 or sctp"
+
 // protocols are those with a word.
 var protocols = map[string]ioam.NextHeader{"tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132}
 
+// ParseProtocol reads a protocol: its number, or the word of a known one.
+func ParseProtocol(text string) (ioam.NextHeader, error) {
+	if p, ok := protocols[strings.ToLower(text)]; ok {
+		return p, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return 0, fmt.Errorf("%q: want a number from 0 to 255, tcp, udp, icmpv6 or sctp", text)
+	}
+	return ioam.NextHeader(n), nil
+}
+
 func setProtocol(f *Filter, value string) error {
-	p, ok := protocols[strings.ToLower(value)]
-	if !ok {
-		n, err := strconv.ParseUint(value, 10, 8)
-		if err != nil {
-			return fmt.Errorf("%q: want a number from 0 to 255, tcp, udp, icmpv6 or sctp", value)
-		}
-		p = ioam.NextHeader(n)
+	p, err := ParseProtocol(value)
+	if err != nil {
+		return err
 	}
 	f.Protocol = &p
 	return nil

@@ -162,7 +162,7 @@ var layers = map[string]string{
 	"internal/commandline": "internal/columns internal/docgen",
 	// What a collector has kept, by its API alone.
 	"internal/collectorapi": "internal/commandline internal/inputfile internal/problem internal/record",
-	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record",
+	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
 	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
 		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
 		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",

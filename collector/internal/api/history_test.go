@@ -75,6 +75,8 @@ func TestHistoryCommands(t *testing.T) {
 		"path":                            {"1000 packets on 2 paths", "50%", "SLOWEST", "nodeb>"},
 		"path --nodes --source ::/0":      {"NODE", "eth0", "SINCE P50"},
 		"path --limit 1":                  {"1000 packets on 1 path,"},
+		"path --protocol UDP":             {"1000 packets on 2 paths"},
+		"path --protocol tcp":             {"0 packets"},
 		"path --where delay_ns>0":         {"1000 packets on 2 paths"},
 		"segment --where delay_ns>0":      {"5 segments"},
 		"grid --where delay_ns>0":         {"1 pair of nodes", "1000"},
@@ -117,15 +119,18 @@ func TestHistoryCommands(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 	if out, notes, err := commanded(t, s.URL, "packet --csv --limit 2"); err != nil || strings.Count(out, "\n") != 7 ||
-		!strings.Contains(notes, "cut") {
+		!strings.Contains(notes, "cut: there are more than 2; ") || !strings.HasSuffix(notes, "or raise --limit\n") {
 		t.Errorf("%s %s %v", out, notes, err)
 	}
 	for line, want := range map[string]string{
-		"path --source x":                   "want an address or a prefix",
+		"path --source x":                   "--source \"x\": want an address or a prefix",
 		"path --since yesterday":            "--since \"yesterday\": want a time, such as 3h",
 		"path --since 1h --until 2h":        "is not before",
 		"path --limit 0":                    "want a number from 1",
-		"path --where nodes[":               "parameter where",
+		"path --where nodes[":               "--where: column 6: unexpected token EOF\n  nodes[\n  .....^",
+		"path --where x=1":                  "--where: column 2: unexpected token Operator(\"=\")\n  x=1\n  .^",
+		"path --protocol ipx":               "--protocol \"ipx\": want a number from 0 to 255, tcp, udp, icmpv6 or sctp",
+		"change --window 1y":                "--window \"1y\": want a time with its unit",
 		"grid --csv --json":                 "choose --json or --csv",
 		"grid --collector ftp://x":          "want a URL",
 		"grid --collector http://[::1]:1":   "no collector answers at http://[::1]:1",

@@ -183,8 +183,10 @@ func (v *values) condition(on *query.Subject) *query.Condition {
 	}
 	c, err := query.NewCondition(on, v.text("where"))
 	switch {
-	case err != nil:
-		v.fail("where", strings.TrimSpace(err.Error()))
+	case err != nil: // it shows the place in the expression
+		if v.err == nil {
+			v.err = badRequest{"parameter where: " + strings.TrimSpace(err.Error())}
+		}
 		return nil
 	case v.has("step") || v.has("buckets") || v.text("series") == "true":
 		v.fail("where", "there are no series with it; remove step, buckets and series")

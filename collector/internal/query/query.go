@@ -133,7 +133,7 @@ type Cut struct {
 }
 
 func cutAt(limit int) *Cut {
-	return &Cut{"limit", fmt.Sprintf("there are more than %d; ask for less time or fewer addresses, or set limit", limit)}
+	return &Cut{"limit", fmt.Sprintf("there are more than %d; ask for less time or fewer addresses, or raise limit", limit)}
 }
 
 // Delays sums up delays, in nanoseconds. Percentiles are those of an exponential histogram: within 2.2% of
