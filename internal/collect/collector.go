@@ -34,6 +34,7 @@ import (
 // Config configures a Collector. Zero fields mean defaults.
 type Config struct {
 	Listen     []Endpoint
+	ListenName string      // how errors name what says where to listen: --listen
 	TLS        *tls.Config // for endpoints with TLS
 	Enterprise ipfix.Enterprise
 	Limits     ipfix.Limits
@@ -62,6 +63,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Shards = cmp.Or(c.Shards, min(runtime.GOMAXPROCS(0), 4))
 	c.Readers = cmp.Or(c.Readers, min(runtime.GOMAXPROCS(0), 4))
+	c.ListenName = cmp.Or(c.ListenName, "--listen")
 	c.Connections = cmp.Or(c.Connections, 256)
 	c.AddressLimit = cmp.Or(c.AddressLimit, 32)
 	c.MessageTimeout = cmp.Or(c.MessageTimeout, 30*time.Second)

@@ -54,7 +54,7 @@ func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen")), d.closeSockets())
+		return nil, errors.Join(fmt.Errorf("listen at %v: %w", e, listenFault(err, c.config.ListenName)), d.closeSockets())
 	}
 	d.endpoint = e
 	return d, nil

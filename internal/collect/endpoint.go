@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/address"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -42,11 +43,14 @@ func ParseEndpoint(s string) (Endpoint, error) {
 	default:
 		return e, fmt.Errorf("%q: want udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT", s)
 	}
-	address, err := netip.ParseAddrPort(rest)
+	if err := address.Bracketed(scheme, rest, standard); err != nil {
+		return e, err
+	}
+	at, err := netip.ParseAddrPort(rest)
 	if err != nil {
 		var alone netip.Addr
 		if alone, err = netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]")); err == nil {
-			address = netip.AddrPortFrom(alone, standard)
+			at = netip.AddrPortFrom(alone, standard)
 		}
 	}
 	if err != nil {
@@ -58,7 +62,7 @@ func ParseEndpoint(s string) (Endpoint, error) {
 			standard,
 		)
 	}
-	e.Address = address
+	e.Address = at
 	return e, nil
 }
 
@@ -79,7 +83,7 @@ func (e Endpoint) network() string {
 	return "tcp"
 }
 
-// listenFault is the kernel's error for a flag's listening address, with a cure.
+// listenFault is the kernel's error for the listening address of a flag or a key, with a cure.
 func listenFault(err error, flag string) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {

@@ -418,6 +418,15 @@ func TestOpenAllOrNone(t *testing.T) {
 	if err := c.Open(); err == nil || !strings.Contains(err.Error(), "listen at "+busy.String()+": address already in use; stop the program") {
 		t.Errorf("open: %v", err)
 	}
+	keyed, err := New(Config{Listen: []Endpoint{busy}, ListenName: "listen", Enterprise: enterprise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[*Collector]string{c: "or set --listen to another port", keyed: "or set listen to another port"} {
+		if err := of.Open(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("open: %v, want %q", err, want)
+		}
+	}
 	again, err := net.ListenPacket("udp", taken.Addr().String())
 	if err != nil {
 		t.Fatalf("the first socket is still open: %v", err)
@@ -428,14 +437,14 @@ func TestOpenAllOrNone(t *testing.T) {
 func TestParseEndpoint(t *testing.T) {
 	for text, want := range map[string]string{
 		"udp://[::1]:4739": "udp://[::1]:4739", "tcp://192.0.2.1:1": "tcp://192.0.2.1:1", "tls://[::]:4740": "tls://[::]:4740",
-		"udp://[::1]": "udp://[::1]:4739", "tls://192.0.2.1": "tls://192.0.2.1:4740", "tcp://::1": "tcp://[::1]:4739",
+		"udp://[::1]": "udp://[::1]:4739", "tls://192.0.2.1": "tls://192.0.2.1:4740", "tls://[2001:db8::4739]": "tls://[2001:db8::4739]:4740",
 	} {
 		if e, err := ParseEndpoint(text); err != nil || e.String() != want {
 			t.Errorf("%q: %v, %v; want %s", text, e, err, want)
 		}
 	}
 	for _, text := range []string{"", "udp", "[::1]:4739", "sctp://[::1]:4739", "udp://", "udp://:4739", "udp://host:4739",
-		"tcp://[::1]:70000", "UDP://[::1]:1"} {
+		"tcp://[::1]:70000", "UDP://[::1]:1", "tcp://::1", "udp://::4739"} {
 		if e, err := ParseEndpoint(text); err == nil {
 			t.Errorf("%q is read as %v", text, e)
 		}

@@ -66,7 +66,7 @@ type streams struct {
 func (c *receiving) listenStream(e Endpoint) (listener, error) {
 	l, err := net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address))
 	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen"))
+		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, c.config.ListenName))
 	}
 	e.Address = l.Addr().(*net.TCPAddr).AddrPort()
 	return &streams{receiving: c, listener: l, endpoint: e}, nil

@@ -74,6 +74,8 @@ func TestFaultsOfExport(t *testing.T) {
 			`1:33: export[0].address: "[2001:db8::9]:4739" does not begin with a transport, udp://, tcp:// or tls://; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
 		{"an address that lacks brackets", "export: [{kind: ipfix, address: \"udp://2001:db8:ff::9:4739\"}]", []string{
 			`1:33: export[0].address: "2001:db8:ff::9:4739" may be an address, or the address 2001:db8:ff::9 and a port; write udp://[2001:db8:ff::9]:4739, or udp://[2001:db8:ff::9:4739] if all of it is the address`}},
+		{"a port that follows two colons", "export: [{kind: ipfix, address: \"udp://::4739\"}]", []string{
+			`1:33: export[0].address: "::4739" may be an address, or the address :: and a port; write udp://[::]:4739, or udp://[::4739] if all of it is the address`}},
 		{"a whole address that lacks brackets", "export: [{kind: ipfix, address: \"tls://2001:db8:0:0:0:0:0:9:4740\"}]", []string{
 			`1:33: export[0].address: the IPv6 address before the port of "2001:db8:0:0:0:0:0:9:4740" has no brackets; write tls://[2001:db8:0:0:0:0:0:9]:4740`}},
 		{"periods", "node: {export-interval: 25h}\nexport: [{kind: ipfix, address: \"udp://[::1]\", refresh: 1.5s}, {kind: ipfix, address: \"udp://[::2]\", refresh: \"10\"}]", []string{

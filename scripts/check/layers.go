@@ -111,7 +111,7 @@ var layers = map[string]string{
 	"internal/sink/ipfixsink": "ioam ipfix internal/address internal/inputfile internal/instant internal/problem internal/record internal/sink internal/yamlfile",
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
-	"internal/collect": "ioam ipfix internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
+	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
 		"internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
 	"internal/collect/sender":           "ipfix",
@@ -174,7 +174,7 @@ var layers = map[string]string{
 	// The collector: its file, what it keeps, questions about that, who asks them, and what puts all
 	// together. Only the store and what asks it know the database.
 	"collector/internal/access":   "collector/internal/store internal/inputfile",
-	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
+	"collector/internal/settings": "collector/internal/access collector/internal/store internal/collect internal/collect/join internal/inputfile internal/problem internal/record internal/secretfile internal/sink internal/sink/jsonl internal/sink/otlpsink internal/yamlfile ipfix",
 	"collector/internal/store":    "internal/instant internal/record internal/sink ioam internal/replacefile",
 	"collector/internal/live":     "internal/record internal/sink",
 	"collector/internal/query":    "ioam collector/internal/live collector/internal/store internal/collect internal/exponential internal/instant internal/model internal/nodenames internal/record internal/recordfilter internal/sink",

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink/jsonl"
 	"github.com/waymark-net/waymark/internal/sink/otlpsink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
@@ -257,7 +258,7 @@ const (
 // Collect is the configuration of what receives and joins, without its sinks.
 func (s *Settings) Collect() (collect.Config, error) {
 	c := collect.Config{
-		Listen: s.Endpoints(), Enterprise: ipfix.Enterprise(s.Enterprise),
+		Listen: s.Endpoints(), ListenName: "listen", Enterprise: ipfix.Enterprise(s.Enterprise),
 		Join:   join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
 		Limits: ipfix.Limits{Sessions: mostSessions, Templates: mostTemplates}, Connections: mostConnections,
 	}
@@ -290,7 +291,8 @@ func texts() yamlfile.KeyTexts {
 
 func parseListen(text string) (Listen, error) {
 	_, err := collect.ParseEndpoint(text)
-	if err != nil {
+	var cured *problem.Problem
+	if err != nil && !errors.As(err, &cured) {
 		err = fmt.Errorf("%q is no endpoint", text)
 	}
 	return Listen(text), err

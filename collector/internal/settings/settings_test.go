@@ -38,7 +38,7 @@ metrics:
 	if err != nil || string(again.Marshal()) != want {
 		t.Errorf("%v", err)
 	}
-	if c, err := s.Collect(); err != nil || len(c.Listen) != 2 || c.Join.Keep != 1000000 {
+	if c, err := s.Collect(); err != nil || len(c.Listen) != 2 || c.ListenName != "listen" || c.Join.Keep != 1000000 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -77,6 +77,7 @@ func TestFaults(t *testing.T) {
 		"export: [{kind: jsonl, records: [hop]}]":                 `export[0].records[0]: "hop" is not a valid value`,
 		"metrics: {series: 0}":                                    "0 is none",
 		"listen: [\"udp:/x\"]":                                    `F:1:10: listen[0]: "udp:/x" is no endpoint; write udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT`,
+		"listen: [\"udp://::4739\"]":                              `F:1:10: listen[0]: "::4739" may be an address, or the address :: and a port; write udp://[::]:4739, or udp://[::4739] if all of it is the address`,
 		"listen: [\"tls://[::]\"]":                                "listen[0]: TLS needs a certificate; add tls: {certificate: FILE, key: FILE}",
 		"tls: {certificate: a}":                                   `key "key" is missing in tls; add it: text`,
 		"store: {age: 30}":                                        "store.age is the number 30",

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/address"
-	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/yamlfile"
 	"github.com/waymark-net/waymark/ioam"
@@ -96,7 +95,7 @@ func parseCollector(s string) (CollectorAddress, error) {
 	case rest == "":
 		return CollectorAddress{}, fmt.Errorf("%q has no host", s)
 	}
-	if err := unbracketed(scheme, rest); err != nil {
+	if err := address.Bracketed(scheme, rest, a.Port); err != nil {
 		return CollectorAddress{}, err
 	}
 	host, port, err := net.SplitHostPort(rest)
@@ -126,28 +125,6 @@ func parseCollector(s string) (CollectorAddress, error) {
 		return CollectorAddress{}, fmt.Errorf("%q is neither an address nor a name", host)
 	}
 	return a, nil
-}
-
-// unbracketed refuses an IPv6 address without brackets before what may be a port: the
-// whole is often a valid address too, but another host's.
-func unbracketed(scheme, rest string) error {
-	i := strings.LastIndexByte(rest, ':')
-	if i < 0 {
-		return nil
-	}
-	host, port := rest[:i], rest[i+1:]
-	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || strings.Trim(port, "0123456789") != "" {
-		return nil
-	}
-	if port == "" {
-		port = strconv.Itoa(int(standardPorts[Transport(scheme)]))
-	}
-	with := "write " + scheme + "://[" + host + "]:" + port
-	if _, err := netip.ParseAddr(rest); err == nil {
-		return problem.New(fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
-			fmt.Sprintf("%s, or %s://[%s] if all of it is the address", with, scheme, rest))
-	}
-	return problem.New(fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with)
 }
 
 // validHostName is the rule of RFC 1123 §2.1, without the lengths.
