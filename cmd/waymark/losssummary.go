@@ -119,7 +119,8 @@ func (s *lossSummary) latest(ctx context.Context, c *api.Client) error {
 	return nil
 }
 
-// badness is greater for what a reader should see first: a warning, then more loss, then an unknown loss.
+// badness is greater for what a reader should see first: a warning, then more loss, then an unknown loss, then none, and
+// at last a flow that sent nothing.
 func (x *stretch) badness() float64 {
 	bad := 0.0
 	if x.last == nil {
@@ -128,8 +129,11 @@ func (x *stretch) badness() float64 {
 	if x.last.Warning != "" || x.delay != nil && x.delay.Warning != "" {
 		bad += 2
 	}
-	if x.last.Ratio.Valid {
+	switch {
+	case x.last.Ratio.Valid:
 		return bad + x.last.Ratio.Value
+	case x.last.Verdict == loss.Idle:
+		return bad - 0.5
 	}
 	return bad + 1e-12
 }

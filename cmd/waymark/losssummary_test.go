@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/columns"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // summaryOf is a summary of lossLines, and of ten minutes in which the flow red lost more and more.
@@ -74,6 +76,41 @@ other_selection of flow north at egress: traffic class 0x00 instead of any
 		!strings.Contains(b.String(), ":--=+.**##") ||
 		!strings.Contains(b.String(), "\x1b[31m10\x1b[0m") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// A flow that sent nothing is no reason to look: it comes after those that are not known, and after those that lost nothing.
+func TestIdleFlowsComeLast(t *testing.T) {
+	s := &lossSummary{}
+	add := func(flow string, change func(*record.Loss)) {
+		l := &record.Loss{Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), true)}
+		l.Ratio, l.Flow = record.NewField(0.0, true), flow
+		change(l)
+		s.of(&l.Measurement).last = l
+	}
+	idle := func(l *record.Loss) {
+		l.Verdict, l.Sent, l.Ratio = loss.Idle, record.NewField(uint64(0), true), record.Field[float64]{Present: true}
+	}
+	add("idle", idle)
+	add("whole", func(*record.Loss) {})
+	add("warned", func(l *record.Loss) { idle(l); l.Warning = "flow_delay_high" })
+	add("uncertain", func(l *record.Loss) {
+		idle(l)
+		l.Verdict, l.Lost = loss.Uncertain, record.Field[uint64]{Present: true}
+	})
+	add("loses", func(l *record.Loss) { l.Lost.Value, l.Ratio.Value = 1, 0.01 })
+	var b strings.Builder
+	if err := s.write(&b, columns.Screen{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for line := range strings.Lines(b.String()) {
+		if words := strings.Fields(line); len(words) > 3 && words[1] == "0" {
+			order = append(order, words[0])
+		}
+	}
+	if got := strings.Join(order, " "); got != "warned loses uncertain whole idle" {
+		t.Errorf("%s\n%s", got, b.String())
 	}
 }
 
