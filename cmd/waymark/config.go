@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -76,14 +77,14 @@ Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 					cmd.OutOrStdout(),
 					"%s: no errors; %s, %s, %s, %s, %s\n",
 					args[0],
-					counted(len(c.Interfaces), "interface"),
-					counted(len(c.Namespaces), "namespace"),
-					counted(
+					columns.Counted(len(c.Interfaces), "interface"),
+					columns.Counted(len(c.Namespaces), "namespace"),
+					columns.Counted(
 						len(c.Encapsulations),
 						"encapsulation",
 					),
-					counted(len(c.Decapsulations), "decapsulation"),
-					counted(len(c.Flows), "measured flow"),
+					columns.Counted(len(c.Decapsulations), "decapsulation"),
+					columns.Counted(len(c.Flows), "measured flow"),
 				)
 			}
 			if len(faults) > 0 {
@@ -105,14 +106,6 @@ func printObserving(w io.Writer, file string, active []string) {
 	if len(active) > 0 {
 		fmt.Fprintf(w, "%s: mode observe: at work as in mode full: %s\n", file, strings.Join(active, ", "))
 	}
-}
-
-// counted is a number of things.
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // checkResult is the JSON of config check; with errors, it has the keys of a

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 )
@@ -172,7 +173,7 @@ func printProblems(w io.Writer, ws []health.Warning, all string) error {
 	if len(problems) == len(ws) {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%d problems, %d warnings; each with its text and cure: %s\n", len(problems), len(ws), all)
+	_, err := fmt.Fprintf(w, "%s, %s; each with its text and cure: %s\n", columns.Counted(len(problems), "problem"), columns.Counted(len(ws), "warning"), all)
 	return err
 }
 

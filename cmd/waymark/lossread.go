@@ -46,8 +46,8 @@ func newLossTime(last, since, until string, now time.Time) (p lossTime, err erro
 		return p, commandline.Usagef("choose --last or --since")
 	}
 	if last != "" {
-		if p.last, err = time.ParseDuration(last); err != nil || p.last <= 0 {
-			return p, commandline.Usagef("--last %q: want a time, such as 30m", last)
+		if p.last, err = time.ParseDuration(last); err != nil || p.last <= 0 || p.last > mostLossHistory {
+			return p, commandline.Usagef("--last %q: want a time up to 1h, for which results are kept, such as 30m", last)
 		}
 	}
 	if p.since, err = parseMoment("since", since, now); err != nil {

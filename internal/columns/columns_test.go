@@ -156,3 +156,11 @@ func TestSmall(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestCounted(t *testing.T) {
+	for n, want := range map[int]string{0: "0 files", 1: "1 file", 2: "2 files"} {
+		if got := Counted(n, "file"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

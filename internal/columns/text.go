@@ -121,6 +121,14 @@ func Count(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
+// Counted is a number of things, whose plural has an s.
+func Counted[N int | uint64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.FormatUint(uint64(n), 10) + " " + thing
+}
+
 var bars = []rune("▁▂▃▄▅▆▇█")
 
 // Sparkline draws values from 0 on in one line, a letter each; NaN, of what is not known, is "·".

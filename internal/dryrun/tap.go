@@ -7,11 +7,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/reference"
 )
 
@@ -42,11 +44,20 @@ func openTaps(interfaces []model.Interface) (taps, error) {
 		fd, err := openTap(int(in.Index))
 		if err != nil {
 			list.close()
-			return nil, fmt.Errorf("read the packets of %s: %w", in.Name, err)
+			return nil, tapFault(in.Name, err)
 		}
 		list = append(list, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	return list, nil
+}
+
+// tapFault is the error of an interface whose packets cannot be read.
+func tapFault(name string, err error) error {
+	err = fmt.Errorf("read the packets of %s: %w", name, err)
+	if errors.Is(err, fs.ErrPermission) {
+		return problem.Wrap(err, "run it as root")
+	}
+	return err
 }
 
 func openTap(index int) (int, error) {

@@ -93,10 +93,11 @@ func answering[A any](
 const times = `
 
 The time is the last hour, unless --since and --until say otherwise: 3h, 7d,
-12:03 (today, UTC), or in RFC 3339. Times of nodes are as they reported them,
-without a correction: where clocks differ, delays are wrong by as much, and a
-negative one is counted as such and in no percentile. If the answer was cut, or
-the collector has lost a part of the time, a line on standard error says so.
+12:03 (UTC; today, or yesterday if that is still to come), or in RFC 3339. Times
+of nodes are as they reported them, without a correction: where clocks differ,
+delays are wrong by as much, and a negative one is counted as such and in no
+percentile. If the answer was cut, or the collector has lost a part of the time,
+a line on standard error says so.
 --json prints the answer of the collector's API.`
 
 // Subjects are all of them.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/collectorapi"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -75,7 +76,7 @@ func statusText(h *query.Health) string {
 		fmt.Fprintf(&b, "%-10s "+format+"\n", append([]any{name}, values...)...)
 	}
 	s := &h.Store
-	row("store", "%s, %d files, %d MB; %d MB free", record.Printable(s.Directory), s.Files, s.Bytes/1e6, s.Free/1e6)
+	row("store", "%s, %s, %d MB; %d MB free", record.Printable(s.Directory), columns.Counted(s.Files, "file"), s.Bytes/1e6, s.Free/1e6)
 	row("packed", "%d of these files; %d MB saved since the collector began", s.Packed, s.Saved/1e6)
 	row("since", "%v", s.First)
 	row("kept", "%d packets, %d other records", s.Packets, s.Records)

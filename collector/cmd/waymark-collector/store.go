@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/settings"
 	"github.com/waymark-net/waymark/collector/internal/store"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -80,7 +81,7 @@ Exit codes: 0 all files are sound; 1 some are not, or the store cannot be read.`
 			if err != nil {
 				return err
 			}
-			checked, err := store.Check(cmd.Context(), directory, memory)
+			checked, written, err := store.Check(cmd.Context(), directory, memory)
 			if err != nil {
 				return err
 			}
@@ -100,6 +101,7 @@ Exit codes: 0 all files are sound; 1 some are not, or the store cannot be read.`
 				}
 				return fmt.Sprintf("%-16s %10d packets %8d records %6d MB  %s\n", f.File, f.Packets, f.Records, f.Bytes/1e6, state)
 			})
+			noteFiles(opts, cmd, len(list), "checked", written)
 			switch {
 			case err != nil || sound:
 				return err
@@ -111,6 +113,18 @@ Exit codes: 0 all files are sound; 1 some are not, or the store cannot be read.`
 	}
 	place.add(cmd)
 	return cmd
+}
+
+// noteFiles says how many files were done, and which were left out, because a list may be empty.
+func noteFiles(opts *commandline.Options, cmd *cobra.Command, n int, done string, written []string) {
+	if opts.JSON {
+		return
+	}
+	left := ""
+	if len(written) > 0 {
+		left = "; " + strings.Join(written, ", ") + " is being written, and left out"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "waymark-collector: %s %s%s\n", columns.Counted(n, "file"), done, left)
 }
 
 // compactedFile is a file that was made of others, in JSON.
@@ -149,7 +163,7 @@ interrupted or killed, nothing is missing or there twice.`,
 				list = append(list, compactedFile{c.Into, c.From, c.Before, c.After, c.Rows})
 			}
 			return commandline.PrintList(opts, cmd.OutOrStdout(), list, func(f compactedFile) string {
-				return fmt.Sprintf("%-16s of %d files: %d MB, before %d MB\n", f.File, len(f.From), f.Bytes/1e6, f.BytesBefore/1e6)
+				return fmt.Sprintf("%-16s of %s: %d MB, before %d MB\n", f.File, columns.Counted(len(f.From), "file"), f.Bytes/1e6, f.BytesBefore/1e6)
 			})
 		},
 	}
@@ -200,7 +214,7 @@ the time that is asked for are written with all that they have.`,
 				return err
 			}
 			list := []exportedFile{}
-			err = store.Export(
+			written, err := store.Export(
 				cmd.Context(),
 				directory,
 				args[0],
@@ -213,6 +227,7 @@ the time that is asked for are written with all that they have.`,
 			if err != nil {
 				return err
 			}
+			noteFiles(opts, cmd, len(list), "written", written)
 			return commandline.PrintList(
 				opts,
 				cmd.OutOrStdout(),

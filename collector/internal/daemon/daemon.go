@@ -19,6 +19,7 @@ import (
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/pathmetrics"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
@@ -146,7 +147,7 @@ func (d *Daemon) reportAlive(ctx context.Context) {
 // status is the state in a sentence. It needs the locks of the joining stage and of the store.
 func (d *Daemon) status() string {
 	s, files := d.collector.Stats(), d.store.Files()
-	text := fmt.Sprintf("%d records received, %d files", s.Records, len(files))
+	text := fmt.Sprintf("%s received, %s", columns.Counted(s.Records, "record"), columns.Counted(len(files), "file"))
 	if fault := d.store.Fault(); fault != "" {
 		text += "; nothing is written: " + fault
 	}

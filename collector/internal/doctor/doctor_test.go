@@ -103,7 +103,7 @@ func TestJudgeRunning(t *testing.T) {
 		"kernel drops":     {func(h *query.Health) { h.Counts["socket_dropped"] = 7 }, DatagramsDropped, health.Degraded, "no room for 7 datagrams"},
 		"missing records":  {func(h *query.Health) { h.Exporters[1].Missed = 5; h.Sink["dropped"] = 2 }, RecordsMissing, health.Degraded, "5 records did not come, by the numbers of messages, and 2 were lost"},
 		"a full disk":      {func(h *query.Health) { h.Store.Fault = "no space\x1b[2J" }, CollectorProblem, health.Error, "nothing is written: \"no space"},
-		"a damaged file":   {func(h *query.Health) { h.Store.Aside = 1 }, CollectorProblem, health.Error, "1 files cannot be read"},
+		"a damaged file":   {func(h *query.Health) { h.Store.Aside = 1 }, CollectorProblem, health.Error, "1 file cannot be read"},
 	} {
 		h := &query.Health{
 			OK: true, Counts: map[string]uint64{}, Sink: map[string]uint64{},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/collector/internal/query"
 	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -209,7 +210,7 @@ func JudgeRunning(h *query.Health) (list []health.Check) {
 	if h.Store.Fault != "" || h.Store.Aside > 0 {
 		text := "nothing is written: " + record.Printable(h.Store.Fault)
 		if h.Store.Fault == "" {
-			text = fmt.Sprintf("%d files cannot be read; what they had is missing in answers", h.Store.Aside)
+			text = fmt.Sprintf("%s cannot be read: what was in there is missing in answers", columns.Counted(h.Store.Aside, "file"))
 		}
 		list = append(
 			list,

@@ -6,6 +6,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"reflect"
 	"regexp"
@@ -204,6 +205,9 @@ func Read(path string) (*Settings, error) {
 		return Parse("the defaults", []byte("api: {}\n"))
 	}
 	text, err := inputfile.Read(path, mostOctets)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.Wrap(err, "name a file of settings; 'waymark-collector config show' prints one to begin with")
+	}
 	if err != nil {
 		return nil, err
 	}

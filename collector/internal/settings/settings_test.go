@@ -3,7 +3,9 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +67,13 @@ func TestClockError(t *testing.T) {
 		if _, err := Parse("F", []byte("events: {clock-error: "+wrong+"}")); err == nil {
 			t.Errorf("%s is taken", wrong)
 		}
+	}
+}
+
+// An error of a file that is not there says what to do.
+func TestAbsentFile(t *testing.T) {
+	if _, err := Read("/nonexistent/x"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "name a file of settings") {
+		t.Error(err)
 	}
 }
 

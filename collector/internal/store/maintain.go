@@ -24,31 +24,31 @@ type Checked struct {
 }
 
 // Check reads all that the files of a directory have, without a collector: those that a running one writes are
-// left out. It changes nothing.
-func Check(ctx context.Context, directory string, memory int64) ([]Checked, error) {
+// left out, and named as being written. It changes nothing.
+func Check(ctx context.Context, directory string, memory int64) (list []Checked, written []string, err error) {
 	c, db, err := visit(directory, memory, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer db.Close()
 	running := locked(directory)
-	var list []Checked
 	for i, e := range c.Files {
 		one := Checked{Name: e.Name, State: e.State, Packets: e.Packets, Records: e.Records, Bytes: e.Bytes}
 		switch {
 		case e.State == SetAside:
 			one.Fault = fmt.Errorf("it was moved away: %s", e.Reason)
 		case running && e.State == Open:
+			written = append(written, e.Name)
 			continue
 		default:
 			one.Fault = visitFile(ctx, db, filepath.Join(directory, e.Name+suffix), fmt.Sprintf("c%d", i), one.read)
 		}
 		if err := ctx.Err(); err != nil {
-			return list, err
+			return list, written, err
 		}
 		list = append(list, one)
 	}
-	return list, nil
+	return list, written, nil
 }
 
 // locked reports whether a collector has the directory open.
@@ -133,7 +133,7 @@ func (c *Checked) read(ctx context.Context, conn *sql.Conn, alias string) error 
 }
 
 // Export writes the tables of closed files as Parquet into a directory: FILE/TABLE.parquet. It changes nothing in
-// the store, and can be done while a collector runs. wanted are tables; none: all that are not empty.
+// the store, and can be done while a collector runs: the files that it writes are left out, and returned. wanted are tables; none: all that are not empty.
 func Export(
 	ctx context.Context,
 	directory, to string,
@@ -141,22 +141,25 @@ func Export(
 	wanted []string,
 	memory int64,
 	wrote func(file string, rows int64),
-) error {
+) (written []string, err error) {
 	if err := os.MkdirAll(to, 0o750); err != nil {
-		return err
+		return nil, err
 	}
-	to, err := filepath.Abs(to)
-	if err != nil {
-		return err
+	if to, err = filepath.Abs(to); err != nil {
+		return nil, err
 	}
 	c, db, err := visit(directory, memory, "", to)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer db.Close()
 	running := locked(directory)
 	for i, e := range c.Files {
-		if !e.overlaps(from, until) || e.State == SetAside || running && e.State == Open {
+		switch {
+		case running && e.State == Open: // the catalog does not know yet of which time it has something
+			written = append(written, e.Name)
+			continue
+		case !e.overlaps(from, until) || e.State == SetAside:
 			continue
 		}
 		err := visitFile(
@@ -169,10 +172,10 @@ func Export(
 			},
 		)
 		if err != nil {
-			return fmt.Errorf("%s: %w", e.Name+suffix, err)
+			return written, fmt.Errorf("%s: %w", e.Name+suffix, err)
 		}
 	}
-	return nil
+	return written, nil
 }
 
 func exportFile(ctx context.Context, conn *sql.Conn, alias, to string, wanted []string, wrote func(string, int64)) error {

@@ -64,8 +64,8 @@ func TestCompact(t *testing.T) {
 	if err != nil || len(files) != 2 {
 		t.Errorf("%v", files)
 	}
-	checked, err := Check(t.Context(), directory, memory)
-	if err != nil || len(checked) != 2 || checked[0].Fault != nil || checked[0].Packets != 1600 || checked[0].Records != 4 {
+	checked, written, err := Check(t.Context(), directory, memory)
+	if err != nil || len(written) != 0 || len(checked) != 2 || checked[0].Fault != nil || checked[0].Packets != 1600 || checked[0].Records != 4 {
 		t.Errorf("%+v, %v", checked, err)
 	}
 	if done, err = Compact(t.Context(), directory, memory, start.Add(30*time.Hour)); err != nil || len(done) != 0 {
@@ -145,7 +145,7 @@ func TestCompactKilled(t *testing.T) {
 func TestExport(t *testing.T) {
 	directory, to := filled(t), filepath.Join(t.TempDir(), "out")
 	rows := map[string]int64{}
-	err := Export(
+	written, err := Export(
 		t.Context(),
 		directory,
 		to,
@@ -161,7 +161,7 @@ func TestExport(t *testing.T) {
 			}
 		},
 	)
-	if err != nil || rows["packets.parquet"] != 800 || rows["keys.parquet"] == 0 || len(rows) != 2 {
+	if err != nil || len(written) != 0 || rows["packets.parquet"] != 800 || rows["keys.parquet"] == 0 || len(rows) != 2 {
 		t.Errorf("%v, %v", rows, err)
 	}
 }
@@ -183,13 +183,29 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checked, err := Check(t.Context(), directory, memory)
-	if err != nil || len(checked) != 5 {
+	checked, written, err := Check(t.Context(), directory, memory)
+	if err != nil || len(written) != 0 || len(checked) != 5 {
 		t.Fatalf("%+v, %v", checked, err)
 	}
 	for _, c := range checked {
 		if (c.Fault != nil) != (c.Name == "2026-11-21T13") {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+// While a collector runs, the file that it writes is left out, and named.
+func TestBeingWritten(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := opened(t, Options{Directory: directory, Now: (&clock{at: start}).now, Quiet: 1})
+	put(t, s, some(10, start))
+	list, written, err := Check(t.Context(), directory, memory)
+	if err != nil || len(list) != 0 || !slices.Equal(written, []string{"2026-11-21T12"}) {
+		t.Errorf("check: %+v, %q, %v", list, written, err)
+	}
+	written, err = Export(t.Context(), directory, filepath.Join(t.TempDir(), "out"), start, start.Add(time.Hour), nil, memory,
+		func(file string, _ int64) { t.Errorf("%s is written", file) })
+	if err != nil || len(written) != 1 {
+		t.Errorf("export: %q, %v", written, err)
 	}
 }
