@@ -72,12 +72,12 @@ func TestPack(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	checked, err := Check(t.Context(), directory, memory)
+	checked, _, err := Check(t.Context(), directory, memory)
 	if err != nil || slices.ContainsFunc(checked, func(c Checked) bool { return c.Fault != nil }) || checked[0].Packets != 400 {
 		t.Errorf("%+v, %v", checked, err)
 	}
 	rows := map[string]int64{}
-	err = Export(t.Context(), directory, t.TempDir(), start, start.Add(30*time.Hour), []string{"packets", "keys"}, memory,
+	_, err = Export(t.Context(), directory, t.TempDir(), start, start.Add(30*time.Hour), []string{"packets", "keys"}, memory,
 		func(file string, n int64) { rows[filepath.Base(file)] += n })
 	if err != nil || rows["packets.parquet"] != 2000 || rows["keys.parquet"] == 0 {
 		t.Errorf("%v, %v", rows, err)
