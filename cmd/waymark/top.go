@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/columns"
@@ -120,7 +121,14 @@ shows the same again; ? lists all.`,
 			return f.run(cmd, c, q, opts)
 		},
 	}
-	flags := cmd.Flags()
+	f.add(cmd.Flags())
+	completeWords(cmd, "sort", sorts...)
+	filters = filterflags.Add(cmd, topFilters...)
+	return cmd
+}
+
+// add adds the flags that are no filters.
+func (f *topFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "show what was since this `TIME`, once: 12:03, or in RFC 3339")
 	flags.StringVar(&f.until, "until", "", "show what was until this `TIME`, once")
 	flags.DurationVar(&f.last, "last", f.last, "show the last `TIME`")
@@ -129,9 +137,6 @@ shows the same again; ? lists all.`,
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of tables; 0 is when interrupted")
 	flags.StringVar(&f.sort, "sort", f.sort, "`ORDER` of pairs and paths: packets, delay (99th percentile), loss or name")
 	flags.StringVar(&f.filter, "filter", "", "only pairs in which a name of a prefix, node or flow has this `TEXT`")
-	completeWords(cmd, "sort", sorts...)
-	filters = filterflags.Add(cmd, topFilters...)
-	return cmd
 }
 
 // checkFilter refuses what no answer can have: packets of a time in which only sums were kept.

@@ -122,6 +122,11 @@ func TestHistoryCommands(t *testing.T) {
 		!strings.Contains(notes, "cut: there are more than 2; ") || !strings.HasSuffix(notes, "or raise --limit\n") {
 		t.Errorf("%s %s %v", out, notes, err)
 	}
+}
+
+// What they refuse, and what the collector refuses, they say by the flag.
+func TestHistoryCommandErrors(t *testing.T) {
+	s := serve(t, start)
 	for line, want := range map[string]string{
 		"path --source x":                   "--source \"x\": want an address or a prefix",
 		"path --since yesterday":            "--since \"yesterday\": want a time, such as 3h",
