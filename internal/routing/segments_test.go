@@ -176,7 +176,7 @@ func TestWatchSegments(t *testing.T) {
 			defer p.mu.Unlock()
 			return slices.ContainsFunc(p.renewals[before:], func(r renewal) bool { return !r.segments })
 		})
-		await(t, tt.command+": the new table", 3*time.Second, func() bool { on, n, _ := state(); return on && n == tt.routes })
+		await(t, tt.command+": the new table", 10*time.Second, func() bool { on, n, _ := state(); return on && n == tt.routes })
 		if i > 0 { // it was on before
 			p.mu.Lock()
 			if first := p.renewals[before]; first.segments {
