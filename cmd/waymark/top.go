@@ -435,7 +435,8 @@ func ratioOf(l insight.Loss) float64 {
 	return ratio
 }
 
-// lossRank is greater for what comes first by loss: what is known to be lost, then what may be, then what is not.
+// lossRank sorts by loss: paths with known losses have the greatest rank, then those whose loss is not known, then those
+// without losses.
 func lossRank(p *insight.PathReport) float64 {
 	if p.Loss != nil {
 		return ratioOf(*p.Loss)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A name in the certificate of whoever answers, which nobody signed, moves no cursor.
+// A server with an unsigned certificate cannot write control characters to the terminal by the names in it.
 func TestHostileCertificate(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

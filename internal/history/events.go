@@ -3,13 +3,14 @@
 package history
 
 import (
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
 // events shows the latest first: when, what happened, and who found it.
 func (p *page) events(a *events) error {
-	if err := p.line("%s, %s", counted(len(a.Events), "event", "events"), a.span()); err != nil {
+	if err := p.line("%s, %s", columns.Counted(len(a.Events), "event"), a.span()); err != nil {
 		return err
 	}
 	for i := range a.Events {

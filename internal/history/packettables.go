@@ -12,7 +12,7 @@ import (
 
 // packets shows the latest first; a single one with its nodes.
 func (p *page) packets(a *packets) error {
-	if err := p.line("%s, %s", counted(len(a.Packets), "packet", "packets"), a.span()); err != nil {
+	if err := p.line("%s, %s", columns.Counted(len(a.Packets), "packet"), a.span()); err != nil {
 		return err
 	}
 	t := table(

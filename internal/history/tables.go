@@ -31,14 +31,6 @@ func (p *page) line(format string, values ...any) error {
 
 func table(list ...columns.Column) *columns.Table { return &columns.Table{Columns: list} }
 
-// counted is a number of things.
-func counted[N int | uint64](n N, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
-}
-
 // nameOf is a node by its name, or else by what is known of it.
 func nameOf(n *node) string {
 	if n == nil {
@@ -147,7 +139,7 @@ func (p *page) pathRows(t *columns.Table, path func(row int) string, below func(
 // paths shows the slowest first, and marks of each the slowest node and segment.
 func (p *page) paths(a *paths) error {
 	slices.SortStableFunc(a.Paths, func(a, b path) int { return worst(a.Delay, b.Delay) })
-	if err := p.line("%s on %s, %s", counted(a.Packets, "packet", "packets"), counted(len(a.Paths), "path", "paths"), a.span()); err != nil {
+	if err := p.line("%s on %s, %s", columns.Counted(a.Packets, "packet"), columns.Counted(len(a.Paths), "path"), a.span()); err != nil {
 		return err
 	}
 	list := append([]columns.Column{{Name: "PACKETS", AlignRight: true, Rank: 3}, {Name: "SHARE", AlignRight: true}}, delayColumns...)
@@ -207,7 +199,7 @@ func (p *page) hops(hops []hop) error {
 
 // changes shows the latest first: when, who moved, how many, and the paths that most took.
 func (p *page) changes(a *changes) error {
-	if err := p.line("%s, %s", counted(len(a.Changes), "change", "changes"), a.span()); err != nil {
+	if err := p.line("%s, %s", columns.Counted(len(a.Changes), "change"), a.span()); err != nil {
 		return err
 	}
 	for i := range a.Changes {
@@ -249,7 +241,7 @@ func (p *page) changes(a *changes) error {
 
 // segments keeps the order of the answer, the worst first.
 func (p *page) segments(a *segments) error {
-	if err := p.line("%s, %s", counted(len(a.Segments), "segment", "segments"), a.span()); err != nil {
+	if err := p.line("%s, %s", columns.Counted(len(a.Segments), "segment"), a.span()); err != nil {
 		return err
 	}
 	t := table(
@@ -303,7 +295,7 @@ func (p *page) grid(a *grid) error {
 	slices.SortStableFunc(a.Pairs, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(ratio(b.Lost, b.Packets), ratio(a.Lost, a.Packets)), worst(a.Delay, b.Delay))
 	})
-	if err := p.line("%s of nodes, %s", counted(len(a.Pairs), "pair", "pairs"), a.span()); err != nil {
+	if err := p.line("%s of nodes, %s", columns.Counted(len(a.Pairs), "pair"), a.span()); err != nil {
 		return err
 	}
 	list := append(
@@ -330,7 +322,7 @@ func ratio(part, whole uint64) float64 { return float64(part) / float64(max(whol
 
 // losses shows what lost the greatest share first. Blocks of which the loss is not known have a column of their own.
 func (p *page) losses(a *losses) error {
-	if err := p.line("%s of measured flows, %s", counted(len(a.Flows), "segment", "segments"), a.span()); err != nil {
+	if err := p.line("%s of measured flows, %s", columns.Counted(len(a.Flows), "segment"), a.span()); err != nil {
 		return err
 	}
 	t := table(
@@ -371,7 +363,7 @@ func (p *page) losses(a *losses) error {
 	if err := t.Flush(p.out, p.screen); err != nil || len(a.Edges) == 0 {
 		return err
 	}
-	if err := p.line("%s from edge to edge", counted(len(a.Edges), "flow", "flows")); err != nil {
+	if err := p.line("%s from edge to edge", columns.Counted(len(a.Edges), "flow")); err != nil {
 		return err
 	}
 	t = table(

@@ -75,7 +75,8 @@ func TestLossOfFlowsWithoutNames(t *testing.T) {
 	}
 }
 
-// A name of a point that becomes known is told, and what has begun goes on. A record without it does not take it away.
+// When the name of a point becomes known, later events have it, and a loss that has begun goes on. A later record without
+// the name changes nothing.
 func TestNamesOfPointsBecomeKnown(t *testing.T) {
 	s := newScene(t)
 	s.play(5*time.Second, 1, func(int) record.Record { return segmentOf("red", 1, 1, 500, 40) })

@@ -28,7 +28,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// What cannot be written leaves the old file, and nothing beside it.
+// On a full disk, the old file stays as it is, and no part of the new one is left.
 func TestFullDisk(t *testing.T) {
 	directory := t.TempDir()
 	path := filepath.Join(directory, "file")

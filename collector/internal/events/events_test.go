@@ -143,7 +143,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// Measured flows come by IPFIX, without the names of their points: each flow and segment that loses is told and counted.
+// IPFIX records of measured flows lack the names of points. Still, each segment of each flow has events of its own, with
+// its own counts.
 func TestLossOfFlows(t *testing.T) {
 	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), -1)
 	for flow, lost := range map[string]uint64{"north": 2, "south": 20, "west": 0} {
@@ -297,7 +298,7 @@ func TestRun(t *testing.T) {
 	<-done
 }
 
-// What waits when the context ends is looked at, and what it says is told.
+// Records that still wait when the context ends are examined, and their events are told.
 func TestEndTells(t *testing.T) {
 	s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), -1)
 	s.play(12, 0, nil)

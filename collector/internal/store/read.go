@@ -33,7 +33,7 @@ type reading struct {
 	packed  bool                // see tablePacked
 	users   int
 	used    uint64 // the later, the greater
-	gone    bool   // the file was removed or replaced; it is detached when nobody uses it
+	gone    bool   // the file was removed or replaced, and is detached after its last use
 }
 
 // File is a file that a query reads.

@@ -122,7 +122,8 @@ func (m *Blocks) Run(ctx context.Context) error {
 
 // awaitCoverage waits until it is known where a closed block's packets may have passed uncounted, but
 // not after the end of the next block: who compares nodes waits for their counters from then on. It
-// returns what is not known then. Nodes that hear "not yet" ask again with their next questions.
+// returns why packets may still have passed uncounted. Meanwhile, other nodes get the answer "not yet", and
+// ask about the block once more with their questions about the next one.
 func (m *Blocks) awaitCoverage(ctx context.Context, block uint64, how model.Measurement) loss.Reasons {
 	last := time.Unix(0, int64(block+1)*int64(how.Block)+int64(how.Guard))
 	pause := min(max(how.Block/16, 5*time.Millisecond), longestPause)

@@ -4,6 +4,7 @@ package measure
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -40,23 +41,8 @@ func TestFlowAddedAtRuntime(t *testing.T) {
 	const count = 3000
 	warned := func(w health.Warning) bool { return w.Code == health.FlowLossHigh }
 	// The warning ends when the flow has no packets any more.
-	ended, told := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		for {
-			out, _ := e2e.In(t, l, "ingress", "status", "--json")
-			is := strings.Contains(out, string(health.FlowLossHigh)) && strings.Contains(out, "beta-side (2001:db8:23::3)")
-			select {
-			case <-ended:
-				told <- is
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
-			if is {
-				told <- true
-				return
-			}
-		}
-	}()
+	ended := make(chan struct{})
+	told := watchWarning(t, l, ended, warned)
 	send(t, l, count, 100, 64, 64, 2)
 	r.awaitAfter(t, time.Now(), whole)
 	close(ended)
@@ -117,4 +103,31 @@ func checkNamed(t *testing.T, l *lab.Lab) {
 	if value("from") != "0" || value("to") != "2" || value("from_node") != "ingress" || value("to_node") != "beta-side" {
 		t.Errorf("comma-separated values:\n%v", rows[:2])
 	}
+}
+
+// watchWarning looks until a warning that names the end of the flow is there, or until ended is closed.
+func watchWarning(t *testing.T, l *lab.Lab, ended <-chan struct{}, warned func(health.Warning) bool) <-chan bool {
+	told := make(chan bool, 1)
+	go func() {
+		for {
+			var status struct {
+				Warnings []health.Warning `json:"warnings"`
+			}
+			out, _ := e2e.In(t, l, "ingress", "status", "--json")
+			is := json.Unmarshal([]byte(out), &status) == nil && slices.ContainsFunc(status.Warnings, func(w health.Warning) bool {
+				return warned(w) && strings.Contains(w.Text, "beta-side (2001:db8:23::3)")
+			})
+			select {
+			case <-ended:
+				told <- is
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			if is {
+				told <- true
+				return
+			}
+		}
+	}()
+	return told
 }
