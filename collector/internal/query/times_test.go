@@ -212,6 +212,9 @@ func sizes(t *testing.T, s *store.Store) {
 			}
 			parts = append(parts, "SELECT '"+name+"' AS t, * FROM pragma_storage_info('"+file+"."+name+"')")
 		}
+		if err := list.Err(); err != nil {
+			return err
+		}
 		// A segment reaches to the next one in its block, or to the block's end.
 		rows, err := r.DB.Query(strings.NewReplacer("FILE", file, "TABLES", strings.Join(parts, " UNION ALL ")).Replace(`
 WITH s AS (
