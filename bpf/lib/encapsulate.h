@@ -72,29 +72,51 @@ __noinline int put_header(context *ctx, const struct encapsulation *e,
 	return write_header(ctx, e, departure, l3);
 }
 
-/* What this node can say of a packet that it encapsulates. */
+/*
+ * What this node can say of a packet that it encapsulates, which came by this interface; NULL: it is not
+ * known.
+ */
+static __always_inline int say_departure(context *ctx, const struct encapsulation *e,
+					 const struct interface *in, __u32 hop_limit,
+					 struct departure *d)
+{
+	if (!e || !d)
+		return -1;
+	d->hop.queue = e->wants_queue ? queue_depth(ctx) : UNAVAILABLE;
+	d->hop.buffer = e->wants_buffer ? buffer_occupancy(ctx) : UNAVAILABLE;
+	d->hop.ingress_id = in ? in->interface_id : 0xffff;
+	d->hop.ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE;
+	d->hop.hop_limit = hop_limit;
+	if (!e->wants_time)
+		return 0;
+	d->hop.tai = tai_now();
+	d->time = timestamp_of(d->hop.tai);
+	return 0;
+}
+
+/* The same in a call: the verifier would follow all that comes later once for each way through it. */
+__noinline int note_departure(context *ctx, const struct encapsulation *e,
+			      const struct interface *in, __u32 hop_limit, struct departure *d)
+{
+	return say_departure(ctx, e, in, hop_limit, d);
+}
+
 static __always_inline struct departure departure_of(context *ctx, const struct packet *p,
 						     const struct encapsulation *e,
 						     const struct ipv6 *ip6)
 {
 	const struct interface *in =
 		COMPLETES ? p->on : find_interface(tables_of(p->on->half), p->arrived);
-	struct departure departure = {
-		.hop =
-			{
-				.queue = e->wants_queue ? queue_depth(ctx) : UNAVAILABLE,
-				.buffer = e->wants_buffer ? buffer_occupancy(ctx) : UNAVAILABLE,
-				.ingress_id = in ? in->interface_id : 0xffff,
-				.ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE,
-				.hop_limit = ip6->hop_limit,
-			},
-	};
+	struct departure departure = {};
 
-	/* the kernel does not stamp what this node generated */
-	if (!e->wants_time || (NODE.mainline && !p->arrived))
-		return departure;
-	departure.hop.tai = tai_now();
-	departure.time = timestamp_of(departure.hop.tai);
+	if (COMPLETES) /* there is little to say, and the stack is small */
+		say_departure(ctx, e, in, ip6->hop_limit, &departure);
+	else
+		note_departure(ctx, e, in, ip6->hop_limit, &departure);
+	if (NODE.mainline && !p->arrived) { /* the kernel does not stamp what this node generated */
+		departure.hop.tai = 0;
+		departure.time = (struct timestamp){};
+	}
 	return departure;
 }
 
@@ -126,13 +148,21 @@ static __always_inline int is_to_collector(const struct packet *p, const struct 
 	return bpf_map_lookup_elem(&collectors, &to) != 0;
 }
 
-/* Notes the flow of a packet that is to be encapsulated, and returns its hash. */
-static __always_inline __u32 note_own_flow(context *ctx, const struct packet *p,
-					   const struct ipv6 *ip6, const struct headers *h)
+/*
+ * Notes the flow of a packet that is to be encapsulated, and returns its hash. Not inlined: as
+ * note_departure().
+ */
+__noinline __u32 note_own_flow(context *ctx, __u32 l3, const struct headers *h)
 {
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct draft *x = draft_here();
+	const struct ipv6 *ip6;
 
-	if (!x)
+	if (!x || !h)
+		return 0;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
 		return 0;
 	note_flow(p, ip6, h, x, 0);
 	x->postcard.length = packet_length(ctx, p);
@@ -145,7 +175,7 @@ static __always_inline __u32 choice_of(context *ctx, const struct packet *p,
 				       const struct encapsulation *e, const struct ipv6 *ip6,
 				       const struct headers *h)
 {
-	return e->flows_by_label ? label_hash(ip6) : note_own_flow(ctx, p, ip6, h);
+	return e->flows_by_label ? label_hash(ip6) : note_own_flow(ctx, p->l3, h);
 }
 
 /*
@@ -398,7 +428,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	    !may_spend(e, OUT(p, slot), g.bytes, parts_of(ctx, p)))
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (NODE.inserts_dex && e->has_dex && (!e->flows_below || e->flows_by_label))
-		note_own_flow(ctx, p, ip6, &h);
+		note_own_flow(ctx, p->l3, &h);
 	if (NODE.inserts_growing && e->has_incremental)
 		note_room(ctx, &g, p->mtu | (__u32)p->l3 << 16);
 	departure = departure_of(ctx, p, e, ip6);

@@ -74,65 +74,87 @@ __noinline int scan_traces(context *ctx, __u32 l3, struct options *o)
 	return offset + 4 == end && padding && *padding == PADN_4;
 }
 
+/* A walk through the options of a header. */
+struct walk {
+	context *ctx;
+	struct options *options;
+	__u32 l3, end;
+	enum outcome outcome;
+};
+
+/* Notes the option at the cursor: anything but OUTCOME_NO_IOAM is an error of the header. */
+static __always_inline enum outcome scan_option(context *ctx, struct options *o, __u32 l3,
+						__u32 end)
+{
+	struct packet packet = {.l3 = l3}, *p = &packet;
+	__u32 offset = o->cursor, type, length;
+	const __u8 *option;
+
+	packet_load(ctx, p);
+	option = at(p, offset, 1);
+	if (!option)
+		return OUTCOME_MALFORMED_HEADER;
+	type = option[0];
+	if (type == OPTION_PAD1) {
+		o->cursor = offset + 1;
+		o->untidy = 1;
+		return OUTCOME_NO_IOAM;
+	}
+	option = at(p, offset, 2);
+	if (!option || offset + 2 > end)
+		return OUTCOME_MALFORMED_HEADER;
+	length = option[1];
+	if (offset + 2 + length > end)
+		return OUTCOME_MALFORMED_HEADER;
+	o->cursor = offset + 2 + length;
+	if (type == OPTION_PADN) {
+		if (!is_tidy(p, o, offset, length))
+			o->untidy = 1;
+		return OUTCOME_NO_IOAM;
+	}
+	if (!is_ioam(p, offset, type, length)) {
+		o->foreign = 1;
+		if (type & OPTION_DISCARDS)
+			o->discards = 1;
+		return OUTCOME_NO_IOAM;
+	}
+	return note_option(ctx, p, o, o->count, offset) ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS
+							: OUTCOME_NO_IOAM;
+}
+
+/* One turn of the walk; nonzero ends it. */
+static int walk_on(__u32 turn, struct walk *w)
+{
+	(void)turn;
+	if (w->options->cursor >= w->end)
+		return 1;
+	w->outcome = scan_option(w->ctx, w->options, w->l3 & 0xff, w->end);
+	return w->outcome != OUTCOME_NO_IOAM;
+}
+
 /*
  * Walks the options of the header, whose length is set; anything but OUTCOME_NO_IOAM is an error of
  * the header. Not inlined, like everything that loops over a packet: the verifier then follows the
- * loop once, and not once for each path that leads there. The state of the walk is in *o, where the
- * verifier does not follow values: iterations look alike to it.
+ * loop once, and not once for each path that leads there. The state of the walk is in memory, where
+ * the verifier does not follow values: turns look alike to it, and it follows one of them.
  */
 __noinline int scan_options(context *ctx, __u32 l3, struct options *o)
 {
-	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u32 end;
+	struct walk w = {.ctx = ctx, .options = o, .l3 = l3, .outcome = OUTCOME_NO_IOAM};
 
 	if (!o)
 		return OUTCOME_MALFORMED_HEADER;
-	packet_load(ctx, p);
-	end = IPV6_HEADER + (o->length & 0xfff);
+	w.end = IPV6_HEADER + (o->length & 0xfff);
 	o->cursor = IPV6_HEADER + 2;
 	o->trace_types = 0;
 	o->trace_flags = 0;
 	o->has_trace = 0;
 	o->removable = 0;
 	o->count = 0;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < MAX_OPTIONS; i++) {
-		__u32 offset = o->cursor, type, length;
-		const __u8 *option;
-
-		if (offset >= end)
-			return OUTCOME_NO_IOAM;
-		option = at(p, offset, 1);
-		if (!option)
-			return OUTCOME_MALFORMED_HEADER;
-		type = option[0];
-		if (type == OPTION_PAD1) {
-			o->cursor = offset + 1;
-			o->untidy = 1;
-			continue;
-		}
-		option = at(p, offset, 2);
-		if (!option || offset + 2 > end)
-			return OUTCOME_MALFORMED_HEADER;
-		length = option[1];
-		if (offset + 2 + length > end)
-			return OUTCOME_MALFORMED_HEADER;
-		o->cursor = offset + 2 + length;
-		if (type == OPTION_PADN) {
-			if (!is_tidy(p, o, offset, length))
-				o->untidy = 1;
-			continue;
-		}
-		if (!is_ioam(p, offset, type, length)) {
-			o->foreign = 1;
-			if (type & OPTION_DISCARDS)
-				o->discards = 1;
-			continue;
-		}
-		if (note_option(ctx, p, o, o->count, offset))
-			return OUTCOME_MALFORMED_TOO_MANY_OPTIONS;
-	}
-	return o->cursor < end ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS : OUTCOME_NO_IOAM;
+	bpf_loop(MAX_OPTIONS, walk_on, &w, 0);
+	if (w.outcome != OUTCOME_NO_IOAM)
+		return w.outcome;
+	return o->cursor < w.end ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS : OUTCOME_NO_IOAM;
 }
 
 #endif

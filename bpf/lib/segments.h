@@ -303,13 +303,27 @@ static __always_inline void mix_words(struct segment_hash *k, __u64 first, __u64
 	k->tail = mix(k->tail, second);
 }
 
-/* Mixes the segments in: of the last one, not the bits that carry a mark. */
-static __always_inline int mix_segments(const struct packet *p, const struct marking *m,
-					const struct segments *s, const struct ipv6 *ip6,
-					__u32 first, struct segment_hash *k)
+/*
+ * Mixes the segments in: of the last one, not the bits that carry a mark. Nonzero: they are beyond the
+ * packet. Not inlined: see scan_options().
+ */
+__noinline int mix_segments(context *ctx, const struct segments *s, __u32 first,
+			    struct segment_hash *k)
 {
+	struct packet packet = {}, *p = &packet;
+	const struct marking *m;
+	const struct ipv6 *ip6;
+	__u32 zero = 0;
 	__u64 head, tail;
 
+	m = bpf_map_lookup_elem(&markings, &zero);
+	if (!m || !s || !k)
+		return -1;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+	ip6 = at(p, s->ip6, IPV6_HEADER);
+	if (!ip6)
+		return -1;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_SEGMENTS; i++) {
 		const __u64 *sid;
@@ -350,22 +364,26 @@ static __always_inline __u32 lowest_octet(__u64 high_bits)
 }
 
 /*
- * Finds the place of a key; zero: it is not in the table. That is at most half full, so almost all keys
- * are in the first group.
+ * Finds the place of a key; zero: it is not in the table of so many places. That is at most half full, so
+ * almost all keys are in the first group. Not inlined: see scan_options().
  */
-static __always_inline int find_place(const struct marking *m, const struct segment_hash *k,
-				      struct measured_flow *flow)
+__noinline int find_place(__u32 places, const struct segment_hash *k, struct measured_flow *flow)
 {
-	__u64 fingerprint = ((k->head >> 56) * (256 - FINGERPRINTS) >> 8) + FINGERPRINTS;
-	__u32 group = k->head >> 32, tail = k->tail >> 32;
+	__u64 fingerprint;
+	__u32 group, tail;
 
+	if (!k || !flow)
+		return 0;
+	fingerprint = ((k->head >> 56) * (256 - FINGERPRINTS) >> 8) + FINGERPRINTS;
+	group = k->head >> 32;
+	tail = k->tail >> 32;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MEASURED_PROBES; i++) {
 		const struct measured_key *key;
 		__u64 octets, same;
 		__u64 *at;
 
-		group &= m->places / MEASURED_GROUP - 1;
+		group &= places / MEASURED_GROUP - 1;
 		at = bpf_map_lookup_elem(&measured_groups, &group);
 		if (!at)
 			return 0;
@@ -393,8 +411,9 @@ static __always_inline int find_place(const struct marking *m, const struct segm
 }
 
 /* Finds the flow that a packet is selected into by these fields; zero: there is none. */
-static __always_inline int find_selected(const struct packet *p, const struct marking *m,
-					 const struct segments *s, __u32 direction, __u32 selection,
+static __always_inline int find_selected(context *ctx, const struct packet *p,
+					 const struct marking *m, const struct segments *s,
+					 __u32 direction, __u32 selection,
 					 struct measured_flow *flow)
 {
 	struct segment_hash k = {m->seeds[0] ^ (selection << 8 | direction), m->seeds[1]};
@@ -420,14 +439,14 @@ static __always_inline int find_selected(const struct packet *p, const struct ma
 		k.head = mix(k.head, bpf_ntohl(*mark) >> 12);
 	}
 	if (selection & SELECT_SEGMENTS &&
-	    mix_segments(p, m, s, ip6, selection & SELECT_INLINE ? 1 : 0, &k))
+	    mix_segments(ctx, s, selection & SELECT_INLINE ? 1 : 0, &k))
 		return 0;
 	/*
 	 * Octets at the end of a word, as of the SIDs fc00:2:3:N::, reach only high bits of both hashes: the
 	 * tail's halves change places, so that its high bits reach all of the sum.
 	 */
 	k.head = mix(k.head, k.tail << 32 | k.tail >> 32);
-	return find_place(m, &k, flow);
+	return find_place(m->places, &k, flow);
 }
 
 /* A direction that the verifier of Linux 6.1 knows to be one. */
@@ -463,10 +482,11 @@ __noinline int find_measured(context *ctx, const struct segments *s, __u32 direc
 		if (i >= m->selected[direction])
 			break;
 		opaque(at);
-		if (find_selected(p, m, s, direction, m->selections[at], flow))
+		if (find_selected(ctx, p, m, s, direction, m->selections[at], flow))
 			return 1;
 	}
-	if (direction != DIRECTION_OUT || !m->clears || !find_selected(p, m, s, direction, 0, flow))
+	if (direction != DIRECTION_OUT || !m->clears ||
+	    !find_selected(ctx, p, m, s, direction, 0, flow))
 		return 0;
 	flow->number = LEAVES_UNMARKED;
 	return 1;

@@ -21,22 +21,36 @@ static __always_inline int is_flow_word(__u64 word, __u32 flow_id)
 }
 
 /*
- * The flow's way of its set: its own, else an empty one, else the one that has not been used for
- * longer. An empty word serves as that of flow 0.
+ * The number of the flow's way of its set: its own, else an empty one, else the one that has not been
+ * used for longer. An empty word serves as that of flow 0. Not inlined: the ways that the verifier
+ * follows would multiply with each try.
  */
-static __always_inline struct sequence_slot *find_way(struct sequence_set *set, __u32 flow_id)
+__noinline __u32 find_way(const struct sequence_set *set, __u32 flow_id)
 {
-	struct sequence_slot *a = &set->ways[0], *b = &set->ways[1];
+	const struct sequence_slot *a, *b;
 
+	if (!set)
+		return 0;
+	a = &set->ways[0];
+	b = &set->ways[1];
 	if (is_flow_word(a->word, flow_id))
-		return a;
+		return 0;
 	if (is_flow_word(b->word, flow_id))
-		return b;
+		return 1;
 	if (!a->word)
-		return a;
+		return 0;
 	if (!b->word)
-		return b;
-	return is_used_before(b->used, a->used) ? b : a;
+		return 1;
+	return is_used_before(b->used, a->used);
+}
+
+/* The flow's way, within bounds that the verifier knows. */
+static __always_inline __u32 way_of(const struct sequence_set *set, __u32 flow_id)
+{
+	__u32 way = find_way(set, flow_id);
+
+	opaque(way);
+	return way & 1;
 }
 
 static __always_inline void count_eviction(void)
@@ -57,22 +71,23 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 	__u32 index = (flow_id * FIBONACCI_32 >> 16 ^ namespace_id) & SEQUENCE_SET_MASK;
 	struct sequence_set *set = bpf_map_lookup_elem(&sequences, &index);
 	struct sequence_slot *way, *other;
-	__u32 now;
+	__u32 number, now;
 
 	if (!set)
 		return 0;
-	way = find_way(set, flow_id);
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < SEQUENCE_TRIES; i++) {
-		__u64 old = *(volatile __u64 *)&way->word, next = flow_id | NEXT_SEQUENCE;
-		int own = is_flow_word(old, flow_id);
+		__u64 old, next = flow_id | NEXT_SEQUENCE;
+		int own;
 
+		number = way_of(set, flow_id);
+		way = &set->ways[number];
+		old = *(volatile __u64 *)&way->word;
+		own = is_flow_word(old, flow_id);
 		if (own)
 			next = old + NEXT_SEQUENCE;
-		if (__sync_val_compare_and_swap(&way->word, old, next) != old) {
-			way = find_way(set, flow_id);
+		if (__sync_val_compare_and_swap(&way->word, old, next) != old)
 			continue;
-		}
 		now = time_of_use();
 		if (way->used != now) /* other CPUs have this line, too */
 			way->used = now;
@@ -82,12 +97,12 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 			count_eviction();
 		/* a CPU that came at the same time may have taken the other way: both give theirs up,
 		 * unless a number was taken there meanwhile */
-		other = way == &set->ways[0] ? &set->ways[1] : &set->ways[0];
+		other = &set->ways[number ^ 1];
 		if (!is_flow_word(*(volatile __u64 *)&other->word, flow_id) ||
 		    __sync_val_compare_and_swap(&way->word, next, 0) != next)
 			return 0;
-		way = find_way(set, flow_id);
 	}
+	way = &set->ways[way_of(set, flow_id)];
 	/* as many CPUs as tries were faster: the number is right, unless the flow was evicted now */
 	return __sync_fetch_and_add(&way->word, NEXT_SEQUENCE) >> 32;
 }

@@ -194,23 +194,22 @@ struct values {
 	__be32 complement;
 };
 
-/* Writes this node's data at an offset. The sum of the packet has the changes to the trace so far. */
-static __always_inline void put_values(context *ctx, struct packet *p, const struct hop *hop,
-				       const struct option *o, const struct ioam_namespace *ns,
-				       __u32 offset, const struct values *v)
+/*
+ * Writes the fields of node data after the first four, the next of which is at an offset, and returns the
+ * change to the sum of the packet's words, folded. Not inlined: see scan_options().
+ */
+__noinline int put_further_fields(context *ctx, const struct hop *hop,
+				  const struct ioam_namespace *ns, const struct values *v,
+				  __u64 place)
 {
-	const volatile __u32 *type = &o->type;
-	struct fields f = {.wanted = *type, .layout = *type, .offset = offset};
-	struct timestamp time = {};
+	struct packet packet = {.l3 = place & 0xff}, *p = &packet;
+	struct fields f = {
+		.wanted = place >> 32, .layout = place >> 32, .offset = place >> 8 & 0xffff};
 
-	if (*type & (TRACE_BIT(2) | TRACE_BIT(3)))
-		time = timestamp_of(v->tai);
-	put_field(p, &f, 0, bpf_htonl((__u32)hop->hop_limit << 24 | NODE.node_id));
-	put_field(p, &f, 1, bpf_htonl((__u32)hop->ingress_id << 16 | hop->egress_id));
-	put_field(p, &f, 2, bpf_htonl(time.seconds));
-	put_field(p, &f, 3, bpf_htonl(time.fraction));
-	if (!(f.wanted & ~0xf0000000U))
-		return;
+	if (!hop || !ns || !v)
+		return 0;
+	opaque(f.layout);
+	packet_load(ctx, p);
 	put_field(p, &f, 4, bpf_htonl(v->delay));
 	put_field(p, &f, 5, ns->data);
 	put_field(p, &f, 6, bpf_htonl(hop->queue));
@@ -228,6 +227,28 @@ static __always_inline void put_values(context *ctx, struct packet *p, const str
 	}
 	if (f.wanted & TRACE_BIT(22))
 		p->sum += (__u32)put_snapshot(ctx, p->l3, f.offset, ns);
+	return fold32(p->sum);
+}
+
+/* Writes this node's data at an offset. The sum of the packet has the changes to the trace so far. */
+static __always_inline void put_values(context *ctx, struct packet *p, const struct hop *hop,
+				       const struct option *o, const struct ioam_namespace *ns,
+				       __u32 offset, const struct values *v)
+{
+	const volatile __u32 *type = &o->type;
+	struct fields f = {.wanted = *type, .layout = *type, .offset = offset};
+	struct timestamp time = {};
+
+	if (*type & (TRACE_BIT(2) | TRACE_BIT(3)))
+		time = timestamp_of(v->tai);
+	put_field(p, &f, 0, bpf_htonl((__u32)hop->hop_limit << 24 | NODE.node_id));
+	put_field(p, &f, 1, bpf_htonl((__u32)hop->ingress_id << 16 | hop->egress_id));
+	put_field(p, &f, 2, bpf_htonl(time.seconds));
+	put_field(p, &f, 3, bpf_htonl(time.fraction));
+	if (!(f.wanted & ~0xf0000000U))
+		return;
+	p->sum += (__u32)put_further_fields(ctx, hop, ns, v,
+					    (__u64)f.wanted << 32 | f.offset << 8 | p->l3);
 }
 
 /* The same at ingress, for the egress hook to complete. */

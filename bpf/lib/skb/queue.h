@@ -34,9 +34,9 @@ static __always_inline __u32 queue_depth(context *ctx)
  */
 __noinline int buffer_occupancy(context *ctx)
 {
-	__u32 queue_type = bpf_core_type_id_kernel(struct netdev_queue), bytes = 0;
+	__u32 queue_type = bpf_core_type_id_kernel(struct netdev_queue), bytes;
 	struct sk_buff *skb = kernel_skb(ctx);
-	struct Qdisc *first = 0, *qdisc;
+	struct Qdisc *first, *qdisc;
 	struct net_device *device;
 	struct netdev_queue *queue;
 	void *queues;
@@ -45,20 +45,19 @@ __noinline int buffer_occupancy(context *ctx)
 		return UNAVAILABLE;
 	device = device_of(skb);
 	queues = device->_tx;
-	if (device->real_num_tx_queues > MAX_QUEUES)
+	first = device->_tx->qdisc;
+	if (device->real_num_tx_queues > MAX_QUEUES || !first || first->flags & TCQ_F_CPUSTATS)
 		return UNAVAILABLE;
+	bytes = first->qstats.backlog;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_QUEUES && i < device->real_num_tx_queues; i++) {
+	for (__u32 i = 1; i < MAX_QUEUES && i < device->real_num_tx_queues; i++) {
 		queue = bpf_rdonly_cast(queues + i * bpf_core_type_size(struct netdev_queue),
 					queue_type);
 		qdisc = queue->qdisc;
 		if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)
 			return UNAVAILABLE;
-		if (qdisc == first)
-			continue;
-		if (!i)
-			first = qdisc;
-		bytes += qdisc->qstats.backlog;
+		if (qdisc != first)
+			bytes += qdisc->qstats.backlog;
 	}
 	return bytes;
 }
