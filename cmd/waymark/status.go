@@ -324,6 +324,9 @@ func printRecords(w io.Writer, r api.Records) {
 		if e.Unsure > 0 {
 			fmt.Fprintf(w, ", perhaps not read %d", e.Unsure)
 		}
+		if e.Unacknowledged > 0 {
+			fmt.Fprintf(w, ", perhaps read twice %d", e.Unacknowledged)
+		}
 		if e.Error != "" {
 			fmt.Fprintf(w, " (%s)", e.Error)
 		}

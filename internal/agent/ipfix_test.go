@@ -167,6 +167,7 @@ func TestIPFIXExport(t *testing.T) {
 		`waymark_export_dropped_total{cause="encode",exporter="ipfix:` + second.address() + `"} 0`,
 		`waymark_export_queued_records{exporter="ipfix:` + second.address() + `"} 0`,
 		`waymark_export_unsure_total{exporter="ipfix:` + second.address() + `"} 0`,
+		`waymark_export_unacknowledged_total{exporter="ipfix:` + second.address() + `"} 0`,
 		`waymark_export_connected{exporter="ipfix:` + second.address() + `"} 1`,
 		`waymark_export_messages_total{exporter="ipfix:` + second.address() + `"} `,
 		`waymark_export_octets_total{exporter="ipfix:` + second.address() + `"} `,

@@ -156,6 +156,9 @@ type Sink struct {
 	Octets    uint64 `json:"octets,omitempty"`
 	// upper bound; of Written, those that collectors may not have read before their connections broke
 	Unsure uint64 `json:"unsure,omitempty"`
+	// upper bound; not of Written: those that collectors may have read although their connections ended before they
+	// acknowledged them. They were sent again, or failed
+	Unacknowledged uint64 `json:"unacknowledged,omitempty"`
 }
 
 // MeasuredFlow is an SRv6 flow, and what was counted of it.

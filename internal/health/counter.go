@@ -65,6 +65,7 @@ var counters = slices.Concat([]Counter{
 	{"export_octets", "", Harmless, "", "", ""},
 	{"export_dropped", "", Lost, ExporterFailing, "", ""},
 	{"export_unsure", "", Lost, CollectorAway, "", ""},
+	{"export_unacknowledged", "", Harmless, "", "", ""}, // sent again; those that are not count as dropped
 	{"hook_repairs", "", Missing, HookDetached, "", ""},
 	{"names_questions", "", Harmless, "", "", ""}, // names_unanswered says when none is answered for long
 	{"reloads", "", Harmless, "", "", ""},

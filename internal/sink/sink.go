@@ -184,11 +184,14 @@ type Stats struct {
 
 	Network bool // the sink has a connection; the fields below are set
 
-	Messages  uint64
-	Octets    uint64
-	Unsure    uint64 // upper bound; of Written, those that the collector may not have read because a connection broke
-	Connected bool   // the collector was reached, though it may have refused
-	Cure      string // of Error
+	Messages uint64
+	Octets   uint64
+	Unsure   uint64 // upper bound; of Written, those that the collector may not have read because a connection broke
+	// upper bound; not of Written, but the collector may have them: their acknowledgement
+	// did not come before the connection ended, and they were sent again, or lost
+	Unacknowledged uint64
+	Connected      bool   // the collector was reached, though it may have refused
+	Cure           string // of Error
 }
 
 // Waiting is how many records are on their way.

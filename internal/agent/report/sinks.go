@@ -225,6 +225,11 @@ var (
 		"Upper bound of the written records that collectors whose connections broke may not have read.",
 		"exporter",
 	)
+	descSinkUnacknowledged = service.Metric(
+		"export_unacknowledged_total",
+		"Upper bound of the records that a collector may have received twice: its connection ended before it acknowledged them.",
+		"exporter",
+	)
 	descSinkConnected = service.Metric(
 		"export_connected",
 		"Whether an exporter reaches its collector, as far as is known: 1 or 0.",
@@ -250,6 +255,7 @@ func (x *Sinks) Collect(g *metrics.Gatherer) {
 		g.Add(descSinkMessages, float64(s.Messages), s.name)
 		g.Add(descSinkOctets, float64(s.Octets), s.name)
 		g.Add(descSinkUnsure, float64(s.Unsure), s.name)
+		g.Add(descSinkUnacknowledged, float64(s.Unacknowledged), s.name)
 		connected := 0.0
 		if s.Connected {
 			connected = 1
@@ -300,6 +306,7 @@ func (x *Sinks) Report(_ *service.State, status *api.Status) {
 		}
 		if s.Network {
 			shown.Connected, shown.Messages, shown.Octets, shown.Unsure = &s.Connected, s.Messages, s.Octets, s.Unsure
+			shown.Unacknowledged = s.Unacknowledged
 		}
 		status.Records.Sinks = append(status.Records.Sinks, shown)
 	}

@@ -105,6 +105,9 @@ func (s *session) run(ctx context.Context) error {
 	if len(s.pending) > 0 || !inOrder {
 		s.c.unsure.Add(s.last.sum.records) // the connection broke: a host with nothing unread closes it in order
 	}
+	for _, m := range s.pending {
+		s.c.unacknowledged.Add(m.records)
+	}
 	s.restore()
 	return err
 }

@@ -59,7 +59,7 @@ type Sink struct {
 	peers     sink.Peers
 	now       func() time.Time // wall clock, which may be set back
 
-	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
+	exported, lost, unsure, unacknowledged, unencodable, rejected, messages, octets atomic.Uint64
 
 	began     time.Time // what was offered since then went to no earlier session; only Run uses it
 	connected atomic.Bool
@@ -209,7 +209,8 @@ func (c *Sink) Stats() sink.Stats {
 	s := sink.Stats{Network: true,
 		Offered: q.offered + c.rejected.Load(), Written: c.exported.Load(), Dropped: q.dropped,
 		Lost: c.lost.Load(), Unencodable: c.rejected.Load() + c.unencodable.Load(),
-		Messages: c.messages.Load(), Octets: c.octets.Load(), Unsure: c.unsure.Load(), Connected: c.connected.Load(),
+		Messages: c.messages.Load(), Octets: c.octets.Load(), Unsure: c.unsure.Load(),
+		Unacknowledged: c.unacknowledged.Load(), Connected: c.connected.Load(),
 	}
 	if fault := c.fault.Load(); fault != nil {
 		s.Error, s.Cure = fault.text, fault.cure

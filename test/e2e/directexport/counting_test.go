@@ -15,9 +15,9 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// account holds the exporter's counts of postcards written and unsure, and how
-// many postcards collectors received.
-type account struct{ written, unsure, received uint64 }
+// account holds the exporter's counts of postcards that are written, and of those that
+// are unsure or not acknowledged, and how many postcards collectors received.
+type account struct{ written, unsure, unacknowledged, received uint64 }
 
 // endLife ends a collector, and compares what it received with what the exporter
 // counted for it.
@@ -31,11 +31,12 @@ func endLife(t *testing.T, l *lab.Lab, c *counting, before account, kill bool) a
 		func() bool { return !*e2e.StatusOf(t, l, "athos").Records.Sinks[0].Connected },
 	)
 	e := e2e.StatusOf(t, l, "athos").Records.Sinks[0]
-	now := account{e.Written, e.Unsure, before.received + received}
-	written, unsure := now.written-before.written, now.unsure-before.unsure
-	said := fmt.Sprintf("a collector (killed: %v) received %d of %d that were written, %d of them unsure", kill, received, written, unsure)
+	now := account{e.Written, e.Unsure, e.Unacknowledged, before.received + received}
+	written, unsure, unacknowledged := now.written-before.written, now.unsure-before.unsure, now.unacknowledged-before.unacknowledged
+	said := fmt.Sprintf("a collector (killed: %v) received %d of %d that were written, %d of them unsure; %d besides are not acknowledged",
+		kill, received, written, unsure, unacknowledged)
 	t.Log(said)
-	if received > written || written > received+unsure || kill && received == written || !cut && received < written {
+	if received > written+unacknowledged || written > received+unsure || kill && received == written || !cut && received < written {
 		t.Error(said)
 	}
 	return now
@@ -86,16 +87,17 @@ func (c *counting) end(kill bool, made func() uint64) (received uint64, cut bool
 	c.Ended = true
 	start := time.Now()
 	if err := c.Cmd.Wait(); err != nil && !kill {
-		c.T.Fatalf("collect ended with %v", err)
+		c.T.Fatalf("collect ended with %v: %s", err, c.lines.other)
 	}
 	return c.lines.count, kill || time.Since(start) >= partingTime
 }
 
-// lineCounter counts the complete lines with a prefix.
+// lineCounter counts the complete lines with a prefix, and keeps the last one without it.
 type lineCounter struct {
 	with  []byte
 	rest  []byte
 	count uint64
+	other string
 }
 
 func (c *lineCounter) Write(b []byte) (int, error) {
@@ -108,6 +110,8 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 		}
 		if whole = behind; bytes.HasPrefix(line, c.with) {
 			c.count++
+		} else {
+			c.other = string(line)
 		}
 	}
 	c.rest = append(c.rest[:0], whole...)

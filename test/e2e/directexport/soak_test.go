@@ -71,7 +71,7 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	}
 	e := status.Records.Sinks[0]
 	said := fmt.Sprintf(
-		"%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; %d received, %d unsure",
+		"%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; %d received, %d unsure, %d unacknowledged",
 		sent,
 		counts.Postcards,
 		counts.ExportsSuppressed,
@@ -82,10 +82,11 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 		e.Failed,
 		sum.received,
 		e.Unsure,
+		e.Unacknowledged,
 	)
 	t.Log(said)
 	if counts.Postcards+counts.ExportsSuppressed+lost != sent || status.Records.Read != counts.Postcards ||
-		e.Written+e.Dropped+e.Failed != status.Records.Read || sum.received > e.Written || e.Written > sum.received+e.Unsure ||
+		e.Written+e.Dropped+e.Failed != status.Records.Read || sum.received > e.Written+e.Unacknowledged || e.Written > sum.received+e.Unsure ||
 		sum.received == 0 {
 		t.Error(said)
 	}
