@@ -93,20 +93,15 @@ func ingressHook(mode attach.Mode) hookName {
 	return hookIngressTC
 }
 
-// mapSpecs are the maps' definitions, which are the same in every object.
+// mapSpecs are the maps' definitions, which are the same in every object. The one without programs
+// is parsed soonest.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
-	specs := make(map[string]*ebpf.MapSpec)
-	for _, o := range []*shared[ebpf.CollectionSpec]{objectEgressTC, objectIngressXDP} {
-		spec, err := o.get()
-		if err != nil {
-			return nil, err
-		}
-		for name, m := range spec.Maps {
-			specs[name] = m.Copy()
-		}
+	spec, err := bpf.LoadMaps()
+	if err != nil {
+		return nil, err
 	}
-	bpf.Mappable(specs)
-	return specs, nil
+	bpf.Mappable(spec.Maps)
+	return spec.Maps, nil
 }
 
 // program loads one hook's program with its constants and the given maps.
