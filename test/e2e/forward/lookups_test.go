@@ -97,6 +97,9 @@ func (w *twins) holdTo(t *testing.T, c custom) {
 	}
 	trials := w.someTrials()
 	_, n := w.compare(t, trials)
+	for end := time.Now().Add(looked); !c.fast && n > 0 && time.Now().Before(end); { // a busy agent hears of a change late
+		_, n = w.compare(t, trials)
+	}
 	if c.fast != (n >= len(trials)/6) || !c.fast && n > 0 {
 		t.Errorf(
 			"%d of %d packets went fast, want fast: %v; left to the stack: %v",
