@@ -8,7 +8,7 @@
 #include <linux/if_packet.h>
 #include "context.h"
 #include "lookup.h"
-#include "segments.h"
+#include "selection.h"
 
 /* Whether a header may come before segments, or inside of a tunnel. */
 static __always_inline int may_lead(__u8 next)

@@ -9,7 +9,7 @@
 #include "counters.h"
 #include "edit.h"
 #include "hook.h"
-#include "segments.h"
+#include "selection.h"
 
 /* Reads the clock into what this CPU remembers. Not inlined: the stack is small. */
 __noinline int read_clock(void)

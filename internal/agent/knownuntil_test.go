@@ -120,6 +120,8 @@ func TestUnsettledBlocks(t *testing.T) {
 	if why := k.Await(context.Background(), block, block.Add(patience.Of(time.Second)), time.Millisecond); why != 0 {
 		t.Errorf("nothing happens, and %v is not known", why)
 	}
+	k.change.Lock() // the agent may look at its interfaces at any time
+	defer k.change.Unlock()
 	k.changing.Noticed()
 	block = time.Now()
 	if why := k.Await(context.Background(), block, block.Add(50*time.Millisecond), time.Millisecond); why != loss.InterfacesChanged {

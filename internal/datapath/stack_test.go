@@ -78,7 +78,7 @@ func frames(instructions asm.Instructions) (frames map[string]int, calls map[str
 			function = f.Name
 			calls[function] = map[string]bool{}
 		}
-		if ins.IsFunctionCall() {
+		if ins.IsFunctionReference() { // a call, or the body of a loop for bpf_loop()
 			calls[function][ins.Reference()] = true
 		}
 		class := ins.OpCode.Class()

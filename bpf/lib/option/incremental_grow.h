@@ -267,9 +267,7 @@ static __always_inline void put_growth(context *ctx, struct packet *p, struct op
 				       const struct options *o, const struct hop *hop,
 				       const struct ioam_namespace *ns, __u32 length)
 {
-	struct values v = {.tai = hop->tai,
-			   .delay = UNAVAILABLE,
-			   .complement = NODE.mainline ? UNAVAILABLE : 0};
+	struct values v = {.tai = hop->tai, .delay = UNAVAILABLE};
 	const volatile __u32 *type = &option->type;
 	__be32 *words = at(p, option->offset, 8);
 
