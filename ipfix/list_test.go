@@ -249,7 +249,8 @@ func TestListsOfASession(t *testing.T) {
 	if got := show(s.Lists(m.Domain, exportTime)); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	for name, r := range map[string]ListReader{"another domain": s.Lists(m.Domain+1, exportTime), "later": s.Lists(m.Domain, exportTime.AddDate(0, 0, 1))} {
+	for name, r := range map[string]ListReader{"another domain": s.Lists(m.Domain+1, exportTime),
+		"later": s.Lists(m.Domain, exportTime.AddDate(0, 0, 1))} {
 		if got := show(r)[1]; got != "(allOf of 0: not known)" {
 			t.Errorf("%s: %s", name, got)
 		}

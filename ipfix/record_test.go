@@ -266,12 +266,14 @@ func TestAppendTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"observationTimeSeconds", "observationTimeMilliseconds", "observationTimeMicroseconds", "observationTimeNanoseconds"} {
+	for _, name := range []string{"observationTimeSeconds", "observationTimeMilliseconds", "observationTimeMicroseconds",
+		"observationTimeNanoseconds"} {
 		tmpl, err := registry.Template(256, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, at := range []time.Time{time.Unix(0, 0), time.Date(2026, 11, 21, 5, 21, 0, 123456789, time.UTC), time.Date(2040, 1, 1, 0, 0, 0, 999999999, time.UTC)} {
+		for _, at := range []time.Time{time.Unix(0, 0), time.Date(2026, 11, 21, 5, 21, 0, 123456789, time.UTC),
+			time.Date(2040, 1, 1, 0, 0, 0, 999999999, time.UTC)} {
 			w := tmpl.Record(nil)
 			w.Time(at)
 			want, err := w.End()

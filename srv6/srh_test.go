@@ -22,7 +22,8 @@ func sids(n int) (list []netip.Addr) {
 // TestSRH writes headers and reads them again; the octets are those of RFC 8754 §2.
 func TestSRH(t *testing.T) {
 	b, err := SRH{NextHeader: 41, SegmentsLeft: 2, Flags: 8, Tag: 0x1234, Segments: sids(2), TLVs: []byte{4, 6, 1, 2, 3, 4, 5, 6}}.Append(nil)
-	want := "29 05 04 02 01 08 12 34 20 01 0d b8 00 05 00 01 00 00 00 00 00 00 00 00 20 01 0d b8 00 05 00 02 00 00 00 00 00 00 00 00 04 06 01 02 03 04 05 06"
+	want := "29 05 04 02 01 08 12 34 20 01 0d b8 00 05 00 01 00 00 00 00 00 00 00 00 20 01 0d b8 00 05 00 02 00 00 00 00 00 00 00 00 04 06 " +
+		"01 02 03 04 05 06"
 	if got := fmt.Sprintf("% x", b); err != nil || got != want {
 		t.Fatalf("%s, %v; want %s", got, err, want)
 	}

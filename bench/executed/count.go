@@ -68,7 +68,9 @@ func (p *packet) move(by int32) bool {
 // publish writes into the context where the packet is.
 func (p *packet) publish(m *machine) error {
 	l := m.program.layout
-	for offset, value := range map[uint32]uint64{l.data: p.first(), l.dataMeta: p.first(), l.dataEnd: p.address + uint64(p.end), l.hardStart: p.address} {
+	for offset, value := range map[uint32]uint64{
+		l.data: p.first(), l.dataMeta: p.first(), l.dataEnd: p.address + uint64(p.end), l.hardStart: p.address,
+	} {
 		if err := m.store(p.context+uint64(offset), 8, value); err != nil {
 			return err
 		}

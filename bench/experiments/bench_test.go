@@ -239,7 +239,8 @@ func TestFootprint(t *testing.T) {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6,
-			p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie") && !strings.HasPrefix(p.Variant, "map segment_routes"):
+			p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie") &&
+				!strings.HasPrefix(p.Variant, "map segment_routes"):
 			t.Errorf("%s at %v takes next to nothing: %+v", p.Variant, p.X, p)
 		}
 	}

@@ -149,7 +149,8 @@ func twoAgainstOne() []*harness.Variant {
 	b.add(report.Dimensions{Treatment: endsAlone, By: report.ByEmptyProgram}, manyFlows, func() *harness.Variant {
 		return &harness.Variant{Send: plain, Arrives: unchanged}
 	})
-	node := func(treatment, format string, t harness.Treatment, frame []byte, arrives harness.Arrival, outcome model.Outcome, wants ...harness.Want) {
+	node := func(treatment, format string, t harness.Treatment, frame []byte, arrives harness.Arrival, outcome model.Outcome,
+		wants ...harness.Want) {
 		b.add(report.Dimensions{Treatment: treatment, Format: format}, manyFlows, func() *harness.Variant {
 			v := leaves(forwardingFast(t), arrives, outcome, wants...)
 			v.Send.Frame = frame

@@ -64,7 +64,8 @@ func (c costCase) is() report.Dimensions {
 // records reports whether the outcome writes a record; the rings hold a few
 // thousand.
 func (c costCase) records() bool {
-	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeOptionsRemoved || c.outcome == model.OutcomeTunnelDecapsulated ||
+	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeOptionsRemoved ||
+		c.outcome == model.OutcomeTunnelDecapsulated ||
 		c.outcome == model.OutcomeLoopbackReceived || c.outcome == model.OutcomeActiveTerminated || writesPostcards(c.config)
 }
 

@@ -96,7 +96,8 @@ func exportCases() []costCase {
 		)
 	}
 	return append(cases, costCase{
-		hook, "a collector's", model.OutcomeEncapSkippedExport, exportingEncapsulation + "aggregate", harness.Plain(collecting, 78), harness.ArrivedAt(other), 0,
+		hook, "a collector's", model.OutcomeEncapSkippedExport, exportingEncapsulation + "aggregate", harness.Plain(collecting, 78),
+		harness.ArrivedAt(other), 0,
 	})
 }
 

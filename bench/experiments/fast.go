@@ -26,8 +26,9 @@ const (
 func fastExperiment() harness.Experiment {
 	e := harness.Experiment{
 		X: "bytes", Axis: "bytes of a frame without IOAM; packets with an option have as many where it fits",
-		Baseline: "the same packets forwarded by the kernel to the same sink: no program, ioam6_enabled off; of links with one queue and with one for each CPU, those with which the kernel is faster",
-		Apart:    true, Together: 10,
+		Baseline: "the same packets forwarded by the kernel to the same sink: no program, ioam6_enabled off; " +
+			"of links with one queue and with one for each CPU, those with which the kernel is faster",
+		Apart: true, Together: 10,
 		Notes: []string{"A sink in tc makes the kernel build an skb for each redirected frame, which is not the node's work; " +
 			"a sink in XDP takes it as it is: the aims are for that, and for the comparison with plain packets.",
 			"A bare prototype is an XDP program that does one treatment to all packets: it parses them, fills, adds or removes, and forwards by a cache of next hops. " +

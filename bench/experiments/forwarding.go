@@ -176,7 +176,8 @@ func forwardingVariants(size, queues int) []*harness.Variant {
 		{"our encapsulation in a tunnel", tunnelTreatment, withTimes, model.ModeEncap, typeTimes, 72, model.OutcomeEncapTunneled},
 	} {
 		d := report.Dimensions{Treatment: each.treatment, Format: each.format}
-		r.node(d, r.bare, encapsulate(each.mode, always, oneNode(each.kind)), longer(each.by), harness.Has(0, datapath.HookEgressTC, each.outcome)).
+		r.node(d, r.bare, encapsulate(each.mode, always, oneNode(each.kind)), longer(each.by),
+			harness.Has(0, datapath.HookEgressTC, each.outcome)).
 			Aims(encapsulationAim, r.limited(bareLimit(bareOf(each.bare, each.format))))
 	}
 	removed := harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)

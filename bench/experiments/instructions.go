@@ -78,7 +78,8 @@ func allFeatures() model.NodeConfig {
 	c.Namespaces[1].Incremental = true
 	udp, class, label := ioam.NextHeader(harness.NextUDP), uint8(0x2e), uint32(0x12345)
 	c.Encapsulations = append(c.Encapsulations, model.Encapsulation{
-		Name: "every criterion", Interface: ours, Mode: model.ModeInline, Frequency: model.Frequency{K: 3, N: 7}, Budget: model.Budget{Packets: 100_000, Octets: 50_000},
+		Name: "every criterion", Interface: ours, Mode: model.ModeInline, Frequency: model.Frequency{K: 3, N: 7},
+		Budget: model.Budget{Packets: 100_000, Octets: 50_000},
 		Match: model.Match{
 			Destination: netip.PrefixFrom(harness.Elsewhere, 64).Masked(), Source: netip.PrefixFrom(harness.Source, 64).Masked(),
 			NextHeader: &udp, SourcePort: &model.PortRange{From: 1, To: 4242}, DestinationPort: &model.PortRange{From: 9, To: 9},

@@ -122,14 +122,17 @@ func TestLimitsOfFastForwarding(t *testing.T) {
 				t.Errorf("%s: %s, and %+v", is, difference, v.Limit.Plus)
 			}
 			floor := report.Dimensions{
-				Treatment: "bare prototype, " + want.floor, By: report.ByBareProgram, Format: want.filled, NoCache: want.noCache, Sink: sinkXDP, Queues: 1,
+				Treatment: "bare prototype, " + want.floor, By: report.ByBareProgram, Format: want.filled, NoCache: want.noCache, Sink: sinkXDP,
+				Queues: 1,
 			}
 			if difference := cmp.Diff(report.Reference{Variant: floor}, v.Limit.Floor); difference != "" {
 				t.Errorf("%s: %s", is, difference)
 			}
 		}
 	}
-	for way, part := range map[exportWay][]report.Reference{everyExported: partReferences(partPostcard), aggregated: partReferences(partAggregate), sampled: nil} {
+	for way, part := range map[exportWay][]report.Reference{
+		everyExported: partReferences(partPostcard), aggregated: partReferences(partAggregate), sampled: nil,
+	} {
 		v := findRow(dexTransitExperiment(), report.Dimensions{Treatment: way.name, Way: report.WayStack, Size: shortPacket}, 100)
 		if difference := cmp.Diff(part, v.Limit.Ours); difference != "" {
 			t.Errorf("%s: %s", v.Is, difference)

@@ -223,8 +223,9 @@ const (
 
 const (
 	kernelBaseline = "plain packets of the same size, forwarded by the kernel: no program, no IOAM"
-	mixesTransit   = "A transit node gets packets with traces among plain ones of their length, and the node that it is compared with as many, all of them plain."
-	namesNodes     = "A node alone is compared with one plain node, the line of three with a line of three."
+	mixesTransit   = "A transit node gets packets with traces among plain ones of their length, " +
+		"and the node that it is compared with as many, all of them plain."
+	namesNodes = "A node alone is compared with one plain node, the line of three with a line of three."
 )
 
 // baselineExperiment corresponds to figure 10 of the later paper and figure 8 of

@@ -246,7 +246,8 @@ func (p *segmentParts) result() report.Result {
 // packet of no flow pays; with many, what they pay with few.
 func segmentLimit(hook datapath.Hook, flows int) *report.Limit {
 	l := &report.Limit{
-		Why:   "the walk to the segments and through a list of three, their hash, and a look into the table of flows, which a packet of no flow takes, too",
+		Why: "the walk to the segments and through a list of three, their hash, and a look into the table of flows, " +
+			"which a packet of no flow takes, too",
 		Floor: report.Reference{Variant: ofSegmentPart(packetsOther, hook), X: float64(costFlows[0])},
 		Rest:  "the key compared, the block found by the clock, and its counters",
 	}

@@ -110,7 +110,8 @@ func Compare(before, after []Result, median func([]float64) float64, spread func
 	}
 	last := after[len(after)-1]
 	c := BeforeAfter{
-		BeforeAfter: last.Name, Title: last.Title, Machine: last.Machine, Kernel: last.Kernel, Time: after[0].Time, Rounds: len(after), X: last.xName(),
+		BeforeAfter: last.Name, Title: last.Title, Machine: last.Machine, Kernel: last.Kernel, Time: after[0].Time, Rounds: len(after),
+		X:      last.xName(),
 		Before: before[0].Versions, After: last.Versions,
 	}
 	old := before[0].places()

@@ -71,7 +71,8 @@ func TestCompare(t *testing.T) {
 	if difference := cmp.Diff(want, c.Points); difference != "" {
 		t.Error(difference)
 	}
-	if difference := cmp.Diff([][]string{{"gone (78 bytes)"}, {added.String() + " (78 bytes)"}}, [][]string{c.OnlyBefore, c.OnlyAfter}); difference != "" {
+	if difference := cmp.Diff([][]string{{"gone (78 bytes)"}, {added.String() + " (78 bytes)"}},
+		[][]string{c.OnlyBefore, c.OnlyAfter}); difference != "" {
 		t.Error(difference)
 	}
 	var table strings.Builder

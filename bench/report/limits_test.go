@@ -191,7 +191,8 @@ func TestWholeTimes(t *testing.T) {
 		{Variant: "sent back", X: 44, NS: ns(4250), Ratio: 1, Reference: 4250},
 	}
 	whole, added := shown(t, Result{Name: "stamp", X: "octets", Points: points}), shown(t, Result{Name: "latency", Points: points})
-	for _, want := range []string{"| OCTETS | NS | SPREAD |", "| reflector | 44 | 5100.0 | – | ≤ 5000, missed |", "| sent back | 44 | 4250.0 |"} {
+	for _, want := range []string{"| OCTETS | NS | SPREAD |", "| reflector | 44 | 5100.0 | – | ≤ 5000, missed |",
+		"| sent back | 44 | 4250.0 |"} {
 		if !strings.Contains(whole, want) {
 			t.Errorf("%q lacks %q", whole, want)
 		}
@@ -221,7 +222,8 @@ func TestAimTexts(t *testing.T) {
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"≥ -13%, met", "-10.0%", "≥ 1.5 times, missed", "0.90 times", "≥ 90%, missed", "transit, flows: 64, fast forwarding against one CPU, 78 bytes"} {
+	for _, want := range []string{"≥ -13%, met", "-10.0%", "≥ 1.5 times, missed", "0.90 times", "≥ 90%, missed",
+		"transit, flows: 64, fast forwarding against one CPU, 78 bytes"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

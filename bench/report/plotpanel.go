@@ -194,7 +194,11 @@ var drawBars = drawing{
 		for _, kind := range []struct {
 			name  string
 			color color.Color
-		}{{"ours", ourBars}, {"the kernel's own IOAM", kernelsBars}, {"without IOAM and programs, or with programs that do nothing", baselineBars}} {
+		}{
+			{"ours", ourBars},
+			{"the kernel's own IOAM", kernelsBars},
+			{"without IOAM and programs, or with programs that do nothing", baselineBars},
+		} {
 			if slices.ContainsFunc(rows, func(row row) bool { return row.colour() == kind.color }) {
 				legend.Add(kind.name, swatch{kind.color})
 			}

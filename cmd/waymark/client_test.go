@@ -186,7 +186,8 @@ func TestRefusals(t *testing.T) {
 func TestSeveralRulesFit(t *testing.T) {
 	several := `409 {"error":"3 encapsulations fit","encapsulations":` + rules + `}`
 	f := newFakeAgent(t, map[string]string{"PUT /v1/encapsulations": several, "DELETE /v1/encapsulations": several})
-	const list = ":\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"
+	const list = ":\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n" +
+		"  2001:db8:2::/64 dev eth2 name other\n"
 	for args, want := range map[string]string{
 		"route del 2001:db8:2::/64": "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these" + list,
 		"route replace 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1": "waymark: route replace: 3 routes fit, and nothing was changed; name the one you mean" + list,
@@ -263,10 +264,14 @@ func TestShow(t *testing.T) {
 
 const traceLine = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"gamma","interface":"eth0","option":"pre-allocated",` +
 	`"namespace":123,"trace_type":"0xfff002","overflow":true,"remaining":0,` +
-	`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
-	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":null,"egress_id":11,"timestamp":"2026-11-21T05:20:59.999900000Z","transit_delay_ns":null},` +
-	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.999938000Z","transit_delay_ns":18250,"queue_depth":3,"snapshot":{"schema":777,"data":"cmFjayA3AAA="}},` +
-	`{"hop_limit":62,"node_id_wide":33,"ingress_id_wide":301,"egress_id_wide":null,"timestamp":null,"transit_delay_ns":null,"transit_delay_overflow":true}]}`
+	`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+	`"flow_label":0,"length":128},` +
+	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":null,"egress_id":11,"timestamp":"2026-11-21T05:20:59.999900000Z",` +
+	`"transit_delay_ns":null},` +
+	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.999938000Z","transit_delay_ns":18250,` +
+	`"queue_depth":3,"snapshot":{"schema":777,"data":"cmFjayA3AAA="}},` +
+	`{"hop_limit":62,"node_id_wide":33,"ingress_id_wide":301,"egress_id_wide":null,"timestamp":null,"transit_delay_ns":null,` +
+	`"transit_delay_overflow":true}]}`
 
 func TestObserve(t *testing.T) {
 	lost := `{"kind":"lost","count":7}`
@@ -292,13 +297,18 @@ func TestObserve(t *testing.T) {
 
 // Streamed records are printed as by decode, and so are the node's own exports.
 func TestObserveText(t *testing.T) {
-	const postcard = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","option":"direct-export",` +
+	const postcard = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"beta","role":"transit","ingress":"eth0",` +
+		`"egress":"eth1","option":"direct-export",` +
 		`"namespace":123,"trace_type":"0x880000","flags":"0x00","extension_flags":"0xc0","flow_id":7,"sequence":42,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":0,"length":128},` +
 		`"data":{"hop_limit":63,"node_id":2,"transit_delay_ns":18250}}`
-	const flow = `{"kind":"flow","time":"2026-11-21T05:21:10.000000000Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","namespace":123,"trace_type":"0x880000","flow_id":7,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0},` +
-		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00.000000000Z","last":"2026-11-21T05:21:09.000000000Z","sequence_gaps":1,"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
+	const flow = `{"kind":"flow","time":"2026-11-21T05:21:10.000000000Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1",` +
+		`"namespace":123,"trace_type":"0x880000","flow_id":7,` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":0},` +
+		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00.000000000Z","last":"2026-11-21T05:21:09.000000000Z","sequence_gaps":1,` +
+		`"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
 	exports := newFakeAgent(t, map[string]string{"GET /v1/records": postcard + "\n" + flow + "\n"})
 	code, out, errs := runCLI(t, "", "--socket", exports.socket, "observe", "--count", "2")
 	if code != commandline.ExitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") ||
@@ -342,7 +352,8 @@ func TestStatusWithoutInterfaces(t *testing.T) {
 	}
 }
 
-const emptyStatus = `{"version":"1.0","interfaces":[],"namespaces":[],"encapsulations":[],"decapsulations":[],"records":{"exporters":[]},"warnings":[]}`
+const emptyStatus = `{"version":"1.0","interfaces":[],"namespaces":[],"encapsulations":[],"decapsulations":[],"records":{"exporters":[]},` +
+	`"warnings":[]}`
 
 func TestStatusJSON(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
@@ -407,7 +418,8 @@ func TestReloadResult(t *testing.T) {
 		stdout != `{"ok":true,`+warning+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
+	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},` +
+		`{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
 	bad := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + faults + "}"})
 	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != commandline.ExitFailure ||
 		stdout != `{"kind":"error","ok":false,`+faults+"}\n" || stderr != "" {
@@ -461,7 +473,8 @@ func TestDoctor(t *testing.T) {
 // TestDoctorExitCode runs the command itself: an error that the agent reports
 // makes it fail, without an agent only this machine counts.
 func TestDoctorExitCode(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"kernel_ioam6_enabled","severity":"error","title":"x","interface":"eth0","text":"y","cure":"z"}]`})
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"kernel_ioam6_enabled","severity":"error","title":"x",` +
+		`"interface":"eth0","text":"y","cure":"z"}]`})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "doctor")
 	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: kernel_ioam6_enabled (eth0): x\n") {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)

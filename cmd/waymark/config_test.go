@@ -166,7 +166,8 @@ func TestConfigCheckReadsKeys(t *testing.T) {
 // mistyped namespace is valid, and the end of the tunnel refuses the packets.
 func TestConfigCheckForesees(t *testing.T) {
 	const text = "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\n" +
-		"encapsulations: [{name: a, interface: eth0, tunnel: {destination: 2001:db8::3}, options: [{trace: {namespace: 132, type: 0x800000, size: 12}}]}]\n"
+		"encapsulations: [{name: a, interface: eth0, tunnel: {destination: 2001:db8::3}, options: [{trace: {namespace: 132, type: 0x800000, " +
+		"size: 12}}]}]\n"
 	code, stdout, stderr := runCLI(t, text, "config", "check", "-")
 	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors; ") || strings.Count(stderr, "\n") != 1 ||
 		!strings.HasPrefix(

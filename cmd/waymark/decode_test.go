@@ -66,7 +66,8 @@ func TestDecodeNames(t *testing.T) {
 }
 
 func TestDecodeJSON(t *testing.T) {
-	const remark = "waymark: standard input: read as %s, 1 of 1 timestamps differ by more than 10s from the time of capture; with --timestamp-format posix they agree\n"
+	const remark = "waymark: standard input: read as %s, 1 of 1 timestamps differ by more than 10s from the time of capture; " +
+		"with --timestamp-format posix they agree\n"
 	for format, want := range map[string]struct{ timestamp, stderr string }{
 		"posix": {`"2026-07-21T14:17:31.999999000Z"`, ""},
 		"ptp":   {`"2026-07-21T14:16:54.000999999Z"`, fmt.Sprintf(remark, "ptp")},
@@ -199,7 +200,8 @@ func TestDecodeDirectory(t *testing.T) {
 
 // Filters select what is printed; a record without a result of the expression is counted.
 func TestDecodeFilters(t *testing.T) {
-	const kinds = "waymark: no record of the kind path is made from a capture; there are trace, direct-export, edge-to-edge, proof-of-transit\n"
+	const kinds = "waymark: no record of the kind path is made from a capture; there are trace, direct-export, edge-to-edge, " +
+		"proof-of-transit\n"
 	for _, tt := range []struct {
 		args   []string
 		lines  int

@@ -173,7 +173,8 @@ func printProblems(w io.Writer, ws []health.Warning, all string) error {
 	if len(problems) == len(ws) {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%s, %s; each with its text and cure: %s\n", columns.Counted(len(problems), "problem"), columns.Counted(len(ws), "warning"), all)
+	_, err := fmt.Fprintf(w, "%s, %s; each with its text and cure: %s\n", columns.Counted(len(problems), "problem"),
+		columns.Counted(len(ws), "warning"), all)
 	return err
 }
 

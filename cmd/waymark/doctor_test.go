@@ -92,7 +92,8 @@ func TestDoctorGroups(t *testing.T) {
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(answer)})
 	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor")
-	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more): the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
+	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more): " +
+		"the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
 	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) ||
 		!strings.Contains(short, "each with its text and cure: waymark doctor --verbose") ||
 		strings.Index(short, "kernel_ioam6_enabled (eth9)") > strings.Index(short, "mtu_too_small") ||

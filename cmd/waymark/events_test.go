@@ -19,7 +19,8 @@ func TestEventLine(t *testing.T) {
 		Facts: "r2\x1b[2J east0 > r3 west0 takes long: p95 84.7ms, usual 31µs (2001:db8:1:2::/64 > customer-with-a-long-name)",
 	}
 	got := eventLine(e, true, columns.Screen{Width: 80, ASCII: true})
-	want := "* 2026-11-21 05:21:00Z  segment_slow: r2?[2J east0 > r3 west0 takes long: p95\n    84.7ms, usual 31us (2001:db8:1:2::/64 > customer-with-a-long-name)\n"
+	want := "* 2026-11-21 05:21:00Z  segment_slow: r2?[2J east0 > r3 west0 takes long: p95\n" +
+		"    84.7ms, usual 31us (2001:db8:1:2::/64 > customer-with-a-long-name)\n"
 	if got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -35,8 +36,10 @@ func TestEventLine(t *testing.T) {
 }
 
 // eventLineJSON is an event as an agent sends it.
-const eventLineJSON = `{"kind":"event","time":"2026-11-21T05:21:00Z","node":"r3","event":"segment_slow","id":"5f0c2d1e9a7b","severity":"warning","subject":"2 0>202 > 3 301>0",` +
-	`"text":"r2 east0 > r3 takes long: p95 84.7ms, usual 31µs","labels":{"from_node":"r2","egress":"east0"},"values":{"p95_ns":84700000,"usual_p95_ns":31000}}`
+const eventLineJSON = `{"kind":"event","time":"2026-11-21T05:21:00Z","node":"r3","event":"segment_slow","id":"5f0c2d1e9a7b",` +
+	`"severity":"warning","subject":"2 0>202 > 3 301>0",` +
+	`"text":"r2 east0 > r3 takes long: p95 84.7ms, usual 31µs","labels":{"from_node":"r2","egress":"east0"},` +
+	`"values":{"p95_ns":84700000,"usual_p95_ns":31000}}`
 
 // The command asks for what the flags say, marks what lasts, and gives JSON as it came.
 func TestEventsCommand(t *testing.T) {

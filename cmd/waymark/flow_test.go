@@ -14,11 +14,14 @@ import (
 
 // measuredFlows are two flows as an agent gives them: one with all that its text can have, and
 // one of which no block has been counted.
-const measuredFlows = `[{"flow":{"name":"red","direction":"in","source":"2001:db8::1","segments":["fc00:2::e","fc00:3::d6"],"mode":"encap.red","psp":true,"destination":"fc00:3::d6","traffic_class":184,"flow_label":703710,"session":7},` +
-	`"last":{"number":5,"start":"2026-11-23T12:00:50.000000000Z","length":"10s","complete":false,"packets":1000,"octets":96000,"late":1,"early":2,"unmarked":3,"unsized":4}},` +
+const measuredFlows = `[{"flow":{"name":"red","direction":"in","source":"2001:db8::1","segments":["fc00:2::e","fc00:3::d6"],` +
+	`"mode":"encap.red","psp":true,"destination":"fc00:3::d6","traffic_class":184,"flow_label":703710,"session":7},` +
+	`"last":{"number":5,"start":"2026-11-23T12:00:50.000000000Z","length":"10s","complete":false,"packets":1000,"octets":96000,"late":1,` +
+	`"early":2,"unmarked":3,"unsized":4}},` +
 	`{"flow":{"name":"blue","direction":"out","source":"2001:db8::2","segments":["fc00:2::e"]}},` +
 	`{"flow":{"name":"green","direction":"transit","source":"2001:db8::3","segments":["fc00:2::e"]},` +
-	`"last":{"number":5,"start":"2026-11-23T12:00:50.000000000Z","length":"10s","complete":true,"packets":7,"octets":672,"late":0,"early":0,"unmarked":0,"unsized":0}}]`
+	`"last":{"number":5,"start":"2026-11-23T12:00:50.000000000Z","length":"10s","complete":true,"packets":7,"octets":672,"late":0,"early":0,` +
+	`"unmarked":0,"unsized":0}}]`
 
 // Flows are added and removed at the agent.
 func TestFlowRequests(t *testing.T) {
@@ -54,7 +57,8 @@ func TestFlowRequests(t *testing.T) {
 func TestFlowShow(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/flows": measuredFlows})
 	const red = "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp dst fc00:3::d6 tclass 184 flowlabel 703710 session 7\n" +
-		"    block 5, 12:00:50.000Z of 10s: 1000 packets, 96000 octets, 1 late, 2 early, 3 without a mark, 4 of unknown length (counting began within it)\n"
+		"    block 5, 12:00:50.000Z of 10s: 1000 packets, 96000 octets, 1 late, 2 early, 3 without a mark, " +
+		"4 of unknown length (counting began within it)\n"
 	const blue = "blue out src 2001:db8::2 segs fc00:2::e mode encap\n    no block has been counted yet\n"
 	const green = "green transit src 2001:db8::3 segs fc00:2::e mode encap\n    block 5, 12:00:50.000Z of 10s: 7 packets, 672 octets\n"
 	const flowTable = "FLOW   DIRECTION  PACKETS/S  PACKETS  BLOCK         NOTE\n" +

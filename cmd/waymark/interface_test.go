@@ -80,7 +80,8 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 
 // The agent's warnings after a change are printed.
 func TestChangesAreAdvisedOn(t *testing.T) {
-	const advice = `{"warnings":[{"severity":"warning","text":"nothing ends","cure":"add a role"},{"severity":"hint","text":"so","cure":"do"}]}`
+	const advice = `{"warnings":[{"severity":"warning","text":"nothing ends","cure":"add a role"},` +
+		`{"severity":"hint","text":"so","cure":"do"}]}`
 	f := newFakeAgent(
 		t,
 		map[string]string{

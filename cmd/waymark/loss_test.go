@@ -25,8 +25,10 @@ var lossLines = []string{
 	`{"kind":"trace"}`,
 }
 
-const csvHead = "kind,flow,block,start,length_ns,from,to,verdict,sent,received,lost,duplicated,ratio,sent_bytes,received_bytes,lost_bytes,duplicated_bytes," +
-	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns,from_reasons,to_reasons,warning,from_node,to_node,assumed,from_difference,to_difference,lost_min\n"
+const csvHead = "kind,flow,block,start,length_ns,from,to,verdict," +
+	"sent,received,lost,duplicated,ratio,sent_bytes,received_bytes,lost_bytes,duplicated_bytes," +
+	"method,samples,min_ns,mean_ns,p95_ns,jitter_ns,from_clock_error_ns,to_clock_error_ns," +
+	"from_reasons,to_reasons,warning,from_node,to_node,assumed,from_difference,to_difference,lost_min\n"
 
 func TestLossList(t *testing.T) {
 	for _, tt := range []struct {
@@ -111,7 +113,8 @@ red            5            12:00:05.000Z  ingress  2001:db8:ff::3  delay      -
 		}
 	}
 	for line := range strings.Lines(out.String()) {
-		if line = strings.TrimSuffix(line, "\n"); columns.Width(line) > 80 || !strings.Contains(line, "12:00:05.000Z") && !strings.Contains(line, "START") {
+		line = strings.TrimSuffix(line, "\n")
+		if columns.Width(line) > 80 || !strings.Contains(line, "12:00:05.000Z") && !strings.Contains(line, "START") {
 			t.Errorf("%q", line)
 		}
 	}
@@ -134,9 +137,16 @@ red            5            12:00:05.000Z  ingress  2001:db8:ff::3  delay      -
 
 // What is known only at least is shown as such, and several blocks in one record as such.
 func TestLossBounds(t *testing.T) {
-	const duplicated = `{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000005,"start":"2025-11-24T16:00:05.000000000Z","length_ns":1000000000,"verdict":"duplicated","sent":1000,"received":1005,"lost":null,"lost_min":3,"duplicated":5,"ratio":null,"sent_bytes":96000,"received_bytes":95040,"lost_bytes":null,"duplicated_bytes":0,"warning":"flow_duplicated"}`
-	const bound = `{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000006,"start":"2025-11-24T16:00:06.000000000Z","length_ns":1000000000,"method":"mean-at-least","samples":1,"min_ns":18400,"mean_ns":18400,"p95_ns":18400,"jitter_ns":null,"from_clock_error_ns":5000,"to_clock_error_ns":5000}`
-	const gap = `{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000007,"start":"2025-11-24T16:00:07.000000000Z","length_ns":90000000000,"verdict":"no-data","from_reasons":["missing"],"to_reasons":["missing"],"sent":null,"received":null,"lost":null,"duplicated":null,"ratio":null}`
+	const duplicated = `{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000005,` +
+		`"start":"2025-11-24T16:00:05.000000000Z","length_ns":1000000000,"verdict":"duplicated","sent":1000,"received":1005,"lost":null,` +
+		`"lost_min":3,"duplicated":5,"ratio":null,"sent_bytes":96000,"received_bytes":95040,"lost_bytes":null,"duplicated_bytes":0,` +
+		`"warning":"flow_duplicated"}`
+	const bound = `{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000006,` +
+		`"start":"2025-11-24T16:00:06.000000000Z","length_ns":1000000000,"method":"mean-at-least","samples":1,"min_ns":18400,"mean_ns":18400,` +
+		`"p95_ns":18400,"jitter_ns":null,"from_clock_error_ns":5000,"to_clock_error_ns":5000}`
+	const gap = `{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":1764000007,` +
+		`"start":"2025-11-24T16:00:07.000000000Z","length_ns":90000000000,"verdict":"no-data","from_reasons":["missing"],` +
+		`"to_reasons":["missing"],"sent":null,"received":null,"lost":null,"duplicated":null,"ratio":null}`
 	const want = `
 FLOW  BLOCK                  START          FROM  TO  VERDICT     SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY     CLOCKS  REASONS        WARNING
 red   1764000005             16:00:05.000Z  0     2   duplicated  1000  1005      >=3   -      >=5         -         -       -              flow_duplicated

@@ -97,7 +97,9 @@ func TestLossOfThePast(t *testing.T) {
 		!strings.Contains(stderr, "choose one of: red") {
 		t.Errorf("a flow that is not there: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	for args, want := range map[string]string{"--last 5": `--last "5": want a time`, "--last 2h": `--last "2h": want a time up to 1h`, "--last 5m --follow": "choose --follow, or --last",
+	for args, want := range map[string]string{
+		"--last 5": `--last "5": want a time`, "--last 2h": `--last "2h": want a time up to 1h`,
+		"--last 5m --follow":      "choose --follow, or --last",
 		"--since 12:00 --follow":  "choose --follow, or --last",
 		"--last 5m --since 12:00": "choose --last or --since", "--since noon": "want a time of UTC",
 		"--since 2026-11-23T12:00:00Z --until 2026-11-23T11:00:00Z": "is not before"} {

@@ -113,7 +113,8 @@ func TestObserveWhatIsNotConfigured(t *testing.T) {
 // A wrong expression is refused before the agent is asked, with a caret below the place.
 func TestObserveWrongExpression(t *testing.T) {
 	code, _, stderr := runCLI(t, "", "--socket", "/nonexistent", "observe", "--where", "packet.destination_prot == 443")
-	want := "waymark: --where: column 8: unknown field destination_prot; names are the keys of a record with --json\n  packet.destination_prot == 443\n  .......^\n"
+	want := "waymark: --where: column 8: unknown field destination_prot; names are the keys of a record with --json\n" +
+		"  packet.destination_prot == 443\n  .......^\n"
 	if code != commandline.ExitUsage || !strings.HasPrefix(stderr, want) {
 		t.Errorf("code %d, stderr %q, want %q", code, stderr, want)
 	}

@@ -41,7 +41,8 @@ func TestModeObserve(t *testing.T) {
 	}
 	if text := b.String(); !strings.Contains(
 		text,
-		"none is changed; at work as in mode full: probes, stamp\nwhat the configuration would do: waymark agent run --config /etc/waymark/node.yaml --dry-run\n",
+		"none is changed; at work as in mode full: probes, stamp\n"+
+			"what the configuration would do: waymark agent run --config /etc/waymark/node.yaml --dry-run\n",
 	) {
 		t.Error(text)
 	}

@@ -15,7 +15,8 @@ import (
 // Filters go to the agent; what no answer can have is refused, and what nothing configured has is named at once.
 func TestTopFilters(t *testing.T) {
 	status := `{"node":{"name":"r1"},"records":{},"interfaces":[{"name":"east0"}],"namespaces":[{"id":123}]}`
-	flows := `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["2001:db8::2"],"points":["egress=[2001:db8::3]:862"]}}]`
+	flows := `[{"flow":{"name":"red","direction":"out","source":"2001:db8::1","segments":["2001:db8::2"],` +
+		`"points":["egress=[2001:db8::3]:862"]}}]`
 	f := newFakeAgent(t, map[string]string{
 		"GET /v1/status": status, "GET /v1/flows": flows,
 		"GET /v1/history": `{"since":"2026-11-21T05:20:00Z","until":"2026-11-21T05:21:00Z","pairs":[]}`, "GET /v1/loss": "[]",

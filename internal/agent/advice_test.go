@@ -31,7 +31,8 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 		e.Mode, e.Tunnel = model.ModeInline, nil
 		return e
 	}
-	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}]\n")
+	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, "+
+		"type: 0x800000, size: 12}}]}]\n")
 	h.System.Router = true
 	h.System.Elsewhere = mustAddr("2001:db8:1::2")
 	h.Start()

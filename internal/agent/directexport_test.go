@@ -12,7 +12,8 @@ import (
 
 // The agent warns of exports without a receiver, and of those that cannot be joined.
 func TestVainExportsAreWarnedOf(t *testing.T) {
-	const rule = "encapsulations: [{name: a, interface: eth1, mode: inline, options: [{dex: {namespace: 123, trace-type: 0x800000, extension-flags: FLAGS}}]}]\n"
+	const rule = "encapsulations: [{name: a, interface: eth1, mode: inline, options: [{dex: {namespace: 123, trace-type: 0x800000, " +
+		"extension-flags: FLAGS}}]}]\n"
 	for _, tt := range []struct {
 		name, mode, flags, exporters string
 		unsent, unjoined             bool

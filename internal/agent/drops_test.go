@@ -13,24 +13,30 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
+// ofDrops are the warnings of counters of packets.
+var ofDrops = []health.Code{
+	health.DroppedAtEdge, health.ProofsRejected, health.RemovalFailed,
+	health.NamespaceUnknown, health.TraceOverflow, health.EncapSkipped,
+}
+
 // Packets that this node drops by policy are reported with the interface, once in the
 // log, but not those dropped before the agent started.
 func TestDropsAreWarnedOf(t *testing.T) {
 	config := func(role string) string {
 		return "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [" + role + "]}, {name: eth1}]\n"
 	}
-	in, out := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	type counts = [model.NumOutcomes]uint64
+	in, out := &counts{}, &counts{}
 	in[model.OutcomeBoundaryDropped], out[model.OutcomeBoundaryTunnelDropped] = 50, 50
-	dropped, rejected := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	dropped, rejected, none, failed := &counts{}, &counts{}, &counts{}, &counts{}
 	dropped[model.OutcomePotDropped], rejected[model.OutcomePotRejected] = 20, 20
-	none, failed := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
 	failed[model.OutcomeDecapFailed] = 1
-	unknown, full, skipped, few := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	unknown, full, skipped, few := &counts{}, &counts{}, &counts{}, &counts{}
 	unknown[model.OutcomeNamespaceUnknown], full[model.OutcomeTraceOverflow] = 50, 50
 	skipped[model.OutcomeEncapSkippedRouterAlert], few[model.OutcomeNamespaceUnknown] = 50, 9
 	for _, tt := range []struct {
 		name, role               string
-		ingress, egress, options *[model.NumOutcomes]uint64
+		ingress, egress, options *counts
 		code                     health.Code
 		says                     string // "" is no warning
 	}{
@@ -50,7 +56,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 	} {
 		h := newHarness(t, config(tt.role))
 		c := datapath.Counters{Index: 2, Name: "eth0"}
-		for _, direction := range []*[model.NumOutcomes]uint64{&c.Ingress, &c.Egress} { // before this agent
+		for _, direction := range []*counts{&c.Ingress, &c.Egress} { // before this agent
 			for o := range direction {
 				direction[o] = 1000
 			}
@@ -68,7 +74,7 @@ func TestDropsAreWarnedOf(t *testing.T) {
 		h.Datapath.SetCounters(c)
 		found := 0
 		for _, w := range h.agent.warnings() {
-			if !slices.Contains([]health.Code{health.DroppedAtEdge, health.ProofsRejected, health.RemovalFailed, health.NamespaceUnknown, health.TraceOverflow, health.EncapSkipped}, w.Code) {
+			if !slices.Contains(ofDrops, w.Code) {
 				continue
 			}
 			found++

@@ -15,7 +15,8 @@ import (
 // addresses, MTUs) is not.
 func TestForesee(t *testing.T) {
 	const dex = "node: {timestamp-format: ptp}\ninterfaces: [{name: eth9, role: [egress]}]\nnamespaces: [{id: 7}]\n" +
-		"encapsulations: [{name: a, interface: eth9, mode: inline, MATCHoptions: [{dex: {namespace: 7, trace-type: 0x800000, extension-flags: [EXTENSIONS]}}]}]\n"
+		"encapsulations: [{name: a, interface: eth9, mode: inline, MATCHoptions: [{dex: {namespace: 7, trace-type: 0x800000, " +
+		"extension-flags: [EXTENSIONS]}}]}]\n"
 	for _, tt := range []struct {
 		name, text string
 		want       []health.Code

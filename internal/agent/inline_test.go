@@ -12,7 +12,8 @@ import (
 // A router that inserts into what it forwards is warned, a host is not, nor a
 // rule for the node's own packets.
 func TestInlineOnRouterIsWarnedOf(t *testing.T) {
-	const rule = "encapsulations: [{name: a, interface: eth1, mode: inline, match: {source: \"2001:db8::7/128\"}, options: [{trace: {namespace: 123, type: 0x800000, size: 4}}]}]\n"
+	const rule = "encapsulations: [{name: a, interface: eth1, mode: inline, match: {source: \"2001:db8::7/128\"}, " +
+		"options: [{trace: {namespace: 123, type: 0x800000, size: 4}}]}]\n"
 	for _, tt := range []struct {
 		name              string
 		router, elsewhere bool

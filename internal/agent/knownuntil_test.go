@@ -37,7 +37,8 @@ func TestOnlyKnownBlocksAreComplete(t *testing.T) {
 			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true})
 		}},
 		{"looks fail", func(h *harness, _ *device) {
-			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true, Fault: "permission denied"})
+			h.Datapath.SetHook(datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true,
+				Fault: "permission denied"})
 		}},
 		{"bypassed", func(_ *harness, d *device) { d.bypass() }},
 		{"a change of interfaces is not in force", func(h *harness, _ *device) {

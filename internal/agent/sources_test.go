@@ -109,7 +109,8 @@ func TestNames(t *testing.T) {
 func TestCollectorsAreKnown(t *testing.T) {
 	h := newHarness(
 		t,
-		agenttest.BaseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n",
+		agenttest.BaseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n"+
+			"  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n",
 	)
 	h.System.SetCollectors(mustAddr("2001:db8::2"))
 	h.Start()

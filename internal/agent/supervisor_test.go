@@ -110,7 +110,8 @@ func TestServiceManager(t *testing.T) {
 	}
 	m.reloading()
 	got := m.next("READY=1")
-	if !regexp.MustCompile(`^STATUS=serves eth0; missing: eth9; the last reload failed, the previous configuration stays in force: .*node\.yaml:1:12: .* \(and 1 more\)$`).
+	if !regexp.MustCompile(`^STATUS=serves eth0; missing: eth9; the last reload failed, the previous configuration stays in force: ` +
+		`.*node\.yaml:1:12: .* \(and 1 more\)$`).
 		MatchString(got[len(got)-1]) {
 		t.Errorf("after a refused file: %q", got)
 	}

@@ -17,7 +17,8 @@ import (
 
 // exportRule is an encapsulation with a Direct Export; MATCH is a placeholder for more
 // keys.
-const exportRule = "encapsulations: [{name: a, interface: eth1, mode: encap, tunnel: {source: 2001:db8::1, destination: 2001:db8:9::1}, MATCH options: [{dex: {namespace: 123, trace-type: 0x800000}}]}]\n"
+const exportRule = "encapsulations: [{name: a, interface: eth1, mode: encap, tunnel: {source: 2001:db8::1, destination: 2001:db8:9::1}, " +
+	"MATCH options: [{dex: {namespace: 123, trace-type: 0x800000}}]}]\n"
 
 // A node that may insert Direct Exports into exports, because it does not know the
 // collectors of other nodes, warns of that.
@@ -59,7 +60,8 @@ func TestUnknownCollectors(t *testing.T) {
 func TestCollectorsOfOthers(t *testing.T) {
 	h := newHarness(
 		t,
-		agenttest.BaseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n",
+		agenttest.BaseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\n"+
+			"collectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n",
 	)
 	h.System.SetCollectors(mustAddr("2001:db8::3"))
 	h.Start()

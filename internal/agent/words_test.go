@@ -17,7 +17,8 @@ import (
 func TestRemoveNamespaceInUse(t *testing.T) {
 	h := newHarness(
 		t,
-		agenttest.BaseConfig+"encapsulations: [{name: a, interface: eth1, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n",
+		agenttest.BaseConfig+"encapsulations: [{name: a, interface: eth1, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, "+
+			"size: 8}}]}]\n",
 	)
 	h.Start()
 	done, err := h.Client.RemoveNamespace(t.Context(), 123)
@@ -40,7 +41,8 @@ func TestRemoveNamespaceInUse(t *testing.T) {
 func TestInlineIsRefusedOnARouter(t *testing.T) {
 	h := newHarness(
 		t,
-		agenttest.BaseConfig+"encapsulations: [{name: core, interface: eth1, mode: encap, tunnel: {source: \"2001:db8:1::1\", destination: \"2001:db8:ff::3\"}, match: {destination: \"2001:db8:7::/64\"}, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n",
+		agenttest.BaseConfig+"encapsulations: [{name: core, interface: eth1, mode: encap, tunnel: {source: \"2001:db8:1::1\", destination: "+
+			"\"2001:db8:ff::3\"}, match: {destination: \"2001:db8:7::/64\"}, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]\n",
 	)
 	h.System.Router = true
 	h.Start()

@@ -205,7 +205,8 @@ func TestBlocksAreCompared(t *testing.T) {
 		t.Errorf("%d losses, %d of them exact, want %d; %d delays", losses, exact, want, delays)
 	}
 	s := c.Stats()
-	if s.Data[record.DataBlock] != uint64(sent) || s.Assembled.Readings[loss.Repeated] != uint64((len(later)+49)/50) || s.Compared != (comparison{}) ||
+	if s.Data[record.DataBlock] != uint64(sent) || s.Assembled.Readings[loss.Repeated] != uint64((len(later)+49)/50) ||
+		s.Compared != (comparison{}) ||
 		sum(s.Assembled.Results[:]) != 30*blocks || s.Assembled.Readings[loss.Past]+s.Assembled.Readings[loss.Contradicted] != 0 {
 		t.Errorf("%d sent, %+v", sent, s)
 	}

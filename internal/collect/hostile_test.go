@@ -104,7 +104,8 @@ func TestFloods(t *testing.T) {
 				c.message(s, join.Exporter{}, rawMessage(uint32(i%70), set(2, append([]byte{byte(1 + i>>8), byte(i), 0, 200}, fields...)...)))
 			}
 		}, func(t *testing.T, c *Collector) {
-			if n := c.decoder.Templates(); n > 1024 || c.Stats().Problems[ipfix.CauseTemplateLimit] == 0 || c.Stats().Problems[ipfix.CauseDomainLimit] == 0 {
+			if n := c.decoder.Templates(); n > 1024 || c.Stats().Problems[ipfix.CauseTemplateLimit] == 0 ||
+				c.Stats().Problems[ipfix.CauseDomainLimit] == 0 {
 				t.Errorf("%d templates", n)
 			}
 		}},

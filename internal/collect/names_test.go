@@ -53,7 +53,8 @@ func TestNamesByIDs(t *testing.T) {
 		t.Errorf("description %q", got)
 	}
 	list := c.Names()
-	if len(list) != 2 || list[0].Name != "r2" || len(list[0].Interfaces) != 2 || list[0].Interfaces[1].Description != "to r3" || list[1].Name != "r3" {
+	if len(list) != 2 || list[0].Name != "r2" || len(list[0].Interfaces) != 2 || list[0].Interfaces[1].Description != "to r3" ||
+		list[1].Name != "r3" {
 		t.Errorf("%+v", list)
 	}
 	send(x.message(start, 1, nodeNamed(1, 2, "r2-new"))) // a new name of the same exporter

@@ -75,7 +75,8 @@ func TestStatistics(t *testing.T) {
 			series++
 		}
 	}
-	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(record.NumFaults) - 1 + len(thresholds) + 3 + 5; series != want {
+	kinds := int(record.NumPathReasons) + int(ipfix.NumCauses) + int(record.NumFaults) - 1
+	if want := len(stats.Counts()) + kinds + len(thresholds) + 3 + 5; series != want {
 		t.Errorf("%d series, want %d: every one from the start", series, want)
 	}
 }

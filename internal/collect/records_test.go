@@ -44,16 +44,22 @@ func TestPath(t *testing.T) {
 		send(x.message(start, 0, card))
 	}
 	want := `{"kind":"path","time":"2026-11-21T12:00:00.000000000Z","namespace":123,"trace_type":"0x8a0000","flow_id":7,"sequence":5,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":74565,"length":148},` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":74565,"length":148},` +
 		`"complete":true,"nodes":[` +
-		`{"node":"athos","exporter":"2001:db8::5","role":"encapsulating","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":63,"node_id":1,"timestamp":"2026-11-21T12:00:00.000000000Z","transit_delay_ns":null,"queue_depth":0},` +
-		`{"node":"porthos","exporter":"2001:db8::5","role":"transit","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":62,"node_id":2,"timestamp":"2026-11-21T12:00:00.000010000Z","transit_delay_ns":9876,"queue_depth":0,"since_previous_ns":10000},` +
-		`{"node":"aramis","exporter":"2001:db8::5","role":"decapsulating","ingress":"eth0","ingress_ifindex":2,"hop_limit":61,"node_id":3,"timestamp":"2026-11-21T12:00:00.000025000Z","transit_delay_ns":null,"queue_depth":0,"since_previous_ns":15000}],` +
+		`{"node":"athos","exporter":"2001:db8::5","role":"encapsulating","ingress":"eth0","egress":"eth1","ingress_ifindex":2,` +
+		`"egress_ifindex":3,"hop_limit":63,"node_id":1,"timestamp":"2026-11-21T12:00:00.000000000Z","transit_delay_ns":null,"queue_depth":0},` +
+		`{"node":"porthos","exporter":"2001:db8::5","role":"transit","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,` +
+		`"hop_limit":62,"node_id":2,"timestamp":"2026-11-21T12:00:00.000010000Z","transit_delay_ns":9876,"queue_depth":0,` +
+		`"since_previous_ns":10000},` +
+		`{"node":"aramis","exporter":"2001:db8::5","role":"decapsulating","ingress":"eth0","ingress_ifindex":2,"hop_limit":61,"node_id":3,` +
+		`"timestamp":"2026-11-21T12:00:00.000025000Z","transit_delay_ns":null,"queue_depth":0,"since_previous_ns":15000}],` +
 		`"delay_ns":25000,"verdict":"arrived"}`
 	if lines := out.lines(t); len(lines) != 1 || lines[0] != want {
 		t.Fatalf("got  %s\nwant %s", strings.Join(lines, "\n"), want)
 	}
-	wantText := "2026-11-21T12:00:00.000000000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 148 bytes, namespace 123, flow 0x00000007, sequence 5, 25µs end to end\n" +
+	wantText := "2026-11-21T12:00:00.000000000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 148 bytes, namespace 123, flow 0x00000007, " +
+		"sequence 5, 25µs end to end\n" +
 		"    athos    encapsulating  eth0 > eth1  hop limit 63  at 12:00:00.000000000  queue 0\n" +
 		"    porthos  transit        eth0 > eth1  hop limit 62  +10µs                  held 9.876µs  queue 0\n" +
 		"    aramis   decapsulating  eth0 > -     hop limit 61  +15µs                  queue 0\n"
@@ -175,7 +181,8 @@ func TestRaw(t *testing.T) {
 		t.Errorf("postcard %+v", out.all()[1])
 	}
 	if want := `"kind":"options","time":"2026-11-21T12:00:00.000000000Z","node":"athos","exporter":"2001:db8::5","domain":1,"template":257,` +
-		`"elements":[{"name":"observationDomainId","value":1},{"name":"observationDomainName","value":"athos"},{"name":"exportedMessageTotalCount","value":12}]`; !strings.Contains(lines[3], want) {
+		`"elements":[{"name":"observationDomainId","value":1},{"name":"observationDomainName","value":"athos"},` +
+		`{"name":"exportedMessageTotalCount","value":12}]`; !strings.Contains(lines[3], want) {
 		t.Errorf("%s\nlacks %s", lines[3], want)
 	}
 }
@@ -369,7 +376,8 @@ func TestKernelTrace(t *testing.T) {
 	}
 	line := record.AppendJSON(nil, out.all()[0])
 	_, got, _ := strings.Cut(string(line), `,"source"`)
-	if want := `:"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,"node_id":1},{"hop_limit":62,"node_id":2}]}`; got != want {
+	if want := `:"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,"node_id":1},` +
+		`{"hop_limit":62,"node_id":2}]}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -126,7 +126,8 @@ func TestThresholds(t *testing.T) {
 	c.change(func() { c.blocks.expire(time.Now().Add(time.Hour)) })
 	warnings, _ = said(out)
 	if last := warnings[len(warnings)-1]; len(warnings) != 8 || last.Beyond ||
-		last.Text() != "flow_delay_high: it is not known whether flow slow is still beyond its threshold: it has not been reported by any of its nodes for 10 blocks; if it was not removed there, look whether these nodes run and export\n" {
+		last.Text() != "flow_delay_high: it is not known whether flow slow is still beyond its threshold: "+
+			"it has not been reported by any of its nodes for 10 blocks; if it was not removed there, look whether these nodes run and export\n" {
 		t.Errorf("%d warnings, the last is %s", len(warnings), last.Text())
 	}
 	checkBeyond(t, c, 0, 0)

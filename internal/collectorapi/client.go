@@ -189,7 +189,8 @@ func (c *Client) get(ctx context.Context, path, format string, ask url.Values) (
 		if response.StatusCode == http.StatusUnauthorized {
 			return nil, fmt.Errorf("%s wants to know who asks; give %s and %s", c.at(), c.of.Words.User, c.of.Words.PasswordFile)
 		}
-		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status), c.of.Words.Address)
+		return nil, fmt.Errorf("%s answers %s; name the address of a collector's API with %s", c.at(), record.Printable(response.Status),
+			c.of.Words.Address)
 	}
 	if response.StatusCode == http.StatusBadRequest {
 		return nil, commandline.Usagef("%w", refusal(failed.Error))

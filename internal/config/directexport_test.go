@@ -175,7 +175,8 @@ func TestResolveWithoutSource(t *testing.T) {
 				t.Errorf("read: %v\nresolved: %v", parsed, err)
 			}
 			for _, cause := range test.causes {
-				want := " has no source: " + cause + "; set source to an address of this node, make the destination reachable, or set strict: false to serve it once it has a source"
+				want := " has no source: " + cause + "; set source to an address of this node, make the destination reachable, " +
+					"or set strict: false to serve it once it has a source"
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("strict: %v, want %s", err, want)
 				}

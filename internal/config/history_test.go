@@ -27,7 +27,8 @@ func TestHistory(t *testing.T) {
 	_, err = Parse(
 		"x.yaml",
 		[]byte(
-			"node: {}\nhistory:\n  keep: 0s\n  rate: 100001\n  prefixes:\n    - {name: \"a=b\", prefix: \"fd00::/64\"}\n    - {name: other, prefix: \"fd00:1::/64\"}\n"+
+			"node: {}\nhistory:\n  keep: 0s\n  rate: 100001\n  prefixes:\n    - {name: \"a=b\", prefix: \"fd00::/64\"}\n"+
+				"    - {name: other, prefix: \"fd00:1::/64\"}\n"+
 				"    - {name: \"\\e[2J\", prefix: \"fd00:2::/64\"}\n",
 		),
 	)
@@ -37,7 +38,8 @@ func TestHistory(t *testing.T) {
 	_, err = Parse(
 		"x.yaml",
 		[]byte("node: {}\nhistory:\n  prefixes:\n    - {name: \"a=b\", prefix: \"fd00::/64\"}\n    - {name: other, prefix: \"fd00:1::/64\"}\n"+
-			"    - {name: \"\\e[2J\", prefix: \"fd00:2::/64\"}\n    - {name: a, prefix: \"fd00:3::/64\"}\n    - {name: a, prefix: \"fd00:4::/64\"}\n"),
+			"    - {name: \"\\e[2J\", prefix: \"fd00:2::/64\"}\n    - {name: a, prefix: \"fd00:3::/64\"}\n"+
+			"    - {name: a, prefix: \"fd00:4::/64\"}\n"),
 	)
 	if err == nil || strings.Count(err.Error(), "x.yaml:") != 4 || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("%v", err)

@@ -12,7 +12,8 @@ import (
 
 // TestArgument breaks what marks in a SID need, which must go where unmarked packets go.
 func TestArgument(t *testing.T) {
-	const text = served + "measurement: {carrier: argument, octet: 14}\nflows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"]}]\n"
+	const text = served + "measurement: {carrier: argument, octet: 14}\n" +
+		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"]}]\n"
 	if m := mustParse(t, text).Anywhere().Measurement; m.Marking.Carrier != model.CarrierArgument || m.Marking.Octet != 14 {
 		t.Errorf("%+v", m.Marking)
 	}

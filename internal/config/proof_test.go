@@ -36,7 +36,8 @@ var proofHost = fakeHost{links: map[string]Link{"eth0": {Index: 4, MTU: 1500}}}
 // proving is a node that inserts a proof and a trace.
 func proving(key, more string) string {
 	return "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123, pot: {key-file: " + key + more + "}}]\n" +
-		"encapsulations: [{name: a, interface: eth0, mode: inline, options: [{trace: {namespace: 123, type: 0x800000, size: 4}}, {pot: {namespace: 123}}]}]\n"
+		"encapsulations: [{name: a, interface: eth0, mode: inline, options: [{trace: {namespace: 123, type: 0x800000, size: 4}}, " +
+		"{pot: {namespace: 123}}]}]\n"
 }
 
 func TestProofs(t *testing.T) {
@@ -80,7 +81,8 @@ func TestProofs(t *testing.T) {
 }
 
 func TestFaultsOfProofs(t *testing.T) {
-	const node = "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\nencapsulations: [{name: a, interface: eth0, mode: inline, options: ["
+	const node = "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\n" +
+		"encapsulations: [{name: a, interface: eth0, mode: inline, options: ["
 	checkFaults(t, []faultCase{
 		{"no key", "namespaces: [{id: 1, pot: {}}]", []string{`1:27: key "key-file" is missing in namespaces[0].pot; add it: text`}},
 		{"no proof", node + "{pot: {namespace: 123}}]}]", []string{

@@ -28,7 +28,8 @@ func large(n int) string {
 		case 1:
 			fmt.Fprintf(
 				&b,
-				"  # the next one\n  - name: f%d\n    direction: in\n\n    source: \"2001:db8::2\"\n    segments:\n    - \"fc00::%x\"\n    - \"fc00::1:%x\"\n",
+				"  # the next one\n  - name: f%d\n    direction: in\n\n    source: \"2001:db8::2\"\n    segments:\n    - \"fc00::%x\"\n"+
+					"    - \"fc00::1:%x\"\n",
 				i,
 				i,
 				i,

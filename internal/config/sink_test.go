@@ -99,8 +99,10 @@ func TestFaultsOfExport(t *testing.T) {
 
 // Defaults that the file omits are shown; a file with them means the same.
 func TestExportDefaultsAreShown(t *testing.T) {
-	const exporters = "export:\n  - kind: ipfix\n    address: \"udp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 8952\n    refresh: 1m\n" +
-		"  - kind: ipfix\n    address: \"tcp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 16384\n    refresh: 1m\n  - kind: jsonl\n    path: \"-\"\n"
+	const exporters = "export:\n  - kind: ipfix\n    address: \"udp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 8952\n" +
+		"    refresh: 1m\n" +
+		"  - kind: ipfix\n    address: \"tcp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 16384\n    refresh: 1m\n" +
+		"  - kind: jsonl\n    path: \"-\"\n"
 	const file = "export: [{kind: ipfix, address: \"udp://[::1]\"}, {kind: ipfix, address: \"tcp://[::1]\"}, {kind: jsonl}]\n"
 	for node, domain := range map[string]string{"": "", "node: {id: 7}\n": "    observation-domain: 7\n"} {
 		c, err := Parse("F", []byte(node+file))

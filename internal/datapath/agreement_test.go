@@ -237,7 +237,10 @@ func (p *programs) forgetSequences(t *testing.T) {
 
 // agree compares one program with the reference node over many packets, and the
 // counters with the expected counts.
-func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter, packets int, g generator, seen map[model.Outcome]int) {
+func agree(
+	t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base bpf.ABICounter,
+	packets int, g generator, seen map[model.Outcome]int,
+) {
 	t.Helper()
 	c := newComparison(t, cfg, p, program, base, g.wanted(packets))
 	before := p.snapshotCounters(t)
@@ -307,7 +310,9 @@ func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebp
 func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) (model.Outcome, bool) {
 	t.Helper()
 	in := reference.Frame{Data: frame, Interface: 1, Ingress: arrived, Time: fixedTime, QueueKnown: c.queueKnown, BufferKnown: c.queueKnown}
-	oracle := map[bpf.ABICounter]func(reference.Frame) reference.Result{bpf.ABICounterCOUNTER_INGRESS: c.node.Ingress, bpf.ABICounterCOUNTER_EGRESS: c.node.Egress}[c.base]
+	oracle := map[bpf.ABICounter]func(reference.Frame) reference.Result{
+		bpf.ABICounterCOUNTER_INGRESS: c.node.Ingress, bpf.ABICounterCOUNTER_EGRESS: c.node.Egress,
+	}[c.base]
 	expected := oracle(in)
 	verdict, out := run(t, c.program, frame, arrived)
 	got := c.p.readSamples(t)
@@ -342,7 +347,8 @@ func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) 
 	same := dropped(c.program, verdict) == (expected.Verdict == reference.Drop) && bytes.Equal(out, expected.Data) && recorded && returned &&
 		samePostcards(got.postcards, postcards)
 	if !same {
-		t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, copies %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v %+v\n%s",
+		t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, copies %+v, postcards %+v\n%s\n"+
+			"the reference: %v %v %+v %+v %+v\n%s",
 			arrived, hex.Dump(frame), int32(verdict), records, got.copies, got.postcards, hex.Dump(out),
 			expected.Verdict, expected.Outcome, expected.Record, expected.Loopback, postcards, hex.Dump(expected.Data))
 	}
@@ -373,32 +379,6 @@ func (c *comparison) count(r *reference.Result) {
 	for outcome, n := range besides(r.Outcome, r.Options) {
 		c.counted[optionCounter[c.base]+bpf.ABICounter(outcome)] += n
 	}
-}
-
-// takeWanted leaves of a packet's record and postcards what has a reader, and reports whether anything has.
-func takeWanted(wanted *int, r *reference.Result) bool {
-	if *wanted < AllRecords {
-		r.Postcards = nil
-		if *wanted == 0 {
-			r.Record = nil
-		}
-		if r.Record != nil {
-			*wanted--
-		}
-		return r.Record != nil
-	}
-	return true
-}
-
-// wanted is how many records of some packets have a reader: often all, else some, or none.
-func (g generator) wanted(packets int) int {
-	switch g.IntN(5) {
-	case 0:
-		return 0
-	case 1:
-		return 1 + g.IntN(packets/20+1)
-	}
-	return AllRecords
 }
 
 // optionCounter is the counter in which each hook counts options.
@@ -478,9 +458,9 @@ func unreachable(hook string, o model.Outcome) bool {
 	case model.OutcomeTraceGrown:
 		return hook != "tc egress"
 	case model.OutcomeRemovalPartial, model.OutcomeOptionsRemoved, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
-		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel,
-		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotAhead, model.OutcomePotReplayed, model.OutcomePotInvalid,
-		model.OutcomePotRejected, model.OutcomePotDropped, model.OutcomeMalformedSequences,
+		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped,
+		model.OutcomeMalformedTunnel, model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotAhead,
+		model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomePotDropped, model.OutcomeMalformedSequences,
 		model.OutcomeActiveTerminated, model.OutcomeLoopbackReceived, model.OutcomeIncrementalTrace:
 		return hook == "tc egress"
 	case model.OutcomeUntouched:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
 )
@@ -71,4 +72,30 @@ func TestExportsAreWantedWithAllRecords(t *testing.T) {
 			t.Errorf("%d records are wanted: %d postcards, want %d", tt.wanted, n, tt.postcards)
 		}
 	}
+}
+
+// takeWanted leaves of a packet's record and postcards what has a reader, and reports whether anything has.
+func takeWanted(wanted *int, r *reference.Result) bool {
+	if *wanted < AllRecords {
+		r.Postcards = nil
+		if *wanted == 0 {
+			r.Record = nil
+		}
+		if r.Record != nil {
+			*wanted--
+		}
+		return r.Record != nil
+	}
+	return true
+}
+
+// wanted is how many records of some packets have a reader: often all, else some, or none.
+func (g generator) wanted(packets int) int {
+	switch g.IntN(5) {
+	case 0:
+		return 0
+	case 1:
+		return 1 + g.IntN(packets/20+1)
+	}
+	return AllRecords
 }

@@ -200,7 +200,8 @@ func TestSnapLength(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := decodeCapture(t, b.Bytes())
-	want := "packet 1: IPv6 packet, offset 60: the buffer ends within the header (RFC 8200 §4.3) (the capture kept 60 of the packet's 72 bytes; capture with a larger snap length)"
+	want := "packet 1: IPv6 packet, offset 60: the buffer ends within the header (RFC 8200 §4.3) " +
+		"(the capture kept 60 of the packet's 72 bytes; capture with a larger snap length)"
 	if len(r.faults) != 1 || r.faults[0] != want {
 		t.Errorf("%q\nwant %q", r.faults, want)
 	}

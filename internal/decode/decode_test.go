@@ -16,7 +16,8 @@ import (
 const (
 	jsonHead = `{"kind":"trace","time":"2026-11-21T05:21:00.123456000Z",`
 	jsonTail = `"option":"pre-allocated","namespace":123,"trace_type":"0x800000","overflow":false,"remaining":1,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":74565,"length":72},` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":74565,"length":72},` +
 		`"nodes":[{"hop_limit":63,"node_id":2}]}`
 )
 

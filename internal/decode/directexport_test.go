@@ -28,7 +28,8 @@ func directExport(extensions uint8) ioam.DirectExport {
 
 func TestDirectExports(t *testing.T) {
 	const before = `{"kind":"direct-export","time":"2026-11-21T05:21:00.123456000Z","interface":"eth7","namespace":123,`
-	const packet = `"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":74565,"length":`
+	const packet = `"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,` +
+		`"destination_port":9,"flow_label":74565,"length":`
 	const when, who = "2026-11-21T05:21:00.123456000Z  eth7  ", "[2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, "
 	tunnelled := udp(17)
 	for _, tt := range []struct {

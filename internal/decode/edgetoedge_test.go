@@ -13,7 +13,8 @@ import (
 // it, and wherever else it is.
 func TestEdgeToEdge(t *testing.T) {
 	e := ioam.EdgeToEdge{Namespace: 123, Type: 0x7000, Sequence: 7, Seconds: 1_800_000_000, Fraction: 500}
-	const want = `{"kind":"edge-to-edge","time":"2026-11-21T05:21:00.123456000Z","interface":"eth7","namespace":123,"e2e_type":"0x7000","sequence":7,"timestamp":"2027-01-15T08:00:00.000500000Z","packet":{`
+	const want = `{"kind":"edge-to-edge","time":"2026-11-21T05:21:00.123456000Z","interface":"eth7","namespace":123,"e2e_type":"0x7000",` +
+		`"sequence":7,"timestamp":"2027-01-15T08:00:00.000500000Z","packet":{`
 	for _, next := range []ioam.NextHeader{ioam.NextHeaderDestination, ioam.NextHeaderHopByHop} {
 		r := decodeCapture(t, pcapng(t, LinkRaw, udp(next, options(t, 17, e.Option()))))
 		if len(r.lines) != 1 || !strings.HasPrefix(r.lines[0], want) || !r.complete {

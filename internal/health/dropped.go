@@ -114,7 +114,8 @@ func LeftEdgeFlows(packets uint64) []Warning {
 				"others before it ended, and what was lost until they came again is not known",
 			packets,
 		),
-		"measure fewer flows at a time: select some of them at encapsulating nodes (flows: 1/n), or narrow match; or shorten node.export-interval",
+		"measure fewer flows at a time: select some of them at encapsulating nodes (flows: 1/n), or narrow match; "+
+			"or shorten node.export-interval",
 	)}
 }
 

@@ -45,7 +45,8 @@ func skipped(why, cure string) Meaning {
 
 func malformed(why string) Meaning {
 	return Meaning{Class: Missing, Warning: PacketsMalformed, why: why,
-		cure: "find the sender, or the node on the way that spoils them: 'tcpdump -i IF -w FILE ip6' and 'waymark decode FILE' show their headers"}
+		cure: "find the sender, or the node on the way that spoils them: " +
+			"'tcpdump -i IF -w FILE ip6' and 'waymark decode FILE' show their headers"}
 }
 
 const (

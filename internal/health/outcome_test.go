@@ -97,7 +97,8 @@ func TestNoted(t *testing.T) {
 	if len(ws) != 2 || ws[0].Code != EncapSkipped ||
 		!strings.Contains(
 			ws[0].Text,
-			"34 packets left without the header of an encapsulation at eth0 in the last minute: they would have exceeded the MTU (encap_skipped_mtu 30), they have an Authentication header (encap_skipped_ah 4)",
+			"34 packets left without the header of an encapsulation at eth0 in the last minute: "+
+				"they would have exceeded the MTU (encap_skipped_mtu 30), they have an Authentication header (encap_skipped_ah 4)",
 		) ||
 		!strings.Contains(ws[0].Cure, "raise the MTU") ||
 		ws[1].Code != TraceOverflow {

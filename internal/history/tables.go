@@ -112,7 +112,11 @@ func (a *answer) span() string {
 	return from.Format("2006-01-02 15:04:05") + " to " + until.Format(last) + " UTC"
 }
 
-var delayColumns = []columns.Column{{Name: "P50", AlignRight: true}, {Name: "P95", AlignRight: true, Rank: 5}, {Name: "P99", AlignRight: true}}
+var delayColumns = []columns.Column{
+	{Name: "P50", AlignRight: true},
+	{Name: "P95", AlignRight: true, Rank: 5},
+	{Name: "P99", AlignRight: true},
+}
 
 // pathRows writes a table, and below each row its path, which would seldom fit into a column; below writes more.
 func (p *page) pathRows(t *columns.Table, path func(row int) string, below func(row int) error) error {

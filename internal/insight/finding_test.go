@@ -71,7 +71,8 @@ func TestSlowSegmentIsFound(t *testing.T) {
 		if perSecond < 20 {
 			most = 25 * time.Second // two intervals
 		}
-		if f.Place != (Place{NodeID: 2, EgressID: 202}) || f.Next != (Place{NodeID: 3, IngressID: 301}) || f.Source != "2001:db8:1::/64" || f.HeldIncluded ||
+		if f.Place != (Place{NodeID: 2, EgressID: 202}) || f.Next != (Place{NodeID: 3, IngressID: 301}) || f.Source != "2001:db8:1::/64" ||
+			f.HeldIncluded ||
 			f.P95 < 79e6 || f.P95 > 81e6 || f.Usual < 29e3 || f.Usual > 31e3 ||
 			s.at[0] > 35*time.Second+most ||
 			f.Since.After(f.At) ||

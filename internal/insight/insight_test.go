@@ -61,7 +61,8 @@ func run(t *testing.T, s Settings) *Engine {
 // Two ways of one pair of prefixes have their shares, and each hop its own times: held at the node, and
 // from its egress to the arrival at the next. Quantiles are within 2.2% of the exact ones.
 func TestPathsOfAPair(t *testing.T) {
-	e := run(t, Settings{Prefixes: []NamedPrefix{{"customer", netip.MustParsePrefix("2001:db8:2::/48")}, {"all", netip.MustParsePrefix("2001:db8::/32")}}})
+	e := run(t, Settings{Prefixes: []NamedPrefix{{"customer", netip.MustParsePrefix("2001:db8:2::/48")},
+		{"all", netip.MustParsePrefix("2001:db8::/32")}}})
 	random := rand.New(rand.NewPCG(1, 2))
 	var held, queued, whole []int64
 	for i := range 4000 {
@@ -75,7 +76,8 @@ func TestPathsOfAPair(t *testing.T) {
 		e.Add(start.Add(time.Duration(i)*time.Millisecond), way(middle, h, q))
 	}
 	r := e.Report(start, start.Add(time.Hour), start.Add(5*time.Second))
-	if len(r.Pairs) != 1 || r.Pairs[0].Source != "all" || r.Pairs[0].Destination != "customer" || r.Pairs[0].Packets != 4000 || r.Watched != int64(5*time.Second) || r.Records != 4000 {
+	if len(r.Pairs) != 1 || r.Pairs[0].Source != "all" || r.Pairs[0].Destination != "customer" || r.Pairs[0].Packets != 4000 ||
+		r.Watched != int64(5*time.Second) || r.Records != 4000 {
 		t.Fatalf("%+v", r)
 	}
 	paths := r.Pairs[0].Paths
@@ -118,8 +120,10 @@ func TestRegroup(t *testing.T) {
 		r.Packet.Source = netip.MustParseAddr([]string{"2001:db8:1:1::1", "2001:db8:1:2::1"}[i%2])
 		e.Add(start, r)
 	}
-	r := e.Report(start, start.Add(time.Hour), start.Add(time.Second), NamedPrefix{"wide", netip.MustParsePrefix("2001:db8:1::/48")}, NamedPrefix{"host", netip.MustParsePrefix("2001:db8:2::1/128")})
-	if len(r.Pairs) != 1 || r.Pairs[0].Source != "wide" || r.Pairs[0].Destination != "2001:db8:2::/64" || r.Pairs[0].Packets != 10 || r.Pairs[0].Paths[0].Share != 1 || len(r.Pairs[0].Paths) != 1 {
+	r := e.Report(start, start.Add(time.Hour), start.Add(time.Second), NamedPrefix{"wide", netip.MustParsePrefix("2001:db8:1::/48")},
+		NamedPrefix{"host", netip.MustParsePrefix("2001:db8:2::1/128")})
+	if len(r.Pairs) != 1 || r.Pairs[0].Source != "wide" || r.Pairs[0].Destination != "2001:db8:2::/64" || r.Pairs[0].Packets != 10 ||
+		r.Pairs[0].Paths[0].Share != 1 || len(r.Pairs[0].Paths) != 1 {
 		t.Errorf("%+v", r.Pairs)
 	}
 }
@@ -243,14 +247,16 @@ func TestLosses(t *testing.T) {
 	}
 	segment := func(from, to int, scope record.Scope, sent, lost uint64) *record.Loss {
 		r := &record.Loss{Sent: record.NewField(sent, true), Lost: record.NewField(lost, true)}
-		r.Flow, r.Source, r.SIDs, r.Scope = "red\x1b[31m", netip.MustParseAddr("2001:db8:3::1"), []netip.Addr{netip.MustParseAddr("2001:db8:4::1")}, scope
+		r.Flow, r.Source, r.SIDs, r.Scope = "red\x1b[31m", netip.MustParseAddr("2001:db8:3::1"),
+			[]netip.Addr{netip.MustParseAddr("2001:db8:4::1")}, scope
 		r.From, r.To = loss.PointID(from), loss.PointID(to)
 		r.FromNode, r.ToNode = "r"+string(rune('1'+from)), "r"+string(rune('1'+to))
 		return r
 	}
 	unknown := segment(1, 2, record.OneSegment, 1000, 50)
 	unknown.Lost.Valid = false
-	e.Add(start, segment(0, 2, record.WholeWay, 1000, 81), segment(0, 1, record.OneSegment, 1000, 0), segment(1, 2, record.OneSegment, 1000, 81), unknown)
+	e.Add(start, segment(0, 2, record.WholeWay, 1000, 81), segment(0, 1, record.OneSegment, 1000, 0),
+		segment(1, 2, record.OneSegment, 1000, 81), unknown)
 	e.Add(start, &record.Flow{Role: record.Decapsulating, Packets: 95, SequenceGaps: record.NewField(uint64(5), true),
 		Packet: record.Packet{Source: netip.MustParseAddr("2001:db8:5::1"), Destination: netip.MustParseAddr("2001:db8:6::1")}})
 	r := e.Report(start, start.Add(time.Hour), start.Add(time.Second))
@@ -258,11 +264,14 @@ func TestLosses(t *testing.T) {
 		t.Fatalf("%+v", r.Pairs)
 	}
 	flow, postcards, numbers := r.Pairs[0].Paths[0], r.Pairs[1].Paths[0], r.Pairs[2]
-	if flow.Flow != `"red\x1b[31m"` || len(flow.Hops) != 3 || flow.Hops[1].Node != "r2" || flow.Hops[1].Loss != (Loss{1000, 81}) || flow.Packets != 1000 ||
-		!cmp.Equal(flow.Hops[1].Verdicts, []Verdict{Loses, Uncertain}) || flow.Hops[1].Uncertain != 1 || len(flow.Hops[0].Verdicts) != 0 || flow.Loss != nil {
+	if flow.Flow != `"red\x1b[31m"` || len(flow.Hops) != 3 || flow.Hops[1].Node != "r2" || flow.Hops[1].Loss != (Loss{1000, 81}) ||
+		flow.Packets != 1000 ||
+		!cmp.Equal(flow.Hops[1].Verdicts, []Verdict{Loses, Uncertain}) || flow.Hops[1].Uncertain != 1 || len(flow.Hops[0].Verdicts) != 0 ||
+		flow.Loss != nil {
 		t.Errorf("%+v", flow)
 	}
-	if postcards.Packets != 100 || postcards.Hops[1].Loss != (Loss{100, 10}) || postcards.Hops[2].Loss != (Loss{90, 0}) || postcards.Hops[1].Packets != 100 {
+	if postcards.Packets != 100 || postcards.Hops[1].Loss != (Loss{100, 10}) || postcards.Hops[2].Loss != (Loss{90, 0}) ||
+		postcards.Hops[1].Packets != 100 {
 		t.Errorf("%+v", postcards)
 	}
 	if numbers.Loss != (Loss{100, 5}) || len(numbers.Paths) != 0 {
@@ -283,13 +292,15 @@ func TestHistory(t *testing.T) {
 		e.Advance(now)
 	}
 	list, complete := e.Read(start, now, now)
-	if n := len(list); n < 360 || n > 362 || now.Sub(complete) > time.Hour+20*time.Second || !list[n-1].Open || list[0].Records != 10 || list[0].Watched != int64(10*time.Second) {
+	if n := len(list); n < 360 || n > 362 || now.Sub(complete) > time.Hour+20*time.Second || !list[n-1].Open || list[0].Records != 10 ||
+		list[0].Watched != int64(10*time.Second) {
 		t.Fatalf("%d intervals since %v, the first %+v", n, complete, list[0])
 	}
 	if len(ended) != 400 || ended[0].Start.Sub(start) != 3*time.Second || ended[0].Length != int64(7*time.Second) || ended[1].Records != 10 {
 		t.Errorf("%d intervals ended: %+v", len(ended), ended[0])
 	}
-	if got := e.Report(now.Add(-time.Minute), now, now); got.Pairs[0].Packets < 60 || got.Pairs[0].Packets > 70 || len(got.Pairs[0].Paths[0].Hops[1].Series) < 6 {
+	if got := e.Report(now.Add(-time.Minute), now, now); got.Pairs[0].Packets < 60 || got.Pairs[0].Packets > 70 ||
+		len(got.Pairs[0].Paths[0].Hops[1].Series) < 6 {
 		t.Errorf("the last minute: %+v", got.Pairs[0])
 	}
 	e.Close(now)
@@ -352,7 +363,8 @@ func TestBounds(t *testing.T) {
 		}
 		var hops []hop
 		for range 1 + random.IntN(40) {
-			hops = append(hops, hop{random.IntN(1 << 24), random.IntN(1 << 16), random.IntN(1 << 16), time.Duration(random.Int64() >> random.IntN(60)), time.Duration(random.Int64N(1<<31) - 1)})
+			hops = append(hops, hop{random.IntN(1 << 24), random.IntN(1 << 16), random.IntN(1 << 16),
+				time.Duration(random.Int64() >> random.IntN(60)), time.Duration(random.Int64N(1<<31) - 1)})
 		}
 		r := trace("2001:db8:1::1", "2001:db8:2::1", hops...)
 		if random.IntN(2) == 0 {
@@ -409,7 +421,8 @@ func TestRate(t *testing.T) {
 			e.Add(start.Add(time.Duration(second)*time.Second), way(2, 0, 0))
 		}
 	}
-	if r := e.Report(start, start.Add(time.Hour), start.Add(2*time.Second)); r.Records != 200 || r.LeftOut != 100 || r.Pairs[0].Packets != 200 || e.Totals().Records != 200 || e.Totals().LeftOut != 100 {
+	if r := e.Report(start, start.Add(time.Hour), start.Add(2*time.Second)); r.Records != 200 || r.LeftOut != 100 ||
+		r.Pairs[0].Packets != 200 || e.Totals().Records != 200 || e.Totals().LeftOut != 100 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -445,7 +458,8 @@ func TestRestoreRefuses(t *testing.T) {
 	good := New(Settings{}, start)
 	good.Add(start, way(2, 0, 0))
 	good.Close(start.Add(5 * time.Second))
-	for name, bad := range map[string][]byte{"cut": good.Save()[:40], "doubled": append(good.Save(), good.Save()[:20]...), "text": []byte("x")} {
+	for name, bad := range map[string][]byte{"cut": good.Save()[:40], "doubled": append(good.Save(), good.Save()[:20]...),
+		"text": []byte("x")} {
 		e := New(Settings{}, now)
 		if err := e.Restore(bad, now); err == nil {
 			t.Errorf("%s: taken", name)

@@ -130,7 +130,8 @@ func TestUncertainLoss(t *testing.T) {
 			t.Fatalf("%+v", r.Pairs)
 		}
 		south, east, north := r.Pairs[0].Paths[0], r.Pairs[0].Paths[1], r.Pairs[0].Paths[2]
-		if south.Loss != nil || south.Packets != 1000 || len(south.Hops[0].Verdicts) != 0 || !slices.Equal(south.Hops[1].Verdicts, []Verdict{Uncertain}) ||
+		if south.Loss != nil || south.Packets != 1000 || len(south.Hops[0].Verdicts) != 0 ||
+			!slices.Equal(south.Hops[1].Verdicts, []Verdict{Uncertain}) ||
 			south.Hops[1].Uncertain != 1 || south.Hops[1].Loss != (Loss{900, 0}) || south.Hops[1].Packets != 1000 {
 			t.Errorf("%+v", south)
 		}

@@ -286,8 +286,10 @@ func TestFormatRoute(t *testing.T) {
 	if got := FormatRoute(e); got != want+`'it'\''s core'` {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got, want := FormatSelection(e), "2001:db8:2::/64 from 2001:db8::/32 tos 0x2e ipproto tcp sport 1000-2000 dport 9 flowlabel 0x12345 dev eth1.7 name 'it'\\''s core'"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	selection := "2001:db8:2::/64 from 2001:db8::/32 tos 0x2e ipproto tcp sport 1000-2000 dport 9 flowlabel 0x12345 " +
+		"dev eth1.7 name 'it'\\''s core'"
+	if got := FormatSelection(e); got != selection {
+		t.Errorf("got  %s\nwant %s", got, selection)
 	}
 	e.Name = RouteName(e)
 	if got := FormatRoute(e); got != strings.TrimSuffix(want, " name ") {

@@ -155,8 +155,8 @@ func TestDirectExportType(t *testing.T) {
 
 // A word forces rules that are refused without it; it is for rules that are added.
 func TestForce(t *testing.T) {
-	if c, err := ParseRoute(strings.Fields("replace 2001:db8::/64 encap ioam6 trace prealloc type 0xc00000 ns 1 size 8 dev eth1 force")); err != nil ||
-		!c.Force {
+	forced := strings.Fields("replace 2001:db8::/64 encap ioam6 trace prealloc type 0xc00000 ns 1 size 8 dev eth1 force")
+	if c, err := ParseRoute(forced); err != nil || !c.Force {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := ParseRoute(strings.Fields("del 2001:db8::/64 force")); err == nil || !strings.Contains(err.Error(), "not used with del") {

@@ -40,7 +40,8 @@ func TestStretchBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if agents++; time.Duration(c.Measurement.Block) != want || time.Duration(*c.Measurement.Guard) != want*45/100 {
-			t.Errorf("%s: blocks of %v, a guard of %v, want %v", n.Name, time.Duration(c.Measurement.Block), time.Duration(*c.Measurement.Guard), want)
+			t.Errorf("%s: blocks of %v, a guard of %v, want %v", n.Name, time.Duration(c.Measurement.Block), time.Duration(*c.Measurement.Guard),
+				want)
 		}
 	}
 	if agents != 5 {

@@ -93,7 +93,8 @@ func TestEveryDifferenceCounts(t *testing.T) {
 	}
 	partial := usual
 	partial.Takers = Partial
-	if got := usual.Unlike(partial); got != "at the node it is compared with, another flow has some of its packets at a part of the nodes only" {
+	if got := usual.Unlike(partial); got != "at the node it is compared with, "+
+		"another flow has some of its packets at a part of the nodes only" {
 		t.Error(got)
 	}
 }

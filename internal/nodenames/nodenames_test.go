@@ -53,7 +53,8 @@ func TestAddUnknown(t *testing.T) {
 	noID, noLink := ioam.NodeIDWideUnavailable, ioam.InterfaceIDWideUnavailable
 	n := New(Node{ID: 2, IDWide: noID, Name: "r2", Interfaces: []Interface{{ID: 201, IDWide: noLink, Name: "east0"}}})
 	n.AddUnknown(New(
-		Node{ID: 2, IDWide: noID, Name: "x", Interfaces: []Interface{{ID: 201, IDWide: noLink, Name: "x"}, {ID: 202, IDWide: noLink, Name: "west0"}}},
+		Node{ID: 2, IDWide: noID, Name: "x",
+			Interfaces: []Interface{{ID: 201, IDWide: noLink, Name: "x"}, {ID: 202, IDWide: noLink, Name: "west0"}}},
 		Node{ID: 3, IDWide: 3, Name: "r3"},
 	))
 	n.AddUnknown(nil)

@@ -119,7 +119,8 @@ var blocks = table[*Block]{
 	field(
 		"block",
 		"",
-		"Number of the block: `start` since 1970, divided by `length_ns`. Blocks with even numbers have one colour, those with odd ones the other.",
+		"Number of the block: `start` since 1970, divided by `length_ns`. Blocks with even numbers have one colour, "+
+			"those with odd ones the other.",
 		func(c *Block) *uint64 { return &c.Number },
 		number[uint64](),
 	).
@@ -182,7 +183,8 @@ var blocks = table[*Block]{
 	field(
 		"time_sum_ns",
 		"nanoseconds",
-		"Sum of the packets' times since the start of the block, which wraps at 64 bits: the difference between two points, divided by the packets, is the mean delay. Absent without `mean-delay`.",
+		"Sum of the packets' times since the start of the block, which wraps at 64 bits: the difference between two points, "+
+			"divided by the packets, is the mean delay. Absent without `mean-delay`.",
 		func(c *Block) *Field[int64] { return &c.TimeSum },
 		optional(signed()),
 	).
@@ -209,7 +211,9 @@ var blocks = table[*Block]{
 	field(
 		"flags",
 		"",
-		"Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, `outside_window` (they were read at a wrong time), `interfaces_changed`, `unserved_interface`, `not_executed` (see the reasons of a [loss](#loss)). Absent when they are.",
+		"Why these are not the counters of the whole block: `began` (counting began in it), `interrupted`, "+
+			"`outside_window` (they were read at a wrong time), `interfaces_changed`, `unserved_interface`, "+
+			"`not_executed` (see the reasons of a [loss](#loss)). Absent when they are.",
 		func(c *Block) *loss.Flags { return &c.Flags },
 		wordSet(loss.FlagsNamed),
 	).
@@ -217,7 +221,9 @@ var blocks = table[*Block]{
 	field(
 		"selection",
 		"",
-		"Which packets the point counts in the flow: points with equal values select the same ones, in blocks of the same length. Four numbers of 8 digits: a hash of source and segment lists, traffic class and flow label, a hash of what narrower flows take, a hash of the mark. Absent if it is not known.",
+		"Which packets the point counts in the flow: points with equal values select the same ones, in blocks of the same length. "+
+			"Four numbers of 8 digits: a hash of source and segment lists, traffic class and flow label, a hash of what narrower flows take, "+
+			"a hash of the mark. Absent if it is not known.",
 		func(c *Block) *loss.Selection { return &c.Selection },
 		selection(),
 	).

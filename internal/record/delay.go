@@ -102,7 +102,8 @@ var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return 
 	field(
 		"method",
 		"",
-		"`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, of packets with a second mark, RFC 9341 §3.2.2); "+
+		"`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, "+
+			"of packets with a second mark, RFC 9341 §3.2.2); "+
 			"`mean-at-least` (one-way, lower bound of the mean of a block's packets, some of which were lost), "+
 			"with test packets (RFC 8762): `one-way`, `two-way` (without the time at the reflector), `round-trip` (with it).",
 		func(d *Delay) *loss.Method { return &d.Method },

@@ -91,8 +91,10 @@ var edgeFlows = table[*EdgeFlow]{
 	field(
 		"lost",
 		"packets",
-		"Packets that are missing: the Sequence Numbers that were expected, less those that came. A packet that comes in a later interval than the following ones "+
-			"is counted as lost first, and makes up for a later loss. `null` when some did not come and packets may have passed the node without its program: it is not known whether they were lost. "+
+		"Packets that are missing: the Sequence Numbers that were expected, less those that came. "+
+			"A packet that comes in a later interval than the following ones "+
+			"is counted as lost first, and makes up for a later loss. "+
+			"`null` when some did not come and packets may have passed the node without its program: it is not known whether they were lost. "+
 			"Absent without Sequence Numbers, as the next four.",
 		func(f *EdgeFlow) *Field[uint64] { return &f.Lost },
 		optional(number[uint64]()),

@@ -98,8 +98,10 @@ var flows = table[*Flow]{
 		"sequence_gaps",
 		"packets",
 		"Missing packets: the Sequence Numbers that were expected since the previous record, less those that came; "+
-			"packets that came twice [hide as many](../how-to/collect-postcards.md#flows). 0 at the encapsulating node, which assigns the numbers; absent without them; `null` when some did not come and "+
-			"[it is not known to which flow they belong](../data-plane/direct-export.md#missing-numbers): flows share the Flow-ID, or packets were not counted, or may have passed the node without its program. "+
+			"packets that came twice [hide as many](../how-to/collect-postcards.md#flows). 0 at the encapsulating node, which assigns the numbers; "+
+			"absent without them; `null` when some did not come and "+
+			"[it is not known to which flow they belong](../data-plane/direct-export.md#missing-numbers): flows share the Flow-ID, "+
+			"or packets were not counted, or may have passed the node without its program. "+
 			"Add the numbers up: packets that are late when an interval ends are in a later record.",
 		func(f *Flow) *Field[uint64] { return &f.SequenceGaps },
 		optional(number[uint64]()),
@@ -115,7 +117,8 @@ var flows = table[*Flow]{
 		"end_reason",
 		"",
 		"`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once if no packet is missing, "+
-			"else when the interval is over; its last acknowledgements may make another flow), `evicted` (replaced by another flow); from other exporters also `idle`.",
+			"else when the interval is over; its last acknowledgements may make another flow), `evicted` (replaced by another flow); "+
+			"from other exporters also `idle`.",
 		func(f *Flow) *EndReason { return &f.EndReason },
 		word[EndReason](),
 	).

@@ -70,7 +70,8 @@ func said(t testing.TB, x *Templates, tmpl *ipfix.Template, record []byte) []str
 }
 
 const (
-	saidTime   = "observationTimeNanoseconds=2026-11-21T05:21:00.000000001Z flowStartMilliseconds=2026-11-21T05:21:00Z flowEndMilliseconds=2026-11-21T05:21:00Z "
+	saidTime = "observationTimeNanoseconds=2026-11-21T05:21:00.000000001Z flowStartMilliseconds=2026-11-21T05:21:00Z " +
+		"flowEndMilliseconds=2026-11-21T05:21:00Z "
 	saidPacket = "sourceIPv6Address=2001:db8:1::2 destinationIPv6Address=2001:db8:2::2 protocolIdentifier=17 flowLabelIPv6=0 "
 	saidPorts  = "sourceTransportPort=4242 destinationTransportPort=9 "
 	saidLinks  = "observationPointId=2 ingressInterface=2 egressInterface=3 ioamNodeRole=2 "
@@ -95,12 +96,14 @@ func TestPostcardElements(t *testing.T) {
 			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8388608 ioamDirectExportFlags=5 ioamExtensionFlags=0 ioamHopLimit=255 ioamNodeId=16777215"},
 		{"a packet that is not known, undefined bits, and a snapshot", func(p *Postcard) {
 			p.Packet, p.TraceType = Packet{}, 0x800ffe
-			p.Raw = ioam.NodeData{Type: 0x800ffe, Bytes: append(craft.Hex(t, "3f000002"), craft.Hex(t, strings.Repeat("ffffffff", 10)+"02000309 7261636b 20370000")...)}
+			p.Raw = ioam.NodeData{Type: 0x800ffe,
+				Bytes: append(craft.Hex(t, "3f000002"), craft.Hex(t, strings.Repeat("ffffffff", 10)+"02000309 7261636b 20370000")...)}
 		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8392702 ioamDirectExportFlags=5 ioamExtensionFlags=192 " +
 			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamHopLimit=63 ioamNodeId=2 ioamSchemaId=777 ioamOpaqueStateSnapshot=7261636b20370000"},
 		{"no snapshot, no time, wide", func(p *Postcard) {
 			p.Packet, p.TraceType = Packet{}, 0x20f002
-			p.Raw = ioam.NodeData{Type: 0x20f002, Bytes: craft.Hex(t, "ffffffff 3f00000001 53158e 000311f1000315da cafec0caf00dc0de 00000010 00ffffff")}
+			p.Raw = ioam.NodeData{Type: 0x20f002,
+				Bytes: craft.Hex(t, "ffffffff 3f00000001 53158e 000311f1000315da cafec0caf00dc0de 00000010 00ffffff")}
 		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=2158594 ioamDirectExportFlags=5 ioamExtensionFlags=192 " +
 			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamTimestampNanoseconds=1900-01-01 " +
 			"ioamTimestampSeconds=4294967295 ioamHopLimit=63 ioamNodeIdWide=22222222 ioamIngressInterfaceIdWide=201201 ioamEgressInterfaceIdWide=202202 " +
@@ -120,7 +123,8 @@ func TestPostcardElements(t *testing.T) {
 }
 
 func TestFlowElements(t *testing.T) {
-	const counts = "packetDeltaCount=100 octetDeltaCount=12800 flowStartMilliseconds=2026-11-21T05:20:59Z flowEndMilliseconds=2026-11-21T05:20:59.999Z " +
+	const counts = "packetDeltaCount=100 octetDeltaCount=12800 flowStartMilliseconds=2026-11-21T05:20:59Z " +
+		"flowEndMilliseconds=2026-11-21T05:20:59.999Z " +
 		"flowStartNanoseconds=2026-11-21T05:20:59Z flowEndNanoseconds=2026-11-21T05:20:59.999Z "
 	const rest = "ioamSequenceGapDeltaCount=2 ioamReorderedPacketDeltaCount=1 minimumTTL=62 maximumTTL=63 flowEndReason=2"
 	bare := flow()
@@ -128,7 +132,8 @@ func TestFlowElements(t *testing.T) {
 	unsure, unnumbered := flow(), flow()
 	unsure.SequenceGaps = Field[uint64]{Present: true}
 	unnumbered.SequenceGaps, unnumbered.Reordered = Field[uint64]{}, Field[uint64]{}
-	const delays = "ioamTransitDelayMinNanoseconds=5000 ioamTransitDelayMaxNanoseconds=20000 ioamTransitDelaySumNanoseconds=990000 ioamTransitDelayDeltaCount=99 "
+	const delays = "ioamTransitDelayMinNanoseconds=5000 ioamTransitDelayMaxNanoseconds=20000 ioamTransitDelaySumNanoseconds=990000 " +
+		"ioamTransitDelayDeltaCount=99 "
 	for _, tt := range []struct {
 		flow *Flow
 		want string
@@ -167,7 +172,8 @@ func pathOfTwo(t testing.TB) *Trace {
 }
 
 func TestTraceElements(t *testing.T) {
-	head := saidTime + saidPacket + saidPorts + "ipTotalLength=128 observationPointId=2 ingressInterface=2 ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 "
+	head := saidTime + saidPacket + saidPorts +
+		"ipTotalLength=128 observationPointId=2 ingressInterface=2 ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 "
 	delayed := pathOfTwo(t)
 	delayed.PathDelay = NewField[uint64](31_000, true)
 	empty := pathOfTwo(t)

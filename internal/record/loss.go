@@ -110,7 +110,9 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"verdict",
 		"",
-		"`measured`: the counters are exact. `idle`: they are, and there was no packet. `duplicated`: they are, and more packets came to a point than were sent, so it is not known how many were lost. `uncertain`: there are reasons not to trust them. `no-data`: neither point reported.",
+		"`measured`: the counters are exact. `idle`: they are, and there was no packet. "+
+			"`duplicated`: they are, and more packets came to a point than were sent, so it is not known how many were lost. "+
+			"`uncertain`: there are reasons not to trust them. `no-data`: neither point reported.",
 		func(l *Loss) *loss.Verdict { return &l.Verdict },
 		word[loss.Verdict](),
 	).
@@ -118,12 +120,19 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"from_reasons",
 		"",
-		"Why the counters are uncertain because of the first point: `missing` (it did not report in time), `contradicting` (it reported two different counts), "+
-			"`restarted` (it began or stopped to count in the block), `guard_violated` (packets were later than planned, or counters were read at a wrong time), "+
-			"`clock_worse` (the clocks may differ by more than planned), `colour_missing` (packets had no mark), `colour_out_of_turn` (packets had a mark that did not fit their time), "+
-			"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), `other_selection` (the point selects other packets than the flow's first one, or does not say which ones), "+
-			"`interfaces_changed` (an interface was added, removed or attached anew in the block, or is missing), `unserved_interface` (packets passed an interface that the node does not count), "+
-			"`not_executed` (the program that counts did not run for all packets), `path_unknown` (packets are missing at the point, or too many came after it, and the other points do not tell whether they were lost or duplicated, or took a path without it). Absent when there are none.",
+		"Why the counters are uncertain because of the first point: `missing` (it did not report in time), "+
+			"`contradicting` (it reported two different counts), "+
+			"`restarted` (it began or stopped to count in the block), "+
+			"`guard_violated` (packets were later than planned, or counters were read at a wrong time), "+
+			"`clock_worse` (the clocks may differ by more than planned), `colour_missing` (packets had no mark), "+
+			"`colour_out_of_turn` (packets had a mark that did not fit their time), "+
+			"`other_path` (the flow took, or may have taken, a path without the point; only if its counters have no other reason), "+
+			"`other_selection` (the point selects other packets than the flow's first one, or does not say which ones), "+
+			"`interfaces_changed` (an interface was added, removed or attached anew in the block, or is missing), "+
+			"`unserved_interface` (packets passed an interface that the node does not count), "+
+			"`not_executed` (the program that counts did not run for all packets), `path_unknown` (packets are missing at the point, "+
+			"or too many came after it, and the other points do not tell whether they were lost or duplicated, or took a path without it). "+
+			"Absent when there are none.",
 		func(l *Loss) *loss.Reasons { return &l.FromReasons },
 		reasons(),
 	).
@@ -157,7 +166,8 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"lost_min",
 		"packets",
-		"With the verdict `duplicated`: the least number of packets that did not come to one of the points: they were lost, or took a path without it. Absent with other verdicts.",
+		"With the verdict `duplicated`: the least number of packets that did not come to one of the points: they were lost, "+
+			"or took a path without it. Absent with other verdicts.",
 		func(l *Loss) *Field[uint64] { return &l.LostMin },
 		optional(number[uint64]()),
 	).
@@ -166,7 +176,8 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"duplicated",
 		"packets",
-		"Packets by which the second point, or one between, counted more than the first, which is the least number that was duplicated. `null` with the verdicts `uncertain` and `no-data`. A duplicate hides a lost packet.",
+		"Packets by which the second point, or one between, counted more than the first, which is the least number that was duplicated. "+
+			"`null` with the verdicts `uncertain` and `no-data`. A duplicate hides a lost packet.",
 		func(l *Loss) *Field[uint64] { return &l.Duplicated },
 		counter(),
 	).
@@ -213,7 +224,8 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"assumed",
 		"",
-		"What the verdict rests on without a check, because the configuration says that it is so: `selection`, that a point which does not say it selects the same packets. Absent when there is nothing.",
+		"What the verdict rests on without a check, because the configuration says that it is so: `selection`, "+
+			"that a point which does not say it selects the same packets. Absent when there is nothing.",
 		func(l *Loss) *loss.Assumptions { return &l.Assumed },
 		wordSet(loss.AssumptionsNamed),
 	).
@@ -221,7 +233,8 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"from_difference",
 		"",
-		"With `other_selection` of the first point: how the packets that it selects differ, in words that may change. Absent without it. Not in IPFIX.",
+		"With `other_selection` of the first point: how the packets that it selects differ, in words that may change. Absent without it. "+
+			"Not in IPFIX.",
 		func(l *Loss) *string { return &l.FromDifference },
 		present(textual()),
 	),
@@ -229,7 +242,8 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 	field(
 		"warning",
 		"",
-		"Code of the [warning](warnings.md) of the threshold that the block is beyond: `flow_loss_high`, `flow_duplicated` or `flow_unmeasured`; `flow_delay_high` if no record of a delay shows it. Absent without one. Not in IPFIX.",
+		"Code of the [warning](warnings.md) of the threshold that the block is beyond: `flow_loss_high`, "+
+			"`flow_duplicated` or `flow_unmeasured`; `flow_delay_high` if no record of a delay shows it. Absent without one. Not in IPFIX.",
 		func(l *Loss) *string { return &l.Warning },
 		present(textual()),
 	),

@@ -78,7 +78,8 @@ var measurements = table[*Measurement]{
 	field(
 		"sids",
 		"",
-		"Segments of an SRv6 flow in the order of its way; in IPFIX in the order of the SRH (RFC 8754 §2), the last one first. Absent for other flows.",
+		"Segments of an SRv6 flow in the order of its way; in IPFIX in the order of the SRH (RFC 8754 §2), the last one first. "+
+			"Absent for other flows.",
 		func(m *Measurement) *[]netip.Addr { return &m.SIDs },
 		sidList(),
 	).
@@ -112,7 +113,8 @@ var measurements = table[*Measurement]{
 	field(
 		"from_node",
 		"",
-		"The node that is point `from`, as the ingress knows it: its own name, and the names or addresses of the `points` of its flow. Absent if it is not known. Not in IPFIX.",
+		"The node that is point `from`, as the ingress knows it: its own name, and the names or addresses of the `points` of its flow. "+
+			"Absent if it is not known. Not in IPFIX.",
 		func(m *Measurement) *string { return &m.FromNode },
 		present(textual()),
 	),
@@ -120,7 +122,8 @@ var measurements = table[*Measurement]{
 	field(
 		"block",
 		"",
-		"Number of the block of alternate marking (RFC 9341 §4.3), of several blocks the first: `start` since 1970, divided by the length of a block. Absent for test packets.",
+		"Number of the block of alternate marking (RFC 9341 §4.3), of several blocks the first: `start` since 1970, "+
+			"divided by the length of a block. Absent for test packets.",
 		func(m *Measurement) *Field[uint64] { return &m.Block },
 		optional(number[uint64]()),
 	).

@@ -84,7 +84,8 @@ var paths = table[*Path]{
 	field(
 		"verdict",
 		"",
-		"`arrived`: a decapsulating node reported the packet. `lost`: every node that is known to be after `last_seen` has reported that time without a gap, but not this packet. `unknown`: neither is known. Absent in records of earlier versions.",
+		"`arrived`: a decapsulating node reported the packet. `lost`: every node that is known to be after `last_seen` has reported that time "+
+			"without a gap, but not this packet. `unknown`: neither is known. Absent in records of earlier versions.",
 		func(p *Path) *PathVerdict { return &p.Verdict },
 		present(word[PathVerdict]()),
 	),
@@ -93,7 +94,8 @@ var paths = table[*Path]{
 	field(
 		"silent_hops",
 		"nodes",
-		"Of a lost packet: how many nodes after `last_seen` reported nothing of other packets either, by their hop limits. The packet may have passed them. Absent when there are none.",
+		"Of a lost packet: how many nodes after `last_seen` reported nothing of other packets either, by their hop limits. "+
+			"The packet may have passed them. Absent when there are none.",
 		func(p *Path) *int { return &p.Silent },
 		present(integer[int]()),
 	),

@@ -52,10 +52,12 @@ const (
 	postcardJSON = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"option":"direct-export","namespace":123,` +
 		`"trace_type":"0xf80000","flags":"0x05","extension_flags":"0xc0","flow_id":305419896,"sequence":7,` + recordUDP +
-		`"data":{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999000Z","transit_delay_ns":18250}}`
+		`"data":{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999000Z",` +
+		`"transit_delay_ns":18250}}`
 	flowJSON = `{"kind":"flow","time":"2026-11-21T05:21:00.000000000Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"namespace":123,"trace_type":"0xf80000","flow_id":305419896,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0},` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":0},` +
 		`"packets":100,"bytes":12800,"first":"2026-11-21T05:20:59.000000000Z","last":"2026-11-21T05:20:59.999000000Z",` +
 		`"transit_delay_ns":{"min":5000,"max":20000,"sum":990000,"count":99},"sequence_gaps":2,"reordered":1,` +
 		`"hop_limit":{"min":62,"max":63},"end_reason":"interval"}`

@@ -159,7 +159,8 @@ var traces = table[*Trace]{
 	field(
 		"copy",
 		"",
-		"The packet is such a copy, and this node had set the flag: it says how far the packet came, and `packet.source` is the node that returned it; absent otherwise.",
+		"The packet is such a copy, and this node had set the flag: it says how far the packet came, "+
+			"and `packet.source` is the node that returned it; absent otherwise.",
 		func(r *Trace) *bool { return &r.Copy },
 		present(truth()),
 	),

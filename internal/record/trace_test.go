@@ -32,7 +32,8 @@ func udpPacket() Packet {
 
 const (
 	recordHead = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","option":"pre-allocated","namespace":123,`
-	recordUDP  = `"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},`
+	recordUDP  = `"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":0,"length":128},`
 )
 
 func TestTraceJSON(t *testing.T) {

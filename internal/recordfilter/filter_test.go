@@ -26,15 +26,23 @@ func parse(t testing.TB, line string) record.Record {
 
 // Records of four kinds.
 const (
-	traceLine = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"r3","interface":"east0","option":"pre-allocated","namespace":123,"trace_type":"0xf80000","overflow":true,"remaining":1,` +
-		`"path_delay_us":1500,"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":7,"length":128},` +
-		`"nodes":[{"hop_limit":63,"node_id":1,"ingress_id":11,"egress_id":12,"transit_delay_ns":900},{"hop_limit":62,"node_id":2,"ingress_id":21,"egress_id":22,"transit_delay_ns":250000}]}`
-	flowLine = `{"kind":"flow","time":"2026-11-21T05:21:00Z","node":"r1","role":"transit","ingress":"eth0","egress":"eth1","namespace":7,"trace_type":"0xf80000","flow_id":305,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:3::2","next_header":6,"source_port":443,"destination_port":50000,"flow_label":0},"packets":100,"bytes":12800,` +
+	traceLine = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"r3","interface":"east0","option":"pre-allocated",` +
+		`"namespace":123,"trace_type":"0xf80000","overflow":true,"remaining":1,` +
+		`"path_delay_us":1500,"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,` +
+		`"destination_port":9,"flow_label":7,"length":128},` +
+		`"nodes":[{"hop_limit":63,"node_id":1,"ingress_id":11,"egress_id":12,"transit_delay_ns":900},` +
+		`{"hop_limit":62,"node_id":2,"ingress_id":21,"egress_id":22,"transit_delay_ns":250000}]}`
+	flowLine = `{"kind":"flow","time":"2026-11-21T05:21:00Z","node":"r1","role":"transit","ingress":"eth0","egress":"eth1","namespace":7,` +
+		`"trace_type":"0xf80000","flow_id":305,` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:3::2","next_header":6,"source_port":443,"destination_port":50000,` +
+		`"flow_label":0},"packets":100,"bytes":12800,` +
 		`"transit_delay_ns":{"min":5000,"max":20000000,"sum":99000000,"count":99},"hop_limit":{"min":62,"max":63},"end_reason":"interval"}`
-	pathLine = `{"kind":"path","time":"2026-11-21T05:21:00Z","namespace":7,"trace_type":"0xf80000","flow_id":305,"sequence":1,"complete":true,"nodes":[{"node":"r1","role":"encapsulating"},{"node":"r2","since_previous_ns":-5}],"delay_ns":70000}`
-	lossLine = `{"kind":"loss","time":"2026-11-21T05:21:00Z","node":"r1","flow":"red","flow_id":9,"scope":"segment","from":1,"to":2,"from_node":"r1","to_node":"r4","block":3,"start":"2026-11-21T05:20:00Z","length_ns":1000000000,` +
-		`"verdict":"uncertain","sent":10,"received":9,"lost":null,"duplicated":null,"ratio":null,"sent_bytes":null,"received_bytes":null,"lost_bytes":null,"duplicated_bytes":null}`
+	pathLine = `{"kind":"path","time":"2026-11-21T05:21:00Z","namespace":7,"trace_type":"0xf80000","flow_id":305,"sequence":1,` +
+		`"complete":true,"nodes":[{"node":"r1","role":"encapsulating"},{"node":"r2","since_previous_ns":-5}],"delay_ns":70000}`
+	lossLine = `{"kind":"loss","time":"2026-11-21T05:21:00Z","node":"r1","flow":"red","flow_id":9,"scope":"segment","from":1,"to":2,` +
+		`"from_node":"r1","to_node":"r4","block":3,"start":"2026-11-21T05:20:00Z","length_ns":1000000000,` +
+		`"verdict":"uncertain","sent":10,"received":9,"lost":null,"duplicated":null,"ratio":null,"sent_bytes":null,"received_bytes":null,` +
+		`"lost_bytes":null,"duplicated_bytes":null}`
 )
 
 // selected says which of the four records a filter selects, as the first letters of their kinds.

@@ -72,7 +72,8 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	h := n.departing(f, p, iface)
 	v := visit{hop: h, packet: p, hash: hash, postcard: model.Postcard{
 		Role: model.RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: h.queue, BufferOccupancy: h.buffer, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
+		TransitDelay: ioam.DataUnavailable, QueueDepth: h.queue, BufferOccupancy: h.buffer, Flow: flowOf(p.ip), Length: len(p.ip),
+		Ends: endsFlow(p.ip),
 	}}
 	if !inline {
 		v.outer = outerHeader(rule)

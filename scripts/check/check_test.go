@@ -172,29 +172,33 @@ func TestRules(t *testing.T) {
 		{"heading in code", "a.md", "```\n# B\n```\n[x](#b)\n", "a.md:4: link to heading #b of a.md"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			root := t.TempDir()
-			path := filepath.Join(root, test.file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(test.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			findings, err := Tree(root)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if test.want == "" {
-				if len(findings) != 0 {
-					t.Fatalf("findings %v, want none", findings)
-				}
-				return
-			}
-			if len(findings) != 1 || !strings.HasPrefix(findings[0].String(), test.want) {
-				t.Fatalf("findings %v, want one starting with %q", findings, test.want)
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { onlyFinding(t, test.file, test.content, test.want) })
+	}
+}
+
+// onlyFinding checks that a tree of one file has one finding, which starts with a text, or none if that is empty.
+func onlyFinding(t *testing.T, file, content, want string) {
+	t.Helper()
+	root := t.TempDir()
+	path := filepath.Join(root, file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	findings, err := Tree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want == "" {
+		if len(findings) != 0 {
+			t.Fatalf("findings %v, want none", findings)
+		}
+		return
+	}
+	if len(findings) != 1 || !strings.HasPrefix(findings[0].String(), want) {
+		t.Fatalf("findings %v, want one starting with %q", findings, want)
 	}
 }
 

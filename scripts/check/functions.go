@@ -22,10 +22,10 @@ func goRules(name string, content []byte) ([]Finding, error) {
 	if ast.IsGenerated(file) {
 		return nil, nil
 	}
-	var findings []Finding
+	findings := columns(name, content, files, file)
 	test := strings.HasSuffix(name, "_test.go")
 	if !test { // tests read what others write, too
-		findings = jsonRules(name, files, file)
+		findings = append(findings, jsonRules(name, files, file)...)
 	}
 	for _, declaration := range file.Decls {
 		function, ok := declaration.(*ast.FuncDecl)

@@ -33,5 +33,6 @@ func HooksSet() string {
 	if value := strings.TrimSpace(string(text)); err != nil || value == "0" {
 		return ""
 	}
-	return HooksSwitch + " is set on this machine: no SRv6 behaviour is done in XDP, so tests that expect it fail; the switch cannot be unset, boot the machine again"
+	return HooksSwitch + " is set on this machine: no SRv6 behaviour is done in XDP, so tests that expect it fail; " +
+		"the switch cannot be unset, boot the machine again"
 }

@@ -34,8 +34,9 @@ dimensions, x, ns, pps or bytes, and the ratio to the baseline measured in the
 same run. With --plot, also draw a figure, with the values of the IOAM papers
 where they have any. --duration does not limit footprint, which waits for agents
 to start.`,
-		Example: "  waymark-bench run --short\n  waymark-bench run cost\n  waymark-bench run frequency --json --plot frequency.svg\n  waymark-bench run forwarding --duration 1m",
-		Args:    commandline.AtMostOne("NAME"),
+		Example: "  waymark-bench run --short\n  waymark-bench run cost\n  waymark-bench run frequency --json --plot frequency.svg\n" +
+			"  waymark-bench run forwarding --duration 1m",
+		Args: commandline.AtMostOne("NAME"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
 			for _, b := range experiments.All() {
@@ -58,7 +59,8 @@ to start.`,
 	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
 	cmd.Flags().IntVar(&f.setups, "setups", 0, "`NUMBER` of times that links, programs and maps are made anew (default: the benchmark's own)")
 	cmd.Flags().
-		StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
+		StringVar(&f.program, "program", "",
+			"`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
 	return cmd
 }
 

@@ -37,8 +37,9 @@ speed changes for seconds changes both alike. Figures are medians over the round
 times in nanoseconds and of rates divided by the baseline's. With --json, print one object:
 machine, kernel, the versions of both programs, and points with before, after and change.
 scripts/compare.sh builds the older program.`,
-		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json",
-		Args:    commandline.OneArgument("NAME"),
+		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n" +
+			"  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json",
+		Args: commandline.OneArgument("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, opts, args[0])
 		},

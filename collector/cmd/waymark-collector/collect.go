@@ -99,6 +99,13 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 			return f.run(cmd, config, opts)
 		},
 	}
+	f.add(cmd)
+	opts.AddWide(cmd)
+	return cmd
+}
+
+// add adds the flags of the command.
+func (f *collectFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.listen, "listen", f.listen,
 		"receive at `ENDPOINT`: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT; may be repeated")
@@ -111,17 +118,18 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 		"other nodes counted in a block")
 	flags.StringVar(&f.maxLoss, "max-loss", "", "warn on standard error when a flow loses more than this `SHARE` of a block's "+
 		"packets, such as 0.1%")
-	flags.StringVar(&f.maxDelay, "max-delay", "", "warn on standard error when the mean delay of a flow's block is more than this `TIME`, such as 20ms")
-	flags.BoolVar(&f.assume, "assume-selection", false, "take nodes that do not say which packets they select in a flow, as agents of before, to select those of the others")
-	flags.IntVar(&f.keep, "keep", f.keep, "maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")
+	flags.StringVar(&f.maxDelay, "max-delay", "",
+		"warn on standard error when the mean delay of a flow's block is more than this `TIME`, such as 20ms")
+	flags.BoolVar(&f.assume, "assume-selection", false,
+		"take nodes that do not say which packets they select in a flow, as agents of before, to select those of the others")
+	flags.IntVar(&f.keep, "keep", f.keep,
+		"maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
 	f.filters = filterflags.Add(cmd)
 	f.filters.Complete(cmd, record.MadeBy("collect"))
 	flags.Uint32Var(&f.enterprise, "enterprise", f.enterprise, "private enterprise `NUMBER` under which exporters have Waymark's own elements")
-	opts.AddWide(cmd)
-	return cmd
 }
 
 // selection reads the flags that select records, and says at once what selects nothing.

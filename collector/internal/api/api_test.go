@@ -287,9 +287,9 @@ func TestLoss(t *testing.T) {
 	for i := range 90 {
 		m := record.Measurement{Time: instant.Of(start), Flow: "gold", FlowID: 5, Scope: record.WholeWay, From: 1, To: 2,
 			Start: instant.Of(start.Add(time.Duration(i) * time.Second))}
-		l := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(i%2), true)}
-		if i%10 == 0 {
-			l = &record.Loss{Measurement: m, Verdict: loss.Uncertain, Sent: record.NewField(uint64(100), true), Lost: record.NewField(uint64(0), false)}
+		l := &record.Loss{Measurement: m, Verdict: loss.Measured, Sent: record.NewField(uint64(100), true)}
+		if l.Lost = record.NewField(uint64(i%2), true); i%10 == 0 {
+			l.Verdict, l.Lost = loss.Uncertain, record.NewField(uint64(0), false)
 		}
 		list = append(list, l)
 	}
@@ -392,11 +392,13 @@ func TestConsole(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/paths?source=2001:db8::/32", "/packets"} {
 		r, text := get(path, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
-		if r.StatusCode != http.StatusOK || !strings.Contains(text, "/assets/console.js?v=") || strings.Contains(r.Header.Get("Content-Security-Policy"), "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if r.StatusCode != http.StatusOK || !strings.Contains(text, "/assets/console.js?v=") ||
+			strings.Contains(r.Header.Get("Content-Security-Policy"), "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %s %v %s", path, r.Status, r.Header, text)
 		}
 	}
-	for _, r := range [][2]string{{"/assets/console.js", "no-cors"}, {"/paths", "cors"}, {"/v1/health", "navigate"}, {"/metrics", "navigate"}} {
+	for _, r := range [][2]string{{"/assets/console.js", "no-cors"}, {"/paths", "cors"}, {"/v1/health", "navigate"},
+		{"/metrics", "navigate"}} {
 		if response, text := get(r[0], "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", r[1]); response.StatusCode != http.StatusForbidden {
 			t.Errorf("%s %s: %s %.100s", r[0], r[1], response.Status, text)
 		}
@@ -423,17 +425,17 @@ func TestBounds(t *testing.T) {
 	}
 	q := &query.Queries{Store: s, Time: time.Millisecond, AtOnce: 1}
 	q.Begin()
-	in := query.Range{From: start, Until: start.Add(time.Hour)}
-	if _, err := q.Paths(t.Context(), query.PathsQuestion{Range: in, Limit: 10}); !errors.Is(err, query.ErrSlow) && !errors.Is(err, query.ErrBusy) {
+	ask := query.PathsQuestion{Range: query.Range{From: start, Until: start.Add(time.Hour)}, Limit: 10}
+	if _, err := q.Paths(t.Context(), ask); !errors.Is(err, query.ErrSlow) && !errors.Is(err, query.ErrBusy) {
 		t.Errorf("%v", err)
 	}
 	q.Time = time.Minute
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := q.Paths(ended, query.PathsQuestion{Range: in, Limit: 10}); err == nil {
+	if _, err := q.Paths(ended, ask); err == nil {
 		t.Error("a query is answered after its context has ended")
 	}
-	if a, err := q.Paths(t.Context(), query.PathsQuestion{Range: in, Limit: 10}); err != nil || a.Packets != 30_000 {
+	if a, err := q.Paths(t.Context(), ask); err != nil || a.Packets != 30_000 {
 		t.Errorf("%v", err)
 	}
 }

@@ -149,7 +149,8 @@ var routes = []route{
 		answer: query.Changes{},
 		serve: func(v *values) question {
 			return asking(query.ChangesQuestion{
-				Range: v.times(), Flows: v.flows(), Where: v.condition(query.OfPackets), Limit: v.limit(), Window: v.duration("window", time.Second, 24*time.Hour), Moved: v.share("moved"), Least: int(v.number("least", 1e6)),
+				Range: v.times(), Flows: v.flows(), Where: v.condition(query.OfPackets), Limit: v.limit(),
+				Window: v.duration("window", time.Second, 24*time.Hour), Moved: v.share("moved"), Least: int(v.number("least", 1e6)),
 			}, (*query.Queries).Changes)
 		},
 	},

@@ -355,7 +355,8 @@ func TestNames(t *testing.T) {
 	}
 	var whole, cut, mine, today query.Names
 	asTenant(t, s, nil).ask("/v1/names", &whole)
-	if len(whole.Nodes) != 6 || whole.Cut != nil || *whole.Nodes[0].ID != 1 || whole.Nodes[0].IDWide != nil || whole.Nodes[0].Name != "nodeb" ||
+	if len(whole.Nodes) != 6 || whole.Cut != nil || *whole.Nodes[0].ID != 1 || whole.Nodes[0].IDWide != nil ||
+		whole.Nodes[0].Name != "nodeb" ||
 		len(whole.Nodes[0].Interfaces) != 1 || whole.Nodes[0].Interfaces[0].Name != "eth-1" || *whole.Nodes[0].Interfaces[0].ID != 1 {
 		t.Errorf("%+v", whole)
 	}

@@ -85,7 +85,10 @@ func TestOtherBuild(t *testing.T) {
 }
 
 func TestOthersAnswerTheRest(t *testing.T) {
-	for _, r := range [][2]string{{"GET", "/v1/nothing"}, {"GET", "/v2"}, {"POST", "/"}, {"GET", "/assets/none.js"}, {"GET", "/assets/manifest.json"}, {"GET", "/../go.mod"}, {"GET", "/index.html.gz"}} {
+	for _, r := range [][2]string{
+		{"GET", "/v1/nothing"}, {"GET", "/v2"}, {"POST", "/"}, {"GET", "/assets/none.js"},
+		{"GET", "/assets/manifest.json"}, {"GET", "/../go.mod"}, {"GET", "/index.html.gz"},
+	} {
 		if got := ask(t, r[0], r[1]); got.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s: %s", r[0], r[1], got.Status)
 		}

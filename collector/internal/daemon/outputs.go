@@ -29,7 +29,8 @@ func (d *Daemon) openOutputs() error {
 		name = "waymark-collector"
 	}
 	d.events = events.New(events.Options{
-		Node: nodenames.Printable(name), ClockError: d.Settings.Events.OrUnknown(), File: filepath.Join(d.Settings.Store.Directory, "events.jsonl"),
+		Node: nodenames.Printable(name), ClockError: d.Settings.Events.OrUnknown(),
+		File:  filepath.Join(d.Settings.Store.Directory, "events.jsonl"),
 		Names: func() []nodenames.Node { return d.collector.Names() }, Note: d.Notify,
 	}, d.began)
 	kept := sink.Except(d.sink, record.KindStatistics)

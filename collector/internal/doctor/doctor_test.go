@@ -148,7 +148,8 @@ func TestRead(t *testing.T) {
 		}
 	}
 	text := fmt.Sprintf(
-		"listen: [\"udp://%s\", \"tls://[::1]:0\"]\ntls: {certificate: %s/cert, key: %s/key}\nstore: {directory: %s/a/b}\napi: {address: \"http://[::1]:0\"}\n",
+		"listen: [\"udp://%s\", \"tls://[::1]:0\"]\ntls: {certificate: %s/cert, key: %s/key}\nstore: {directory: %s/a/b}\n"+
+			"api: {address: \"http://[::1]:0\"}\n",
 		taken.LocalAddr(),
 		dir,
 		dir,

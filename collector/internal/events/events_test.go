@@ -113,11 +113,13 @@ func TestLoss(t *testing.T) {
 		t.Fatal(names(list))
 	}
 	e := list[0]
-	if e.Name != record.EventLoss || e.Node != "keeper" || e.Label("from_node") != "r2" || e.Label("egress") != "west0" || e.Label("to_node") != "noded" ||
+	if e.Name != record.EventLoss || e.Node != "keeper" || e.Label("from_node") != "r2" || e.Label("egress") != "west0" ||
+		e.Label("to_node") != "noded" ||
 		e.Label("evidence") != "counters" || e.Severity != record.SeverityError || e.ID == "" {
 		t.Errorf("%+v", e)
 	}
-	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 || !strings.HasPrefix(text, "error: loss_began: packets are lost after r2 west0 > noded") {
+	if text := strings.Join(s.notes, "\n"); strings.Count(text, "\n") != 0 ||
+		!strings.HasPrefix(text, "error: loss_began: packets are lost after r2 west0 > noded") {
 		t.Errorf("%q", text)
 	}
 	g := &metrics.Gatherer{}
@@ -220,7 +222,8 @@ func TestRate(t *testing.T) {
 		if got := len(s.selected(at, list)); got != Rate/parts {
 			t.Errorf("%d of part %d", got, part)
 		}
-		if got := len(s.selected(at, []record.Record{&record.Loss{}, &record.Flow{}, &record.EdgeFlow{}, &record.Postcard{}, &record.Warning{}})); got != 3 {
+		list := []record.Record{&record.Loss{}, &record.Flow{}, &record.EdgeFlow{}, &record.Postcard{}, &record.Warning{}}
+		if got := len(s.selected(at, list)); got != 3 {
 			t.Errorf("%d others", got)
 		}
 	}
@@ -282,7 +285,8 @@ func TestRun(t *testing.T) {
 		s.Finder.Offer(&record.Loss{})
 	}
 	waiting := uint64(s.queue.Len())
-	if stats := s.Stats(); s.unexamined == 0 || waiting == 0 || waiting+s.unexamined != offered || stats.Offered != waiting || stats.Written != 0 {
+	if stats := s.Stats(); s.unexamined == 0 || waiting == 0 || waiting+s.unexamined != offered || stats.Offered != waiting ||
+		stats.Written != 0 {
 		t.Errorf("%d of %d wait, %d are counted; %+v", waiting, offered, s.unexamined, stats)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -102,11 +102,11 @@ func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Ch
 	width := p.add(ask.Window.Nanoseconds())
 	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
 		return "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // " + width +
-			"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM " + of.Rows + " p JOIN FILE(keys) k ON p.key = k.number JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND " + where + " GROUP BY ALL"
+			"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM " + of.Rows + " p JOIN FILE(keys) k ON p.key = k.number " +
+			"JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND " + where + " GROUP BY ALL"
 	}) +
-		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL ORDER BY source, destination, w LIMIT " + p.add(
-		mostShares+1,
-	)
+		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL " +
+		"ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
 	seen := 0
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var source, destination []byte

@@ -81,7 +81,8 @@ func (h *Health) exporters(list []collect.Exporter, ignored uint64, now time.Tim
 	for i := range list {
 		e := &list[i]
 		one := Exporter{
-			Address: e.Address.String(), Domain: e.Domain, Name: e.Name, First: instant.Of(e.First), Last: instant.Of(e.Last), Silent: max(now.Sub(e.Last), 0).Nanoseconds(), State: stateOf(now.Sub(e.Last)),
+			Address: e.Address.String(), Domain: e.Domain, Name: e.Name, First: instant.Of(e.First), Last: instant.Of(e.Last),
+			Silent: max(now.Sub(e.Last), 0).Nanoseconds(), State: stateOf(now.Sub(e.Last)),
 			Messages: e.Messages, Records: e.Records, Malformed: e.Malformed, Missed: e.Missed, Awaited: e.Awaited, Breaks: e.Breaks,
 			Sessions: []Session{}, Clock: e.Ahead.Nanoseconds(), Lag: e.Lag.Nanoseconds(),
 		}

@@ -130,7 +130,9 @@ func definitions(ctx context.Context, r *store.Reading, ids []uint64) (map[uint6
 		var path uint64
 		var d definition
 		var lists [7]any
-		if err := scan(&path, &d.namespace, &d.complete, &lists[0], &lists[1], &lists[2], &lists[3], &lists[4], &lists[5], &lists[6]); err != nil {
+		err := scan(&path, &d.namespace, &d.complete,
+			&lists[0], &lists[1], &lists[2], &lists[3], &lists[4], &lists[5], &lists[6])
+		if err != nil {
 			return err
 		}
 		for i := range list(lists[1]) {

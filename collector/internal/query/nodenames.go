@@ -61,7 +61,8 @@ func (q *Queries) NamesOf(ctx context.Context, ask NamesQuestion) (*Names, error
 			break
 		}
 		one := NodeNames{
-			ID: unless(n.ID, ioam.NodeIDUnavailable), IDWide: unless(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name, Interfaces: []InterfaceNames{},
+			ID: unless(n.ID, ioam.NodeIDUnavailable), IDWide: unless(n.IDWide, ioam.NodeIDWideUnavailable), Name: n.Name,
+			Interfaces: []InterfaceNames{},
 		}
 		if !confined {
 			one.Interfaces = interfacesOf(n)

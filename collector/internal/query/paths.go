@@ -195,7 +195,8 @@ SELECT t.path, packets, bytes, incomplete, lost, first, last, negative, total, m
 		var total sql.NullFloat64
 		var most sql.NullInt64
 		var b, n any
-		if err := scan(&id, &one.Packets, &one.Bytes, &one.Incomplete, &one.Lost, &one.First.Time, &one.Last.Time, &one.Negative, &total, &most, &b, &n, &a.Packets); err != nil {
+		if err := scan(&id, &one.Packets, &one.Bytes, &one.Incomplete, &one.Lost, &one.First.Time, &one.Last.Time, &one.Negative, &total, &most,
+			&b, &n, &a.Packets); err != nil {
 			return err
 		}
 		h, err := histogram(total, most, b, n)
@@ -228,13 +229,10 @@ func measureHops(
 			of.Rows + " p JOIN FILE(paths) d ON p.path = d.number WHERE " + where + chosen
 	})
 	measure := func(column string) string {
-		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, sum(" + column +
-			") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w LEFT JOIN (" + bucketsOf(
-			"path, i",
-			column,
-			"hop",
-		) +
-			") d ON w.path = d.path AND w.i = d.i"
+		return "SELECT w.path, w.i, '" + column + "' AS what, w.negative, w.total, w.most, d.b, d.n FROM (" +
+			"SELECT path, i, count(*) FILTER (" + column + " < 0) AS negative, " +
+			"sum(" + column + ") FILTER (" + column + " >= 0)::DOUBLE AS total, max(" + column + ") AS most FROM hop GROUP BY path, i) w " +
+			"LEFT JOIN (" + bucketsOf("path, i", column, "hop") + ") d ON w.path = d.path AND w.i = d.i"
 	}
 	query := "WITH hop AS (" + hops + ") " + measure("held") + " UNION ALL " + measure("since")
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {

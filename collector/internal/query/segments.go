@@ -132,12 +132,14 @@ func segmentsFor(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQ
 
 // countsOf is a query of the counts of buckets by segment.
 func countsOf(of string) string {
-	return "SELECT segment, b, sum(n)::UBIGINT AS n FROM (SELECT segment, unnest(" + of + "_b) AS b, unnest(" + of + "_n) AS n FROM part) GROUP BY ALL"
+	return "SELECT segment, b, sum(n)::UBIGINT AS n FROM (SELECT segment, unnest(" + of + "_b) AS b, unnest(" + of +
+		"_n) AS n FROM part) GROUP BY ALL"
 }
 
 // percentileOf is a query of the 99th percentile's bucket by segment.
 func percentileOf(of string) string {
-	return "SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS rank FROM (SELECT segment, b, sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM " +
+	return "SELECT segment, min(b) FILTER (c >= ceil(t * 0.99)) AS rank FROM (SELECT segment, b, " +
+		"sum(n) OVER (PARTITION BY segment ORDER BY b) AS c, sum(n) OVER (PARTITION BY segment) AS t FROM " +
 		of + ") GROUP BY segment"
 }
 
@@ -197,7 +199,8 @@ func describeSegments(ctx context.Context, r *store.Reading, list []Segment) err
 	place, ids := placesOf(list)
 	query := store.Union(
 		r.Files,
-		"SELECT segment, namespace, from_exporter, from_node, egress, to_exporter, to_node, ingress, hops FROM FILE(segments) WHERE segment = ANY($1)",
+		"SELECT segment, namespace, from_exporter, from_node, egress, to_exporter, to_node, ingress, hops FROM FILE(segments) "+
+			"WHERE segment = ANY($1)",
 	)
 	return rows(ctx, r.DB, query, []any{ids}, func(scan func(...any) error) error {
 		var id, from uint64

@@ -58,8 +58,8 @@ func rollup(r *store.Reading, name string) string {
 
 // listsOf is a query of the buckets of a rollup's histogram, in steps.
 func listsOf(of string) string {
-	return "SELECT segment, w, list(b) AS b, list(n) AS n FROM (SELECT segment, w, b, sum(n)::UBIGINT AS n FROM (SELECT segment, w, unnest(" + of + "_b) AS b, unnest(" + of +
-		"_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL"
+	return "SELECT segment, w, list(b) AS b, list(n) AS n FROM (SELECT segment, w, b, sum(n)::UBIGINT AS n FROM (" +
+		"SELECT segment, w, unnest(" + of + "_b) AS b, unnest(" + of + "_n) AS n FROM part) GROUP BY ALL) GROUP BY ALL"
 }
 
 // segmentSeries adds the steps of segments.
@@ -116,7 +116,9 @@ func segmentRow(scan func(...any) error, more ...any) (ID, SegmentMeasured, erro
 	var heldMax, linkMax sql.NullInt64
 	var heldB, heldN, linkB, linkN any
 	into := append([]any{&id}, more...)
-	if err := scan(append(into, &m.Packets, &m.Lost, &heldSum, &heldMax, &heldB, &heldN, &m.Negative, &linkSum, &linkMax, &linkB, &linkN)...); err != nil {
+	into = append(into, &m.Packets, &m.Lost, &heldSum, &heldMax, &heldB, &heldN)
+	into = append(into, &m.Negative, &linkSum, &linkMax, &linkB, &linkN)
+	if err := scan(into...); err != nil {
 		return 0, m, err
 	}
 	held, err := histogram(heldSum, heldMax, heldB, heldN)

@@ -47,8 +47,10 @@ func verdictOf(v record.PathVerdict) string {
 // packetOfAll has what packets of all sources have.
 func packetOfAll(of *record.Packet, at instant.Time, namespace uint16, source string) *Packet {
 	return &Packet{
-		Time: at, Source: source, Namespace: namespace, From: addressText(of.Source), To: addressText(of.Destination), NextHeader: uint8(of.NextHeader),
-		SourcePort: of.SourcePort, DestinationPort: of.DestinationPort, FlowLabel: of.FlowLabel, Length: uint32(max(of.Length, 0)), Nodes: []PacketNode{},
+		Time: at, Source: source, Namespace: namespace, From: addressText(of.Source), To: addressText(of.Destination),
+		NextHeader: uint8(of.NextHeader),
+		SourcePort: of.SourcePort, DestinationPort: of.DestinationPort, FlowLabel: of.FlowLabel, Length: uint32(max(of.Length, 0)),
+		Nodes: []PacketNode{},
 	}
 }
 
@@ -154,7 +156,9 @@ func BlockOf(r *record.Loss) *Block {
 			b.Reasons = append(b.Reasons, name)
 		}
 	}
-	for field, into := range map[*record.Field[uint64]]**int64{&r.Block: &b.Number, &r.Sent: &b.Sent, &r.Received: &b.Received, &r.Lost: &b.Lost, &r.LostMin: &b.LostMin} {
+	for field, into := range map[*record.Field[uint64]]**int64{
+		&r.Block: &b.Number, &r.Sent: &b.Sent, &r.Received: &b.Received, &r.Lost: &b.Lost, &r.LostMin: &b.LostMin,
+	} {
 		if field.Valid {
 			n := int64(field.Value)
 			*into = &n
@@ -167,7 +171,8 @@ func BlockOf(r *record.Loss) *Block {
 func EventOf(r record.Record) *Event {
 	switch r := r.(type) {
 	case *record.Event:
-		e := &Event{Kind: record.KindEvent, Time: r.Time, Node: r.Node, Name: r.Name, Severity: string(r.Severity), Subject: r.Subject, Text: r.Facts}
+		e := &Event{Kind: record.KindEvent, Time: r.Time, Node: r.Node, Name: r.Name, Severity: string(r.Severity), Subject: r.Subject,
+			Text: r.Facts}
 		if !r.Since.IsZero() {
 			e.Since = &r.Since
 		}
@@ -179,7 +184,8 @@ func EventOf(r record.Record) *Event {
 		}
 		return e
 	case *record.Warning:
-		e := &Event{Kind: record.KindWarning, Time: r.Time, Name: r.Code, Severity: string(record.SeverityInfo), Subject: r.Flow, Text: r.Facts, Cure: r.Cure}
+		e := &Event{Kind: record.KindWarning, Time: r.Time, Name: r.Code, Severity: string(record.SeverityInfo), Subject: r.Flow, Text: r.Facts,
+			Cure: r.Cure}
 		if r.Beyond {
 			e.Severity = string(record.SeverityWarning)
 		}
@@ -201,7 +207,8 @@ func put[V any](m *map[string]V, name string, value V) {
 // Match reports whether the flows that are asked for have a packet.
 func (f *Flows) Match(namespace uint16, p *record.Packet) bool {
 	return (f.Namespace == nil || *f.Namespace == namespace) && in(f.Source, p.Source) && in(f.Destination, p.Destination) &&
-		(f.NextHeader == nil || *f.NextHeader == uint8(p.NextHeader) && p.Source.IsValid()) && is(f.SourcePort, p.SourcePort) && is(f.DestinationPort, p.DestinationPort) &&
+		(f.NextHeader == nil || *f.NextHeader == uint8(p.NextHeader) && p.Source.IsValid()) && is(f.SourcePort, p.SourcePort) &&
+		is(f.DestinationPort, p.DestinationPort) &&
 		(is(f.Port, p.SourcePort) || is(f.Port, p.DestinationPort))
 }
 

@@ -21,7 +21,10 @@ import (
 func lossesWhere(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
 	search := newSearch(OfLosses, &a.Answer)
 	s := &lossSums{flows: map[flowKey]*lossSum{}, edges: map[edgeKey]*EdgeLoss{}}
-	for _, part := range []struct{ kind, table, at string }{{record.KindLoss, "loss", "coalesce(start, time)"}, {record.KindEdgeFlow, "edge_flow", "time"}} {
+	for _, part := range []struct{ kind, table, at string }{
+		{record.KindLoss, "loss", "coalesce(start, time)"},
+		{record.KindEdgeFlow, "edge_flow", "time"},
+	} {
 		p := &parameters{}
 		where := part.at + " >= " + p.add(in.From.UTC()) + "::TIMESTAMP_NS AND " + part.at + " < " + p.add(in.Until.UTC()) + "::TIMESTAMP_NS"
 		switch {

@@ -64,7 +64,8 @@ type stored struct {
 // MarshalJSON writes an entry.
 func (e *Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored{
-		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records, e.Bytes, e.Packed, e.Reason, e.Replaces,
+		e.Name, e.State, e.Version, instant.Of(e.Opened), instant.Of(e.Closed), instant.Of(e.First), instant.Of(e.Last), e.Packets, e.Records,
+		e.Bytes, e.Packed, e.Reason, e.Replaces,
 	})
 }
 

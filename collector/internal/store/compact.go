@@ -246,7 +246,8 @@ func copyAll(ctx context.Context, conn *sql.Conn, files int, done *Compacted) er
 				continue
 			}
 			var most uint64
-			if err := conn.QueryRowContext(ctx, "SELECT coalesce(max("+number+") + 1, 0)::UBIGINT FROM "+alias+"."+quoted(t.name)).Scan(&most); err != nil {
+			greatest := "SELECT coalesce(max(" + number + ") + 1, 0)::UBIGINT FROM " + alias + "." + quoted(t.name)
+			if err := conn.QueryRowContext(ctx, greatest).Scan(&most); err != nil {
 				return err
 			}
 			next = max(next, most)

@@ -113,7 +113,8 @@ func (c *Checked) read(ctx context.Context, conn *sql.Conn, alias string) error 
 		}
 		var rows uint64
 		var digest sql.NullString
-		if err := conn.QueryRowContext(ctx, "SELECT count(*), sum(hash(t))::VARCHAR FROM "+alias+"."+quoted(t.name)+" t").Scan(&rows, &digest); err != nil {
+		hash := "SELECT count(*), sum(hash(t))::VARCHAR FROM " + alias + "." + quoted(t.name) + " t"
+		if err := conn.QueryRowContext(ctx, hash).Scan(&rows, &digest); err != nil {
 			return fmt.Errorf("table %s: %w", t.name, err)
 		}
 		switch {
@@ -124,7 +125,8 @@ func (c *Checked) read(ctx context.Context, conn *sql.Conn, alias string) error 
 		}
 	}
 	var packets, rolled uint64
-	err = conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM "+f.From(tablePackets)+" WHERE time IS NOT NULL AND batch < (SELECT coalesce(max(upto), 0) FROM "+f.From("progress")+
+	err = conn.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM "+f.From(tablePackets)+
+		" WHERE time IS NOT NULL AND batch < (SELECT coalesce(max(upto), 0) FROM "+f.From("progress")+
 		" WHERE of = 'minutes')), (SELECT coalesce(sum(packets), 0)::UBIGINT FROM "+f.From("path_1m")+")").Scan(&packets, &rolled)
 	if err == nil && packets != rolled {
 		err = fmt.Errorf("rollups have %d packets, of %d", rolled, packets)
@@ -133,7 +135,8 @@ func (c *Checked) read(ctx context.Context, conn *sql.Conn, alias string) error 
 }
 
 // Export writes the tables of closed files as Parquet into a directory: FILE/TABLE.parquet. It changes nothing in
-// the store, and can be done while a collector runs: the files that it writes are left out, and returned. wanted are tables; none: all that are not empty.
+// the store, and can be done while a collector runs: the files that it writes are left out, and returned. wanted are
+// tables; none: all that are not empty.
 func Export(
 	ctx context.Context,
 	directory, to string,
@@ -198,7 +201,8 @@ func exportFile(ctx context.Context, conn *sql.Conn, alias, to string, wanted []
 			continue
 		}
 		file := filepath.Join(to, t.name+".parquet")
-		if _, err := conn.ExecContext(ctx, "COPY "+alias+"."+quoted(t.name)+" TO "+literal(file+".new")+" (FORMAT parquet, COMPRESSION zstd)"); err != nil {
+		write := "COPY " + alias + "." + quoted(t.name) + " TO " + literal(file+".new") + " (FORMAT parquet, COMPRESSION zstd)"
+		if _, err := conn.ExecContext(ctx, write); err != nil {
 			return err
 		}
 		if err := os.Rename(file+".new", file); err != nil {

@@ -65,7 +65,8 @@ func TestCompact(t *testing.T) {
 		t.Errorf("%v", files)
 	}
 	checked, written, err := Check(t.Context(), directory, memory)
-	if err != nil || len(written) != 0 || len(checked) != 2 || checked[0].Fault != nil || checked[0].Packets != 1600 || checked[0].Records != 4 {
+	if err != nil || len(written) != 0 || len(checked) != 2 || checked[0].Fault != nil || checked[0].Packets != 1600 ||
+		checked[0].Records != 4 {
 		t.Errorf("%+v, %v", checked, err)
 	}
 	if done, err = Compact(t.Context(), directory, memory, start.Add(30*time.Hour)); err != nil || len(done) != 0 {

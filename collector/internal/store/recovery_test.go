@@ -273,8 +273,8 @@ func TestDamage(t *testing.T) {
 		put(t, s, []record.Record{})
 		if catalog == "" {
 			var gaps int
-			if err := s.Read(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), func(r *Reading) error { gaps = len(r.Gaps); return nil }); err != nil ||
-				gaps == 0 {
+			count := func(r *Reading) error { gaps = len(r.Gaps); return nil }
+			if err := s.Read(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), count); err != nil || gaps == 0 {
 				t.Errorf("%d gaps, %v", gaps, err)
 			}
 			if _, err := os.Stat(filepath.Join(o.Directory, asideName, "2026-11-21T12"+suffix)); err != nil {
@@ -302,10 +302,12 @@ func TestVersions(t *testing.T) {
 	o := Options{Directory: t.TempDir(), Now: c.now, Quiet: 1}
 	s, _ := opened(t, o)
 	put(t, s, some(100, start))
-	if _, err := s.db.Exec("CREATE TABLE " + s.file.alias + ".fewer AS SELECT * EXCLUDE (queue) FROM " + s.file.alias + ".packets"); err != nil {
+	fewer := "CREATE TABLE " + s.file.alias + ".fewer AS SELECT * EXCLUDE (queue) FROM " + s.file.alias + ".packets"
+	if _, err := s.db.Exec(fewer); err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range []string{"DROP TABLE F.packets", "ALTER TABLE F.fewer RENAME TO packets", "DROP TABLE F.warning", "UPDATE F.about SET version = 0.4::INTEGER"} {
+	for _, change := range []string{"DROP TABLE F.packets", "ALTER TABLE F.fewer RENAME TO packets", "DROP TABLE F.warning",
+		"UPDATE F.about SET version = 0.4::INTEGER"} {
 		if _, err := s.db.Exec(strings.ReplaceAll(change, "F.", s.file.alias+".")); err != nil {
 			t.Fatal(err)
 		}

@@ -191,7 +191,8 @@ func (f *File) Rows(rollup string) string {
 		return "(SELECT coalesce(max(upto), 0) FROM " + f.From("progress") + " WHERE of = " + literal(of) + ")"
 	}
 	query := "SELECT * EXCLUDE (part) FROM " + hours + " WHERE minute >= $3 AND minute < $4 AND minute >= $1 AND minute < $2" +
-		"\nUNION ALL SELECT * EXCLUDE (part) FROM " + minutes + " WHERE minute >= $1 AND minute < $2 AND NOT (minute >= $3 AND minute < $4 AND part < " + done(ofHours) + ")"
+		"\nUNION ALL SELECT * EXCLUDE (part) FROM " + minutes + " WHERE minute >= $1 AND minute < $2 " +
+		"AND NOT (minute >= $3 AND minute < $4 AND part < " + done(ofHours) + ")"
 	switch {
 	case rollup != "loss" && f.packets != "":
 		query = "SELECT * FROM (" + query + ") WHERE false" + f.fresh(rollup, "0")

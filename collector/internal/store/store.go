@@ -290,7 +290,9 @@ func damaged(err error) bool {
 		return true
 	}
 	text := strings.ToLower(err.Error())
-	for _, sign := range []string{"not a valid duckdb", "corrupt", "checksum", "replaying wal", "serialization error", "could not read enough bytes"} {
+	for _, sign := range []string{
+		"not a valid duckdb", "corrupt", "checksum", "replaying wal", "serialization error", "could not read enough bytes",
+	} {
 		if strings.Contains(text, sign) {
 			return true
 		}

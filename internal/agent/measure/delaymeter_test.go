@@ -35,7 +35,8 @@ func TestDelayOfProbes(t *testing.T) {
 	far.Start()
 	near := newHarness(
 		t,
-		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms}\nflows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n",
+		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms}\nflows: [{name: red, direction: out, source: 2001:db8::1, "+
+			"segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n",
 	)
 	near.Start()
 	byMethod := awaitDelays(t, near, 3)
@@ -65,7 +66,8 @@ func TestDelayByMessages(t *testing.T) {
 		t,
 		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+delayPort+
 			"}\n"+
-			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n",
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"[::1]:"+
+			port+"\"]}]\n",
 	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)
 	near.Start()
@@ -139,7 +141,8 @@ func TestInvalidDelayResponse(t *testing.T) {
 	near := newHarness(
 		t,
 		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
-			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n",
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, "+
+			"points: [\"::1\"]}]\n",
 	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)
 	near.Start()
@@ -180,7 +183,8 @@ func TestDelayRefused(t *testing.T) {
 	near := newHarness(
 		t,
 		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+port+"}\n"+
-			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"::1\"]}]\n",
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, "+
+			"points: [\"::1\"]}]\n",
 	)
 	near.System.SetSource(netip.IPv6Loopback(), nil)
 	near.Start()
@@ -241,7 +245,8 @@ func TestNoSourceOfMessages(t *testing.T) {
 	near := newHarness(
 		t,
 		agenttest.BaseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: 6375}\n"+
-			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"2001:db8::7\"]}]\n",
+			"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, "+
+			"points: [\"2001:db8::7\"]}]\n",
 	)
 	near.System.SetSource(netip.Addr{}, errors.New("network is unreachable"))
 	near.Start()

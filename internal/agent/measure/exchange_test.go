@@ -220,7 +220,8 @@ func TestComplaints(t *testing.T) {
 // A flow that cannot be probed in-band is warned of, and its loss is measured nevertheless.
 func TestNotInBand(t *testing.T) {
 	port := agenttest.FreePort(t)
-	flow := "flows: [{name: red, direction: %s, source: 2001:db8::99, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\n"
+	flow := "flows: [{name: red, direction: %s, source: 2001:db8::99, segments: [\"fc00:2::e\"]%s}]\n" +
+		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\n"
 	far := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.Start()
 	near := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "out", ", probes: in-band-encap, points: [\"[::1]:"+port+"\"]"))

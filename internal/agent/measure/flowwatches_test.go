@@ -57,7 +57,8 @@ func warned(t *testing.T, h *harness) (codes string) {
 // the log, the metrics and the records have it.
 func TestFlowThresholds(t *testing.T) {
 	port := agenttest.FreePort(t)
-	const flow = "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 100ms, guard: 20ms, clock-error: 1ms}\n"
+	const flow = "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\n" +
+		"measurement: {block: 100ms, guard: 20ms, clock-error: 1ms}\n"
 	far := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.Start()
 	near := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "out", ", points: [\"far=[::1]:"+port+"\"], max-loss: 33%, no-data-after: 5"))

@@ -114,7 +114,8 @@ func TestLossBetweenAgents(t *testing.T) {
 			if tt.exchange == "twamp-light" {
 				more += agenttest.FreePort(t) // from which it asks
 			}
-			flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + tt.exchange + "%s}\n"
+			flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\n" +
+				"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + tt.exchange + "%s}\n"
 			answers, selections := "stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n", ""
 			if tt.responder != "" {
 				selections = ", selection-port: " + reflector
@@ -135,7 +136,8 @@ func TestLossBetweenAgents(t *testing.T) {
 // The agent that follows another one reports no block again that the other has reported.
 func TestLossIsReportedOnce(t *testing.T) {
 	port := agenttest.FreePort(t)
-	flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\n"
+	flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\n" +
+		"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\n"
 	far := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.Start()
 	near := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"]"))

@@ -36,7 +36,8 @@ func NewResponders(d Dependencies, of *Blocks) *Responders {
 		ended:    r.counts.add,
 		make: func(w *config.Responder) (*responder.Responder, error) {
 			return responder.New(responder.Config{
-				Protocol: responderProtocols[w.Protocol], Local: w.At(), Allowed: config.Prefixes(w.Allow), Rate: int(w.Rate), Short: w.Short, Flow: of.flowOf,
+				Protocol: responderProtocols[w.Protocol], Local: w.At(), Allowed: config.Prefixes(w.Allow), Rate: int(w.Rate), Short: w.Short,
+				Flow: of.flowOf,
 			}), nil
 		},
 	}

@@ -26,7 +26,8 @@ func TestResponders(t *testing.T) {
 	}
 	defer taken.Close()
 	address := taken.LocalAddr().String()
-	const flow = "flows: [{name: red, direction: in, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 1}]\nmeasurement: {block: 200ms}\n"
+	const flow = "flows: [{name: red, direction: in, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 1}]\n" +
+		"measurement: {block: 200ms}\n"
 	h := newHarness(t, agenttest.BaseConfig+flow+"responders: [{protocol: twamp-light, listen: \""+address+"\", allow: [\"::1/128\"]}]\n")
 	h.Start()
 	answering := h.responders

@@ -50,11 +50,8 @@ func vanishText(destination string, flows, of int, one *monitor.Place) string {
 // eventRecord is the record of an event.
 func eventRecord(e *monitor.Event, node string) *record.Event {
 	r := &record.Event{
-		Time:     instant.Of(e.At),
-		Node:     node,
-		Name:     eventNames[e.Kind],
-		Subject:  e.Destination.Name,
-		Severity: record.SeverityInfo,
+		Time: instant.Of(e.At), Node: node, Name: eventNames[e.Kind],
+		Subject: e.Destination.Name, Severity: record.SeverityInfo,
 	}
 	if e.Kind != monitor.PathChange { // a loss and its end are about the same time
 		sum := fnv.New64a()
@@ -75,7 +72,8 @@ func eventRecord(e *monitor.Event, node string) *record.Event {
 	value("flows_of", float64(e.FlowsOf))
 	value("flows", float64(e.Flows))
 	place := &monitor.Place{
-		After: e.After, Before: e.Before, AfterHop: e.AfterHop, Evidence: e.Evidence, Error: e.Error, Refused: e.Refused, Never: e.Kind == monitor.Unanswered,
+		After: e.After, Before: e.Before, AfterHop: e.AfterHop, Evidence: e.Evidence,
+		Error: e.Error, Refused: e.Refused, Never: e.Kind == monitor.Unanswered,
 	}
 	switch e.Kind {
 	case monitor.Loss:

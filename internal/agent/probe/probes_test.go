@@ -135,7 +135,8 @@ func TestNodesBehindPrefixes(t *testing.T) {
 		c, err := config.Parse(
 			"F",
 			[]byte("node: {id: 1}\ninterfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\nencapsulations: ["+encapsulations+"]\n"+
-				"probes: {flows: 2, destinations: [\"cust7=2001:db8:7:8::/64\", \"2001:db8:7:9::/64\", \"far=2001:db8:8::/48\", \"r9=2001:db8::9\"]}\n"),
+				"probes: {flows: 2, destinations: [\"cust7=2001:db8:7:8::/64\", \"2001:db8:7:9::/64\", \"far=2001:db8:8::/48\", "+
+				"\"r9=2001:db8::9\"]}\n"),
 		)
 		if err != nil {
 			t.Fatal(err)

@@ -340,6 +340,16 @@ func TestHistoryRequests(t *testing.T) {
 	}
 }
 
+// traceBy is a trace that some nodes wrote, each after 8 µs.
+func traceBy(port uint16, ids ...ioam.NodeID) *record.Trace {
+	source, destination := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:2::1")
+	r := &record.Trace{Packet: record.Packet{Source: source, Destination: destination, DestinationPort: &port}}
+	for _, id := range ids {
+		r.Nodes = append(r.Nodes, record.NodeData{NodeID: record.NewField(id, true), TransitDelay: record.NewField(uint32(8000), true)})
+	}
+	return r
+}
+
 // A filter of paths selects of what is kept, at any time; one of packets has rollups of its own from the first
 // question on, with what is usual by then. Only so many are looked through, and none of them for ever.
 func TestFilteredHistory(t *testing.T) {
@@ -347,11 +357,7 @@ func TestFilteredHistory(t *testing.T) {
 	h.Start()
 	offer := func(n int, port uint16, ids ...ioam.NodeID) {
 		for range n {
-			r := &record.Trace{Packet: record.Packet{Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), DestinationPort: &port}}
-			for _, id := range ids {
-				r.Nodes = append(r.Nodes, record.NodeData{NodeID: record.NewField(id, true), TransitDelay: record.NewField(uint32(8000), true)})
-			}
-			h.records.Offer(r)
+			h.records.Offer(traceBy(port, ids...))
 		}
 	}
 	ask := func(q api.HistoryTime) (*insight.Report, string) {
@@ -372,7 +378,8 @@ func TestFilteredHistory(t *testing.T) {
 	offer(30, 443, 1, 2, 3)
 	offer(10, 80, 1, 4, 3)
 	byNode := api.HistoryTime{Filter: api.RecordFilter{Node: "4"}}
-	if r, _ := ask(byNode); !slices.Equal(packets(r), []uint64{10}) || r.Pairs[0].Packets != 10 || r.Pairs[0].Paths[0].Share != 1 || r.Filtered != nil {
+	if r, _ := ask(byNode); !slices.Equal(packets(r), []uint64{10}) || r.Pairs[0].Packets != 10 || r.Pairs[0].Paths[0].Share != 1 ||
+		r.Filtered != nil {
 		t.Errorf("%+v", r)
 	}
 	for _, f := range []api.RecordFilter{{Node: "9"}, {Flow: "red"}, {Interface: "east0"}, {Node: "2", Flow: "red"}} {

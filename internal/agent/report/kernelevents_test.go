@@ -93,7 +93,8 @@ func TestKernelEventRecord(t *testing.T) {
 		t.Fatalf("%s: %v", lines[0], err)
 	}
 	_, rest, _ := strings.Cut(lines[0], `Z",`)
-	if want := `"node":"gamma","source":"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,"node_id":2,"node_name":"gamma"},{"hop_limit":62,"node_id":3}]}`; rest != want {
+	if want := `"node":"gamma","source":"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,` +
+		`"node_id":2,"node_name":"gamma"},{"hop_limit":62,"node_id":3}]}`; rest != want {
 		t.Errorf("got  %s\nwant %s", rest, want)
 	}
 	if !strings.HasSuffix(lines[1], `"nodes":[{"hop_limit":62,"node_id":3,"ingress_id":1,"egress_id":2}]}`) {

@@ -38,9 +38,11 @@ func TestPostcardOfAnExport(t *testing.T) {
 		},
 	})
 	const want = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","role":"transit",` +
-		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"option":"direct-export","namespace":123,"trace_type":"0xc00000",` +
+		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"option":"direct-export","namespace":123,` +
+		`"trace_type":"0xc00000",` +
 		`"flags":"0x85","extension_flags":"0xc1","flow_id":7,"sequence":9,` +
-		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":5,"length":128},` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,` +
+		`"flow_label":5,"length":128},` +
 		`"data":{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202}}`
 	if got := record.AppendJSON(nil, p); string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

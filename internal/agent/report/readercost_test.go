@@ -18,10 +18,14 @@ import (
 )
 
 // tracedLine is the trace of a packet over two nodes.
-const tracedLine = `{"kind":"trace","time":"2026-11-21T16:13:02.000020000Z","node":"r3","namespace":123,"trace_type":"0xfa0000","option":"pre-allocated-trace","overflow":false,"remaining":0,` +
-	`"packet":{"source":"2001:db8:1::1","destination":"2001:db8:2::1","next_header":17,"source_port":40001,"destination_port":9000,"length":128},` +
-	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":101,"egress_id":102,"timestamp":"2026-11-21T16:13:02.000010000Z","transit_delay_ns":8000,"queue_depth":0},` +
-	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T16:13:02.000020000Z","transit_delay_ns":9000,"queue_depth":0}]}`
+const tracedLine = `{"kind":"trace","time":"2026-11-21T16:13:02.000020000Z","node":"r3","namespace":123,"trace_type":"0xfa0000",` +
+	`"option":"pre-allocated-trace","overflow":false,"remaining":0,` +
+	`"packet":{"source":"2001:db8:1::1","destination":"2001:db8:2::1","next_header":17,"source_port":40001,"destination_port":9000,` +
+	`"length":128},` +
+	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":101,"egress_id":102,"timestamp":"2026-11-21T16:13:02.000010000Z",` +
+	`"transit_delay_ns":8000,"queue_depth":0},` +
+	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T16:13:02.000020000Z","transit_delay_ns":9000,` +
+	`"queue_depth":0}]}`
 
 // A reader gets what it asked for and waits for nothing else. WAYMARK_RECORDS=1000000 with -v measures what that costs
 // the agent and the reader together.

@@ -179,8 +179,9 @@ func ownNameElsewhere(s *service.State, own string) (ws []health.Warning) {
 func (x *SharedIDs) Routes() service.Routes {
 	return service.Routes{
 		// The names of nodes and interfaces that this node knows, by the ids that they write into packets: its
-		// own, those of `names` in its file, and those that the collector of `names-from` told. A list of nodes, one for each id: `node_id` or `node_id_wide`,
-		// `name`, and `interfaces`, each with `id` or `id_wide`, `name` and `description` (absent if it has none).
+		// own, those of `names` in its file, and those that the collector of `names-from` told. A list of nodes, one
+		// for each id: `node_id` or `node_id_wide`, `name`, and `interfaces`, each with `id` or `id_wide`, `name` and
+		// `description` (absent if it has none).
 		"GET /v1/names": func(w http.ResponseWriter, _ *http.Request) error {
 			service.Answer(w, http.StatusOK, api.NodeNames(x.d.State.Load().Names))
 			return nil

@@ -448,13 +448,20 @@ func TestManyWays(t *testing.T) {
 		"more, all report":          {after(t, maxAfter+1, -1), "unknown 0:too_many"},
 		"the flow made room":        {after(t, 4, 0, flows(5)), "unknown 100:unheard"},
 		"the way was left an hour ago": {after(t, 4, 0, func(w *world) {
-			w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(3700)}, {Exporter: join.Exporter{Addr: r3.Addr, Domain: 101}, Role: record.Decapsulating, Time: at(3700)}}, at(3700))
+			w.routes.Learn(key, []Stop{
+				{Exporter: r1, Role: record.Encapsulating, Time: at(3700)},
+				{Exporter: join.Exporter{Addr: r3.Addr, Domain: 101}, Role: record.Decapsulating, Time: at(3700)},
+			}, at(3700))
 		}), "lost"},
 		"a node that never says the time": {after(t, 4, -1, func(w *world) {
 			e := node(8)
 			w.message(e, whole)
 			w.report(e, 0, 11)
-			w.routes.Learn(key, []Stop{{Exporter: r1, Role: record.Encapsulating, Time: at(4)}, {Exporter: e, Role: record.Transit, Time: time.Time{}}, {Exporter: join.Exporter{Addr: r3.Addr, Domain: 101}, Role: record.Decapsulating, Time: at(4)}}, at(4))
+			w.routes.Learn(key, []Stop{
+				{Exporter: r1, Role: record.Encapsulating, Time: at(4)},
+				{Exporter: e, Role: record.Transit, Time: time.Time{}},
+				{Exporter: join.Exporter{Addr: r3.Addr, Domain: 101}, Role: record.Decapsulating, Time: at(4)},
+			}, at(4))
 		}), "unknown 8:no_time"},
 	} {
 		if tt.got != tt.want {

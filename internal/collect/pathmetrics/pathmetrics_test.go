@@ -91,7 +91,8 @@ func TestCounters(t *testing.T) {
 	*negative.Nodes[1].SincePrevious = -3
 	c.Observe(negative)
 	c.Observe(&record.Postcard{})
-	for _, accept := range []string{"text/plain", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"} {
+	for _, accept := range []string{"text/plain",
+		"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"} {
 		f := scrape(t, c, accept)
 		h := find(t, f[descSegment.Name], "athos", "porthos").GetHistogram()
 		if h.GetSampleCount() != 1001 || h.GetSampleSum() < 0.50050 || h.GetSampleSum() > 0.50052 {

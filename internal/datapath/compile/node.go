@@ -77,7 +77,8 @@ func (g *Generation) FillsForStack(in Interface) bool {
 func (g *Generation) mayTakeBack() bool {
 	n := &g.Node
 	return n.Measures == 1 &&
-		n.Mainline|n.HasProofs|n.TraceFlags|n.AsksLoopback|n.HasDecapsulations|n.HasRemovals|n.HasE2e|n.Grows|n.HasEncapsulations|n.InsertsMark != 0
+		n.Mainline|n.HasProofs|n.TraceFlags|n.AsksLoopback|n.HasDecapsulations|
+			n.HasRemovals|n.HasE2e|n.Grows|n.HasEncapsulations|n.InsertsMark != 0
 }
 
 // IsCopiedForXDP reports whether native XDP would cost an interface's TCP more than it gives.

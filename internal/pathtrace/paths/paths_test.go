@@ -270,7 +270,8 @@ func TestUnanswered(t *testing.T) {
 	reached := New(destination, 1, ioam.TimestampPOSIX, 0)
 	reached.Walked(0, reply(Copied, 64, destination, first))
 	reached.Unanswered(0, time.Second)
-	if got := reached.Report(name).Unanswered(); got != "flow 0 (port 40000, label 0x00001): no answer within 1s; probes reached the destination, hop 1, which did not answer them\n" {
+	if got := reached.Report(name).Unanswered(); got != "flow 0 (port 40000, label 0x00001): no answer within 1s; "+
+		"probes reached the destination, hop 1, which did not answer them\n" {
 		t.Errorf("%q", got)
 	}
 }

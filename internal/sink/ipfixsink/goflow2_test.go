@@ -51,13 +51,16 @@ func goflow2Values(t *testing.T, messages [][]byte) (lines []string) {
 
 // The octets of every value, by RFC 7011 §6.1: times in nanoseconds are NTP's.
 const (
-	rawSeen    = "observationTimeNanoseconds=eeaba8bc00000005 flowStartMilliseconds=000001a1fc8cfa60 flowEndMilliseconds=000001a1fc8cfa60 "
-	rawPacket  = "sourceIPv6Address=20010db8000100000000000000000002 destinationIPv6Address=20010db8000200000000000000000002 protocolIdentifier=11 flowLabelIPv6=00000000 "
-	rawPorts   = "sourceTransportPort=1092 destinationTransportPort=0009 "
-	rawLinks   = "observationPointId=00000002 ingressInterface=00000002 egressInterface=00000003 32473/17=02 "
-	rawOption  = "32473/1=04 10383/0=007b 32473/2=f80000 32473/26=05 32473/18=c0 "
-	rawData    = "32473/19=eeaba8bc00000005 10383/1=3f 10383/2=000002 10383/3=00c9 10383/4=00ca 10383/5=6a5f7f7b 10383/6=000f423f 32473/6=0000474a"
-	rawTrace   = "ipTotalLength=00000080 observationPointId=00000002 ingressInterface=00000002 32473/1=00 10383/0=007b 32473/2=a00000 32473/21=00000001 "
+	rawSeen   = "observationTimeNanoseconds=eeaba8bc00000005 flowStartMilliseconds=000001a1fc8cfa60 flowEndMilliseconds=000001a1fc8cfa60 "
+	rawPacket = "sourceIPv6Address=20010db8000100000000000000000002 destinationIPv6Address=20010db8000200000000000000000002 " +
+		"protocolIdentifier=11 flowLabelIPv6=00000000 "
+	rawPorts  = "sourceTransportPort=1092 destinationTransportPort=0009 "
+	rawLinks  = "observationPointId=00000002 ingressInterface=00000002 egressInterface=00000003 32473/17=02 "
+	rawOption = "32473/1=04 10383/0=007b 32473/2=f80000 32473/26=05 32473/18=c0 "
+	rawData   = "32473/19=eeaba8bc00000005 10383/1=3f 10383/2=000002 10383/3=00c9 10383/4=00ca 10383/5=6a5f7f7b 10383/6=000f423f " +
+		"32473/6=0000474a"
+	rawTrace = "ipTotalLength=00000080 observationPointId=00000002 ingressInterface=00000002 32473/1=00 10383/0=007b 32473/2=a00000 " +
+		"32473/21=00000001 "
 	rawNothing = "0000000000000000"
 )
 

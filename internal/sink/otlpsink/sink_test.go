@@ -407,7 +407,8 @@ func TestBadEndpoints(t *testing.T) {
 	t.Run("partly", func(t *testing.T) {
 		r := newReceiver(t)
 		r.answer = func(w http.ResponseWriter, _ string) bool {
-			b, err := proto.Marshal(&collectlogs.ExportLogsServiceResponse{PartialSuccess: &collectlogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}})
+			partial := &collectlogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}
+			b, err := proto.Marshal(&collectlogs.ExportLogsServiceResponse{PartialSuccess: partial})
 			if err != nil {
 				t.Error(err)
 			}

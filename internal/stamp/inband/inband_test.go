@@ -54,7 +54,8 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"-o", "udp.check_checksum:TRUE"}
-	for _, f := range strings.Fields("ipv6.src ipv6.dst ipv6.nxt ipv6.routing.segleft ipv6.routing.srh.last_entry ipv6.routing.srh.addr udp.checksum.status udp.srcport udp.dstport udp.length ipv6.hlim ipv6.tclass ipv6.flow") {
+	for _, f := range strings.Fields("ipv6.src ipv6.dst ipv6.nxt ipv6.routing.segleft ipv6.routing.srh.last_entry ipv6.routing.srh.addr " +
+		"udp.checksum.status udp.srcport udp.dstport udp.length ipv6.hlim ipv6.tclass ipv6.flow") {
 		args = append(args, "-e", f)
 	}
 	lines := tshark.Run(t, path, "udp", args...)

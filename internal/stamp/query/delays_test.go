@@ -148,15 +148,12 @@ func TestDelayResponses(t *testing.T) {
 	} {
 		probe := Probe{Peer: peer, Session: 9, Return: []netip.Addr{peer.Addr()}}
 		b, id, at, err := m.query(&probe)
-		if err != nil {
-			t.Fatal(err)
+		r, fault := rfc6374.DecodeDelay(b)
+		if err != nil || fault != nil {
+			t.Fatal(err, fault)
 		}
 		at = clock.Instant{Wall: at.Wall - int64(ago), Steady: at.Steady - int64(ago)} // it left some time ago
 		p.waiting[id] = &sent{probe, 1, at}
-		r, err := rfc6374.DecodeDelay(b)
-		if err != nil {
-			t.Fatal(err)
-		}
 		time := func(after time.Duration) stamp.Timestamp { return stamp.NTP.Timestamp(at.Wall+int64(after), 0) }
 		r.Response, r.Control, r.Responder = true, rfc6374.Success, rfc6374.FormatNTP
 		r.Timestamps = [4]stamp.Timestamp{time(oneWay + held), 0, r.Timestamps[0], time(oneWay)}
@@ -165,7 +162,8 @@ func TestDelayResponses(t *testing.T) {
 		if outcome != tt.want || s.OneWayKnown != tt.one || s.TwoWayKnown != tt.two || outcome == Accepted && s.RoundTrip < ago {
 			t.Errorf("%s: %+v, %v, want %v", tt.name, s, outcome, tt.want)
 		}
-		if failed := outcome == Refused && r.Control.IsError(); s.Refusal != 0 != failed || failed && (s.Refusal != r.Control || p.waiting[id] != nil) {
+		failed := outcome == Refused && r.Control.IsError()
+		if s.Refusal != 0 != failed || failed && (s.Refusal != r.Control || p.waiting[id] != nil) {
 			t.Errorf("%s: %+v ends the measurement: %v", tt.name, s, failed)
 		}
 		if s.Invalid != tt.invalid || s.Ends() != (s.Refusal != 0 || tt.invalid != "") {

@@ -272,4 +272,5 @@ func apply(t *testing.T, l *lab.Lab, node string, oldnew ...string) {
 	awaitExporters(t, l, node)
 }
 
-const pathOfLine = "athos(1) encapsulating eth0>eth1 101>102 63, porthos(2) transit eth0>eth1 201>202 62, aramis(3) decapsulating eth0> 301>- 61"
+const pathOfLine = "athos(1) encapsulating eth0>eth1 101>102 63, porthos(2) transit eth0>eth1 201>202 62, " +
+	"aramis(3) decapsulating eth0> 301>- 61"

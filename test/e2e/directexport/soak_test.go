@@ -71,7 +71,8 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	}
 	e := status.Records.Sinks[0]
 	said := fmt.Sprintf(
-		"%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; %d received, %d unsure, %d unacknowledged",
+		"%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; "+
+			"%d received, %d unsure, %d unacknowledged",
 		sent,
 		counts.Postcards,
 		counts.ExportsSuppressed,

@@ -129,7 +129,8 @@ func TestDemoInterrupted(t *testing.T) {
 			if code := e2e.ExitCode(out.err); code != tt.code {
 				t.Errorf("an interrupted demo exited with %d (%v), want %d:\n%s", code, out.err, tt.code, out)
 			}
-			const words = "waymark-lab: tidying up; further signals are ignored until that is done\nwaymark-lab: interrupted; everything was removed\n"
+			const words = "waymark-lab: tidying up; further signals are ignored until that is done\n" +
+				"waymark-lab: interrupted; everything was removed\n"
 			if !strings.HasSuffix(out.String(), words) || strings.Count(out.String(), "waymark-lab: ") != 2 || verdict.MatchString(out.String()) {
 				t.Errorf("an interrupted demo says\n%s", out)
 			}

@@ -149,7 +149,8 @@ func TestLabUpInterrupted(t *testing.T) {
 		})
 		ids := e2e.AgentIDs(t, name)
 		insist(t, cmd.Process, syscall.SIGINT, ended)
-		const words = "waymark-lab: tidying up; further signals are ignored until that is done\nwaymark-lab: interrupted; everything was removed\n"
+		const words = "waymark-lab: tidying up; further signals are ignored until that is done\n" +
+			"waymark-lab: interrupted; everything was removed\n"
 		if code := e2e.ExitCode(err); code != 130 || stderr.String() != words {
 			t.Errorf("interrupted with %d agents: code %d, %v, stderr\n%s", agents, code, err, &stderr)
 		}

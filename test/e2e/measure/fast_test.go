@@ -112,12 +112,14 @@ func TestBehavioursFast(t *testing.T) {
 		raise func(t *testing.T) *lab.Lab
 	}{
 		{"argument", outer, func(t *testing.T) *lab.Lab {
-			return raiseMarked(t, "encap", fast, last, prefix, ", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80", asking{})
+			return raiseMarked(t, "encap", fast, last, prefix, ", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80",
+				asking{})
 		}},
 		{"NEXT-CSID", 40, func(t *testing.T) *lab.Lab { return raiseContainer(t, fast) }},
 		{"End.X", outer, func(t *testing.T) *lab.Lab {
 			l := raise(t, "encap", fast)
-			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End.X", "nh6", "2001:db8:23::3", "dev", "eth1")
+			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End.X", "nh6", "2001:db8:23::3",
+				"dev", "eth1")
 			return l
 		}},
 	} {
@@ -268,7 +270,8 @@ func checkMarkedWhereForwarded(t *testing.T, marking string) {
 // marks them, each exactly once.
 func TestMarkedWithIOAM(t *testing.T) {
 	t.Parallel()
-	const ioam = `{name: other, interface: eth1, match: {destination: "2001:db8:99::/64"}, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 64}}]}`
+	const ioam = `{name: other, interface: eth1, match: {destination: "2001:db8:99::/64"}, mode: inline, options: [{trace: {namespace: 123, ` +
+		`type: 0xc00000, size: 64}}]}`
 	flow := fmt.Sprintf("source: 2001:db8:1::2, segments: [%q, %q]", endSID, lastSID)
 	topology := fmt.Sprintf(
 		routers,

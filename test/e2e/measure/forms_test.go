@@ -85,7 +85,8 @@ func TestKernelsForms(t *testing.T) {
 		agent(2, flows("transit", "")), agent(3, flows("in", ""))))
 	route := func(node, text string) { e2e.Must(t, l.Node(node), strings.Fields("ip -6 route add "+text)...) }
 	for _, name := range []string{"ingress", "middle", "egress"} {
-		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
+		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1",
+			"net.ipv6.conf.eth1.seg6_enabled=1")
 	}
 	e2e.Must(t, l.Node("ingress"), "ip", "sr", "tunsrc", "set", "2001:db8:ff::1")
 	route("ingress", "fcbb:bb00::/32 via 2001:db8:12::2")

@@ -25,7 +25,8 @@ func TestOffloadedTCP(t *testing.T) {
 // were counted: each is cut into more packets, which are as long as they were to be, and
 // the ingress counts as many as the others.
 func TestOffloadedTCPWithIOAM(t *testing.T) {
-	const ioam = `{name: all, interface: eth1, match: {destination: "fc00:2::/32"}, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 64}}]}`
+	const ioam = `{name: all, interface: eth1, match: {destination: "fc00:2::/32"}, mode: inline, options: [{trace: {namespace: 123, ` +
+		`type: 0xc00000, size: 64}}]}`
 	l := raiseWith(t, "inline", "tcx", asking{ioam: ioam})
 	// the host at the end of the segments gets their header
 	e2e.Must(t, l.Node("beta"), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1")

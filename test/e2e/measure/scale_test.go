@@ -119,7 +119,8 @@ func raiseMany(t *testing.T) *lab.Lab {
 	attach := string(e2e.TCModes()[0])
 	agent := func(id int) string {
 		return fmt.Sprintf(
-			`node: {id: %d}, metrics: {listen: none}, interfaces: [{name: eth0, boundary: ignore, attach: %[2]s}, {name: eth1, boundary: ignore, attach: %[2]s}], measurement: {block: %[3]v, guard: 900ms, clock-error: 1ms}, stamp: {allow: ["2001:db8::/32"]}`,
+			`node: {id: %d}, metrics: {listen: none}, interfaces: [{name: eth0, boundary: ignore, attach: %[2]s}, {name: eth1, boundary: ignore, `+
+				`attach: %[2]s}], measurement: {block: %[3]v, guard: 900ms, clock-error: 1ms}, stamp: {allow: ["2001:db8::/32"]}`,
 			id,
 			attach,
 			blockOfMany,
@@ -252,7 +253,8 @@ func compareMany(t *testing.T, l *lab.Lab, r *results, began time.Time, packets 
 		}
 	}
 	t.Logf(
-		"%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, %d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact; TCP sent %d packets",
+		"%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, "+
+			"%d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact; TCP sent %d packets",
 		lost,
 		c.lost[0],
 		lossyLinks[0],

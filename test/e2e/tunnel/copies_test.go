@@ -100,10 +100,12 @@ func TestErrorsAskForNoCopies(t *testing.T) {
 			t.Run(name+tt.String(), func(t *testing.T) {
 				t.Parallel()
 				back := `encapsulations: [{name: all, interface: eth0` + nested +
-					`, match: {destination: "2001:db8::/32"}, mode: encap, tunnel: {source: "2001:db8:ff::3", destination: "2001:db8:ff::1"}, options: [{trace: {namespace: 123, type: 0x800000, size: 40, loopback: 1/1}}]}]`
+					`, match: {destination: "2001:db8::/32"}, mode: encap, tunnel: {source: "2001:db8:ff::3", destination: "2001:db8:ff::1"}, ` +
+					`options: [{trace: {namespace: 123, type: 0x800000, size: 40, loopback: 1/1}}]}]`
 				ends := `decapsulations: [{tunnel-destination: "2001:db8:ff::3"}]`
 				l := raiseRoad(t, tt, append(askingForCopies(false), ends, ends+"\n      "+back,
-					`encapsulations: [{name: all, interface: eth1, match: {destination: "2001:db8:7::/64"}, mode: encap, tunnel: {source: "2001:db8:ff::1"`,
+					`encapsulations: [{name: all, interface: eth1, match: {destination: "2001:db8:7::/64"}, mode: encap, `+
+						`tunnel: {source: "2001:db8:ff::1"`,
 					`decapsulations: [{tunnel-destination: "2001:db8:ff::1"}]
       encapsulations: [{name: all, interface: eth1`+nested+`, match: {destination: "2001:db8::/32"}, mode: encap, tunnel: {source: "2001:db8:ff::1"`,
 				)...)

@@ -62,7 +62,8 @@ func (tt treatment) agent(k int) string {
 			tunnel = ""
 		}
 		text += fmt.Sprintf(
-			"      encapsulations: [{name: all, interface: eth1, match: {destination: \"2001:db8:7::/64\"}, mode: %s, %soptions: [{trace: {namespace: 123, type: 0xf80000, size: 60}}]}]\n",
+			"      encapsulations: [{name: all, interface: eth1, match: {destination: \"2001:db8:7::/64\"}, mode: %s, "+
+				"%soptions: [{trace: {namespace: 123, type: 0xf80000, size: 60}}]}]\n",
 			tt.mode,
 			tunnel,
 		)
@@ -97,7 +98,8 @@ func raiseRoad(t *testing.T, tt treatment, changes ...string) *lab.Lab {
 				from = "eth0"
 			}
 			links += fmt.Sprintf(
-				"  - mtu: 1700\n    ends:\n      - {node: %s, interface: %s, addresses: \"2001:db8:%d::1/64\"}\n      - {node: %s, interface: eth0, addresses: \"2001:db8:%d::2/64\"}\n",
+				"  - mtu: 1700\n    ends:\n      - {node: %s, interface: %s, addresses: \"2001:db8:%d::1/64\"}\n"+
+					"      - {node: %s, interface: eth0, addresses: \"2001:db8:%d::2/64\"}\n",
 				name,
 				from,
 				k+1,
