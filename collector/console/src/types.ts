@@ -239,6 +239,7 @@ export interface Exporter {
 export interface Failure {
   /** What is wrong, and what to do. */
   error: string
+  /** The word error. */
   kind: string
 }
 

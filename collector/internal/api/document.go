@@ -172,8 +172,8 @@ func structure(t reflect.Type, schemas object) object {
 			continue
 		}
 		schema := schemaOf(f.Type, schemas)
-		if doc := f.Tag.Get("doc"); doc != "" {
-			schema["description"] = doc
+		if text := textOf(t, f, key); text != "" {
+			schema["description"] = text
 		}
 		properties[key] = schema
 		if options == "" {

@@ -48,20 +48,20 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 
 // Begun is the first event of a live stream.
 type Begun struct {
-	From instant.Time `json:"from" doc:"Since when the stream has what was kept."`
-	Left uint64       `json:"missed" doc:"How many packets of that time are left out; 0 for a role that sees a part."`
+	From instant.Time `json:"from"`
+	Left uint64       `json:"missed"`
 }
 
 // Missed says how much a live stream left out.
 type Missed struct {
-	Count uint64 `json:"missed" doc:"Items that were left out since the last event of this name: there were more than rate, or the reader was too slow. Some of them may not have been selected. 0: a role that sees a part learns no number."`
+	Count uint64 `json:"missed"`
 }
 
 // Heartbeat is a sign of life.
 type Heartbeat struct {
-	Time    instant.Time `json:"time" doc:"The collector's clock."`
-	Readers int          `json:"readers" doc:"How many watch; 0 for a role that sees a part."`
-	Fault   string       `json:"fault,omitempty" doc:"Why nothing is written, and so nothing is shown; absent when everything is."`
+	Time    instant.Time `json:"time"`
+	Readers int          `json:"readers"`
+	Fault   string       `json:"fault,omitempty"`
 }
 
 // liveKinds are the names of events that are kept, with the types of their data.

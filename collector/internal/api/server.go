@@ -225,7 +225,7 @@ func (r *route) run(ctx context.Context, q *query.Queries, v *values) (any, erro
 // failure is an error in JSON.
 type failure struct {
 	Kind  string `json:"kind"`
-	Error string `json:"error" doc:"What is wrong, and what to do."`
+	Error string `json:"error"`
 }
 
 func fail(w http.ResponseWriter, code int, text string) { write(w, code, failure{"error", text}) }

@@ -23,21 +23,21 @@ type BlocksQuestion struct {
 // Blocks are the blocks that were asked for, the latest first.
 type Blocks struct {
 	Answer
-	Blocks []Block `json:"blocks" doc:"Blocks by flow and segment, the latest first."`
+	Blocks []Block `json:"blocks"`
 }
 
 // Block is one block of a flow between two points.
 type Block struct {
 	MeasuredSegment
-	Number   *int64       `json:"block,omitempty" doc:"Number of the block; absent for test packets."`
-	Start    instant.Time `json:"start" doc:"Its begin, by the clock of the ingress."`
-	Length   int64        `json:"length_ns" doc:"Its length."`
-	Verdict  string       `json:"verdict" doc:"measured: the counters are exact; idle: they are, and there was no packet; duplicated: more came than were sent, so that it is not known how many were lost; uncertain: there are reasons not to trust them; no-data: neither point reported. Only measured and idle know the loss."`
-	Reasons  []string     `json:"reasons,omitempty" doc:"Why it is uncertain, because of the first point or the second one."`
-	Sent     *int64       `json:"sent,omitempty" doc:"Packets counted at the first point; absent if it did not report."`
-	Received *int64       `json:"received,omitempty" doc:"Packets counted at the second point; absent if it did not report."`
-	Lost     *int64       `json:"lost,omitempty" doc:"Packets that were lost; absent when that is not known."`
-	LostMin  *int64       `json:"lost_min,omitempty" doc:"With the verdict duplicated: at least so many were lost."`
+	Number   *int64       `json:"block,omitempty"`
+	Start    instant.Time `json:"start"`
+	Length   int64        `json:"length_ns"`
+	Verdict  string       `json:"verdict"`
+	Reasons  []string     `json:"reasons,omitempty"`
+	Sent     *int64       `json:"sent,omitempty"`
+	Received *int64       `json:"received,omitempty"`
+	Lost     *int64       `json:"lost,omitempty"`
+	LostMin  *int64       `json:"lost_min,omitempty"`
 }
 
 // Blocks answers.

@@ -30,27 +30,27 @@ type ChangesQuestion struct {
 // Changes are those of a time, the latest first.
 type Changes struct {
 	Answer
-	Changes []Change `json:"changes" doc:"The changes, the latest first."`
+	Changes []Change `json:"changes"`
 }
 
 // Change is a pair of addresses whose packets moved to other paths.
 type Change struct {
-	Time        instant.Time `json:"time" doc:"Begin of the window in which the paths are others than in the one before that had packets."`
-	Before      instant.Time `json:"before" doc:"Begin of that window before."`
-	Source      string       `json:"source,omitempty" doc:"Source address."`
-	Destination string       `json:"destination,omitempty" doc:"Destination address."`
-	Moved       float64      `json:"moved" doc:"Share of the packets that take another path: half the sum of the differences of all shares. Packets that are spread over equal paths, always in the same shares, did not move."`
-	Was         []Share      `json:"was" doc:"The paths of the window before."`
-	Became      []Share      `json:"became" doc:"The paths of this window."`
+	Time        instant.Time `json:"time"`
+	Before      instant.Time `json:"before"`
+	Source      string       `json:"source,omitempty"`
+	Destination string       `json:"destination,omitempty"`
+	Moved       float64      `json:"moved"`
+	Was         []Share      `json:"was"`
+	Became      []Share      `json:"became"`
 }
 
 // Share is a path's share of a window's packets.
 type Share struct {
-	Path    ID      `json:"path" doc:"Number of the path."`
-	Nodes   []Node  `json:"nodes" doc:"Its nodes in order."`
-	Packets uint64  `json:"packets" doc:"Packets that took it."`
-	Share   float64 `json:"share" doc:"Their share."`
-	Delay   *int64  `json:"delay_mean_ns,omitempty" doc:"Mean delay from the first node to the last, by the clocks of both."`
+	Path    ID      `json:"path"`
+	Nodes   []Node  `json:"nodes"`
+	Packets uint64  `json:"packets"`
+	Share   float64 `json:"share"`
+	Delay   *int64  `json:"delay_mean_ns,omitempty"`
 }
 
 // mostShares bounds what one question looks at: paths of pairs in windows.

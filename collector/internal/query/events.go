@@ -21,22 +21,22 @@ type EventsQuestion struct {
 // Events are what happened in a time, the latest first.
 type Events struct {
 	Answer
-	Events []Event `json:"events" doc:"Events that nodes or the collector found, and warnings of the collector, the latest first."`
+	Events []Event `json:"events"`
 }
 
 // Event is something that happened at a time.
 type Event struct {
-	Kind     string             `json:"kind" doc:"event: it happened; warning: the collector warns of a measured flow or of a node id."`
-	Time     instant.Time       `json:"time" doc:"When it was found, by the clock of who found it."`
-	Node     string             `json:"node,omitempty" doc:"The node that found it, or the host of the collector."`
-	Name     string             `json:"event" doc:"What happened: the name of the event, or the code of the warning."`
-	Severity string             `json:"severity" doc:"info, warning or error. A warning that has ended is info."`
-	Subject  string             `json:"subject,omitempty" doc:"What it happened to: of a warning, the flow."`
-	Text     string             `json:"text" doc:"What happened, in words."`
-	Cure     string             `json:"cure,omitempty" doc:"What to do, if it is a warning."`
-	Since    *instant.Time      `json:"since,omitempty" doc:"When it began, as far as is known; absent: at time."`
-	Labels   map[string]string  `json:"labels,omitempty" doc:"Names and places; the keys depend on the event."`
-	Values   map[string]float64 `json:"values,omitempty" doc:"Numbers; the keys depend on the event."`
+	Kind     string             `json:"kind"`
+	Time     instant.Time       `json:"time"`
+	Node     string             `json:"node,omitempty"`
+	Name     string             `json:"event"`
+	Severity string             `json:"severity"`
+	Subject  string             `json:"subject,omitempty"`
+	Text     string             `json:"text"`
+	Cure     string             `json:"cure,omitempty"`
+	Since    *instant.Time      `json:"since,omitempty"`
+	Labels   map[string]string  `json:"labels,omitempty"`
+	Values   map[string]float64 `json:"values,omitempty"`
 }
 
 // Events answers.

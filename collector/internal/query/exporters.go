@@ -14,38 +14,38 @@ import (
 
 // Exporter is an observation domain of a node that sends.
 type Exporter struct {
-	Address   string       `json:"exporter" doc:"Address from which it sends."`
-	Domain    uint32       `json:"domain" doc:"Its Observation Domain ID."`
-	Name      string       `json:"node,omitempty" doc:"Name, if it sent one."`
-	First     instant.Time `json:"first" doc:"When its first message came, since the collector runs."`
-	Last      instant.Time `json:"last" doc:"When its last message came."`
-	Silent    int64        `json:"silent_ns" doc:"How long ago that was."`
-	State     string       `json:"state" doc:"sends: its last message came in the last 5 minutes. silent: it did not, which is a warning. gone: nothing came for 24 hours, so that it counts as taken away: there is no warning of it any more. An exporter that comes back sends."`
-	Messages  uint64       `json:"messages" doc:"Messages that were decoded."`
-	Records   uint64       `json:"records" doc:"Data records in them."`
-	Malformed uint64       `json:"malformed" doc:"Errors in these messages."`
-	Missed    uint64       `json:"missed" doc:"Records that did not come, by the numbers of messages."`
-	Awaited   uint64       `json:"awaited" doc:"Records that did not come in their turn, and may still come."`
-	Breaks    uint64       `json:"breaks" doc:"Times when any number of records may be missing, as after a restart of the exporter."`
-	Templates int          `json:"templates" doc:"Templates of all its sessions."`
-	Sessions  []Session    `json:"sessions" doc:"Its sessions that are not over."`
-	Clock     int64        `json:"clock_ahead_ns" doc:"How much its clock is ahead of the collector's, at least: a time that it wrote minus the time at which that came, the greatest of the last half minute or minute. The time on the way is in it: of a good clock it is a little below 0, and far below 0 of one that is behind or of records that come late. Nothing is corrected by it."`
-	Lag       int64        `json:"lag_ns,omitempty" doc:"How old the newest postcard of its last message was when it came, by both clocks; absent when it sends none."`
+	Address   string       `json:"exporter"`
+	Domain    uint32       `json:"domain"`
+	Name      string       `json:"node,omitempty"`
+	First     instant.Time `json:"first"`
+	Last      instant.Time `json:"last"`
+	Silent    int64        `json:"silent_ns"`
+	State     string       `json:"state"`
+	Messages  uint64       `json:"messages"`
+	Records   uint64       `json:"records"`
+	Malformed uint64       `json:"malformed"`
+	Missed    uint64       `json:"missed"`
+	Awaited   uint64       `json:"awaited"`
+	Breaks    uint64       `json:"breaks"`
+	Templates int          `json:"templates"`
+	Sessions  []Session    `json:"sessions"`
+	Clock     int64        `json:"clock_ahead_ns"`
+	Lag       int64        `json:"lag_ns,omitempty"`
 }
 
 // Session is a transport session of an exporter.
 type Session struct {
-	Transport string       `json:"transport" doc:"udp or tcp; TLS is over tcp."`
-	Last      instant.Time `json:"last" doc:"When its last message came."`
-	Templates int          `json:"templates" doc:"Templates that are known in it."`
+	Transport string       `json:"transport"`
+	Last      instant.Time `json:"last"`
+	Templates int          `json:"templates"`
 }
 
 // LostRecords are records, messages or packets that were lost on their way into the store.
 type LostRecords struct {
-	Stage string `json:"stage" doc:"Where: receive, decode, join, or the name of an output."`
-	Cause string `json:"cause" doc:"Why, as the metrics have it."`
-	Text  string `json:"text" doc:"The same in words."`
-	Count uint64 `json:"count" doc:"How many, since the collector runs."`
+	Stage string `json:"stage"`
+	Cause string `json:"cause"`
+	Text  string `json:"text"`
+	Count uint64 `json:"count"`
 }
 
 // silentAfter is after what time an exporter that sends nothing is worth a warning. Agents send their names

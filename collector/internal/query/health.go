@@ -12,34 +12,34 @@ import (
 
 // Health is the state of the collector.
 type Health struct {
-	OK       bool              `json:"ok" doc:"Records are written, and no file is missing."`
-	Warnings []string          `json:"warnings" doc:"What is wrong, each in a sentence with what to do."`
-	Store    StoreHealth       `json:"store" doc:"The store."`
-	Sink     map[string]uint64 `json:"records" doc:"Records that the store was offered, by what became of them."`
-	Counts   map[string]uint64 `json:"collector" doc:"Counters of what was received and joined, as the metrics have them."`
-	Waiting  int               `json:"waiting" doc:"Packets that wait for postcards."`
-	Began    instant.Time      `json:"began" doc:"Since when the collector runs; what it counts, it counts since then."`
-	Now      instant.Time      `json:"now" doc:"The collector's clock."`
+	OK       bool              `json:"ok"`
+	Warnings []string          `json:"warnings"`
+	Store    StoreHealth       `json:"store"`
+	Sink     map[string]uint64 `json:"records"`
+	Counts   map[string]uint64 `json:"collector"`
+	Waiting  int               `json:"waiting"`
+	Began    instant.Time      `json:"began"`
+	Now      instant.Time      `json:"now"`
 
-	Exporters []Exporter    `json:"exporters" doc:"Who sends, by address and domain."`
-	Lost      []LostRecords `json:"lost" doc:"What was lost on its way into the store, by cause. Records that exporters say they sent and that did not come are sequence_gap."`
+	Exporters []Exporter    `json:"exporters"`
+	Lost      []LostRecords `json:"lost"`
 }
 
 // StoreHealth is the state of the store.
 type StoreHealth struct {
-	Directory string       `json:"directory" doc:"Where the files are."`
-	Files     int          `json:"files" doc:"Files that can be read."`
-	Aside     int          `json:"files_lost" doc:"Files that cannot be read."`
-	Packed    int          `json:"files_packed" doc:"Files that were packed after their time was over, so that they take less of the disk."`
-	Packets   uint64       `json:"packets" doc:"Packets in all files."`
-	Records   uint64       `json:"records" doc:"Other records in all files."`
-	Bytes     int64        `json:"bytes" doc:"Bytes of all files."`
-	Free      uint64       `json:"disk_free" doc:"Bytes that the disk has left."`
-	Age       int64        `json:"kept_ns" doc:"How long ago the oldest file was begun."`
-	First     instant.Time `json:"first" doc:"When the oldest file was begun."`
-	Fault     string       `json:"fault,omitempty" doc:"Why nothing is written; absent when everything is."`
-	Saved     int64        `json:"packing_saved" doc:"Bytes that packing has saved since the collector began."`
-	Unpacked  string       `json:"packing_fault,omitempty" doc:"Why files could not be packed lately; they are as they were, and it is tried again."`
+	Directory string       `json:"directory"`
+	Files     int          `json:"files"`
+	Aside     int          `json:"files_lost"`
+	Packed    int          `json:"files_packed"`
+	Packets   uint64       `json:"packets"`
+	Records   uint64       `json:"records"`
+	Bytes     int64        `json:"bytes"`
+	Free      uint64       `json:"disk_free"`
+	Age       int64        `json:"kept_ns"`
+	First     instant.Time `json:"first"`
+	Fault     string       `json:"fault,omitempty"`
+	Saved     int64        `json:"packing_saved"`
+	Unpacked  string       `json:"packing_fault,omitempty"`
 }
 
 // HealthFor answers somebody. A role with a scope learns whether all is well and whether something is missing in its

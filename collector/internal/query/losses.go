@@ -25,56 +25,56 @@ type LossQuestion struct {
 // Losses are those of a time.
 type Losses struct {
 	Answer
-	Flows []FlowLoss `json:"flows" doc:"Measured flows by segment, those that lost the greatest share first."`
-	Edges []EdgeLoss `json:"edge_flows" doc:"Flows that are measured from edge to edge."`
+	Flows []FlowLoss `json:"flows"`
+	Edges []EdgeLoss `json:"edge_flows"`
 }
 
 // MeasuredSegment is a flow between two of the points that count it.
 type MeasuredSegment struct {
-	Flow     string `json:"flow,omitempty" doc:"Name of the flow, if it has one."`
-	FlowID   int64  `json:"flow_id" doc:"Its number."`
-	Scope    string `json:"scope" doc:"whole: from the ingress to the egress; segment: between two neighbouring points."`
-	From     int64  `json:"from" doc:"Number of the first point."`
-	To       int64  `json:"to" doc:"Number of the second point."`
-	FromNode string `json:"from_node,omitempty" doc:"The node that is the first point, if it is known."`
-	ToNode   string `json:"to_node,omitempty" doc:"The node that is the second point, if it is known."`
+	Flow     string `json:"flow,omitempty"`
+	FlowID   int64  `json:"flow_id"`
+	Scope    string `json:"scope"`
+	From     int64  `json:"from"`
+	To       int64  `json:"to"`
+	FromNode string `json:"from_node,omitempty"`
+	ToNode   string `json:"to_node,omitempty"`
 }
 
 // FlowLoss is the loss of one measured flow between two points.
 type FlowLoss struct {
 	MeasuredSegment
 	Counted
-	Before *Counted    `json:"before,omitempty" doc:"The same of the other time that was asked for by compare; absent when there was nothing."`
-	Series []LossPoint `json:"series,omitempty" doc:"The same in steps, if step or buckets are given, or by minute with series=true. A step without a block is not in it."`
+	Before *Counted    `json:"before,omitempty"`
+	Series []LossPoint `json:"series,omitempty"`
 }
 
 // Counted is what blocks of a flow counted.
 type Counted struct {
-	Blocks    uint64   `json:"blocks" doc:"Blocks with a result."`
-	Uncertain uint64   `json:"blocks_uncertain" doc:"Those of them of which the loss is not known: they are in no sum."`
-	Sent      uint64   `json:"sent" doc:"Packets that were sent in the other blocks."`
-	Lost      uint64   `json:"lost" doc:"Those of them that were lost."`
-	Ratio     *float64 `json:"ratio,omitempty" doc:"lost divided by sent; absent when nothing is known to be sent."`
+	Blocks    uint64   `json:"blocks"`
+	Uncertain uint64   `json:"blocks_uncertain"`
+	Sent      uint64   `json:"sent"`
+	Lost      uint64   `json:"lost"`
+	Ratio     *float64 `json:"ratio,omitempty"`
 }
 
 // LossPoint is the loss in one step.
 type LossPoint struct {
-	Minute instant.Time `json:"minute" doc:"Its begin."`
-	Time   instant.Time `json:"time" doc:"The same, by the name that other series have."`
+	Minute instant.Time `json:"minute"`
+	Time   instant.Time `json:"time"`
 	Counted
 }
 
 // EdgeLoss is what the last node counted of a flow by the numbers of its packets.
 type EdgeLoss struct {
-	Node        string `json:"node,omitempty" doc:"The decapsulating node."`
-	Source      string `json:"source" doc:"Source address."`
-	Destination string `json:"destination" doc:"Destination address."`
-	Namespace   int64  `json:"namespace" doc:"IOAM Namespace-ID."`
-	Packets     int64  `json:"packets" doc:"Packets that came."`
-	Lost        *int64 `json:"lost,omitempty" doc:"Packets that are missing; absent when no record says it."`
-	Unknown     int64  `json:"unknown" doc:"Records that do not say how many were lost."`
-	Duplicates  int64  `json:"duplicates" doc:"Packets that came twice."`
-	Reordered   int64  `json:"reordered" doc:"Packets that came after a later one."`
+	Node        string `json:"node,omitempty"`
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Namespace   int64  `json:"namespace"`
+	Packets     int64  `json:"packets"`
+	Lost        *int64 `json:"lost,omitempty"`
+	Unknown     int64  `json:"unknown"`
+	Duplicates  int64  `json:"duplicates"`
+	Reordered   int64  `json:"reordered"`
 }
 
 // counted makes the sums of a row.

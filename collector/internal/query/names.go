@@ -12,9 +12,9 @@ import (
 
 // Node is a node of a path.
 type Node struct {
-	Name     string  `json:"node,omitempty" doc:"Name, if its exporter sent one."`
-	Exporter string  `json:"exporter,omitempty" doc:"Address from which its records came; absent in a trace that packets carried."`
-	ID       *uint64 `json:"node_id,omitempty" doc:"node_id of RFC 9197, of 24 or 56 bits; absent when the node did not report one."`
+	Name     string  `json:"node,omitempty"`
+	Exporter string  `json:"exporter,omitempty"`
+	ID       *uint64 `json:"node_id,omitempty"`
 }
 
 // key is the same for the same node.
@@ -27,8 +27,8 @@ func (n *Node) key() string {
 
 // Interface is an interface of a node.
 type Interface struct {
-	Index uint32 `json:"index" doc:"Its index; of a trace that packets carried, its id."`
-	Name  string `json:"name,omitempty" doc:"Name, if the exporter sent one."`
+	Index uint32 `json:"index"`
+	Name  string `json:"name,omitempty"`
 }
 
 // mostNames bounds the names that one question looks at.

@@ -20,23 +20,23 @@ type NamesQuestion struct {
 // Names are the names of nodes and interfaces, by the ids that nodes write into packets.
 type Names struct {
 	Answer
-	Nodes []NodeNames `json:"nodes" doc:"One for each id: a node with ids of both widths comes twice. Without interfaces for a role with a scope."`
+	Nodes []NodeNames `json:"nodes"`
 }
 
 // NodeNames is the name of a node, and those of its interfaces.
 type NodeNames struct {
-	ID         *ioam.NodeID     `json:"node_id,omitempty" doc:"Its node_id of 24 bits (trace field 0)."`
-	IDWide     *ioam.NodeIDWide `json:"node_id_wide,omitempty" doc:"Or that of 56 bits (trace field 8)."`
-	Name       string           `json:"name" doc:"Its name. Of an id that two nodes have, both names."`
-	Interfaces []InterfaceNames `json:"interfaces" doc:"Its interfaces, by ids of the same width."`
+	ID         *ioam.NodeID     `json:"node_id,omitempty"`
+	IDWide     *ioam.NodeIDWide `json:"node_id_wide,omitempty"`
+	Name       string           `json:"name"`
+	Interfaces []InterfaceNames `json:"interfaces"`
 }
 
 // InterfaceNames is the name of an interface.
 type InterfaceNames struct {
-	ID          *ioam.InterfaceID     `json:"id,omitempty" doc:"Its id of 16 bits (trace field 1)."`
-	IDWide      *ioam.InterfaceIDWide `json:"id_wide,omitempty" doc:"Or that of 32 bits (trace field 9)."`
-	Name        string                `json:"name" doc:"Its name."`
-	Description string                `json:"description,omitempty" doc:"What its operator wrote about it."`
+	ID          *ioam.InterfaceID     `json:"id,omitempty"`
+	IDWide      *ioam.InterfaceIDWide `json:"id_wide,omitempty"`
+	Name        string                `json:"name"`
+	Description string                `json:"description,omitempty"`
 }
 
 // NamesOf answers with what the exporters of the running collector said. A role with a scope learns the names of nodes

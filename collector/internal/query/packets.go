@@ -30,44 +30,44 @@ type PacketsQuestion struct {
 // Packets are the packets that were asked for, the latest first.
 type Packets struct {
 	Answer
-	Packets []Packet `json:"packets" doc:"The packets, the latest first."`
+	Packets []Packet `json:"packets"`
 }
 
 // Packet is one packet with its path.
 type Packet struct {
-	Time            instant.Time `json:"time" doc:"When the packet was at the first node that reported a time."`
-	Source          string       `json:"source" doc:"postcards: it is joined from them; trace: it carried its path; kernel: the same, from the kernel's own IOAM."`
-	Namespace       uint16       `json:"namespace" doc:"IOAM Namespace-ID."`
-	FlowID          *uint32      `json:"flow_id,omitempty" doc:"Flow-ID of the option; absent in a trace."`
-	Sequence        *uint32      `json:"sequence,omitempty" doc:"Sequence Number of the option; absent in a trace."`
-	From            string       `json:"source_address,omitempty" doc:"Source address; absent when it is not known."`
-	To              string       `json:"destination_address,omitempty" doc:"Destination address; absent when it is not known."`
-	NextHeader      uint8        `json:"next_header" doc:"Protocol of the upper layer."`
-	SourcePort      *uint16      `json:"source_port,omitempty" doc:"Absent when the protocol has none."`
-	DestinationPort *uint16      `json:"destination_port,omitempty" doc:"Absent when the protocol has none."`
-	FlowLabel       uint32       `json:"flow_label" doc:"IPv6 flow label."`
-	Length          uint32       `json:"length" doc:"Bytes from the IPv6 header on."`
-	Reason          string       `json:"reason" doc:"complete, or why the path is not."`
-	Verdict         string       `json:"verdict" doc:"arrived, lost or unknown: what became of the packet."`
-	Delay           *int64       `json:"delay_ns,omitempty" doc:"From the first node to the last, by the clocks of both; negative where these differ by more."`
-	Path            ID           `json:"path" doc:"Number of its path."`
-	Nodes           []PacketNode `json:"nodes" doc:"The nodes in the order of the path."`
+	Time            instant.Time `json:"time"`
+	Source          string       `json:"source"`
+	Namespace       uint16       `json:"namespace"`
+	FlowID          *uint32      `json:"flow_id,omitempty"`
+	Sequence        *uint32      `json:"sequence,omitempty"`
+	From            string       `json:"source_address,omitempty"`
+	To              string       `json:"destination_address,omitempty"`
+	NextHeader      uint8        `json:"next_header"`
+	SourcePort      *uint16      `json:"source_port,omitempty"`
+	DestinationPort *uint16      `json:"destination_port,omitempty"`
+	FlowLabel       uint32       `json:"flow_label"`
+	Length          uint32       `json:"length"`
+	Reason          string       `json:"reason"`
+	Verdict         string       `json:"verdict"`
+	Delay           *int64       `json:"delay_ns,omitempty"`
+	Path            ID           `json:"path"`
+	Nodes           []PacketNode `json:"nodes"`
 }
 
 // PacketNode is what one node reported of a packet.
 type PacketNode struct {
 	Node
-	Role     string        `json:"role" doc:"encapsulating, transit or decapsulating."`
-	Ingress  *Interface    `json:"ingress,omitempty" doc:"The interface by which it came."`
-	Egress   *Interface    `json:"egress,omitempty" doc:"The interface by which it left."`
-	HopLimit *uint8        `json:"hop_limit,omitempty" doc:"Hop limit that the node found."`
-	Time     *instant.Time `json:"timestamp,omitempty" doc:"The node's time as it reported it, by its own clock, without a correction."`
-	Since    *int64        `json:"since_previous_ns,omitempty" doc:"Since the node before that reported a time; negative where clocks differ."`
-	Held     *uint32       `json:"held_ns,omitempty" doc:"How long the node held the packet."`
-	Queue    *uint32       `json:"queue_depth,omitempty" doc:"Depth of its egress queue, as the node counts."`
+	Role     string        `json:"role"`
+	Ingress  *Interface    `json:"ingress,omitempty"`
+	Egress   *Interface    `json:"egress,omitempty"`
+	HopLimit *uint8        `json:"hop_limit,omitempty"`
+	Time     *instant.Time `json:"timestamp,omitempty"`
+	Since    *int64        `json:"since_previous_ns,omitempty"`
+	Held     *uint32       `json:"held_ns,omitempty"`
+	Queue    *uint32       `json:"queue_depth,omitempty"`
 
-	ClockError   *uint64       `json:"clock_error_ns,omitempty" doc:"How wrong the node's clock was at most, by its own records of loss and delay near that time; absent when none says it. timestamp is not corrected by it."`
-	ClockErrorAt *instant.Time `json:"clock_error_at,omitempty" doc:"The minute of these records."`
+	ClockError   *uint64       `json:"clock_error_ns,omitempty"`
+	ClockErrorAt *instant.Time `json:"clock_error_at,omitempty"`
 }
 
 var sources = map[uint8]string{store.FromPostcards: "postcards", store.FromTrace: "trace", store.FromKernel: "kernel"}

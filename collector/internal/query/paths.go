@@ -27,44 +27,44 @@ type PathsQuestion struct {
 // Paths are the paths of packets, the one with most packets first.
 type Paths struct {
 	Answer
-	Packets uint64 `json:"packets" doc:"Packets on all paths, also on those that are not listed."`
-	Paths   []Path `json:"paths" doc:"The paths, the busiest first."`
+	Packets uint64 `json:"packets"`
+	Paths   []Path `json:"paths"`
 
-	Nodes    []NodeTotal    `json:"nodes" doc:"The nodes of the listed paths, with what they held on all of these together."`
-	Segments []SegmentTotal `json:"segments" doc:"The segments of the listed paths, on all of these together."`
+	Nodes    []NodeTotal    `json:"nodes"`
+	Segments []SegmentTotal `json:"segments"`
 
-	Before *Paths `json:"before,omitempty" doc:"The same of the other time that was asked for by compare: a path has the same number in both."`
+	Before *Paths `json:"before,omitempty"`
 }
 
 // Path is one path, and what was measured of its packets.
 type Path struct {
-	ID         ID           `json:"path" doc:"Number of the path: the same as long as its nodes and interfaces are."`
-	Namespace  uint16       `json:"namespace" doc:"IOAM Namespace-ID."`
-	Complete   bool         `json:"complete" doc:"It is known from end to end: packets of an incomplete path were lost, or nodes did not report."`
-	Packets    uint64       `json:"packets" doc:"Packets that took it."`
-	Share      float64      `json:"share" doc:"Their share of all packets that were asked for."`
-	Bytes      uint64       `json:"bytes" doc:"Their bytes."`
-	Incomplete uint64       `json:"incomplete" doc:"Packets that not every node reported."`
-	Lost       uint64       `json:"lost" doc:"Packets of which it is known that they were lost."`
-	First      instant.Time `json:"first" doc:"When the first of these packets was seen."`
-	Last       instant.Time `json:"last" doc:"When the last of them was seen."`
-	Delay      *Delays      `json:"delay,omitempty" doc:"From the first node to the last, by the clocks of both."`
-	Negative   uint64       `json:"delay_negative,omitempty" doc:"Packets whose delay is negative, because the clocks differ; not in delay."`
-	Hops       []Hop        `json:"hops" doc:"The nodes in the order of the path."`
-	Series     []PathPoint  `json:"series,omitempty" doc:"What was measured in steps, if step or buckets are given. A step without a packet is not in it."`
+	ID         ID           `json:"path"`
+	Namespace  uint16       `json:"namespace"`
+	Complete   bool         `json:"complete"`
+	Packets    uint64       `json:"packets"`
+	Share      float64      `json:"share"`
+	Bytes      uint64       `json:"bytes"`
+	Incomplete uint64       `json:"incomplete"`
+	Lost       uint64       `json:"lost"`
+	First      instant.Time `json:"first"`
+	Last       instant.Time `json:"last"`
+	Delay      *Delays      `json:"delay,omitempty"`
+	Negative   uint64       `json:"delay_negative,omitempty"`
+	Hops       []Hop        `json:"hops"`
+	Series     []PathPoint  `json:"series,omitempty"`
 }
 
 // Hop is a node of a path.
 type Hop struct {
 	Node
-	Role     string     `json:"role" doc:"encapsulating, transit or decapsulating."`
-	Ingress  *Interface `json:"ingress,omitempty" doc:"The interface by which packets come."`
-	Egress   *Interface `json:"egress,omitempty" doc:"The interface by which they leave."`
-	Hops     *int16     `json:"hops,omitempty" doc:"How many hops it is after the node before, by hop limits; absent when that is not known."`
-	Segment  ID         `json:"segment" doc:"Number of the segment that begins here."`
-	Held     *Delays    `json:"held,omitempty" doc:"How long the node held packets."`
-	Since    *Delays    `json:"since,omitempty" doc:"Time since the node before, by the clocks of both."`
-	Negative uint64     `json:"since_negative,omitempty" doc:"Packets whose time since the node before is negative, because the clocks differ; not in since."`
+	Role     string     `json:"role"`
+	Ingress  *Interface `json:"ingress,omitempty"`
+	Egress   *Interface `json:"egress,omitempty"`
+	Hops     *int16     `json:"hops,omitempty"`
+	Segment  ID         `json:"segment"`
+	Held     *Delays    `json:"held,omitempty"`
+	Since    *Delays    `json:"since,omitempty"`
+	Negative uint64     `json:"since_negative,omitempty"`
 }
 
 // packetsOf is the part of a query that selects packets of a time and of flows. Its first two parameters are
@@ -266,24 +266,24 @@ type GridQuestion struct {
 // Grid is node by node.
 type Grid struct {
 	Answer
-	Pairs []Pair `json:"pairs" doc:"Pairs of nodes between which packets went. For others nothing is known."`
+	Pairs []Pair `json:"pairs"`
 }
 
 // Pair is a first and a last node of paths.
 type Pair struct {
-	From Node  `json:"from" doc:"The encapsulating node."`
-	To   *Node `json:"to,omitempty" doc:"The decapsulating node; absent for packets that no such node reported."`
+	From Node  `json:"from"`
+	To   *Node `json:"to,omitempty"`
 	PairMeasured
-	Before *PairMeasured `json:"before,omitempty" doc:"The same of the other time that was asked for by compare; absent when there was nothing."`
+	Before *PairMeasured `json:"before,omitempty"`
 }
 
 // PairMeasured is what was measured between two nodes.
 type PairMeasured struct {
-	Packets  uint64  `json:"packets" doc:"Packets from one to the other."`
-	Lost     uint64  `json:"lost" doc:"Packets of which it is known that they were lost: only of a pair without a last node."`
-	Paths    uint64  `json:"paths" doc:"On how many paths."`
-	Delay    *Delays `json:"delay,omitempty" doc:"From one to the other, by the clocks of both."`
-	Negative uint64  `json:"delay_negative,omitempty" doc:"Packets whose delay is negative, because the clocks differ; not in delay."`
+	Packets  uint64  `json:"packets"`
+	Lost     uint64  `json:"lost"`
+	Paths    uint64  `json:"paths"`
+	Delay    *Delays `json:"delay,omitempty"`
+	Negative uint64  `json:"delay_negative,omitempty"`
 }
 
 // Grid answers.

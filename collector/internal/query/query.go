@@ -102,13 +102,13 @@ func (r Range) hours() (from, until time.Time) {
 
 // Answer is what all answers begin with.
 type Answer struct {
-	From      instant.Time `json:"from" doc:"Begin of the time that the answer is about."`
-	Until     instant.Time `json:"until" doc:"Its end, exclusive."`
-	Files     int          `json:"files" doc:"Files of the store that were read."`
-	Gaps      []Gap        `json:"gaps,omitempty" doc:"Times of which the store lost, or cannot read, what it had: the answer lacks it."`
-	Step      int64        `json:"step_ns,omitempty" doc:"Length of the steps of series; absent when none were asked for."`
-	Undecided uint64       `json:"undecided,omitempty" doc:"Packets for which the condition of where has no result, as when it adds a number to a value that the packet lacks; they are not selected."`
-	Cut       *Cut         `json:"cut,omitempty" doc:"Why the answer is not whole; absent when it is."`
+	From      instant.Time `json:"from"`
+	Until     instant.Time `json:"until"`
+	Files     int          `json:"files"`
+	Gaps      []Gap        `json:"gaps,omitempty"`
+	Step      int64        `json:"step_ns,omitempty"`
+	Undecided uint64       `json:"undecided,omitempty"`
+	Cut       *Cut         `json:"cut,omitempty"`
 }
 
 // add adds what the answer about another time lacks.
@@ -121,15 +121,15 @@ func (a *Answer) add(other *Answer) {
 
 // Gap is a time without data because a file cannot be read.
 type Gap struct {
-	From   instant.Time `json:"from" doc:"Begin of the time that is missing."`
-	Until  instant.Time `json:"until" doc:"Its end."`
-	Reason string       `json:"reason" doc:"Why the file cannot be read."`
+	From   instant.Time `json:"from"`
+	Until  instant.Time `json:"until"`
+	Reason string       `json:"reason"`
 }
 
 // Cut says that an answer is not whole.
 type Cut struct {
-	Reason string `json:"reason" doc:"Which bound cut the answer: limit, the number of items; time, how long a question may take; search, how many packets are compared with a condition, or how many different paths and segments these may have."`
-	Text   string `json:"text" doc:"The same in a sentence, with what to do."`
+	Reason string `json:"reason"`
+	Text   string `json:"text"`
 }
 
 func cutAt(limit int) *Cut {
@@ -139,12 +139,12 @@ func cutAt(limit int) *Cut {
 // Delays sums up delays, in nanoseconds. Percentiles are those of an exponential histogram: within 2.2% of
 // the exact ones.
 type Delays struct {
-	Count uint64 `json:"count" doc:"How many delays."`
-	Mean  int64  `json:"mean_ns" doc:"Their mean."`
-	P50   int64  `json:"p50_ns" doc:"Median."`
-	P95   int64  `json:"p95_ns" doc:"95th percentile."`
-	P99   int64  `json:"p99_ns" doc:"99th percentile."`
-	Max   int64  `json:"max_ns" doc:"The greatest one, exactly."`
+	Count uint64 `json:"count"`
+	Mean  int64  `json:"mean_ns"`
+	P50   int64  `json:"p50_ns"`
+	P95   int64  `json:"p95_ns"`
+	P99   int64  `json:"p99_ns"`
+	Max   int64  `json:"max_ns"`
 }
 
 // delaysOf is the summary of a histogram; nil: it has none.

@@ -39,30 +39,30 @@ type SegmentsQuestion struct {
 // Segments are those of a time, the worst first.
 type Segments struct {
 	Answer
-	Segments []Segment `json:"segments" doc:"The segments, in the order that was asked for."`
+	Segments []Segment `json:"segments"`
 }
 
 // Segment is the way from one node to the next that reported.
 type Segment struct {
-	ID        ID         `json:"segment" doc:"Number of the segment: the same as long as its nodes and interfaces are."`
-	Namespace uint16     `json:"namespace" doc:"IOAM Namespace-ID."`
-	From      Node       `json:"from" doc:"The node that packets leave."`
-	Egress    *Interface `json:"egress,omitempty" doc:"The interface by which they leave it."`
-	To        *Node      `json:"to,omitempty" doc:"The next node that reported them; absent: none did."`
-	Ingress   *Interface `json:"ingress,omitempty" doc:"The interface by which they come to it."`
-	Hops      *int16     `json:"hops,omitempty" doc:"How many hops it is, by hop limits: more than 1 if nodes between did not report. Absent when it is not known."`
+	ID        ID         `json:"segment"`
+	Namespace uint16     `json:"namespace"`
+	From      Node       `json:"from"`
+	Egress    *Interface `json:"egress,omitempty"`
+	To        *Node      `json:"to,omitempty"`
+	Ingress   *Interface `json:"ingress,omitempty"`
+	Hops      *int16     `json:"hops,omitempty"`
 	SegmentMeasured
-	Baseline *SegmentMeasured `json:"baseline,omitempty" doc:"The same of the other time that was asked for, by baseline or compare; absent when there was nothing."`
-	Series   []SegmentPoint   `json:"series,omitempty" doc:"The same in steps, if step or buckets are given. A step in which no packet passed is not in it."`
+	Baseline *SegmentMeasured `json:"baseline,omitempty"`
+	Series   []SegmentPoint   `json:"series,omitempty"`
 }
 
 // SegmentMeasured is what was measured of a segment.
 type SegmentMeasured struct {
-	Packets  uint64  `json:"packets" doc:"Packets that passed the first node."`
-	Lost     uint64  `json:"lost" doc:"Those of which it is known that they were lost after it; only of a segment without a next node."`
-	Held     *Delays `json:"held,omitempty" doc:"How long the first node held them."`
-	Link     *Delays `json:"link,omitempty" doc:"Time between the timestamps of the two nodes, by the clocks of both; differences that are negative are not in it."`
-	Negative uint64  `json:"link_negative,omitempty" doc:"Packets whose difference is negative, because the clocks differ."`
+	Packets  uint64  `json:"packets"`
+	Lost     uint64  `json:"lost"`
+	Held     *Delays `json:"held,omitempty"`
+	Link     *Delays `json:"link,omitempty"`
+	Negative uint64  `json:"link_negative,omitempty"`
 }
 
 // Segments answers.

@@ -17,19 +17,19 @@ const mostPoints = 200_000
 
 // SegmentPoint is what was measured of a segment in one step.
 type SegmentPoint struct {
-	Time instant.Time `json:"time" doc:"Begin of the step."`
+	Time instant.Time `json:"time"`
 	SegmentMeasured
 }
 
 // PathPoint is what was measured of a path in one step.
 type PathPoint struct {
-	Time       instant.Time `json:"time" doc:"Begin of the step."`
-	Packets    uint64       `json:"packets" doc:"Packets that took the path."`
-	Share      float64      `json:"share" doc:"Their share of all packets of the step that were asked for."`
-	Incomplete uint64       `json:"incomplete" doc:"Packets that not every node reported."`
-	Lost       uint64       `json:"lost" doc:"Packets of which it is known that they were lost."`
-	Delay      *Delays      `json:"delay,omitempty" doc:"From the first node to the last, by the clocks of both."`
-	Negative   uint64       `json:"delay_negative,omitempty" doc:"Packets whose delay is negative, because the clocks differ; not in delay."`
+	Time       instant.Time `json:"time"`
+	Packets    uint64       `json:"packets"`
+	Share      float64      `json:"share"`
+	Incomplete uint64       `json:"incomplete"`
+	Lost       uint64       `json:"lost"`
+	Delay      *Delays      `json:"delay,omitempty"`
+	Negative   uint64       `json:"delay_negative,omitempty"`
 }
 
 // beginOf is the begin of the step with a number.

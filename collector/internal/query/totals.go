@@ -9,16 +9,16 @@ import (
 // NodeTotal is a node on all listed paths.
 type NodeTotal struct {
 	Node
-	Packets uint64  `json:"packets" doc:"Packets on the listed paths that have the node."`
-	Held    *Delays `json:"held,omitempty" doc:"How long it held packets."`
+	Packets uint64  `json:"packets"`
+	Held    *Delays `json:"held,omitempty"`
 }
 
 // SegmentTotal is a segment on all listed paths.
 type SegmentTotal struct {
-	ID       ID      `json:"segment" doc:"Number of the segment."`
-	Packets  uint64  `json:"packets" doc:"Packets on the listed paths that have the segment."`
-	Since    *Delays `json:"since,omitempty" doc:"Time from its first node to the next one, by the clocks of both."`
-	Negative uint64  `json:"since_negative,omitempty" doc:"Packets whose time is negative, because the clocks differ; not in since."`
+	ID       ID      `json:"segment"`
+	Packets  uint64  `json:"packets"`
+	Since    *Delays `json:"since,omitempty"`
+	Negative uint64  `json:"since_negative,omitempty"`
 }
 
 // totals add up what was measured on several paths.

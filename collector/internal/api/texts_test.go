@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/collector/internal/query"
+)
+
+// keysOf collects the keys of a type of an answer, and of those within it, each by the structure that has it.
+func keysOf(t reflect.Type, keys map[reflect.Type]map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		keysOf(t.Elem(), keys)
+	case reflect.Struct:
+		if _, ok := keys[t]; ok || t == instantType || t.Implements(textType) {
+			return
+		}
+		keys[t] = make(map[string]bool)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if f.Anonymous || f.IsExported() {
+				keysOf(f.Type, keys)
+			}
+			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" && !f.Anonymous {
+				keys[t][key] = true
+			}
+		}
+	}
+}
+
+// Every field that an answer has is explained in the document, and every text is that of a field.
+func TestTexts(t *testing.T) {
+	keys := make(map[reflect.Type]map[string]bool)
+	for _, r := range append(routes, liveRoute) {
+		if !r.stream {
+			keysOf(reflect.TypeOf(r.answer), keys)
+		}
+		for _, event := range r.events {
+			keysOf(reflect.TypeOf(event), keys)
+		}
+	}
+	keysOf(reflect.TypeFor[failure](), keys)
+
+	all := maps.Clone(query.AnswerTexts)
+	maps.Copy(all, texts)
+	if len(all) != len(query.AnswerTexts)+len(texts) {
+		t.Error("a structure has texts in both tables")
+	}
+	for structure, fields := range keys {
+		for key := range fields {
+			if all[structure][key] == "" {
+				t.Errorf("%s: %s has no text", structure, key)
+			}
+		}
+	}
+	for structure, fields := range all {
+		for key := range fields {
+			if !keys[structure][key] {
+				t.Errorf("%s: %s has a text, and is in no answer", structure, key)
+			}
+		}
+	}
+}
