@@ -289,8 +289,8 @@ struct interface {
 	__u8 upper;	  /* enum upper: it is above served interfaces, and has no hook */
 	__u8 fast;	  /* forward here what can be */
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
-	__u8 half;    /* of the tables that this entry belongs to */
-	__u8 is_unproven; /* an upper one, some of whose packets no hook may have seen */
+	__u8 tables_index; /* of the generation that this entry belongs to */
+	__u8 is_unproven;  /* an upper one, some of whose packets no hook may have seen */
 };
 
 _Static_assert(sizeof(struct interface) == 32, "interface has holes");
@@ -302,9 +302,9 @@ struct tally {
 	__s64 loopback_debt;	      /* packets that are still to pay for copies */
 	struct traffic sent;	      /* what left by it; only where budgets ask */
 	struct traffic added;	      /* of that, to the total */
-	__u64 apart[7];		      /* the total has a cache line of its own */
+	__u64 pad[7];		      /* the total has a cache line of its own */
 	struct total total;	      /* of all CPUs, in the tally of CPU 0 */
-	__u64 apart_too[5];
+	__u64 pad_end[5];
 };
 
 /*
@@ -322,7 +322,7 @@ struct tables {
 	struct tunnel_end end; /* which packets are taken at the only tunnel destination */
 	__u32 decapsulations;  /* 2: more than one */
 	__u32 tunnels_guarded; /* tunnel destinations that the edge keeps outsiders from; 2: more than one */
-	__u32 half;	       /* 0 or 1: which of the two these tables are */
+	__u32 index;	       /* 0 or 1: which of the two these tables are */
 	__u32 removes; /* headers, or tunnels, of some packets */
 	__u32 pad;
 };
@@ -339,7 +339,7 @@ struct state {
 /* A tunnel destination in one generation of the tables. */
 struct destination_key {
 	__u64 address[2];
-	__u32 half;
+	__u32 tables_index;
 	__u32 pad;
 };
 

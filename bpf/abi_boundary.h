@@ -47,7 +47,7 @@ enum boundary_bits {
 struct policy_key {
 	__u32 ifindex;
 	__u16 namespace_id;
-	__u8 half;
+	__u8 tables_index;
 	__u8 pad;
 };
 

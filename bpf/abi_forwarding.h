@@ -7,11 +7,11 @@
 
 /* Which fields besides the destination decide about a route, according to routes and rules. */
 enum forwarding_key {
-	KEY_FLOW = 1,	  /* source, traffic class, flow label, next header */
-	KEY_UNCACHED = 2, /* ports as well: ask for each packet */
-	KEY_STACK = 4,	  /* what a program cannot see: leave all to the stack */
-	KEY_SEGMENTS = 8, /* the behaviours of routes are known, */
-	KEY_HALF = 16,	  /* in the second of two tables */
+	KEY_FLOW = 1,	       /* source, traffic class, flow label, next header */
+	KEY_UNCACHED = 2,      /* ports as well: ask for each packet */
+	KEY_STACK = 4,	       /* what a program cannot see: leave all to the stack */
+	KEY_SEGMENTS = 8,      /* the behaviours of routes are known, */
+	KEY_SECOND_TABLE = 16, /* in the second of two tables */
 };
 
 /* What the agent knows of the routes, kept up to date while it runs. */

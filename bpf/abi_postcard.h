@@ -126,22 +126,22 @@ enum placement {
 /* A postcard while it is made, of one CPU. */
 struct draft {
 	struct postcard postcard;
-	__u32 hash;	/* of the flow, for encapsulations that want it */
-	__u32 ends;	/* TCP's FIN or RST is in this packet */
-	__u32 inserted; /* index of the encapsulation whose options are to be completed */
-	__u32 repeated; /* bytes of headers that each segment of an offloaded packet has */
-	__u32 written;	/* flows handed over, to wake the reader by */
-	__u32 flows;	/* that came, to number entries */
-	__u64 place;	/* where the packet is, as a number */
-	__u32 delay;	/* of the packet; options may not ask for it */
-	__u32 queue;	/* the same */
-	__u32 buffer;	/* the same */
-	__u32 slot;	/* of the interface's counters */
-	__u32 half;	/* of the tables */
-	__u32 window;	/* of the export rate */
-	__u32 granted;	/* postcards that this CPU may still send in it */
-	__u32 placed;	/* enum placement, of the header that was inserted last */
-	__u32 room;	/* bytes that the path carries besides */
+	__u32 hash;	    /* of the flow, for encapsulations that want it */
+	__u32 ends;	    /* TCP's FIN or RST is in this packet */
+	__u32 inserted;	    /* index of the encapsulation whose options are to be completed */
+	__u32 repeated;	    /* bytes of headers that each segment of an offloaded packet has */
+	__u32 written;	    /* flows handed over, to wake the reader by */
+	__u32 flows;	    /* that came, to number entries */
+	__u64 place;	    /* where the packet is, as a number */
+	__u32 delay;	    /* of the packet; options may not ask for it */
+	__u32 queue;	    /* the same */
+	__u32 buffer;	    /* the same */
+	__u32 slot;	    /* of the interface's counters */
+	__u32 tables_index; /* which of the two in struct state */
+	__u32 window;	    /* of the export rate */
+	__u32 granted;	    /* postcards that this CPU may still send in it */
+	__u32 placed;	    /* enum placement, of the header that was inserted last */
+	__u32 room;	    /* bytes that the path carries besides */
 	__u32 shift; /* PLACED_IN_HEADER: of Edge-to-Edge options, from their place in what is prebuilt */
 };
 
@@ -208,7 +208,7 @@ struct collector {
 	__u64 address[2];
 	__be16 port;
 	__u8 protocol;
-	__u8 half; /* of the tables */
+	__u8 tables_index; /* which of the two in struct state */
 	__u8 pad[4];
 };
 

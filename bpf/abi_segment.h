@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct behaviour) == 64 + BEHAVIOUR_HEADER, "behaviour has
 /* A route with a behaviour, in one of the two tables. */
 struct segment_route {
 	__u32 prefix_length; /* 32 + that of the address */
-	__u32 half;
+	__u32 table;
 	__u8 destination[16];
 };
 

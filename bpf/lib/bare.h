@@ -111,7 +111,7 @@ without_options(context *ctx, struct packet *p, const struct options *o, __u32 l
 	}
 	if (next != NEXT_DESTINATION || !(p->on->roles & ROLE_INGRESS))
 		return bare_tunnel(ctx, p, o, length, next);
-	found = read_destination(ctx, p->l3, length, next, p->on->half);
+	found = read_destination(ctx, p->l3, length, next, p->on->tables_index);
 	if (E2E_ERROR(found)) {
 		packet_load(ctx, p);
 		return E2E_ERROR(found);

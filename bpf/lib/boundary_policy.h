@@ -32,7 +32,7 @@ static __always_inline int filters_ioam(const struct interface *on, enum role ro
 /* The policy for the IOAM option at an offset, whose length says that it is within its header. */
 static __always_inline __u32 policy_at(const struct packet *p, __u32 offset)
 {
-	struct policy_key key = {.ifindex = p->on->ifindex, .half = p->on->half};
+	struct policy_key key = {.ifindex = p->on->ifindex, .tables_index = p->on->tables_index};
 	__u32 policy = default_policy(p->on), *found;
 	const __u8 *option;
 

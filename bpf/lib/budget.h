@@ -105,8 +105,8 @@ static __always_inline int may_take(const struct purse *mine, const struct quota
  * Takes from the total what no CPU has earned, and takes off what this one earned before it was added.
  * Returns 0 if another CPU changed it at the same time: then a later packet tries again.
  */
-static __always_inline int take(struct purse *mine, const struct quota *q, __u64 *earned,
-				const __u64 *total)
+static __always_inline int take_credit(struct purse *mine, const struct quota *q, __u64 *earned,
+				       const __u64 *total)
 {
 	__u64 before = *(volatile __u64 *)earned;
 	int again = mine->added == q->added;
@@ -177,8 +177,9 @@ static __always_inline int fill(struct purse *mine, const struct quota *q, __u32
 		f = find_earned(frequency_slot, total);
 		if (!f)
 			return 0;
-		if (!take(mine, q, octets ? &f->earned.traffic.octets : &f->earned.traffic.packets,
-			  octets ? &total->traffic.octets : &total->traffic.packets))
+		if (!take_credit(mine, q,
+				 octets ? &f->earned.traffic.octets : &f->earned.traffic.packets,
+				 octets ? &total->traffic.octets : &total->traffic.packets))
 			return 0;
 	}
 	earn(mine, q);

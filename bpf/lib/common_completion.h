@@ -27,7 +27,7 @@ static __always_inline int common_completion(context *ctx, struct packet *p)
 	fields = FIELDS_OF(bpf_ntohl(h->type));
 	left = TRACE_REMAINING(word);
 	if (TYPED_OPTION_MIN + 4 * (left + LENGTH_OF(fields)) > h->option_length ||
-	    !find_namespace(tables_of(p->on->half), word >> 16))
+	    !find_namespace(tables_of(p->on->tables_index), word >> 16))
 		return 0;
 	data = common_data(p, fields, COMMON_DATA(left));
 	if (!data)

@@ -79,7 +79,7 @@ __noinline int report_common(context *ctx, const struct interface *on, __u32 egr
 	if (!on || !d)
 		return 0;
 	d->slot = on->slot;
-	d->half = on->half;
+	d->tables_index = on->tables_index;
 	*(__u64 *)&d->postcard.key.ingress = on->ifindex | (__u64)egress << 32;
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
@@ -91,7 +91,7 @@ __noinline int report_common(context *ctx, const struct interface *on, __u32 egr
 	if (!note_common_flow(ctx, p, ip6, h, d))
 		return 0;
 	*(__u64 *)&d->postcard.key.next_header = word | d->postcard.key.next_header;
-	ns = find_namespace(tables_of(d->half), (__u32)word >> 16);
+	ns = find_namespace(tables_of(d->tables_index), (__u32)word >> 16);
 	if (!ns || ns->export == EXPORT_NONE)
 		return 1;
 	if (ns->export == EXPORT_EVERY || aggregate(d, ns))

@@ -33,7 +33,7 @@ __noinline int judge_common(context *ctx, const struct interface *on)
 	h = at(p, IPV6_HEADER, sizeof(*h));
 	if (!ip6 || !h || (!is_common_trace(p, ip6, h) && !is_common_export(p, ip6, h)))
 		return 0;
-	ns = find_namespace(tables_of(on->half), bpf_ntohl(h->word) >> 16);
+	ns = find_namespace(tables_of(on->tables_index), bpf_ntohl(h->word) >> 16);
 	if (!ns)
 		return 0;
 	length = ((__u32)h->length + 1) << 3;

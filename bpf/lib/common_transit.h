@@ -24,7 +24,7 @@ static __always_inline int is_trace_in_transit(const struct packet *p, const str
 	if (!is_common_trace(p, ip6, h) || left < size ||
 	    !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), COMMON_DATA(left - size)))
 		return 0;
-	return stays_common(find_namespace(tables_of(p->on->half), word >> 16));
+	return stays_common(find_namespace(tables_of(p->on->tables_index), word >> 16));
 }
 
 /* Whether the packet goes on with its Direct Export, whose export needs no time of arrival. */
@@ -35,7 +35,7 @@ static __always_inline int is_export_in_transit(const struct packet *p, const st
 
 	if (!is_common_export(p, ip6, h))
 		return 0;
-	ns = find_namespace(tables_of(p->on->half), bpf_ntohl(h->word) >> 16);
+	ns = find_namespace(tables_of(p->on->tables_index), bpf_ntohl(h->word) >> 16);
 	if (!stays_common(ns))
 		return 0;
 	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->type) & TRACE_BIT(4));

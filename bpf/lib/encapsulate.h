@@ -106,7 +106,7 @@ static __always_inline struct departure departure_of(context *ctx, const struct 
 						     const struct ipv6 *ip6)
 {
 	const struct interface *in =
-		COMPLETES ? p->on : find_interface(tables_of(p->on->half), p->arrived);
+		COMPLETES ? p->on : find_interface(tables_of(p->on->tables_index), p->arrived);
 	struct departure departure = {};
 
 	if (COMPLETES) /* there is little to say, and the stack is small */
@@ -136,7 +136,8 @@ static __always_inline int is_to_collector(const struct packet *p, const struct 
 	struct collector to = {};
 	const __be16 *ports;
 
-	if (!(tables_of(p->on->half)->collector_bits >> collector_bit(ip6->destination) & 1) ||
+	if (!(tables_of(p->on->tables_index)->collector_bits >> collector_bit(ip6->destination) &
+	      1) ||
 	    !has_ports(h->next_header))
 		return 0;
 	ports = h->upper ? at(p, h->upper, 4) : 0;
@@ -144,7 +145,7 @@ static __always_inline int is_to_collector(const struct packet *p, const struct 
 	to.address[1] = ip6->destination[1];
 	to.port = ports ? ports[1] : 0;
 	to.protocol = h->next_header;
-	to.half = p->on->half;
+	to.tables_index = p->on->tables_index;
 	return bpf_map_lookup_elem(&collectors, &to) != 0;
 }
 
@@ -283,7 +284,7 @@ static __always_inline int merges(const struct encapsulation *e, const struct gr
  * Whether options in this packet can be removed again (docs/data-plane/encapsulation.md#removable).
  * Not inlined: the stack is small.
  */
-__noinline int is_removable(context *ctx, __u32 l3, __u32 half, __u32 inserts_e2e)
+__noinline int is_removable(context *ctx, __u32 l3, __u32 tables_index, __u32 inserts_e2e)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct ipv6 *ip6;
@@ -307,7 +308,7 @@ __noinline int is_removable(context *ctx, __u32 l3, __u32 half, __u32 inserts_e2
 	}
 	if (next != NEXT_DESTINATION)
 		return 1;
-	if (E2E_ERROR(read_destination(ctx, p->l3, before, next, half | READ_FOR_OTHERS)))
+	if (E2E_ERROR(read_destination(ctx, p->l3, before, next, tables_index | READ_FOR_OTHERS)))
 		return 0;
 	packet_load(ctx, p);
 	header = at(p, IPV6_HEADER + before, 8);
@@ -327,7 +328,7 @@ static __always_inline int is_unremovable(context *ctx, struct packet *p,
 		return 1;
 	if (first != NEXT_HBH && first != NEXT_DESTINATION)
 		return 0;
-	removable = is_removable(ctx, p->l3, p->on->half, e->e2e_options);
+	removable = is_removable(ctx, p->l3, p->on->tables_index, e->e2e_options);
 	packet_load(ctx, p);
 	return !removable;
 }

@@ -19,7 +19,7 @@ static __always_inline enum outcome open_header(context *ctx, struct packet *p, 
 	if (!ip6 || !hbh)
 		return OUTCOME_MALFORMED_HEADER;
 	o->length = ((__u32)hbh[1] + 1) << 3;
-	o->half = p->on->half;
+	o->tables_index = p->on->tables_index;
 	o->l3 = p->l3;
 	payload = bpf_ntohs(ip6->payload_length);
 	if (payload && o->length > payload)

@@ -230,7 +230,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	next_header = hbh[0];
 	found = next_header;
 	if (READS_E2E) {
-		found = read_destination(ctx, p->l3, o->length, next_header, o->half);
+		found = read_destination(ctx, p->l3, o->length, next_header, o->tables_index);
 		packet_load(ctx, p);
 		if (E2E_ERROR(found)) {
 			result.outcome = E2E_ERROR(found);

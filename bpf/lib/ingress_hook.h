@@ -61,7 +61,7 @@ __noinline int treat_packet(context *ctx)
 		verdict = verdict_of(ctx, &p, &result, &path);
 	tally = find_tally(p.on->slot);
 	if (tally)
-		settle(tally, p.on, &result, verdict, 0);
+		count_result(tally, p.on, &result, verdict, 0);
 	return verdict;
 }
 

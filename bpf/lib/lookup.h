@@ -24,11 +24,11 @@ static __always_inline __u32 spread(__u64 sum)
 	return (sum ^ sum >> 32) * FIBONACCI >> 32;
 }
 
-/* The tables of a run. Functions that are not inlined get the half as an argument. */
-static __always_inline const struct tables *tables_of(__u32 half)
+/* The tables of a run. Functions that are not inlined get their index as an argument. */
+static __always_inline const struct tables *tables_of(__u32 tables_index)
 {
 	const struct tables *t;
-	__u64 index = half & 1;
+	__u64 index = tables_index & 1;
 
 	opaque(index);
 	t = (const struct tables *)&STATE.tables[index];

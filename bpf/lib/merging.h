@@ -128,15 +128,15 @@ static __always_inline __u32 reach_header(context *ctx, struct packet *p, __u32 
 static __always_inline void put_padding(const struct packet *p, __u32 offset, __u32 length)
 {
 	__be32 *word = length & 4 ? at(p, offset, 4) : 0;
-	__be16 *half;
+	__be16 *padding;
 	__u8 *byte;
 
 	if (word)
 		*word = bpf_htonl(0x01000000 | (length - 2) << 16);
 	offset += length & 4;
-	half = length & 2 ? at(p, offset, 2) : 0;
-	if (half)
-		*half = length & 4 ? 0 : bpf_htons(0x0100 | (length - 2));
+	padding = length & 2 ? at(p, offset, 2) : 0;
+	if (padding)
+		*padding = length & 4 ? 0 : bpf_htons(0x0100 | (length - 2));
 	offset += length & 2;
 	byte = length & 1 ? at(p, offset, 1) : 0;
 	if (byte)

@@ -368,7 +368,7 @@ static __always_inline void insert_options(context *ctx, const struct packet *p)
 	if (NODE.inserts_dex)
 		dex_insert(ctx, p->l3);
 	if (NODE.inserts_proofs)
-		pot_insert(ctx, p->l3, p->on->half);
+		pot_insert(ctx, p->l3, p->on->tables_index);
 	if (NODE.inserts_e2e)
 		e2e_insert(ctx, p->l3, OUT(p, slot));
 	if (NODE.asks_loopback)

@@ -34,7 +34,7 @@ __noinline int report_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequ
 
 	if (!e)
 		return 0;
-	ns = find_namespace(tables_of(e->half), header >> 16);
+	ns = find_namespace(tables_of(e->tables_index), header >> 16);
 	if (!ns || ns->export == EXPORT_NONE)
 		return 0;
 	c = &e->postcard;

@@ -122,7 +122,7 @@ static __always_inline __u32 find_behaviour(union lookup *lookup, const struct i
 	if (!COMPLETES || !(w->key & KEY_SEGMENTS) || w->table_id)
 		return 0;
 	lookup->route.prefix_length = 32 + 128;
-	lookup->route.half = (w->key & KEY_HALF) != 0;
+	lookup->route.table = (w->key & KEY_SECOND_TABLE) != 0;
 	__builtin_memcpy(lookup->route.destination, ip6->destination, 16);
 	number = bpf_map_lookup_elem(&segment_routes, &lookup->route);
 	return number ? *number + 1 : 0;
@@ -215,11 +215,11 @@ static __always_inline struct next_hop *find_victim(struct next_hop_set *set,
  * Whether packets without IOAM may leave by an interface, which may not be served, just as they are. Not
  * while the tables change: the tag may be of the next ones already.
  */
-static __always_inline int is_plain_way(__u32 half, __u32 ifindex)
+static __always_inline int is_plain_way(__u32 tables_index, __u32 ifindex)
 {
-	const struct interface *out = find_interface(tables_of(half), ifindex);
+	const struct interface *out = find_interface(tables_of(tables_index), ifindex);
 
-	if (STATE.current != half)
+	if (STATE.current != tables_index)
 		return 0;
 	return !out || (out->upper != UPPER_MASTER && !out->insertion &&
 			!(out->roles & ROLE_EGRESS << FILTER_SHIFT));
@@ -278,7 +278,7 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	n->ifindex = path->ifindex;
 	n->mtu = path->mtu;
 	n->reason = path->reason;
-	if (COMPLETES && !result && is_plain_way(on->half, path->ifindex))
+	if (COMPLETES && !result && is_plain_way(on->tables_index, path->ifindex))
 		n->reason = WAY_IS_PLAIN;
 	n->macs[0] = path->macs[0];
 	n->macs[1] = path->macs[1];

@@ -9,8 +9,8 @@
 #include "option/flags.h"
 
 /* Counts what became of a packet. In the lane, its interface forwards fast. */
-static __always_inline void settle(struct tally *tally, const struct interface *on,
-				   const struct result *result, int verdict, int in_lane)
+static __always_inline void count_result(struct tally *tally, const struct interface *on,
+					 const struct result *result, int verdict, int in_lane)
 {
 	pay_debt(tally);
 	if (ACTS_ON(TRACE_LOOPBACK))

@@ -14,7 +14,7 @@
 static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path,
 						  const struct interface **out)
 {
-	const struct interface *o = find_interface(tables_of(p->on->half), path->ifindex);
+	const struct interface *o = find_interface(tables_of(p->on->tables_index), path->ifindex);
 
 	*out = o;
 	if (!o)

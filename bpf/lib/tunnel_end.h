@@ -43,9 +43,9 @@ static __always_inline int remove_tunnel(context *ctx, struct packet *p, __u32 l
 }
 
 /* Looks up one of several tunnel destinations. Not inlined: the stack is small. */
-__noinline int find_end(__u64 high, __u64 low, __u32 half, struct tunnel_end *end)
+__noinline int find_end(__u64 high, __u64 low, __u32 tables_index, struct tunnel_end *end)
 {
-	struct destination_key key = {.address = {high, low}, .half = half};
+	struct destination_key key = {.address = {high, low}, .tables_index = tables_index};
 	const struct tunnel_end *found = bpf_map_lookup_elem(&decapsulations, &key);
 
 	if (!found || !end)
@@ -55,9 +55,9 @@ __noinline int find_end(__u64 high, __u64 low, __u32 half, struct tunnel_end *en
 }
 
 /* Whether a destination is one of several that are guarded. Not inlined: the stack is small. */
-__noinline int is_guarded(__u64 high, __u64 low, __u32 half)
+__noinline int is_guarded(__u64 high, __u64 low, __u32 tables_index)
 {
-	struct destination_key key = {.address = {high, low}, .half = half};
+	struct destination_key key = {.address = {high, low}, .tables_index = tables_index};
 
 	return bpf_map_lookup_elem(&tunnel_destinations, &key) != 0;
 }
@@ -74,13 +74,13 @@ static __always_inline int ends_here(const struct packet *p, const struct ipv6 *
 	inner = at(p, offset, IPV6_HEADER);
 	if (!inner || inner[0] >> 4 != 6)
 		return 0;
-	t = tables_of(p->on->half);
+	t = tables_of(p->on->tables_index);
 	if (t->decapsulations == 1) {
 		*end = t->end;
 		return ip6->destination[0] == t->decapsulation[0] &&
 		       ip6->destination[1] == t->decapsulation[1];
 	}
-	return find_end(ip6->destination[0], ip6->destination[1], p->on->half, end);
+	return find_end(ip6->destination[0], ip6->destination[1], p->on->tables_index, end);
 }
 
 /* Whether a tunnel's packet is there in full, and the packet in it, at an offset, is within it. */
@@ -223,13 +223,13 @@ static __always_inline int is_guarded_tunnel(context *ctx, struct packet *p)
 	next = ip6->next_header;
 	if (next != NEXT_IPV6 && !is_extension(next))
 		return 0;
-	t = tables_of(p->on->half);
+	t = tables_of(p->on->tables_index);
 	if (!t->tunnels_guarded)
 		return 0;
 	if (t->tunnels_guarded == 1) {
 		if (ip6->destination[0] != t->guarded[0] || ip6->destination[1] != t->guarded[1])
 			return 0;
-	} else if (!is_guarded(ip6->destination[0], ip6->destination[1], p->on->half)) {
+	} else if (!is_guarded(ip6->destination[0], ip6->destination[1], p->on->tables_index)) {
 		return 0;
 	}
 	if (next == NEXT_IPV6)

@@ -4,7 +4,7 @@
 // other package deals with BPF.
 //
 // All interfaces share one set of programs, whose maps hold the tables of two
-// generations. Apply writes a configuration into the half that packets do not
+// generations. Apply writes a configuration into the tables that packets do not
 // use, and then switches all hooks to it with one word. If the programs
 // themselves change, or the tables need more room, Apply loads another set and
 // swaps each hook's program. Start, restart and upgrade all do this, and a hook
@@ -211,7 +211,7 @@ func (d *Datapath) Apply(cfg Config) (err error) {
 		return err
 	}
 	g.TakesOptions(cfg.StackOptions)
-	if d.set != nil { // the previous generation's half is free
+	if d.set != nil { // the previous generation's tables are free
 		<-d.set.quiet
 	}
 	if cfg.Noticed.IsZero() || cfg.Noticed.After(started) {
@@ -260,7 +260,7 @@ func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, erro
 	return links, nil
 }
 
-// replace puts a generation into force: in the other half of the running set's
+// replace puts a generation into force: in the other tables of the running set's
 // tables, or with a new set of programs. On an error, the steps of the change are to be taken
 // back.
 func (d *Datapath) replace(change *undo.Stack, g *compile.Generation, count *counting, cfg Config, names map[model.IfIndex]string) error {
@@ -330,7 +330,7 @@ func (d *Datapath) running() *compile.Generation {
 	if d.set == nil {
 		return nil
 	}
-	return d.set.filled[1-d.set.otherHalf()]
+	return d.set.filled[1-d.set.unusedIndex()]
 }
 
 // swap puts a generation into force. On an error, every hook has the program that it had.

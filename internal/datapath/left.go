@@ -122,8 +122,8 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 			return nil, errors.New("another version's program; start its agent to see them")
 		}
 		destination.Address = [2]uint64{binary.NativeEndian.Uint64(key), binary.NativeEndian.Uint64(key[8:])}
-		destination.Half = binary.NativeEndian.Uint32(key[16:])
-		if destination.Half == current.Current {
+		destination.TablesIndex = binary.NativeEndian.Uint32(key[16:])
+		if destination.TablesIndex == current.Current {
 			list = append(list, bpf.AddressOf(destination.Address).As16())
 		}
 	}

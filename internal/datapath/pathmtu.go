@@ -18,8 +18,8 @@ func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 	if d.set == nil {
 		return nil
 	}
-	half := 1 - d.set.otherHalf()
-	running := d.set.filled[half]
+	index := 1 - d.set.unusedIndex()
+	running := d.set.filled[index]
 	for i, owner := range running.Owners {
 		if owner != encapsulation {
 			continue
@@ -27,7 +27,7 @@ func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 		// The entry is written as a whole; the parts that a program may be
 		// reading keep the same bytes.
 		entry := running.Encapsulations[i]
-		entry.Index = half*d.set.capacity.Encapsulations + uint32(i)
+		entry.Index = index*d.set.capacity.Encapsulations + uint32(i)
 		entry.PathMtu = uint32(mtu)
 		if err := d.set.maps[bpf.MapEncapsulations].Put(entry.Index, entry); err != nil {
 			return fmt.Errorf("set the path MTU of encapsulation %q: %w", encapsulation, err)

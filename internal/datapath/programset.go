@@ -40,7 +40,7 @@ type programSet struct {
 	memory   []byte // memory of mapState
 	filled   [2]*compile.Generation
 	slots    map[model.IfIndex]uint32 // slots in the map of tallies
-	quiet    chan struct{}            // closed once no packet uses the other half
+	quiet    chan struct{}            // closed once no packet uses the other tables
 }
 
 // newProgramSet makes the maps for a generation. Programs are loaded on demand.
@@ -132,8 +132,8 @@ func (s *programSet) isCompiledFor(node bpf.ABINodeConfig) bool {
 
 func (s *programSet) state() *bpf.ABIState { return (*bpf.ABIState)(unsafe.Pointer(&s.memory[0])) }
 
-// otherHalf is the half that packets do not use.
-func (s *programSet) otherHalf() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
+// unusedIndex is that of the tables that packets do not use.
+func (s *programSet) unusedIndex() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
 
 // program returns a program of the set, which owns it.
 func (s *programSet) program(v variant) (*ebpf.Program, error) {
@@ -203,19 +203,19 @@ func (s *programSet) forget(served func(model.IfIndex) bool) {
 	}
 }
 
-// activate writes a generation into the half that packets do not use, and then
+// activate writes a generation into the tables that packets do not use, and then
 // switches all hooks to it at once.
 func (s *programSet) activate(g *compile.Generation, fast func(compile.Interface) bool) error {
 	<-s.quiet
-	half := s.otherHalf()
-	if err := s.write(g, half, fast); err != nil {
+	index := s.unusedIndex()
+	if err := s.write(g, index, fast); err != nil {
 		return err
 	}
 	// Remembered next hops are valid only with the tables by which they were found. The epoch ends them
 	// twice: before the change, so that next hops of the old tables are not used with the new ones; and
 	// after it, so that those found in the moment between are not, either.
 	atomic.AddUint32(&s.state().Epoch, 1)
-	atomic.StoreUint32(&s.state().Current, half)
+	atomic.StoreUint32(&s.state().Current, index)
 	atomic.AddUint32(&s.state().Epoch, 1)
 	return nil
 }
@@ -252,31 +252,31 @@ func (s *programSet) close() {
 	s.maps.Close()
 }
 
-// write fills one half of the tables.
-func (s *programSet) write(g *compile.Generation, half uint32, fast func(compile.Interface) bool) error {
-	w := tableWriter{set: s, tableHalf: half}
-	w.clear(s.filled[half])
-	s.filled[half] = g
+// write fills one of the two sets of tables.
+func (s *programSet) write(g *compile.Generation, index uint32, fast func(compile.Interface) bool) error {
+	w := tableWriter{set: s, tablesIndex: index}
+	w.clear(s.filled[index])
+	s.filled[index] = g
 	w.namespaces(g)
 	w.interfaces(g, fast)
 	w.policies(g)
 	w.tunnelEnds(g)
 	w.encapsulations(g)
 	for _, c := range g.Exports.Collectors {
-		c.Half = uint8(half)
+		c.TablesIndex = uint8(index)
 		w.put(bpf.MapCollectors, c, uint32(1))
 	}
 	if err := errors.Join(w.errs...); err != nil {
 		return err
 	}
-	tables := &s.state().Tables[half]
+	tables := &s.state().Tables[index]
 	*tables = bpf.ABITables{
-		NamespaceHash: g.NamespaceHash.ABI(), NamespaceBase: half * s.capacity.NamespaceIndex,
-		InterfaceHash: g.InterfaceHash.ABI(), InterfaceBase: half * s.capacity.InterfaceTable,
-		CollectorBits: g.Exports.CollectorBits(), Half: half,
+		NamespaceHash: g.NamespaceHash.ABI(), NamespaceBase: index * s.capacity.NamespaceIndex,
+		InterfaceHash: g.InterfaceHash.ABI(), InterfaceBase: index * s.capacity.InterfaceTable,
+		CollectorBits: g.Exports.CollectorBits(), Index: index,
 		Removes: uint32(g.RemovesHeaders),
 	}
 	g.TunnelEnds.Summarize(tables)
-	tables.End.FirstSource += half * s.capacity.Sources
+	tables.End.FirstSource += index * s.capacity.Sources
 	return nil
 }

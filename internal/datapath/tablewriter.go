@@ -14,11 +14,11 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// tableWriter fills one half of a set's tables.
+// tableWriter fills one of the two sets of tables that the maps hold.
 type tableWriter struct {
-	set       *programSet
-	tableHalf uint32
-	errs      []error
+	set         *programSet
+	tablesIndex uint32
+	errs        []error
 }
 
 func (w *tableWriter) put(name string, key, value any) {
@@ -48,10 +48,10 @@ func fill[T any](w *tableWriter, name string, from uint32, entries []T) {
 }
 
 func (w *tableWriter) destination(address [16]byte) bpf.ABIDestinationKey {
-	return bpf.ABIDestinationKey{Address: bpf.AddressWords(netip.AddrFrom16(address)), Half: w.tableHalf}
+	return bpf.ABIDestinationKey{Address: bpf.AddressWords(netip.AddrFrom16(address)), TablesIndex: w.tablesIndex}
 }
 
-// clear removes the keys of the generation that used the half before. Arrays are
+// clear removes the keys of the generation that used these tables before. Arrays are
 // overwritten.
 func (w *tableWriter) clear(before *compile.Generation) {
 	if before == nil {
@@ -64,7 +64,7 @@ func (w *tableWriter) clear(before *compile.Generation) {
 		w.delete(bpf.MapTunnelEnds, w.destination(address.As16()))
 	}
 	for _, c := range before.Exports.Collectors {
-		c.Half = uint8(w.tableHalf)
+		c.TablesIndex = uint8(w.tablesIndex)
 		w.delete(bpf.MapCollectors, c)
 	}
 	for _, in := range before.Interfaces {
@@ -79,7 +79,7 @@ func (w *tableWriter) clear(before *compile.Generation) {
 }
 
 func (w *tableWriter) namespaces(g *compile.Generation) {
-	base := w.tableHalf * w.set.capacity.Namespaces
+	base := w.tablesIndex * w.set.capacity.Namespaces
 	entries := g.Namespaces
 	if len(entries) == 0 { // the index must be valid even without entries
 		entries = []bpf.ABIIoamNamespace{{Id: compile.NoNamespace}}
@@ -92,11 +92,11 @@ func (w *tableWriter) namespaces(g *compile.Generation) {
 	for i, ns := range g.Namespaces {
 		index[g.NamespaceHash.Of(ns.Id)] = base + uint32(i)
 	}
-	fill(w, bpf.MapNamespaceIndex, w.tableHalf*w.set.capacity.NamespaceIndex, index)
+	fill(w, bpf.MapNamespaceIndex, w.tablesIndex*w.set.capacity.NamespaceIndex, index)
 }
 
 func (w *tableWriter) policyKey(in compile.Interface, p model.NamespacePolicy) bpf.ABIPolicyKey {
-	return bpf.ABIPolicyKey{Ifindex: uint32(in.Index), NamespaceId: uint16(p.Namespace), Half: uint8(w.tableHalf)}
+	return bpf.ABIPolicyKey{Ifindex: uint32(in.Index), NamespaceId: uint16(p.Namespace), TablesIndex: uint8(w.tablesIndex)}
 }
 
 func (w *tableWriter) policies(g *compile.Generation) {
@@ -108,13 +108,13 @@ func (w *tableWriter) policies(g *compile.Generation) {
 }
 
 // tree numbers the interfaces' tries over both generations.
-func (w *tableWriter) tree(number uint32) uint32 { return number | w.tableHalf<<31 }
+func (w *tableWriter) tree(number uint32) uint32 { return number | w.tablesIndex<<31 }
 
 func (w *tableWriter) interfaces(g *compile.Generation, fast func(compile.Interface) bool) {
 	table := make([]bpf.ABIInterface, g.InterfaceHash.Size())
 	for _, in := range g.Interfaces {
 		entry := in.Entry
-		entry.Slot, entry.Half = compile.NoSlot, uint8(w.tableHalf)
+		entry.Slot, entry.TablesIndex = compile.NoSlot, uint8(w.tablesIndex)
 		if slot, ok := w.set.slots[in.Index]; ok {
 			entry.Slot = uint16(slot)
 		}
@@ -123,19 +123,19 @@ func (w *tableWriter) interfaces(g *compile.Generation, fast func(compile.Interf
 		case entry.HasTrie == 1:
 			entry.FirstRule = w.tree(entry.FirstRule)
 		case entry.FirstRule != compile.NoRule:
-			entry.FirstRule += w.tableHalf * w.set.capacity.Rules
+			entry.FirstRule += w.tablesIndex * w.set.capacity.Rules
 		}
 		table[g.InterfaceHash.Of(entry.Ifindex)] = entry
 	}
 	for _, u := range g.Uppers {
-		u.Half = uint8(w.tableHalf)
+		u.TablesIndex = uint8(w.tablesIndex)
 		table[g.InterfaceHash.Of(u.Ifindex)] = u
 	}
-	fill(w, bpf.MapInterfaces, w.tableHalf*w.set.capacity.InterfaceTable, table)
+	fill(w, bpf.MapInterfaces, w.tablesIndex*w.set.capacity.InterfaceTable, table)
 }
 
 func (w *tableWriter) tunnelEnds(g *compile.Generation) {
-	base := w.tableHalf * w.set.capacity.Sources
+	base := w.tablesIndex * w.set.capacity.Sources
 	for i, address := range g.TunnelEnds.Addresses {
 		end := g.TunnelEnds.Ends[i]
 		end.FirstSource += base
@@ -148,7 +148,7 @@ func (w *tableWriter) tunnelEnds(g *compile.Generation) {
 }
 
 func (w *tableWriter) encapsulations(g *compile.Generation) {
-	firstRule, first := w.tableHalf*w.set.capacity.Rules, w.tableHalf*w.set.capacity.Encapsulations
+	firstRule, first := w.tablesIndex*w.set.capacity.Rules, w.tablesIndex*w.set.capacity.Encapsulations
 	rules := make([]bpf.ABIRule, len(g.Rules))
 	for i, rule := range g.Rules {
 		rule.Encapsulation += first

@@ -85,7 +85,7 @@ static __always_inline struct draft *begin_postcard(const struct packet *p, enum
 	if (!d)
 		return 0;
 	d->slot = p->on->slot;
-	d->half = p->on->half;
+	d->tables_index = p->on->tables_index;
 	d->postcard.key.role = role;
 	*(__u64 *)&d->postcard.key.ingress = ingress | (__u64)egress << 32;
 	d->postcard.hop_limit = hop->hop_limit;

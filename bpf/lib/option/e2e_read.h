@@ -46,7 +46,8 @@ static __always_inline enum outcome read_e2e_fields(const struct packet *p, stru
  * Reads one IOAM option; its outcome if the header is removed, or its error. Not inlined: see
  * scan_options().
  */
-__noinline int read_e2e_option(context *ctx, __u32 l3, __u32 offset, __u32 index, __u32 half)
+__noinline int read_e2e_option(context *ctx, __u32 l3, __u32 offset, __u32 index,
+			       __u32 tables_index)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct e2e_packet *n = e2e_packet_here();
@@ -78,7 +79,7 @@ __noinline int read_e2e_option(context *ctx, __u32 l3, __u32 offset, __u32 index
 	outcome = read_e2e_fields(p, note, note->header, offset & 0xfff, option[1]);
 	if (outcome != OUTCOME_E2E_MEASURED)
 		return outcome;
-	ns = find_namespace(tables_of(half), note->header >> 16);
+	ns = find_namespace(tables_of(tables_index), note->header >> 16);
 	if (ns)
 		n->found |= E2E_KNOWN;
 	note->removed = NODE.has_removals && ns && ns->remove;
@@ -96,7 +97,7 @@ static __always_inline int broken_e2e(const struct e2e_packet *n, enum outcome o
 
 /* Reads the options of the header from the cursor on; the packet is within reach. */
 static __always_inline int read_e2e_options(context *ctx, const struct packet *p,
-					    struct e2e_packet *n, __u32 end, __u32 half)
+					    struct e2e_packet *n, __u32 end, __u32 tables_index)
 {
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_OPTIONS; i++) {
@@ -129,7 +130,7 @@ static __always_inline int read_e2e_options(context *ctx, const struct packet *p
 				n->found |= E2E_DISCARDS;
 			continue;
 		}
-		outcome = read_e2e_option(ctx, p->l3, offset, slot, half);
+		outcome = read_e2e_option(ctx, p->l3, offset, slot, tables_index);
 		if (outcome >= OUTCOME_MALFORMED_IPV6)
 			return outcome << 24;
 		if (slot >= E2E_OPTIONS)
@@ -142,7 +143,7 @@ static __always_inline int read_e2e_options(context *ctx, const struct packet *p
 	return n->count ? (int)(n->found | E2E_THERE) : 0;
 }
 
-/* With the half of the tables: read it though nothing is removed here. */
+/* With the index of the tables: read it though nothing is removed here. */
 #define READ_FOR_OTHERS 2
 
 /*
@@ -150,7 +151,8 @@ static __always_inline int read_e2e_options(context *ctx, const struct packet *p
  * Destination Options. Otherwise, or if there is no IOAM in it or it is not whole, only the next header
  * value is found. The options are noted, for measure_e2e(). Not inlined: the stack is small.
  */
-__noinline int read_destination(context *ctx, __u32 l3, __u32 before, __u32 next, __u32 half)
+__noinline int read_destination(context *ctx, __u32 l3, __u32 before, __u32 next,
+				__u32 tables_index)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct e2e_packet *n = e2e_packet_here();
@@ -163,7 +165,8 @@ __noinline int read_destination(context *ctx, __u32 l3, __u32 before, __u32 next
 	if (!n)
 		return next;
 	n->count = 0;
-	if (next != NEXT_DESTINATION || (!tables_of(half)->removes && !(half & READ_FOR_OTHERS)))
+	if (next != NEXT_DESTINATION ||
+	    (!tables_of(tables_index)->removes && !(tables_index & READ_FOR_OTHERS)))
 		return next;
 	packet_load(ctx, p);
 	packet_pull(ctx, p, begin + 8);
@@ -181,7 +184,7 @@ __noinline int read_destination(context *ctx, __u32 l3, __u32 before, __u32 next
 	packet_pull(ctx, p, begin + length);
 	if (!at(p, begin + length - 8, 8))
 		return next;
-	found = read_e2e_options(ctx, p, n, begin + length, half);
+	found = read_e2e_options(ctx, p, n, begin + length, tables_index);
 	if (found & E2E_THERE)
 		return found | length << 5;
 	n->count = 0;

@@ -79,13 +79,13 @@ struct options {
 	__u8 foreign : 1;  /* the header holds something else than IOAM and padding */
 	__u8 discards : 1; /* and its type says: a node that does not know it discards the packet */
 	__u8 untidy : 1;   /* not laid out as encapsulating nodes do: a stack may object to it */
-	__u8 has_trace : 1; /* a sound trace */
-	__u8 half : 1;	    /* of the tables */
-	__u8 has_proof : 1; /* one that this node updates */
-	__u8 refused : 1;   /* by its proof: the packet is to be dropped */
-	__u8 grows : 1;	    /* some incremental trace grows here */
-	__u8 trace_flags;   /* of sound traces, or-ed, below bits of NodeLen */
-	__u64 found;	    /* see forget_way() */
+	__u8 has_trace : 1;    /* a sound trace */
+	__u8 tables_index : 1; /* which of the two in struct state */
+	__u8 has_proof : 1;    /* one that this node updates */
+	__u8 refused : 1;      /* by its proof: the packet is to be dropped */
+	__u8 grows : 1;	       /* some incremental trace grows here */
+	__u8 trace_flags;      /* of sound traces, or-ed, below bits of NodeLen */
+	__u64 found;	       /* see forget_way() */
 	struct option options[MAX_IOAM_OPTIONS];
 };
 
@@ -179,7 +179,7 @@ static __always_inline void note_removal(struct options *o, const struct ioam_na
 static __always_inline struct ioam_namespace *namespace_of(const struct options *o,
 							   const struct option *option)
 {
-	return find_namespace(tables_of(o->half), option->header >> 16);
+	return find_namespace(tables_of(o->tables_index), option->header >> 16);
 }
 
 #endif

@@ -221,7 +221,7 @@ static __always_inline __u64 take_number(__u32 slot)
 }
 
 /* Completes the proofs of the header that was inserted last. Not inlined: see scan_options(). */
-__noinline int pot_insert(context *ctx, __u32 l3, __u32 half)
+__noinline int pot_insert(context *ctx, __u32 l3, __u32 tables_index)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct draft *d = draft_here();
@@ -245,7 +245,7 @@ __noinline int pot_insert(context *ctx, __u32 l3, __u32 half)
 		words = at(p, IPV6_HEADER + patch->proof, 20);
 		if (!words)
 			return -1;
-		ns = find_namespace(tables_of(half), bpf_ntohl(words[0]) >> 16);
+		ns = find_namespace(tables_of(tables_index), bpf_ntohl(words[0]) >> 16);
 		if (!ns)
 			return -1;
 		number = take_number(ns->proof_slot);

@@ -105,7 +105,7 @@ __noinline int fill_common_traces(context *ctx, struct options *o, const struct 
 	if (!o || !hop)
 		return 0;
 	p->l3 = o->l3;
-	t = tables_of(o->half);
+	t = tables_of(o->tables_index);
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
@@ -157,7 +157,7 @@ __noinline int complete_common_traces(context *ctx, struct options *o, const str
 	if (!o || !hop)
 		return 0;
 	p->l3 = o->l3;
-	t = tables_of(o->half);
+	t = tables_of(o->tables_index);
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {

@@ -35,7 +35,7 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 /* What the packet's Hop-by-Hop header asks for; nonzero: and that is all. */
 static __always_inline int with_header(context *ctx, struct packet *p, struct result *result)
 {
-	struct interface *in = find_interface(tables_of(p->on->half), p->arrived);
+	struct interface *in = find_interface(tables_of(p->on->tables_index), p->arrived);
 	struct options *o;
 
 	if (p->on->roles & ROLE_EGRESS && in && in->roles & ROLE_INGRESS && !in->is_unproven &&

@@ -116,7 +116,7 @@ static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, 
 						const struct headers *h)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
-	int err, apart;
+	int err, outgrown;
 
 	if (tag_take(ctx, p, &g->tag))
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
@@ -124,13 +124,13 @@ static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, 
 		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	if (g->tunnel && ctx->gso_size)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
-	apart = outgrows_account(ctx, g->bytes);
+	outgrown = outgrows_account(ctx, g->bytes);
 	if (g->tunnel)
 		err = bpf_skb_adjust_room(ctx, g->bytes, BPF_ADJ_ROOM_MAC, flags);
 	else
 		err = bpf_skb_adjust_room(ctx, g->bytes, BPF_ADJ_ROOM_NET, flags);
 	/* packets with data in their head are not joined */
-	if (!err && apart)
+	if (!err && outgrown)
 		bpf_skb_pull_data(ctx, ctx->data_end - ctx->data + 1);
 	if (!err)
 		return OUTCOME_NO_IOAM;

@@ -22,7 +22,7 @@ static __always_inline int end_lane(const struct packet *p, struct result *resul
 
 	result->reason = reason;
 	if (tally)
-		settle(tally, p->on, result, verdict, 1);
+		count_result(tally, p->on, result, verdict, 1);
 	return verdict;
 }
 

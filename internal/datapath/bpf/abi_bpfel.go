@@ -118,12 +118,12 @@ type ABIClockState struct {
 }
 
 type ABICollector struct {
-	_        structs.HostLayout
-	Address  [2]uint64
-	Port     uint16
-	Protocol uint8
-	Half     uint8
-	Pad      [4]uint8
+	_           structs.HostLayout
+	Address     [2]uint64
+	Port        uint16
+	Protocol    uint8
+	TablesIndex uint8
+	Pad         [4]uint8
 }
 
 type ABICounter uint32
@@ -195,10 +195,10 @@ type ABIDelaySeries struct {
 }
 
 type ABIDestinationKey struct {
-	_       structs.HostLayout
-	Address [2]uint64
-	Half    uint32
-	Pad     uint32
+	_           structs.HostLayout
+	Address     [2]uint64
+	TablesIndex uint32
+	Pad         uint32
 }
 
 type ABIDirection uint32
@@ -473,11 +473,11 @@ type ABIForwarding struct {
 type ABIForwardingKey uint32
 
 const (
-	ABIForwardingKeyKEY_FLOW     ABIForwardingKey = 1
-	ABIForwardingKeyKEY_UNCACHED ABIForwardingKey = 2
-	ABIForwardingKeyKEY_STACK    ABIForwardingKey = 4
-	ABIForwardingKeyKEY_SEGMENTS ABIForwardingKey = 8
-	ABIForwardingKeyKEY_HALF     ABIForwardingKey = 16
+	ABIForwardingKeyKEY_FLOW         ABIForwardingKey = 1
+	ABIForwardingKeyKEY_UNCACHED     ABIForwardingKey = 2
+	ABIForwardingKeyKEY_STACK        ABIForwardingKey = 4
+	ABIForwardingKeyKEY_SEGMENTS     ABIForwardingKey = 8
+	ABIForwardingKeyKEY_SECOND_TABLE ABIForwardingKey = 16
 )
 
 type ABIFrequency struct {
@@ -521,7 +521,7 @@ type ABIInterface struct {
 	Upper           uint8
 	Fast            uint8
 	IsVeth          uint8
-	Half            uint8
+	TablesIndex     uint8
 	IsUnproven      uint8
 }
 
@@ -832,7 +832,7 @@ type ABIPolicyKey struct {
 	_           structs.HostLayout
 	Ifindex     uint32
 	NamespaceId uint16
-	Half        uint8
+	TablesIndex uint8
 	Pad         uint8
 }
 
@@ -996,7 +996,7 @@ const (
 type ABISegmentRoute struct {
 	_            structs.HostLayout
 	PrefixLength uint32
-	Half         uint32
+	Table        uint32
 	Destination  [16]uint8
 }
 
@@ -1090,7 +1090,7 @@ type ABITables struct {
 	End            ABITunnelEnd
 	Decapsulations uint32
 	TunnelsGuarded uint32
-	Half           uint32
+	Index          uint32
 	Removes        uint32
 	Pad            uint32
 }
@@ -1102,9 +1102,9 @@ type ABITally struct {
 	LoopbackDebt int64
 	Sent         ABITraffic
 	Added        ABITraffic
-	Apart        [7]uint64
+	Pad          [7]uint64
 	Total        ABITotal
-	ApartToo     [5]uint64
+	PadEnd       [5]uint64
 }
 
 type ABITapBound uint32

@@ -83,7 +83,7 @@ func New(maps bpf.Maps, entrances func() map[model.IfIndex]Entrance) (*Control, 
 		return nil, fmt.Errorf("read the state of forwarding: %w", err)
 	}
 	f.generation = held.Generation
-	if held.Key&uint16(bpf.ABIForwardingKeyKEY_HALF) != 0 { // programs may use this half for a moment yet
+	if held.Key&uint16(bpf.ABIForwardingKeyKEY_SECOND_TABLE) != 0 { // programs may use this table for a moment yet
 		f.segments.used, f.segments.written = 1, 1
 	}
 	return f, nil

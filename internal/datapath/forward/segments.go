@@ -70,7 +70,9 @@ type segmentTables struct {
 }
 
 // key names the table in use, as programs get it.
-func (s *segmentTables) key() uint16 { return uint16(s.used) * uint16(bpf.ABIForwardingKeyKEY_HALF) }
+func (s *segmentTables) key() uint16 {
+	return uint16(s.used) * uint16(bpf.ABIForwardingKeyKEY_SECOND_TABLE)
+}
 
 // SetSegments writes the behaviours of all routes into the table that programs do
 // not use; they use it from the next Renew with Segments on.
@@ -105,7 +107,7 @@ func (s *segmentTables) clear() error {
 	var old []bpf.ABISegmentRoute
 	it := s.routes.Iterate()
 	for it.Next(&key, &number) {
-		if key.Half == s.written {
+		if key.Table == s.written {
 			old = append(old, key)
 		}
 	}
@@ -120,8 +122,8 @@ func (s *segmentTables) clear() error {
 	return nil
 }
 
-func routeKey(half uint32, prefix netip.Prefix) bpf.ABISegmentRoute {
-	return bpf.ABISegmentRoute{PrefixLength: 32 + uint32(prefix.Bits()), Half: half, Destination: prefix.Masked().Addr().As16()}
+func routeKey(table uint32, prefix netip.Prefix) bpf.ABISegmentRoute {
+	return bpf.ABISegmentRoute{PrefixLength: 32 + uint32(prefix.Bits()), Table: table, Destination: prefix.Masked().Addr().As16()}
 }
 
 // compileBehaviours returns the distinct behaviours, and the number of each route's.

@@ -44,9 +44,9 @@ func segmentMaps(t *testing.T) (*Control, func(address string) (bpf.ABIBehaviour
 		if state.Key&uint16(bpf.ABIForwardingKeyKEY_SEGMENTS) == 0 {
 			return b, false
 		}
-		half := uint32(state.Key) / uint32(bpf.ABIForwardingKeyKEY_HALF) & 1
+		table := uint32(state.Key) / uint32(bpf.ABIForwardingKeyKEY_SECOND_TABLE) & 1
 		var number uint32
-		err := maps[bpf.MapSegmentRoutes].Lookup(routeKey(half, netip.PrefixFrom(netip.MustParseAddr(address), 128)), &number)
+		err := maps[bpf.MapSegmentRoutes].Lookup(routeKey(table, netip.PrefixFrom(netip.MustParseAddr(address), 128)), &number)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
 			return b, false
 		}
