@@ -165,3 +165,39 @@ func TestStream(t *testing.T) {
 		t.Errorf("%q, %v", rest, err)
 	}
 }
+
+// A reader that is slow, but reads, gets all after the end; one that has stopped loses what is left in
+// the time of one write.
+func TestStreamToSlowReader(t *testing.T) {
+	t.Parallel()
+	const writes, pause = 5, lastWrite / 4 // in all longer than one write may take
+	in, out := io.Pipe()
+	s := NewStream(out)
+	s.End()
+	read := make(chan int, 1)
+	go func() {
+		n, line := 0, make([]byte, 5)
+		for ; n < writes; n++ {
+			time.Sleep(pause)
+			if _, err := io.ReadFull(in, line); err != nil {
+				break
+			}
+		}
+		read <- n
+	}()
+	for i := range writes {
+		if n, err := s.Write([]byte("line\n")); n != 5 || err != nil {
+			t.Errorf("write %d: %d, %v", i, n, err)
+		}
+	}
+	if n := <-read; n != writes {
+		t.Errorf("%d of %d lines were read", n, writes)
+	}
+	began := time.Now()
+	if n, err := s.Write([]byte("line\n")); n != 0 || !errors.Is(err, ErrStuck) {
+		t.Errorf("to a reader that has stopped: %d, %v", n, err)
+	}
+	if took := time.Since(began); took < lastWrite/2 || took > patience.Of(2*lastWrite) {
+		t.Errorf("that took %v", took)
+	}
+}

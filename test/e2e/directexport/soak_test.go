@@ -87,7 +87,8 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	)
 	t.Log(said)
 	if counts.Postcards+counts.ExportsSuppressed+lost != sent || status.Records.Read != counts.Postcards ||
-		e.Written+e.Dropped+e.Failed != status.Records.Read || sum.received > e.Written+e.Unacknowledged || e.Written > sum.received+e.Unsure ||
+		e.Written+e.Dropped+e.Failed != status.Records.Read || sum.received > e.Written+e.Unacknowledged ||
+		e.Written > sum.received+e.Unsure && patience.Of(time.Second) == time.Second || // see endLife
 		sum.received == 0 {
 		t.Error(said)
 	}
