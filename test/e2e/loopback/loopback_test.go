@@ -297,8 +297,9 @@ func checkAtOnce(t *testing.T, l *lab.Lab) {
 		took := time.Since(began)
 		cancel()
 		_ = cmd.Wait() // it was interrupted
+		// of how many flows: a busy machine may tell of one later
 		const want = "; last seen at hop 1, node 2 (2001:db8:12::2), and not at hop 2\n"
-		if err != nil || !strings.HasPrefix(line, "4 flows: no answer within ") || !strings.HasSuffix(line, want) {
+		if err != nil || !strings.Contains(line, ": no answer within ") || !strings.HasSuffix(line, want) {
 			t.Errorf("%v: after %v: %q, %v; want an end of %q within %v", more, took, line, err, want, bound)
 		}
 	}
