@@ -130,8 +130,11 @@ func (c *Sink) Run(ctx context.Context) {
 	c.announce = announce
 	for wait := firstWait; ; {
 		began := time.Now()
-		err := c.connect(ctx)
+		err := c.connect(ctx, ctx)
 		c.connected.Store(false)
+		if ctx.Err() != nil && err != nil {
+			c.exportRest(ctx)
+		}
 		if ctx.Err() != nil || err == nil {
 			return
 		}
@@ -145,17 +148,32 @@ func (c *Sink) Run(ctx context.Context) {
 		select {
 		case <-time.After(wait - rand.N(wait/2)):
 		case <-ctx.Done():
+			c.exportRest(ctx)
 			return
 		}
 		wait = min(2*wait, maxWait)
 	}
 }
 
-// connect is one session, from its connection to its end.
-func (c *Sink) connect(ctx context.Context) error {
+// exportRest exports what is queued although the context has ended without a session: it ended while one
+// was being set up, or between two attempts.
+func (c *Sink) exportRest(ctx context.Context) {
+	if c.queue.stats().waiting == 0 {
+		return
+	}
+	dialing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime/2)
+	defer cancel()
+	if err := c.connect(dialing, ctx); err != nil {
+		c.noteUnreachable(err)
+	}
+	c.connected.Store(false)
+}
+
+// connect is one session, from its connection, which is set up before dialing ends, to its end.
+func (c *Sink) connect(dialing, ctx context.Context) error {
 	spare := c.newSparing()
 	defer spare.end() // after the link is closed
-	l, err := c.dial(ctx, spare.control)
+	l, err := c.dial(dialing, spare.control)
 	if err != nil {
 		return err
 	}

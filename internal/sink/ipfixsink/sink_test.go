@@ -370,3 +370,38 @@ func usage(t testing.TB) (u unix.Rusage) {
 	}
 	return u
 }
+
+// An exporter that ends before it has a session exports what is queued: as it starts, and where the
+// collector came back between two attempts.
+func TestEndsWithoutSession(t *testing.T) {
+	t.Parallel()
+	for _, transport := range []Transport{UDP, TCP} {
+		for _, away := range []bool{false, true} {
+			x, r := newEncoder(t), newReceiver(t)
+			address := r.listen(transport, "[::1]:0")
+			if away {
+				r.kill()
+			}
+			c := newCollector(t, x, Config{Transport: transport, Address: address})
+			offer(x, c, postcard(t), 100)
+			ctx, cancel := context.WithCancel(t.Context())
+			if away {
+				ended := make(chan struct{})
+				go func() { defer close(ended); c.Run(ctx) }()
+				waitFor(t, "noticing that it is away", func() bool { return c.Stats().Error != "" })
+				r = newReceiver(t)
+				r.listen(transport, address)
+				cancel()
+				<-ended
+			} else {
+				cancel()
+				c.Run(ctx)
+			}
+			waitFor(t, "receiving all", func() bool { return r.records() >= 100 })
+			if s := c.Stats(); s.Written != 100 || s.Missed() != 0 {
+				t.Errorf("%s, away at first: %v: %+v", transport, away, s)
+			}
+			r.shutdown()
+		}
+	}
+}
