@@ -280,8 +280,6 @@ __noinline int repeated_length(context *ctx, const struct segments *s)
 	return header ? h.upper + (header[12] >> 4 << 2) : 0;
 }
 
-#define SEGMENT_MIX 0x9fb21c651e98df25ULL
-
 /* Whether a packet with this first header may leave with an option that marks it. */
 static __always_inline int may_get_mark(__u8 next)
 {

@@ -5,6 +5,8 @@
 
 #include "segments.h"
 
+#define SEGMENT_MIX 0x9fb21c651e98df25ULL
+
 /* A hash of 128 bits, of which a place has 96. */
 struct segment_hash {
 	__u64 head;
@@ -87,8 +89,8 @@ static __always_inline __u32 lowest_octet(__u64 high_bits)
 }
 
 /*
- * Finds the place of a key; zero: it is not in the table of so many places. That is at most half full, so
- * almost all keys are in the first group. Not inlined: see scan_options().
+ * Finds the place of a key in the table, which has this number of places. Zero: the key is not there. The
+ * table is at most half full, so almost all keys are in the first group. Not inlined: see scan_options().
  */
 __noinline int find_place(__u32 places, const struct segment_hash *k, struct measured_flow *flow)
 {

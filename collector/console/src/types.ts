@@ -24,7 +24,7 @@ export interface Block {
   length_ns: number
   /** Packets that were lost; absent when that is not known. */
   lost?: number
-  /** With the verdict duplicated: at least so many were lost. */
+  /** How many packets were lost at least. Only with the verdict duplicated. */
   lost_min?: number
   /** Why it is uncertain, because of the first point or the second one. */
   reasons?: string[]

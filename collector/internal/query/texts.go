@@ -278,7 +278,7 @@ var AnswerTexts = Texts{
 		"sent":      "Packets counted at the first point; absent if it did not report.",
 		"received":  "Packets counted at the second point; absent if it did not report.",
 		"lost":      "Packets that were lost; absent when that is not known.",
-		"lost_min":  "With the verdict duplicated: at least so many were lost.",
+		"lost_min":  "How many packets were lost at least. Only with the verdict duplicated.",
 	},
 	reflect.TypeFor[Packets](): {
 		"packets": "The packets, the latest first.",

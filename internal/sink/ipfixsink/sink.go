@@ -132,10 +132,11 @@ func (c *Sink) Run(ctx context.Context) {
 		began := time.Now()
 		err := c.connect(ctx, ctx)
 		c.connected.Store(false)
-		if ctx.Err() != nil && err != nil {
-			c.exportRest(ctx)
+		if err == nil {
+			return
 		}
-		if ctx.Err() != nil || err == nil {
+		if ctx.Err() != nil {
+			c.exportRest(ctx)
 			return
 		}
 		if errors.Is(err, errClock) || errors.Is(err, errMoved) {
@@ -163,9 +164,7 @@ func (c *Sink) exportRest(ctx context.Context) {
 	}
 	dialing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime/2)
 	defer cancel()
-	if err := c.connect(dialing, ctx); err != nil {
-		c.noteUnreachable(err)
-	}
+	_ = c.connect(dialing, ctx) // what the collector did not take is counted as lost
 	c.connected.Store(false)
 }
 

@@ -59,8 +59,9 @@ func checkCounts(t *testing.T, readers []*reader, count, octets uint64) {
 func checkFast(t *testing.T, l *lab.Lab, node string, count uint64) {
 	t.Helper()
 	// while an agent reads its tables of segments again, which it does late on a busy machine, the stack forwards
-	if f := e2e.ForwardsOf(t, l, node); f.Sum() < count-count/10 {
-		t.Errorf("%s forwarded %d packets fast, want nearly %d; left to the stack: %v", node, f.Sum(), count, f.ToStack)
+	f := e2e.ForwardsOf(t, l, node)
+	if f.Sum()+f.ToStack["segment_suspended"] < count || f.Sum() < count-count/10 {
+		t.Errorf("%s forwarded %d packets fast, want %d, or nearly so; left to the stack: %v", node, f.Sum(), count, f.ToStack)
 	}
 }
 
