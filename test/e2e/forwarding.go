@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"encoding/binary"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/routing"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // NeedRedirection skips the test on kernels that do not report which devices can
@@ -170,19 +169,7 @@ func ForwardsOf(t *testing.T, l *lab.Lab, node string) Forwards {
 // StackForwards is the kernel's own count of what it has forwarded.
 func StackForwards(t *testing.T, l *lab.Lab, node string) (n uint64) {
 	t.Helper()
-	err := l.Node(node).Do(func() error {
-		text, err := os.ReadFile("/proc/thread-self/net/snmp6")
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); f[0] == "Ip6OutForwDatagrams" {
-				n, err = strconv.ParseUint(f[1], 10, 64)
-			}
-		}
-		return err
-	})
-	if err != nil {
+	if err := l.Node(node).Do(func() error { n = testnet.Counter(t, "Ip6OutForwDatagrams"); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n

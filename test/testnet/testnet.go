@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -172,4 +173,27 @@ func Run(t testing.TB, commands string) {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
+}
+
+// Counter is one of the kernel's counters of IPv6 in the namespace in which the test runs,
+// by its name in /proc/net/snmp6.
+func Counter(t testing.TB, name string) uint64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/thread-self/net/snmp6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if f[0] != name {
+			continue
+		}
+		n, err := strconv.ParseUint(f[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	t.Fatalf("the kernel has no counter %s", name)
+	return 0
 }

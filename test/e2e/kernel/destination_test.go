@@ -56,8 +56,8 @@ func TestDestinationOptionsOfSockets(t *testing.T) {
 			}
 		})
 	}
-	if n := headerErrors(t, l.Node("beta")); n != "0" {
-		t.Errorf("beta refused %s headers", n)
+	if n := headerErrors(t, l.Node("beta")); n != 0 {
+		t.Errorf("beta refused %d headers", n)
 	}
 }
 

@@ -77,8 +77,8 @@ func TestKernelAcceptsRandomHeaders(t *testing.T) {
 				t.Errorf("porthos removed options from %d packets, want %d", n, lost)
 			}
 			for _, node := range []string{"athos", "porthos", "beta"} {
-				if n := headerErrors(t, l.Node(node)); n != "0" {
-					t.Errorf("%s refused %s headers", node, n)
+				if n := headerErrors(t, l.Node(node)); n != 0 {
+					t.Errorf("%s refused %d headers", node, n)
 				}
 			}
 		})

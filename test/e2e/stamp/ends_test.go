@@ -96,10 +96,14 @@ func TestReflectorRestart(t *testing.T) {
 	}
 	ended := make(chan result, 1)
 	go func() {
-		report, err := send(t, far, "--count", "150", "--interval", "20ms", "--reflector", "stateful")
+		report, err := send(t, far, "--count", "250", "--interval", "20ms", "--reflector", "stateful")
 		ended <- result{report, err}
 	}()
-	time.Sleep(time.Second)
+	// Not after a time: a busy machine starts the sender later.
+	e2e.Await(t, "a part of the session", 20*time.Second, func() (is bool) {
+		inFar(t, func() error { is = testnet.Counter(t, "Udp6OutDatagrams") >= 30; return nil })
+		return is
+	})
 	before := first.counts(t).Outcomes["reflected"]
 	second := reflect(t, "--stateful")
 	got := <-ended
