@@ -50,7 +50,7 @@ func TestReportsBesideGaps(t *testing.T) {
 	d := startDevice(t, h)
 	out := &toldCollectors{}
 	known := &knownUntil{core: &h.agent.core, hooks: only[*hooks](h), unserved: only[*measure.UnservedInterfaces](h)}
-	told := report.NewCompleteness(h.agent.forReports(), out, only[*report.Losses](h), known)
+	told := report.NewCompleteness(h.agent.forReports(), out, only[*report.RecordLosses](h), known)
 	ctx, cancel := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() { _ = told.Run(ctx) })

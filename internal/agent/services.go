@@ -38,7 +38,7 @@ func (a *Agent) assemble() {
 	reader := report.NewReader(reports, records, copies, shared)
 	flows := report.NewFlows(reports, reader, known)
 	kernel := report.NewKernelEvents(reports, records)
-	losses := report.NewLosses(reports, sinks, flows, kernel)
+	losses := report.NewRecordLosses(reports, sinks, flows, kernel)
 
 	probes := probe.NewProbes(c.forProbes(records))
 	tunnels := c.forTunnels()

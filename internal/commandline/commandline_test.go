@@ -40,3 +40,16 @@ func TestInterruptionHidesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A command of a program that is not there says which package has it.
+func TestHandoverToNone(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	c := (&Options{}).NewHandoverCommand("lab", "the lab", "waymark-lab")
+	c.SetArgs([]string{"up", "line"})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err := c.Execute()
+	if want := "the program waymark-lab is not installed; install the package waymark-lab, or put the program into a directory of the PATH"; err == nil ||
+		err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}

@@ -173,7 +173,7 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	reflect.TypeFor[Forwarding](): yamlfile.Words(
 		word[Forwarding]("stack", ForwardingStack), word[Forwarding]("fast", ForwardingFast)),
 	reflect.TypeFor[SinkKind]():        yamlfile.Words(yamlfile.NamedWords(kindsOfSinks)...),
-	reflect.TypeFor[RecordKind]():      yamlfile.Words(yamlfile.NamedWords(recordKinds)...),
+	reflect.TypeFor[RecordKind]():      yamlfile.Words(yamlfile.NamedWords(recordKinds())...),
 	reflect.TypeFor[yamlfile.Period](): yamlfile.Periods,
 
 	reflect.TypeFor[BlockLength](): yamlfile.NewCodec(

@@ -31,23 +31,18 @@ type Sink struct {
 var sinkTexts = yamlfile.KeyTexts{
 	"kind": "jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector. otlp sends paths as " +
 		"traces, events as logs and metrics to OpenTelemetry.",
-	"records": "Only records of these kinds: trace, postcard, flow, loss, delay, block, edge-flow, event. Others count " +
-		"nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost.",
+	"records": "Only records of these kinds. Others count nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost.",
 }
 
 // RecordKind is a kind of records that an agent makes, by its name in JSON.
 type RecordKind string
 
-// recordKinds are all of them.
-var recordKinds = []RecordKind{
-	record.KindTrace,
-	record.KindPostcard,
-	record.KindFlow,
-	record.KindLoss,
-	record.KindDelay,
-	record.KindBlock,
-	record.KindEdgeFlow,
-	record.KindEvent,
+// recordKinds are all of them: those that a sink of JSON lines writes.
+func recordKinds() (kinds []RecordKind) {
+	for _, name := range record.MadeBy("jsonl") {
+		kinds = append(kinds, RecordKind(name))
+	}
+	return kinds
 }
 
 // SinkKind is a kind of sinks.

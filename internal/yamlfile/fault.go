@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // Fault is one error in a file and how to fix it.
@@ -34,6 +36,9 @@ func (f *Fault) Error() string {
 	}
 	return b.String()
 }
+
+// Unwrap is the error without its place, for who shows problem and cure apart.
+func (f *Fault) Unwrap() error { return problem.New(f.Problem, f.Cure) }
 
 // Faults are all the errors in a file, in its order.
 type Faults []*Fault

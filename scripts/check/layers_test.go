@@ -4,7 +4,9 @@ package check
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,6 +18,28 @@ func TestLayers(t *testing.T) {
 	}
 	for _, finding := range findings {
 		t.Error(finding)
+	}
+}
+
+// The program of routers has nothing of the other programs, their modules and what these need.
+func TestRouterProgram(t *testing.T) {
+	command := exec.Command("go", "list", "-deps", "./cmd/waymark")
+	command.Dir = "../.."
+	list, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(list))
+	if !slices.Contains(packages, module+"internal/agent") {
+		t.Fatalf("%d packages, and none is the agent", len(packages))
+	}
+	for _, path := range packages {
+		for _, other := range []string{module + "bench", module + "collector", module + "packaging", module + "internal/lab", module + "internal/collect",
+			"gonum.org", "github.com/duckdb", "github.com/twmb", "github.com/ClickHouse"} {
+			if path == other || strings.HasPrefix(path, other+"/") {
+				t.Errorf("cmd/waymark has %s", path)
+			}
+		}
 	}
 }
 

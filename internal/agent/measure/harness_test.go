@@ -44,7 +44,7 @@ func newHarness(t *testing.T, yaml string) *harness {
 		}
 		clock, sinks := report.NewClock(made), report.NewSinks(made, os.Stdout, nil)
 		records := report.NewRecords(made, clock, sinks, a.Closing)
-		report.NewLosses(made, sinks, report.NewFlows(made, nil, nil), report.NewKernelEvents(made, records)) // exporters tell them
+		report.NewRecordLosses(made, sinks, report.NewFlows(made, nil, nil), report.NewKernelEvents(made, records)) // exporters tell them
 		h.d = Dependencies{
 			Log: a.Logger, NodeName: func() string { return agenttest.NodeName }, State: &a.State, Tasks: &a.Tasks, System: h.System,
 			Datapath: h.Datapath, Records: records,

@@ -46,7 +46,7 @@ type Completeness struct {
 	service.Idle
 	d      Dependencies
 	to     Collectors
-	losses *Losses
+	losses *RecordLosses
 	gaps   Gaps
 
 	node   model.NodeConfig
@@ -57,7 +57,7 @@ type Completeness struct {
 }
 
 // NewCompleteness makes the service; losses are in each report, and gaps in none.
-func NewCompleteness(d Dependencies, to Collectors, losses *Losses, known Gaps) *Completeness {
+func NewCompleteness(d Dependencies, to Collectors, losses *RecordLosses, known Gaps) *Completeness {
 	return &Completeness{d: d, to: to, losses: losses, gaps: known}
 }
 

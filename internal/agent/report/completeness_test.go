@@ -35,7 +35,7 @@ func TestReports(t *testing.T) {
 	plane, out := &unreadDatapath{}, &reported{}
 	var running atomic.Pointer[service.State]
 	d := Dependencies{Datapath: plane, State: &running}
-	r := NewCompleteness(d, out, &Losses{d: d, flows: &Flows{d: d}, kernel: &KernelEvents{}}, noGaps{})
+	r := NewCompleteness(d, out, &RecordLosses{d: d, flows: &Flows{d: d}, kernel: &KernelEvents{}}, noGaps{})
 	use := func(namespaces ...model.Namespace) {
 		running.Store(&service.State{Config: &config.Config{}, Resolved: config.Resolved{Node: model.NodeConfig{Namespaces: namespaces}}})
 	}

@@ -24,7 +24,7 @@ type harness struct {
 	copies  *Loopbacks
 	reader  *Reader
 	shared  *SharedIDs
-	losses  *Losses
+	losses  *RecordLosses
 }
 
 // noGaps is a node where no packet passes the programs.
@@ -50,7 +50,7 @@ func newHarness(t *testing.T, yaml string) *harness {
 		h.flows = NewFlows(h.d, h.reader, noGaps{})
 		h.edges = NewEdges(h.d, h.records, noGaps{})
 		kernel := NewKernelEvents(h.d, h.records)
-		h.losses = NewLosses(h.d, h.sinks, h.flows, kernel)
+		h.losses = NewRecordLosses(h.d, h.sinks, h.flows, kernel)
 		return []service.Service{
 			clock, h.sinks, h.records, h.flows, h.edges, h.copies, h.reader, h.shared, kernel, h.losses,
 			NewCompleteness(h.d, h.sinks, h.losses, noGaps{}), NewDelays(h.d),

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/inputfile"
+	"github.com/waymark-net/waymark/internal/problem"
 )
 
 // TLSFiles are the credentials of a session over TLS, all in PEM. They are read
@@ -54,7 +55,10 @@ type FileFault struct {
 }
 
 // Error is the problem and the cure.
-func (f *FileFault) Error() string { return "export ipfix: " + f.Problem + "; " + f.Cure }
+func (f *FileFault) Error() string { return "export ipfix: " + f.Unwrap().Error() }
+
+// Unwrap is the error without its place, for who shows problem and cure apart.
+func (f *FileFault) Unwrap() error { return problem.New(f.Problem, f.Cure) }
 
 // Check reads the files as a session does.
 func (f TLSFiles) Check() []FileFault { return f.read(&tls.Config{}) }

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/problem"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -279,6 +280,9 @@ func TestTLSFilesChecked(t *testing.T) {
 			words := strings.SplitN(tt.want[i], " ", 3)
 			if string(f.File) != words[0] || fmt.Sprint(f.Unread != nil) != words[1] || !strings.Contains(f.Problem, words[2]) || f.Cure == "" {
 				t.Errorf("%s: %+v; want %s", tt.name, f, tt.want[i])
+			}
+			if text, cure := problem.Of(&f); text != "export ipfix: "+f.Problem || cure != f.Cure {
+				t.Errorf("%s: in two parts %q and %q", tt.name, text, cure)
 			}
 			if strings.Contains(f.Problem, "-----") {
 				t.Errorf("%s: the error reveals the content of the file: %s", tt.name, f.Problem)

@@ -14,9 +14,9 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Losses counts the records and kernel events that found no room, and the postcards and
+// RecordLosses counts the records and kernel events that found no room, and the postcards and
 // flows that limits suppressed.
-type Losses struct {
+type RecordLosses struct {
 	service.Idle
 	d          Dependencies
 	flows      *Flows
@@ -30,28 +30,28 @@ type Losses struct {
 	ignored uint64 // of these, what was lost while only the history wanted records
 }
 
-// NewLosses makes the service, and lets exporters of the sinks tell collectors what it counts.
-func NewLosses(d Dependencies, sinks *Sinks, flows *Flows, kernel *KernelEvents) *Losses {
-	l := &Losses{d: d, flows: flows, kernel: kernel}
+// NewRecordLosses makes the service, and lets exporters of the sinks tell collectors what it counts.
+func NewRecordLosses(d Dependencies, sinks *Sinks, flows *Flows, kernel *KernelEvents) *RecordLosses {
+	l := &RecordLosses{d: d, flows: flows, kernel: kernel}
 	sinks.environment.Facts = l.facts
 	return l
 }
 
 // Prepare notes what was lost before this agent, because only growth is warned of.
-func (l *Losses) Prepare(p *service.Plan) error {
+func (l *RecordLosses) Prepare(p *service.Plan) error {
 	if p.Before == nil {
 		p.OnCommit(l.sampleLosses)
 	}
 	return nil
 }
 
-func (l *Losses) Run(ctx context.Context) error {
+func (l *RecordLosses) Run(ctx context.Context) error {
 	l.d.Tasks.Every(ctx, service.SamplePeriod, l.sampleLosses)
 	return nil
 }
 
 // total counts since the data plane or the agent was made.
-func (l *Losses) total() (lost, suppressed uint64, err error) {
+func (l *RecordLosses) total() (lost, suppressed uint64, err error) {
 	counters, err := l.d.Datapath.Counters()
 	for i := range counters {
 		lost += counters[i].RecordsLost
@@ -62,7 +62,7 @@ func (l *Losses) total() (lost, suppressed uint64, err error) {
 
 // missed counts the lost records that a reader lacks: while only the history wants records, it
 // takes a sample of them, and more are made than it takes.
-func (l *Losses) missed(lost uint64) uint64 {
+func (l *RecordLosses) missed(lost uint64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if lost > l.seen && l.flows.reader.records.isSampled() {
@@ -72,7 +72,7 @@ func (l *Losses) missed(lost uint64) uint64 {
 	return lost - min(l.ignored, lost)
 }
 
-func (l *Losses) sampleLosses() {
+func (l *RecordLosses) sampleLosses() {
 	if lost, suppressed, err := l.total(); err == nil {
 		l.lost.Add(time.Now(), l.missed(lost))
 		l.suppressed.Add(time.Now(), suppressed)
@@ -81,7 +81,7 @@ func (l *Losses) sampleLosses() {
 }
 
 // facts are what exporters send to collectors about the node.
-func (l *Losses) facts() sink.Facts {
+func (l *RecordLosses) facts() sink.Facts {
 	f := sink.Facts{Node: l.d.NodeName(), NodeID: ioam.NodeIDUnavailable, NodeIDWide: ioam.NodeIDWideUnavailable}
 	if lost, suppressed, err := l.total(); err == nil {
 		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+l.flows.more.Load()
@@ -99,7 +99,7 @@ func (l *Losses) facts() sink.Facts {
 	return f
 }
 
-func (l *Losses) Warnings(*service.State) (ws []health.Warning) {
+func (l *RecordLosses) Warnings(*service.State) (ws []health.Warning) {
 	lost, suppressed, err := l.total()
 	if err != nil {
 		return nil
