@@ -5,9 +5,9 @@ package datapath
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -414,8 +414,13 @@ var ingressMutations = []mutation{
 // one counter, and that no other counter changed.
 func TestIngressMutations(t *testing.T) {
 	testnet.NeedRoot(t)
-	all := t                             // programs stay loaded as long as it runs
-	loaded := make(map[string]*programs) // by configuration, because loading takes longest
+	type set struct {
+		cfg      model.NodeConfig
+		on       model.IfIndex
+		programs *programs
+	}
+	all := t         // programs stay loaded as long as it runs
+	var loaded []set // loading takes longest
 	for _, m := range slices.Concat(ingressMutations, edgeMutations, authenticatedMutations) {
 		t.Run(m.name, func(t *testing.T) {
 			cfg := rightConfig()
@@ -423,11 +428,12 @@ func TestIngressMutations(t *testing.T) {
 				m.config(&cfg)
 			}
 			on := max(m.on, 1)
-			key := fmt.Sprintf("%d %+v", on, cfg)
-			if loaded[key] == nil {
-				loaded[key] = loadPrograms(all, cfg, on, fixedTime, hookIngressXDP, hookIngressTC)
+			known := slices.IndexFunc(loaded, func(s set) bool { return s.on == on && reflect.DeepEqual(s.cfg, cfg) })
+			if known < 0 {
+				known = len(loaded)
+				loaded = append(loaded, set{cfg, on, loadPrograms(all, cfg, on, fixedTime, hookIngressXDP, hookIngressTC)})
 			}
-			p, frame := loaded[key], rightPacket()
+			p, frame := loaded[known].programs, rightPacket()
 			if m.change != nil {
 				frame = m.change(frame)
 			}
