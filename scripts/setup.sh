@@ -5,9 +5,9 @@
 #
 # Makes a Debian 12 machine ready for one of the make targets: checks for root
 # and Go, and installs missing packages. For the tests it also builds stamp-suite,
-# an independent implementation of STAMP, which needs Rust, gets from npm what
-# drives a browser, and downloads Go modules, all at the same time. Quick when
-# nothing is missing.
+# an independent implementation of STAMP, which needs Rust, unpacks Prometheus, gets
+# from npm what drives a browser, and downloads Go modules, all at the same time.
+# Quick when nothing is missing.
 set -euo pipefail
 
 fail() {
@@ -117,9 +117,31 @@ install_packages() {
 	rm -f "$log"
 }
 
-# npm may be among the packages.
-install_packages_and_console() {
+# The tests find its programs here (internal/prometheustest).
+prometheus=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/waymark/prometheus
+
+# Prometheus tests the rules and scrapes an agent. It is only unpacked, because its package starts a server.
+unpack_prometheus() {
+	local work name programs=(./usr/bin/prometheus ./usr/bin/promtool)
+	command -v prometheus >/dev/null && command -v promtool >/dev/null && return
+	[ -x "$prometheus/usr/bin/promtool" ] && return
+	command -v dpkg-deb >/dev/null || fail "not a Debian system; make sure that prometheus and promtool are on the PATH"
+	work=$(mktemp -d)
+	download() { (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus >log 2>&1); }
+	if ! download && ! { apt-get -qq update >"$work/log" 2>&1 && download; }; then
+		cat "$work/log" >&2
+		fail "could not download Debian's package prometheus; check the network and the package sources, then run make $target again"
+	fi
+	mkdir -p "$prometheus"
+	name=$(echo "$work"/prometheus_*.deb)
+	dpkg-deb --fsys-tarfile "$name" | tar -x -C "$prometheus" "${programs[@]}"
+	rm -rf "$work"
+}
+
+# npm may be among the packages, and they may need new lists.
+install_packages_and_what_needs_them() {
 	install_packages
+	unpack_prometheus
 	install_from_npm
 }
 
@@ -138,7 +160,7 @@ begin download_modules
 # What Rust builds needs a linker, which may be among the packages.
 command -v cc >/dev/null || install_packages
 begin install_stamp_suite
-begin install_packages_and_console
+begin install_packages_and_what_needs_them
 status=0
 for part in "${parts[@]}"; do
 	wait "$part" || status=1

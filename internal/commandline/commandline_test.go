@@ -47,9 +47,8 @@ func TestHandoverToNone(t *testing.T) {
 	c := (&Options{}).NewHandoverCommand("lab", "the lab", "waymark-lab")
 	c.SetArgs([]string{"up", "line"})
 	c.SilenceErrors, c.SilenceUsage = true, true
-	err := c.Execute()
-	if want := "the program waymark-lab is not installed; install the package waymark-lab, or put the program into a directory of the PATH"; err == nil ||
-		err.Error() != want {
+	const want = "the program waymark-lab is not installed; install the package waymark-lab, or put the program into a directory of the PATH"
+	if err := c.Execute(); err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
 }

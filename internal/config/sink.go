@@ -31,7 +31,8 @@ type Sink struct {
 var sinkTexts = yamlfile.KeyTexts{
 	"kind": "jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector. otlp sends paths as " +
 		"traces, events as logs and metrics to OpenTelemetry.",
-	"records": "Only records of these kinds. Others count nowhere in this sink. Without postcard, a collector cannot know of a path whether its packet was lost.",
+	"records": "Only records of these kinds. Others count nowhere in this sink. Without postcard, a collector cannot know of a path " +
+		"whether its packet was lost.",
 }
 
 // RecordKind is a kind of records that an agent makes, by its name in JSON.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/prometheustest"
 )
 
 var metric = regexp.MustCompile(`\bwaymark_[a-z0-9_]+`)
@@ -139,10 +140,7 @@ func filled(query string) string {
 
 // Prometheus' own parser reads each query.
 func TestQueriesParse(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (Debian's package prometheus); make interop installs it")
-	}
+	promtool := prometheustest.Program(t, "promtool")
 	var rules strings.Builder
 	rules.WriteString("groups:\n  - name: queries\n    rules:\n")
 	for i, q := range Queries() {

@@ -9,14 +9,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/prometheustest"
 )
 
 // Prometheus' own tool reads the rules, and evaluates them over series that are written down.
 func TestRules(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (Debian's package prometheus); make interop installs it")
-	}
+	promtool := prometheustest.Program(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "waymark.rules.yaml"}, {"test", "rules", "waymark.test.yaml"}} {
 		if out, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

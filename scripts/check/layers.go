@@ -214,6 +214,7 @@ var testPackages = []string{
 	"internal/datapath/delays/histogramtest",
 	"internal/kmsgtest",
 	"internal/pintest",
+	"internal/prometheustest",
 	"internal/tshark",
 	"internal/tsharktest",
 	"test/...",

@@ -14,14 +14,26 @@ need() {
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# packages builds the packages once, and prints their directory.
+# packages builds the packages of this tree, unless it has, and prints their directory. A tree
+# with changes has no name of its own, so what was built of one may be of another.
 packages() {
-	[ -e build/packages/SHA256SUMS ] || make package >&2 || return 1
+	local version
+	version=$(scripts/version.sh) || return 1
+	need aarch64-linux-gnu-g++=g++-aarch64-linux-gnu x86_64-linux-gnu-g++=g++-x86-64-linux-gnu || return 1
+	if [[ $version == *-dirty ]] || ! [ -e "build/packages/waymark-$version-linux-amd64.tar.gz" ]; then
+		make package >&2 || return 1
+	fi
 	echo build/packages
 }
 
-# programs builds those of bin/ once.
-programs() { [ -x bin/waymark ] && [ -x bin/waymark-collector ] && [ -x bin/waymark-lab ] || make build >&2; }
+# programs builds those of bin/, which takes no time if they are of this tree.
+programs() { make build >&2; }
+
+# skip WHAT says what a step does not do, and why. The end of `make interop` repeats it.
+skip() {
+	echo "skipped: $*"
+	[ -z "${INTEROP_SKIPPED:-}" ] || echo "$INTEROP_STEP: $*" >>"$INTEROP_SKIPPED"
+}
 
 # wait_for SECONDS COMMAND... waits until a command succeeds.
 wait_for() {

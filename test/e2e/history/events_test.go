@@ -5,7 +5,6 @@ package history
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/prometheustest"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -81,19 +81,11 @@ func (f *found) await(t *testing.T, name, place string, limit time.Duration) {
 	})
 }
 
-// prometheus is one that scrapes a node's agent, with the rules of the packages. It is nil where none is
-// installed, unless WAYMARK_NEED_PROMETHEUS is set, as by make interop.
+// prometheus is one that scrapes a node's agent, with the rules of the packages.
 type prometheus struct{ node *lab.Node }
 
 func scrape(t *testing.T, l *lab.Lab, node string) *prometheus {
 	t.Helper()
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		if os.Getenv("WAYMARK_NEED_PROMETHEUS") != "" {
-			t.Fatal(err)
-		}
-		return nil
-	}
 	directory := t.TempDir()
 	rules, err := filepath.Abs("../../../packaging/prometheus/waymark.rules.yaml")
 	if err != nil {
@@ -107,8 +99,8 @@ func scrape(t *testing.T, l *lab.Lab, node string) *prometheus {
 	}
 	var said e2e.Transcript
 	ctx, cancel := context.WithCancel(t.Context())
-	c := l.Node(node).
-		Command(ctx, program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=[::1]:9090")
+	c := l.Node(node).Command(ctx, prometheustest.Program(t, "prometheus"),
+		"--config.file="+file, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=[::1]:9090")
 	c.Stdout, c.Stderr = &said, &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -126,12 +118,9 @@ func scrape(t *testing.T, l *lab.Lab, node string) *prometheus {
 // await waits until an expression has a result that has a text.
 func (p *prometheus) await(t *testing.T, expression, text string, limit time.Duration) {
 	t.Helper()
-	if p == nil {
-		return
-	}
-	last := ""
+	promtool, last := prometheustest.Program(t, "promtool"), ""
 	for end := time.Now().Add(patience.Of(limit)); ; time.Sleep(300 * time.Millisecond) {
-		out, err := p.node.Command(t.Context(), "promtool", "query", "instant", "http://[::1]:9090", expression).CombinedOutput()
+		out, err := p.node.Command(t.Context(), promtool, "query", "instant", "http://[::1]:9090", expression).CombinedOutput()
 		if last = string(out); err == nil && strings.Contains(last, text) {
 			return
 		}
