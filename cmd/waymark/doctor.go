@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -165,7 +166,7 @@ func printProblems(w io.Writer, ws []health.Warning, all string) error {
 				places += fmt.Sprintf(" and %d more", more)
 			}
 		}
-		first.Text = "such as: " + first.Text
+		first.Text, first.Since = "such as: "+first.Text, p.Since()
 		if err := printWarning(w, first, places); err != nil {
 			return err
 		}
@@ -188,11 +189,22 @@ func printWarnings(w io.Writer, ws []health.Warning) error {
 	return nil
 }
 
+// sinceText is a time in the past: with its day if that was not the last one.
+func sinceText(t, now time.Time) string {
+	if now.Sub(t) < 24*time.Hour {
+		return t.Format("15:04:05Z")
+	}
+	return t.Format("2006-01-02T15:04Z")
+}
+
 // printWarning writes a warning; places is where, "" without a place.
 func printWarning(w io.Writer, v health.Warning, places string) error {
 	about := string(v.Code)
 	if places != "" {
 		about += " (" + places + ")"
+	}
+	if !v.Since.IsZero() {
+		about += ", since " + sinceText(v.Since.UTC(), time.Now())
 	}
 	_, err := fmt.Fprintf(w, "%s: %s: %s\n  %s\n  cure: %s\n", v.Severity, about, v.Title, strings.ReplaceAll(v.Text, "\n", "\n  "), v.Cure)
 	return err

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 )
 
 // If an agent runs, it says whether the clock must be synchronised: in a lab it need
@@ -85,6 +87,8 @@ func TestDoctorGroups(t *testing.T) {
 	for i := range 8 {
 		list = append(list, health.New(health.MTUTooSmall, fmt.Sprintf("eth%d", i), fmt.Sprintf("text %d", i), "raise it"))
 	}
+	list[2].Since = instant.Of(time.Date(2026, 11, 27, 12, 3, 0, 0, time.UTC))
+	list[5].Since = instant.Of(list[2].Since.Add(time.Minute))
 	list = append(list, health.New(health.KernelIOAM6, "eth9", "twice", "off"), health.New(health.NamespaceUnknown, "eth9", "fifty", "add it"))
 	answer, err := json.Marshal(list)
 	if err != nil {
@@ -92,8 +96,8 @@ func TestDoctorGroups(t *testing.T) {
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(answer)})
 	_, short, _ := runCLI(t, "", "--socket", f.socket, "doctor")
-	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more): " +
-		"the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
+	const mtu = "warning: mtu_too_small (8 times, on eth0, eth1, eth2, eth3 and 4 more), " +
+		"since 2026-11-27T12:03Z: the MTU is too small for full-size packets and the insertion\n  such as: text 0\n  cure: raise it\n"
 	if strings.Count(short, "mtu_too_small") != 1 || !strings.Contains(short, mtu) ||
 		!strings.Contains(short, "each with its text and cure: waymark doctor --verbose") ||
 		strings.Index(short, "kernel_ioam6_enabled (eth9)") > strings.Index(short, "mtu_too_small") ||
@@ -102,6 +106,9 @@ func TestDoctorGroups(t *testing.T) {
 	}
 	_, long, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--verbose")
 	if strings.Count(long, "mtu_too_small") != 8 || !strings.Contains(long, "text 7") || strings.Contains(long, "such as") {
+		t.Errorf("%s", long)
+	}
+	if !strings.Contains(long, "mtu_too_small (eth5), since 2026-11-27T12:04Z: ") || !strings.Contains(long, "mtu_too_small (eth1): ") {
 		t.Errorf("%s", long)
 	}
 	_, asJSON, _ := runCLI(t, "", "--json", "--socket", f.socket, "doctor")

@@ -46,6 +46,7 @@ type Agent struct {
 	health   *nodeHealth       // what a start and a reload log
 	learned  *learned          // names from a collector
 	reloads  *reloads          // counts reloads and their result
+	onsets   *onsets           // since when there are warnings
 
 	ending  bool         // guarded by change: no more changes
 	stop    chan bool    // requests the end; true removes the data plane
@@ -179,5 +180,6 @@ func (a *Agent) diagnosis() []health.Warning {
 		ws = append(ws, each.Warnings(s)...)
 	}
 	health.Sort(ws)
+	a.onsets.date(ws)
 	return ws
 }

@@ -46,6 +46,7 @@ func (a *Agent) assemble() {
 
 	a.reloads, a.learned = &reloads{core: c}, newLearned(c)
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
+	a.onsets = &onsets{core: c, diagnose: a.diagnosis}
 
 	a.services = []service.Service{
 		newMetricsServer(c, a.public), // answers until the others have ended
@@ -88,6 +89,7 @@ func (a *Agent) assemble() {
 		newReaders(c, a.serveAPI),
 		a.health,
 		a.reloads,
+		a.onsets,
 		&supervision{core: c, condition: a.condition},
 	}
 }

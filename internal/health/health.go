@@ -8,6 +8,8 @@ package health
 import (
 	"cmp"
 	"slices"
+
+	"github.com/waymark-net/waymark/internal/instant"
 )
 
 // Severity says how much a warning matters.
@@ -251,6 +253,8 @@ type Warning struct {
 	Interface string   `json:"interface,omitempty"`
 	Text      string   `json:"text"`
 	Cure      string   `json:"cure"`
+	// Since is when an agent that runs first found it; absent where no agent watches.
+	Since instant.Time `json:"since,omitzero"`
 }
 
 // New makes a warning of a kind. The text states the facts, with numbers; the

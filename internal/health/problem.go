@@ -5,6 +5,8 @@ package health
 import (
 	"cmp"
 	"slices"
+
+	"github.com/waymark-net/waymark/internal/instant"
 )
 
 // Problem is all warnings of one cause: one line for a person, with its places.
@@ -55,4 +57,14 @@ func (p Problem) Interfaces() (names []string) {
 		}
 	}
 	return names
+}
+
+// Since is when the first of its warnings was found.
+func (p Problem) Since() (first instant.Time) {
+	for _, w := range p.Warnings {
+		if first.IsZero() || !w.Since.IsZero() && w.Since.Before(first.Time) {
+			first = w.Since
+		}
+	}
+	return first
 }

@@ -130,7 +130,7 @@ var layers = map[string]string{
 	"internal/config":   "ioam srv6 internal/address internal/inputfile internal/loss internal/lossquery internal/nodenames internal/pot internal/record internal/secretfile internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/sink/otlpsink internal/stamp/keyfile internal/model internal/problem internal/yamlfile",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/insight internal/instant internal/model internal/nodenames internal/pathmtu internal/recordfilter",
-	"internal/health":   "ioam internal/model internal/problem",
+	"internal/health":   "ioam internal/instant internal/model internal/problem",
 	// The agent: what its services have in common, the services by subject, which do not
 	// know each other, and what puts all together.
 	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/nodenames internal/pathmtu internal/pot internal/replacefile internal/routing " +
