@@ -374,7 +374,7 @@ func text[T any](f Field[T]) string {
 func Duration(d time.Duration) string { return d.String() }
 
 func micros(d time.Duration) string {
-	return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', -1, 64) + "us"
+	return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', -1, 64) + "µs"
 }
 
 // MonitorLine is a trace as "ip ioam monitor" of iproute2 prints the kernel's events: the data of

@@ -51,8 +51,8 @@ func TestText(t *testing.T) {
 			head + "type 0xfe0002, 8 bytes free, 1ms end to end\n" +
 				"    node 2  201 > 202  hop limit 63  at 14:17:31.124000000  held 18.25µs            data 0xdeadbeef  queue 7  schema -\n" +
 				"    node 3  - > 202    hop limit 62  +1ms                   held over 2.147483648s  data -           queue 5  schema 777:\"rack\"\n",
-			"node(2) in=201 out=202 hop-limit=63 transit-delay=18.25us data=0xdeadbeef queue=7; " +
-				"node(3) in=- out=202 hop-limit=62 hop-delay=1000us transit-delay=over-2147483.648us queue=5 schema=777:\"rack\"; end-to-end=1000us",
+			"node(2) in=201 out=202 hop-limit=63 transit-delay=18.25µs data=0xdeadbeef queue=7; " +
+				"node(3) in=- out=202 hop-limit=62 hop-delay=1000µs transit-delay=over-2147483.648µs queue=5 schema=777:\"rack\"; end-to-end=1000µs",
 		},
 		{
 			"wide fields and overflow", wideFields,
@@ -144,12 +144,12 @@ func TestPathTimes(t *testing.T) {
 		times []Field[time.Time]
 		want  string // the nodes' times, then the whole path's
 	}{
-		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38µs end-to-end=38us"},
-		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3µs first-to-last=3us"},
-		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3µs - first-to-last=3us"},
-		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3µs end-to-end=3us"},
-		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2µs end-to-end=-2us"},
-		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s end-to-end=0us"},
+		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38µs end-to-end=38µs"},
+		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3µs first-to-last=3µs"},
+		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3µs - first-to-last=3µs"},
+		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3µs end-to-end=3µs"},
+		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2µs end-to-end=-2µs"},
+		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s end-to-end=0µs"},
 		{[]Field[time.Time]{at(5)}, "at 00:00:00.000005000"},
 		{[]Field[time.Time]{unknown, unknown}, "- -"},
 		{nil, ""},
@@ -185,23 +185,23 @@ func TestElapsed(t *testing.T) {
 		want   Stretch
 		line   string
 	}{
-		{"taken off", func(*Trace) {}, EndToEnd, "; end-to-end=2us"},
-		{"taken off, with room", func(r *Trace) { r.Remaining = NewField(4, true) }, EndToEnd, "; end-to-end=2us"},
-		{"captured", func(r *Trace) { r.OnItsWay = true }, ToHere, "; to-here=2us"},
-		{"captured, with room", func(r *Trace) { r.OnItsWay, r.Remaining = true, NewField(4, true) }, ToHere, "; to-here=2us"},
-		{"of the kernel", func(r *Trace) { r.Source = SourceKernel }, ToHere, "; to-here=2us"},
-		{"overflow", func(r *Trace) { r.Overflow = NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
-		{"captured, overflow", func(r *Trace) { r.OnItsWay, r.Overflow = true, NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
-		{"first unknown", func(r *Trace) { r.Nodes[0].Timestamp.Valid = false }, FirstToLast, "; first-to-last=1us"},
-		{"the last node wrote it", func(r *Trace) { r.Time.Time = time.Unix(0, 2100) }, EndToEnd, "; end-to-end=2us"},
-		{"ended later", func(r *Trace) { r.Time.Time = time.UnixMicro(105_000) }, EndToEnd, "; end-to-end=105000us"},
-		{"ended later, overflow", func(r *Trace) { r.Time.Time, r.Overflow = time.UnixMicro(105_000), NewField(true, true) }, EndToEnd, "; end-to-end=105000us"},
-		{"ended later, the last unknown", func(r *Trace) { r.Time.Time, r.Nodes[2].Timestamp.Valid = time.UnixMicro(105_000), false }, EndToEnd, "; end-to-end=105000us"},
-		{"ended later, first unknown", func(r *Trace) { r.Time.Time, r.Nodes[0].Timestamp.Valid = time.UnixMicro(105_000), false }, FirstToLast, "; first-to-last=1us"},
-		{"ended at a message's time", func(r *Trace) { r.Time.Time, r.Undated = time.UnixMicro(105_000), true }, ToHere, "; to-here=2us"},
-		{"captured later", func(r *Trace) { r.Time.Time, r.OnItsWay = time.UnixMicro(105_000), true }, ToHere, "; to-here=2us"},
-		{"of the kernel, later", func(r *Trace) { r.Time.Time, r.Source = time.UnixMicro(105_000), SourceKernel }, ToHere, "; to-here=2us"},
-		{"a copy", func(r *Trace) { r.Time.Time, r.Copy = time.UnixMicro(105_000), true }, ThereAndBack, "; there-and-back=105000us"},
+		{"taken off", func(*Trace) {}, EndToEnd, "; end-to-end=2µs"},
+		{"taken off, with room", func(r *Trace) { r.Remaining = NewField(4, true) }, EndToEnd, "; end-to-end=2µs"},
+		{"captured", func(r *Trace) { r.OnItsWay = true }, ToHere, "; to-here=2µs"},
+		{"captured, with room", func(r *Trace) { r.OnItsWay, r.Remaining = true, NewField(4, true) }, ToHere, "; to-here=2µs"},
+		{"of the kernel", func(r *Trace) { r.Source = SourceKernel }, ToHere, "; to-here=2µs"},
+		{"overflow", func(r *Trace) { r.Overflow = NewField(true, true) }, FirstToLast, "; first-to-last=2µs"},
+		{"captured, overflow", func(r *Trace) { r.OnItsWay, r.Overflow = true, NewField(true, true) }, FirstToLast, "; first-to-last=2µs"},
+		{"first unknown", func(r *Trace) { r.Nodes[0].Timestamp.Valid = false }, FirstToLast, "; first-to-last=1µs"},
+		{"the last node wrote it", func(r *Trace) { r.Time.Time = time.Unix(0, 2100) }, EndToEnd, "; end-to-end=2µs"},
+		{"ended later", func(r *Trace) { r.Time.Time = time.UnixMicro(105_000) }, EndToEnd, "; end-to-end=105000µs"},
+		{"ended later, overflow", func(r *Trace) { r.Time.Time, r.Overflow = time.UnixMicro(105_000), NewField(true, true) }, EndToEnd, "; end-to-end=105000µs"},
+		{"ended later, the last unknown", func(r *Trace) { r.Time.Time, r.Nodes[2].Timestamp.Valid = time.UnixMicro(105_000), false }, EndToEnd, "; end-to-end=105000µs"},
+		{"ended later, first unknown", func(r *Trace) { r.Time.Time, r.Nodes[0].Timestamp.Valid = time.UnixMicro(105_000), false }, FirstToLast, "; first-to-last=1µs"},
+		{"ended at a message's time", func(r *Trace) { r.Time.Time, r.Undated = time.UnixMicro(105_000), true }, ToHere, "; to-here=2µs"},
+		{"captured later", func(r *Trace) { r.Time.Time, r.OnItsWay = time.UnixMicro(105_000), true }, ToHere, "; to-here=2µs"},
+		{"of the kernel, later", func(r *Trace) { r.Time.Time, r.Source = time.UnixMicro(105_000), SourceKernel }, ToHere, "; to-here=2µs"},
+		{"a copy", func(r *Trace) { r.Time.Time, r.Copy = time.UnixMicro(105_000), true }, ThereAndBack, "; there-and-back=105000µs"},
 	} {
 		r := timed()
 		tt.change(&r)

@@ -58,8 +58,8 @@ func TestPrint(t *testing.T) {
 	}{
 		{"plain", udpRecord, false, "trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
 			" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
-			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.25us transit-delay=6.125us;" +
-			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.75us; end-to-end=38us\n"},
+			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.25µs transit-delay=6.125µs;" +
+			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.75µs; end-to-end=38µs\n"},
 		{"terminal", pingRecord, true, "" +
 			"  1 ping, 148 bytes  38µs end to end\n" +
 			"    athos    eth0 > eth1  hop limit 63  at 05:20:59.000010000  held -\n" +
@@ -68,8 +68,8 @@ func TestPrint(t *testing.T) {
 		{"unknown node, overflow", strings.NewReplacer(`"node_id":2`, `"node_id":99`, `"overflow":false`, `"overflow":true`, `"timestamp":"2026-11-21T05:20:59.000028250Z"`, `"timestamp":null`).Replace(udpRecord), false,
 			"trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
 				" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
-				" node(99) in=201 out=202 hop-limit=62 transit-delay=6.125us;" +
-				" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=38us; overflow; first-to-last=38us\n"},
+				" node(99) in=201 out=202 hop-limit=62 transit-delay=6.125µs;" +
+				" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=38µs; overflow; first-to-last=38µs\n"},
 		{"nothing known", `{"kind":"trace","packet":{"source":"::1","destination":"::2","next_header":6,"length":60},"nodes":[{}]}`, false,
 			"trace 1: tcp ::1 > ::2 60 bytes: node(-)\n"},
 	} {
