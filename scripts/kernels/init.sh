@@ -54,8 +54,8 @@ tests attach 1800 datapath.test -test.run 'TestMode|TestAuto|TestFailedApply|Tes
 tests mutations 1800 datapath.test -test.run 'TestIngressMutations|TestTransparency|TestOutcomes'
 step demo 1800 waymark lab demo
 tests kernel 1800 e2e-kernel.test -test.run TestKernelTransit
-tests transfers 3600 e2e-trace.test -test.short -test.run 'TestTransfer|TestEqualPaths'
-tests masters 3600 e2e-trace.test -test.run TestArrivalBy
+tests transfers 3600 e2e-trace.test -test.short -test.run 'TestDomain/.*/transfer|TestTransfer|TestEqualPaths'
+tests masters 3600 e2e-trace.test -test.run 'TestDomain/encap/bridge|TestArrivalBy'
 tests pathmtu 3600 e2e-tunnel.test -test.run TestTunnelPathMTU
 tests paths 3600 e2e-tunnel.test -test.short -test.run TestNarrowPath
 tests account 1800 datapath.test -test.run TestAccountOfOwnPackets

@@ -154,3 +154,11 @@ func Must(t *testing.T, n *lab.Node, args ...string) string {
 	}
 	return string(out)
 }
+
+// MustAfter runs a command in a node when a test has ended, so that the next one finds the node as it was.
+func MustAfter(t *testing.T, n *lab.Node, args ...string) {
+	t.Helper()
+	if out, err := n.Command(context.WithoutCancel(t.Context()), args[0], args[1:]...).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v: %v\n%s", n.Name(), args, err, out)
+	}
+}

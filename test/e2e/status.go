@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -15,14 +16,18 @@ import (
 // Settled reads a counter once it no longer changes.
 func Settled(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 	t.Helper()
-	var n uint64
+	return settled(func() uint64 { return Counter(t, l, node, outcome) }, func(a, b uint64) bool { return a == b })
+}
+
+// settled reads something until it has been the same several times.
+func settled[T any](read func() T, equal func(a, b T) bool) (last T) {
 	for since := 0; since < 5; since++ {
-		if now := Counter(t, l, node, outcome); now != n {
-			n, since = now, 0
+		if now := read(); !equal(now, last) {
+			last, since = now, 0
 		}
 		time.Sleep(patience.Of(10 * time.Millisecond))
 	}
-	return n
+	return last
 }
 
 // CheckCounters checks the sums of outcomes over a node's interfaces.
@@ -60,6 +65,12 @@ func StatusInterface(t *testing.T, l *lab.Lab, node, name string) api.Interface 
 // Counter sums an outcome over a node's interfaces.
 func Counter(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 	t.Helper()
+	return counters(t, l, node)[outcome]
+}
+
+// counters sums each outcome over a node's interfaces.
+func counters(t *testing.T, l *lab.Lab, node string) map[string]uint64 {
+	t.Helper()
 	place, err := l.Node(node).Place()
 	if err != nil {
 		t.Fatal(err)
@@ -68,9 +79,52 @@ func Counter(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum uint64
+	sum := make(map[string]uint64)
 	for _, i := range status.Interfaces {
-		sum += i.Ingress[outcome] + i.Egress[outcome]
+		for _, hook := range []map[string]uint64{i.Ingress, i.Egress} {
+			for outcome, n := range hook {
+				sum[outcome] += n
+			}
+		}
 	}
 	return sum
+}
+
+// Counted is what the nodes of a laboratory that several tests share count from a moment on.
+type Counted struct {
+	l      *lab.Lab
+	before map[string]map[string]uint64 // by node and outcome
+}
+
+// CountedFrom waits until the nodes count nothing any more, which the test before may have sent, and
+// counts from then on.
+func CountedFrom(t *testing.T, l *lab.Lab, nodes ...string) *Counted {
+	t.Helper()
+	c := &Counted{l: l, before: make(map[string]map[string]uint64)}
+	for _, node := range nodes {
+		c.before[node] = settled(func() map[string]uint64 { return counters(t, l, node) }, maps.Equal)
+	}
+	return c
+}
+
+// Counter is Counter since then.
+func (c *Counted) Counter(t *testing.T, node, outcome string) uint64 {
+	t.Helper()
+	return Counter(t, c.l, node, outcome) - c.before[node][outcome]
+}
+
+// Settled is Settled since then.
+func (c *Counted) Settled(t *testing.T, node, outcome string) uint64 {
+	t.Helper()
+	return Settled(t, c.l, node, outcome) - c.before[node][outcome]
+}
+
+// Check is CheckCounters since then.
+func (c *Counted) Check(t *testing.T, node string, want map[string]uint64) {
+	t.Helper()
+	for outcome, n := range want {
+		if got := c.Settled(t, node, outcome); got != n {
+			t.Errorf("%s: %s %d, want %d", node, outcome, got, n)
+		}
+	}
 }

@@ -9,39 +9,34 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Large UDP packets get one trace each where their segments can grow, and pass
-// without one where they cannot.
-func TestUDPSegmentation(t *testing.T) {
-	t.Parallel()
-	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {
-		t.Run(tt.Mode, func(t *testing.T) {
-			top := e2e.Domain(t, tt)
-			e2e.SetMTU(top, 1500, 1700)
-			l := e2e.Raise(t, top)
-			beta := e2e.StartScan(t, l, "beta", "eth0")
-			const calls = 50
-			var traced, skipped uint64
-			for _, s := range []*segmented{
-				{from: "alpha", size: 1200, each: 20, calls: calls},
-				{from: "alpha", size: 1452, each: 40, calls: calls},
-				{from: "alpha", size: 100, each: 64, calls: calls},
-			} {
-				crossWhole(t, l, s)
-				traced += calls
-			}
-			e2e.Must(t, l.Node("athos"), "ip", "link", "set", "eth1", "mtu", "1500")
-			crossWhole(t, l, &segmented{from: "alpha", size: 1452, each: 20, calls: calls})
-			skipped += calls
-			e2e.CheckCounters(t, l, "athos", map[string]uint64{
-				tt.Added: traced, "encap_skipped_mtu": skipped, "encap_skipped_gso": 0, "encap_skipped_headroom": 0,
-			})
-			e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_filled": 2 * traced})
-			e2e.CheckCounters(t, l, "aramis", map[string]uint64{tt.Removed: traced, "boundary_dropped": 0})
-			beta.Stop(t)
-			if n := beta.IOAMBytes.Load(); n > 0 {
-				t.Errorf("beta received %d bytes of IOAM", n)
-			}
-		})
+// udpSegmentation sends large UDP packets, which get one trace each where their segments can grow,
+// and pass without one where they cannot.
+func udpSegmentation(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
+	changeMTU(t, l, 1500, 1700)
+	counted := e2e.CountedFrom(t, l, domain...)
+	beta := e2e.StartScan(t, l, "beta", "eth0")
+	const calls = 50
+	var traced, skipped uint64
+	for _, s := range []*segmented{
+		{from: "alpha", size: 1200, each: 20, calls: calls},
+		{from: "alpha", size: 1452, each: 40, calls: calls},
+		{from: "alpha", size: 100, each: 64, calls: calls},
+	} {
+		crossWhole(t, l, s)
+		traced += calls
+	}
+	e2e.Must(t, l.Node("athos"), "ip", "link", "set", "eth1", "mtu", "1500")
+	crossWhole(t, l, &segmented{from: "alpha", size: 1452, each: 20, calls: calls})
+	skipped += calls
+	counted.Check(t, "athos", map[string]uint64{
+		tt.Added: traced, "encap_skipped_mtu": skipped, "encap_skipped_gso": 0, "encap_skipped_headroom": 0,
+	})
+	counted.Check(t, "porthos", map[string]uint64{"trace_filled": 2 * traced})
+	counted.Check(t, "aramis", map[string]uint64{tt.Removed: traced, "boundary_dropped": 0})
+	beta.Stop(t)
+	if n := beta.IOAMBytes.Load(); n > 0 {
+		t.Errorf("beta received %d bytes of IOAM", n)
 	}
 }
 
@@ -56,46 +51,44 @@ func crossWhole(t *testing.T, l *lab.Lab, s *segmented) {
 	}
 }
 
-// The kernel segments GSO packets after our egress program, and computes the
+// segmentsWithinMTU has the kernel segment GSO packets after our egress program, and compute the
 // segments' checksums: no segment is longer than the link allows.
-func TestSegmentsWithinMTU(t *testing.T) {
-	t.Parallel()
+func segmentsWithinMTU(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
 	const mtu = 1500
-	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {
-		t.Run(tt.Mode, func(t *testing.T) {
-			top := e2e.Domain(t, tt)
-			e2e.SetMTU(top, mtu, mtu)
-			l := e2e.Raise(t, top)
-			e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tso", "off", "gso", "off", "tx", "off")
-			scan, wire := e2e.StartScan(t, l, "porthos", "eth0"), e2e.StartWire(t, l, "porthos", "eth0")
-			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 8 << 20, Port: 9001})
-			(&segmented{from: "alpha", size: 1200, each: 20, calls: 10}).run(t, l)
-			wire.Stop(t)
-			scan.Stop(t)
-			t.Logf(
-				"%d of %d segments had a trace; athos marked %d packets and skipped %d for the MTU, %d for GSO",
-				scan.Marked.Load(),
-				scan.Packets.Load(),
-				e2e.Counter(t, l, "athos", tt.Added),
-				e2e.Counter(t, l, "athos", "encap_skipped_mtu"),
-				e2e.Counter(t, l, "athos", "encap_skipped_gso"),
-			)
-			if scan.Longest.Load() > mtu {
-				t.Errorf("a packet of %d bytes left athos on a link with MTU %d", scan.Longest.Load(), mtu)
-			}
-			// Most of the transfer was in GSO packets: there are more segments
-			// with a trace than packets that athos marked.
-			if scan.Marked.Load() < 1000 || uint64(scan.Marked.Load()) < 2*e2e.Counter(t, l, "athos", tt.Added) {
-				t.Errorf(
-					"%d segments had a trace, of %d packets that athos marked; want the segments of large packets",
-					scan.Marked.Load(),
-					e2e.Counter(t, l, "athos", tt.Added),
-				)
-			}
-			e2e.CheckCounters(t, l, "athos", map[string]uint64{"encap_skipped_gso": 0, "encap_skipped_headroom": 0})
-			checkSums(t, wire.Path, int(scan.Marked.Load()))
-		})
+	changeMTU(t, l, mtu, mtu)
+	counted := e2e.CountedFrom(t, l, domain...)
+	e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tso", "off", "gso", "off", "tx", "off")
+	t.Cleanup(func() {
+		e2e.MustAfter(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "on", "gso", "on", "tso", "on")
+	})
+	scan, wire := e2e.StartScan(t, l, "porthos", "eth0"), e2e.StartWire(t, l, "porthos", "eth0")
+	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 8 << 20, Port: 9001})
+	(&segmented{from: "alpha", size: 1200, each: 20, calls: 10}).run(t, l)
+	wire.Stop(t)
+	scan.Stop(t)
+	t.Logf(
+		"%d of %d segments had a trace; athos marked %d packets and skipped %d for the MTU, %d for GSO",
+		scan.Marked.Load(),
+		scan.Packets.Load(),
+		counted.Counter(t, "athos", tt.Added),
+		counted.Counter(t, "athos", "encap_skipped_mtu"),
+		counted.Counter(t, "athos", "encap_skipped_gso"),
+	)
+	if scan.Longest.Load() > mtu {
+		t.Errorf("a packet of %d bytes left athos on a link with MTU %d", scan.Longest.Load(), mtu)
 	}
+	// Most of the transfer was in GSO packets: there are more segments
+	// with a trace than packets that athos marked.
+	if scan.Marked.Load() < 1000 || uint64(scan.Marked.Load()) < 2*counted.Counter(t, "athos", tt.Added) {
+		t.Errorf(
+			"%d segments had a trace, of %d packets that athos marked; want the segments of large packets",
+			scan.Marked.Load(),
+			counted.Counter(t, "athos", tt.Added),
+		)
+	}
+	counted.Check(t, "athos", map[string]uint64{"encap_skipped_gso": 0, "encap_skipped_headroom": 0})
+	checkSums(t, wire.Path, int(scan.Marked.Load()))
 }
 
 // Packets that athos itself sends have no checksum yet when they get the header.

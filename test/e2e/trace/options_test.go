@@ -110,41 +110,57 @@ func configureNine(t *testing.T, top *lab.Topology, namespaces []ioam.NamespaceI
 // the byte, and each is reported as its own trace, in their order.
 func TestNineOptions(t *testing.T) {
 	t.Parallel()
+	one, four := []ioam.NamespaceID{123}, []ioam.NamespaceID{123, 456, 7, 65535}
 	for _, tt := range e2e.Modes("xdp") {
-		for _, namespaces := range [][]ioam.NamespaceID{{123}, {123, 456, 7, 65535}} {
-			t.Run(fmt.Sprintf("%s, %d namespaces", tt.Mode, len(namespaces)), func(t *testing.T) {
+		t.Run(tt.Mode, func(t *testing.T) {
+			configured := func(namespaces []ioam.NamespaceID) *lab.Topology {
 				top := e2e.Domain(t, tt)
 				e2e.SetMTU(top, 1500, 2000)
 				configureNine(t, top, namespaces)
-				l := e2e.Raise(t, top)
-				// the kernel accepts eight options by default
-				e2e.Must(t, l.Node("porthos"), "sysctl", "-w", "net.ipv6.max_hbh_opts_number=9")
-				byAthos, byPorthos := e2e.SentHeaders(t, l, "athos", "eth1"), e2e.SentHeaders(t, l, "porthos", "eth1")
-				traces := e2e.Keep(t, l, "aramis")
-				const count = 10
-				e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9000})
-				checkNineTraces(t, traces.Read(t, count*len(nineTypes)), namespaces, count)
-				next := byte(17)
-				if tt.Mode == "encap" {
-					next = 41
+				return top
+			}
+			l := e2e.Raise(t, configured(one))
+			// the kernel accepts eight options by default
+			e2e.Must(t, l.Node("porthos"), "sysctl", "-w", "net.ipv6.max_hbh_opts_number=9")
+			t.Run("1 namespace", func(t *testing.T) { checkNineOptions(t, l, tt, one) })
+			several := configured(four)
+			for _, node := range domain { // the same programs, with other tables
+				if err := l.Node(node).Reconfigure(t.Context(), several.Node(node).Agent.Config); err != nil {
+					t.Fatal(err)
 				}
-				for hops, headers := range map[int][][]byte{1: byAthos(), 2: byPorthos()} {
-					if len(headers) != count {
-						t.Errorf("hop %d sent %d packets with a Hop-by-Hop header, want %d", hops, len(headers), count)
-					}
-					want := nineOptions(next, namespaces, hops)
-					for i, got := range headers {
-						if !bytes.Equal(got, want) {
-							t.Fatalf("packet %d after hop %d:\n%x\nwant\n%x", i, hops, got, want)
-						}
-					}
-				}
-				e2e.CheckCounters(t, l, "athos", map[string]uint64{tt.Added: count})
-				e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_filled": 2 * count})
-				e2e.CheckCounters(t, l, "aramis", map[string]uint64{tt.Removed: count})
-			})
+			}
+			t.Run("4 namespaces", func(t *testing.T) { checkNineOptions(t, l, tt, four) })
+		})
+	}
+}
+
+// checkNineOptions sends packets, and checks their headers after each node, and their traces.
+func checkNineOptions(t *testing.T, l *lab.Lab, tt e2e.Transfer, namespaces []ioam.NamespaceID) {
+	t.Helper()
+	counted := e2e.CountedFrom(t, l, domain...)
+	byAthos, byPorthos := e2e.SentHeaders(t, l, "athos", "eth1"), e2e.SentHeaders(t, l, "porthos", "eth1")
+	traces := e2e.Keep(t, l, "aramis")
+	const count = 10
+	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9000})
+	checkNineTraces(t, traces.Read(t, count*len(nineTypes)), namespaces, count)
+	next := byte(17)
+	if tt.Mode == "encap" {
+		next = 41
+	}
+	for hops, headers := range map[int][][]byte{1: byAthos(), 2: byPorthos()} {
+		if len(headers) != count {
+			t.Errorf("hop %d sent %d packets with a Hop-by-Hop header, want %d", hops, len(headers), count)
+		}
+		want := nineOptions(next, namespaces, hops)
+		for i, got := range headers {
+			if !bytes.Equal(got, want) {
+				t.Fatalf("packet %d after hop %d:\n%x\nwant\n%x", i, hops, got, want)
+			}
 		}
 	}
+	counted.Check(t, "athos", map[string]uint64{tt.Added: count})
+	counted.Check(t, "porthos", map[string]uint64{"trace_filled": 2 * count})
+	counted.Check(t, "aramis", map[string]uint64{tt.Removed: count})
 }
 
 // checkNineTraces checks that each packet has nine traces, in the order of its

@@ -4,7 +4,6 @@ package trace
 
 import (
 	"encoding/binary"
-	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -12,109 +11,95 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Packets that span several pages, which XDP programs see in fragments.
-func TestJumbo(t *testing.T) {
-	t.Parallel()
+// jumbo sends packets that span several pages, which XDP programs see in fragments.
+func jumbo(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
 	const count = 20
-	for _, tt := range e2e.Modes("xdp") {
-		t.Run(tt.Mode, func(t *testing.T) {
-			top := e2e.Domain(t, tt)
-			e2e.SetMTU(top, 9000, 9200)
-			l := e2e.Raise(t, top)
-			inside, beta, traces := e2e.StartScan(t, l, "porthos", "eth0"), e2e.StartScan(t, l, "beta", "eth0"), e2e.Keep(t, l, "aramis")
-			sizes := []int{8000, 9000 - 48} // the larger one fills the edge's links
-			for _, size := range sizes {
-				e2e.Send(t, l, "alpha",
-					lab.Traffic{Kind: lab.KindPing, Count: count, Size: size},
-					lab.Traffic{Kind: lab.KindUDP, Count: count, Size: size, Port: 9000})
-			}
-			want := 2 * count * len(sizes)
-			for i, r := range traces.Read(t, want) {
-				if got, want := e2e.Way(r), "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"; got != want ||
-					r.Packet.Length < sizes[0]+48 {
-					t.Fatalf("trace %d: %d bytes, %s; want at least %d bytes, %s", i, r.Packet.Length, got, sizes[0]+48, want)
-				}
-			}
-			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9001})
-			e2e.CheckCounters(t, l, "athos", map[string]uint64{"encap_skipped_mtu": 0, "encap_skipped_gso": 0, "encap_skipped_headroom": 0})
-			e2e.CheckCounters(
-				t,
-				l,
-				"aramis",
-				map[string]uint64{tt.Removed: e2e.Settled(t, l, "athos", tt.Added), "decap_failed": 0, "removal_partial": 0},
-			)
-			for _, node := range []string{"athos", "porthos", "aramis"} {
-				if hook := e2e.StatusInterface(t, l, node, "eth0").IngressHook; hook != "xdp" {
-					t.Errorf("the ingress hook of %s is %s, want xdp", node, hook)
-				}
-			}
-			inside.Stop(t)
-			beta.Stop(t)
-			if n := inside.Longest.Load(); n <= 9000 {
-				t.Errorf("the longest packet in the domain has %d bytes, want more than the edge's 9000", n)
-			}
-			if n := beta.IOAMBytes.Load(); n > 0 {
-				t.Errorf("beta received %d bytes of IOAM", n)
-			}
-		})
+	changeMTU(t, l, 9000, 9200)
+	counted := e2e.CountedFrom(t, l, domain...)
+	inside, beta, traces := e2e.StartScan(t, l, "porthos", "eth0"), e2e.StartScan(t, l, "beta", "eth0"), e2e.Keep(t, l, "aramis")
+	sizes := []int{8000, 9000 - 48} // the larger one fills the edge's links
+	for _, size := range sizes {
+		e2e.Send(t, l, "alpha",
+			lab.Traffic{Kind: lab.KindPing, Count: count, Size: size},
+			lab.Traffic{Kind: lab.KindUDP, Count: count, Size: size, Port: 9000})
+	}
+	want := 2 * count * len(sizes)
+	for i, r := range traces.Read(t, want) {
+		if got, want := e2e.Way(r), "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"; got != want ||
+			r.Packet.Length < sizes[0]+48 {
+			t.Fatalf("trace %d: %d bytes, %s; want at least %d bytes, %s", i, r.Packet.Length, got, sizes[0]+48, want)
+		}
+	}
+	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9001})
+	counted.Check(t, "athos", map[string]uint64{"encap_skipped_mtu": 0, "encap_skipped_gso": 0, "encap_skipped_headroom": 0})
+	counted.Check(t, "aramis", map[string]uint64{tt.Removed: counted.Settled(t, "athos", tt.Added), "decap_failed": 0, "removal_partial": 0})
+	for _, node := range domain {
+		if hook := e2e.StatusInterface(t, l, node, "eth0").IngressHook; hook != "xdp" {
+			t.Errorf("the ingress hook of %s is %s, want xdp", node, hook)
+		}
+	}
+	inside.Stop(t)
+	beta.Stop(t)
+	if n := inside.Longest.Load(); n <= 9000 {
+		t.Errorf("the longest packet in the domain has %d bytes, want more than the edge's 9000", n)
+	}
+	if n := beta.IOAMBytes.Load(); n > 0 {
+		t.Errorf("beta received %d bytes of IOAM", n)
 	}
 }
 
-// Every fragment of a datagram gets a trace; beyond the domain they reassemble to
-// the same datagram.
-func TestFragments(t *testing.T) {
-	t.Parallel()
+// fragments gives every fragment of a datagram a trace; beyond the domain they reassemble to the same
+// datagram.
+func fragments(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
 	const count, size, pieces = 20, 4000, 3
-	for _, tt := range e2e.Transfers() {
-		t.Run(fmt.Sprintf("%s by %s", tt.Mode, tt.Attach), func(t *testing.T) {
-			l := e2e.Raise(t, e2e.Domain(t, tt))
-			var fragments, marked atomic.Int64
-			capture, err := l.Capture("porthos", "eth0", lab.CaptureOptions{Each: func(p lab.Packet) {
-				if p.Outgoing || !isFragment(p.Data) {
-					return
-				}
-				fragments.Add(1)
-				if lab.IOAMBytes(p.Data) > 0 {
-					marked.Add(1)
-				}
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			beta, traces := e2e.StartScan(t, l, "beta", "eth0"), e2e.Keep(t, l, "aramis")
-			e2e.Send(t, l, "alpha",
-				lab.Traffic{Kind: lab.KindUDP, Count: count, Size: size, Port: 9000},
-				lab.Traffic{Kind: lab.KindPing, Count: count, Size: size})
-			const want = 2 * count * pieces
-			first := 0
-			for i, r := range traces.Read(t, want) {
-				if got, want := e2e.Way(r), "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"; got != want {
-					t.Fatalf("trace %d: %s\nwant %s", i, got, want)
-				}
-				if r.Packet.DestinationPort != nil {
-					first++
-				}
-			}
-			if first != count {
-				t.Errorf("%d traces name a port, want the first fragment of each of %d datagrams", first, count)
-			}
-			if _, err := capture.Stop(); err != nil {
-				t.Fatal(err)
-			}
-			beta.Stop(t)
-			if fragments.Load() != want || marked.Load() != want || beta.IOAMBytes.Load() > 0 {
-				t.Errorf(
-					"of %d fragments, %d had a trace, want %d; beta received %d bytes of IOAM",
-					fragments.Load(),
-					marked.Load(),
-					want,
-					beta.IOAMBytes.Load(),
-				)
-			}
-			e2e.CheckCounters(t, l, "athos", map[string]uint64{tt.Added: want})
-			e2e.CheckCounters(t, l, "aramis", map[string]uint64{tt.Removed: want})
-		})
+	counted := e2e.CountedFrom(t, l, domain...)
+	var fragments, marked atomic.Int64
+	capture, err := l.Capture("porthos", "eth0", lab.CaptureOptions{Each: func(p lab.Packet) {
+		if p.Outgoing || !isFragment(p.Data) {
+			return
+		}
+		fragments.Add(1)
+		if lab.IOAMBytes(p.Data) > 0 {
+			marked.Add(1)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	beta, traces := e2e.StartScan(t, l, "beta", "eth0"), e2e.Keep(t, l, "aramis")
+	e2e.Send(t, l, "alpha",
+		lab.Traffic{Kind: lab.KindUDP, Count: count, Size: size, Port: 9000},
+		lab.Traffic{Kind: lab.KindPing, Count: count, Size: size})
+	const want = 2 * count * pieces
+	first := 0
+	for i, r := range traces.Read(t, want) {
+		if got, want := e2e.Way(r), "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"; got != want {
+			t.Fatalf("trace %d: %s\nwant %s", i, got, want)
+		}
+		if r.Packet.DestinationPort != nil {
+			first++
+		}
+	}
+	if first != count {
+		t.Errorf("%d traces name a port, want the first fragment of each of %d datagrams", first, count)
+	}
+	if _, err := capture.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	beta.Stop(t)
+	if fragments.Load() != want || marked.Load() != want || beta.IOAMBytes.Load() > 0 {
+		t.Errorf(
+			"of %d fragments, %d had a trace, want %d; beta received %d bytes of IOAM",
+			fragments.Load(),
+			marked.Load(),
+			want,
+			beta.IOAMBytes.Load(),
+		)
+	}
+	counted.Check(t, "athos", map[string]uint64{tt.Added: want})
+	counted.Check(t, "aramis", map[string]uint64{tt.Removed: want})
 }
 
 // isFragment reports whether a Fragment header follows the headers that the

@@ -4,7 +4,7 @@ package trace
 
 import (
 	"bytes"
-	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -26,13 +26,15 @@ nodes:
     agent:
       node: {id: 1}
       interfaces: [{name: eth0, id: 101, attach: ATTACH, role: [ingress, egress]}]
-      namespaces: [{id: 123}]
-      encapsulations: [{name: all, interface: eth0, match: {destination: "2001:db8:2::/64"}, RULE, options: [{trace: {namespace: 123, type: 0xc00000, size: 16}}]}]
+      namespaces: [{id: 123}, {id: 124}]
+      encapsulations:
+        - {name: inline, interface: eth0, match: {destination: "2001:db8:2::/64"}, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 16}}]}
+        - {name: encap, interface: eth0, match: {destination: "2001:db8:3::/64"}, mode: encap, tunnel: {source: "2001:db8:ff::1", destination: "2001:db8:ff::3"}, options: [{trace: {namespace: 124, type: 0xc00000, size: 16}}]}
   - name: switch
     agent:
       node: {id: 2}
       interfaces: [{name: eth0, id: 201, attach: ATTACH, role: [ingress, egress]}]
-      namespaces: [{id: 123, remove: REMOVE}]
+      namespaces: [{id: 123, remove: true}, {id: 124}]
       decapsulations: [{tunnel-destination: "2001:db8:ff::3"}]
   - {name: far}
 links:
@@ -40,45 +42,45 @@ links:
   - {mtu: 1700, ends: [{node: switch, interface: eth1}, {node: far, interface: eth0}]}
 `
 
-// Frames with 0 to 2 VLAN tags get a trace, lose it again, and keep their tags.
+// Frames with 0 to 2 VLAN tags get a trace, inline and in a tunnel, lose it again, and keep their tags.
 func TestTaggedFrames(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []struct{ name, rule, remove, added, removed string }{
-		{"inline", "mode: inline", "true", "encap_inserted", "inline_removed"},
-		{"encap", `mode: encap, tunnel: {source: "2001:db8:ff::1", destination: "2001:db8:ff::3"}`, "false", "encap_tunneled",
-			"tunnel_decapsulated"},
-	} {
-		for _, attach := range append([]config.Attach{"xdp"}, e2e.TCModes()...) {
-			t.Run(fmt.Sprintf("%s by %s", mode.name, attach), func(t *testing.T) {
-				l := e2e.RaiseText(t, "trunk", strings.NewReplacer("ATTACH", string(attach), "RULE", mode.rule, "REMOVE", mode.remove).Replace(trunk))
-				s := l.Node("switch")
-				e2e.Must(t, s, "ip", "link", "add", "br0", "type", "bridge")
-				e2e.Must(t, s, "ip", "link", "set", "br0", "up")
-				for _, port := range []string{"eth0", "eth1"} {
-					e2e.Must(t, s, "ip", "link", "set", port, "master", "br0")
-				}
-				e2e.Await(t, "the bridge forwards", 10*time.Second, func() bool {
-					return strings.Count(e2e.Must(t, s, "bridge", "link", "show"), "state forwarding") == 2
-				})
-				traces := e2e.Keep(t, l, "switch")
-				for i, tags := range [][]uint16{nil, {0x8100}, {0x88a8}, {0x88a8, 0x8100}, {0x8100, 0x8100}} {
-					checkTagged(t, l, tags)
-					for _, r := range traces.Read(t, 1) {
-						if got, want := e2e.Way(r), "1 ->101 hop limit 64, 2 201>- hop limit 63"; got != want || r.Packet.Length != 48 {
-							t.Errorf("tags %#x: %d bytes, %s; want 48, %s", tags, r.Packet.Length, got, want)
-						}
-					}
-					e2e.CheckCounters(t, l, "near", map[string]uint64{mode.added: uint64(i + 1)})
-					e2e.CheckCounters(t, l, "switch", map[string]uint64{mode.removed: uint64(i + 1), "decap_failed": 0})
-				}
+	for _, attach := range append([]config.Attach{"xdp"}, e2e.TCModes()...) {
+		t.Run(string(attach), func(t *testing.T) {
+			l := e2e.RaiseText(t, "trunk", strings.ReplaceAll(trunk, "ATTACH", string(attach)))
+			s := l.Node("switch")
+			e2e.Must(t, s, "ip", "link", "add", "br0", "type", "bridge")
+			e2e.Must(t, s, "ip", "link", "set", "br0", "up")
+			for _, port := range []string{"eth0", "eth1"} {
+				e2e.Must(t, s, "ip", "link", "set", port, "master", "br0")
+			}
+			e2e.Await(t, "the bridge forwards", 10*time.Second, func() bool {
+				return strings.Count(e2e.Must(t, s, "bridge", "link", "show"), "state forwarding") == 2
 			})
-		}
+			for _, mode := range []struct{ name, to, added, removed string }{
+				{"inline", "2001:db8:2::2", "encap_inserted", "inline_removed"},
+				{"encap", "2001:db8:3::2", "encap_tunneled", "tunnel_decapsulated"},
+			} {
+				t.Run(mode.name, func(t *testing.T) {
+					traces := e2e.Keep(t, l, "switch")
+					for i, tags := range [][]uint16{nil, {0x8100}, {0x88a8}, {0x88a8, 0x8100}, {0x8100, 0x8100}} {
+						checkTagged(t, l, tags, mode.to)
+						for _, r := range traces.Read(t, 1) {
+							if got, want := e2e.Way(r), "1 ->101 hop limit 64, 2 201>- hop limit 63"; got != want || r.Packet.Length != 48 {
+								t.Errorf("tags %#x: %d bytes, %s; want 48, %s", tags, r.Packet.Length, got, want)
+							}
+						}
+						e2e.CheckCounters(t, l, "near", map[string]uint64{mode.added: uint64(i + 1)})
+						e2e.CheckCounters(t, l, "switch", map[string]uint64{mode.removed: uint64(i + 1), "decap_failed": 0})
+					}
+				})
+			}
+		})
 	}
 }
 
-// checkTagged sends a frame with tags from near and checks that it arrives at
-// far.
-func checkTagged(t *testing.T, l *lab.Lab, tags []uint16) {
+// checkTagged sends a frame with tags from near to an address, and checks that it arrives at far.
+func checkTagged(t *testing.T, l *lab.Lab, tags []uint16, address string) {
 	t.Helper()
 	var from, to tap
 	source := []byte{2, 0, 0, 0, 0, 1}
@@ -88,6 +90,8 @@ func checkTagged(t *testing.T, l *lab.Lab, tags []uint16) {
 	}
 	packet := e2e.Packet(7, 64, nil, []byte("in a tag"))
 	packet[6] = craft.NoNext
+	destination := netip.MustParseAddr(address).As16()
+	copy(packet[24:40], destination[:])
 	frame := craft.Ethernet([]byte{2, 0, 0, 0, 0, 9}, source, packet, list...)
 	if err := l.Node("far").Do(func() error { return to.open("eth0") }); err != nil {
 		t.Fatal(err)

@@ -16,37 +16,26 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Every packet of a transfer with offloads enabled is traced; the transfer
-// arrives unchanged and without IOAM.
-func TestTransfer(t *testing.T) {
-	t.Parallel()
-	for _, tt := range e2e.Transfers() {
-		t.Run(fmt.Sprintf("%s by %s", tt.Mode, tt.Attach), func(t *testing.T) {
-			top := e2e.Builtin(t, "line")
-			e2e.Reconfigure(t, top, "athos", append(tt.Athos, "frequency: 1/10", "frequency: 1/1")...)
-			e2e.Reconfigure(t, top, "aramis", tt.Aramis...)
-			for _, node := range []string{"athos", "porthos", "aramis"} {
-				e2e.Reconfigure(t, top, node, ", role:", fmt.Sprintf(", attach: %s, role:", tt.Attach))
-			}
-			l := e2e.Raise(t, top)
-			beta := e2e.StartScan(t, l, "beta", "eth0")
-			r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: tt.Size, Port: 9001})
-			stats := beta.Stop(t)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf(
-				"%.2f Gbit/s; beta received %d packets, its capture missed %d",
-				float64(r.Bytes)*8/r.Duration.Seconds()/1e9,
-				beta.Packets.Load(),
-				stats.Dropped,
-			)
-			if beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
-				t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
-			}
-			e2e.CheckTransfer(t, l, tt)
-		})
+// transfer traces every packet of a transfer with offloads enabled, which arrives unchanged and
+// without IOAM.
+func transfer(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
+	beta := e2e.StartScan(t, l, "beta", "eth0")
+	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: tt.Size, Port: 9001})
+	stats := beta.Stop(t)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Logf(
+		"%.2f Gbit/s; beta received %d packets, its capture missed %d",
+		float64(r.Bytes)*8/r.Duration.Seconds()/1e9,
+		beta.Packets.Load(),
+		stats.Dropped,
+	)
+	if beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
+		t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
+	}
+	e2e.CheckTransfer(t, l, tt)
 }
 
 // Where the domain's MTU has no room for the header, GSO packets get smaller

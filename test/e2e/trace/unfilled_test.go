@@ -29,22 +29,18 @@ func TestUnfilledTraces(t *testing.T) {
 			"", true, 1},
 	} {
 		for _, mode := range e2e.Modes("xdp") {
-			for _, transit := range []string{"kernel", "ours"} {
-				t.Run(tt.name+", "+mode.Mode+", "+transit, func(t *testing.T) {
-					t.Parallel()
-					top := e2e.Domain(t, mode)
-					e2e.Reconfigure(t, top, "athos", tt.athos...)
-					if transit == "kernel" {
-						top.Node("porthos").Agent = nil
-					}
-					l := e2e.Raise(t, top)
-					if transit == "kernel" {
-						e2e.SetUpKernel(t, l.Node("porthos"))
-					}
+			t.Run(tt.name+", "+mode.Mode, func(t *testing.T) {
+				t.Parallel()
+				top := e2e.Domain(t, mode)
+				e2e.Reconfigure(t, top, "athos", tt.athos...)
+				l := e2e.Raise(t, top)
+				check := func(t *testing.T) {
+					t.Helper()
+					counted := e2e.CountedFrom(t, l, "athos")
 					beta, traces := e2e.StartScan(t, l, "beta", "eth0"), e2e.Keep(t, l, "aramis")
 					const count = 20
 					e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9000})
-					e2e.CheckCounters(t, l, "athos", map[string]uint64{tt.added: count})
+					counted.Check(t, "athos", map[string]uint64{tt.added: count})
 					for i, r := range traces.Read(t, count) {
 						if got := e2e.Way(r); got != tt.way || r.Overflow.Value != tt.overflow || r.Remaining.Value != tt.left {
 							t.Fatalf(
@@ -62,8 +58,12 @@ func TestUnfilledTraces(t *testing.T) {
 					if beta.Stop(t); beta.Packets.Load() < count || beta.IOAMBytes.Load() > 0 {
 						t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
 					}
-				})
-			}
+				}
+				t.Run("ours", check)
+				e2e.MustIn(t, l, "porthos", "agent", "stop", "--remove")
+				e2e.SetUpKernel(t, l.Node("porthos"))
+				t.Run("kernel", check)
+			})
 		}
 	}
 }
