@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"maps"
 	"testing"
 	"time"
@@ -43,8 +42,12 @@ func CheckCounters(t *testing.T, l *lab.Lab, node string, want map[string]uint64
 // StatusOf is what the agent of a node reports about itself.
 func StatusOf(t *testing.T, l *lab.Lab, node string) api.Status {
 	t.Helper()
-	var s api.Status
-	if err := json.Unmarshal([]byte(MustIn(t, l, node, "status", "--json")), &s); err != nil {
+	place, err := l.Node(node).Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := api.NewClient(place.Socket()).Status(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -71,16 +74,8 @@ func Counter(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 // counters sums each outcome over a node's interfaces.
 func counters(t *testing.T, l *lab.Lab, node string) map[string]uint64 {
 	t.Helper()
-	place, err := l.Node(node).Place()
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := api.NewClient(place.Socket()).Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	sum := make(map[string]uint64)
-	for _, i := range status.Interfaces {
+	for _, i := range StatusOf(t, l, node).Interfaces {
 		for _, hook := range []map[string]uint64{i.Ingress, i.Egress} {
 			for outcome, n := range hook {
 				sum[outcome] += n
