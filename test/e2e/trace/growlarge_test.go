@@ -12,48 +12,38 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Large packets of TCP grow whole, inline and in a tunnel. What the kernel cuts them into
-// afterwards is no longer than it was, has right checksums, and has the data of both nodes.
-func TestGrowthOfLargePackets(t *testing.T) {
-	t.Parallel()
+// growLarge sends large packets of TCP, which grow whole, inline and in a tunnel. What the kernel cuts
+// them into afterwards is no longer than it was, has right checksums, and has the data of both nodes.
+func growLarge(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
+	t.Helper()
 	const edge, data = 1500, "ipv6.dst == 2001:db8:2::2 && tcp.len > 0"
-	const whole = 80 + 24 // what a packet that need not be cut becomes longer by, at most
-	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {
-		t.Run(tt.Mode, func(t *testing.T) {
-			top := e2e.Domain(t, tt)
-			e2e.SetMTU(top, edge, 2000)
-			e2e.Reconfigure(t, top, "athos", "- {id: 123}", "- {id: 123, incremental: true}", "size: 60}", "size: 60, incremental: true}")
-			e2e.Reconfigure(t, top, "porthos", "- {id: 123}", "- {id: 123, incremental: true}")
-			e2e.Reconfigure(t, top, "aramis", "- {id: 123", "- {id: 123, incremental: true")
-			l := e2e.Raise(t, top)
-			e2e.Must(t, l.Node("porthos"), "ethtool", "-K", "eth1", "tx", "off") // so the kernel cuts, and computes checksums
-			before, wire := e2e.StartScan(t, l, "porthos", "eth0"), e2e.StartWire(t, l, "aramis", "eth0")
-			transferTo(t, l, "2001:db8:2::2", 2<<20)
-			before.Stop(t)
-			wire.Stop(t)
-			if n := before.Longest.Load(); n < 10*edge {
-				t.Fatalf("the longest packet to porthos has %d bytes; want large ones", n)
-			}
-			e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_overflow": 0})
-			checkGrowthOfLargeUDP(t, l, tt)
-			e2e.CheckCounters(t, l, "aramis", map[string]uint64{"decap_failed": 0, "removal_partial": 0})
-			segments, cut := 0, 0
-			for _, line := range tshark.Run(t, wire.Path, data, "-X", "lua_script:../../../packaging/wireshark/ioam.lua", "-o",
-				"tcp.check_checksum:TRUE",
-				"-e", "frame.len", "-e", "tcp.checksum.status", "-e", "ioam.node", "-e", "_ws.malformed") {
-				f := strings.Split(line, "\t")
-				length, err := strconv.Atoi(f[0])
-				if err != nil || length > 14+edge+whole || f[1] != "1" || strings.Count(f[2], ",") != 1 || f[3] != "" {
-					t.Fatalf("segment %d: %q, %v", segments, line, err)
-				}
-				if segments++; length <= 14+edge {
-					cut++
-				}
-			}
-			if least := (2 << 20) / edge; cut < least {
-				t.Errorf("%d of %d segments are no longer than they were, want at least %d", cut, segments, least)
-			}
-		})
+	const whole = 80 + 24                                                // what a packet that need not be cut becomes longer by, at most
+	e2e.Must(t, l.Node("porthos"), "ethtool", "-K", "eth1", "tx", "off") // so the kernel cuts, and computes checksums
+	before, wire := e2e.StartScan(t, l, "porthos", "eth0"), e2e.StartWire(t, l, "aramis", "eth0")
+	transferTo(t, l, "2001:db8:2::2", 2<<20)
+	before.Stop(t)
+	wire.Stop(t)
+	if n := before.Longest.Load(); n < 10*edge {
+		t.Fatalf("the longest packet to porthos has %d bytes; want large ones", n)
+	}
+	e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_overflow": 0})
+	checkGrowthOfLargeUDP(t, l, tt)
+	e2e.CheckCounters(t, l, "aramis", map[string]uint64{"decap_failed": 0, "removal_partial": 0})
+	segments, cut := 0, 0
+	for _, line := range tshark.Run(t, wire.Path, data, "-X", "lua_script:../../../packaging/wireshark/ioam.lua", "-o",
+		"tcp.check_checksum:TRUE",
+		"-e", "frame.len", "-e", "tcp.checksum.status", "-e", "ioam.node", "-e", "_ws.malformed") {
+		f := strings.Split(line, "\t")
+		length, err := strconv.Atoi(f[0])
+		if err != nil || length > 14+edge+whole || f[1] != "1" || strings.Count(f[2], ",") != 1 || f[3] != "" {
+			t.Fatalf("segment %d: %q, %v", segments, line, err)
+		}
+		if segments++; length <= 14+edge {
+			cut++
+		}
+	}
+	if least := (2 << 20) / edge; cut < least {
+		t.Errorf("%d of %d segments are no longer than they were, want at least %d", cut, segments, least)
 	}
 }
 

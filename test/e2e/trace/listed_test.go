@@ -41,7 +41,8 @@ func crossing(t *testing.T, path, filter string) map[string]int {
 // Where receive offload keeps packets as a list, the kernel gives what changes in the headers of the
 // first one to the others only if it has to cut them anew: packets of tunnels, and those that have
 // grown. Of others, the first one alone has this node's data, as it alone has a lower hop limit. Nothing
-// is lost or changed, and removal reaches all of them.
+// is lost or changed, and removal reaches all of them. Before that, large packets grow where traces are
+// incremental.
 func TestListsOfReceiveOffload(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {
@@ -50,14 +51,20 @@ func TestListsOfReceiveOffload(t *testing.T) {
 				t.Parallel()
 				top := e2e.Domain(t, tt)
 				e2e.SetMTU(top, 1500, 2000)
-				// packets whose traces differ would not be joined
-				e2e.Reconfigure(t, top, "athos", "type: 0xf80000, size: 60", "type: 0xc00000, size: 60")
 				if incremental {
 					e2e.Reconfigure(t, top, "athos", "- {id: 123}", "- {id: 123, incremental: true}", "size: 60}", "size: 60, incremental: true}")
 					e2e.Reconfigure(t, top, "porthos", "- {id: 123}", "- {id: 123, incremental: true}")
 					e2e.Reconfigure(t, top, "aramis", "- {id: 123", "- {id: 123, incremental: true")
 				}
 				l := e2e.Raise(t, top)
+				if incremental {
+					t.Run("growth of large packets", func(t *testing.T) { growLarge(t, l, tt) })
+				}
+				// packets whose traces differ would not be joined
+				e2e.Reconfigure(t, top, "athos", "type: 0xf80000, size: 60", "type: 0xc00000, size: 60")
+				if err := l.Node("athos").Reconfigure(t.Context(), top.Node("athos").Agent.Config); err != nil {
+					t.Fatal(err)
+				}
 				for node, name := range map[string]string{"alpha": "eth0", "athos": "eth1", "porthos": "eth1", "aramis": "eth1"} {
 					e2e.Must(t, l.Node(node), "ethtool", "-K", name, "tso", "off", "gso", "off", "tx-udp-segmentation", "off", "tx", "off")
 				}
@@ -72,6 +79,7 @@ func TestListsOfReceiveOffload(t *testing.T) {
 func listedTransit(t *testing.T, l *lab.Lab, tt e2e.Transfer, incremental bool) {
 	t.Helper()
 	joinsLists(t, l, "porthos")
+	counted := e2e.CountedFrom(t, l, "porthos")
 	wire, beta := e2e.StartWire(t, l, "aramis", "eth0"), e2e.StartScan(t, l, "beta", "eth0")
 	sent := listing
 	sent.run(t, l)
@@ -79,7 +87,7 @@ func listedTransit(t *testing.T, l *lab.Lab, tt e2e.Transfer, incremental bool) 
 	if incremental { // nothing can compute sums of grown UDP whose sum is complete already
 		outcome, each, data = "trace_overflow", 1, "62 13 1"
 	}
-	lists := int(e2e.Settled(t, l, "porthos", outcome) / each)
+	lists := int(counted.Settled(t, "porthos", outcome) / each)
 	transferTo(t, l, "2001:db8:2::2", 1<<20)
 	wire.Stop(t)
 	beta.Stop(t)

@@ -129,6 +129,12 @@ func TestChecksumPartial(t *testing.T) {
 			e2e.CheckCounters(t, l, "athos", map[string]uint64{"encap_tunneled": before + localPackets})
 		})
 	}
+	t.Run("large UDP without checksums, auto", func(t *testing.T) { sendWithoutChecksums(t, l) })
+	e2e.Reconfigure(t, l.Topology(), "athos", "mode: auto", "mode: encap")
+	if err := l.Node("athos").Reconfigure(t.Context(), l.Topology().Node("athos").Agent.Config); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("large UDP without checksums, encap", func(t *testing.T) { sendWithoutChecksums(t, l) })
 }
 
 // Traces of localBytes fit in a CPU's ring, however late they are read.
@@ -168,24 +174,14 @@ func sendLocal(t *testing.T, l *lab.Lab, more func() int) {
 	}
 }
 
-// A host's own large UDP packets leave through an interface without checksum
+// sendWithoutChecksums sends a host's own large UDP packets through an interface without checksum
 // offload: the kernel could not segment them once they have grown.
-func TestSegmentsOfHostWithoutChecksums(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"auto", "encap"} {
-		t.Run(mode, func(t *testing.T) {
-			l := e2e.Raise(
-				t,
-				e2e.Domain(
-					t,
-					e2e.Transfer{Attach: "tcx", Athos: []string{"mode: auto", "mode: " + mode}, Aramis: []string{"{id: 123}", "{id: 123, remove: true}"}},
-				),
-			)
-			e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "off")
-			wire := e2e.StartWire(t, l, "porthos", "eth0")
-			(&segmented{from: "athos", size: 1400, each: 20, calls: 20}).run(t, l)
-			wire.Stop(t)
-			checkSums(t, wire.Path, 400)
-		})
-	}
+func sendWithoutChecksums(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "on", "gso", "on", "tso", "on", "tx-udp-segmentation", "on")
+	e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "off")
+	wire := e2e.StartWire(t, l, "porthos", "eth0")
+	(&segmented{from: "athos", size: 1400, each: 20, calls: 20}).run(t, l)
+	wire.Stop(t)
+	checkSums(t, wire.Path, 400)
 }
