@@ -103,7 +103,7 @@ func TestErrorsAskForNoCopies(t *testing.T) {
 					`, match: {destination: "2001:db8::/32"}, mode: encap, tunnel: {source: "2001:db8:ff::3", destination: "2001:db8:ff::1"}, ` +
 					`options: [{trace: {namespace: 123, type: 0x800000, size: 40, loopback: 1/1}}]}]`
 				ends := `decapsulations: [{tunnel-destination: "2001:db8:ff::3"}]`
-				l := raiseRoad(t, tt, append(askingForCopies(false), ends, ends+"\n      "+back,
+				l := raiseFirstDomain(t, tt, append(askingForCopies(false), ends, ends+"\n      "+back,
 					`encapsulations: [{name: all, interface: eth1, match: {destination: "2001:db8:7::/64"}, mode: encap, `+
 						`tunnel: {source: "2001:db8:ff::1"`,
 					`decapsulations: [{tunnel-destination: "2001:db8:ff::1"}]

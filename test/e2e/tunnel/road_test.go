@@ -75,6 +75,19 @@ func (tt treatment) agent(k int) string {
 // without a rate limit.
 func raiseRoad(t *testing.T, tt treatment, changes ...string) *lab.Lab {
 	t.Helper()
+	return raiseRoadWith(t, len(road), tt, changes...)
+}
+
+// raiseFirstDomain raises the line for packets that do not reach the second domain: its nodes have no
+// agents.
+func raiseFirstDomain(t *testing.T, tt treatment, changes ...string) *lab.Lab {
+	t.Helper()
+	return raiseRoadWith(t, slices.Index(road, "milady"), tt, changes...)
+}
+
+// raiseRoadWith has agents at nodes before one.
+func raiseRoadWith(t *testing.T, end int, tt treatment, changes ...string) *lab.Lab {
+	t.Helper()
 	text := "name: road\npermanent-neighbours: true\nnodes:\n"
 	links, change := "links:\n", strings.NewReplacer(changes...)
 	for k, name := range road {
@@ -91,7 +104,9 @@ func raiseRoad(t *testing.T, tt treatment, changes ...string) *lab.Lab {
 				text += fmt.Sprintf("      - {to: \"2001:db8:%d::/64\", via: \"%s\"}\n", other+1, via)
 			}
 		}
-		text += change.Replace(tt.agent(k))
+		if k < end {
+			text += change.Replace(tt.agent(k))
+		}
 		if k+1 < len(road) {
 			from := "eth1"
 			if k == 0 {

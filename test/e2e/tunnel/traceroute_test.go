@@ -20,7 +20,7 @@ import (
 )
 
 // treatments are every mode, hook and way to forward, except those that
-// TestTunnelErrorsReachSockets covers: XDP and the stack.
+// TestTunnelErrors covers: XDP and the stack.
 func treatments() []treatment {
 	var all []treatment
 	for _, mode := range []string{"encap", "auto", "inline"} {
