@@ -17,19 +17,25 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// TestDuplicatesHideNoLoss loses one packet of 100 between north1 and north2, and sends one of 50
+// TestLossyLinks has a link of the flow north lose packets, or send them twice.
+func TestLossyLinks(t *testing.T) {
+	t.Parallel()
+	l := e2e.Raise(t, srv6With(t, []string{"south"}, "attach: clsact", "attach: "+string(e2e.TCModes()[0]),
+		"mean-delay: true", "mean-delay: true, max-loss: 0%, max-delay: 15ms"))
+	t.Run("duplicates hide no loss", func(t *testing.T) { duplicate(t, l) })
+	t.Run("delay of a lossy link", func(t *testing.T) { delayWithLoss(t, l) })
+}
+
+// duplicate loses one packet of 100 between north1 and north2, and sends one of 50
 // twice after north2: more come than are sent, so no block of the whole way is measured. What is
 // missing on the way is said, and so are the duplicates at least; no segment is said to be bypassed.
-func TestDuplicatesHideNoLoss(t *testing.T) {
-	t.Parallel()
-	l := raiseSRv6(t, string(e2e.TCModes()[0]), "mean-delay: true", "mean-delay: true, max-loss: 0%")
+func duplicate(t *testing.T, l *lab.Lab) {
+	t.Helper()
 	r := observe(t, l)
 	r.awaitExact(t, north)
 	for node, rule := range map[string]linkloss.Rule{"north1": {Burst: 1, Every: 100}, "north2": {Burst: 1, Every: 50, Twice: true}} {
 		rule.LastSID = ofFlows.LastSID
-		if _, err := l.AddLoss(node, "eth1", rule); err != nil {
-			t.Fatal(err)
-		}
+		lose(t, l, node, "eth1", rule)
 	}
 	const count = 8000
 	began, done := time.Now(), make(chan struct{})
@@ -93,16 +99,13 @@ func awaitWarning(t *testing.T, l *lab.Lab, code health.Code, text string) {
 	})
 }
 
-// TestDelayOfALossyLink delays packets on a link that also loses some, so that no block has a mean
+// delayWithLoss delays packets on a link that also loses some, so that no block has a mean
 // delay: the lower bound shows that the flow is beyond its threshold.
-func TestDelayOfALossyLink(t *testing.T) {
-	t.Parallel()
-	l := raiseSRv6(t, string(e2e.TCModes()[0]), "mean-delay: true", "mean-delay: true, max-delay: 15ms")
+func delayWithLoss(t *testing.T, l *lab.Lab) {
+	t.Helper()
 	r := observe(t, l)
 	r.awaitExact(t, north)
-	if _, err := l.AddLoss("north1", "eth1", linkloss.Rule{Burst: 1, Every: 100, LastSID: ofFlows.LastSID}); err != nil {
-		t.Fatal(err)
-	}
+	lose(t, l, "north1", "eth1", linkloss.Rule{Burst: 1, Every: 100, LastSID: ofFlows.LastSID})
 	const injected = 40 * time.Millisecond
 	relay := startRelay(t, l, "north1", linkrelay.Rule{Delay: injected})
 	began, done := time.Now(), make(chan struct{})

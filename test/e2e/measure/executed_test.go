@@ -45,7 +45,7 @@ func TestNotExecuted(t *testing.T) {
 			if !slices.Contains(e2e.TCModes(), config.Attach(tt.attach)) {
 				t.Skip("this kernel has no tcx")
 			}
-			top := e2e.Builtin(t, "srv6")
+			top := srv6With(t, []string{"north1", "north2"})                                     // they are not on the way of the flow
 			e2e.Reconfigure(t, top, "ingress", "egress=2001:db8:45::2", "egress=2001:db8:35::2") // questions come by another interface
 			e2e.Reconfigure(t, top, "egress", "attach: clsact", "attach: "+tt.attach)
 			l := e2e.Raise(t, top)

@@ -58,88 +58,131 @@ func checkCounts(t *testing.T, readers []*reader, count, octets uint64) {
 // checkFast checks that a router forwarded at least this number of packets in XDP.
 func checkFast(t *testing.T, l *lab.Lab, node string, count uint64) {
 	t.Helper()
+	checkFastSince(t, l, node, e2e.Forwards{}, count)
+}
+
+// checkFastSince leaves out what it had forwarded before.
+func checkFastSince(t *testing.T, l *lab.Lab, node string, before e2e.Forwards, count uint64) {
+	t.Helper()
 	// while an agent reads its tables of segments again, which it does late on a busy machine, the stack forwards
 	f := e2e.ForwardsOf(t, l, node)
-	if f.Sum()+f.ToStack["segment_suspended"] < count || f.Sum() < count-count/10 {
-		t.Errorf("%s forwarded %d packets fast, want %d, or nearly so; left to the stack: %v", node, f.Sum(), count, f.ToStack)
+	fast, suspended := f.Sum()-before.Sum(), f.ToStack["segment_suspended"]-before.ToStack["segment_suspended"]
+	if fast+suspended < count || fast < count-count/10 {
+		t.Errorf("%s forwarded %d packets fast, want %d, or nearly so; left to the stack: %v", node, fast, count, f.ToStack)
 	}
+}
+
+// countFast does something that sends so many packets of a flow, and checks what the routers count, and
+// that some of them forward all in XDP.
+func countFast(t *testing.T, l *lab.Lab, flow string, nodes []string, count, octets uint64, do func()) {
+	t.Helper()
+	before := make(map[string]e2e.Forwards)
+	for _, node := range nodes {
+		before[node] = e2e.ForwardsOf(t, l, node)
+	}
+	c := countFlow(t, l, flow)
+	do()
+	c.check(t, count, 0, octets, 0)
+	for _, node := range nodes {
+		checkFastSince(t, l, node, before[node], count)
+	}
+}
+
+// countFastForm does so with packets that the ingress encapsulates.
+func countFastForm(t *testing.T, l *lab.Lab, list []form, i int, nodes []string) {
+	t.Helper()
+	const count, size = 3000, 100
+	countFast(t, l, list[i].name, nodes, count, uint64(list[i].octets+40+8+size), func() {
+		sendTo(t, l, formTo(i).String(), 0, count, size, 64)
+	})
+}
+
+// arriving is a flow whose packets come to the ingress with their segments.
+var arriving = form{name: "arriving", segments: "fc00:2::e,fc00:3::4", source: "2001:db8:1::2"}
+
+// arrivingPackets are one of this flow, and one with a Destination Options header.
+func arrivingPackets(t *testing.T) (packet, withOptions []byte) {
+	t.Helper()
+	const first, last = "fc00:2::e", "fc00:3::4"
+	segments := []netip.Addr{netip.MustParseAddr(last), netip.MustParseAddr(first)}
+	header, err := srv6.SRH{NextHeader: 41, SegmentsLeft: 1, Segments: segments}.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := craft.Between("2001:db8:1::2", "2001:db8:2::2", craft.UDP).With(craft.Datagram(9, 9, make([]byte, 100)...))
+	options := []byte{srv6.NextHeaderRouting, 0, 1, 4, 0, 0, 0, 0}
+	return craft.Between("2001:db8:1::2", first, srv6.NextHeaderRouting).With(header, inner),
+		craft.Between("2001:db8:1::2", first, 60).With(options, header, inner)
 }
 
 // TestSegmentRoutingFast counts and marks packets that routers encapsulate, advance and
-// decapsulate in XDP, as TestSegmentRouting does where the kernel does all that. With a
-// Hop-by-Hop header, only the ingress does so.
+// decapsulate in XDP, as TestKernelsForms does where the kernel does all that; a container of
+// compressed SIDs (NEXT-CSID), End.X, and packets that arrive with their segments at the router that
+// measures them from there on.
 func TestSegmentRoutingFast(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ mode, marking string }{
-		{"encap", ""}, {"encap.red", ""}, {"encap", ", carrier: option, header: hop-by-hop"}, {"encap.red", ", carrier: option"},
-	} {
-		mode := tt.mode
-		t.Run(mode+tt.marking, func(t *testing.T) {
-			l := raiseMarked(t, mode, fast, lastSID, lastSID, tt.marking, asking{})
-			openKnown(t, l, "ingress", "middle", "egress")
-			readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
-			for _, r := range readers {
-				r.awaitComplete(t)
-			}
-			const count, size = 3000, 100
-			send(t, l, count, size, 64)
-			outer := 40 + 8 + 2*16
-			if mode == "encap.red" {
-				outer -= 16
-			}
-			nodes := []string{"ingress", "middle", "egress"}
-			if tt.marking != "" {
-				outer += 8
-			}
-			if strings.Contains(tt.marking, "hop-by-hop") {
-				nodes = nodes[:1]
-			}
-			checkCounts(t, readers, count, uint64(count*(outer+48+size)))
-			for _, node := range nodes {
-				checkFast(t, l, node, count)
-			}
-		})
+	list := complete([]form{
+		{name: "encap", mode: "encap", segments: "fc00:2::e,fc00:3::1", octets: ip6 + srh + 2*sid},
+		{name: "reduced", mode: "encap.red", segments: "fc00:2::e,fc00:3::2", octets: ip6 + srh + sid},
+		{name: "container", mode: "encap.red", segments: "fcbb:bb00:2:3::", flow: ", container: 32/16", octets: ip6, last: "fcbb:bb00:3::"},
+		{name: "end-x", mode: "encap", segments: "fc00:2::c,fc00:3::3", octets: ip6 + srh + 2*sid},
+		arriving,
+	})
+	l := raiseForms(t, fast, "", list)
+	openKnown(t, l, onTheWay...)
+	const count = 3000
+	for i, f := range list[:4] {
+		t.Run(f.name, func(t *testing.T) { countFastForm(t, l, list, i, onTheWay) })
 	}
+	t.Run(arriving.name, func(t *testing.T) {
+		packet, _ := arrivingPackets(t)
+		countFast(t, l, arriving.name, onTheWay, count, uint64(len(packet)), func() { inject(t, l, packet, count) })
+	})
 }
 
-// TestBehavioursFast counts in XDP what TestSegmentRoutingFast has not: marks in an argument, a
-// container of compressed SIDs (NEXT-CSID) and End.X.
-func TestBehavioursFast(t *testing.T) {
+// TestOptionFast does so with the AltMark option. With a Hop-by-Hop header, only the ingress does.
+func TestOptionFast(t *testing.T) {
 	t.Parallel()
-	const outer, last, prefix = 40 + 8 + 2*16, "fc00:3:0:0:0:d6::", "fc00:3:0:0:0:d6::/96"
-	for _, tt := range []struct {
-		name  string
-		outer int
-		raise func(t *testing.T) *lab.Lab
-	}{
-		{"argument", outer, func(t *testing.T) *lab.Lab {
-			return raiseMarked(t, "encap", fast, last, prefix, ", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80",
-				asking{})
-		}},
-		{"NEXT-CSID", 40, func(t *testing.T) *lab.Lab { return raiseContainer(t, fast) }},
-		{"End.X", outer, func(t *testing.T) *lab.Lab {
-			l := raise(t, "encap", fast)
-			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End.X", "nh6", "2001:db8:23::3",
-				"dev", "eth1")
-			return l
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			l := tt.raise(t)
-			openKnown(t, l, "ingress", "middle", "egress")
-			readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
-			for _, r := range readers {
-				r.awaitComplete(t)
-			}
-			const count, size = 3000, 100
-			send(t, l, count, size, 64)
-			checkCounts(t, readers, count, uint64(count*(tt.outer+48+size)))
-			checkLoss(t, l, count, 0)
-			for _, node := range []string{"ingress", "middle", "egress"} {
-				checkFast(t, l, node, count)
-			}
-		})
-	}
+	list := complete([]form{
+		{name: "encap", mode: "encap", segments: "fc00:2::e,fc00:3::1", octets: ip6 + 8 + srh + 2*sid},
+		{name: "reduced", mode: "encap.red", segments: "fc00:2::e,fc00:3::2", octets: ip6 + 8 + srh + sid},
+		arriving,
+	})
+	l := raiseForms(t, fast, ", carrier: option", list)
+	openKnown(t, l, onTheWay...)
+	const count, other = 3000, 50
+	t.Run("MTU", func(t *testing.T) {
+		before := e2e.ForwardsOf(t, l, "ingress")
+		checkOptionMTU(t, l)
+		checkFastSince(t, l, "ingress", before, 60)
+	})
+	t.Run("reduced", func(t *testing.T) { countFastForm(t, l, list, 1, onTheWay) })
+	t.Run(arriving.name, func(t *testing.T) {
+		packet, withOptions := arrivingPackets(t)
+		countFast(t, l, arriving.name, onTheWay, count, uint64(len(packet)+8), func() { inject(t, l, packet, count) })
+		// a packet gets no second Destination Options header: it leaves as it is
+		before, unmarked := e2e.ForwardsOf(t, l, "ingress"), unmarkedAt(t, l, "ingress")
+		c := countFlow(t, l, arriving.name)
+		inject(t, l, withOptions, other)
+		e2e.Await(t, "unmarked packets", closeTime, func() bool { return c.readers[0].sum(t).Unmarked == other })
+		checkFastSince(t, l, "ingress", before, other)
+		checkUnmarkedAt(t, l, "ingress", unmarked, "header", other)
+	})
+	reconfigure(t, l, onTheWay, "carrier: option", "carrier: option, header: hop-by-hop")
+	openKnown(t, l, onTheWay...)
+	t.Run("encap, hop-by-hop", func(t *testing.T) { countFastForm(t, l, list, 0, onTheWay[:1]) })
+}
+
+// TestArgumentFast marks bits of the last SID's argument in XDP.
+func TestArgumentFast(t *testing.T) {
+	t.Parallel()
+	const last, prefix = "fc00:3:0:0:0:d6::", "fc00:3:0:0:0:d6::/96"
+	const marking = ", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80"
+	l := raiseMarked(t, "encap", fast, last, prefix, marking, asking{})
+	openKnown(t, l, onTheWay...)
+	const count, size = 3000, 100
+	countFast(t, l, "red", onTheWay, count, ip6+srh+2*sid+40+8+size, func() { send(t, l, count, size, 64) })
+	checkLoss(t, l, count, 0)
 }
 
 // TestLossFast loses packets behind a router whose stack forwards them, because those that XDP
@@ -188,82 +231,6 @@ func TestLossFast(t *testing.T) {
 	checkFast(t, l, "egress", count-lost)
 	if f := e2e.ForwardsOf(t, l, "middle"); f.Sum() > 0 || lost == 0 {
 		t.Errorf("middle forwarded %d packets fast; %d were lost", f.Sum(), lost)
-	}
-}
-
-// TestMarkedWhereForwarded marks packets that arrive with their segments at the router
-// that measures them from there on, and that XDP forwards: each exactly once.
-func TestMarkedWhereForwarded(t *testing.T) {
-	t.Parallel()
-	for _, marking := range []string{"", ", carrier: option"} {
-		t.Run("marks"+marking, func(t *testing.T) { checkMarkedWhereForwarded(t, marking) })
-	}
-}
-
-func checkMarkedWhereForwarded(t *testing.T, marking string) {
-	t.Helper()
-	list := []netip.Addr{netip.MustParseAddr(endSID), netip.MustParseAddr(lastSID)}
-	flow := fmt.Sprintf("source: 2001:db8:1::2, segments: [%q, %q]", endSID, lastSID)
-	topology := fmt.Sprintf(
-		routers,
-		agentOf(1, "out", fast, asking{}, flow),
-		agentOf(2, "transit", fast, asking{}, flow),
-		agentOf(3, "in", fast, asking{}, flow),
-	)
-	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
-	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
-	e2e.Must(
-		t,
-		l.Node("egress"),
-		"ip",
-		"-6",
-		"route",
-		"add",
-		lastSID,
-		"encap",
-		"seg6local",
-		"action",
-		"End.DT6",
-		"table",
-		"254",
-		"dev",
-		"eth1",
-	)
-	openKnown(t, l, "middle", "egress") // the ingress has no route with segments
-	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
-	for _, r := range readers {
-		r.awaitComplete(t)
-	}
-	slices.Reverse(list)
-	header, err := srv6.SRH{NextHeader: 41, SegmentsLeft: 1, Segments: list}.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner := craft.Between("2001:db8:1::2", "2001:db8:2::2", craft.UDP).With(craft.Datagram(9, 9, make([]byte, 100)...))
-	packet := craft.Between("2001:db8:1::2", endSID, srv6.NextHeaderRouting).With(header, inner)
-	const count, other = 3000, 50
-	inject(t, l, packet, count)
-	octets := uint64(len(packet))
-	if marking != "" {
-		octets += 8
-	}
-	checkCounts(t, readers, count, count*octets)
-	for _, node := range []string{"ingress", "middle", "egress"} {
-		checkFast(t, l, node, count)
-	}
-	if marking == "" {
-		return
-	}
-	// a packet gets no second Destination Options header: it leaves as it is
-	options := []byte{srv6.NextHeaderRouting, 0, 1, 4, 0, 0, 0, 0}
-	inject(t, l, craft.Between("2001:db8:1::2", endSID, 60).With(options, header, inner), other)
-	e2e.Await(t, "unmarked packets", closeTime, func() bool { return readers[0].sum(t).Unmarked == other })
-	checkFast(t, l, "ingress", count+other)
-	if text := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--json"); !strings.Contains(
-		text,
-		fmt.Sprintf(`"unmarked":{"header":%d}`, other),
-	) {
-		t.Errorf("status does not count %d packets with a header: %s", other, text)
 	}
 }
 

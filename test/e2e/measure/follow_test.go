@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
@@ -53,12 +54,11 @@ func (o *output) losses(t *testing.T, flow string) (list []*record.Loss) {
 	return list
 }
 
-// TestFollowThroughARestart kills the agent of the ingress for longer than two blocks while the
+// followThroughRestart kills the agent of the ingress for longer than two blocks while the
 // results are followed: the command goes on with the next agent, whose first record says that
 // nothing is known of the blocks between.
-func TestFollowThroughARestart(t *testing.T) {
-	t.Parallel()
-	l := raiseSRv6(t, string(e2e.TCModes()[0]))
+func followThroughRestart(t *testing.T, l *lab.Lab) {
+	t.Helper()
 	ingress := l.Node("ingress")
 	var out, notes output
 	ctx, cancel := context.WithCancel(t.Context())

@@ -66,11 +66,10 @@ func forgedAnswer(t *testing.T, flow string, block uint64, number uint32) []byte
 	return b
 }
 
-// A host that is not on the way answers in the name of the egress, whose agent has died. It knows
+// forgeAnswers has a host that is not on the way answer in the name of the egress, whose agent has died. It knows
 // everything but what is in the questions: no block becomes a measurement.
-func TestForgedAnswers(t *testing.T) {
-	t.Parallel()
-	l := raiseSRv6(t, string(e2e.TCModes()[0]))
+func forgeAnswers(t *testing.T, l *lab.Lab) {
+	t.Helper()
 	r := observe(t, l)
 	r.awaitExact(t, south)
 	e2e.SignalAgent(t, l, "egress", syscall.SIGKILL)

@@ -22,6 +22,12 @@ import (
 // readFlows reads the blocks of each of a router's flows until the test ends.
 func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[string]*reader {
 	t.Helper()
+	return readFlowsFrom(t, l, node, 0, names...)
+}
+
+// readFlowsFrom leaves out blocks before one.
+func readFlowsFrom(t *testing.T, l *lab.Lab, node string, from uint64, names ...string) map[string]*reader {
+	t.Helper()
 	place, err := l.Node(node).Place()
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +35,7 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 	readers := make(map[string]*reader)
 	for _, name := range names {
 		readers[name] = newReader()
+		readers[name].from = from
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -54,13 +61,35 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 // changes of their configurations.
 func raiseSRv6(t *testing.T, attach string, oldnew ...string) *lab.Lab {
 	t.Helper()
+	return e2e.Raise(t, srv6With(t, nil, append(oldnew, "attach: clsact", "attach: "+attach)...))
+}
+
+// srv6With is that topology, in which some nodes have no agent.
+func srv6With(t *testing.T, without []string, oldnew ...string) *lab.Topology {
+	t.Helper()
 	top := e2e.Builtin(t, "srv6")
-	for _, n := range top.Nodes {
-		if n.Agent != nil {
-			e2e.Reconfigure(t, top, n.Name, append(oldnew, "attach: clsact", "attach: "+attach)...)
+	for i, n := range top.Nodes {
+		if slices.Contains(without, n.Name) {
+			top.Nodes[i].Agent = nil
+		} else if n.Agent != nil {
+			e2e.Reconfigure(t, top, n.Name, oldnew...)
 		}
 	}
-	return e2e.Raise(t, top)
+	return top
+}
+
+// lose has a link lose packets until the test ends.
+func lose(t *testing.T, l *lab.Lab, node, device string, rule linkloss.Rule) {
+	t.Helper()
+	added, err := l.AddLoss(node, device, rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := l.RemoveLoss(node, device, added.Number); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // restart removes the programs of a node, and starts its agent anew.
@@ -123,15 +152,25 @@ func exchange(t *testing.T, l *lab.Lab) {
 }
 
 // TestInjectedLosses compares, for each flow and each part of its path, what the nodes
-// counted with what the lab lost on the links: the difference is exactly that.
+// counted with what the lab lost on the links: the difference is exactly that. The flow north
+// meets programs that are attached in the kernel's best way, and south those in the other one.
 func TestInjectedLosses(t *testing.T) {
-	for _, attach := range e2e.TCModes() {
-		t.Run(string(attach), func(t *testing.T) { injectLosses(t, raiseSRv6(t, string(attach))) })
+	top, best := e2e.Builtin(t, "srv6"), string(e2e.TCModes()[0])
+	north := map[string][]string{"ingress": {"eth1"}, "north1": {"eth0", "eth1"}, "north2": {"eth0", "eth1"}, "egress": {"eth0"}}
+	for node, names := range north {
+		for _, name := range names {
+			of := "{name: " + name + ", boundary: ignore, attach: "
+			e2e.Reconfigure(t, top, node, of+"clsact", of+best)
+		}
 	}
-}
-
-func injectLosses(t *testing.T, l *lab.Lab) {
-	t.Helper()
+	l := e2e.Raise(t, top)
+	for node, names := range map[string][2]string{"ingress": {"eth1", "eth2"}, "egress": {"eth0", "eth2"}} {
+		for i, want := range []string{best, "clsact"} {
+			if in := e2e.StatusInterface(t, l, node, names[i]); in.IngressHook != want {
+				t.Errorf("the ingress hook of %s at %s is %s, want %s", names[i], node, in.IngressHook, want)
+			}
+		}
+	}
 	for _, s := range steps() {
 		for _, rule := range s.rules {
 			if _, err := l.AddLoss(s.from, s.device, rule); err != nil {
@@ -176,8 +215,10 @@ func injectLosses(t *testing.T, l *lab.Lab) {
 			}
 		}
 	}
-	if r := lost["ingress eth1"][0]; r.Packets == r.Frames {
-		t.Errorf("no frame was offloaded: %+v", r)
+	for _, device := range []string{"eth1", "eth2"} {
+		if r := lost["ingress "+device][0]; r.Packets == r.Frames {
+			t.Errorf("no frame was offloaded: %+v", r)
+		}
 	}
 	if r := lost["ingress eth1"][1]; r.Counts != (linkloss.Counts{}) {
 		t.Errorf("the flow of the other path was seen: %+v", r)

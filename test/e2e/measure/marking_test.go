@@ -99,48 +99,37 @@ func seenAt(t *testing.T, l *lab.Lab, node, device string, outgoing bool, value 
 // they leave as they are, or cleared, and keep all other bits.
 func TestUnmonitored(t *testing.T) {
 	t.Parallel()
-	for setting, want := range map[string]byte{"keep": 0xbd, "clear": 0xb1} {
-		for _, attach := range []string{"tcx", "xdp"} {
-			t.Run(setting+", "+attach, func(t *testing.T) {
-				l := raiseMarked(t, "encap", attach, lastSID, lastSID, ", unmonitored: "+setting, asking{})
-				e2e.Must(
-					t,
-					l.Node("ingress"),
-					"ip",
-					"-6",
-					"route",
-					"add",
-					"2001:db8:2::3/128",
-					"encap",
-					"seg6",
-					"mode",
-					"encap",
-					"segs",
-					"fc00:3::d6",
-					"dev",
-					"eth1",
-				)
-				e2e.Must(t, l.Node("beta"), "ip", "address", "add", "2001:db8:2::3/64", "dev", "eth0", "nodad")
-				in := read(t, l, "egress")
-				in.awaitComplete(t)
-				flow := classes(t, l, "fc00:2::e", "2001:db8:2::2")
-				other := classes(t, l, "fc00:3::d6", "2001:db8:2::3")
-				// Ours has the bits of a colour, and of none: ingress gives it those of the block.
-				for range 3 {
-					sendClass(t, l, "2001:db8:2::2", 0xbd, 100)
-					sendClass(t, l, "2001:db8:2::3", 0xbd, 100)
-					time.Sleep(700 * time.Millisecond)
-				}
-				awaitSum(t, in, "egress", 300)
-				outer, inner := other()
-				if outer != string([]byte{want}) || inner != "\xbd" {
-					t.Errorf("packets of no flow have the outer class %x, the inner %x", outer, inner)
-				}
-				if outer, inner := flow(); outer != "\xb5\xbd" || inner != "\xbd" {
-					t.Errorf("packets of the flow have the outer classes %x, the inner %x", outer, inner)
-				}
-			})
-		}
+	for _, attach := range []string{"tcx", "xdp"} {
+		t.Run(attach, func(t *testing.T) {
+			l := raiseMarked(t, "encap", attach, lastSID, lastSID, ", unmonitored: keep", asking{})
+			e2e.Must(t, l.Node("ingress"), strings.Fields("ip -6 route add 2001:db8:2::3/128 encap seg6 mode encap segs fc00:3::d6 dev eth1")...)
+			e2e.Must(t, l.Node("beta"), "ip", "address", "add", "2001:db8:2::3/64", "dev", "eth0", "nodad")
+			t.Run("keep", func(t *testing.T) { checkUnmonitored(t, l, 0xbd) })
+			reconfigure(t, l, []string{"ingress", "egress"}, "unmonitored: keep", "unmonitored: clear")
+			t.Run("clear", func(t *testing.T) { checkUnmonitored(t, l, 0xb1) })
+		})
+	}
+}
+
+func checkUnmonitored(t *testing.T, l *lab.Lab, want byte) {
+	t.Helper()
+	in := readFlowsFrom(t, l, "egress", nextBlock(), "red")["red"]
+	in.awaitComplete(t)
+	flow := classes(t, l, "fc00:2::e", "2001:db8:2::2")
+	other := classes(t, l, "fc00:3::d6", "2001:db8:2::3")
+	// Ours has the bits of a colour, and of none: ingress gives it those of the block.
+	for range 3 {
+		sendClass(t, l, "2001:db8:2::2", 0xbd, 100)
+		sendClass(t, l, "2001:db8:2::3", 0xbd, 100)
+		time.Sleep(700 * time.Millisecond)
+	}
+	awaitSum(t, in, "egress", 300)
+	outer, inner := other()
+	if outer != string([]byte{want}) || inner != "\xbd" {
+		t.Errorf("packets of no flow have the outer class %x, the inner %x", outer, inner)
+	}
+	if outer, inner := flow(); outer != "\xb5\xbd" || inner != "\xbd" {
+		t.Errorf("packets of the flow have the outer classes %x, the inner %x", outer, inner)
 	}
 }
 

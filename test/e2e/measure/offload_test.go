@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,12 +13,12 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// TestOffloadedTCP sends TCP in packets that hosts leave for the network card to cut,
+// countThroughRestarts sends TCP in packets that hosts leave for the network card to cut,
 // while an agent is killed and begins again: all routers count the same packets, and
 // the same octets.
-func TestOffloadedTCP(t *testing.T) {
-	l := raise(t, "encap", "tcx")
-	out, transit, in := countOffloaded(t, l, func() { e2e.Restart(t, l, "middle", syscall.SIGKILL) })
+func countThroughRestarts(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	out, transit, in := countOffloaded(t, l, "red", netip.Addr{}, func() { e2e.Restart(t, l, "middle", syscall.SIGKILL) })
 	checkOctets(t, out, transit, in)
 }
 
@@ -30,7 +31,7 @@ func TestOffloadedTCPWithIOAM(t *testing.T) {
 	l := raiseWith(t, "inline", "tcx", asking{ioam: ioam})
 	// the host at the end of the segments gets their header
 	e2e.Must(t, l.Node("beta"), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1")
-	countOffloaded(t, l, func() {})
+	countOffloaded(t, l, "red", netip.Addr{}, func() {})
 	counters := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--json")
 	if !strings.Contains(counters, `"encap_inserted":`) {
 		t.Errorf("nothing was inserted: %s", counters)
@@ -81,16 +82,14 @@ func (r *reader) all(t *testing.T) (octets uint64) {
 
 // countOffloaded sends TCP along the path, with something done after it, twice. All routers
 // have to count the same packets.
-func countOffloaded(t *testing.T, l *lab.Lab, then func()) (out, transit, in *reader) {
+func countOffloaded(t *testing.T, l *lab.Lab, flow string, to netip.Addr, then func()) (out, transit, in *reader) {
 	t.Helper()
 	for _, end := range []struct{ node, device string }{{"alpha", "eth0"}, {"ingress", "eth0"}} {
 		e2e.Must(t, l.Node(end.node), "ip", "link", "set", end.device, "mtu", "1400")
 	}
-	out, transit, in = read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
-	for _, r := range []*reader{out, transit, in} {
-		r.awaitComplete(t)
-	}
-	exchange := lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: 20 << 20, Port: 9001}
+	c := countFlow(t, l, flow)
+	out, transit, in = c.readers[0], c.readers[1], c.readers[2]
+	exchange := lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Address: to, Bytes: 20 << 20, Port: 9001}
 	var outages []outage
 	for range 2 {
 		if r, err := l.Send(t.Context(), exchange); err != nil || r.Lost() > 0 {

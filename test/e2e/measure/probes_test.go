@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,12 +39,12 @@ func lastBlock(t *testing.T, l *lab.Lab) (list []record.Record) {
 	return list
 }
 
-// delaysOf are the delays of test packets in the last block, by method.
-func delaysOf(t *testing.T, l *lab.Lab) map[loss.Method]*record.Delay {
+// delaysOf are the delays of a flow's test packets in the last block, by method.
+func delaysOf(t *testing.T, l *lab.Lab, flow string) map[loss.Method]*record.Delay {
 	t.Helper()
 	found := make(map[loss.Method]*record.Delay)
 	for _, r := range lastBlock(t, l) {
-		if d, ok := r.(*record.Delay); ok && !d.Block.Valid {
+		if d, ok := r.(*record.Delay); ok && !d.Block.Valid && d.Flow == flow {
 			found[d.Method] = d
 		}
 	}
@@ -63,63 +64,86 @@ func addWayBack(t *testing.T, l *lab.Lab) {
 	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", backSID, "via", "2001:db8:23::2")
 }
 
-// TestProbes measures the delay of a flow with test packets through its segments while
+// probed are flows with test packets, and the class of both, in each lab.
+var probed = map[string][]struct {
+	form
+	class int
+}{
+	"tcx": {
+		{form{name: "encap", mode: "encap", segments: "fc00:2::71,fc00:3::1", octets: ip6 + srh + 2*sid, out: ", probes: in-band"}, 0xb0},
+		{form{name: "reduced", mode: "encap.red", segments: "fc00:2::72,fc00:3::2", octets: ip6 + srh + sid, out: ", probes: in-band-encap"}, 0},
+	},
+	"xdp": {
+		{form{name: "encap", mode: "encap", segments: "fc00:2::71,fc00:3::1", octets: ip6 + srh + 2*sid, out: ", probes: in-band-encap"}, 0x40},
+		{form{name: "inline", mode: "inline", segments: "fc00:2::72", octets: srh + 2*sid, end: "none", source: "2001:db8:1::2", out: ", probes: in-band"}, 0xb0},
+	},
+}
+
+// TestProbes measures the delay of flows with test packets through their segments while
 // packets of the flow are sent and lost: all nodes count the flow's packets, and no test
 // packet. That they take the way is shown by an endpoint that stops forwarding them.
 func TestProbes(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		mode, attach, probes string
-		class                int // of the flow and its test packets
-	}{
-		{"encap", "tcx", "in-band", 0xb0},
-		{"encap", "xdp", "in-band-encap", 0x40},
-		{"encap.red", "tcx", "in-band-encap", 0},
-		{"inline", "xdp", "in-band", 0xb0},
-	} {
-		t.Run(tt.mode+", "+tt.probes, func(t *testing.T) {
-			of := fmt.Sprintf(", session: 7, traffic-class: %#02x", tt.class)
-			l := raiseWith(t, tt.mode, tt.attach, asking{out: of + `, probes: ` + tt.probes + `, return-segments: ["` + backSID + `"]`, in: of})
-			probed := seenAt(t, l, "ingress", "eth1", true, inClass)
+	for attach, flows := range probed {
+		t.Run(attach, func(t *testing.T) {
+			var list []form
+			for i, f := range flows {
+				f.flow = fmt.Sprintf(", session: %d, traffic-class: %#02x", 7+i, f.class)
+				f.out += fmt.Sprintf(", return-segments: [%q]", backSID)
+				list = append(list, f.form)
+			}
+			l := raiseForms(t, attach, "", complete(list))
+			var inClasses []func() []string
+			for range flows {
+				inClasses = append(inClasses, seenAt(t, l, "ingress", "eth1", true, inClass))
+			}
 			addBackSID(t, l)
 			addWayBack(t, l)
-			if tt.probes == "in-band-encap" { // End.DT6 looks into the table main alone
-				e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", "local", "2001:db8:23::3", "dev", "lo", "table", "254")
+			// End.DT6 looks into the table main alone
+			e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", "local", "2001:db8:23::3", "dev", "lo", "table", "254")
+			for i, f := range flows {
+				t.Run(f.name+f.out, func(t *testing.T) { probeFlow(t, l, list[i], i, f.class, inClasses[i]) })
 			}
-			out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
-			e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l)) == 3 })
-			for _, r := range []*reader{out, transit, in} {
-				r.awaitComplete(t)
-				if sum := r.sum(t); sum.Packets+sum.Unmarked > 0 {
-					t.Fatalf("test packets were counted: %+v", sum)
+			all := func(what string, methods int, of ...form) {
+				t.Helper()
+				for _, f := range of {
+					e2e.Await(t, what+" of "+f.name, closeTime, func() bool { return len(delaysOf(t, l, f.name)) == methods })
 				}
-			}
-			const count, size = 3000, 100
-			sendIn(t, l, tt.class, count, size, 64, 64, 2)
-			lost := uint64(count / 3)
-			awaitSum(t, out, "ingress", count)
-			awaitSum(t, transit, "middle", count)
-			awaitSum(t, in, "egress", count-lost)
-			checkLoss(t, l, count, lost)
-			for method, d := range delaysOf(t, l) {
-				if d.Samples < 10 || d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) {
-					t.Errorf("%v: %+v", method, d)
-				}
-			}
-			if seen := probed(); !slices.Contains(seen, strconv.Itoa(tt.class)) {
-				t.Errorf("test packets of classes %v, want %#x", seen, tt.class)
-			}
-			if sum := in.sum(t); sum.Unmarked > 0 {
-				t.Errorf("test packets were counted without a mark: %+v", sum)
 			}
 			e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "del", backSID)
-			e2e.Await(t, "no delays without the way back", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
+			all("no delays without the way back", 0, list...)
 			addWayBack(t, l)
-			e2e.Await(t, "delays again", closeTime, func() bool { return len(delaysOf(t, l)) == 3 })
-			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "del", endSID)
-			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "blackhole", endSID)
-			e2e.Await(t, "no delays without the way there", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
+			all("delays again", 3, list...)
+			for i, f := range list {
+				first, _, _ := strings.Cut(f.segments, ",")
+				e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "blackhole", first)
+				all("no delays without the way there", 0, f)
+				all("delays by another way there", 3, list[i+1:]...)
+			}
 		})
+	}
+}
+
+// probeFlow sends packets of a flow beside its test packets.
+func probeFlow(t *testing.T, l *lab.Lab, f form, i, class int, inClasses func() []string) {
+	t.Helper()
+	e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l, f.name)) == 3 })
+	c := countFlow(t, l, f.name)
+	for _, r := range c.readers {
+		if sum := r.sum(t); sum.Packets+sum.Unmarked > 0 {
+			t.Fatalf("test packets were counted: %+v", sum)
+		}
+	}
+	const count, size = 3000, 100
+	sendTo(t, l, formTo(i).String(), class, count, size, 64, 64, 2)
+	c.check(t, count, count/3, uint64(f.octets+40+8+size), 0)
+	for method, d := range delaysOf(t, l, f.name) {
+		if d.Samples < 10 || d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) {
+			t.Errorf("%v: %+v", method, d)
+		}
+	}
+	if seen := inClasses(); !slices.Contains(seen, strconv.Itoa(class)) {
+		t.Errorf("test packets of classes %v, want %#x", seen, class)
 	}
 }
 
@@ -151,8 +175,8 @@ func TestExchanges(t *testing.T) {
 			addWayBack(t, l)
 			e2e.Await(t, "answers", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
 			if tt.exchange == "rfc6374" {
-				e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l)) == 3 })
-				for method, d := range delaysOf(t, l) {
+				e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l, "red")) == 3 })
+				for method, d := range delaysOf(t, l, "red") {
 					if d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) || d.ToClockError.Value != uint64(time.Millisecond) {
 						t.Errorf("%v: %+v", method, d)
 					}
@@ -170,7 +194,7 @@ func TestExchanges(t *testing.T) {
 			}
 			e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "del", backSID)
 			e2e.Await(t, "uncertain without the way back", closeTime, func() bool { return verdictOf(t, l) == loss.Uncertain })
-			e2e.Await(t, "no delays without the way back", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
+			e2e.Await(t, "no delays without the way back", closeTime, func() bool { return len(delaysOf(t, l, "red")) == 0 })
 			addWayBack(t, l)
 			e2e.Await(t, "answers again", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
 			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "del", endSID)
@@ -180,27 +204,28 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestExchangeByIPFIX lets the nodes export what they counted: the collector finds the loss on
+// exchangeByIPFIX lets the nodes export what they counted: the collector finds the loss on
 // each segment, and the delay.
-func TestExchangeByIPFIX(t *testing.T) {
-	t.Parallel()
-	l := raiseWith(t, "encap", "tcx", asking{exchange: "ipfix"})
-	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
-	for _, r := range readers {
-		r.awaitComplete(t)
+func exchangeByIPFIX(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	for _, node := range onTheWay {
+		read(t, l, node).awaitComplete(t)
 	}
 	const count, size = 3000, 100
 	send(t, l, count, size, 64, 64, 2)
 	checkLoss(t, l, count, count/3)
 }
 
-// TestInBandQuestions asks the points on the way through the segments before them: without the
-// first endpoint, which is asked as packets to it are routed, the second one is not reached.
-func TestInBandQuestions(t *testing.T) {
-	t.Parallel()
-	top := e2e.Builtin(t, "srv6")
+// askInBand asks the points on the way through the segments before them, after a reload of the ingress:
+// without the first endpoint, which is asked as packets to it are routed, the second one is not reached.
+func askInBand(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	top := l.Topology()
 	e2e.Reconfigure(t, top, "ingress", `points: ["north1=2001:db8:12::2",`, `probes: in-band, points: ["north1=2001:db8:12::2",`)
-	l := e2e.Raise(t, top)
+	if err := l.Node("ingress").Reconfigure(t.Context(), top.Node("ingress").Agent.Config); err != nil {
+		t.Fatal(err)
+	}
+	reloaded := time.Now()
 	unanswered := func() (points []loss.PointID) {
 		for _, r := range lastBlock(t, l) {
 			if r, ok := r.(*record.Loss); ok && r.Flow == "north" && r.Scope != record.WholeWay && r.ToReasons&loss.Missing != 0 {
@@ -209,7 +234,13 @@ func TestInBandQuestions(t *testing.T) {
 		}
 		return points
 	}
-	e2e.Await(t, "all answers", closeTime, func() bool { return len(lastBlock(t, l)) > 0 && len(unanswered()) == 0 })
+	e2e.Await(t, "all answers", closeTime, func() bool {
+		asked := slices.ContainsFunc(lastBlock(t, l), func(r record.Record) bool {
+			each, ok := r.(*record.Loss)
+			return ok && each.Flow == "north" && each.Start.After(reloaded)
+		})
+		return asked && len(unanswered()) == 0
+	})
 	e2e.Must(t, l.Node("north1"), "ip", "-6", "route", "del", "fc00:11::e")
 	e2e.Must(t, l.Node("north1"), "ip", "-6", "route", "add", "blackhole", "fc00:11::e")
 	e2e.Await(t, "no answer of the second and third point", closeTime, func() bool { return slices.Equal(unanswered(), []loss.PointID{2, 3}) })

@@ -13,48 +13,42 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// TestRestartedNode ends the agent of a node on the way while packets are lost before it:
+// restartOnTheWay ends the agent of a node on the way while packets are lost before it:
 // killed, its programs count on, and the next agent answers for the blocks of the time
 // between, unless that was longer than a block; removed with its programs, the blocks in which
 // it did not count are uncertain. All others have exactly the loss of their packets.
-func TestRestartedNode(t *testing.T) {
-	t.Parallel()
-	for name, again := range map[string]func(*testing.T, *lab.Lab){
-		"killed":  func(t *testing.T, l *lab.Lab) { e2e.Restart(t, l, "south", syscall.SIGKILL) },
-		"removed": func(t *testing.T, l *lab.Lab) { restart(t, l, "south") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := raiseSRv6(t, string(e2e.TCModes()[0]))
-			r := observe(t, l)
-			r.awaitExact(t, south)
-			const every = 10
-			if _, err := l.AddLoss("ingress", "eth2", linkloss.Rule{Burst: 1, Every: every, LastSID: ofFlows.LastSID}); err != nil {
-				t.Fatal(err)
-			}
-			done := make(chan struct{})
-			began := time.Now()
-			go func() {
-				defer close(done)
-				datagrams(t, l, 16_000, toSouth)
-			}()
-			time.Sleep(3 * time.Second)
-			o := during(func() { again(t, l) })
-			<-done
-			r.awaitAfter(t, time.Now(), south)
-			gap := o.to.Sub(o.from)
-			t.Logf("there was no agent for %v", gap)
-			most := 3 + int(gap/time.Second)
-			if name == "killed" {
-				if most = 0; gap > 800*time.Millisecond {
-					most = 1 + int(gap/time.Second)
-				}
-			}
-			checkRestart(t, r, part{"south", 0, 1}, began, every, most)
-			sent, lost, _ := r.sum(t, south, began) // the ends have not been restarted
-			if injected := lossesByLink(t, l)["ingress eth2"][0]; sent != injected.Packets || lost != injected.LostPackets || sent != 16_000 {
-				t.Errorf("%d sent, %d lost; the link had %d and lost %d", sent, lost, injected.Packets, injected.LostPackets)
-			}
-		})
+func restartOnTheWay(t *testing.T, l *lab.Lab, killed bool) {
+	t.Helper()
+	again := func() { restart(t, l, "south") }
+	if killed {
+		again = func() { e2e.Restart(t, l, "south", syscall.SIGKILL) }
+	}
+	r := observe(t, l)
+	r.awaitExact(t, south)
+	const every = 10
+	lose(t, l, "ingress", "eth2", linkloss.Rule{Burst: 1, Every: every, LastSID: ofFlows.LastSID})
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		datagrams(t, l, 16_000, toSouth)
+	}()
+	time.Sleep(3 * time.Second)
+	o := during(again)
+	<-done
+	r.awaitAfter(t, time.Now(), south)
+	gap := o.to.Sub(o.from)
+	t.Logf("there was no agent for %v", gap)
+	most := 3 + int(gap/time.Second)
+	if killed {
+		if most = 0; gap > 800*time.Millisecond {
+			most = 1 + int(gap/time.Second)
+		}
+	}
+	checkRestart(t, r, part{"south", 0, 1}, began, every, most)
+	sent, lost, _ := r.sum(t, south, began) // the ends have not been restarted
+	if injected := lossesByLink(t, l)["ingress eth2"][0]; sent != injected.Packets || lost != injected.LostPackets || sent != 16_000 {
+		t.Errorf("%d sent, %d lost; the link had %d and lost %d", sent, lost, injected.Packets, injected.LostPackets)
 	}
 }
 

@@ -15,11 +15,17 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// TestFlowAddedAtRuntime adds a flow to running agents: its ingress compares it with the others,
-// by the names that its points have, and warns, until the flow is removed.
-func TestFlowAddedAtRuntime(t *testing.T) {
-	t.Parallel()
+// TestRuntime restarts an agent while packets are counted, and replaces the flow by another one.
+func TestRuntime(t *testing.T) {
 	l := raise(t, "encap", string(e2e.TCModes()[0]))
+	t.Run("offloaded TCP, restarted", func(t *testing.T) { countThroughRestarts(t, l) })
+	t.Run("flow added", func(t *testing.T) { addFlow(t, l) })
+}
+
+// addFlow adds a flow to running agents: its ingress compares it with the others,
+// by the names that its points have, and warns, until the flow is removed.
+func addFlow(t *testing.T, l *lab.Lab) {
+	t.Helper()
 	const packets = "src 2001:db8:ff::1 segs " + endSID + "," + lastSID + " mode encap"
 	const ingress = "green out " + packets + " points '[2001:db8:12::2]:862,beta-side=2001:db8:23::3' probes in-band points-after 0" +
 		" metrics max-loss 0.1% max-delay 100ms no-data-after 2"

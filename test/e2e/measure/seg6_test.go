@@ -103,7 +103,6 @@ type asking struct {
 	exchange, port string
 	out, in        string // more settings of the flow at the ingress, and at the others
 	ioam           string // an encapsulation of the ingress
-	segments       string // of the flow, if others than the two
 	middle         string // how the middle attaches, if in another way
 }
 
@@ -118,7 +117,7 @@ func raiseWith(t *testing.T, mode, attach string, how asking) *lab.Lab {
 func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how asking) *lab.Lab {
 	t.Helper()
 	const source = "2001:db8:ff::1"
-	segments := cmp.Or(how.segments, endSID+","+last)
+	segments := endSID + "," + last
 	flow := fmt.Sprintf(`source: %q, segments: ["%s"], mode: %s`, source, strings.ReplaceAll(segments, ",", `", "`), mode)
 	route := []string{"ip", "-6", "route", "add", "2001:db8:2::/64", "encap", "seg6", "mode", mode, "segs", segments, "dev", "eth1"}
 	if mode == "inline" { // the packet goes on to its own destination
@@ -180,6 +179,7 @@ type reader struct {
 	mu     sync.Mutex
 	blocks map[uint64]api.Block
 	hidden map[uint64]api.Block // that another router's agent could not read
+	from   uint64               // the first block
 }
 
 func newReader() *reader {
@@ -191,33 +191,16 @@ func (r *reader) addFlow(f api.MeasuredFlow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range []*api.Block{f.Last, f.Previous} {
-		if b != nil {
+		if b != nil && b.Number >= r.from {
 			r.blocks[b.Number] = *b
 		}
 	}
 }
 
-// read reads the blocks of a router until the test ends.
+// read reads the blocks of a router's flow red until the test ends.
 func read(t *testing.T, l *lab.Lab, node string) *reader {
 	t.Helper()
-	place, err := l.Node(node).Place()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, r := api.NewClient(place.Socket()), newReader()
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ctx.Err() == nil {
-			flows, err := client.MeasuredFlows(ctx)
-			if err == nil && len(flows) == 1 { // an agent that is killed answers again later
-				r.addFlow(flows[0])
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	})
-	t.Cleanup(func() { cancel(); done.Wait() })
-	return r
+	return readFlows(t, l, node, "red")["red"]
 }
 
 // sum is what was counted so far, in complete blocks that follow each other.
@@ -281,6 +264,12 @@ func send(t *testing.T, l *lab.Lab, count, size int, hopLimits ...int) {
 // sendIn sends them with a traffic class, which the kernel's outer header has, too.
 func sendIn(t *testing.T, l *lab.Lab, class, count, size int, hopLimits ...int) {
 	t.Helper()
+	sendTo(t, l, "2001:db8:2::2", class, count, size, hopLimits...)
+}
+
+// sendTo sends them to another address.
+func sendTo(t *testing.T, l *lab.Lab, address string, class, count, size int, hopLimits ...int) {
+	t.Helper()
 	err := l.Node("alpha").Do(func() error {
 		// not connected: an ICMPv6 error would otherwise take the place of a datagram
 		conn, err := net.ListenUDP("udp6", nil)
@@ -298,7 +287,7 @@ func sendIn(t *testing.T, l *lab.Lab, class, count, size int, hopLimits ...int) 
 		}); cerr != nil || err != nil {
 			return errors.Join(cerr, err)
 		}
-		payload, to := make([]byte, size), netip.MustParseAddrPort("[2001:db8:2::2]:9")
+		payload, to := make([]byte, size), netip.AddrPortFrom(netip.MustParseAddr(address), 9)
 		for i := range count {
 			limit := hopLimits[i%len(hopLimits)]
 			if err := raw.Control(func(fd uintptr) {
@@ -377,121 +366,5 @@ func checkLoss(t *testing.T, l *lab.Lab, count, want uint64) {
 	}
 	if len(delays) == 0 || slices.Min(delays) < 0 || slices.Max(delays) > int64(100*time.Millisecond) {
 		t.Errorf("delays %v", delays)
-	}
-}
-
-// TestSegmentRouting counts the packets that the kernel encapsulates, in every mode, at
-// all nodes of the path. Those whose hop limit ends at the middle are lost behind it.
-func TestSegmentRouting(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"encap", "encap.red", "inline"} {
-		for _, attach := range []string{"tcx", "xdp"} {
-			t.Run(mode+", "+attach, func(t *testing.T) {
-				countKernelsPackets(t, raise(t, mode, attach))
-			})
-		}
-	}
-}
-
-// TestPoppedHeader has the middle, the last endpoint but one, remove the SRH: the egress finds
-// the flow's packets by their last segment, which is their destination.
-func TestPoppedHeader(t *testing.T) {
-	t.Parallel()
-	l := raiseWith(t, "encap", "tcx", asking{out: ", psp: true", in: ", psp: true"})
-	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End", "flavors", "psp", "dev",
-		"eth1")
-	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
-	for _, r := range []*reader{out, transit, in} {
-		r.awaitComplete(t)
-	}
-	headers := seenAt(t, l, "egress", "eth0", false, func(outer []byte) string { return string(outer[6:7]) })
-	const count, size, list = 3000, 100, 8 + 2*16
-	send(t, l, count, size, 64)
-	for name, r := range map[string]*reader{"ingress": out, "middle": transit, "egress": in} {
-		awaitSum(t, r, name, count)
-	}
-	checkLoss(t, l, count, 0)
-	if a, b := out.sum(t), in.sum(t); a.Octets-b.Octets != count*list || b.Unmarked+b.Late+b.Unsized > 0 {
-		t.Errorf("out %+v\nin %+v", a, b)
-	}
-	if got := headers(); !slices.Equal(got, []string{"\x29"}) {
-		t.Errorf("next headers %x at the egress, want 41 alone", got)
-	}
-}
-
-// TestLayer2 has the kernel encapsulate frames instead of packets: the flow is the same, and all
-// nodes count them.
-func TestLayer2(t *testing.T) {
-	t.Parallel()
-	l := raise(t, "encap", "tcx")
-	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "replace", "2001:db8:2::/64", "encap", "seg6", "mode", "l2encap", "segs", endSID+","+
-		lastSID, "dev", "eth1")
-	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "replace", lastSID, "encap", "seg6local", "action", "End.DX2", "oif", "eth1", "dev",
-		"eth1")
-	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
-	for _, r := range readers {
-		r.awaitComplete(t)
-	}
-	const count, size, ethernet = 3000, 100, 14
-	send(t, l, count, size, 64)
-	checkCounts(t, readers, count, count*(40+8+2*16+ethernet+48+size))
-	checkLoss(t, l, count, 0)
-}
-
-// raiseContainer brings the path up with one SID that is a container of two (NEXT-C-SID), in the
-// destination alone: the middle takes its own out of it.
-func raiseContainer(t *testing.T, attach string) *lab.Lab {
-	t.Helper()
-	const more = ", container: 32/16"
-	l := raiseMarked(t, "encap.red", attach, lastSID, "fcbb:bb00:3::/48", "", asking{segments: "fcbb:bb00:2:3::", out: more, in: more})
-	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "add", "fcbb:bb00::/32", "via", "2001:db8:12::2")
-	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:3::/48", "via", "2001:db8:23::3")
-	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:2::/48", "encap", "seg6local", "action", "End", "flavors",
-		"next-csid", "lblen", "32", "nflen", "16", "dev", "eth1")
-	return l
-}
-
-// TestContainer counts packets whose destination is a container at the ingress, and what is left
-// of it at the egress.
-func TestContainer(t *testing.T) {
-	t.Parallel()
-	l := raiseContainer(t, "tcx")
-	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
-	readers := []*reader{out, transit, in}
-	for _, r := range readers {
-		r.awaitComplete(t)
-	}
-	destinations := seenAt(t, l, "egress", "eth0", false, func(outer []byte) string { return string(outer[24:40]) })
-	const count, size = 3000, 100
-	send(t, l, count, size, 64)
-	checkCounts(t, readers, count, count*(40+48+size))
-	checkLoss(t, l, count, 0)
-	if shifted := netip.MustParseAddr("fcbb:bb00:3::").As16(); !slices.Equal(destinations(), []string{string(shifted[:])}) {
-		t.Error("the egress did not get the shifted container alone")
-	}
-}
-
-// countKernelsPackets sends packets, of which the middle drops a third, and checks what
-// all nodes count, and find out together.
-func countKernelsPackets(t *testing.T, l *lab.Lab) {
-	t.Helper()
-	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
-	const count, size = 3000, 100
-	for _, r := range []*reader{out, transit, in} {
-		r.awaitComplete(t)
-	}
-	send(t, l, count, size, 64, 64, 2)
-	lost := uint64(count / 3)
-	awaitSum(t, out, "ingress", count)
-	awaitSum(t, transit, "middle", count)
-	awaitSum(t, in, "egress", count-lost)
-	if list := differ(out, transit); len(list) > 0 {
-		t.Errorf("between ingress and middle: %s", strings.Join(list, "; "))
-	}
-	checkLoss(t, l, count, lost)
-	a, b, c := out.sum(t), transit.sum(t), in.sum(t)
-	if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 ||
-		a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
-		t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)
 	}
 }

@@ -39,6 +39,9 @@ func TestNodesSelectDifferently(t *testing.T) {
 		t.Run(cmp.Or(how.exchange, "stamp"), func(t *testing.T) {
 			t.Parallel()
 			l := raiseWith(t, "encap", "tcx", how)
+			if how.exchange == "ipfix" {
+				t.Run("loss by segment", func(t *testing.T) { exchangeByIPFIX(t, l) })
+			}
 			s := &sending{t: t, l: l}
 			s.limits.Store([]int{64})
 			s.start()
