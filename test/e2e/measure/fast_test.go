@@ -81,6 +81,7 @@ func countFast(t *testing.T, l *lab.Lab, flow string, nodes []string, count, oct
 		before[node] = e2e.ForwardsOf(t, l, node)
 	}
 	c := countFlow(t, l, flow)
+	e2e.AwaitSegments(t, l, nodes...)
 	do()
 	c.check(t, count, 0, octets, 0)
 	for _, node := range nodes {
