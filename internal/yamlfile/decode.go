@@ -79,7 +79,9 @@ func (r *Reader) scalar(node ast.Node, at Position, path string, c Codec, dst re
 		r.Fault(at, path, Named(path)+": "+text, cmp.Or(cure, "write "+c.Wants))
 		return
 	}
-	dst.Set(reflect.ValueOf(v))
+	if dst.Set(reflect.ValueOf(v)); dst.Kind() == reflect.String {
+		dst.SetString(strings.Clone(dst.String())) // may be part of a longer text, which would stay in memory
+	}
 }
 
 // wordsOf are the words of a list, with commas between them.
@@ -118,7 +120,7 @@ func (r *Reader) sequence(node ast.Node, at Position, path string, dst reflect.V
 	list := reflect.MakeSlice(dst.Type(), len(seq.Values), len(seq.Values))
 	seen := map[any]bool{}
 	for i, item := range seq.Values {
-		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		itemPath := Item(path, i)
 		r.value(item, itemPath, list.Index(i))
 		if v := list.Index(i); r.format.isScalar(v.Type()) && !r.faulty[itemPath] {
 			if seen[v.Interface()] {

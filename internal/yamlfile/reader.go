@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -141,6 +142,9 @@ func Join(path, key string) string {
 	}
 	return path + "." + key
 }
+
+// Item extends a path by the index of an item.
+func Item(path string, index int) string { return path + "[" + strconv.Itoa(index) + "]" }
 
 // Named is how an error names the value at path.
 func Named(path string) string {

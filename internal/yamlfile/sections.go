@@ -132,6 +132,9 @@ func listKey(line []byte) string {
 
 // tree parses the items of a piece, which are indented as in the file.
 func (p *piece) tree() (*ast.SequenceNode, error) {
+	if list, ok := plainList(p.text); ok {
+		return list, nil
+	}
 	file, err := parser.ParseBytes(p.text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, err
@@ -193,7 +196,7 @@ func (r *Reader) piece(key string, p *piece, list reflect.Value) bool {
 		if r.Full() || p.first+i >= list.Len() {
 			break
 		}
-		r.value(item, fmt.Sprintf("%s[%d]", key, p.first+i), list.Index(p.first+i))
+		r.value(item, Item(key, p.first+i), list.Index(p.first+i))
 	}
 	return true
 }
@@ -224,7 +227,7 @@ func (s *Source) inPiece(path string) (Position, bool) {
 			return Position{}, false
 		}
 		for n, item := range tree.Values {
-			again.value(item, fmt.Sprintf("%s[%d]", key, p.first+n), reflect.New(s.itemOf(key)).Elem())
+			again.value(item, Item(key, p.first+n), reflect.New(s.itemOf(key)).Elem())
 		}
 		s.read, s.inRead = p, &again.source
 	}
