@@ -206,6 +206,26 @@ func TestMetricsOfFlows(t *testing.T) {
 			t.Errorf("%s: a flow has metrics that did not ask for them", direction)
 		}
 	}
+	// With a node in between, each part of the way has series of its own.
+	between := agenttest.FreePort(t)
+	transit := newHarness(t, agenttest.BaseConfig+"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\nflows: ["+
+		fmt.Sprintf(flow, "red", "transit", 1, "")+"]\nstamp: {listen: \"[::1]:"+between+"\", allow: [\"::1/128\"]}\n")
+	transit.Start()
+	far.Datapath.LostPackets.Store(1)
+	through := `, metrics: true, points: ["mid=[::1]:` + between + `", "end=[::1]:` + port + `"]`
+	near.Write(head + fmt.Sprintf(flow, "red", "out", 1, through) + "]\n")
+	if _, err := near.Client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	lost := func(segment string) float64 {
+		return of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost",segment="`+segment+`"}`)
+	}
+	e2e.Await(t, "a loss after the node in between", 10*time.Second, func() bool {
+		return strings.Contains(text(near), `segment="mid>end"`) && lost("mid>end") > 0
+	})
+	if n := lost("gamma>mid"); n != 0 || lost("whole") == 0 {
+		t.Errorf("%v lost before the node in between, %v on the whole way", n, lost("whole"))
+	}
 	near.Write(head + fmt.Sprintf(flow, "red", "out", 1, points) + "]\n")
 	if _, err := near.Client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
