@@ -64,7 +64,7 @@ func TestInterfacesChange(t *testing.T) {
 		verdicts = append(verdicts, each.Verdict)
 		if each.Lost.Valid && each.Lost.Value > 0 || each.Verdict == loss.Uncertain && each.ToReasons&loss.Uncovered == 0 {
 			t.Errorf(
-				"block %d: %v, %d of %d lost, reasons %v and %v; no packet was lost",
+				"block %d: %v, %d of %d lost, reasons %q at the ingress and %q at the egress; no packet was lost",
 				each.Block.Value,
 				each.Verdict,
 				each.Lost.Value,
