@@ -123,13 +123,24 @@ func Rewrite(t *testing.T, l *lab.Lab, node string, change func(string) string) 
 // in containers and restored checkpoints. The function that it returns ends it as SIGKILL does.
 func RestartInTime(t *testing.T, l *lab.Lab, node string, ahead time.Duration) (kill func()) {
 	t.Helper()
+	seconds := strconv.Itoa(int(ahead / time.Second))
+	return restartUnder(t, l, node, "unshare", "--time", "--monotonic", seconds, "--boottime", seconds, "--fork", "--kill-child")
+}
+
+// RestartWithHosts starts a node's agent again with a file of hosts of its own in place of /etc/hosts.
+func RestartWithHosts(t *testing.T, l *lab.Lab, node, hosts string) (kill func()) {
+	t.Helper()
+	return restartUnder(t, l, node, "unshare", "--mount", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts)
+}
+
+// restartUnder starts a node's agent again as the argument of another program.
+func restartUnder(t *testing.T, l *lab.Lab, node string, wrapper ...string) (kill func()) {
+	t.Helper()
 	pid := AgentProcess(t, l, node)
 	SignalAgent(t, l, node, syscall.SIGTERM)
 	Await(t, "the agent's end", 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
-	seconds := strconv.Itoa(int(ahead / time.Second))
-	cmd := l.Node(node).
-		Command(context.WithoutCancel(t.Context()), "unshare", "--time", "--monotonic", seconds, "--boottime", seconds, "--fork", "--kill-child",
-			Program, "agent", "run", "--config", filepath.Join(l.Directory(), node+".yaml"), "--node-name", node, "--one-clock")
+	args := append(wrapper, Program, "agent", "run", "--config", filepath.Join(l.Directory(), node+".yaml"), "--node-name", node, "--one-clock")
+	cmd := l.Node(node).Command(context.WithoutCancel(t.Context()), args[0], args[1:]...)
 	log := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -144,7 +155,7 @@ func RestartInTime(t *testing.T, l *lab.Lab, node string, ahead time.Duration) (
 			t.Logf("the agent of %s wrote:\n%s", node, log)
 		}
 	})
-	Await(t, "the agent in a time namespace", 20*time.Second, func() bool {
+	Await(t, "the agent in a namespace of its own", 20*time.Second, func() bool {
 		_, err := In(t, l, node, "status")
 		return err == nil
 	})
