@@ -70,7 +70,8 @@ verifying node drops packets whose proof is wrong.`,
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
+				done, err := c.AddNamespace(ctx, words.Namespace)
+				return opts.changed(cmd, done, err)
 			case iproute2.Del:
 				done, err := c.RemoveNamespace(ctx, words.Namespace.ID)
 				return opts.changed(cmd, done, err)
@@ -79,7 +80,8 @@ verifying node drops packets whose proof is wrong.`,
 					return opts.Done(cmd.OutOrStdout(), c.SetNamespace(ctx, words.Namespace.ID, *words.Change))
 				}
 				if ns := words.Namespace; words.SetExport {
-					return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
+					done, err := c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)})
+					return opts.changed(cmd, done, err)
 				}
 				return opts.Done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
 			}

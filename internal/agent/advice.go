@@ -36,6 +36,20 @@ func ofEncapsulation(e config.Encapsulation) advice {
 // node, but cannot.
 func ofEnds(w health.Warning) bool { return w.Code == health.DecapUnreached }
 
+// ofExport selects warnings about what a namespace exports: that its postcards go nowhere, and that
+// the limit allows few of those that "every" asks for.
+func ofExport(w health.Warning) bool {
+	return w.Code == health.ExportsUnsent || w.Code == health.ExportsLimited
+}
+
+// exporting answers a change of a namespace that exports, with the warnings about that.
+func (a *Agent) exporting(w http.ResponseWriter, err error, export model.ExportMode) error {
+	if err != nil || export == model.ExportNone {
+		return service.Done(w, err)
+	}
+	return a.changed(w, nil, "", ofExport)
+}
+
 // changed answers a change that is in force, with the warnings about it.
 func (a *Agent) changed(w http.ResponseWriter, err error, name string, about advice, more ...health.Warning) error {
 	if err != nil {

@@ -31,7 +31,7 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 		e.Mode, e.Tunnel = model.ModeInline, nil
 		return e
 	}
-	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, "+
+	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: jsonl}]\nencapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, "+
 		"type: 0x800000, size: 12}}]}]\n")
 	h.System.Router = true
 	h.System.Elsewhere = mustAddr("2001:db8:1::2")
@@ -58,6 +58,16 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 			e.Name = "another"
 			return h.Client.ReplaceSameEncapsulation(ctx, e, false)
 		}, []health.Code{health.InlineForwarded}},
+		{"every packet, of which the limit allows few", func() (api.Changed, error) {
+			return h.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportEvery})
+		}, []health.Code{health.ExportsLimited}},
+		{"sums", func() (api.Changed, error) {
+			return h.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportAggregate})
+		}, nil},
+		{"a namespace that exports every packet", func() (api.Changed, error) {
+			return h.Client.AddNamespace(ctx, config.Namespace{ID: 124, Export: model.ExportEvery})
+		}, []health.Code{health.ExportsLimited}},
+		{"one that exports none", func() (api.Changed, error) { return h.Client.AddNamespace(ctx, config.Namespace{ID: 125}) }, nil},
 		{"a tunnel's end", func() (api.Changed, error) {
 			return h.Client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: mustAddr("2001:db8:ff::5")})
 		}, nil},
@@ -130,6 +140,8 @@ func TestReloadsAreAdvisedOn(t *testing.T) {
 	}{
 		{"the same", agenttest.BaseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1"), nil},
 		{"another", agenttest.BaseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1") + rule("b", "2001:db8:9::9"), []health.Code{health.TunnelUnroutable, health.NamespaceUnfilled}},
+		{"every packet, of which the limit allows few", strings.Replace(agenttest.BaseConfig, "{id: 123,", "{id: 123, export: every,", 1) +
+			"export: [{kind: jsonl}]\nencapsulations:\n" + rule("b", "2001:db8:9::9"), []health.Code{health.ExportsLimited}},
 		{"the first goes", agenttest.BaseConfig + "encapsulations:\n" + rule("b", "2001:db8:9::9"), nil},
 	} {
 		h.Write(tt.text)

@@ -143,7 +143,7 @@ func TestRuntimeChangesLiveUntilReload(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
 	add := config.Namespace{ID: 124, Data: 1, DataWide: 2}
-	if err := h.Client.AddNamespace(ctx, add); err != nil {
+	if _, err := h.Client.AddNamespace(ctx, add); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Client.AddSchema(ctx, api.Schema{ID: 5, Data: "unbound"}); err != nil {
@@ -170,7 +170,7 @@ func TestRuntimeChangesLiveUntilReload(t *testing.T) {
 		t.Errorf("an edited file is not the truth at start; log:\n%s", h.Log)
 	}
 
-	if err := h.Client.AddNamespace(ctx, add); err != nil {
+	if _, err := h.Client.AddNamespace(ctx, add); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := h.Client.Reload(ctx); err != nil || !done.RuntimeChangesEnded {
@@ -192,7 +192,7 @@ func TestRuntimeChangesLiveUntilReload(t *testing.T) {
 func TestUnusableKeptStateFallsBackToTheFile(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	if err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
+	if _, err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.End(); err != nil {
@@ -223,9 +223,12 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 		call func() error
 		want string
 	}{
-		{"namespace twice", func() error { return h.Client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already; remove it first with: waymark ioam namespace del 123"},
+		{"namespace twice", func() error { _, err := h.Client.AddNamespace(ctx, config.Namespace{ID: 123}); return err }, "namespace 123 exists already; remove it first with: waymark ioam namespace del 123"},
 		{"no such namespace", func() error { return failure(h.Client.RemoveNamespace(ctx, 9)) }, "there is no namespace 9"},
-		{"export of no namespace", func() error { return h.Client.SetExport(ctx, 9, api.NamespaceExport{Export: model.ExportEvery}) }, "add it with: waymark ioam namespace add 9"},
+		{"export of no namespace", func() error {
+			_, err := h.Client.SetExport(ctx, 9, api.NamespaceExport{Export: model.ExportEvery})
+			return err
+		}, "add it with: waymark ioam namespace add 9"},
 		{"schema of no namespace", func() error { return h.Client.SetSchema(ctx, 9, nil) }, "add it with: waymark ioam namespace add 9"},
 		{"schema twice", func() error { return h.Client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 already exists; remove it first with: waymark ioam schema del 777"},
 		{"empty schema", func() error { return h.Client.AddSchema(ctx, api.Schema{ID: 1}) }, "0 bytes"},
@@ -286,7 +289,7 @@ func TestExportIsSet(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
 	for _, want := range []api.NamespaceExport{{Export: model.ExportSample, Sample: 100}, {Export: model.ExportEvery}, {}} {
-		if err := h.Client.SetExport(context.Background(), 123, want); err != nil {
+		if _, err := h.Client.SetExport(context.Background(), 123, want); err != nil {
 			t.Fatal(err)
 		}
 		if got := h.Datapath.Running().Node.Namespaces[0]; got.Export != want.Export || got.Sample != want.Sample {
@@ -365,7 +368,7 @@ func TestStrictIsForStartAndReload(t *testing.T) {
 	h.Start()
 	h.System.SetLinks(func(l map[string]config.Link) { delete(l, "eth1") })
 	agenttest.Eventually(t, "eth1 left", func() bool { return len(h.Datapath.Running().Node.Interfaces) == 1 })
-	if err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
+	if _, err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
 		t.Errorf("a runtime change while an interface is missing: %v", err)
 	}
 	if _, err := h.Client.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "eth1") {
@@ -417,7 +420,7 @@ func TestStop(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	if err := h.Client.AddNamespace(ctx, config.Namespace{ID: 124}); err != nil {
+	if _, err := h.Client.AddNamespace(ctx, config.Namespace{ID: 124}); err != nil {
 		t.Fatal(err)
 	}
 	stopped, err := h.Client.Stop(ctx, api.Stop{Remove: true})

@@ -178,7 +178,7 @@ func TestSocketIsPrivate(t *testing.T) {
 func TestRunningConfigParses(t *testing.T) {
 	h := newHarness(t, agenttest.BaseConfig)
 	h.Start()
-	if err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124, Data: 5}); err != nil {
+	if _, err := h.Client.AddNamespace(context.Background(), config.Namespace{ID: 124, Data: 5}); err != nil {
 		t.Fatal(err)
 	}
 	yaml, err := h.Client.Config(context.Background())

@@ -63,7 +63,8 @@ func (a *Agent) postNamespace(w http.ResponseWriter, r *http.Request) error {
 	if err := service.Decode(r, &ns); err != nil {
 		return err
 	}
-	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddNamespace(ns) }))
+	err := a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddNamespace(ns) })
+	return a.exporting(w, err, ns.Export)
 }
 
 func (a *Agent) deleteNamespace(w http.ResponseWriter, r *http.Request) error {
@@ -134,9 +135,10 @@ func (a *Agent) putExport(w http.ResponseWriter, r *http.Request) error {
 	if err := service.Decode(r, &wanted); err != nil {
 		return err
 	}
-	return service.Done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
+	err = a.editConfig(func(c *config.Config) (*config.Config, error) {
 		return c.SetExport(ioam.NamespaceID(id), wanted.Export, config.Sample(wanted.Sample))
-	}))
+	})
+	return a.exporting(w, err, wanted.Export)
 }
 
 func (a *Agent) postSchema(w http.ResponseWriter, r *http.Request) error {

@@ -128,7 +128,7 @@ func TestChangesOfNothing(t *testing.T) {
 			return failure(h.Client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress, model.RoleIngress}}))
 		},
 		"encapsulation": func() error { return failure(h.Client.ReplaceEncapsulation(ctx, c.Encapsulations[1], false)) },
-		"export":        func() error { return h.Client.SetExport(ctx, 123, api.NamespaceExport{}) },
+		"export":        func() error { _, err := h.Client.SetExport(ctx, 123, api.NamespaceExport{}); return err },
 		"namespace":     func() error { return h.Client.SetNamespace(ctx, 123, config.NamespaceChange{Remove: new(false)}) },
 	} {
 		if err := change(); err != nil {

@@ -86,7 +86,8 @@ func (a *Agent) namespaceRoutes() []route {
 	return []route{
 		// The list.
 		{"GET /v1/namespaces", a.getNamespaces},
-		// Adds one: `{"id":124,"data":"0xdeadbeef"}`.
+		// Adds one: `{"id":124,"data":"0xdeadbeef"}`. If it exports, the answer is 200 with the `warnings` about
+		// that, such as a limit that allows few of its postcards, else 204.
 		{"POST /v1/namespaces", a.postNamespace},
 		// `{"remove":true,"loopback":false}` sets what this node does with the namespace's options: any
 		// [key of a namespace](configuration.md#namespaces) but `id`, its data, and those that have requests of
@@ -101,7 +102,7 @@ func (a *Agent) namespaceRoutes() []route {
 		// `{"schema":777}` binds a schema, `{"schema":null}` none.
 		{"PUT /v1/namespaces/{id}/schema", a.putSchema},
 		// `{"export":"every"}`, or `none`, `aggregate`, or `sample` with `"sample":100`: what the node does with
-		// the namespace's Direct Exports.
+		// the namespace's Direct Exports. The answer to another mode than `none` is 200 with the `warnings` about it.
 		{"PUT /v1/namespaces/{id}/export", a.putExport},
 		// The list: `id`, `data`, and the `namespaces` that use it.
 		{"GET /v1/schemas", a.getSchemas},

@@ -111,7 +111,7 @@ func TestServicesFollowTheAgent(t *testing.T) {
 func TestServicesUndo(t *testing.T) {
 	h, j, first, second := withNoted(t)
 	before := h.Datapath.Applications()
-	add := func() error { return h.Client.AddNamespace(t.Context(), config.Namespace{ID: 124}) }
+	add := func() error { _, err := h.Client.AddNamespace(t.Context(), config.Namespace{ID: 124}); return err }
 	for _, tt := range []struct {
 		service, plane error
 		want           string

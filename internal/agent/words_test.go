@@ -29,7 +29,7 @@ func TestRemoveNamespaceInUse(t *testing.T) {
 	if node := h.Datapath.Running().Node; len(node.Namespaces) != 0 || len(node.Encapsulations) != 1 {
 		t.Errorf("%+v", node)
 	}
-	if err := h.Client.AddNamespace(t.Context(), config.Namespace{ID: 9, Data: 1, DataWide: 1}); err != nil {
+	if _, err := h.Client.AddNamespace(t.Context(), config.Namespace{ID: 9, Data: 1, DataWide: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := h.Client.RemoveNamespace(t.Context(), 9); err != nil || len(done.Warnings) != 0 {

@@ -202,9 +202,9 @@ func (c *Client) Namespaces(ctx context.Context) ([]config.Namespace, error) {
 	return ns, err
 }
 
-// AddNamespace adds a namespace.
-func (c *Client) AddNamespace(ctx context.Context, ns config.Namespace) error {
-	return c.do(ctx, http.MethodPost, "/v1/namespaces", ns, nil)
+// AddNamespace adds a namespace. A warning says if not all that it exports becomes postcards, or none does.
+func (c *Client) AddNamespace(ctx context.Context, ns config.Namespace) (Changed, error) {
+	return c.change(ctx, http.MethodPost, "/v1/namespaces", ns)
 }
 
 // RemoveNamespace removes a namespace. The warnings name encapsulations that go on to insert it.
@@ -222,9 +222,9 @@ func (c *Client) SetNamespace(ctx context.Context, id ioam.NamespaceID, change c
 	return c.do(ctx, http.MethodPatch, "/v1/namespaces/"+strconv.Itoa(int(id)), change, nil)
 }
 
-// SetExport sets what the node does with the Direct Exports of a namespace.
-func (c *Client) SetExport(ctx context.Context, id ioam.NamespaceID, export NamespaceExport) error {
-	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/export", export, nil)
+// SetExport sets what the node does with the Direct Exports of a namespace. Warnings are as for AddNamespace.
+func (c *Client) SetExport(ctx context.Context, id ioam.NamespaceID, export NamespaceExport) (Changed, error) {
+	return c.change(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/export", export)
 }
 
 // Schemas lists the schemas.
