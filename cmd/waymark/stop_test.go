@@ -17,25 +17,27 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
+// starting makes a place whose lock is held, and which has no socket, as of an agent that starts.
+func starting(t *testing.T) (place api.Place, lock *os.File) {
+	t.Helper()
+	place = api.Place{Dir: shortDir(t)}
+	lock, err := os.Create(place.LockFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	return place, lock
+}
+
 // An agent that holds its lock, and does not answer yet, is waited for; one that gives up is not.
 func TestStopWaitsForAgentThatStarts(t *testing.T) {
 	t.Parallel()
 	type end struct {
 		answer api.Stopped
 		err    error
-	}
-	starting := func(t *testing.T) (place api.Place, lock *os.File) {
-		t.Helper()
-		place = api.Place{Dir: shortDir(t)}
-		lock, err := os.Create(place.LockFile())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { lock.Close() })
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			t.Fatal(err)
-		}
-		return place, lock
 	}
 	stop := func(ctx context.Context, place api.Place, own bool) <-chan end {
 		ended := make(chan end, 1)
@@ -67,7 +69,8 @@ func TestStopWaitsForAgentThatStarts(t *testing.T) {
 		place, _ := starting(t)
 		ended := stop(t.Context(), place, true)
 		waits(t, ended)
-		f := newFakeAgent(t, map[string]string{"POST /v1/stop": `{"warnings":[{"code":"tunnel_end_removed","severity":"warning","text":"x","cure":"y"}]}`})
+		const removed = `{"warnings":[{"code":"tunnel_end_removed","severity":"warning","text":"x","cure":"y"}]}`
+		f := newFakeAgent(t, map[string]string{"POST /v1/stop": removed})
 		if err := os.Symlink(f.socket, filepath.Join(place.Dir, filepath.Base(place.Socket()))); err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 		e.Mode, e.Tunnel = model.ModeInline, nil
 		return e
 	}
-	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: jsonl}]\nencapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, "+
+	h := newHarness(t, agenttest.BaseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, "+
 		"type: 0x800000, size: 12}}]}]\n")
 	h.System.Router = true
 	h.System.Elsewhere = mustAddr("2001:db8:1::2")
@@ -58,16 +58,6 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 			e.Name = "another"
 			return h.Client.ReplaceSameEncapsulation(ctx, e, false)
 		}, []health.Code{health.InlineForwarded}},
-		{"every packet, of which the limit allows few", func() (api.Changed, error) {
-			return h.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportEvery})
-		}, []health.Code{health.ExportsLimited}},
-		{"sums", func() (api.Changed, error) {
-			return h.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportAggregate})
-		}, nil},
-		{"a namespace that exports every packet", func() (api.Changed, error) {
-			return h.Client.AddNamespace(ctx, config.Namespace{ID: 124, Export: model.ExportEvery})
-		}, []health.Code{health.ExportsLimited}},
-		{"one that exports none", func() (api.Changed, error) { return h.Client.AddNamespace(ctx, config.Namespace{ID: 125}) }, nil},
 		{"a tunnel's end", func() (api.Changed, error) {
 			return h.Client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: mustAddr("2001:db8:ff::5")})
 		}, nil},
@@ -93,6 +83,46 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 			if w.Cure == "" || w.Code == health.InlineForwarded && !strings.Contains(w.Text, "encapsulation "+done.Name+" ") {
 				t.Errorf("%s: %+v", tt.name, w)
 			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: advised %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The answer to a change of what a namespace exports says if the limit allows few postcards, or nobody gets them.
+func TestExportsAreAdvisedOn(t *testing.T) {
+	ctx := t.Context()
+	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: jsonl}]\n")
+	h.Start()
+	alone := newHarness(t, agenttest.BaseConfig)
+	alone.Start()
+	for _, tt := range []struct {
+		name   string
+		change func() (api.Changed, error)
+		want   []health.Code
+	}{
+		{"every packet, of which the limit allows few", func() (api.Changed, error) {
+			return h.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportEvery})
+		}, []health.Code{health.ExportsLimited}},
+		{"sums", func() (api.Changed, error) {
+			return h.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportAggregate})
+		}, nil},
+		{"a namespace that exports every packet", func() (api.Changed, error) {
+			return h.Client.AddNamespace(ctx, config.Namespace{ID: 124, Export: model.ExportEvery})
+		}, []health.Code{health.ExportsLimited}},
+		{"one that exports none", func() (api.Changed, error) { return h.Client.AddNamespace(ctx, config.Namespace{ID: 125}) }, nil},
+		{"no sink", func() (api.Changed, error) {
+			return alone.Client.SetExport(ctx, 123, api.NamespaceExport{Export: model.ExportEvery})
+		}, []health.Code{health.ExportsUnsent}},
+	} {
+		done, err := tt.change()
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		var got []health.Code
+		for _, w := range done.Warnings {
+			got = append(got, w.Code)
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: advised %v, want %v", tt.name, got, tt.want)

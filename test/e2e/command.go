@@ -139,7 +139,8 @@ func restartUnder(t *testing.T, l *lab.Lab, node string, wrapper ...string) (kil
 	pid := AgentProcess(t, l, node)
 	SignalAgent(t, l, node, syscall.SIGTERM)
 	Await(t, "the agent's end", 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
-	args := append(wrapper, Program, "agent", "run", "--config", filepath.Join(l.Directory(), node+".yaml"), "--node-name", node, "--one-clock")
+	file := filepath.Join(l.Directory(), node+".yaml")
+	args := append(wrapper, Program, "agent", "run", "--config", file, "--node-name", node, "--one-clock")
 	cmd := l.Node(node).Command(context.WithoutCancel(t.Context()), args[0], args[1:]...)
 	log := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = log, log
