@@ -25,7 +25,7 @@ test)
 	# gcc, g++ and libc6-dev are for the collector's database and the race detector, linux-libc-dev for the
 	# kernel's header files that BPF programs include, chromium for the console.
 	packages=(
-		iproute2 ethtool iputils-ping tshark nfdump softflowd python3-scapy openssl ca-certificates git
+		iproute2 ethtool iputils-ping tshark nfdump softflowd xdp-tools python3-scapy openssl ca-certificates git
 		clang-19 llvm-19 clang-format-19 libbpf-dev linux-libc-dev gcc g++ libc6-dev
 		chromium
 	)

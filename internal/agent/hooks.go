@@ -171,6 +171,11 @@ func (h *hooks) recordStates(
 			continue
 		}
 		h.looks[k] = s
+		if s.PutBack { // by a refresh: the kernel's notification of a changed interface may come first
+			h.repair++
+			h.watch.Note(k, hookwatch.Look{}, now)
+			h.watch.Repaired(k, in.Filters(s.Ingress), nil, now)
+		}
 		switch h.watch.Note(k, hookwatch.Look{Attached: s.Attached, InPlace: s.InPlace, Changed: s.Changed}, now) {
 		case hookwatch.Reattach:
 			reattach = append(reattach, k)

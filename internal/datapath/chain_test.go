@@ -212,8 +212,11 @@ func TestTakenOff(t *testing.T) {
 				if err := d.Apply(c); err != nil {
 					t.Fatal(err)
 				}
-				if in, out := hooksOf(t, d); !in.Attached || !in.InPlace || !out.Attached || !out.InPlace || !d.Intact() {
+				if in, out := hooksOf(t, d); !in.Attached || !in.InPlace || !in.PutBack || !out.Attached || !out.InPlace || !d.Intact() {
 					t.Errorf("put back: %+v, %+v", in, out)
+				}
+				if in, out := hooksOf(t, d); in.PutBack || out.PutBack {
+					t.Errorf("put back once: %+v, %+v", in, out)
 				}
 				if in, out := counted(t, l, d); in < 20 || out < 20 {
 					t.Errorf("put back, the hooks saw %d and %d packets", in, out)

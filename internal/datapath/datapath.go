@@ -51,6 +51,7 @@ type served struct {
 	egress     *attach.Hook
 	place      model.Place // of its programs among those of others
 	edges      [2]bool     // where the domain's edge filters, at egress and at ingress, as far as known
+	putBack    [2]bool     // a change found no program on the hook and put it back, since the last look; at egress, ingress
 	xdpRefused string
 	leftovers  []*attach.Hook // attachments of other modes, found on recovery
 }

@@ -126,7 +126,7 @@ func (l *linkCounts) read(attributes []byte) {
 
 // othersXDP is the program of someone else in XDP that runs before ours.
 func (d *Datapath) othersXDP(s *served, id ebpf.ProgramID) *attach.OtherProgram {
-	if id == 0 || s.ingress == nil || s.ingress.Mode == attach.XDP {
+	if id == 0 || s.ingress == nil || s.ingress.Mode == attach.XDP && s.ingress.Alive() {
 		return nil
 	}
 	return &attach.OtherProgram{Program: uint32(id), Name: d.programName(id), Kind: string(attach.XDP)}

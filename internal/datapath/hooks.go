@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -22,6 +23,8 @@ func (d *Datapath) Hooks(look func(index model.IfIndex, mode attach.Mode) bool) 
 			if a != nil && look(s.index, a.Mode) {
 				state := a.Look(s.place, &d.query, d.programName)
 				state.Name = s.name
+				back := &s.putBack[bpf.Boolean(a.Ingress)]
+				state.PutBack, *back = *back, false
 				out = append(out, state)
 			}
 		}

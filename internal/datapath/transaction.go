@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath/attach"
+	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/datapath/compile"
 	"github.com/waymark-net/waymark/internal/datapath/undo"
 	"github.com/waymark-net/waymark/internal/model"
@@ -22,9 +23,10 @@ type prepared struct {
 	created bool // this transaction made its directory
 	want    attach.Mode
 	place   model.Place
-	edge    [2]bool // the domain's edge filters at egress, ingress
-	notXDP  string  // why auto does not use XDP; "" if it may
-	late    bool    // auto prefers tc at ingress
+	edge    [2]bool        // the domain's edge filters at egress, ingress
+	notXDP  string         // why auto does not use XDP; "" if it may
+	late    bool           // auto prefers tc at ingress
+	dead    []*attach.Hook // whose programs someone took off, and others took their places
 }
 
 // transaction attaches a set of programs to the interfaces of a generation. It adds
@@ -163,6 +165,9 @@ func (t *transaction) finish() {
 		p.served.place, p.served.edges = p.place, p.edge
 		p.ingress.Release()
 		p.egress.Release()
+		for _, a := range p.dead {
+			a.Close()
+		}
 	}
 }
 
@@ -203,11 +208,11 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	if ingress && p.notXDP != "" {
 		p.served.xdpRefused = p.notXDP
 	}
-	current := *at
+	current, dead := *at, (*attach.Hook)(nil)
 	if current != nil && !current.Alive() {
 		t.lost[p.index] = true
-		current.Forget()
-		*at, current = nil, nil
+		current.Unpin()
+		current, dead = nil, current // looks find it until another one is attached
 	}
 	modes := p.modes(ingress)
 	if current != nil {
@@ -237,7 +242,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		a, err := attach.New(t.datapath.directory(p.index), p.index, ingress, mode, program, p.place)
 		if err != nil {
 			errs = append(errs, err)
-			if mode == attach.XDP {
+			if mode == attach.XDP && p.want == attach.Auto {
 				p.served.xdpRefused = err.Error()
 			}
 			continue
@@ -246,9 +251,12 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 			p.served.xdpRefused = ""
 		}
 		*at, t.attached, t.hooked[p.index] = a, true, true
+		if dead != nil {
+			p.dead, p.served.putBack[bpf.Boolean(ingress)] = append(p.dead, dead), true
+		}
 		if !p.created { // else abandon ends it, with all others
 			t.change.Add(func() error {
-				*at = nil
+				*at = dead
 				return a.Detach()
 			})
 		}

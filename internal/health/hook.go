@@ -76,12 +76,12 @@ func CheckHook(h Hook) []Warning {
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 func (h Hook) takenOff() Warning {
-	text := fmt.Sprintf("something took Waymark's program off %s (%s) after %s; ", h.hook(), h.Mode, clock(h.OffSince))
+	text := fmt.Sprintf("something took Waymark's program off %s after %s; ", h.hook(), clock(h.OffSince))
 	switch {
-	case !h.OffUntil.IsZero():
-		text += "it is back since " + clock(h.OffUntil)
+	case !h.OffUntil.IsZero(): // behind another program in XDP, in another mode
+		text += fmt.Sprintf("it is back in %s since %s", h.Mode, clock(h.OffUntil))
 	case h.Fault != "":
-		text += fmt.Sprintf("it cannot be put back: %s; the next attempt is at %s", h.Fault, clock(h.Next))
+		text += fmt.Sprintf("it cannot be put back in %s: %s; the next attempt is at %s", h.Mode, h.Fault, clock(h.Next))
 	case h.Next.IsZero():
 		text += "it is being put back"
 	default:

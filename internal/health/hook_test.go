@@ -21,8 +21,8 @@ func TestCheckHook(t *testing.T) {
 	}{
 		{"as it should be", Hook{}, "", "", nil},
 		{"off", Hook{OffSince: begin, Next: later}, HookDetached, Degraded, []string{"being put back", "no trace"}},
-		{"off and refused", Hook{OffSince: begin, Next: later, Fault: "add clsact: exists"}, HookDetached, Degraded, []string{"cannot be put back: add clsact: exists"}},
-		{"off at an edge", Hook{Boundary: "drop", OffSince: begin, OffUntil: later, Repairs: 3}, HookDetached, Error, []string{"back since 2026-11-27T12:00:02Z", "boundary: drop", "3 times"}},
+		{"off and refused", Hook{OffSince: begin, Next: later, Fault: "add clsact: exists"}, HookDetached, Degraded, []string{"cannot be put back in tcx: add clsact: exists"}},
+		{"off at an edge", Hook{Boundary: "drop", OffSince: begin, OffUntil: later, Repairs: 3}, HookDetached, Error, []string{"back in tcx since 2026-11-27T12:00:02Z", "boundary: drop", "3 times"}},
 		{"away at an edge", Hook{Boundary: "strip", Place: "first", AwaySince: begin, Before: []string{"cil_to_netdev (tcx, id 7)"}}, HookDisplaced, Error, []string{"(first)", "cil_to_netdev", "boundary: strip"}},
 		{"back in its place", Hook{AwaySince: begin, AwayUntil: later}, HookDisplaced, Degraded, []string{"there again"}},
 		{"behind XDP", Hook{XDP: []string{"xdp_dispatcher (xdp, id 9)"}}, HookPreceded, Info, []string{"xdp_dispatcher"}},

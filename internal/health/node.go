@@ -165,7 +165,8 @@ func checkInterface(i Interface) []Warning {
 	if i.XDPRefused != "" {
 		ws = append(ws, New(XDPFallback, i.Name,
 			fmt.Sprintf("%s is served by %s, because native XDP was refused: %s", i.Name, i.Hook, i.XDPRefused),
-			fmt.Sprintf("lift the driver's limit (MTU, LRO, queues), or set attach: %s to accept it", i.Hook)))
+			fmt.Sprintf("remove another program from XDP, or lift the driver's limit (MTU, LRO, queues), and set attach: xdp; or set "+
+				"attach: %s to accept it", i.Hook)))
 	}
 	if i.Veth && i.Hook == "xdp" && !i.Forwards {
 		ws = append(ws, New(XDPCopies, i.Name,

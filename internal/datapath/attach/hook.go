@@ -156,12 +156,11 @@ func (a *Hook) Alive() bool {
 	return err == nil && linkInterface(info) == a.index && (a.id == 0 || info.Program == a.id)
 }
 
-// Forget drops an attachment that is no longer alive.
-func (a *Hook) Forget() {
+// Unpin makes room for the pin of another attachment; this one is no longer alive.
+func (a *Hook) Unpin() {
 	if a.link != nil {
 		_ = a.link.Unpin() // the pin may be gone as well
 	}
-	a.Close()
 }
 
 // Close releases the attachment in this process only.

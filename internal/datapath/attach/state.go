@@ -25,6 +25,7 @@ type State struct {
 	InPlace  bool           // it has that place among the programs of its kind
 	Before   []OtherProgram // programs of others that run earlier on the same device and direction, without those in XDP
 	Changed  bool           // programs of others came and went in tcx since the look before
+	PutBack  bool           // a change found the program off its hook since the look before, and put it back
 	Fault    string         // why the hook could not be looked at
 }
 
