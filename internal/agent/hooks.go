@@ -25,6 +25,7 @@ type hooks struct {
 	*core
 	refresh func() error
 	changed chan model.IfIndex
+	period  time.Duration // between looks without a notification
 
 	mu           sync.Mutex
 	watch        *hookwatch.Hooks
@@ -37,7 +38,8 @@ type hooks struct {
 }
 
 func newHooks(c *core, refresh func() error) *hooks {
-	h := &hooks{core: c, refresh: refresh, changed: make(chan model.IfIndex, 64), looks: make(map[hookwatch.Key]datapath.HookState)}
+	h := &hooks{core: c, refresh: refresh, changed: make(chan model.IfIndex, 64), period: hookPeriod,
+		looks: make(map[hookwatch.Key]datapath.HookState)}
 	h.watch = hookwatch.New(func(g hookwatch.Gap) {
 		for _, listener := range h.gapListeners {
 			listener(g)
@@ -64,7 +66,7 @@ func (h *hooks) notExecuting(listener func(hookwatch.Gap)) {
 
 func (h *hooks) Run(ctx context.Context) error {
 	go h.follow(ctx)
-	period := time.NewTicker(hookPeriod)
+	period := time.NewTicker(h.period)
 	defer period.Stop()
 	for round := 0; ; {
 		which := map[model.IfIndex]bool{}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/hookwatch"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
@@ -96,4 +98,63 @@ func TestHookDetached(t *testing.T) {
 		defer watch.mu.Unlock()
 		return watch.watch.State(hookwatch.Key{Index: 3, Ingress: true}).Repairs > 0
 	})
+}
+
+// startWithoutTimer starts an agent that looks at its hooks only when it is notified.
+func startWithoutTimer(t *testing.T) (*harness, *hooks) {
+	t.Helper()
+	h := newHarness(t, agenttest.BaseConfig)
+	prepare := h.PrepareAgent
+	h.PrepareAgent = func(ready func()) func(context.Context) error {
+		run := prepare(ready)
+		only[*hooks](h).period = time.Hour
+		return run
+	}
+	h.Start()
+	return h, only[*hooks](h)
+}
+
+// The kernel's notification of a changed filter alone makes the agent look, at that interface only.
+func TestHookNotified(t *testing.T) {
+	h, watch := startWithoutTimer(t)
+	looked := func(index model.IfIndex) bool {
+		watch.mu.Lock()
+		defer watch.mu.Unlock()
+		return !watch.watch.State(hookwatch.Key{Index: index, Ingress: true}).Checked.IsZero()
+	}
+	for _, index := range []model.IfIndex{2, 3} {
+		h.Datapath.SetHook(datapath.HookState{Index: index, Ingress: true, Mode: datapath.AttachClsact})
+	}
+	h.System.Filters <- 3
+	agenttest.Eventually(t, "the repair", func() bool {
+		watch.mu.Lock()
+		defer watch.mu.Unlock()
+		return watch.watch.State(hookwatch.Key{Index: 3, Ingress: true}).Repairs > 0
+	})
+	if looked(2) {
+		t.Error("a notification about eth1 made the agent look at eth0")
+	}
+	h.System.Filters <- 2
+	agenttest.Eventually(t, "the look at eth0", func() bool { return looked(2) })
+}
+
+// What a change found off its hook and put back before any look is a warning and a gap as if a look had found it.
+func TestHookPutBack(t *testing.T) {
+	h, watch := startWithoutTimer(t)
+	var gaps []hookwatch.Gap
+	watch.gapListeners = append(watch.gapListeners, func(g hookwatch.Gap) { gaps = append(gaps, g) })
+	hook := datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true}
+	h.Datapath.SetHook(hook)
+	begin := time.Now()
+	watch.checkAndRepair(nil, begin)
+	hook.PutBack = true
+	h.Datapath.SetHook(hook)
+	watch.checkAndRepair(nil, time.Now())
+	ws := watch.Warnings(h.agent.state.Load())
+	if len(ws) != 1 || ws[0].Code != health.HookDetached || !strings.Contains(ws[0].Text, "it is back in tcx since") || watch.repair != 1 {
+		t.Errorf("%d repairs, warnings %+v", watch.repair, ws)
+	}
+	if len(gaps) != 2 || gaps[0].Cause != hookwatch.Detached || gaps[0].Since != begin || gaps[1].Since != begin || gaps[1].Until.IsZero() {
+		t.Errorf("gaps %+v", gaps)
+	}
 }

@@ -50,8 +50,9 @@ type System struct {
 	ErrorsUnheard   error        // why no Packet Too Big is received
 	TooBig          chan []byte  // messages that arrive
 	ICMPv6Errors    chan icmpv6.Message
-	Sent            chan []byte       // packets
-	ids             map[string]uint64 // settings of ids, by name; absent: the kernel's default
+	Filters         chan model.IfIndex // interfaces whose queueing disciplines or filters change
+	Sent            chan []byte        // packets
+	ids             map[string]uint64  // settings of ids, by name; absent: the kernel's default
 	IDsRead         int
 
 	AddressesRead atomic.Int32  // how often
@@ -65,6 +66,7 @@ func NewSystem() *System {
 		ClockState:   health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
 		TooBig:       make(chan []byte),
 		ICMPv6Errors: make(chan icmpv6.Message),
+		Filters:      make(chan model.IfIndex),
 		Sent:         make(chan []byte, 16),
 		ids:          map[string]uint64{},
 		Events:       KernelEvents{Traces: make(chan ioam.Trace)},
@@ -258,9 +260,15 @@ func (s *System) WatchTunnelErrors(
 	}
 }
 
-func (s *System) WatchFilters(ctx context.Context, _ func(model.IfIndex)) error {
-	<-ctx.Done()
-	return nil
+func (s *System) WatchFilters(ctx context.Context, changed func(model.IfIndex)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case index := <-s.Filters:
+			changed(index)
+		}
+	}
 }
 
 // id is a setting of the fake kernel, which counts reads.

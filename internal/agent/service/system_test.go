@@ -11,7 +11,10 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/kmsgtest"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/testnet"
 )
@@ -153,5 +157,69 @@ func TestKernelWatchesLinks(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("the end of the watch: %v", err)
 		}
+	})
+}
+
+// The kernel notifies of each filter and queueing discipline that is added or removed, whoever does it, with the
+// interface.
+func TestKernelWatchesFilters(t *testing.T) {
+	testnet.Alone(t, func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		heard, done := make(chan model.IfIndex, 100), make(chan error, 1)
+		ns := testnet.Here(t)
+		testnet.AddVeth(t, "wma", "wmb", 1600)
+		testnet.SetUp(t, "wma")
+		testnet.SetUp(t, "wmb")
+		go func() {
+			done <- ns.Do(func() error {
+				return service.Kernel{}.WatchFilters(ctx, func(index model.IfIndex) { heard <- index })
+			})
+		}()
+		// Until the watch has begun, changes elsewhere make no difference.
+		watched := indexOf(t, "wma")
+		agenttest.Eventually(t, "the watch begins", func() bool {
+			testnet.Run(t, "tc qdisc add dev wmb clsact; tc qdisc del dev wmb clsact")
+			return len(heard) > 0
+		})
+		qdisc := &netlink.GenericQdisc{QdiscType: "clsact",
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: int(watched), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "other", Type: ebpf.SchedCLS, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer program.Close()
+		filter := &netlink.BpfFilter{Fd: program.FD(), Name: "other", DirectAction: true, FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: int(watched), Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 7, Protocol: unix.ETH_P_ALL}}
+		for _, change := range []struct {
+			what string
+			do   func() error
+		}{
+			{"a qdisc is added", func() error { return netlink.QdiscAdd(qdisc) }},
+			{"a filter is added", func() error { return netlink.FilterAdd(filter) }},
+			{"a filter is removed", func() error { return netlink.FilterDel(filter) }},
+			{"a qdisc is removed", func() error { return netlink.QdiscDel(qdisc) }},
+		} {
+			for quiet := false; !quiet; { // the change before may have made several
+				select {
+				case <-heard:
+				case <-time.After(50 * time.Millisecond):
+					quiet = true
+				}
+			}
+			if err := change.do(); err != nil {
+				t.Fatalf("%s: %v", change.what, err)
+			}
+			select {
+			case index := <-heard:
+				if index != watched {
+					t.Errorf("%s: a notification about interface %d, not %d", change.what, index, watched)
+				}
+			case <-time.After(patience.Of(10 * time.Second)):
+				t.Fatalf("%s: no notification", change.what)
+			}
+		}
+		cancel()
+		<-done
 	})
 }
