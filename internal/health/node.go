@@ -165,8 +165,8 @@ func checkInterface(i Interface) []Warning {
 	if i.XDPRefused != "" {
 		ws = append(ws, New(XDPFallback, i.Name,
 			fmt.Sprintf("%s is served by %s, because native XDP was refused: %s", i.Name, i.Hook, i.XDPRefused),
-			fmt.Sprintf("remove another program from XDP, or lift the driver's limit (MTU, LRO, queues), and set attach: xdp; or set "+
-				"attach: %s to accept it", i.Hook)))
+			fmt.Sprintf("set attach: %s to accept it; or remove the other program from XDP or lift the driver's limit (MTU, LRO, queues), "+
+				"and set attach: xdp, which a virtual machine's tap cannot have where headers are removed", i.Hook)))
 	}
 	if i.Veth && i.Hook == "xdp" && !i.Forwards {
 		ws = append(ws, New(XDPCopies, i.Name,
