@@ -60,6 +60,7 @@ tests pathmtu 3600 e2e-tunnel.test -test.run TestTunnelPathMTU
 tests paths 3600 e2e-tunnel.test -test.short -test.run TestNarrowPath
 tests account 1800 datapath.test -test.run TestAccountOfOwnPackets
 tests agents 3600 e2e-agent.test -test.run 'TestAgent|TestRuntime'
+tests neighbours 1800 e2e-edge.test -test.run Dispatcher
 tests exports 3600 e2e-directexport.test -test.run TestDirectExport
 tests collect 3600 e2e-collect.test -test.run 'TestCollectPaths|TestCollectTraces' -test.skip '/tshark$' # which is not there
 tests fast 3600 e2e-forward.test -test.run 'TestForwardFast|TestForwardSameBytes|TestForwardLeavesToStack'

@@ -41,9 +41,9 @@ debian() {
 # fetch_programs ARCHITECTURE unpacks what the machines need besides ours, and asks for new lists of apt, once a day.
 fetch_programs() {
 	local root=$work/programs-$1 state=$work/apt-$1 package
-	[ -z "$(find "$root/complete" -mtime -1 2>/dev/null)" ] || return 0
+	[ -z "$(find "$root/complete" -mtime -1 2>/dev/null)" ] || [ ! -e "$root/usr/sbin/xdp-loader" ] || return 0
 	debian "$1" apt-get update >/dev/null 2>&1 || fail "apt-get update failed for $1"
-	debian "$1" apt-get install -y --download-only --no-install-recommends busybox-static iproute2 ethtool >/dev/null ||
+	debian "$1" apt-get install -y --download-only --no-install-recommends busybox-static iproute2 ethtool xdp-tools >/dev/null ||
 		fail "could not download the programs for $1"
 	rm -rf "$root"
 	mkdir -p "$root"
@@ -128,7 +128,7 @@ make_initramfs() {
 	cp "$programs/bin/busybox" "$target/bin/busybox"
 	busybox --list | grep -vx busybox | while read -r applet; do ln -s busybox "$target/bin/$applet"; done
 	# busybox has applets with these names
-	for program in bin/ip sbin/tc sbin/ethtool; do
+	for program in bin/ip sbin/tc sbin/ethtool sbin/xdp-loader; do
 		[ -e "$programs/$program" ] || program=usr/$program
 		rm -f "$target/bin/$(basename "$program")"
 		cp -L "$programs/$program" "$target/bin/"
@@ -137,6 +137,11 @@ make_initramfs() {
 	find "$programs"/lib* "$programs"/usr/lib* -maxdepth 2 -name '*.so*' | while read -r library; do
 		mkdir -p "$target/$(dirname "${library#"$programs/"}")"
 		cp -L "$library" "$target/${library#"$programs/"}"
+	done
+	# What libxdp loads.
+	find "$programs"/usr/lib/*/bpf -name '*.o' | while read -r library; do
+		mkdir -p "$target/$(dirname "${library#"$programs/"}")"
+		cp "$library" "$target/${library#"$programs/"}"
 	done
 	cp "$ours"/* "$target/bin/"
 	add_modules "$work/$machine" "$release" "$target"

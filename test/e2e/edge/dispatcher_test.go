@@ -114,14 +114,11 @@ func replacesPrograms(t *testing.T) bool {
 	extension.Type, extension.AttachType = ebpf.Extension, ebpf.AttachNone
 	extension.AttachTarget, extension.AttachTo = programs.Programs["xdp_dispatcher"], "compat_test"
 	p, err := ebpf.NewProgram(extension)
-	if errors.Is(err, unix.EPERM) {
-		return false
+	if err == nil {
+		p.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Close()
-	return true
+	// Another error comes from the verifier: it leaves out functions that an unfilled dispatcher never calls.
+	return !errors.Is(err, unix.EPERM)
 }
 
 // raiseDispatched brings the lab up, with a BPF file system that only libxdp uses.
