@@ -26,7 +26,7 @@ func newCount() Count {
 	return Count{Files: make(map[string]int), Lines: make(map[Line]int), Helpers: make(map[string]int)}
 }
 
-func (c *Count) note(l Line) {
+func (c *Count) addLine(l Line) {
 	c.Files[l.File]++
 	c.Lines[l]++
 }

@@ -63,7 +63,7 @@ func (m *machine) run(context uint64) (verdict uint32, err error) {
 		if m.count.Instructions++; m.count.Instructions > mostExecuted {
 			return 0, errors.New("the program does not end")
 		}
-		m.count.note(m.program.lines[at])
+		m.count.addLine(m.program.lines[at])
 		next, done, err := m.step(at, ins)
 		if err != nil {
 			return 0, fmt.Errorf("instruction %d (%v): %w", at, ins, err)

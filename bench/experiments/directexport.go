@@ -35,9 +35,9 @@ type directExport struct {
 	derived bool // the agent chooses the tunnel's source
 }
 
-// told keeps only what the node's configuration contains; the rest is only in the
+// configuredPart keeps only what the node's configuration contains; the rest is only in the
 // packets.
-func (x directExport) told() directExport {
+func (x directExport) configuredPart() directExport {
 	inserts := x.role == model.RoleEncapsulating && x.way != model.ExportNone
 	if !inserts {
 		x.flags, x.kind, x.derived = 0, 0, false
@@ -51,7 +51,7 @@ func (x directExport) told() directExport {
 // without is the same node without Direct Export in its configuration.
 func (x directExport) without() directExport {
 	x.way, x.read = model.ExportNone, harness.Unread
-	return x.told()
+	return x.configuredPart()
 }
 
 // option is what an encapsulating node inserts.
@@ -107,7 +107,7 @@ func (x directExport) packets(size, n int, carrying bool) harness.Stream {
 
 // node is the treatment; one in n packets gets an option.
 func (x directExport) node(n int) harness.Treatment {
-	x = x.told()
+	x = x.configuredPart()
 	name := fmt.Sprintf("direct export %+v, one in %d", x, n)
 	if x.role != model.RoleEncapsulating {
 		name = fmt.Sprintf("direct export %+v", x)

@@ -173,9 +173,9 @@ func (s *stampSeries) reflect(ctx context.Context, share time.Duration) (ns floa
 			return 0, fmt.Errorf("%d packets ended as %s", n, o)
 		}
 	}
-	for _, note := range []reflector.Note{reflector.TLVMalformed, reflector.TLVUnknown, reflector.TLVIntegrity} {
-		if n := counts.Notes[note]; n > 0 {
-			return 0, fmt.Errorf("%d packets were noted as %s", n, note)
+	for _, kind := range []reflector.Note{reflector.TLVMalformed, reflector.TLVUnknown, reflector.TLVIntegrity} {
+		if n := counts.Notes[kind]; n > 0 {
+			return 0, fmt.Errorf("%d packets were noted as %s", n, kind)
 		}
 	}
 	return ns, nil

@@ -78,9 +78,9 @@ func (l *line) checkFlows() error {
 		if err := n.reader.datapath.CollectFlows(n.reader.flow); err != nil {
 			return err
 		}
-		told := n.reader.packets.Load()
-		if told < l.aggregated || told > l.aggregated+uint64(l.looks) {
-			return fmt.Errorf("flows tell of %d packets; %d were added to them, and at most %d more", told, l.aggregated, l.looks)
+		reported := n.reader.packets.Load()
+		if reported < l.aggregated || reported > l.aggregated+uint64(l.looks) {
+			return fmt.Errorf("flows tell of %d packets; %d were added to them, and at most %d more", reported, l.aggregated, l.looks)
 		}
 	}
 	return nil

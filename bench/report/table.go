@@ -266,8 +266,8 @@ func (r Result) WriteText(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
+	for _, remark := range r.Notes {
+		fmt.Fprintln(w, remark)
 	}
 	_, err := fmt.Fprintln(w)
 	return err

@@ -382,12 +382,12 @@ func TestDoctorWithoutAgent(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent,
 		&options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
-	told := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
+	warned := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
 	var b strings.Builder
 	if err := printDiagnosis(&b, d, false); err != nil {
 		t.Fatal(err)
 	}
-	if d.Agent != "absent" || !told || !isTooSevere(d.Warnings, false) ||
+	if d.Agent != "absent" || !warned || !isTooSevere(d.Warnings, false) ||
 		!strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
 		t.Errorf("%+v\n%s", d, &b)
 	}
@@ -443,10 +443,10 @@ func TestDoctor(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	nothing := &options{}
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
-	var told strings.Builder
-	if err := printDiagnosis(&told, healthy, false); err != nil ||
-		!strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
-		t.Errorf("%v, %s", err, told.String())
+	var printed strings.Builder
+	if err := printDiagnosis(&printed, healthy, false); err != nil ||
+		!strings.Contains(printed.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
+		t.Errorf("%v, %s", err, printed.String())
 	}
 	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
 		t.Errorf("a healthy machine: %+v", healthy)

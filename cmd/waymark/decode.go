@@ -70,8 +70,8 @@ what still arrives.`,
 				return err
 			}
 			known := recordfilter.Known{Where: "from a capture", Kinds: record.MadeBy("decode")}
-			for _, note := range known.Unmet(filter) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+			for _, hint := range known.Unmet(filter) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+hint)
 			}
 			return decodeFiles(cmd, args, clock, names, recordfilter.NewSieve(program), opts)
 		},
@@ -146,8 +146,8 @@ func decodeFiles(
 			return err
 		}
 	}
-	if note := selected.Note(); note != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	if hint := selected.Note(); hint != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+hint)
 	}
 	return notes.err()
 }

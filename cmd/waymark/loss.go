@@ -203,8 +203,8 @@ func noteNoLoss(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
 	if filter.MinDelay > 0 && filter.Kinds == record.KindLoss {
 		notes = append(notes, "no record of the kind loss has a delay, so --min-delay selects none; use --kind delay")
 	}
-	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	for _, hint := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+hint)
 	}
 }
 

@@ -92,8 +92,8 @@ func noteNothing(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
 		return
 	}
 	notes := nothingToObserve(cmd.Context(), c, s, filter)
-	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	for _, hint := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+hint)
 	}
 }
 

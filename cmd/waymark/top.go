@@ -181,8 +181,8 @@ func noteNoTraffic(cmd *cobra.Command, c *api.Client, filter api.RecordFilter) {
 	if err != nil {
 		return // it occurs again
 	}
-	for _, note := range knownHere(cmd.Context(), c, s, filter, nil).Unmet(filter) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+note)
+	for _, hint := range knownHere(cmd.Context(), c, s, filter, nil).Unmet(filter) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+hint)
 	}
 }
 

@@ -50,10 +50,10 @@ func TestReportsBesideGaps(t *testing.T) {
 	d := startDevice(t, h)
 	out := &toldCollectors{}
 	known := &knownUntil{core: &h.agent.core, hooks: only[*hooks](h), unserved: only[*measure.UnservedInterfaces](h)}
-	told := report.NewCompleteness(h.agent.forReports(), out, only[*report.RecordLosses](h), known)
+	completeness := report.NewCompleteness(h.agent.forReports(), out, only[*report.RecordLosses](h), known)
 	ctx, cancel := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
-	telling.Go(func() { _ = told.Run(ctx) })
+	telling.Go(func() { _ = completeness.Run(ctx) })
 	t.Cleanup(func() { cancel(); telling.Wait() })
 	until := func(what string, ok func(last sink.Report) bool) {
 		t.Helper()

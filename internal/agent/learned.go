@@ -271,13 +271,13 @@ func (l *learned) heard(from *config.NamesFrom, names *nodenames.Names) {
 
 // merge takes the names of an answer, and forgets what many have lacked. The caller holds l.mu.
 func (l *learned) merge(names *nodenames.Names) (changed bool) {
-	told := map[learnedID]bool{}
+	listed := map[learnedID]bool{}
 	for _, n := range api.NodeNames(names) {
 		id, ok := idOf(&n)
 		if !ok {
 			continue
 		}
-		told[id] = true
+		listed[id] = true
 		before, known := l.nodes[id]
 		if len(n.Interfaces) == 0 { // a collector that has just started hears of nodes first
 			n.Interfaces = before.Interfaces
@@ -287,7 +287,7 @@ func (l *learned) merge(names *nodenames.Names) (changed bool) {
 		l.nodes[id] = next
 	}
 	for id, n := range l.nodes {
-		if told[id] {
+		if listed[id] {
 			continue
 		}
 		if n.Missing++; n.Missing > forgottenAfter || len(l.nodes) > mostLearned {
@@ -378,14 +378,14 @@ func askNames(ctx context.Context, from *config.NamesFrom) (*nodenames.Names, er
 	}
 	defer client.Close()
 	client.Limit(mostNames, askTime)
-	var told struct{ Nodes *toldNodes }
-	if err := client.Ask(ctx, "v1/names", nil, &told); err != nil {
+	var answer struct{ Nodes *toldNodes }
+	if err := client.Ask(ctx, "v1/names", nil, &answer); err != nil {
 		return nil, err
 	}
-	if told.Nodes == nil {
+	if answer.Nodes == nil {
 		return nil, fmt.Errorf("%s answers without nodes; correct names-from.collector", from.Collector)
 	}
-	return &told.Nodes.names, nil
+	return &answer.Nodes.names, nil
 }
 
 // toldNodes are the nodes of an answer. They are taken one by one, and only as many as are kept.
@@ -423,7 +423,7 @@ func (t *toldInterfaces) UnmarshalJSON(b []byte) error {
 }
 
 // each takes the items of a list one by one, so that memory does not grow with what is not kept.
-func each[T any](b []byte, take func(*T) error) error {
+func each[T any](b []byte, useItem func(*T) error) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	switch begin, err := d.Token(); {
 	case err == nil && begin == nil:
@@ -436,7 +436,7 @@ func each[T any](b []byte, take func(*T) error) error {
 		if err := d.Decode(&one); err != nil {
 			return err
 		}
-		if err := take(&one); err != nil {
+		if err := useItem(&one); err != nil {
 			return err
 		}
 	}

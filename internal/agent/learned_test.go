@@ -117,22 +117,22 @@ func TestToldNodes(t *testing.T) {
 	for i := range 3 * nodenames.MaxNodes {
 		fmt.Fprintf(&text, `, {"node_id": %d, "name": "n", "interfaces": null}`, i+1)
 	}
-	var told toldNodes
-	if err := json.Unmarshal([]byte(text.String()+"]"), &told); err != nil {
+	var parsed toldNodes
+	if err := json.Unmarshal([]byte(text.String()+"]"), &parsed); err != nil {
 		t.Fatal(err)
 	}
 	links := 0
-	for _, n := range told.names.List() {
+	for _, n := range parsed.names.List() {
 		links += len(n.Interfaces)
 	}
-	if n := len(told.names.List()); n != nodenames.MaxNodes || links != nodenames.MaxInterfaces {
+	if n := len(parsed.names.List()); n != nodenames.MaxNodes || links != nodenames.MaxInterfaces {
 		t.Errorf("%d nodes, %d interfaces", n, links)
 	}
 	for _, wrong := range []string{
 		`{}`, `"x"`, `[7]`, `[{"node_id": 16777216, "name": "x"}]`, `[{"node_id": -1}]`, `[{"node_id": 1, "name": "x", "interfaces": {}}]`,
 		`[{"node_id": 1, "name": "x", "interfaces": [{"id": 65536}]}]`, `[{"node_id_wide": 72057594037927936}]`,
 	} {
-		if err := json.Unmarshal([]byte(wrong), &told); err == nil {
+		if err := json.Unmarshal([]byte(wrong), &parsed); err == nil {
 			t.Errorf("%s is an answer", wrong)
 		}
 	}
@@ -142,11 +142,11 @@ func FuzzToldNodes(f *testing.F) {
 	f.Add([]byte(`[{"node_id": 2, "name": "r2", "interfaces": [{"id": 201, "name": "east0", "description": "to r3"}]}]`))
 	f.Add([]byte(`[{"node_id_wide": 77, "name": "\u001b", "interfaces": [{"id_wide": 5}]}]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var told toldNodes
-		if json.Unmarshal(b, &told) != nil {
+		var parsed toldNodes
+		if json.Unmarshal(b, &parsed) != nil {
 			return
 		}
-		for _, n := range told.names.List() {
+		for _, n := range parsed.names.List() {
 			if nodenames.Printable(n.Name) != n.Name {
 				t.Errorf("%q", n.Name)
 			}

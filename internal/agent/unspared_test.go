@@ -94,7 +94,7 @@ func TestHintsAreForDoctor(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		code       health.Code
-		told       bool
+		warned     bool
 	}{
 		{"UDP", agenttest.BaseConfig + exporter("udp://["+there+"]"), health.ExportsUnsecured, true},
 		{"TCP to a name", agenttest.BaseConfig + exporter("tcp://collector.invalid"), health.ExportsUnsecured, true},
@@ -118,7 +118,7 @@ func TestHintsAreForDoctor(t *testing.T) {
 			h.System.Elsewhere = netip.MustParseAddr(there)
 			h.System.SetCollectors(netip.MustParseAddr(there))
 			h.Start()
-			if got := h.Warned(tt.code); got != tt.told {
+			if got := h.Warned(tt.code); got != tt.warned {
 				t.Errorf("warnings: %v", got)
 			}
 			for _, w := range h.Status().Warnings {

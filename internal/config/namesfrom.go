@@ -82,18 +82,18 @@ func (d *decoder) namesFiles(c *Config) (unusable []unusableFile) {
 	if n == nil {
 		return nil
 	}
-	note := func(path string, err error) {
+	reportFault := func(path string, err error) {
 		if err != nil && !d.followsFrom(path) {
 			unusable = append(unusable, unusableFile{c.source.Fault(path, path+": "+err.Error(), ""), err})
 		}
 	}
 	if n.CA != "" {
 		_, err := n.Authorities()
-		note("names-from.ca", err)
+		reportFault("names-from.ca", err)
 	}
 	if n.PasswordFile != "" {
 		_, err := n.Password()
-		note("names-from.password-file", err)
+		reportFault("names-from.password-file", err)
 	}
 	return unusable
 }

@@ -184,11 +184,11 @@ func TestNumbersOfReplacedFlow(t *testing.T) {
 func TestNumbersGoOn(t *testing.T) {
 	onOneCPU(t)
 	p := pairOf(t, 0x8000, false, false).first
-	take := func() uint64 {
+	nextNumber := func() uint64 {
 		_, frame := run(t, p.tcOut, plainPacket(7), 0)
 		return binary.BigEndian.Uint64(frame[edgeNumberAt:])
 	}
-	if got := take(); got != 0 {
+	if got := nextNumber(); got != 0 {
 		t.Fatalf("begins with %d", got)
 	}
 	set, way := p.numberPlace(t, 7)
@@ -201,7 +201,7 @@ func TestNumbersGoOn(t *testing.T) {
 		}
 		number := own.Begin + uint64(uint32(own.Next))
 		for range 10 {
-			if got := take(); got != number {
+			if got := nextNumber(); got != number {
 				t.Fatalf("number %#x, want %#x", got, number)
 			}
 			number++

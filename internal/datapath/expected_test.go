@@ -78,8 +78,8 @@ type expectedFlow struct {
 
 // expectedNumbers is what is known about a flow that was reported.
 type expectedNumbers struct {
-	highest       uint32
-	balance, told int64
+	highest                  uint32
+	balance, reportedMissing int64
 }
 
 // isWhole says whether the flow continues without a gap from where it was last
@@ -117,7 +117,7 @@ func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNu
 	case anew && parts > 1, apart && !known, len(all) == 0 && !known:
 		return now, 0, false
 	case len(all) == 0:
-		last.balance = max(last.balance-came, -last.told)
+		last.balance = max(last.balance-came, -last.reportedMissing)
 		return last, 0, true
 	}
 	lowest, highest := delivery.Span(all)
@@ -125,15 +125,15 @@ func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNu
 	expected := int64(highest-lowest) + 1
 	if ahead := int32(highest - last.highest); known && !anew && ahead >= -1000 && ahead <= 1<<30 {
 		expected = int64(max(ahead, 0))
-		now.balance, now.told = last.balance, last.told
+		now.balance, now.reportedMissing = last.balance, last.reportedMissing
 		if ahead < 0 {
 			now.highest = last.highest
 		}
 	}
 	now.balance += expected - came
 	missing = max(now.balance, 0)
-	now.told += missing
-	now.balance = max(now.balance-missing, -now.told)
+	now.reportedMissing += missing
+	now.balance = max(now.balance-missing, -now.reportedMissing)
 	return now, missing, true
 }
 
@@ -148,7 +148,7 @@ type expectedExports struct {
 	namespaces map[ioam.NamespaceID]model.Namespace
 	flows      map[flowIdentity]*expectedFlow
 	ended      map[flowIdentity][]*expectedFlow // to be reported at once
-	told       map[flowIdentity]expectedNumbers
+	reported   map[flowIdentity]expectedNumbers
 	streams    map[stream]map[flowIdentity]bool // the flows of each stream
 }
 
@@ -217,14 +217,14 @@ func (f flowIdentity) misses() bool {
 // end is the end of a connection: it is reported at once when nothing is missing.
 func (x *expectedExports) end(identity flowIdentity, sum *expectedFlow) {
 	sum.ended = true
-	last, known := x.told[identity]
+	last, known := x.reported[identity]
 	if identity.misses() {
 		if !sum.isWhole(last, known) {
 			sum.parts = append(sum.parts, &delivery.Sequence{})
 			return
 		}
 		_, last.highest = delivery.Span(sum.parts[0].Numbers)
-		x.told[identity] = last
+		x.reported[identity] = last
 	}
 	delete(x.flows, identity)
 	x.ended[identity] = append(x.ended[identity], sum)
@@ -235,19 +235,19 @@ func (x *expectedExports) isMissing(f flows.Flow, want *expectedFlow, identity f
 	if !identity.misses() {
 		return f.Skipped == 0 && !f.SkippedUnknown
 	}
-	last, known := x.told[identity]
+	last, known := x.reported[identity]
 	now, missing, sure := want.missing(last, known)
 	if !sure {
-		delete(x.told, identity)
+		delete(x.reported, identity)
 		return f.SkippedUnknown || f.Skipped == 0
 	}
 	shared := identity.extensionFlags&ioam.ExtensionFlowID != 0 && len(x.streams[stream{f.Namespace, f.FlowID}]) > 1
 	if f.SkippedUnknown {
-		now.told -= missing
-		x.told[identity] = now
+		now.reportedMissing -= missing
+		x.reported[identity] = now
 		return shared && missing > 0
 	}
-	x.told[identity] = now
+	x.reported[identity] = now
 	return int64(f.Skipped) == missing
 }
 

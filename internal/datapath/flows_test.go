@@ -39,13 +39,13 @@ func TestFlowEviction(t *testing.T) {
 					run(t, p.tcOut, plainPacket(uint32(flow)), 0)
 				}
 			}
-			told := p.readSamples(t).flows
-			evicted := len(told)
-			if err := p.flows.Collect(func(f flows.Flow) { told = append(told, f) }); err != nil {
+			reported := p.readSamples(t).flows
+			evicted := len(reported)
+			if err := p.flows.Collect(func(f flows.Flow) { reported = append(reported, f) }); err != nil {
 				t.Fatal(err)
 			}
 			sum := uint64(0)
-			for _, f := range told {
+			for _, f := range reported {
 				sum += f.Packets
 			}
 			got := moved(before, p.snapshotCounters(t))
@@ -167,15 +167,15 @@ func TestFlowEnds(t *testing.T) {
 			run(t, p.tcOut, labelled(7, frameOf(craft.TCP, craft.Segment(0, 0, f))), 0)
 		}
 	}
-	type told struct {
+	type reportedFlow struct {
 		packets uint64
 		end     flows.End
 	}
-	check := func(when string, list []flows.Flow, want ...told) {
+	check := func(when string, list []flows.Flow, want ...reportedFlow) {
 		t.Helper()
-		var got []told
+		var got []reportedFlow
 		for _, f := range list {
-			got = append(got, told{f.Packets, f.End})
+			got = append(got, reportedFlow{f.Packets, f.End})
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", when, got, want)
@@ -189,10 +189,10 @@ func TestFlowEnds(t *testing.T) {
 		return list
 	}
 	send(ack, ack, finAck, ack)
-	check("FIN", p.readSamples(t).flows, told{3, flows.EndOfConnection})
-	check("an interval", collect(), told{1, flows.EndOfInterval})
+	check("FIN", p.readSamples(t).flows, reportedFlow{3, flows.EndOfConnection})
+	check("an interval", collect(), reportedFlow{1, flows.EndOfInterval})
 	send(ack, rst)
-	check("RST", p.readSamples(t).flows, told{2, flows.EndOfConnection})
+	check("RST", p.readSamples(t).flows, reportedFlow{2, flows.EndOfConnection})
 	check("nothing left", collect())
 
 	send(ack, ack)
@@ -205,13 +205,13 @@ func TestFlowEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(ack, finAck, ack)
-	check("FIN in the next interval", p.readSamples(t).flows, told{2, flows.EndOfInterval}, told{2, flows.EndOfConnection})
-	check("both collected", collect(), told{1, flows.EndOfInterval})
+	check("FIN in the next interval", p.readSamples(t).flows, reportedFlow{2, flows.EndOfInterval}, reportedFlow{2, flows.EndOfConnection})
+	check("both collected", collect(), reportedFlow{1, flows.EndOfInterval})
 
 	p.setCredit(t, 0)
 	send(ack, finAck, ack)
 	check("no credit", p.readSamples(t).flows)
-	check("no credit, collected", collect(), told{3, flows.EndOfConnection})
+	check("no credit, collected", collect(), reportedFlow{3, flows.EndOfConnection})
 }
 
 // TestFlowBeginsAnew follows numbers that start again, as after a restart of the
@@ -333,9 +333,9 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 			later.Add(1)
 		}
 	})
-	told := uint64(0)
+	reported := uint64(0)
 	collect := func() {
-		if err := p.flows.Collect(func(f flows.Flow) { told += f.Packets }); err != nil {
+		if err := p.flows.Collect(func(f flows.Flow) { reported += f.Packets }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -343,8 +343,8 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 	stop.Store(true)
 	sender.Wait()
 	collect()
-	if sent := before + later.Load(); told != sent || later.Load() == 0 {
-		t.Errorf("%d packets reported of %d, %d of them after the kill", told, sent, later.Load())
+	if sent := before + later.Load(); reported != sent || later.Load() == 0 {
+		t.Errorf("%d packets reported of %d, %d of them after the kill", reported, sent, later.Load())
 	}
 }
 

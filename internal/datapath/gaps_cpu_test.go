@@ -110,7 +110,7 @@ const (
 	otherPort   = 3000
 )
 
-func (x *randomRun) told(f flows.Flow) {
+func (x *randomRun) addReported(f flows.Flow) {
 	port := f.Flow.SourcePort
 	x.packets[port] += f.Packets
 	x.missing[port] += uint64(f.Skipped)
@@ -121,7 +121,7 @@ func (x *randomRun) told(f flows.Flow) {
 
 func (x *randomRun) readRings() bool {
 	for _, f := range x.p.readSamples(x.t).flows {
-		x.told(f)
+		x.addReported(f)
 	}
 	return true
 }
@@ -164,7 +164,7 @@ func (x *randomRun) check(seed uint64) {
 		if at >= len(list) {
 			quiet++
 		}
-		if err := x.p.flows.Collect(x.told); err != nil {
+		if err := x.p.flows.Collect(x.addReported); err != nil {
 			x.t.Fatal(err)
 		}
 		if x.missing[chosenPort]+x.missing[sharingPort] > uint64(len(lost)) {

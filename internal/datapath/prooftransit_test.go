@@ -381,7 +381,7 @@ func TestForgedWindow(t *testing.T) {
 // generation uses; none is taken away from a profile while there are others.
 func TestSlotsOfProofs(t *testing.T) {
 	slots := make([]uint64, 4)
-	take := func(profile uint64, used ...uint64) uint32 {
+	takeSlot := func(profile uint64, used ...uint64) uint32 {
 		t.Helper()
 		set := map[uint64]bool{0: false, profile: true}
 		for _, u := range used {
@@ -395,14 +395,14 @@ func TestSlotsOfProofs(t *testing.T) {
 		return slot
 	}
 	for i, profile := range []uint64{11, 12, 13, 14} {
-		if got := take(profile); got != uint32(i) {
+		if got := takeSlot(profile); got != uint32(i) {
 			t.Errorf("profile %d has slot %d, want %d", profile, got, i)
 		}
 	}
-	if got := take(12, 11); got != 1 {
+	if got := takeSlot(12, 11); got != 1 {
 		t.Errorf("profile 12 moved to slot %d", got)
 	}
-	if got := take(15, 11, 12); got != 2 {
+	if got := takeSlot(15, 11, 12); got != 2 {
 		t.Errorf("profile 15 has slot %d, want that of 13", got)
 	}
 	if _, err := slotFor(slots, 16, map[uint64]bool{11: true, 12: true, 15: true, 14: true}); err == nil {

@@ -262,9 +262,9 @@ func TestSnapLengthOfLinkLayers(t *testing.T) {
 		whole := len(f.data) - 8 // all but UDP
 		for kept := range len(f.data) {
 			found := Find(Packet{Number: 1, Link: f.link, Data: f.data[:kept], Length: len(f.data)}, record.Clock{})
-			told := len(found.Faults) == 1 &&
+			reported := len(found.Faults) == 1 &&
 				strings.Contains(found.Faults[0].Error(), fmt.Sprintf("the capture kept %d of the packet's %d bytes", kept, len(f.data)))
-			if kept < whole && (len(found.Records) != 0 || !told) || kept >= whole && (len(found.Records) != 1 || len(found.Faults) != 0) {
+			if kept < whole && (len(found.Records) != 0 || !reported) || kept >= whole && (len(found.Records) != 1 || len(found.Faults) != 0) {
 				t.Errorf("%s, %d of %d bytes: %d records, faults %v", name, kept, len(f.data), len(found.Records), found.Faults)
 			}
 		}

@@ -98,7 +98,7 @@ func (t taps) unread() (n uint64, err error) {
 }
 
 // read takes packets until a time, at most perSecond in each second.
-func (t taps) read(ctx context.Context, until time.Time, take func(tapped)) error {
+func (t taps) read(ctx context.Context, until time.Time, consume func(tapped)) error {
 	const beat = 100 * time.Millisecond
 	buffer := make([]byte, maxPacket)
 	for ctx.Err() == nil && time.Now().Before(until) {
@@ -109,7 +109,7 @@ func (t taps) read(ctx context.Context, until time.Time, take func(tapped)) erro
 		left := perSecond / int(time.Second/beat)
 		for i := range t {
 			for left > 0 {
-				more, err := receive(int(t[i].Fd), buffer, take)
+				more, err := receive(int(t[i].Fd), buffer, consume)
 				if err != nil {
 					return err
 				}
@@ -127,7 +127,7 @@ func (t taps) read(ctx context.Context, until time.Time, take func(tapped)) erro
 }
 
 // receive takes one packet, if one has come.
-func receive(fd int, buffer []byte, take func(tapped)) (more bool, err error) {
+func receive(fd int, buffer []byte, consume func(tapped)) (more bool, err error) {
 	n, from, err := unix.Recvfrom(fd, buffer, 0)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
@@ -148,6 +148,6 @@ func receive(fd int, buffer []byte, take func(tapped)) (more bool, err error) {
 	if at.Hatype != unix.ARPHRD_ETHER && at.Hatype != unix.ARPHRD_LOOPBACK {
 		p.link = reference.LinkNone
 	}
-	take(p)
+	consume(p)
 	return true, nil
 }

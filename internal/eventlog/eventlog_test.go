@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 // What repeats too often is counted, and told later in a value; the end of what was not told is not told.
 func TestRepetition(t *testing.T) {
 	l := New(time.Hour)
-	told, last := 0, (*record.Event)(nil)
+	reported, last := 0, (*record.Event)(nil)
 	for i := range 20 {
 		at := time.Duration(i) * 10 * time.Second
 		begin, end := event(record.EventSegmentSlow, "a > b", at), event(record.EventSegmentUsual, "a > b", at+5*time.Second)
@@ -127,12 +127,12 @@ func TestRepetition(t *testing.T) {
 			t.Errorf("%d: the end is not as the begin", i)
 		}
 		if is {
-			told++
+			reported++
 		}
 	}
-	if got := l.Totals(); told != subjectEvents || got.LeftOut != 28 || got.Admitted[record.EventSegmentSlow] != 6 ||
+	if got := l.Totals(); reported != subjectEvents || got.LeftOut != 28 || got.Admitted[record.EventSegmentSlow] != 6 ||
 		got.Begun[record.EventSegmentSlow] != 0 {
-		t.Errorf("%d told, %+v", told, got)
+		t.Errorf("%d told, %+v", reported, got)
 	}
 	last = event(record.EventSegmentSlow, "a > b", 20*time.Minute)
 	if !l.Take(last) || len(last.Values) != 1 || last.Values[0] != (record.Value{Name: "left_out", Number: 14}) {

@@ -39,7 +39,7 @@ func (e *Engine) path(r *record.Path) {
 	if !r.Complete {
 		path.Incomplete++
 	} else if r.Verdict == record.PathArrived {
-		p.known.note(path, flowOf(&r.Packet))
+		p.known.countPacket(path, flowOf(&r.Packet))
 	}
 	n := len(r.Nodes)
 	if r.Verdict == record.PathArrived {

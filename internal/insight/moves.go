@@ -30,7 +30,7 @@ type knownFlows struct {
 	tracked  uint64 // packets of known flows in this window
 	moved    map[moveKey]uint64
 	slow     map[moveKey]int  // windows in a row in which enough moved
-	told     map[moveKey]bool // until an interval has none of them
+	reported map[moveKey]bool // until an interval has none of them
 	any      map[moveKey]bool // moves in this interval
 	paths    map[string]*pathMemory
 }
@@ -82,8 +82,8 @@ func flowOf(p *record.Packet) uint64 {
 	return sum ^ sum>>31
 }
 
-// note counts a packet on a path whose nodes are all known.
-func (k *knownFlows) note(path *Path, hash uint64) {
+// countPacket counts a packet on a path whose nodes are all known.
+func (k *knownFlows) countPacket(path *Path, hash uint64) {
 	if path.ID == Other || hash&k.mask != 0 {
 		return
 	}
@@ -97,7 +97,7 @@ func (k *knownFlows) note(path *Path, hash uint64) {
 		}
 		if k.flows == nil {
 			k.flows, k.moved, k.slow = make(map[uint64]*knownFlow), make(map[moveKey]uint64), make(map[moveKey]int)
-			k.told, k.any, k.paths = make(map[moveKey]bool), make(map[moveKey]bool), make(map[string]*pathMemory)
+			k.reported, k.any, k.paths = make(map[moveKey]bool), make(map[moveKey]bool), make(map[string]*pathMemory)
 		}
 		k.flows[hash] = &knownFlow{home: path.ID, now: path.ID, used: k.interval, changed: k.interval}
 		return
@@ -137,8 +137,8 @@ func (e *Engine) lookMoves(p *pair, now time.Time) {
 			delete(k.slow, key)
 			continue
 		}
-		if k.slow[key]++; k.slow[key] >= moveWindows && !k.told[key] {
-			k.told[key] = e.tellMove(p, key, part, now)
+		if k.slow[key]++; k.slow[key] >= moveWindows && !k.reported[key] {
+			k.reported[key] = e.tellMove(p, key, part, now)
 		}
 	}
 	for key := range k.slow {
@@ -214,9 +214,9 @@ func (k *knownFlows) close(p *Pair) {
 	if len(k.flows) < mostFlows/4 {
 		k.mask >>= 1
 	}
-	for key := range k.told {
+	for key := range k.reported {
 		if !k.any[key] {
-			delete(k.told, key)
+			delete(k.reported, key)
 		}
 	}
 	clear(k.any)

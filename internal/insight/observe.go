@@ -22,34 +22,34 @@ func (e *Engine) Add(now time.Time, records ...record.Record) {
 	for _, r := range records {
 		switch r := r.(type) {
 		case *record.Trace:
-			if !r.Copy && e.take() {
+			if !r.Copy && e.admitRecord() {
 				e.trace(r)
 			}
 		case *record.Postcard:
-			if e.take() {
+			if e.admitRecord() {
 				e.postcard(r)
 			}
 		case *record.Path:
-			if e.take() {
+			if e.admitRecord() {
 				e.path(r)
 			}
 		case *record.Loss:
-			if e.take() {
+			if e.admitRecord() {
 				e.loss(r)
 			}
 		case *record.Flow:
-			if r.Role == record.Decapsulating && r.SequenceGaps.Valid && e.take() {
+			if r.Role == record.Decapsulating && r.SequenceGaps.Valid && e.admitRecord() {
 				e.between(r.Packet.Source, r.Packet.Destination, Loss{r.Packets + r.SequenceGaps.Value, r.SequenceGaps.Value})
 			}
 		case *record.EdgeFlow:
-			if r.Lost.Valid && e.take() {
+			if r.Lost.Valid && e.admitRecord() {
 				e.between(r.Source, r.Destination, Loss{r.Packets + r.Lost.Value, r.Lost.Value})
 			}
 		}
 	}
 }
 
-func (e *Engine) take() bool {
+func (e *Engine) admitRecord() bool {
 	if e.taken >= e.settings.Rate {
 		e.open.LeftOut++
 		return false
@@ -130,7 +130,7 @@ func (e *Engine) trace(r *record.Trace) {
 	if r.Overflow.Value || hasGap(r.Nodes) {
 		path.Incomplete++
 	} else {
-		p.known.note(path, flowOf(&r.Packet))
+		p.known.countPacket(path, flowOf(&r.Packet))
 	}
 	n := len(r.Nodes)
 	path.end(&r.Nodes[0], &r.Nodes[n-1])

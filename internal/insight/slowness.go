@@ -172,7 +172,7 @@ func (e *Engine) closeSlow(v *Interval, end time.Time) {
 					p95 := d.Quantile(0.95)
 					slow := isSlow(p95, usual, clock)
 					if begun := s.begun[e.watches.slowKeyOf(path, i, held)]; begun != nil {
-						begun.note(p95, usual, slow)
+						begun.addDelay(p95, usual, slow)
 					}
 					if slow {
 						seen[key] = true
@@ -219,7 +219,7 @@ func (s *slowness) closedSlow(key suspectKey, end time.Time) bool {
 	return one.closed >= slowClosed
 }
 
-func (s *slowSince) note(p95, usual int64, slow bool) {
+func (s *slowSince) addDelay(p95, usual int64, slow bool) {
 	switch {
 	case slow:
 		s.slow = true

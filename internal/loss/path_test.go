@@ -12,7 +12,7 @@ import (
 // What a point counted by a clock that may be further away than planned is no bound and settles
 // no doubt: it may be of another block.
 func TestBoundsOfNearClocksOnly(t *testing.T) {
-	near, half := int64(plan.ClockDifference/2), int64(plan.ClockDifference)
+	near, halfway := int64(plan.ClockDifference/2), int64(plan.ClockDifference)
 	for _, tt := range []struct {
 		name    string
 		packets []uint64
@@ -22,12 +22,12 @@ func TestBoundsOfNearClocksOnly(t *testing.T) {
 		{"good", []uint64{1000, 1200, 300, 1000}, []int64{near, near, near, near}, "duplicated 200 700; duplicated 200 0; uncertain path_unknown; uncertain path_unknown"},
 		{"both transit points", []uint64{1000, 1200, 300, 1000}, []int64{near, UnknownClock, UnknownClock, near}, "measured 0 0; uncertain clock_worse; uncertain clock_worse; uncertain clock_worse"},
 		{"the one that counted more", []uint64{1000, 1200, 300, 1000}, []int64{near, UnknownClock, near, near}, "measured 0 0; uncertain clock_worse; uncertain clock_worse; uncertain other_path"},
-		{"the one that counted fewer", []uint64{1000, 1200, 300, 1000}, []int64{near, near, half, near}, "duplicated 200 0; duplicated 200 0; uncertain clock_worse; uncertain clock_worse"},
+		{"the one that counted fewer", []uint64{1000, 1200, 300, 1000}, []int64{near, near, halfway, near}, "duplicated 200 0; duplicated 200 0; uncertain clock_worse; uncertain clock_worse"},
 		{"the egress", []uint64{1000, 900, 800}, []int64{near, near, UnknownClock}, "uncertain clock_worse; uncertain path_unknown; uncertain clock_worse"},
 		{"the egress, nothing is missing", []uint64{1000, 1000, 800}, []int64{near, near, UnknownClock}, "uncertain clock_worse; measured 0 0; uncertain clock_worse"},
 		{"a later one that counted more", []uint64{1000, 900, 950, 800}, []int64{near, near, UnknownClock, near}, "measured 200 0; uncertain path_unknown; uncertain clock_worse; uncertain clock_worse"},
 		{"the ingress", []uint64{1000, 900, 950}, []int64{UnknownClock, near, near}, "uncertain clock_worse; uncertain clock_worse; uncertain path_unknown"},
-		{"near a neighbour, not the ingress", []uint64{1000, 1200, 1200, 1000}, []int64{half, near, near, 0}, "measured 0 0; uncertain clock_worse; measured 0 0; measured 200 0"},
+		{"near a neighbour, not the ingress", []uint64{1000, 1200, 1200, 1000}, []int64{halfway, near, near, 0}, "measured 0 0; uncertain clock_worse; measured 0 0; measured 200 0"},
 	} {
 		reports := counted(tt.packets...)
 		for i := range reports {

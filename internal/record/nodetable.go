@@ -152,8 +152,8 @@ func (c column[R]) data(n int, spec string) column[R] {
 
 // taken sets a separate function to read each element.
 func (c column[R]) taken(takes ...func(R, ipfix.Value)) column[R] {
-	for i, take := range takes {
-		c.names[i].readValue = func(r any, v ipfix.Value) { take(r.(R), v) }
+	for i, setValue := range takes {
+		c.names[i].readValue = func(r any, v ipfix.Value) { setValue(r.(R), v) }
 	}
 	return c
 }

@@ -96,15 +96,15 @@ func field[R, V any](key, unit, meaning string, at func(R) V, as codec[V]) colum
 	return c
 }
 
-func newRow(key, unit, meaning string, at func(any) any, as coding, take func(any, ipfix.Value) bool) *row {
+func newRow(key, unit, meaning string, at func(any) any, as coding, setValue func(any, ipfix.Value) bool) *row {
 	out := &row{
 		Column: *newColumn(key),
 		coding: as, at: at,
 	}
 	out.Unit, out.Meaning, out.Form, out.Columns = unit, meaning, as.form, as.columns
 	out.Null, out.Optional = as.null, as.absent != nil
-	if take != nil { // the prototype of those that ipfix names
-		out.names = []element{{taking: taking{readValue: func(r any, v ipfix.Value) { take(at(r), v) }}}}
+	if setValue != nil { // the prototype of those that ipfix names
+		out.names = []element{{taking: taking{readValue: func(r any, v ipfix.Value) { setValue(at(r), v) }}}}
 	}
 	return out
 }
@@ -123,10 +123,10 @@ func (c column[R]) ipfix(in section, specs ...string) column[R] {
 }
 
 func (r *row) elements(in section, specs []string) {
-	take := r.names[0].taking
+	prototype := r.names[0].taking
 	r.section, r.names = in, nil
 	for _, spec := range specs {
-		r.names = append(r.names, element{spec: spec, taking: take})
+		r.names = append(r.names, element{spec: spec, taking: prototype})
 	}
 	r.list()
 }
@@ -349,8 +349,8 @@ func (r *row) contain(t rows, in section, at func(any) any) {
 
 // of turns an element of a part into one of the whole.
 func (e element) of(at func(any) any) element {
-	take := e.readValue
-	e.readValue = func(r any, v ipfix.Value) { take(at(r), v) }
+	setValue := e.readValue
+	e.readValue = func(r any, v ipfix.Value) { setValue(at(r), v) }
 	return e
 }
 

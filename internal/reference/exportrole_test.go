@@ -280,8 +280,8 @@ func TestExportsAlongAPath(t *testing.T) {
 				if len(result.Postcards) != 1 {
 					t.Fatalf("mode %v, %v: %+v", mode, role, result.Postcards)
 				}
-				e, told := result.Postcards[0], inserted.Postcards[0]
-				if e.Role != role || !reflect.DeepEqual(e.Option, told.Option) || e.Flow != flowUDP || e.Length != len(packet) ||
+				e, atInsertion := result.Postcards[0], inserted.Postcards[0]
+				if e.Role != role || !reflect.DeepEqual(e.Option, atInsertion.Option) || e.Flow != flowUDP || e.Length != len(packet) ||
 					e.Option.Sequence != sequence {
 					t.Errorf("mode %v, %v: %+v", mode, role, e)
 				}

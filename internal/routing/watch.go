@@ -259,7 +259,7 @@ func (w *watcher) reportIfChanged(err error) {
 		w.log.Warn("the stack forwards all: the kernel's routes are not understood", "error", err)
 	}
 	routing, why := w.seen.routing()
-	if told := w.segments; w.withSegments(routing) == w.reported && told == w.segments && why == w.why {
+	if before := w.segments; w.withSegments(routing) == w.reported && before == w.segments && why == w.why {
 		return
 	}
 	w.log.Debug("routes depend on something else now", "key", uint32(routing.Key), "mtu", routing.MTU, "why", why)

@@ -424,9 +424,9 @@ func TestWatchBeatsWhenDone(t *testing.T) {
 	p.devicesMu.Lock()
 	release := sync.OnceFunc(p.devicesMu.Unlock)
 	defer release()
-	told := p.devicesTold.Load()
+	reported := p.devicesTold.Load()
 	testnet.Run(t, "ip link set v0 mtu 1400")
-	await(t, "the change", time.Second, func() bool { return p.devicesTold.Load() > told })
+	await(t, "the change", time.Second, func() bool { return p.devicesTold.Load() > reported })
 	beats := count()
 	time.Sleep(5 * beatPeriod)
 	if n := count() - beats; n > 0 {

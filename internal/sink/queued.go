@@ -149,7 +149,7 @@ func (q *Queued) Stats() Stats {
 }
 
 // Each makes a Writer that gives each record to a function.
-func Each(take func(record.Record)) Writer { return each(take) }
+func Each(consume func(record.Record)) Writer { return each(consume) }
 
 type each func(record.Record)
 

@@ -139,8 +139,8 @@ func (f *collectFlags) selection(cmd *cobra.Command) error {
 		return err
 	}
 	known := recordfilter.Known{Where: "by a collector", Kinds: record.MadeBy("collect")}
-	for _, note := range known.Unmet(filter) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "waymark-collector: "+note)
+	for _, hint := range known.Unmet(filter) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waymark-collector: "+hint)
 	}
 	f.selected = recordfilter.NewSieve(program)
 	return nil
@@ -236,8 +236,8 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, opts *comm
 	if f.count > 0 && !errors.Is(context.Cause(ctx), errEnough) { // without a count, an interruption is the normal end
 		err = errors.Join(err, cmd.Context().Err())
 	}
-	if note := f.selected.Note(); note != "" {
-		config.Notify(note)
+	if hint := f.selected.Note(); hint != "" {
+		config.Notify(hint)
 	}
 	stats := c.Stats()
 	_, fault := stderr.Write(noteEncoding(cmd, opts)(nil, stats.Record()))

@@ -43,8 +43,8 @@ type loaded struct {
 	headers      map[string]string
 }
 
-func openWeb(path string, note func(string)) (*webFile, error) {
-	w := &webFile{path: path, notify: note}
+func openWeb(path string, notify func(string)) (*webFile, error) {
+	w := &webFile{path: path, notify: notify}
 	var err error
 	w.loaded, err = loadWeb(path)
 	w.read = time.Now()

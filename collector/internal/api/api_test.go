@@ -173,10 +173,10 @@ func segmentsAndGrid(t *testing.T, s *served, list []record.Record, held map[int
 	if total != 20_000 || lost == 0 {
 		t.Errorf("%d packets in the grid, %d lost", total, lost)
 	}
-	var half query.Segments // only the first hour: the hour's rollup is not there yet, minutes are
-	s.ask("/v1/segments", &half, "from", "2026-11-21T11:00:00Z", "until", "2026-11-21T12:00:00Z", "limit", "1000", "baseline", "1h")
+	var firstHour query.Segments // only the first hour: the hour's rollup is not there yet, minutes are
+	s.ask("/v1/segments", &firstHour, "from", "2026-11-21T11:00:00Z", "until", "2026-11-21T12:00:00Z", "limit", "1000", "baseline", "1h")
 	first11 := uint64(0)
-	for _, one := range half.Segments {
+	for _, one := range firstHour.Segments {
 		first11 += one.Packets
 	}
 	want := uint64(0)

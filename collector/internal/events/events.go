@@ -201,14 +201,14 @@ func (f *Finder) tell(e *record.Event, now time.Time) {
 	if !f.log.Take(e) {
 		return
 	}
-	f.note(e, now)
+	f.writeLine(e, now)
 	for _, s := range f.to {
 		s.Offer(e)
 	}
 }
 
-// note writes a line for the operator, or counts one that is too many.
-func (f *Finder) note(e *record.Event, now time.Time) {
+// writeLine writes a line for the operator, or counts one that is too many.
+func (f *Finder) writeLine(e *record.Event, now time.Time) {
 	write, leftOut := f.lines.Next(now)
 	if leftOut > 0 {
 		f.options.Note(fmt.Sprintf("%d more events than lines here; ask the API for them at /v1/events", leftOut))

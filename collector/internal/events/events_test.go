@@ -26,20 +26,20 @@ import (
 // began is when a whole interval begins.
 var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// told is a sink that keeps the events that it gets.
-type told struct {
+// keptEvents is a sink that keeps the events that it gets.
+type keptEvents struct {
 	sink.Sink
 	events []*record.Event
 }
 
-func (l *told) Offer(records ...record.Record) {
+func (l *keptEvents) Offer(records ...record.Record) {
 	for _, r := range records {
 		l.events = append(l.events, r.(*record.Event))
 	}
 }
 
-// take are the events since it was called.
-func (l *told) take() (list []*record.Event) {
+// newEvents are those since it was called.
+func (l *keptEvents) newEvents() (list []*record.Event) {
 	list, l.events = l.events, nil
 	return list
 }
@@ -55,7 +55,7 @@ func names(list []*record.Event) string {
 // scene is a Finder, and packets that it is offered.
 type scene struct {
 	*Finder
-	told
+	keptEvents
 	now     time.Time
 	packets *storetest.Packets
 	notes   []string
@@ -75,7 +75,7 @@ func (s *scene) begin(file string, clockError time.Duration) {
 			return []nodenames.Node{{ID: 2, IDWide: ioam.NodeIDWideUnavailable, Name: "r2", Interfaces: []nodenames.Interface{link}}}
 		},
 	}, s.now)
-	s.Tell(&s.told)
+	s.Tell(&s.keptEvents)
 }
 
 // add looks at records of a time.
@@ -104,11 +104,11 @@ func TestLoss(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.jsonl")
 	s := newScene(t, file, -1)
 	s.play(12, 0, nil)
-	if list := s.take(); len(list) != 0 {
+	if list := s.newEvents(); len(list) != 0 {
 		t.Fatalf("%+v", list[0])
 	}
 	s.play(30, 20, nil)
-	list := s.take()
+	list := s.newEvents()
 	if len(list) != 1 {
 		t.Fatal(names(list))
 	}
@@ -129,18 +129,18 @@ func TestLoss(t *testing.T) {
 	}
 	s.begin(file, -1) // the next collector
 	s.play(10, 20, nil)
-	if list := s.take(); len(list) != 0 {
+	if list := s.newEvents(); len(list) != 0 {
 		t.Errorf("what lasts is a second event: %s", names(list))
 	}
 	s.play(60, 0, nil)
-	if list = s.take(); len(list) != 1 || list[0].Name != record.EventLossEnded || list[0].ID != e.ID {
+	if list = s.newEvents(); len(list) != 1 || list[0].Name != record.EventLossEnded || list[0].ID != e.ID {
 		t.Errorf("%s", names(list))
 	}
 	s.play(10, 20, nil)
 	s.begin(file, -1)
-	s.take()
+	s.newEvents()
 	s.play(125, 0, nil)
-	if list = s.take(); len(list) != 1 || list[0].Name != record.EventNotSeen {
+	if list = s.newEvents(); len(list) != 1 || list[0].Name != record.EventNotSeen {
 		t.Errorf("%s", names(list))
 	}
 }
@@ -162,7 +162,7 @@ func TestLossOfFlows(t *testing.T) {
 	}
 	s.look(s.now.Add(time.Second))
 	var texts []string
-	for _, e := range s.take() {
+	for _, e := range s.newEvents() {
 		texts = append(texts, e.Facts+" "+e.Label("evidence"))
 	}
 	slices.Sort(texts)
@@ -197,9 +197,9 @@ func TestSlow(t *testing.T) {
 	} {
 		s := newScene(t, filepath.Join(t.TempDir(), "events.jsonl"), c.clockError)
 		s.play(30, 0, nil)
-		s.take()
+		s.newEvents()
 		s.play(25, 0, c.change)
-		list := s.take()
+		list := s.newEvents()
 		if got := names(list); got != c.want {
 			t.Errorf("clocks %v: %q, want %q", c.clockError, got, c.want)
 		}
@@ -239,16 +239,16 @@ func TestRenamedNode(t *testing.T) {
 		return func(one *record.Path) { one.Nodes[0].Node = name }
 	}
 	s.play(25, 20, named(""))
-	if list := s.take(); names(list) != record.EventLoss {
+	if list := s.newEvents(); names(list) != record.EventLoss {
 		t.Errorf("%q", names(list))
 	}
 	s.play(80, 20, named("athos"))
 	s.play(80, 20, named("porthos"))
-	if list := s.take(); len(list) != 0 {
+	if list := s.newEvents(); len(list) != 0 {
 		t.Errorf("%q: %+v", names(list), list[0])
 	}
 	s.play(60, 0, nil)
-	if list := s.take(); names(list) != record.EventLossEnded {
+	if list := s.newEvents(); names(list) != record.EventLossEnded {
 		t.Errorf("%q", names(list))
 	}
 }
@@ -259,7 +259,7 @@ func TestLines(t *testing.T) {
 	for i := range 3 * eventlog.MostLines {
 		s.tell(&record.Event{Name: record.EventPathsMoved, Subject: fmt.Sprint(i)}, s.now)
 	}
-	if s.take(); len(s.notes) != eventlog.MostLines {
+	if s.newEvents(); len(s.notes) != eventlog.MostLines {
 		t.Errorf("%d lines", len(s.notes))
 	}
 	s.tell(&record.Event{Name: record.EventPathsMoved, Subject: "next"}, s.now.Add(time.Minute))
@@ -317,7 +317,7 @@ func TestEndTells(t *testing.T) {
 	if s.queue.Len() != 0 || s.Stats().Written != 1000 {
 		t.Errorf("%d wait, %+v", s.queue.Len(), s.Stats())
 	}
-	if list := s.take(); names(list) != record.EventLoss {
+	if list := s.newEvents(); names(list) != record.EventLoss {
 		t.Errorf("%q", names(list))
 	}
 }

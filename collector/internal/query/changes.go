@@ -80,7 +80,7 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 		if ask.Where != nil {
 			read = sharesWhere
 		}
-		err := read(ctx, r, &ask, a, c.take)
+		err := read(ctx, r, &ask, a, c.addShare)
 		if c.finish(); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, e
 
 // sharesOf reads how many packets of which pair took which path in which window: pairs after one another, and windows
 // of a pair in their order.
-func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, take func(pair, int64, uint64, taken)) error {
+func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, addShare func(pair, int64, uint64, taken)) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	width := p.add(ask.Window.Nanoseconds())
 	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
@@ -125,7 +125,7 @@ func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Ch
 			mean := int64(math.Round(delay.Float64))
 			t.delay = &mean
 		}
-		take(pair{addressOf(source), addressOf(destination)}, number, path, t)
+		addShare(pair{addressOf(source), addressOf(destination)}, number, path, t)
 		return nil
 	})
 }
@@ -139,8 +139,8 @@ type comparison struct {
 	earlier, before, current *window // earlier: the one before, unless a change was found since
 }
 
-// take takes the packets of a pair that took a path in the window with a number.
-func (c *comparison) take(who pair, number int64, path uint64, t taken) {
+// addShare adds the packets of a pair that took a path in the window with a number.
+func (c *comparison) addShare(who pair, number int64, path uint64, t taken) {
 	at := time.Unix(0, number*c.ask.Window.Nanoseconds()).UTC()
 	if who != c.now || c.current == nil || !c.current.at.Equal(at) {
 		c.finish()

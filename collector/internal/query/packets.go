@@ -163,9 +163,11 @@ const together = 1000
 // errEnough ends a query of which enough rows were read.
 var errEnough = errors.New("enough")
 
-// visitPackets calls take for each packet of one file that is asked for, the latest first, with its path: for one more
-// than the limit, or than may be searched if there is a condition. take is false when it has enough.
-func visitPackets(ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names, take func(*Packet, *definition) bool) error {
+// visitPackets calls addPacket for each packet of one file that is asked for, the latest first, with its path: for one more
+// than the limit, or than may be searched if there is a condition. addPacket is false when it has enough.
+func visitPackets(
+	ctx context.Context, r *store.Reading, ask *PacketsQuestion, known *names, addPacket func(*Packet, *definition) bool,
+) error {
 	of := r.Files[0].Stored()
 	where, p := ask.where(&of)
 	most := ask.Limit + 1
@@ -205,7 +207,7 @@ FROM (SELECT * FROM `+of.Rows+` p WHERE `+where+` ORDER BY p.time DESC LIMIT `+p
 			if found[i].Nodes = d.packet(known, found[i].Time.Time, &raw[i]); found[i].Nodes == nil {
 				found[i].Nodes = []PacketNode{}
 			}
-			if !take(&found[i], d) {
+			if !addPacket(&found[i], d) {
 				return errEnough
 			}
 		}

@@ -220,7 +220,7 @@ func measureHops(
 	r *store.Reading,
 	ask *PathsQuestion,
 	ids []uint64,
-	take func(id uint64, i int, what string, h *exponential.Delays, negative uint64),
+	addDelays func(id uint64, i int, what string, h *exponential.Delays, negative uint64),
 ) error {
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	chosen := " AND d.path = ANY(" + p.add(ids) + ")"
@@ -248,7 +248,7 @@ func measureHops(
 		}
 		h, err := histogram(total, most, b, n)
 		if err == nil {
-			take(id, i, what, h, negative)
+			addDelays(id, i, what, h, negative)
 		}
 		return err
 	})

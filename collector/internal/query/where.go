@@ -108,7 +108,7 @@ func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 	return is, true
 }
 
-// visitWhere calls take for the packets of all files for which a condition is true, the latest first. It says how many
+// visitWhere calls addPacket for the packets of all files for which a condition is true, the latest first. It says how many
 // more histograms it keeps now.
 func visitWhere(
 	ctx context.Context,
@@ -116,7 +116,7 @@ func visitWhere(
 	seek *PacketsQuestion,
 	known *names,
 	a *Answer,
-	take func(*Packet, *definition) (sums int),
+	addPacket func(*Packet, *definition) (sums int),
 ) error {
 	search := newSearch(OfPackets, a)
 	seek.Limit = mostSearched
@@ -126,7 +126,7 @@ func visitWhere(
 		err := visitPackets(ctx, one, seek, known, func(p *Packet, d *definition) bool {
 			var is bool
 			if is, more = seek.Where.selects(search, recordOf(p)); is {
-				search.sums += take(p, d)
+				search.sums += addPacket(p, d)
 			}
 			return more
 		})

@@ -54,8 +54,8 @@ func lossesWhere(ctx context.Context, r *store.Reading, in Range, ask *LossQuest
 	return nil
 }
 
-// records calls take for the rows of a query of all columns of a kind's table, until it is false.
-func records(ctx context.Context, r *store.Reading, kind, query string, values []any, take func(record.Record) bool) error {
+// records calls addRecord for the rows of a query of all columns of a kind's table, until it is false.
+func records(ctx context.Context, r *store.Reading, kind, query string, values []any, addRecord func(record.Record) bool) error {
 	list, err := r.DB.QueryContext(ctx, query, values...)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func records(ctx context.Context, r *store.Reading, kind, query string, values [
 		if l, ok := one.(*record.Loss); ok && l.Lost.Valid && l.Sent.Value > 0 { // a fraction is not kept
 			l.Ratio = record.NewField(float64(l.Lost.Value)/float64(l.Sent.Value), true)
 		}
-		if !take(one) {
+		if !addRecord(one) {
 			return nil
 		}
 	}

@@ -142,7 +142,7 @@ func gridWhere(ctx context.Context, r *store.Reading, in Range, ask *GridQuestio
 }
 
 // sharesWhere reads the same as sharesOf, of packets for which the condition is true.
-func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, take func(pair, int64, uint64, taken)) error {
+func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Changes, addShare func(pair, int64, uint64, taken)) error {
 	type key struct {
 		pair
 		number int64
@@ -188,7 +188,7 @@ func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a 
 			mean := int64(math.Round(float64(m.total) / float64(m.timed)))
 			t.delay = &mean
 		}
-		take(k.pair, k.number, k.path, t)
+		addShare(k.pair, k.number, k.path, t)
 	}
 	return err
 }

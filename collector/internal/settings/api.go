@@ -152,9 +152,9 @@ func (a *API) Listens() string {
 }
 
 // Access says who may ask. It reads the secret of api.oidc.
-func (s *Settings) Access(note func(string)) (access.Config, error) {
+func (s *Settings) Access(notify func(string)) (access.Config, error) {
 	a := &s.API
-	c := access.Config{Address: a.Listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Notify: note}
+	c := access.Config{Address: a.Listens(), TLS: strings.HasPrefix(string(a.Address), "https://"), Web: a.Web, Notify: notify}
 	for _, h := range a.Hosts {
 		c.Hosts = append(c.Hosts, string(h))
 	}

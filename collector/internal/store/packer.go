@@ -176,7 +176,7 @@ func (s *Store) packed(name, part string) error {
 		s.detach(name)
 	}
 	e.Packed, e.Version = true, Version
-	s.note(e)
+	s.updateSize(e)
 	s.packer.mu.Lock()
 	s.packer.state.Done, s.packer.state.Saved, s.packer.state.Fault = s.packer.state.Done+1, s.packer.state.Saved+before-e.Bytes, ""
 	delete(s.packer.failed, name)

@@ -371,7 +371,7 @@ func (s *Store) Files() []Entry {
 	list := slices.Clone(s.published.Load().files)
 	for i := range list {
 		if list[i].State == Open {
-			s.note(&list[i])
+			s.updateSize(&list[i])
 		}
 	}
 	return list

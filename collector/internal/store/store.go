@@ -158,7 +158,7 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	defer s.publish()
-	s.settle(ctx)
+	s.settleFiles(ctx)
 	s.retain()
 	if err := s.ensureFile(ctx); err != nil {
 		s.refuse(err)
@@ -218,9 +218,9 @@ func (s *Store) path(name string) string {
 
 func (s *Store) nextAlias() string { return fmt.Sprintf("f%d", s.aliases.Add(1)) }
 
-// settle looks at the files of which the catalog does not say that they are closed: all but the newest
+// settleFiles looks at the files of which the catalog does not say that they are closed: all but the newest
 // are closed now.
-func (s *Store) settle(ctx context.Context) {
+func (s *Store) settleFiles(ctx context.Context) {
 	var unsettled []*Entry
 	handles := s.handles()
 	for _, e := range s.catalog.Files {
@@ -352,7 +352,7 @@ func (s *Store) closed(e *Entry, err error) {
 		return
 	}
 	e.State, e.Closed, e.Reason = Closed, s.now().UTC(), ""
-	s.note(e)
+	s.updateSize(e)
 	_ = os.Chmod(s.path(e.Name), 0o440) // for people; a process of root may write it
 }
 
@@ -369,7 +369,7 @@ func (s *Store) Close() error {
 	var errs []error
 	if s.file != nil {
 		errs = append(errs, s.file.close(context.Background(), false))
-		s.note(s.file.entry)
+		s.updateSize(s.file.entry)
 		s.file = nil
 	}
 	if s.db != nil {
@@ -386,8 +386,8 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// note updates the size of a file that is written.
-func (s *Store) note(e *Entry) {
+// updateSize updates the size of a file that is written.
+func (s *Store) updateSize(e *Entry) {
 	e.Bytes = 0
 	for _, end := range []string{"", ".wal"} {
 		if info, err := os.Stat(s.path(e.Name) + end); err == nil {

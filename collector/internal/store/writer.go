@@ -181,8 +181,8 @@ func (s *Store) Tend(ctx context.Context) {
 		return
 	}
 	if s.file != nil {
-		s.note(s.file.entry)
-		s.settle(ctx)
+		s.updateSize(s.file.entry)
+		s.settleFiles(ctx)
 	}
 	s.retain()
 	if err := s.catalog.write(s.options.Directory); err != nil {

@@ -203,10 +203,10 @@ func (fakeSender) Close() error { return nil }
 
 func (s *System) WatchRoutes(ctx context.Context, _ routing.Plane, explain func(why string), _ *slog.Logger) error {
 	s.Mu.Lock()
-	blind, odd := s.RoutesUnwatched, s.StackForwards
+	unwatched, odd := s.RoutesUnwatched, s.StackForwards
 	s.Mu.Unlock()
-	if blind != nil {
-		return blind
+	if unwatched != nil {
+		return unwatched
 	}
 	explain(odd)
 	s.Watches.Add(1)

@@ -79,12 +79,12 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	h.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ready, awake, told := make(chan struct{}), make(chan struct{}), make(chan record.Lost, 1)
+	ready, awake, reported := make(chan struct{}), make(chan struct{}), make(chan record.Lost, 1)
 	go func() {
 		_ = h.Client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
 			<-awake
 			if r, err := record.Parse(line); err == nil && r.Kind() == record.KindLost {
-				told <- *r.(*record.Lost)
+				reported <- *r.(*record.Lost)
 				cancel()
 			}
 			return nil
@@ -100,7 +100,7 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	}
 	close(awake)
 	select {
-	case lost := <-told:
+	case lost := <-reported:
 		if lost.Count == 0 || lost.Count > h.records.stream.Dropped() {
 			t.Errorf("%d lost records reported; %d were", lost.Count, h.records.stream.Dropped())
 		}

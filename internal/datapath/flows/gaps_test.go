@@ -56,7 +56,7 @@ func (s *simulated) add(d delivery.Packet) {
 }
 
 // handOver ends or evicts a CPU's part of the flow.
-func (s *simulated) handOver(g *Gaps, cpu int) (told uint64) {
+func (s *simulated) handOver(g *Gaps, cpu int) (reported uint64) {
 	p := s.parts[cpu]
 	if p == nil {
 		return 0
@@ -65,11 +65,11 @@ func (s *simulated) handOver(g *Gaps, cpu int) (told uint64) {
 	for epoch := s.epoch - 1; epoch != s.epoch+1; epoch++ {
 		if t := p.totals[epoch]; t != nil {
 			if g.hand(&s.key, newFlowSum(t, 0, Eviction)) != partHeld {
-				told += t.Packets
+				reported += t.Packets
 			}
 		}
 	}
-	return told
+	return reported
 }
 
 // flowSums adds up what the CPUs have for an interval.
@@ -150,7 +150,7 @@ func part(epoch, lowest, highest, numbers uint32, change ...func(*bpf.ABIFlowTot
 func TestGapsThatCannotBeKnown(t *testing.T) {
 	never := func(_, _ flowTicks) bool { return false }
 	anew := func(t *bpf.ABIFlowTotals) { t.Restarted = 1 }
-	type told struct {
+	type missingAnswer struct {
 		missing uint32
 		known   bool
 	}
@@ -158,52 +158,52 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 		name  string
 		do    func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums)
 		other func(since, now flowTicks) bool
-		want  told
+		want  missingAnswer
 	}{
-		{"lost", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, told{3, true}},
+		{"lost", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, missingAnswer{3, true}},
 		{"uncounted before", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			g.Distrust()
 			sums.merge(&key, part(1, 0, 9, 7))
-		}, never, told{0, false}},
+		}, never, missingAnswer{0, false}},
 		{"uncounted before, nothing missing", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			g.Distrust()
 			sums.merge(&key, part(1, 0, 9, 10))
-		}, never, told{0, true}},
+		}, never, missingAnswer{0, true}},
 		{"no place in the table", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
-			func(_, _ flowTicks) bool { return true }, told{0, false}},
+			func(_, _ flowTicks) bool { return true }, missingAnswer{0, false}},
 		{"another flow has the Flow-ID", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7))
 			key.SourcePort++
 			sums.merge(&key, part(1, 2, 5, 3))
-		}, never, told{0, false}},
+		}, never, missingAnswer{0, false}},
 		{"another flow has another Flow-ID", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7))
 			key.FlowId++
 			sums.merge(&key, part(1, 2, 5, 3))
-		}, never, told{3, true}},
+		}, never, missingAnswer{3, true}},
 		{"another flow had the Flow-ID long ago", func(g *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			other := key
 			other.SourcePort++
 			long := func(t *bpf.ABIFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
 			g.noteFlow(&other, &part(1, 2, 5, 3, long).totals)
 			sums.merge(&key, part(1, 0, 9, 7))
-		}, never, told{3, true}},
+		}, never, missingAnswer{3, true}},
 		{"anew on one CPU of two", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 50_000, 50_009, 5))
 			sums.merge(&key, part(1, 3, 9, 7, anew))
-		}, never, told{0, false}},
-		{"anew on one CPU", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, told{2, true}},
+		}, never, missingAnswer{0, false}},
+		{"anew on one CPU", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, missingAnswer{2, true}},
 		{"far apart on two CPUs", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 50_000, 50_009, 10))
 			sums.merge(&key, part(1, 0, 9, 10))
-		}, never, told{0, false}},
+		}, never, missingAnswer{0, false}},
 		{"strays", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			sums.merge(&key, part(1, 0, 9, 7, func(t *bpf.ABIFlowTotals) { t.Strays = 2 }))
-		}, never, told{1, true}},
+		}, never, missingAnswer{1, true}},
 		{"the node that numbers", func(_ *Gaps, key bpf.ABIFlowKey, sums *flowSums) {
 			key.Role = uint8(model.RoleEncapsulating)
 			sums.merge(&key, part(1, 0, 9, 7))
-		}, never, told{0, true}},
+		}, never, missingAnswer{0, true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g, sums := NewGaps(), newFlowSums()
@@ -217,7 +217,7 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 			g.takeHeld(1, sums)
 			first := sums.order[0]
 			missing, known := g.missingNumbers(&first, sums.byKey[first], nil, test.other)
-			if got := (told{missing, known}); got != test.want {
+			if got := (missingAnswer{missing, known}); got != test.want {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
 		})

@@ -105,8 +105,8 @@ func (r *PostcardRings) waiting(cpu int) bool {
 const postcardsAtOnce = 64
 
 // Read passes on postcards of a CPU, at most postcardsAtOnce, and returns how many.
-// They are valid until take returns.
-func (r *PostcardRings) Read(cpu int, take func([]bpf.ABIPostcard)) int {
+// They are valid until consume returns.
+func (r *PostcardRings) Read(cpu int, consume func([]bpf.ABIPostcard)) int {
 	if r == nil {
 		return 0
 	}
@@ -119,7 +119,7 @@ func (r *PostcardRings) Read(cpu int, take func([]bpf.ABIPostcard)) int {
 	first := read % r.room
 	n := min(written-read, postcardsAtOnce, r.room-first)
 	if n > 0 {
-		take(cards[first : first+n])
+		consume(cards[first : first+n])
 		atomic.StoreUint64(&head.Read, read+n)
 	}
 	return int(n)

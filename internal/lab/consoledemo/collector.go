@@ -136,7 +136,7 @@ func join(a, b net.Conn) {
 // copyTo copies until the source ends, and says so to the target.
 func copyTo(target, source net.Conn) {
 	_, _ = io.Copy(target, source) // a connection that breaks ends
-	if half, ok := target.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
+	if closer, ok := target.(interface{ CloseWrite() error }); ok {
+		_ = closer.CloseWrite()
 	}
 }

@@ -201,10 +201,10 @@ func TestArrivalsSeeIOAM(t *testing.T) {
 
 // replay streams records like an agent.
 func replay(lines ...string) observe {
-	return func(ctx context.Context, ready func(), take func([]byte) error) error {
+	return func(ctx context.Context, ready func(), consume func([]byte) error) error {
 		ready()
 		for _, l := range lines {
-			if err := take([]byte(strings.ReplaceAll(l, "\n", ""))); err != nil {
+			if err := consume([]byte(strings.ReplaceAll(l, "\n", ""))); err != nil {
 				return err
 			}
 		}

@@ -77,8 +77,8 @@ type Event struct {
 const (
 	mostPlaces = 8    // of a destination
 	mostEvents = 1024 // that were not read yet
-	// settle is the longest time for which more flows are awaited before a place is reported.
-	settle = 250 * time.Millisecond
+	// settleTime is the longest time for which more flows are awaited before a place is reported.
+	settleTime = 250 * time.Millisecond
 	// movePause is the least time between two events about paths of a destination.
 	movePause = 5 * time.Second
 	mostMoves = 16
@@ -189,7 +189,7 @@ func (m *Monitor) notePlace(d *destination, p *path, one *place, now time.Durati
 func (m *Monitor) lose(f *flow, one *place, now time.Duration) {
 	f.place = one
 	if one.flows == 0 && !one.reported {
-		one.reportAt = now + min(settle, m.config.Interval)
+		one.reportAt = now + min(settleTime, m.config.Interval)
 	}
 	one.flows++
 	if f.overdueSince < one.since {
@@ -204,7 +204,7 @@ func (m *Monitor) recovered(f *flow, missing int, now time.Duration) {
 	one.flows--
 	one.unanswered += uint64(missing)
 	if one.flows == 0 {
-		one.endsAt = now + min(2*m.config.Interval, 2*settle)
+		one.endsAt = now + min(2*m.config.Interval, 2*settleTime)
 	}
 }
 
@@ -228,7 +228,7 @@ func (m *Monitor) report(d *destination, now time.Duration) {
 			return now >= one.reportAt && !d.sought(one) // it was over before
 		case now >= one.endsAt:
 			e := m.event(d, Recovered, one, now)
-			e.Flows, e.Unanswered, e.Lasted = one.flowsReported, one.unanswered, one.endsAt-min(2*m.config.Interval, 2*settle)-one.since
+			e.Flows, e.Unanswered, e.Lasted = one.flowsReported, one.unanswered, one.endsAt-min(2*m.config.Interval, 2*settleTime)-one.since
 			m.emit(e)
 			return true
 		}
@@ -338,7 +338,7 @@ type move struct {
 
 func (v *moves) add(from, to *path, now time.Duration) {
 	if len(v.list) == 0 {
-		v.reportAt = max(now+settle, v.nextReport)
+		v.reportAt = max(now+settleTime, v.nextReport)
 	}
 	for i := range v.list {
 		if v.list[i].from == from && v.list[i].to == to {
@@ -369,7 +369,7 @@ func (m *Monitor) tellMoves(d *destination, now time.Duration) {
 			continue
 		}
 		m.emit(Event{
-			Kind: PathChange, At: m.at(now), Since: m.at(v.reportAt - settle), Destination: d.Destination,
+			Kind: PathChange, At: m.at(now), Since: m.at(v.reportAt - settleTime), Destination: d.Destination,
 			From: one.from.nodes(), Path: one.to.nodes(), Flows: min(flows, len(d.flows)), FlowsOf: len(d.flows),
 		})
 	}

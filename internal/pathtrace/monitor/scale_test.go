@@ -42,15 +42,15 @@ func TestSharedLink(t *testing.T) {
 	n := mesh(t, count, flows)
 	want(t, "well", n.run(20*time.Second))
 	n.down["r1>r2"] = true
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, e := range n.run(time.Second) {
 		if e.Kind != Loss || !begins(e.After, "node 1 ") || !begins(e.Before, "node 2 ") || e.Flows != flows/2 {
 			t.Errorf("%s", short(e))
 		}
-		told[e.Destination.Name] = true
+		reported[e.Destination.Name] = true
 	}
-	if len(told) != count {
-		t.Errorf("%d destinations of %d were told", len(told), count)
+	if len(reported) != count {
+		t.Errorf("%d destinations of %d were told", len(reported), count)
 	}
 }
 

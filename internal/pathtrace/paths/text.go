@@ -95,8 +95,8 @@ func (r *Report) text(s columns.Screen) string {
 	for _, text := range r.broken() {
 		b.WriteString("\n" + text + "\n")
 	}
-	for _, note := range r.notes() {
-		b.WriteString("\n" + note + "\n")
+	for _, remark := range r.notes() {
+		b.WriteString("\n" + remark + "\n")
 	}
 	return b.String()
 }
@@ -405,8 +405,8 @@ func (r *Report) notes() (list []string) {
 		overflow = overflow || one.Overflow
 		limited = limited || !one.Endpoint && one.Lost > 0
 	}
-	if note := r.withoutData(); note != "" {
-		list = append(list, note)
+	if remark := r.withoutData(); remark != "" {
+		list = append(list, remark)
 	}
 	if unknown > 0 {
 		list = append(

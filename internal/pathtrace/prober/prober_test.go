@@ -229,20 +229,20 @@ func TestSilence(t *testing.T) {
 	for name, right := range map[string]bool{"right key": true, "wrong key": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := make(chan *paths.Report, 2)
+			reports := make(chan *paths.Report, 2)
 			c := Config{
 				Destination: netip.IPv6Loopback(), Port: e.Local().Port(), Namespace: 123, Type: 0xf80000, Nodes: 12, Flows: 2, Count: 2,
-				Interval: Silence, Timeout: 500 * time.Millisecond, Key: key, Silent: func(r *paths.Report) { told <- r },
+				Interval: Silence, Timeout: 500 * time.Millisecond, Key: key, Silent: func(r *paths.Report) { reports <- r },
 			}
 			if !right {
 				c.Key = []byte("another key of 16")
 			}
 			run(t, c)
-			if n := len(told); (n == 0) != right || n > 1 {
+			if n := len(reports); (n == 0) != right || n > 1 {
 				t.Fatalf("told %d times", n)
 			}
 			if !right {
-				if r := <-told; len(r.Paths) != 0 || !r.Live {
+				if r := <-reports; len(r.Paths) != 0 || !r.Live {
 					t.Errorf("%s", r.Text(columns.Screen{}))
 				}
 			}

@@ -56,8 +56,8 @@ type poster struct {
 	releases []func()
 }
 
-func newPoster(c Config, peers sink.Peers, told func(int, bool, error)) *poster {
-	p := &poster{base: c.Endpoint, file: c.Headers, gzip: c.Gzip, onResult: told, peers: peers}
+func newPoster(c Config, peers sink.Peers, onResult func(int, bool, error)) *poster {
+	p := &poster{base: c.Endpoint, file: c.Headers, gzip: c.Gzip, onResult: onResult, peers: peers}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	dialer := &net.Dialer{Timeout: mostWait, ControlContext: p.sparePeer}
 	p.client = &http.Client{

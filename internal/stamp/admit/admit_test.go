@@ -44,7 +44,7 @@ const second = int64(1e9)
 // up than that.
 func TestBucket(t *testing.T) {
 	b := Bucket{Rate: 100}
-	take := func(now int64) (taken int) {
+	takenAt := func(now int64) (taken int) {
 		for range 1000 {
 			if b.Take(now) {
 				taken++
@@ -59,19 +59,19 @@ func TestBucket(t *testing.T) {
 		{second, 10}, {second, 0}, {second + second/100, 1}, {second + second/50 - 10, 0}, {second + second/50 + 10, 1},
 		{2 * second, 10}, {3600 * second, 10}, {3600*second - 1, 0}, // a clock that goes back gives nothing
 	} {
-		if got := take(tt.at); got != tt.want {
+		if got := takenAt(tt.at); got != tt.want {
 			t.Errorf("%d packets at %v s, want %d", got, float64(tt.at)/1e9, tt.want)
 		}
 	}
 	b = Bucket{Rate: 1}
-	if got := take(5 * second); got != 1 {
+	if got := takenAt(5 * second); got != 1 {
 		t.Errorf("%d packets at once with one a second", got)
 	}
-	if got := take(5*second + second/2); got != 0 {
+	if got := takenAt(5*second + second/2); got != 0 {
 		t.Errorf("%d packets after half a second", got)
 	}
 	b = Bucket{}
-	if got := take(0); got != 1000 {
+	if got := takenAt(0); got != 1000 {
 		t.Errorf("without a limit, %d of 1000", got)
 	}
 }

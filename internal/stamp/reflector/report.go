@@ -88,11 +88,11 @@ func (c Counts) Collect(g *metrics.Gatherer) {
 }
 
 // ServeMetrics serves /metrics.
-func (r *Reflector) ServeMetrics(address string, note func(string)) (*metrics.Server, error) {
+func (r *Reflector) ServeMetrics(address string, notify func(string)) (*metrics.Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.Handler(func(g *metrics.Gatherer) { r.Counts().Collect(g) }))
 	server, err := metrics.Serve(address, mux, func(_ *metrics.Server, err error) {
-		note(fmt.Sprintf("metrics are no longer served: %v", err))
+		notify(fmt.Sprintf("metrics are no longer served: %v", err))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics at %s: %w; set --metrics to an address and a free port of this machine", address, err)

@@ -62,8 +62,8 @@ func TestAgentThatHasEnded(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &doctor); err != nil {
 		t.Fatal(err, stderr)
 	}
-	told := slices.ContainsFunc(doctor.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
-	if doctor.Agent != "absent" || !slices.Equal(doctor.Left, []string{"eth0", "eth1"}) || !told {
+	warned := slices.ContainsFunc(doctor.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
+	if doctor.Agent != "absent" || !slices.Equal(doctor.Left, []string{"eth0", "eth1"}) || !warned {
 		t.Errorf("doctor: %s", stdout)
 	}
 	if i := slices.IndexFunc(doctor.Checks, func(c health.Check) bool { return c.Name == "bpf jit" }); i < 0 ||

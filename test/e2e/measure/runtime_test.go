@@ -48,7 +48,7 @@ func addFlow(t *testing.T, l *lab.Lab) {
 	warned := func(w health.Warning) bool { return w.Code == health.FlowLossHigh }
 	// The warning ends when the flow has no packets any more.
 	ended := make(chan struct{})
-	told := watchWarning(t, l, ended, warned)
+	seen := watchWarning(t, l, ended, warned)
 	send(t, l, count, 100, 64, 64, 2)
 	r.awaitAfter(t, time.Now(), whole)
 	close(ended)
@@ -61,7 +61,7 @@ func addFlow(t *testing.T, l *lab.Lab) {
 		t.Errorf("no delay by test packets: %+v", list)
 	}
 	checkNamed(t, l)
-	if !<-told {
+	if !<-seen {
 		t.Error("no warning of the loss while packets came")
 	}
 
@@ -113,7 +113,7 @@ func checkNamed(t *testing.T, l *lab.Lab) {
 
 // watchWarning looks until a warning that names the end of the flow is there, or until ended is closed.
 func watchWarning(t *testing.T, l *lab.Lab, ended <-chan struct{}, warned func(health.Warning) bool) <-chan bool {
-	told := make(chan bool, 1)
+	seen := make(chan bool, 1)
 	go func() {
 		for {
 			var status struct {
@@ -125,15 +125,15 @@ func watchWarning(t *testing.T, l *lab.Lab, ended <-chan struct{}, warned func(h
 			})
 			select {
 			case <-ended:
-				told <- is
+				seen <- is
 				return
 			case <-time.After(100 * time.Millisecond):
 			}
 			if is {
-				told <- true
+				seen <- true
 				return
 			}
 		}
 	}()
-	return told
+	return seen
 }

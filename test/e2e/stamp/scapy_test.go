@@ -235,7 +235,7 @@ func TestScapySends(t *testing.T) {
 		stateful     bool
 		tlvs         []scapyTLV
 		flags        []uint8 // of the TLVs in the answer
-		note         string
+		noted        string
 	}{
 		{"ntp", "ntp", false, nil, nil, ""},
 		{"ptp", "ptp", true, nil, nil, ""},
@@ -286,9 +286,9 @@ func TestScapySends(t *testing.T) {
 		if c.Outcomes["reflected"] != count {
 			t.Errorf("%s: %v", name, c.Outcomes)
 		}
-		for note, have := range c.Notes {
-			if (note == tt.note) != (have == count) || note != tt.note && have != 0 {
-				t.Errorf("%s: note %s: %d", name, note, have)
+		for noteName, have := range c.Notes {
+			if (noteName == tt.noted) != (have == count) || noteName != tt.noted && have != 0 {
+				t.Errorf("%s: note %s: %d", name, noteName, have)
 			}
 		}
 	}
