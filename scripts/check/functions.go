@@ -8,10 +8,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 )
 
-// goRules checks function lengths and JSON structures, and that outside tests
+// goRules checks function lengths, columns, names and JSON structures, and that outside tests
 // only func main ends the process.
 func goRules(name string, content []byte) ([]Finding, error) {
 	files := token.NewFileSet()
@@ -22,7 +23,7 @@ func goRules(name string, content []byte) ([]Finding, error) {
 	if ast.IsGenerated(file) {
 		return nil, nil
 	}
-	findings := columns(name, content, files, file)
+	findings := slices.Concat(columns(name, content, files, file), bareNames(name, files, file))
 	test := strings.HasSuffix(name, "_test.go")
 	if !test { // tests read what others write, too
 		findings = append(findings, jsonRules(name, files, file)...)
