@@ -46,8 +46,8 @@ struct {
 } namespaces SEC(".maps");
 
 /*
- * Hash of the index of a served interface, or of its master -> it. Generation; for indexes that lie
- * together about as many as there are, at most 131072, in 32 bytes each.
+ * Hash of the index of a served interface, or of its master -> it. Generation; about as many entries
+ * as indexes if these are consecutive numbers, else more, at most 131072. An entry has 32 bytes.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

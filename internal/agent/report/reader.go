@@ -49,7 +49,7 @@ func (r *Reader) samples() datapath.Samples {
 	return datapath.Samples{Record: r.traces, Postcards: r.postcards, Flow: r.flow, Loopback: r.copies.enqueue}
 }
 
-// traces turns one record of the data plane into one record for each trace in it.
+// traces reads an extension header that the data plane passed on, and offers a record for each trace option in the header.
 func (r *Reader) traces(raw datapath.Record) {
 	x := r.records
 	x.read.Add(1)
