@@ -25,7 +25,7 @@ type Boundary struct {
 // boundaryKeys is Boundary as a mapping.
 type boundaryKeys struct {
 	Default    model.Boundary    `key:"default" default:"drop"`
-	Namespaces namespacePolicies `key:"namespaces" absent:"none"`
+	Namespaces namespacePolicies `key:"namespaces" optional:"true"`
 }
 
 // boundaryTexts say what the keys of a boundary mean.
@@ -37,6 +37,7 @@ var boundaryTexts = yamlfile.KeyTexts{
 		"strip}. Of a packet with options of several, the strictest policy decides: drop, then strip, then ignore; " +
 		"strip leaves options with the policy ignore in the packet. Packets that cannot be proven to be free of " +
 		"IOAM are dropped if any policy is drop. At most 4096 in all interfaces.",
+	"namespaces, absent": "none",
 }
 
 // namespacePolicies is written as a mapping of numbers to words.

@@ -24,19 +24,19 @@ type Config struct {
 	Namespaces         []Namespace                  `key:"namespaces"`
 	Encapsulations     []Encapsulation              `key:"encapsulations"`
 	Decapsulations     []Decapsulation              `key:"decapsulations"`
-	TunnelDestinations []netip.Addr                 `key:"tunnel-destinations" absent:"no others"`
+	TunnelDestinations []netip.Addr                 `key:"tunnel-destinations" optional:"true"`
 	Sinks              []Sink                       `key:"export"`
-	Collectors         []ipfixsink.CollectorAddress `key:"collectors" absent:"not known"`
-	Measurement        *Measurement                 `key:"measurement" absent:"the defaults of its keys"`
-	Names              []NodeNames                  `key:"names" absent:"no others"`
-	NamesFrom          *NamesFrom                   `key:"names-from" absent:"from names alone"`
-	Flows              []Flow                       `key:"flows" absent:"none"`
-	Stamp              *Stamp                       `key:"stamp" absent:"no reflector"`
-	Responders         []Responder                  `key:"responders" absent:"none"`
-	Trace              *Trace                       `key:"path-trace" was:"trace" absent:"probes are not answered"`
-	Probes             *Probes                      `key:"probes" absent:"no probes are sent"`
+	Collectors         []ipfixsink.CollectorAddress `key:"collectors" optional:"true"`
+	Measurement        *Measurement                 `key:"measurement" optional:"true"`
+	Names              []NodeNames                  `key:"names" optional:"true"`
+	NamesFrom          *NamesFrom                   `key:"names-from" optional:"true"`
+	Flows              []Flow                       `key:"flows" optional:"true"`
+	Stamp              *Stamp                       `key:"stamp" optional:"true"`
+	Responders         []Responder                  `key:"responders" optional:"true"`
+	Trace              *Trace                       `key:"path-trace" was:"trace" optional:"true"`
+	Probes             *Probes                      `key:"probes" optional:"true"`
 	Metrics            Metrics                      `key:"metrics"`
-	History            *History                     `key:"history" absent:"the defaults of its keys"`
+	History            *History                     `key:"history" optional:"true"`
 	Strict             bool                         `key:"strict" default:"false"`
 
 	source  *yamlfile.Source
@@ -65,30 +65,41 @@ var fileTexts = yamlfile.KeyTexts{
 		"decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), " +
 		"packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other " +
 		"packets to the same address pass. At most 1024.",
+	"tunnel-destinations, absent": "no others",
 	"export": `Sinks for records: traces of removed headers, postcards and flows. "waymark observe" shows records ` +
 		"without a sink, too.",
 	"collectors": "Collectors of the IOAM domain besides those under export, to which other nodes export; each as in " +
 		"export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 " +
 		"§3.1.2). [] says that there are no others.",
-	"measurement": "How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341).",
+	"collectors, absent":  "not known",
+	"measurement":         "How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341).",
+	"measurement, absent": "the defaults of its keys",
 	"names": "Names of other nodes and their interfaces, by the ids that they write into packets: whatever shows a node " +
 		"then shows its name. One list may serve all nodes; what it says of this node itself is not used. At most " +
 		"4096.",
+	"names, absent": "no others",
 	"names-from": "A collector that is asked for names which are not under names: exporters told it those of their " +
 		"nodes and interfaces. What it said is used further, also by the next agent, while it does not answer.",
-	"flows": "The SRv6 flows whose loss and delay are measured.",
+	"names-from, absent": "from names alone",
+	"flows":              "The SRv6 flows whose loss and delay are measured.",
+	"flows, absent":      "none",
 	"stamp": "A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what " +
 		"this node counted of measured flows.",
+	"stamp, absent": "no reflector",
 	"responders": "Responders in other protocols than STAMP, for nodes that ask what this one counted of measured " +
 		"flows, or measure delays, in these.",
+	"responders, absent": "none",
 	"path-trace": `Answers probes of "waymark trace" that are addressed to this node, with the trace that they came ` +
 		"with.",
+	"path-trace, absent": "probes are not answered",
 	"probes": "Probes to other nodes that never stop, in many flows: they show all equal paths, keep round trips and " +
 		"losses of each, and name the hop after which probes vanish.",
-	"metrics":        "Counters for Prometheus.",
-	"history":        "What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses.",
-	"strict":         "When true, an interface that does not exist is an error. When false, it is served as soon as it appears.",
-	"metrics.listen": "Address and port of the HTTP server of /metrics and /healthz; none serves nothing.",
+	"probes, absent":  "no probes are sent",
+	"metrics":         "Counters for Prometheus.",
+	"history":         "What the agent keeps of the last hour: paths between prefixes, the times of each hop, losses.",
+	"history, absent": "the defaults of its keys",
+	"strict":          "When true, an interface that does not exist is an error. When false, it is served as soon as it appears.",
+	"metrics.listen":  "Address and port of the HTTP server of /metrics and /healthz; none serves nothing.",
 }
 
 // Listen is an address and port to listen on, or ListenNone.

@@ -14,8 +14,8 @@ import (
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
 	TunnelDestination netip.Addr     `key:"tunnel-destination" required:"true"`
-	Sources           []netip.Prefix `key:"sources" absent:"any"`
-	Bare              *bool          `key:"bare" absent:"true with sources, else false"`
+	Sources           []netip.Prefix `key:"sources" optional:"any"`
+	Bare              *bool          `key:"bare" optional:"true"`
 }
 
 // decapsulationTexts say what the keys of decapsulations mean.
@@ -27,6 +27,7 @@ var decapsulationTexts = yamlfile.KeyTexts{
 	"bare": "Whether packets without IOAM of a namespace of this node are decapsulated. If not (decap_refused_bare), " +
 		"the kernel discards them, as those from other sources. true without sources lets any sender that reaches " +
 		"the tunnel's end send packets into the network as if from here.",
+	"bare, absent": "true with sources, else false",
 }
 
 // TakesBare reports whether packets without IOAM are decapsulated; by default, only

@@ -19,42 +19,42 @@ type Encapsulation struct {
 	Match     Match           `key:"match"`
 	Flows     Share           `key:"flows" default:"1/1"`
 	Frequency model.Frequency `key:"frequency" default:"1/1"`
-	Budget    *Budget         `key:"budget" absent:"no limit"`
+	Budget    *Budget         `key:"budget" optional:"true"`
 	Mode      model.Mode      `key:"mode" default:"auto"`
-	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
+	Tunnel    *Tunnel         `key:"tunnel" optional:"true"`
 	Nested    bool            `key:"nested" default:"false"`
 	Options   []Option        `key:"options" required:"true"`
 }
 
 // Budget is the most that an encapsulation adds to what leaves its interface.
 type Budget struct {
-	Packets Percent `key:"packets" absent:"no limit"`
-	Octets  Percent `key:"octets" absent:"no limit"`
+	Packets Percent `key:"packets" optional:"true"`
+	Octets  Percent `key:"octets" optional:"true"`
 }
 
 // Match selects packets.
 type Match struct {
-	Destination     netip.Prefix     `key:"destination" absent:"any"`
-	Source          netip.Prefix     `key:"source" absent:"any"`
-	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any"`
-	SourcePort      *model.PortRange `key:"source-port" absent:"any"`
-	DestinationPort *model.PortRange `key:"destination-port" absent:"any"`
-	TrafficClass    *TrafficClass    `key:"traffic-class" absent:"any"`
-	FlowLabel       *FlowLabel       `key:"flow-label" absent:"any"`
+	Destination     netip.Prefix     `key:"destination" optional:"any"`
+	Source          netip.Prefix     `key:"source" optional:"any"`
+	NextHeader      *ioam.NextHeader `key:"next-header" optional:"any"`
+	SourcePort      *model.PortRange `key:"source-port" optional:"any"`
+	DestinationPort *model.PortRange `key:"destination-port" optional:"any"`
+	TrafficClass    *TrafficClass    `key:"traffic-class" optional:"any"`
+	FlowLabel       *FlowLabel       `key:"flow-label" optional:"any"`
 }
 
 // Tunnel is the outer IPv6 header of an encapsulation.
 type Tunnel struct {
-	Source      netip.Addr `key:"source" absent:"the address from which the kernel would send to destination, followed when routes and addresses change"`
+	Source      netip.Addr `key:"source" optional:"true"`
 	Destination netip.Addr `key:"destination" required:"true"`
 }
 
 // Option is one IOAM option to insert: a trace, a Direct Export, a proof or Edge-to-Edge.
 type Option struct {
-	Trace        *TraceOption        `key:"trace" absent:"another kind instead"`
-	DirectExport *DirectExportOption `key:"dex" absent:"another kind instead"`
-	Proof        *ProofOption        `key:"pot" absent:"another kind instead"`
-	EdgeToEdge   *EdgeToEdgeOption   `key:"e2e" absent:"another kind instead"`
+	Trace        *TraceOption        `key:"trace" optional:"true"`
+	DirectExport *DirectExportOption `key:"dex" optional:"true"`
+	Proof        *ProofOption        `key:"pot" optional:"true"`
+	EdgeToEdge   *EdgeToEdgeOption   `key:"e2e" optional:"true"`
 }
 
 // DirectExportOption is a Direct Export to insert.
@@ -76,12 +76,14 @@ var encapsulationTexts = yamlfile.KeyTexts{
 	"frequency": "K/N: the first K of every N matching packets of the selected flows; a percentage is the smallest such " +
 		"fraction, so 10% is 1/10. Each CPU takes 64 numbers at a time, so with several CPUs a count may differ " +
 		"from K/N by at most 64 packets for each of them; what one CPU sees is exact.",
-	"budget": "The most that the rule adds, as a share of what leaves the interface.",
+	"budget":         "The most that the rule adds, as a share of what leaves the interface.",
+	"budget, absent": "no limit",
 	"mode": "inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header " +
 		"in front; auto is inline for packets that this node generates and encap for packets that it forwards, as " +
 		"RFC 8200 requires; inline, too, for packets that have segments left in a Routing header (SRv6), which a " +
 		"tunnel would bypass: encap leaves them alone.",
-	"tunnel": "The outer header of modes encap and auto.",
+	"tunnel":         "The outer header of modes encap and auto.",
+	"tunnel, absent": "no tunnel",
 	"nested": "Also for packets that arrive with IOAM, as those of another domain around this one: a tunnel goes around " +
 		"them, options inserted inline go into their header. Without it, of packets with IOAM only those that this " +
 		"node generates get more. Match narrowly: each node with such a rule adds to what the others added.",
@@ -90,21 +92,28 @@ var encapsulationTexts = yamlfile.KeyTexts{
 	"match.source":      "IPv6 source prefix.",
 	"match.next-header": "Upper-layer protocol after all extension headers: a number, or one of tcp, udp, icmpv6, sctp, " +
 		"dccp, udplite, ipv6, gre, esp, none.",
-	"match.source-port":      "A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports.",
-	"match.destination-port": "As source-port.",
-	"match.traffic-class":    "The IPv6 traffic class, all 8 bits.",
-	"match.flow-label":       "The IPv6 flow label.",
-	"budget.packets":         "Share of the interface's packets that get the header.",
-	"budget.octets":          "Octets that the rule adds, as a share of the octets of the interface's frames.",
-	"tunnel.source":          "Source address of the outer header: an address of this node, not a link-local one.",
-	"tunnel.destination":     "Destination address of the outer header: the node that decapsulates; not this node.",
-	"options[].trace":        "A trace, pre-allocated or incremental (RFC 9197 §4.4).",
+	"match.source-port":       "A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports.",
+	"match.destination-port":  "As source-port.",
+	"match.traffic-class":     "The IPv6 traffic class, all 8 bits.",
+	"match.flow-label":        "The IPv6 flow label.",
+	"budget.packets":          "Share of the interface's packets that get the header.",
+	"budget.packets, absent":  "no limit",
+	"budget.octets":           "Octets that the rule adds, as a share of the octets of the interface's frames.",
+	"budget.octets, absent":   "no limit",
+	"tunnel.source":           "Source address of the outer header: an address of this node, not a link-local one.",
+	"tunnel.source, absent":   "the address from which the kernel would send to destination, followed when routes and addresses change",
+	"tunnel.destination":      "Destination address of the outer header: the node that decapsulates; not this node.",
+	"options[].trace":         "A trace, pre-allocated or incremental (RFC 9197 §4.4).",
+	"options[].trace, absent": "another kind instead",
 	"options[].dex": "A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into " +
 		"the packet.",
+	"options[].dex, absent": "another kind instead",
 	"options[].pot": "A Proof of Transit (RFC 9197 §4.5): every node of the path adds to it, and the last one verifies " +
 		"that all have.",
+	"options[].pot, absent": "another kind instead",
 	"options[].e2e": "An Edge-to-Edge option (RFC 9197 §4.6), in a Destination Options header: the decapsulating node " +
 		"measures with it what became of the packets of each flow.",
+	"options[].e2e, absent": "another kind instead",
 	"options[].trace.namespace": "Namespace-ID. If it is not in namespaces, this node does not fill the trace and " +
 		"leaves that to other nodes, as Linux does.",
 	"options[].trace.type": "IOAM-Trace-Type, which fields each node writes: 24 bits, or " +
@@ -117,9 +126,11 @@ var encapsulationTexts = yamlfile.KeyTexts{
 		"§4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type " +
 		"0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. " +
 		"It needs a node id. The size must also hold the nodes of the way back.",
+	"options[].trace.loopback, absent": "on no packet",
 	"options[].trace.incremental": "Insert an incremental trace: the header has only this node's data, and every node " +
 		"that takes part makes the packet grow by its own, up to size, as far as the path's MTU allows. The " +
 		"namespace must have incremental, too. Not with bit 22 of type.",
+	"options[].trace.incremental, absent": "a pre-allocated one",
 	"options[].dex.namespace": "Namespace-ID; its export, under namespaces, sets what this node exports itself; without " +
 		"the namespace, nothing. Each Direct Export of a header needs its own.",
 	"options[].dex.trace-type": "IOAM-Trace-Type, which fields each node exports: 24 bits, or " +
@@ -138,8 +149,8 @@ type TraceOption struct {
 	Namespace   ioam.NamespaceID `key:"namespace" required:"true"`
 	Type        ioam.TraceType   `key:"type" required:"true"`
 	Size        DataSize         `key:"size" required:"true"`
-	Loopback    Share            `key:"loopback" absent:"on no packet"`
-	Incremental bool             `key:"incremental" absent:"a pre-allocated one"`
+	Loopback    Share            `key:"loopback" optional:"true"`
+	Incremental bool             `key:"incremental" optional:"true"`
 }
 
 // DataSize is the length of a trace's node data list in bytes.
@@ -258,9 +269,9 @@ func (e *Encapsulation) UnmarshalJSON(data []byte) error { return decodeFragment
 type Insertion struct {
 	Flows     Share           `key:"flows" default:"1/1"`
 	Frequency model.Frequency `key:"frequency" default:"1/1"`
-	Budget    *Budget         `key:"budget" absent:"no limit"`
+	Budget    *Budget         `key:"budget" optional:"true"`
 	Mode      model.Mode      `key:"mode" default:"auto"`
-	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
+	Tunnel    *Tunnel         `key:"tunnel" optional:"true"`
 	Nested    bool            `key:"nested" default:"false"`
 	Options   []Option        `key:"options" required:"true"`
 }

@@ -19,7 +19,7 @@ import (
 // Responder answers other nodes in protocols other than STAMP.
 type Responder struct {
 	Protocol ResponderProtocol `key:"protocol" required:"true"`
-	Listen   ListenAddress     `key:"listen" absent:"[::]:1205 with protocol: twamp-light, [::]:6374 with rfc6374-loss, [::]:6375 with rfc6374-delay"`
+	Listen   ListenAddress     `key:"listen" optional:"true"`
 	Allow    []Allowed         `key:"allow" required:"true"`
 	Rate     PacketRate        `key:"rate" default:"10000"`
 	Short    bool              `key:"short-queries" default:"false"`
@@ -32,8 +32,9 @@ var responderTexts = yamlfile.KeyTexts{
 		"7876), if that is the query's source. Each needs its own port.",
 	"listen": "Address and UDP port, such as [::]:1205. No port is assigned to the messages of RFC 6374; 6374 and 6375 " +
 		"are agreed among agents alone.",
-	"allow": "Prefixes of nodes that are answered, 1 to 64, or any. These protocols have no authentication.",
-	"rate":  "The most queries per second that are answered.",
+	"listen, absent": "[::]:1205 with protocol: twamp-light, [::]:6374 with rfc6374-loss, [::]:6375 with rfc6374-delay",
+	"allow":          "Prefixes of nodes that are answered, 1 to 64, or any. These protocols have no authentication.",
+	"rate":           "The most queries per second that are answered.",
 	"short-queries": "With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 " +
 		"octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to " +
 		"another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs.",

@@ -24,22 +24,22 @@ type Flow struct {
 	Mode         srv6.Mode       `key:"mode" default:"encap"`
 	PSP          bool            `key:"psp" default:"false"`
 	Container    Container       `key:"container" default:"none"`
-	Destination  netip.Addr      `key:"destination" absent:"any"`
-	TrafficClass *TrafficClass   `key:"traffic-class" absent:"any"`
-	FlowLabel    *FlowLabel      `key:"flow-label" absent:"any"`
+	Destination  netip.Addr      `key:"destination" optional:"any"`
+	TrafficClass *TrafficClass   `key:"traffic-class" optional:"any"`
+	FlowLabel    *FlowLabel      `key:"flow-label" optional:"any"`
 	Session      SessionID       `key:"session" default:"0"`
 	Probes       model.Probes    `key:"probes" default:"none"`
-	Return       []netip.Addr    `key:"return-segments" absent:"answers travel as they are routed"`
-	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name"`
-	Points       []Point         `key:"points" absent:"none: loss is not computed here"`
-	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed"`
+	Return       []netip.Addr    `key:"return-segments" optional:"true"`
+	MonitorID    *MonitorID      `key:"flow-mon-id" optional:"true"`
+	Points       []Point         `key:"points" optional:"true"`
+	PointsAfter  []SegmentCount  `key:"points-after" optional:"true"`
 	Point        PointNumber     `key:"point" default:"0"`
-	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point"`
-	Selection    *SelectionCheck `key:"selection" absent:"compared"`
+	LastPoint    PointNumber     `key:"last-point" optional:"true"`
+	Selection    *SelectionCheck `key:"selection" optional:"true"`
 	Metrics      bool            `key:"metrics" default:"false"`
-	MaxLoss      *LossShare      `key:"max-loss" absent:"that of measurement"`
-	MaxDelay     *DelayLimit     `key:"max-delay" absent:"that of measurement"`
-	NoDataAfter  *BlockCount     `key:"no-data-after" absent:"that of measurement"`
+	MaxLoss      *LossShare      `key:"max-loss" optional:"true"`
+	MaxDelay     *DelayLimit     `key:"max-delay" optional:"true"`
+	NoDataAfter  *BlockCount     `key:"no-data-after" optional:"true"`
 }
 
 // flowTexts say what the keys of flows mean.
@@ -76,30 +76,40 @@ var flowTexts = yamlfile.KeyTexts{
 		"ingress, they are asked for by STAMP (Return Path TLV, RFC 9503 §4.1.3), which stamp.return-segments " +
 		"permits at the other end; with another exchange, only that answers travel in-band. At other nodes they are " +
 		"the way of responses to in-band queries (responders).",
+	"return-segments, absent": "answers travel as they are routed",
 	"flow-mon-id": "Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With " +
 		"direction: in or transit, packets are then of the flow by their source and this number alone, whatever " +
 		"their segments.",
+	"flow-mon-id, absent": "a hash of the name",
 	"points": "With direction: out, the nodes that count the flow after this one, in the order of its path, the last " +
 		"one at its egress, and where they answer: an address, whose port is then 862 (stamp), 1205 with exchange: " +
 		"twamp-light, or 6374 with exchange: rfc6374, or [ADDRESS]:PORT. NAME= before it names the node in results " +
 		"and warnings, which otherwise have its address. After each block this node asks them what they counted, " +
 		"and reports loss and delay as records, in waymark loss, and as metrics.",
+	"points, absent": "none: loss is not computed here",
 	"points-after": "With probes: in-band or in-band-encap, for each of points but the last: how many of segments " +
 		"packets visit before they reach it, its own SID not included. Questions to the point travel through as " +
 		"many SIDs.",
+	"points-after, absent": "0, 1 and so on, if each endpoint of the path is one of points; else questions to these points " +
+		"travel as they are routed",
 	"point": "With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, " +
 		"1 to 15; the ingress is 0.",
-	"last-point": "With exchange: ipfix: the number of the flow's egress, the same at all nodes.",
+	"last-point":         "With exchange: ipfix: the number of the flow's egress, the same at all nodes.",
+	"last-point, absent": "with direction: in, point",
 	"selection": "Of a flow with points: whether its result rests on what its nodes say. compared: the loss of a block " +
 		"is known only if each point says that it selected the packets that this node selects (source, segments, " +
 		"traffic class, flow label, what narrower flows take, mark, and length of blocks), for all of the block. " +
 		"assumed: the same, but a point that cannot say it, as a node of another kind, is taken to select them; " +
 		"results then have assumed: selection.",
+	"selection, absent": "compared",
 	"metrics": "The flow has metrics of its own, with its name as the label flow (waymark_flow_…), at most 256 flows of " +
 		"a node. Otherwise it is only in the sums of all flows.",
-	"max-loss":      "Of a flow with points: its own max-loss; 100% is no threshold.",
-	"max-delay":     "Of a flow with points: its own max-delay.",
-	"no-data-after": "Of a flow with points: its own no-data-after; 0 is never.",
+	"max-loss":              "Of a flow with points: its own max-loss; 100% is no threshold.",
+	"max-loss, absent":      "that of measurement",
+	"max-delay":             "Of a flow with points: its own max-delay.",
+	"max-delay, absent":     "that of measurement",
+	"no-data-after":         "Of a flow with points: its own no-data-after; 0 is never.",
+	"no-data-after, absent": "that of measurement",
 }
 
 // Point is a node that counts a flow, and where it answers questions about it. Port 0 is that

@@ -16,9 +16,9 @@ import (
 // Interface is one interface that the node serves.
 type Interface struct {
 	Name        string                `key:"name" required:"true"`
-	Description string                `key:"description" absent:"the kernel's ifalias"`
-	ID          *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes"`
-	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes"`
+	Description string                `key:"description" optional:"true"`
+	ID          *ioam.InterfaceID     `key:"id" optional:"true"`
+	IDWide      *ioam.InterfaceIDWide `key:"id-wide" optional:"true"`
 	Role        []model.Role          `key:"role" default:"[]"`
 	Boundary    Boundary              `key:"boundary" default:"drop"`
 	Attach      Attach                `key:"attach" default:"auto"`
@@ -28,10 +28,13 @@ type Interface struct {
 
 // interfaceTexts say what the keys of interfaces mean.
 var interfaceTexts = yamlfile.KeyTexts{
-	"name":        "The interface's name.",
-	"description": "What the interface is for. Collectors get it with the name.",
-	"id":          "Interface id of trace field 1 (RFC 9197 §4.4.2.2).",
-	"id-wide":     "Interface id of trace field 9 (RFC 9197 §4.4.2.10).",
+	"name":                "The interface's name.",
+	"description":         "What the interface is for. Collectors get it with the name.",
+	"description, absent": "the kernel's ifalias",
+	"id":                  "Interface id of trace field 1 (RFC 9197 §4.4.2.2).",
+	"id, absent":          "the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes",
+	"id-wide":             "Interface id of trace field 9 (RFC 9197 §4.4.2.10).",
+	"id-wide, absent":     "the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes",
 	"role": "The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, " +
 		"egress sends it to the link. Without either, the interface is the domain's edge.",
 	"boundary": "What happens to IOAM in a direction that is not in role, in Hop-by-Hop and Destination Options " +

@@ -17,7 +17,7 @@ import (
 // Measurement is how the flows of the domain are marked and counted (RFC 9341).
 type Measurement struct {
 	Block         BlockLength    `key:"block" default:"10s"`
-	Guard         *BlockLength   `key:"guard" absent:"100ms, or a quarter of a block below 400ms"`
+	Guard         *BlockLength   `key:"guard" optional:"true"`
 	Carrier       model.Carrier  `key:"carrier" default:"traffic-class"`
 	Header        OptionHeader   `key:"header" default:"destination"`
 	Octet         OctetNumber    `key:"octet" default:"15"`
@@ -25,21 +25,21 @@ type Measurement struct {
 	Unmarked      MarkBits       `key:"unmarked" default:"0x00"`
 	Even          MarkBits       `key:"even" default:"0x04"`
 	Odd           MarkBits       `key:"odd" default:"0x0c"`
-	DelayEven     *MarkBits      `key:"delay-even" absent:"no delay marks"`
-	DelayOdd      *MarkBits      `key:"delay-odd" absent:"no delay marks"`
+	DelayEven     *MarkBits      `key:"delay-even" optional:"true"`
+	DelayOdd      *MarkBits      `key:"delay-odd" optional:"true"`
 	MeanDelay     bool           `key:"mean-delay" default:"false"`
-	ClockError    *BlockLength   `key:"clock-error" absent:"what the kernel says of its clock, if it is synchronized; else not known"`
+	ClockError    *BlockLength   `key:"clock-error" optional:"true"`
 	ECN           bool           `key:"ecn" default:"false"`
 	Unmonitored   Unmonitored    `key:"unmonitored" default:"keep"`
-	MaxLoss       *LossShare     `key:"max-loss" absent:"no threshold"`
-	MaxDelay      *DelayLimit    `key:"max-delay" absent:"no threshold"`
+	MaxLoss       *LossShare     `key:"max-loss" optional:"true"`
+	MaxDelay      *DelayLimit    `key:"max-delay" optional:"true"`
 	NoDataAfter   BlockCount     `key:"no-data-after" default:"3"`
 	Capacity      FlowCapacity   `key:"capacity" default:"65536"`
 	Exchange      model.Exchange `key:"exchange" default:"stamp"`
 	ProbeEvery    BlockLength    `key:"probe-interval" default:"1s"`
 	DelayPort     UDPPort        `key:"delay-port" default:"0"`
 	SelectionPort UDPPort        `key:"selection-port" default:"862"`
-	ProbeSource   netip.Addr     `key:"probe-source" absent:"the address from which the kernel would send to the first SID"`
+	ProbeSource   netip.Addr     `key:"probe-source" optional:"true"`
 }
 
 // measurementTexts say what the keys of measurement mean.
@@ -49,6 +49,7 @@ var measurementTexts = yamlfile.KeyTexts{
 	"guard": "How far from its block a packet may arrive: the difference of the nodes' clocks plus the spread of " +
 		"delays, less than half of a block (RFC 9341 §5). Packets that arrive farther from it are counted, and make " +
 		"the block's result uncertain.",
+	"guard, absent": "100ms, or a quarter of a block below 400ms",
 	"carrier": "What carries the mark: bits of the outer traffic class, bits of an octet of the last SID's argument, or " +
 		"the AltMark option (RFC 9343) in a header that packets get at the ingress. The option has bits of its own: " +
 		"it takes no mask, unmarked, even, odd, delay-even, delay-odd and octet, and one packet in a block and CPU " +
@@ -63,21 +64,26 @@ var measurementTexts = yamlfile.KeyTexts{
 	"odd":      "Their value in blocks with an odd number.",
 	"delay-even": "Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with " +
 		"delay-odd.",
-	"delay-odd": "The same of an odd block.",
+	"delay-even, absent": "no delay marks",
+	"delay-odd":          "The same of an odd block.",
+	"delay-odd, absent":  "no delay marks",
 	"mean-delay": "Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet " +
 		"instead of once in a tick, which may cost as much as the rest of the measurement.",
 	"clock-error": "How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may " +
 		"differ by more than half of guard.",
-	"ecn": "Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement.",
+	"clock-error, absent": "what the kernel says of its clock, if it is synchronized; else not known",
+	"ecn":                 "Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement.",
 	"unmonitored": "What happens to the marked bits of packets that leave with the source of a flow whose direction is " +
 		"out, and belong to no flow: keep them, or, with carrier: traffic-class, clear them to unmarked.",
 	"max-loss": "At the ingress of flows with points: a flow that loses a larger share of a block's packets between its " +
 		"ends has the warning flow_loss_high, until three blocks in a row lost less. Uncertain blocks and those " +
 		"without packets say nothing.",
+	"max-loss, absent": "no threshold",
 	"max-delay": "As max-loss, for the mean delay of a block's packets between its ends (with mean-delay), or, where " +
 		"that is not known, for what is certain in spite of losses: the delay of packets with a delay mark " +
 		"(delay-even and delay-odd, or always with carrier: option), a lower bound of the mean, the mean of a part " +
 		"of the way, or that of in-band test packets: flow_delay_high.",
+	"max-delay, absent": "no threshold",
 	"no-data-after": "After this many blocks in a row whose loss is not known, a flow with points has the warning " +
 		"flow_unmeasured; 0 is never.",
 	"capacity": "The most flows. Each costs about 400 bytes for each CPU, once it exists, and 256 more for a second " +
@@ -99,6 +105,7 @@ var measurementTexts = yamlfile.KeyTexts{
 		"block.",
 	"probe-source": "The source of in-band test packets: an address of this node that no flow has as source that is of " +
 		"mode inline, nor, with probes: in-band-encap, any flow, because nodes would count them in it.",
+	"probe-source, absent": "the address from which the kernel would send to the first SID",
 }
 
 // OptionHeader is a header that carries the AltMark option.

@@ -12,30 +12,36 @@ import (
 
 // NodeNames are the names of another node and of its interfaces.
 type NodeNames struct {
-	ID         *ioam.NodeID     `key:"id" absent:"id-wide instead"`
-	IDWide     *ioam.NodeIDWide `key:"id-wide" absent:"id instead"`
+	ID         *ioam.NodeID     `key:"id" optional:"true"`
+	IDWide     *ioam.NodeIDWide `key:"id-wide" optional:"true"`
 	Name       string           `key:"name" required:"true"`
-	Interfaces []InterfaceNames `key:"interfaces" absent:"none"`
+	Interfaces []InterfaceNames `key:"interfaces" optional:"true"`
 }
 
 // InterfaceNames are the name of an interface of another node, and what it is for.
 type InterfaceNames struct {
-	ID          *ioam.InterfaceID     `key:"id" absent:"id-wide instead"`
-	IDWide      *ioam.InterfaceIDWide `key:"id-wide" absent:"id instead"`
+	ID          *ioam.InterfaceID     `key:"id" optional:"true"`
+	IDWide      *ioam.InterfaceIDWide `key:"id-wide" optional:"true"`
 	Name        string                `key:"name" required:"true"`
-	Description string                `key:"description" absent:"none"`
+	Description string                `key:"description" optional:"true"`
 }
 
 // nameTexts say what the keys of names mean.
 var nameTexts = yamlfile.KeyTexts{
-	"id":                       "Node id of trace field 0.",
-	"id-wide":                  "Node id of trace field 8.",
-	"name":                     "The node's name.",
-	"interfaces":               "The names of its interfaces, at most 16384 of all nodes.",
-	"interfaces[].id":          "Interface id of trace field 1.",
-	"interfaces[].id-wide":     "Interface id of trace field 9.",
-	"interfaces[].name":        "The interface's name.",
-	"interfaces[].description": "What the interface is for.",
+	"id":                               "Node id of trace field 0.",
+	"id, absent":                       "id-wide instead",
+	"id-wide":                          "Node id of trace field 8.",
+	"id-wide, absent":                  "id instead",
+	"name":                             "The node's name.",
+	"interfaces":                       "The names of its interfaces, at most 16384 of all nodes.",
+	"interfaces, absent":               "none",
+	"interfaces[].id":                  "Interface id of trace field 1.",
+	"interfaces[].id, absent":          "id-wide instead",
+	"interfaces[].id-wide":             "Interface id of trace field 9.",
+	"interfaces[].id-wide, absent":     "id instead",
+	"interfaces[].name":                "The interface's name.",
+	"interfaces[].description":         "What the interface is for.",
+	"interfaces[].description, absent": "none",
 }
 
 // Node is the node's names by its ids.

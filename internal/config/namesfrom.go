@@ -19,20 +19,23 @@ import (
 // NamesFrom is a collector that knows the names of other nodes.
 type NamesFrom struct {
 	Collector    CollectorURL    `key:"collector" required:"true"`
-	CA           string          `key:"ca" absent:"those of the system"`
-	User         string          `key:"user" absent:"no user"`
-	PasswordFile string          `key:"password-file" absent:"no password"`
+	CA           string          `key:"ca" optional:"true"`
+	User         string          `key:"user" optional:"true"`
+	PasswordFile string          `key:"password-file" optional:"true"`
 	Interval     yamlfile.Period `key:"interval" default:"5m"`
 }
 
 // namesFromTexts say what the keys of names-from mean.
 var namesFromTexts = yamlfile.KeyTexts{
-	"collector": "URL of the API of a waymark-collector, such as https://collector.example.net:4780.",
-	"ca":        "File with the certificates, in PEM, of those who may have signed the collector's.",
-	"user":      "A user of the collector, with password-file. It needs https, or a collector on this machine.",
+	"collector":    "URL of the API of a waymark-collector, such as https://collector.example.net:4780.",
+	"ca":           "File with the certificates, in PEM, of those who may have signed the collector's.",
+	"ca, absent":   "those of the system",
+	"user":         "A user of the collector, with password-file. It needs https, or a collector on this machine.",
+	"user, absent": "no user",
 	"password-file": "File with the user's password in its first line, mode 0600 or stricter. It is read for each " +
 		"question, so that the password can be replaced.",
-	"interval": "Time between two questions. After one without an answer, the next comes sooner.",
+	"password-file, absent": "no password",
+	"interval":              "Time between two questions. After one without an answer, the next comes sooner.",
 }
 
 // CollectorURL is the address of a collector's API.

@@ -16,11 +16,11 @@ type Namespace struct {
 	ID              ioam.NamespaceID `key:"id" required:"true"`
 	Data            Data             `key:"data" default:"0xffffffff"`
 	DataWide        DataWide         `key:"data-wide" default:"0xffffffffffffffff"`
-	Schema          *Schema          `key:"schema" absent:"no snapshot"`
+	Schema          *Schema          `key:"schema" optional:"true"`
 	Remove          bool             `key:"remove" default:"false"`
 	Export          model.ExportMode `key:"export" default:"none"`
-	Sample          Sample           `key:"sample" absent:"no sampling"`
-	Proof           *Proof           `key:"pot" absent:"proofs pass unchanged"`
+	Sample          Sample           `key:"sample" optional:"true"`
+	Proof           *Proof           `key:"pot" optional:"true"`
 	EdgeToEdge      bool             `key:"e2e" default:"false"`
 	Loopback        bool             `key:"loopback" default:"false"`
 	TerminateActive bool             `key:"terminate-active" default:"false"`
@@ -35,19 +35,22 @@ type Schema struct {
 
 // namespaceTexts say what the keys of namespaces mean.
 var namespaceTexts = yamlfile.KeyTexts{
-	"id":        "Namespace-ID (RFC 9197 §4.3).",
-	"data":      `Namespace data of trace field 5; all-ones is "not available".`,
-	"data-wide": `Namespace data of trace field 10; all-ones is "not available".`,
-	"schema":    "The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13).",
+	"id":             "Namespace-ID (RFC 9197 §4.3).",
+	"data":           `Namespace data of trace field 5; all-ones is "not available".`,
+	"data-wide":      `Namespace data of trace field 10; all-ones is "not available".`,
+	"schema":         "The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13).",
+	"schema, absent": "no snapshot",
 	"remove": "Remove inline options of this namespace (traces, Direct Exports, proofs of transit, Edge-to-Edge) on " +
 		"receipt: they end at this node.",
 	"export": "What this node exports for packets with a Direct Export option of this namespace (RFC 9326): every makes " +
 		"a postcard for every packet; aggregate adds packets to their flow, which is exported every " +
 		"export-interval; sample does both, with a postcard for every n-th packet: the same packets at all nodes if " +
 		"they carry a Sequence Number.",
-	"sample": "The n of export: sample, where it is required.",
+	"sample":         "The n of export: sample, where it is required.",
+	"sample, absent": "no sampling",
 	"pot": "The proof of transit of this namespace (RFC 9197 §4.5, POT-Type 0): this node updates the option of " +
 		"arriving packets, and the last node of the path verifies it. At most 16 namespaces.",
+	"pot, absent": "proofs pass unchanged",
 	"e2e": "Measure the flows whose Edge-to-Edge options (RFC 9197 §4.6) of this namespace end at this node, which " +
 		"decapsulates them or has remove: packets that are lost, duplicated or reordered, and their one-way delay, " +
 		"every export-interval.",

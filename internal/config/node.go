@@ -10,11 +10,11 @@ import (
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {
-	Name            string               `key:"name" absent:"the host's name"`
+	Name            string               `key:"name" optional:"true"`
 	Mode            NodeMode             `key:"mode" default:"full"`
-	ReadGroup       string               `key:"read-group" absent:"root alone"`
-	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes"`
-	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes"`
+	ReadGroup       string               `key:"read-group" optional:"true"`
+	ID              *ioam.NodeID         `key:"id" optional:"true"`
+	IDWide          *ioam.NodeIDWide     `key:"id-wide" optional:"true"`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix"`
 	NextHops        NextHops             `key:"next-hops" default:"16384"`
 	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36"`
@@ -35,6 +35,7 @@ type Node struct {
 var nodeTexts = yamlfile.KeyTexts{
 	"name": "The node's name in records, in what it exports, and wherever a person reads. The flag --node-name of " +
 		"waymark agent run goes before it.",
+	"name, absent": "the host's name",
 	"mode": "With full, the node does what the rest of the file says. With observe, it changes no packet: it inserts, " +
 		"fills, removes, marks, copies and drops nothing, forwards nothing itself, and only counts what passes its " +
 		"interfaces, at the tc hooks; the rest of the file is checked as usual. What touches no packet of others " +
@@ -43,8 +44,11 @@ var nodeTexts = yamlfile.KeyTexts{
 	"read-group": "Members of this group, which is in /etc/group, may ask the agent and change no configuration: " +
 		"status, observe, top, events and others that only read, on a socket of its own. They can make the node " +
 		"produce more records. Records show addresses and ports of packets, so choose who is in it.",
-	"id":      "Node id of trace field 0 (RFC 9197 §4.4.2.1).",
-	"id-wide": "Node id of trace field 8 (RFC 9197 §4.4.2.9).",
+	"read-group, absent": "root alone",
+	"id":                 "Node id of trace field 0 (RFC 9197 §4.4.2.1).",
+	"id, absent":         "the kernel's net.ipv6.ioam6_id, followed when it changes",
+	"id-wide":            "Node id of trace field 8 (RFC 9197 §4.4.2.9).",
+	"id-wide, absent":    "the kernel's net.ipv6.ioam6_id_wide, followed when it changes",
 	"timestamp-format": "Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds " +
 		"and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction.",
 	"next-hops": "Number of destinations whose next hop each CPU remembers, for interfaces that forward fast; 64 bytes " +

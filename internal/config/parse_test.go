@@ -158,7 +158,7 @@ func TestDefaultsAreValid(t *testing.T) {
 			case !scalar:
 				walk(inner)
 			}
-			if scalar && !f.HasDefault && f.Absent == "" && !f.Required {
+			if scalar && !f.HasDefault && !f.Optional && !f.Required {
 				t.Errorf("%s.%s has no default, is not required, and nothing says what its absence means", typ, f.Key)
 			}
 		}

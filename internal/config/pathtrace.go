@@ -13,7 +13,7 @@ import (
 type Trace struct {
 	Listen  ListenAddress `key:"listen" default:"[::]:33434"`
 	Allow   []Allowed     `key:"allow" required:"true"`
-	KeyFile string        `key:"key-file" absent:"messages are not authenticated"`
+	KeyFile string        `key:"key-file" optional:"true"`
 	Rate    PacketRate    `key:"rate" default:"1000"`
 }
 
@@ -23,7 +23,8 @@ var pathTraceTexts = yamlfile.KeyTexts{
 	"allow":  "Prefixes of nodes that are answered, 1 to 64, or any: an answer shows the inside of the network.",
 	"key-file": "File with the key of the MACs in hexadecimal digits, the same at all nodes that trace and answer, mode " +
 		"0600 or stricter. Probes without a right MAC are not answered.",
-	"rate": "The most answers per second. An answer is never longer than its probe.",
+	"key-file, absent": "messages are not authenticated",
+	"rate":             "The most answers per second. An answer is never longer than its probe.",
 }
 
 // Allowed is the prefix of nodes that are answered; ::/0 can be written as any.

@@ -22,10 +22,10 @@ type Probes struct {
 	Timeout      ProbeTime          `key:"timeout" default:"1s"`
 	Budget       ProbeBudget        `key:"budget" default:"1000"`
 	Port         UDPPort            `key:"port" default:"33434"`
-	Namespace    *ioam.NamespaceID  `key:"namespace" absent:"the first of namespaces"`
-	Source       netip.Addr         `key:"source" absent:"the kernel's choice"`
+	Namespace    *ioam.NamespaceID  `key:"namespace" optional:"true"`
+	Source       netip.Addr         `key:"source" optional:"true"`
 	Loopback     bool               `key:"loopback" default:"false"`
-	KeyFile      string             `key:"key-file" absent:"messages are not authenticated"`
+	KeyFile      string             `key:"key-file" optional:"true"`
 }
 
 // probesTexts say what the keys of probes mean.
@@ -44,13 +44,16 @@ var probesTexts = yamlfile.KeyTexts{
 	"budget": "The most packets a second that this node sends for all probes, 1 to 50000. What destinations, flows and " +
 		"interval need must fit, and a tenth more (at least 20), with which broken links are found; otherwise the " +
 		"configuration is refused.",
-	"port":      "UDP port of the destinations' path-trace.",
-	"namespace": "IOAM namespace of the probes' traces.",
-	"source":    "Address of this node from which probes are sent.",
+	"port":              "UDP port of the destinations' path-trace.",
+	"namespace":         "IOAM namespace of the probes' traces.",
+	"namespace, absent": "the first of namespaces",
+	"source":            "Address of this node from which probes are sent.",
+	"source, absent":    "the kernel's choice",
 	"loopback": "Where probes vanish, also send some with the Loopback flag (RFC 9322 §4): nodes whose namespace has " +
 		"loopback return copies, which show how far probes get also where errors about hop limits are filtered.",
 	"key-file": "File with the key of path-trace.key-file of the destinations, in hexadecimal digits, mode 0600 or " +
 		"stricter.",
+	"key-file, absent": "messages are not authenticated",
 }
 
 // ProbeDestination is a node that is probed: Address, a host whose name is looked up, or the node to which packets to

@@ -11,10 +11,10 @@ import (
 // Selection selects encapsulations by the fields that are given. An absent field
 // selects any.
 type Selection struct {
-	Name      string     `key:"name" absent:"any"`
-	Interface string     `key:"interface" absent:"any"`
+	Name      string     `key:"name" optional:"any"`
+	Interface string     `key:"interface" optional:"any"`
 	Match     Match      `key:"match"`
-	Insertion *Insertion `key:"insertion" absent:"any"`
+	Insertion *Insertion `key:"insertion" optional:"any"`
 }
 
 // MarshalJSON writes the selection with the keys of the file.

@@ -21,7 +21,7 @@ import (
 // Sink is one sink of records: the settings of its kind.
 type Sink struct {
 	Kind    SinkKind           `key:"kind" required:"true"`
-	Records []RecordKind       `key:"records" absent:"all"`
+	Records []RecordKind       `key:"records" optional:"true"`
 	JSONL   jsonl.Settings     `of:"jsonl"`
 	IPFIX   ipfixsink.Settings `of:"ipfix"`
 	OTLP    otlpsink.Settings  `of:"otlp"`
@@ -33,6 +33,7 @@ var sinkTexts = yamlfile.KeyTexts{
 		"traces, events as logs and metrics to OpenTelemetry.",
 	"records": "Only records of these kinds. Others count nowhere in this sink. Without postcard, a collector cannot know of a path " +
 		"whether its packet was lost.",
+	"records, absent": "all",
 }
 
 // RecordKind is a kind of records that an agent makes, by its name in JSON.

@@ -12,7 +12,7 @@ import (
 type Stamp struct {
 	Listen  Reflector  `key:"listen" default:"[::]:862"`
 	Allow   []Allowed  `key:"allow" required:"true"`
-	KeyFile string     `key:"key-file" absent:"packets are not authenticated"`
+	KeyFile string     `key:"key-file" optional:"true"`
 	Rate    PacketRate `key:"rate" default:"100000"`
 	Return  bool       `key:"return-segments" default:"false"`
 }
@@ -23,8 +23,9 @@ var stampTexts = yamlfile.KeyTexts{
 	"allow":  "Prefixes of senders that are answered, 1 to 64, or any: nodes that measure with this one.",
 	"key-file": "File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, " +
 		"mode 0600 or stricter. With it, this node also authenticates its questions to other nodes.",
-	"rate":            "The most packets per second that are answered.",
-	"return-segments": "Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3).",
+	"key-file, absent": "packets are not authenticated",
+	"rate":             "The most packets per second that are answered.",
+	"return-segments":  "Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3).",
 }
 
 // Reflector is where a reflector listens.

@@ -22,7 +22,7 @@ func (format *Format) treeOf(v reflect.Value) *Tree {
 	t := &Tree{}
 	for _, f := range Fields(v.Type()) {
 		value := v.FieldByIndex(f.Index)
-		if f.Absent != "" && value.IsZero() {
+		if f.Optional && value.IsZero() {
 			continue
 		}
 		t.Keys = append(t.Keys, f.Key)

@@ -12,13 +12,15 @@ import (
 
 // Field is one key of a struct.
 type Field struct {
-	Index           []int  // for reflect.Value.FieldByIndex
-	Of              string // the value of the kind key that has this key; "" for any
-	Key             string
-	Was             string // the key's name before, which is still accepted; "": none
-	Default, Absent string
-	HasDefault      bool
-	Required        bool
+	Index        []int  // for reflect.Value.FieldByIndex
+	Of           string // the value of the kind key that has this key; "" for any
+	Key          string
+	Was          string // the key's name before, which is still accepted; "": none
+	Default      string
+	HasDefault   bool
+	Required     bool
+	Optional     bool // without the key, the file means what no value expresses
+	Unrestricted bool // and that is: any
 }
 
 // absentAny is the meaning of an absent key that would restrict something.
@@ -30,9 +32,9 @@ const absentAny = "any"
 func (f Field) differsEmpty(node ast.Node) bool {
 	switch node.Type() {
 	case ast.SequenceType:
-		return f.Absent != ""
+		return f.Optional
 	case ast.NullType:
-		return f.Absent == absentAny
+		return f.Unrestricted
 	default:
 		return false
 	}
@@ -67,11 +69,12 @@ func readFields(t reflect.Type) []Field {
 			continue
 		}
 		f := Field{
-			Index:    []int{i},
-			Key:      key,
-			Was:      tag.Get("was"),
-			Absent:   tag.Get("absent"),
-			Required: tag.Get("required") == "true",
+			Index:        []int{i},
+			Key:          key,
+			Was:          tag.Get("was"),
+			Required:     tag.Get("required") == "true",
+			Optional:     tag.Get("optional") != "",
+			Unrestricted: tag.Get("optional") == absentAny,
 		}
 		f.Default, f.HasDefault = tag.Lookup("default")
 		list = append(list, f)

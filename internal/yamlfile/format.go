@@ -9,7 +9,7 @@
 //
 //	key      the key in the file
 //	default  the value of an absent key, as it would be written
-//	absent   what an absent key means, when no value expresses it
+//	optional without the key, the file means what no value expresses: any, or (true) what its text says
 //	required the key must be present
 //	of       of an inner struct: its keys are those of the outer one, for this value of the key kind
 //

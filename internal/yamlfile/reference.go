@@ -30,7 +30,7 @@ func (format *Format) writeReference(b *strings.Builder, path string, t reflect.
 	for _, f := range Fields(t) {
 		at, typ := Join(path, f.Key), t.FieldByIndex(f.Index).Type
 		value, _ := format.describeType(typ)
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Key, cell(value), cell(describeDefault(f)), cell(texts[at]))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Key, cell(value), cell(describeDefault(f, texts[at+absent])), cell(texts[at]))
 		if sub, kind := format.section(at, typ); kind != nil {
 			inner = append(inner, section{sub, kind})
 		}
@@ -60,14 +60,16 @@ func (format *Format) describeType(t reflect.Type) (text string, inner reflect.T
 	return "mapping", t
 }
 
-func describeDefault(f Field) string {
+func describeDefault(f Field, absent string) string {
 	switch {
 	case f.Required:
 		return "*required*"
 	case f.HasDefault:
 		return "`" + f.Default + "`"
+	case f.Unrestricted:
+		return absentAny
 	default:
-		return f.Absent
+		return absent
 	}
 }
 

@@ -18,7 +18,7 @@ type library struct {
 	Name    string   `key:"name" required:"true"`
 	Opening hours    `key:"opening"`
 	Shelves []shelf  `key:"shelves"`
-	Closed  []string `key:"closed" absent:"never"`
+	Closed  []string `key:"closed" optional:"true"`
 	Lends   bool     `key:"lends-books" was:"lends" default:"true"`
 }
 
@@ -41,11 +41,12 @@ type (
 
 // libraryTexts say what its keys mean.
 var libraryTexts = KeyTexts{
-	"name":        "Its name.",
-	"opening":     "When it is open.",
-	"shelves":     "Its shelves.",
-	"closed":      "Days on which it is closed.",
-	"lends-books": "Whether books may leave it.",
+	"name":           "Its name.",
+	"opening":        "When it is open.",
+	"shelves":        "Its shelves.",
+	"closed":         "Days on which it is closed.",
+	"closed, absent": "never",
+	"lends-books":    "Whether books may leave it.",
 }.With("opening", KeyTexts{
 	"from": "The first hour.",
 	"to":   "The last hour.",
@@ -193,9 +194,10 @@ func TestTextsOfAnotherFile(t *testing.T) {
 	if problems := libraryFile.CheckTexts(&library{}, libraryTexts); problems != nil {
 		t.Error(problems)
 	}
-	other := libraryTexts.With("opening", KeyTexts{"from": "", "until": "The last hour."}).With("shelves",
-		KeyTexts{"kind": "What stands in it."})
-	want := []string{"the key opening.from has no text", "the text of opening.until has no key", "the text of shelves.kind has no key"}
+	other := libraryTexts.With("opening", KeyTexts{"from": "", "until": "The last hour.", "to, absent": "17"}).With("shelves",
+		KeyTexts{"kind": "What stands in it."}).With("", KeyTexts{"closed, absent": ""})
+	want := []string{"the key opening.from has no text", "no text says what the absence of the key closed means",
+		"the text of opening.to, absent has no key", "the text of opening.until has no key", "the text of shelves.kind has no key"}
 	if problems := libraryFile.CheckTexts(&library{}, other); !slices.Equal(problems, want) {
 		t.Errorf("%q, want %q", problems, want)
 	}

@@ -20,10 +20,10 @@ type API struct {
 	Address Address `key:"address" default:"http://[::1]:4780"`
 	Time    Wait    `key:"time" default:"10s"`
 	Queries Count   `key:"queries" default:"4"`
-	Web     string  `key:"web" absent:"no TLS, and no users"`
-	Hosts   []Host  `key:"hosts" absent:"addresses, localhost, and the names in the certificate"`
-	OIDC    *OIDC   `key:"oidc" absent:"only users of web"`
-	Roles   []Role  `key:"roles" absent:"every user of web is a viewer of everything"`
+	Web     string  `key:"web" optional:"true"`
+	Hosts   []Host  `key:"hosts" optional:"true"`
+	OIDC    *OIDC   `key:"oidc" optional:"true"`
+	Roles   []Role  `key:"roles" optional:"true"`
 }
 
 // OIDC is a provider of OpenID Connect.
@@ -40,11 +40,11 @@ type OIDC struct {
 // Role is what some users may do.
 type Role struct {
 	Role       RoleName    `key:"role" required:"true"`
-	Users      []string    `key:"users" absent:"none"`
-	Groups     []string    `key:"groups" absent:"none"`
-	Prefixes   []Prefix    `key:"prefixes" absent:"all addresses"`
-	Namespaces []Namespace `key:"namespaces" absent:"all"`
-	Flows      []string    `key:"flows" absent:"all, or none if the role has prefixes or namespaces"`
+	Users      []string    `key:"users" optional:"true"`
+	Groups     []string    `key:"groups" optional:"true"`
+	Prefixes   []Prefix    `key:"prefixes" optional:"true"`
+	Namespaces []Namespace `key:"namespaces" optional:"true"`
+	Flows      []string    `key:"flows" optional:"true"`
 }
 
 // apiTexts say what the keys of api mean.
@@ -55,10 +55,14 @@ var apiTexts = yamlfile.KeyTexts{
 	"queries": "How many questions are worked on at a time; others wait.",
 	"web": "Prometheus' web configuration file: the certificate (tls_server_config), and users with hashes of their " +
 		"passwords (basic_auth_users). It is read again when it changes.",
-	"hosts": "More names by which browsers may ask, such as that of a proxy in front.",
-	"oidc":  "A provider of OpenID Connect, where people log in.",
+	"web, absent":   "no TLS, and no users",
+	"hosts":         "More names by which browsers may ask, such as that of a proxy in front.",
+	"hosts, absent": "addresses, localhost, and the names in the certificate",
+	"oidc":          "A provider of OpenID Connect, where people log in.",
+	"oidc, absent":  "only users of web",
 	"roles": "What users may do. The first role that names a user, or one of its groups, counts; who has none is " +
 		"refused.",
+	"roles, absent":           "every user of web is a viewer of everything",
 	"oidc.issuer":             "Its URL, as in its tokens.",
 	"oidc.client-id":          "Name of the collector at the provider.",
 	"oidc.client-secret-file": "File with the collector's secret at the provider, which only its user may read.",
@@ -70,10 +74,15 @@ var apiTexts = yamlfile.KeyTexts{
 	"roles[].role":      "viewer asks questions; admin also sees the settings.",
 	"roles[].users": "Users of web by name, those of oidc by user-claim, and those with a certificate by its common " +
 		"name.",
-	"roles[].groups":     "Groups of oidc.",
-	"roles[].prefixes":   "Only packets whose source or destination is in one of these.",
-	"roles[].namespaces": "Only packets with one of these IOAM Namespace-IDs.",
-	"roles[].flows":      "Only these measured flows, by name: they have no addresses by which prefixes could select them.",
+	"roles[].users, absent":      "none",
+	"roles[].groups":             "Groups of oidc.",
+	"roles[].groups, absent":     "none",
+	"roles[].prefixes":           "Only packets whose source or destination is in one of these.",
+	"roles[].prefixes, absent":   "all addresses",
+	"roles[].namespaces":         "Only packets with one of these IOAM Namespace-IDs.",
+	"roles[].namespaces, absent": "all",
+	"roles[].flows":              "Only these measured flows, by name: they have no addresses by which prefixes could select them.",
+	"roles[].flows, absent":      "all, or none if the role has prefixes or namespaces",
 }
 
 // The roles.

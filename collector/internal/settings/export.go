@@ -28,7 +28,7 @@ var metricsTexts = yamlfile.KeyTexts{
 // Export is something else that gets what the store gets: the settings of its kind.
 type Export struct {
 	Kind    ExportKind        `key:"kind" required:"true"`
-	Records []ExportRecord    `key:"records" absent:"all"`
+	Records []ExportRecord    `key:"records" optional:"true"`
 	JSONL   jsonl.Settings    `of:"jsonl"`
 	OTLP    otlpsink.Settings `of:"otlp"`
 }
@@ -39,6 +39,7 @@ var exportTexts = yamlfile.KeyTexts{
 		"object per line.",
 	"records": "Only records of these kinds: path, trace, postcard, flow, edge-flow, loss, delay, block, event, " +
 		"warning.",
+	"records, absent": "all",
 }
 
 // Words of an export.

@@ -25,22 +25,22 @@ import (
 
 // Settings are those of a collector.
 type Settings struct {
-	Listen     []Listen   `key:"listen" absent:"udp://[::1]:4739 and tcp://[::1]:4739"`
-	TLS        *TLS       `key:"tls" absent:"no endpoint has TLS"`
+	Listen     []Listen   `key:"listen" optional:"true"`
+	TLS        *TLS       `key:"tls" optional:"true"`
 	Enterprise Enterprise `key:"enterprise" default:"32473"`
 	Join       Join       `key:"join"`
 	Store      Store      `key:"store"`
 	API        API        `key:"api"`
-	Events     *Events    `key:"events" absent:"the defaults of its keys"`
+	Events     *Events    `key:"events" optional:"true"`
 	Metrics    Metrics    `key:"metrics"`
-	Export     []Export   `key:"export" absent:"nowhere"`
+	Export     []Export   `key:"export" optional:"true"`
 }
 
 // TLS are the certificates of the collector.
 type TLS struct {
 	Certificate string `key:"certificate" required:"true"`
 	Key         string `key:"key" required:"true"`
-	ClientCA    string `key:"client-ca" absent:"exporters need no certificate"`
+	ClientCA    string `key:"client-ca" optional:"true"`
 }
 
 // Join bounds what waits to be joined.
@@ -53,7 +53,7 @@ type Join struct {
 type Store struct {
 	Directory string `key:"directory" default:"/var/lib/waymark"`
 	Age       Age    `key:"age" default:"30d"`
-	Size      Size   `key:"size" absent:"no limit but the disk"`
+	Size      Size   `key:"size" optional:"true"`
 	Free      Size   `key:"free" default:"500MB"`
 	Memory    Size   `key:"memory" default:"1GB"`
 }
@@ -62,26 +62,33 @@ type Store struct {
 var fileTexts = yamlfile.KeyTexts{
 	"listen": "Where exporters send IPFIX: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT. [::] is every " +
 		"address of this machine, IPv4 included. Senders over UDP and TCP are not authenticated.",
-	"tls":        "Certificates for endpoints with tls://.",
-	"enterprise": "Private enterprise number under which exporters have Waymark's own elements.",
-	"join":       "How postcards are joined into paths.",
-	"store":      "What is kept, and where.",
-	"api":        "Where people and programs ask for it.",
+	"listen, absent": "udp://[::1]:4739 and tcp://[::1]:4739",
+	"tls":            "Certificates for endpoints with tls://.",
+	"tls, absent":    "no endpoint has TLS",
+	"enterprise":     "Private enterprise number under which exporters have Waymark's own elements.",
+	"join":           "How postcards are joined into paths.",
+	"store":          "What is kept, and where.",
+	"api":            "Where people and programs ask for it.",
 	"events": "What the collector finds in what it receives: segments that are slow, losses, silent nodes, paths that " +
 		"moved.",
+	"events, absent": "the defaults of its keys",
 	"events.clock-error": "By how much the clocks of any two nodes differ at most. A segment, from one node to the next, " +
 		"is judged only with it: slow is what takes longer than usual by more than this.",
-	"metrics":         "What Prometheus gets of joined paths.",
-	"export":          "Where records go besides the store.",
-	"tls.certificate": "File of the collector's certificate, in PEM.",
-	"tls.key":         "File of its key.",
-	"tls.client-ca":   "File of the authorities that sign exporters' certificates.",
-	"join.wait":       "Time to wait for the postcards of a packet, and for what other nodes counted in a block.",
+	"events.clock-error, absent": "unknown, so that no segment counts as slow",
+	"metrics":                    "What Prometheus gets of joined paths.",
+	"export":                     "Where records go besides the store.",
+	"export, absent":             "nowhere",
+	"tls.certificate":            "File of the collector's certificate, in PEM.",
+	"tls.key":                    "File of its key.",
+	"tls.client-ca":              "File of the authorities that sign exporters' certificates.",
+	"tls.client-ca, absent":      "exporters need no certificate",
+	"join.wait":                  "Time to wait for the postcards of a packet, and for what other nodes counted in a block.",
 	"join.postcards": "Postcards that wait or are remembered, of about 1 kB each; beyond it, the oldest packets are " +
 		"given out as they are.",
-	"store.directory": "Directory of the files. It is made if its parent is there.",
-	"store.age":       "Files leave when all that they have is older.",
-	"store.size":      "The oldest files leave while all have more octets than this.",
+	"store.directory":    "Directory of the files. It is made if its parent is there.",
+	"store.age":          "Files leave when all that they have is older.",
+	"store.size":         "The oldest files leave while all have more octets than this.",
+	"store.size, absent": "no limit but the disk",
 	"store.free": "What stays free on the disk: the oldest files leave for it, and when there are none, nothing is " +
 		"written and reads go on.",
 	"store.memory": "What the database takes at most: for writing, and for all queries together.",
@@ -89,7 +96,7 @@ var fileTexts = yamlfile.KeyTexts{
 
 // Events is what the finding of events needs to know.
 type Events struct {
-	ClockError *Difference `key:"clock-error" absent:"unknown, so that no segment counts as slow"`
+	ClockError *Difference `key:"clock-error" optional:"true"`
 }
 
 // Scalars of the file.

@@ -15,40 +15,51 @@ import (
 
 // Settings configure a sink of kind ipfix.
 type Settings struct {
-	Address           CollectorAddress   `key:"address" absent:"required with ipfix"`
-	Source            SourceAddress      `key:"source" absent:"the kernel's choice"`
-	ObservationDomain *ObservationDomain `key:"observation-domain" absent:"node.id"`
-	Enterprise        *Enterprise        `key:"enterprise" absent:"32473"`
-	MessageSize       *MessageSize       `key:"message-size" absent:"as the path MTU allows, at most 8952; 16384 over TCP"`
-	Refresh           *yamlfile.Period   `key:"refresh" absent:"1m"`
-	TLS               *ExportTLS         `key:"tls" absent:"no certificate of this node, the system's authorities"`
+	Address           CollectorAddress   `key:"address" optional:"true"`
+	Source            SourceAddress      `key:"source" optional:"true"`
+	ObservationDomain *ObservationDomain `key:"observation-domain" optional:"true"`
+	Enterprise        *Enterprise        `key:"enterprise" optional:"true"`
+	MessageSize       *MessageSize       `key:"message-size" optional:"true"`
+	Refresh           *yamlfile.Period   `key:"refresh" optional:"true"`
+	TLS               *ExportTLS         `key:"tls" optional:"true"`
 }
 
 // ExportTLS configures TLS.
 type ExportTLS struct {
-	Certificate string `key:"certificate" absent:"none"`
-	Key         string `key:"key" absent:"none"`
-	CA          string `key:"ca" absent:"the system's authorities"`
-	ServerName  string `key:"server-name" absent:"the host of address"`
+	Certificate string `key:"certificate" optional:"true"`
+	Key         string `key:"key" optional:"true"`
+	CA          string `key:"ca" optional:"true"`
+	ServerName  string `key:"server-name" optional:"true"`
 }
 
 // KeyTexts say what the keys of the settings mean.
 var KeyTexts = yamlfile.KeyTexts{
 	"address": "Of ipfix: the collector, as udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT. Without a port it is " +
 		"IANA's: 4739, with TLS 4740. A name is looked up for each session.",
-	"source":             "Of ipfix: the source address, IPv4 or IPv6 like the collector's.",
-	"observation-domain": "Of ipfix: the Observation Domain ID; unique among the exporters of a collector.",
+	"address, absent":            "required with ipfix",
+	"source":                     "Of ipfix: the source address, IPv4 or IPv6 like the collector's.",
+	"source, absent":             "the kernel's choice",
+	"observation-domain":         "Of ipfix: the Observation Domain ID; unique among the exporters of a collector.",
+	"observation-domain, absent": "node.id",
 	"enterprise": "Of ipfix: your private enterprise number, for Waymark's own elements. The default is the number for " +
 		"documentation (RFC 5612); the collector must use the same.",
-	"message-size": "Of ipfix: maximum octets of a message. Over UDP, a smaller path MTU limits it further.",
+	"enterprise, absent":   "32473",
+	"message-size":         "Of ipfix: maximum octets of a message. Over UDP, a smaller path MTU limits it further.",
+	"message-size, absent": "as the path MTU allows, at most 8952; 16384 over TCP",
 	"refresh": "Of ipfix: how often names and statistics are sent and, over UDP, all templates (RFC 7011 §8.4). A " +
 		"collector that starts later understands nothing until then.",
+	"refresh, absent": "1m",
 	"tls": "Of ipfix with tls://: credentials, each in a PEM file that is read again for each connection. A relative " +
 		"path starts from the directory in which the agent was started.",
-	"tls.certificate": "This node's certificate, with intermediate certificates.",
-	"tls.key":         "The private key of certificate.",
-	"tls.ca":          "The authorities for the collector's certificate.",
-	"tls.server-name": "The name or address that the collector's certificate must have.",
+	"tls, absent":             "no certificate of this node, the system's authorities",
+	"tls.certificate":         "This node's certificate, with intermediate certificates.",
+	"tls.certificate, absent": "none",
+	"tls.key":                 "The private key of certificate.",
+	"tls.key, absent":         "none",
+	"tls.ca":                  "The authorities for the collector's certificate.",
+	"tls.ca, absent":          "the system's authorities",
+	"tls.server-name":         "The name or address that the collector's certificate must have.",
+	"tls.server-name, absent": "the host of address",
 }
 
 // EnterpriseNumber is the enterprise number of our own elements.

@@ -17,7 +17,7 @@ import (
 
 // Settings configure a sink of kind jsonl.
 type Settings struct {
-	Path string `key:"path" absent:"\"-\""`
+	Path string `key:"path" optional:"true"`
 }
 
 // KeyTexts say what the keys of the settings mean.
@@ -25,6 +25,7 @@ var KeyTexts = yamlfile.KeyTexts{
 	"path": "Of jsonl: the file to append to; - is standard output. A relative path starts from the directory in which " +
 		"the agent was started. When the file is renamed or removed, the next record creates it again, so rotation " +
 		"needs no signal. It may be a named pipe: what no process reads is lost and counted.",
+	"path, absent": "\"-\"",
 }
 
 // SetDefaults fills in the defaults.

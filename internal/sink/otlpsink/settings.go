@@ -19,12 +19,12 @@ import (
 
 // Settings configure a sink of kind otlp.
 type Settings struct {
-	Endpoint    Endpoint         `key:"endpoint" absent:"required with otlp"`
-	Slower      *SlowLimit       `key:"slower-than" absent:"none"`
-	OneIn       *OneIn           `key:"one-in" absent:"none"`
-	Metrics     *yamlfile.Period `key:"metrics-interval" absent:"no metrics"`
-	Compression Compression      `key:"compression" absent:"none"`
-	Headers     string           `key:"headers-file" absent:"no headers"`
+	Endpoint    Endpoint         `key:"endpoint" optional:"true"`
+	Slower      *SlowLimit       `key:"slower-than" optional:"true"`
+	OneIn       *OneIn           `key:"one-in" optional:"true"`
+	Metrics     *yamlfile.Period `key:"metrics-interval" optional:"true"`
+	Compression Compression      `key:"compression" optional:"true"`
+	Headers     string           `key:"headers-file" optional:"true"`
 }
 
 // KeyTexts say what the keys of the settings mean.
@@ -32,12 +32,18 @@ var KeyTexts = yamlfile.KeyTexts{
 	"endpoint": "Of otlp: where OTLP/HTTP is received, as http://HOST:PORT or https://HOST:PORT, whose certificate the " +
 		"system's authorities must have signed. Without a port it is 4318. Requests go to /v1/traces, /v1/logs and " +
 		"/v1/metrics below it.",
-	"slower-than":      "Of otlp: paths of packets that took at least this long are traces.",
-	"one-in":           "Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are.",
-	"metrics-interval": "Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms.",
-	"compression":      "Of otlp: gzip compresses requests.",
+	"endpoint, absent":         "required with otlp",
+	"slower-than":              "Of otlp: paths of packets that took at least this long are traces.",
+	"slower-than, absent":      "none",
+	"one-in":                   "Of otlp: one in this many paths is a trace, besides the slow and the incomplete ones, which always are.",
+	"one-in, absent":           "none",
+	"metrics-interval":         "Of otlp: how often all metrics of /metrics are sent, histograms as exponential histograms.",
+	"metrics-interval, absent": "no metrics",
+	"compression":              "Of otlp: gzip compresses requests.",
+	"compression, absent":      "none",
 	"headers-file": "Of otlp: a file with a line for each header that requests have, such as Authorization: Bearer " +
 		"TOKEN. Only its owner may read it. It is read for each request, so that a token can be replaced.",
+	"headers-file, absent": "no headers",
 }
 
 // Compression is how requests are compressed.
