@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	largeFileMemory = 300 << 10       // KiB that checking the largest file may take
-	largeFileTime   = 5 * time.Second // of CPU
+	largeFileMemory = 300 << 10        // KiB that checking the largest file may take
+	largeFileTime   = 10 * time.Second // of CPUs, of which several parse
 )
 
 // checkedFile names the file that this test's child process checks.
@@ -42,7 +42,7 @@ func largest(flow func(i int, segments []string) string) []byte {
 	return text.Bytes()
 }
 
-// A file of the largest size is checked within 300 MiB and 5 s of CPU time, valid or not, in both styles of YAML.
+// A file of the largest size is checked within 300 MiB and a bounded time, valid or not, in both styles of YAML.
 func TestLargestFileIsCheap(t *testing.T) {
 	if file := os.Getenv(checkedFile); file != "" {
 		data, err := Read(file)
@@ -102,7 +102,7 @@ func TestLargestFileIsCheap(t *testing.T) {
 			if memory > largeFileMemory {
 				t.Errorf("%d KiB of memory, more than %d", memory, largeFileMemory)
 			}
-			if most := patience.Of(2 * largeFileTime); cpu > most { // 4 s on a machine with other work
+			if most := patience.Of(2 * largeFileTime); cpu > most { // half of it on a machine with other work
 				t.Errorf("%v of CPU time, more than %v", cpu, most)
 			}
 		})

@@ -5,7 +5,9 @@ package yamlfile
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,9 +134,6 @@ func listKey(line []byte) string {
 
 // tree parses the items of a piece, which are indented as in the file.
 func (p *piece) tree() (*ast.SequenceNode, error) {
-	if list, ok := plainList(p.text); ok {
-		return list, nil
-	}
 	file, err := parser.ParseBytes(p.text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, err
@@ -145,6 +144,43 @@ func (p *piece) tree() (*ast.SequenceNode, error) {
 		}
 	}
 	return nil, fmt.Errorf("line %d does not begin a list", p.line+1)
+}
+
+// parsedPiece is the tree of a piece, or why there is none.
+type parsedPiece struct {
+	tree *ast.SequenceNode
+	err  error
+}
+
+// parseAhead parses pieces in their order, one on each CPU at a time: parsing takes most of the
+// time of reading a large file.
+func parseAhead(pieces []piece) iter.Seq2[*piece, parsedPiece] {
+	return func(yield func(*piece, parsedPiece) bool) {
+		begun, done := make(chan chan parsedPiece, runtime.GOMAXPROCS(0)-1), make(chan struct{})
+		defer close(done)
+		go func() {
+			defer close(begun)
+			for k := range pieces {
+				result := make(chan parsedPiece, 1)
+				select {
+				case begun <- result:
+				case <-done:
+					return
+				}
+				go func() {
+					tree, err := pieces[k].tree()
+					result <- parsedPiece{tree, err}
+				}()
+			}
+		}()
+		next := 0
+		for result := range begun {
+			if !yield(&pieces[next], <-result) {
+				return
+			}
+			next++
+		}
+	}
 }
 
 // longLists are the keys of the file whose values are lists of mappings.
@@ -169,11 +205,11 @@ func (r *Reader) sections(lists []section, file reflect.Value) {
 			items = most
 		}
 		list := reflect.MakeSlice(file.FieldByIndex(Fields(file.Type())[i].Index).Type(), items, items)
-		for k := range s.pieces {
-			if s.pieces[k].first >= items {
+		for p, parsed := range parseAhead(s.pieces) {
+			if p.first >= items {
 				break
 			}
-			if r.Full() || !r.piece(s.key, &s.pieces[k], list) {
+			if r.Full() || !r.piece(s.key, p, parsed, list) {
 				return
 			}
 		}
@@ -183,16 +219,15 @@ func (r *Reader) sections(lists []section, file reflect.Value) {
 }
 
 // piece decodes the items of a piece. It reports false after an error in YAML.
-func (r *Reader) piece(key string, p *piece, list reflect.Value) bool {
+func (r *Reader) piece(key string, p *piece, parsed parsedPiece, list reflect.Value) bool {
 	kept := r.source.at
 	r.source.at, r.line = make(map[string]Position), p.line
 	defer func() { r.source.at, r.line = kept, 0 }()
-	tree, err := p.tree()
-	if err != nil {
-		r.syntax(err, p.text)
+	if parsed.err != nil {
+		r.syntax(parsed.err, p.text)
 		return false
 	}
-	for i, item := range tree.Values {
+	for i, item := range parsed.tree.Values {
 		if r.Full() || p.first+i >= list.Len() {
 			break
 		}
