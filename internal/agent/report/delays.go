@@ -13,6 +13,8 @@ import (
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/nodenames"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Delays hands out the histograms of delays that the data plane counts.
@@ -124,6 +126,8 @@ var (
 			"from",
 			"to",
 			"namespace",
+			"from_node",
+			"to_node",
 		),
 	)
 	descPath = bounded(
@@ -132,6 +136,7 @@ var (
 			"Time from the first timestamp of traces to their removal here. It is as good as both clocks agree.",
 			"from",
 			"namespace",
+			"from_node",
 		),
 	)
 	descNegative = service.Metric(
@@ -157,7 +162,7 @@ func (x *Delays) Collect(g *metrics.Gatherer) {
 	if err != nil {
 		x.d.Log.Warn("histograms of delays could not be read", "error", err)
 	}
-	name := x.interfaceNames()
+	name, nodes := x.interfaceNames(), x.d.State.Load().Names
 	var negative, longer, others [datapath.DelayPath + 1]uint64
 	incomplete := uint64(0)
 	for i := range list {
@@ -169,7 +174,7 @@ func (x *Delays) Collect(g *metrics.Gatherer) {
 			others[d.Kind] += d.Count()
 		}
 		if d.Count() > 0 {
-			desc, labels := labelsOf(d, name)
+			desc, labels := labelsOf(d, name, nodes)
 			g.AddHistogram(desc, metrics.Histogram{Sum: float64(d.Sum) / 1e9, Native: d.Histogram()}, labels...)
 		}
 	}
@@ -182,7 +187,7 @@ func (x *Delays) Collect(g *metrics.Gatherer) {
 }
 
 // labelsOf are the metric of a series, and its labels.
-func labelsOf(d *datapath.Delays, name func(model.IfIndex) string) (*metrics.Desc, []string) {
+func labelsOf(d *datapath.Delays, name func(model.IfIndex) string, nodes *nodenames.Names) (*metrics.Desc, []string) {
 	const other = "other"
 	from, to, namespace := other, other, other
 	if !d.Other {
@@ -193,12 +198,23 @@ func labelsOf(d *datapath.Delays, name func(model.IfIndex) string) (*metrics.Des
 	}
 	switch d.Kind {
 	case datapath.DelaySegment:
-		return descSegment, []string{from, to, namespace}
+		return descSegment, []string{from, to, namespace, calledBy(nodes, d, d.From), calledBy(nodes, d, d.To)}
 	case datapath.DelayPath:
-		return descPath, []string{from, namespace}
+		return descPath, []string{from, namespace, calledBy(nodes, d, d.From)}
 	}
 	if d.Other {
 		return descHeld, []string{other, other}
 	}
 	return descHeld, []string{name(d.Ingress), name(d.Egress)}
+}
+
+// calledBy is the name of a node of a series, "" if it is not known.
+func calledBy(names *nodenames.Names, d *datapath.Delays, id uint64) string {
+	switch {
+	case d.Other || !d.HasIDs():
+		return ""
+	case d.Wide:
+		return names.NodeWide(ioam.NodeIDWide(id))
+	}
+	return names.Node(ioam.NodeID(id))
 }

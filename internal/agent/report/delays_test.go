@@ -67,7 +67,7 @@ func TestGetDelays(t *testing.T) {
 
 // The metrics have the histograms in seconds.
 func TestDelayMetrics(t *testing.T) {
-	h := newHarness(t, agenttest.BaseConfig)
+	h := newHarness(t, agenttest.BaseConfig+"names: [{id: 7, name: athos}]\n")
 	list := someDelays()
 	h.Datapath.Delayed.Store(&list)
 	h.Start()
@@ -81,12 +81,12 @@ func TestDelayMetrics(t *testing.T) {
 		`waymark_hop_held_seconds_bucket{egress="#902",ingress="#901",le="1.52587890625e-05"} 4`,
 		`waymark_hop_held_seconds_sum{egress="#902",ingress="#901"} 3e-05`,
 		`waymark_hop_held_seconds_count{egress="#902",ingress="#901"} 4`,
-		`waymark_segment_delay_seconds_bucket{from="7",namespace="123",to="2",le="0.25"} 0`,
-		`waymark_segment_delay_seconds_bucket{from="7",namespace="123",to="2",le="1"} 1`,
-		`waymark_path_delay_seconds_bucket{from="72057594037927935",namespace="123",le="16"} 1`,
-		`waymark_path_delay_seconds_count{from="72057594037927935",namespace="123"} 3`,
-		`waymark_path_delay_seconds_bucket{from="other",namespace="other",le="9.5367431640625e-07"} 0`,
-		`waymark_path_delay_seconds_bucket{from="other",namespace="other",le="3.814697265625e-06"} 8`,
+		`waymark_segment_delay_seconds_bucket{from="7",from_node="athos",namespace="123",to="2",to_node="gamma",le="0.25"} 0`,
+		`waymark_segment_delay_seconds_bucket{from="7",from_node="athos",namespace="123",to="2",to_node="gamma",le="1"} 1`,
+		`waymark_path_delay_seconds_bucket{from="72057594037927935",from_node="",namespace="123",le="16"} 1`,
+		`waymark_path_delay_seconds_count{from="72057594037927935",from_node="",namespace="123"} 3`,
+		`waymark_path_delay_seconds_bucket{from="other",from_node="",namespace="other",le="9.5367431640625e-07"} 0`,
+		`waymark_path_delay_seconds_bucket{from="other",from_node="",namespace="other",le="3.814697265625e-06"} 8`,
 		`waymark_delays_negative_total{kind="segment"} 4`, `waymark_delays_longer_total{kind="segment"} 5`,
 		`waymark_delays_negative_total{kind="held"} 0`, `waymark_delays_other_total{kind="path"} 8`,
 		`waymark_path_delays_incomplete_total 6`,

@@ -34,11 +34,14 @@ type measured struct {
 	at     time.Time // of its end
 }
 
-// seriesKey is a series: its family, and its labels by name.
+// seriesKey is a series: its family, and its labels by name. Names of nodes say nothing more than
+// their ids, and a packet may have come before its node's name.
 func seriesKey(family string, labels [][2]string) string {
 	key := family
 	for _, l := range labels {
-		key += "\x00" + l[0] + "\x00" + l[1]
+		if l[0] != "from_node" && l[0] != "to_node" {
+			key += "\x00" + l[0] + "\x00" + l[1]
+		}
 	}
 	return key
 }

@@ -32,14 +32,14 @@ func traced(after ...int) *record.Trace {
 
 // A trace that was sent is the exemplar of the series that have its delays, once, and of no other.
 func TestExemplars(t *testing.T) {
-	segment := &metrics.Desc{Name: segmentDelays, Help: "Delay.", Labels: []string{"from", "to", "namespace"}, Bounds: []float64{0.001, 1}}
+	segment := &metrics.Desc{Name: segmentDelays, Help: "Delay.", Labels: []string{"from", "to", "namespace", "from_node"}, Bounds: []float64{0.001, 1}}
 	whole := &metrics.Desc{Name: pathDelays, Help: "Delay.", Labels: []string{"from", "namespace"}, Bounds: []float64{0.001, 1}}
 	gather := func() *metrics.Gatherer {
 		g := &metrics.Gatherer{}
 		native := metrics.NewObserved(segment, 4)
 		native.Observe(30e-6)
 		native.Observe(0)
-		for _, labels := range [][]string{{"1", "2", "123"}, {"2", "3", "123"}, {"2", "3", "5"}, {"other", "other", "other"}} {
+		for _, labels := range [][]string{{"1", "2", "123", "athos"}, {"2", "3", "123", ""}, {"2", "3", "5", ""}, {"other", "other", "other", ""}} {
 			g.AddHistogram(segment, native.Histogram(), labels...)
 		}
 		for _, labels := range [][]string{{"1", "123"}, {"2", "123"}} {
@@ -77,7 +77,7 @@ func TestExemplars(t *testing.T) {
 	spans := r.traces[0].ResourceSpans[0].ScopeSpans[0].Spans
 	id := hex.EncodeToString(spans[0].TraceId) + "/" + hex.EncodeToString(spans[0].SpanId)
 	want := []string{
-		fmt.Sprintf("map[from:1 namespace:123 to:2] 3e-05 %d %s", at.Add(30*time.Microsecond).UnixNano(), id),
+		fmt.Sprintf("map[from:1 from_node:athos namespace:123 to:2] 3e-05 %d %s", at.Add(30*time.Microsecond).UnixNano(), id),
 		fmt.Sprintf("map[from:1 namespace:123] 2e-05 %d %s", at.Add(20*time.Microsecond).UnixNano(), id),
 	}
 	list := found()

@@ -97,7 +97,7 @@ func wayOfTrace(r *record.Trace) *way {
 	}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		w.add(nodeName("", n), "", "", n, nil)
+		w.add(nodeName(n.NodeName, n), n.IngressName, n.EgressName, n, nil)
 	}
 	var more []byte
 	for _, d := range r.Raw {
@@ -121,11 +121,12 @@ func wayOfPath(r *record.Path) *way {
 	}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		name := n.Node
+		name := cmp.Or(n.Node, n.NodeName)
 		if name == "" && n.Exporter.IsValid() {
 			name = n.Exporter.String()
 		}
-		w.add(nodeName(name, &n.NodeData), n.Ingress, n.Egress, &n.NodeData, []attribute{{keyNodeRole, n.Role.String()}})
+		in, out := cmp.Or(n.Ingress, n.IngressName), cmp.Or(n.Egress, n.EgressName)
+		w.add(nodeName(name, &n.NodeData), in, out, &n.NodeData, []attribute{{keyNodeRole, n.Role.String()}})
 	}
 	if len(r.Nodes) > 0 {
 		w.reporter = w.names[0]

@@ -475,3 +475,24 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// A node of a trace is called by the name that the agent has learned, and so are its interfaces.
+func TestNamesOfIDs(t *testing.T) {
+	node := func(id uint32, name, in, out string) record.NodeData {
+		return record.NodeData{
+			NodeID:    record.NewField(ioam.NodeID(id), true),
+			IngressID: record.NewField(ioam.InterfaceID(1), true), EgressID: record.NewField(ioam.InterfaceID(2), true),
+			Timestamp: record.NewField(at.Add(time.Duration(id)*time.Microsecond), true),
+			NodeName:  name, IngressName: in, EgressName: out,
+		}
+	}
+	w := wayOf(&record.Trace{Node: "aramis", Packet: packet(), Nodes: []record.NodeData{node(1, "athos", "eth0", "eth1"), node(2, "", "", "")}})
+	if w == nil || len(w.hops) != 2 {
+		t.Fatalf("%+v", w)
+	}
+	for i, want := range [][3]string{{"athos", "eth0", "eth1"}, {"node 2", "1", "2"}} {
+		if h := w.hops[i]; [3]string{h.node, h.in, h.out} != want {
+			t.Errorf("%s %s>%s, want %q", h.node, h.in, h.out, want)
+		}
+	}
+}
