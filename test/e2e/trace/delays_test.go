@@ -135,3 +135,36 @@ func TestDelays(t *testing.T) {
 	ping(10)
 	counts("killed", first+20)
 }
+
+// A node that forwards without the stack holds packets, too, and counts what it writes into them.
+func TestHeldFast(t *testing.T) {
+	e2e.NeedRedirection(t)
+	t.Parallel()
+	const most, settle = 60, 20 // the first packets may leave through the stack: neighbours are looked up then
+	top := e2e.Builtin(t, "line")
+	e2e.Reconfigure(t, top, "porthos", "node: {", "node: {delays: 1/1, ")
+	for _, node := range e2e.Routers { // each lets the next one send it frames in XDP
+		e2e.Reconfigure(t, top, node, ", role:", ", forwarding: fast, role:")
+	}
+	l := e2e.Raise(t, top)
+	e2e.OpenEnds(t, l, "alpha", "beta")
+	e2e.AwaitRouting(t, l)
+	journal := e2e.Keep(t, l, "aramis")
+	ping := func(count int) {
+		e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindPing, Count: count, Interval: 5 * time.Millisecond, Size: 56})
+	}
+	ping(settle)
+	before := e2e.ForwardsOf(t, l, "porthos").Sum()
+	ping(most - settle)
+	if fast := e2e.ForwardsOf(t, l, "porthos").Sum() - before; fast < most-settle {
+		t.Errorf("porthos forwarded %d packets fast of %d, and the answers", fast, most-settle)
+	}
+	held := delayed{Buckets: map[int]uint64{}}
+	for _, r := range journal.Read(t, most) {
+		held.add(int64(r.Nodes[1].TransitDelay.Value))
+	}
+	s := delaysAt(t, l, "porthos", "held", 0, 0)
+	if diff := cmp.Diff(held, asAdded(s)); diff != "" || s.Negative+s.Longer > 0 || s.Count != most {
+		t.Errorf("%+v: %s", s, diff)
+	}
+}
