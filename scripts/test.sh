@@ -21,7 +21,7 @@ shift
 all=$(go list work)
 race=$(go list "$@" 2>/dev/null || true)
 collector=$(grep '/collector/' <<<"$all")
-# Its tests wait for blocks to end; it fills the shorter of the two lists.
+# Its tests wait for blocks to end; with the collector, it fills the shorter of the two lists.
 waiting=$(grep '/test/e2e/measure$' <<<"$all")
 checked=$(grep '/scripts/check$' <<<"$all")
 rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"$'\n'"$collector"$'\n'"$waiting"$'\n'"$checked"))
@@ -46,14 +46,13 @@ checking=$!
 	failed=0
 	CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" -race $race || failed=1
 	CGO_ENABLED=0 go test -vet=off -count=1 -p 1 -parallel 2 -timeout "$timeout" $waiting || failed=1
+	CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" $collector || failed=1
 	exit $failed
 } >"$log" 2>&1 &
 racing=$!
 # The checks run that test.
 # shellcheck disable=SC2086
 CGO_ENABLED=0 go test -vet=off -count=1 -p 2 -parallel 2 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
-# shellcheck disable=SC2086
-CGO_ENABLED=1 go test -vet=off -count=1 -p 1 -timeout "$timeout" $collector || status=1
 wait "$racing" || status=1
 cat "$log"
 wait "$checking" || status=1

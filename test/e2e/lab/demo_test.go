@@ -49,8 +49,8 @@ func TestDemo(t *testing.T) {
 	}
 	whole := regexp.MustCompile(`(?m)^trace \d+: (ping|udp|tcp) .* bytes:` +
 		` athos\(1\) in=eth0\(101\) out=eth1\(102\) hop-limit=63;` +
-		` porthos\(2\) in=eth0\(201\) out=eth1\(202\) hop-limit=62 hop-delay=[\d.]+us transit-delay=[\d.]+us;` +
-		` aramis\(3\) in=eth0\(301\) out=- hop-limit=61 hop-delay=[\d.]+us; end-to-end=[\d.]+us$`)
+		` porthos\(2\) in=eth0\(201\) out=eth1\(202\) hop-limit=62 hop-delay=[\d.]+µs transit-delay=[\d.]+µs;` +
+		` aramis\(3\) in=eth0\(301\) out=- hop-limit=61 hop-delay=[\d.]+µs; end-to-end=[\d.]+µs$`)
 	kinds := map[string]int{}
 	for _, m := range whole.FindAllStringSubmatch(out.String(), -1) {
 		kinds[m[1]]++
@@ -87,7 +87,7 @@ func TestDemo(t *testing.T) {
 func checkLeastDelay(t *testing.T, out string) {
 	t.Helper()
 	least := time.Duration(math.MaxInt64)
-	for _, m := range regexp.MustCompile(`end-to-end=([\d.]+us)`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`end-to-end=([\d.]+µs)`).FindAllStringSubmatch(out, -1) {
 		one, err := time.ParseDuration(m[1])
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func checkLeastDelay(t *testing.T, out string) {
 	if m == nil {
 		t.Fatalf("there is no summary of delays in\n%s", out)
 	}
-	if said, err := time.ParseDuration(m[1] + "us"); err != nil || said != least.Round(time.Microsecond) {
+	if said, err := time.ParseDuration(m[1] + "µs"); err != nil || said != least.Round(time.Microsecond) {
 		t.Errorf("the summary's minimum delay is %s, %v, that of the lines above it %v", m[1], err, least)
 	}
 }

@@ -186,6 +186,16 @@ func sendText(t *testing.T, args ...string) (string, error) {
 	return errs.String(), err
 }
 
+// awaitReply sends single packets until one has its reply: until neighbours are known, packets
+// wait, and a busy machine loses some of them.
+func awaitReply(t *testing.T, args ...string) {
+	t.Helper()
+	e2e.Await(t, "a reply", 30*time.Second, func() bool {
+		_, err := send(t, append(args, "--count", "1", "--timeout", "2s")...)
+		return err == nil
+	})
+}
+
 // complete checks that every packet had its reply, and that its times make sense.
 func complete(t *testing.T, r sender.Report, n uint64) {
 	t.Helper()

@@ -51,11 +51,9 @@ func forwardPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := reflect(t) // until neighbours are known, packets wait
+	r := reflect(t)
 	for _, way := range [][]string{nil, {"--segments", endSID}} {
-		if _, err := send(t, append(way, far, "--count", "1", "--timeout", "20s")...); err != nil {
-			t.Fatal(err)
-		}
+		awaitReply(t, append(way, far)...)
 	}
 	r.stop(t)
 }
