@@ -82,15 +82,17 @@ struct walk {
 	enum outcome outcome;
 };
 
-/* Notes the option at the cursor: anything but OUTCOME_NO_IOAM is an error of the header. */
-static __always_inline enum outcome scan_option(context *ctx, struct options *o, __u32 l3,
-						__u32 end)
+/*
+ * Goes past the option at the cursor. One of IOAM is not noted: its place is in *ioam, which is zero
+ * otherwise. Anything but OUTCOME_NO_IOAM is an error of the header.
+ */
+static __always_inline enum outcome pass_option(const struct packet *p, struct options *o,
+						__u32 end, __u32 *ioam)
 {
-	struct packet packet = {.l3 = l3}, *p = &packet;
 	__u32 offset = o->cursor, type, length;
 	const __u8 *option;
 
-	packet_load(ctx, p);
+	*ioam = 0;
 	option = at(p, offset, 1);
 	if (!option)
 		return OUTCOME_MALFORMED_HEADER;
@@ -112,14 +114,29 @@ static __always_inline enum outcome scan_option(context *ctx, struct options *o,
 			o->untidy = 1;
 		return OUTCOME_NO_IOAM;
 	}
-	if (!is_ioam(p, offset, type, length)) {
-		o->foreign = 1;
-		if (type & OPTION_DISCARDS)
-			o->discards = 1;
+	if (is_ioam(p, offset, type, length)) {
+		*ioam = offset;
 		return OUTCOME_NO_IOAM;
 	}
-	return note_option(ctx, p, o, o->count, offset) ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS
-							: OUTCOME_NO_IOAM;
+	o->foreign = 1;
+	if (type & OPTION_DISCARDS)
+		o->discards = 1;
+	return OUTCOME_NO_IOAM;
+}
+
+/* Notes the option at the cursor: anything but OUTCOME_NO_IOAM is an error of the header. */
+static __always_inline enum outcome scan_option(context *ctx, struct options *o, __u32 l3,
+						__u32 end)
+{
+	struct packet packet = {.l3 = l3}, *p = &packet;
+	enum outcome outcome;
+	__u32 ioam;
+
+	packet_load(ctx, p);
+	outcome = pass_option(p, o, end, &ioam);
+	if (outcome == OUTCOME_NO_IOAM && ioam && note_option(ctx, p, o, o->count, ioam))
+		return OUTCOME_MALFORMED_TOO_MANY_OPTIONS;
+	return outcome;
 }
 
 /* One turn of the walk; nonzero ends it. */
@@ -132,6 +149,35 @@ static int walk_on(__u32 turn, struct walk *w)
 	return w->outcome != OUTCOME_NO_IOAM;
 }
 
+/* Options that scan_options() passes before it needs the calls of a walk. */
+#define FIRST_OPTIONS 3
+
+/*
+ * Goes past the first options as long as they are none of IOAM, and counts them. So a header of
+ * others, such as one with a Router Alert, needs no walk.
+ */
+static __always_inline enum outcome pass_first(context *ctx, struct options *o, __u32 l3, __u32 end,
+					       __u32 *passed)
+{
+	struct packet packet = {.l3 = l3}, *p = &packet;
+	enum outcome outcome;
+	__u32 turn, ioam;
+
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (turn = 0; turn < FIRST_OPTIONS && o->cursor < end; turn++) {
+		outcome = pass_option(p, o, end, &ioam);
+		if (outcome != OUTCOME_NO_IOAM)
+			return outcome;
+		if (ioam) {
+			o->cursor = ioam;
+			break;
+		}
+	}
+	*passed = turn;
+	return OUTCOME_NO_IOAM;
+}
+
 /*
  * Walks the options of the header, whose length is set; anything but OUTCOME_NO_IOAM is an error of
  * the header. Not inlined, like everything that loops over a packet: the verifier then follows the
@@ -141,6 +187,7 @@ static int walk_on(__u32 turn, struct walk *w)
 __noinline int scan_options(context *ctx, __u32 l3, struct options *o)
 {
 	struct walk w = {.ctx = ctx, .options = o, .l3 = l3, .outcome = OUTCOME_NO_IOAM};
+	__u32 passed = 0;
 
 	if (!o)
 		return OUTCOME_MALFORMED_HEADER;
@@ -151,7 +198,11 @@ __noinline int scan_options(context *ctx, __u32 l3, struct options *o)
 	o->has_trace = 0;
 	o->removable = 0;
 	o->count = 0;
-	bpf_loop(MAX_OPTIONS, walk_on, &w, 0);
+	w.outcome = pass_first(ctx, o, l3 & 0xff, w.end, &passed);
+	if (w.outcome != OUTCOME_NO_IOAM)
+		return w.outcome;
+	if (o->cursor < w.end)
+		bpf_loop(MAX_OPTIONS - passed, walk_on, &w, 0);
 	if (w.outcome != OUTCOME_NO_IOAM)
 		return w.outcome;
 	return o->cursor < w.end ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS : OUTCOME_NO_IOAM;
