@@ -27,7 +27,7 @@ func ofEncapsulation(e config.Encapsulation) advice {
 	return func(w health.Warning) bool {
 		return exporting && w.Code == health.CollectorsUnknown ||
 			health.IsShadowed(w, e.Name) ||
-			e.Mode == model.ModeInline && w == health.InlineOnRouter(e.Name, e.Interface) ||
+			e.Mode == model.ModeInline && w.Equal(health.InlineOnRouter(e.Name, e.Interface)) ||
 			health.IsUnfilled(w, e.Name)
 	}
 }

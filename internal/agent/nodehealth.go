@@ -33,7 +33,7 @@ func (h *nodeHealth) ofNode(s *service.State) []health.Warning {
 
 // since lists the warnings and hints that are not among the earlier ones.
 func (h *nodeHealth) since(earlier []health.Warning) []health.Warning {
-	ws := slices.DeleteFunc(h.Warnings(h.state.Load()), func(w health.Warning) bool { return slices.Contains(earlier, w) })
+	ws := slices.DeleteFunc(h.Warnings(h.state.Load()), func(w health.Warning) bool { return slices.ContainsFunc(earlier, w.Equal) })
 	health.Sort(ws)
 	return service.NonNil(ws)
 }

@@ -57,6 +57,9 @@ func inherit[K comparable](from map[K][]instant.Time, key K, w *Warning) bool {
 	return true
 }
 
+// Equal reports whether both are the same warning, since whenever.
+func (w Warning) Equal(other Warning) bool { return w.text() == other.text() }
+
 // text is the warning without its time.
 func (w Warning) text() Warning {
 	w.Since = instant.Time{}
