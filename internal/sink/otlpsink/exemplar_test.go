@@ -32,14 +32,16 @@ func traced(after ...int) *record.Trace {
 
 // A trace that was sent is the exemplar of the series that have its delays, once, and of no other.
 func TestExemplars(t *testing.T) {
-	segment := &metrics.Desc{Name: segmentDelays, Help: "Delay.", Labels: []string{"from", "to", "namespace", "from_node"}, Bounds: []float64{0.001, 1}}
+	labels := []string{"from", "to", "namespace", "from_node"}
+	segment := &metrics.Desc{Name: segmentDelays, Help: "Delay.", Labels: labels, Bounds: []float64{0.001, 1}}
 	whole := &metrics.Desc{Name: pathDelays, Help: "Delay.", Labels: []string{"from", "namespace"}, Bounds: []float64{0.001, 1}}
 	gather := func() *metrics.Gatherer {
 		g := &metrics.Gatherer{}
 		native := metrics.NewObserved(segment, 4)
 		native.Observe(30e-6)
 		native.Observe(0)
-		for _, labels := range [][]string{{"1", "2", "123", "athos"}, {"2", "3", "123", ""}, {"2", "3", "5", ""}, {"other", "other", "other", ""}} {
+		series := [][]string{{"1", "2", "123", "athos"}, {"2", "3", "123", ""}, {"2", "3", "5", ""}, {"other", "other", "other", ""}}
+		for _, labels := range series {
 			g.AddHistogram(segment, native.Histogram(), labels...)
 		}
 		for _, labels := range [][]string{{"1", "123"}, {"2", "123"}} {

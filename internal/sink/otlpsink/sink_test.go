@@ -486,7 +486,8 @@ func TestNamesOfIDs(t *testing.T) {
 			NodeName:  name, IngressName: in, EgressName: out,
 		}
 	}
-	w := wayOf(&record.Trace{Node: "aramis", Packet: packet(), Nodes: []record.NodeData{node(1, "athos", "eth0", "eth1"), node(2, "", "", "")}})
+	nodes := []record.NodeData{node(1, "athos", "eth0", "eth1"), node(2, "", "", "")}
+	w := wayOf(&record.Trace{Node: "aramis", Packet: packet(), Nodes: nodes})
 	if w == nil || len(w.hops) != 2 {
 		t.Fatalf("%+v", w)
 	}

@@ -140,7 +140,7 @@ func TestDelays(t *testing.T) {
 func TestHeldFast(t *testing.T) {
 	e2e.NeedRedirection(t)
 	t.Parallel()
-	const most, settle = 60, 20 // the first packets may leave through the stack: neighbours are looked up then
+	const most, first = 60, 20 // the first packets may leave through the stack: neighbours are looked up then
 	top := e2e.Builtin(t, "line")
 	e2e.Reconfigure(t, top, "porthos", "node: {", "node: {delays: 1/1, ")
 	for _, node := range e2e.Routers { // each lets the next one send it frames in XDP
@@ -153,11 +153,11 @@ func TestHeldFast(t *testing.T) {
 	ping := func(count int) {
 		e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindPing, Count: count, Interval: 5 * time.Millisecond, Size: 56})
 	}
-	ping(settle)
+	ping(first)
 	before := e2e.ForwardsOf(t, l, "porthos").Sum()
-	ping(most - settle)
-	if fast := e2e.ForwardsOf(t, l, "porthos").Sum() - before; fast < most-settle {
-		t.Errorf("porthos forwarded %d packets fast of %d, and the answers", fast, most-settle)
+	ping(most - first)
+	if fast := e2e.ForwardsOf(t, l, "porthos").Sum() - before; fast < most-first {
+		t.Errorf("porthos forwarded %d packets fast of %d, and the answers", fast, most-first)
 	}
 	held := delayed{Buckets: map[int]uint64{}}
 	for _, r := range journal.Read(t, most) {
