@@ -43,6 +43,8 @@ func TestRuntimeRecipe(t *testing.T) {
 		"(for i in 1 2 3 4 5; do waymark lab traffic --name "+l.Name()+" south || true; done) &",
 		"sleep 3",
 		"sleep 6",
+		"--every 100", // a block between two runs of traffic may have fewer packets
+		"--every 10",
 	)
 	rows := regexp.MustCompile(`(?m)^web +\d+ +\S+Z +(\S+) +(\S+) +measured +\d+ +\d+ +(\d+) .*?(\S+)$`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 3 {
