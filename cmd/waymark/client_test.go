@@ -76,7 +76,13 @@ func shortDir(t *testing.T) string {
 
 func newFakeAgent(t *testing.T, answers map[string]string) *fakeAgent {
 	t.Helper()
-	f := &fakeAgent{socket: filepath.Join(shortDir(t), "agent.sock"), answers: answers}
+	return serveFakeAgent(t, filepath.Join(shortDir(t), "agent.sock"), answers)
+}
+
+// serveFakeAgent serves at a socket, until the test ends.
+func serveFakeAgent(t *testing.T, socket string, answers map[string]string) *fakeAgent {
+	t.Helper()
+	f := &fakeAgent{socket: socket, answers: answers}
 	l, err := net.Listen("unix", f.socket)
 	if err != nil {
 		t.Fatal(err)

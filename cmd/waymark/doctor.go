@@ -102,9 +102,13 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 		d.Warnings = append(d.Warnings, health.UnaskedAgent(err))
 	}
 	for _, w := range ws {
-		if !unsynced(w) { // the machine's is already in the list
-			d.Warnings = append(d.Warnings, w)
+		if i := slices.IndexFunc(d.Warnings, unsynced); unsynced(w) { // the machine's is already in the list
+			if i >= 0 {
+				d.Warnings[i].Since = w.Since
+			}
+			continue
 		}
+		d.Warnings = append(d.Warnings, w)
 	}
 	health.Sort(d.Warnings)
 	return d

@@ -3,12 +3,9 @@
 package main
 
 import (
-	"net"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
@@ -37,14 +34,7 @@ func TestViaFindsInterface(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(place.Dir) })
-	f := &fakeAgent{socket: place.Socket()}
-	l, err := net.Listen("unix", f.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: f, ReadHeaderTimeout: time.Second}
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close() })
+	f := serveFakeAgent(t, place.Socket(), nil)
 	for _, tt := range []struct{ via, device, refused string }{
 		{"2001:db8:10::2", "near0", ""},
 		{"2001:db8:11::2", "near1", ""},

@@ -90,7 +90,8 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 	}
 }
 
-// The answer to a change of what a namespace exports says if the limit allows few postcards, or nobody gets them.
+// An API client that sets a namespace to export is warned if export-rate suppresses most postcards, or if
+// the node has no sink for them.
 func TestExportsAreAdvisedOn(t *testing.T) {
 	ctx := t.Context()
 	h := newHarness(t, agenttest.BaseConfig+"export: [{kind: jsonl}]\n")

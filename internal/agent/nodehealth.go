@@ -3,8 +3,11 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/agent/tunnel"
@@ -136,4 +139,27 @@ func sourcelessWarnings(list []config.Sourceless) []health.Warning {
 		))
 	}
 	return ws
+}
+
+// onsets keeps the time at which the agent first found each warning. It looks regularly, so that the
+// time does not depend on when somebody asks.
+type onsets struct {
+	service.Idle
+	*core
+	diagnose func() []health.Warning
+
+	mu    sync.Mutex
+	known health.Onsets
+}
+
+func (o *onsets) Run(ctx context.Context) error {
+	o.tasks.Every(ctx, service.SamplePeriod, func() { o.diagnose() })
+	return nil
+}
+
+// date says of all warnings that there are now since when.
+func (o *onsets) date(ws []health.Warning) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.known.Look(ws, time.Now())
 }

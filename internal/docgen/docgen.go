@@ -83,7 +83,7 @@ func warnings() []byte {
 	b.WriteString(`# Warnings
 
 The warnings of ` + "`waymark status`" + `, ` + "`waymark doctor`" + ` and ` + "`waymark agent stop --remove`" + `.
-Each comes with its cure, and with the time since when the agent has found it: it looks every ten
+Each comes with its cure, and with the time since when the agent has found it: it looks every five
 seconds, and begins again when it starts. Only ` + "`waymark doctor`" + ` and the API's list of warnings show
 hints.
 

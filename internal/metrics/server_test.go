@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// A client that asks and never reads is given up after a while, and keeps nobody else waiting.
+// The server closes the connection of a client that does not read its answer, and serves others meanwhile.
 func TestScraperThatNeverReads(t *testing.T) {
 	t.Parallel()
 	const size = 64 << 20 // more than both ends' buffers hold
@@ -55,7 +55,7 @@ func TestScraperThatNeverReads(t *testing.T) {
 	select {
 	case err := <-given:
 		if err == nil {
-			t.Error("all was written, and nobody has read it")
+			t.Error("the whole answer was written, although the client reads nothing")
 		}
 	case <-time.After(patience.Of(3 * requestTimeout)):
 		t.Error("it still waits for the client")

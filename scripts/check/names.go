@@ -15,7 +15,7 @@ var bare = map[string]string{
 	"note":   "name what is written where (countPacket, updateSize), or whom it reaches (notify)",
 	"told":   "name what was reported, or to whom (reported, warned)",
 	"settle": "name what is closed or waited for (settleFiles, settleTime)",
-	"blind":  "name what is not seen (unwatched)",
+	"blind":  "name the thing that is not seen, such as unwatched",
 	"half":   "name what it is half of (firstHour, halfway)",
 }
 

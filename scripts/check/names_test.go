@@ -12,7 +12,7 @@ func TestBareNames(t *testing.T) {
 		{"type", "a_test.go", "type told struct{}\n", `a_test.go:4: "told" as a name: name what was reported`},
 		{"field", "a.go", "type t struct {\n\ta, settle int\n}\n", `a.go:5: "settle" as a name: name what is closed`},
 		{"method of an interface", "a.go", "type t interface {\n\ttake()\n}\n", `a.go:5: "take" as a name`},
-		{"parameter", "a.go", "func f(blind error) {}\n", `a.go:4: "blind" as a name: name what is not seen`},
+		{"parameter", "a.go", "func f(blind error) {}\n", `a.go:4: "blind" as a name: name the thing that is not seen`},
 		{"parameter of a type", "a.go", "func f[half any]() {}\n", `a.go:4: "half" as a name: name what it is half of`},
 		{"result", "a.go", "func f() (told bool) { return }\n", `a.go:4: "told" as a name`},
 		{"receiver", "a.go", "func (note *t) f() {}\n", `a.go:4: "note" as a name`},

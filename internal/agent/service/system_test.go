@@ -160,8 +160,7 @@ func TestKernelWatchesLinks(t *testing.T) {
 	})
 }
 
-// The kernel notifies of each filter and queueing discipline that is added or removed, whoever does it, with the
-// interface.
+// When any program adds or removes a filter or a queueing discipline, the kernel reports the interface.
 func TestKernelWatchesFilters(t *testing.T) {
 	testnet.Alone(t, func() {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -297,8 +297,8 @@ func TestBehindDispatcher(t *testing.T) {
 	}
 }
 
-// checkKept checks that libxdp can neither take the place of Waymark's program in XDP, nor run beside it, nor
-// remove it.
+// checkKept checks that the kernel refuses what libxdp tries with Waymark's program in XDP: to replace it, to
+// load another one in generic XDP, and to remove it.
 func (n *neighbour) checkKept(t *testing.T) {
 	t.Helper()
 	n.awaitHook(t, "service in XDP", "xdp", "")
