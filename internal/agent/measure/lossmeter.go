@@ -147,6 +147,18 @@ func (m *LossMeter) skips(b *closedBlock, flow string) bool {
 	return c.Reported || b.readLate && !(c.Complete && m.exchange.names(b.number))
 }
 
+// firstOf is the first block from b on of which a flow has a result here. An earlier agent may have
+// reported blocks after b: who starts reads two.
+func (m *LossMeter) firstOf(b *closedBlock, flow string) uint64 {
+	switch c := b.counts[flow]; {
+	case c.Reported:
+		return c.LastReported + 1
+	case m.skips(b, flow):
+		return b.number + 1
+	}
+	return b.number
+}
+
 // ownCounters is what this node counted of a flow, in the form of another node's answer.
 func (m *LossMeter) ownCounters(b closedBlock, name string) answered {
 	c, ok := b.counts[name]
@@ -163,7 +175,7 @@ type answered struct {
 
 // begin makes an assembler for other flows, or another plan, from a block on.
 func (m *LossMeter) begin(b closedBlock) bool {
-	how, block, before := b.measurement, b.number, m.measurement
+	how, before := b.measurement, m.measurement
 	if m.assembler != nil {
 		m.assembler.Flush()
 		m.release(before.Block)
@@ -190,7 +202,8 @@ func (m *LossMeter) begin(b closedBlock) bool {
 			m.logged = text
 			m.d.Log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
 		}
-		m.watches.recordUnasked(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block}, err)
+		block := int64(b.number)
+		m.watches.recordUnasked(loss.Result{Block: block, Start: block * int64(how.Block), Length: how.Block}, err)
 		m.measurement = model.Measurement{} // tries again after the next block
 		return false
 	}
@@ -201,11 +214,7 @@ func (m *LossMeter) begin(b closedBlock) bool {
 		id := m.ids[f.Name]
 		m.flows[id] = f
 		if err == nil {
-			first := block
-			if m.skips(&b, f.Name) {
-				first++
-			}
-			err = m.assembler.AddFlow(planned(id, f, how), int64(first)*int64(how.Block))
+			err = m.assembler.AddFlow(planned(id, f, how), int64(m.firstOf(&b, f.Name))*int64(how.Block))
 		}
 	}
 	if err != nil {

@@ -133,7 +133,8 @@ func TestLossBetweenAgents(t *testing.T) {
 	}
 }
 
-// The agent that follows another one reports no block again that the other has reported.
+// The agent that follows another one reports no block again that the other has reported, also
+// where the other has reported more than it finds closed.
 func TestLossIsReportedOnce(t *testing.T) {
 	port := agenttest.FreePort(t)
 	flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\n" +
@@ -142,6 +143,7 @@ func TestLossIsReportedOnce(t *testing.T) {
 	far.Start()
 	near := newHarness(t, agenttest.BaseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"]"))
 	for range 3 {
+		near.Datapath.BlockReported("red", uint64(time.Now().UnixNano())/2e8)
 		near.Start()
 		awaitMeasured(t, near)
 		near.Crash()
