@@ -14,6 +14,10 @@ const (
 	bypassTime    = 4 * time.Second
 )
 
+// latestCount is how long after the hook a device may count a packet that waits in a queue behind the
+// hook, or of which the driver tells from time to time.
+const latestCount = 2 * time.Second
+
 // counts is what comparisons of a hook with its device found.
 type counts struct {
 	compared     bool
@@ -28,6 +32,7 @@ type counts struct {
 	seen         time.Time // when the hook last counted, or the device nothing since then
 	since        time.Time // the hook may be bypassed since then
 	gap          time.Time // that it is, was reported since then; zero: was not
+	uncounted    uint64    // packets that the hook has counted and the device has not, at most: some are dropped between them
 }
 
 // Count takes what the device and the hook have counted.
@@ -41,6 +46,8 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	if !s.compared {
 		before = now
 	}
+	was := s.uncounted
+	s.uncounted = s.uncountedAfter(t, now)
 	s.counted = s.compared && (s.counted || t.Hook != s.hook)
 	s.compared, s.at, s.device, s.hook = true, now, t.Device, t.Hook
 	switch {
@@ -59,8 +66,13 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		}
 		return
 	}
-	s.unseen, s.silentUnseen = s.unseen+came, s.silentUnseen+came
 	s.lastCounted, s.proof = now, s.since
+	if now.Sub(s.seen) < latestCount {
+		if came -= min(came, was); came == 0 {
+			return
+		}
+	}
+	s.unseen, s.silentUnseen = s.unseen+came, s.silentUnseen+came
 	if s.gap.IsZero() && (s.silentUnseen >= fewPackets || s.unseen >= bypassPackets) {
 		s.gap = s.since
 		if !s.counted {
@@ -74,6 +86,18 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	if !s.BypassedSince.IsZero() {
 		s.Unseen = s.unseen
 	}
+}
+
+// uncountedAfter is how many packets the hook has counted and the device has not, after a comparison.
+func (s *State) uncountedAfter(t Traffic, now time.Time) uint64 {
+	switch {
+	case !s.compared, t.Hook < s.hook, t.Device < s.device: // a counter began anew
+		return 0
+	case t.Hook == s.hook && t.Device == s.device && now.Sub(s.lastCounted) >= latestCount: // nothing waits any more
+		return 0
+	}
+	had := s.uncounted + t.Hook - s.hook
+	return had - min(had, t.Device-s.device)
 }
 
 // sees notes that a hook sees packets, or is gone.
