@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -211,9 +212,18 @@ func printProbedPaths(b *strings.Builder, d *api.ProbedNode) {
 	for i := range d.Paths {
 		one := &d.Paths[i]
 		p50, p99 := roundTrip(one.RoundTrip)
-		fmt.Fprintf(t, "  %s\t%d\t%d\t%d\t%s\t%s\t\n", record.Printable(one.Path), one.Flows, one.Answered, one.Lost, p50, p99)
+		fmt.Fprintf(t, "  %s\t%d\t%d\t%d\t%s\t%s\t\n", pathText(one), one.Flows, one.Answered, one.Lost, p50, p99)
 	}
 	t.Flush() // cannot fail: to memory
+}
+
+// pathText are the nodes of a path: with names, if that leaves room for the columns after it.
+func pathText(p *api.ProbedPath) string {
+	const most = 38
+	if text := record.Printable(p.Nodes); text != "" && columns.Width(text) <= most {
+		return text
+	}
+	return record.Printable(p.Path)
 }
 
 // wrapped breaks a text into lines of at most 80 columns. The first one begins with a mark.

@@ -28,7 +28,10 @@ func TestProbesTable(t *testing.T) {
 				Losses: []api.ProbeLosses{
 					{Flows: 7, After: "node 2 (2001:db8:1234:5678:9abc:def0:1234:5678)", AfterHop: 1, Before: "node 4 (2001:db8:1234:5678:9abc:def0:1234:5678)", Evidence: "hop-limit", Since: instant.Of(at)},
 				},
-				Paths: []api.ProbedPath{{Path: "2>3", Flows: 9, Answered: 12345, Lost: 6, RoundTrip: times}},
+				Paths: []api.ProbedPath{
+					{Path: "2>3", Nodes: "porthos > a-long-name.of-a-host", Flows: 9, Answered: 12345, Lost: 6, RoundTrip: times},
+					{Path: "2>5>3", Nodes: "porthos > d'artagnan > a-very-long-name.of-a-host", Flows: 9, Answered: 12345, RoundTrip: times},
+				},
 			},
 			{Name: "\x1b[2J", State: api.ProbedUnanswered, Flows: 16, FlowsLost: 16, Losses: []api.ProbeLosses{{Flows: 16, NeverAnswered: true, After: "node 2", AfterHop: 1, Since: instant.Of(at)}}},
 		},
@@ -45,12 +48,17 @@ func TestProbesTable(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			"a-very-long-name.of...  lost           9/16      1    43.8%     212µs    84.9ms\n  ! 7 of 16 flows vanish after node 2",
+			"a-very-long-name.of...  lost           9/16      2    43.8%     212µs    84.9ms\n  ! 7 of 16 flows vanish after node 2",
 			"r3                      answered      16/16      1     0.0%",
 			"16 of 16 flows were never answered; seen last at node 2, since 12:03:01.200", "because they are this node: r1\n", "r9.example.net: no address is known",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		for _, path := range []string{"\n  por", "thos > a-long-name.of-a-host  9 ", "\n  2>5>3 "} {
+			if strings.Contains(text, path) != paths {
+				t.Errorf("%q, paths %v:\n%s", path, paths, text)
 			}
 		}
 		if strings.Contains(text, "\x1b") || strings.Contains(text, "12345") != paths {

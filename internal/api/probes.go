@@ -71,6 +71,7 @@ type ProbeTimes struct {
 // ProbedPath is a path to a destination.
 type ProbedPath struct {
 	Path      string      `json:"path"`  // its label in metrics
+	Nodes     string      `json:"nodes"` // the same with the names of nodes, where there are some
 	Flows     int         `json:"flows"` // that take it now
 	Answered  uint64      `json:"answered"`
 	Lost      uint64      `json:"lost"`
@@ -82,6 +83,7 @@ type ProbedPath struct {
 // ProbedHop is a node of a path.
 type ProbedHop struct {
 	NodeID  *ioam.NodeID      `json:"node_id"`
+	Name    string            `json:"name,omitempty"`
 	Ingress *ioam.InterfaceID `json:"ingress_id"`
 	Egress  *ioam.InterfaceID `json:"egress_id"`
 	Address *netip.Addr       `json:"address"`

@@ -49,8 +49,15 @@ func (c *Config) Renamed() Faults { return c.renamed }
 
 // Metrics is where counters are served.
 type Metrics struct {
-	Listen Listen `key:"listen" default:"[::1]:9598"`
+	Listen      Listen      `key:"listen" default:"[::1]:9598"`
+	DelaySeries DelaySeries `key:"delay-series" default:"256"`
 }
+
+// DelaySeries is a number of series.
+type DelaySeries uint32
+
+// MaxDelaySeries is how many series of a kind of delay the metrics may have.
+const MaxDelaySeries = 4096
 
 // fileTexts say what the keys of the file and of metrics mean.
 var fileTexts = yamlfile.KeyTexts{
@@ -100,6 +107,8 @@ var fileTexts = yamlfile.KeyTexts{
 	"history, absent": "the defaults of its keys",
 	"strict":          "When true, an interface that does not exist is an error. When false, it is served as soon as it appears.",
 	"metrics.listen":  "Address and port of the HTTP server of /metrics and /healthz; none serves nothing.",
+	"metrics.delay-series": "How many series of each kind of delay (held, segment, path) have labels of their own, 1 to 4096: those " +
+		"that counted most, chosen anew every minute. The rest is one series whose labels are other.",
 }
 
 // Listen is an address and port to listen on, or ListenNone.

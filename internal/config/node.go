@@ -26,7 +26,7 @@ type Node struct {
 	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100"`
 	Delays          Delays               `key:"delays" default:"none"`
 	KernelEvents    bool                 `key:"kernel-events" default:"false"`
-	QueueDelay      bool                 `key:"queue-delay" default:"false"`
+	QueueDelay      QueueDelay           `key:"queue-delay" default:"false"`
 	ReceiveOffload  bool                 `key:"receive-offload" default:"true"`
 	Compatibility   model.Compatibility  `key:"compatibility" default:"default"`
 }
@@ -75,9 +75,10 @@ var nodeTexts = yamlfile.KeyTexts{
 	"kernel-events": "Also make records of the traces that the kernel's own IOAM fills, on interfaces with " +
 		"net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the " +
 		"packet.",
-	"queue-delay": "Measure how long packets wait in the queues of the served interfaces, for metrics (Linux 6.6 or " +
-		`newer). It costs about 6% of what the stack forwards. "waymark queue" measures as long as it runs, ` +
-		"whatever this says.",
+	"queue-delay": "Measure how long packets wait in the queues of the served interfaces, for metrics and events (Linux 6.6 or " +
+		"newer). It costs about 6% of what the stack forwards. alarm measures from when the kernel says that one of these queues " +
+		"drops packets, or was not empty at three looks, one a second, until that has not been so for a minute. " +
+		`"waymark queue" measures as long as it runs, whatever this says.`,
 	"receive-offload": "Whether a node after this one may join received packets (GRO) while they have IOAM of this one, " +
 		"which reorders segments of TCP whose headers differ. False says that none does: all forward fast in XDP, " +
 		"or have GRO off. Then waymark doctor leaves out the hint order_at_risk about them; nothing else depends on " +
@@ -94,6 +95,16 @@ const (
 
 // NodeMode is what a node may do with packets.
 type NodeMode string
+
+// When queues are measured.
+const (
+	QueueDelayNever  QueueDelay = "false"
+	QueueDelayAlways QueueDelay = "true"
+	QueueDelayAlarm  QueueDelay = "alarm" // while queues drop packets or fill
+)
+
+// QueueDelay is when queues are measured.
+type QueueDelay string
 
 // NextHops is a number of destinations to remember.
 type NextHops int

@@ -15,7 +15,7 @@ func (c *Config) StillActive() []string {
 		is  bool
 	}{
 		{"probes", c.Probes != nil}, {"path-trace", c.Trace != nil}, {"stamp", c.Stamp != nil}, {"responders", len(c.Responders) > 0},
-		{"node.queue-delay", c.Node.QueueDelay}, {"node.kernel-events", c.Node.KernelEvents},
+		{"node.queue-delay", c.Node.QueueDelay != QueueDelayNever}, {"node.kernel-events", c.Node.KernelEvents},
 	} {
 		if one.is {
 			list = append(list, one.key)

@@ -117,10 +117,31 @@ decapsulations: []
 export: []
 metrics:
   listen: "[::1]:9598"
+  delay-series: 256
 strict: false
 `
 	if got := string(c.Marshal()); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// A value that is true, false or a word is the same in the file and in JSON.
+func TestTrueFalseOrWord(t *testing.T) {
+	for text, want := range map[string]struct{ yaml, json string }{
+		"true": {"true", "true"}, "false": {"false", "false"}, "alarm": {"alarm", `"alarm"`}, `"alarm"`: {"alarm", `"alarm"`},
+	} {
+		c := mustParse(t, "node: {queue-delay: "+text+"}\n")
+		if out, err := c.MarshalJSON(); err != nil || !strings.Contains(string(out), `"queue_delay":`+want.json+",") {
+			t.Errorf("%s: %s, %v", text, out, err)
+		}
+		if out := string(c.Marshal()); !strings.Contains(out, "queue-delay: "+want.yaml+"\n") || mustParse(t, out).Node.QueueDelay != c.Node.QueueDelay {
+			t.Errorf("%s: %s", text, out)
+		}
+	}
+	for _, text := range []string{"alarms", "1", "[true]"} {
+		if _, err := Parse("F", []byte("node: {queue-delay: "+text+"}\n")); err == nil || !strings.Contains(err.Error(), "write one of false, true, alarm") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

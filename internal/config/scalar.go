@@ -60,6 +60,8 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 		parseFrom1[Sample](model.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[HistoryRate](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 0 to %d", MaxHistoryRate), parseHistoryRate,
 		func(n HistoryRate) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[DelaySeries](): yamlfile.NewCodec(yamlfile.Number, fmt.Sprintf("a number from 1 to %d", MaxDelaySeries),
+		parseFrom1[DelaySeries](MaxDelaySeries), func(n DelaySeries) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[FlowSeed](): yamlfile.Hexadecimal[FlowSeed](64),
 	reflect.TypeFor[Share](): yamlfile.NewCodec(
 		yamlfile.Text,
@@ -170,6 +172,8 @@ var codecs = ipfixsink.Scalars.With(otlpsink.Scalars).With(yamlfile.Scalars{
 	),
 	reflect.TypeFor[NodeMode](): yamlfile.Words(
 		word[NodeMode]("full", ModeFull), word[NodeMode]("observe", ModeObserve)),
+	reflect.TypeFor[QueueDelay](): yamlfile.Words(word[QueueDelay]("false", QueueDelayNever),
+		word[QueueDelay]("true", QueueDelayAlways), word[QueueDelay]("alarm", QueueDelayAlarm)).OrBool(),
 	reflect.TypeFor[Forwarding](): yamlfile.Words(
 		word[Forwarding]("stack", ForwardingStack), word[Forwarding]("fast", ForwardingFast)),
 	reflect.TypeFor[SinkKind]():        yamlfile.Words(yamlfile.NamedWords(kindsOfSinks)...),

@@ -80,6 +80,9 @@ const (
 	DelayPath    = delays.Path
 )
 
+// DelayKinds are all of them.
+var DelayKinds = delays.Kinds
+
 // Why a flow is reported.
 const (
 	FlowInterval = flows.EndOfInterval

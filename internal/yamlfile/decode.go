@@ -56,7 +56,7 @@ func (r *Reader) scalar(node ast.Node, at Position, path string, c Codec, dst re
 	ok := false
 	switch c.Form {
 	case Bool:
-		ok = kind == ast.BoolType
+		ok = kind == ast.BoolType || kind == ast.StringType && slices.Contains(c.Names, text)
 	case Text:
 		ok = kind == ast.StringType || kind == ast.LiteralType
 	case Number, Hex:

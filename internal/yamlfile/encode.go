@@ -200,7 +200,9 @@ func (s Scalar) listed() string {
 func (s Scalar) MarshalJSON() ([]byte, error) {
 	switch s.Form {
 	case Bool:
-		return []byte(s.Text), nil
+		if s.Text == "true" || s.Text == "false" {
+			return []byte(s.Text), nil
+		}
 	case Number:
 		if _, err := strconv.ParseUint(s.Text, 10, 64); err == nil {
 			return []byte(s.Text), nil

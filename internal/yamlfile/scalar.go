@@ -65,6 +65,12 @@ func (c Codec) OrList() Codec {
 	return c
 }
 
+// OrBool is the codec for words of which some are true and false, without quotes.
+func (c Codec) OrBool() Codec {
+	c.Form = Bool
+	return c
+}
+
 // Bools and Texts read and write truth values, and text that is not empty.
 var (
 	Bools = NewCodec(Bool, "true or false", parseBool, strconv.FormatBool)

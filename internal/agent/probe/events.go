@@ -121,7 +121,7 @@ func eventRecord(e *monitor.Event, node string) *record.Event {
 	case monitor.PathChange:
 		label("from", e.From)
 		label("to", e.Path)
-		r.Facts = fmt.Sprintf("%d of %d flows to %s moved from the path %s to %s", e.Flows, e.FlowsOf, e.Destination.Name, e.From, e.Path)
+		r.Facts = fmt.Sprintf("%d of %d flows to %s moved from the path %s to %s", e.Flows, e.FlowsOf, e.Destination.Name, e.Named[0], e.Named[1])
 	}
 	return r
 }

@@ -210,7 +210,7 @@ func (p *Probes) targets() (c monitor.Config, err error) {
 
 // start begins to probe. The caller holds p.mu.
 func (p *Probes) start(c monitor.Config) {
-	m, err := monitor.New(c)
+	m, err := monitor.New(c, func(id ioam.NodeID) string { return p.d.State.Load().Names.Node(id) })
 	if err != nil {
 		p.failed(err)
 		return

@@ -191,7 +191,7 @@ func TestEvents(t *testing.T) {
 		{Kind: monitor.Loss, At: at, Since: at, Destination: d, Evidence: monitor.EvidenceNone, Refused: true, Flows: 16, FlowsOf: 16},
 		{Kind: monitor.Unanswered, At: at, Since: at, Destination: d, After: "node 2", AfterHop: 2, Evidence: monitor.EvidenceNone, Flows: 16, FlowsOf: 16},
 		{Kind: monitor.Recovered, At: at, Since: at, Destination: d, Path: "1>3", Flows: 3, FlowsOf: 16, Lasted: 2 * time.Second, Unanswered: 60},
-		{Kind: monitor.PathChange, At: at, Since: at, Destination: d, From: "1>2>3", Path: "1>4>3", Flows: 5, FlowsOf: 16},
+		{Kind: monitor.PathChange, At: at, Since: at, Destination: d, From: "1>2>3", Path: "1>4>3", Named: [2]string{"1 > porthos > r3", "1 > 4 > r3"}, Flows: 5, FlowsOf: 16},
 	}
 	want := []string{
 		"probe_loss error: probes of 3 of 16 flows to r3 are not answered: they, or what answers them, vanish after node 1, before node 2",
@@ -200,7 +200,7 @@ func TestEvents(t *testing.T) {
 		"probe_loss error: probes of 16 of 16 flows to r3 are not answered: the node is reached, but its agent does not answer",
 		"probe_unanswered warning: probes of 16 of 16 flows to r3 are not answered, and never were: they were seen last at node 2",
 		"probe_recovered info: probes of 3 of 16 flows to r3 are answered again, after 2s",
-		"probe_path_change info: 5 of 16 flows to r3 moved from the path 1>2>3 to 1>4>3",
+		"probe_path_change info: 5 of 16 flows to r3 moved from the path 1 > porthos > r3 to 1 > 4 > r3",
 	}
 	p.tell(list)
 	for i, r := range taken.list {
@@ -275,7 +275,7 @@ func TestMetrics(t *testing.T) {
 		Destinations: []monitor.Destination{
 			{Name: "r3", Address: netip.MustParseAddr("2001:db8::3")},
 		}, Port: 33434, Namespace: 1, Flows: 4, Interval: time.Second, Timeout: time.Second, Rate: 100, SearchRate: 20,
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

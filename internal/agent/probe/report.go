@@ -171,11 +171,11 @@ func node(s *monitor.State) api.ProbedNode {
 	for i := range s.Paths {
 		one := &s.Paths[i]
 		p := api.ProbedPath{
-			Path: one.Key, Flows: one.Flows, Answered: one.Received, Lost: one.Lost, Overflow: one.Overflow,
+			Path: one.Key, Nodes: one.Named, Flows: one.Flows, Answered: one.Received, Lost: one.Lost, Overflow: one.Overflow,
 			RoundTrip: times(one.Trips), Hops: []api.ProbedHop{},
 		}
 		for _, h := range one.Hops {
-			hop := api.ProbedHop{NodeID: h.ID, Ingress: h.Ingress, Egress: h.Egress, Silent: h.Silent}
+			hop := api.ProbedHop{NodeID: h.ID, Name: h.Name, Ingress: h.Ingress, Egress: h.Egress, Silent: h.Silent}
 			if h.Address.IsValid() {
 				hop.Address = &h.Address
 			}

@@ -24,11 +24,6 @@ type keptTotals struct {
 	totals map[string]*totals
 }
 
-// isWanted reports whether the configuration, a stream or a look wants the queues to be measured.
-func (q *Queues) isWanted(configured bool) bool {
-	return configured || q.watchers > 0 || time.Since(q.looked) < lookFor
-}
-
 // keep keeps a copy of the totals while queues are measured.
 func (q *Queues) keep(now time.Time) {
 	if n := len(q.kept); n > 0 && now.Sub(q.kept[n-1].at) < keepEach {

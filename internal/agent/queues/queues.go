@@ -91,6 +91,7 @@ type Queues struct {
 	ended    bool
 	watchers int
 	looked   time.Time // the last look
+	alarm    alarm
 	kept     []keptTotals
 	meter    Meter     // nil: nothing is measured
 	retry    time.Time // not before, after a failure
@@ -123,6 +124,7 @@ func New(d Dependencies, closing <-chan struct{}) *Queues {
 		wake:    make(chan struct{}, 1),
 		last:    make(map[model.IfIndex]reading),
 		totals:  make(map[string]*totals),
+		alarm:   alarm{queues: make(map[model.IfIndex]load)},
 		watch:   insight.NewQueueWatch(time.Now()),
 	}
 }
@@ -195,14 +197,18 @@ func (q *Queues) follow() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	state := q.d.State.Load()
-	if state == nil || q.ended || !q.isWanted(state.Config.Node.QueueDelay) {
+	if state == nil || q.ended {
 		q.stop()
-		q.fault, q.retry = "", time.Time{}
 		return
 	}
-	disciplines, err := q.d.Machine.Disciplines()
+	disciplines, wanted, err := q.look(state, time.Now())
 	if err != nil {
 		q.fail(err)
+		return
+	}
+	if !wanted {
+		q.stop()
+		q.fault, q.retry = "", time.Time{}
 		return
 	}
 	unread := q.read(state, disciplines)

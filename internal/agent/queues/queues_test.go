@@ -36,6 +36,7 @@ type machine struct {
 	packets     map[model.IfIndex]uint64
 	disciplines map[model.IfIndex]queue.Discipline
 	events      []*record.Event
+	dropsNone   bool
 }
 
 // Offer takes events.
@@ -88,8 +89,10 @@ func (m *machine) Read() (map[model.IfIndex]queue.Waits, error) {
 			Buckets: []exponential.Bucket{{Index: exponential.IndexOf(1e-3, exponential.DelayScale), Count: n}},
 		}
 		d := m.disciplines[index]
-		d.Dropped += 3
-		m.disciplines[index] = d
+		if !m.dropsNone {
+			d.Dropped += 3
+			m.disciplines[index] = d
+		}
 	}
 	return all, nil
 }
@@ -233,6 +236,52 @@ func TestMeasuredAlways(t *testing.T) {
 	q.retry = time.Time{}
 	q.mu.Unlock()
 	eventually(t, "the measurement again", m.measuring)
+}
+
+// With queue-delay: alarm, queues are measured from when one drops packets, until none has for a while.
+func TestMeasuredAfterAlarm(t *testing.T) {
+	_, m, q := newHarness(t, strings.Replace(agenttest.BaseConfig, "node: {", "node: {queue-delay: alarm, ", 1))
+	var served model.IfIndex
+	m.set(func() { m.dropsNone = true })
+	eventually(t, "two looks", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.alarm.queues) == 2 })
+	if m.measuring() {
+		t.Error("queues are measured without an alarm")
+	}
+	q.mu.Lock()
+	for index := range q.alarm.queues {
+		served = index
+	}
+	q.mu.Unlock()
+	m.set(func() { m.disciplines[served] = queue.Discipline{Kind: "tbf", Dropped: 1} })
+	eventually(t, "the measurement", m.measuring)
+	q.mu.Lock()
+	q.alarm.last = time.Now().Add(-alarmFor)
+	q.mu.Unlock()
+	eventually(t, "the end of the measurement", func() bool { return !m.measuring() })
+}
+
+// An alarm is a drop after the first look, or packets that wait at three looks in sequence, at a served interface.
+func TestAlarm(t *testing.T) {
+	served := []model.Interface{{Index: 2}, {Index: 3}}
+	at := func(i int) time.Time { return time.Unix(int64(1000+i), 0) }
+	for name, tt := range map[string]struct {
+		looks []queue.Discipline // at interface 2
+		at    int                // of the last alarm; 0: none
+	}{
+		"dropped before":          {[]queue.Discipline{{Dropped: 5}, {Dropped: 5}, {Dropped: 5}}, 0},
+		"dropped":                 {[]queue.Discipline{{Dropped: 5}, {Dropped: 5}, {Dropped: 6}, {Dropped: 6}}, 3},
+		"begun anew":              {[]queue.Discipline{{Dropped: 5}, {Dropped: 1}, {Dropped: 1}}, 0},
+		"not empty":               {[]queue.Discipline{{Waiting: 1}, {Waiting: 7}, {Waiting: 1}, {Waiting: 2}}, 4},
+		"empty from time to time": {[]queue.Discipline{{Waiting: 1}, {Waiting: 7}, {}, {Waiting: 1}, {Waiting: 2}}, 0},
+	} {
+		var a alarm
+		for i, d := range tt.looks {
+			a.look(served, map[model.IfIndex]queue.Discipline{2: d, 4: {Dropped: uint64(i), Waiting: 9}}, at(i+1))
+		}
+		if want := at(tt.at); tt.at == 0 && !a.last.IsZero() || tt.at > 0 && a.last != want {
+			t.Errorf("%s: an alarm at %v, want %d", name, a.last, tt.at)
+		}
+	}
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -20,7 +22,8 @@ import (
 // Delays hands out the histograms of delays that the data plane counts.
 type Delays struct {
 	service.Idle
-	d Dependencies
+	d       Dependencies
+	busiest busiest
 }
 
 // NewDelays makes the service.
@@ -99,13 +102,10 @@ func seriesOf(d *datapath.Delays, name func(model.IfIndex) string) api.DelaySeri
 	return s
 }
 
-// mostDelays is how many series of a kind the metrics have.
-const mostDelays = 256
-
 // bounded gives a histogram classic bounds that are those of buckets, from a microsecond to 16 seconds, each
 // four times the one before.
 func bounded(d *metrics.Desc) *metrics.Desc {
-	d.Bounds, d.Most = exponential.Powers(-20, 4, 2), mostDelays
+	d.Bounds, d.Most = exponential.Powers(-20, 4, 2), config.MaxDelaySeries
 	return d
 }
 
@@ -151,7 +151,8 @@ var (
 	)
 	descDelaysOthers = service.Metric(
 		"delays_other_total",
-		"Delays in the series of all that found no place, by kind: they have no labels of their own.",
+		"Delays in the series of all that found no place, or are not among the busiest (metrics.delay-series), by kind: they have no "+
+			"labels of their own.",
 		"kind",
 	)
 )
@@ -162,25 +163,30 @@ func (x *Delays) Collect(g *metrics.Gatherer) {
 	if err != nil {
 		x.d.Log.Warn("histograms of delays could not be read", "error", err)
 	}
-	name, nodes := x.interfaceNames(), x.d.State.Load().Names
-	var negative, longer, others [datapath.DelayPath + 1]uint64
+	s := x.d.State.Load()
+	own, rest := x.busiest.split(list, int(s.Config.Metrics.DelaySeries), time.Now())
+	name := x.interfaceNames()
+	var sums [datapath.DelayPath + 1]datapath.Delays
+	var others [datapath.DelayPath + 1]uint64
 	incomplete := uint64(0)
-	for i := range list {
-		d := &list[i]
-		negative[d.Kind] += d.Negative
-		longer[d.Kind] += d.Longer
-		incomplete += d.Incomplete
-		if d.Other {
-			others[d.Kind] += d.Count()
-		}
-		if d.Count() > 0 {
-			desc, labels := labelsOf(d, name, nodes)
-			g.AddHistogram(desc, metrics.Histogram{Sum: float64(d.Sum) / 1e9, Native: d.Histogram()}, labels...)
+	for _, each := range [][]datapath.Delays{own, rest} {
+		for i := range each {
+			d := &each[i]
+			sums[d.Kind].Negative += d.Negative
+			sums[d.Kind].Longer += d.Longer
+			incomplete += d.Incomplete
+			if d.Other {
+				others[d.Kind] += d.Count()
+			}
+			if d.Count() > 0 {
+				desc, labels := labelsOf(d, name, s.Names)
+				g.AddHistogram(desc, metrics.Histogram{Sum: float64(d.Sum) / 1e9, Native: d.Histogram()}, labels...)
+			}
 		}
 	}
-	for _, kind := range []datapath.DelayKind{datapath.DelayHeld, datapath.DelaySegment, datapath.DelayPath} {
-		g.Add(descLonger, float64(longer[kind]), kind.String())
-		g.Add(descNegative, float64(negative[kind]), kind.String())
+	for _, kind := range datapath.DelayKinds {
+		g.Add(descLonger, float64(sums[kind].Longer), kind.String())
+		g.Add(descNegative, float64(sums[kind].Negative), kind.String())
 		g.Add(descDelaysOthers, float64(others[kind]), kind.String())
 	}
 	g.Add(descPathUnknown, float64(incomplete))

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 
@@ -42,6 +43,9 @@ func (k Kind) String() string {
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
+
+// Kinds are all kinds.
+var Kinds = []Kind{Held, Segment, Path}
 
 // Buckets is how many there are, those of seconds at exponential.DelayScale. Number i holds delays above
 // 2^((i-1)/16-30) s and not above 2^(i/16-30) s.
@@ -83,6 +87,27 @@ func (s *Series) Count() uint64 {
 	return n
 }
 
+// Counted reports whether anything was counted.
+func (s *Series) Counted() bool { return s.Count()+s.Negative+s.Longer+s.Incomplete > 0 }
+
+// Add adds what another series has counted.
+func (s *Series) Add(o *Series) { s.combine(o, 1) }
+
+// Sub takes away what another series has counted, which is part of this one.
+func (s *Series) Sub(o *Series) { s.combine(o, math.MaxUint64) }
+
+// combine adds a multiple of another series, modulo 2^64.
+func (s *Series) combine(o *Series, times uint64) {
+	s.Sum += times * o.Sum
+	s.Zero += times * o.Zero
+	s.Negative += times * o.Negative
+	s.Longer += times * o.Longer
+	s.Incomplete += times * o.Incomplete
+	for i, n := range o.Buckets {
+		s.Buckets[i] += times * n
+	}
+}
+
 // Histogram has the delays in seconds, as OTLP and Prometheus count them.
 func (s *Series) Histogram() *exponential.Histogram {
 	h := &exponential.Histogram{Scale: exponential.DelayScale, Zero: s.Zero}
@@ -94,15 +119,9 @@ func (s *Series) Histogram() *exponential.Histogram {
 	return h
 }
 
-func (s *Series) add(o *bpf.ABIDelaySeries) {
-	s.Sum += o.Sum
-	s.Zero += o.Zero
-	s.Negative += o.Negative
-	s.Longer += o.Longer
-	s.Incomplete += o.Incomplete
-	for i, n := range o.Buckets {
-		s.Buckets[i] += n
-	}
+// seriesOf is what one CPU has counted.
+func seriesOf(e *bpf.ABIDelaySeries) *Series {
+	return &Series{Sum: e.Sum, Zero: e.Zero, Negative: e.Negative, Longer: e.Longer, Incomplete: e.Incomplete, Buckets: e.Buckets}
 }
 
 // keyOf is the key of an entry of the map.
@@ -172,7 +191,7 @@ func (m *Memory) Read() ([]Series, error) {
 		if all[key] == nil {
 			all[key] = &Series{Key: key}
 		}
-		all[key].add(&e)
+		all[key].Add(seriesOf(&e))
 	}
 	return sorted(all), nil
 }
@@ -181,7 +200,7 @@ func (m *Memory) Read() ([]Series, error) {
 func sorted(all map[Key]*Series) []Series {
 	list := make([]Series, 0, len(all))
 	for _, s := range all {
-		if s.Count()+s.Negative+s.Longer+s.Incomplete > 0 {
+		if s.Counted() {
 			list = append(list, *s)
 		}
 	}

@@ -28,6 +28,7 @@ func Cookie() (uint64, error) {
 type Discipline struct {
 	Kind    string
 	Dropped uint64 // packets, since the kernel made the queue
+	Waiting uint64 // packets in it
 }
 
 // ReadsOurs reports whether a queue reads what stands in packets that are timed, so that they must not be:
@@ -52,7 +53,7 @@ func Disciplines() (map[model.IfIndex]Discipline, error) {
 		if a.Parent == netlink.HANDLE_ROOT {
 			d.Kind = each.Type()
 			if a.Statistics != nil && a.Statistics.Queue != nil {
-				d.Dropped = uint64(a.Statistics.Queue.Drops)
+				d.Dropped, d.Waiting = uint64(a.Statistics.Queue.Drops), uint64(a.Statistics.Queue.Qlen)
 			}
 		}
 		if below := (Discipline{Kind: each.Type()}); below.ReadsOurs() {

@@ -73,6 +73,7 @@ const roundTripScale = 4
 // Monitor sends probes and takes what comes back.
 type Monitor struct {
 	began time.Time
+	names func(ioam.NodeID) string // may be nil
 
 	mu           sync.Mutex
 	config       Config
@@ -141,9 +142,9 @@ type nodeError struct {
 	at   time.Duration
 }
 
-// New makes a monitor; nothing is sent before Run.
-func New(c Config) (*Monitor, error) {
-	m := &Monitor{began: time.Now(), byAddress: make(map[netip.Addr]*destination), walks: make(walks), nodes: make(nodes)}
+// New makes a monitor; nothing is sent before Run. names gives nodes their names, "" without one; it may be nil.
+func New(c Config, names func(ioam.NodeID) string) (*Monitor, error) {
+	m := &Monitor{began: time.Now(), names: names, byAddress: make(map[netip.Addr]*destination), walks: make(walks), nodes: make(nodes)}
 	rand.Read(m.nonce[:])
 	return m, m.Configure(c, 0)
 }

@@ -87,6 +87,36 @@ func TestMovedPath(t *testing.T) {
 	}
 }
 
+// Nodes with names are called by them in places, in the hops of paths, and in what people read of changes.
+func TestNamedNodes(t *testing.T) {
+	n := square(t)
+	n.named = map[ioam.NodeID]string{1: "athos", 2: "porthos"}
+	n.run(learned)
+	n.down["r1>r2"] = true
+	want(t, "lost", n.run(time.Second), `loss r4 2/4 after "athos (2001:db8:0:0:7231::)" before "porthos (2001:db8:0:0:7232::)" by hop-limit`)
+	var hops []string
+	for _, p := range n.m.States()[0].Paths {
+		for _, h := range p.Hops {
+			hops = append(hops, h.Name)
+		}
+	}
+	if slices.Sort(hops); !slices.Equal(hops, []string{"", "", "", "athos", "athos", "porthos"}) {
+		t.Errorf("hops %q", hops)
+	}
+	n.down = map[string]bool{}
+	n.run(time.Second)
+	n.route = func(string, int) []string { return []string{"r1", "r3", "r4"} }
+	for _, e := range n.run(10 * time.Second) {
+		if e.Kind == PathChange && (e.Path != "1>3>4" || e.Named != [2]string{"athos > porthos > r4", "athos > 3 > r4"}) {
+			t.Errorf("%+v", e)
+		}
+		n.named = nil
+	}
+	if n.named != nil {
+		t.Error("no change of paths")
+	}
+}
+
 // A router that says nothing is no place: it is between the two that do.
 func TestSilentRouters(t *testing.T) {
 	n := newNetwork(t, Config{}, map[string]ioam.NodeID{"r1": 1, "r2": 0, "r3": 0, "r4": 4, "r5": 5}, "r5")

@@ -31,7 +31,10 @@ type network struct {
 	sent    int
 	errors  map[string]int // ICMPv6 errors sent, by router
 	refuse  error          // of the kernel here
+	named   map[ioam.NodeID]string
 }
+
+func (n *network) names(id ioam.NodeID) string { return n.named[id] }
 
 type router struct {
 	id       ioam.NodeID // 0: writes no trace
@@ -81,7 +84,7 @@ func newNetwork(t testing.TB, c Config, ids map[string]ioam.NodeID, destinations
 	for _, name := range destinations {
 		c.Destinations = append(c.Destinations, Destination{name, n.address(name)})
 	}
-	m, err := New(c)
+	m, err := New(c, n.names)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,8 +154,8 @@ func (p *path) hop(at int) string {
 	return fmt.Sprintf("?%d", at)
 }
 
-// place names the node at a position in a sentence; 0 is this node, and the last the destination.
-func (p *path) place(d *destination, at int) string {
+// place names the node of a path at a position in a sentence; 0 is this node, and the last the destination.
+func (m *Monitor) place(d *destination, p *path, at int) string {
 	switch {
 	case at == 0:
 		return "this node"
@@ -163,15 +163,47 @@ func (p *path) place(d *destination, at int) string {
 		return d.label()
 	}
 	h, address := &p.hops[at-1], p.shown[at-1].address
+	name := m.nameOf(h)
+	if name == "" && h.id != ioam.NodeIDUnavailable {
+		name = fmt.Sprintf("node %d", h.id)
+	}
 	switch {
-	case h.id != ioam.NodeIDUnavailable && address.IsValid():
-		return fmt.Sprintf("node %d (%v)", h.id, address)
-	case h.id != ioam.NodeIDUnavailable:
-		return fmt.Sprintf("node %d", h.id)
+	case name != "" && address.IsValid():
+		return fmt.Sprintf("%s (%v)", name, address)
+	case name != "":
+		return name
 	case address.IsValid():
 		return address.String()
 	}
 	return fmt.Sprintf("hop %d, which is silent,", at)
+}
+
+// nameOf is the name of a node of a path, "" if none is known.
+func (m *Monitor) nameOf(h *hop) string {
+	if m.names == nil || h.id == ioam.NodeIDUnavailable {
+		return ""
+	}
+	return m.names(h.id)
+}
+
+// named are the nodes of a path to a destination for people: names where there are some, else as in nodes.
+func (m *Monitor) named(d *destination, p *path) string {
+	if len(p.hops) == 0 {
+		return "unknown"
+	}
+	list := make([]string, len(p.hops))
+	for i := range p.hops {
+		list[i] = m.nameOf(&p.hops[i])
+		if list[i] == "" {
+			list[i] = p.hop(i + 1)
+		}
+	}
+	list[len(list)-1] = d.label()
+	text := strings.Join(list, " > ")
+	if _, number, parallel := strings.Cut(p.key, "#"); parallel {
+		text += " #" + number
+	}
+	return text
 }
 
 // label is the destination's name, else its address.

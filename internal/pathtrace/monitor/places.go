@@ -58,10 +58,11 @@ type Event struct {
 	Kind        EventKind
 	At, Since   time.Time
 	Destination Destination
-	Path        string // the nodes
-	From        string // of a PathChange, the nodes before
-	After       string // node that probes reach; "": not known
-	Before      string // the next one that would reply; "": not known
+	Path        string    // the nodes
+	From        string    // of a PathChange, the nodes before
+	Named       [2]string // of a PathChange, From and Path with names
+	After       string    // node that probes reach; "": not known
+	Before      string    // the next one that would reply; "": not known
 	AfterHop    int
 	Evidence    Evidence
 	Error       string     // what a node said
@@ -159,9 +160,9 @@ func (m *Monitor) notePlace(d *destination, p *path, one *place, now time.Durati
 	m.recent.add(p, one, now)
 	one.path, one.since = p, s.since
 	if one.evidence != EvidenceNone || one.neverAnswered && one.after > 0 {
-		one.texts[0] = p.place(d, one.after)
+		one.texts[0] = m.place(d, p, one.after)
 		if one.before > 0 {
-			one.texts[1] = p.place(d, one.before)
+			one.texts[1] = m.place(d, p, one.before)
 		}
 	}
 	same := slices.IndexFunc(d.places, func(o *place) bool {
@@ -301,7 +302,7 @@ func (m *Monitor) rename(d *destination, to Destination, now time.Duration) {
 		}
 		for i, at := range [...]int{one.after, one.before} {
 			if one.texts[i] != "" {
-				one.texts[i] = one.path.place(d, at)
+				one.texts[i] = m.place(d, one.path, at)
 			}
 		}
 	}
@@ -370,7 +371,7 @@ func (m *Monitor) tellMoves(d *destination, now time.Duration) {
 		}
 		m.emit(Event{
 			Kind: PathChange, At: m.at(now), Since: m.at(v.reportAt - settleTime), Destination: d.Destination,
-			From: one.from.nodes(), Path: one.to.nodes(), Flows: min(flows, len(d.flows)), FlowsOf: len(d.flows),
+			From: one.from.nodes(), Path: one.to.nodes(), Named: [2]string{m.named(d, one.from), m.named(d, one.to)}, Flows: min(flows, len(d.flows)), FlowsOf: len(d.flows),
 		})
 	}
 	*v = moves{nextReport: now + movePause}

@@ -35,6 +35,7 @@ type Recently struct{ Finished, Lost uint64 }
 // Path is a path with what is known of it.
 type Path struct {
 	Key      string // tells it apart from others of the destination
+	Named    string // the same with names, for people
 	Hops     []Hop
 	Flows    int // that take it now
 	Received uint64
@@ -46,6 +47,7 @@ type Path struct {
 // Hop is a node of a path.
 type Hop struct {
 	ID              *ioam.NodeID
+	Name            string // "": not known
 	Ingress, Egress *ioam.InterfaceID
 	Address         netip.Addr // that replied when a hop limit ended there, or the destination's
 	Silent          bool       // nothing in the trace
@@ -94,7 +96,7 @@ func (m *Monitor) state(d *destination, now time.Duration) State {
 		s.Windows = append(s.Windows, Recently{uint64(one.settled), uint64(one.lost)})
 	}
 	for _, p := range d.paths {
-		s.Paths = append(s.Paths, p.report(d))
+		s.Paths = append(s.Paths, m.pathReport(d, p))
 	}
 	slices.SortStableFunc(s.Paths, func(a, b Path) int { return cmp.Compare(b.Flows, a.Flows) })
 	for _, one := range d.places {
@@ -112,10 +114,10 @@ func (m *Monitor) state(d *destination, now time.Duration) State {
 	return s
 }
 
-func (p *path) report(d *destination) Path {
-	out := Path{Key: p.key, Flows: p.flows, Received: p.received, Lost: p.lost, Overflow: p.overflow, Trips: p.trips.Histogram()}
+func (m *Monitor) pathReport(d *destination, p *path) Path {
+	out := Path{Key: p.key, Named: m.named(d, p), Flows: p.flows, Received: p.received, Lost: p.lost, Overflow: p.overflow, Trips: p.trips.Histogram()}
 	for i, h := range p.hops {
-		one := Hop{Silent: h.silent, Address: p.shown[i].address}
+		one := Hop{Name: m.nameOf(&h), Silent: h.silent, Address: p.shown[i].address}
 		if i == len(p.hops)-1 {
 			one.Address = d.Address
 		}

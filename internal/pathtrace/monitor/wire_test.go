@@ -39,7 +39,7 @@ func BenchmarkWire(b *testing.B) {
 	go func() { answering <- e.Run(ctx) }()
 	m, err := New(Config{
 		Destinations: list, Port: 33434, Namespace: 123, Flows: flows, Interval: interval, Timeout: time.Second, Rate: 20_000, SearchRate: 1600,
-	})
+	}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
