@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -149,20 +150,54 @@ func table(names string, ranks ...int) *columns.Table {
 }
 
 func printInterfaces(b *bytes.Buffer, list []api.Interface, screen columns.Screen) {
-	t := table("INTERFACE|INDEX|ID|ROLE|BOUNDARY|INGRESS|EGRESS|FORWARDS|MTU|RECORDS|LOST", 0, 0, 1, 0, 2, 5, 5, 3, 4)
+	t := table("INTERFACE|INDEX|ID|ROLE|IN/S|OUT/S|LAST 10 MIN|BOUNDARY|INGRESS|EGRESS|FORWARDS|MTU|RECORDS|LOST",
+		0, 4, 5, 0, 0, 0, 2, 3, 8, 8, 6, 7, 1, 0)
+	for _, right := range []int{4, 5, 12, 13} {
+		t.Columns[right].AlignRight = true
+	}
 	for _, i := range list {
 		role := strings.Join(i.Roles, ",")
 		if role == "" {
 			role = "edge"
 		}
 		if i.Index == 0 {
-			t.Add(i.Name, "missing", "", role, boundaryOf(i), "", "", i.Forwarding)
+			t.Add(i.Name, "", "", "missing", "", "", "", boundaryOf(i), "", "", i.Forwarding)
 			continue
 		}
-		t.Add(i.Name, fmt.Sprint(i.Index), available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, boundaryOf(i),
+		in, out, trend := ratesOf(i.Rates)
+		t.Add(i.Name, fmt.Sprint(i.Index), available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, in, out, trend, boundaryOf(i),
 			i.IngressHook, i.EgressHook, i.Forwarding, fmt.Sprint(i.MTU), fmt.Sprint(i.RecordsWritten), fmt.Sprint(i.RecordsLost))
 	}
 	b.WriteString(t.String(screen))
+}
+
+// ratesOf are how many packets a second came and left, and those of both in the last minutes.
+func ratesOf(r *api.Rates) (in, out, trend string) {
+	if r == nil {
+		return "-", "-", ""
+	}
+	sum := func(some ...map[string]float64) string {
+		all := 0.0
+		for _, rates := range some {
+			for _, rate := range rates {
+				all += rate
+			}
+		}
+		return perSecond(all)
+	}
+	both := slices.Clone(r.InLast)
+	for k := range both {
+		both[k] += r.OutLast[k]
+	}
+	return sum(r.Ingress, r.Forwarded), sum(r.Egress), columns.Sparkline(both)
+}
+
+// perSecond is a rate; one below 10 has a fraction.
+func perSecond(rate float64) string {
+	if rate > 0 && rate < 9.95 {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return columns.Count(uint64(math.Round(rate)))
 }
 
 // printHooks shows the hooks that others share or that are not in order.
@@ -198,18 +233,29 @@ func paragraph(b *bytes.Buffer, text string) {
 // printOutcomes shows what happened to packets, zeros left out, in the order
 // of the interfaces and then of the outcomes' names.
 func printOutcomes(b *bytes.Buffer, list []api.Interface, screen columns.Screen) {
-	t := table("INTERFACE|HOOK|OUTCOME|COUNT")
+	t := table("INTERFACE|HOOK|OUTCOME|COUNT|PER SECOND")
+	t.Columns[3].AlignRight, t.Columns[4].AlignRight = true, true
 	for _, i := range list {
+		rates := i.Rates
+		if rates == nil {
+			rates = &api.Rates{}
+		}
 		for _, hook := range []struct {
 			name   string
 			counts map[string]uint64
+			rates  map[string]float64
 		}{
-			{"ingress", i.Ingress}, {"ingress options", besides(i.IngressOptions, i.Ingress)},
-			{"egress", i.Egress}, {"egress options", besides(i.EgressOptions, i.Egress)},
-			{"forwarding", i.Forwarded}, {"to stack", i.ToStack}, {"unmarked", i.Unmarked}, {"malformed SRH", i.SRHMalformed}, {"loopback", i.Loopback},
+			{"ingress", i.Ingress, rates.Ingress}, {"ingress options", besides(i.IngressOptions, i.Ingress), nil},
+			{"egress", i.Egress, rates.Egress}, {"egress options", besides(i.EgressOptions, i.Egress), nil},
+			{"forwarding", i.Forwarded, rates.Forwarded}, {"to stack", i.ToStack, nil}, {"unmarked", i.Unmarked, nil},
+			{"malformed SRH", i.SRHMalformed, nil}, {"loopback", i.Loopback, nil},
 		} {
 			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
-				t.Add(i.Name, hook.name, outcome, fmt.Sprint(hook.counts[outcome]))
+				rate := ""
+				if hook.rates != nil {
+					rate = perSecond(hook.rates[outcome])
+				}
+				t.Add(i.Name, hook.name, outcome, fmt.Sprint(hook.counts[outcome]), rate)
 			}
 		}
 	}

@@ -25,7 +25,9 @@ func statusOfTwo() api.Status {
 				IngressHook: "xdp", EgressHook: "tcx",
 				Ingress: map[string]uint64{"trace_filled": 12, "no_ioam": 3}, Egress: map[string]uint64{"encap_inserted": 5}, RecordsWritten: 4,
 				RecordsLost: 1,
-				Postcards:   6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
+				Rates: &api.Rates{Over: 10e9, Ingress: map[string]float64{"trace_filled": 812.4, "no_ioam": 0.26}, Egress: map[string]float64{"encap_inserted": 512_345},
+					Step: 30e9, InLast: []float64{0, 10, 20, 40}, OutLast: []float64{0, 0, 0, 40}},
+				Postcards: 6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
 		Records: api.Records{Read: 4, Sinks: []api.Sink{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"},
@@ -54,14 +56,14 @@ warning: interface_missing (eth9): a configured interface is missing (error if i
   interface eth9 is missing
   cure: create it
 
-INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  FORWARDS  MTU   RECORDS  LOST
-eth0       2        201  ingress,egress  drop      xdp      tcx     fast      1500  4        1
-eth9       missing  -    edge            strip     -        -       stack     -     -        -
+INTERFACE  INDEX  ID   ROLE            IN/S  OUT/S  LAST 10 MIN  BOUNDARY  INGRESS  EGRESS  FORWARDS  MTU   RECORDS  LOST
+eth0       2      201  ingress,egress   813   512k  ▁▂▃█         drop      xdp      tcx     fast      1500        4     1
+eth9       -      -    missing            -      -  -            strip     -        -       stack     -           -     -
 
-INTERFACE  HOOK     OUTCOME         COUNT
-eth0       ingress  no_ioam         3
-eth0       ingress  trace_filled    12
-eth0       egress   encap_inserted  5
+INTERFACE  HOOK     OUTCOME         COUNT  PER SECOND
+eth0       ingress  no_ioam             3         0.3
+eth0       ingress  trace_filled       12         812
+eth0       egress   encap_inserted      5        512k
 
 INTERFACE  POSTCARDS  SUPPRESSED  FLOWS EVICTED  SEQUENCES EVICTED
 eth0       6          7           8              9
@@ -94,14 +96,14 @@ warning: interface_missing (eth9): a configured interface is missing (error if
   interface eth9 is missing
   cure: create it
 
-INTERFACE  INDEX    ID   ROLE            BOUNDARY  FORWARDS  MTU   RECORDS  LOST
-eth0       2        201  ingress,egress  drop      fast      1500  4        1
-eth9       missing  -    edge            strip     stack     -     -        -
+INTERFACE  ROLE            IN/S  OUT/S  LAST 10 MIN  BOUNDARY  RECORDS  LOST
+eth0       ingress,egress   813   512k  ▁▂▃█         drop            4     1
+eth9       missing            -      -  -            strip           -     -
 
-INTERFACE  HOOK     OUTCOME         COUNT
-eth0       ingress  no_ioam         3
-eth0       ingress  trace_filled    12
-eth0       egress   encap_inserted  5
+INTERFACE  HOOK     OUTCOME         COUNT  PER SECOND
+eth0       ingress  no_ioam             3         0.3
+eth0       ingress  trace_filled       12         812
+eth0       egress   encap_inserted      5        512k
 
 records read 4, malformed 0; observers 0, dropped for them 0
 events of the kernel's own IOAM read 10, malformed 11, lost 12

@@ -75,6 +75,7 @@ func (a *Agent) assemble() {
 		report.NewCompleteness(reports, sinks, losses, known),
 		&refusals{core: c},
 		newDrops(c),
+		newRates(c),
 		newShortfalls(c, a.collectServices),
 		waits,
 		measure.NewCoverage(measuring),

@@ -87,6 +87,22 @@ type Interface struct {
 	SRHMalformed map[string]uint64 `json:"srh_malformed,omitempty"`
 	// packets of measured flows that left without the option that would mark them, by cause
 	Unmarked map[string]uint64 `json:"unmarked,omitempty"`
+
+	Rates *Rates `json:"rates,omitempty"` // absent in the first second
+}
+
+// Rates are packets a second.
+type Rates struct {
+	Over      int64              `json:"over_ns"` // of what follows: the time until now
+	Ingress   map[string]float64 `json:"ingress"` // by outcome, zeros left out
+	Egress    map[string]float64 `json:"egress"`
+	Forwarded map[string]float64 `json:"forwarded,omitempty"` // without the stack
+
+	// Of the last ten minutes, the oldest step first. What is forwarded without the stack arrives, and
+	// leaves by no hook.
+	Step    int64     `json:"step_ns"`
+	InLast  []float64 `json:"in_last,omitempty"`
+	OutLast []float64 `json:"out_last,omitempty"`
 }
 
 // Hook is whether the program on one hook of an interface is executed.
