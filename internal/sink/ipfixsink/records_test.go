@@ -80,11 +80,20 @@ func udpPacket() record.Packet {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := patience.Of(20 * time.Second) // attempts to reach a collector become rare
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	if !reached(ok) {
+		t.Fatalf("%s did not happen within %v", what, patience.Of(longest))
+	}
+}
+
+// longest is how long tests wait: attempts to reach a collector become rare.
+const longest = 20 * time.Second
+
+// reached waits until something is so, and reports whether it became so.
+func reached(ok func() bool) bool {
+	for deadline := time.Now().Add(patience.Of(longest)); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if ok() {
-			return
+			return true
 		}
 	}
-	t.Fatalf("%s did not happen within %v", what, limit)
+	return false
 }

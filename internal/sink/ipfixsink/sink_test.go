@@ -195,7 +195,10 @@ func TestCollectorAway(t *testing.T) {
 			return n == s.Written || transport == UDP && n < s.Written && n+s.Unsure >= s.Written
 		}
 		// The next statistics report to a collector what it has missed.
-		waitFor(t, "receiving all", func() bool { return isAll(c.Stats()) })
+		all := func() bool { return isAll(c.Stats()) }
+		if !reached(all) {
+			t.Errorf("%s: accounted for %d of %+v", transport, back.accounted(), c.Stats())
+		}
 		stop()
 		s := check(t, c)
 		back.close()
