@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +47,8 @@ selected comes here. What can select nothing is named at once.
 
 A slow observer loses records; packets never wait for it. Their number is printed
 on standard error: as a sentence, or with --json as an object of the kind "lost".
-Without --count the command runs until it is interrupted.`,
+Without --count the command runs until it is interrupted. In the end, it says on
+standard error how many records came, how many a second, and how long traces took.`,
 		Example: `  waymark observe --destination 2001:db8:2::/64 --count 10
   waymark observe --min-delay 5ms
   waymark observe --where 'any(nodes, .transit_delay_ns > 1e6)'`,
@@ -66,6 +68,7 @@ Without --count the command runs until it is interrupted.`,
 			noteNothing(cmd, c, filter)
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count, screen: opts.View(cmd.OutOrStdout())}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
+			o.sumUp()
 			switch {
 			case errors.Is(err, errEnough):
 				return nil
@@ -138,6 +141,14 @@ type observation struct {
 	json       bool
 	left       int // traces still wanted; 0: no limit
 	screen     columns.Screen
+	sum        observedSum
+}
+
+// sumUp says in the end what came in all.
+func (o *observation) sumUp() {
+	if text := o.sum.text(); text != "" && !o.json {
+		fmt.Fprint(o.notes, columns.Fold("waymark: "+text+"\n", o.screen.Width, "  "))
+	}
 }
 
 func (o *observation) line(line []byte) error {
@@ -147,6 +158,9 @@ func (o *observation) line(line []byte) error {
 	}
 	if lost, ok := r.(*record.Lost); ok { // of this observer, not about a packet
 		return o.lost(line, lost)
+	}
+	if r != nil {
+		o.sum.add(r, time.Now())
 	}
 	if err := o.print(line, r); err != nil {
 		return err

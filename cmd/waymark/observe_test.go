@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // The exit code of an interrupted stream says so, even if interruption is the only way
@@ -128,5 +129,34 @@ func TestMonitor(t *testing.T) {
 	if code != commandline.ExitFailure || stdout != line+line || !strings.Contains(stderr, "3 records") ||
 		!strings.Contains(stderr, "the agent has ended") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// In the end, an observer says what came in all: not of one record, and not in JSON.
+func TestObserveSumsUp(t *testing.T) {
+	begin := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	trace := func(ns uint64, known bool) record.Record { return &record.Trace{PathDelay: record.NewField(ns, known)} }
+	for want, list := range map[string][]record.Record{
+		"": {trace(5, true)},
+		"3 records in 1s, 2.0 a second; end to end p50 983µs, p99 3ms, max 3ms": {trace(1e6, true), trace(1e6, true), trace(3e6, true)},
+		"4 records in 1.5s, 2.0 a second: 2 trace, 1 postcard, 1 event; end to end p50 1ms, p99 1ms, max 1ms; of 1 trace, the whole delay is not known": {
+			trace(1e6, true), &record.Postcard{}, trace(0, false), &record.Event{},
+		},
+		"2 records in 500ms, 2.0 a second: 2 flow": {&record.Flow{}, &record.Flow{}},
+	} {
+		var s observedSum
+		for i, r := range list {
+			s.add(r, begin.Add(time.Duration(i)*500*time.Millisecond))
+		}
+		if got := s.text(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		for _, asJSON := range []bool{false, true} {
+			var notes bytes.Buffer
+			o := observation{notes: &notes, json: asJSON, sum: s}
+			if o.sumUp(); (notes.Len() > 0) != (want != "" && !asJSON) {
+				t.Errorf("JSON %v: %q", asJSON, &notes)
+			}
+		}
 	}
 }
