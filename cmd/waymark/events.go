@@ -68,6 +68,9 @@ condition on the fields that an event has with --json. Times are UTC.`,
 			if err != nil {
 				return err
 			}
+			if q.Follow {
+				noteNoTraffic(cmd, c, q.Filter)
+			}
 			return f.run(cmd, c, q, opts)
 		},
 	}
@@ -165,6 +168,7 @@ func (f *eventsFlags) run(cmd *cobra.Command, c *api.Client, q api.EventQuery, o
 	case err == nil && q.Follow:
 		return errors.New("the agent has ended")
 	case err == nil && printed == 0 && !opts.JSON:
+		noteNoTraffic(cmd, c, q.Filter) // a flow that is removed has events of the past
 		fmt.Fprintln(
 			cmd.ErrOrStderr(),
 			"waymark: no such event; segments, nodes and paths are judged by records, which are made while something wants them, or as "+

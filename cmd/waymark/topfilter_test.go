@@ -20,6 +20,7 @@ func TestTopFilters(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
 		"GET /v1/status": status, "GET /v1/flows": flows,
 		"GET /v1/history": `{"since":"2026-11-21T05:20:00Z","until":"2026-11-21T05:21:00Z","pairs":[]}`, "GET /v1/loss": "[]",
+		"GET /v1/events": "",
 	})
 	for _, tt := range []struct{ args, asks, stderr string }{
 		{"top --json --count 1 --node r2", "/v1/history?last=1m0s&live=true&node=r2", ""},
@@ -30,6 +31,9 @@ func TestTopFilters(t *testing.T) {
 		{"top --since 12:03 --port 443", "", "of the past, only --node"},
 		{"top --interval 2m --port 443", "", "want at most 1m0s"},
 		{"top --where nonsense", "", "column 1: unknown name nonsense"},
+		{"events --flow blue", "flow=blue", "flow blue is not configured here"},
+		{"events --follow --flow blue", "flow=blue", "flow blue is not configured here"},
+		{"events --flow red --node r9", "flow=red", ""},
 		{"loss --node egress", "node=egress", ""},
 		{"loss --node r1 --kind delay", "kinds=delay&node=r1", ""},
 		{"loss --node r9", "node=r9", "node r9 is not configured for the flows here, so no record has it; configured: r1, egress"},
