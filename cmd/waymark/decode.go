@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/decode"
@@ -207,12 +208,15 @@ func decodeFile(cmd *cobra.Command, file string, clock record.Clock, emit func(r
 			notes.add("%s: %v", name, err)
 		}
 	}
-	summary, _, err := decode.Capture(in, clock, emit, report)
+	summary, complete, err := decode.Capture(in, clock, emit, report)
 	switch {
 	case err != nil:
 		return fmt.Errorf("write the records: %w", err)
 	case in.interrupted:
 		return cmd.Context().Err()
+	}
+	if complete && summary.Records == 0 && len(summary.Others) == 0 {
+		fmt.Fprintf(stderr, "waymark: %s: %s, and none has IOAM\n", name, columns.Counted(summary.Packets, "packet"))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
 		fmt.Fprintf(

@@ -47,6 +47,20 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A capture without IOAM is no silent one.
+func TestDecodeWithoutIOAM(t *testing.T) {
+	whole := capture(t)
+	for text, want := range map[string]string{
+		whole[:24]: "waymark: standard input: 0 packets, and none has IOAM\n",
+		whole[:24] + whole[24:32] + "\x28\x00\x00\x00\x28\x00\x00\x00" + "\x60\x00\x00\x00\x00\x00\x3b\x40" + whole[48:80]: "waymark: standard input: 1 packet, and none has IOAM\n",
+		whole: "",
+	} {
+		if code, _, stderr := runCLI(t, text, "decode", "-"); code != commandline.ExitOK || stderr != want {
+			t.Errorf("code %d, %q, want %q", code, stderr, want)
+		}
+	}
+}
+
 // Names come from the file of a node.
 func TestDecodeNames(t *testing.T) {
 	file := write(t, "node.yaml", "names: [{id: 2, name: r2}]\n")
