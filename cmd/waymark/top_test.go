@@ -334,3 +334,37 @@ func TestTopCommand(t *testing.T) {
 		}
 	}
 }
+
+// A table of very many flows lists the first ones, and all with a verdict; a screen lists all.
+func TestTopOfManyFlows(t *testing.T) {
+	r := topReport()
+	r.Pairs = r.Pairs[:1]
+	paths := r.Pairs[0].Paths[1:]
+	for i := range 100 {
+		hops := []insight.HopReport{{Place: insight.Place{NodeID: 1}}, {Place: insight.Place{NodeID: 3}}}
+		if i == 90 {
+			hops[0].Verdicts = []insight.Verdict{insight.Loses}
+		}
+		paths = append(paths, insight.PathReport{ID: "flow", Flow: fmt.Sprintf("flow%d.", i), FlowID: uint32(i), Hops: hops})
+	}
+	r.Pairs[0].Paths = paths
+	for _, screen := range []bool{false, true} {
+		var expanded func(string, bool) bool
+		if screen {
+			expanded = func(string, bool) bool { return false }
+		}
+		var b strings.Builder
+		for _, line := range (topStyle{width: 80}).lines(r, expanded) {
+			b.WriteString(line.text + "\n")
+		}
+		text := b.String()
+		for flow, want := range map[int]bool{0: true, 14: true, 15: screen, 89: screen, 90: true, 99: screen} {
+			if strings.Contains(text, fmt.Sprintf("flow%d.", flow)) != want {
+				t.Errorf("screen %v, flow %d:\n%s", screen, flow, text)
+			}
+		}
+		if strings.Contains(text, "  and 84 more, which are not slow and lose nothing; --json has all\n") == screen {
+			t.Errorf("screen %v:\n%s", screen, text)
+		}
+	}
+}

@@ -379,6 +379,9 @@ func pathKey(pair *insight.PairReport, p *insight.PathReport) string {
 	return pair.Source + "\x00" + pair.Destination + "\x00" + p.ID + "\x00" + p.Flow
 }
 
+// mostListed is how many paths of a pair a table has besides those with a verdict. A screen has all.
+const mostListed = 16
+
 // lines is the whole display. expanded says for a path whether its hops are shown; nil: of the busiest path of
 // each pair, and of those with a verdict.
 func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault bool) bool) (list []topLine) {
@@ -402,9 +405,14 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 		}
 		text := s.table("  ", pathColumns, rows)
 		add(false, "", text[0])
+		hidden := 0
 		for i := range pair.Paths {
 			path := &pair.Paths[i]
 			key := pathKey(pair, path)
+			if expanded == nil && i >= mostListed && !hasVerdict(path) {
+				hidden++
+				continue
+			}
 			add(false, key, text[i+1])
 			byDefault := i == 0 || hasVerdict(path)
 			if len(path.Hops) == 0 || expanded != nil && !expanded(key, byDefault) || expanded == nil && !byDefault {
@@ -417,6 +425,9 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 			for k, line := range s.table("    ", columnsOf(path.Hops), hops) {
 				add(k > 0 && len(path.Hops[k-1].Verdicts) > 0, "", line)
 			}
+		}
+		if hidden > 0 {
+			add(false, "", s.fit(fmt.Sprintf("  and %d more, which are not slow and lose nothing; --json has all", hidden), s.width))
 		}
 	}
 	for _, line := range s.queueLines(r.Queues) {

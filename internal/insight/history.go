@@ -225,7 +225,7 @@ func restoreOne(in *bufio.Reader, r *gzip.Reader) (*Interval, error) {
 	}
 	hops := 0
 	for _, p := range v.Pairs {
-		if p == nil || len(p.Paths) > mostPaths+1 {
+		if p == nil || len(p.Paths) > mostPaths+mostMeasured+1 {
 			return nil, errTooMuch
 		}
 		for _, path := range p.Paths {

@@ -22,7 +22,8 @@ import (
 // over all delays that are taken (8 octets for each of 580 buckets).
 const (
 	mostPairs     = 128
-	mostPaths     = 16 // of a pair; further ones share an entry
+	mostPaths     = 16  // of a pair; further ones share an entry
+	mostMeasured  = 256 // measured flows of a pair; of further ones, nothing is known
 	mostHops      = 1024
 	mostPathHops  = 32 // of a path; a longer one counts among the further ones
 	mostAddresses = 8192
@@ -300,7 +301,11 @@ func (p *pair) keepPaths() bool {
 	used := p.Packets > 0 || p.Loss.Sent > 0
 	list := slices.DeleteFunc(slices.Clone(p.Paths), func(path *Path) bool { return !path.used() || path == p.rest })
 	slices.SortFunc(list, func(a, b *Path) int { return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.ID, b.ID)) })
-	list = list[:min(len(list), mostPaths/2)]
+	room := map[bool]int{false: mostPaths / 2, true: mostMeasured / 2}
+	list = slices.DeleteFunc(list, func(path *Path) bool {
+		room[path.measured()]--
+		return room[path.measured()] < 0
+	})
 	keep := make(map[*Path]bool, len(list))
 	for _, path := range list {
 		path.reset()

@@ -130,7 +130,7 @@ func (e *Engine) flowPath(p *pair, r *record.Loss) *Path {
 	if path := p.flows[key]; path != nil {
 		return path
 	}
-	if len(p.Paths) >= mostPaths {
+	if len(p.flows) >= mostMeasured {
 		return nil
 	}
 	path := &Path{ID: measuredID, Flow: key.name, FlowID: key.id}

@@ -16,7 +16,7 @@ type losses struct{ begun map[lossKey]*losing }
 const (
 	leastLost     = 2
 	lossIntervals = 3 // without such a loss
-	mostLosing    = 256
+	mostLosing    = 1024
 )
 
 // lossKey is a segment of paths, that of a measured flow, or the ends of what is lost where the hop is not known.

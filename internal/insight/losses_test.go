@@ -172,3 +172,37 @@ func TestIdleFlowIsNotUncertain(t *testing.T) {
 		}
 	}
 }
+
+// Each of many flows between two prefixes has its own event and its own hops, and paths of packets keep their room.
+func TestManyFlowsOfAPair(t *testing.T) {
+	const flows = mostMeasured + 20
+	s := newScene(t)
+	s.play(25*time.Second, 2*flows, func(i int) record.Record {
+		flow, from := i/2%flows, i%2
+		return segmentOf("", loss.FlowID(1000+flow), loss.PointID(from), 100, uint64(3*from))
+	})
+	began := make(map[uint32]bool)
+	for i := range s.list {
+		if f := &s.list[i]; f.Event == record.EventLoss {
+			began[f.FlowID] = f.FlowSegment.To == 2
+		}
+	}
+	if len(began) != mostMeasured || began[1000] != true {
+		t.Errorf("%d flows lose packets, want %d", len(began), mostMeasured)
+	}
+	s.play(15*time.Second, 10, usualWay)
+	r := s.e.Report(start, start.Add(s.now), start.Add(s.now))
+	measured, packets := 0, 0
+	for _, p := range r.Pairs {
+		for i := range p.Paths {
+			if p.Paths[i].Flow != "" || p.Paths[i].FlowID != 0 {
+				measured++
+			} else {
+				packets++
+			}
+		}
+	}
+	if measured != mostMeasured || packets == 0 {
+		t.Errorf("%d measured flows and %d paths of packets", measured, packets)
+	}
+}

@@ -251,7 +251,7 @@ func (e *Engine) pathOf(p *pair, hops []Hop) *Path {
 		}
 		return p.restPath()
 	}
-	if p == e.rest || len(hops) > mostPathHops || len(p.Paths) >= mostPaths || e.hops+len(hops) > mostHops {
+	if p == e.rest || len(hops) > mostPathHops || len(p.paths) >= mostPaths || e.hops+len(hops) > mostHops {
 		return p.restPath()
 	}
 	path := &Path{ID: fmt.Sprintf("%08x", uint32(sum>>32)), Hops: slices.Clone(hops)}

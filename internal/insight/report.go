@@ -236,21 +236,28 @@ type course struct {
 
 // same is the path of the sum that a path of an interval belongs to.
 func (p *pair) same(path *Path) *Path {
-	for _, one := range p.Paths {
-		if one.ID == path.ID && one.Flow == path.Flow && one.FlowID == path.FlowID &&
-			(len(one.Hops) == len(path.Hops) && one.goesBy(path.Hops) || path.measured() || path.ID == Other) {
+	if path.measured() {
+		key := flowKey{path.Flow, path.FlowID}
+		if one := p.flows[key]; one != nil {
+			return one
+		}
+		if len(p.flows) < mostMeasured {
+			one := emptyLike(path)
+			p.flows[key], p.Paths = one, append(p.Paths, one)
 			return one
 		}
 	}
-	one := emptyLike(path)
-	if len(p.Paths) >= mostPaths && path.ID != Other {
-		one = &Path{ID: Other}
-		if i := slices.IndexFunc(p.Paths, func(p *Path) bool { return p.ID == Other }); i >= 0 {
-			return p.Paths[i]
+	for _, one := range p.Paths {
+		if one.ID == path.ID && !one.measured() && (one.ID == Other || len(one.Hops) == len(path.Hops) && one.goesBy(path.Hops)) {
+			return one
 		}
 	}
-	p.Paths = append(p.Paths, one)
-	return one
+	if !path.measured() && (path.ID == Other || len(p.Paths)-len(p.flows) < mostPaths) {
+		one := emptyLike(path)
+		p.Paths = append(p.Paths, one)
+		return one
+	}
+	return p.same(&Path{ID: Other})
 }
 
 // slowest is the greater 95th percentile of both, -1 of none.
