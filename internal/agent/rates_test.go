@@ -36,14 +36,15 @@ func TestRates(t *testing.T) {
 	if got := rates(900*time.Millisecond, 2000, 0, 0); got != nil {
 		t.Errorf("in the first second: %+v", got)
 	}
-	if got := rates(4*time.Second, 1400, 0, 8); got.Ingress[filled.String()] != 100 || len(got.Egress) != 0 || got.Forwarded[fast.String()] != 2 ||
+	got := rates(4*time.Second, 1400, 0, 8)
+	if got.Ingress[filled.String()] != 100 || len(got.Egress) != 0 || got.Forwarded[fast.String()] != 2 ||
 		got.Over != 4e9 || len(got.InLast) != 0 {
 		t.Errorf("after four seconds: %+v", got)
 	}
 	for n := 1; n <= 100; n++ { // 10 a second, later 40; with those that go on without the stack, 4 more
 		sample(n, uint64(1000+100*n+300*max(0, n-90)), uint64(5*n), uint64(40*n))
 	}
-	got := rates(1005*time.Second, 14_600, 500, 4000)
+	got = rates(1005*time.Second, 14_600, 500, 4000)
 	if in := got.Ingress[filled.String()]; in != (14_600-13_600)/15. || got.Over != 15e9 {
 		t.Errorf("%v packets a second, over %d", in, got.Over)
 	}

@@ -134,12 +134,14 @@ func TestTrueFalseOrWord(t *testing.T) {
 		if out, err := c.MarshalJSON(); err != nil || !strings.Contains(string(out), `"queue_delay":`+want.json+",") {
 			t.Errorf("%s: %s, %v", text, out, err)
 		}
-		if out := string(c.Marshal()); !strings.Contains(out, "queue-delay: "+want.yaml+"\n") || mustParse(t, out).Node.QueueDelay != c.Node.QueueDelay {
+		out := string(c.Marshal())
+		if !strings.Contains(out, "queue-delay: "+want.yaml+"\n") || mustParse(t, out).Node.QueueDelay != c.Node.QueueDelay {
 			t.Errorf("%s: %s", text, out)
 		}
 	}
 	for _, text := range []string{"alarms", "1", "[true]"} {
-		if _, err := Parse("F", []byte("node: {queue-delay: "+text+"}\n")); err == nil || !strings.Contains(err.Error(), "write one of false, true, alarm") {
+		_, err := Parse("F", []byte("node: {queue-delay: "+text+"}\n"))
+		if err == nil || !strings.Contains(err.Error(), "write one of false, true, alarm") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

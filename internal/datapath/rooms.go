@@ -35,6 +35,8 @@ type (
 
 	// Delays is a series of the histograms of delays.
 	Delays = delays.Series
+	// DelayKey is what the delays of a series have in common.
+	DelayKey = delays.Key
 	// DelayKind is what delays are of.
 	DelayKind = delays.Kind
 

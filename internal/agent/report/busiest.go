@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/datapath/delays"
 )
 
 // choosePeriod is how often the busiest series are chosen anew.
@@ -21,7 +20,7 @@ const choosePeriod = time.Minute
 type busiest struct {
 	mu     sync.Mutex
 	chosen time.Time
-	known  map[delays.Key]*labelledSeries
+	known  map[datapath.DelayKey]*labelledSeries
 }
 
 // labelledSeries is what is known of a series.
@@ -64,7 +63,7 @@ func (b *busiest) split(list []datapath.Delays, room int, now time.Time) (own, r
 func (b *busiest) parts(list []datapath.Delays) (own, rest []datapath.Delays) {
 	all := make(map[datapath.DelayKind]*datapath.Delays)
 	for _, kind := range datapath.DelayKinds {
-		all[kind] = &datapath.Delays{Key: delays.Key{Kind: kind, Other: true}}
+		all[kind] = &datapath.Delays{Key: datapath.DelayKey{Kind: kind, Other: true}}
 	}
 	for _, s := range list {
 		k := b.known[s.Key]
@@ -95,7 +94,7 @@ func (b *busiest) parts(list []datapath.Delays) (own, rest []datapath.Delays) {
 
 // follow takes over which series there are. A data plane that counts anew has other ones.
 func (b *busiest) follow(list []datapath.Delays) {
-	there := make(map[delays.Key]*labelledSeries, len(list))
+	there := make(map[datapath.DelayKey]*labelledSeries, len(list))
 	for i := range list {
 		s := &list[i]
 		if s.Other {

@@ -14,7 +14,8 @@ import (
 
 // counted is a segment from a node with delays in two buckets.
 func counted(from int, count uint64) datapath.Delays {
-	d := datapath.Delays{Key: delays.Key{Kind: datapath.DelaySegment, From: uint64(from), To: 2, Namespace: 7}, Sum: 3 * count, Negative: count / 2}
+	key := delays.Key{Kind: datapath.DelaySegment, From: uint64(from), To: 2, Namespace: 7}
+	d := datapath.Delays{Key: key, Sum: 3 * count, Negative: count / 2}
 	d.Buckets[from%7], d.Buckets[7] = count/3, count-count/3
 	return d
 }

@@ -371,7 +371,8 @@ func (m *Monitor) tellMoves(d *destination, now time.Duration) {
 		}
 		m.emit(Event{
 			Kind: PathChange, At: m.at(now), Since: m.at(v.reportAt - settleTime), Destination: d.Destination,
-			From: one.from.nodes(), Path: one.to.nodes(), Named: [2]string{m.named(d, one.from), m.named(d, one.to)}, Flows: min(flows, len(d.flows)), FlowsOf: len(d.flows),
+			From: one.from.nodes(), Path: one.to.nodes(), Named: [2]string{m.named(d, one.from), m.named(d, one.to)},
+			Flows: min(flows, len(d.flows)), FlowsOf: len(d.flows),
 		})
 	}
 	*v = moves{nextReport: now + movePause}

@@ -115,7 +115,10 @@ func (m *Monitor) state(d *destination, now time.Duration) State {
 }
 
 func (m *Monitor) pathReport(d *destination, p *path) Path {
-	out := Path{Key: p.key, Named: m.named(d, p), Flows: p.flows, Received: p.received, Lost: p.lost, Overflow: p.overflow, Trips: p.trips.Histogram()}
+	out := Path{
+		Key: p.key, Named: m.named(d, p), Flows: p.flows, Received: p.received, Lost: p.lost, Overflow: p.overflow,
+		Trips: p.trips.Histogram(),
+	}
 	for i, h := range p.hops {
 		one := Hop{Name: m.nameOf(&h), Silent: h.silent, Address: p.shown[i].address}
 		if i == len(p.hops)-1 {
