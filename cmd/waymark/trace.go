@@ -313,7 +313,7 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) err
 	case cmd.Context().Err() != nil:
 		return cmd.Context().Err()
 	case len(r.Paths) == 0 && !quit:
-		return errors.New(noPath(c, r))
+		return errors.New(noPath(cmd.Context(), c, r))
 	}
 	return nil
 }

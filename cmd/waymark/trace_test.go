@@ -65,19 +65,22 @@ func TestUnansweredCure(t *testing.T) {
 		config      prober.Config
 		report      *paths.Report
 		own         bool
+		replies     plain
 		first, more string
 		not         string
 	}{
-		{"an own address", c, seen(2, ""), true, "it is an address of this node", "trace another node", "path-trace.allow"},
-		{"behind the edge", c, seen(2, ""), false, "they were seen last at 2001:db8:2::1: what follows it drops them, most likely the edge of the domain", "trace a node inside", ""},
-		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, "2001:db8:2::1: no route to destination; check that the agent at the destination has path-trace", "", "seen last"},
-		{"nothing came back", c, seen(0, ""), false, "no node on the way replied", "has path-trace in its configuration, that path-trace.allow has 2001:db8::1", "seen last"},
-		{"not at the end yet", c, &paths.Report{Live: true}, false, "check that the agent at the destination has path-trace in its configuration", "", "no node on the way"},
-		{"with a key", keyed, seen(1, ""), false, "they were seen last", "--key-file must hold the same", ""},
-		{"echo requests", echo, seen(1, ""), false, "they were seen last", "the route back to 2001:db8::1", "path-trace.allow"},
-		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, "answers have a wrong MAC", "", "path-trace.allow"},
+		{"an own address", c, seen(2, ""), true, 0, "it is an address of this node", "trace another node", "path-trace.allow"},
+		{"behind the edge", c, seen(2, ""), false, plainReplies, "they were seen last at 2001:db8:2::1: what follows it drops packets with IOAM, because the destination replies to those without: most likely the edge of the domain", "trace a node inside", " is down"},
+		{"behind a dead link", c, seen(2, ""), false, plainSilent, "they were seen last at 2001:db8:2::1: the destination does not reply to packets without IOAM either, so most likely a link or a node after it is down", "else it is the edge of the domain", "trace a node inside"},
+		{"edge or dead link", c, seen(2, ""), false, plainUnknown, "they were seen last at 2001:db8:2::1: what follows it drops them: a link or a node that is down, or the edge", "", ""},
+		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, 0, "2001:db8:2::1: no route to destination; check that the agent at the destination has path-trace", "", "seen last"},
+		{"nothing came back", c, seen(0, ""), false, 0, "no node on the way replied", "has path-trace in its configuration, that path-trace.allow has 2001:db8::1", "seen last"},
+		{"not at the end yet", c, &paths.Report{Live: true}, false, 0, "check that the agent at the destination has path-trace in its configuration", "", "no node on the way"},
+		{"with a key", keyed, seen(1, ""), false, 0, "they were seen last", "--key-file must hold the same", ""},
+		{"echo requests", echo, seen(1, ""), false, 0, "they were seen last", "the route back to 2001:db8::1", "path-trace.allow"},
+		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, 0, "answers have a wrong MAC", "", "path-trace.allow"},
 	} {
-		got := unansweredCure(tt.config, tt.report, tt.own)
+		got := unansweredCure(tt.config, tt.report, tt.own, tt.replies)
 		if !strings.HasPrefix(got, tt.first) || !strings.Contains(got, tt.more) || tt.not != "" && strings.Contains(got, tt.not) {
 			t.Errorf("%s: %s", tt.name, got)
 		}

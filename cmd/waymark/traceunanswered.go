@@ -3,18 +3,50 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
+	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
 	"github.com/waymark-net/waymark/internal/pathtrace/prober"
 )
 
+// plain is whether the destination replies to what has no IOAM.
+type plain int
+
+const (
+	plainUnknown plain = iota
+	plainReplies
+	plainSilent
+)
+
 // noPath says what to do when no probe was answered.
-func noPath(c prober.Config, r *paths.Report) string {
-	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r, ownAddress(c.Destination)))
+func noPath(ctx context.Context, c prober.Config, r *paths.Report) string {
+	own := ownAddress(c.Destination)
+	is := plainUnknown
+	if last, said := r.LastSeen(); !own && last != "" && said == "" {
+		is = askPlainly(ctx, c)
+	}
+	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r, own, is))
+}
+
+// askPlainly asks the destination for an echo reply without IOAM.
+func askPlainly(ctx context.Context, c prober.Config) plain {
+	zone := ""
+	if in, err := net.InterfaceByIndex(int(c.Scope)); err == nil {
+		zone = in.Name
+	}
+	switch replies, err := icmpv6.Echoes(ctx, c.Destination, zone, c.Source, time.Second); {
+	case err != nil:
+		return plainUnknown
+	case replies:
+		return plainReplies
+	}
+	return plainSilent
 }
 
 // notYet says so while the run goes on.
@@ -23,7 +55,7 @@ func notYet(c prober.Config, r *paths.Report) string {
 		"no probe to %v was answered within %v, and more follow; %s",
 		c.Destination,
 		prober.Silence,
-		unansweredCure(c, r, ownAddress(c.Destination)),
+		unansweredCure(c, r, ownAddress(c.Destination), plainUnknown),
 	)
 }
 
@@ -43,7 +75,7 @@ func ownAddress(a netip.Addr) bool {
 
 // unansweredCure says why no probe was answered, the most likely cause first, and what to check. A
 // destination does not answer probes without its key; after a firewall, it does not answer without trace.
-func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
+func unansweredCure(c prober.Config, r *paths.Report, own bool, replies plain) string {
 	if own {
 		return "it is an address of this node: probes to it leave by no interface, so there is no path; trace another node"
 	}
@@ -60,15 +92,7 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 	case said != "":
 		causes = append(causes, said)
 	case last != "" && !r.Live:
-		causes = append(
-			causes,
-			fmt.Sprintf(
-				"they were seen last at %s: what follows it drops them, most likely the edge of the domain, at which packets with IOAM of "+
-					"namespace %d end; trace a node inside it",
-				last,
-				c.Namespace,
-			),
-		)
+		causes = append(causes, fmt.Sprintf("they were seen last at %s: %s", last, afterLast(c, replies)))
 	case !r.Live:
 		causes = append(
 			causes,
@@ -98,4 +122,18 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool) string {
 		causes = append(causes, fmt.Sprintf("check that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Namespace))
 	}
 	return strings.Join(append(causes, "check the route back to "+source), "; ")
+}
+
+// afterLast says what drops probes after the node at which they were seen last.
+func afterLast(c prober.Config, replies plain) string {
+	edge := fmt.Sprintf("the edge of the domain, at which packets with IOAM of namespace %d end", c.Namespace)
+	switch replies {
+	case plainReplies:
+		return fmt.Sprintf("what follows it drops packets with IOAM, because the destination replies to those without: most likely %s; "+
+			"trace a node inside it", edge)
+	case plainSilent:
+		return fmt.Sprintf("the destination does not reply to packets without IOAM either, so most likely a link or a node after it is down, "+
+			"or has no route on; else it is %s", edge)
+	}
+	return fmt.Sprintf("what follows it drops them: a link or a node that is down, or %s", edge)
 }
