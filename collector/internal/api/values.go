@@ -175,21 +175,17 @@ func (v *values) times() query.Range {
 	return r
 }
 
-// condition is one on records of a subject; nil: none. There are no series with one: they are made of rollups, which
-// do not know what their sums are of.
+// condition is one on records of a subject; nil: none.
 func (v *values) condition(on *query.Subject) *query.Condition {
 	if !v.has("where") {
 		return nil
 	}
 	c, err := query.NewCondition(on, v.text("where"))
-	switch {
-	case err != nil: // it shows the place in the expression
+	if err != nil { // it shows the place in the expression
 		if v.err == nil {
 			v.err = badRequest{"parameter where: " + strings.TrimSpace(err.Error())}
 		}
 		return nil
-	case v.has("step") || v.has("buckets") || v.text("series") == "true":
-		v.fail("where", "there are no series with it; remove step, buckets and series")
 	}
 	return c
 }

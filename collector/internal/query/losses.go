@@ -102,6 +102,14 @@ func (q *Queries) Loss(ctx context.Context, ask LossQuestion) (*Losses, error) {
 		}
 		if ask.Step > 0 && len(a.Flows) > 0 {
 			a.Step = ask.Step.Nanoseconds()
+			if ask.Where != nil { // they are made with the sums
+				series := make([]*[]LossPoint, len(a.Flows))
+				for i := range a.Flows {
+					series[i] = &a.Flows[i].Series
+				}
+				cutSeries(&a.Answer, series...)
+				return nil
+			}
 			if err := lossSeries(ctx, r, in, &ask, a); err != nil {
 				return err
 			}
@@ -130,7 +138,7 @@ func readLosses(ctx context.Context, r *store.Reading, in Range, ask *LossQuesti
 // lossBefore adds what the same flows lost in the other time.
 func (q *Queries) lossBefore(ctx context.Context, a *Losses, ask LossQuestion) error {
 	in, place, before := ask.Before.minutes(), placesOfFlows(a.Flows), &Losses{}
-	ask.Limit = mostPoints
+	ask.Limit, ask.Step = mostPoints, 0
 	read := flowLosses
 	if ask.Where != nil {
 		read = lossesWhere

@@ -84,6 +84,14 @@ func (q *Queries) Segments(ctx context.Context, ask SegmentsQuestion) (*Segments
 			return err
 		}
 		a.Step = ask.Step.Nanoseconds()
+		if ask.Where != nil { // they are made with the sums
+			series := make([]*[]SegmentPoint, len(list))
+			for i := range list {
+				series[i] = &list[i].Series
+			}
+			cutSeries(&a.Answer, series...)
+			return nil
+		}
 		return segmentSeries(ctx, r, in, &ask, a)
 	})
 	switch {
@@ -104,7 +112,9 @@ func (q *Queries) baseline(ctx context.Context, a *Segments, ask *SegmentsQuesti
 	err := q.ask(ctx, before, &other, func(ctx context.Context, r *store.Reading) (err error) {
 		var list []Segment
 		if ask.Where != nil {
-			list, err = segmentsWhere(ctx, r, before, ask, &other)
+			whole := *ask
+			whole.Step = 0
+			list, err = segmentsWhere(ctx, r, before, &whole, &other)
 		} else {
 			list, err = segmentsOf(ctx, r, before, &ask.Flows, ByPackets, len(ids), ids)
 		}

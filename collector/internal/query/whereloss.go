@@ -20,7 +20,9 @@ import (
 // lossesWhere sums up the blocks, and what edges measured, for which the condition is true.
 func lossesWhere(ctx context.Context, r *store.Reading, in Range, ask *LossQuestion, a *Losses) error {
 	search := newSearch(OfLosses, &a.Answer)
-	s := &lossSums{flows: map[flowKey]*lossSum{}, edges: map[edgeKey]*EdgeLoss{}}
+	s := &lossSums{
+		flows: stepped[flowKey, lossSum]{step: ask.Step, of: map[flowKey]*inSteps[lossSum]{}}, edges: map[edgeKey]*EdgeLoss{},
+	}
 	for _, part := range []struct{ kind, table, at string }{
 		{record.KindLoss, "loss", "coalesce(start, time)"},
 		{record.KindEdgeFlow, "edge_flow", "time"},
@@ -131,11 +133,20 @@ func fieldsOf(columns []record.Column, prefix string, cells map[string]any) map[
 
 // lossSums are those of blocks, and of what edges measured.
 type lossSums struct {
-	flows map[flowKey]*lossSum
+	flows stepped[flowKey, lossSum]
 	edges map[edgeKey]*EdgeLoss
 }
 
 type lossSum struct{ blocks, measured, sent, lost uint64 }
+
+func (s *lossSum) counted() Counted {
+	c := Counted{Blocks: s.blocks, Uncertain: s.blocks - s.measured, Sent: s.sent, Lost: s.lost}
+	if s.sent > 0 {
+		ratio := float64(s.lost) / float64(s.sent)
+		c.Ratio = &ratio
+	}
+	return c
+}
 
 // edgeKey says what an edge measured.
 type edgeKey struct {
@@ -147,13 +158,15 @@ func (s *lossSums) add(r record.Record) {
 	switch r := r.(type) {
 	case *record.Loss:
 		k := flowKey{r.Flow, r.Scope.String(), int64(r.FlowID), int64(r.From), int64(r.To)}
-		if s.flows[k] == nil {
-			s.flows[k] = &lossSum{}
+		at := r.Start.Time
+		if at.IsZero() {
+			at = r.Time.Time
 		}
-		f := s.flows[k]
-		f.blocks++
-		if r.Lost.Valid {
-			f.measured, f.sent, f.lost = f.measured+1, f.sent+r.Sent.Value, f.lost+r.Lost.Value
+		for _, f := range s.flows.at(k, at) {
+			f.blocks++
+			if r.Lost.Valid {
+				f.measured, f.sent, f.lost = f.measured+1, f.sent+r.Sent.Value, f.lost+r.Lost.Value
+			}
 		}
 	case *record.EdgeFlow:
 		k := edgeKey{r.Node, addressText(r.Source), addressText(r.Destination), int64(r.Namespace)}
@@ -176,12 +189,12 @@ func (s *lossSums) add(r record.Record) {
 
 // finish writes them into an answer, in the order of the database.
 func (s *lossSums) finish(limit int, a *Losses) {
-	for k, f := range s.flows {
+	for k, f := range s.flows.of {
 		one := FlowLoss{MeasuredSegment: MeasuredSegment{Flow: k.flow, FlowID: k.id, Scope: k.scope, From: k.from, To: k.to}}
-		one.Counted = Counted{Blocks: f.blocks, Uncertain: f.blocks - f.measured, Sent: f.sent, Lost: f.lost}
-		if f.sent > 0 {
-			ratio := float64(f.lost) / float64(f.sent)
-			one.Ratio = &ratio
+		one.Counted = f.whole.counted()
+		for _, number := range f.numbers() {
+			begin := beginOf(number, s.flows.step)
+			one.Series = append(one.Series, LossPoint{begin, begin, f.steps[number].counted()})
 		}
 		a.Flows = append(a.Flows, one)
 	}

@@ -5,7 +5,9 @@ package query
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/waymark-net/waymark/collector/internal/store"
 	"github.com/waymark-net/waymark/internal/exponential"
@@ -17,6 +19,51 @@ type gathered struct {
 	path  Path
 	delay exponential.Delays
 	hops  []struct{ held, since exponential.Delays }
+	steps map[int64]*pathSums
+}
+
+// pathSums are those of a path in one step.
+type pathSums struct {
+	packets, incomplete, lost uint64
+	delay                     sum
+}
+
+func (s *pathSums) add(p *Packet) {
+	s.packets++
+	if p.Reason != record.PathComplete.String() {
+		s.incomplete++
+	}
+	if p.Verdict == record.PathLost.String() {
+		s.lost++
+	}
+	if p.Delay != nil {
+		s.delay.add(*p.Delay)
+	}
+}
+
+// inStep counts a packet in its step, of which all have as many packets. It says whether the step is a new one.
+func (g *gathered) inStep(p *Packet, step time.Duration, all map[int64]uint64) (isNew bool) {
+	number := windowOf(p.Time.UnixNano(), step.Nanoseconds())
+	all[number]++
+	s := g.steps[number]
+	if isNew = s == nil; isNew {
+		s = &pathSums{}
+		g.steps[number] = s
+	}
+	s.add(p)
+	return isNew
+}
+
+// series are the steps, with shares of all packets in each.
+func (g *gathered) series(step time.Duration, all map[int64]uint64) (list []PathPoint) {
+	for _, number := range slices.Sorted(maps.Keys(g.steps)) {
+		s := g.steps[number]
+		list = append(list, PathPoint{
+			Time: beginOf(number, step), Packets: s.packets, Share: float64(s.packets) / float64(all[number]),
+			Incomplete: s.incomplete, Lost: s.lost, Delay: delaysOf(&s.delay.delays), Negative: s.delay.negative,
+		})
+	}
+	return list
 }
 
 // add counts a packet.
@@ -61,16 +108,19 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 	if err != nil {
 		return err
 	}
-	byPath := map[ID]*gathered{}
+	byPath, inStep := map[ID]*gathered{}, map[int64]uint64{}
 	seek := &PacketsQuestion{Range: ask.Range, Flows: ask.Flows, Where: ask.Where}
 	err = visitWhere(ctx, r, seek, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
 		g := byPath[p.Path]
 		if g == nil {
-			g = &gathered{path: Path{ID: p.Path, Namespace: d.namespace, Complete: d.complete, Hops: d.describe(known)}}
+			g = &gathered{steps: map[int64]*pathSums{}, path: Path{ID: p.Path, Namespace: d.namespace, Complete: d.complete, Hops: d.describe(known)}}
 			g.hops = make([]struct{ held, since exponential.Delays }, len(g.path.Hops))
 			byPath[p.Path], sums = g, 1+2*len(g.hops)
 		}
 		g.add(p)
+		if ask.Step > 0 && g.inStep(p, ask.Step, inStep) {
+			sums++
+		}
 		a.Packets++
 		return sums
 	})
@@ -92,7 +142,18 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 	}
 	for _, g := range list {
 		g.path.Share, g.path.Delay = float64(g.path.Packets)/float64(a.Packets), delaysOf(&g.delay)
+		if ask.Step > 0 {
+			g.path.Series = g.series(ask.Step, inStep)
+		}
 		a.Paths = append(a.Paths, g.path)
+	}
+	if ask.Step > 0 && len(list) > 0 {
+		a.Step = ask.Step.Nanoseconds()
+		series := make([]*[]PathPoint, len(a.Paths))
+		for i := range a.Paths {
+			series[i] = &a.Paths[i].Series
+		}
+		cutSeries(&a.Answer, series...)
 	}
 	sum := newTotals(a.Paths)
 	for k, g := range list {

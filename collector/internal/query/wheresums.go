@@ -30,42 +30,51 @@ func (s *sum) add(ns int64) {
 	s.delays.Add(ns)
 }
 
-// segmentsWhere are the segments of packets for which a condition is true, in any order.
+// segmentSums are what was measured of a segment.
+type segmentSums struct {
+	packets, lost uint64
+	held, link    sum
+}
+
+func (s *segmentSums) measured() SegmentMeasured {
+	return SegmentMeasured{
+		Packets: s.packets, Lost: s.lost, Held: delaysOf(&s.held.delays), Link: delaysOf(&s.link.delays), Negative: s.link.negative,
+	}
+}
+
+// segmentsWhere are the segments of packets for which a condition is true, in any order, with their steps if they are
+// asked for.
 func segmentsWhere(ctx context.Context, r *store.Reading, in Range, ask *SegmentsQuestion, a *Answer) (list []Segment, err error) {
-	type measured struct {
-		packets, lost uint64
-		held, link    sum
-	}
-	bySegment := map[uint64]*measured{}
-	of := func(id uint64) *measured {
-		if bySegment[id] == nil {
-			bySegment[id] = &measured{}
-		}
-		return bySegment[id]
-	}
 	const each = 2 // histograms
+	bySegment := stepped[uint64, segmentSums]{step: ask.Step, of: map[uint64]*inSteps[segmentSums]{}}
 	seek := &PacketsQuestion{Range: in, Flows: ask.Flows, Where: ask.Where}
 	err = visitWhere(ctx, r, seek, &names{}, a, func(p *Packet, d *definition) int {
-		before := len(bySegment)
+		before := bySegment.made
 		for i := range p.Nodes[:min(len(p.Nodes), len(d.segments))] {
-			m, n := of(d.segments[i]), &p.Nodes[i]
-			m.packets++
-			if i == len(p.Nodes)-1 && p.Verdict == record.PathLost.String() {
-				m.lost++
-			}
-			if n.Held != nil {
-				m.held.add(int64(*n.Held))
+			n := &p.Nodes[i]
+			for _, m := range bySegment.at(d.segments[i], p.Time.Time) {
+				m.packets++
+				if i == len(p.Nodes)-1 && p.Verdict == record.PathLost.String() {
+					m.lost++
+				}
+				if n.Held != nil {
+					m.held.add(int64(*n.Held))
+				}
 			}
 			if i > 0 && n.Since != nil {
-				of(d.segments[i-1]).link.add(*n.Since)
+				for _, m := range bySegment.at(d.segments[i-1], p.Time.Time) {
+					m.link.add(*n.Since)
+				}
 			}
 		}
-		return each * (len(bySegment) - before)
+		return each * (bySegment.made - before)
 	})
-	for id, m := range bySegment {
-		list = append(list, Segment{ID: ID(id), SegmentMeasured: SegmentMeasured{
-			Packets: m.packets, Lost: m.lost, Held: delaysOf(&m.held.delays), Link: delaysOf(&m.link.delays), Negative: m.link.negative,
-		}})
+	for id, m := range bySegment.of {
+		one := Segment{ID: ID(id), SegmentMeasured: m.whole.measured()}
+		for _, number := range m.numbers() {
+			one.Series = append(one.Series, SegmentPoint{beginOf(number, ask.Step), m.steps[number].measured()})
+		}
+		list = append(list, one)
 	}
 	return list, err
 }
