@@ -113,7 +113,8 @@ func pathsWhere(ctx context.Context, r *store.Reading, ask *PathsQuestion, a *Pa
 	err = visitWhere(ctx, r, seek, known, &a.Answer, func(p *Packet, d *definition) (sums int) {
 		g := byPath[p.Path]
 		if g == nil {
-			g = &gathered{steps: map[int64]*pathSums{}, path: Path{ID: p.Path, Namespace: d.namespace, Complete: d.complete, Hops: d.describe(known)}}
+			whole := Path{ID: p.Path, Namespace: d.namespace, Complete: d.complete, Hops: d.describe(known)}
+			g = &gathered{path: whole, steps: map[int64]*pathSums{}}
 			g.hops = make([]struct{ held, since exponential.Delays }, len(g.path.Hops))
 			byPath[p.Path], sums = g, 1+2*len(g.hops)
 		}
