@@ -366,7 +366,7 @@ func reload(t *testing.T, l *lab.Lab, e *events) {
 // table is what a person sees.
 func table(t *testing.T, l *lab.Lab) {
 	text := e2e.MustIn(t, l, "athos", "probes", "aramis")
-	for _, want := range []string{"DESTINATION  STATE", "aramis       answered      24/24", "  4>3 "} {
+	for _, want := range []string{"DESTINATION  STATE", "aramis       answered      24/24", "  4 > aramis "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

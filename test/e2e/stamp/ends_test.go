@@ -163,7 +163,9 @@ func TestRefusals(t *testing.T) {
 		"micro_session_wrong": {[]string{"--micro-session", "9"}, []string{"--micro-session", "3:8"}},
 	} {
 		r := reflect(t, tt.theirs...)
+		before := readInFar(t)
 		report, err := send(t, append([]string{far, "--count", "3", "--interval", "1ms", "--timeout", "200ms"}, tt.ours...)...)
+		e2e.Await(t, "the reflector has read them", 20*time.Second, func() bool { return readInFar(t) >= before+3 })
 		if e2e.ExitCode(err) != 1 || report.Received != 0 || report.Lost != 3 {
 			t.Errorf("%s: %v, %+v", outcome, err, report.Result)
 		}
@@ -184,6 +186,13 @@ func TestRefusals(t *testing.T) {
 	if report.LostBackward == nil || *report.LostBackward != 0 || *report.LostForward+report.LostUndirected != report.Lost {
 		t.Errorf("forward %v, backward %v, %+v", report.LostForward, report.LostBackward, report.Result)
 	}
+}
+
+// readInFar is how many datagrams programs there have read.
+func readInFar(t *testing.T) (n uint64) {
+	t.Helper()
+	inFar(t, func() error { n = testnet.Counter(t, "Udp6InDatagrams"); return nil })
+	return n
 }
 
 // A reply goes through the SRv6 segment that the sender asks for, which is on another
