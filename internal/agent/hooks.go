@@ -259,7 +259,7 @@ func (h *hooks) count(now time.Time) {
 		if egress := (hookwatch.Key{Index: d.Index}); fast {
 			h.watch.Incomparable(egress, now)
 		} else {
-			h.watch.Count(egress, hookwatch.Traffic{Device: d.Sent, Hook: d.AtEgress, Meanwhile: d.MeanwhileAtEgress}, now)
+			h.watch.Count(egress, hookwatch.Traffic{Device: d.Sent, Hook: d.AtEgress, Dropped: d.Dropped, Meanwhile: d.MeanwhileAtEgress}, now)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type DeviceTraffic struct {
 	Received, Sent uint64 // packets, by the device
 	AtIngress      uint64 // packets, by the ingress hook, before the device was read; with those that left without the stack
 	AtEgress       uint64
+	Dropped        uint64 // of these at egress
 	// Meanwhile are further packets that the hooks counted until the device had been read.
 	MeanwhileAtIngress, MeanwhileAtEgress uint64
 	XDP                                   *attach.OtherProgram
@@ -56,6 +57,7 @@ func (d *Datapath) Devices() ([]DeviceTraffic, error) {
 			Sent:      l.sent,
 			AtIngress: before[0],
 			AtEgress:  before[1],
+			Dropped:   before[2],
 			XDP:       d.othersXDP(s, l.xdp),
 		}
 		if after, ok := later[l.index]; ok {
@@ -67,20 +69,23 @@ func (d *Datapath) Devices() ([]DeviceTraffic, error) {
 }
 
 // hookPackets are the packets that the hooks of each interface have counted, at ingress and
-// egress. What arrived and left elsewhere without the stack has passed no egress hook.
-func (d *Datapath) hookPackets() (map[model.IfIndex][2]uint64, error) {
+// egress, and of these that the egress program dropped. What arrived and left elsewhere without the stack has passed no egress hook.
+func (d *Datapath) hookPackets() (map[model.IfIndex][3]uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make(map[model.IfIndex][2]uint64, len(d.served))
+	all := make(map[model.IfIndex][3]uint64, len(d.served))
 	for index, s := range d.served {
 		c, err := d.tallies.read(s)
 		if err != nil {
 			return nil, err
 		}
-		var sum [2]uint64
+		var sum [3]uint64
 		for o := range model.NumOutcomes {
 			sum[0] += c.Ingress[o] + c.Forwarded[o]
 			sum[1] += c.Egress[o]
+			if o.Drops() {
+				sum[2] += c.Egress[o]
+			}
 		}
 		all[index] = sum
 	}

@@ -26,6 +26,7 @@ type Look struct {
 // Traffic is what a device and the hook on it have counted in one direction.
 type Traffic struct {
 	Device, Hook uint64
+	Dropped      uint64 // of Hook, before the device
 	// Meanwhile are further packets that the hook counted until the device had been read.
 	Meanwhile uint64
 }

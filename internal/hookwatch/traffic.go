@@ -15,8 +15,10 @@ const (
 )
 
 // latestCount is how long after the hook a device may count a packet that waits in a queue behind the
-// hook, or of which the driver tells from time to time.
-const latestCount = 2 * time.Second
+// hook, or of which the driver tells from time to time. It is more than the time between two
+// comparisons. As many packets as the hook has counted meanwhile, and the device has not, are no bypass
+// within this time: one that is as short, and as small, is not noticed by their numbers.
+const latestCount = 3 * time.Second
 
 // counts is what comparisons of a hook with its device found.
 type counts struct {
@@ -32,7 +34,32 @@ type counts struct {
 	seen         time.Time // when the hook last counted, or the device nothing since then
 	since        time.Time // the hook may be bypassed since then
 	gap          time.Time // that it is, was reported since then; zero: was not
-	uncounted    uint64    // packets that the hook has counted and the device has not, at most: some are dropped between them
+	hookAt       time.Time // of the last comparison in which the hook had counted
+	dropped      uint64
+	uncounted    uncounted
+}
+
+// uncounted are packets that the hook has counted and the device has not. Some of them were dropped behind
+// the hook and never will be, so they are not more than the hook has counted lately. An offloaded packet is
+// one here and several at some devices.
+type uncounted struct {
+	packets     uint64
+	now, before uint64 // that the hook has counted in this period of latestCount, and in the one before
+	began       time.Time
+}
+
+// add takes what the hook has counted and not dropped, and what the device has counted, since the comparison before.
+func (u *uncounted) add(hook, device uint64, now time.Time) {
+	switch age := now.Sub(u.began); {
+	case age >= 2*latestCount:
+		u.now, u.before, u.began = 0, 0, now
+	case age >= latestCount:
+		u.now, u.before, u.began = 0, u.now, u.began.Add(latestCount)
+	}
+	u.now += hook
+	u.packets += hook
+	u.packets -= min(u.packets, device)
+	u.packets = min(u.packets, u.now+u.before)
 }
 
 // Count takes what the device and the hook have counted.
@@ -46,13 +73,13 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	if !s.compared {
 		before = now
 	}
-	was := s.uncounted
-	s.uncounted = s.uncountedAfter(t, now)
+	late := s.late(t, now)
 	s.counted = s.compared && (s.counted || t.Hook != s.hook)
-	s.compared, s.at, s.device, s.hook = true, now, t.Device, t.Hook
+	s.compared, s.at, s.device, s.hook, s.dropped = true, now, t.Device, t.Hook, t.Dropped
 	switch {
 	case !silent: // it was executed after the comparison before
 		h.sees(k, s, now)
+		s.hookAt = now
 		s.seen, s.lastCounted, s.since, s.proof = now, now, before, before
 		return
 	case came == 0:
@@ -67,10 +94,8 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 		return
 	}
 	s.lastCounted, s.proof = now, s.since
-	if now.Sub(s.seen) < latestCount {
-		if came -= min(came, was); came == 0 {
-			return
-		}
+	if came -= late; came == 0 {
+		return
 	}
 	s.unseen, s.silentUnseen = s.unseen+came, s.silentUnseen+came
 	if s.gap.IsZero() && (s.silentUnseen >= fewPackets || s.unseen >= bypassPackets) {
@@ -88,16 +113,19 @@ func (h *Hooks) Count(k Key, t Traffic, now time.Time) {
 	}
 }
 
-// uncountedAfter is how many packets the hook has counted and the device has not, after a comparison.
-func (s *State) uncountedAfter(t Traffic, now time.Time) uint64 {
-	switch {
-	case !s.compared, t.Hook < s.hook, t.Device < s.device: // a counter began anew
-		return 0
-	case t.Hook == s.hook && t.Device == s.device && now.Sub(s.lastCounted) >= latestCount: // nothing waits any more
+// late is how many of the packets that the device has counted since the comparison before may have been counted
+// by the hook before that.
+func (s *State) late(t Traffic, now time.Time) (packets uint64) {
+	if !s.compared || t.Hook < s.hook || t.Device < s.device || t.Dropped < s.dropped { // a counter began anew
+		s.uncounted = uncounted{began: now}
 		return 0
 	}
-	had := s.uncounted + t.Hook - s.hook
-	return had - min(had, t.Device-s.device)
+	came := t.Device - s.device
+	if now.Sub(s.hookAt) < latestCount {
+		packets = min(came, s.uncounted.packets)
+	}
+	s.uncounted.add(t.Hook-s.hook-(t.Dropped-s.dropped), came, now)
+	return packets
 }
 
 // sees notes that a hook sees packets, or is gone.

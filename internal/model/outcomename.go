@@ -120,6 +120,16 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 // Malformed reports whether the outcome is one of the malformed_… ones.
 func (o Outcome) Malformed() bool { return o >= OutcomeMalformedIPv6 && o < NumOutcomes }
 
+// Drops reports whether the node drops the packet by policy, and not only with compatibility mainline.
+func (o Outcome) Drops() bool {
+	switch o {
+	case OutcomeActiveTerminated, OutcomeLoopbackReceived, OutcomeBoundaryDropped, OutcomeBoundaryUnprovenDropped,
+		OutcomeBoundaryTunnelDropped, OutcomePotDropped:
+		return true
+	}
+	return false
+}
+
 // Outcomes returns every outcome in numerical order.
 func Outcomes() []Outcome {
 	all := make([]Outcome, 0, NumOutcomes)
