@@ -235,7 +235,7 @@ func restoreOne(in *bufio.Reader, r *gzip.Reader) (*Interval, error) {
 			hops += len(path.Hops)
 		}
 	}
-	if len(v.Pairs) > mostPairs+1 || hops > mostHops {
+	if len(v.Pairs) > mostPairs+1 || hops > mostHops+mostMeasuredHops {
 		return nil, errTooMuch
 	}
 	return &v, nil

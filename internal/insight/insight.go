@@ -18,16 +18,19 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// Bounds of the open interval. Together they are at most 16 MiB: mostHops with a histogram of each kind
+// Bounds of the open interval. Together they are at most 18 MiB: mostHops with a histogram of each kind
 // over all delays that are taken (8 octets for each of 580 buckets).
 const (
-	mostPairs     = 128
-	mostPaths     = 16  // of a pair; further ones share an entry
-	mostMeasured  = 256 // measured flows of a pair; of further ones, nothing is known
-	mostHops      = 1024
-	mostPathHops  = 32 // of a path; a longer one counts among the further ones
-	mostAddresses = 8192
-	mostName      = 64 // octets of a name that a record has
+	mostPairs    = 128
+	mostPaths    = 16  // of a pair; further ones share an entry
+	mostMeasured = 256 // measured flows of a pair; of further ones, nothing is known
+	// mostMeasuredHops are points of measured flows, beside the hops of paths: they have no histograms.
+	// There are at most as many flows.
+	mostMeasuredHops = 2048
+	mostHops         = 1024
+	mostPathHops     = 32 // of a path; a longer one counts among the further ones
+	mostAddresses    = 8192
+	mostName         = 64 // octets of a name that a record has
 	// mostDelay is the greatest difference of two clocks that is taken as a delay, as with Edge-to-Edge.
 	mostDelay = 1 << 36
 )
@@ -65,25 +68,27 @@ func (s Settings) withDefaults() Settings {
 type Engine struct {
 	settings Settings
 
-	closing   sync.Mutex // held while an interval ends and is kept; before mu
-	mu        sync.Mutex
-	open      Interval
-	began     time.Time // of the open interval
-	until     time.Time // up to which it was watched, or not
-	watching  bool
-	second    int64 // in which taken were taken
-	taken     int   // in this second
-	clock     int64 // by which a difference of two clocks may be wrong, in ns; below 0: unknown
-	hops      int   // of all paths
-	pairs     map[ends]*pair
-	addresses map[addresses]*pair // of packets, so that prefixes are looked up once
-	rest      *pair
-	baselines baselines
-	watches   watches
-	kept      kept
-	scratch   []Hop
-	closed    func(*Interval) // gets intervals that end
-	totals    Totals
+	closing  sync.Mutex // held while an interval ends and is kept; before mu
+	mu       sync.Mutex
+	open     Interval
+	began    time.Time // of the open interval
+	until    time.Time // up to which it was watched, or not
+	watching bool
+	second   int64 // in which taken were taken
+	taken    int   // in this second
+	clock    int64 // by which a difference of two clocks may be wrong, in ns; below 0: unknown
+	hops     int   // of all paths
+	// Of all measured flows.
+	measured, measuredHops int
+	pairs                  map[ends]*pair
+	addresses              map[addresses]*pair // of packets, so that prefixes are looked up once
+	rest                   *pair
+	baselines              baselines
+	watches                watches
+	kept                   kept
+	scratch                []Hop
+	closed                 func(*Interval) // gets intervals that end
+	totals                 Totals
 }
 
 // ends are the names of two prefixes.
@@ -279,32 +284,49 @@ func (e *Engine) carryOver() {
 	slices.SortFunc(list, func(a, b *pair) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Destination, b.Destination))
 	})
-	e.hops = 0
+	e.hops, e.measured, e.measuredHops = 0, 0, 0
 	clear(e.pairs)
 	for _, p := range list[:min(len(list), mostPairs/2)] {
-		n := 0
-		for _, path := range p.Paths {
-			n += len(path.Hops)
-		}
+		n, measured := p.hops()
 		if e.hops+n > mostHops/2 {
 			continue
 		}
-		e.hops += n
+		if e.measuredHops+measured > mostMeasuredHops {
+			measured = 0
+			clear(p.flows)
+			p.Paths = slices.DeleteFunc(p.Paths, (*Path).measured)
+		}
+		e.hops, e.measured, e.measuredHops = e.hops+n, e.measured+len(p.flows), e.measuredHops+measured
 		p.Packets, p.Loss = 0, Loss{}
 		e.pairs[ends{p.Source, p.Destination}] = p
 	}
 	e.rest = newPair(ends{Other, Other})
 }
 
-// keepPaths empties the busiest half of the paths, and forgets the rest; false: none was used.
+// hops are those of paths, and the points of measured flows.
+func (p *pair) hops() (n, measured int) {
+	for _, path := range p.Paths {
+		if path.measured() {
+			measured += len(path.Hops)
+		} else {
+			n += len(path.Hops)
+		}
+	}
+	return n, measured
+}
+
+// keepPaths empties the busiest half of the paths, and the measured flows, and forgets the rest; false: none was used.
 func (p *pair) keepPaths() bool {
 	used := p.Packets > 0 || p.Loss.Sent > 0
 	list := slices.DeleteFunc(slices.Clone(p.Paths), func(path *Path) bool { return !path.used() || path == p.rest })
 	slices.SortFunc(list, func(a, b *Path) int { return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.ID, b.ID)) })
-	room := map[bool]int{false: mostPaths / 2, true: mostMeasured / 2}
+	room := mostPaths / 2
 	list = slices.DeleteFunc(list, func(path *Path) bool {
-		room[path.measured()]--
-		return room[path.measured()] < 0
+		if path.measured() {
+			return false
+		}
+		room--
+		return room < 0
 	})
 	keep := make(map[*Path]bool, len(list))
 	for _, path := range list {

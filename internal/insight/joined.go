@@ -130,9 +130,10 @@ func (e *Engine) flowPath(p *pair, r *record.Loss) *Path {
 	if path := p.flows[key]; path != nil {
 		return path
 	}
-	if len(p.flows) >= mostMeasured {
+	if len(p.flows) >= mostMeasured || e.measured >= mostMeasuredHops || e.measuredHops >= mostMeasuredHops {
 		return nil
 	}
+	e.measured++
 	path := &Path{ID: measuredID, Flow: key.name, FlowID: key.id}
 	p.flows[key] = path
 	p.Paths = append(p.Paths, path)
@@ -141,8 +142,8 @@ func (e *Engine) flowPath(p *pair, r *record.Loss) *Path {
 
 // reach adds hops up to a point, if there is room.
 func (e *Engine) reach(path *Path, point int) {
-	for len(path.Hops) <= point && len(path.Hops) < mostPathHops && e.hops < mostHops {
+	for len(path.Hops) <= point && len(path.Hops) < mostPathHops && e.measuredHops < mostMeasuredHops {
 		path.Hops = append(path.Hops, Hop{})
-		e.hops++
+		e.measuredHops++
 	}
 }

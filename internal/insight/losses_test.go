@@ -173,36 +173,52 @@ func TestIdleFlowIsNotUncertain(t *testing.T) {
 	}
 }
 
-// Each of many flows between two prefixes has its own event and its own hops, and paths of packets keep their room.
+// Each of many flows between two prefixes has its own event and its own hops, and paths of packets keep their room: what
+// is slow there, or moves, is found as without the flows.
 func TestManyFlowsOfAPair(t *testing.T) {
-	const flows = mostMeasured + 20
+	const flows, segments = mostMeasured + 20, 4
 	s := newScene(t)
-	s.play(25*time.Second, 2*flows, func(i int) record.Record {
-		flow, from := i/2%flows, i%2
-		return segmentOf("", loss.FlowID(1000+flow), loss.PointID(from), 100, uint64(3*from))
-	})
+	i := 0
+	blocks := func(int) record.Record { // of all flows in turn, and packets between
+		if i++; i%20 == 0 {
+			return usualWay(i)
+		}
+		from := i % segments
+		return segmentOf("", loss.FlowID(1000+i/segments%flows), loss.PointID(from), 100, uint64(3*(from%2)))
+	}
+	s.play(60*time.Second, 2*flows*segments, blocks)
 	began := make(map[uint32]bool)
 	for i := range s.list {
-		if f := &s.list[i]; f.Event == record.EventLoss {
-			began[f.FlowID] = f.FlowSegment.To == 2
+		if f := &s.list[i]; f.Event == record.EventLoss && f.FlowSegment.To == 2 {
+			began[f.FlowID] = true
 		}
 	}
-	if len(began) != mostMeasured || began[1000] != true {
+	if len(began) != mostMeasured || !began[1000] {
 		t.Errorf("%d flows lose packets, want %d", len(began), mostMeasured)
 	}
-	s.play(15*time.Second, 10, usualWay)
 	r := s.e.Report(start, start.Add(s.now), start.Add(s.now))
 	measured, packets := 0, 0
 	for _, p := range r.Pairs {
 		for i := range p.Paths {
-			if p.Paths[i].Flow != "" || p.Paths[i].FlowID != 0 {
+			switch {
+			case p.Paths[i].Flow != "" || p.Paths[i].FlowID != 0:
 				measured++
-			} else {
+			case len(p.Paths[i].Hops) > 0:
 				packets++
 			}
 		}
 	}
 	if measured != mostMeasured || packets == 0 {
 		t.Errorf("%d measured flows and %d paths of packets", measured, packets)
+	}
+	s.found()
+	s.play(30*time.Second, 2*flows*segments, func(n int) record.Record {
+		if r := blocks(n); r.Kind() == record.KindLoss {
+			return r
+		}
+		return slowWay(n)
+	})
+	if !strings.Contains(s.found(), record.EventSegmentSlow) {
+		t.Error("a slow segment is not found beside many flows")
 	}
 }
