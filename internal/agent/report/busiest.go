@@ -32,11 +32,15 @@ type labelledSeries struct {
 	other  *datapath.Delays // what it counted with labels, if it has none, and the reverse; nil: nothing
 }
 
-// split gives the series that have labels of their own, in the order of list, and one of each kind for the
-// rest. Who has labels changes after that, so that nothing is lost between two calls.
-func (b *busiest) split(list []datapath.Delays, room int, now time.Time) (own, rest []datapath.Delays) {
-	b.mu.Lock()
+// split reads the series, and gives those that have labels of their own, in their order, and one of each kind for
+// the rest. Who has labels changes after that, so that nothing is lost between two calls.
+func (b *busiest) split(read func() ([]datapath.Delays, error), room int, now time.Time) (own, rest []datapath.Delays, err error) {
+	b.mu.Lock() // what is read later is newer
 	defer b.mu.Unlock()
+	list, err := read()
+	if err != nil {
+		return nil, nil, err
+	}
 	b.follow(list)
 	for _, kind := range datapath.DelayKinds {
 		with, without := b.ofKind(list, kind)
@@ -56,7 +60,7 @@ func (b *busiest) split(list []datapath.Delays, room int, now time.Time) (own, r
 	if anew {
 		b.chosen = now
 	}
-	return own, rest
+	return own, rest, nil
 }
 
 // parts are what has labels, and the rest.
@@ -101,7 +105,7 @@ func (b *busiest) follow(list []datapath.Delays) {
 			continue
 		}
 		k, count := b.known[s.Key], s.Count()
-		if k == nil || count < k.before || k.other != nil && count < k.other.Count() {
+		if k == nil || count < k.before || k.other != nil && !s.Includes(k.other) {
 			k = &labelledSeries{fresh: true}
 		}
 		k.recent = count - k.before
@@ -152,7 +156,7 @@ func (b *busiest) change(with, without []*datapath.Delays, room int, mayTake boo
 				return
 			}
 			last := with[len(with)-1]
-			if b.known[without[0].Key].recent/2 <= b.known[last.Key].recent {
+			if b.known[without[0].Key].recent <= 2*b.known[last.Key].recent {
 				return
 			}
 			b.turn(last)

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,6 +19,10 @@ func counted(from int, count uint64) datapath.Delays {
 	d := datapath.Delays{Key: key, Sum: 3 * count, Negative: count / 2}
 	d.Buckets[from%7], d.Buckets[7] = count/3, count-count/3
 	return d
+}
+
+func reading(list []datapath.Delays) func() ([]datapath.Delays, error) {
+	return func() ([]datapath.Delays, error) { return list, nil }
 }
 
 func fromOf(list []datapath.Delays) (nodes []int) {
@@ -41,9 +46,9 @@ func TestBusiest(t *testing.T) {
 		{0, [4]uint64{10, 40, 30, 20}, []int{2, 3}, 30},
 		{30, [4]uint64{10, 41, 30, 900}, []int{2, 3}, 910},
 		{61, [4]uint64{10, 80, 35, 900}, []int{2, 3}, 910}, // node 4 takes the labels of node 3 now
-		{62, [4]uint64{10, 80, 36, 950}, []int{2, 4}, 911}, // 50 of node 4 and 1 of node 3 since then
-		{130, [4]uint64{10, 80, 36, 950}, []int{2, 4}, 911},
-		{200, [4]uint64{10, 90, 56, 970}, []int{2, 4}, 931}, // 10, and no more than twice as many
+		{62, [4]uint64{10, 80, 35, 950}, []int{2, 4}, 910}, // 50 of node 4 since then
+		{130, [4]uint64{10, 80, 35, 950}, []int{2, 4}, 910},
+		{200, [4]uint64{10, 90, 55, 970}, []int{2, 4}, 930}, // 10, and twice as many, not more
 		{270, [4]uint64{41, 100, 57, 990}, []int{2, 4}, 963},
 		{280, [4]uint64{42, 101, 57, 991}, []int{1, 4}, 964}, // a one of node 2, and what node 1 had before
 		{290, [4]uint64{1, 2, 3, 4}, []int{3, 4}, 3},         // the data plane has begun anew
@@ -52,7 +57,7 @@ func TestBusiest(t *testing.T) {
 		for i, n := range step.counts {
 			list = append(list, counted(i+1, n))
 		}
-		own, rest := b.split(list, 2, at.Add(time.Duration(step.seconds)*time.Second))
+		own, rest, _ := b.split(reading(list), 2, at.Add(time.Duration(step.seconds)*time.Second))
 		if got := fromOf(own); !slices.Equal(got, step.own) {
 			t.Errorf("after %d s: %v have labels, want %v", step.seconds, got, step.own)
 		}
@@ -79,7 +84,7 @@ func TestBusiestCountsAll(t *testing.T) {
 			}
 		}
 		room := 1 + random.IntN(4)
-		own, rest := b.split(list, room, at.Add(time.Duration(step)*20*time.Second))
+		own, rest, _ := b.split(reading(list), room, at.Add(time.Duration(step)*20*time.Second))
 		for _, d := range append(own, rest...) {
 			last, had := before[d.Key]
 			if !had {
@@ -98,11 +103,36 @@ func TestBusiestCountsAll(t *testing.T) {
 		if all != 0 {
 			t.Fatalf("step %d: %d delays are nowhere, or twice", step, int64(all))
 		}
-		if own, _ := b.split(list, room, at.Add(time.Duration(step)*20*time.Second)); len(own) > room {
+		if own, _, _ := b.split(reading(list), room, at.Add(time.Duration(step)*20*time.Second)); len(own) > room {
 			t.Fatalf("step %d: %d have labels, want %d", step, len(own), room)
 		}
 	}
 	if series < len(counts) {
 		t.Errorf("only %d series had labels", series)
+	}
+}
+
+// A failure to read changes nothing, and a table that is another one begins anew, also where it has counted more.
+func TestBusiestOfAnotherTable(t *testing.T) {
+	var b busiest
+	at := time.Now()
+	step := func(seconds int, read func() ([]datapath.Delays, error)) (own, rest []datapath.Delays) {
+		own, rest, _ = b.split(read, 1, at.Add(time.Duration(seconds)*time.Second))
+		return own, rest
+	}
+	step(0, reading([]datapath.Delays{counted(1, 10), counted(2, 5)}))
+	step(61, reading([]datapath.Delays{counted(1, 10), counted(2, 5000)})) // node 2 takes the labels
+	step(62, func() ([]datapath.Delays, error) { return nil, errors.New("not now") })
+	own, rest := step(63, reading([]datapath.Delays{counted(1, 11), counted(2, 5010)}))
+	if len(own) != 1 || own[0].From != 2 || own[0].Count() != 10 || rest[0].Count() != 5001 {
+		t.Errorf("after a failure: %+v, %+v", own, rest)
+	}
+	other := counted(2, 6000)
+	other.Buckets[2], other.Buckets[300] = 0, other.Buckets[2]
+	own, rest = step(64, reading([]datapath.Delays{counted(1, 11), other}))
+	for _, d := range append(own, rest...) {
+		if d.Count() > 6011 || slices.ContainsFunc(d.Buckets[:], func(n uint64) bool { return n > 6000 }) {
+			t.Errorf("another table: %+v", d)
+		}
 	}
 }

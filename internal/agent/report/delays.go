@@ -159,12 +159,15 @@ var (
 
 // Collect adds the histograms.
 func (x *Delays) Collect(g *metrics.Gatherer) {
-	list, _, err := x.d.Datapath.Delays()
+	s := x.d.State.Load()
+	own, rest, err := x.busiest.split(func() (list []datapath.Delays, err error) {
+		list, _, err = x.d.Datapath.Delays()
+		return list, err
+	}, int(s.Config.Metrics.DelaySeries), time.Now())
 	if err != nil {
 		x.d.Log.Warn("histograms of delays could not be read", "error", err)
+		return
 	}
-	s := x.d.State.Load()
-	own, rest := x.busiest.split(list, int(s.Config.Metrics.DelaySeries), time.Now())
 	name := x.interfaceNames()
 	var sums [datapath.DelayPath + 1]datapath.Delays
 	var others [datapath.DelayPath + 1]uint64

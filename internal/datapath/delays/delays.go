@@ -90,6 +90,19 @@ func (s *Series) Count() uint64 {
 // Counted reports whether anything was counted.
 func (s *Series) Counted() bool { return s.Count()+s.Negative+s.Longer+s.Incomplete > 0 }
 
+// Includes reports whether a series may be part of this one: none of its counts is greater.
+func (s *Series) Includes(o *Series) bool {
+	if s.Sum < o.Sum || s.Zero < o.Zero || s.Negative < o.Negative || s.Longer < o.Longer || s.Incomplete < o.Incomplete {
+		return false
+	}
+	for i, n := range o.Buckets {
+		if s.Buckets[i] < n {
+			return false
+		}
+	}
+	return true
+}
+
 // Add adds what another series has counted.
 func (s *Series) Add(o *Series) { s.combine(o, 1) }
 
