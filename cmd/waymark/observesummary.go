@@ -14,12 +14,12 @@ import (
 
 // observedSum is what an observer has seen in all.
 type observedSum struct {
-	began time.Time // the first record came
-	ended time.Time // the last
-	kinds map[string]uint64
-	order []string // of the kinds, as they came first
-	took  exponential.Delays
-	whole uint64 // traces whose whole delay is not known
+	began   time.Time // the first record came
+	ended   time.Time // the last
+	kinds   map[string]uint64
+	order   []string // of the kinds, as they came first
+	took    exponential.Delays
+	unknown uint64 // traces whose whole delay is not known
 }
 
 func (s *observedSum) add(r record.Record, now time.Time) {
@@ -34,7 +34,7 @@ func (s *observedSum) add(r record.Record, now time.Time) {
 		if trace.PathDelay.Valid {
 			s.took.Add(int64(trace.PathDelay.Value))
 		} else {
-			s.whole++
+			s.unknown++
 		}
 	}
 }
@@ -63,8 +63,8 @@ func (s *observedSum) text() string {
 		at := func(q float64) string { return columns.Duration(time.Duration(s.took.Quantile(q))) }
 		text += fmt.Sprintf("; end to end p50 %s, p99 %s, max %s", at(0.5), at(0.99), columns.Duration(time.Duration(s.took.Max())))
 	}
-	if s.whole > 0 {
-		text += fmt.Sprintf("; of %s, the whole delay is not known", columns.Counted(s.whole, "trace"))
+	if s.unknown > 0 {
+		text += fmt.Sprintf("; of %s, the whole delay is not known", columns.Counted(s.unknown, "trace"))
 	}
 	return text
 }

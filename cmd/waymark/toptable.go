@@ -376,7 +376,7 @@ func hasVerdict(p *insight.PathReport) bool {
 }
 
 func pathKey(pair *insight.PairReport, p *insight.PathReport) string {
-	return pair.Source + "\x00" + pair.Destination + "\x00" + p.ID + "\x00" + p.Flow
+	return fmt.Sprintf("%s\x00%s\x00%s\x00%s\x00%d", pair.Source, pair.Destination, p.ID, p.Flow, p.FlowID)
 }
 
 // mostListed is how many paths of a pair a table has besides those with a verdict. A screen has all.
@@ -427,7 +427,7 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 			}
 		}
 		if hidden > 0 {
-			add(false, "", s.fit(fmt.Sprintf("  and %d more, which are not slow and lose nothing; --json has all", hidden), s.width))
+			add(false, "", s.fit(fmt.Sprintf("  and %d more without a verdict; --json has all", hidden), s.width))
 		}
 	}
 	for _, line := range s.queueLines(r.Queues) {

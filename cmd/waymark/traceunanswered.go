@@ -15,7 +15,8 @@ import (
 	"github.com/waymark-net/waymark/internal/pathtrace/prober"
 )
 
-// plain is whether the destination replies to what has no IOAM.
+// plain is whether the destination replies to echo requests that leave without IOAM, unless a rule of this
+// node inserts it.
 type plain int
 
 const (
@@ -28,7 +29,7 @@ const (
 func noPath(ctx context.Context, c prober.Config, r *paths.Report) string {
 	own := ownAddress(c.Destination)
 	is := plainUnknown
-	if last, said := r.LastSeen(); !own && last != "" && said == "" {
+	if last, said := r.LastSeen(); !own && last != "" && said == "" && !r.Live && r.Ignored["mac_wrong"] == 0 {
 		is = askPlainly(ctx, c)
 	}
 	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r, own, is))
@@ -124,16 +125,16 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool, replies plain) s
 	return strings.Join(append(causes, "check the route back to "+source), "; ")
 }
 
-// afterLast says what drops probes after the node at which they were seen last.
+// afterLast says what may drop probes after the node at which they were seen last.
 func afterLast(c prober.Config, replies plain) string {
 	edge := fmt.Sprintf("the edge of the domain, at which packets with IOAM of namespace %d end", c.Namespace)
 	switch replies {
 	case plainReplies:
-		return fmt.Sprintf("what follows it drops packets with IOAM, because the destination replies to those without: most likely %s; "+
+		return fmt.Sprintf("what follows it drops them, and the destination replies to echo requests without IOAM: it may be %s; "+
 			"trace a node inside it", edge)
 	case plainSilent:
-		return fmt.Sprintf("the destination does not reply to packets without IOAM either, so most likely a link or a node after it is down, "+
-			"or has no route on; else it is %s", edge)
+		return fmt.Sprintf("what follows it drops them, and the destination does not reply to echo requests without IOAM either: a link or "+
+			"a node after it may be down, or have no route on; else it is %s", edge)
 	}
 	return fmt.Sprintf("what follows it drops them: a link or a node that is down, or %s", edge)
 }

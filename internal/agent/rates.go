@@ -40,20 +40,19 @@ type passed struct{ in, out uint64 }
 
 func newRates(c *core) *rates { return &rates{core: c, of: make(map[model.IfIndex]*lately)} }
 
-// Prepare takes the first sample when there are programs.
+// Prepare takes the first sample of interfaces when they have programs.
 func (r *rates) Prepare(p *service.Plan) error {
-	if p.Before == nil {
-		p.OnCommit(func() { r.sample(time.Now()) })
-	}
+	p.OnCommit(func() { r.sample(time.Now(), true) })
 	return nil
 }
 
 func (r *rates) Run(ctx context.Context) error {
-	r.tasks.Every(ctx, ratePeriod, func() { r.sample(time.Now()) })
+	r.tasks.Every(ctx, ratePeriod, func() { r.sample(time.Now(), false) })
 	return nil
 }
 
-func (r *rates) sample(now time.Time) {
+// sample takes a sample of all interfaces, or only the first one of new ones.
+func (r *rates) sample(now time.Time, onlyNew bool) {
 	counters, err := r.datapath.Counters()
 	if err != nil {
 		return
@@ -66,6 +65,9 @@ func (r *rates) sample(now time.Time) {
 		l := r.of[c.Index]
 		if l == nil || l.counts[1].Name != c.Name || passedBy(c).less(l.packets[len(l.packets)-1]) {
 			l = &lately{counts: [2]datapath.Counters{*c, *c}}
+		} else if onlyNew {
+			next[c.Index] = l
+			continue
 		}
 		l.at, l.packets = append(l.at, now), append(l.packets, passedBy(c))
 		if extra := len(l.at) - rateRoom; extra > 0 {
@@ -115,9 +117,6 @@ func (l *lately) rates(one *api.Interface, now time.Time) *api.Rates {
 	}
 	for k := len(l.at) - 1; k >= rateStep; k -= rateStep {
 		took := l.at[k].Sub(l.at[k-rateStep]).Seconds()
-		if took <= 0 { // the clock was set
-			break
-		}
 		a, b := l.packets[k-rateStep], l.packets[k]
 		out.InLast = append([]float64{float64(b.in-a.in) / took}, out.InLast...)
 		out.OutLast = append([]float64{float64(b.out-a.out) / took}, out.OutLast...)

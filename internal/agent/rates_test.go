@@ -25,7 +25,7 @@ func TestRates(t *testing.T) {
 		c := datapath.Counters{Index: 2, Name: "eth0"}
 		c.Ingress[filled], c.Egress[inserted], c.Forwarded[fast] = in, out, forwarded
 		data.SetCounters(c)
-		r.sample(begin.Add(time.Duration(n) * ratePeriod))
+		r.sample(begin.Add(time.Duration(n)*ratePeriod), false)
 	}
 	rates := func(after time.Duration, in, out, forwarded uint64) *api.Rates {
 		one := &api.Interface{Index: 2, Ingress: map[string]uint64{filled.String(): in}, Egress: map[string]uint64{inserted.String(): out},
@@ -59,12 +59,16 @@ func TestRates(t *testing.T) {
 			t.Errorf("step %d: %v leave a second", i, out)
 		}
 	}
+	r.sample(begin.Add(1003*time.Second), true)
+	if again := rates(1005*time.Second, 14_600, 500, 4000); again.Over != got.Over {
+		t.Errorf("a change of the configuration is a sample of an interface that is known: %+v", again)
+	}
 	sample(101, 7, 0, 0)
 	if got := rates(1012*time.Second, 27, 0, 0); got.Ingress[filled.String()] != 10 || len(got.InLast) != 0 {
 		t.Errorf("begun anew: %+v", got)
 	}
 	data.SetCounters()
-	r.sample(begin.Add(2 * time.Hour))
+	r.sample(begin.Add(2*time.Hour), false)
 	if len(r.of) != 0 {
 		t.Error("an interface that is not there any more is remembered")
 	}

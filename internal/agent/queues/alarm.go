@@ -22,6 +22,7 @@ const (
 // alarm looks whether queues drop packets or fill, as the kernel counts it without a program.
 type alarm struct {
 	last   time.Time // when a queue did so last
+	looked time.Time
 	queues map[model.IfIndex]load
 }
 
@@ -31,11 +32,18 @@ type load struct {
 	waiting int // looks in sequence at which packets waited
 }
 
-// look looks at the queues of served interfaces.
+// look looks at the queues of served interfaces, at most about once a period: others wake the service more often.
 func (a *alarm) look(served []model.Interface, disciplines map[model.IfIndex]queue.Discipline, now time.Time) {
+	if now.Sub(a.looked) < period*9/10 {
+		return
+	}
+	a.looked = now
 	next := make(map[model.IfIndex]load, len(served))
 	for _, in := range served {
-		d := disciplines[in.Index]
+		d, there := disciplines[in.Index]
+		if !there {
+			continue
+		}
 		before, known := a.queues[in.Index]
 		at := load{dropped: d.Dropped}
 		if d.Waiting > 0 {
@@ -53,6 +61,9 @@ func (a *alarm) look(served []model.Interface, disciplines map[model.IfIndex]que
 // or a look wants them to be measured.
 func (q *Queues) look(state *service.State, now time.Time) (disciplines map[model.IfIndex]queue.Discipline, wanted bool, err error) {
 	how := state.Config.Node.QueueDelay
+	if how != config.QueueDelayAlarm {
+		q.alarm = alarm{}
+	}
 	wanted = how == config.QueueDelayAlways || q.watchers > 0 || now.Sub(q.looked) < lookFor
 	if !wanted && how != config.QueueDelayAlarm {
 		return nil, false, nil

@@ -124,7 +124,6 @@ func New(d Dependencies, closing <-chan struct{}) *Queues {
 		wake:    make(chan struct{}, 1),
 		last:    make(map[model.IfIndex]reading),
 		totals:  make(map[string]*totals),
-		alarm:   alarm{queues: make(map[model.IfIndex]load)},
 		watch:   insight.NewQueueWatch(time.Now()),
 	}
 }

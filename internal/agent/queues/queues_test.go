@@ -242,8 +242,11 @@ func TestMeasuredAlways(t *testing.T) {
 func TestMeasuredAfterAlarm(t *testing.T) {
 	_, m, q := newHarness(t, strings.Replace(agenttest.BaseConfig, "node: {", "node: {queue-delay: alarm, ", 1))
 	var served model.IfIndex
-	m.set(func() { m.dropsNone = true })
-	eventually(t, "two looks", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.alarm.queues) == 2 })
+	m.set(func() {
+		m.dropsNone = true
+		m.disciplines[2], m.disciplines[3] = queue.Discipline{Kind: "tbf"}, queue.Discipline{Kind: "tbf"}
+	})
+	eventually(t, "a look", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.alarm.queues) == 2 })
 	if m.measuring() {
 		t.Error("queues are measured without an alarm")
 	}
@@ -270,13 +273,20 @@ func TestAlarm(t *testing.T) {
 	}{
 		"dropped before":          {[]queue.Discipline{{Dropped: 5}, {Dropped: 5}, {Dropped: 5}}, 0},
 		"dropped":                 {[]queue.Discipline{{Dropped: 5}, {Dropped: 5}, {Dropped: 6}, {Dropped: 6}}, 3},
+		"not in one answer":       {[]queue.Discipline{{Dropped: 5}, {Kind: "missing"}, {Dropped: 6}}, 0},
 		"begun anew":              {[]queue.Discipline{{Dropped: 5}, {Dropped: 1}, {Dropped: 1}}, 0},
 		"not empty":               {[]queue.Discipline{{Waiting: 1}, {Waiting: 7}, {Waiting: 1}, {Waiting: 2}}, 4},
 		"empty from time to time": {[]queue.Discipline{{Waiting: 1}, {Waiting: 7}, {}, {Waiting: 1}, {Waiting: 2}}, 0},
 	} {
 		var a alarm
 		for i, d := range tt.looks {
-			a.look(served, map[model.IfIndex]queue.Discipline{2: d, 4: {Dropped: uint64(i), Waiting: 9}}, at(i+1))
+			list := map[model.IfIndex]queue.Discipline{2: d, 4: {Dropped: uint64(i), Waiting: 9}}
+			if d.Kind == "missing" {
+				delete(list, 2)
+			}
+			for range 3 { // others wake it
+				a.look(served, list, at(i+1))
+			}
 		}
 		if want := at(tt.at); tt.at == 0 && !a.last.IsZero() || tt.at > 0 && a.last != want {
 			t.Errorf("%s: an alarm at %v, want %d", name, a.last, tt.at)

@@ -117,6 +117,24 @@ func TestNamedNodes(t *testing.T) {
 	}
 }
 
+// Parallel links between the same nodes have names of their own in the table, too.
+func TestNamedParallelLinks(t *testing.T) {
+	m := &Monitor{names: func(id ioam.NodeID) string { return map[ioam.NodeID]string{1: "athos"}[id] }}
+	d := &destination{Destination: Destination{Name: "r4"}}
+	for _, out := range []ioam.InterfaceID{11, 12, 12} {
+		p := &path{hops: []hop{{id: 1, ingress: 5, egress: out}, {id: 4}}, shown: make([]shown, 2)}
+		p.key = d.keyOf(p)
+		d.paths = append(d.paths, p)
+	}
+	var texts []string
+	for _, p := range d.paths {
+		texts = append(texts, m.named(d, p))
+	}
+	if want := []string{"athos > r4", "athos/5-12 > r4/0-0", "athos > r4 #2"}; !slices.Equal(texts, want) {
+		t.Errorf("%q, want %q", texts, want)
+	}
+}
+
 // A router that says nothing is no place: it is between the two that do.
 func TestSilentRouters(t *testing.T) {
 	n := newNetwork(t, Config{}, map[string]ioam.NodeID{"r1": 1, "r2": 0, "r3": 0, "r4": 4, "r5": 5}, "r5")

@@ -155,7 +155,14 @@ func (p *path) hop(at int) string {
 }
 
 // place names the node of a path at a position in a sentence; 0 is this node, and the last the destination.
-func (m *Monitor) place(d *destination, p *path, at int) string {
+func (m *Monitor) place(d *destination, p *path, at int) string { return placeBy(m.nameOf, d, p, at) }
+
+// placeKey is the same without names, which may become known later.
+func placeKey(d *destination, p *path, at int) string {
+	return placeBy(func(*hop) string { return "" }, d, p, at)
+}
+
+func placeBy(nameOf func(*hop) string, d *destination, p *path, at int) string {
 	switch {
 	case at == 0:
 		return "this node"
@@ -163,7 +170,7 @@ func (m *Monitor) place(d *destination, p *path, at int) string {
 		return d.label()
 	}
 	h, address := &p.hops[at-1], p.shown[at-1].address
-	name := m.nameOf(h)
+	name := nameOf(h)
 	if name == "" && h.id != ioam.NodeIDUnavailable {
 		name = fmt.Sprintf("node %d", h.id)
 	}
@@ -199,6 +206,11 @@ func (m *Monitor) named(d *destination, p *path) string {
 		}
 	}
 	list[len(list)-1] = d.label()
+	if strings.Contains(p.key, "/") { // parallel links
+		for i, h := range p.hops {
+			list[i] += fmt.Sprintf("/%d-%d", h.ingress, h.egress)
+		}
+	}
 	text := strings.Join(list, " > ")
 	if _, number, parallel := strings.Cut(p.key, "#"); parallel {
 		text += " #" + number

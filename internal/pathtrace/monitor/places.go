@@ -29,6 +29,7 @@ type place struct {
 
 	path          *path
 	texts         [2]string // of after and before
+	keys          [2]string // the same without names
 	flows         int
 	since         time.Duration
 	reportAt      time.Duration // when it is reported; there may be more flows until then
@@ -160,13 +161,13 @@ func (m *Monitor) notePlace(d *destination, p *path, one *place, now time.Durati
 	m.recent.add(p, one, now)
 	one.path, one.since = p, s.since
 	if one.evidence != EvidenceNone || one.neverAnswered && one.after > 0 {
-		one.texts[0] = m.place(d, p, one.after)
+		one.texts[0], one.keys[0] = m.place(d, p, one.after), placeKey(d, p, one.after)
 		if one.before > 0 {
-			one.texts[1] = m.place(d, p, one.before)
+			one.texts[1], one.keys[1] = m.place(d, p, one.before), placeKey(d, p, one.before)
 		}
 	}
 	same := slices.IndexFunc(d.places, func(o *place) bool {
-		return o.evidence == one.evidence && o.texts == one.texts && o.refused == one.refused && o.neverAnswered == one.neverAnswered &&
+		return o.evidence == one.evidence && o.keys == one.keys && o.refused == one.refused && o.neverAnswered == one.neverAnswered &&
 			o.lastError.text == one.lastError.text
 	})
 	switch {

@@ -24,16 +24,16 @@ type account struct{ written, unsure, unacknowledged, received uint64 }
 // counted for it.
 func endLife(t *testing.T, l *lab.Lab, c *counting, traffic *traffic, before account, kill bool) account {
 	t.Helper()
-	if kill { // from when it has printed all that it has read
-		traffic.Lock()
-		e2e.Await(t, "the collector has printed what was written", 20*time.Second, func() bool {
-			e := e2e.StatusOf(t, l, "athos").Records.Sinks[0]
-			return e.Queued == 0 && c.lines.count.Load() >= e.Written-before.written
+	if kill {
+		traffic.paused(func() { // it has printed all that it has read
+			e2e.Await(t, "the collector has printed what was written", 20*time.Second, func() bool {
+				e := e2e.StatusOf(t, l, "athos").Records.Sinks[0]
+				return e.Queued == 0 && c.lines.count.Load() >= e.Written-before.written
+			})
+			if err := c.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
 		})
-		if err := c.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		traffic.Unlock()
 	}
 	received, cut := c.end(kill, func() uint64 { return e2e.StatusOf(t, l, "athos").Records.Read })
 	e2e.Await(

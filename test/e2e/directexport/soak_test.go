@@ -96,8 +96,15 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	}
 }
 
-// traffic is what sends packets. Who holds it makes it pause.
-type traffic struct{ sync.Mutex }
+// traffic sends packets.
+type traffic struct{ sending sync.Mutex }
+
+// paused calls a function while nothing is sent.
+func (x *traffic) paused(do func()) {
+	x.sending.Lock()
+	defer x.sending.Unlock()
+	do()
+}
 
 // sendUntil sends packets until ended is closed, and returns how many.
 func (x *traffic) sendUntil(t *testing.T, l *lab.Lab, ended <-chan struct{}) (sent uint64) {
@@ -107,12 +114,12 @@ func (x *traffic) sendUntil(t *testing.T, l *lab.Lab, ended <-chan struct{}) (se
 			return sent
 		default:
 		}
-		x.Lock()
+		x.sending.Lock()
 		r, err := l.Send(
 			t.Context(),
 			lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20_000, Interval: 2 * time.Microsecond, Size: 100, Port: 9000},
 		)
-		x.Unlock()
+		x.sending.Unlock()
 		if err != nil {
 			t.Error(err)
 			return sent
