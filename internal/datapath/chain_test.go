@@ -443,3 +443,41 @@ func TestChangeBetweenLooks(t *testing.T) {
 		look("after a move", false, false)
 	})
 }
+
+// The kernel runs programs in tcx before our clsact filter: that one came, or went, between two looks is seen, also if both.
+func TestChangeBeforeFilter(t *testing.T) {
+	if tcModes(t)[0] == datapath.AttachClsact {
+		t.Skip("this kernel has no tcx")
+	}
+	neighbourly(t, "wm-dp-before", datapath.AttachClsact, func(t *testing.T, _ *lab.Lab, d *datapath.Datapath, c datapath.Config) {
+		look := func(what string, ingress, egress bool) {
+			t.Helper()
+			if in, out := hooksOf(t, d); in.Changed != ingress || out.Changed != egress || !in.Attached || !in.InPlace || in.Mode != datapath.AttachClsact {
+				t.Errorf("%s: changed %v and %v, want %v and %v; %+v", what, in.Changed, out.Changed, ingress, egress, in)
+			}
+		}
+		if err := d.Apply(c); err != nil {
+			t.Fatal(err)
+		}
+		look("after the start", false, false)
+		for _, ingress := range []bool{true, false} {
+			for _, looks := range []bool{false, true} {
+				l := attachStranger(t, index(t), ingress, stranger(t, ebpf.SchedCLS, "passing", tcxPass), link.Head())
+				if looks {
+					look("while it is there", ingress, !ingress)
+					look("again", false, false)
+				}
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+				look("after a stranger", ingress, !ingress)
+				look("again", false, false)
+			}
+		}
+		c.Node.Interfaces[0].ID++
+		if err := d.Apply(c); err != nil {
+			t.Fatal(err)
+		}
+		look("after a change of ours", false, false)
+	})
+}

@@ -174,7 +174,7 @@ var kinds = []Kind{
 	{HookBypassed, Degraded, "a hook sees no packets, though its interface counts them (error at an edge of the domain)"},
 	{HookDetached, Degraded, "a program was taken off its hook (error at an edge of the domain)"},
 	{HookDisplaced, Degraded, "a program was not in its place among those of others (error at an edge of the domain)"},
-	{HookChanged, Info, "programs of others came to a hook and went again between two looks (error at an edge of the domain)"},
+	{HookChanged, Info, "programs of others came to a hook, or went, between two looks (error at an edge of the domain)"},
 	{HookPreceded, Info, "programs of others run before Waymark's (warning at an edge of the domain)"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing (error if it is an edge of the domain)"},

@@ -155,7 +155,7 @@ const (
 
 // changed has the severity of an open edge only where no program of others should run earlier.
 func (h Hook) changed() Warning {
-	text := fmt.Sprintf("programs of others came to %s and went again between %s and %s; they may have run before Waymark's meanwhile; %s",
+	text := fmt.Sprintf("programs of others came to %s, or went, between %s and %s; they may have run before Waymark's meanwhile; %s",
 		h.hook(), clock(h.Changed), clock(h.ChangedUntil), h.consequence(h.ChangedUntil))
 	cure := "nothing, if their programs run after Waymark's or may run earlier; else find what attaches and detaches them " +
 		"('waymark status' lists those that run earlier)"

@@ -28,7 +28,8 @@ type Hook struct {
 	id       ebpf.ProgramID
 	priority uint16        // of a clsact filter
 	left     *ebpf.Program // left by an earlier agent, kept until the change has succeeded
-	chain    chain         // when it was looked at or changed here
+	chain    chain         // of tcx, when it was looked at or changed here
+	looked   bool          // at the chain before our filter
 }
 
 func (a *Hook) pinName() string {

@@ -24,7 +24,7 @@ type State struct {
 	Place    model.Place
 	InPlace  bool           // it has that place among the programs of its kind
 	Before   []OtherProgram // programs of others that run earlier on the same device and direction, without those in XDP
-	Changed  bool           // programs of others came and went in tcx since the look before
+	Changed  bool           // programs of others came and went in tcx since the look before; before our filter, came or went
 	PutBack  bool           // a change found the program off its hook since the look before, and put it back
 	Fault    string         // why the hook could not be looked at
 }
@@ -41,10 +41,9 @@ func isGone(index model.IfIndex) string {
 // Look looks at one hook, and remembers its chain for the next look.
 func (a *Hook) Look(place model.Place, query *Query, name func(ebpf.ProgramID) string) State {
 	s := a.State(place, query, name)
-	if a.Mode == TCX && s.Fault == "" {
-		now := query.found()
-		s.Changed = !a.chain.isExplained(now)
-		a.chain = now
+	if now := query.found(); s.Fault == "" && a.Mode != XDP {
+		s.Changed = a.Mode == TCX && !a.chain.isExplained(now) || a.Mode == Clsact && a.looked && now.revision != a.chain.revision
+		a.chain, a.looked = now, true
 	}
 	if !s.Attached && s.Fault == "" {
 		s.Fault = isGone(a.index)
