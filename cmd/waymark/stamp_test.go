@@ -227,7 +227,8 @@ func TestStampSession(t *testing.T) {
 // Without a reply, the error says what to change.
 func TestStampNoReply(t *testing.T) {
 	c := sender.Config{Remote: netip.MustParseAddrPort("[2001:db8::1]:862"), Timeout: time.Second}
-	path := c
+	path, keyed := c, c
+	keyed.Key = []byte("key")
 	path.Segments = []netip.Addr{netip.MustParseAddr("fc00::1")}
 	reflector, router := c.Remote.Addr(), netip.MustParseAddr("2001:db8::7")
 	for _, tt := range []struct {
@@ -236,7 +237,11 @@ func TestStampNoReply(t *testing.T) {
 		want   string
 	}{
 		{c, sender.Report{Refused: map[string]uint64{"hmac_wrong": 1}}, "replies have a wrong HMAC: give both ends the same key and the same --protect"},
-		{c, sender.Report{Refused: map[string]uint64{"truncated": 1}}, "replies are shorter than those of this mode"},
+		{keyed, sender.Report{Refused: map[string]uint64{"truncated": 1}}, "replies are shorter than those of this mode"},
+		{c, sender.Report{Refused: map[string]uint64{"truncated": 1}}, "replies are shorter than those of STAMP without a key"},
+		{c, sender.Report{Refused: map[string]uint64{"timestamp_other": 3}}, "what replies does not repeat the number and the time"},
+		{c, sender.Report{Result: measure.Result{Foreign: 3}}, "what replies does not repeat the number and the time"},
+		{c, sender.Report{Refused: map[string]uint64{"hmac_wrong": 0, "ssid_other": 3}}, "replies came, and were refused (ssid_other)"},
 		{c, sender.Report{Refused: map[string]uint64{"other_source": 1}}, "replies come from another address or port"},
 		{c, sender.Report{Result: measure.Result{Late: 1}}, "replies came too late: raise --timeout 1s"},
 		{c, sender.Report{ICMPErrors: map[string]uint64{"port unreachable": 3}, ICMPErrorFrom: &reflector}, "the node answers that UDP port 862 is closed (ICMPv6 port unreachable): start"},

@@ -23,11 +23,16 @@ func noReplyCure(c sender.Config, r *sender.Report) string {
 	switch {
 	case r.Refused["hmac_wrong"] > 0:
 		return "replies have a wrong HMAC: give both ends the same key and the same --protect"
+	case r.Refused["truncated"] > 0 && len(c.Key) == 0:
+		return "replies are shorter than those of STAMP without a key (RFC 8762 §4.3.1): look what listens at that port"
 	case r.Refused["truncated"] > 0:
 		return "replies are shorter than those of this mode: give both ends the same key and the same --protect"
 	case r.Refused["other_source"] > 0:
 		return "replies come from another address or port: send to the reflector's own address, or ask with --destination-node for " +
 			"replies from there"
+	case r.Refused["timestamp_other"] > 0 || r.Foreign > 0:
+		return "what replies does not repeat the number and the time of the packet that it answers (RFC 8762 §4.3.1): look what listens at " +
+			"that port, and whether another host replies"
 	case r.Late > 0:
 		return fmt.Sprintf("replies came too late: raise --timeout %v", c.Timeout)
 	case r.ICMPErrors[closed] > 0 && *r.ICMPErrorFrom == c.Remote.Addr():
@@ -44,6 +49,11 @@ func noReplyCure(c sender.Config, r *sender.Report) string {
 			strings.Join(slices.Sorted(maps.Keys(r.ICMPErrors)), ", "),
 			errorCure(c),
 		)
+	}
+	for _, cause := range slices.Sorted(maps.Keys(r.Refused)) {
+		if r.Refused[cause] > 0 {
+			return fmt.Sprintf("replies came, and were refused (%s): look what listens at that port, and at both ends' options", cause)
+		}
 	}
 	return silentCure(c)
 }
