@@ -59,7 +59,7 @@ var layers = map[string]string{
 	"internal/datapath/flows":      "ioam internal/datapath/bpf internal/edgetoedge internal/kernelclock internal/model",
 	"internal/datapath/forward":    "internal/datapath/bpf internal/kernelclock internal/model",
 	"internal/datapath/measure":    "srv6 internal/coverage internal/datapath/bpf internal/loss internal/model",
-	"internal/datapath/queue":      "internal/datapath/bpf internal/exponential internal/model",
+	"internal/datapath/queue":      "internal/datapath/attach internal/datapath/bpf internal/exponential internal/model",
 	"internal/datapath/specialize": "",
 	"internal/datapath/rings":      "ioam internal/datapath/bpf internal/datapath/flows internal/model",
 

@@ -30,6 +30,8 @@ type Query struct {
 	}
 	programs [mostTCX]ebpf.ProgramID
 	links    [mostTCX]link.ID
+	own      [mostTCX]bool // see [Beside]
+	changes  uint64        // of these
 }
 
 // ask asks for the programs of a hook, in the order in which they run; after an error there are none.
@@ -42,8 +44,14 @@ func (q *Query) ask(index model.IfIndex, ingress bool) error {
 	a.programs, a.links = uint64(uintptr(unsafe.Pointer(&q.programs))), uint64(uintptr(unsafe.Pointer(&q.links)))
 	a.programFlags, a.linkFlags, a.revision = 0, 0, 0
 	a.count = mostTCX
+	own.mu.RLock()
+	defer own.mu.RUnlock()
+	q.changes = own.changes[hookOf{index, ingress}]
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_QUERY, uintptr(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 	if errno == 0 {
+		for i, id := range q.programs[:a.count] {
+			q.own[i] = own.programs[id] > 0
+		}
 		return nil
 	}
 	a.count, a.revision = 0, 0
@@ -62,9 +70,20 @@ func (q *Query) chain(name func(ebpf.ProgramID) string) []OtherProgram {
 	return chain
 }
 
+// others are some programs that were found, from a place to another one, without those of this process.
+func (q *Query) others(chain []OtherProgram, from, to int) (list []OtherProgram) {
+	for i := from; i < to; i++ {
+		if !q.own[i] {
+			list = append(list, chain[i])
+		}
+	}
+	return list
+}
+
 // chain is a chain as one look found it. Its revision grows by one with each change.
 type chain struct {
 	revision uint64 // 0: not known
+	own      uint64 // changes by this process besides those of hooks
 	programs []tcxEntry
 }
 
@@ -76,9 +95,11 @@ type tcxEntry struct {
 
 // found is the chain that was found.
 func (q *Query) found() chain {
-	c := chain{revision: q.attributes.revision}
+	c := chain{revision: q.attributes.revision, own: q.changes}
 	for i, id := range q.programs[:q.attributes.count] {
-		c.programs = append(c.programs, tcxEntry{q.links[i], id})
+		if !q.own[i] {
+			c.programs = append(c.programs, tcxEntry{q.links[i], id})
+		}
 	}
 	return c
 }
@@ -89,7 +110,7 @@ func (c chain) isExplained(later chain) bool {
 	if c.revision == 0 || later.revision == c.revision {
 		return true
 	}
-	differences := uint64(0)
+	differences := later.own - c.own
 	for _, e := range c.programs {
 		if !slices.Contains(later.programs, e) {
 			differences++ // it has gone, or its link has another program
@@ -103,6 +124,9 @@ func (c chain) isExplained(later chain) bool {
 	}
 	return later.revision-c.revision == differences
 }
+
+// isSame reports whether nobody but this process has changed the chain.
+func (c chain) isSame(later chain) bool { return later.revision-c.revision == later.own-c.own }
 
 // isLink reports whether the program at a place belongs to a link.
 func (q *Query) isLink(at int, id link.ID) bool { return q.links[at] == id }

@@ -42,7 +42,7 @@ func isGone(index model.IfIndex) string {
 func (a *Hook) Look(place model.Place, query *Query, name func(ebpf.ProgramID) string) State {
 	s := a.State(place, query, name)
 	if now := query.found(); s.Fault == "" && a.Mode != XDP {
-		s.Changed = a.Mode == TCX && !a.chain.isExplained(now) || a.Mode == Clsact && a.looked && now.revision != a.chain.revision
+		s.Changed = a.Mode == TCX && !a.chain.isExplained(now) || a.Mode == Clsact && a.looked && !a.chain.isSame(now)
 		a.chain, a.looked = now, true
 	}
 	if !s.Attached && s.Fault == "" {
@@ -66,8 +66,8 @@ func (a *Hook) State(place model.Place, query *Query, name func(ebpf.ProgramID) 
 	if a.Mode == TCX {
 		at := slices.IndexFunc(chain, func(n OtherProgram) bool { return n.Program == uint32(a.id) })
 		if s.Attached = at >= 0 && query.isLink(at, a.linkID); s.Attached {
-			s.Before = chain[:at:at]
-			s.InPlace = place.Holds(namesOf(chain[:at]), namesOf(chain[at+1:]))
+			s.Before = query.others(chain, 0, at)
+			s.InPlace = place.Holds(namesOf(s.Before), namesOf(query.others(chain, at+1, len(chain))))
 		}
 		return s
 	}
@@ -80,7 +80,7 @@ func (a *Hook) State(place model.Place, query *Query, name func(ebpf.ProgramID) 
 		return s
 	}
 	s.InPlace = holdsAmong(place, slices.Delete(slices.Clone(filters), at, at+1), at)
-	s.Before = chain // the kernel runs tcx before clsact
+	s.Before = query.others(chain, 0, len(chain)) // the kernel runs tcx before clsact
 	for _, f := range filters[:at] {
 		s.Before = append(s.Before, f.OtherProgram)
 	}

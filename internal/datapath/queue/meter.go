@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/waymark-net/waymark/internal/datapath/attach"
 	"github.com/waymark-net/waymark/internal/datapath/bpf"
 	"github.com/waymark-net/waymark/internal/exponential"
 	"github.com/waymark-net/waymark/internal/model"
@@ -138,8 +139,12 @@ func (m *Meter) add(index model.IfIndex) error {
 	if err := m.objects.QueueDelays.Put(uint32(index), make([]bpf.QueueQueueWaits, cpus)); err != nil {
 		return fmt.Errorf("make room for its times: %w", err)
 	}
-	l, err := link.AttachTCX(link.TCXOptions{
-		Program: m.objects.QueueBegin, Interface: int(index), Attach: ebpf.AttachTCXEgress, Anchor: link.Tail(),
+	var l link.Link
+	err = attach.Beside(index, false, m.objects.QueueBegin, func() (err error) {
+		l, err = link.AttachTCX(link.TCXOptions{
+			Program: m.objects.QueueBegin, Interface: int(index), Attach: ebpf.AttachTCXEgress, Anchor: link.Tail(),
+		})
+		return err
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("attach a program before its queue: %w", err), m.objects.QueueDelays.Delete(uint32(index)))
@@ -155,7 +160,7 @@ func (m *Meter) remove(index model.IfIndex) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		err = nil
 	}
-	return errors.Join(l.Close(), err)
+	return errors.Join(attach.NotBeside(index, false, m.objects.QueueBegin, l.Close), err)
 }
 
 // Read is what was counted at each device.
