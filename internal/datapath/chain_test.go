@@ -452,7 +452,8 @@ func TestChangeBeforeFilter(t *testing.T) {
 	neighbourly(t, "wm-dp-before", datapath.AttachClsact, func(t *testing.T, _ *lab.Lab, d *datapath.Datapath, c datapath.Config) {
 		look := func(what string, ingress, egress bool) {
 			t.Helper()
-			if in, out := hooksOf(t, d); in.Changed != ingress || out.Changed != egress || !in.Attached || !in.InPlace || in.Mode != datapath.AttachClsact {
+			in, out := hooksOf(t, d)
+			if in.Changed != ingress || out.Changed != egress || !in.Attached || !in.InPlace || in.Mode != datapath.AttachClsact {
 				t.Errorf("%s: changed %v and %v, want %v and %v; %+v", what, in.Changed, out.Changed, ingress, egress, in)
 			}
 		}

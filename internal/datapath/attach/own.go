@@ -27,9 +27,9 @@ type hookOf struct {
 	ingress bool
 }
 
-// Beside puts a program of this process on a tcx hook by a call of put, which makes one change. The program
+// Beside puts a program of this process on a tcx hook by a call of attach, which makes one change. The program
 // leaves every packet to the next one.
-func Beside(index model.IfIndex, ingress bool, program *ebpf.Program, put func() error) error {
+func Beside(index model.IfIndex, ingress bool, program *ebpf.Program, attach func() error) error {
 	info, err := program.Info()
 	if err != nil {
 		return fmt.Errorf("look up a program's id: %w", err)
@@ -38,17 +38,17 @@ func Beside(index model.IfIndex, ingress bool, program *ebpf.Program, put func()
 	if !ok {
 		return fmt.Errorf("the kernel does not say the id of a program")
 	}
-	return own.change(hookOf{index, ingress}, id, 1, put)
+	return own.change(hookOf{index, ingress}, id, 1, attach)
 }
 
-// NotBeside takes it off again by a call of take.
-func NotBeside(index model.IfIndex, ingress bool, program *ebpf.Program, take func() error) error {
+// NotBeside takes it off again by a call of detach.
+func NotBeside(index model.IfIndex, ingress bool, program *ebpf.Program, detach func() error) error {
 	info, err := program.Info()
 	if err != nil {
 		return fmt.Errorf("look up a program's id: %w", err)
 	}
 	id, _ := info.ID()
-	return own.change(hookOf{index, ingress}, id, -1, take)
+	return own.change(hookOf{index, ingress}, id, -1, detach)
 }
 
 // change is what no look comes into.
