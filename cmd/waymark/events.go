@@ -171,8 +171,8 @@ func (f *eventsFlags) run(cmd *cobra.Command, c *api.Client, q api.EventQuery, o
 		noteNoTraffic(cmd, c, q.Filter) // a flow that is removed has events of the past
 		fmt.Fprintln(
 			cmd.ErrOrStderr(),
-			"waymark: no such event; segments, nodes and paths are judged by records, which are made while something wants them, or as "+
-				"history.rate says",
+			"waymark: no events in that time. Segments, nodes and paths are judged by records, which are made while something wants "+
+				"them, or as history.rate says",
 		)
 	}
 	return err

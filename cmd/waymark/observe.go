@@ -67,6 +67,7 @@ standard error how many records came, how many a second, and how long traces too
 			}
 			noteNothing(cmd, c, filter)
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count, screen: opts.View(cmd.OutOrStdout())}
+			o.sum.began = time.Now()
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			o.sumUp()
 			switch {
@@ -146,7 +147,7 @@ type observation struct {
 
 // sumUp says in the end what came in all.
 func (o *observation) sumUp() {
-	if text := o.sum.text(); text != "" && !o.json {
+	if text := o.sum.text(time.Now()); text != "" && !o.json {
 		fmt.Fprint(o.notes, columns.Fold("waymark: "+text+"\n", o.screen.Width, "  "))
 	}
 }
@@ -160,7 +161,7 @@ func (o *observation) line(line []byte) error {
 		return o.lost(line, lost)
 	}
 	if r != nil {
-		o.sum.add(r, time.Now())
+		o.sum.add(r)
 	}
 	if err := o.print(line, r); err != nil {
 		return err

@@ -138,17 +138,17 @@ func TestObserveSumsUp(t *testing.T) {
 	trace := func(ns uint64, known bool) record.Record { return &record.Trace{PathDelay: record.NewField(ns, known)} }
 	for want, list := range map[string][]record.Record{
 		"": {trace(5, true)},
-		"3 records in 1s, 2.0 a second; end to end p50 983µs, p99 3ms, max 3ms": {trace(1e6, true), trace(1e6, true), trace(3e6, true)},
-		"4 records in 1.5s, 2.0 a second: 2 trace, 1 postcard, 1 event; end to end p50 1ms, p99 1ms, max 1ms; of 1 trace, the whole delay is not known": {
+		"3 records in 2s, 1.5 a second; end to end p50 983µs, p99 3ms, max 3ms": {trace(1e6, true), trace(1e6, true), trace(3e6, true)},
+		"4 records in 2s, 2.0 a second: trace 2, postcard 1, event 1; end to end p50 1ms, p99 1ms, max 1ms; of 1 trace, the whole delay is not known": {
 			trace(1e6, true), &record.Postcard{}, trace(0, false), &record.Event{},
 		},
-		"2 records in 500ms, 2.0 a second: 2 flow": {&record.Flow{}, &record.Flow{}},
+		"2 records in 2s, 1.0 a second: flow 2": {&record.Flow{}, &record.Flow{}},
 	} {
-		var s observedSum
-		for i, r := range list {
-			s.add(r, begin.Add(time.Duration(i)*500*time.Millisecond))
+		s := observedSum{began: begin}
+		for _, r := range list {
+			s.add(r)
 		}
-		if got := s.text(); got != want {
+		if got := s.text(begin.Add(2 * time.Second)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		for _, asJSON := range []bool{false, true} {

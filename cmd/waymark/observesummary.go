@@ -14,19 +14,17 @@ import (
 
 // observedSum is what an observer has seen in all.
 type observedSum struct {
-	began   time.Time // the first record came
-	ended   time.Time // the last
+	began   time.Time
 	kinds   map[string]uint64
 	order   []string // of the kinds, as they came first
 	took    exponential.Delays
 	unknown uint64 // traces whose whole delay is not known
 }
 
-func (s *observedSum) add(r record.Record, now time.Time) {
+func (s *observedSum) add(r record.Record) {
 	if s.kinds == nil {
-		s.began, s.kinds = now, make(map[string]uint64)
+		s.kinds = make(map[string]uint64)
 	}
-	s.ended = now
 	if s.kinds[r.Kind()]++; s.kinds[r.Kind()] == 1 {
 		s.order = append(s.order, r.Kind())
 	}
@@ -41,20 +39,20 @@ func (s *observedSum) add(r record.Record, now time.Time) {
 
 // text sums up several records: how many came of which kind, how many a second, and how long traces took.
 // "" is of less than two.
-func (s *observedSum) text() string {
+func (s *observedSum) text(now time.Time) string {
 	var parts []string
 	all := uint64(0)
 	for _, kind := range s.order {
 		all += s.kinds[kind]
-		parts = append(parts, fmt.Sprintf("%d %s", s.kinds[kind], kind))
+		parts = append(parts, fmt.Sprintf("%s %d", kind, s.kinds[kind]))
 	}
 	if all < 2 {
 		return ""
 	}
-	took := s.ended.Sub(s.began)
+	took := now.Sub(s.began)
 	text := columns.Counted(all, "record") + " in " + columns.Duration(took)
 	if took > 0 {
-		text += ", " + perSecond(float64(all-1)/took.Seconds()) + " a second"
+		text += ", " + perSecond(float64(all)/took.Seconds()) + " a second"
 	}
 	if len(parts) > 1 || s.order[0] != record.KindTrace {
 		text += ": " + strings.Join(parts, ", ")

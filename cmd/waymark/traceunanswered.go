@@ -133,8 +133,8 @@ func afterLast(c prober.Config, replies plain) string {
 		return fmt.Sprintf("what follows it drops them, and the destination replies to echo requests without IOAM: it may be %s; "+
 			"trace a node inside it", edge)
 	case plainSilent:
-		return fmt.Sprintf("what follows it drops them, and the destination does not reply to echo requests without IOAM either: a link or "+
-			"a node after it may be down, or have no route on; else it is %s", edge)
+		return fmt.Sprintf("what follows it drops them, and the destination does not reply to echo requests either, which have no IOAM but "+
+			"what a rule of this node inserts: a link or a node after it may be down, or have no route on; else it is %s", edge)
 	}
 	return fmt.Sprintf("what follows it drops them: a link or a node that is down, or %s", edge)
 }

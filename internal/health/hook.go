@@ -4,6 +4,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -96,8 +97,10 @@ func (h Hook) takenOff() Warning {
 
 func (h Hook) displaced() Warning {
 	text := fmt.Sprintf("Waymark's program on %s was not in its place (%s) after %s", h.hook(), h.Place, clock(h.AwaySince))
-	if len(h.Before) > 0 {
-		text += ": earlier ran " + strings.Join(h.Before, ", ")
+	if before := slices.DeleteFunc(slices.Clone(h.Before), func(name string) bool { return name == "" }); len(before) > 0 {
+		text += ": earlier ran " + strings.Join(before, ", ")
+	} else if len(h.Before) > 0 {
+		text += ": a filter of others ran earlier"
 	}
 	switch {
 	case !h.AwayUntil.IsZero():

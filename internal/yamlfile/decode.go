@@ -64,7 +64,7 @@ func (r *Reader) scalar(node ast.Node, at Position, path string, c Codec, dst re
 	}
 	if !ok {
 		cure := "write " + c.Wants
-		if dst.Kind() == reflect.String && text != "" {
+		if isWord := len(c.Names) == 0 || slices.Contains(c.Names, text); dst.Kind() == reflect.String && text != "" && isWord {
 			cure += fmt.Sprintf("; as text, %s needs quotes", text)
 		}
 		if c.Form == Text && (kind == ast.MappingType || kind == ast.MappingValueType) {
