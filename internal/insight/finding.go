@@ -28,7 +28,8 @@ type Finding struct {
 
 	HeldIncluded bool
 	P95, Usual   int64
-	NewUsual     bool // it ended because what was slow is usual now
+	NewUsual     bool  // it ended because what was slow is usual now
+	Worst        int64 // of what ended, the greatest 95th percentile meanwhile
 	Packets      uint64
 	Flows        int
 	Loss         Loss // of what ended: Lost since it began

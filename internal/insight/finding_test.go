@@ -399,3 +399,23 @@ func TestRenamedNode(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What ends says how slow it was at worst: the event that began may tell of the first instants.
+func TestWorstMeanwhile(t *testing.T) {
+	s := newScene(t)
+	s.play(120*time.Second, 40, usualWay)
+	s.list = nil
+	s.play(15*time.Second, 40, func(int) record.Record { return way(2, 8*time.Microsecond, 400*time.Microsecond) })
+	s.play(30*time.Second, 40, slowWay)
+	s.play(40*time.Second, 40, usualWay)
+	if len(s.list) != 2 || s.list[0].P95 > int64(time.Millisecond) || s.list[1].Worst < int64(70*time.Millisecond) {
+		t.Fatalf("%+v", s.list)
+	}
+	e := s.list[1].Record("r3")
+	if !strings.Contains(e.Facts, "as usual again, after ") || !strings.HasSuffix(e.Facts, "ms at worst") {
+		t.Error(e.Facts)
+	}
+	if !slices.ContainsFunc(e.Values, func(v record.Value) bool { return v.Name == "worst_p95_ns" && v.Number >= 7e7 }) {
+		t.Errorf("%+v", e.Values)
+	}
+}

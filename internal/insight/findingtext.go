@@ -92,6 +92,9 @@ func (f *Finding) value(e *record.Event) {
 	case f.P95 != 0 || f.Usual != 0:
 		value("p95_ns", float64(f.P95))
 		value("usual_p95_ns", float64(f.Usual))
+		if f.Worst > 0 {
+			value("worst_p95_ns", float64(f.Worst))
+		}
 	case f.Loss.Sent > 0:
 		if ratio, _ := f.Loss.Ratio(); !ends {
 			value("sent_packets", float64(f.Loss.Sent))
@@ -151,10 +154,14 @@ func (f *Finding) facts() string {
 	}
 	traffic := f.Source + " > " + f.Destination
 	usual := func() string {
+		text := fmt.Sprintf("p95 %s as usual again, %s", delayText(f.P95), lasted)
 		if f.NewUsual {
-			return fmt.Sprintf("p95 %s is what is usual now, %s", delayText(f.P95), lasted)
+			text = fmt.Sprintf("p95 %s is what is usual now, %s", delayText(f.P95), lasted)
 		}
-		return fmt.Sprintf("p95 %s as usual again, %s", delayText(f.P95), lasted)
+		if f.Worst > 0 {
+			text += ", " + delayText(f.Worst) + " at worst"
+		}
+		return text
 	}
 	switch f.Event {
 	case record.EventSegmentSlow:

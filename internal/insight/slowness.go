@@ -47,6 +47,7 @@ type slowSince struct {
 	Finding
 	slow, quiet bool // seen in the interval that ends
 	p95, usual  int64
+	worst       int64 // the greatest 95th percentile of a look or an interval
 	unseen      int
 }
 
@@ -140,6 +141,7 @@ func (e *Engine) beginSlow(path *Path, i int, key suspectKey, p95, usual int64, 
 	s := &e.watches.slow
 	about := e.watches.slowKeyOf(path, i, key.held)
 	if one := s.begun[about]; one != nil {
+		one.worst = max(one.worst, p95)
 		return
 	}
 	if len(s.begun) >= mostSuspects {
@@ -155,7 +157,7 @@ func (e *Engine) beginSlow(path *Path, i int, key suspectKey, p95, usual int64, 
 	if key.held {
 		f.Event = record.EventHeldLong
 	}
-	s.begun[about] = &slowSince{Finding: f}
+	s.begun[about] = &slowSince{Finding: f, worst: p95}
 	e.watches.add(f)
 }
 
@@ -222,7 +224,7 @@ func (s *slowness) closedSlow(key suspectKey, end time.Time) bool {
 func (s *slowSince) addDelay(p95, usual int64, slow bool) {
 	switch {
 	case slow:
-		s.slow = true
+		s.slow, s.worst = true, max(s.worst, p95)
 	case !s.quiet || p95 > s.p95:
 		s.quiet, s.p95, s.usual = true, p95, usual
 	}
@@ -249,7 +251,7 @@ func (e *Engine) closeBegun(key slowKey, one *slowSince, v *Interval, end time.T
 			f.Event = record.EventHeldUsual
 		}
 		f.NewUsual = isSlow(one.p95, one.Usual, 0)
-		f.P95, f.Usual = one.p95, one.usual
+		f.P95, f.Usual, f.Worst = one.p95, one.usual, one.worst
 		e.watches.add(f)
 	}
 	delete(e.watches.slow.begun, key)

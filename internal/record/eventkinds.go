@@ -84,7 +84,7 @@ var eventKinds = []EventKind{
 		EventSegmentUsual, SeverityInfo,
 		"The segment that had `segment_slow` was not slow in a whole interval of ten seconds, or what was slow is now usual (`because`).",
 		"`from_node`, `egress`, `to_node`, `ingress`, `source`, `destination`; `because`: `baseline` if it did not get faster: after ten minutes, what is slow is usual",
-		"`p95_ns`; `usual_p95_ns`; `lasted_ns`",
+		"`p95_ns`; `usual_p95_ns`; `worst_p95_ns`: the greatest meanwhile; `lasted_ns`",
 		[]string{EventSegmentSlow},
 	},
 	{
@@ -98,7 +98,7 @@ var eventKinds = []EventKind{
 		EventHeldUsual, SeverityInfo,
 		"The node that had `held_long` did not in a whole interval of ten seconds, or that is now usual.",
 		"`node_name`, `ingress`, `egress`, `source`, `destination`; `because`",
-		"`p95_ns`; `usual_p95_ns`; `lasted_ns`",
+		"`p95_ns`; `usual_p95_ns`; `worst_p95_ns`: the greatest meanwhile; `lasted_ns`",
 		[]string{EventHeldLong},
 	},
 	{
@@ -112,7 +112,7 @@ var eventKinds = []EventKind{
 		EventQueueUsual, SeverityInfo,
 		"The queue that had `queue_slow` was not slow in a whole interval of ten seconds, or that is now usual.",
 		"`interface`; `because`",
-		"`p95_ns`; `usual_p95_ns`; `lasted_ns`",
+		"`p95_ns`; `usual_p95_ns`; `worst_p95_ns`: the greatest meanwhile; `lasted_ns`",
 		[]string{EventQueueSlow},
 	},
 	{
