@@ -346,6 +346,7 @@ func TestLossIsCounted(t *testing.T) {
 
 func TestEqualPathsAreUsed(t *testing.T) {
 	l := raise(t, "ecmp")
+	awaitWay(t, l)
 	var by [2]atomic.Int32
 	var captures []*Capture
 	for i, node := range []string{"porthos", "dartagnan"} {
@@ -378,20 +379,26 @@ func TestEqualPathsAreUsed(t *testing.T) {
 	}
 }
 
-func TestCaptureWritesPcap(t *testing.T) {
-	l := raise(t, "line")
-	var file bytes.Buffer
-	seen := 0
-	// the kernel's table of neighbours, which other tests fill, may have no room at first
+// awaitWay waits until packets get from alpha to beta: the kernel's table of neighbours, which other tests fill, may have
+// no room at first.
+func awaitWay(t *testing.T, l *Lab) {
+	t.Helper()
 	for deadline := time.Now().Add(patience.Of(10 * time.Second)); ; {
 		r, err := l.Send(t.Context(), Traffic{Kind: KindUDP, From: "alpha", To: "beta", Count: 1, Size: 700, Port: 9001})
 		if err == nil && r.Lost() == 0 {
-			break
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("alpha does not reach beta: %+v, %v", r, err)
 		}
 	}
+}
+
+func TestCaptureWritesPcap(t *testing.T) {
+	l := raise(t, "line")
+	var file bytes.Buffer
+	seen := 0
+	awaitWay(t, l)
 	c, err := l.Capture("beta", "eth0", CaptureOptions{Writer: &file, Each: func(Packet) { seen++ }})
 	if err != nil {
 		t.Fatal(err)
