@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -36,18 +37,17 @@ func Beside(index model.IfIndex, ingress bool, program *ebpf.Program, attach fun
 	}
 	id, ok := info.ID()
 	if !ok {
-		return fmt.Errorf("the kernel does not say the id of a program")
+		return errors.New("the kernel does not say the id of a program")
 	}
 	return own.change(hookOf{index, ingress}, id, 1, attach)
 }
 
 // NotBeside takes it off again by a call of detach.
 func NotBeside(index model.IfIndex, ingress bool, program *ebpf.Program, detach func() error) error {
-	info, err := program.Info()
-	if err != nil {
-		return fmt.Errorf("look up a program's id: %w", err)
+	var id ebpf.ProgramID
+	if info, err := program.Info(); err == nil {
+		id, _ = info.ID()
 	}
-	id, _ := info.ID()
 	return own.change(hookOf{index, ingress}, id, -1, detach)
 }
 
