@@ -223,9 +223,18 @@ func TestPrototypes(t *testing.T) {
 func TestFootprint(t *testing.T) {
 	testnet.NeedRoot(t)
 	program := built(t, "waymark")
-	r, err := measureFootprint(context.Background(), harness.Options{Rounds: 1, Agent: program}, []int{1, 100})
-	if err != nil {
-		t.Fatal(err)
+	idleTooMuch := func(p *report.Point) bool {
+		return strings.HasPrefix(p.Dimensions.Treatment, agentIdle) && p.NS != nil && *p.NS > 4*footprintAims[p.Dimensions.Treatment]
+	}
+	var r report.Result
+	for try := 1; ; try++ { // on a busy machine each wakeup costs more, and now and then many times more
+		var err error
+		if r, err = measureFootprint(context.Background(), harness.Options{Rounds: 1, Agent: program}, []int{1, 100}); err != nil {
+			t.Fatal(err)
+		}
+		if try == 3 || !slices.ContainsFunc(r.Points, func(p report.Point) bool { return idleTooMuch(&p) }) {
+			break
+		}
 	}
 	got := make(map[string]int)
 	for _, p := range r.Points {
@@ -234,8 +243,7 @@ func TestFootprint(t *testing.T) {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
 		case strings.HasPrefix(p.Dimensions.Treatment, agentIdle):
-			// on a busy machine each wakeup costs more, but not many times more
-			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Dimensions.Treatment] {
+			if *p.NS < 1e5 || idleTooMuch(&p) {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6,

@@ -77,6 +77,7 @@ func TestForwardKeepsNeighbours(t *testing.T) {
 	}
 
 	// The peer disappears silently: another machine takes its place.
+	before := time.Now()
 	e2e.Must(t, porthos, "ip", "addr", "del", "2001:db8:12::2/64", "dev", "eth0")
 	e2e.Must(t, porthos, "ip", "link", "set", "eth0", "address", "02:00:00:00:12:09")
 	gone := time.Now()
@@ -85,7 +86,7 @@ func TestForwardKeepsNeighbours(t *testing.T) {
 	r := c.stream.stop(t)
 	all := c.seen["porthos"].stop(t)
 	c.seen["dartagnan"].stop(t)
-	r.checkWhole(t, r.sent[0], gone.Add(-100*time.Millisecond))
+	r.checkWhole(t, r.sent[0], before.Add(-100*time.Millisecond))
 	dead := slices.DeleteFunc(all, func(a arrival) bool { return a.to != [6]byte(old) || a.at.Before(gone) })
 	if len(dead) == 0 {
 		t.Fatal("no packet to the neighbour that is gone was seen")
