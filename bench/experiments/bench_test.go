@@ -223,18 +223,9 @@ func TestPrototypes(t *testing.T) {
 func TestFootprint(t *testing.T) {
 	testnet.NeedRoot(t)
 	program := built(t, "waymark")
-	idleTooMuch := func(p *report.Point) bool {
-		return strings.HasPrefix(p.Dimensions.Treatment, agentIdle) && p.NS != nil && *p.NS > 4*footprintAims[p.Dimensions.Treatment]
-	}
-	var r report.Result
-	for try := 1; ; try++ { // on a busy machine each wakeup costs more, and now and then many times more
-		var err error
-		if r, err = measureFootprint(context.Background(), harness.Options{Rounds: 1, Agent: program}, []int{1, 100}); err != nil {
-			t.Fatal(err)
-		}
-		if try == 3 || !slices.ContainsFunc(r.Points, func(p report.Point) bool { return idleTooMuch(&p) }) {
-			break
-		}
+	r, err := measureFootprint(context.Background(), harness.Options{Rounds: 1, Agent: program}, []int{1, 100})
+	if err != nil {
+		t.Fatal(err)
 	}
 	got := make(map[string]int)
 	for _, p := range r.Points {
@@ -243,7 +234,8 @@ func TestFootprint(t *testing.T) {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
 		case strings.HasPrefix(p.Dimensions.Treatment, agentIdle):
-			if *p.NS < 1e5 || idleTooMuch(&p) {
+			// A wakeup costs several times more on some machines; an agent that is never idle, two hundred times.
+			if *p.NS < 1e5 || *p.NS > 25*footprintAims[p.Dimensions.Treatment] {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6,
