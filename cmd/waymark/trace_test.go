@@ -70,7 +70,7 @@ func TestUnansweredCure(t *testing.T) {
 		not         string
 	}{
 		{"an own address", c, seen(2, ""), true, 0, "it is an address of this node", "trace another node", "path-trace.allow"},
-		{"behind the edge", c, seen(2, ""), false, plainReplies, "they were seen last at 2001:db8:2::1: what follows it drops them, and the destination replies to echo requests without IOAM: it may be the edge of the domain", "trace a node inside", " is down"},
+		{"behind the edge", c, seen(2, ""), false, plainReplies, "they were seen last at 2001:db8:2::1: what follows it drops them, and the destination replies to echo requests, which have no IOAM but what a rule of this node inserts: it may be the edge of the domain", "trace a node inside", " is down"},
 		{"behind a dead link", c, seen(2, ""), false, plainSilent, "they were seen last at 2001:db8:2::1: what follows it drops them, and the destination does not reply to echo requests either, which have no IOAM but what a rule of this node inserts: a link or a node after it may be down", "else it is the edge of the domain", "trace a node inside"},
 		{"edge or dead link", c, seen(2, ""), false, plainUnknown, "they were seen last at 2001:db8:2::1: what follows it drops them: a link or a node that is down, or the edge", "", ""},
 		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, 0, "2001:db8:2::1: no route to destination; check that the agent at the destination has path-trace", "", "seen last"},

@@ -35,7 +35,7 @@ func noPath(ctx context.Context, c prober.Config, r *paths.Report) string {
 	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r, own, is))
 }
 
-// askPlainly asks the destination for an echo reply without IOAM.
+// askPlainly asks the destination for an echo reply.
 func askPlainly(ctx context.Context, c prober.Config) plain {
 	zone := ""
 	if in, err := net.InterfaceByIndex(int(c.Scope)); err == nil {
@@ -130,8 +130,8 @@ func afterLast(c prober.Config, replies plain) string {
 	edge := fmt.Sprintf("the edge of the domain, at which packets with IOAM of namespace %d end", c.Namespace)
 	switch replies {
 	case plainReplies:
-		return fmt.Sprintf("what follows it drops them, and the destination replies to echo requests without IOAM: it may be %s; "+
-			"trace a node inside it", edge)
+		return fmt.Sprintf("what follows it drops them, and the destination replies to echo requests, which have no IOAM but what a rule of "+
+			"this node inserts: it may be %s; trace a node inside it", edge)
 	case plainSilent:
 		return fmt.Sprintf("what follows it drops them, and the destination does not reply to echo requests either, which have no IOAM but "+
 			"what a rule of this node inserts: a link or a node after it may be down, or have no route on; else it is %s", edge)

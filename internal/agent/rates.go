@@ -79,12 +79,9 @@ func (r *rates) sample(now time.Time, onlyNew bool) {
 	r.of = next
 }
 
-func passedBy(c *datapath.Counters) (p passed) {
-	for o := range model.NumOutcomes {
-		p.in += c.Ingress[o] + c.Forwarded[o]
-		p.out += c.Egress[o]
-	}
-	return p
+// passedBy sums up the outcomes: each packet has one at a hook.
+func passedBy(c *datapath.Counters) passed {
+	return passed{in: sumOf(c.Ingress[:]) + sumOf(c.Forwarded[:]), out: sumOf(c.Egress[:])}
 }
 
 // less reports whether counters began anew.

@@ -24,8 +24,8 @@ const (
 	mostPairs    = 128
 	mostPaths    = 16  // of a pair; further ones share an entry
 	mostMeasured = 256 // measured flows of a pair; of further ones, nothing is known
-	// mostMeasuredHops are points of measured flows, beside the hops of paths: they have no histograms.
-	// There are at most as many flows.
+	// mostMeasuredHops bounds the points of all measured flows, and the flows. They do not count among
+	// mostHops, because they have no histograms.
 	mostMeasuredHops = 2048
 	mostHops         = 1024
 	mostPathHops     = 32 // of a path; a longer one counts among the further ones

@@ -174,7 +174,7 @@ func TestIdleFlowIsNotUncertain(t *testing.T) {
 }
 
 // Each of many flows between two prefixes has its own event and its own hops, and paths of packets keep their room: what
-// is slow there, or moves, is found as without the flows.
+// is slow there is found as without the flows.
 func TestManyFlowsOfAPair(t *testing.T) {
 	const flows, segments = mostMeasured + 20, 4
 	s := newScene(t)
@@ -219,6 +219,6 @@ func TestManyFlowsOfAPair(t *testing.T) {
 		return slowWay(n)
 	})
 	if !strings.Contains(s.found(), record.EventSegmentSlow) {
-		t.Error("a slow segment is not found beside many flows")
+		t.Error("with many flows, no event tells of the slow segment")
 	}
 }

@@ -28,9 +28,9 @@ type hookOf struct {
 	ingress bool
 }
 
-// Beside puts a program of this process on a tcx hook by a call of attach, which makes one change. The program
-// leaves every packet to the next one.
-func Beside(index model.IfIndex, ingress bool, program *ebpf.Program, attach func() error) error {
+// AttachOwn calls attach, which puts a program of this process on a tcx hook. It counts that as one change of
+// the hook by this process. The program must leave every packet to the next one.
+func AttachOwn(index model.IfIndex, ingress bool, program *ebpf.Program, attach func() error) error {
 	info, err := program.Info()
 	if err != nil {
 		return fmt.Errorf("look up a program's id: %w", err)
@@ -42,8 +42,8 @@ func Beside(index model.IfIndex, ingress bool, program *ebpf.Program, attach fun
 	return own.change(hookOf{index, ingress}, id, 1, attach)
 }
 
-// NotBeside takes it off again by a call of detach.
-func NotBeside(index model.IfIndex, ingress bool, program *ebpf.Program, detach func() error) error {
+// DetachOwn calls detach, which takes such a program off its hook, and counts that as one change, too.
+func DetachOwn(index model.IfIndex, ingress bool, program *ebpf.Program, detach func() error) error {
 	var id ebpf.ProgramID
 	if info, err := program.Info(); err == nil {
 		id, _ = info.ID()
@@ -51,7 +51,7 @@ func NotBeside(index model.IfIndex, ingress bool, program *ebpf.Program, detach 
 	return own.change(hookOf{index, ingress}, id, -1, detach)
 }
 
-// change is what no look comes into.
+// change makes a change and counts it. Looks wait meanwhile, so none sees one without the other.
 func (o *ownPrograms) change(hook hookOf, id ebpf.ProgramID, hooks int, do func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,7 +30,7 @@ type Query struct {
 	}
 	programs [mostTCX]ebpf.ProgramID
 	links    [mostTCX]link.ID
-	own      [mostTCX]bool // see [Beside]
+	own      [mostTCX]bool // see [AttachOwn]
 	changes  uint64        // of these
 }
 
@@ -125,7 +125,7 @@ func (c chain) isExplained(later chain) bool {
 	return later.revision-c.revision == differences
 }
 
-// isSame reports whether nobody but this process has changed the chain.
+// isSame reports whether all changes since the earlier look were counted as those of this process.
 func (c chain) isSame(later chain) bool { return later.revision-c.revision == later.own-c.own }
 
 // isLink reports whether the program at a place belongs to a link.

@@ -140,7 +140,7 @@ func (m *Meter) add(index model.IfIndex) error {
 		return fmt.Errorf("make room for its times: %w", err)
 	}
 	var l link.Link
-	err = attach.Beside(index, false, m.objects.QueueBegin, func() (err error) {
+	err = attach.AttachOwn(index, false, m.objects.QueueBegin, func() (err error) {
 		l, err = link.AttachTCX(link.TCXOptions{
 			Program: m.objects.QueueBegin, Interface: int(index), Attach: ebpf.AttachTCXEgress, Anchor: link.Tail(),
 		})
@@ -160,7 +160,7 @@ func (m *Meter) remove(index model.IfIndex) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		err = nil
 	}
-	return errors.Join(attach.NotBeside(index, false, m.objects.QueueBegin, l.Close), err)
+	return errors.Join(attach.DetachOwn(index, false, m.objects.QueueBegin, l.Close), err)
 }
 
 // Read is what was counted at each device.
