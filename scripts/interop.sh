@@ -9,6 +9,7 @@
 #
 #   lintian       the packages, as Debian's lintian sees them
 #   reproducible  a second build of the packages, from a clone, gives the same bytes
+#   sbom          the lists of what programs are made of are valid SPDX 2.3, as its own Python tools see them
 #   debian12      a fresh Debian 12: install, serve, reload, crash, upgrade, remove, purge
 #   debian13      the same with Debian 13
 #   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
@@ -20,6 +21,7 @@
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
 #   answers       two hosts, three routers, a slow queue and a losing link: waymark top, events and a
 #                 Prometheus name both at their router
+#   release       the next release, made in a clone as CONTRIBUTING.md says
 #   kernels       Debian's kernels 6.1 and 6.12 for amd64 in emulated machines (scripts/kernels.sh); hours
 #   arm64         the same for arm64; hours
 #   nics          native XDP on virtio-net and tc on vmxnet3, on 6.12 for amd64 and arm64 (scripts/nics.sh)
@@ -32,7 +34,7 @@ export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 . scripts/interop/shared.sh
 
-all=(lintian reproducible debian12 debian13 ansible rpm container kubernetes dashboards answers jaeger frr kernels arm64 nics)
+all=(lintian reproducible sbom debian12 debian13 ansible rpm container kubernetes dashboards answers jaeger frr release kernels arm64 nics)
 if [ "$*" = list ]; then
 	printf '%s\n' "${all[@]}"
 	exit
@@ -67,6 +69,18 @@ step_reproducible() {
 		make -C "$clone/waymark" package && diff "$at/SHA256SUMS" "$clone/waymark/build/packages/SHA256SUMS"
 	local status=$?
 	rm -rf "$clone"
+	return $status
+}
+
+step_sbom() {
+	local at file tools=$PWD/build/interop/spdx status=0
+	need pip3=python3-pip && at=$(packages) || return 1
+	[ -x "$tools/bin/pyspdxtools" ] || pip3 install --quiet --target "$tools" spdx-tools==0.8.5 || return 1
+	for file in "$at"/*.spdx.json; do
+		PYTHONPATH=$tools "$tools/bin/pyspdxtools" --infile "$file" >"$tools/messages" 2>&1 || status=1
+		# It says what is wrong, and exits with 1.
+		sed "s|^|$(basename "$file"): |" "$tools/messages"
+	done
 	return $status
 }
 
@@ -105,6 +119,7 @@ step_dashboards() { scripts/interop/dashboards.sh; }
 
 step_jaeger() { scripts/interop/jaeger.sh; }
 step_frr() { scripts/interop/frr.sh; }
+step_release() { scripts/interop/release.sh; }
 
 step_answers() {
 	programs || return 1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Builds the console and writes it, compressed, to collector/internal/console/assets, with the hash of the
-// sources that it was built from.
+// sources that it was built from; and third-party.json, the libraries in it with their licences, which packages need.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
@@ -20,6 +20,19 @@ function sources() {
     if (entry.isFile() && !entry.name.includes('.test.')) list.push(join(entry.parentPath, entry.name).slice(root.length + 1))
   }
   return list.sort()
+}
+
+// libraries are what the assets contain of others.
+function libraries() {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const list = []
+  for (const [path, { version, license, dev }] of Object.entries(packages)) {
+    if (path === '' || dev) continue
+    const file = readdirSync(join(root, path)).find((name) => /^licen[cs]e/i.test(name))
+    if (!file) throw new Error(`${path} has no file with its licence`)
+    list.push({ name: path.slice('node_modules/'.length), version, license, text: readFileSync(join(root, path, file), 'utf8').trim() })
+  }
+  return list
 }
 
 await build({ root, configFile: join(root, 'vite.config.ts'), logLevel: 'warn' })
@@ -44,5 +57,6 @@ for (const name of Object.keys(files).sort()) {
 }
 manifest.sources = sum(sources().map((name) => `${sum(readFileSync(join(root, name)))}  ${name}\n`).join(''))
 writeFileSync(join(assets, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+writeFileSync(join(root, 'third-party.json'), `${JSON.stringify(libraries(), null, 2)}\n`)
 console.log(`console: ${Object.keys(files).length} files, ${(whole / 1000).toFixed(1)} kB compressed`)
 if (whole > 250_000) throw new Error('the assets have more than 250 kB; a library is too big')

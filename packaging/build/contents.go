@@ -16,6 +16,8 @@ type program struct {
 	// no room for the addresses of a program as large as DuckDB (its objects are compiled for a
 	// table of 32 KB).
 	dynamic []string
+	// The file that lists npm's packages in the program, below the root of the repository.
+	libraries string
 }
 
 // file is one file of a package, or with link a symbolic link, or with source "" a directory.
@@ -100,7 +102,8 @@ func nodePackage() parcel {
 // collectorPackage has the collector.
 func collectorPackage() parcel {
 	return parcel{
-		program: program{name: "waymark-collector", source: "./collector/cmd/waymark-collector", cgo: true, dynamic: []string{"arm64"}},
+		program: program{name: "waymark-collector", source: "./collector/cmd/waymark-collector", cgo: true, dynamic: []string{"arm64"},
+			libraries: "collector/console/third-party.json"},
 		summary: "collector of IPFIX from Waymark's nodes and other exporters",
 		description: "waymark-collector receives what Waymark's nodes export over IPFIX, joins\n" +
 			"postcards into paths of packets, keeps them, answers questions about the\n" +

@@ -3,13 +3,11 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -31,8 +29,10 @@ License: Apache-2.0
 Files: bpf/* bench/bpf/*
 Copyright: The Waymark authors
 License: GPL-2.0-only or BSD-2-Clause
-Comment: The programs contain these compiled to BPF. The licences of the Go
- modules that they link are in third-party-licenses.gz.
+Comment: The programs contain these compiled to BPF. The licences of what
+ else they contain, which the list *.spdx.json names, are in
+ third-party-licenses.gz. waymark-collector for amd64 contains parts of glibc
+ (LGPL-2.1 or later): the sources and "make build" link it with another one.
 
 License: Apache-2.0
  On Debian systems, the text is in /usr/share/common-licenses/Apache-2.0.
@@ -76,14 +76,14 @@ func (o Options) documents(ctx context.Context, p parcel, arch string) error {
 	if err != nil {
 		return err
 	}
-	licences, err := o.licences(ctx, p.program.source, arch, info)
+	contained, err := o.components(ctx, p.program, arch, info)
 	if err != nil {
 		return err
 	}
-	if err := writeGzip(filepath.Join(dir, name+".licenses.gz"), licences); err != nil {
+	if err := writeGzip(filepath.Join(dir, name+".licenses.gz"), licencesOf(contained)); err != nil {
 		return err
 	}
-	return o.writeSBOM(p, arch, info)
+	return o.writeSBOM(p, arch, contained)
 }
 
 // indented is a text as a field of a control file.
@@ -96,70 +96,4 @@ func indented(text string) string {
 		b.WriteString(" " + line + "\n")
 	}
 	return b.String()
-}
-
-// licences are the texts of the licences of all modules that a program links, and of Go.
-func (o Options) licences(ctx context.Context, source, arch string, info *buildinfo.BuildInfo) ([]byte, error) {
-	directories, err := o.run(
-		ctx,
-		[]string{"GOARCH=" + arch, "CGO_ENABLED=1"},
-		"go",
-		"list",
-		"-deps",
-		"-f",
-		"{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}",
-		source,
-	)
-	if err != nil {
-		return nil, err
-	}
-	where := map[string]string{}
-	for line := range strings.Lines(string(directories)) {
-		if path, dir, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
-			where[path] = dir
-		}
-	}
-	goroot, err := o.run(ctx, nil, "go", "env", "GOROOT")
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := appendLicence(&b, "Go "+info.GoVersion, strings.TrimSpace(string(goroot))); err != nil {
-		return nil, err
-	}
-	for _, m := range info.Deps {
-		if strings.HasPrefix(m.Path, "github.com/waymark-net/") {
-			continue
-		}
-		if err := appendLicence(&b, m.Path+" "+m.Version, where[m.Path]); err != nil {
-			return nil, err
-		}
-	}
-	return b.Bytes(), nil
-}
-
-func appendLicence(b *bytes.Buffer, name, dir string) error {
-	var found []string
-	for _, pattern := range []string{"LICEN[CS]E*", "COPYING*", "NOTICE*"} {
-		names, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return err
-		}
-		found = append(found, names...)
-	}
-	if dir == "" || len(found) == 0 {
-		return fmt.Errorf("%s has no file with its licence in %q", name, dir)
-	}
-	slices.Sort(found)
-	for _, file := range found {
-		if stat, err := os.Stat(file); err != nil || stat.IsDir() {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(b, "==== %s: %s\n\n%s\n", name, filepath.Base(file), bytes.TrimSpace(text))
-	}
-	return nil
 }

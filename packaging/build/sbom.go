@@ -4,7 +4,6 @@ package build
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,16 +20,16 @@ const (
 	document = "DOCUMENT"
 )
 
-// writeSBOM writes what a program is made of, as Go's linker noted it in the program, as a
-// document of SPDX 2.3. Its namespace has the program's digest: another program, another document.
-func (o Options) writeSBOM(p parcel, arch string, info *buildinfo.BuildInfo) error {
+// writeSBOM writes what a program is made of as a document of SPDX 2.3. Its namespace has the
+// program's digest: another program, another document.
+func (o Options) writeSBOM(p parcel, arch string, contained []component) error {
 	name := p.program.name
 	sum, err := digest(o.binary(name, arch))
 	if err != nil {
 		return err
 	}
 	program := &v2_3.Package{
-		PackageName: name, PackageSPDXIdentifier: common.MakeDocElementID("Package", name).ElementRefID, PackageVersion: o.Version,
+		PackageName: name, PackageSPDXIdentifier: packageID(name), PackageVersion: o.Version,
 		PackageFileName: "/usr/bin/" + name, PackageDownloadLocation: homepage, PackageLicenseConcluded: "Apache-2.0",
 		PackageLicenseDeclared: "Apache-2.0",
 		PackageCopyrightText:   unknown, PrimaryPackagePurpose: "APPLICATION",
@@ -44,41 +43,37 @@ func (o Options) writeSBOM(p parcel, arch string, info *buildinfo.BuildInfo) err
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "waymark-package"}},
 			Created:  o.Time.UTC().Format(time.RFC3339),
 		},
-		Packages: []*v2_3.Package{program},
-		Relationships: []*v2_3.Relationship{{
-			RefA: common.MakeDocElementID(
-				"",
-				document,
-			), RefB: common.MakeDocElementID("Package", name), Relationship: common.TypeRelationshipDescribe,
-		}},
+		Packages:      []*v2_3.Package{program},
+		Relationships: []*v2_3.Relationship{relationship(document, common.TypeRelationshipDescribe, packageID(name))},
 	}
-	add := func(path, version string) {
-		id := "Go-" + strings.Map(spdxLetter, path)
-		doc.Packages = append(doc.Packages, &v2_3.Package{
-			PackageName: path, PackageSPDXIdentifier: common.MakeDocElementID("Package", id).ElementRefID, PackageVersion: version,
-			PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown, PackageCopyrightText: unknown,
-			PackageExternalReferences: []*v2_3.PackageExternalReference{
-				{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: fmt.Sprintf("pkg:golang/%s@%s", path, version)},
-			},
-		})
-		doc.Relationships = append(doc.Relationships, &v2_3.Relationship{
-			RefA: common.MakeDocElementID(
-				"Package",
-				name,
-			), RefB: common.MakeDocElementID("Package", id), Relationship: common.TypeRelationshipContains,
-		})
-	}
-	add("stdlib", strings.TrimPrefix(info.GoVersion, "go"))
-	for _, m := range info.Deps {
-		if !strings.HasPrefix(m.Path, "github.com/waymark-net/") { // the program itself
-			add(m.Path, m.Version)
+	for _, c := range contained {
+		license := c.license
+		if license == "" {
+			license = unknown
 		}
+		doc.Packages = append(doc.Packages, &v2_3.Package{
+			PackageName: c.name, PackageSPDXIdentifier: packageID(c.id), PackageVersion: c.version,
+			PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: license, PackageCopyrightText: unknown,
+			PackageExternalReferences: []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: c.locator}},
+		})
+		doc.Relationships = append(doc.Relationships, relationship(packageID(name), common.TypeRelationshipContains, packageID(c.id)))
 	}
 	var b bytes.Buffer
 	if err := json.Write(doc, &b, json.Indent("  ")); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(o.generated(arch), name+".spdx.json"), b.Bytes(), 0o644)
+}
+
+func packageID(name string) common.ElementID {
+	return common.ElementID("Package-" + strings.Map(spdxLetter, name))
+}
+
+// relationship is one between two elements of the same document.
+func relationship(from common.ElementID, kind string, to common.ElementID) *v2_3.Relationship {
+	return &v2_3.Relationship{
+		RefA: common.MakeDocElementID("", string(from)), Relationship: kind, RefB: common.MakeDocElementID("", string(to)),
+	}
 }
 
 // spdxLetter is what an identifier of SPDX may have in place of a letter.
