@@ -44,7 +44,7 @@ func TestMakeTargets(t *testing.T) {
 		named[target] = "this test"
 	}
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Name() == "node_modules" {
+		if err == nil && (entry.Name() == "node_modules" || path == filepath.Join(root, "build")) {
 			return filepath.SkipDir
 		}
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".md", ".sh"}, filepath.Ext(path)) {
