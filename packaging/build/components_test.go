@@ -44,7 +44,10 @@ func TestComponents(t *testing.T) {
 		}
 		names[c.name] = c
 	}
-	for _, name := range []string{"stdlib", "github.com/spdx/tools-golang", "github.com/goreleaser/nfpm/v2", "preact", "@dagrejs/dagre", "glibc", "libstdc++"} {
+	expected := []string{
+		"stdlib", "github.com/spdx/tools-golang", "github.com/goreleaser/nfpm/v2", "preact", "@dagrejs/dagre", "glibc", "libstdc++",
+	}
+	for _, name := range expected {
 		if _, found := names[name]; !found {
 			t.Errorf("%s is not among the components", name)
 		}
