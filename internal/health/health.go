@@ -40,6 +40,7 @@ const (
 	BTFMissing          Code = "btf_missing"
 	CapabilityMissing   Code = "capability_missing"
 	ClockUnsynced       Code = "clock_unsynchronised"
+	ClsactMissing       Code = "clsact_missing"
 	CollectorAway       Code = "collector_away"
 	CollectorsUnknown   Code = "collectors_unknown"
 	DecapsulationIdle   Code = "decapsulation_idle"
@@ -149,6 +150,7 @@ var kinds = []Kind{
 	{BlocksMissed, Degraded, "blocks of measured flows have no result"},
 	{CapabilityMissing, Error, "a capability is missing"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
+	{ClsactMissing, Error, "the kernel has neither tcx nor clsact"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
 	{CollectorsUnknown, Degraded, "packets to collectors may get a Direct Export"},
 	{DecapsulationIdle, Degraded, "a tunnel ends here, but no packet is decapsulated"},

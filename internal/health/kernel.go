@@ -28,12 +28,13 @@ type Kernel struct {
 	JIT        Support // programs are compiled to machine code
 	XDP        Support
 	TCX        Support
+	Clsact     Support // asked only of a kernel without tcx
 	RingBuffer Support
 	TAI        Support // bpf_ktime_get_tai_ns
 }
 
-// ReadKernel probes the kernel. It loads programs of two instructions and
-// attaches nothing.
+// ReadKernel probes the kernel. It loads programs of two instructions, and
+// attaches none but, without tcx, one in a network namespace of its own.
 func ReadKernel() Kernel {
 	var k Kernel
 	var uts unix.Utsname
@@ -51,6 +52,9 @@ func ReadKernel() Kernel {
 	k.JIT = probeJIT()
 	k.XDP = probeProgram(progTypeXDP)
 	k.TCX = probeTCX()
+	if !k.TCX.Yes && k.TCX.Err == nil {
+		k.Clsact = probeClsact()
+	}
 	k.RingBuffer = probeRingBuffer()
 	k.TAI = probeHelper(progTypeSchedCLS, helperKtimeGetTAI)
 	return k
@@ -120,7 +124,7 @@ func failed(name string, w Warning) Check {
 
 // CheckKernel checks the machine's features.
 func CheckKernel(k Kernel) []Check {
-	return []Check{
+	list := []Check{
 		passed("kernel", k.Release),
 		checkCapability(k),
 		checkSupport("bpf programs", k.Classifier, "tc classifiers load",
@@ -161,6 +165,13 @@ func CheckKernel(k Kernel) []Check {
 		),
 		checkMemlock(k),
 	}
+	if !k.TCX.Yes && k.TCX.Err == nil {
+		list = append(list, checkSupport("clsact", k.Clsact, "programs attach by clsact",
+			New(ClsactMissing, "", "the kernel has neither tcx nor clsact: packets that leave cannot be treated",
+				"use a kernel with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF (on OpenWrt: opkg install kmod-sched-core kmod-sched-bpf), "+
+					"or Linux 6.6 or later with CONFIG_NET_XGRESS")))
+	}
+	return list
 }
 
 // CheckTime checks the clock; oneClock means that all nodes of the domain share
