@@ -141,19 +141,28 @@ func expected(t *testing.T, r *record.Trace) string {
 		t.Fatalf("a trace of %d nodes", len(r.Nodes))
 	}
 	transport := map[uint8]string{6: "tcp", 17: "udp"}[uint8(r.Packet.NextHeader)]
-	out := fmt.Sprintf("path node %d>node %d of %s, %v > %v by %s in %d: ", r.Nodes[0].NodeID.Value, r.Nodes[2].NodeID.Value, r.Node,
+	out := fmt.Sprintf("path %s>%s of %s, %v > %v by %s in %d: ", nameOf(r.Nodes[0].NodeName, "node ", r.Nodes[0].NodeID.Value),
+		nameOf(r.Nodes[2].NodeName, "node ", r.Nodes[2].NodeID.Value), r.Node,
 		r.Packet.Source, r.Packet.Destination, transport, r.Namespace)
 	var hops []string
 	for _, n := range r.Nodes {
-		name, egress, held := fmt.Sprintf("node %d", n.NodeID.Value), "", ""
+		name, egress, held := nameOf(n.NodeName, "node ", n.NodeID.Value), "", ""
 		if n.EgressID.Valid { // not of a node that removes
-			egress = fmt.Sprint(n.EgressID.Value)
+			egress = nameOf(n.EgressName, "", n.EgressID.Value)
 		}
 		if n.TransitDelay.Valid { // of a node that forwards
 			held = fmt.Sprint(n.TransitDelay.Value)
 		}
-		hops = append(hops, fmt.Sprintf("%s %d>%s (%s, id %d) at %d for %dus, %sns", name, n.IngressID.Value, egress, name, n.NodeID.Value,
-			n.Timestamp.Value.UnixMicro(), n.TransitDelay.Value/1000, held))
+		hops = append(hops, fmt.Sprintf("%s %s>%s (%s, id %d) at %d for %dus, %sns", name, nameOf(n.IngressName, "", n.IngressID.Value), egress,
+			name, n.NodeID.Value, n.Timestamp.Value.UnixMicro(), n.TransitDelay.Value/1000, held))
 	}
 	return out + strings.Join(hops, ", ")
+}
+
+// nameOf is a record's name for a node or an interface, and its id where there is none.
+func nameOf[N ~uint16 | ~uint32 | ~uint64](name, before string, id N) string {
+	if name != "" {
+		return name
+	}
+	return fmt.Sprintf("%s%d", before, id)
 }
