@@ -33,7 +33,7 @@ sed -i "s/^## Unreleased$/## $next - $(date -u +%F)/" CHANGELOG.md
 named=$(scripts/release.sh --check 2>&1 | sed -nE 's/^([^:]+):[0-9]+:.*/\1/p' | sort -u || true)
 [ -n "$named" ] || fail "no manifest names a version: $(scripts/release.sh --check 2>&1)"
 # shellcheck disable=SC2086 # one word per file
-sed -i "s/\b${now//./\\.}\b/$next/g" $named
+sed -E -i "s/(^|[^0-9.])${now//./\\.}/\1$next/g" $named
 scripts/freeze.sh
 git add -A
 git commit -q -m "release: $next"
