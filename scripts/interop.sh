@@ -14,7 +14,8 @@
 #   debian13      the same with Debian 13
 #   ansible       the role of packaging/ansible on a fresh Debian 12, over ssh
 #   rpm           rpm reads the packages, and installs them into an empty root
-#   container     runc runs the image of waymark, with the capabilities that it is documented to need
+#   container     runc runs the images, with the capabilities that they are documented to need; Compose's own
+#                 library reads the file for Compose
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
 #   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
 #   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
@@ -106,7 +107,9 @@ step_rpm() {
 	return $status
 }
 
-step_container() { scripts/interop/container.sh; }
+step_container() {
+	go test -tags interop -count=1 -v ./packaging/container && scripts/interop/container.sh
+}
 
 # helm is built from source, outside this project's modules.
 step_kubernetes() {

@@ -47,7 +47,7 @@ collector config check "$work/collector.yaml"
 begin
 cat >>"/run/waymark/lab/$lab/aramis.yaml" <<END
 export:
-  - {kind: ipfix, collector: "[::1]:4739", transport: tcp}
+  - {kind: ipfix, address: "tcp://[::1]:4739"}
   - {kind: jsonl, path: $work/records.jsonl}
 END
 inside bin/waymark agent reload

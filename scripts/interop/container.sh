@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the image of waymark by runc, as docs/how-to/containers.md says: read-only, with four
-# capabilities, and with a BPF file system of the machine. Kills the container, and looks
-# whether packets keep their treatment until the next one has taken over.
+# Runs the images by runc, as docs/how-to/containers.md says. That of waymark: read-only, with four
+# capabilities, and with a BPF file system of the machine. Kills the container, and looks whether
+# packets keep their treatment until the next one has taken over. That of waymark-collector: read-only,
+# as its own user, without any capability, with a directory for what it keeps.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -23,6 +24,7 @@ fail() {
 clean() {
 	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
 	runc delete --force "$id" 2>/dev/null || true
+	runc delete --force "wm$$" 2>/dev/null || true
 	ip netns delete "$node" 2>/dev/null || true
 	ip netns delete "$peer" 2>/dev/null || true
 	umount "$work/bpf" 2>/dev/null || true
@@ -32,15 +34,22 @@ trap clean EXIT
 
 need umoci=umoci runc=runc jq=jq tshark=tshark ip=iproute2 ping=iputils-ping
 packages >/dev/null
-mkdir "$work/layout" "$work/bpf" "$work/etc"
-tar -C "$work/layout" -xf build/packages/waymark-[0-9]*.oci.tar
-# The archive has an image of each architecture, of which umoci does not choose one.
-index=$(jq -r '.manifests[0].digest' "$work/layout/index.json")
-jq --arg architecture "$(go env GOARCH)" '{schemaVersion, manifests: [.manifests[] | select(.platform.architecture == $architecture) |
-	.annotations = {"org.opencontainers.image.ref.name": "this"}]}' "$work/layout/blobs/sha256/${index#sha256:}" >"$work/index.json"
-mv "$work/index.json" "$work/layout/index.json"
-umoci unpack --image "$work/layout:this" "$work/bundle" >"$work/log" 2>&1 || fail "umoci does not unpack the image"
+mkdir "$work/bpf" "$work/etc"
 
+# unpack PROGRAM unpacks its image into $work/PROGRAM. The archive has an image of each architecture, of
+# which umoci does not choose one.
+unpack() {
+	local layout=$work/layout-$1 index
+	mkdir "$layout"
+	tar -C "$layout" -xf build/packages/"$1"-[0-9]*.oci.tar
+	index=$(jq -r '.manifests[0].digest' "$layout/index.json")
+	jq --arg architecture "$(go env GOARCH)" '{schemaVersion, manifests: [.manifests[] | select(.platform.architecture == $architecture) |
+		.annotations = {"org.opencontainers.image.ref.name": "this"}]}' "$layout/blobs/sha256/${index#sha256:}" >"$work/index.json"
+	mv "$work/index.json" "$layout/index.json"
+	umoci unpack --image "$layout:this" "$work/$1" >"$work/log" 2>&1 || fail "umoci does not unpack the image of $1"
+}
+
+unpack waymark
 two_nodes "$node" "$peer"
 cat >"$work/etc/node.yaml" <<'END'
 node: {id: 10}
@@ -68,11 +77,11 @@ jq --arg etc "$work/etc" --arg bpf "$work/bpf" --arg netns "/run/netns/$node" '
 	] |
 	.linux.namespaces = [.linux.namespaces[] | if .type == "network" then .path = $netns else . end] |
 	if any(.linux.namespaces[]; .type == "network") then . else .linux.namespaces += [{type: "network", path: $netns}] end
-' "$work/bundle/config.json" >"$work/config.json"
-mv "$work/config.json" "$work/bundle/config.json"
+' "$work/waymark/config.json" >"$work/config.json"
+mv "$work/config.json" "$work/waymark/config.json"
 
 start() {
-	runc run --detach --bundle "$work/bundle" "$id" >>"$work/log" 2>&1 </dev/null || fail "the container does not start"
+	runc run --detach --bundle "$work/waymark" "$id" >>"$work/log" 2>&1 </dev/null || fail "the container does not start"
 	wait_for 30 runc exec "$id" /usr/bin/waymark status || fail "the agent does not serve"
 }
 requests() { tshark -r "$work/peer.pcap" -Y "icmpv6.type == 128 $1" 2>/dev/null | wc -l; }
@@ -123,3 +132,33 @@ runc exec "$id" /usr/bin/waymark agent stop --remove || true
 wait_for 20 stopped || fail "the agent does not end"
 left=$(find "$work/bpf" -name 'netns-*')
 [ -z "$left" ] || fail "pins are left: $left"
+
+echo "- the collector"
+unpack waymark-collector
+mkdir "$work/kept" "$work/collector"
+chown 65532:65532 "$work/kept"
+echo 'store: {age: 1d}' >"$work/collector/collector.yaml"
+jq --arg etc "$work/collector" --arg kept "$work/kept" --arg netns "/run/netns/$node" '
+	.process.terminal = false | .process.noNewPrivileges = true | .root.readonly = true |
+	.process.capabilities = {} |
+	.mounts += [
+		{destination: "/etc/waymark-collector", type: "bind", source: $etc, options: ["rbind", "ro"]},
+		{destination: "/var/lib/waymark", type: "bind", source: $kept, options: ["rbind", "rw"]}
+	] |
+	.linux.namespaces = ([.linux.namespaces[] | select(.type != "network")] + [{type: "network", path: $netns}])
+' "$work/waymark-collector/config.json" >"$work/config.json"
+mv "$work/config.json" "$work/waymark-collector/config.json"
+id=wmc$$
+collect() {
+	runc run --detach --bundle "$work/waymark-collector" "$id" >>"$work/log" 2>&1 </dev/null || fail "the collector's container does not start"
+	wait_for 30 runc exec "$id" /usr/bin/waymark-collector status || fail "the collector does not answer"
+}
+collect
+[ "$(stat -c %u "/proc/$(runc state "$id" | jq -r .pid)")" = 65532 ] || fail "the collector runs as another user"
+[ -n "$(find "$work/kept" -name '*.duckdb*' -user 65532)" ] || fail "the collector keeps nothing: $(ls "$work/kept")"
+runc kill "$id" TERM
+wait_for 60 stopped || fail "the collector does not end"
+runc delete "$id"
+collect
+runc kill "$id" KILL
+wait_for 10 stopped || fail "the collector's container does not end"

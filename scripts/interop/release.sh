@@ -41,8 +41,8 @@ scripts/release.sh --check
 
 echo "- release"
 need aarch64-linux-gnu-g++=g++-aarch64-linux-gnu x86_64-linux-gnu-g++=g++-x86-64-linux-gnu
-make release >release.log 2>&1 || fail "it fails: $(tail -20 release.log)"
-tail -1 release.log
+make release >"$clone/release.log" 2>&1 || fail "it fails: $(tail -20 "$clone/release.log")"
+tail -1 "$clone/release.log"
 [ "$(git describe --exact-match --tags)" = "$tag" ] || fail "$tag is not the tag of this commit"
 [ -z "$(git ls-remote --tags origin "$tag")" ] || fail "the tag was pushed"
 section=$(awk -v head="## $next - " 'index($0, head) == 1 { on = 1; next } /^## / { on = 0 } on && /^- /' CHANGELOG.md)
