@@ -22,7 +22,7 @@
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
 #   answers       two hosts, three routers, a slow queue and a losing link: waymark top, events and a
 #                 Prometheus name both at their router
-#   collectorarm64 the collector for arm64, in QEMU's user emulation, keeps what an agent exports
+#   armcollector  the collector for arm64, in QEMU's user emulation, keeps what an agent exports
 #   release       the next release, made in a clone as CONTRIBUTING.md says
 #   kernels       Debian's kernels 6.1 and 6.12 for amd64 in emulated machines (scripts/kernels.sh); hours
 #   arm64         the same for arm64; hours
@@ -36,7 +36,7 @@ export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 . scripts/interop/shared.sh
 
-all=(lintian reproducible sbom debian12 debian13 ansible rpm container kubernetes dashboards answers jaeger frr collectorarm64 release kernels arm64 nics)
+all=(lintian reproducible sbom debian12 debian13 ansible rpm container kubernetes dashboards answers jaeger frr armcollector release kernels arm64 nics)
 if [ "$*" = list ]; then
 	printf '%s\n' "${all[@]}"
 	exit
@@ -123,7 +123,7 @@ step_dashboards() { scripts/interop/dashboards.sh; }
 
 step_jaeger() { scripts/interop/jaeger.sh; }
 step_frr() { scripts/interop/frr.sh; }
-step_collectorarm64() { scripts/interop/collectorarm64.sh; }
+step_armcollector() { scripts/interop/armcollector.sh; }
 step_release() { scripts/interop/release.sh; }
 
 step_answers() {

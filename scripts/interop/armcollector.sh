@@ -22,7 +22,7 @@ clean() {
 trap clean EXIT
 
 fail() {
-	echo "collectorarm64.sh: $*" >&2
+	echo "armcollector.sh: $*" >&2
 	tail -5 "$work/collector.log" >&2 || true
 	exit 1
 }
@@ -33,17 +33,19 @@ programs
 tar -xzf "$at"/waymark-collector-[0-9]*-linux-arm64.tar.gz -C "$work" --strip-components=1
 file "$work/bin/waymark-collector" | grep -q 'ARM aarch64' || fail "this is no program for arm64"
 
-inside() { bin/waymark-lab exec --name "$lab" aramis -- "$@"; }
-collector() { inside qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/bin/waymark-collector" "$@"; }
+in_node=(bin/waymark-lab exec --name "$lab" aramis --)
+collector=(qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/bin/waymark-collector")
+inside() { "${in_node[@]}" "$@"; }
 begin() {
-	collector run --config "$work/collector.yaml" 2>>"$work/collector.log" &
+	# No function, whose shell would get the signal.
+	"${in_node[@]}" "${collector[@]}" run --config "$work/collector.yaml" 2>>"$work/collector.log" &
 	pid=$!
 	wait_for 120 inside bash -c 'exec 3<>/dev/tcp/::1/4780' || fail "the collector does not answer"
 }
 
 bin/waymark-lab up --name "$lab" line >/dev/null
 printf 'store: {directory: "%s"}\n' "$work/store" >"$work/collector.yaml"
-collector config check "$work/collector.yaml"
+inside "${collector[@]}" config check "$work/collector.yaml"
 begin
 cat >>"/run/waymark/lab/$lab/aramis.yaml" <<END
 export:
