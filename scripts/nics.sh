@@ -236,9 +236,10 @@ card() {
 	done
 	echo "nics: $machine with $device, $attach; the console is in $log"
 	# A busy host lets the machine stand still for half a minute, which is no lockup.
+	: >"$log.raw" # tail may come before the emulator
 	ip netns exec "$middle" timeout --kill-after=10 7200 "${emulator[@]}" -nic none "${cards[@]}" \
 		-kernel "$work/$machine/boot/vmlinuz-$release" -initrd "$work/$machine/initramfs" \
-		-append "console=$console quiet loglevel=4 panic=-1 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 net.ifnames=0 rdinit=/init" </dev/null >"$log.raw" 2>&1 &
+		-append "console=$console quiet loglevel=4 panic=-1 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 net.ifnames=0 rdinit=/init" </dev/null >>"$log.raw" 2>&1 &
 	local pid=$!
 	tail -f --pid=$pid "$log.raw" 2>/dev/null | sed -u 's/\r//g' >"$log" &
 	status=0
