@@ -30,6 +30,7 @@ type Sender struct {
 
 	Flows   uint32                               // packets belong to them in turn
 	Ahead   time.Duration                        // of the nodes' clocks
+	Once    bool                                 // templates are in the first messages only
 	Deliver func(node int, message []byte) error // instead of sending it; nil: it is sent
 }
 
@@ -92,7 +93,7 @@ func (s *Sender) Restart(brief bool) error {
 // Send sends the postcards of a number of packets now, at most together.
 func (s *Sender) Send(packets int) error {
 	now := time.Now().Add(s.Ahead)
-	templates := s.fresh || s.next%1024 < uint32(packets)
+	templates := s.fresh || !s.Once && s.next%1024 < uint32(packets)
 	s.fresh = false
 	for node, e := range s.encoders {
 		e.Start(s.buffer[:0])
