@@ -202,6 +202,7 @@ var layers = map[string]string{
 	"scripts/compress":  "",
 	"scripts/lint":      "",
 	"scripts/picture":   "internal/record ioam",
+	"scripts/postcards": "internal/collect/sender",
 	"scripts/reference": "internal/collect",
 }
 

@@ -90,6 +90,9 @@ func (s *Sender) Restart(brief bool) error {
 	return nil
 }
 
+// Skip leaves out the numbers of so many packets.
+func (s *Sender) Skip(packets uint32) { s.next += packets }
+
 // Send sends the postcards of a number of packets now, at most together.
 func (s *Sender) Send(packets int) error {
 	now := time.Now().Add(s.Ahead)
