@@ -58,7 +58,7 @@ build() {
 }
 
 if ! (build) >"$work.log" 2>&1; then
-	if grep -qE 'module version is not available|40[34]|no such host|i/o timeout|connection refused' "$work.log"; then
+	if grep -qE ': (403|404|410) |no such host|i/o timeout|connection refused' "$work.log"; then
 		skip "Infinity's backend asks nothing, because its Go module cannot be fetched here"
 		exit 0
 	fi

@@ -38,7 +38,8 @@ func TestDoctorJudgesTheService(t *testing.T) {
 		var d diagnosis
 		s := program.Start(t, append([]string{"doctor", "--json"}, c.args...)...)
 		_ = s.End(t) // this machine may lack something
-		if err := json.Unmarshal([]byte(s.Out.String()), &d); err != nil || d.Config != c.file || !strings.Contains(fmt.Sprint(d.Checks), c.store) {
+		err := json.Unmarshal([]byte(s.Out.String()), &d)
+		if err != nil || d.Config != c.file || !strings.Contains(fmt.Sprint(d.Checks), c.store) {
 			t.Errorf("%v: %v %s", c.args, err, s.Out.String())
 		}
 	}
