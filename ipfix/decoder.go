@@ -68,6 +68,7 @@ type Decoder struct {
 	lifetime  time.Duration
 	idle      time.Duration
 	templates atomic.Int64
+	changes   atomic.Uint64 // of templates
 	missed    atomic.Uint64 // records, of domains that ended since the last Settle
 
 	mu       sync.Mutex
@@ -92,6 +93,7 @@ type Session struct {
 	mu        sync.Mutex
 	domains   map[uint32]*domain
 	templates int
+	first     time.Time // of a message
 	last      time.Time // of a message
 	closed    bool
 }
@@ -101,12 +103,17 @@ type domain struct {
 	templates map[TemplateID]known
 	last      time.Time // of a message
 	sequence  sequence
+
+	restored bool   // by Restore, and no message has shown since that its templates are still those of the exporter
+	expected uint32 // sequence number, when it was kept
+	doubted  int    // messages in a row that make a restart of the exporter likely
 }
 
 // known is a template and when it was last received.
 type known struct {
 	*Template
-	seen time.Time
+	seen     time.Time
+	restored bool // it has not come in a message since Restore
 }
 
 // NewDecoder makes a decoder without sessions.
@@ -139,7 +146,7 @@ func (d *Decoder) Open(key SessionKey, now time.Time) (*Session, error) {
 			return nil, ErrSessionLimit
 		}
 	}
-	s := &Session{decoder: d, transport: key.Transport, domains: map[uint32]*domain{}, last: now}
+	s := &Session{decoder: d, transport: key.Transport, domains: map[uint32]*domain{}, first: now, last: now}
 	d.sessions[key] = s
 	return s, nil
 }
@@ -292,6 +299,7 @@ func (s *Session) put(d *domain, k known) {
 		d.templates = map[TemplateID]known{}
 	}
 	d.templates[k.id] = k
+	s.decoder.changes.Add(1)
 }
 
 func (s *Session) forget(d *domain, id TemplateID) {
@@ -299,5 +307,6 @@ func (s *Session) forget(d *domain, id TemplateID) {
 		delete(d.templates, id)
 		s.templates--
 		s.decoder.templates.Add(-1)
+		s.decoder.changes.Add(1)
 	}
 }

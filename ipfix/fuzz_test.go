@@ -49,6 +49,7 @@ func FuzzDecode(f *testing.F) {
 			checkLimits(t, s, limits)
 			rest = rest[n:]
 		}
+		checkKept(t, d, exportTime)
 	})
 }
 

@@ -32,6 +32,7 @@ type parser struct {
 	undo    []undo
 	records uint32
 	counted bool // all data records of the message were counted
+	doubted bool // restored templates may be others than those of the exporter
 }
 
 // undo is the state of a template before the message.
@@ -62,7 +63,7 @@ func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 		}
 		d = &domain{}
 	}
-	p := parser{session: s, domain: d, now: now, octets: octets, message: m, counted: true}
+	p := parser{session: s, domain: d, now: now, octets: octets, message: m, counted: true, doubted: d.doubts(m.Sequence)}
 	if problem := p.sets(); problem != nil {
 		p.rollBack()
 		return nil, problem
@@ -75,6 +76,7 @@ func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 	if outOfOrder {
 		p.countProblem(CauseSequenceOutOfOrder, 8, 0)
 	}
+	s.compare(d, p.doubted)
 	s.domains[m.Domain] = d
 	s.last, d.last = now, now
 	return m, nil
@@ -198,10 +200,10 @@ func (p *parser) scopeKnown(r DataRecord) bool {
 	return true
 }
 
-// lookup finds a template that has not expired.
+// lookup finds a template that has not expired and is not in doubt.
 func (p *parser) lookup(id TemplateID) *Template {
 	k, ok := p.domain.templates[id]
-	if !ok || p.session.expired(k, p.now) {
+	if !ok || p.session.expired(k, p.now) || k.restored && p.doubted {
 		return nil
 	}
 	return k.Template

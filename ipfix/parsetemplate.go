@@ -93,7 +93,7 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 	if used && before.has(scope, p.fields) {
 		// A second copy: over UDP it extends the template's lifetime (§8.4).
 		p.remember(id)
-		p.domain.templates[id] = known{before.Template, p.now}
+		p.domain.templates[id] = known{before.Template, p.now, false}
 		return
 	}
 	t := newTemplate(id, scope, p.interpreted(offset, id))
@@ -109,7 +109,7 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 		return
 	}
 	p.remember(id)
-	if !p.session.learn(p.domain, known{t, p.now}) {
+	if !p.session.learn(p.domain, known{t, p.now, false}) {
 		p.countProblem(CauseTemplateLimit, offset, uint16(id))
 		return
 	}

@@ -18,6 +18,7 @@
 #                 library reads the file for Compose
 #   kubernetes    the manifest and the Helm chart, decoded strictly into the types of Kubernetes; builds helm
 #   dashboards    a Prometheus that scrapes an agent answers each query of the dashboards
+#   infinity      the backend of Grafana's Infinity data source asks a collector what docs/how-to/grafana.md says
 #   jaeger        a Jaeger, built from its Go module, has the paths that an agent sends by OTLP
 #   frr           FRR routes a network by IS-IS, and Waymark measures its SRv6 tunnel (examples/frr-srv6)
 #   answers       two hosts, three routers, a slow queue and a losing link: waymark top, events and a
@@ -28,15 +29,16 @@
 #   arm64         the same for arm64; hours
 #   nics          native XDP on virtio-net and tc on vmxnet3, on 6.12 for amd64 and arm64 (scripts/nics.sh)
 #
-# Not among them: Grafana, which Debian does not have (dashboards asks Prometheus what Grafana would
-# ask); Kafka, because nothing of Waymark speaks its protocol; a cluster of Kubernetes.
+# Not among them: Grafana itself, which Debian does not have (dashboards asks Prometheus what Grafana
+# would ask, and infinity the collector); Kafka, because nothing of Waymark speaks its protocol; a
+# cluster of Kubernetes.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 . scripts/interop/shared.sh
 
-all=(lintian reproducible sbom debian12 debian13 ansible rpm container kubernetes dashboards answers jaeger frr armcollector release kernels arm64 nics)
+all=(lintian reproducible sbom debian12 debian13 ansible rpm container kubernetes dashboards infinity answers jaeger frr armcollector release kernels arm64 nics)
 if [ "$*" = list ]; then
 	printf '%s\n' "${all[@]}"
 	exit
@@ -121,6 +123,7 @@ step_kubernetes() {
 
 step_dashboards() { scripts/interop/dashboards.sh; }
 
+step_infinity() { scripts/interop/infinity.sh; }
 step_jaeger() { scripts/interop/jaeger.sh; }
 step_frr() { scripts/interop/frr.sh; }
 step_armcollector() { scripts/interop/armcollector.sh; }

@@ -49,6 +49,9 @@ type Config struct {
 	Sinks           []sink.Sink       // get all records, and run while the collector does
 	Notify          func(text string) // receives messages for the operator
 
+	Keeper    Keeper // keeps sockets while no collector runs; nil: nobody does
+	Templates string // file with the templates of sessions over UDP, for the next collector; "": none
+
 	Shards          int           // goroutines that join postcards: as many as CPUs, at most 4
 	Readers         int           // sockets and goroutines of each UDP endpoint: as many as CPUs, at most 4
 	Connections     int           // at one time: 256
@@ -71,6 +74,9 @@ func (c Config) withDefaults() Config {
 	c.flushInterval = cmp.Or(c.flushInterval, 100*time.Millisecond)
 	c.expiryInterval = cmp.Or(c.expiryInterval, 10*time.Second)
 	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, ReceiveBuffer)
+	if c.Keeper == nil {
+		c.Keeper = noKeeper{}
+	}
 	if c.Notify == nil {
 		c.Notify = func(string) {}
 	}
@@ -84,6 +90,7 @@ type Collector struct {
 	config  Config
 	output  *output
 	metrics *metrics.Server // nil: none
+	memory  *sessionMemory  // nil: none
 }
 
 // New makes a collector, which does nothing before Open.
@@ -123,6 +130,11 @@ func (c *Collector) Open() error {
 	if err := c.serveMetrics(); err != nil {
 		return errors.Join(err, c.Close())
 	}
+	c.config.Keeper.RemoveRest()
+	if c.config.Templates != "" {
+		c.memory = &sessionMemory{path: c.config.Templates, decoder: c.receiving.decoder, notify: c.config.Notify}
+		c.memory.recall(c.Endpoints(), time.Now())
+	}
 	return nil
 }
 
@@ -143,8 +155,13 @@ func (c *Collector) endMetrics() {
 func (c *Collector) Run(ctx context.Context) error {
 	defer c.endMetrics()
 	c.output.start()
-	var joined sync.WaitGroup
+	remembered, finish := context.WithCancel(context.Background())
+	defer finish()
+	var joined, remembering sync.WaitGroup
 	joined.Go(func() { c.run(c.arrivals, c.Stats) })
+	if c.memory != nil {
+		remembering.Go(func() { c.memory.run(remembered) })
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range c.sockets {
 		group.Go(func() error { return l.serve(ctx) })
@@ -152,6 +169,8 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { <-ctx.Done(); return nil })
 	err := group.Wait()
+	finish() // nothing is read any more
+	remembering.Wait()
 	close(c.arrivals)
 	joined.Wait()
 	return errors.Join(err, c.output.end())

@@ -43,15 +43,17 @@ type socket struct {
 
 func (c *receiving) listenDatagrams(e Endpoint) (listener, error) {
 	d := &datagrams{receiving: c}
+	kept := d.inherit(e)
 	var err error
-	if c.config.Readers > 1 && e.Address.Port() != 0 {
+	if kept == 0 && c.config.Readers > 1 && e.Address.Port() != 0 {
 		// Another collector's sockets would share theirs with ours. To one without SO_REUSEPORT, they do not.
 		err = e.tryAlone()
 	}
-	for range c.config.Readers {
-		if err == nil {
-			err = d.open(&e)
-		}
+	for len(d.sockets) < c.config.Readers && err == nil {
+		err = d.open(&e)
+	}
+	if err != nil && kept > 0 { // fewer readers do it, too: a service that has another user now may not add its sockets
+		err = nil
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen at %v: %w", e, listenFault(err, c.config.ListenName)), d.closeSockets())
@@ -73,36 +75,52 @@ func (e *Endpoint) tryAlone() error {
 func (d *datagrams) open(e *Endpoint) error {
 	c := d.receiving
 	var size int
-	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var err error
-		fault := raw.Control(func(fd uintptr) {
-			if c.config.Readers > 1 {
-				err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
-			}
-			if err == nil {
-				size, err = EnlargeBuffer(int(fd), c.config.datagramsBuffer)
-			}
-		})
-		return errors.Join(fault, err)
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		size, err = c.prepare(raw)
+		return err
 	}}
+	keep := e.Address.Port() != 0 // else each start has another port
 	packets, err := config.ListenPacket(context.Background(), e.network(), e.Address.String())
 	if err != nil {
 		return err
 	}
-	s := &socket{conn: packets.(*net.UDPConn)}
+	conn := packets.(*net.UDPConn)
+	e.Address = conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	if err := d.add(conn, *e, size); err != nil || !keep {
+		return err
+	}
+	c.config.Keeper.Keep(e.keptName(), d.sockets[len(d.sockets)-1].raw)
+	return nil
+}
+
+// prepare sets the options of a socket, and returns the size of its buffer.
+func (c *receiving) prepare(raw syscall.RawConn) (size int, err error) {
+	fault := raw.Control(func(fd uintptr) {
+		if c.config.Readers > 1 {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+		}
+		if err == nil {
+			size, err = EnlargeBuffer(int(fd), c.config.datagramsBuffer)
+		}
+	})
+	return size, errors.Join(fault, err)
+}
+
+// add adds an open socket, whose buffer has this size.
+func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (err error) {
+	s := &socket{conn: conn}
 	d.sockets = append(d.sockets, s)
-	e.Address = s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	if size < c.config.datagramsBuffer && len(d.sockets) == 1 {
-		c.config.Notify(
+	if want := d.receiving.config.datagramsBuffer; size < want && len(d.sockets) == 1 {
+		d.receiving.config.Notify(
 			fmt.Sprintf(
 				"%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d",
 				e,
 				size,
-				c.config.datagramsBuffer,
+				want,
 			),
 		)
 	}
-	s.raw, err = s.conn.SyscallConn()
+	s.raw, err = conn.SyscallConn()
 	return err
 }
 
@@ -187,6 +205,7 @@ func (d *datagrams) read(s *socket) error {
 		}
 		n, err := conn.ReadBatch(batch, 0)
 		switch {
+		case err == nil: // also when the socket is closed meanwhile: the kernel no longer has them
 		case !d.closed.Load() && errors.Is(err, os.ErrDeadlineExceeded) && s.waits():
 			continue // on a busy machine the deadline may pass before the socket is read at all
 		case d.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded):

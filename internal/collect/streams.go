@@ -64,9 +64,13 @@ type streams struct {
 }
 
 func (c *receiving) listenStream(e Endpoint) (listener, error) {
-	l, err := net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address))
-	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, c.config.ListenName))
+	l := c.inheritStream(e)
+	if l == nil {
+		var err error
+		if l, err = net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address)); err != nil {
+			return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, c.config.ListenName))
+		}
+		c.keepStream(e, l)
 	}
 	e.Address = l.Addr().(*net.TCPAddr).AddrPort()
 	return &streams{receiving: c, listener: l, endpoint: e}, nil

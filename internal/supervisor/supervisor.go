@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervisor reports to the service manager what the agent does, by the
-// protocol of sd_notify(3).
+// Package supervisor reports to the service manager what an agent or a collector does, by the
+// protocol of sd_notify(3), and lets it keep sockets while the program is restarted.
 package supervisor
 
 import (
@@ -81,9 +81,14 @@ func (m *Manager) report(status string, lines ...string) {
 // oneLine is what a message can hold.
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
-// send sends one message. A failure is logged once: nothing else is harmed.
-func (m *Manager) send(message string) {
-	_, err := daemon.SdNotify(false, message)
+// send sends one message, with descriptors or without. A failure is logged once: nothing else is harmed.
+func (m *Manager) send(message string, files ...int) {
+	var err error
+	if len(files) > 0 {
+		err = sendFiles(message, files)
+	} else {
+		_, err = daemon.SdNotify(false, message)
+	}
 	m.mu.Lock()
 	again := m.failed
 	m.failed = err != nil

@@ -112,7 +112,7 @@ var layers = map[string]string{
 	"internal/sink/otlpsink":  "ioam internal/exponential internal/metrics internal/problem internal/record internal/secretfile internal/sink internal/yamlfile",
 	"internal/decode":         "ioam internal/ipv6 internal/record",
 	"internal/collect": "ioam ipfix internal/address internal/collect/join internal/collect/known internal/health internal/inputfile internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/record internal/sink " +
-		"internal/socketdrops",
+		"internal/replacefile internal/socketdrops",
 	"internal/collect/join":             "ioam internal/record",
 	"internal/collect/sender":           "ipfix",
 	"internal/collect/pathmetrics":      "internal/exponential internal/metrics internal/record",
@@ -202,6 +202,7 @@ var layers = map[string]string{
 	"scripts/compress":  "",
 	"scripts/lint":      "",
 	"scripts/picture":   "internal/record ioam",
+	"scripts/postcards": "internal/collect/sender",
 	"scripts/reference": "internal/collect",
 }
 

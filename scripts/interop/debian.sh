@@ -6,7 +6,8 @@
 # Installs the package of waymark into a fresh Debian that systemd boots in a container
 # (systemd-nspawn), and does with it what an operator does: configure, start, reload, crash,
 # upgrade, remove, purge. While it is upgraded, a peer outside counts the packets that were
-# not treated: none may be. Packages come from the mirror of this machine's apt.
+# not treated: none may be. While waymark-collector is upgraded, a peer sends postcards over UDP:
+# all must be kept. Packages come from the mirror of this machine's apt.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -14,16 +15,17 @@ cd "$(dirname "$0")/../.."
 . scripts/interop/machine.sh
 
 suite=$1
-capture=''
+capture='' exporters=''
 
 fail() {
 	echo "debian.sh: $*" >&2
-	[ -z "$leader" ] || inside journalctl -b --no-pager -u waymark -n 30 >&2 || true
+	[ -z "$leader" ] || inside journalctl -b --no-pager -u waymark -u waymark-collector -n 30 >&2 || true
 	exit 1
 }
 
 clean() {
 	[ -z "$capture" ] || kill "$capture" 2>/dev/null || true
+	[ -z "$exporters" ] || kill "$exporters" 2>/dev/null || true
 	machine_end
 }
 trap clean EXIT
@@ -34,11 +36,13 @@ packages >/dev/null
 work=$machines
 new=$(echo build/packages/waymark_*_amd64.deb)
 go run ./packaging/cmd/waymark-package --version 0.0.9 --commit previous --epoch 1700000000 \
-	--programs waymark --architectures amd64 --kinds deb --output "$work/previous" --work "$work/previous-work" >/dev/null
+	--programs waymark,waymark-collector --architectures amd64 --kinds deb --output "$work/previous" --work "$work/previous-work" >/dev/null
 old=$(echo "$work"/previous/waymark_0.0.9-1_amd64.deb)
 cp "$new" "$root/srv/packages/new_waymark.deb"
 cp "$old" "$root/srv/packages/old_waymark.deb"
-cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/collector.deb"
+cp build/packages/waymark-collector_*_amd64.deb "$root/srv/packages/new_collector.deb"
+cp "$work"/previous/waymark-collector_0.0.9-1_amd64.deb "$root/srv/packages/old_collector.deb"
+go build -o "$work/postcards" ./scripts/postcards
 
 echo "- boot $suite"
 machine_boot
@@ -139,14 +143,61 @@ capture=''
 [ -e "$root/etc/waymark/node.yaml" ] || fail "the configuration is gone before a purge"
 
 echo "- the collector"
-inside apt-get install -y -qq /srv/packages/collector.deb >/dev/null 2>&1 || fail "the collector's installation fails"
+inside apt-get install -y -qq /srv/packages/old_collector.deb >/dev/null 2>&1 || fail "the collector's installation fails"
 inside systemd-analyze security --threshold=30 --no-pager waymark-collector.service | tail -1
+inside tee /etc/waymark-collector/collector.yaml >/dev/null <<'END'
+listen: ["udp://[2001:db8:77::1]:4739", "tcp://[2001:db8:77::1]:4739"]
+END
 inside systemctl start waymark-collector
 receives() { inside ss -Hulpn 'sport = 4739' | grep -q waymark; }
 wait_for 30 receives || fail "the collector does not receive: $(inside systemctl status --no-pager waymark-collector)"
 inside systemctl restart waymark-collector
 wait_for 30 receives || fail "the collector does not receive after a restart"
 [ "$(inside systemctl show -P NRestarts waymark-collector)" = 0 ] || fail "the collector crashed"
+[ "$(inside systemctl show -P NFileDescriptorStore waymark-collector)" -ge 2 ] || fail "systemd keeps no sockets of the collector"
+
+# exporters_start PACKETS FIRST sends postcards of so many packets a second; exporters_end sets `sent` and `refused`.
+exporters_start() {
+	ip netns exec "$peer" "$work/postcards" send '[2001:db8:77::1]:4739' "$1" "$2" >"$work/$suite.sent" &
+	exporters=$!
+	sleep 3
+}
+exporters_end() {
+	sleep 2
+	kill -INT "$exporters" && wait "$exporters"
+	exporters=''
+	read -r sent refused <"$work/$suite.sent"
+	sleep 5 # what waits is joined and written
+}
+kept() { nsenter -t "$leader" -n "$work/postcards" count 'http://[::1]:4780'; }
+collects() { [ "$(inside systemctl show -P MainPID waymark-collector)" != "$was" ] && inside systemctl is-active --quiet waymark-collector; }
+# The sockets' buffers have what this machine allows, because the container may not change it.
+rate=600
+[ "$(sysctl -n net.core.rmem_max)" -ge 4000000 ] || rate=60
+
+echo "- upgrade of the collector under postcards over UDP: $(basename build/packages/waymark-collector_*_amd64.deb)"
+exporters_start "$rate" 0
+was=$(inside systemctl show -P MainPID waymark-collector)
+inside apt-get install -y -qq -o Dpkg::Options::=--force-confold /srv/packages/new_collector.deb >/dev/null 2>&1 || fail "the collector's upgrade fails"
+wait_for 30 collects || fail "the new collector does not run"
+[ "$(inside waymark-collector --version)" != "waymark-collector 0.0.9" ] || fail "the old collector is still there"
+exporters_end
+stored=$(kept)
+echo "  $sent postcards sent, $refused messages refused, $stored postcards kept"
+[ "$sent" -gt $((rate * 20)) ] || fail "too few postcards were sent to say anything"
+[ "$stored" -eq "$sent" ] && [ "$refused" -eq 0 ] || fail "$((sent - stored)) postcards are lost"
+
+echo "- a crash of the collector under postcards over UDP"
+before=$stored
+exporters_start "$rate" 1000000
+was=$(inside systemctl show -P MainPID waymark-collector)
+inside systemctl kill --kill-whom=main -s KILL waymark-collector
+wait_for 30 collects || fail "a killed collector is not restarted"
+exporters_end
+stored=$(($(kept) - before))
+echo "  $sent postcards sent, $refused messages refused, $stored postcards kept"
+[ "$refused" -eq 0 ] && [ "$stored" -le "$sent" ] && [ "$stored" -ge $((sent - 2 * rate * 5)) ] ||
+	fail "more is lost than came in the two seconds before the collector was killed"
 
 echo "- purge: nothing of ours is left, nor a key that the operator put beside the configuration"
 inside install -m 600 /etc/hostname /etc/waymark/stamp.key

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -22,7 +24,8 @@ import (
 
 // diagnosis is the JSON of doctor.
 type diagnosis struct {
-	OK        bool             `json:"ok"` // the exit code is 0
+	OK        bool             `json:"ok"`     // the exit code is 0
+	Config    string           `json:"config"` // the file of settings; empty: there is none, all have their defaults
 	Checks    []health.Check   `json:"checks"`
 	Collector string           `json:"collector"` // running, absent, or why it does not answer
 	Warnings  []health.Warning `json:"warnings"`
@@ -41,10 +44,17 @@ certificates with their end. If a collector answers, also check what it says: th
 clocks of nodes, datagrams and records that were lost, files that cannot be read.
 Each problem has a code and a cure.
 
+Without --config, the settings are those of the service: the file
+/etc/waymark-collector/collector.yaml. If it is not there, all have their defaults.
+The first line says which file it is.
+
 Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 		Example: "  waymark-collector doctor\n  waymark-collector doctor --config collector.yaml --strict",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("config") {
+				file = serviceSettings()
+			}
 			s, err := settings.Read(file)
 			if err != nil {
 				return err
@@ -56,6 +66,7 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			if err != nil {
 				return err
 			}
+			d.Config = file
 			worst := health.Worst(d.Warnings)
 			d.OK = worst != health.Error && (!strict || worst != health.Degraded)
 			if opts.JSON {
@@ -69,10 +80,21 @@ Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "`FILE` of settings (default: none, all have their defaults)")
+	cmd.Flags().StringVar(&file, "config", "", "`FILE` of settings (default: the service's, if it is there)")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
 	ask.Add(cmd)
 	return cmd
+}
+
+// installedSettings is the file that the service reads.
+var installedSettings = "/etc/waymark-collector/collector.yaml"
+
+// serviceSettings is that file; "" if it is not there.
+func serviceSettings() string {
+	if _, err := os.Stat(installedSettings); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return installedSettings
 }
 
 func diagnose(ctx context.Context, s *settings.Settings, ask *collectorapi.Flags) (*diagnosis, error) {
@@ -104,6 +126,11 @@ func diagnose(ctx context.Context, s *settings.Settings, ask *collectorapi.Flags
 func printDiagnosis(w io.Writer, d *diagnosis) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tDETAIL")
+	if d.Config == "" {
+		fmt.Fprintln(t, "file\tnone\tall settings have their defaults")
+	} else {
+		fmt.Fprintf(t, "file\tread\t%s\n", d.Config)
+	}
 	for _, c := range d.Checks {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.State, c.Detail)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -82,6 +83,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	config.Sinks = d.outputs
 	config.Notify = d.Notify
+	config.Keeper = d.Manager.Sockets()
+	config.Templates = filepath.Join(of.Directory, "templates.json")
 	if d.collector, err = collect.New(config); err != nil {
 		return err
 	}

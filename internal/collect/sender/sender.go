@@ -30,6 +30,7 @@ type Sender struct {
 
 	Flows   uint32                               // packets belong to them in turn
 	Ahead   time.Duration                        // of the nodes' clocks
+	Once    bool                                 // templates are in the first messages only
 	Deliver func(node int, message []byte) error // instead of sending it; nil: it is sent
 }
 
@@ -89,10 +90,13 @@ func (s *Sender) Restart(brief bool) error {
 	return nil
 }
 
+// Skip leaves out the numbers of so many packets.
+func (s *Sender) Skip(packets uint32) { s.next += packets }
+
 // Send sends the postcards of a number of packets now, at most together.
 func (s *Sender) Send(packets int) error {
 	now := time.Now().Add(s.Ahead)
-	templates := s.fresh || s.next%1024 < uint32(packets)
+	templates := s.fresh || !s.Once && s.next%1024 < uint32(packets)
 	s.fresh = false
 	for node, e := range s.encoders {
 		e.Start(s.buffer[:0])
