@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
@@ -61,7 +62,7 @@ func localLeft() []string {
 	if err != nil {
 		return nil
 	}
-	return agent.Left(place)
+	return places.Left(place)
 }
 
 func newAgentCommand(opts *options) *cobra.Command {
@@ -305,13 +306,13 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	switch {
 	case errors.Is(err, api.ErrNoAgent) && remove && own:
 		result.Removed, result.Warnings, err = removeLeftovers(cmd.ErrOrStderr())
-		if held, _ := agent.Held(api.Place{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
+		if held, _ := places.Held(api.Place{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
 			return stopAgent(ctx, cmd, opts, remove)
 		}
 	case errors.Is(err, api.ErrNoAgent) && own:
 		err = nothingToStop(opts.interfacesLeft())
 	case err == nil:
-		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
+		err = places.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
 	}
 	switch {
 	case !opts.JSON:
@@ -332,7 +333,7 @@ func stopOrWait(ctx context.Context, socket string, own, remove bool) (api.Stopp
 		if !errors.Is(err, api.ErrNoAgent) || !own {
 			return answer, err
 		}
-		if held, unknown := agent.Held(api.Place{Dir: filepath.Dir(socket)}); unknown != nil || !held {
+		if held, unknown := places.Held(api.Place{Dir: filepath.Dir(socket)}); unknown != nil || !held {
 			return answer, err
 		}
 		select {
@@ -365,7 +366,7 @@ func removeLeftovers(stderr io.Writer) (removed bool, ws []health.Warning, err e
 	if err != nil {
 		return false, nil, err
 	}
-	removed, ws, err = agent.Remove(place, func(pins string) (agent.Datapath, error) {
+	removed, ws, err = places.Remove(place, func(pins string) (places.Removable, error) {
 		return datapath.Open(datapath.Options{PinPath: pins})
 	})
 	if err == nil && !removed {

@@ -59,7 +59,7 @@ their encapsulations first.`,
 // completeDecapsulationWords offers the command's words, and the addresses that del can
 // remove.
 func completeDecapsulationWords(opts *options) cobra.CompletionFunc {
-	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	return commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		switch {
 		case len(args) == 0:
 			return []cobra.Completion{"show", "add", "del"}

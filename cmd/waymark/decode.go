@@ -81,7 +81,7 @@ what still arrives.`,
 	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "`TIME` that TAI is ahead of UTC, for ptp")
 	cmd.Flags().StringVar(&namesFile, "names", "", "`FILE` with the names of nodes: that of a node with names")
 	opts.AddWide(cmd)
-	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	commandline.CompleteWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	filters = filterflags.Add(cmd)
 	filters.Complete(cmd, record.MadeBy("decode"))
 	return cmd

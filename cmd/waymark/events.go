@@ -87,7 +87,7 @@ condition on the fields that an event has with --json. Times are UTC.`,
 	for _, k := range record.EventKinds() {
 		names = append(names, k.Name)
 	}
-	completeWords(cmd, "event", names...)
+	commandline.CompleteWords(cmd, "event", names...)
 	opts.AddWide(cmd)
 	return cmd
 }

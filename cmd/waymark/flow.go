@@ -151,7 +151,7 @@ func formatMeasuredFlow(f api.MeasuredFlow) string {
 // completeFlowWords offers the command's words, and the flows that it can show and
 // remove.
 func completeFlowWords(opts *options) cobra.CompletionFunc {
-	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	return commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		if len(args) == 1 && (args[0] == "del" || args[0] == "show") {
 			return named(opts, cmd, (*api.Client).MeasuredFlows, func(f api.MeasuredFlow) string { return f.Flow.Name })
 		}

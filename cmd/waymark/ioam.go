@@ -116,7 +116,7 @@ func absoluteKeyFile(words *iproute2.NamespaceCommand) (err error) {
 
 // completeNamespace completes the words after "namespace", and the file of a key.
 func completeNamespace(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	words, directive := completing(namespaceWords)(cmd, args, typed)
+	words, directive := commandline.Completing(namespaceWords)(cmd, args, typed)
 	if n := len(args); n > 2 && args[n-1] == "pot" {
 		directive = cobra.ShellCompDirectiveDefault
 	}
@@ -203,7 +203,7 @@ words of 'ip ioam schema'. show prints the octets in hex, padded with zeros as
 they are on the wire; --json gives the text that was added.`,
 		Example: `  waymark ioam schema add 777 "rack 7"
   waymark ioam schema show`,
-		ValidArgsFunction: completeFirst("show", "add", "del"),
+		ValidArgsFunction: commandline.CompleteFirst("show", "add", "del"),
 	}
 	return inWords(opts, cmd, "ioam schema", iproute2.ParseSchema,
 		func(cmd *cobra.Command, c *api.Client, words iproute2.SchemaCommand) error {

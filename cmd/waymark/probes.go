@@ -65,7 +65,7 @@ shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
 			return printProbes(cmd.OutOrStdout(), &p, verbose || len(args) > 0)
 		},
 	}
-	cmd.ValidArgsFunction = completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	cmd.ValidArgsFunction = commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		if len(args) > 0 {
 			return nil
 		}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/cmd/waymark/active"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
@@ -28,7 +29,7 @@ type options struct {
 	programsLeft func() []string
 
 	// agentsElsewhere finds the running agents of other network namespaces.
-	agentsElsewhere func() []agent.Other
+	agentsElsewhere func() []places.Other
 }
 
 // socketPath is the agent's API socket: --socket, else the default.
@@ -87,9 +88,9 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 		newTopCommand(opts),
 		newEventsCommand(opts),
 		newQueueCommand(opts),
-		newStampCommand(opts),
+		active.NewStampCommand(&opts.Options),
 		newPotCommand(opts),
-		newTraceCommand(opts),
+		active.NewTraceCommand(&opts.Options, opts.client),
 		newProbesCommand(opts),
 		newDoctorCommand(opts),
 		newConfigCommand(opts),

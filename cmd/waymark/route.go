@@ -89,7 +89,7 @@ func newRouteCommand(opts *options) *cobra.Command {
       tundst 2001:db8:ff::3 dex ns 123 trace-type 0xc00000 \
       ext-flags 0xc0 dev eth1
   waymark route del 2001:db8:2::/64 dev eth1`,
-		ValidArgsFunction: completeFirst("show", "add", "append", "change", "replace", "del"),
+		ValidArgsFunction: commandline.CompleteFirst("show", "add", "append", "change", "replace", "del"),
 	}
 	return inWords(opts, cmd, "route", iproute2.ParseRoute, func(cmd *cobra.Command, c *api.Client, words iproute2.RouteCommand) error {
 		if words.Via.IsValid() && words.Verb != iproute2.Show && words.Verb != iproute2.Del {

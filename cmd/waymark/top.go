@@ -122,7 +122,7 @@ shows the same again; ? lists all.`,
 		},
 	}
 	f.add(cmd.Flags())
-	completeWords(cmd, "sort", sorts...)
+	commandline.CompleteWords(cmd, "sort", sorts...)
 	filters = filterflags.Add(cmd, topFilters...)
 	return cmd
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func TestTraceUsage(t *testing.T) {
 		"::1 --source 192.0.2.1":                 "--source",
 		"::1 --namespace 1 --timestamp-format x": "--timestamp-format",
 	} {
-		code, stdout, stderr := runCLI(t, "", append([]string{"trace"}, strings.Fields(args)...)...)
+		code, stdout, stderr := runCLI(t, append([]string{"trace"}, strings.Fields(args)...)...)
 		if code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("trace %s: code %d, stdout %q, stderr %q\nwant %q", args, code, stdout, stderr, want)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type reflectorFlags struct {
 	microSession           uint16
 }
 
-func newStampReflectorCommand(opts *options) *cobra.Command {
+func newStampReflectorCommand(opts *commandline.Options) *cobra.Command {
 	f := reflectorFlags{listen: fmt.Sprintf("[::]:%d", stamp.Port), rate: 100_000, sessions: 4096, sessionTimeout: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "reflector",
@@ -94,7 +94,7 @@ The counters are printed at the end, and at each interval of --stats.`,
 	flags.Uint16Var(&f.microSession, "micro-session", 0, "`ID` of this end's member link of an aggregated link")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
-	completeWords(cmd, "sync-source", "bits", "ntp", "ptp", "satellite", "unknown")
+	commandline.CompleteWords(cmd, "sync-source", "bits", "ntp", "ptp", "satellite", "unknown")
 	return cmd
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -48,7 +48,7 @@ const (
 // reflectorKinds are the values of --reflector.
 var reflectorKinds = map[string]measure.Knowledge{"auto": measure.Guess, "stateful": measure.Stateful, "stateless": measure.Stateless}
 
-func newStampSenderCommand(opts *options) *cobra.Command {
+func newStampSenderCommand(opts *commandline.Options) *cobra.Command {
 	f := senderFlags{
 		count:     10,
 		interval:  100 * time.Millisecond,
@@ -104,7 +104,7 @@ before --count packets were sent and answered.`,
 			return f.run(cmd, c, opts.JSON)
 		},
 	}
-	cmd.ValidArgsFunction = completeFirst()
+	cmd.ValidArgsFunction = commandline.CompleteFirst()
 	f.addFlags(cmd)
 	return cmd
 }
@@ -154,10 +154,10 @@ func (f *senderFlags) addFlags(cmd *cobra.Command) {
 		"`ID` of this end's member link of an aggregated link, or ID:ID with that of the reflector",
 	)
 	flags.DurationVar(&f.stats, "stats", 0, "also print the result every `TIME`")
-	completeWords(cmd, "padding", paddingRandom, paddingZero)
-	completeWords(cmd, "mode", srv6.ModeInline.String(), srv6.ModeEncap.String(), srv6.ModeReduced.String())
-	completeWords(cmd, "reflector", "auto", "stateful", "stateless")
-	completeWords(cmd, "return-path", "same-link")
+	commandline.CompleteWords(cmd, "padding", paddingRandom, paddingZero)
+	commandline.CompleteWords(cmd, "mode", srv6.ModeInline.String(), srv6.ModeEncap.String(), srv6.ModeReduced.String())
+	commandline.CompleteWords(cmd, "reflector", "auto", "stateful", "stateless")
+	commandline.CompleteWords(cmd, "return-path", "same-link")
 }
 
 // config checks the flags.
