@@ -75,6 +75,7 @@ const (
 	HookPreceded        Code = "hook_preceded"
 	HookChanged         Code = "hook_changed"
 	InlineForwarded     Code = "inline_forwarded"
+	InterfaceDown       Code = "interface_down"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
 	KernelIOAM6         Code = "kernel_ioam6_enabled"
@@ -177,6 +178,7 @@ var kinds = []Kind{
 	{HookChanged, Info, "programs of others came to a hook, or went, between two looks (error at an edge of the domain)"},
 	{HookPreceded, Info, "programs of others run before Waymark's (warning at an edge of the domain)"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
+	{InterfaceDown, Degraded, "a served interface is down, or has no carrier"},
 	{InterfaceMissing, Degraded, "a configured interface is missing (error if it is an edge of the domain)"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
 	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not received"},
