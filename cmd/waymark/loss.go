@@ -317,9 +317,17 @@ func (l *lossList) flush() error {
 
 func about(m *record.Measurement) []string {
 	return []string{
-		record.Printable(m.Flow), blocksText(m), m.Start.UTC().Format("15:04:05.000Z"),
+		record.Printable(m.Flow), blocksText(m), startText(m),
 		cmp.Or(record.Printable(m.FromNode), strconv.Itoa(int(m.From))), cmp.Or(record.Printable(m.ToNode), strconv.Itoa(int(m.To))),
 	}
+}
+
+// startText is when the block began; without parts of a second where blocks are of whole seconds.
+func startText(m *record.Measurement) string {
+	if m.Start.Nanosecond() == 0 && time.Duration(m.Length)%time.Second == 0 {
+		return m.Start.UTC().Format("15:04:05Z")
+	}
+	return m.Start.UTC().Format("15:04:05.000Z")
 }
 
 // blocksText is the number of the block, or of the first and the last one.
