@@ -55,7 +55,7 @@ var counters = slices.Concat([]Counter{
 	{"history_records", "", Harmless, "", "", ""},
 	{"history_records_left_out", "", Harmless, "", "", ""}, // the report says so
 	{"queue_untimed_packets", "", Harmless, "", "", ""},
-	{"queue_dropped_packets", "", Harmless, "", "", ""}, // what it measures: the kernel has dropped them
+	{"queue_dropped_packets", "", Harmless, "", "", ""}, // QueueDrops has what the kernel counts, also while none is measured
 	{"delays_negative", "", Harmless, "", "", ""},       // of clocks that differ
 	{"delays_longer", "", Harmless, "", "", ""},
 	{"path_delays_incomplete", "", Harmless, "", "", ""},

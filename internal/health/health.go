@@ -106,6 +106,7 @@ const (
 	PathMTULowered      Code = "path_mtu_lowered"
 	PathMTUUnwatched    Code = "path_mtu_unwatched"
 	QuestionsRefused    Code = "questions_refused"
+	QueueDrops          Code = "queue_drops"
 	ReadersUnserved     Code = "readers_unserved"
 	RecordsLost         Code = "records_lost"
 	RecordsUnread       Code = "records_unreadable"
@@ -216,6 +217,7 @@ var kinds = []Kind{
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{ProofsRejected, Degraded, "few proofs of transit are accepted"},
 	{QuestionsRefused, Degraded, "datagrams of other nodes are not answered"},
+	{QueueDrops, Degraded, "the queue of a served interface drops packets"},
 	{ReadersUnserved, Degraded, "the group that may read cannot ask the agent"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{RecordsUnread, Degraded, "records could not be read completely"},
