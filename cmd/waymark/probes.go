@@ -123,14 +123,25 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 		b.WriteString("\nnot probed, because they are this node: " + record.Printable(strings.Join(p.Own, ", ")) + "\n")
 	}
 	if p.Suppressed > 0 {
-		why := fmt.Sprintf("they were beyond the budget of %d packets a second, or the agent was late", p.Budget)
-		b.WriteString(wrapped(fmt.Sprintf("%d probes were not sent: %s", p.Suppressed, why), ""))
+		b.WriteString(wrapped(unsentText(p), ""))
 	}
 	if p.SendFailed > 0 {
 		b.WriteString(wrapped(fmt.Sprintf("%d probes were refused by this node's kernel", p.SendFailed), ""))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// unsentText says of the probes that were not sent why.
+func unsentText(p *api.Probes) string {
+	var why []string
+	if n := p.Suppressed - min(p.Skipped, p.Suppressed); n > 0 {
+		why = append(why, fmt.Sprintf("%d were beyond the budget of %d packets a second", n, p.Budget))
+	}
+	if p.Skipped > 0 {
+		why = append(why, fmt.Sprintf("the agent was late for %d", p.Skipped))
+	}
+	return fmt.Sprintf("%d probes were not sent: %s", p.Suppressed, strings.Join(why, ", "))
 }
 
 func destinations(n int) string {

@@ -105,8 +105,11 @@ var counters = slices.Concat([]Counter{
 	{"events_left_out", "", Harmless, "", "", ""}, // repetitions; the next event of the subject says how many
 	{"probe_packets", "", Harmless, "", "", ""},
 	{"probe_packets", "suppressed", Missing, ProbesSuppressed,
-		"%d probes of the last minute were not sent: they were beyond probes.budget, or the agent was late",
-		"raise probes.budget or probes.interval, or give the agent more CPU time"},
+		"%d probes of the last minute were not sent, because they were beyond probes.budget",
+		"raise probes.budget, or send fewer: a longer probes.interval, fewer probes.flows or destinations"},
+	{"probe_packets", "skipped", Missing, ProbesSuppressed,
+		"%d probes of the last minute were not sent, because the agent was late by more than probes.interval",
+		"give the agent more CPU time, or raise probes.interval"},
 	{"probe_copies", "", Harmless, "", "", ""},
 	{"probe_replies_ignored", "", Harmless, "", "", ""}, // a probe without an answer is lost, and flows without answers have a warning
 	{"probe_answered", "", Harmless, "", "", ""},
