@@ -278,7 +278,10 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *commandline.
 			r.Name(names)
 			writeNote(r.Unanswered())
 		}
-		c.Silent = func(r *paths.Report) { writeNote(notYet(c, r) + "\n") }
+		c.Silent = func(r *paths.Report) {
+			silent.Store(true)
+			writeNote(notYet(c, r) + "\n")
+		}
 	}
 	p, err := prober.New(c)
 	if err != nil {
@@ -321,7 +324,8 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *commandline.
 	case cmd.Context().Err() != nil:
 		return cmd.Context().Err()
 	case len(r.Paths) == 0 && !quit:
-		return errors.New(noPath(cmd.Context(), c, r))
+		advised := silent.Load() && !live && !opts.JSON // the screen is gone, and an error in JSON stands alone
+		return errors.New(noPath(cmd.Context(), c, r, advised))
 	}
 	return nil
 }
