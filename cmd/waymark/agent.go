@@ -222,10 +222,11 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 		Use:        "reload",
 		SuggestFor: []string{"restart", "refresh", "apply"},
 		Short:      "Load the configuration file again",
-		Long: `Load the configuration file again, as a whole. This ends changes made at runtime,
-and says so. If the file has errors, they are all printed and nothing changes. The
-command returns when the new configuration is in force, or refused. Warnings and
-hints that the earlier configuration did not cause are printed on standard error.`,
+		Long: `Load the configuration file again, as a whole. This ends changes made at
+runtime, and says so. If the file has errors, they are all printed and nothing
+changes. The command returns when the new configuration is in force, or refused.
+Warnings and hints that the earlier configuration did not cause are printed on
+standard error.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
@@ -268,9 +269,9 @@ func newAgentStopCommand(opts *options) *cobra.Command {
 		Short:      "Stop the agent; with --remove, remove its programs, too",
 		Long: `Stop the agent. Packets keep their treatment, unless --remove is given: then the
 programs are removed from every interface, and counters are lost. --remove also
-works when no agent runs. It warns if tunnels ended at this node: nodes that still
-tunnel here lose their traced packets. An agent that is starting is stopped when
-it has started.`,
+works when no agent runs. It warns if tunnels ended at this node: nodes that
+still tunnel here lose their traced packets. An agent that is starting is
+stopped when it has started.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			late := fmt.Errorf("the agent has not stopped within %v; its log says why", stopTimeout)

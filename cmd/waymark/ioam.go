@@ -45,15 +45,15 @@ SETTING, which iproute2 does not have either, is a key of the configuration that
 says what this node does with the options of the namespace. All are off
 by default: ` + strings.Join(iproute2.SettingWords(), ", ") + `.
 
-A namespace can be removed while encapsulations insert it, as in the kernel: their
-traces then leave without this node's data, and a warning on standard error says
-so.
+A namespace can be removed while encapsulations insert it, as in the kernel:
+their traces then leave without this node's data, and a warning on standard
+error says so.
 
 In add, a second data is wide, as in the syntax of the Direct Export patches.
 
-pot names the file with this node's key for proofs of transit, which 'waymark pot
-generate' makes; none ends them. The agent reads the file. With drop-rejected, the
-verifying node drops packets whose proof is wrong.`,
+pot names the file with this node's key for proofs of transit, which 'waymark
+pot generate' makes; none ends them. The agent reads the file. With
+drop-rejected, the verifying node drops packets whose proof is wrong.`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace add 124 export sample 100
   waymark ioam namespace add 125 remove on terminate-active on

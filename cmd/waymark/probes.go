@@ -28,17 +28,17 @@ func newProbesCommand(opts *options) *cobra.Command {
 		Short:      "Show the probes that the agent sends, and where they vanish",
 		Long: `Show the destinations of "probes" in the running agent's configuration: how many
 flows are answered, the paths that these take, the share of probes that was lost
-in the last minute, and round trips since the agent began. A destination of which
-flows are lost comes first. Below it is the place where probes vanish: the last
-node that they reach, and the next one that replied until then. A loss on the way
-back looks the same.
+in the last minute, and round trips since the agent began. A destination of
+which flows are lost comes first. Below it is the place where probes vanish: the
+last node that they reach, and the next one that replied until then. A loss on
+the way back looks the same.
 
 A lost probe is one without an answer within the timeout. A flow that routing
 moves to another path is not lost. unanswered is a destination that never
 answered.
 
-With DESTINATION, which is a name or an address, or with --verbose, its paths are
-shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
+With DESTINATION, which is a name or an address, or with --verbose, its paths
+are shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
 		Example: "  waymark probes\n  waymark probes r3\n  waymark probes --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,9 +23,9 @@ func NewStampCommand(opts *commandline.Options) *cobra.Command {
 		newStampSenderCommand(opts),
 		newStampReflectorCommand(opts),
 	)
-	cmd.Long = `Measure loss and delay between two nodes with test packets: STAMP (RFC 8762), with
-the extensions of RFC 8972, RFC 9503 and RFC 9534, over IPv6. A reflector answers
-the packets of senders. Neither needs an agent.`
+	cmd.Long = `Measure loss and delay between two nodes with test packets: STAMP (RFC 8762),
+with the extensions of RFC 8972, RFC 9503 and RFC 9534, over IPv6. A reflector
+answers the packets of senders. Neither needs an agent.`
 	return cmd
 }
 

@@ -55,13 +55,13 @@ func NewTraceCommand(opts *commandline.Options, ask Agent) *cobra.Command {
 		Use:        "trace ADDRESS|NAME",
 		SuggestFor: []string{"path", "paths", "traceroute", "mtr"},
 		Short:      "Show the paths to a node with probes",
-		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given by
-an IPv6 address or the name of a host, in many flows, so that they take all equal-
-cost paths. Print the paths as a tree: a line for each hop, with the ids that it
-wrote into the trace, how many flows passed it, the time since the hop before, and
-how long it held the probes; at the end of each path, the probes without an
-answer, and the round trip. "-" is a value that a node could not know. The times
-between nodes contain the difference between their clocks.
+		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given
+by an IPv6 address or the name of a host, in many flows, so that they take all
+equal- cost paths. Print the paths as a tree: a line for each hop, with the ids
+that it wrote into the trace, how many flows passed it, the time since the hop
+before, and how long it held the probes; at the end of each path, the probes
+without an answer, and the round trip. "-" is a value that a node could not
+know. The times between nodes contain the difference between their clocks.
 
 The agent of the destination returns the traces, if its configuration has "path-
 trace". Without it, ICMPv6 errors of the destination return them: its kernel
@@ -72,17 +72,17 @@ it held the probes.
 
 "no data" is a hop that passed the probes and wrote nothing of the namespace.
 
-At the end, hop limits show the addresses of the nodes on each path, also of those
-without IOAM, and where the probes of a flow were seen last if none was answered.
-The errors of those nodes quote the trace up to there. With --loopback, nodes
-whose namespace has "loopback" say so themselves, within a round trip: they return
-copies. Flows that are not answered within two of the longest round trips, or
-50ms, are named at once, on the standard error, with the hop that they did not
-reach. Other probes of these flows follow nevertheless.
+At the end, hop limits show the addresses of the nodes on each path, also of
+those without IOAM, and where the probes of a flow were seen last if none was
+answered. The errors of those nodes quote the trace up to there. With
+--loopback, nodes whose namespace has "loopback" say so themselves, within a
+round trip: they return copies. Flows that are not answered within two of the
+longest round trips, or 50ms, are named at once, on the standard error, with the
+hop that they did not reach. Other probes of these flows follow nevertheless.
 
-Names of nodes, and the defaults of --namespace and --timestamp-format, come from
-the agent of this host; if none runs, --namespace is needed. The command needs
-root or CAP_NET_RAW.
+Names of nodes, and the defaults of --namespace and --timestamp-format, come
+from the agent of this host; if none runs, --namespace is needed. The command
+needs root or CAP_NET_RAW.
 
 Exit codes: 0 a probe was answered, or the screen of --live was left before;
 1 none was, or none could be sent.`,

@@ -35,11 +35,11 @@ func newDoctorCommand(opts *commandline.Options) *cobra.Command {
 		Use:        "doctor",
 		SuggestFor: []string{"check", "health", "diagnose"},
 		Short:      "Check this machine and the running collector, and say how to fix problems",
-		Long: `Check whether this machine has what a collector with these settings needs: ports,
-the store's directory and disk, room for bursts of datagrams, the clock, and
-certificates with their end. If a collector answers, also check what it says: the
-clocks of nodes, datagrams and records that were lost, files that cannot be read.
-Each problem has a code and a cure.
+		Long: `Check whether this machine has what a collector with these settings needs:
+ports, the store's directory and disk, room for bursts of datagrams, the clock,
+and certificates with their end. If a collector answers, also check what it
+says: the clocks of nodes, datagrams and records that were lost, files that
+cannot be read. Each problem has a code and a cure.
 
 Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 		Example: "  waymark-collector doctor\n  waymark-collector doctor --config collector.yaml --strict",
