@@ -135,7 +135,7 @@ var layers = map[string]string{
 	// know each other, and what puts all together.
 	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/nodenames internal/pathmtu internal/pot internal/replacefile internal/routing " +
 		"internal/socketdrops internal/tunnelerror",
-	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
+	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/eventlog internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/recordfilter internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/exponential internal/nodenames internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
