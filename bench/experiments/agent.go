@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/bench/harness"
-	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 )
@@ -123,7 +123,7 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 func (a *runningAgent) kill(reason error) error {
 	end := errors.Join(a.command.Process.Kill(), <-a.ended)
 	removed := harness.InNamespace(a.node.Namespace, func() error {
-		_, _, err := agent.Remove(a.place, func(pins string) (agent.Datapath, error) {
+		_, _, err := places.Remove(a.place, func(pins string) (places.Removable, error) {
 			return datapath.Open(datapath.Options{PinPath: pins})
 		})
 		return err

@@ -21,13 +21,14 @@ func newLossCommand(opts *commandline.Options, name *string) *cobra.Command {
 		newLossShowCommand(opts, name),
 	)
 	cmd.Long = `Lose packets on a lab's links. A rule loses packets that a node sends by one
-interface: after the node's own agent has counted them, and before any program of
-the link's other end sees them. It lasts until it is deleted, or the lab is down.
+interface: after the node's own agent has counted them, and before any program
+of the link's other end sees them. It lasts until it is deleted, or the lab is
+down.
 
 Rules choose frames, as the interface gets them. An offloaded frame is many
-packets: all are lost or none, and the counters have the number of each. The rules
-of an interface apply in the order of their numbers, each to what those before it
-left. Frames that XDP forwards (forwarding: fast) pass by them.`
+packets: all are lost or none, and the counters have the number of each. The
+rules of an interface apply in the order of their numbers, each to what those
+before it left. Frames that XDP forwards (forwarding: fast) pass by them.`
 	return cmd
 }
 
@@ -52,8 +53,8 @@ all IPv6 frames, or those with the addresses and SIDs that are given. With
 duplicates.
 
 Without a segment routing header, the destination is the first and the last SID.
-Mode encap.red leaves the first SID out of the header: name it as the destination,
-or name the second one.`,
+Mode encap.red leaves the first SID out of the header: name it as the
+destination, or name the second one.`,
 		Example: `  waymark lab loss add north1 eth1 --every 100
   waymark lab loss add ingress eth2 --random 0.01 --last-sid fc00:3::d6
   waymark lab loss add south eth1 --burst 5/1000 --source 2001:db8:ff::1

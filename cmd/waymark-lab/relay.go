@@ -30,9 +30,9 @@ func newDelayCommand(opts *commandline.Options, name *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delay NODE INTERFACE TIME",
 		Short: "Delay packets that a node sends by an interface",
-		Long: `Delay packets that a node sends by an interface, by a time such as 10ms, and with
---jitter by a random time more or less. Packets overtake each other where the
-jitter is larger than the time between them.
+		Long: `Delay packets that a node sends by an interface, by a time such as 10ms, and
+with --jitter by a random time more or less. Packets overtake each other where
+the jitter is larger than the time between them.
 ` + relayText,
 		Example: `  waymark lab delay north1 eth1 10ms
   waymark lab delay ingress eth2 20ms --jitter 5ms --last-sid fc00:3::d6`,
@@ -59,8 +59,8 @@ func newReorderCommand(opts *commandline.Options, name *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reorder NODE INTERFACE --every N --by M",
 		Short: "Reorder packets that a node sends by an interface",
-		Long: `Reorder packets that a node sends by an interface: each N-th is held until M later
-ones have overtaken it, or for the time of --hold if too few follow.
+		Long: `Reorder packets that a node sends by an interface: each N-th is held until M
+later ones have overtaken it, or for the time of --hold if too few follow.
 ` + relayText,
 		Example:           "  waymark lab reorder north1 eth1 --every 10 --by 3",
 		Args:              exactly("NODE", "INTERFACE"),

@@ -118,8 +118,8 @@ func newExecCommand(name *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NODE [--name NAME] [--] [COMMAND [ARGUMENT...]]",
 		Short: "Run a command in a node (default: a shell)",
-		Long: `Run a command in a node, with this terminal. The exit code is the command's;
-126 if it cannot be executed, 127 if it does not exist. Only the network namespace
+		Long: `Run a command in a node, with this terminal. The exit code is the command's; 126
+if it cannot be executed, 127 if it does not exist. Only the network namespace
 differs: /sys and the mounts are those of the machine.`,
 		Example:               "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
 		Args:                  commandline.SomeArguments("NODE"),
@@ -291,27 +291,27 @@ func newDemoCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch packets cross an IOAM domain and get lost in an SRv6 network",
-		Long: `Raise the topology line, send ping, UDP and TCP traffic from alpha to beta, print
-the path of the first packet of each kind, and prove that the packets that beta
-received carry no IOAM. Then raise the topology srv6, and lose packets of its two
-flows on the links. At the end, a table shows for each node how long it held
-packets and how long these took to the next node, and another one for each link
-how many were lost and how many the agents measured. The demo removes everything
-that it made.
+		Long: `Raise the topology line, send ping, UDP and TCP traffic from alpha to beta,
+print the path of the first packet of each kind, and prove that the packets that
+beta received carry no IOAM. Then raise the topology srv6, and lose packets of
+its two flows on the links. At the end, a table shows for each node how long it
+held packets and how long these took to the next node, and another one for each
+link how many were lost and how many the agents measured. The demo removes
+everything that it made.
 
 With --packets, the path of every packet is printed as it is reported: on a
 terminal as a small block, otherwise as one line. Without a terminal, the last
-lines are "demo: links=N lost=N measured=N", of the SRv6 flows, "demo: exported=N
-joined=N delivered=N", of Direct Exports, and "demo: traced=N delivered=N
-ioam_bytes_at_beta=0", of traces. With --json, each packet is a record, and the
-last line an object with these numbers. The exit code is 0 only if packets were
-traced, all of them arrived, no byte of IOAM did, and each measured loss is what
-was lost.
+lines are "demo: links=N lost=N measured=N", of the SRv6 flows, "demo:
+exported=N joined=N delivered=N", of Direct Exports, and "demo: traced=N
+delivered=N ioam_bytes_at_beta=0", of traces. With --json, each packet is a
+record, and the last line an object with these numbers. The exit code is 0 only
+if packets were traced, all of them arrived, no byte of IOAM did, and each
+measured loss is what was lost.
 
 With --console, it raises another network, with two equal paths, a slow queue, a
-lossy link, and a pair of hosts whose packets move to the other path every minute.
-It runs a collector there, prints the address at which a browser of this machine
-sees the console, and stays until it is interrupted.`,
+lossy link, and a pair of hosts whose packets move to the other path every
+minute. It runs a collector there, prints the address at which a browser of this
+machine sees the console, and stays until it is interrupted.`,
 		Example: "  waymark lab demo\n  waymark lab demo --console --port 8080",
 		Args:    commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

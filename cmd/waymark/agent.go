@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
@@ -61,7 +62,7 @@ func localLeft() []string {
 	if err != nil {
 		return nil
 	}
-	return agent.Left(place)
+	return places.Left(place)
 }
 
 func newAgentCommand(opts *options) *cobra.Command {
@@ -221,10 +222,11 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 		Use:        "reload",
 		SuggestFor: []string{"restart", "refresh", "apply"},
 		Short:      "Load the configuration file again",
-		Long: `Load the configuration file again, as a whole. This ends changes made at runtime,
-and says so. If the file has errors, they are all printed and nothing changes. The
-command returns when the new configuration is in force, or refused. Warnings and
-hints that the earlier configuration did not cause are printed on standard error.`,
+		Long: `Load the configuration file again, as a whole. This ends changes made at
+runtime, and says so. If the file has errors, they are all printed and nothing
+changes. The command returns when the new configuration is in force, or refused.
+Warnings and hints that the earlier configuration did not cause are printed on
+standard error.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
@@ -267,9 +269,9 @@ func newAgentStopCommand(opts *options) *cobra.Command {
 		Short:      "Stop the agent; with --remove, remove its programs, too",
 		Long: `Stop the agent. Packets keep their treatment, unless --remove is given: then the
 programs are removed from every interface, and counters are lost. --remove also
-works when no agent runs. It warns if tunnels ended at this node: nodes that still
-tunnel here lose their traced packets. An agent that is starting is stopped when
-it has started.`,
+works when no agent runs. It warns if tunnels ended at this node: nodes that
+still tunnel here lose their traced packets. An agent that is starting is
+stopped when it has started.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			late := fmt.Errorf("the agent has not stopped within %v; its log says why", stopTimeout)
@@ -305,13 +307,13 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	switch {
 	case errors.Is(err, api.ErrNoAgent) && remove && own:
 		result.Removed, result.Warnings, err = removeLeftovers(cmd.ErrOrStderr())
-		if held, _ := agent.Held(api.Place{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
+		if held, _ := places.Held(api.Place{Dir: filepath.Dir(socket)}); err != nil && held { // one began meanwhile
 			return stopAgent(ctx, cmd, opts, remove)
 		}
 	case errors.Is(err, api.ErrNoAgent) && own:
 		err = nothingToStop(opts.interfacesLeft())
 	case err == nil:
-		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
+		err = places.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
 	}
 	switch {
 	case !opts.JSON:
@@ -332,7 +334,7 @@ func stopOrWait(ctx context.Context, socket string, own, remove bool) (api.Stopp
 		if !errors.Is(err, api.ErrNoAgent) || !own {
 			return answer, err
 		}
-		if held, unknown := agent.Held(api.Place{Dir: filepath.Dir(socket)}); unknown != nil || !held {
+		if held, unknown := places.Held(api.Place{Dir: filepath.Dir(socket)}); unknown != nil || !held {
 			return answer, err
 		}
 		select {
@@ -365,7 +367,7 @@ func removeLeftovers(stderr io.Writer) (removed bool, ws []health.Warning, err e
 	if err != nil {
 		return false, nil, err
 	}
-	removed, ws, err = agent.Remove(place, func(pins string) (agent.Datapath, error) {
+	removed, ws, err = places.Remove(place, func(pins string) (places.Removable, error) {
 		return datapath.Open(datapath.Options{PinPath: pins})
 	})
 	if err == nil && !removed {

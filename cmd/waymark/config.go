@@ -35,14 +35,14 @@ func newConfigCheckCommand(opts *options) *cobra.Command {
 		Short: "Report every error in a configuration file",
 		Long: `Report every error in a configuration file with its line, its column and a cure.
 FILE - is standard input. Files of keys and for TLS that it names must be there
-and usable, as for an agent that starts. With --elsewhere, the file is for another
-machine: those that are not here are only warnings on standard error. So are, for
-any user but root, those that this user may not read. The command does not check
-whether interfaces exist: unless the file is strict, an agent waits for them.
-Problems that the configuration has on any machine, such as a rule that inserts a
-namespace that the node does not know, are printed on standard error, too. With
---json, errors ("faults"), warnings and these problems ("advice") are part of the
-result on standard output.
+and usable, as for an agent that starts. With --elsewhere, the file is for
+another machine: those that are not here are only warnings on standard error. So
+are, for any user but root, those that this user may not read. The command does
+not check whether interfaces exist: unless the file is strict, an agent waits
+for them. Problems that the configuration has on any machine, such as a rule
+that inserts a namespace that the node does not know, are printed on standard
+error, too. With --json, errors ("faults"), warnings and these problems
+("advice") are part of the result on standard output.
 
 Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 		Example: "  waymark config check /etc/waymark/node.yaml\n  waymark config check --elsewhere node-of-another-machine.yaml",

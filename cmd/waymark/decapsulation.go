@@ -16,17 +16,17 @@ func newDecapsulationCommand(opts *options) *cobra.Command {
 		Use:     "decapsulation [show | add ADDR [source PREFIX]... [bare] | del ADDR]",
 		Aliases: []string{"decap"},
 		Short:   "Show, add and remove the tunnels that end at this node",
-		Long: `Show, add and remove the tunnels that end at the running agent's node: ADDR is the
-destination of their outer header. Packets are decapsulated on interfaces with the
-role ingress. Changes are in force at once and last until the next reload; to keep
-them, write them into the file.
+		Long: `Show, add and remove the tunnels that end at the running agent's node: ADDR is
+the destination of their outer header. Packets are decapsulated on interfaces
+with the role ingress. Changes are in force at once and last until the next
+reload; to keep them, write them into the file.
 
 Without more words, packets with IOAM of a namespace of the node are accepted.
 With source, only packets from these outer sources are accepted, with or without
 IOAM; nobare requires IOAM, too. bare accepts packets without IOAM.
 
-If nodes still tunnel to a removed address, their traced packets are lost: remove
-their encapsulations first.`,
+If nodes still tunnel to a removed address, their traced packets are lost:
+remove their encapsulations first.`,
 		Example: `  waymark decapsulation add 2001:db8:ff::3
   waymark decapsulation add 2001:db8:ff::3 source 2001:db8:ff::/64
   waymark decapsulation show
@@ -59,7 +59,7 @@ their encapsulations first.`,
 // completeDecapsulationWords offers the command's words, and the addresses that del can
 // remove.
 func completeDecapsulationWords(opts *options) cobra.CompletionFunc {
-	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	return commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		switch {
 		case len(args) == 0:
 			return []cobra.Completion{"show", "add", "del"}

@@ -37,22 +37,23 @@ compressed with gzip; Ethernet with up to two VLAN tags, raw IP, and Linux
 cooked). FILE - is standard input.
 
 The command examines the Hop-by-Hop and Destination Options headers of each
-packet and of the IPv6 packets that it tunnels. A packet with a direct export has
-only the list of fields to export; "waymark collect" receives the exports.
+packet and of the IPv6 packets that it tunnels. A packet with a direct export
+has only the list of fields to export; "waymark collect" receives the exports.
 
 Flags select records, and --where has a condition on their fields: the names are
 the keys of a record with --json.
 
-A packet does not say in which format its timestamps are: set --timestamp-format.
-If most timestamps of a file are far from the times of capture, a message says so.
+A packet does not say in which format its timestamps are: set
+--timestamp-format. If most timestamps of a file are far from the times of
+capture, a message says so.
 
 Memory is bounded, whatever a file claims: a packet has at most 4 MiB, a section
 of pcapng at most 16384 interfaces, and decoding stops after 256 MiB without a
 packet.
 
-Errors are reported on standard error with packet and offset; decoding continues,
-and the exit code is 1. When interrupted, the command decodes for one more second
-what still arrives.`,
+Errors are reported on standard error with packet and offset; decoding
+continues, and the exit code is 1. When interrupted, the command decodes for one
+more second what still arrives.`,
 		Example: `  waymark decode capture.pcapng
   tcpdump -i eth1 -w - ip6 | waymark decode --json -
   waymark decode --where 'any(nodes, .node_id == 2)' capture.pcapng`,
@@ -81,7 +82,7 @@ what still arrives.`,
 	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "`TIME` that TAI is ahead of UTC, for ptp")
 	cmd.Flags().StringVar(&namesFile, "names", "", "`FILE` with the names of nodes: that of a node with names")
 	opts.AddWide(cmd)
-	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	commandline.CompleteWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	filters = filterflags.Add(cmd)
 	filters.Complete(cmd, record.MadeBy("decode"))
 	return cmd

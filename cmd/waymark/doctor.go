@@ -36,9 +36,9 @@ func newDoctorCommand(opts *options) *cobra.Command {
 		SuggestFor: []string{"check", "health", "diagnose"},
 		Short:      "Check this machine and the running agent, and say how to fix problems",
 		Long: `Check whether this machine has what Waymark needs, and ask the running agent, if
-there is one, for its warnings. Each has a code and a cure. A problem with several
-places is shown once, with their number, the worst problem first. With --verbose,
-and always with --json, each place has its warning.
+there is one, for its warnings. Each has a code and a cure. A problem with
+several places is shown once, with their number, the worst problem first. With
+--verbose, and always with --json, each place has its warning.
 
 A missing agent is an error while the programs of the last one handle packets.
 

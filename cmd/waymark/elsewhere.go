@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/nodenames"
 )
 
-func localElsewhere() []agent.Other {
+func localElsewhere() []places.Other {
 	place, err := api.Here()
 	if err != nil {
 		return nil
 	}
-	return agent.Elsewhere(api.Root, agent.NamespaceDirectory, place)
+	return places.Elsewhere(api.Root, places.NamespaceDirectory, place)
 }
 
 // mostElsewhere is how many agents of other network namespaces an error names.

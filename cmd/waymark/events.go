@@ -45,8 +45,8 @@ ago it began.
 
 Events are found in the records that the node makes: all of them while a sink,
 an observer, "waymark top" or "waymark events --follow" wants any, else about
-history.rate in a second, which is 200 by default. Nothing is found in fewer than
-20 packets. Segments are not judged where it is not known by how much the
+history.rate in a second, which is 200 by default. Nothing is found in fewer
+than 20 packets. Segments are not judged where it is not known by how much the
 clocks differ. The reference of events says what decides each.
 
 --node, --interface and --flow select what an event is about, --where has a
@@ -87,7 +87,7 @@ condition on the fields that an event has with --json. Times are UTC.`,
 	for _, k := range record.EventKinds() {
 		names = append(names, k.Name)
 	}
-	completeWords(cmd, "event", names...)
+	commandline.CompleteWords(cmd, "event", names...)
 	opts.AddWide(cmd)
 	return cmd
 }

@@ -23,15 +23,15 @@ func newFlowCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flow [show [NAME] | add NAME DIRECTION src ADDR segs SID,SID... | del NAME]",
 		Short: "Show, add and remove the SRv6 flows that are measured",
-		Long: `Show, add and remove the SRv6 flows that the running agent's node marks and counts
-(alternate marking, RFC 9341). Changes are in force at once and last until the
-next reload; to keep them, write them into the file.
+		Long: `Show, add and remove the SRv6 flows that the running agent's node marks and
+counts (alternate marking, RFC 9341). Changes are in force at once and last
+until the next reload; to keep them, write them into the file.
 
-DIRECTION is out at the ingress of the path, where packets are counted and marked,
-in at its egress, and transit at endpoints between them. src and segs are needed.
-At the ingress, points are the nodes after it that count the flow, too, the egress
-last. After each block, it asks them what they counted, and waymark loss shows
-what was lost; without points, the flow is only counted.
+DIRECTION is out at the ingress of the path, where packets are counted and
+marked, in at its egress, and transit at endpoints between them. src and segs
+are needed. At the ingress, points are the nodes after it that count the flow,
+too, the egress last. After each block, it asks them what they counted, and
+waymark loss shows what was lost; without points, the flow is only counted.
 
 ` + iproute2.FlowHelp() + `
 
@@ -151,7 +151,7 @@ func formatMeasuredFlow(f api.MeasuredFlow) string {
 // completeFlowWords offers the command's words, and the flows that it can show and
 // remove.
 func completeFlowWords(opts *options) cobra.CompletionFunc {
-	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	return commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		if len(args) == 1 && (args[0] == "del" || args[0] == "show") {
 			return named(opts, cmd, (*api.Client).MeasuredFlows, func(f api.MeasuredFlow) string { return f.Flow.Name })
 		}

@@ -69,7 +69,7 @@ interface's state and counters.`,
 
 // completeInterfaceWords offers the command's words, and the agent's interfaces.
 func completeInterfaceWords(opts *options) cobra.CompletionFunc {
-	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	return commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		switch last := len(args) - 1; {
 		case last < 0:
 			return []cobra.Completion{"show", "set"}

@@ -45,15 +45,15 @@ SETTING, which iproute2 does not have either, is a key of the configuration that
 says what this node does with the options of the namespace. All are off
 by default: ` + strings.Join(iproute2.SettingWords(), ", ") + `.
 
-A namespace can be removed while encapsulations insert it, as in the kernel: their
-traces then leave without this node's data, and a warning on standard error says
-so.
+A namespace can be removed while encapsulations insert it, as in the kernel:
+their traces then leave without this node's data, and a warning on standard
+error says so.
 
 In add, a second data is wide, as in the syntax of the Direct Export patches.
 
-pot names the file with this node's key for proofs of transit, which 'waymark pot
-generate' makes; none ends them. The agent reads the file. With drop-rejected, the
-verifying node drops packets whose proof is wrong.`,
+pot names the file with this node's key for proofs of transit, which 'waymark
+pot generate' makes; none ends them. The agent reads the file. With
+drop-rejected, the verifying node drops packets whose proof is wrong.`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace add 124 export sample 100
   waymark ioam namespace add 125 remove on terminate-active on
@@ -116,7 +116,7 @@ func absoluteKeyFile(words *iproute2.NamespaceCommand) (err error) {
 
 // completeNamespace completes the words after "namespace", and the file of a key.
 func completeNamespace(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	words, directive := completing(namespaceWords)(cmd, args, typed)
+	words, directive := commandline.Completing(namespaceWords)(cmd, args, typed)
 	if n := len(args); n > 2 && args[n-1] == "pot" {
 		directive = cobra.ShellCompDirectiveDefault
 	}
@@ -203,7 +203,7 @@ words of 'ip ioam schema'. show prints the octets in hex, padded with zeros as
 they are on the wire; --json gives the text that was added.`,
 		Example: `  waymark ioam schema add 777 "rack 7"
   waymark ioam schema show`,
-		ValidArgsFunction: completeFirst("show", "add", "del"),
+		ValidArgsFunction: commandline.CompleteFirst("show", "add", "del"),
 	}
 	return inWords(opts, cmd, "ioam schema", iproute2.ParseSchema,
 		func(cmd *cobra.Command, c *api.Client, words iproute2.SchemaCommand) error {

@@ -26,24 +26,24 @@ import (
 )
 
 // lossHelp is the help of waymark loss.
-const lossHelp = `Show the loss and delay of the SRv6 flows whose ingress is the node of the running
-agent, in the last block: from ingress to egress, and between neighbouring nodes
-that count, the worst first. trend is the loss of the last ten minutes. With
---verbose, --follow and --last, each result of a block has a line of its own, and
-with --wide all columns.
+const lossHelp = `Show the loss and delay of the SRv6 flows whose ingress is the node of the
+running agent, in the last block: from ingress to egress, and between
+neighbouring nodes that count, the worst first. trend is the loss of the last
+ten minutes. With --verbose, --follow and --last, each result of a block has a
+line of its own, and with --wide all columns.
 
-The ingress has its own name, the others have those of the flow's
-points, or their addresses; --json and --csv also number them along the path, from
-0. A value that is not known is "-". A loss is known if the verdict is measured
-or idle (no packet was sent). uncertain gives its reasons. Below the table is how
-the packets differ that a node selects (other_selection). selection_assumed is no
-reason: the result rests on the setting selection: assumed. duplicated means that
-more packets came than were sent: some came twice, and may hide lost ones, so
-there is only a least number of each (>=5). A one-way delay is the difference of
-two clocks, and may be wrong by as much as they differ, which is at most clocks.
-Where packets were lost, there may be a lower bound of the mean delay (>=20ms). A
-block that is beyond a threshold of its flow (max-loss, max-delay, no-data-after)
-has the code of the warning.
+The ingress has its own name, the others have those of the flow's points, or
+their addresses; --json and --csv also number them along the path, from 0. A
+value that is not known is "-". A loss is known if the verdict is measured or
+idle (no packet was sent). uncertain gives its reasons. Below the table is how
+the packets differ that a node selects (other_selection). selection_assumed is
+no reason: the result rests on the setting selection: assumed. duplicated means
+that more packets came than were sent: some came twice, and may hide lost ones,
+so there is only a least number of each (>=5). A one-way delay is the difference
+of two clocks, and may be wrong by as much as they differ, which is at most
+clocks. Where packets were lost, there may be a lower bound of the mean delay
+(>=20ms). A block that is beyond a threshold of its flow (max-loss, max-delay,
+no-data-after) has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
@@ -52,22 +52,22 @@ line of its own then. The agent evaluates them; --where has a condition on the
 fields, whose names are the keys with --json.
 
 With --last, the blocks of the last time are shown, up to an hour: as far as the
-agent has run for so long, and their results have fitted into its memory (64 MB).
-The first line on standard error says if that is not so. --flow may then name a
-flow that is no longer measured. A name that neither is measured nor has results
-is an error, as it is without --last.
+agent has run for so long, and their results have fitted into its memory (64
+MB). The first line on standard error says if that is not so. --flow may then
+name a flow that is no longer measured. A name that neither is measured nor has
+results is an error, as it is without --last.
 
 --since and --until show the blocks that began in another time of this hour.
 Times are UTC: 12:03, or in RFC 3339.
 
 With --follow, each block is shown as soon as it is known: those of one flow are
 in order, those of different flows are not, because one whose nodes are slow to
-answer would delay all others. The names of columns come again when a value needs
-a wider one. When the agent ends, the command waits for the next one. It says on
-standard error when it does, and how many results came faster than it could write
-them. With --json, each record is one line.
-With --csv, too, with a first line of names: times are in RFC 3339, delays in
-nanoseconds; an unknown value is empty.`
+answer would delay all others. The names of columns come again when a value
+needs a wider one. When the agent ends, the command waits for the next one. It
+says on standard error when it does, and how many results came faster than it
+could write them. With --json, each record is one line. With --csv, too, with a
+first line of names: times are in RFC 3339, delays in nanoseconds; an unknown
+value is empty.`
 
 func newLossCommand(opts *options) *cobra.Command {
 	var flow, last, since, until string
@@ -317,9 +317,17 @@ func (l *lossList) flush() error {
 
 func about(m *record.Measurement) []string {
 	return []string{
-		record.Printable(m.Flow), blocksText(m), m.Start.UTC().Format("15:04:05.000Z"),
+		record.Printable(m.Flow), blocksText(m), startText(m),
 		cmp.Or(record.Printable(m.FromNode), strconv.Itoa(int(m.From))), cmp.Or(record.Printable(m.ToNode), strconv.Itoa(int(m.To))),
 	}
+}
+
+// startText is when the block began; without parts of a second where blocks are of whole seconds.
+func startText(m *record.Measurement) string {
+	if m.Start.Nanosecond() == 0 && time.Duration(m.Length)%time.Second == 0 {
+		return m.Start.UTC().Format("15:04:05Z")
+	}
+	return m.Start.UTC().Format("15:04:05.000Z")
 }
 
 // blocksText is the number of the block, or of the first and the last one.

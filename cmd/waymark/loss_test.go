@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // lossLines are records as the agent gives them: of a flow's way, of its delay there, and
@@ -38,12 +39,12 @@ func TestLossList(t *testing.T) {
 		want      string
 	}{
 		{"table", false, false, "", "" +
-			"FLOW   BLOCK  START          FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY   CLOCKS   REASONS            WARNING\n" +
-			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   0           -       -        -                  flow_loss_high\n" +
-			"red    5      12:00:05.000Z  ingress  2001:db8:ff::3  delay      -     -         -     -      -           18.4µs  unknown  mean-of-sums       flow_delay_high\n" +
-			"blue   5      12:00:05.000Z  0        1               uncertain  7     -         -     -      -           -       -        missing            -\n" +
-			"north  5      12:00:05.000Z  ingress  egress          uncertain  7     3         -     -      -           -       -        other_selection    -\n" +
-			"north  5      12:00:05.000Z  middle   egress          measured   7     7         0     0      0           -       -        selection_assumed  -\n" +
+			"FLOW   BLOCK  START      FROM     TO              VERDICT    SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY   CLOCKS   REASONS            WARNING\n" +
+			"red    5      12:00:05Z  ingress  2001:db8:ff::3  measured   1000  990       10    0.01   0           -       -        -                  flow_loss_high\n" +
+			"red    5      12:00:05Z  ingress  2001:db8:ff::3  delay      -     -         -     -      -           18.4µs  unknown  mean-of-sums       flow_delay_high\n" +
+			"blue   5      12:00:05Z  0        1               uncertain  7     -         -     -      -           -       -        missing            -\n" +
+			"north  5      12:00:05Z  ingress  egress          uncertain  7     3         -     -      -           -       -        other_selection    -\n" +
+			"north  5      12:00:05Z  middle   egress          measured   7     7         0     0      0           -       -        selection_assumed  -\n" +
 			"other_selection of flow north at egress: traffic class 0x00 instead of any\n"},
 		{"values", false, true, "red", "" +
 			csvHead +
@@ -90,16 +91,16 @@ func TestLossFollows(t *testing.T) {
 		}
 	}
 	const want = `
-FLOW   BLOCK        START          FROM     TO              VERDICT    SENT      RECEIVED  LOST  RATIO  DUPLICATED  DELAY      CLOCKS    REASONS       WARNING
-red    5            12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             flow_loss_high
-red    5            12:00:05.000Z  ingress  2001:db8:ff::3  delay      -         -         -     -      -           18.4µs     unknown   mean-of-sums  flow_delay_high
-blue   5            12:00:05.000Z  0        1               uncertain  7         -         -     -      -           -          -         missing       -
-red    179543746    12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             flow_loss_high
-FLOW           BLOCK        START          FROM     TO              VERDICT    SENT      RECEIVED  LOST  RATIO  DUPLICATED  DELAY      CLOCKS    REASONS       WARNING
-rouge-et-bleu  6            12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             -
-café-au-lait   7            12:00:05.000Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             -
-red            5            12:00:05.000Z  ingress  2001:db8:ff::3  delay      -         -         -     -      -           18.4µs     1.505ms   mean-of-sums  flow_delay_high
-red            5            12:00:05.000Z  ingress  2001:db8:ff::3  delay      -         -         -     -      -           18.4µs     -         two-way       flow_delay_high
+FLOW   BLOCK        START      FROM     TO              VERDICT    SENT      RECEIVED  LOST  RATIO  DUPLICATED  DELAY      CLOCKS    REASONS       WARNING
+red    5            12:00:05Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             flow_loss_high
+red    5            12:00:05Z  ingress  2001:db8:ff::3  delay      -         -         -     -      -           18.4µs     unknown   mean-of-sums  flow_delay_high
+blue   5            12:00:05Z  0        1               uncertain  7         -         -     -      -           -          -         missing       -
+red    179543746    12:00:05Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             flow_loss_high
+FLOW           BLOCK        START      FROM     TO              VERDICT    SENT      RECEIVED  LOST  RATIO  DUPLICATED  DELAY      CLOCKS    REASONS       WARNING
+rouge-et-bleu  6            12:00:05Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             -
+café-au-lait   7            12:00:05Z  ingress  2001:db8:ff::3  measured   1000      990       10    0.01   0           -          -         -             -
+red            5            12:00:05Z  ingress  2001:db8:ff::3  delay      -         -         -     -      -           18.4µs     1.505ms   mean-of-sums  flow_delay_high
+red            5            12:00:05Z  ingress  2001:db8:ff::3  delay      -         -         -     -      -           18.4µs     -         two-way       flow_delay_high
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("got%swant%s", got, want)
@@ -114,7 +115,7 @@ red            5            12:00:05.000Z  ingress  2001:db8:ff::3  delay      -
 	}
 	for line := range strings.Lines(out.String()) {
 		line = strings.TrimSuffix(line, "\n")
-		if columns.Width(line) > 80 || !strings.Contains(line, "12:00:05.000Z") && !strings.Contains(line, "START") {
+		if columns.Width(line) > 80 || !strings.Contains(line, "12:00:05Z") && !strings.Contains(line, "START") {
 			t.Errorf("%q", line)
 		}
 	}
@@ -148,10 +149,10 @@ func TestLossBounds(t *testing.T) {
 		`"start":"2025-11-24T16:00:07.000000000Z","length_ns":90000000000,"verdict":"no-data","from_reasons":["missing"],` +
 		`"to_reasons":["missing"],"sent":null,"received":null,"lost":null,"duplicated":null,"ratio":null}`
 	const want = `
-FLOW  BLOCK                  START          FROM  TO  VERDICT     SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY     CLOCKS  REASONS        WARNING
-red   1764000005             16:00:05.000Z  0     2   duplicated  1000  1005      >=3   -      >=5         -         -       -              flow_duplicated
-red   1764000006             16:00:06.000Z  0     2   delay       -     -         -     -      -           >=18.4µs  10µs    mean-at-least  -
-red   1764000007-1764000096  16:00:07.000Z  0     2   no-data     -     -         -     -      -           -         -       missing        -
+FLOW  BLOCK                  START      FROM  TO  VERDICT     SENT  RECEIVED  LOST  RATIO  DUPLICATED  DELAY     CLOCKS  REASONS        WARNING
+red   1764000005             16:00:05Z  0     2   duplicated  1000  1005      >=3   -      >=5         -         -       -              flow_duplicated
+red   1764000006             16:00:06Z  0     2   delay       -     -         -     -      -           >=18.4µs  10µs    mean-at-least  -
+red   1764000007-1764000096  16:00:07Z  0     2   no-data     -     -         -     -      -           -         -       missing        -
 `
 	var out, notes bytes.Buffer
 	l := newLossList(&out, &notes, false, false, "")
@@ -170,6 +171,23 @@ red   1764000007-1764000096  16:00:07.000Z  0     2   no-data     -     -       
 	l = newLossList(&out, &notes, true, false, "red")
 	if err := l.add([]byte(`{"kind":"lost","count":7}`)); err != nil || out.String() != "{\"kind\":\"lost\",\"count\":7}\n" {
 		t.Errorf("%v: %q", err, out.String())
+	}
+}
+
+// Blocks that begin or end within a second show it.
+func TestStartText(t *testing.T) {
+	for line, want := range map[string]string{
+		lossLines[0]: "12:00:05Z",
+		strings.Replace(lossLines[0], "05.000000000Z", "05.500000000Z", 1):                  "12:00:05.500Z",
+		strings.Replace(lossLines[0], `"length_ns":1000000000`, `"length_ns":500000000`, 1): "12:00:05.000Z",
+	} {
+		r, err := record.Parse([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := startText(&r.(*record.Loss).Measurement); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -170,10 +170,12 @@ func (s *lossSummary) write(w io.Writer, screen columns.Screen) error {
 	if _, err := io.WriteString(out, head); err != nil {
 		return err
 	}
-	if err := t.Flush(w, screen); err != nil {
+	text := t.String(screen)
+	if _, err := io.WriteString(out, text); err != nil {
 		return err
 	}
 	var notes strings.Builder
+	notes.WriteString(s.cutNotes(text))
 	if err := below.flush(&notes); err != nil {
 		return err
 	}
@@ -181,10 +183,63 @@ func (s *lossSummary) write(w io.Writer, screen columns.Screen) error {
 	return err
 }
 
+// mostNoted is of how many stretches a line below the table names those of a note.
+const mostNoted = 4
+
+// cutNotes has the notes for which the table has no room, a line for each.
+func (s *lossSummary) cutNotes(table string) string {
+	var order []string
+	of := make(map[string][]string)
+	for _, x := range s.list {
+		text := x.remarks()
+		if strings.Contains(table, text) {
+			continue
+		}
+		if len(of[text]) == 0 {
+			order = append(order, text)
+		}
+		of[text] = append(of[text], fmt.Sprintf("%s (%s to %s)", x.flow, x.from, x.to))
+	}
+	var lines strings.Builder
+	for _, text := range order {
+		names := of[text]
+		if more := len(names) - mostNoted; more > 1 {
+			names = append(names[:mostNoted:mostNoted], fmt.Sprintf("%d more", more))
+		}
+		fmt.Fprintf(&lines, "%s: %s\n", text, strings.Join(names, ", "))
+	}
+	return lines.String()
+}
+
+// remarks say what a reader should know of a stretch: "" if there is nothing.
+func (x *stretch) remarks() string {
+	var notes []string
+	if l := x.last; l != nil {
+		if l.Verdict != loss.Measured {
+			notes = append(notes, l.Verdict.String())
+		}
+		notes = append(notes, (l.FromReasons | l.ToReasons).Names()...)
+		for _, name := range l.Assumed.Names() {
+			notes = append(notes, name+"_assumed")
+		}
+		if l.Warning != "" {
+			notes = append(notes, l.Warning)
+		}
+	}
+	if d := x.delay; d != nil {
+		if d.Warning != "" {
+			notes = append(notes, d.Warning)
+		}
+		if clocks := clocksOf(d); clocks > time.Duration(d.Mean).Abs() {
+			notes = append(notes, "clocks ±"+columns.Duration(clocks))
+		}
+	}
+	return strings.Join(notes, ", ")
+}
+
 // cells are the row of a stretch.
 func (x *stretch) cells(screen columns.Screen) []string {
-	row := []string{x.flow, x.from, x.to, "", "", "", "", x.trend(), ""}
-	var notes []string
+	row := []string{x.flow, x.from, x.to, "", "", "", "", x.trend(), x.remarks()}
 	if l := x.last; l != nil {
 		if row[3] = numberText(l.Lost); l.LostMin.Valid {
 			row[3] = atLeast + numberText(l.LostMin)
@@ -198,29 +253,12 @@ func (x *stretch) cells(screen columns.Screen) []string {
 		if l.Sent.Valid && l.Length > 0 {
 			row[6] = columns.Count(uint64(float64(l.Sent.Value) * float64(time.Second) / float64(l.Length)))
 		}
-		if l.Verdict != loss.Measured {
-			notes = append(notes, l.Verdict.String())
-		}
-		notes = append(notes, (l.FromReasons | l.ToReasons).Names()...)
-		for _, name := range l.Assumed.Names() {
-			notes = append(notes, name+"_assumed")
-		}
-		if l.Warning != "" {
-			notes = append(notes, l.Warning)
-		}
 	}
 	if d := x.delay; d != nil {
 		if row[5] = columns.Duration(time.Duration(d.Mean)); d.Method == loss.MeanAtLeast {
 			row[5] = atLeast + row[5]
 		}
-		if d.Warning != "" {
-			notes = append(notes, d.Warning)
-		}
-		if clocks := clocksOf(d); clocks > time.Duration(d.Mean).Abs() {
-			notes = append(notes, "clocks ±"+columns.Duration(clocks))
-		}
 	}
-	row[8] = strings.Join(notes, ", ")
 	return row
 }
 

@@ -52,6 +52,10 @@ red    ingress  2001:db8:ff::3    10     1%  18.4µs  ▃▄▄▅▆·▇▇█
 blue   0        1                  -      -       -  -           uncertain, mis…
 north  ingress  egress             -      -       -  -           uncertain, oth…
 north  middle   egress             0     0%       -  -           selection_assu…
+flow_loss_high, flow_delay_high: red (ingress to 2001:db8:ff::3)
+uncertain, missing: blue (0 to 1)
+uncertain, other_selection: north (ingress to egress)
+selection_assumed: north (middle to egress)
 other_selection of flow north at egress: traffic class 0x00 instead of any
 `},
 		{columns.Screen{Width: 110}, `
@@ -75,6 +79,31 @@ other_selection of flow north at egress: traffic class 0x00 instead of any
 		!strings.Contains(b.String(), "18.4us") ||
 		!strings.Contains(b.String(), ":--=+.**##") ||
 		!strings.Contains(b.String(), "\x1b[31m10\x1b[0m") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// Notes for which the table has no room are below it: each once, with some of its flows.
+func TestCutNotes(t *testing.T) {
+	s := &lossSummary{}
+	for i := range 7 {
+		l := &record.Loss{Verdict: loss.Uncertain, ToReasons: loss.Missing | loss.OtherSelection}
+		l.Flow = fmt.Sprintf("flow-%d", i)
+		s.of(&l.Measurement).last = l
+	}
+	var b strings.Builder
+	if err := s.write(&b, columns.Screen{Width: 60}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+uncertain, missing, other_selection: flow-0 (0 to 0), flow-1
+  (0 to 0), flow-2 (0 to 0), flow-3 (0 to 0), 3 more
+`
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%swant at its end%s", b.String(), want)
+	}
+	b.Reset()
+	if err := s.write(&b, columns.Screen{}); err != nil || strings.Contains(b.String(), "more") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
@@ -125,10 +154,10 @@ func TestLossCommand(t *testing.T) {
 		},
 	)
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "loss")
-	if code != 0 || strings.Count(stdout, "\n") != 8 || stderr != "" {
+	if code != 0 || strings.Count(stdout, "\n") != 12 || stderr != "" {
 		t.Errorf("code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, stdout, _ = runCLI(t, "", "--socket", f.socket, "loss", "--flow", "red"); code != 0 || strings.Count(stdout, "\n") != 4 ||
+	if code, stdout, _ = runCLI(t, "", "--socket", f.socket, "loss", "--flow", "red"); code != 0 || strings.Count(stdout, "\n") != 5 ||
 		!strings.Contains(stdout, "\nred ") {
 		t.Errorf("code %d\n%s", code, stdout)
 	}

@@ -16,7 +16,7 @@ import (
 
 // lossColumns are the columns of the table of blocks.
 var lossColumns = []columns.Column{
-	{Name: "flow", MinWidth: 5}, {Name: "block", Rank: 7, MinWidth: 11}, {Name: "start", MinWidth: 13}, {Name: "from", MinWidth: 7}, {Name: "to", MinWidth: 7},
+	{Name: "flow", MinWidth: 5}, {Name: "block", Rank: 7, MinWidth: 11}, {Name: "start", MinWidth: 9}, {Name: "from", MinWidth: 7}, {Name: "to", MinWidth: 7},
 	{Name: "verdict", MinWidth: 9}, {Name: "sent", Rank: 4, MinWidth: 8}, {Name: "received", Rank: 8, MinWidth: 8}, {Name: "lost", MinWidth: 4}, {Name: "ratio", Rank: 3, MinWidth: 5},
 	{Name: "duplicated", Rank: 9, MinWidth: 10}, {Name: "delay", Rank: 2, MinWidth: 9}, {Name: "clocks", Rank: 8, MinWidth: 8}, {Name: "reasons", Rank: 1, MinWidth: 12, CutTo: 12}, {Name: "warning", Rank: 5, CutTo: 14},
 }

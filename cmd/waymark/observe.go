@@ -32,23 +32,24 @@ func newObserveCommand(opts *options) *cobra.Command {
 		Use:        "observe",
 		SuggestFor: []string{"logs", "log", "watch", "records", "tail"},
 		Short:      "Print records as they are made",
-		Long: `Print the traces that this node removes from packets, live: a line for the packet,
-then one for each node of its path, with the interfaces, the time since the node
-before, how long it held the packet, and as many other fields as fit the screen;
-"-" is a value that a node could not know. --wide prints all fields, and all
-digits of times. With direct exporting, print this node's postcards and flows: a
-line for the packet or flow, then one with the node's measurements. At the ingress
-of measured SRv6 flows, print their loss and delay. Times are UTC. With --json,
-each record is one line.
+		Long: `Print the traces that this node removes from packets, live: a line for the
+packet, then one for each node of its path, with the interfaces, the time since
+the node before, how long it held the packet, and as many other fields as fit
+the screen; "-" is a value that a node could not know. --wide prints all fields,
+and all digits of times. With direct exporting, print this node's postcards and
+flows: a line for the packet or flow, then one with the node's measurements. At
+the ingress of measured SRv6 flows, print their loss and delay. Times are UTC.
+With --json, each record is one line.
 
 Flags select records, and --where has a condition on their fields: the names are
 the keys of a record with --json. The agent evaluates them, so that only what is
 selected comes here. What can select nothing is named at once.
 
-A slow observer loses records; packets never wait for it. Their number is printed
-on standard error: as a sentence, or with --json as an object of the kind "lost".
-Without --count the command runs until it is interrupted. In the end, it says on
-standard error how many records came, how many a second, and how long traces took.`,
+A slow observer loses records; packets never wait for it. Their number is
+printed on standard error: as a sentence, or with --json as an object of the
+kind "lost". Without --count the command runs until it is interrupted. In the
+end, it says on standard error how many records came, how many a second, and how
+long traces took.`,
 		Example: `  waymark observe --destination 2001:db8:2::/64 --count 10
   waymark observe --min-delay 5ms
   waymark observe --where 'any(nodes, .transit_delay_ns > 1e6)'`,

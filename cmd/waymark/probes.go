@@ -28,17 +28,17 @@ func newProbesCommand(opts *options) *cobra.Command {
 		Short:      "Show the probes that the agent sends, and where they vanish",
 		Long: `Show the destinations of "probes" in the running agent's configuration: how many
 flows are answered, the paths that these take, the share of probes that was lost
-in the last minute, and round trips since the agent began. A destination of which
-flows are lost comes first. Below it is the place where probes vanish: the last
-node that they reach, and the next one that replied until then. A loss on the way
-back looks the same.
+in the last minute, and round trips since the agent began. A destination of
+which flows are lost comes first. Below it is the place where probes vanish: the
+last node that they reach, and the next one that replied until then. A loss on
+the way back looks the same.
 
 A lost probe is one without an answer within the timeout. A flow that routing
 moves to another path is not lost. unanswered is a destination that never
 answered.
 
-With DESTINATION, which is a name or an address, or with --verbose, its paths are
-shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
+With DESTINATION, which is a name or an address, or with --verbose, its paths
+are shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
 		Example: "  waymark probes\n  waymark probes r3\n  waymark probes --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ shown, too: the ids of their nodes, "?2" for a second node that is silent.`,
 			return printProbes(cmd.OutOrStdout(), &p, verbose || len(args) > 0)
 		},
 	}
-	cmd.ValidArgsFunction = completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+	cmd.ValidArgsFunction = commandline.Completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
 		if len(args) > 0 {
 			return nil
 		}
@@ -123,14 +123,25 @@ func printProbes(w io.Writer, p *api.Probes, paths bool) error {
 		b.WriteString("\nnot probed, because they are this node: " + record.Printable(strings.Join(p.Own, ", ")) + "\n")
 	}
 	if p.Suppressed > 0 {
-		why := fmt.Sprintf("they were beyond the budget of %d packets a second, or the agent was late", p.Budget)
-		b.WriteString(wrapped(fmt.Sprintf("%d probes were not sent: %s", p.Suppressed, why), ""))
+		b.WriteString(wrapped(unsentText(p), ""))
 	}
 	if p.SendFailed > 0 {
 		b.WriteString(wrapped(fmt.Sprintf("%d probes were refused by this node's kernel", p.SendFailed), ""))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// unsentText says of the probes that were not sent why.
+func unsentText(p *api.Probes) string {
+	var why []string
+	if n := p.Suppressed - min(p.Skipped, p.Suppressed); n > 0 {
+		why = append(why, fmt.Sprintf("%d were beyond the budget of %d packets a second", n, p.Budget))
+	}
+	if p.Skipped > 0 {
+		why = append(why, fmt.Sprintf("the agent was late for %d", p.Skipped))
+	}
+	return fmt.Sprintf("%d probes were not sent: %s", p.Suppressed, strings.Join(why, ", "))
 }
 
 func destinations(n int) string {

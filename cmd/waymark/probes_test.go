@@ -69,3 +69,19 @@ func TestProbesTable(t *testing.T) {
 		}
 	}
 }
+
+// Why probes were not sent: one cause, the other, or both.
+func TestUnsentText(t *testing.T) {
+	for _, tt := range []struct {
+		suppressed, skipped uint64
+		want                string
+	}{
+		{7, 0, "7 probes were not sent: 7 were beyond the budget of 50 packets a second"},
+		{7, 7, "7 probes were not sent: the agent was late for 7"},
+		{7, 3, "7 probes were not sent: 4 were beyond the budget of 50 packets a second, the agent was late for 3"},
+	} {
+		if got := unsentText(&api.Probes{Budget: 50, Suppressed: tt.suppressed, Skipped: tt.skipped}); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
+		}
+	}
+}

@@ -29,9 +29,9 @@ wait in this node's queue is part of the next node's segment in traces.
 Packets that a socket paces, such as TCP's own, are not timed, nor are those
 that forward fast in XDP, which pass no queue. DROPPED is what the kernel
 counts. Queues are measured as long as the command runs (Linux 6.6 or newer),
-which costs about 6% of what the stack forwards; queue-delay in the configuration
-measures them always, or while the kernel says that one drops packets or stays
-full, for metrics and events.`,
+which costs about 6% of what the stack forwards; queue-delay in the
+configuration measures them always, or while the kernel says that one drops
+packets or stays full, for metrics and events.`,
 		Example: `  waymark queue
   waymark queue --interval 10s --count 6`,
 		Args: commandline.NoArguments,

@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/cmd/waymark/active"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
@@ -28,7 +29,7 @@ type options struct {
 	programsLeft func() []string
 
 	// agentsElsewhere finds the running agents of other network namespaces.
-	agentsElsewhere func() []agent.Other
+	agentsElsewhere func() []places.Other
 }
 
 // socketPath is the agent's API socket: --socket, else the default.
@@ -62,8 +63,8 @@ results are JSON, and an error is the last object on standard output:
 or a request, "faults" has file, line, column, problem and cure. Commands that
 only change something print {"ok":true}. An interruption is not an error.
 
-The words of 'ioam' and 'route' can be shortened like those of 'ip': 'waymark r s'
-is 'waymark route show'.
+The words of 'ioam' and 'route' can be shortened like those of 'ip': 'waymark r
+s' is 'waymark route show'.
 
 Exit codes: 0 success; 1 failure, or errors found by a check; 2 wrong usage; 130
 interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
@@ -87,9 +88,9 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 		newTopCommand(opts),
 		newEventsCommand(opts),
 		newQueueCommand(opts),
-		newStampCommand(opts),
+		active.NewStampCommand(&opts.Options),
 		newPotCommand(opts),
-		newTraceCommand(opts),
+		active.NewTraceCommand(&opts.Options, opts.client),
 		newProbesCommand(opts),
 		newDoctorCommand(opts),
 		newConfigCommand(opts),

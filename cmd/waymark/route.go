@@ -49,30 +49,29 @@ inline, which is for hosts: a node that forwards refuses it, unless the rule is
 only for its own packets, or with force. Without tunsrc, the kernel chooses the
 address from which it would send to tundst, and the rule follows changes of
 addresses and routes. flows 1/N selects all packets of one flow in N. budget
-limits the packets that get the header, and the octets that it adds, to shares of
-what leaves by IF. nested also takes packets that arrive with IOAM, of another
-domain. loopback 1/N asks the nodes of the path for copies of one packet in N
-(RFC 9322); the type is 0x800000.
-An incremental trace grows up to size; its namespace has incremental: true.
-dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
-Number, 0xc0 both; the namespace of each node sets what it exports. If the node
-knows no collector, a warning on standard error says that exports of others may
-get the option, too. pot is a proof of transit, for which the namespace has a key
-(waymark ioam namespace set ID pot FILE). e2e is Edge-to-Edge (RFC 9197): type
-0x4000 numbers the packets of each flow with 32 bits, 0x8000 with 64 bits, and
-0x3000 adds a timestamp; 0x7000 does both. dev is the interface by which packets
-leave; without it, that by which the kernel reaches the neighbour ADDR of via.
-type of dex may be written trace-type. via, metric, proto, pref, onlink and table
-main are accepted, so that lines for 'ip -6 route' can be pasted; they belong to
-the kernel's route, a hint says so, and the rule acts on all packets that leave
-by IF.
+limits the packets that get the header, and the octets that it adds, to shares
+of what leaves by IF. nested also takes packets that arrive with IOAM, of
+another domain. loopback 1/N asks the nodes of the path for copies of one packet
+in N (RFC 9322); the type is 0x800000. An incremental trace grows up to size;
+its namespace has incremental: true. dex is Direct Export (RFC 9326): ext-flags
+0x80 inserts a Flow-ID, 0x40 a Sequence Number, 0xc0 both; the namespace of each
+node sets what it exports. If the node knows no collector, a warning on standard
+error says that exports of others may get the option, too. pot is a proof of
+transit, for which the namespace has a key (waymark ioam namespace set ID pot
+FILE). e2e is Edge-to-Edge (RFC 9197): type 0x4000 numbers the packets of each
+flow with 32 bits, 0x8000 with 64 bits, and 0x3000 adds a timestamp; 0x7000 does
+both. dev is the interface by which packets leave; without it, that by which the
+kernel reaches the neighbour ADDR of via. type of dex may be written trace-type.
+via, metric, proto, pref, onlink and table main are accepted, so that lines for
+'ip -6 route' can be pasted; they belong to the kernel's route, a hint says so,
+and the rule acts on all packets that leave by IF.
 
 NAME is the encapsulation's name, by default made of its criteria.
 
 add, replace and del accept the words that show prints. replace overwrites the
-rule of that NAME; without NAME, the one with the same PREFIX, CRITERIA and IF. If
-there is none, replace adds one, and change fails. append is add. del removes one
-rule: if its words match several, it lists them and removes none.`
+rule of that NAME; without NAME, the one with the same PREFIX, CRITERIA and IF.
+If there is none, replace adds one, and change fails. append is add. del removes
+one rule: if its words match several, it lists them and removes none.`
 
 func newRouteCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -89,7 +88,7 @@ func newRouteCommand(opts *options) *cobra.Command {
       tundst 2001:db8:ff::3 dex ns 123 trace-type 0xc00000 \
       ext-flags 0xc0 dev eth1
   waymark route del 2001:db8:2::/64 dev eth1`,
-		ValidArgsFunction: completeFirst("show", "add", "append", "change", "replace", "del"),
+		ValidArgsFunction: commandline.CompleteFirst("show", "add", "append", "change", "replace", "del"),
 	}
 	return inWords(opts, cmd, "route", iproute2.ParseRoute, func(cmd *cobra.Command, c *api.Client, words iproute2.RouteCommand) error {
 		if words.Via.IsValid() && words.Verb != iproute2.Show && words.Verb != iproute2.Del {

@@ -29,11 +29,11 @@ func newStatusCommand(opts *options) *cobra.Command {
 		Use:        "status",
 		SuggestFor: []string{"stats", "info", "show"},
 		Short:      "Show the running agent: warnings, interfaces, outcomes, records",
-		Long: `Show the running agent: its warnings first, then the interfaces, what happened to
-packets there, and where records go. IN/S and OUT/S are packets a second by the
-hooks; those that are forwarded fast pass no hook when they leave. LAST 10 MIN
-draws both. --verbose adds what is configured, the hooks that others share, and
-the counters of exports and of messages about flows; --wide all columns.`,
+		Long: `Show the running agent: its warnings first, then the interfaces, what happened
+to packets there, and where records go. IN/S and OUT/S are packets a second by
+the hooks; those that are forwarded fast pass no hook when they leave. LAST 10
+MIN draws both. --verbose adds what is configured, the hooks that others share,
+and the counters of exports and of messages about flows; --wide all columns.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()

@@ -130,6 +130,29 @@ func TestTopTable(t *testing.T) {
 	}
 }
 
+// A table that does not have the hops of all paths says so; a screen, where they are shown on demand, does not.
+func TestTopSaysWhoseHopsItShows(t *testing.T) {
+	text := func(r *insight.Report, expanded func(string, bool) bool) string {
+		var b strings.Builder
+		for _, line := range (topStyle{width: 80}).lines(r, expanded) {
+			b.WriteString(line.text + "\n")
+		}
+		return b.String()
+	}
+	r := topReport()
+	if got := text(r, nil); strings.Count(got, hopsNote+"\n") != 1 {
+		t.Errorf("%s\nlacks %q", got, hopsNote)
+	}
+	if got := text(r, func(string, bool) bool { return false }); strings.Contains(got, hopsNote) {
+		t.Errorf("on a screen:\n%s", got)
+	}
+	r.Pairs = r.Pairs[:1]
+	r.Pairs[0].Paths = r.Pairs[0].Paths[:1]
+	if got := text(r, nil); strings.Contains(got, hopsNote) {
+		t.Errorf("nothing is missing:\n%s", got)
+	}
+}
+
 func TestTopDelays(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0ns", 1: "1ns", 999: "999ns", 1000: "1.00µs", 9994: "9.99µs", 9996: "10.0µs", 99960: "100µs", 999499: "999µs", 999500: "1.00ms",

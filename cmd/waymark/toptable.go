@@ -382,10 +382,14 @@ func pathKey(pair *insight.PairReport, p *insight.PathReport) string {
 // mostListed is how many paths of a pair a table has besides those with a verdict. A screen has all.
 const mostListed = 16
 
-// lines is the whole display. expanded says for a path whether its hops are shown; nil: of the busiest path of
+// hopsNote is below a table that does not have the hops of all paths.
+const hopsNote = "hops: of the first path of each pair, and those with a verdict; --json has all"
+
+// lines is the whole display. expanded says for a path whether its hops are shown; nil: of the first path of
 // each pair, and of those with a verdict.
 func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault bool) bool) (list []topLine) {
 	add := func(bad bool, key string, text string) { list = append(list, topLine{text, key, bad}) }
+	without := false // the hops of a path
 	for n := range r.Pairs {
 		pair := &r.Pairs[n]
 		if n > 0 {
@@ -416,6 +420,7 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 			add(false, key, text[i+1])
 			byDefault := i == 0 || hasVerdict(path)
 			if len(path.Hops) == 0 || expanded != nil && !expanded(key, byDefault) || expanded == nil && !byDefault {
+				without = without || len(path.Hops) > 0
 				continue
 			}
 			hops := make([][]string, len(path.Hops))
@@ -429,6 +434,9 @@ func (s topStyle) lines(r *insight.Report, expanded func(key string, byDefault b
 		if hidden > 0 {
 			add(false, "", s.fit(fmt.Sprintf("  and %d more without a verdict; --json has all", hidden), s.width))
 		}
+	}
+	if expanded == nil && without {
+		add(false, "", s.fit(hopsNote, s.width))
 	}
 	for _, line := range s.queueLines(r.Queues) {
 		add(false, "", line)

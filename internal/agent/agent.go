@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
@@ -48,9 +49,9 @@ type Agent struct {
 	reloads  *reloads          // counts reloads and their result
 	onsets   *onsets           // since when there are warnings
 
-	ending  bool         // guarded by change: no more changes
-	stop    chan bool    // requests the end; true removes the data plane
-	removed chan removal // the answer to true
+	ending  bool                // guarded by change: no more changes
+	stop    chan bool           // requests the end; true removes the data plane
+	removed chan places.Removal // the answer to true
 }
 
 // New makes an agent that does nothing yet.
@@ -64,7 +65,7 @@ func New(o Options) *Agent {
 	if o.Open == nil {
 		o.Open = openDatapath
 	}
-	a := &Agent{stop: make(chan bool, 1), removed: make(chan removal, 1)}
+	a := &Agent{stop: make(chan bool, 1), removed: make(chan places.Removal, 1)}
 	c := &a.core
 	c.options, c.log, c.system = o, o.Log, o.System
 	c.wake, c.closing = make(chan struct{}, 1), make(chan struct{})
@@ -81,11 +82,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	a.warnOfRenamed(file)
-	held, err := acquire(a.options.Place)
+	held, err := places.Hold(a.options.Place)
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if a.datapath.Datapath, a.privatePins, err = a.options.Open(a.options.Place, a.log); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	close(a.closing)
 	server.shutdown()
 	if remove {
-		err = errors.Join(err, held.clear())
+		err = errors.Join(err, held.Clear())
 	}
 	a.log.Info("ended", "removed", remove)
 	a.datapath.AwaitLeft() // another agent may start meanwhile
@@ -164,9 +165,9 @@ func (a *Agent) end(removing bool) error {
 	if !removing {
 		return a.datapath.Close()
 	}
-	r := remove(a.datapath)
+	r := places.RemoveFrom(a.datapath)
 	a.removed <- r
-	return r.err
+	return r.Err
 }
 
 // warnings are the health warnings, the severest first.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -403,7 +404,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	second := *h
 	second.Datapath = agenttest.NewDatapath()
 	err := second.Run()
-	if !errors.Is(err, ErrAgentRuns) || !strings.Contains(err.Error(), "waymark agent stop") {
+	if !errors.Is(err, places.ErrAgentRuns) || !strings.Contains(err.Error(), "waymark agent stop") {
 		t.Errorf("error %v, want a refusal with a cure", err)
 	}
 	if second.Datapath.Applications() != 0 {

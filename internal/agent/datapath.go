@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/coverage"
@@ -60,16 +61,16 @@ func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 	if err := health.CheckCapabilities(); err != nil {
 		return nil, false, err
 	}
-	pins, err := preparePins(api.Root)
+	pins, err := places.PreparePins(api.Root)
 	if err != nil {
 		return nil, false, err
 	}
-	sweep(api.Root, pins.root, place, log)
-	d, err := datapath.Open(datapath.Options{PinPath: pins.path(place), Log: log})
+	pins.Sweep(api.Root, place, log)
+	d, err := datapath.Open(datapath.Options{PinPath: pins.Path(place), Log: log})
 	if err != nil {
 		return nil, false, err
 	}
-	return d, pins.private, nil
+	return d, pins.Private, nil
 }
 
 // generation is the data plane's form of a resolved configuration. Services may change

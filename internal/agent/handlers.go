@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
@@ -181,11 +182,11 @@ func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 		service.Answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
 		return nil
 	}
-	answer := func(r removal) error {
-		if r.err == nil {
-			service.Answer(w, http.StatusOK, api.Stopped{Warnings: service.NonNil(r.warnings)})
+	answer := func(r places.Removal) error {
+		if r.Err == nil {
+			service.Answer(w, http.StatusOK, api.Stopped{Warnings: service.NonNil(r.Warnings)})
 		}
-		return r.err
+		return r.Err
 	}
 	select {
 	case r := <-a.removed:

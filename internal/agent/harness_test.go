@@ -5,13 +5,17 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"os"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/agent/service"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/kmsgtest"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
+
+func TestMain(m *testing.M) { os.Exit(kmsgtest.Run(m)) }
 
 // harness is an agent with a fake system and data plane.
 type harness struct {

@@ -293,6 +293,9 @@ func (h *hooks) fact(i model.Interface, ingress bool, now time.Time) health.Hook
 	if i.Filters(ingress) {
 		f.Boundary = i.Strictest().String()
 	}
+	if !now.Before(f.Next) { // of an earlier repair
+		f.Next = time.Time{}
+	}
 	if s.OffSince.IsZero() && now.Sub(s.Last.Until) < hookRemember {
 		f.OffSince, f.OffUntil = s.Last.Since, s.Last.Until
 	}

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,5 +157,37 @@ func TestHookPutBack(t *testing.T) {
 	}
 	if len(gaps) != 2 || gaps[0].Cause != hookwatch.Detached || gaps[0].Since != begin || gaps[1].Since != begin || gaps[1].Until.IsZero() {
 		t.Errorf("gaps %+v", gaps)
+	}
+}
+
+// A program that is displaced again, long after the agent moved it, is moved at once: no time of the past is named.
+func TestHookNextMoveIsAhead(t *testing.T) {
+	h, watch := startWithoutTimer(t)
+	hook := datapath.HookState{Index: 3, Name: "eth1", Ingress: true, Mode: datapath.AttachTCX, Attached: true, InPlace: true}
+	away := hook
+	away.InPlace = false
+	k := hookwatch.Key{Index: 3, Ingress: true}
+	look := func(s datapath.HookState, now time.Time) {
+		watch.recordStates(watch.served(), []datapath.HookState{s}, now)
+	}
+	begin := time.Now()
+	look(hook, begin)
+	look(away, begin.Add(time.Second))
+	watch.mu.Lock()
+	watch.watch.Repaired(k, false, nil, begin.Add(time.Second))
+	next := watch.watch.State(k).Next
+	watch.mu.Unlock()
+	in := h.agent.state.Load().Resolved.Node.Interfaces
+	eth1 := in[slices.IndexFunc(in, func(i model.Interface) bool { return i.Index == 3 })]
+	look(away, next.Add(-time.Millisecond))
+	for now, want := range map[time.Time]string{
+		next.Add(-time.Millisecond): "the next move is at ", next: "it is being moved", next.Add(time.Hour): "it is being moved",
+	} {
+		watch.mu.Lock()
+		ws := health.CheckHook(watch.fact(eth1, true, now))
+		watch.mu.Unlock()
+		if len(ws) != 1 || ws[0].Code != health.HookDisplaced || !strings.Contains(ws[0].Text, want) {
+			t.Errorf("%v after: %+v, want %q", now.Sub(next), ws, want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -180,5 +181,40 @@ func TestRolesKeepTheirOrder(t *testing.T) {
 	if err := failure(h.Client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both})); err != nil ||
 		h.Status().Modified {
 		t.Errorf("modified %v, %v", h.Status().Modified, err)
+	}
+}
+
+// A reload that removes the ends of tunnels names them, also in the log.
+func TestReloadWarnsOfRemovedTunnelEnds(t *testing.T) {
+	const base = "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 7}]\n"
+	const one, other = `{tunnel-destination: "2001:db8:ff::3"}`, `{tunnel-destination: "2001:db8:ff::4", sources: ["2001:db8:ff::7"]}`
+	h := newHarness(t, base+"decapsulations: ["+one+", "+other+"]\n")
+	h.Start()
+	for _, tt := range []struct {
+		ends string
+		want []string
+	}{
+		{one + ", " + other, nil},
+		{`{tunnel-destination: "2001:db8:ff::4"}`, []string{"2001:db8:ff::3"}},
+		{"", []string{"2001:db8:ff::4"}},
+		{"", nil},
+	} {
+		h.Write(base + "decapsulations: [" + tt.ends + "]\n")
+		done, err := h.Client.Reload(t.Context())
+		if err != nil || done.Warnings == nil {
+			t.Fatalf("%v: %+v", err, done)
+		}
+		var got []string
+		for _, w := range done.Warnings {
+			if w.Code == health.TunnelEndRemoved {
+				got = append(got, w.Text)
+			}
+		}
+		if len(got) != len(tt.want) || len(got) == 1 && !strings.Contains(got[0], tt.want[0]) {
+			t.Errorf("[%s]: warns %q, want of %q", tt.ends, got, tt.want)
+		}
+	}
+	if n := strings.Count(h.Log.String(), "warning=tunnel_end_removed"); n != 2 {
+		t.Errorf("%d lines in the log, want 2:\n%s", n, h.Log)
 	}
 }

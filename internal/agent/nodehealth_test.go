@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/agent/agenttest"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -32,5 +33,21 @@ func TestPathMTUOfForeignSource(t *testing.T) {
 	h.System.Mu.Unlock()
 	if !h.Warned(health.PathMTUUnwatched) {
 		t.Error("no warning that messages go elsewhere")
+	}
+}
+
+// A served interface that is down is warned of while it is.
+func TestInterfaceDownIsWarnedOf(t *testing.T) {
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	for _, up := range []bool{true, false, true} {
+		h.System.SetLinks(func(links map[string]config.Link) {
+			l := links["eth0"]
+			l.Up = up
+			links["eth0"] = l
+		})
+		if warned := h.Warned(health.InterfaceDown); warned == up {
+			t.Errorf("up %v, warned %v", up, warned)
+		}
 	}
 }

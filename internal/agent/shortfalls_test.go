@@ -69,3 +69,20 @@ func TestImpossibleTimesAreWarnedOf(t *testing.T) {
 		t.Errorf("ten: %+v", ws)
 	}
 }
+
+// Of probes that were not sent, the warning says which of two causes it was.
+func TestProbesNotSentAreDivided(t *testing.T) {
+	h := newHarness(t, agenttest.BaseConfig)
+	h.Start()
+	for kind, want := range map[string]string{"suppressed": "beyond probes.budget", "skipped": "the agent was late"} {
+		n := 0
+		x := newShortfalls(&h.agent.core, func(g *metrics.Gatherer) {
+			g.Add(service.Metric("probe_packets_total", "", "kind"), float64(n), kind)
+		})
+		x.sampleTotals()
+		n = 10
+		if ws := x.Warnings(nil); len(ws) != 1 || ws[0].Code != health.ProbesSuppressed || !strings.Contains(ws[0].Text, want) {
+			t.Errorf("%s: %+v, want one of %q", kind, ws, want)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type Probes struct {
 	HopLimited   uint64       `json:"hop_limited"` // probes whose hop limits were to end on the way
 	Copies       uint64       `json:"copies"`      // of probes, that nodes returned
 	Suppressed   uint64       `json:"suppressed"`  // because of the budget, or because the agent was late
+	Skipped      uint64       `json:"skipped"`     // of these, because the agent was late
 	SendFailed   uint64       `json:"send_failed"`
 }
 

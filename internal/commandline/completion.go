@@ -62,3 +62,26 @@ func Beginning(words []cobra.Completion, typed string) []cobra.Completion {
 	}
 	return fitting
 }
+
+// Completing offers the words that may follow the arguments, and no files.
+func Completing(next func(cmd *cobra.Command, args []string) []cobra.Completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return Beginning(next(cmd, args), typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteFirst offers the words that a command's arguments begin with.
+func CompleteFirst(words ...cobra.Completion) cobra.CompletionFunc {
+	return Completing(func(_ *cobra.Command, args []string) []cobra.Completion {
+		if len(args) > 0 {
+			return nil
+		}
+		return words
+	})
+}
+
+// CompleteWords completes a flag that takes one of a few words.
+func CompleteWords(cmd *cobra.Command, flag string, words ...string) {
+	// It fails only for a flag that the command does not have.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}

@@ -16,8 +16,8 @@ func newManCommand(opts *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages into a directory",
-		Long: `Write the manual pages, one for each command, into a directory. They bear the date
-of the environment's SOURCE_DATE_EPOCH where that is set, else of today.`,
+		Long: `Write the manual pages, one for each command, into a directory. They bear the
+date of the environment's SOURCE_DATE_EPOCH where that is set, else of today.`,
 		Example: "  " + opts.program + " man /usr/local/share/man/man1",
 		Args:    OneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

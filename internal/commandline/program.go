@@ -67,7 +67,7 @@ func (o *Options) Finish(root *cobra.Command) {
 	root.AddCommand(newCompletionCommand(o), newManCommand(o), newVersionCommand(o))
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCommand())
-	root.SetHelpFunc(o.helpInJSON(root.HelpFunc()))
+	root.SetHelpFunc(o.helpInJSON(o.foldedHelp(root.HelpFunc())))
 	root.SetUsageFunc(usageWithoutAliases(root.UsageFunc()))
 	markUsageErrors(root)
 }

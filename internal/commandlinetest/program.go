@@ -52,6 +52,9 @@ func commands(cmd *cobra.Command, see func(*cobra.Command)) {
 // words are what one types for a command after the program's name.
 func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
+// mostColumns is the width of a terminal.
+const mostColumns = 80
+
 // Documented tests that every command has a description and does something, and that its help
 // fits a terminal, and preformatted lines fit the manual pages, where they begin in column 10.
 func (p Program) Documented(t *testing.T) {
@@ -62,8 +65,19 @@ func (p Program) Documented(t *testing.T) {
 			t.Errorf("%q: Short %q, RunE set: %v", c.CommandPath(), c.Short, c.RunE != nil)
 		}
 		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
-			if n := utf8.RuneCountInString(line); n > 82 || n > 73 && strings.HasPrefix(line, "  ") {
+			if n := utf8.RuneCountInString(line); n > mostColumns || n > 73 && strings.HasPrefix(line, "  ") {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		if !c.DisableFlagParsing { // its help is that of another program
+			code, stdout, _ := p.run(t.Context(), append(words(c), "--help")...)
+			if code != commandline.ExitOK || !strings.Contains(stdout, "Usage:") {
+				t.Errorf("%s --help: code %d, %s", c.CommandPath(), code, stdout)
+			}
+			for line := range strings.SplitSeq(stdout, "\n") {
+				if n := utf8.RuneCountInString(line); n > mostColumns {
+					t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
+				}
 			}
 		}
 		for _, sub := range c.Commands() {

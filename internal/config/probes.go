@@ -190,14 +190,7 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 	if p.Interval == 0 || p.Timeout == 0 || p.Flows == 0 || p.Budget == 0 { // errors of their own
 		return
 	}
-	seen := make(map[ProbeDestination]int)
-	for i, d := range p.Destinations {
-		key := ProbeDestination{Address: d.Address, Host: d.Host, Prefix: d.Prefix}
-		if first, twice := seen[key]; twice {
-			add(fmt.Sprintf("probes.destinations[%d]", i), fmt.Sprintf("destinations[%d] is the same node", first), "remove one of them")
-		}
-		seen[key] = i
-	}
+	p.distinct(add)
 	if p.Namespace == nil && len(c.Namespaces) == 0 {
 		add("probes.namespace", "the node has no namespaces", "name the namespace of the probes here")
 	}
@@ -209,6 +202,27 @@ func (c *Config) probingRules(add func(path, problem, cure string)) {
 			fmt.Sprintf("use at most %v, or a longer interval", interval*maxProbeWaiting))
 	}
 	c.probeBudget(add)
+}
+
+// distinct refuses two destinations that are one node, or have one name in results.
+func (p *Probes) distinct(add func(path, problem, cure string)) {
+	seen, named := make(map[ProbeDestination]int), make(map[string]int)
+	for i, d := range p.Destinations {
+		path, key, name := fmt.Sprintf("probes.destinations[%d]", i), ProbeDestination{Address: d.Address, Host: d.Host, Prefix: d.Prefix}, d.Name
+		if name == "" {
+			name = formatProbeDestination(d)
+		}
+		first, same := seen[key]
+		other, twice := named[name]
+		switch {
+		case same:
+			add(path, fmt.Sprintf("destinations[%d] is the same node", first), "remove one of them")
+		case twice:
+			add(path, fmt.Sprintf("destinations[%d] has the name %q, too: results could not tell them apart", other, name),
+				"give each its own name: NAME="+formatProbeDestination(key))
+		}
+		seen[key], named[name] = i, i
+	}
 }
 
 // probeBudget refuses probes that are more than the budget.

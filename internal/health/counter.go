@@ -55,7 +55,7 @@ var counters = slices.Concat([]Counter{
 	{"history_records", "", Harmless, "", "", ""},
 	{"history_records_left_out", "", Harmless, "", "", ""}, // the report says so
 	{"queue_untimed_packets", "", Harmless, "", "", ""},
-	{"queue_dropped_packets", "", Harmless, "", "", ""}, // what it measures: the kernel has dropped them
+	{"queue_dropped_packets", "", Harmless, "", "", ""}, // QueueDrops has what the kernel counts, also while none is measured
 	{"delays_negative", "", Harmless, "", "", ""},       // of clocks that differ
 	{"delays_longer", "", Harmless, "", "", ""},
 	{"path_delays_incomplete", "", Harmless, "", "", ""},
@@ -105,8 +105,11 @@ var counters = slices.Concat([]Counter{
 	{"events_left_out", "", Harmless, "", "", ""}, // repetitions; the next event of the subject says how many
 	{"probe_packets", "", Harmless, "", "", ""},
 	{"probe_packets", "suppressed", Missing, ProbesSuppressed,
-		"%d probes of the last minute were not sent: they were beyond probes.budget, or the agent was late",
-		"raise probes.budget or probes.interval, or give the agent more CPU time"},
+		"%d probes of the last minute were not sent, because they were beyond probes.budget",
+		"raise probes.budget, or send fewer: a longer probes.interval, fewer probes.flows or destinations"},
+	{"probe_packets", "skipped", Missing, ProbesSuppressed,
+		"%d probes of the last minute were not sent, because the agent was late by more than probes.interval",
+		"give the agent more CPU time, or raise probes.interval"},
 	{"probe_copies", "", Harmless, "", "", ""},
 	{"probe_replies_ignored", "", Harmless, "", "", ""}, // a probe without an answer is lost, and flows without answers have a warning
 	{"probe_answered", "", Harmless, "", "", ""},

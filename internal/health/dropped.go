@@ -196,3 +196,20 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 		cure,
 	)}
 }
+
+// DroppedInQueue warns of packets that the queue of an interface dropped, as the kernel counts them. The kind is that of its
+// queueing discipline.
+func DroppedInQueue(iface, kind string, packets uint64) []Warning {
+	if packets < worthWarning {
+		return nil
+	}
+	return []Warning{New(
+		QueueDrops,
+		iface,
+		fmt.Sprintf("the queue of %s (%s) dropped %d packets in the last minute, as the kernel counts them", iface, kind, packets),
+		fmt.Sprintf(
+			"'waymark queue' shows how long packets wait there, tc -s qdisc show dev %s its limits: send less, or raise its rate or limit",
+			iface,
+		),
+	)}
+}

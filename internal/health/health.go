@@ -76,6 +76,7 @@ const (
 	HookPreceded        Code = "hook_preceded"
 	HookChanged         Code = "hook_changed"
 	InlineForwarded     Code = "inline_forwarded"
+	InterfaceDown       Code = "interface_down"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
 	KernelIOAM6         Code = "kernel_ioam6_enabled"
@@ -106,6 +107,7 @@ const (
 	PathMTULowered      Code = "path_mtu_lowered"
 	PathMTUUnwatched    Code = "path_mtu_unwatched"
 	QuestionsRefused    Code = "questions_refused"
+	QueueDrops          Code = "queue_drops"
 	ReadersUnserved     Code = "readers_unserved"
 	RecordsLost         Code = "records_lost"
 	RecordsUnread       Code = "records_unreadable"
@@ -179,6 +181,7 @@ var kinds = []Kind{
 	{HookChanged, Info, "programs of others came to a hook, or went, between two looks (error at an edge of the domain)"},
 	{HookPreceded, Info, "programs of others run before Waymark's (warning at an edge of the domain)"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
+	{InterfaceDown, Degraded, "a served interface is down, or has no carrier"},
 	{InterfaceMissing, Degraded, "a configured interface is missing (error if it is an edge of the domain)"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
 	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not received"},
@@ -216,6 +219,7 @@ var kinds = []Kind{
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{ProofsRejected, Degraded, "few proofs of transit are accepted"},
 	{QuestionsRefused, Degraded, "datagrams of other nodes are not answered"},
+	{QueueDrops, Degraded, "the queue of a served interface drops packets"},
 	{ReadersUnserved, Degraded, "the group that may read cannot ask the agent"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{RecordsUnread, Degraded, "records could not be read completely"},

@@ -75,6 +75,8 @@ func TestCheckNode(t *testing.T) {
 		cure  string
 	}{
 		{"kernel fills", func(n *Node) { n.Interfaces[0].KernelIOAM6 = true }, KernelIOAM6, "eth0", "ioam6_enabled is 1", "sysctl -w net/ipv6/conf/eth0/ioam6_enabled=0"},
+		{"down", func(n *Node) { n.Interfaces[0].Down = true }, InterfaceDown, "eth0", "eth0 is served and administratively down", "ip link set eth0 up"},
+		{"no carrier", func(n *Node) { n.Interfaces[1].NoCarrier = true }, InterfaceDown, "eth1", "has no carrier", "check its cable"},
 		{"lro", func(n *Node) { n.Interfaces[1].LRO = true }, LROEnabled, "eth1", "LRO", "ethtool -K eth1 lro off"},
 		{"filled before GRO", func(n *Node) { n.Interfaces[0].GRO, n.Interfaces[0].Fills = true, true }, OrderAtRisk, "eth0", "fills traces in native XDP, before receive offload", "attach: tcx"},
 		{"filled before GRO, another namespace removed", func(n *Node) {

@@ -21,7 +21,7 @@ type Hook struct {
 	AwaySince, AwayUntil time.Time // when it was not in its place; likewise
 	Repairs              int       // lately
 	Fault                string    // why it could not be repaired
-	Next                 time.Time // when it is tried again
+	Next                 time.Time // when it is tried again; zero: at the next look
 	Before               []string  // programs of others that run earlier
 	XDP                  []string  // the same, in XDP: they hide packets whatever the place
 
@@ -76,17 +76,22 @@ func CheckHook(h Hook) []Warning {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
+// nextClock is a time in the future, in whole seconds: not before it.
+func nextClock(t time.Time) string { return clock(t.Add(time.Second - 1)) }
+
 func (h Hook) takenOff() Warning {
 	text := fmt.Sprintf("something took Waymark's program off %s after %s; ", h.hook(), clock(h.OffSince))
 	switch {
 	case !h.OffUntil.IsZero(): // behind another program in XDP, in another mode
 		text += fmt.Sprintf("it is back in %s since %s", h.Mode, clock(h.OffUntil))
+	case h.Fault != "" && h.Next.IsZero():
+		text += fmt.Sprintf("it cannot be put back in %s: %s; it is tried again", h.Mode, h.Fault)
 	case h.Fault != "":
-		text += fmt.Sprintf("it cannot be put back in %s: %s; the next attempt is at %s", h.Mode, h.Fault, clock(h.Next))
+		text += fmt.Sprintf("it cannot be put back in %s: %s; the next attempt is at %s", h.Mode, h.Fault, nextClock(h.Next))
 	case h.Next.IsZero():
 		text += "it is being put back"
 	default:
-		text += "it is being put back, at the latest at " + clock(h.Next)
+		text += "it is being put back, at the latest at " + nextClock(h.Next)
 	}
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was put back or moved %d times lately", h.Repairs)
@@ -110,7 +115,7 @@ func (h Hook) displaced() Warning {
 	case h.Next.IsZero():
 		text += "; it is being moved"
 	default:
-		text += "; the next move is at " + clock(h.Next)
+		text += "; the next move is at " + nextClock(h.Next)
 	}
 	if h.Repairs > 1 {
 		text += fmt.Sprintf("; it was moved %d times lately, and waits longer each time", h.Repairs)

@@ -26,21 +26,19 @@ const (
 // ReadInterface reads the kernel's settings of an interface; values that cannot
 // be read stay zero.
 func ReadInterface(name string, mtu int) Interface {
-	return Interface{
+	i := Interface{
 		Name:        name,
 		MTU:         mtu,
 		KernelIOAM6: kernelIOAM6(name),
 		LRO:         ethtool(name, unix.ETHTOOL_GFLAGS)&ethFlagLRO != 0,
 		GRO:         ethtool(name, ethtoolGetGRO)&ethtoolFeature != 0,
-		Veth:        isVeth(name),
 	}
-}
-
-// isVeth reports whether an interface gets packets from another namespace of this machine,
-// as large as that sends them.
-func isVeth(name string) bool {
-	link, err := netlink.LinkByName(name)
-	return err == nil && link.Type() == "veth"
+	if link, err := netlink.LinkByName(name); err == nil {
+		flags := link.Attrs().RawFlags
+		i.Veth = link.Type() == "veth"
+		i.Down, i.NoCarrier = flags&unix.IFF_UP == 0, flags&unix.IFF_UP != 0 && flags&unix.IFF_LOWER_UP == 0
+	}
+	return i
 }
 
 func kernelIOAM6(name string) bool {

@@ -18,6 +18,8 @@ const minimumMTU = 1280
 type Interface struct {
 	Name        string
 	MTU         int
+	Down        bool   // administratively
+	NoCarrier   bool   // though it is up: the cable, or who is at its other end
 	KernelIOAM6 bool   // net.ipv6.conf.NAME.ioam6_enabled
 	LRO         bool   // large receive offload is on
 	GRO         bool   // generic receive offload is on
@@ -148,8 +150,23 @@ func CheckNode(n Node) []Warning {
 	return ws
 }
 
+// unusable warns of an interface that no packet passes.
+func unusable(i Interface) []Warning {
+	switch {
+	case i.Down:
+		return []Warning{New(InterfaceDown, i.Name,
+			i.Name+" is served and administratively down: no packet passes it",
+			fmt.Sprintf("ip link set %s up, or remove it from the configuration", i.Name))}
+	case i.NoCarrier:
+		return []Warning{New(InterfaceDown, i.Name,
+			i.Name+" is served and has no carrier (NO-CARRIER): no packet passes it",
+			fmt.Sprintf("check its cable or the other end (ip link show %s), or remove it from the configuration", i.Name))}
+	}
+	return nil
+}
+
 func checkInterface(i Interface) []Warning {
-	var ws []Warning
+	ws := unusable(i)
 	if i.KernelIOAM6 {
 		ws = append(ws, New(KernelIOAM6, i.Name,
 			fmt.Sprintf("net.ipv6.conf.%s.ioam6_enabled is 1: the kernel adds its own node data after this node's, so every trace "+

@@ -75,6 +75,30 @@ func TestLossOfFlowsWithoutNames(t *testing.T) {
 	}
 }
 
+// A total outage of which the second point answers that nothing came is a loss of all packets, and ends; one of which it does
+// not answer is none, because it is not known.
+func TestTotalOutageIsALossIfItIsKnown(t *testing.T) {
+	s := newScene(t)
+	s.play(20*time.Second, 1, func(int) record.Record { return segmentOf("south", 2, 0, 100, 100) })
+	if len(s.list) != 1 || s.list[0].Event != record.EventLoss || !strings.Contains(s.list[0].facts(), "100 of 100, 100%") {
+		t.Fatalf("%v", textsOf(s.list))
+	}
+	s.found()
+	s.play(60*time.Second, 1, func(int) record.Record { return segmentOf("south", 2, 0, 100, 0) })
+	if len(s.list) != 1 || s.list[0].Event != record.EventLossEnded {
+		t.Errorf("%v", textsOf(s.list))
+	}
+	s.found()
+	s.play(60*time.Second, 1, func(int) record.Record {
+		l := segmentOf("south", 2, 0, 100, 0)
+		l.Verdict, l.ToReasons, l.Lost = loss.Uncertain, loss.Missing, record.Field[uint64]{Present: true}
+		return l
+	})
+	if len(s.list) != 0 {
+		t.Errorf("without an answer: %v", textsOf(s.list))
+	}
+}
+
 // When the name of a point becomes known, later events have it, and a loss that has begun goes on. A later record without
 // the name changes nothing.
 func TestNamesOfPointsBecomeKnown(t *testing.T) {

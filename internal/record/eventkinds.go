@@ -31,12 +31,16 @@ const (
 	EventQueueDropsEnd = "queue_drops_ended"
 	EventLoss          = "loss_began"
 	EventLossEnded     = "loss_ended"
-	EventPathsMoved    = "paths_moved"
-	EventNodeSilent    = "node_silent"
-	EventNodeHeard     = "node_heard"
-	EventNodeIDShared  = "node_id_shared"
-	EventNodeIDUnique  = "node_id_unique"
-	EventNotSeen       = "not_seen"
+
+	EventFlowUnmeasured = "flow_unmeasured"
+	EventFlowMeasured   = "flow_measured"
+
+	EventPathsMoved   = "paths_moved"
+	EventNodeSilent   = "node_silent"
+	EventNodeHeard    = "node_heard"
+	EventNodeIDShared = "node_id_shared"
+	EventNodeIDUnique = "node_id_unique"
+	EventNotSeen      = "not_seen"
 )
 
 // eventKinds are all events, in the order of the reference. A new one is a constant and a row.
@@ -147,6 +151,21 @@ var eventKinds = []EventKind{
 		[]string{EventLoss},
 	},
 	{
+		EventFlowUnmeasured, SeverityWarning,
+		"The loss of a measured flow has not been known for `no-data-after` blocks, as when its last node does not answer. All packets may be lost, or none: only an answer tells. " +
+			"Where the last node answers that none came, that is `loss_began`. `waymark doctor` has the warning of this name as long as it lasts.",
+		"`flow`; `reasons`: why it is not known, as records of the kind `loss` have them; `nodes`: the nodes with their reasons",
+		"`blocks`: since it is not known; `sent_packets`: in the last of them",
+		nil,
+	},
+	{
+		EventFlowMeasured, SeverityInfo,
+		"The loss of the flow that had `flow_unmeasured` is known again, or nothing is sent any more (`because`).",
+		"`flow`; `because`: `idle` if its ingress sends nothing",
+		"`lasted_ns`",
+		[]string{EventFlowUnmeasured},
+	},
+	{
 		EventPathsMoved, SeverityInfo,
 		"Packets of flows that took one path take another one now: 20% or more of the packets between two prefixes whose flow was seen before. " +
 			"New flows do not count, nor do flows that change in both directions, so that a distribution over equal paths is no event. Nothing is said about loss.",
@@ -185,7 +204,7 @@ var eventKinds = []EventKind{
 	},
 	{
 		EventNotSeen, SeverityInfo,
-		"Nothing shows any more whether what another event began still holds: for a minute, too few packets were seen there; it began before the agent did, and was not seen again; or probes to the destination are not sent any more.",
+		"Nothing shows any more whether what another event began still holds: for a minute, too few packets were seen there; it began before the agent did, and was not seen again; probes to the destination are not sent any more; or the flow is not measured as before.",
 		"those of the event that began, and `event`: its name",
 		"`lasted_ns`",
 		[]string{
@@ -194,6 +213,7 @@ var eventKinds = []EventKind{
 			EventQueueSlow,
 			EventQueueDrops,
 			EventLoss,
+			EventFlowUnmeasured,
 			EventNodeSilent,
 			EventNodeIDShared,
 			EventProbeLoss,

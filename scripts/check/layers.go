@@ -135,14 +135,16 @@ var layers = map[string]string{
 	// know each other, and what puts all together.
 	"internal/agent/service": "ioam internal/api internal/config internal/datapath internal/health internal/icmpv6 internal/kernelevents internal/metrics internal/model internal/nodenames internal/pathmtu internal/pot internal/replacefile internal/routing " +
 		"internal/socketdrops internal/tunnelerror",
-	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
+	"internal/agent/measure": "srv6 stamp internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/eventlog internal/health internal/instant internal/loss internal/lossquery internal/metrics internal/model " +
 		"internal/pathtrace/endpoint internal/problem internal/record internal/recordfilter internal/responder internal/rfc6374 internal/stamp/blocks internal/stamp/inband internal/stamp/keyfile internal/stamp/query internal/stamp/reflector",
 	"internal/agent/probe": "ioam internal/agent/service internal/api internal/config internal/eventlog internal/health internal/instant internal/metrics internal/pathtrace/monitor internal/problem internal/record internal/stamp/keyfile",
 	"internal/agent/report": "ioam internal/exponential internal/nodenames internal/agent/service internal/api internal/config internal/coverage internal/datapath internal/edgetoedge internal/eventlog internal/health internal/insight internal/instant internal/kernelevents internal/loopback internal/loss " +
 		"internal/metrics internal/model internal/record internal/recordfilter internal/reference internal/replacefile internal/sink",
-	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
+	"internal/agent/queues": "internal/agent/service internal/api internal/config internal/datapath/queue internal/exponential internal/health internal/insight internal/instant internal/metrics internal/model internal/record internal/replacefile",
 	"internal/agent/tunnel": "internal/agent/service internal/api internal/config internal/health internal/icmpv6 internal/metrics internal/model internal/pathmtu internal/reference internal/replacefile internal/socketdrops internal/tunnelerror",
-	"internal/agent": "ioam internal/agent/measure internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
+	// Who has which network namespace of the machine.
+	"internal/agent/places": "internal/api internal/datapath internal/health",
+	"internal/agent": "ioam internal/agent/measure internal/agent/places internal/agent/probe internal/agent/queues internal/agent/report internal/agent/service internal/agent/tunnel internal/api internal/collectorapi internal/config internal/coverage internal/datapath " +
 		"internal/dryrun internal/edgetoedge internal/health internal/hookwatch internal/instant internal/loss internal/metrics internal/model internal/nodenames internal/problem internal/replacefile internal/supervisor",
 	"internal/dryrun":     "internal/ipv6 internal/model internal/problem internal/reference",
 	"internal/instant":    "",
@@ -163,9 +165,11 @@ var layers = map[string]string{
 	// What a collector has kept, by its API alone.
 	"internal/collectorapi": "internal/commandline internal/inputfile internal/problem internal/record",
 	"internal/history":      "internal/collectorapi internal/columns internal/commandline internal/instant internal/problem internal/record internal/recordfilter",
-	"cmd/waymark": "ioam srv6 stamp internal/agent internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history internal/icmpv6 internal/insight internal/instant " +
-		"internal/iproute2 internal/loss internal/model internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober internal/patience internal/pot internal/problem internal/record " +
-		"internal/recordfilter internal/recordfilter/filterflags internal/secretfile internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp internal/supervisor",
+	"cmd/waymark": "ioam cmd/waymark/active internal/agent internal/agent/places internal/api internal/columns internal/commandline internal/config internal/datapath internal/decode internal/docgen internal/exponential internal/health internal/history " +
+		"internal/insight internal/instant internal/iproute2 internal/loss internal/model internal/nodenames internal/patience internal/pot internal/problem internal/record internal/recordfilter internal/recordfilter/filterflags " +
+		"internal/secretfile internal/supervisor",
+	"cmd/waymark/active": "ioam srv6 stamp internal/api internal/columns internal/commandline internal/config internal/health internal/icmpv6 internal/nodenames internal/pathtrace/message internal/pathtrace/paths internal/pathtrace/prober " +
+		"internal/stamp/keyfile internal/stamp/measure internal/stamp/reflector internal/stamp/sender internal/stamp/udp",
 	"cmd/waymark-lab": "internal/commandline internal/config internal/docgen internal/lab internal/lab/consoledemo internal/lab/demo internal/lab/linkloss internal/lab/linkrelay",
 	"collector/cmd/waymark-collector": "ipfix collector/internal/... internal/collect internal/collect/join internal/collectorapi internal/columns internal/commandline internal/config internal/docgen internal/health internal/inputfile internal/loss internal/record internal/recordfilter " +
 		"internal/recordfilter/filterflags internal/sink internal/sink/jsonl internal/supervisor",
@@ -186,7 +190,7 @@ var layers = map[string]string{
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/executed":    "",
-	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent internal/api internal/collect/sender internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
+	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent internal/agent/places internal/api internal/collect/sender internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 

@@ -27,9 +27,9 @@ func newRunCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run one benchmark in full, or all of them briefly",
-		Long: `Run one benchmark in full, or briefly with --short. With --short and no NAME, run
-all of them, in less than ten minutes. With --json, print one object for each:
-name, machine, kernel, baseline and points; each point has a variant, its
+		Long: `Run one benchmark in full, or briefly with --short. With --short and no NAME,
+run all of them, in less than ten minutes. With --json, print one object for
+each: name, machine, kernel, baseline and points; each point has a variant, its
 dimensions, x, ns, pps or bytes, and the ratio to the baseline measured in the
 same run. With --plot, also draw a figure, with the values of the IOAM papers
 where they have any. --duration does not limit footprint, which waits for agents
@@ -198,12 +198,12 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [FILE...]",
 		Short: "Print results saved as JSON as a Markdown document",
-		Long: `Print results saved as JSON as a Markdown document. With --pages, also write the pages
-that it links to, with their figures: results.md with what each benchmark measures, and
-missed-aims.md. With --all-figures, draw a figure of each result.
+		Long: `Print results saved as JSON as a Markdown document. With --pages, also write the
+pages that it links to, with their figures: results.md with what each benchmark
+measures, and missed-aims.md. With --all-figures, draw a figure of each result.
 
-All results have to be of one machine and one commit, as figures of two cannot be
-compared.`,
+All results have to be of one machine and one commit, as figures of two cannot
+be compared.`,
 		Example: `  waymark-bench report bench/results/*.json > docs/benchmarks.md
   waymark-bench report --pages docs/benchmarks bench/results/*.json
   waymark-bench report --all-figures /tmp/figures bench/results/*.json`,

@@ -30,12 +30,13 @@ func newCompareCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare --old FILE NAME",
 		Short: "Compare an older waymark-bench with this one, in turns",
-		Long: `Compare an older waymark-bench with this one. Both run one benchmark at the same time,
-but measure in turns: every variant (or group of variants that share a baseline) in one
-program right after the same in the other, in an order that changes. So a machine whose
-speed changes for seconds changes both alike. Figures are medians over the rounds, of
-times in nanoseconds and of rates divided by the baseline's. With --json, print one object:
-machine, kernel, the versions of both programs, and points with before, after and change.
+		Long: `Compare an older waymark-bench with this one. Both run one benchmark at the same
+time, but measure in turns: every variant (or group of variants that share a
+baseline) in one program right after the same in the other, in an order that
+changes. So a machine whose speed changes for seconds changes both alike.
+Figures are medians over the rounds, of times in nanoseconds and of rates
+divided by the baseline's. With --json, print one object: machine, kernel, the
+versions of both programs, and points with before, after and change.
 scripts/compare.sh builds the older program.`,
 		Example: "  waymark-bench compare --old /tmp/waymark-bench-old fast\n" +
 			"  waymark-bench compare --old /tmp/waymark-bench-old --rounds 7 fast --json",

@@ -19,10 +19,11 @@ func newExecutedCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "executed",
 		Short: "Count what programs execute for packets that are forwarded fast",
-		Long: `Count the instructions, cache lines and calls of the kernel that our programs and
-bare prototypes of the same work take for one packet. An interpreter executes what
-the kernel's verifier made of them, and the packets are compared with those that
-the kernel makes: the counts are the same in every run, on a busy machine, too.`,
+		Long: `Count the instructions, cache lines and calls of the kernel that our programs
+and bare prototypes of the same work take for one packet. An interpreter
+executes what the kernel's verifier made of them, and the packets are compared
+with those that the kernel makes: the counts are the same in every run, on a
+busy machine, too.`,
 		Example: "  waymark-bench executed\n  waymark-bench executed --json",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

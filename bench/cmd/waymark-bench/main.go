@@ -27,8 +27,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func newRoot(opts *commandline.Options) *cobra.Command {
 	root := opts.NewRoot("waymark-bench", "Measure what Waymark's data plane costs on this machine")
 	root.Long = `Measure what Waymark's data plane costs on this machine: nanoseconds per packet
-and outcome, packets per second through forwarding nodes in the experiments of the
-IOAM papers, memory, and the time to get ready.
+and outcome, packets per second through forwarding nodes in the experiments of
+the IOAM papers, memory, and the time to get ready.
 
 It needs root, works in its own network namespaces, and removes them at the end.
 Use an idle machine. 'footprint' starts agents of the program waymark in the
@@ -38,7 +38,8 @@ Results go to standard output, everything else to standard error. With --json,
 results are JSON, and an error is the last object on standard output:
 {"kind":"error","ok":false,"error":"a sentence; a cure"}.
 
-Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM).`
+Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT,
+SIGTERM).`
 	root.AddCommand(
 		newListCommand(opts),
 		newRunCommand(opts),

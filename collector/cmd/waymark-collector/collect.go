@@ -53,37 +53,39 @@ func newCollectCommand(opts *commandline.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collect",
 		Short: "Receive IPFIX, join postcards into paths, and compute loss",
-		Long: `Receive IPFIX (RFC 7011) over UDP, TCP and TLS, join the postcards of each packet
-with a Direct Export option (RFC 9326) into its path, and print it: a line for
-the packet, then one for each node, with its role, interfaces, hop limit, the
-time since the node before, and how long it held the packet. Times are UTC. With
---json, each path is one line. Flows, traces and all other records are printed
-as they come.
+		Long: `Receive IPFIX (RFC 7011) over UDP, TCP and TLS, join the postcards of each
+packet with a Direct Export option (RFC 9326) into its path, and print it: a
+line for the packet, then one for each node, with its role, interfaces, hop
+limit, the time since the node before, and how long it held the packet. Times
+are UTC. With --json, each path is one line. Flows, traces and all other records
+are printed as they come.
 
-What the nodes of an SRv6 flow counted in a block (measurement.exchange: ipfix) is
-compared, and the loss and delay of the whole way and of each segment are printed.
-A record that is missing when --wait is over makes them uncertain. With --max-loss
-and --max-delay, a warning on standard error says when a flow begins or ceases to
-be beyond the threshold, with --json as an object of the kind "warning".
+What the nodes of an SRv6 flow counted in a block (measurement.exchange: ipfix)
+is compared, and the loss and delay of the whole way and of each segment are
+printed. A record that is missing when --wait is over makes them uncertain. With
+--max-loss and --max-delay, a warning on standard error says when a flow begins
+or ceases to be beyond the threshold, with --json as an object of the kind
+"warning".
 
 A path is printed when the encapsulating node, the decapsulating node and every
-hop limit between them have been reported; otherwise when --wait is over, with the
-reason. A packet is lost after its last node only if all nodes known to come after
-that one have reported the time without a gap; else the exporters that leave it
-unknown are named.
-Postcards without Flow-ID or Sequence Number are printed unjoined.
+hop limit between them have been reported; otherwise when --wait is over, with
+the reason. A packet is lost after its last node only if all nodes known to come
+after that one have reported the time without a gap; else the exporters that
+leave it unknown are named. Postcards without Flow-ID or Sequence Number are
+printed unjoined.
 
 Only this machine can send to the collector, unless --listen names another
 address: [::] is every address, IPv4 included. Over UDP and TCP, senders are not
-authenticated; with --tls-client-ca, exporters over TLS need a certificate of that
-authority.
+authenticated; with --tls-client-ca, exporters over TLS need a certificate of
+that authority.
 
 Flags select what is printed, after postcards are joined, and --where has a
 condition on fields: the names are the keys of a record with --json.
 
 Malformed messages are counted by cause. The counters are printed on standard
-error at the end and at each interval of --stats, with --json as one object of the
-kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
+error at the end and at each interval of --stats, with --json as one object of
+the kind "statistics". The command runs until it is interrupted (Ctrl-C,
+SIGTERM).`,
 		Example: `  waymark collect
   waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
   waymark collect --listen tls://[::] --tls-cert my.pem --tls-key my.key`,

@@ -38,11 +38,11 @@ func newDoctorCommand(opts *commandline.Options) *cobra.Command {
 		Use:        "doctor",
 		SuggestFor: []string{"check", "health", "diagnose"},
 		Short:      "Check this machine and the running collector, and say how to fix problems",
-		Long: `Check whether this machine has what a collector with these settings needs: ports,
-the store's directory and disk, room for bursts of datagrams, the clock, and
-certificates with their end. If a collector answers, also check what it says: the
-clocks of nodes, datagrams and records that were lost, files that cannot be read.
-Each problem has a code and a cure.
+		Long: `Check whether this machine has what a collector with these settings needs:
+ports, the store's directory and disk, room for bursts of datagrams, the clock,
+and certificates with their end. If a collector answers, also check what it
+says: the clocks of nodes, datagrams and records that were lost, files that
+cannot be read. Each problem has a code and a cure.
 
 Without --config, the settings are those of the service: the file
 /etc/waymark-collector/collector.yaml. If it is not there, all have their defaults.

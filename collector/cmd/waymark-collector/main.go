@@ -34,8 +34,8 @@ results are JSON, and an error is the last object on standard output:
 
 'waymark collect' is the same as 'waymark-collector collect'.
 
-Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT, SIGTERM)
-before --count was reached.`
+Exit codes: 0 success; 1 failure; 2 wrong usage; 130 interrupted (SIGINT,
+SIGTERM) before --count was reached.`
 	root.AddCommand(
 		newRunCommand(),
 		newConfigCommand(opts),

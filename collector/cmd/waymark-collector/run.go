@@ -29,9 +29,9 @@ Without --config, exporters of this machine are received on UDP and TCP port
 answered on http://[::1]:4780. 'waymark-collector config show' prints these
 settings as a file.
 
-What was received is kept within a second or two, also when the process is killed.
-When the disk is full, the oldest files leave; when there are none, nothing is
-written and questions are still answered.`,
+What was received is kept within a second or two, also when the process is
+killed. When the disk is full, the oldest files leave; when there are none,
+nothing is written and questions are still answered.`,
 		Example: "  waymark-collector run\n  waymark-collector run --config /etc/waymark-collector/collector.yaml",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -90,7 +90,7 @@ func newConfigCommand(opts *commandline.Options) *cobra.Command {
 	show := &cobra.Command{
 		Use:     "show [FILE]",
 		Short:   "Print a file of settings with every default filled in",
-		Long:    "Print a file of settings with every default filled in; without FILE, all defaults.",
+		Long:    "Print a file of settings with every default filled in; without FILE, all\ndefaults.",
 		Example: "  waymark-collector config show > collector.yaml",
 		Args:    commandline.AtMostOne("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -145,8 +145,8 @@ func newStoreCompactCommand(opts *commandline.Options) *cobra.Command {
 than 1 GB together. What many files have, such as paths and addresses, is then
 there once, and questions about long times open fewer files. It and all other
 closed files are packed, as a running collector does by itself: they have the
-same, and take less of the disk. No collector may run meanwhile. If the command is
-interrupted or killed, nothing is missing or there twice.`,
+same, and take less of the disk. No collector may run meanwhile. If the command
+is interrupted or killed, nothing is missing or there twice.`,
 		Example: "  systemctl stop waymark-collector\n  waymark-collector store compact\n  systemctl start waymark-collector",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -186,8 +186,8 @@ func newStoreExportCommand(opts *commandline.Options) *cobra.Command {
 		Short: "Write what the collector keeps as Parquet files",
 		Long: `Write the tables of the store as Parquet files into a directory, which is made:
 DIR/FILE/TABLE.parquet. Nothing in the store is changed. While a collector runs,
-the file that it writes is left out. Files are whole: those that have something of
-the time that is asked for are written with all that they have.`,
+the file that it writes is left out. Files are whole: those that have something
+of the time that is asked for are written with all that they have.`,
 		Example: "  waymark-collector store export /tmp/out\n  waymark-collector store export /tmp/out --table packets --table keys",
 		Args:    commandline.OneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -145,7 +145,8 @@ func (s *System) SetCollectors(addresses ...netip.Addr) {
 func (s *System) InterfaceHealth(name string, mtu int) health.Interface {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return health.Interface{Name: name, MTU: mtu, KernelIOAM6: s.ioam6}
+	link, there := s.links[name]
+	return health.Interface{Name: name, MTU: mtu, KernelIOAM6: s.ioam6, Down: there && !link.Up}
 }
 
 func (s *System) SetIOAM6(on bool) {

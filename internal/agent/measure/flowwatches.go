@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // flowWatches compare the results of measured flows with their thresholds, and warn.
@@ -28,6 +29,9 @@ type flowWatches struct {
 	named  map[string]*watchedFlow
 	block  int64 // of the lines in the log
 	logged int   // lines about it
+
+	unmeasured int             // flows of which an event says that their loss is not known
+	events     []record.Record // not offered yet
 }
 
 type watchedFlow struct {
@@ -36,6 +40,8 @@ type watchedFlow struct {
 	unasked              error    // why no node could be asked about the last block
 	selectionDifferences []string // by point: how it selects other packets than this node, as far as it has said
 	latest               int64    // block of which that is known
+
+	unmeasured *record.Event // that says that the loss is not known; nil: none does
 }
 
 // mostFlowWarnings is how many flows have a warning and a line in the log of their own,
@@ -44,6 +50,7 @@ const mostFlowWarnings = 10
 
 // begin takes over flows. Those that are as before stay beyond their thresholds.
 func (w *flowWatches) begin(flows []model.MeasuredFlow) {
+	defer w.offerEvents()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.named
@@ -55,11 +62,17 @@ func (w *flowWatches) begin(flows []model.MeasuredFlow) {
 		}
 		w.flows[i], w.named[f.Name] = known, known
 	}
+	for name, f := range before {
+		if w.named[name] != f {
+			w.forgetUnmeasured(f)
+		}
+	}
 }
 
 // keepMeasured forgets the flows that are not measured any more. New ones follow with their first
 // block.
 func (w *flowWatches) keepMeasured(flows []model.MeasuredFlow) {
+	defer w.offerEvents()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.flows) == 0 {
@@ -69,12 +82,18 @@ func (w *flowWatches) keepMeasured(flows []model.MeasuredFlow) {
 	for i := range flows {
 		measured[flows[i].Name] = len(flows[i].Points) > 0
 	}
+	for _, f := range w.flows {
+		if !measured[f.Name] {
+			w.forgetUnmeasured(f)
+		}
+	}
 	w.flows = slices.DeleteFunc(w.flows, func(f *watchedFlow) bool { return !measured[f.Name] })
 	maps.DeleteFunc(w.named, func(name string, _ *watchedFlow) bool { return !measured[name] })
 }
 
 // recordUnasked records that no other node could be asked about a block, and why.
 func (w *flowWatches) recordUnasked(r loss.Result, why error) {
+	defer w.offerEvents()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.flows {
@@ -87,6 +106,7 @@ func (w *flowWatches) recordUnasked(r loss.Result, why error) {
 // so. It returns the codes of the thresholds for loss (or its being unknown) and for delay that
 // the block is beyond.
 func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss, ofDelay health.Code) {
+	defer w.offerEvents()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.named[name]
@@ -113,6 +133,7 @@ func (w *flowWatches) result(name string, r *loss.Result, unasked error) (ofLoss
 func (w *flowWatches) compareBlock(f *watchedFlow, r *loss.Result) loss.Crossings {
 	before := f.watch.Beyond()
 	block := f.watch.Take(r)
+	w.noteUnmeasured(f, r)
 	if r.Block != w.block {
 		w.block, w.logged = r.Block, 0
 	}
@@ -215,7 +236,12 @@ func (f *watchedFlow) delayWarning() health.Warning {
 
 func (f *watchedFlow) unmeasuredWarning() health.Warning {
 	s := f.watch.NoData()
-	r := s.Last
+	ends, all := f.reasons(s.Last)
+	return health.FlowNotMeasured(f.about(s), ends, all.Names(), f.unasked)
+}
+
+// reasons are why the loss of a block is not known, by node, and all together.
+func (f *watchedFlow) reasons(r *loss.Result) (ends []string, all loss.Reasons) {
 	reasons := make([]loss.Reasons, len(f.Points)+1)
 	for _, s := range append([]loss.Segment{r.Whole}, r.Segments...) {
 		for _, e := range []loss.End{s.From, s.To} {
@@ -224,14 +250,12 @@ func (f *watchedFlow) unmeasuredWarning() health.Warning {
 			}
 		}
 	}
-	var ends []string
-	var all loss.Reasons
 	for i, why := range reasons {
 		if all |= why; why != 0 {
 			ends = append(ends, f.point(loss.PointID(i))+": "+strings.Join(why.Names(), ", "))
 		}
 	}
-	return health.FlowNotMeasured(f.about(s), ends, all.Names(), f.unasked)
+	return ends, all
 }
 
 // warnings are those of the first flows beyond each threshold, and the number of the rest.

@@ -147,7 +147,9 @@ func TestPointsInWarnings(t *testing.T) {
 // With many flows, warnings and lines in the log are few, and the metrics exact.
 func TestManyFlowsBeyondThresholds(t *testing.T) {
 	log, share := &agenttest.Log{}, loss.Share(0)
-	w := flowWatches{d: Dependencies{Log: slog.New(slog.NewTextHandler(log, nil))}}
+	w := flowWatches{d: Dependencies{
+		Log: slog.New(slog.NewTextHandler(log, nil)), NodeName: func() string { return "r2" }, Records: &offered{},
+	}}
 	var flows []model.MeasuredFlow
 	for i := range 1000 {
 		flows = append(flows, model.MeasuredFlow{Name: fmt.Sprint("flow", i), Thresholds: loss.Thresholds{MaxLoss: &share, NoDataAfter: 1}})

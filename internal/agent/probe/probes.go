@@ -264,6 +264,7 @@ func plus(a, b monitor.Counts) monitor.Counts {
 	a.HopLimited += b.HopLimited
 	a.Copies += b.Copies
 	a.Suppressed += b.Suppressed
+	a.Skipped += b.Skipped
 	a.SendFailed += b.SendFailed
 	a.Malformed += b.Malformed
 	a.Foreign += b.Foreign

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -284,5 +285,25 @@ func TestMetrics(t *testing.T) {
 	p.Collect(&g)
 	if n := g.Sum("waymark_probe_flows", "waiting"); n != 4 {
 		t.Errorf("%v flows wait", n)
+	}
+}
+
+// The counts of monitors that ended and of the one that runs are added, each of them.
+func TestCountsAreAdded(t *testing.T) {
+	var a, b, want monitor.Counts
+	for c, n := range map[*monitor.Counts]uint64{&a: 2, &b: 3, &want: 5} {
+		fields := reflect.ValueOf(c).Elem()
+		for i := range fields.NumField() {
+			if f := fields.Field(i); f.Kind() == reflect.Uint64 {
+				f.SetUint(n)
+			} else {
+				for k := range f.Len() {
+					f.Index(k).SetUint(n)
+				}
+			}
+		}
+	}
+	if got := plus(a, b); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -17,7 +17,8 @@ var (
 	descSent = service.Metric(
 		"probe_packets_total",
 		"Packets that this node sent for probes, by kind: probe, hop_limited (their hop limits are to end on the way, or they ask "+
-			"nodes for copies), suppressed (not sent, because of the budget or because the agent was late), failed (the kernel sent them not).",
+			"nodes for copies), suppressed (not sent, because of the budget), skipped (not sent, because the agent was late), failed "+
+			"(the kernel sent them not).",
 		"kind",
 	)
 	descCopies  = service.Metric("probe_copies_total", "Copies of probes that nodes on the way returned (RFC 9322).")
@@ -76,7 +77,10 @@ func (p *Probes) Collect(g *metrics.Gatherer) {
 	for _, one := range []struct {
 		kind string
 		n    uint64
-	}{{"probe", counts.Sent}, {"hop_limited", counts.HopLimited}, {"suppressed", counts.Suppressed}, {"failed", counts.SendFailed}} {
+	}{
+		{"probe", counts.Sent}, {"hop_limited", counts.HopLimited}, {"suppressed", counts.Suppressed}, {"skipped", counts.Skipped},
+		{"failed", counts.SendFailed},
+	} {
 		g.Add(descSent, float64(one.n), one.kind)
 	}
 	for _, one := range []struct {
@@ -133,7 +137,8 @@ func (p *Probes) getProbes(w http.ResponseWriter, _ *http.Request) error {
 	p.mu.Lock()
 	out := api.Probes{
 		Configured: p.wanted != nil, Destinations: []api.ProbedNode{}, Own: service.NonNil(p.own), Unresolved: service.NonNil(p.unresolved),
-		Sent: counts.Sent, HopLimited: counts.HopLimited, Copies: counts.Copies, Suppressed: counts.Suppressed, SendFailed: counts.SendFailed,
+		Sent: counts.Sent, HopLimited: counts.HopLimited, Copies: counts.Copies,
+		Suppressed: counts.Suppressed + counts.Skipped, Skipped: counts.Skipped, SendFailed: counts.SendFailed,
 	}
 	if p.wanted != nil {
 		out.Interval, out.Flows, out.Budget = int64(p.wanted.Interval), int(p.wanted.Flows), int(p.wanted.Budget)

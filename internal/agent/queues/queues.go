@@ -86,6 +86,7 @@ type Queues struct {
 	d       Dependencies
 	closing <-chan struct{}
 	wake    chan struct{}
+	drops   drops
 
 	mu       sync.Mutex // guards what follows
 	ended    bool
@@ -156,6 +157,7 @@ func (q *Queues) Run(ctx context.Context) error {
 		end := q.d.Tasks.Begin(time.Now())
 		q.follow()
 		q.judge(time.Now())
+		q.sampleDrops(time.Now())
 		q.usual.save(&q.d, q.watch, time.Now())
 		end()
 	}

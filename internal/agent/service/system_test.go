@@ -65,6 +65,13 @@ func TestKernelSystem(t *testing.T) {
 		if h := k.InterfaceHealth("wma", 1600); h != (health.Interface{Name: "wma", MTU: 1600, Veth: true}) {
 			t.Errorf("health of a veth: %+v", h)
 		}
+		if peer, err := netlink.LinkByName("wmb"); err != nil || netlink.LinkSetDown(peer) != nil {
+			t.Fatalf("set wmb down: %v", err)
+		}
+		if a, b := k.InterfaceHealth("wma", 1600), k.InterfaceHealth("wmb", 1600); a.Down || !a.NoCarrier || !b.Down || b.NoCarrier {
+			t.Errorf("wmb is down, so wma has no carrier: %+v, %+v", a, b)
+		}
+		testnet.SetUp(t, "wmb")
 		testnet.Set(t, "ipv6/conf/wma/ioam6_enabled", "1")
 		if h := k.InterfaceHealth("wma", 1600); !h.KernelIOAM6 {
 			t.Errorf("ioam6_enabled is not seen: %+v", h)

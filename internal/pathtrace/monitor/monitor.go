@@ -106,7 +106,8 @@ type Counts struct {
 	Sent       uint64
 	HopLimited uint64 // probes whose hop limits were to end on the way, and those that asked for copies
 	Copies     uint64 // that nodes returned
-	Suppressed uint64 // probes that were not sent, because of the budget or because this node was late
+	Suppressed uint64 // probes that were not sent, because of the budget
+	Skipped    uint64 // probes that were not sent, because this node was late
 	SendFailed uint64
 	Malformed  uint64 // replies that cannot be read
 	Foreign    uint64 // replies to others

@@ -348,14 +348,17 @@ func TestBudget(t *testing.T) {
 	if n.sent > 20*10+36 {
 		t.Errorf("%d packets in 10s", n.sent)
 	}
-	if c := n.m.Counts(); c.Suppressed < 100 {
-		t.Errorf("%d packets were suppressed", c.Suppressed)
+	if c := n.m.Counts(); c.Suppressed < 100 || c.Skipped != 0 {
+		t.Errorf("%d packets were suppressed, %d skipped", c.Suppressed, c.Skipped)
 	}
 	n = square(t)
 	n.run(learned)
-	sent := n.sent
+	sent, before := n.sent, n.m.Counts()
 	n.now += time.Minute // the machine slept
 	n.run(100 * time.Millisecond)
+	if c := n.m.Counts(); c.Skipped < 100 || c.Suppressed != before.Suppressed {
+		t.Errorf("after a pause, %d packets were skipped, and %d suppressed", c.Skipped, c.Suppressed-before.Suppressed)
+	}
 	if more := n.sent - sent; more > 40 {
 		t.Errorf("%d packets after a pause", more)
 	}

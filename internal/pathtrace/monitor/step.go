@@ -53,7 +53,7 @@ func (m *Monitor) step(clock func() time.Duration, w wire, list []udp.Datagram) 
 	due := int64((now - m.phase) / span)
 	if behind := due - m.slot; behind > int64(m.config.Flows) {
 		skipped := behind - int64(m.config.Flows)
-		m.counts.Suppressed += uint64(skipped) * uint64(len(m.destinations))
+		m.counts.Skipped += uint64(skipped) * uint64(len(m.destinations))
 		m.slot += skipped
 	}
 	for ; m.slot <= due; m.slot++ {

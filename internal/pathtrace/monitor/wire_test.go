@@ -66,7 +66,7 @@ func BenchmarkWire(b *testing.B) {
 		b.ReportMetric(100*used[i].Seconds()/took.Seconds(), unit)
 	}
 	b.ReportMetric(float64(c.Sent)/took.Seconds(), "probes/s")
-	b.ReportMetric(float64(c.Suppressed+lost), "missed")
+	b.ReportMetric(float64(c.Suppressed+c.Skipped+lost), "missed")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -37,8 +37,7 @@ func Add(cmd *cobra.Command, some ...string) *Flags {
 
 // Complete offers the kinds that a program makes.
 func (f *Flags) Complete(cmd *cobra.Command, kinds []string) {
-	// It fails only for a flag that the command does not have.
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	commandline.CompleteWords(cmd, "kind", kinds...)
 }
 
 // Filter is what the flags say. An error is one of usage.

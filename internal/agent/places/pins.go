@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"errors"
@@ -18,31 +18,32 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 )
 
-// pinState is where pins are kept.
-type pinState struct {
+// Pins is where pins are kept.
+type Pins struct {
 	root    string // a BPF file system
-	private bool   // mounted only in this process's own mount namespace
+	Private bool   // mounted only in this process's own mount namespace
 }
 
-func (p pinState) path(place api.Place) string { return filepath.Join(p.root, place.ID) }
+// Path is the directory of a place's pins.
+func (p Pins) Path(place api.Place) string { return filepath.Join(p.root, place.ID) }
 
-// preparePins finds or mounts the BPF file system below root, in a mount namespace that
+// PreparePins finds or mounts the BPF file system below root, in a mount namespace that
 // outlives this process: that of process 1, or of the farthest ancestor whose namespace
 // may be entered. "ip netns exec" runs its child in a new mount namespace, whose mounts
 // end with it. A service of systemd with ProtectSystem has one, too, and may enter no
 // other: it sees the mount that a unit made for the machine.
-func preparePins(root string) (pinState, error) {
+func PreparePins(root string) (Pins, error) {
 	path := filepath.Join(root, "bpf")
 	for _, ns := range outerMountNamespaces() {
 		if ns.own {
-			return pinState{root: path}, mountBPF(path)
+			return Pins{root: path}, mountBPF(path)
 		}
 		if pins, err := mountIn(ns.path, path); err == nil {
 			return pins, nil
 		}
 	}
 	err := mountBPF(path)
-	return pinState{root: path, private: err == nil && !mountedOutside(path)}, err
+	return Pins{root: path, Private: err == nil && !mountedOutside(path)}, err
 }
 
 // mountedOutside reports whether the file system at path is mounted there in an outer mount
@@ -76,7 +77,7 @@ func mountsAt(pid int, path, device string) bool {
 // mountIn mounts the BPF file system in another mount namespace. Where that
 // mount is not seen in this one, pins are reached through an open directory,
 // for as long as this process lives.
-func mountIn(ns, path string) (pinState, error) {
+func mountIn(ns, path string) (Pins, error) {
 	fd := -1
 	err := inMountNamespace(ns, func() (err error) {
 		if err = mountBPF(path); err == nil {
@@ -85,14 +86,14 @@ func mountIn(ns, path string) (pinState, error) {
 		return err
 	})
 	if err != nil {
-		return pinState{}, err
+		return Pins{}, err
 	}
 	through := fmt.Sprintf("/proc/self/fd/%d", fd)
 	if sameFile(path, through) {
 		unix.Close(fd)
-		return pinState{root: path}, nil
+		return Pins{root: path}, nil
 	}
-	return pinState{root: through}, nil
+	return Pins{root: through}, nil
 }
 
 func sameFile(a, b string) bool {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package active has the commands that measure with packets of their own (active methods, RFC 7799):
+// stamp and trace. Both work without an agent.
+package active
 
 import (
 	"slices"
@@ -13,16 +15,17 @@ import (
 	"github.com/waymark-net/waymark/stamp"
 )
 
-func newStampCommand(opts *options) *cobra.Command {
+// NewStampCommand is the command stamp.
+func NewStampCommand(opts *commandline.Options) *cobra.Command {
 	cmd := commandline.Group(
 		"stamp",
 		"Measure loss and delay with test packets (STAMP)",
 		newStampSenderCommand(opts),
 		newStampReflectorCommand(opts),
 	)
-	cmd.Long = `Measure loss and delay between two nodes with test packets: STAMP (RFC 8762), with
-the extensions of RFC 8972, RFC 9503 and RFC 9534, over IPv6. A reflector answers
-the packets of senders. Neither needs an agent.`
+	cmd.Long = `Measure loss and delay between two nodes with test packets: STAMP (RFC 8762),
+with the extensions of RFC 8972, RFC 9503 and RFC 9534, over IPv6. A reflector
+answers the packets of senders. Neither needs an agent.`
 	return cmd
 }
 
@@ -49,8 +52,8 @@ func (f *stampFlags) add(cmd *cobra.Command) {
 		"`FILE` with the key of both ends, in hexadecimal digits; only its owner may have access (mode 0600)",
 	)
 	flags.StringVar(&f.protect, "protect", protectPackets, "`WHAT` the key protects: packets (authenticated mode), or only their TLVs")
-	completeWords(cmd, "timestamps", stamp.NTP.String(), stamp.PTP.String())
-	completeWords(cmd, "protect", protectPackets, protectTLVs)
+	commandline.CompleteWords(cmd, "timestamps", stamp.NTP.String(), stamp.PTP.String())
+	commandline.CompleteWords(cmd, "protect", protectPackets, protectTLVs)
 }
 
 // read checks the flags.

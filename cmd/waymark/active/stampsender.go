@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -48,7 +48,7 @@ const (
 // reflectorKinds are the values of --reflector.
 var reflectorKinds = map[string]measure.Knowledge{"auto": measure.Guess, "stateful": measure.Stateful, "stateless": measure.Stateless}
 
-func newStampSenderCommand(opts *options) *cobra.Command {
+func newStampSenderCommand(opts *commandline.Options) *cobra.Command {
 	f := senderFlags{
 		count:     10,
 		interval:  100 * time.Millisecond,
@@ -66,27 +66,29 @@ func newStampSenderCommand(opts *options) *cobra.Command {
 replies. ADDRESS is an IPv6 address, 2001:db8::1 or fe80::1%eth0, or an address
 with a port, [2001:db8::1]:8620; the default port is 862.
 
-The result has the packets that were lost, late, duplicated and reordered, and the
-minimum, mean, median, 95th and 99th percentile, maximum and jitter of five times:
-the round trip; the two-way delay, which is the round trip without the time at the
-reflector; that time; and the delay forward and backward. The delays of one way
-contain the difference between the two clocks; the result says how good these are.
-Jitter is the mean difference between the delays of consecutive packets.
+The result has the packets that were lost, late, duplicated and reordered, and
+the minimum, mean, median, 95th and 99th percentile, maximum and jitter of five
+times: the round trip; the two-way delay, which is the round trip without the
+time at the reflector; that time; and the delay forward and backward. The delays
+of one way contain the difference between the two clocks; the result says how
+good these are. Jitter is the mean difference between the delays of consecutive
+packets.
 
 Only a stateful reflector shows in which direction packets were lost.
 "--reflector auto" recognizes one by its numbers once it missed a packet.
 
 TLVs ask the reflector for more: --location, --timestamp-information,
 --direct-measurement, --follow-up, --reply-dscp, --access-report,
---destination-node, --return-path and --micro-session. Its last answers are in the
-result, and the TLVs that it did not process. --size adds padding.
+--destination-node, --return-path and --micro-session. Its last answers are in
+the result, and the TLVs that it did not process. --size adds padding.
 
---segments sends the packets through SRv6 segments (RFC 8754), which needs root or
-CAP_NET_RAW. With --mode inline, the reflector is where they go after the last
-SID; it receives them with the header, so its net.ipv6.conf.*.seg6_enabled must be
-1. With encap and encap.red, the last SID is that of a node that takes the outer
-headers off, such as End.DT6, and passes the packet on to the reflector. Replies
-travel as they are routed, unless --return-path asks for segments.
+--segments sends the packets through SRv6 segments (RFC 8754), which needs root
+or CAP_NET_RAW. With --mode inline, the reflector is where they go after the
+last SID; it receives them with the header, so its net.ipv6.conf.*.seg6_enabled
+must be 1. With encap and encap.red, the last SID is that of a node that takes
+the outer headers off, such as End.DT6, and passes the packet on to the
+reflector. Replies travel as they are routed, unless --return-path asks for
+segments.
 
 Exit codes: 0 a reply came; 1 none came, or the session failed; 130 interrupted
 before --count packets were sent and answered.`,
@@ -104,7 +106,7 @@ before --count packets were sent and answered.`,
 			return f.run(cmd, c, opts.JSON)
 		},
 	}
-	cmd.ValidArgsFunction = completeFirst()
+	cmd.ValidArgsFunction = commandline.CompleteFirst()
 	f.addFlags(cmd)
 	return cmd
 }
@@ -154,10 +156,10 @@ func (f *senderFlags) addFlags(cmd *cobra.Command) {
 		"`ID` of this end's member link of an aggregated link, or ID:ID with that of the reflector",
 	)
 	flags.DurationVar(&f.stats, "stats", 0, "also print the result every `TIME`")
-	completeWords(cmd, "padding", paddingRandom, paddingZero)
-	completeWords(cmd, "mode", srv6.ModeInline.String(), srv6.ModeEncap.String(), srv6.ModeReduced.String())
-	completeWords(cmd, "reflector", "auto", "stateful", "stateless")
-	completeWords(cmd, "return-path", "same-link")
+	commandline.CompleteWords(cmd, "padding", paddingRandom, paddingZero)
+	commandline.CompleteWords(cmd, "mode", srv6.ModeInline.String(), srv6.ModeEncap.String(), srv6.ModeReduced.String())
+	commandline.CompleteWords(cmd, "reflector", "auto", "stateful", "stateless")
+	commandline.CompleteWords(cmd, "return-path", "same-link")
 }
 
 // config checks the flags.

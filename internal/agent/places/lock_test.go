@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 func TestRemoveWithoutAgent(t *testing.T) {
 	testnet.NeedRoot(t)
 	place := api.At(t.TempDir(), 9)
-	removed, _, err := Remove(place, func(string) (Datapath, error) { return nil, errors.New("nothing to open") })
+	removed, _, err := Remove(place, func(string) (Removable, error) { return nil, errors.New("nothing to open") })
 	if removed || err != nil {
 		t.Errorf("nothing was left: %v, %v", removed, err)
 	}
@@ -23,14 +23,14 @@ func TestRemoveWithoutAgent(t *testing.T) {
 		t.Error("looking for what is left made the runtime directory")
 	}
 
-	held, err := acquire(place)
+	held, err := Hold(place)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Remove(place, nil); !errors.Is(err, ErrAgentRuns) {
 		t.Errorf("removed under a running agent: %v", err)
 	}
-	held.release()
+	held.Release()
 	if removed, _, err := Remove(place, nil); removed || err != nil {
 		t.Errorf("an agent that pinned nothing: %v, %v", removed, err)
 	}
@@ -41,19 +41,19 @@ func TestRemoveWithoutAgent(t *testing.T) {
 
 func TestLockSurvivesItsDirectory(t *testing.T) {
 	place := api.At(t.TempDir(), 10)
-	first, err := acquire(place)
+	first, err := Hold(place)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.clear(); err != nil {
+	if err := first.Clear(); err != nil {
 		t.Fatal(err)
 	}
-	second, err := acquire(place)
+	second, err := Hold(place)
 	if err != nil {
 		t.Fatalf("after the holder removed everything: %v", err)
 	}
-	defer second.release()
-	if _, err := acquire(place); !errors.Is(err, ErrAgentRuns) {
+	defer second.Release()
+	if _, err := Hold(place); !errors.Is(err, ErrAgentRuns) {
 		t.Errorf("a second holder: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func TestLockSurvivesItsDirectory(t *testing.T) {
 	if err := WaitEnded(ctx, place); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting for a holder that stays: %v", err)
 	}
-	second.release()
+	second.Release()
 	if err := WaitEnded(context.Background(), place); err != nil {
 		t.Errorf("waiting for a holder that went: %v", err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 )
 
-// sweep removes the state of agents whose network namespaces are certainly gone. Their
+// Sweep removes the state of agents whose network namespaces are certainly gone. Their
 // programs went with their interfaces, and no other namespace gets their names before
-// the next boot.
-func sweep(root, pins string, own api.Place, log *slog.Logger) {
-	entries, err := os.ReadDir(pins)
+// the next boot. The agents' directories are below root.
+func (p Pins) Sweep(root string, own api.Place, log *slog.Logger) {
+	entries, err := os.ReadDir(p.root)
 	if err != nil {
 		log.Debug("look for the state of earlier agents", "error", err)
 		return
@@ -27,7 +27,7 @@ func sweep(root, pins string, own api.Place, log *slog.Logger) {
 		if !strings.HasPrefix(id, api.PlacePrefix) || id == own.ID {
 			continue
 		}
-		path := filepath.Join(pins, id)
+		path := filepath.Join(p.root, id)
 		gone, err := datapath.NamespaceGone(path)
 		if gone && err == nil {
 			// The pins last: only they show that the rest may be removed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -34,32 +34,33 @@ type reflectorFlags struct {
 	microSession           uint16
 }
 
-func newStampReflectorCommand(opts *options) *cobra.Command {
+func newStampReflectorCommand(opts *commandline.Options) *cobra.Command {
 	f := reflectorFlags{listen: fmt.Sprintf("[::]:%d", stamp.Port), rate: 100_000, sessions: 4096, sessionTimeout: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "reflector",
 		Short: "Answer STAMP test packets",
-		Long: `Answer the test packets of STAMP senders (RFC 8762 §4.3), until it is interrupted.
+		Long: `Answer the test packets of STAMP senders (RFC 8762 §4.3), until it is
+interrupted.
 
 A reply has as many octets as its packet and goes to where the packet came from.
-Packets shorter than a base packet (44 octets, authenticated 112) get none, so the
-reflector cannot be used to amplify. --allow names the prefixes that get answers,
---rate the most packets a second, of all senders together.
+Packets shorter than a base packet (44 octets, authenticated 112) get none, so
+the reflector cannot be used to amplify. --allow names the prefixes that get
+answers, --rate the most packets a second, of all senders together.
 
-With --stateful, the reflector numbers the replies of each session, and the sender
-can see in which direction packets were lost. Without it, replies have the numbers
-of the packets. A session is one sender's address, port and SSID; it ends when no
-packet came for --session-timeout.
+With --stateful, the reflector numbers the replies of each session, and the
+sender can see in which direction packets were lost. Without it, replies have
+the numbers of the packets. A session is one sender's address, port and SSID; it
+ends when no packet came for --session-timeout.
 
-With --key-file, only packets with the right HMAC are answered: the authenticated
-mode. With --protect tlvs, packets are answered in the unauthenticated mode, and
-the key is for the HMAC of their TLVs.
+With --key-file, only packets with the right HMAC are answered: the
+authenticated mode. With --protect tlvs, packets are answered in the
+unauthenticated mode, and the key is for the HMAC of their TLVs.
 
-The TLVs of RFC 8972, RFC 9503 and RFC 9534 are answered. Replies have the DSCP of
-the packet; a sender gets another one only if --dscp has it. A return path through
-SRv6 segments is used only with --return-segments, which needs --allow or
---key-file: such a reply passes the nodes that the sender names, and a routing
-header makes it longer. What is not done has the U flag in the reply.
+The TLVs of RFC 8972, RFC 9503 and RFC 9534 are answered. Replies have the DSCP
+of the packet; a sender gets another one only if --dscp has it. A return path
+through SRv6 segments is used only with --return-segments, which needs --allow
+or --key-file: such a reply passes the nodes that the sender names, and a
+routing header makes it longer. What is not done has the U flag in the reply.
 
 The counters are printed at the end, and at each interval of --stats.`,
 		Example: `  waymark stamp reflector
@@ -94,7 +95,7 @@ The counters are printed at the end, and at each interval of --stats.`,
 	flags.Uint16Var(&f.microSession, "micro-session", 0, "`ID` of this end's member link of an aggregated link")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
-	completeWords(cmd, "sync-source", "bits", "ntp", "ptp", "satellite", "unknown")
+	commandline.CompleteWords(cmd, "sync-source", "bits", "ntp", "ptp", "satellite", "unknown")
 	return cmd
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -25,14 +25,24 @@ const (
 	plainSilent
 )
 
-// noPath says what to do when no probe was answered.
-func noPath(ctx context.Context, c prober.Config, r *paths.Report) string {
+// noPath says what to do when no probe was answered; advised reports whether notYet has said what to check.
+func noPath(ctx context.Context, c prober.Config, r *paths.Report, advised bool) string {
 	own := ownAddress(c.Destination)
 	is := plainUnknown
 	if last, said := r.LastSeen(); !own && last != "" && said == "" && !r.Live && r.Ignored["mac_wrong"] == 0 {
 		is = askPlainly(ctx, c)
 	}
-	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, unansweredCure(c, r, own, is))
+	return noPathText(c, r, own, is, advised)
+}
+
+// noPathText leaves out what the user has been advised already.
+func noPathText(c prober.Config, r *paths.Report, own bool, is plain, advised bool) string {
+	text := fmt.Sprintf("no probe to %v was answered; ", c.Destination)
+	causes, checks := unansweredCauses(c, r, own, is)
+	if advised && len(checks) > 0 {
+		checks = []string{"what to check is above"}
+	}
+	return text + strings.Join(append(causes, checks...), "; ")
 }
 
 // askPlainly asks the destination for an echo reply.
@@ -52,11 +62,12 @@ func askPlainly(ctx context.Context, c prober.Config) plain {
 
 // notYet says so while the run goes on.
 func notYet(c prober.Config, r *paths.Report) string {
+	causes, checks := unansweredCauses(c, r, ownAddress(c.Destination), plainUnknown)
 	return fmt.Sprintf(
 		"no probe to %v was answered within %v, and more follow; %s",
 		c.Destination,
 		prober.Silence,
-		unansweredCure(c, r, ownAddress(c.Destination), plainUnknown),
+		strings.Join(append(causes, checks...), "; "),
 	)
 }
 
@@ -74,20 +85,19 @@ func ownAddress(a netip.Addr) bool {
 	return false
 }
 
-// unansweredCure says why no probe was answered, the most likely cause first, and what to check. A
-// destination does not answer probes without its key; after a firewall, it does not answer without trace.
-func unansweredCure(c prober.Config, r *paths.Report, own bool, replies plain) string {
+// unansweredCauses says why no probe was answered, as far as the probes show it, and what to check besides, the most
+// likely cause first. A destination does not answer probes without its key; after a firewall, it does not answer without trace.
+func unansweredCauses(c prober.Config, r *paths.Report, own bool, replies plain) (causes, checks []string) {
 	if own {
-		return "it is an address of this node: probes to it leave by no interface, so there is no path; trace another node"
+		return []string{"it is an address of this node: probes to it leave by no interface, so there is no path; trace another node"}, nil
 	}
 	if r.Ignored["mac_wrong"] > 0 {
-		return "answers have a wrong MAC: give both ends the same key (path-trace.key-file there, --key-file here)"
+		return []string{"answers have a wrong MAC: give both ends the same key (path-trace.key-file there, --key-file here)"}, nil
 	}
 	source := "the source of the probes"
 	if c.Source.IsValid() {
 		source = c.Source.String()
 	}
-	var causes []string
 	last, said := r.LastSeen()
 	switch {
 	case said != "":
@@ -105,24 +115,21 @@ func unansweredCure(c prober.Config, r *paths.Report, own bool, replies plain) s
 		)
 	}
 	if !c.Echo {
-		key := "its key is the one here (if path-trace.key-file is set there, give --key-file)"
+		key := "if it has a key-file, give --key-file"
 		if len(c.Key) > 0 {
-			key = "its key is the one here (path-trace.key-file there and --key-file must hold the same)"
+			key = "its key-file and --key-file must hold the same"
 		}
-		causes = append(
-			causes,
-			fmt.Sprintf(
-				"check that the agent at the destination has path-trace in its configuration, that path-trace.allow has %s, and that %s; "+
-					"the metric waymark_trace_probes_total there says which probes came",
-				source,
-				key,
-			),
-		)
+		checks = append(checks, fmt.Sprintf(
+			"check path-trace in the configuration of the destination's agent: allow must have %s, and %s (waymark_trace_probes_total "+
+				"there says which probes came)",
+			source,
+			key,
+		))
 	}
 	if said == "" {
-		causes = append(causes, fmt.Sprintf("check that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Namespace))
+		checks = append(checks, fmt.Sprintf("nodes on the way must pass Hop-by-Hop headers of namespace %d", c.Namespace))
 	}
-	return strings.Join(append(causes, "check the route back to "+source), "; ")
+	return causes, append(checks, "there must be a route back to "+source)
 }
 
 // afterLast says what may drop probes after the node at which they were seen last.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"strconv"
 	"time"
@@ -55,24 +56,32 @@ func Held(place api.Place) (bool, error) {
 	return false, err
 }
 
-// removal is the result of removing the data plane.
-type removal struct {
-	warnings []health.Warning
-	err      error
+// Removal is the result of removing the data plane.
+type Removal struct {
+	Warnings []health.Warning
+	Err      error
 }
 
-// remove removes a data plane, and warns of tunnels that depended on it.
-func remove(d Datapath) removal {
+// Removable is what a removal needs of a data plane; *datapath.Datapath implements and
+// documents it.
+type Removable interface {
+	Decapsulations() ([]netip.Addr, error)
+	Remove() error
+	AwaitLeft()
+}
+
+// RemoveFrom removes a data plane, and warns of tunnels that depended on it.
+func RemoveFrom(d Removable) Removal {
 	ends, unknown := d.Decapsulations()
 	if err := d.Remove(); err != nil {
-		return removal{err: err}
+		return Removal{Err: err}
 	}
-	return removal{warnings: health.RemovedTunnelEnds(ends, unknown)}
+	return Removal{Warnings: health.RemovedTunnelEnds(ends, unknown)}
 }
 
 // Remove removes the data plane that an ended agent has left at a place, and warns of
 // tunnels that depended on it. It reports false when there is none.
-func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []health.Warning, error) {
+func Remove(place api.Place, open func(pins string) (Removable, error)) (bool, []health.Warning, error) {
 	pins, ok, err := findPins(api.Root, place)
 	if err != nil {
 		return false, nil, err
@@ -80,24 +89,24 @@ func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []
 	if _, err := os.Stat(place.Dir); !ok && errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil
 	}
-	held, err := acquire(place)
+	held, err := Hold(place)
 	if err != nil {
 		return false, nil, err
 	}
-	var r removal
+	var r Removal
 	if ok {
 		d, err := open(pins)
 		if err == nil {
 			defer d.AwaitLeft()
-			r = remove(d)
-			err = r.err
+			r = RemoveFrom(d)
+			err = r.Err
 		}
 		if err != nil {
-			held.release()
+			held.Release()
 			return false, nil, fmt.Errorf("remove the data plane at %s: %w", pins, err)
 		}
 	}
-	return ok, r.warnings, held.clear()
+	return ok, r.Warnings, held.Clear()
 }
 
 // Left names the interfaces of this network namespace whose packets the programs of an

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"fmt"
@@ -26,11 +26,11 @@ func TestMain(m *testing.M) {
 	if root == "" {
 		os.Exit(kmsgtest.Run(m))
 	}
-	pins, err := preparePins(root)
+	pins, err := PreparePins(root)
 	if err == nil {
-		err = os.Mkdir(pins.path(api.At(root, 7)), 0o700)
+		err = os.Mkdir(pins.Path(api.At(root, 7)), 0o700)
 	}
-	fmt.Printf("private=%v error=%v\n", pins.private, err)
+	fmt.Printf("private=%v error=%v\n", pins.Private, err)
 }
 
 func TestPinsOutlivePrivateMounts(t *testing.T) {

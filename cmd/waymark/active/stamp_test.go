@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func TestStampUsage(t *testing.T) {
 		"reflector --key-file x --timestamps ntp,ptp":       "is not a timestamp format",
 		"reflector --allow 2001:db8::1/64 --allow nowhere":  `--allow "nowhere"`,
 	} {
-		if code, stdout, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...); code != commandline.ExitUsage ||
+		if code, stdout, stderr := runCLI(t, append([]string{"stamp"}, strings.Fields(args)...)...); code != commandline.ExitUsage ||
 			stdout != "" ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
@@ -120,7 +120,7 @@ func TestStampKey(t *testing.T) {
 		}
 		for _, args := range [][]string{{"stamp", "reflector", "--listen", "[::1]:0", "--key-file", path},
 			{"stamp", "sender", "::1", "--key-file", path}} {
-			if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitFailure || stdout != "" ||
+			if code, stdout, stderr := runCLI(t, args...); code != commandline.ExitFailure || stdout != "" ||
 				!strings.Contains(stderr, tt.want) ||
 				strings.Contains(stderr, "5e5e") {
 				t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", name, code, stdout, stderr, tt.want)
@@ -133,7 +133,7 @@ func TestStampKey(t *testing.T) {
 	}
 	for name, want := range map[string]string{dir: "is no regular file",
 		fifo: "is no regular file; write it with: (umask 077; openssl rand -hex 32 >", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
-		if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure ||
+		if code, _, stderr := runCLI(t, "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", name, code, stderr, want)
 		}
@@ -151,7 +151,7 @@ func TestStampKeyOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "belongs to another user (uid 65534), who can read and change it; run: chown 0 " + path
-	if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", path); code != commandline.ExitFailure ||
+	if code, _, stderr := runCLI(t, "stamp", "sender", "::1", "--key-file", path); code != commandline.ExitFailure ||
 		!strings.Contains(stderr, want) {
 		t.Errorf("code %d, stderr %q; want %q", code, stderr, want)
 	}
@@ -194,14 +194,14 @@ func TestStampSession(t *testing.T) {
 			"--timeout",
 			patience.Of(5 * time.Second).String(),
 		}
-		code, text, stderr := runCLI(t, "", send...)
+		code, text, stderr := runCLI(t, send...)
 		if code != commandline.ExitOK || stderr != "" ||
 			!strings.HasPrefix(text, at+": 3 sent, 3 received, 0 lost (0.00%): 0 forward, 0 backward, 0 in an unknown direction\ndelay ") ||
 			!strings.Contains(text, "\ndirect measurement: sender transmitted 3, reflector received 3, transmitted 3\n") {
 			t.Errorf("code %d, stderr %q, stdout %s", code, stderr, text)
 		}
 		var report sender.Report
-		code, text, _ = runCLI(t, "", append(send, "--json")...)
+		code, text, _ = runCLI(t, append(send, "--json")...)
 		if err := json.Unmarshal([]byte(text), &report); err != nil || code != commandline.ExitOK || report.Received != 3 ||
 			!report.Authenticated {
 			t.Errorf("code %d, %v: %s", code, err, text)
@@ -304,7 +304,7 @@ func TestStampFailures(t *testing.T) {
 		"sender ::1 --key-file /nonexistent/key --timestamps ptp":  "no such file",
 		"sender [::1]:9 --count 1 --timeout 5ms --reflector auto ": "no reply",
 	} {
-		code, _, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...)
+		code, _, stderr := runCLI(t, append([]string{"stamp"}, strings.Fields(args)...)...)
 		if code != commandline.ExitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
@@ -32,14 +33,21 @@ type traceFlags struct {
 	flows, count, hops, maxHops, port, domain int
 	kind, format, source, keyFile             string
 	interval, timeout                         time.Duration
+
+	ask Agent
 }
 
 // mostTraceData is the most node data that an option holds: 255 octets, less the header of
 // the trace and two octets before it.
 const mostTraceData = 244
 
-func newTraceCommand(opts *options) *cobra.Command {
+// Agent gives the client of this host's agent, which has names and defaults for trace.
+type Agent func() (*api.Client, error)
+
+// NewTraceCommand is the command trace.
+func NewTraceCommand(opts *commandline.Options, ask Agent) *cobra.Command {
 	f := traceFlags{
+		ask:   ask,
 		flows: 16, count: 10, maxHops: 30, port: message.Port, domain: -1, kind: "0xf80000",
 		interval: 10 * time.Millisecond, timeout: time.Second,
 	}
@@ -47,13 +55,13 @@ func newTraceCommand(opts *options) *cobra.Command {
 		Use:        "trace ADDRESS|NAME",
 		SuggestFor: []string{"path", "paths", "traceroute", "mtr"},
 		Short:      "Show the paths to a node with probes",
-		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given by
-an IPv6 address or the name of a host, in many flows, so that they take all equal-
-cost paths. Print the paths as a tree: a line for each hop, with the ids that it
-wrote into the trace, how many flows passed it, the time since the hop before, and
-how long it held the probes; at the end of each path, the probes without an
-answer, and the round trip. "-" is a value that a node could not know. The times
-between nodes contain the difference between their clocks.
+		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, given
+by an IPv6 address or the name of a host, in many flows, so that they take all
+equal- cost paths. Print the paths as a tree: a line for each hop, with the ids
+that it wrote into the trace, how many flows passed it, the time since the hop
+before, and how long it held the probes; at the end of each path, the probes
+without an answer, and the round trip. "-" is a value that a node could not
+know. The times between nodes contain the difference between their clocks.
 
 The agent of the destination returns the traces, if its configuration has "path-
 trace". Without it, ICMPv6 errors of the destination return them: its kernel
@@ -64,17 +72,17 @@ it held the probes.
 
 "no data" is a hop that passed the probes and wrote nothing of the namespace.
 
-At the end, hop limits show the addresses of the nodes on each path, also of those
-without IOAM, and where the probes of a flow were seen last if none was answered.
-The errors of those nodes quote the trace up to there. With --loopback, nodes
-whose namespace has "loopback" say so themselves, within a round trip: they return
-copies. Flows that are not answered within two of the longest round trips, or
-50ms, are named at once, on the standard error, with the hop that they did not
-reach. Other probes of these flows follow nevertheless.
+At the end, hop limits show the addresses of the nodes on each path, also of
+those without IOAM, and where the probes of a flow were seen last if none was
+answered. The errors of those nodes quote the trace up to there. With
+--loopback, nodes whose namespace has "loopback" say so themselves, within a
+round trip: they return copies. Flows that are not answered within two of the
+longest round trips, or 50ms, are named at once, on the standard error, with the
+hop that they did not reach. Other probes of these flows follow nevertheless.
 
-Names of nodes, and the defaults of --namespace and --timestamp-format, come from
-the agent of this host; if none runs, --namespace is needed. The command needs
-root or CAP_NET_RAW.
+Names of nodes, and the defaults of --namespace and --timestamp-format, come
+from the agent of this host; if none runs, --namespace is needed. The command
+needs root or CAP_NET_RAW.
 
 Exit codes: 0 a probe was answered, or the screen of --live was left before;
 1 none was, or none could be sent.`,
@@ -92,7 +100,7 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 			return f.run(cmd, c, opts)
 		},
 	}
-	cmd.ValidArgsFunction = completeFirst()
+	cmd.ValidArgsFunction = commandline.CompleteFirst()
 	flags := cmd.Flags()
 	flags.IntVar(&f.flows, "paths", f.flows, "`NUMBER` of flows, each with its source port and flow label")
 	flags.IntVar(&f.count, "count", f.count, "`NUMBER` of probes of each flow")
@@ -112,12 +120,12 @@ Exit codes: 0 a probe was answered, or the screen of --live was left before;
 	flags.BoolVar(&f.dot, "dot", false, "print a graph for Graphviz")
 	flags.BoolVar(&f.live, "live", false, "show the tree on the whole terminal while probes are sent; elsewhere, only at the end")
 	opts.AddWide(cmd)
-	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	commandline.CompleteWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
 
 // config checks the flags.
-func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (c prober.Config, err error) {
+func (f *traceFlags) config(cmd *cobra.Command, opts *commandline.Options, address string) (c prober.Config, err error) {
 	c = prober.Config{
 		Port: uint16(
 			f.port,
@@ -176,7 +184,7 @@ func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (
 			return c, err
 		}
 	}
-	return c, f.domainOf(cmd.Context(), opts, &c)
+	return c, f.domainOf(cmd.Context(), &c)
 }
 
 // trace checks what nodes are to write.
@@ -201,7 +209,7 @@ func (f *traceFlags) trace(c *prober.Config) (err error) {
 }
 
 // domainOf takes what the flags leave open from the configuration of this host's agent.
-func (f *traceFlags) domainOf(ctx context.Context, opts *options, c *prober.Config) error {
+func (f *traceFlags) domainOf(ctx context.Context, c *prober.Config) error {
 	c.Namespace = ioam.NamespaceID(max(0, f.domain))
 	if clock, err := health.ReadClock(); err == nil {
 		c.TAIOffset = clock.TAIOffset
@@ -214,7 +222,7 @@ func (f *traceFlags) domainOf(ctx context.Context, opts *options, c *prober.Conf
 	if f.domain >= 0 && f.format != "" {
 		return nil
 	}
-	running, err := runningConfig(ctx, opts)
+	running, err := runningConfig(ctx, f.ask)
 	switch {
 	case err != nil && f.domain < 0:
 		return fmt.Errorf("%w; or give --namespace", err)
@@ -231,8 +239,8 @@ func (f *traceFlags) domainOf(ctx context.Context, opts *options, c *prober.Conf
 	return nil
 }
 
-func runningConfig(ctx context.Context, opts *options) (*config.Config, error) {
-	client, err := opts.client()
+func runningConfig(ctx context.Context, ask Agent) (*config.Config, error) {
+	client, err := ask()
 	if err != nil {
 		return nil, err
 	}
@@ -253,8 +261,8 @@ func count(list ...bool) (n int) {
 }
 
 // run traces, and prints the result.
-func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) error {
-	names := knownNames(cmd.Context(), opts)
+func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *commandline.Options) error {
+	names := knownNames(cmd.Context(), f.ask)
 	terminal, live := commandline.Screen(cmd.OutOrStdout())
 	silent := new(atomic.Bool)
 	c.Silent = func(*paths.Report) { silent.Store(true) } // the screen says so
@@ -270,7 +278,10 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) err
 			r.Name(names)
 			writeNote(r.Unanswered())
 		}
-		c.Silent = func(r *paths.Report) { writeNote(notYet(c, r) + "\n") }
+		c.Silent = func(r *paths.Report) {
+			silent.Store(true)
+			writeNote(notYet(c, r) + "\n")
+		}
 	}
 	p, err := prober.New(c)
 	if err != nil {
@@ -313,14 +324,15 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, opts *options) err
 	case cmd.Context().Err() != nil:
 		return cmd.Context().Err()
 	case len(r.Paths) == 0 && !quit:
-		return errors.New(noPath(cmd.Context(), c, r))
+		advised := silent.Load() && !live && !opts.JSON // the screen is gone, and an error in JSON stands alone
+		return errors.New(noPath(cmd.Context(), c, r, advised))
 	}
 	return nil
 }
 
 // knownNames are the names that this host's agent knows, nil without one.
-func knownNames(ctx context.Context, opts *options) *nodenames.Names {
-	client, err := opts.client()
+func knownNames(ctx context.Context, ask Agent) *nodenames.Names {
+	client, err := ask()
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package active
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func TestTraceUsage(t *testing.T) {
 		"::1 --source 192.0.2.1":                 "--source",
 		"::1 --namespace 1 --timestamp-format x": "--timestamp-format",
 	} {
-		code, stdout, stderr := runCLI(t, "", append([]string{"trace"}, strings.Fields(args)...)...)
+		code, stdout, stderr := runCLI(t, append([]string{"trace"}, strings.Fields(args)...)...)
 		if code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("trace %s: code %d, stdout %q, stderr %q\nwant %q", args, code, stdout, stderr, want)
 		}
@@ -48,7 +48,7 @@ func TestTraceUsage(t *testing.T) {
 }
 
 // The most likely cause comes first: what the probes show, then what they cannot.
-func TestUnansweredCure(t *testing.T) {
+func TestUnansweredCauses(t *testing.T) {
 	c := prober.Config{Destination: netip.MustParseAddr("2001:db8::9"), Source: netip.MustParseAddr("2001:db8::1"), Namespace: 123}
 	seen := func(hops int, said string) *paths.Report {
 		r := &paths.Report{Broken: []paths.Broken{{}, {Error: said}}}
@@ -69,21 +69,32 @@ func TestUnansweredCure(t *testing.T) {
 		first, more string
 		not         string
 	}{
-		{"an own address", c, seen(2, ""), true, 0, "it is an address of this node", "trace another node", "path-trace.allow"},
+		{"an own address", c, seen(2, ""), true, 0, "it is an address of this node", "trace another node", "allow must have"},
 		{"behind the edge", c, seen(2, ""), false, plainReplies, "they were seen last at 2001:db8:2::1: what follows it drops them, and the destination replies to echo requests, which have no IOAM but what a rule of this node inserts: it may be the edge of the domain", "trace a node inside", " is down"},
 		{"behind a dead link", c, seen(2, ""), false, plainSilent, "they were seen last at 2001:db8:2::1: what follows it drops them, and the destination does not reply to echo requests either, which have no IOAM but what a rule of this node inserts: a link or a node after it may be down", "else it is the edge of the domain", "trace a node inside"},
 		{"edge or dead link", c, seen(2, ""), false, plainUnknown, "they were seen last at 2001:db8:2::1: what follows it drops them: a link or a node that is down, or the edge", "", ""},
-		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, 0, "2001:db8:2::1: no route to destination; check that the agent at the destination has path-trace", "", "seen last"},
-		{"nothing came back", c, seen(0, ""), false, 0, "no node on the way replied", "has path-trace in its configuration, that path-trace.allow has 2001:db8::1", "seen last"},
-		{"not at the end yet", c, &paths.Report{Live: true}, false, 0, "check that the agent at the destination has path-trace in its configuration", "", "no node on the way"},
+		{"a node that says why", c, seen(2, "2001:db8:2::1: no route to destination"), false, 0, "2001:db8:2::1: no route to destination; check path-trace in the configuration of the destination's agent", "", "seen last"},
+		{"nothing came back", c, seen(0, ""), false, 0, "no node on the way replied", "allow must have 2001:db8::1, and if it has a key-file, give --key-file", "seen last"},
+		{"not at the end yet", c, &paths.Report{Live: true}, false, 0, "check path-trace in the configuration of the destination's agent", "", "no node on the way"},
 		{"with a key", keyed, seen(1, ""), false, 0, "they were seen last", "--key-file must hold the same", ""},
-		{"echo requests", echo, seen(1, ""), false, 0, "they were seen last", "the route back to 2001:db8::1", "path-trace.allow"},
-		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, 0, "answers have a wrong MAC", "", "path-trace.allow"},
+		{"echo requests", echo, seen(1, ""), false, 0, "they were seen last", "a route back to 2001:db8::1", "allow must have"},
+		{"a wrong key", c, &paths.Report{Ignored: map[string]uint64{"mac_wrong": 3}}, false, 0, "answers have a wrong MAC", "", "allow must have"},
 	} {
-		got := unansweredCure(tt.config, tt.report, tt.own, tt.replies)
+		causes, checks := unansweredCauses(tt.config, tt.report, tt.own, tt.replies)
+		got := strings.Join(append(causes, checks...), "; ")
 		if !strings.HasPrefix(got, tt.first) || !strings.Contains(got, tt.more) || tt.not != "" && strings.Contains(got, tt.not) {
 			t.Errorf("%s: %s", tt.name, got)
 		}
+	}
+	for advised, want := range map[bool]string{false: "a link or a node that is down", true: "what to check is above"} {
+		got := noPathText(c, seen(2, ""), false, plainUnknown, advised)
+		if !strings.Contains(got, "; they were seen last at 2001:db8:2::1") || !strings.Contains(got, want) ||
+			strings.Contains(got, "allow must have") == advised {
+			t.Errorf("advised %v: %s", advised, got)
+		}
+	}
+	if got := noPathText(c, seen(2, ""), true, 0, true); !strings.HasSuffix(got, "trace another node") {
+		t.Errorf("an own address: %s", got)
 	}
 	if !ownAddress(netip.MustParseAddr("::1")) || ownAddress(netip.MustParseAddr("2001:db8::9")) {
 		t.Error("which addresses are this machine's")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,12 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 		if left := Left(place); left != nil {
 			t.Errorf("left before there was an agent: %v", left)
 		}
-		d, _, err := openDatapath(place, slog.New(slog.DiscardHandler))
+		pins, err := PreparePins(api.Root)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		d, err := datapath.Open(datapath.Options{PinPath: pins.Path(place)})
 		if err != nil {
 			t.Error(err)
 			return
@@ -46,7 +52,7 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 		}
 		err = d.Apply(datapath.Config{Node: model.NodeConfig{
 			Interfaces:     []model.Interface{{Index: model.IfIndex(device.Attrs().Index), Name: "wma", Roles: model.RoleIngress}},
-			Decapsulations: []model.Decapsulation{{TunnelDestination: mustAddr("2001:db8:3::1")}},
+			Decapsulations: []model.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:3::1")}},
 		}})
 		if err != nil {
 			t.Error(err)
@@ -55,7 +61,7 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 		if left := Left(place); !slices.Equal(left, []string{"wma"}) {
 			t.Errorf("left on %v, want wma", left)
 		}
-		held, err := acquire(place)
+		held, err := Hold(place)
 		if err != nil {
 			t.Error(err)
 			return
@@ -63,8 +69,8 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 		if left := Left(place); left != nil {
 			t.Errorf("left while an agent starts: %v", left)
 		}
-		held.release()
-		open := func(pins string) (Datapath, error) { return datapath.Open(datapath.Options{PinPath: pins}) }
+		held.Release()
+		open := func(pins string) (Removable, error) { return datapath.Open(datapath.Options{PinPath: pins}) }
 		removed, ws, err := Remove(place, open)
 		if !removed || err != nil || len(ws) != 1 || ws[0].Code != health.TunnelEndRemoved || !strings.Contains(ws[0].Text, "2001:db8:3::1") {
 			t.Errorf("removed %v, %v, warnings %+v; want one of the tunnel that ended here", removed, err, ws)
@@ -73,41 +79,6 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 			t.Errorf("left after the removal: %v", left)
 		}
 	})
-}
-
-// A reload that removes the ends of tunnels names them, also in the log.
-func TestReloadWarnsOfRemovedTunnelEnds(t *testing.T) {
-	const base = "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 7}]\n"
-	const one, other = `{tunnel-destination: "2001:db8:ff::3"}`, `{tunnel-destination: "2001:db8:ff::4", sources: ["2001:db8:ff::7"]}`
-	h := newHarness(t, base+"decapsulations: ["+one+", "+other+"]\n")
-	h.Start()
-	for _, tt := range []struct {
-		ends string
-		want []string
-	}{
-		{one + ", " + other, nil},
-		{`{tunnel-destination: "2001:db8:ff::4"}`, []string{"2001:db8:ff::3"}},
-		{"", []string{"2001:db8:ff::4"}},
-		{"", nil},
-	} {
-		h.Write(base + "decapsulations: [" + tt.ends + "]\n")
-		done, err := h.Client.Reload(t.Context())
-		if err != nil || done.Warnings == nil {
-			t.Fatalf("%v: %+v", err, done)
-		}
-		var got []string
-		for _, w := range done.Warnings {
-			if w.Code == health.TunnelEndRemoved {
-				got = append(got, w.Text)
-			}
-		}
-		if len(got) != len(tt.want) || len(got) == 1 && !strings.Contains(got[0], tt.want[0]) {
-			t.Errorf("[%s]: warns %q, want of %q", tt.ends, got, tt.want)
-		}
-	}
-	if n := strings.Count(h.Log.String(), "warning=tunnel_end_removed"); n != 2 {
-		t.Errorf("%d lines in the log, want 2:\n%s", n, h.Log)
-	}
 }
 
 // TestSweep removes only the state of a namespace that is gone.
@@ -125,11 +96,11 @@ func TestSweep(t *testing.T) {
 	})
 	leave := func(place api.Place) {
 		t.Helper()
-		held, err := acquire(place)
+		held, err := Hold(place)
 		if err != nil {
 			t.Fatal(err)
 		}
-		held.release()
+		held.Release()
 		d, err := datapath.Open(datapath.Options{PinPath: filepath.Join(pins, place.ID)})
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +132,7 @@ func TestSweep(t *testing.T) {
 	}
 
 	log := &agenttest.Log{}
-	sweep(root, pins, own, slog.New(slog.NewTextHandler(log, nil)))
+	Pins{root: pins}.Sweep(root, own, slog.New(slog.NewTextHandler(log, nil)))
 	for _, path := range []string{gone.Dir, filepath.Join(pins, gone.ID)} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", path, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package places
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ func TestElsewhere(t *testing.T) {
 	root, named := t.TempDir(), t.TempDir()
 	own, runs, ended := api.At(root, 1), api.At(root, 2), api.At(root, 3)
 	for _, place := range []api.Place{own, runs} {
-		l, err := acquire(place)
+		l, err := Hold(place)
 		if err != nil {
 			t.Fatal(err)
 		}

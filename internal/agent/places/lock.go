@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+// Package places says which agent has which network namespace of a machine: one agent holds
+// the lock of a place, its pins outlive it there, and what ended agents have left at places
+// is found and removed.
+package places
 
 import (
 	"errors"
@@ -18,15 +21,15 @@ import (
 // ErrAgentRuns is why a second agent of a network namespace is refused.
 var ErrAgentRuns = errors.New("an agent serves this network namespace already")
 
-// lock holds a place for one process. The kernel releases it when the process ends, for
+// Lock holds a place for one process. The kernel releases it when the process ends, for
 // whatever reason.
-type lock struct {
+type Lock struct {
 	place api.Place
 	file  *os.File
 }
 
-// acquire makes the runtime directory and takes its lock.
-func acquire(place api.Place) (*lock, error) {
+// Hold makes the runtime directory and takes its lock.
+func Hold(place api.Place) (*Lock, error) {
 	for {
 		if err := os.MkdirAll(place.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the runtime directory: %w%s", err, asRoot(err))
@@ -60,7 +63,7 @@ func acquire(place api.Place) (*lock, error) {
 				return nil, fmt.Errorf("write the agent's lock: %w", err)
 			}
 		}
-		return &lock{place: place, file: f}, nil
+		return &Lock{place: place, file: f}, nil
 	}
 }
 
@@ -91,11 +94,11 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// release releases the place; files for the next agent stay.
-func (l *lock) release() { l.file.Close() }
+// Release releases the place; files for the next agent stay.
+func (l *Lock) Release() { l.file.Close() }
 
-// clear removes all files, and releases the place.
-func (l *lock) clear() error {
+// Clear removes all files, and releases the place.
+func (l *Lock) Clear() error {
 	defer l.file.Close()
 	return os.RemoveAll(l.place.Dir)
 }
