@@ -32,6 +32,8 @@ type shards struct {
 	seed  maphash.Seed
 	tasks int    // of all shards
 	order uint64 // of the next task
+
+	behind bool // exporters are: packets wait longer
 }
 
 // shard has a part of the packets.
@@ -46,17 +48,18 @@ type taskKind uint8
 
 const (
 	addPostcard taskKind = iota
-	advanceTime          // paths whose wait is over are emitted
+	advanceTime          // paths whose wait is over are emitted; longer while exporters are behind
 	endAll               // all paths are emitted
 )
 
 // task is something to do for a shard.
 type task struct {
-	kind  taskKind
-	card  join.Postcard
-	at    time.Time
-	order uint64
-	place int // of its results: as many results were there before
+	kind   taskKind
+	behind bool // of advanceTime
+	card   join.Postcard
+	at     time.Time
+	order  uint64
+	place  int // of its results: as many results were there before
 }
 
 // joined is a path that a shard emitted, to be judged.
@@ -116,6 +119,7 @@ func (s *shard) do() {
 		case addPostcard:
 			s.joiner.Add(t.card, t.at)
 		case advanceTime:
+			s.joiner.SetBehind(t.behind)
 			s.joiner.Expire(t.at)
 		case endAll:
 			s.joiner.Flush()
@@ -140,7 +144,7 @@ func (s *shards) add(card join.Postcard, now time.Time, place int) {
 // addTask hands out a task that concerns all packets.
 func (s *shards) addTask(kind taskKind, now time.Time, place int) {
 	for _, one := range s.all {
-		one.tasks = append(one.tasks, task{kind: kind, at: now, order: s.order, place: place})
+		one.tasks = append(one.tasks, task{kind: kind, behind: s.behind, at: now, order: s.order, place: place})
 	}
 	s.order++
 	s.tasks += len(s.all)

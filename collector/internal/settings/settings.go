@@ -46,6 +46,7 @@ type TLS struct {
 // Join bounds what waits to be joined.
 type Join struct {
 	Wait      Wait  `key:"wait" default:"2s"`
+	Hold      Wait  `key:"hold" default:"1m"`
 	Postcards Count `key:"postcards" default:"1000000"`
 }
 
@@ -83,6 +84,8 @@ var fileTexts = yamlfile.KeyTexts{
 	"tls.client-ca":              "File of the authorities that sign exporters' certificates.",
 	"tls.client-ca, absent":      "exporters need no certificate",
 	"join.wait":                  "Time to wait for the postcards of a packet, and for what other nodes counted in a block.",
+	"join.hold": "How long a packet waits instead while an exporter is behind: it was heard within this time and is silent now, or sent " +
+		"postcards that had waited for longer than join.wait, as after an outage. Not more than join.wait: no longer.",
 	"join.postcards": "Postcards that wait or are remembered, of about 1 kB each; beyond it, the oldest packets are " +
 		"given out as they are.",
 	"store.directory":    "Directory of the files. It is made if its parent is there.",
@@ -270,7 +273,7 @@ const (
 func (s *Settings) Collect() (collect.Config, error) {
 	c := collect.Config{
 		Listen: s.Endpoints(), ListenName: "listen", Enterprise: ipfix.Enterprise(s.Enterprise),
-		Join:   join.Config{Wait: time.Duration(s.Join.Wait), Keep: int(s.Join.Postcards)},
+		Join:   join.Config{Wait: time.Duration(s.Join.Wait), Hold: time.Duration(s.Join.Hold), Keep: int(s.Join.Postcards)},
 		Limits: ipfix.Limits{Sessions: mostSessions, Templates: mostTemplates}, Connections: mostConnections,
 	}
 	if s.TLS == nil {

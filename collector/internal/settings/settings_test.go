@@ -20,6 +20,7 @@ func TestDefaults(t *testing.T) {
 enterprise: 32473
 join:
   wait: 2s
+  hold: 1m
   postcards: 1000000
 store:
   directory: "/var/lib/waymark"

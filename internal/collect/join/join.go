@@ -5,7 +5,8 @@
 //
 // A path is complete, and emitted at once, when both ends and every hop limit between
 // them have reported. Otherwise it is emitted when its wait is over, with the reason
-// why it is incomplete. The caller supplies the time.
+// why it is incomplete; later while the caller knows that exporters are behind. The caller
+// supplies the time.
 package join
 
 import (
@@ -32,6 +33,7 @@ const remember = 5
 // Config configures a Joiner. Zero fields mean defaults.
 type Config struct {
 	Wait time.Duration // from a packet's first postcard until its path is emitted
+	Hold time.Duration // the same while exporters are behind; not more than Wait: no difference
 	Keep int           // postcards that wait or are remembered
 }
 
@@ -59,6 +61,8 @@ func (s *Stats) Add(of Stats) {
 // Joiner joins postcards. It is for one goroutine.
 type Joiner struct {
 	wait    time.Duration
+	hold    time.Duration
+	behind  bool
 	keep    int
 	emit    func(*Path)
 	stats   Stats
@@ -79,7 +83,7 @@ func New(c Config, emit func(*Path)) *Joiner {
 	if c.Keep <= 0 {
 		c.Keep = DefaultKeep
 	}
-	return &Joiner{wait: c.Wait, keep: c.Keep, emit: emit, packets: map[Key]*packet{}}
+	return &Joiner{wait: c.Wait, hold: max(c.Hold, c.Wait), keep: c.Keep, emit: emit, packets: map[Key]*packet{}}
 }
 
 // Stats is what happened so far.
@@ -90,6 +94,9 @@ func (j *Joiner) Waiting() int { return j.pending.length }
 
 // Kept is how many postcards wait or are remembered.
 func (j *Joiner) Kept() int { return j.kept }
+
+// SetBehind says whether exporters are behind: postcards may come that are older than the wait.
+func (j *Joiner) SetBehind(behind bool) { j.behind = behind }
 
 // Add takes a postcard that arrived now.
 func (j *Joiner) Add(card Postcard, now time.Time) {
@@ -135,10 +142,14 @@ func (j *Joiner) Expire(now time.Time) {
 		now = j.now // so that the lists stay in order
 	}
 	j.now = now
-	for p := j.pending.first; p != nil && now.Sub(p.since) >= j.wait; p = j.pending.first {
+	wait := j.wait
+	if j.behind {
+		wait = j.hold
+	}
+	for p := j.pending.first; p != nil && now.Sub(p.since) >= wait; p = j.pending.first {
 		j.emitPath(p, p.reason())
 	}
-	for p := j.given.first; p != nil && now.Sub(p.since) >= remember*j.wait; p = j.given.first {
+	for p := j.given.first; p != nil && now.Sub(p.since) >= max(wait, remember*j.wait); p = j.given.first {
 		j.forget(p)
 	}
 }
