@@ -73,6 +73,7 @@ type (
 	change struct {
 		Time, Before        time.Time
 		Source, Destination string
+		Namespace           uint16
 		Moved               float64
 		Was, Became         []share
 	}

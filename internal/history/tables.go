@@ -206,14 +206,20 @@ func (p *page) changes(a *changes) error {
 	if err := p.line("%s, %s", columns.Counted(len(a.Changes), "change"), a.span()); err != nil {
 		return err
 	}
+	several := slices.ContainsFunc(a.Changes, func(c change) bool { return c.Namespace != a.Changes[0].Namespace })
 	for i := range a.Changes {
 		c := &a.Changes[i]
+		in := ""
+		if several {
+			in = fmt.Sprintf(" of namespace %d", c.Namespace)
+		}
 		err := p.line(
-			"%s  %s > %s: %s of the packets moved",
+			"%s  %s > %s: %s of the packets%s moved",
 			c.Time.UTC().Format("2006-01-02 15:04:05"),
 			cmp.Or(record.Printable(c.Source), "?"),
 			cmp.Or(record.Printable(c.Destination), "?"),
 			columns.Percent(c.Moved),
+			in,
 		)
 		if err != nil {
 			return err

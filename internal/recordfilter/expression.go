@@ -77,8 +77,17 @@ func compile(text string) (of *expression, err error) {
 }
 
 // match reports whether the condition is true for a record.
-func (e *expression) match(r record.Record) (bool, error) {
-	result, err := e.machine.Run(e.program, e.values.of(r))
+func (e *expression) match(r record.Record) (bool, error) { return e.matchWith(r, nil) }
+
+// matchWith is match with more fields than the record has.
+func (e *expression) matchWith(r record.Record, more map[string]any) (bool, error) {
+	fields := e.values.of(r)
+	for key, value := range more {
+		if e.values.wanted[key] {
+			fields[key] = value
+		}
+	}
+	result, err := e.machine.Run(e.program, fields)
 	if err != nil {
 		return false, explain(err)
 	}

@@ -64,14 +64,17 @@ func (f Filter) Compile() (*Program, error) {
 // Match reports whether the filter selects a record. An error says that the expression has no
 // result for it, as when it adds a number to a value that the record lacks; such a record is
 // not selected.
-func (p *Program) Match(r record.Record) (bool, error) {
+func (p *Program) Match(r record.Record) (bool, error) { return p.MatchWith(r, nil) }
+
+// MatchWith is Match for a record of which more fields are known than it has, by their JSON keys.
+func (p *Program) MatchWith(r record.Record, more map[string]any) (bool, error) {
 	if !p.matchParts(r) {
 		return false, nil
 	}
 	if p.where == nil {
 		return true, nil
 	}
-	return p.where.match(r)
+	return p.where.matchWith(r, more)
 }
 
 // Part is a part of a program, which one goroutine may use while another one uses the other part.

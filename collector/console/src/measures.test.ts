@@ -51,7 +51,7 @@ const pair = (from: string, to: string | null, packets: number, p99 = 0): Pair =
 test('a pair without packets has no cell', () => {
   const pairs = [pair('b', 'x', 5, 1000), pair('a', 'y', 9, 5000), pair('a', null, 2)], m = matrix(pairs)
   expect([m.from.map((f) => f.name), m.to.map((t) => t.name)]).toEqual([['a', 'b'], ['x', 'y']])
-  expect([m.cells.size, m.unseen.get('a|')?.lost, m.hidden]).toEqual([2, 2, 0])
+  expect([m.cells.size, m.unseen.get('a|a')?.lost, m.hidden]).toEqual([2, 2, 0])
   expect(gridSentence(pairs, 'p99_ns')).toBe('2 pairs of nodes; the slowest is a → y: 99th percentile 5.00 µs')
   expect([depth(10, 10, 1000), depth(100, 10, 1000), depth(1000, 10, 1000), depth(5, 5, 5)]).toEqual([0, 0.5, 1, 1])
 })

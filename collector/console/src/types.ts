@@ -72,6 +72,8 @@ export interface Change {
   destination?: string
   /** Share of the packets that take another path: half the sum of the differences of all shares. Packets that are spread over equal paths, always in the same shares, did not move. */
   moved: number
+  /** Namespace-ID of the packets' options. */
+  namespace: number
   /** Source address. */
   source?: string
   /** Begin of the window in which the paths are others than in the one before that had packets. */

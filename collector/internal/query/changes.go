@@ -33,12 +33,13 @@ type Changes struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change is a pair of addresses whose packets moved to other paths.
+// Change is a pair of addresses whose packets with options of a namespace moved to other paths.
 type Change struct {
 	Time        instant.Time `json:"time"`
 	Before      instant.Time `json:"before"`
 	Source      string       `json:"source,omitempty"`
 	Destination string       `json:"destination,omitempty"`
+	Namespace   uint16       `json:"namespace"`
 	Moved       float64      `json:"moved"`
 	Was         []Share      `json:"was"`
 	Became      []Share      `json:"became"`
@@ -68,8 +69,12 @@ type taken struct {
 	delay   *int64
 }
 
-// pair are the addresses that are watched.
-type pair struct{ source, destination netip.Addr }
+// pair are the addresses that are watched. Namespaces are apart: one may be in other packets than another, and be
+// reported in another way.
+type pair struct {
+	source, destination netip.Addr
+	namespace           uint16
+}
 
 // Changes answers. Only packets whose whole path is known count.
 func (q *Queries) Changes(ctx context.Context, ask ChangesQuestion) (*Changes, error) {
@@ -101,19 +106,20 @@ func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Ch
 	where, p := packetsOf(ask.Range, &ask.Flows)
 	width := p.add(ask.Window.Nanoseconds())
 	query := "WITH one AS (" + unionOf(r, func(of *store.Stored) string {
-		return "SELECT k.source, k.destination, d.path, epoch_ns(p.time) // " + width +
+		return "SELECT k.source, k.destination, p.namespace, d.path, epoch_ns(p.time) // " + width +
 			"::BIGINT AS w, count(*) AS n, avg(p.delay_ns)::DOUBLE AS d FROM " + of.Rows + " p JOIN FILE(keys) k ON p.key = k.number " +
 			"JOIN FILE(paths) d ON p.path = d.number WHERE p.reason = 0 AND " + where + " GROUP BY ALL"
 	}) +
-		") SELECT source, destination, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL " +
-		"ORDER BY source, destination, w LIMIT " + p.add(mostShares+1)
+		") SELECT source, destination, namespace, w, path, sum(n)::UBIGINT, sum(d * n) / sum(n) FROM one GROUP BY ALL " +
+		"ORDER BY source, destination, namespace, w LIMIT " + p.add(mostShares+1)
 	seen := 0
 	return rows(ctx, r.DB, query, p.values, func(scan func(...any) error) error {
 		var source, destination []byte
+		var namespace uint16
 		var number int64
 		var path, n uint64
 		var delay sql.NullFloat64
-		if err := scan(&source, &destination, &number, &path, &n, &delay); err != nil {
+		if err := scan(&source, &destination, &namespace, &number, &path, &n, &delay); err != nil {
 			return err
 		}
 		if seen++; seen > mostShares {
@@ -125,7 +131,7 @@ func sharesOf(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a *Ch
 			mean := int64(math.Round(delay.Float64))
 			t.delay = &mean
 		}
-		addShare(pair{addressOf(source), addressOf(destination)}, number, path, t)
+		addShare(pair{addressOf(source), addressOf(destination), namespace}, number, path, t)
 		return nil
 	})
 }
@@ -191,7 +197,10 @@ func distance(a, b *window) float64 {
 }
 
 func changeOf(who pair, before, after *window, moved float64) Change {
-	c := Change{Time: instant.Of(after.at), Before: instant.Of(before.at), Moved: moved, Was: before.list(), Became: after.list()}
+	c := Change{
+		Time: instant.Of(after.at), Before: instant.Of(before.at), Namespace: who.namespace,
+		Moved: moved, Was: before.list(), Became: after.list(),
+	}
 	if who.source.IsValid() {
 		c.Source = who.source.String()
 	}

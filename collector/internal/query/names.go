@@ -17,12 +17,12 @@ type Node struct {
 	ID       *uint64 `json:"node_id,omitempty"`
 }
 
-// key is the same for the same node.
+// key is the same for the same node, which may have reported from several addresses.
 func (n *Node) key() string {
 	if n.ID == nil {
 		return n.Exporter
 	}
-	return n.Exporter + "/" + strconv.FormatUint(*n.ID, 10)
+	return "/" + strconv.FormatUint(*n.ID, 10)
 }
 
 // Interface is an interface of a node.
@@ -37,6 +37,7 @@ const mostNames = 100_000
 // names are those that exporters sent.
 type names struct {
 	nodes      map[nodeKey]string
+	byID       map[uint64]string // of all exporters; "": they differ
 	interfaces map[interfaceKey]string
 }
 
@@ -52,7 +53,7 @@ type interfaceKey struct {
 
 // namesIn reads the names of all nodes and interfaces in files. Later ones win.
 func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
-	n := &names{map[nodeKey]string{}, map[interfaceKey]string{}}
+	n := &names{map[nodeKey]string{}, map[uint64]string{}, map[interfaceKey]string{}}
 	for i := range r.Files {
 		f := &r.Files[i]
 		err := rows(
@@ -65,6 +66,10 @@ func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
 				var name string
 				err := scan(&key.exporter, &key.id, &name)
 				n.nodes[key] = name
+				if before, named := n.byID[key.id]; named && before != name {
+					name = ""
+				}
+				n.byID[key.id] = name
 				return err
 			},
 		)
@@ -93,8 +98,12 @@ func namesIn(ctx context.Context, r *store.Reading) (*names, error) {
 
 func (n *names) node(exporter string, id uint64) Node {
 	node := Node{Name: n.nodes[nodeKey{exporter, id}], Exporter: exporter}
-	if id != store.NoNode {
-		node.ID = &id
+	if id == store.NoNode {
+		return node
+	}
+	node.ID = &id
+	if node.Name == "" && exporter == "" { // of a trace, whose nodes may be known by their postcards
+		node.Name = n.byID[id]
 	}
 	return node
 }

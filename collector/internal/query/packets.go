@@ -144,7 +144,7 @@ func packetsIn(ctx context.Context, r *store.Reading, ask *PacketsQuestion, know
 	err = visitPackets(ctx, r, ask, known, func(p *Packet, _ *definition) bool {
 		is, more := true, true
 		if ask.Where != nil {
-			is, more = ask.Where.selects(search, recordOf(p))
+			is, more = ask.Where.selects(search, recordOf(p), shownFields(p))
 		}
 		if is {
 			found = append(found, *p)

@@ -26,6 +26,9 @@ func PacketOf(r record.Record) *Packet {
 		}
 		return p
 	case *record.Trace:
+		if !store.IsTraffic(r) {
+			return nil
+		}
 		p := packetOfAll(&r.Packet, r.Time, uint16(r.Namespace), "trace")
 		p.Path = ID(number)
 		if r.Source == record.SourceKernel {
@@ -123,11 +126,8 @@ func (p *Packet) ofTrace(r *record.Trace) {
 		case len(r.Nodes) - 1:
 			n.Role = record.Decapsulating.String()
 		}
-		ingress, egress := uint32(d.IngressID.Value), uint32(d.EgressID.Value)
-		if d.IngressIDWide.Valid || d.EgressIDWide.Valid {
-			ingress, egress = uint32(d.IngressIDWide.Value), uint32(d.EgressIDWide.Value)
-		}
-		n.Ingress, n.Egress = interfaceOf(ingress, d.IngressName), interfaceOf(egress, d.EgressName)
+		n.Ingress = interfaceOf(store.InterfaceID(d.IngressID, d.IngressIDWide), d.IngressName)
+		n.Egress = interfaceOf(store.InterfaceID(d.EgressID, d.EgressIDWide), d.EgressName)
 		if d.Timestamp.Valid {
 			at := d.Timestamp.Value
 			if first.IsZero() {

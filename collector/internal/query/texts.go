@@ -182,6 +182,7 @@ var AnswerTexts = Texts{
 		"before":      "Begin of that window before.",
 		"source":      "Source address.",
 		"destination": "Destination address.",
+		"namespace":   "Namespace-ID of the packets' options.",
 		"moved":       "Share of the packets that take another path: half the sum of the differences of all shares. Packets that are spread over equal paths, always in the same shares, did not move.",
 		"was":         "The paths of the window before.",
 		"became":      "The paths of this window.",

@@ -87,8 +87,8 @@ func newSearch(of *Subject, a *Answer) *searched {
 	return &searched{of: of, answer: a, left: mostSearched}
 }
 
-// selects compares a record with the condition; more is false when enough have been.
-func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
+// selects compares a record, of which more fields may be known, with the condition; more is false when enough have been.
+func (c *Condition) selects(s *searched, r record.Record, known map[string]any) (is, more bool) {
 	if s.left == 0 {
 		s.answer.Cut = &Cut{"search", fmt.Sprintf("only the latest %d %s that the other parameters select were compared with the condition; "+
 			"ask for less time or fewer addresses", mostSearched, s.of.plural)}
@@ -101,7 +101,7 @@ func (c *Condition) selects(s *searched, r record.Record) (is, more bool) {
 		return false, false
 	}
 	s.left--
-	is, err := c.program.Match(r)
+	is, err := c.program.MatchWith(r, known)
 	if err != nil {
 		s.answer.Undecided++
 	}
@@ -125,7 +125,7 @@ func visitWhere(
 		one := &store.Reading{DB: r.DB, Files: r.Files[i : i+1]}
 		err := visitPackets(ctx, one, seek, known, func(p *Packet, d *definition) bool {
 			var is bool
-			if is, more = seek.Where.selects(search, recordOf(p)); is {
+			if is, more = seek.Where.selects(search, recordOf(p), shownFields(p)); is {
 				search.sums += addPacket(p, d)
 			}
 			return more
@@ -182,6 +182,16 @@ func recordOf(p *Packet) record.Record {
 		r.Nodes = append(r.Nodes, into)
 	}
 	return r
+}
+
+// shownFields are the fields that questions show of every packet, though records lack them: a trace says nothing of its
+// verdict, and a complete path of its reason.
+func shownFields(p *Packet) map[string]any {
+	fields := map[string]any{"reason": p.Reason, "verdict": p.Verdict, "complete": p.Reason == record.PathComplete.String()}
+	if p.Delay != nil {
+		fields["delay_ns"] = int(*p.Delay)
+	}
+	return fields
 }
 
 // dataOf is what a node wrote, as far as it was kept.

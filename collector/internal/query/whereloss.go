@@ -42,7 +42,7 @@ func lossesWhere(ctx context.Context, r *store.Reading, in Range, ask *LossQuest
 		for i := len(r.Files) - 1; i >= 0 && more; i-- { // the latest first
 			err := records(ctx, r, part.kind, store.Union(r.Files[i:i+1], query), p.values, func(one record.Record) bool {
 				var is bool
-				if is, more = ask.Where.selects(search, one); is {
+				if is, more = ask.Where.selects(search, one, nil); is {
 					s.add(one)
 				}
 				return more

@@ -167,7 +167,7 @@ func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a 
 		if p.Reason != record.PathComplete.String() {
 			return 0
 		}
-		k := key{pair{addressIn(p.From), addressIn(p.To)}, windowOf(p.Time.UnixNano(), ask.Window.Nanoseconds()), uint64(p.Path)}
+		k := key{pair{addressIn(p.From), addressIn(p.To), p.Namespace}, windowOf(p.Time.UnixNano(), ask.Window.Nanoseconds()), uint64(p.Path)}
 		if found[k] == nil {
 			found[k] = &measured{}
 		}
@@ -186,6 +186,7 @@ func sharesWhere(ctx context.Context, r *store.Reading, ask *ChangesQuestion, a 
 		return cmp.Or(
 			a.source.Compare(b.source),
 			a.destination.Compare(b.destination),
+			cmp.Compare(a.namespace, b.namespace),
 			cmp.Compare(a.number, b.number),
 			cmp.Compare(a.path, b.path),
 		)

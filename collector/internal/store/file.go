@@ -89,6 +89,9 @@ func (w *transaction) record(r record.Record) error {
 		w.packets++
 		return w.packet(&w.file.packet)
 	case *record.Trace:
+		if !IsTraffic(r) {
+			break
+		}
 		w.file.packet.ofTrace(r)
 		w.packets++
 		if err := w.packet(&w.file.packet); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // NoNode is the node id of a node that did not report one.
@@ -43,14 +44,21 @@ type node struct {
 	exporter        netip.Addr
 	id              uint64
 	role            record.NodeRole
-	ingress, egress uint32
+	ingress, egress iface
 	hopLimit        int  // -1: not known
 	timed           bool // it reported a time
 	held            any  // uint32 or nil
 	since           any  // int64 or nil
 	queue           any  // uint32 or nil
 
-	name, ingressName, egressName string
+	name string
+}
+
+// iface is an interface of a node.
+type iface struct {
+	index uint32 // the kernel's, and of a trace the id that the node wrote; 0: not known
+	name  string
+	id    uint32 // what distinguishes it from others of the node
 }
 
 // ofPath sets p to a joined path.
@@ -62,8 +70,9 @@ func (p *packet) ofPath(r *record.Path) {
 		n := &r.Nodes[i]
 		into := newNode(&n.NodeData)
 		into.exporter, into.role, into.name = n.Exporter, n.Role, n.Node
-		into.ingress, into.egress = uint32(n.IngressIfIndex), uint32(n.EgressIfIndex)
-		into.ingressName, into.egressName = n.Ingress, n.Egress
+		into.ingress = iface{index: uint32(n.IngressIfIndex), name: n.Ingress}
+		into.egress = iface{index: uint32(n.EgressIfIndex), name: n.Egress}
+		into.identify(&n.NodeData, r.TraceType)
 		if n.SincePrevious != nil {
 			into.since = *n.SincePrevious
 		}
@@ -97,10 +106,10 @@ func (p *packet) ofTrace(r *record.Trace) {
 		case len(r.Nodes) - 1:
 			into.role = record.Decapsulating
 		}
-		into.ingress, into.egress = uint32(d.IngressID.Value), uint32(d.EgressID.Value)
-		if d.IngressIDWide.Valid || d.EgressIDWide.Valid {
-			into.ingress, into.egress = uint32(d.IngressIDWide.Value), uint32(d.EgressIDWide.Value)
-		}
+		into.name = d.NodeName
+		into.ingress.name, into.egress.name = d.IngressName, d.EgressName
+		into.identify(d, r.TraceType)
+		into.ingress.index, into.egress.index = into.ingress.id, into.egress.id
 		if d.Timestamp.Valid {
 			at := d.Timestamp.Value
 			if !before.IsZero() {
@@ -137,6 +146,30 @@ func newNode(d *record.NodeData) node {
 	}
 	return n
 }
+
+// identify sets what distinguishes the interfaces. The ids that a node writes are those of its configuration, and the
+// same in traces and postcards; the kernel's indexes, where the option has no ids, change with a reboot.
+func (n *node) identify(d *record.NodeData, of ioam.TraceType) {
+	n.ingress.id, n.egress.id = n.ingress.index, n.egress.index
+	if of.Has(ioam.BitInterfaces) || of.Has(ioam.BitInterfacesWide) {
+		n.ingress.id, n.egress.id = InterfaceID(d.IngressID, d.IngressIDWide), InterfaceID(d.EgressID, d.EgressIDWide)
+	}
+}
+
+// InterfaceID is the id that a node wrote of an interface; 0: it wrote none, or did not know it.
+func InterfaceID(id record.Field[ioam.InterfaceID], wide record.Field[ioam.InterfaceIDWide]) uint32 {
+	switch {
+	case wide.Valid:
+		return uint32(wide.Value)
+	case id.Valid:
+		return uint32(id.Value)
+	}
+	return 0
+}
+
+// IsTraffic reports whether a trace is of a packet of somebody's. Probes, and copies of packets that nodes send back, say
+// which ways there are, not which ones are taken (RFC 9322).
+func IsTraffic(r *record.Trace) bool { return !r.Active && !r.Copy }
 
 // known are the keys, paths, segments and names that a file has, by their numbers.
 type known struct {
@@ -280,8 +313,13 @@ func digest(b []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
+// appendTo appends what distinguishes a node: its id, by which a domain knows it whoever reports (RFC 9197 §4.4.1),
+// and without one its exporter.
 func (n *node) appendTo(b []byte) []byte {
-	exporter := n.exporter.As16()
+	var exporter [16]byte
+	if n.id == NoNode {
+		exporter = n.exporter.As16()
+	}
 	return binary.BigEndian.AppendUint64(append(b, exporter[:]...), n.id)
 }
 
@@ -307,7 +345,7 @@ func (p *packet) pathNumber() uint64 {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		b = append(n.appendTo(b), byte(n.role))
-		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, n.ingress), n.egress)
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, n.ingress.id), n.egress.id)
 		b = binary.BigEndian.AppendUint16(b, uint16(p.hops(i)))
 	}
 	p.digest = b
@@ -338,7 +376,8 @@ func (w *transaction) path(p *packet) (uint32, error) {
 	complete := len(p.nodes) > 1 && p.nodes[0].role == record.Encapsulating && p.nodes[len(p.nodes)-1].role == record.Decapsulating
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		exporters[i], ids[i], roles[i], ingress[i], egress[i], hops[i] = textOf(n.exporter), n.id, uint8(n.role), n.ingress, n.egress, p.hops(i)
+		exporters[i], ids[i], roles[i], hops[i] = textOf(n.exporter), n.id, uint8(n.role), p.hops(i)
+		ingress[i], egress[i] = n.ingress.index, n.egress.index
 		complete = complete && (i == 0 || p.hops(i) == 1 || p.source != FromPostcards && p.hops(i) < 0)
 		segment, err := w.segment(p, i)
 		if err != nil {
@@ -372,13 +411,13 @@ func (p *packet) hops(i int) int16 {
 func (w *transaction) segment(p *packet, i int) (uint64, error) {
 	from := &p.nodes[i]
 	b := binary.BigEndian.AppendUint16(nil, p.namespace)
-	b = binary.BigEndian.AppendUint32(from.appendTo(b), from.egress)
+	b = binary.BigEndian.AppendUint32(from.appendTo(b), from.egress.id)
 	var toExporter, toNode, ingress, hops driver.Value
 	if i+1 < len(p.nodes) {
 		to := &p.nodes[i+1]
-		b = binary.BigEndian.AppendUint32(to.appendTo(b), to.ingress)
+		b = binary.BigEndian.AppendUint32(to.appendTo(b), to.ingress.id)
 		b = binary.BigEndian.AppendUint16(b, uint16(p.hops(i+1)))
-		toExporter, toNode, ingress, hops = textOf(to.exporter), to.id, to.ingress, p.hops(i+1)
+		toExporter, toNode, ingress, hops = textOf(to.exporter), to.id, to.ingress.index, p.hops(i+1)
 	}
 	segment := digest(b)
 	number, isNew := w.number(w.file.known.segments, segment)
@@ -392,7 +431,7 @@ func (w *transaction) segment(p *packet, i int) (uint64, error) {
 		p.namespace,
 		textOf(from.exporter),
 		from.id,
-		from.egress,
+		from.egress.index,
 		toExporter,
 		toNode,
 		ingress,
@@ -409,7 +448,7 @@ func (w *transaction) names(p *packet) error {
 				return err
 			}
 		}
-		for _, f := range []interfaceName{{n.exporter, n.ingress, n.ingressName}, {n.exporter, n.egress, n.egressName}} {
+		for _, f := range []interfaceName{{n.exporter, n.ingress.index, n.ingress.name}, {n.exporter, n.egress.index, n.egress.name}} {
 			if f.name == "" || f.index == 0 || !add(w, w.file.known.interfaces, f) {
 				continue
 			}

@@ -5,7 +5,7 @@ import type { Change, Share } from '../types'
 import { groups, histogram, meanDelay, moved, others, rowOf, words } from './group'
 
 const taken = (path: string, part: number, delay?: number): Share => ({ path, share: part, packets: part * 100, delay_mean_ns: delay, nodes: [...path].map((node) => ({ node })) })
-const change = (source: string, time: string, was: Share[], became: Share[]): Change => ({ source, destination: 'd', time, before: time, moved: 1, was, became })
+const change = (source: string, time: string, was: Share[], became: Share[]): Change => ({ source, destination: 'd', namespace: 1, time, before: time, moved: 1, was, became })
 
 const t1 = '2026-11-21T11:00:10Z', t2 = '2026-11-21T11:00:50Z'
 const rows = [

@@ -29,7 +29,7 @@ export function meanDelay(list: Share[]): number | undefined {
 export interface Row { id: string; change: Change; was: Share | undefined; became: Share | undefined; before: number | undefined; after: number | undefined }
 
 export const rowOf = (c: Change): Row => ({
-  id: `${c.time} ${c.source ?? ''} ${c.destination ?? ''}`, change: c, was: moved(c.was, c.became), became: moved(c.became, c.was), before: meanDelay(c.was), after: meanDelay(c.became),
+  id: `${c.time} ${c.source ?? ''} ${c.destination ?? ''} ${c.namespace}`, change: c, was: moved(c.was, c.became), became: moved(c.became, c.was), before: meanDelay(c.was), after: meanDelay(c.became),
 })
 
 export interface Group { key: string; time: string; rows: Row[]; was: Share | undefined; became: Share | undefined; before: number | undefined; after: number | undefined }

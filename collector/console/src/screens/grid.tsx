@@ -8,6 +8,7 @@ import { Choice } from '../parts/choice'
 import { Negatives } from '../parts/delay'
 import { drawTable, saveTable, Table, type Column } from '../parts/table'
 import '../measures.css'
+import { nodeKey } from '../paths/merge'
 import { asked } from '../question'
 import { param } from '../route'
 import { flowFilters, type Screen } from '../screen'
@@ -19,7 +20,7 @@ type Percentile = keyof typeof percentiles & keyof Delays
 /** How many nodes a side of the matrix has; the table below has all pairs. */
 export const most = 40
 
-const key = (n: Node) => `${n.exporter ?? ''}|${n.node_id ?? ''}`
+const key: (n: Node) => string = nodeKey
 
 interface Place { key: string; name: string; packets: number }
 
