@@ -3,7 +3,9 @@
 package ipfix
 
 import (
+	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"time"
 )
@@ -36,28 +38,51 @@ type TemplateState struct {
 // TemplateChanges is a number that differs once any session has other templates than before.
 func (d *Decoder) TemplateChanges() uint64 { return d.changes.Load() }
 
-// State is what may be kept of the sessions over UDP that have templates, those that sent first before others.
+// State is what may be kept of the sessions over UDP that have templates, those that sent first before others. It holds
+// the lock of one session at a time, and of none while templates are encoded.
 func (d *Decoder) State() []SessionState {
+	type one struct {
+		key     SessionKey
+		session *Session
+	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	var list []SessionState
+	sessions := make([]one, 0, len(d.sessions))
 	for key, s := range d.sessions {
-		if key.Transport != UDP {
-			continue
+		if key.Transport == UDP {
+			sessions = append(sessions, one{key, s})
 		}
-		if state := s.state(key); len(state.Domains) > 0 {
+	}
+	d.mu.Unlock()
+	var list []SessionState
+	for _, of := range sessions {
+		if state := of.session.state(of.key); len(state.Domains) > 0 {
 			list = append(list, state)
 		}
 	}
-	slices.SortFunc(list, func(a, b SessionState) int { return a.First.Compare(b.First) })
+	slices.SortFunc(list, func(a, b SessionState) int {
+		return cmp.Or(a.First.Compare(b.First), a.Key.Exporter.Compare(b.Key.Exporter), a.Key.Collector.Compare(b.Key.Collector))
+	})
 	return list
 }
 
 func (s *Session) state(key SessionKey) SessionState {
+	state, templates := s.copied(key)
+	for i, list := range templates {
+		for _, k := range list {
+			const longest = 8 // octets of a field specifier, and those before the first one
+			octets := k.appendTo(make([]byte, 0, longest*(len(k.fields)+1)))
+			state.Domains[i].Templates = append(state.Domains[i].Templates, TemplateState{k.scope > 0, octets, k.seen})
+		}
+	}
+	return state
+}
+
+// copied is the state without templates, and those of each domain.
+func (s *Session) copied(key SessionKey) (state SessionState, templates [][]known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := SessionState{Key: key, First: s.first, Last: s.last}
-	for id, d := range s.domains {
+	state = SessionState{Key: key, First: s.first, Last: s.last}
+	for id, d := range s.domains { // none if the session was closed meanwhile
 		if len(d.templates) == 0 {
 			continue
 		}
@@ -65,12 +90,10 @@ func (s *Session) state(key SessionKey) SessionState {
 		if d.restored {
 			of.Next = d.expected
 		}
-		for _, k := range d.templates {
-			of.Templates = append(of.Templates, TemplateState{k.scope > 0, k.appendTo(nil), k.seen})
-		}
 		state.Domains = append(state.Domains, of)
+		templates = append(templates, slices.Collect(maps.Values(d.templates)))
 	}
-	return state
+	return state, templates
 }
 
 // Restore adds sessions of which there is none yet, as far as limits and lifetimes allow, and returns how

@@ -86,11 +86,11 @@ func (d *datagrams) open(e *Endpoint) error {
 	}
 	conn := packets.(*net.UDPConn)
 	e.Address = conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	if err := d.add(conn, *e, size); err != nil || !keep {
-		return err
+	s, err := d.add(conn, *e, size)
+	if err == nil && keep {
+		c.config.Keeper.Keep(e.keptName(), s.raw)
 	}
-	c.config.Keeper.Keep(e.keptName(), d.sockets[len(d.sockets)-1].raw)
-	return nil
+	return err
 }
 
 // prepare sets the options of a socket, and returns the size of its buffer.
@@ -106,9 +106,13 @@ func (c *receiving) prepare(raw syscall.RawConn) (size int, err error) {
 	return size, errors.Join(fault, err)
 }
 
-// add adds an open socket, whose buffer has this size.
-func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (err error) {
-	s := &socket{conn: conn}
+// add adds an open socket, whose buffer has this size; or closes it.
+func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (*socket, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	s := &socket{conn: conn, raw: raw}
 	d.sockets = append(d.sockets, s)
 	if want := d.receiving.config.datagramsBuffer; size < want && len(d.sockets) == 1 {
 		d.receiving.config.Notify(
@@ -120,8 +124,7 @@ func (d *datagrams) add(conn *net.UDPConn, e Endpoint, size int) (err error) {
 			),
 		)
 	}
-	s.raw, err = conn.SyscallConn()
-	return err
+	return s, nil
 }
 
 // ReceiveBuffer is the size, in octets, of the buffer that a UDP socket should have.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
 // Keeper keeps sockets open while no collector runs, so that exporters are not refused and what they send waits in the
@@ -37,38 +39,51 @@ func (e Endpoint) keptName() string {
 
 // inherit takes over the sockets that were kept of an endpoint, and returns how many. More than there
 // would be readers are all read: each has datagrams of its own.
-func (d *datagrams) inherit(e Endpoint) (n int) {
+func (d *datagrams) inherit(e Endpoint) int {
 	keeper := d.receiving.config.Keeper
 	wrong := false
 	for _, f := range keeper.Inherited(e.keptName()) {
 		packets, err := net.FilePacketConn(f)
 		f.Close()
-		conn, ok := packets.(*net.UDPConn)
-		if err != nil || !ok || conn.LocalAddr().(*net.UDPAddr).AddrPort() != e.Address {
-			wrong = true
-			if err == nil {
-				packets.Close()
-			}
-			continue
-		}
-		size, err := 0, error(nil)
-		raw, err := conn.SyscallConn()
-		if err == nil {
-			size, err = d.receiving.prepare(raw)
-		}
-		if err == nil {
-			err = d.add(conn, e, size)
-		}
 		if err != nil {
-			conn.Close()
+			wrong = true
 			continue
 		}
-		n++
+		conn, ok := packets.(*net.UDPConn)
+		if !ok || conn.LocalAddr().(*net.UDPAddr).AddrPort() != e.Address {
+			wrong = true
+			packets.Close()
+			continue
+		}
+		wrong = !d.takeOver(conn, e) || wrong
 	}
-	if wrong && n == 0 {
+	if wrong { // one that is kept and not read would get its part of the datagrams
 		keeper.Remove(e.keptName())
+		for _, s := range d.sockets {
+			keeper.Keep(e.keptName(), s.raw)
+		}
 	}
-	return n
+	return len(d.sockets)
+}
+
+// takeOver adds a socket that was kept, or closes it if it cannot be used.
+func (d *datagrams) takeOver(conn *net.UDPConn, e Endpoint) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		conn.Close()
+		return false
+	}
+	size, err := d.receiving.prepare(raw)
+	if err != nil {
+		conn.Close()
+		return false
+	}
+	s, err := d.add(conn, e, size)
+	if err != nil {
+		return false
+	}
+	s.dropped, _ = socketdrops.Total(raw) // before this collector; numbers of messages tell what is missing
+	return true
 }
 
 // inheritStream is the TCP socket that was kept of an endpoint; nil: none.

@@ -162,8 +162,9 @@ func (m *sessionMemory) recall(listening []Endpoint, now time.Time) {
 	case err != nil:
 		m.notify(fmt.Sprintf("templates of before the start are not known: %v", err))
 	default:
-		n := m.decoder.Restore(file.sessions(listening), file.Ended, now)
-		m.notify(fmt.Sprintf("%d templates of %d sessions over UDP are known from before the start", n, m.decoder.Sessions()))
+		if n := m.decoder.Restore(file.sessions(listening), file.Ended, now); n > 0 {
+			m.notify(fmt.Sprintf("%d templates of %d sessions over UDP are known from before the start", n, m.decoder.Sessions()))
+		}
 	}
 	if !m.write(false, now) {
 		_ = os.Remove(m.path) // rather none than one that is read twice

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -213,5 +214,39 @@ func TestWrongSocketsAreRemoved(t *testing.T) {
 	}
 	if strings.Contains(strings.Join(k.removed, ""), ":") {
 		t.Errorf("%q has a colon, which ends a name", k.removed)
+	}
+}
+
+// What the kernel dropped from a kept socket before is not counted once more, and what it has is read.
+func TestKeptSocketsBeginToCount(t *testing.T) {
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadBuffer(1); err != nil {
+		t.Fatal(err)
+	}
+	at := Endpoint{Transport: ipfix.UDP, Address: conn.LocalAddr().(*net.UDPAddr).AddrPort()}
+	to := dial(t, at)
+	for range 100 {
+		send(t, to, make([]byte, 1000))
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped, err := socketdrops.Total(raw)
+	if err != nil || dropped == 0 || dropped == 100 {
+		t.Fatalf("%d dropped, %v", dropped, err)
+	}
+	file, err := conn.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, _ := run(t, Config{Keeper: &inheriting{files: map[string][]*os.File{at.keptName(): {file}}}, Readers: 1}, at.String())
+	eventually(t, "what waited", func() bool { return c.Stats().Problems[ipfix.CauseVersion] == uint64(100-dropped) })
+	if n := c.Stats().SocketDropped; n != 0 {
+		t.Errorf("%d datagrams count as dropped, of the %d of before", n, dropped)
 	}
 }

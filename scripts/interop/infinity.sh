@@ -16,6 +16,7 @@ plugin=github.com/grafana/grafana-infinity-datasource
 commit=683f8833617ccb36fcb37ccc759b6103a09e7c68 # version 3.11.1
 libraries=github.com/grafana/infinity-libs/lib/go
 work=$PWD/build/interop/infinity
+sources=$(mktemp -d "${TMPDIR:-/tmp}/waymark-infinity-XXXXXX")
 demo='' log=$work/demo.log
 
 clean() {
@@ -23,6 +24,7 @@ clean() {
 		kill -INT "$demo" 2>/dev/null || true
 		wait "$demo" || true
 	fi
+	rm -rf "$sources"
 }
 trap clean EXIT
 
@@ -34,17 +36,17 @@ fail() {
 # of_clones copies the plug-in from a clone, and its libraries at the versions that it needs.
 of_clones() {
 	local library version
-	rm -rf "$work/plugin" "$work/libraries" && mkdir -p "$work/plugin"
-	git -C "$INFINITY_SOURCES/grafana-infinity-datasource" archive "$commit" | tar -x -C "$work/plugin"
-	go mod edit -require "$plugin@v0.0.0" -replace "$plugin=./plugin"
+	mkdir "$sources/plugin"
+	git -C "$INFINITY_SOURCES/grafana-infinity-datasource" archive "$commit" | tar -x -C "$sources/plugin"
+	go mod edit -require "$plugin@v0.0.0" -replace "$plugin=$sources/plugin"
 	# What its libraries need of each other is older, and replaced as well.
 	while read -r library version; do
-		mkdir -p "$work/libraries/$library"
+		mkdir -p "$sources/$library"
 		git -C "$INFINITY_SOURCES/infinity-libs" archive "lib/go/$library/$version" "lib/go/$library" |
-			tar -x -C "$work/libraries/$library" --strip-components=3
-		go mod edit -replace "$libraries/$library=./libraries/$library"
-	done < <(sed -n "s#^\t$libraries/\([a-z]*\) \(v[^ ]*\).*#\1 \2#p" "$work/plugin/go.mod")
-	cp "$work/plugin/go.sum" .
+			tar -x -C "$sources/$library" --strip-components=3
+		go mod edit -replace "$libraries/$library=$sources/$library"
+	done < <(sed -n "s#^\t$libraries/\([a-z]*\) \(v[^ ]*\).*#\1 \2#p" "$sources/plugin/go.mod")
+	cp "$sources/plugin/go.sum" .
 }
 
 build() {

@@ -44,8 +44,8 @@ and certificates with their end. If a collector answers, also check what it
 says: the clocks of nodes, datagrams and records that were lost, files that
 cannot be read. Each problem has a code and a cure.
 
-Without --config, the settings are those of the service: the file
-/etc/waymark-collector/collector.yaml. If it is not there, all have their defaults.
+Without --config, the settings are those of the service, which are in
+/etc/waymark-collector/collector.yaml, or the defaults if that file is not there.
 The first line says which file it is.
 
 Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,

@@ -324,7 +324,7 @@ func TestRestart(t *testing.T) {
 	m.keeps(names(port, 4))
 	time.Sleep(2 * time.Second)
 	x.end()
-	time.Sleep(4 * time.Second) // what waits is joined and written
+	time.Sleep(patience.Of(4 * time.Second)) // what waits is joined and written
 	found := stored(t, fmt.Sprintf("http://[::1]:%d", api), begun.Add(-time.Second), time.Now())
 	m.stop(third)
 	x.judge(found, killed.Add(-patience.Of(2*time.Second)), gone)
