@@ -190,7 +190,7 @@ var layers = map[string]string{
 
 	// Benchmarks: what is measured, how, and how it is drawn.
 	"bench/executed":    "",
-	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent internal/agent/places internal/api internal/collect/sender internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
+	"bench/experiments": "ioam srv6 stamp bench/executed bench/harness bench/report internal/agent/places internal/api internal/collect/sender internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent/report internal/agent/service internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 

@@ -21,6 +21,7 @@ const mostUnmeasured = 256
 // that they are. The caller holds mu.
 func (w *flowWatches) noteUnmeasured(f *watchedFlow, r *loss.Result) {
 	switch is := f.watch.Beyond().NoData; {
+	case is && f.unmeasured == nil && r.Whole.From.Reasons&loss.Restarted != 0: // this node has just begun: the next blocks say more
 	case is && f.unmeasured == nil && w.unmeasured < mostUnmeasured:
 		w.unmeasured++
 		f.unmeasured = f.unmeasuredEvent(r, w.d.NodeName(), time.Now())
@@ -58,11 +59,17 @@ func (f *watchedFlow) unmeasuredEvent(r *loss.Result, node string, now time.Time
 	if f.unasked != nil {
 		why = f.unasked.Error()
 	}
+	may := "it may lose all packets, or none"
+	if sent := r.Whole.Packets.Sent; sent.Known {
+		if may = "nothing was sent in the last block"; sent.Value > 0 {
+			may = fmt.Sprintf("of %d packets of the last block, all may be lost, or none", sent.Value)
+		}
+	}
 	stretch := f.watch.NoData()
 	e := &record.Event{
 		Time: instant.Of(now.UTC()), Node: node, Name: record.EventFlowUnmeasured, Subject: f.Name,
 		Severity: record.EventKindOf(record.EventFlowUnmeasured).Severity, Since: instant.Of(time.Unix(0, stretch.First).UTC()),
-		Facts:  fmt.Sprintf("the loss of flow %s is not known (%s): it may lose all packets, or none", f.Name, why),
+		Facts:  fmt.Sprintf("the loss of flow %s is not known (%s): %s", f.Name, why, may),
 		Labels: []record.Label{{Name: "flow", Text: f.Name}},
 		Values: []record.Value{{Name: "blocks", Number: float64(stretch.Blocks)}},
 	}

@@ -55,70 +55,107 @@ func block(n int64, sent uint64, received *uint64) *loss.Result {
 	return &r
 }
 
-// A flow whose last node does not answer is no loss: it is not known, which begins after the blocks of its threshold, and
-// ends with an answer, without packets, or with the flow. An answer that nothing came is certain.
-func TestUnmeasuredFlowsAreEvents(t *testing.T) {
-	var got offered
-	w := &flowWatches{d: Dependencies{Log: slog.New(slog.DiscardHandler), NodeName: func() string { return "ingress" }, Records: &got}}
+// scene is a node with two measured flows: south has a threshold, and north none.
+type scene struct {
+	*flowWatches
+	got   offered
+	flows []model.MeasuredFlow
+	n     int64 // the last block
+}
+
+func newScene() *scene {
+	s := &scene{n: 100}
+	s.flowWatches = &flowWatches{d: Dependencies{
+		Log: slog.New(slog.DiscardHandler), NodeName: func() string { return "ingress" }, Records: &s.got,
+	}}
 	all := loss.Share(0)
-	flows := []model.MeasuredFlow{
-		{
-			Name: "south", Points: []netip.AddrPort{netip.MustParseAddrPort("[2001:db8::9]:862")},
-			Thresholds: loss.Thresholds{MaxLoss: &all, NoDataAfter: 3},
-		},
-		{Name: "north", Points: []netip.AddrPort{netip.MustParseAddrPort("[2001:db8::8]:862")}},
+	at := netip.MustParseAddrPort
+	s.flows = []model.MeasuredFlow{
+		{Name: "south", Points: []netip.AddrPort{at("[2001:db8::9]:862")}, Thresholds: loss.Thresholds{MaxLoss: &all, NoDataAfter: 3}},
+		{Name: "north", Points: []netip.AddrPort{at("[2001:db8::8]:862")}},
 	}
-	w.begin(flows)
-	n := int64(100)
-	play := func(flow string, sent uint64, received *uint64) string {
-		n++
-		w.result(flow, block(n, sent, received), nil)
-		return got.text()
-	}
+	s.begin(s.flows)
+	return s
+}
+
+// play takes the result of the next block, and gives the events.
+func (s *scene) play(flow string, sent uint64, received *uint64) string {
+	s.n++
+	s.result(flow, block(s.n, sent, received), nil)
+	return s.got.text()
+}
+
+// A flow whose last node does not answer is no loss: it is not known, which begins after the blocks of its threshold, and
+// ends with an answer or without packets. An answer that nothing came is certain.
+func TestUnmeasuredFlowsAreEvents(t *testing.T) {
+	s := newScene()
 	none, some := uint64(0), uint64(500)
 	for i := range 2 {
-		if text := play("south", 500, nil); text != "" {
+		if text := s.play("south", 500, nil); text != "" {
 			t.Errorf("block %d without an answer: %s", i, text)
 		}
 	}
-	const unmeasured = "flow_unmeasured south: the loss of flow south is not known (node 1 (2001:db8::9): missing): it may lose all " +
-		"packets, or none flow=\"south\" reasons=\"missing\" nodes=\"node 1 (2001:db8::9): missing\" blocks=3 sent_packets=500\n"
-	if text := play("south", 500, nil); text != unmeasured {
+	const unmeasured = "flow_unmeasured south: the loss of flow south is not known (node 1 (2001:db8::9): missing): of 500 packets of " +
+		"the last block, all may be lost, or none flow=\"south\" reasons=\"missing\" nodes=\"node 1 (2001:db8::9): missing\" " +
+		"blocks=3 sent_packets=500\n"
+	if text := s.play("south", 500, nil); text != unmeasured {
 		t.Errorf("%s\nwant %s", text, unmeasured)
 	}
-	if text := play("south", 500, nil); text != "" {
+	if text := s.play("south", 500, nil); text != "" {
 		t.Errorf("again: %s", text)
 	}
-	if text := play("south", 500, &none); !strings.HasPrefix(text, "flow_measured south: the loss of flow south is known again, after ") {
+	if text := s.play("south", 500, &none); !strings.HasPrefix(text, "flow_measured south: the loss of flow south is known again, after ") {
 		t.Errorf("an answer that nothing came: %s", text)
 	}
-	if r := block(n, 500, &none); r.Whole.Verdict != loss.Measured || r.Whole.Packets.Lost.Value != 500 {
+	if r := block(s.n, 500, &none); r.Whole.Verdict != loss.Measured || r.Whole.Packets.Lost.Value != 500 {
 		t.Errorf("an answer that nothing came: %+v", r.Whole)
 	}
-	if text := play("south", 500, &some); text != "" {
+	if text := s.play("south", 500, &some); text != "" {
 		t.Errorf("all came: %s", text)
 	}
-	for range 3 {
-		play("south", 500, nil)
+	for i := range 3 {
+		if text := s.play("south", 0, nil); i == 2 && !strings.Contains(text, "missing): nothing was sent in the last block") {
+			t.Errorf("nothing is sent, and nothing answered: %s", text)
+		}
 	}
-	if text := play("south", 0, &none); !strings.Contains(text, "has no packets any more") || !strings.Contains(text, `because="idle"`) {
+	if text := s.play("south", 0, &none); !strings.Contains(text, "has no packets any more") || !strings.Contains(text, `because="idle"`) {
 		t.Errorf("nothing is sent: %s", text)
 	}
 	for range 9 {
-		if text := play("north", 500, nil); text != "" {
+		if text := s.play("north", 500, nil); text != "" {
 			t.Errorf("without a threshold: %s", text)
 		}
 	}
+}
+
+// Why nobody can be asked is told. That this node has just begun to count is no event. One of a flow that is measured no more
+// ends with it.
+func TestUnmeasuredFlowsByThisNode(t *testing.T) {
+	s := newScene()
+	some := uint64(500)
 	for range 3 {
-		n++
-		w.recordUnasked(*block(n, 500, nil), errors.New("no address to ask from"))
+		s.n++
+		s.recordUnasked(*block(s.n, 500, nil), errors.New("no address to ask from"))
 	}
-	if text := got.text(); !strings.Contains(text, "flow_unmeasured south: the loss of flow south is not known (no address to ask from)") {
+	if text := s.got.text(); !strings.Contains(text, "flow_unmeasured south: the loss of flow south is not known (no address to ask from)") {
 		t.Errorf("nobody can be asked: %s", text)
 	}
-	w.keepMeasured(flows[1:])
-	if text := got.text(); !strings.Contains(text, "not_seen south: ") || !strings.Contains(text, `event="flow_unmeasured"`) ||
-		w.unmeasured != 0 {
+	s.play("south", 500, &some)
+	for i := range 5 {
+		s.n++
+		r := block(s.n, 500, nil)
+		if i < 4 {
+			r.Whole.From.Reasons |= loss.Restarted
+		}
+		s.result("south", r, nil)
+		if begins := len(s.got) > 0; begins != (i == 4) {
+			t.Errorf("this node begins to count, block %d: %s", i, s.got.text())
+		}
+	}
+	s.got = nil
+	s.keepMeasured(s.flows[1:])
+	if text := s.got.text(); !strings.Contains(text, "not_seen south: ") || !strings.Contains(text, `event="flow_unmeasured"`) ||
+		s.unmeasured != 0 {
 		t.Errorf("the flow has ended: %s", text)
 	}
 }
