@@ -241,6 +241,7 @@ card() {
 		-kernel "$work/$machine/boot/vmlinuz-$release" -initrd "$work/$machine/initramfs" \
 		-append "console=$console quiet loglevel=4 panic=-1 watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 net.ifnames=0 rdinit=/init" </dev/null >>"$log.raw" 2>&1 &
 	local pid=$!
+	pids+=("$pid") # it ends with the script
 	tail -f --pid=$pid "$log.raw" 2>/dev/null | sed -u 's/\r//g' >"$log" &
 	status=0
 	measure || status=1
