@@ -218,7 +218,8 @@ func runAgent(ctx context.Context, o agent.Options) error {
 }
 
 func newAgentReloadCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	var quiet bool
+	cmd := &cobra.Command{
 		Use:        "reload",
 		SuggestFor: []string{"restart", "refresh", "apply"},
 		Short:      "Load the configuration file again",
@@ -226,7 +227,8 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 runtime, and says so. If the file has errors, they are all printed and nothing
 changes. The command returns when the new configuration is in force, or refused.
 Warnings and hints that the earlier configuration did not cause are printed on
-standard error.`,
+standard error. The agent logs the warnings, too: --quiet leaves them to it, where
+its log and the output of the command are in one place.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
@@ -245,6 +247,8 @@ standard error.`,
 					cmd.OutOrStdout(),
 					reloadResult{OK: true, RuntimeChangesEnded: done.RuntimeChangesEnded, Warnings: done.Warnings},
 				)
+			case quiet:
+				return nil
 			case done.RuntimeChangesEnded:
 				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: only the file is in force")
 			}
@@ -252,6 +256,8 @@ standard error.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no warnings: the agent logs them")
+	return cmd
 }
 
 // reloadResult is the JSON of agent reload.

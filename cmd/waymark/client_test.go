@@ -420,6 +420,10 @@ func TestReloadResult(t *testing.T) {
 		stderr != "waymark: warning: no way; add a route\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "agent", "reload", "--quiet"); code != commandline.ExitOK ||
+		stdout+stderr != "" {
+		t.Errorf("quiet: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
 	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "--json", "agent", "reload"); code != commandline.ExitOK ||
 		stdout != `{"ok":true,`+warning+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)

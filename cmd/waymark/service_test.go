@@ -44,7 +44,7 @@ func TestServiceFile(t *testing.T) {
 	settings := unit(t)
 	for key, want := range map[string]string{
 		"Service.Type":               "notify",
-		"Service.ExecReload":         "/usr/bin/waymark agent reload",
+		"Service.ExecReload":         "/usr/bin/waymark agent reload --quiet",
 		"Service.Restart":            "on-failure",
 		"Unit.StartLimitIntervalSec": "0",
 		"Service.RestartSec":         "2",
