@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/agent/places"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/columns"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -93,8 +94,8 @@ reports: ready, reloading, stopping, the state, and watchdog signals.
 With --dry-run, no program is loaded and no packet is changed: for the time
 --for, copies of the packets that pass are compared with the configuration. Then
 it prints how many would get a header, not fit the MTU with one, lose one, get
-this node's data, or be dropped, and what would become of them in each direction
-of each interface. It is for a node on which no agent runs, or one in mode
+this node's data, or be dropped, what would become of them in each direction of
+each interface, and which headers would not fit the MTUs of interfaces. It is for a node on which no agent runs, or one in mode
 observe: packets are as they arrive there.`,
 		Example: `  waymark agent run --config /etc/waymark/node.yaml
   waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
@@ -164,8 +165,14 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 	case opts.JSON:
 		return commandline.PrintJSON(cmd.OutOrStdout(), report)
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), report.String())
-	return err
+	var b strings.Builder
+	err = printProblems(&b, report.Warnings, "waymark --json agent run --config "+file+" --dry-run")
+	text := columns.Fold(b.String(), opts.View(cmd.OutOrStdout()).Width, "  ")
+	if text != "" {
+		text = "\n" + text
+	}
+	_, failed := io.WriteString(cmd.OutOrStdout(), report.String()+text)
+	return errors.Join(err, failed)
 }
 
 func newLog(w io.Writer, format, level string) (*slog.Logger, error) {

@@ -99,6 +99,7 @@ func (h *nodeHealth) facts(s *service.State) health.Node {
 	}
 	n.Anonymous = s.Resolved.Node.ID == ioam.NodeIDUnavailable && s.Resolved.Node.IDWide == ioam.NodeIDWideUnavailable &&
 		len(s.Resolved.Node.Namespaces) > 0
+	n.Planned = insertions(s.Resolved.Planned, s.Resolved.Node.Interfaces)
 	n.Unsecured = h.unsecured(s.Config.Sinks, isOwn)
 	for i, e := range s.Resolved.Node.Encapsulations {
 		fact := &n.Encapsulations[i]
