@@ -3,6 +3,7 @@
 package jsonl
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,9 +77,18 @@ func (s *Settings) Files() []sink.FileFault {
 		return fault(nil, fmt.Sprintf("%s is not a directory", directory), "name a file in a directory")
 	}
 	if err := unix.Access(directory, unix.W_OK|unix.X_OK); err != nil {
-		return fault(err, fmt.Sprintf("no file can be created in %s: %v", directory, err), "name a file in a directory that the agent may write")
+		return fault(err, fmt.Sprintf("no file can be created in %s: %v", directory, err), deniedCure(directory, err))
 	}
 	return nil
+}
+
+// deniedCure is the cure where no file can be created in a directory.
+func deniedCure(directory string, err error) string {
+	if absolute, unknown := filepath.Abs(directory); unknown == nil && errors.Is(err, unix.EROFS) {
+		// To the service of the package, all other directories are read-only (ProtectSystem=strict).
+		return "name a file in /var/log/waymark, or let the service write there: systemctl edit waymark, [Service], ReadWritePaths=" + absolute
+	}
+	return "name a file in a directory that the agent may write"
 }
 
 // Remote is nil: nothing leaves the node.
