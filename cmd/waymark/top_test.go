@@ -160,7 +160,8 @@ func TestTopShowsWhereDelaysAre(t *testing.T) {
 	pair, q := &r.Pairs[0], r.Pairs[0].Paths[0].Delay
 	pair.Paths = nil
 	for i, p := range []insight.PathReport{{Packets: 900}, {Packets: 5, Delay: q}, {Packets: 80, Delay: q}, {Packets: 70, Delay: q}} {
-		p.ID, p.Hops = fmt.Sprint(i), []insight.HopReport{{Place: insight.Place{Node: fmt.Sprint("node", i)}}, {Place: insight.Place{Node: "end"}}}
+		first, last := insight.Place{Node: fmt.Sprint("node", i)}, insight.Place{Node: "end"}
+		p.ID, p.Hops = fmt.Sprint(i), []insight.HopReport{{Place: first}, {Place: last}}
 		pair.Paths = append(pair.Paths, p)
 	}
 	shown := func(expanded func(string, bool) bool) string {

@@ -377,7 +377,8 @@ func hasVerdict(p *insight.PathReport) bool {
 
 // hasDelays reports whether something is known of where the time of a path goes.
 func hasDelays(p *insight.PathReport) bool {
-	return p.Delay != nil || slices.ContainsFunc(p.Hops, func(h insight.HopReport) bool { return h.Held != nil || h.ToNext != nil || h.Queued != nil })
+	known := func(h insight.HopReport) bool { return h.Held != nil || h.ToNext != nil || h.Queued != nil }
+	return p.Delay != nil || slices.ContainsFunc(p.Hops, known)
 }
 
 // mainPath is the place of the path of a pair whose hops are shown without a verdict: the busiest that

@@ -23,7 +23,8 @@ func TestWorstMTUFirst(t *testing.T) {
 		severity, words := Degraded, "encapsulation trace adds 56 bytes, the MTU of eth0 is 1500: packets over 1444 bytes leave without"
 		if planned {
 			n.Encapsulations, n.Planned = nil, list
-			severity, words = Info, "in mode full, encapsulation trace would add 56 bytes, the MTU of eth0 is 1500: packets over 1444 bytes would leave"
+			severity = Info
+			words = "in mode full, encapsulation trace would add 56 bytes, the MTU of eth0 is 1500: packets over 1444 bytes would leave"
 		}
 		problems := Problems(CheckNode(n))
 		if len(problems) != 1 || len(problems[0].Warnings) != 4 {
