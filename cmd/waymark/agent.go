@@ -95,8 +95,9 @@ With --dry-run, no program is loaded and no packet is changed: for the time
 --for, copies of the packets that pass are compared with the configuration. Then
 it prints how many would get a header, not fit the MTU with one, lose one, get
 this node's data, or be dropped, what would become of them in each direction of
-each interface, and which headers would not fit the MTUs of interfaces. It is for a node on which no agent runs, or one in mode
-observe: packets are as they arrive there.`,
+each interface, and which headers would not fit the MTUs of interfaces. It is
+for a node on which no agent runs, or one in mode observe: packets are as they
+arrive there.`,
 		Example: `  waymark agent run --config /etc/waymark/node.yaml
   waymark agent run --config /etc/waymark/node.yaml --dry-run --for 10s`,
 		Args: commandline.OnlyFlag("config"),
@@ -234,8 +235,8 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 runtime, and says so. If the file has errors, they are all printed and nothing
 changes. The command returns when the new configuration is in force, or refused.
 Warnings and hints that the earlier configuration did not cause are printed on
-standard error. The agent logs the warnings, too: --quiet leaves them to it, where
-its log and the output of the command are in one place.`,
+standard error. The agent logs the warnings, too: --quiet leaves them to it,
+where its log and the output of the command are in one place.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()

@@ -149,3 +149,16 @@ func TestCapabilitiesOfContainers(t *testing.T) {
 		}
 	}
 }
+
+// The agent logs warnings of a reload: where its log is the journal, the command does not print them again.
+func TestQuietReload(t *testing.T) {
+	const answer = `{"runtime_changes_ended":true,"warnings":[{"severity":"warning","text":"no way"}]}`
+	f := newFakeAgent(t, map[string]string{"POST /v1/reload": answer})
+	if code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "agent", "reload"); code != 0 || stdout != "" ||
+		!strings.Contains(stderr, "changes made at runtime") || !strings.Contains(stderr, "no way") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "agent", "reload", "--quiet"); code != 0 || stdout+stderr != "" {
+		t.Errorf("quiet: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

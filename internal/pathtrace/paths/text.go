@@ -426,7 +426,7 @@ func (r *Report) notes() (list []string) {
 		list = append(
 			list,
 			"from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an "+
-				"agent with trace there",
+				"agent with path-trace there, or let the one that runs answer",
 		)
 	}
 	if r.Copies > 0 {
