@@ -4,6 +4,7 @@ package agent
 
 import (
 	"maps"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -74,5 +75,24 @@ func TestReloadLogsWhatIsNew(t *testing.T) {
 	}
 	if a, b := len(lines(h, "warning=clock_unsynchronised")), len(lines(h, "warning=interface_missing")); a != 1 || b != 1 {
 		t.Errorf("%d lines about the clock and %d about the interface, want 1 and 1:\n%s", a, b, h.Log)
+	}
+}
+
+// An address that is in use is logged once, whatever is reloaded and changed meanwhile.
+func TestMetricsAddressInUseIsLoggedOnce(t *testing.T) {
+	other, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	h := newHarness(t, strings.Replace(agenttest.BaseConfig, "{listen: none}", "{listen: \""+other.Addr().String()+"\"}", 1))
+	h.Start()
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	h.System.SetLinks(func(links map[string]config.Link) { delete(links, "eth1") })
+	agenttest.Eventually(t, "the change", func() bool { return len(lines(h, "interfaces, addresses or ids changed")) == 1 })
+	if got := lines(h, "warning=metrics_unavailable"); len(got) != 1 || !h.Warned(health.MetricsUnavailable) {
+		t.Errorf("%d lines, want 1:\n%s", len(got), h.Log)
 	}
 }
