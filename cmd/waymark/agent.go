@@ -167,7 +167,7 @@ func dryRun(cmd *cobra.Command, opts *options, file string, watched time.Duratio
 		return commandline.PrintJSON(cmd.OutOrStdout(), report)
 	}
 	var b strings.Builder
-	err = printProblems(&b, report.Warnings, "waymark --json agent run --config "+file+" --dry-run")
+	err = printProblems(&b, report.Warnings, "the same with --json")
 	text := columns.Fold(b.String(), opts.View(cmd.OutOrStdout()).Width, "  ")
 	if text != "" {
 		text = "\n" + text
